@@ -1,0 +1,46 @@
+# Loadstone's targets. `make` alone lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X loadstone/internal/cli.version=$(VERSION)
+GOFLAGS_BUILD := -trimpath -buildvcs=false
+
+# The linter is built here once, from the version pinned in scripts/setup.
+export PATH := $(CURDIR)/.tools/bin:$(PATH)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/loadstone
+	@CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -ldflags '$(LDFLAGS)' -o bin/loadstone ./cmd/loadstone
+
+.PHONY: demo
+demo: build ## run the main job: four variants of the results system, compared
+	@bin/loadstone run system/results/experiments/embedded.yaml
+
+.PHONY: setup
+setup: ## install what the tests need (a C compiler for the race detector, the linter)
+	@scripts/setup
+
+.PHONY: test
+test: setup build ## install what the tests need, then vet, lint and run all of them
+	go vet ./...
+	golangci-lint run ./...
+	go test -race -timeout 20m ./...
+	go test -run '^$$' -bench . -benchtime 1x ./... | grep -Ev '^(ok|PASS|\?|goos|goarch|pkg|cpu)'
+
+.PHONY: bench
+bench: build ## run the benchmarks and print their figures
+	@scripts/bench
+
+.PHONY: fmt
+fmt: ## format the code
+	@gofmt -w cmd internal lab block system
+
+.PHONY: clean
+clean: ## remove what was built and the runs
+	@rm -rf bin .tools runs .loadstone

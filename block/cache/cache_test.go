@@ -1,0 +1,372 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"loadstone/block/cache"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config(load func(context.Context, int) (string, error)) cache.Config[int, string] {
+	return cache.Config[int, string]{
+		Name: "test", MaxBytes: 1 << 20, MaxAge: time.Minute, LoadTimeout: time.Second,
+		Bytes:      func(_ int, v string) int { return 8 + len(v) },
+		Load:       load,
+		Registerer: prometheus.NewRegistry(),
+	}
+}
+
+func open(t testing.TB, cfg cache.Config[int, string]) *cache.Cache[int, string] {
+	t.Helper()
+	c, err := cache.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// metric reads one metric; outcome is the label of that name or "".
+func metric(t *testing.T, cfg cache.Config[int, string], name, outcome string) float64 {
+	t.Helper()
+	families, err := cfg.Registerer.(*prometheus.Registry).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if outcome == "" || l.GetName() == "outcome" && l.GetValue() == outcome {
+					return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				}
+			}
+		}
+	}
+	t.Fatalf("there is no metric %s{outcome=%q}", name, outcome)
+	return 0
+}
+
+func TestValidateNamesEveryProblem(t *testing.T) {
+	t.Parallel()
+	_, err := cache.New(cache.Config[int, string]{MaxBytes: 7})
+	for _, want := range []string{"no name", "max bytes is 7", "max age is 0s", "load timeout is 0s", "missing", "registerer"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %q", err, want)
+		}
+	}
+	cfg := config(func(context.Context, int) (string, error) { return "", nil })
+	open(t, cfg)
+	if _, err := cache.New(cfg); err == nil {
+		t.Error("the same metrics twice: got nil, want an error")
+	}
+}
+
+func TestHitAndMiss(t *testing.T) {
+	t.Parallel()
+	loads := 0
+	cfg := config(func(_ context.Context, key int) (string, error) {
+		loads++
+		return fmt.Sprint(key), nil
+	})
+	c := open(t, cfg)
+	for range 3 {
+		if got, err := c.Get(t.Context(), 5); got != "5" || err != nil {
+			t.Fatalf("got %q and %v, want 5", got, err)
+		}
+	}
+	if loads != 1 {
+		t.Errorf("got %d loads, want 1", loads)
+	}
+	for name, want := range map[string]float64{
+		"cache_hits_total": 2, "cache_misses_total": 1, "cache_entries": 1,
+		"cache_bytes": 9 + cache.EntryOverhead, "cache_limit_bytes": 1 << 20,
+	} {
+		// The size follows a moment after the write.
+		got := metric(t, cfg, name, "")
+		for deadline := time.Now().Add(20 * time.Second); got != want && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+			got = metric(t, cfg, name, "")
+		}
+		if got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// waiters start n Gets of one key and return their results once all are done.
+// They run in a synctest bubble, in which release is called when all wait.
+func waiters(ctx context.Context, c *cache.Cache[int, string], n int, release func()) (values []string, errs []error) {
+	values, errs = make([]string, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { values[i], errs[i] = c.Get(ctx, 1) })
+	}
+	synctest.Wait()
+	release()
+	wg.Wait()
+	return values, errs
+}
+
+func TestConcurrentMissesShareOneLoad(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		load    func() (string, error)
+		want    string
+		wantErr error
+		outcome string
+		again   int32 // loads after another Get
+	}{
+		"value":     {func() (string, error) { return "v", nil }, "v", nil, "kept", 1},
+		"error":     {func() (string, error) { return "", boom }, "", boom, "failed", 2},
+		"panic":     {func() (string, error) { panic("oh") }, "", cache.ErrLoadPanicked, "panicked", 2},
+		"too large": {func() (string, error) { return strings.Repeat("x", 1<<18), nil }, strings.Repeat("x", 1<<18), nil, "too_large", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var loads atomic.Int32
+				released := make(chan struct{})
+				cfg := config(func(context.Context, int) (string, error) {
+					loads.Add(1)
+					<-released
+					return c.load()
+				})
+				k := open(t, cfg)
+				values, errs := waiters(t.Context(), k, 20, func() { close(released) })
+				for i := range values {
+					if values[i] != c.want || !errors.Is(errs[i], c.wantErr) {
+						t.Fatalf("waiter %d: got %.20q and %v, want %.20q and %v", i, values[i], errs[i], c.want, c.wantErr)
+					}
+				}
+				if got := loads.Load(); got != 1 {
+					t.Errorf("got %d loads, want 1", got)
+				}
+				_, _ = k.Get(t.Context(), 1) // the result is known; only whether it loads matters
+				if got := loads.Load(); got != c.again {
+					t.Errorf("after another Get: got %d loads, want %d", got, c.again)
+				}
+				if got := metric(t, cfg, "cache_loads_total", c.outcome); got != float64(c.again) {
+					t.Errorf("loads with outcome %s: got %v, want %v", c.outcome, got, c.again)
+				}
+			})
+		})
+	}
+}
+
+func TestCancelledCallerDoesNotFailTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		released := make(chan struct{})
+		var loads atomic.Int32
+		c := open(t, config(func(ctx context.Context, _ int) (string, error) {
+			loads.Add(1)
+			select {
+			case <-released:
+				return "v", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}))
+		first, cancel := context.WithCancel(t.Context())
+		firstDone := make(chan error)
+		go func() { _, err := c.Get(first, 1); firstDone <- err }()
+		synctest.Wait() // the load has begun, on the first caller's behalf
+
+		second, cancelSecond := context.WithCancel(t.Context())
+		secondDone := make(chan error)
+		go func() { _, err := c.Get(second, 1); secondDone <- err }()
+		synctest.Wait()
+		cancel()
+		cancelSecond()
+		if err := <-secondDone; !errors.Is(err, context.Canceled) {
+			t.Errorf("a waiter that gave up: got %v, want %v at once", err, context.Canceled)
+		}
+		values, errs := waiters(t.Context(), c, 5, func() { close(released) })
+		for i := range values {
+			if values[i] != "v" || errs[i] != nil {
+				t.Errorf("waiter %d: got %q and %v, want v", i, values[i], errs[i])
+			}
+		}
+		if err := <-firstDone; err != nil {
+			t.Errorf("first caller: got %v, want nil", err)
+		}
+		if got := loads.Load(); got != 1 {
+			t.Errorf("got %d loads, want 1", got)
+		}
+	})
+}
+
+func TestLoadTimesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, config(func(ctx context.Context, _ int) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}))
+		began := time.Now()
+		_, err := c.Get(t.Context(), 1)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("got %v after %v, want %v after 1s", err, time.Since(began), context.DeadlineExceeded)
+		}
+	})
+}
+
+func TestEntriesAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		loads := 0
+		c := open(t, config(func(context.Context, int) (string, error) { loads++; return "v", nil }))
+		get := func(want int) {
+			t.Helper()
+			if _, err := c.Get(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if loads != want {
+				t.Errorf("got %d loads, want %d", loads, want)
+			}
+		}
+		get(1)
+		time.Sleep(59 * time.Second) // virtual
+		get(1)                       // a read does not make the entry younger
+		time.Sleep(2 * time.Second)
+		get(2)
+	})
+}
+
+func TestClearForgetsAndDropsLoadsUnderWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var source atomic.Pointer[string]
+		set := func(s string) { source.Store(&s) }
+		set("old")
+		gate := make(chan struct{})
+		c := open(t, config(func(_ context.Context, key int) (string, error) {
+			v := *source.Load()
+			if key == 1 {
+				<-gate
+			}
+			return v, nil
+		}))
+		if got, err := c.Get(t.Context(), 2); got != "old" || err != nil {
+			t.Fatalf("got %q and %v, want old", got, err)
+		}
+		slow := make(chan string)
+		go func() { v, _ := c.Get(t.Context(), 1); slow <- v }()
+		synctest.Wait() // it has read the old value and not returned it yet
+
+		set("new")
+		if err := c.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		close(gate)
+		if got := <-slow; got != "old" {
+			t.Errorf("load under way: got %q, want old", got)
+		}
+		for _, key := range []int{1, 2} {
+			if got, err := c.Get(t.Context(), key); got != "new" || err != nil {
+				t.Errorf("key %d after Clear: got %q and %v, want new", key, got, err)
+			}
+		}
+	})
+}
+
+func TestBoundedByBytes(t *testing.T) {
+	t.Parallel()
+	value := strings.Repeat("x", 1000)
+	cfg := config(func(context.Context, int) (string, error) { return value, nil })
+	c := open(t, cfg)
+	const n = 5000
+	for key := range n {
+		if _, err := c.Get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fits := float64(cfg.MaxBytes) / (1008 + cache.EntryOverhead)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		bytes, entries := metric(t, cfg, "cache_bytes", ""), metric(t, cfg, "cache_entries", "")
+		if bytes <= float64(cfg.MaxBytes) && entries <= fits {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %v bytes in %v entries, want at most %v in %v", bytes, entries, cfg.MaxBytes, fits)
+		}
+	}
+	if got := metric(t, cfg, "cache_evictions_total", ""); got < n-fits {
+		t.Errorf("evictions: got %v, want at least %v", got, n-fits)
+	}
+}
+
+// EntryOverhead must cover what an entry costs, or the bound on bytes is none.
+// Not parallel: it looks at the whole process's heap.
+func TestEntryOverhead(t *testing.T) {
+	const n = 50_000
+	cfg := config(func(context.Context, int) (string, error) { return "", nil })
+	cfg.MaxBytes = 1 << 30
+	c := open(t, cfg)
+	before := heap()
+	for key := range n {
+		if _, err := c.Get(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const keyAndValue = 8 + 16
+	got := float64(heap()-before)/n - keyAndValue
+	t.Logf("%.0f bytes for each entry", got)
+	if got > cache.EntryOverhead {
+		t.Errorf("got %.0f bytes of overhead, want at most %d", got, cache.EntryOverhead)
+	}
+	runtime.KeepAlive(c)
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// BenchmarkGet tells what the tier costs a hit, and a miss beyond its load.
+func BenchmarkGet(b *testing.B) {
+	c := open(b, config(func(context.Context, int) (string, error) { return "v", nil }))
+	ctx := context.Background()
+	b.Run("hit", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.Get(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("miss", func(b *testing.B) {
+		b.ReportAllocs()
+		key := 1
+		for b.Loop() {
+			key++
+			if _, err := c.Get(ctx, key); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/pprof" //nolint:gosec // its registration on the default mux, which nobody serves, is not used
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Admin serves GET /metrics and /debug/pprof/ to the operator. It has no access
+// control: bind it to an address that only the operator reaches.
+type Admin struct {
+	inner  net.Listener
+	server *http.Server
+}
+
+// The admin server's limits. It serves a handful of scrapers and people.
+const (
+	adminHeaderTimeout = 5 * time.Second
+	adminIdleTimeout   = 2 * time.Minute
+	// adminWriteTimeout bounds an answer's time; a profile taken over time has
+	// its own time on top.
+	adminWriteTimeout = 30 * time.Second
+	// maxProfile bounds that time: a profile slows the process down, so it must
+	// not go on because somebody mistyped a number.
+	maxProfile = 2 * time.Minute
+	// maxScrapes bounds concurrent scrapes, and scrapeTimeout each of them, so
+	// that scraping cannot starve serving. A further one is answered 503.
+	maxScrapes    = 4
+	scrapeTimeout = 10 * time.Second
+	// adminStopTimeout bounds the wait for a scrape or profile under way.
+	adminStopTimeout = time.Second
+)
+
+// ListenAdmin binds addr, host:port, for the metrics that g gathers. Nothing is
+// accepted before Run. Whoever listens and does not Run must Close.
+func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admin, error) {
+	var lc net.ListenConfig
+	inner, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %q for admin: %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(g, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes,
+		Timeout:             scrapeTimeout,
+		EnableOpenMetrics:   true,
+	}))
+	mux.HandleFunc("/debug/pprof/", bounded(pprof.Index))
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", bounded(pprof.Profile))
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", bounded(pprof.Trace))
+	return &Admin{inner: inner, server: &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: adminHeaderTimeout,
+		// No ReadTimeout: net/http would end a profile's context with it. What
+		// a request may take in all is bounded by WriteTimeout.
+		WriteTimeout: adminWriteTimeout,
+		IdleTimeout:  adminIdleTimeout,
+		ErrorLog:     log.New(io.Discard, "", 0), // a scraper that hangs up is no news
+	}}, nil
+}
+
+// bounded refuses profiles that would take longer than maxProfile.
+func bounded(profile http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		seconds := r.URL.Query().Get("seconds")
+		if s, err := strconv.ParseFloat(seconds, 64); err == nil && s > maxProfile.Seconds() {
+			http.Error(w, fmt.Sprintf("seconds is %q: the most is %v", seconds, maxProfile.Seconds()), http.StatusBadRequest)
+			return
+		}
+		profile(w, r)
+	}
+}
+
+// Addr is the address that is listened on.
+func (a *Admin) Addr() net.Addr { return a.inner.Addr() }
+
+// Close releases the address of a server that is not going to Run. After Run, it
+// does nothing.
+func (a *Admin) Close() error {
+	if err := a.inner.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close admin listener: %w", err)
+	}
+	return nil
+}
+
+// Run serves until ctx ends. Requests under way then get a second; a longer
+// profile is cut, which is no error.
+func (a *Admin) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- a.server.Serve(a.inner) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve admin on %v: %w", a.Addr(), err)
+	case <-ctx.Done():
+	}
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminStopTimeout)
+	defer cancel()
+	err := a.server.Shutdown(stopCtx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = a.server.Close()
+	}
+	<-served // http.ErrServerClosed: Shutdown and Close make Serve return it
+	if err != nil {
+		return fmt.Errorf("stop admin on %v: %w", a.Addr(), err)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package httpserver
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's own: one that looks every 10 s whether its server is
+		// still there, and one clock for the whole process.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+	)
+}
+
+func TestValidateNamesEveryProblem(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Addr: "nowhere", Drain: -time.Second, MaxConns: -3}
+	err := cfg.Validate()
+	if err == nil {
+		t.Fatal("got nil, want an error")
+	}
+	for _, want := range []string{
+		`"nowhere"`, "no handler", "registerer", "max connections is -3", "max body bytes is 0",
+		"read buffer bytes is 0", "read timeout", "write timeout", "idle timeout", "stop timeout", "drain time is -1s",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %q, want it to name %q", err, want)
+		}
+	}
+	if err := testConfig().Validate(); err != nil {
+		t.Errorf("defaults: got %v, want nil", err)
+	}
+}
+
+func TestListenFails(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+
+	taken := testConfig()
+	taken.Addr = s.Addr().String()
+	if _, err := Listen(t.Context(), taken); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("taken address: got %v, want %v", err, syscall.EADDRINUSE)
+	}
+	if _, err := Listen(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "metrics") {
+		t.Errorf("taken metrics: got %v, want an error about metrics", err)
+	}
+}
+
+// send sends raw bytes on a new connection and reads the answer.
+func send(t *testing.T, s *Server, raw string) (*http.Response, error) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	// The server may answer and close before it has read everything.
+	_, _ = io.WriteString(conn, raw)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	return resp, resp.Body.Close()
+}
+
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	const host = "Host: x\r\n"
+	for name, c := range map[string]struct {
+		raw  string
+		want int
+	}{
+		"small request":        {"GET / HTTP/1.1\r\n" + host + "\r\n", 200},
+		"header too large":     {"GET / HTTP/1.1\r\n" + host + "A: " + strings.Repeat("a", 9<<10) + "\r\n\r\n", 431},
+		"path too long":        {"GET /" + strings.Repeat("a", 9<<10) + " HTTP/1.1\r\n" + host + "\r\n", 431},
+		"body too large":       {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5000\r\n\r\n" + strings.Repeat("b", 5000), 413},
+		"no HTTP":              {"\x16\x03\x01 hello\r\n\r\n", 400},
+		"slow request":         {"GET / HTTP/1.1\r\nHos", 408},
+		"slow body":            {"POST / HTTP/1.1\r\n" + host + "Content-Length: 50\r\n\r\nb", 408},
+		"two lengths":          {"POST / HTTP/1.1\r\n" + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nbb", 400},
+		"negative body length": {"POST / HTTP/1.1\r\n" + host + "Content-Length: -1\r\n\r\n", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := testConfig()
+			cfg.ReadTimeout = 300 * time.Millisecond
+			s, err := Listen(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, s)
+			resp, err := send(t, s, c.raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != c.want {
+				t.Errorf("got status %d, want %d", resp.StatusCode, c.want)
+			}
+			if wantClose := c.want != 200; resp.Close != wantClose {
+				t.Errorf("got close %v, want %v", resp.Close, wantClose)
+			}
+		})
+	}
+}
+
+func TestIdleConnectionEnds(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.IdleTimeout = 50 * time.Millisecond
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	br := bufio.NewReader(conn)
+	if _, err := exchange(conn, br, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := br.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("idle connection: got %v, want %v", err, io.EOF)
+	}
+}
+
+func TestOneConnectionTooMany(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.MaxConns = 1
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	first, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Close() }()
+	if _, err := exchange(first, bufio.NewReader(first), false); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := send(t, s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != 503 {
+		t.Errorf("second connection: got status %d, want 503", resp.StatusCode)
+	}
+	if got := value(t, reg, "http_connections_refused_total"); got != 1 {
+		t.Errorf("refused: got %v, want 1", got)
+	}
+	eventually(t, "one connection is counted", func() bool { return value(t, reg, "http_connections_open") == 1 })
+}
+
+// value reads one unlabelled metric.
+func value(t *testing.T, g prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			m := f.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+// exhausted is a listener in a process without free file descriptors.
+type exhausted struct {
+	*net.TCPListener
+	left atomic.Int32
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	if l.left.Add(-1) >= 0 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+	}
+	return l.TCPListener.Accept()
+}
+
+func TestAcceptOutlastsLackOfDescriptors(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &exhausted{TCPListener: inner.(*net.TCPListener)}
+	l.left.Store(3)
+	cfg := testConfig()
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	s, err := newServer(cfg, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	resp, err := send(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != 200 {
+		t.Errorf("got status %d, want 200", resp.StatusCode)
+	}
+	if got := value(t, reg, "http_accept_retries_total"); got != 3 {
+		t.Errorf("retries: got %v, want 3", got)
+	}
+}
+
+// When the listener breaks, requests under way are still answered and Run fails.
+func TestRunFailsWithItsListener(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.Drain = 0
+	entered, release := make(chan struct{}), make(chan struct{})
+	cfg.Handler = func(ctx *fasthttp.RequestCtx) {
+		close(entered)
+		<-release
+		ctx.SetBodyString(testBody)
+	}
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, done := run(t, s)
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := exchange(conn, bufio.NewReader(conn), false)
+		answered <- err
+	}()
+	<-entered
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server drains", s.Draining)
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("request under way: got %v, want a whole answer", err)
+	}
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Run: got %v, want %v", err, net.ErrClosed)
+	}
+}

@@ -1,0 +1,193 @@
+// Package archtest holds the import rules of docs/DESIGN.md as tests: which
+// part of the tree may know which other part, and which package may use which
+// technology. It has no code of its own.
+package archtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "loadstone/"
+
+// A stratum may import only the prefixes listed for it. Anything not listed is
+// forbidden. $ stands for the second element of the importer's path, so that
+// system/$ is "the same system only".
+var allowed = map[string][]string{
+	"block":    {"block"},
+	"contract": {},
+	"lab":      {"block", "lab"},
+	"system":   {"block", "contract", "system/$"},
+	"internal": {"block", "contract", "lab", "system", "internal"},
+	"cmd":      {"internal/cli"},
+}
+
+// One technology, one place: a client library may be imported only below the
+// prefixes listed for it, tests included. A library that is not listed may be
+// imported from nowhere, so that adding one is a decision made here.
+var technology = map[string][]string{
+	"github.com/HdrHistogram/hdrhistogram-go": {"lab"},
+	"github.com/aclements/go-moremath":        {"lab/capacity"},
+	"github.com/cespare/xxhash":               {"system", "block"},
+	"github.com/compose-spec/compose-go":      {"lab/topology"},
+	"github.com/goccy/go-yaml":                {"lab/experiment", "lab/topology", "internal"},
+	"github.com/invopop/jsonschema":           {"lab/experiment"},
+	"github.com/mattn/go-isatty":              {"internal/cli"},
+	"github.com/maypok86/otter":               {"block/cache"},
+	"github.com/prometheus/client_golang":     {"block", "system"},
+	"github.com/prometheus/client_model":      {"block", "system", "lab/probe"},
+	"github.com/prometheus/common":            {"lab/probe"},
+	"github.com/santhosh-tekuri/jsonschema":   {"lab/experiment"},
+	"github.com/spf13/cobra":                  {"internal/cli"},
+	"github.com/spf13/pflag":                  {"internal/cli"},
+	"github.com/valyala/fasthttp":             {"block/httpserver", "system", "lab/load"},
+	"github.com/vbauerster/mpb":               {"internal/cli"},
+	"go.uber.org/goleak":                      {"block", "lab", "system", "internal"},
+	"golang.org/x/sync":                       {"block", "lab", "system", "internal"},
+	"golang.org/x/sys":                        {"block", "lab", "system", "internal"},
+	"gonum.org/v1/gonum":                      {"lab"},
+	"modernc.org/sqlite":                      {"system"},
+}
+
+// Within a system, adapters do not know each other: they meet at the system's
+// root, or in the one package that wires them.
+const wiring = "serve"
+
+type pkg struct {
+	ImportPath   string   `json:"ImportPath"`
+	Imports      []string `json:"Imports"`
+	TestImports  []string `json:"TestImports"`
+	XTestImports []string `json:"XTestImports"`
+}
+
+func (p pkg) all() []string { return slices.Concat(p.Imports, p.TestImports, p.XTestImports) }
+
+func TestImports(t *testing.T) {
+	for _, p := range packages(t) {
+		src := strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range p.Imports {
+			if dst, ok := strings.CutPrefix(imp, module); ok && (!permitted(src, dst) || siblings(src, dst)) {
+				t.Errorf("%s imports %s: not allowed", src, dst)
+			}
+		}
+		for _, imp := range p.all() {
+			if !strings.Contains(strings.Split(imp, "/")[0], ".") {
+				continue // standard library, or our own
+			}
+			if !usable(src, imp) {
+				t.Errorf("%s imports %s: not its place; see technology in internal/archtest", src, imp)
+			}
+		}
+	}
+}
+
+// The rules themselves must be able to fail.
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		src, dst string
+		want     bool
+	}{
+		{"system/results/httpapi", "system/results", true},
+		{"system/results/httpapi", "system/menu", false},
+		{"system/results", "lab/load", false},
+		{"lab/load", "system/results", false},
+		{"lab/load", "internal/cli", false},
+		{"block/cache", "lab/load", false},
+		{"block/cache", "block/lifecycle", true},
+		{"internal/cli", "lab/load", true},
+		{"cmd/loadstone", "lab/load", false},
+		{"elsewhere", "block/cache", false},
+		{"system/results/httpapi", "system/results/snapshot", false},
+		{"system/results/serve", "system/results/snapshot", true},
+	} {
+		if got := permitted(c.src, c.dst) && !siblings(c.src, c.dst); got != c.want {
+			t.Errorf("%s imports %s: permitted %v, want %v", c.src, c.dst, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		src, imp string
+		want     bool
+	}{
+		{"system/results/sqlitestore", "modernc.org/sqlite", true},
+		{"lab/run", "modernc.org/sqlite", false},
+		{"lab/topology", "github.com/compose-spec/compose-go/v2/loader", true},
+		{"internal/cli", "github.com/compose-spec/compose-go/v2/loader", false},
+		{"internal/cli", "github.com/nobody/nothing", false},
+	} {
+		if got := usable(c.src, c.imp); got != c.want {
+			t.Errorf("%s imports %s: usable %v, want %v", c.src, c.imp, got, c.want)
+		}
+	}
+}
+
+func permitted(src, dst string) bool {
+	parts := strings.Split(src, "/")
+	for _, rule := range allowed[parts[0]] {
+		if base, ok := strings.CutSuffix(rule, "$"); ok {
+			if len(parts) < 2 {
+				continue
+			}
+			rule = base + parts[1]
+		}
+		if below(dst, rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// siblings reports whether src and dst are two adapters of one system.
+func siblings(src, dst string) bool {
+	s, d := strings.Split(src, "/"), strings.Split(dst, "/")
+	if len(s) < 3 || len(d) < 3 || s[0] != "system" || d[0] != "system" || s[1] != d[1] {
+		return false
+	}
+	return s[2] != d[2] && s[2] != wiring
+}
+
+func usable(src, imp string) bool {
+	for lib, places := range technology {
+		if !below(imp, lib) {
+			continue
+		}
+		for _, place := range places {
+			if below(src, place) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// below reports whether path is prefix or lies under it.
+func below(path, prefix string) bool {
+	return path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("go list's output: %v", err)
+		}
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		t.Fatal("no packages listed; the rules were not checked")
+	}
+	return all
+}

@@ -1,0 +1,161 @@
+// Package cli is the command line: it maps arguments to the configuration of
+// the parts, and errors to exit statuses. It is the only place where all parts
+// meet, and the only one that touches the process: arguments, environment,
+// signals and exit status.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"loadstone/lab/experiment"
+)
+
+// Exit statuses.
+const (
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitCrossed = 99 // an SLO was crossed, as in k6
+)
+
+// Env is all that a command knows of the process it runs in.
+type Env struct {
+	Args           []string // without the program's name
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	// Executable is the path of this program, which starts itself again for
+	// the load generator and the services of the image "loadstone".
+	Executable string
+	// Terminal says whether Stderr is one: progress is drawn there.
+	Terminal bool
+	// Color says whether Stdout is a terminal that wants colours.
+	Color bool
+	Width int // of the terminal, in columns
+}
+
+// ProcessEnv is the environment of the real process.
+func ProcessEnv() Env {
+	exe, err := os.Executable()
+	if err != nil {
+		exe = os.Args[0]
+	}
+	stdout := isatty.IsTerminal(os.Stdout.Fd())
+	return Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Executable: exe,
+		Terminal: isatty.IsTerminal(os.Stderr.Fd()),
+		Color:    stdout && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Width:    terminalWidth(os.Stdout),
+	}
+}
+
+// Main runs a command until it ends or the process is told to stop, and
+// returns the exit status. The first SIGINT or SIGTERM asks the command to
+// stop; after that signals have their usual effect, so a second one ends the
+// process.
+func Main(env Env) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return Run(ctx, env)
+}
+
+// Run runs the command that env.Args name and returns the exit status.
+func Run(ctx context.Context, env Env) int {
+	a := &app{Env: env}
+	root := a.root()
+	root.SetArgs(env.Args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var status exitStatus
+	if errors.As(err, &status) {
+		return int(status)
+	}
+	code := exitFailed
+	if !a.started || isUsage(err) {
+		code = exitUsage
+	}
+	message := err.Error()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		message = "stopped before it was done"
+	}
+	fmt.Fprintf(env.Stderr, "loadstone: %s\n", strings.TrimSuffix(message, "\n"))
+	return code
+}
+
+// app is one invocation.
+type app struct {
+	Env
+	started bool // the arguments were understood and the command began
+}
+
+// exitStatus is an error that has been reported already.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// usageError is a mistake of the caller's: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func isUsage(err error) bool {
+	var u usageError
+	var e *experiment.Error
+	return errors.As(err, &u) || errors.As(err, &e)
+}
+
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "loadstone",
+		Short: "Load a system and point at what holds it back",
+		Long: `Loadstone loads a system and points at what holds it back.
+
+A system is a Compose file, variants are overlays, load is in k6's words, and an
+SLO says what is good enough. Loadstone starts every variant, loads it, watches
+each component, finds its capacity with an interval, names the limiting
+component with evidence, and compares the variants in one report.`,
+		Example: `  # run an experiment: all variants, interleaved trials, verdicts, report
+  loadstone run system/results/experiments/embedded.yaml
+
+  # derive the report of a run again
+  loadstone report runs/20261121-100000-results-embedded
+
+  # the load generator alone
+  loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
+
+  # a results service with made-up data
+  loadstone results seed --store snapshot:results.snapshot
+  loadstone results serve --store snapshot:results.snapshot --access open`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
+	}
+	cmd.SetIn(a.Stdin)
+	cmd.SetOut(a.Stdout)
+	cmd.SetErr(a.Stderr)
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; see '%s --help'", err, c.CommandPath())
+	})
+	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
+	cmd.AddCommand(
+		a.runCommand(), a.reportCommand(), a.loadCommand(), a.schemaCommand(), a.doctorCommand(),
+		a.resultsCommand(),
+	)
+	cmd.AddCommand(a.internalCommand())
+	return cmd
+}

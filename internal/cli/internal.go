@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/block/cgroup"
+	"loadstone/lab/load"
+	"loadstone/lab/topology/process/guardian"
+)
+
+// The helpers that this program starts itself as. They are no commands for
+// people, and not shown.
+const (
+	internalName  = "internal"
+	generatorName = "generator"
+	shimName      = "shim"
+	guardianName  = "guardian"
+)
+
+func (a *app) internalCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: internalName, Hidden: true, Short: "Helpers that this program starts itself as"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: generatorName, Short: "Offer the load that standard input describes",
+			RunE: func(cmd *cobra.Command, _ []string) error { return load.Serve(cmd.Context(), a.Stdin, a.Stdout) },
+		},
+		&cobra.Command{
+			Use: shimName, Short: "Join a control group and become another program", DisableFlagParsing: true,
+			RunE: func(_ *cobra.Command, args []string) error { return cgroup.JoinAndExec(args, os.Environ()) },
+		},
+		&cobra.Command{
+			Use: guardianName, Short: "Clean up after a lab that was killed",
+			RunE: func(cmd *cobra.Command, _ []string) error { return guardian.Run(cmd.Context(), a.Stdin, a.Stdout) },
+		},
+	)
+	return cmd
+}

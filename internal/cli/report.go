@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/lab/analysis"
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "report RUN",
+		GroupID: "lab",
+		Short:   "Derive the report of a run again from its raw data",
+		Long: `Derive the report of a run again from its raw data: the summary that is printed,
+result.json and report.html. The raw data is not changed. A run that was stopped
+before it was done is refused.`,
+		Example: `  loadstone report runs/20261121-100000-results-embedded`,
+		Args:    a.args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			_, err := a.writeReport(args[0])
+			return err
+		},
+	}
+}
+
+// writeReport derives the result of a run, writes it beside the raw data and
+// prints the summary.
+func (a *app) writeReport(dir string) (*report.Result, error) {
+	r, err := run.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	res, err := analysis.Derive(r)
+	if err != nil {
+		return nil, err
+	}
+	page := filepath.Join(dir, "report.html")
+	if err := errors.Join(
+		writeWhole(page, res, report.HTML),
+		writeWhole(filepath.Join(dir, "result.json"), res, report.WriteJSON),
+	); err != nil {
+		return nil, fmt.Errorf("write the report of %s: %w", dir, err)
+	}
+	if err := report.Text(a.Stdout, res, report.Options{Color: a.Color, Width: a.Width}); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(a.Stdout, "\nreport  %s\nraw     %s\n", page, dir)
+	return res, nil
+}
+
+// writeWhole writes a result in one form to path, whole or not at all.
+func writeWhole(path string, res *report.Result, form func(io.Writer, *report.Result) error) error {
+	var b bytes.Buffer
+	if err := form(&b, res); err != nil {
+		return err
+	}
+	return run.WriteFile(path, b.Bytes())
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "schema",
+		GroupID: "lab",
+		Short:   "Print the JSON Schema of the experiment file, for editors",
+		Example: `  loadstone schema > experiment.schema.json`,
+		Args:    a.args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			schema, err := experiment.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = a.Stdout.Write(schema)
+			return err
+		},
+	}
+}

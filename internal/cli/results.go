@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/system/results"
+	"loadstone/system/results/csvfile"
+	"loadstone/system/results/serve"
+	"loadstone/system/results/snapshot"
+	"loadstone/system/results/sqlitestore"
+)
+
+func (a *app) resultsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "results",
+		GroupID: "system",
+		Short:   "Exam results: seed or import, publish, serve",
+		Long: `Exam results for a whole country's students, looked up by id and access code.
+
+A store is written KIND:PATH. sqlite:PATH is a database, one query a request;
+snapshot:PATH is an immutable file of finished answers, made from a database, a
+CSV file or the generator, and replaced whole while servers run.`,
+		Example: `  # made-up students
+  loadstone results seed --store sqlite:results.db
+
+  # your own: import, publish, serve
+  loadstone results import students.csv --store sqlite:results.db
+  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot
+  loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
+	}
+	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.serveCommand(), a.healthCommand())
+	return cmd
+}
+
+func (a *app) seedCommand() *cobra.Command {
+	var store string
+	var students int64
+	var seed uint64
+	cmd := &cobra.Command{
+		Use:   "seed",
+		Short: "Fill a store with made-up students",
+		Long: `Fill a store with made-up students: names, schools and marks as a national exam
+has them. The same seed makes the same students. A store that holds them already
+is left alone; anything else in it is replaced, whole or not at all.
+
+The access codes follow from the seed: they are no secret. Use made-up students to
+try things out and to measure, never in place of real ones.`,
+		Example: `  loadstone results seed --store sqlite:results.db
+  loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
+		Args: a.args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			g, err := results.NewGenerator(seed, students)
+			if err != nil {
+				return usageError{err}
+			}
+			return a.build(cmd.Context(), store, "--store", g)
+		},
+	}
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: sqlite:PATH or snapshot:PATH")
+	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of everything about them")
+	return cmd
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var store string
+	var example bool
+	cmd := &cobra.Command{
+		Use:   "import FILE.csv",
+		Short: "Fill a store with the students of a CSV file",
+		Long: `Fill a store with the students of a CSV file. The header is required, columns may
+stand in any order: ` + columnNames() + `.
+A student has marks in the subjects of one stream; the other columns stay empty.
+Without the column code everyone gets a new random access code.
+
+An import succeeds whole or changes nothing: every bad row is reported with its
+line and the reason.`,
+		Example: `  loadstone results import students.csv --store sqlite:results.db
+
+  # what such a file looks like
+  loadstone results import --example`,
+		Args: a.args(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if example {
+				return csvfile.Example(cmd.Context(), a.Stdout)
+			}
+			if len(args) == 0 {
+				return usagef("results import: name the CSV file; 'loadstone results import --example' prints one")
+			}
+			file, err := csvfile.Open(cmd.Context(), args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return a.build(cmd.Context(), store, "--store", file)
+		},
+	}
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: sqlite:PATH or snapshot:PATH")
+	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four made-up students")
+	return cmd
+}
+
+func columnNames() string {
+	var names []string
+	for _, c := range csvfile.Columns() {
+		name := c.Name
+		if c.Optional {
+			name += " (optional)"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "publish",
+		Short: "Turn a database into a snapshot of finished answers",
+		Long: `Turn a database into a snapshot of finished answers. A snapshot of the same data is
+left alone. Servers that serve the snapshot's path move to the new file within a
+second, without a failed or mixed answer.`,
+		Example: `  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot`,
+		Args:    a.args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			kind, path, err := parseStore(from, "--from")
+			if err != nil {
+				return err
+			}
+			if kind != serve.StoreSQLite {
+				return usagef("--from %s: publishing reads a database; write sqlite:PATH", from)
+			}
+			db, err := sqlitestore.Open(cmd.Context(), path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.build(cmd.Context(), to, "--to", db), db.Close())
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "database to read: sqlite:PATH")
+	cmd.Flags().StringVar(&to, "to", "", "snapshot to write: snapshot:PATH")
+	return cmd
+}
+
+// parseStore takes KIND:PATH, the value of a flag.
+func parseStore(text, flag string) (kind, path string, err error) {
+	if kind, path, err = serve.ParseStore(text); err != nil {
+		return "", "", usagef("%s: %w", flag, err)
+	}
+	return kind, path, nil
+}
+
+// build puts the source into a store, unless the store holds it already.
+func (a *app) build(ctx context.Context, store, flag string, source results.Source) error {
+	kind, path, err := parseStore(store, flag)
+	if err != nil {
+		return err
+	}
+	build, describe := sqlitestore.Build, sqlitestore.Describe
+	if kind == serve.StoreSnapshot {
+		build = snapshot.Build
+		describe = func(_ context.Context, path string) (results.Meta, error) { return snapshot.Describe(path) }
+	}
+	want := source.Meta()
+	if have, err := describe(ctx, path); err == nil && have.Same(want) {
+		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", store, have.Origin)
+		return nil
+	}
+	began := time.Now()
+	bar := newCountBar(a.Stderr, a.Terminal, "students")
+	err = build(ctx, path, source, bar.set)
+	bar.close()
+	if errors.Is(err, results.ErrInput) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", store, want.Origin, time.Since(began).Seconds())
+	return nil
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadstone/system/results/httpapi"
+	"loadstone/system/results/serve"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	c := serve.DefaultConfig()
+	access := string(c.Access)
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve results over HTTP",
+		Long: `Serve results over HTTP: GET /student/{id} with the student's access code in the
+header X-Access-Code or in the query (?code=...), /healthz, /readyz; on the admin
+address /metrics for Prometheus and /debug/pprof.
+
+A wrong code is answered exactly as an unknown id. --access open asks for no code:
+for load tests, not for real results. SIGTERM stops it without losing a request.
+
+Every flag can be given as an environment variable as well: --cache-bytes as
+RESULTS_CACHE_BYTES. A flag wins.`,
+		Example: `  loadstone results serve --store snapshot:results.snapshot
+  RESULTS_STORE=sqlite:results.db RESULTS_CACHE=memory loadstone results serve --listen 0.0.0.0:8080`,
+		Args: a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Access = httpapi.Access(access)
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
+			return serve.Run(cmd.Context(), c, logger, serve.Events{})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address for students")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	fl.StringVar(&c.Store, "store", c.Store, "what to serve: sqlite:PATH or snapshot:PATH")
+	fl.StringVar(&c.Cache, "cache", c.Cache, "cache before the store: none or memory")
+	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
+	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long the memory cache may serve a page")
+	fl.StringVar(&access, "access", access, "what opens a page: code or open")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
+	return cmd
+}
+
+// flagsFromEnv sets the flags that were not given from the environment:
+// --cache-bytes from RESULTS_CACHE_BYTES.
+func (a *app) flagsFromEnv(flags *pflag.FlagSet, prefix string) error {
+	var failed error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := a.Getenv(name)
+		if f.Changed || value == "" || failed != nil {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			failed = usagef("%s=%s: %w", name, value, err)
+		}
+	})
+	return failed
+}
+
+func (a *app) healthCommand() *cobra.Command {
+	var url string
+	cmd := &cobra.Command{
+		Use:     "health",
+		Short:   "Ask a server whether it is ready: for container health checks",
+		Long:    "Ask a server whether it is ready. Exit status 0 if it is, 1 if not.",
+		Example: `  loadstone results health --url http://127.0.0.1:8080/readyz`,
+		Args:    a.args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A server that takes longer to say that it is ready is not.
+			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+			defer cancel()
+			return serve.Health(ctx, url)
+		},
+	}
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "address to ask")
+	return cmd
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/lab/conduct"
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+type runFlags struct {
+	trials   int
+	seed     uint64
+	runs     string
+	volumes  string
+	variants []string
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:     "run EXPERIMENT.yaml",
+		GroupID: "lab",
+		Short:   "Run an experiment: all variants, interleaved trials, verdicts, report",
+		Long: `Run an experiment: every variant is started fresh for each trial, loaded, watched
+and stopped, trials interleaved; then capacity, verdict and comparison are derived
+from the raw data, printed, and written as result.json and report.html.
+
+Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
+1 failed, 2 a mistake in the arguments or in the experiment file.`,
+		Example: `  loadstone run system/results/experiments/embedded.yaml
+
+  # a quick look: two variants, one trial each (no intervals then)
+  loadstone run experiment.yaml --variants query,snapshot --trials 1`,
+		Args: a.args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			exp, err := experiment.Load(args[0])
+			if err != nil {
+				return err
+			}
+			return a.run(cmd.Context(), exp, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&f.trials, "trials", 1, "trials of each variant (default: the experiment's)")
+	fl.Lookup("trials").DefValue = ""
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of schedules and feeds (default: the experiment's)")
+	fl.Lookup("seed").DefValue = ""
+	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
+	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs")
+	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("trials") && f.trials < 1 {
+			return usagef("--trials %d: write a number of at least 1", f.trials)
+		}
+		if !cmd.Flags().Changed("trials") {
+			f.trials = 0
+		}
+		if !cmd.Flags().Changed("seed") {
+			f.seed = 0
+		}
+		return nil
+	}
+	return cmd
+}
+
+// run conducts an experiment and reports it. Flags that were not given are
+// zero; the experiment's own values hold then.
+func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) error {
+	c := conduct.Config{
+		Experiment: exp, Trials: exp.Trials, Seed: exp.Seed, RunsDir: f.runs, Env: a.composeEnv(),
+		Programs: a.programs(), Version: version,
+	}
+	var err error
+	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
+		return err
+	}
+	if f.trials > 0 {
+		c.Trials = f.trials
+	}
+	if f.seed > 0 {
+		c.Seed = f.seed
+	}
+	if c.Variants, err = chosen(exp, f.variants); err != nil {
+		return err
+	}
+	p := newProgress(a.Stderr, a.Terminal)
+	c.Events = p.events()
+	for _, note := range exp.Notes() {
+		p.warning(note)
+	}
+	dir, err := conduct.Run(ctx, c)
+	p.close()
+	if err != nil {
+		if dir != "" {
+			err = fmt.Errorf("%w\nwhat was measured before is in %s, without a report", err, dir)
+		}
+		return err
+	}
+	res, err := a.writeReport(dir)
+	if err != nil {
+		return err
+	}
+	return status(res)
+}
+
+// chosen are the variants to run, in the experiment's order.
+func chosen(exp *experiment.Experiment, names []string) ([]string, error) {
+	var all, out []string
+	for _, v := range exp.Variants {
+		all = append(all, v.Name)
+		if len(names) == 0 || slices.Contains(names, v.Name) {
+			out = append(out, v.Name)
+		}
+	}
+	for _, n := range names {
+		if !slices.Contains(all, n) {
+			return nil, usagef("--variants: the experiment has no variant %q; it has %s", n, strings.Join(all, ", "))
+		}
+	}
+	return out, nil
+}
+
+// status is the exit status that the result calls for.
+func status(res *report.Result) error {
+	for _, v := range res.Variants {
+		if v.Capacity != nil && v.Capacity.Value <= 0 {
+			return exitStatus(exitCrossed)
+		}
+		for _, o := range v.SLO {
+			if !o.Met {
+				return exitStatus(exitCrossed)
+			}
+		}
+	}
+	return nil
+}
+
+// composeEnv are the variables that a Compose file may use: those of this
+// process, as with docker compose.
+func (a *app) composeEnv() map[string]string {
+	env := make(map[string]string)
+	for _, kv := range os.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return env
+}
+
+func (a *app) programs() conduct.Programs {
+	return conduct.Programs{
+		Self:      a.Executable,
+		Generator: []string{a.Executable, internalName, generatorName},
+		Shim:      []string{a.Executable, internalName, shimName},
+		Guardian:  []string{a.Executable, internalName, guardianName},
+	}
+}
+
+// args turns a mistake in the number of arguments into a usage error that says
+// where to look.
+func (a *app) args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%w; see '%s --help'", err, cmd.CommandPath())
+		}
+		return nil
+	}
+}

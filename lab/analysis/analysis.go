@@ -1,0 +1,229 @@
+// Package analysis turns the raw data of a run into what it found: capacity
+// with an interval, figures at capacity, the verdict, and the comparison of
+// variants. It is a function of the run's directory and nothing else, so a
+// report can be derived again at any time, by any later version.
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+	"loadstone/lab/verdict"
+)
+
+// Derive works out what a run found.
+func Derive(r *run.Run) (*report.Result, error) {
+	exp, err := experiment.Parse(r.Path+"/experiment.yaml", r.Source)
+	if err != nil {
+		return nil, fmt.Errorf("the experiment of run %s: %w", r.Path, err)
+	}
+	res := &report.Result{
+		Schema: report.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
+		Started: r.Started, Finished: r.Finished, Environment: report.Environment{Environment: r.Environment},
+		Measure: exp.Measure, SLO: written(exp.SLO), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
+	}
+	var costs []float64
+	for _, v := range planned(r) {
+		seen, err := variantTrials(r, exp, v)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range seen {
+			costs = append(costs, t.probeCPU)
+		}
+		res.Variants = append(res.Variants, summarise(exp, v, seen))
+	}
+	res.Environment.ProbeCPU = median(costs)
+	res.Comparisons = compare(res.Variants)
+	return res, nil
+}
+
+// planned are the run's variants in the order of the experiment file, which is
+// the order of the first round.
+func planned(r *run.Run) []string {
+	var names []string
+	for _, p := range r.Manifest.Trials {
+		if !slices.Contains(names, p.Variant) {
+			names = append(names, p.Variant)
+		}
+	}
+	return names
+}
+
+func written(slo experiment.SLO) []report.SLO {
+	var out []report.SLO
+	for _, o := range slo {
+		for _, t := range o.Thresholds {
+			out = append(out, report.SLO{Metric: o.Metric, Threshold: t.String()})
+		}
+	}
+	return out
+}
+
+// summarise joins a variant's trials.
+func summarise(exp *experiment.Experiment, name string, trials []observed) report.Variant {
+	v := report.Variant{Name: name, Trials: len(trials)}
+	for _, t := range trials {
+		v.Curve = append(v.Curve, t.curve...)
+		v.Warnings = append(v.Warnings, t.warnings...)
+	}
+	slices.SortStableFunc(v.Curve, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
+	slices.Sort(v.Warnings)
+	v.Warnings = slices.Compact(v.Warnings)
+	in := verdict.Input{LowerBound: lowerBound(trials)}
+	if exp.Measure == experiment.Capacity {
+		for _, t := range trials {
+			v.PerTrial = append(v.PerTrial, t.capacity)
+		}
+		iv := capacity.Median(v.PerTrial)
+		iv.Unit, iv.LowerBound = "req/s", in.LowerBound != ""
+		v.Capacity = (*report.Interval)(&iv)
+		in.Capacity = iv.Value
+	}
+	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
+	if len(good) == 0 {
+		v.Verdict = report.Verdict(verdict.Judge(in))
+		return v
+	}
+	atPoint(&v, good)
+	if in.Capacity == 0 && exp.Measure != experiment.Capacity {
+		in.Capacity = medianOf(good, func(t observed) float64 { return t.throughput })
+	}
+	in.Components, in.MachineBusy = v.Components, medianOf(good, func(t observed) float64 { return t.machineBusy })
+	v.Verdict = report.Verdict(verdict.Judge(in))
+	return v
+}
+
+// atPoint fills in the figures at capacity (or under the load as written).
+func atPoint(v *report.Variant, trials []observed) {
+	v.Rate = medianOf(trials, func(t observed) float64 { return t.rate })
+	v.Failed = medianOf(trials, func(t observed) float64 { return t.failed })
+	v.Generator = medianOf(trials, func(t observed) float64 { return t.generator })
+	v.Latency = report.LatencyPair{
+		Response: percentiles(trials, func(t observed) report.Percentiles { return t.latency.Response }),
+		Service:  percentiles(trials, func(t observed) report.Percentiles { return t.latency.Service }),
+	}
+	v.SLO = objectives(trials)
+	v.Components = components(trials)
+	v.Ratios = ratios(trials)
+	typical := slices.SortedFunc(slices.Values(trials), func(a, b observed) int { return cmp.Compare(a.capacity, b.capacity) })
+	v.Timeline = typical[(len(typical)-1)/2].timeline
+}
+
+// lowerBound is why the variant's capacity is only a lower bound: because that
+// of half its trials or more is.
+func lowerBound(trials []observed) string {
+	n, reason := 0, ""
+	for _, t := range trials {
+		if t.lowerBound != "" {
+			n, reason = n+1, t.lowerBound
+		}
+	}
+	if n == 0 || 2*n < len(trials) {
+		return ""
+	}
+	return reason
+}
+
+func percentiles(trials []observed, of func(observed) report.Percentiles) report.Percentiles {
+	return report.Percentiles{
+		P50: medianOf(trials, func(t observed) float64 { return of(t).P50 }),
+		P95: medianOf(trials, func(t observed) float64 { return of(t).P95 }),
+		P99: medianOf(trials, func(t observed) float64 { return of(t).P99 }),
+		Max: medianOf(trials, func(t observed) float64 { return of(t).Max }),
+	}
+}
+
+// objectives are met if they were met at that point in most trials; at a
+// capacity they are, by its definition, in all.
+func objectives(trials []observed) []report.SLO {
+	out := slices.Clone(trials[0].slo)
+	for i := range out {
+		met := 0
+		for _, t := range trials {
+			if t.slo[i].Met {
+				met++
+			}
+		}
+		out[i].Met = 2*met > len(trials)
+		out[i].Observed = medianOf(trials, func(t observed) float64 { return t.slo[i].Observed })
+	}
+	return out
+}
+
+func components(trials []observed) []verdict.Component {
+	out := slices.Clone(trials[0].components)
+	for i := range out {
+		of := func(f func(verdict.Component) float64) float64 {
+			return medianOf(trials, func(t observed) float64 { return f(t.components[i]) })
+		}
+		out[i].DemandMS = of(func(c verdict.Component) float64 { return c.DemandMS })
+		out[i].Bound = of(func(c verdict.Component) float64 { return c.Bound })
+		out[i].Busy = of(func(c verdict.Component) float64 { return c.Busy })
+		out[i].Throttled = of(func(c verdict.Component) float64 { return c.Throttled })
+		out[i].MemoryBytes = uint64(of(func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
+	}
+	return out
+}
+
+// ratios are the medians over trials and instances of each component's hit ratios.
+func ratios(trials []observed) []report.Ratio {
+	type key struct{ component, name string }
+	values := make(map[key][]float64)
+	for _, t := range trials {
+		for _, r := range t.ratios {
+			k := key{r.Component, r.Name}
+			values[k] = append(values[k], r.Value)
+		}
+	}
+	var out []report.Ratio
+	for k, vs := range values {
+		out = append(out, report.Ratio{Name: k.name, Component: k.component, Value: median(vs)})
+	}
+	slices.SortFunc(out, func(a, b report.Ratio) int {
+		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// compare divides every variant's capacity by the first one's.
+func compare(vs []report.Variant) []report.Comparison {
+	var out []report.Comparison
+	for _, v := range vs[min(1, len(vs)):] {
+		base := vs[0]
+		if iv, ok := capacity.Ratio(v.PerTrial, base.PerTrial); ok {
+			out = append(out, report.Comparison{
+				Variant: v.Name, Baseline: base.Name, Ratio: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence,
+			})
+		}
+	}
+	return out
+}
+
+func medianOf(trials []observed, of func(observed) float64) float64 {
+	xs := make([]float64, len(trials))
+	for i, t := range trials {
+		xs[i] = of(t)
+	}
+	return median(xs)
+}
+
+func median(xs []float64) float64 { return capacity.Median(xs).Value }
+
+// instancesByService groups a trial's instances, services in order of name.
+func instancesByService(t run.Trial, span probe.Span) ([]string, map[string][]string) {
+	names := make(map[string][]string)
+	for _, in := range t.Instances {
+		if _, ok := span.Instances[in.Name]; ok {
+			names[in.Service] = append(names[in.Service], in.Name)
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), names
+}

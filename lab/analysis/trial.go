@@ -1,0 +1,256 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+	"loadstone/lab/verdict"
+)
+
+// observed is one trial, worked out.
+type observed struct {
+	// measured is false if no rate held: then only curve and warnings count.
+	measured   bool
+	capacity   float64 // req/s; 0 if no rate held
+	lowerBound string
+
+	// At capacity, or under the load as written:
+	rate        float64 // offered
+	throughput  float64 // completed
+	failed      float64
+	generator   float64 // cores
+	machineBusy float64
+	probeCPU    float64
+	latency     report.LatencyPair
+	slo         []report.SLO
+	components  []verdict.Component
+	ratios      []report.Ratio
+
+	curve    []report.CurvePoint
+	timeline report.Timeline
+	warnings []string
+}
+
+// variantTrials reads and works out the trials of one variant.
+func variantTrials(r *run.Run, exp *experiment.Experiment, variant string) ([]observed, error) {
+	var out []observed
+	for _, t := range r.Trials {
+		if t.Variant != variant {
+			continue
+		}
+		o, err := observe(r.TrialDir(t.Planned), exp, t)
+		if err != nil {
+			return nil, fmt.Errorf("trial %d (%s): %w", t.Index, t.Variant, err)
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// watched is what the probe wrote about one trial.
+type watched struct {
+	samples []probe.Sample
+	scrapes []probe.Scrape
+}
+
+func readWatched(dir string) (w watched, err error) {
+	err = run.ReadLines(dir, probe.SamplesFile, func(s probe.Sample) { w.samples = append(w.samples, s) })
+	if err != nil {
+		return w, err
+	}
+	err = run.ReadLines(dir, probe.MetricsFile, func(s probe.Scrape) { w.scrapes = append(w.scrapes, s) })
+	return w, err
+}
+
+func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, error) {
+	w, err := readWatched(dir)
+	if err != nil {
+		return observed{}, err
+	}
+	o := observed{curve: curve(t), timeline: timeline(t, w.samples), warnings: t.Warnings}
+	point := settle(&o, t)
+	if point == nil {
+		return o, nil
+	}
+	o.measured = true
+	if err := o.load(exp, &point.Result); err != nil {
+		return o, err
+	}
+	return o, o.watched(w, t, &point.Result)
+}
+
+// settle finds the measure that the trial's figures come from: the last one at
+// the capacity, or the one of the load as written. It is nil if no rate held.
+func settle(o *observed, t run.Trial) *run.Measure {
+	var tries []capacity.Try
+	var at []int
+	for i, m := range t.Measures {
+		switch m.Kind {
+		case run.AsWritten:
+			return &t.Measures[i]
+		case run.Sweep:
+		default:
+			tries, at = append(tries, m.Try), append(at, i)
+		}
+	}
+	out := capacity.Conclude(tries)
+	if out.LowerBound {
+		o.lowerBound = out.Reason
+	}
+	if out.Try < 0 {
+		return nil
+	}
+	o.capacity = out.Rate
+	return &t.Measures[at[out.Try]]
+}
+
+// load takes over what the generator measured.
+func (o *observed) load(exp *experiment.Experiment, r *load.Result) error {
+	o.rate, o.throughput, o.generator = r.OfferedRate(), r.Throughput(), r.Generator.Busy
+	if r.Offered > 0 {
+		o.failed = float64(r.Failed+r.Dropped) / float64(r.Offered)
+	}
+	o.latency = report.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
+	outcomes, err := experiment.Judge(exp.SLO, r)
+	if err != nil {
+		return err
+	}
+	for _, x := range outcomes {
+		o.slo = append(o.slo, report.SLO{Metric: x.Metric, Threshold: x.Threshold, Observed: x.Observed, Met: x.Met})
+	}
+	return nil
+}
+
+func summary(l load.Latency) report.Percentiles {
+	return report.Percentiles{P50: l.P50, P95: l.P95, P99: l.P99, Max: l.Max}
+}
+
+// watched works out what each component used while the load was measured.
+func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
+	span, ok := probe.Over(w.samples, r.From, r.To)
+	if !ok {
+		return fmt.Errorf("the probe's samples do not cover the measured span from %s to %s",
+			r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano))
+	}
+	o.machineBusy, o.probeCPU = span.MachineBusy, span.Self
+	services, names := instancesByService(t, span)
+	for _, s := range services {
+		o.components = append(o.components, component(t, s, span, r))
+		for _, n := range names[s] {
+			for _, h := range probe.HitRatios(w.scrapes, n, r.From, r.To) {
+				o.ratios = append(o.ratios, report.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})
+			}
+		}
+	}
+	return nil
+}
+
+// component works out demand, bound and saturation of one service. The
+// instance that used most CPU, the hottest, sets the bound: it reaches its
+// limit first.
+func component(t run.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
+	c := verdict.Component{Name: service}
+	seconds, done := r.Seconds(), float64(r.CompletedInTime)
+	var total, hottest float64
+	for _, in := range t.Instances {
+		u, ok := span.Instances[in.Name]
+		if in.Service != service || !ok {
+			continue
+		}
+		c.Instances++
+		c.MemoryBytes = max(c.MemoryBytes, u.Memory)
+		total += u.CPU.Seconds()
+		if cpu := u.CPU.Seconds(); cpu >= hottest {
+			hottest = cpu
+			c.LimitCPUs = in.LimitCPUs
+			c.Throttled = 0
+			if u.Periods > 0 {
+				c.Throttled = u.Throttled / u.Periods
+			}
+		}
+	}
+	if done > 0 {
+		c.DemandMS = 1000 * total / done
+	}
+	if c.LimitCPUs > 0 && seconds > 0 {
+		c.Busy = hottest / (c.LimitCPUs * seconds)
+		c.Bound = verdict.Bound(c.LimitCPUs, hottest, done)
+	}
+	return c
+}
+
+// curve has every rate that the trial tried.
+func curve(t run.Trial) []report.CurvePoint {
+	var out []report.CurvePoint
+	for _, m := range t.Measures {
+		if m.Kind == run.Sweep {
+			continue // closed: its rate is an answer, not an offer
+		}
+		l := m.Result.Response
+		out = append(out, report.CurvePoint{
+			Trial: t.Index, Rate: m.Result.OfferedRate(), P50: l.P50, P95: l.P95, P99: l.P99,
+			Held: m.Held, Reason: m.Reason, Seconds: m.Result.Seconds(),
+		})
+	}
+	return out
+}
+
+// timelinePoints is about how many points a timeline has.
+const timelinePoints = 200
+
+// timeline is CPU use over the trial, each point the mean since the one before.
+func timeline(t run.Trial, samples []probe.Sample) report.Timeline {
+	tl := report.Timeline{Trial: t.Index}
+	if len(samples) < 2 {
+		return tl
+	}
+	limits := make(map[string]float64)
+	for _, in := range t.Instances {
+		limits[in.Name] = in.LimitCPUs
+	}
+	for _, in := range samples[0].Instances {
+		tl.Series = append(tl.Series, report.TimelineSeries{Name: in.Name, LimitCPUs: limits[in.Name]})
+	}
+	generator := report.TimelineSeries{Name: "load generator"}
+	step := max(1, (len(samples)+timelinePoints-1)/timelinePoints)
+	for i := step; i < len(samples); i += step {
+		a, b := samples[i-step], samples[i]
+		m := during(t.Measures, b.At)
+		tl.Seconds = append(tl.Seconds, b.At.Sub(t.Started).Seconds())
+		for j := range tl.Series {
+			tl.Series[j].CPU = append(tl.Series[j].CPU, cores(b.Instances[j].CPU-a.Instances[j].CPU, b.At.Sub(a.At)))
+		}
+		rate, busy := 0.0, 0.0
+		if m != nil {
+			rate, busy = m.Result.OfferedRate(), m.Result.Generator.Busy
+		}
+		tl.Rate, generator.CPU = append(tl.Rate, rate), append(generator.CPU, busy)
+	}
+	tl.Series = append(tl.Series, generator)
+	return tl
+}
+
+func cores(cpu, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return 0
+	}
+	return float64(cpu) / float64(elapsed)
+}
+
+// during is the measure under way at a moment; nil between measures.
+func during(ms []run.Measure, at time.Time) *run.Measure {
+	i := slices.IndexFunc(ms, func(m run.Measure) bool {
+		return !at.Before(m.Result.From) && !at.After(m.Result.To)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &ms[i]
+}

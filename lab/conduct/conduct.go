@@ -1,0 +1,177 @@
+// Package conduct carries out an experiment: it plans the trials, and for each
+// of them has the system started, loaded, watched and stopped, and keeps the
+// raw data. It decides the order of things and whether a rate was held; every
+// single thing is done by the part that it belongs to. It derives no results.
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/run"
+	"loadstone/lab/topology"
+)
+
+// Config is what to conduct, and how this program is started again for its
+// helpers.
+type Config struct {
+	Experiment *experiment.Experiment
+	// Variants are the names of those to run, in the experiment's order.
+	Variants []string
+	Trials   int
+	Seed     uint64
+	// RunsDir is where the run's directory is made; VolumesDir is where named
+	// volumes live, which outlast the run.
+	RunsDir    string
+	VolumesDir string
+	// Env are the variables that Compose files may use.
+	Env map[string]string
+
+	// Programs are the command lines of this program's own helpers.
+	Programs Programs
+
+	Version string // Loadstone's, for the record
+	Events  Events
+}
+
+// Programs are the command lines that start this program's helpers.
+type Programs struct {
+	Self      string   // what stands for the image "loadstone"
+	Generator []string // the load generator
+	Shim      []string // joins a control group, then becomes the instance
+	Guardian  []string // cleans up after this process
+}
+
+// Events tell what happens while it happens. Any of them may be nil. They are
+// called one at a time and must not block.
+type Events struct {
+	// Planned is called once, with the trials to come and about how long one
+	// takes.
+	Planned func(dir string, trials []run.Planned, each time.Duration)
+	// TrialStarted and TrialEnded frame a trial. Doing says what is being done
+	// within it, such as "starting seed" or "trying 1,200 req/s".
+	TrialStarted func(run.Planned)
+	Doing        func(what string)
+	Measured     func(run.Measure)
+	TrialEnded   func(run.Trial)
+	Warning      func(text string)
+}
+
+func (e Events) doing(format string, args ...any) {
+	if e.Doing != nil {
+		e.Doing(fmt.Sprintf(format, args...))
+	}
+}
+
+// conductor is one run under way.
+type conductor struct {
+	Config
+	systems map[string]*topology.System
+	search  capacity.Config
+	warned  []string
+}
+
+// Run conducts the experiment and returns the directory of the run. The
+// directory is there, not whole, if the error came after the run began.
+//
+// Everything that can be checked is checked before anything starts: the
+// experiment against the system, and every variant's system.
+func Run(ctx context.Context, c Config) (dir string, err error) {
+	k := &conductor{Config: c, search: searchConfig(c.Experiment)}
+	if err := k.check(ctx); err != nil {
+		return "", err
+	}
+	trials := plan(c.Variants, c.Trials)
+	started := time.Now()
+	env, warnings := Environment(c.Version)
+	k.warn(warnings...)
+	d, err := run.Create(c.RunsDir, run.Manifest{
+		Experiment: c.Experiment.Name, Seed: c.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,
+	}, c.Experiment.Source())
+	if err != nil {
+		return "", fmt.Errorf("make the run's directory: %w", err)
+	}
+	if c.Events.Planned != nil {
+		c.Events.Planned(d.Path(), trials, k.trialTime())
+	}
+	for _, p := range trials {
+		if err := k.trial(ctx, d, p); err != nil {
+			return d.Path(), fmt.Errorf("trial %d (%s): %w", p.Index, p.Variant, err)
+		}
+	}
+	return d.Path(), d.Complete(time.Now())
+}
+
+// check loads the system of every variant.
+func (k *conductor) check(ctx context.Context) error {
+	exp := k.Experiment
+	base, err := topology.Load(ctx, topology.Config{ComposeFile: exp.SystemPath(), Env: k.Env})
+	if err != nil {
+		return exp.ErrorAt(err.Error(), "system")
+	}
+	var names []string
+	for _, s := range base.Services {
+		names = append(names, s.Name)
+	}
+	if err := exp.CheckServices(names); err != nil {
+		return err
+	}
+	k.systems = make(map[string]*topology.System)
+	var errs []error
+	for _, v := range exp.Variants {
+		if !slices.Contains(k.Variants, v.Name) {
+			continue
+		}
+		s, err := topology.Load(ctx, topology.Config{
+			ComposeFile: exp.SystemPath(), Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
+		})
+		if err != nil {
+			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
+			continue
+		}
+		k.systems[v.Name] = s
+		k.warn(s.Warnings...)
+	}
+	return errors.Join(errs...)
+}
+
+func (k *conductor) warn(texts ...string) {
+	for _, w := range texts {
+		if slices.Contains(k.warned, w) {
+			continue
+		}
+		k.warned = append(k.warned, w)
+		if k.Events.Warning != nil {
+			k.Events.Warning(w)
+		}
+	}
+}
+
+// searchConfig is the search that the experiment asks for.
+func searchConfig(e *experiment.Experiment) capacity.Config {
+	c := capacity.DefaultConfig()
+	c.Budget, c.Tolerance, c.MaxRate = e.Search.Budget, float64(e.Search.Tolerance), float64(e.Search.MaxRate)
+	return c
+}
+
+// trialTime is about how long a trial takes, starting and stopping included.
+func (k *conductor) trialTime() time.Duration {
+	const aroundIt = 1500 * time.Millisecond
+	if k.Experiment.Measure == experiment.Capacity {
+		return k.search.Budget + aroundIt
+	}
+	var longest time.Duration
+	for _, s := range k.Experiment.Scenarios() {
+		d := s.StartTime + s.Duration
+		for _, st := range s.Stages {
+			d += st.Duration
+		}
+		longest = max(longest, d)
+	}
+	return longest + aroundIt
+}

@@ -1,0 +1,74 @@
+package conduct
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+)
+
+// What makes a failed try the generator's failure and not the system's.
+const (
+	// lateMuch is the share of requests that a generator with time to spare
+	// sends more than load.LateAfter after their time.
+	lateMuch = 0.05
+	// busyMuch is the share of the machine's cores at which the generator
+	// leaves too little for anyone else to be judged.
+	busyMuch = 0.9
+)
+
+// judge says whether a rate was held: it was really offered, the objectives
+// were met, and no backlog grew. A backlog is looked for apart from the
+// objectives because at a rate just above capacity latency climbs for minutes
+// before it crosses any threshold.
+func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, error) {
+	t := capacity.Try{Rate: rate}
+	var reasons []string
+	switch {
+	case r.Aborted != "":
+		reasons = append(reasons, r.Aborted)
+	case r.Requests == 0:
+		reasons = append(reasons, "no request was answered")
+	default:
+		if r.InFlight.Growing(rate) {
+			reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f requests a second", r.InFlight.Slope))
+		}
+		outcomes, err := experiment.Judge(slo, r)
+		if err != nil {
+			return t, err
+		}
+		for _, o := range outcomes {
+			if !o.Met {
+				reasons = append(reasons, missed(o))
+			}
+		}
+	}
+	t.Held = len(reasons) == 0
+	t.Reason = strings.Join(reasons, "; ")
+	if limit := generatorLimit(r); !t.Held && limit != "" {
+		t.GeneratorLimited, t.Reason = true, limit
+	}
+	return t, nil
+}
+
+func missed(o experiment.Outcome) string {
+	if o.Reason != "" {
+		return fmt.Sprintf("%s %s: %s", o.Metric, o.Threshold, o.Reason)
+	}
+	return fmt.Sprintf("%s %s: it was %.4g", o.Metric, o.Threshold, o.Observed)
+}
+
+// generatorLimit says why the generator was the limit; empty if it was not.
+func generatorLimit(r *load.Result) string {
+	late := float64(r.Late) / float64(max(r.Offered, 1))
+	switch cores := float64(runtime.NumCPU()); {
+	case late > lateMuch:
+		return fmt.Sprintf("the load generator sent %.0f %% of the requests late", 100*late)
+	case r.Generator.Busy > busyMuch*cores:
+		return fmt.Sprintf("the load generator used %.2g of the machine's %g cores", r.Generator.Busy, cores)
+	}
+	return ""
+}

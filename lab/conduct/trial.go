@@ -1,0 +1,274 @@
+package conduct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+	"loadstone/lab/probe"
+	"loadstone/lab/run"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/process"
+)
+
+// trial runs one trial and keeps it.
+func (k *conductor) trial(ctx context.Context, d *run.Dir, p run.Planned) (err error) {
+	if k.Events.TrialStarted != nil {
+		k.Events.TrialStarted(p)
+	}
+	dir, err := d.TrialDir(p)
+	if err != nil {
+		return err
+	}
+	t := run.Trial{Planned: p, Started: time.Now()}
+	if err := k.runTrial(ctx, dir, &t); err != nil {
+		return err
+	}
+	t.Ended = time.Now()
+	if err := d.WriteTrial(t); err != nil {
+		return fmt.Errorf("keep the trial: %w", err)
+	}
+	if k.Events.TrialEnded != nil {
+		k.Events.TrialEnded(t)
+	}
+	return nil
+}
+
+// runTrial has the system up for as long as the load runs. Down is on every
+// way out, and gets a context of its own: a run that is being stopped still
+// stops its services.
+func (k *conductor) runTrial(ctx context.Context, dir string, t *run.Trial) (err error) {
+	k.Events.doing("starting")
+	c := process.DefaultConfig()
+	c.System, c.LogDir, c.VolumeDir, c.Env = k.systems[t.Variant], filepath.Join(dir, "logs"), k.VolumesDir, k.Env
+	c.Self, c.Shim, c.Guardian = k.Programs.Self, k.Programs.Shim, k.Programs.Guardian
+	up, err := process.Up(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.Down(context.WithoutCancel(ctx))) }()
+	t.Instances, t.Warnings = up.Instances(), up.Warnings()
+	t.LimitsEnforced = enforced(t.Instances)
+
+	// An instance that ends by itself ends the trial.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	defer func() { cancel(nil); <-watching }()
+	go func() {
+		defer close(watching)
+		select {
+		case err := <-up.Failed():
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	if err := k.measure(ctx, dir, up, t); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return nil
+}
+
+func enforced(instances []topology.Instance) bool {
+	for _, in := range instances {
+		if in.LimitCPUs > 0 && !in.Enforced {
+			return false
+		}
+	}
+	return true
+}
+
+// measure offers the load while the probe watches.
+func (k *conductor) measure(ctx context.Context, dir string, up *process.Running, t *run.Trial) (err error) {
+	generatorLog, err := os.Create(filepath.Join(dir, "logs", "generator.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, generatorLog.Close()) }()
+	windows, err := run.CreateLines(dir, windowsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, windows.Close()) }()
+	stopProbe, err := startProbe(ctx, dir, up)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProbe()) }()
+	generator, err := load.Start(ctx, k.Programs.Generator, generatorLog)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, generator.Close()) }()
+
+	m := &measurer{
+		conductor: k, trial: t, generator: generator, windows: windows,
+		base: load.Plan{Targets: targets(t.Instances, k.Experiment.Entry), Timeout: k.Experiment.Load.Timeout},
+	}
+	if len(m.base.Targets) == 0 {
+		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
+	}
+	if k.Experiment.Measure == experiment.Capacity {
+		return m.capacity(ctx)
+	}
+	return m.asWritten(ctx)
+}
+
+const windowsFile = "windows.jsonl"
+
+// targets are the base URLs of the entry service's instances.
+func targets(instances []topology.Instance, entry string) []string {
+	var out []string
+	for _, in := range instances {
+		if in.Service == entry && in.Port > 0 {
+			out = append(out, "http://"+net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
+		}
+	}
+	return out
+}
+
+// startProbe watches the instances until stop is called, which returns what
+// went wrong.
+func startProbe(ctx context.Context, dir string, up *process.Running) (stop func() error, err error) {
+	samples, err := run.CreateLines(dir, probe.SamplesFile)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := run.CreateLines(dir, probe.MetricsFile)
+	if err != nil {
+		return nil, errors.Join(err, samples.Close())
+	}
+	c := probe.Config{Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval}
+	c.Write = func(record any) error {
+		if s, ok := record.(*probe.Scrape); ok {
+			return metrics.Write(s)
+		}
+		return samples.Write(record)
+	}
+	for _, in := range up.Instances() {
+		c.Targets = append(c.Targets, probe.Target{Name: in.Name, PID: in.PID, Group: up.Group(in.Name), MetricsURL: in.MetricsURL})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- probe.Run(ctx, c) }()
+	return func() error {
+		cancel()
+		return errors.Join(<-done, samples.Close(), metrics.Close())
+	}, nil
+}
+
+// measurer measures one trial.
+type measurer struct {
+	*conductor
+	trial     *run.Trial
+	generator *load.Process
+	windows   *run.Lines
+	base      load.Plan
+	offered   int // pieces of load so far, for their seeds
+}
+
+// offer has the generator carry out a plan, and keeps what came of it.
+func (m *measurer) offer(ctx context.Context, kind string, p load.Plan) (*load.Result, error) {
+	m.offered++
+	p.Seed = m.seed()
+	var failed error
+	r, err := m.generator.Run(ctx, p, func(w load.Window) {
+		failed = errors.Join(failed, m.windows.Write(w))
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return nil, fmt.Errorf("offer load (%s): %w", kind, err)
+	}
+	return &r, nil
+}
+
+// seed differs for every piece of load of every trial, and follows from the
+// run's.
+func (m *measurer) seed() uint64 {
+	return m.Seed + uint64(m.trial.Index)<<32 + uint64(m.offered)
+}
+
+func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
+	x := run.Measure{Kind: kind, Try: t, Result: *r}
+	m.trial.Measures = append(m.trial.Measures, x)
+	if m.Events.Measured != nil {
+		m.Events.Measured(x)
+	}
+}
+
+// asWritten drives the experiment's scenarios as they are.
+func (m *measurer) asWritten(ctx context.Context) error {
+	p := m.base
+	p.Scenarios = m.Experiment.Scenarios()
+	m.Events.doing("offering the load as written")
+	r, err := m.offer(ctx, run.AsWritten, p)
+	if err != nil {
+		return err
+	}
+	t, err := judge(m.Experiment.SLO, r.OfferedRate(), r)
+	if err != nil {
+		return err
+	}
+	m.keep(run.AsWritten, t, r)
+	return nil
+}
+
+// capacity searches the highest rate that is held.
+func (m *measurer) capacity(ctx context.Context) error {
+	scenario := m.Experiment.Scenarios()[0]
+	began := time.Now()
+	m.Events.doing("sweeping with %d virtual users", sweepVUs)
+	r, err := m.offer(ctx, run.Sweep, sweep(m.base, scenario, m.search.Budget))
+	if err != nil {
+		return err
+	}
+	m.keep(run.Sweep, capacity.Try{Rate: r.Throughput(), Held: true}, r)
+	from := startRate * r.Throughput()
+	if given, ok := m.Experiment.StartRate(); ok {
+		from = given
+	}
+	if from <= 0 {
+		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
+	}
+	wait := drain(m.Experiment.SLO, m.base.Timeout)
+	var history []capacity.Try
+	for {
+		step, ok := m.search.Next(history, time.Since(began), from)
+		if !ok {
+			return nil
+		}
+		m.Events.doing("trying %.0f req/s", step.Rate)
+		r, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait))
+		if err != nil {
+			return err
+		}
+		t, err := judge(m.Experiment.SLO, step.Rate, r)
+		if err != nil {
+			return err
+		}
+		t.Purpose = step.Purpose
+		history = append(history, t)
+		m.keep(string(step.Purpose), t, r)
+	}
+}
+
+// startRate is where the search starts, as a share of the sweep's throughput:
+// just below what the system bore when it was never idle.
+const startRate = 0.96
+
+func firstError(r *load.Result) string {
+	for kind, e := range r.Errors {
+		return fmt.Sprintf("%d × %s, such as %s", e.Count, kind, e.Example)
+	}
+	return "every request was still under way"
+}

@@ -1,0 +1,324 @@
+// Package experiment reads the experiment file: which system, which variants
+// of it, under which load, against which objective (SLO), measured how often.
+//
+// The file is strict. What is wrong with it comes back as a list of *Error,
+// each with file, line, column and what to write instead, before anything is
+// started. What reads as correct is complete: every default is filled in and
+// every rate is per second. [Schema] describes the same format to editors.
+//
+// The package judges results too ([Judge]), because thresholds are part of the
+// format. It does not know Compose beyond the outline of an override: what the
+// services are is lab/topology's, which [Experiment.CheckServices] is told
+// about by the caller. It starts nothing and measures nothing.
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"loadstone/lab/load"
+)
+
+// The kinds of measurement.
+const (
+	// Capacity searches the highest rate at which the SLO holds.
+	Capacity = "capacity"
+	// AsWritten drives the scenarios exactly as they are written.
+	AsWritten = "load"
+)
+
+const (
+	defaultSeed = 1
+	maxTrials   = 1000
+	// minTrials is the fewest from which a 95 % interval on a median follows:
+	// the probability that all of n trials lie on one side of it is 2/2^n.
+	minTrials = 6
+)
+
+// DefaultSearch returns the search of an experiment that says nothing about
+// it: 11 s of load to a trial, 5 % tolerance, up to 100,000 requests per second.
+func DefaultSearch() Search {
+	return Search{Budget: 11 * time.Second, Tolerance: 0.05, MaxRate: 100_000}
+}
+
+// Load reads the experiment in the file at path. An error about what the file
+// says is an [Errors]; one about reading it is the operating system's.
+func Load(path string) (*Experiment, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the experiment: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read the experiment: %w", err)
+	}
+	e, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(e.SystemPath())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, Errors{e.ErrorAt(fmt.Sprintf("there is no file %s; write the path of a Compose file, relative to this file", e.SystemPath()), "system")}
+	case err != nil:
+		return nil, fmt.Errorf("find the system of the experiment: %w", err)
+	case info.IsDir():
+		return nil, Errors{e.ErrorAt(fmt.Sprintf("%s is a directory; write the path of the Compose file in it, such as %s", e.SystemPath(), filepath.Join(e.System, "compose.yaml")), "system")}
+	}
+	return e, nil
+}
+
+// Parse reads an experiment from data. file is its name in errors, and what
+// the path of the system is relative to. The error is an [Errors].
+func Parse(file string, data []byte) (*Experiment, error) {
+	d := &decoder{file: file}
+	root := d.parse(data)
+	var e *Experiment
+	if root != nil && len(d.errs) == 0 { // a tree with holes would report what is not so
+		e = d.experiment(root)
+	}
+	if err := d.errs.sorted(); err != nil {
+		return nil, err
+	}
+	e.file, e.root, e.source = file, root, slices.Clone(data)
+	return e, nil
+}
+
+// experiment reads the whole file.
+func (d *decoder) experiment(root *node) *Experiment {
+	e := &Experiment{Seed: defaultSeed, Search: DefaultSearch()}
+	s := d.section(root, root, "the experiment", "name: my-experiment, and the keys system, entry, variants, load, slo, measure and trials")
+	if s == nil {
+		return e
+	}
+	s.hints = map[string]hint{
+		"thresholds": {"write them under slo", "slo"},
+		"scenarios":  {"write them under load", "load"},
+		"services":   {"write them within a variant, or in the Compose file that system names", ""},
+	}
+	if f := s.need("name", "name: my-experiment"); f.text() != "" && d.validName(f.n, "name", "name: results-caching") {
+		e.Name = f.n.text
+	}
+	e.Question = s.may("question", "question: Which cache buys the most?").text()
+	e.System = s.need("system", "system: compose.yaml").text()
+	e.Entry = s.need("entry", "entry: and the service that takes the load").text()
+	e.Variants = s.need("variants", "variants: {baseline: {}}").variants()
+	offer := s.need("load", "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}")
+	slo := s.may("slo", sloExample)
+	measure := s.need("measure", "measure: capacity")
+	e.Measure = measure.oneOf(Capacity, AsWritten)
+	e.Load = offer.load(e.Measure == AsWritten)
+	open := slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return isOpen(s.Executor) || s.Executor == "" })
+	e.SLO = slo.slo(open || len(e.Load.Scenarios) == 0)
+	e.Trials = int(s.need("trials", "trials: 6").whole(1, maxTrials))
+	if f := s.may("seed", "seed: 1"); f.given() {
+		e.Seed = f.seed()
+	}
+	e.Search.read(s.may("search", "search: {budget: 11s}"))
+	s.done()
+	if e.Measure == Capacity {
+		s.capacity(e, measure, slo)
+	}
+	return e
+}
+
+// capacity checks what a search for capacity needs.
+func (s *section) capacity(e *Experiment, measure, slo field) {
+	switch {
+	case slo.n == nil && !s.meant["slo"]:
+		s.errorf(measure.n, "measure: capacity needs an SLO to search under; write %s", sloExample)
+	case slo.given() && slo.n.kind == mapping && len(slo.n.pairs) == 0:
+		s.errorf(slo.n, "slo is empty, and measure: capacity needs one to search under; write %s", sloExample)
+	}
+	p, ok := s.n.pair("load")
+	if !ok {
+		return
+	}
+	p, ok = p.value.pair("scenarios")
+	if !ok || len(p.value.pairs) != len(e.Load.Scenarios) {
+		return
+	}
+	for i, scenario := range e.Load.Scenarios {
+		at := p.value.pairs[i]
+		switch {
+		case i > 0:
+			s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", quote(scenario.Name))
+		case scenario.Executor != "" && !isOpen(scenario.Executor):
+			executor, _ := at.value.pair("executor")
+			s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
+		case max(scenario.Rate, scenario.StartRate) > e.Search.MaxRate:
+			rate, ok := at.value.pair("rate")
+			if !ok {
+				rate, _ = at.value.pair("startRate")
+			}
+			s.errorf(rate.value, "scenario %s starts above the search's maxRate, %g/s; write a lower rate, or a higher maxRate", quote(scenario.Name), float64(e.Search.MaxRate))
+		}
+	}
+}
+
+// load reads what is offered.
+func (f field) load(complete bool) Offer {
+	l := Offer{Timeout: defaultTimeout}
+	if !f.given() {
+		return l
+	}
+	const example = "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}"
+	s := f.section(f.n, f.place, "load", example)
+	if s == nil {
+		return l
+	}
+	s.hints = map[string]hint{"k6": {"a k6 script is not supported, so write scenarios", "scenarios"}}
+	if t := s.may("timeout", "timeout: 5s"); t.given() {
+		l.Timeout = t.duration(time.Millisecond)
+	}
+	scenarios := s.need("scenarios", "scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}")
+	s.done()
+	if !scenarios.given() {
+		return l
+	}
+	if scenarios.n.kind != mapping || len(scenarios.n.pairs) == 0 {
+		scenarios.wrong("a mapping with a scenario in it")
+		return l
+	}
+	for _, p := range scenarios.n.pairs {
+		l.Scenarios = append(l.Scenarios, f.scenario(p, complete))
+	}
+	return l
+}
+
+// seed reads an unsigned number.
+func (f field) seed() uint64 {
+	if v, err := strconv.ParseUint(f.n.text, 10, 64); err == nil && f.n.kind == integer {
+		return v
+	}
+	f.wrong("a whole number from 0 to 18446744073709551615")
+	return 0
+}
+
+// read reads how to search.
+func (to *Search) read(f field) {
+	if !f.given() {
+		return
+	}
+	s := f.section(f.n, f.place, "search", f.example)
+	if s == nil {
+		return
+	}
+	if b := s.may("budget", "budget: 11s"); b.given() {
+		to.Budget = b.duration(time.Second)
+	}
+	if t := s.may("tolerance", "tolerance: 5%"); t.given() {
+		to.Tolerance = t.share(0.001, 0.5)
+	}
+	if m := s.may("maxRate", "maxRate: 100000/s"); m.given() {
+		to.MaxRate = m.positiveRate(timeUnit{})
+	}
+	s.done()
+}
+
+// Source returns the file as it was read.
+func (e *Experiment) Source() []byte { return slices.Clone(e.source) }
+
+// SystemPath returns the path of the Compose file, from where the program runs.
+func (e *Experiment) SystemPath() string {
+	if filepath.IsAbs(e.System) {
+		return e.System
+	}
+	return filepath.Join(filepath.Dir(e.file), e.System)
+}
+
+// Scenarios returns the scenarios as the load generator takes them. For
+// measure: capacity the rate, the duration and the stages are the search's to
+// set; see [Experiment.StartRate].
+func (e *Experiment) Scenarios() []load.Scenario {
+	out := make([]load.Scenario, len(e.Load.Scenarios))
+	for i, s := range e.Load.Scenarios {
+		out[i] = s.resolve()
+	}
+	return out
+}
+
+func (s Scenario) resolve() load.Scenario {
+	out := load.Scenario{
+		Name: s.Name, Executor: s.Executor,
+		StartTime: s.StartTime, Duration: s.Duration, GracefulStop: s.GracefulStop,
+		Rate: float64(s.Rate), StartRate: float64(s.StartRate), Arrivals: s.Arrivals,
+		PreAllocatedVUs: s.PreAllocatedVUs, MaxVUs: s.MaxVUs, VUs: s.VUs, StartVUs: s.StartVUs,
+		Request: load.Request{Method: s.Request.Method, Path: s.Request.Path, Header: s.Request.Headers, Body: s.Request.Body},
+		Feed:    make(map[string]load.Feed, len(s.Feed)),
+	}
+	for _, stage := range s.Stages {
+		out.Stages = append(out.Stages, load.Stage{Duration: stage.Duration, Target: float64(stage.Target)})
+	}
+	for name, feed := range s.Feed {
+		out.Feed[name] = load.Feed(feed)
+	}
+	return out
+}
+
+// StartRate returns the rate, in requests per second, that the file gives a
+// search for capacity to start from; ok is false if it gives none.
+func (e *Experiment) StartRate() (rate float64, ok bool) {
+	if len(e.Load.Scenarios) == 0 {
+		return 0, false
+	}
+	first := e.Load.Scenarios[0]
+	rate = float64(max(first.Rate, first.StartRate))
+	return rate, rate > 0
+}
+
+// Notes returns what is allowed and may still not be meant, one sentence each,
+// to be shown before the run.
+func (e *Experiment) Notes() []string {
+	var notes []string
+	if e.Measure == Capacity && e.Trials < minTrials {
+		notes = append(notes, fmt.Sprintf("trials: %d is too few for a 95 %% interval, which takes %d", e.Trials, minTrials))
+	}
+	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == HTTPReqFailed }) {
+		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
+	}
+	for _, s := range e.Load.Scenarios {
+		if e.Measure == Capacity && (s.Duration > 0 || len(s.Stages) > 0) {
+			notes = append(notes, fmt.Sprintf("measure: capacity chooses how long and at which rates it offers load: the duration or stages of scenario %q are not used", s.Name))
+		}
+	}
+	if _, given := e.root.pair("search"); given && e.Measure == AsWritten {
+		notes = append(notes, "measure: load searches nothing: search is not used")
+	}
+	return notes
+}
+
+// Position returns the place of what a path of keys leads to, such as
+// "variants", "redis": that of the value if it is a scalar, else that of its
+// key. Where the path leads nowhere it is the place of its last key that is
+// there. In a list the key is an index from 0.
+func (e *Experiment) Position(path ...string) (file string, line, column int) {
+	n, place := e.root, e.root
+	for _, key := range path {
+		p, ok := n.pair(key)
+		if i, err := strconv.Atoi(key); err == nil && n.kind == list && i >= 0 && i < len(n.items) {
+			p, ok = pair{key: n.items[i], value: n.items[i]}, true
+		}
+		if !ok {
+			break
+		}
+		n, place = p.value, p.key
+		if n.kind != mapping && n.kind != list && n.kind != null {
+			place = n
+		}
+	}
+	return e.file, place.line, place.col
+}
+
+// ErrorAt returns an error about what a path of keys leads to (see Position).
+func (e *Experiment) ErrorAt(message string, path ...string) *Error {
+	file, line, column := e.Position(path...)
+	return &Error{File: file, Line: line, Column: column, Message: message}
+}

@@ -1,0 +1,98 @@
+package experiment_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"loadstone/lab/experiment"
+)
+
+// FuzzParse holds Parse to what its callers rely on, whatever the file says:
+// it ends without a panic, in errors that can be printed or in an experiment
+// that can be run.
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil || len(paths) == 0 {
+			f.Fatalf("found %d files of %s (%v), want some", len(paths), pattern, err)
+		}
+		for _, path := range paths {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, err := experiment.Parse("x.yaml", data)
+		if err != nil {
+			checkErrors(t, err)
+			return
+		}
+		checkExperiment(t, e)
+	})
+}
+
+func checkErrors(t *testing.T, err error) {
+	t.Helper()
+	var errs experiment.Errors
+	if !errors.As(err, &errs) || len(errs) == 0 || len(errs) > 21 {
+		t.Fatalf("Parse fails with %d errors in a %T: %v", len(errs), err, err)
+	}
+	for _, e := range errs {
+		if e.Line < 1 || e.Column < 1 || e.File != "x.yaml" || e.Message == "" || strings.ContainsAny(e.Message, "\n\r") {
+			t.Errorf("a badly formed error: %q", e)
+		}
+	}
+}
+
+func checkExperiment(t *testing.T, e *experiment.Experiment) {
+	t.Helper()
+	if e.Name == "" || e.System == "" || e.Entry == "" || len(e.Variants) == 0 || e.Trials < 1 {
+		t.Fatalf("Parse accepts an incomplete experiment: %+v", e)
+	}
+	if _, err := json.Marshal(e.Scenarios()); err != nil {
+		t.Errorf("the scenarios have no JSON form: %v", err)
+	}
+	for _, s := range e.Scenarios() {
+		if s.Request.Method == "" || !strings.HasPrefix(s.Request.Path, "/") || s.Rate < 0 || s.Duration < 0 || s.MaxVUs < s.PreAllocatedVUs {
+			t.Errorf("Parse accepts a scenario that cannot run: %+v", s)
+		}
+	}
+	e.Notes()
+	e.Position("variants", e.Variants[0].Name, "services")
+	if err := e.CheckServices([]string{e.Entry}); err != nil {
+		checkErrors(t, err)
+	}
+	for _, v := range e.Variants {
+		checkOverlay(t, v)
+	}
+}
+
+// checkOverlay writes an overlay into another experiment, where it must read
+// as itself.
+func checkOverlay(t *testing.T, v experiment.Variant) {
+	t.Helper()
+	overlay := "      " + strings.TrimSuffix(strings.ReplaceAll(string(v.Overlay), "\n", "\n      "), "      ")
+	source := `name: x
+system: c.yaml
+entry: a
+variants:
+  x:
+` + overlay + `load: {scenarios: {a: {executor: constant-vus, vus: 1, duration: 1s, request: GET /}}}
+measure: load
+trials: 1
+`
+	again, err := experiment.Parse("x.yaml", []byte(source))
+	if err != nil {
+		t.Fatalf("the overlay\n%s\ndoes not read: %v", v.Overlay, err)
+	}
+	if got := string(again.Variants[0].Overlay); got != string(v.Overlay) {
+		t.Errorf("the overlay\n%s\nreads as\n%s", v.Overlay, got)
+	}
+}

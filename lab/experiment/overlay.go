@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// composeKeys returns the top-level keys that the Compose Specification has.
+func composeKeys() []string {
+	return []string{"services", "networks", "volumes", "configs", "secrets", "models", "include", "name", "version"}
+}
+
+// variants reads the variants and checks the outline of their overlays.
+func (f field) variants() Variants {
+	if !f.given() {
+		return nil
+	}
+	if f.n.kind != mapping || len(f.n.pairs) == 0 {
+		f.wrong("a mapping from names to Compose overrides")
+		return nil
+	}
+	out := make(Variants, len(f.n.pairs))
+	for i, p := range f.n.pairs {
+		f.validName(p.key, "variant", "redis")
+		f.overlay(p)
+		out[i] = Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil)}
+	}
+	return out
+}
+
+// overlay checks what a Compose override has at its top, where a forgotten
+// "services:" or a wrong indentation shows.
+func (f field) overlay(p pair) {
+	name, n := p.key.text, p.value
+	switch n.kind {
+	case mapping:
+	case null:
+		f.errorf(p.key, "variant %s is empty; write %s: {} for the system as it is", quote(name), name)
+		return
+	default:
+		f.errorf(n, "variant %s must be a Compose override, not %s; write %s: {services: {api: {environment: {NAME: value}}}}", quote(name), describe(n), name)
+		return
+	}
+	for _, top := range n.pairs {
+		key := top.key.text
+		if slices.Contains(composeKeys(), key) || strings.HasPrefix(key, "x-") {
+			continue
+		}
+		instead := "write services: {" + key + ": …} if it is a service"
+		if near, ok := nearest(key, composeKeys()); ok {
+			instead = "write " + near
+		}
+		f.errorf(top.key, "variant %s has the key %s, which a Compose file has not; %s", quote(name), quote(key), instead)
+	}
+	services, ok := n.pair("services")
+	if !ok {
+		return
+	}
+	if services.value.kind != mapping {
+		f.errorf(services.value, "services must be a mapping from names to services, not %s; write services: {api: {environment: {NAME: value}}}", describe(services.value))
+		return
+	}
+	for _, s := range services.value.pairs {
+		if s.value.kind != mapping && s.value.tag == "" {
+			f.errorf(s.value, "service %s must be a mapping, not %s; write %s: {environment: {NAME: value}}", quote(s.key.text), describe(s.value), s.key.text)
+		}
+	}
+}
+
+// CheckServices checks the names of services against those that the system
+// has: the entry must be one of them, and an override must override one of
+// them or say what else its service runs (image, build, x-process, extends).
+// The error is an [Errors].
+func (e *Experiment) CheckServices(known []string) error {
+	d := &decoder{file: e.file}
+	variants, _ := e.root.pair("variants")
+	inAll := map[string]int{} // service -> variants that define it anew
+	for _, variant := range variants.value.pairs {
+		services, ok := variant.value.pair("services")
+		if !ok {
+			continue
+		}
+		for _, s := range services.value.pairs {
+			name := s.key.text
+			switch {
+			case slices.Contains(known, name):
+			case runs(s.value):
+				inAll[name]++
+			default:
+				d.errorf(s.key, "variant %s overrides the service %s, which %s has not; %s, or give it an image, a build or an x-process",
+					quote(variant.key.text), quote(name), e.System, choose(name, known))
+			}
+		}
+	}
+	if !slices.Contains(known, e.Entry) && inAll[e.Entry] < len(variants.value.pairs) {
+		entry, _ := e.root.pair("entry")
+		d.errorf(entry.value, "entry is the service %s, which %s has not; %s", quote(e.Entry), e.System, choose(e.Entry, known))
+	}
+	return d.errs.sorted()
+}
+
+// runs reports whether a service says what it runs.
+func runs(service *node) bool {
+	return slices.ContainsFunc(service.pairs, func(p pair) bool {
+		return slices.Contains([]string{"image", "build", "x-process", "extends"}, p.key.text)
+	})
+}
+
+// appendYAML appends n as a YAML document. Scalars keep the form of the file,
+// so that whoever reads the document resolves them as if it stood there.
+func (n *node) appendYAML(b []byte) []byte {
+	b = n.appendAt(b, 0)
+	return append(b[min(1, len(b)):], '\n') // without the space or line break before it
+}
+
+// appendAt appends the value of a key or of a dash, with the space before it.
+// What has parts starts on a line of its own.
+func (n *node) appendAt(b []byte, indent int) []byte {
+	if n.tag != "" {
+		b = append(append(b, ' '), n.tag...)
+	}
+	switch {
+	case n.kind == mapping && len(n.pairs) == 0:
+		return append(b, " {}"...)
+	case n.kind == list && len(n.items) == 0:
+		return append(b, " []"...)
+	case n.kind == mapping:
+		for _, p := range n.pairs {
+			b = newLine(b, indent)
+			b = append(p.key.appendScalar(b), ':')
+			b = p.value.appendAt(b, indent+2)
+		}
+		return b
+	case n.kind == list:
+		for _, item := range n.items {
+			b = append(newLine(b, indent), '-')
+			b = item.appendAt(b, indent+2)
+		}
+		return b
+	default:
+		return n.appendScalar(append(b, ' '))
+	}
+}
+
+func newLine(b []byte, indent int) []byte {
+	b = append(b, '\n')
+	for range indent {
+		b = append(b, ' ')
+	}
+	return b
+}
+
+// isIndicator reports whether text begins as a list or a key would where it is
+// written: in brackets the file may have it plain.
+func (n *node) isIndicator() bool {
+	first, _, _ := strings.Cut(n.text, " ")
+	return first == "-" || first == "?" || first == ":"
+}
+
+// appendScalar appends a scalar plain where the file had it plain, else in
+// double quotes, whose escapes are those of Go.
+func (n *node) appendScalar(b []byte) []byte {
+	switch {
+	case n.kind == null && n.text == "":
+		return append(b, "null"...)
+	case n.quoted || n.text == "" || strings.ContainsFunc(n.text, unicode.IsControl) || n.isIndicator():
+		return strconv.AppendQuote(b, n.text)
+	default:
+		return append(b, n.text...)
+	}
+}

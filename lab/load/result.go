@@ -1,0 +1,134 @@
+package load
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Result is what came of a Plan: only the measured part, without the warm-up.
+//
+// Every request has three times: intended (when the schedule wanted it), sent
+// and done. Response time is done minus intended, service time done minus
+// sent. In the closed model intended is when the virtual user was free.
+type Result struct {
+	// From and To bound the measured part, on the wall clock, so that samples
+	// of other processes can be lined up with it.
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+
+	// Offered is the number of arrivals whose intended time lies in the
+	// measured part. Each of them ended as exactly one of Requests or Dropped.
+	Offered uint64 `json:"offered"`
+	// Requests were sent and ended, in whichever way; Failed of them ended
+	// badly (Errors, or a status of 400 and above).
+	Requests uint64 `json:"requests"`
+	Failed   uint64 `json:"failed"`
+	// Dropped arrivals were never sent: no virtual user came free in time.
+	Dropped uint64 `json:"dropped"`
+	// Waited arrivals were sent after their time because every virtual user
+	// was busy: the system's doing. Late ones were sent more than LateAfter
+	// after their time although a virtual user was free: the generator's doing.
+	Waited uint64 `json:"waited"`
+	Late   uint64 `json:"late"`
+	// CompletedInTime counts requests that were done before To: the throughput
+	// of the measured part, without the tail that drained after it.
+	CompletedInTime uint64 `json:"completed_in_time"`
+
+	Status   map[int]uint64        `json:"status"`
+	Errors   map[string]ErrorCount `json:"errors,omitempty"`
+	Response Latency               `json:"response"`
+	Service  Latency               `json:"service"`
+	InFlight Trend                 `json:"in_flight"`
+	// MaxInFlight is the most arrivals that were waiting or under way at once.
+	MaxInFlight int `json:"max_in_flight"`
+
+	Generator Generator `json:"generator"`
+
+	// Aborted says why the load ended before its time; empty if it did not.
+	Aborted string `json:"aborted,omitempty"`
+}
+
+// LateAfter is how much later than intended a request may be sent before it
+// counts as late.
+const LateAfter = 5 * time.Millisecond
+
+// Seconds is the length of the measured part in seconds.
+func (r *Result) Seconds() float64 { return r.To.Sub(r.From).Seconds() }
+
+// Throughput is the completed requests per second of the measured part.
+func (r *Result) Throughput() float64 { return float64(r.CompletedInTime) / r.Seconds() }
+
+// OfferedRate is the arrivals per second of the measured part.
+func (r *Result) OfferedRate() float64 { return float64(r.Offered) / r.Seconds() }
+
+// ErrorCount is how often one kind of error occurred, with one example.
+type ErrorCount struct {
+	Count   uint64 `json:"count"`
+	Example string `json:"example"`
+}
+
+// Generator is what the generator process itself used while it measured.
+type Generator struct {
+	// CPUSeconds is user and system time; Busy is CPUSeconds divided by the
+	// elapsed time, in cores.
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Busy       float64 `json:"busy"`
+	// Lateness is how long after their intended time requests were sent for
+	// which a virtual user was free.
+	Lateness Lateness `json:"lateness"`
+}
+
+// Lateness is a distribution of the generator's own delays, in milliseconds.
+type Lateness struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Trend is the slope of the work in flight (arrivals waiting or under way) by
+// least squares over samples taken each SampleEvery, in requests per second:
+// the rate at which a backlog grows. Low and High bound it at 95 % confidence.
+// It is about the scenarios with a schedule: in a closed model work in flight
+// is what the plan says, and Samples is 0. See Growing.
+type Trend struct {
+	Slope   float64 `json:"slope"`
+	Low     float64 `json:"low"`
+	High    float64 `json:"high"`
+	Samples int     `json:"samples"`
+}
+
+// Window is one second of a load, the warm-up included, sent while it runs.
+type Window struct {
+	Start    time.Time `json:"start"`
+	Warmup   bool      `json:"warmup"`
+	Requests uint64    `json:"requests"`
+	Failed   uint64    `json:"failed"`
+	Late     uint64    `json:"late"`
+	Dropped  uint64    `json:"dropped"`
+	InFlight int       `json:"in_flight"`
+	// Response and Service are HdrHistograms of the requests that ended in the
+	// window, encoded as in an HdrHistogram log (V2, compressed, base64).
+	// Values are microseconds.
+	Response string `json:"response"`
+	Service  string `json:"service"`
+}
+
+// Latency is a distribution of times, carried whole and summarised.
+type Latency struct {
+	P50  float64 `json:"p50"` // all in milliseconds
+	P90  float64 `json:"p90"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
+	// Histogram is the distribution, encoded like a Window's.
+	Histogram string `json:"histogram"`
+}
+
+// NewHistogram returns the histogram that all recording uses: microseconds
+// from 1 µs to 10 minutes, three significant digits, about 200 KiB.
+func NewHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, (10 * time.Minute).Microseconds(), 3)
+}

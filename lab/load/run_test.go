@@ -1,0 +1,484 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// openPlan is a plan of one open scenario.
+func openPlan(url string, rate float64, d time.Duration, users int) Plan {
+	return Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []Scenario{{
+			Name: "open", Executor: ConstantArrivalRate, Rate: rate, Duration: d, Arrivals: Poisson,
+			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Request: get,
+		}},
+	}
+}
+
+// closedPlan is a plan of one closed scenario.
+func closedPlan(url string, users int, d time.Duration) Plan {
+	return Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []Scenario{{
+			Name: "closed", Executor: ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Request: get,
+		}},
+	}
+}
+
+// mustRun carries out a plan and checks what holds for every Result.
+func mustRun(tb testing.TB, plan Plan) (Result, []Window) {
+	tb.Helper()
+	var windows []Window
+	r, err := Run(tb.Context(), plan, func(w Window) { windows = append(windows, w) })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	checkSums(tb, plan, r, windows)
+	return r, windows
+}
+
+// checkSums checks that everything offered ended as exactly one thing, and
+// that the Result, its histograms and its windows tell the same story.
+func checkSums(tb testing.TB, plan Plan, r Result, windows []Window) {
+	tb.Helper()
+	var ended, bad uint64
+	for status, n := range r.Status {
+		ended += n
+		if status >= 400 {
+			bad += n
+		}
+	}
+	for kind, e := range r.Errors {
+		ended += e.Count
+		bad += e.Count
+		if e.Example == "" {
+			tb.Errorf("no example of %s", kind)
+		}
+	}
+	if r.Offered != r.Requests+r.Dropped {
+		tb.Errorf("offered %d, but %d requests and %d dropped", r.Offered, r.Requests, r.Dropped)
+	}
+	if ended != r.Requests || bad != r.Failed {
+		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
+	}
+	if r.CompletedInTime > r.Requests || r.Waited+r.Late > r.Requests {
+		tb.Errorf("%d requests, but %d in time, %d waited and %d late", r.Requests, r.CompletedInTime, r.Waited, r.Late)
+	}
+	for name, l := range map[string]Latency{"response": r.Response, "service": r.Service} {
+		h, err := hdrhistogram.Decode([]byte(l.Histogram))
+		if err != nil {
+			tb.Fatalf("%s: %v", name, err)
+		}
+		if h.TotalCount() != int64(r.Requests) {
+			tb.Errorf("%s: the histogram has %d values of %d requests", name, h.TotalCount(), r.Requests)
+		}
+		if got, want := l.P99, float64(h.ValueAtQuantile(99))/1000; got != want {
+			tb.Errorf("%s: p99 %v ms, but the histogram has %v", name, got, want)
+		}
+	}
+	var requests, failed, dropped uint64
+	for i, w := range windows {
+		requests += w.Requests
+		failed += w.Failed
+		dropped += w.Dropped
+		if i > 0 && !w.Start.After(windows[i-1].Start) {
+			tb.Errorf("window %d starts at %v, after one at %v", i, w.Start, windows[i-1].Start)
+		}
+	}
+	if requests < r.Requests || failed < r.Failed || dropped < r.Dropped ||
+		plan.Warmup == 0 && (requests != r.Requests || failed != r.Failed || dropped != r.Dropped) {
+		tb.Errorf("windows have %d requests, %d failed, %d dropped; the result %d, %d, %d",
+			requests, failed, dropped, r.Requests, r.Failed, r.Dropped)
+	}
+}
+
+// due counts the arrivals of a plan's open scenarios from its warm-up on.
+func due(plan Plan) uint64 {
+	var n uint64
+	for i := range plan.Scenarios {
+		if s := &plan.Scenarios[i]; s.open() {
+			for _, at := range walk(s, plan.Seed) {
+				if at >= plan.Warmup.Seconds() {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// stallingServer answers at once, except that from the first request at least
+// after past the server's start nothing is answered for length.
+func stallingServer(tb testing.TB, after, length time.Duration) *rawServer {
+	begin := time.Now()
+	var mu sync.Mutex
+	return serveRaw(tb, func(c *rawConn) {
+		for c.request() != nil {
+			mu.Lock()
+			at := time.Since(begin)
+			mu.Unlock()
+			if at > after && at < after+length {
+				time.Sleep(after + length - at) // the planted stall
+			}
+			c.send(okAnswer)
+		}
+	})
+}
+
+// TestStallCannotHide is what an open model is for: a server that stalls for
+// two seconds of five must show it in the response times, however few virtual
+// users there are to meet the stall.
+func TestStallCannotHide(t *testing.T) {
+	t.Parallel()
+	const stall = 2 * time.Second
+	for _, users := range []int{1, 1000} {
+		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
+			t.Parallel()
+			server := stallingServer(t, 1500*time.Millisecond, stall)
+			r, _ := mustRun(t, openPlan(server.url, 100, 5*time.Second, users))
+			if r.Response.P99 < 1900 {
+				t.Errorf("response time p99 is %.0f ms after a stall of %v, want at least 1900", r.Response.P99, stall)
+			}
+			if r.Dropped > 0 || r.Failed > 0 {
+				t.Errorf("%d dropped, %d failed, want none", r.Dropped, r.Failed)
+			}
+			if users == 1 {
+				// One request met the stall. What waited behind it was served fast.
+				if r.Service.P99 > r.Response.P99/4 || r.Service.Max < 1900 {
+					t.Errorf("service time p99 is %.0f ms, max %.0f; want it far below the response time's %.0f, but for one", r.Service.P99, r.Service.Max, r.Response.P99)
+				}
+				if r.Waited < 100 {
+					t.Errorf("%d waited, want the hundred and more that the stall held up", r.Waited)
+				}
+				return
+			}
+			// The three in five that came outside the stall did not notice.
+			if r.Service.P50 > r.Response.P99/10 {
+				t.Errorf("service time p50 is %.0f ms, want it far below the stall", r.Service.P50)
+			}
+			if r.Service.P99 < 1900 || r.MaxInFlight < 100 {
+				t.Errorf("service time p99 is %.0f ms with at most %d in flight; want the stall to hold a hundred and more users", r.Service.P99, r.MaxInFlight)
+			}
+		})
+	}
+}
+
+// TestClosedModelDoesNotCorrect: the virtual user waits with the server, so a
+// stall is one slow request among many. That is documented, and this is why.
+func TestClosedModelDoesNotCorrect(t *testing.T) {
+	t.Parallel()
+	server := stallingServer(t, 500*time.Millisecond, time.Second)
+	r, _ := mustRun(t, closedPlan(server.url, 1, 2*time.Second))
+	if r.Response.Max < 900 {
+		t.Errorf("the longest response time is %.0f ms, want the stall's 1000", r.Response.Max)
+	}
+	if r.Response.P99 > r.Response.Max/4 {
+		t.Errorf("response time p99 is %.0f ms of at most %.0f, want it to hide the stall", r.Response.P99, r.Response.Max)
+	}
+	if r.Offered != r.Requests || r.Waited != 0 || r.Late != 0 || r.InFlight.Samples != 0 || r.MaxInFlight != 1 {
+		t.Errorf("got %+v, want what a closed model has", r)
+	}
+}
+
+// badServer does something else with each request: answers, fails, hangs,
+// closes, resets, answers slowly, answers with nonsense.
+func badServer(tb testing.TB, seed uint64, kinds int) *rawServer {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 3))
+	draw := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(n)
+	}
+	return serveRaw(tb, func(c *rawConn) {
+		for c.request() != nil {
+			switch draw(kinds) {
+			case 1:
+				c.send("HTTP/1.1 503 Service Unavailable|Content-Length: 0||")
+			case 2:
+				c.send("HTTP/1.1 200 OK|Connection: close|Content-Length: 0||")
+				return
+			case 3:
+				time.Sleep(time.Duration(draw(30)) * time.Millisecond) // a slow answer
+				c.send(okAnswer)
+			case 4:
+				return
+			case 5:
+				c.reset()
+				return
+			case 6:
+				c.send("nonsense||")
+			case 7:
+				_, _ = c.Read(make([]byte, 1)) // hangs
+				return
+			case 8:
+				c.send("HTTP/1.1 200 OK|Content-Length: 10||part")
+				_, _ = c.Read(make([]byte, 1))
+				return
+			default:
+				c.send(okAnswer)
+			}
+		}
+	})
+}
+
+// TestEverythingOfferedIsAccountedFor runs random loads against random servers
+// and checks that each arrival ended as exactly one thing. The number of
+// arrivals is counted by a separate walk through the schedule.
+func TestEverythingOfferedIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(16) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 4))
+			ms := func(n int) time.Duration { return time.Duration(random.IntN(n)) * time.Millisecond }
+			plan := Plan{Seed: seed, Timeout: 50*time.Millisecond + ms(100), Warmup: ms(2) * 100}
+			for range 1 + random.IntN(2) {
+				plan.Targets = append(plan.Targets, badServer(t, seed, 1+random.IntN(9)).url)
+			}
+			if seed%5 == 4 {
+				plan.Targets = append(plan.Targets, closedPort(t))
+			}
+			users := 1 + random.IntN(30)
+			s := Scenario{
+				Name: "open", Executor: RampingArrivalRate, StartRate: 100, GracefulStop: ms(100), Request: get,
+				Stages:   []Stage{{300 * time.Millisecond, 1000}, {0, 300}, {300 * time.Millisecond, 300}},
+				Arrivals: []string{Poisson, Uniform}[random.IntN(2)], PreAllocatedVUs: 1 + random.IntN(users), MaxVUs: users,
+			}
+			plan.Scenarios = []Scenario{s}
+			if seed%2 == 1 {
+				plan.Scenarios = append(plan.Scenarios, Scenario{
+					Name: "closed", Executor: RampingVUs, StartVUs: random.IntN(3), StartTime: ms(100), GracefulStop: ms(50), Request: get,
+					Stages: []Stage{{200 * time.Millisecond, 5}, {200 * time.Millisecond, 0}, {100 * time.Millisecond, 3}},
+				})
+			}
+			r, _ := mustRun(t, plan)
+			if want := due(plan); seed%2 == 0 && r.Offered != want || r.Offered < want {
+				t.Errorf("offered %d, but %d arrivals were due", r.Offered, want)
+			}
+		})
+	}
+}
+
+func TestWarmupIsLeftOut(t *testing.T) {
+	t.Parallel()
+	plan := openPlan(serveOK(t).url, 500, 1500*time.Millisecond, 50)
+	plan.Warmup = 700 * time.Millisecond
+	before := time.Now()
+	r, windows := mustRun(t, plan)
+	if want := due(plan); r.Offered != want || r.Requests != want {
+		t.Errorf("offered %d, %d requests, want %d of each", r.Offered, r.Requests, want)
+	}
+	if got, want := r.To.Sub(r.From), 800*time.Millisecond; got != want {
+		t.Errorf("measured for %v, want %v", got, want)
+	}
+	if r.From.Before(before.Add(plan.Warmup)) {
+		t.Errorf("measured from %v, want it after a warm-up of %v", r.From, plan.Warmup)
+	}
+	for i, w := range windows {
+		if want := w.Start.Before(r.From); w.Warmup != want {
+			t.Errorf("window %d: warm-up %v, want %v", i, w.Warmup, want)
+		}
+	}
+	if len(windows) < 2 || !windows[1].Start.Equal(r.From) {
+		t.Errorf("windows %v; want one of the warm-up, and the second to begin with the measured part", len(windows))
+	}
+}
+
+// TestRequestsUnderWayAtTheEndAreCutOff: a server that never answers holds
+// neither the run nor the count.
+func TestRequestsUnderWayAtTheEndAreCutOff(t *testing.T) {
+	t.Parallel()
+	hang := func(c *rawConn) { _, _ = c.Read(make([]byte, 1<<10)); _, _ = c.Read(make([]byte, 1)) }
+	for _, kind := range []string{"open", "closed"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := serveRaw(t, hang)
+			plan := openPlan(server.url, 100, 300*time.Millisecond, 5)
+			if kind == "closed" {
+				plan = closedPlan(server.url, 5, 300*time.Millisecond)
+			}
+			plan.Timeout = time.Hour
+			plan.Scenarios[0].GracefulStop = 50 * time.Millisecond
+			r, _ := mustRun(t, plan)
+			if r.Errors[FailCutOff].Count != 5 || r.Requests != 5 {
+				t.Errorf("got %d requests, errors %v; want five, all cut off", r.Requests, r.Errors)
+			}
+			if r.CompletedInTime != 0 {
+				t.Errorf("%d completed in time, want none", r.CompletedInTime)
+			}
+			if kind == "open" && r.Dropped != due(plan)-5 {
+				t.Errorf("%d dropped, want the other %d arrivals", r.Dropped, due(plan)-5)
+			}
+		})
+	}
+}
+
+// TestArrivalsAreDroppedAfterTheTimeout: an arrival waits no longer for a user
+// than a request may take.
+func TestArrivalsAreDroppedAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	server := serveRaw(t, func(c *rawConn) {
+		for c.request() != nil {
+			time.Sleep(150 * time.Millisecond) // a slow answer
+			c.send(okAnswer)
+		}
+	})
+	plan := openPlan(server.url, 200, time.Second, 1)
+	plan.Timeout = 200 * time.Millisecond
+	r, windows := mustRun(t, plan)
+	if r.Dropped < r.Offered/2 || r.Requests < 3 {
+		t.Errorf("%d of %d dropped, %d requests; want most dropped and a few sent", r.Dropped, r.Offered, r.Requests)
+	}
+	if r.Waited < r.Requests-2 {
+		t.Errorf("%d of %d waited, want all but the first", r.Waited, r.Requests)
+	}
+	if windows[0].Dropped == 0 {
+		t.Error("nothing dropped in the first second, want drops to show when they happen")
+	}
+}
+
+// slowServer serves one request at a time, each for the given time.
+func slowServer(tb testing.TB, each time.Duration) *rawServer {
+	var one sync.Mutex
+	return serveRaw(tb, func(c *rawConn) {
+		for c.request() != nil {
+			one.Lock()
+			time.Sleep(each) // its work
+			one.Unlock()
+			c.send(okAnswer)
+		}
+	})
+}
+
+func TestStopOnOverload(t *testing.T) {
+	t.Parallel()
+	plan := openPlan(slowServer(t, 10*time.Millisecond).url, 400, 20*time.Second, 200)
+	plan.StopOnOverload = true
+	plan.Scenarios[0].GracefulStop = 100 * time.Millisecond
+	r, _ := mustRun(t, plan)
+	if !strings.HasPrefix(r.Aborted, "overload: ") {
+		t.Errorf("aborted %q, want an overload", r.Aborted)
+	}
+	if got := r.Seconds(); got < 0.5 || got > 15 {
+		t.Errorf("measured %.1f s of 20, want it cut short, but not before 0.5 s", got)
+	}
+	if !r.InFlight.Growing(r.OfferedRate()) {
+		t.Errorf("work in flight does not grow: %+v at %.0f/s", r.InFlight, r.OfferedRate())
+	}
+	if rate := r.OfferedRate(); rate < 300 || rate > 500 {
+		t.Errorf("offered %.0f/s until the end, want about 400", rate)
+	}
+}
+
+func TestNoStopWithoutOverload(t *testing.T) {
+	t.Parallel()
+	plan := openPlan(slowServer(t, time.Millisecond).url, 50, 2*time.Second, 200)
+	plan.StopOnOverload = true
+	r, _ := mustRun(t, plan)
+	if r.Aborted != "" || r.To.Sub(r.From) != 2*time.Second {
+		t.Errorf("aborted %q after %v, want the whole load", r.Aborted, r.To.Sub(r.From))
+	}
+	if r.InFlight.Growing(r.OfferedRate()) || r.InFlight.Samples < 30 {
+		t.Errorf("got %+v at %.0f/s, want a trend of some forty samples that does not grow", r.InFlight, r.OfferedRate())
+	}
+}
+
+func TestRampingUsers(t *testing.T) {
+	t.Parallel()
+	var now, most atomic.Int64
+	server := serveRaw(t, func(c *rawConn) {
+		for c.request() != nil {
+			n := now.Add(1)
+			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			}
+			time.Sleep(5 * time.Millisecond) // its work
+			now.Add(-1)
+			c.send(okAnswer)
+		}
+	})
+	plan := closedPlan(server.url, 0, 0)
+	s := &plan.Scenarios[0]
+	s.Executor, s.StartVUs = RampingVUs, 1
+	s.Stages = []Stage{{300 * time.Millisecond, 6}, {300 * time.Millisecond, 6}, {300 * time.Millisecond, 0}, {100 * time.Millisecond, 2}}
+	r, _ := mustRun(t, plan)
+	if r.Failed > 0 || r.Requests < 20 {
+		t.Errorf("%d requests, %d failed: %v", r.Requests, r.Failed, r.Errors)
+	}
+	if got := most.Load(); got < 4 || got > 6 || r.MaxInFlight != 6 {
+		t.Errorf("the server saw at most %d at once, the generator %d; want 6", got, r.MaxInFlight)
+	}
+}
+
+// TestRemovedUsersAreCutOff: a virtual user that a ramp takes away has the time
+// of graceful stop for its request, and no more.
+func TestRemovedUsersAreCutOff(t *testing.T) {
+	t.Parallel()
+	server := serveRaw(t, func(c *rawConn) { c.request(); _, _ = c.Read(make([]byte, 1)) })
+	plan := closedPlan(server.url, 0, 0)
+	plan.Timeout = time.Hour
+	s := &plan.Scenarios[0]
+	s.Executor, s.StartVUs, s.GracefulStop = RampingVUs, 3, 50*time.Millisecond
+	s.Stages = []Stage{{0, 1}, {600 * time.Millisecond, 1}}
+	s.Stages = append([]Stage{{100 * time.Millisecond, 3}}, s.Stages...)
+	r, windows := mustRun(t, plan)
+	if r.Errors[FailCutOff].Count != 3 || r.Requests != 3 || r.CompletedInTime != 2 {
+		t.Errorf("%d requests, %d in time, errors %v; want two cut off in the middle and one at the end", r.Requests, r.CompletedInTime, r.Errors)
+	}
+	if windows[0].Failed != 2 {
+		t.Errorf("%d failed before the end, want 2", windows[0].Failed)
+	}
+}
+
+func TestConnectionsAreKeptAndSpread(t *testing.T) {
+	t.Parallel()
+	a, b := serveOK(t), serveOK(t)
+	for _, plan := range []Plan{openPlan(a.url, 500, 500*time.Millisecond, 6), closedPlan(a.url, 6, 200*time.Millisecond)} {
+		before := a.accepted.Load()
+		plan.Targets = []string{a.url, b.url}
+		plan.Scenarios[0].PreAllocatedVUs = 6
+		r, _ := mustRun(t, plan)
+		if r.Failed > 0 || r.Requests < 100 {
+			t.Errorf("%d requests, %d failed: %v", r.Requests, r.Failed, r.Errors)
+		}
+		if gotA, gotB := a.accepted.Load()-before, b.accepted.Load()-before; gotA != 3 || gotB != 3 {
+			t.Errorf("%s: %d and %d connections, want 3 to each target", plan.Scenarios[0].Name, gotA, gotB)
+		}
+	}
+}
+
+func TestRefusedConnectionsAreNotAStorm(t *testing.T) {
+	t.Parallel()
+	r, _ := mustRun(t, closedPlan(closedPort(t), 2, 300*time.Millisecond))
+	if n := r.Errors[FailRefused].Count; n != r.Requests || n < 2 || n > 2*(300/10+1) {
+		t.Errorf("%d of %d requests refused, want all, and one in 10 ms from each user at most", n, r.Requests)
+	}
+}
+
+func TestCancelledRunEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"open", "closed"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("enough")
+		server := serveRaw(t, func(c *rawConn) { c.request(); cancel(why); _, _ = c.Read(make([]byte, 1)) })
+		plan := openPlan(server.url, 100, time.Hour, 5)
+		if kind == "closed" {
+			plan = closedPlan(server.url, 5, time.Hour)
+		}
+		plan.Scenarios[0].GracefulStop = time.Hour
+		if _, err := Run(ctx, plan, nil); !errors.Is(err, why) {
+			t.Errorf("%s: got %v, want %v", kind, err, why)
+		}
+		cancel(nil)
+	}
+}

@@ -1,0 +1,120 @@
+package load
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// mostLine bounds one line of the protocol between Process and Serve, in
+// bytes: a Result with two histograms takes tens of kilobytes.
+const mostLine = 16 << 20
+
+// message is one line from the generator: exactly one field is set.
+type message struct {
+	Window *Window `json:"window,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Error  string  `json:"error,omitempty"`
+}
+
+// Serve is the generator as a process: it reads plans from r, one line of JSON
+// each, carries them out one after the other, and writes lines of JSON to w:
+// {"window": …} for each second of a load, and {"result": …} or
+// {"error": "…"} at its end. A line that is not a valid plan is answered with
+// an error, and the next is read. Nothing is kept from one plan to the next.
+//
+// It returns nil when r ends. The end of r means that whoever sent the plans is
+// gone, so a load under way is abandoned: the generator cannot outlive the lab.
+// It returns an error when ctx ends, or when r or w fail. When ctx ends and r
+// is an io.Closer, r is closed; a reader that cannot be closed under a read
+// keeps one goroutine until its next line or its end.
+func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
+	lines, readErr := make(chan []byte), make(chan error, 1)
+	alive, gone := context.WithCancelCause(ctx)
+	defer gone(nil)
+	go func() {
+		readErr <- readLines(alive, r, lines)
+		gone(errGone)
+	}()
+	out := &lineWriter{w: w}
+	for {
+		select {
+		case line := <-lines:
+			out.answer(alive, line)
+			if err := out.failed(); err != nil {
+				return fmt.Errorf("load generator: write: %w", err)
+			}
+		case err := <-readErr:
+			if err != nil {
+				return fmt.Errorf("load generator: read a plan: %w", err)
+			}
+			return nil
+		case <-ctx.Done():
+			if c, ok := r.(io.Closer); ok {
+				_ = c.Close() // only to end the read; what it says does not matter now
+			}
+			return fmt.Errorf("load generator: %w", context.Cause(ctx))
+		}
+	}
+}
+
+var errGone = errors.New("whoever sent the plan has closed the connection")
+
+// readLines hands each line of r to lines, until r ends or ctx does.
+func readLines(ctx context.Context, r io.Reader, lines chan<- []byte) error {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(nil, mostLine)
+	for scanner.Scan() {
+		line := append([]byte(nil), scanner.Bytes()...)
+		select {
+		case lines <- line:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return scanner.Err()
+}
+
+// lineWriter writes messages, and remembers its first failure.
+type lineWriter struct {
+	mu  sync.Mutex
+	w   io.Writer
+	err error
+}
+
+// answer carries out the plan on line and writes what comes of it.
+func (l *lineWriter) answer(ctx context.Context, line []byte) {
+	var plan Plan
+	if err := json.Unmarshal(line, &plan); err != nil {
+		l.write(message{Error: fmt.Sprintf("the line is not a plan: %v", err)})
+		return
+	}
+	result, err := Run(ctx, plan, func(w Window) { l.write(message{Window: &w}) })
+	if err != nil {
+		l.write(message{Error: err.Error()})
+		return
+	}
+	l.write(message{Result: &result})
+}
+
+func (l *lineWriter) write(m message) {
+	line, err := json.Marshal(m)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.err == nil {
+		_, err = l.w.Write(append(line, '\n'))
+	}
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *lineWriter) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}

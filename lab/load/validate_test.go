@@ -1,0 +1,104 @@
+package load
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValidPlans(t *testing.T) {
+	t.Parallel()
+	for name, plan := range map[string]Plan{
+		"open":   openPlan("http://127.0.0.1:80", 1, time.Second, 1),
+		"closed": closedPlan("http://[::1]/base", 1, time.Second),
+	} {
+		if err := plan.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestValidateSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	open := func(change func(*Plan, *Scenario)) Plan {
+		p := openPlan("http://h", 100, time.Second, 10)
+		change(&p, &p.Scenarios[0])
+		return p
+	}
+	executor := func(name string, change func(*Scenario)) Plan {
+		return open(func(_ *Plan, s *Scenario) {
+			s.Executor, s.Stages = name, []Stage{{time.Second, 5}}
+			change(s)
+		})
+	}
+	tests := []struct {
+		plan Plan
+		want string
+	}{
+		{open(func(p *Plan, _ *Scenario) { p.Targets = nil }), "targets: there are none"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "https://h" }), "https is not supported"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "127.0.0.1:8080" }), "give a base URL"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "h/path" }), "no http:// at its beginning"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "http:///x" }), "names no host"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "http://h/?a=b" }), "no user, query or fragment"},
+		{open(func(p *Plan, _ *Scenario) { p.Timeout = 0 }), "timeout: 0s"},
+		{open(func(p *Plan, _ *Scenario) { p.Warmup = -1 }), "warmup: -1ns is negative"},
+		{open(func(p *Plan, _ *Scenario) { p.Warmup = time.Second }), "leaves nothing to measure"},
+		{open(func(p *Plan, _ *Scenario) { p.Scenarios = nil }), "scenarios: there are none"},
+		{open(func(p *Plan, s *Scenario) { p.Scenarios = append(p.Scenarios, *s) }), "two of that name"},
+		{open(func(_ *Plan, s *Scenario) { s.Name = "" }), "name: it has none"},
+		{open(func(_ *Plan, s *Scenario) { s.Name, s.Rate = "100%d", 0 }), `scenario "100%d": rate: 0`},
+		{open(func(_ *Plan, s *Scenario) { s.Executor = "per-vu-iterations" }), `executor: "per-vu-iterations" is unknown: use constant-vus`},
+		{open(func(_ *Plan, s *Scenario) { s.Rate = math.NaN() }), "rate: NaN"},
+		{open(func(_ *Plan, s *Scenario) { s.Rate = math.Inf(1) }), "rate: +Inf"},
+		{open(func(_ *Plan, s *Scenario) { s.Duration = 0 }), "duration: 0s"},
+		{open(func(_ *Plan, s *Scenario) { s.Duration = math.MaxInt64 }), "make it shorter"},
+		{open(func(_ *Plan, s *Scenario) { s.StartTime = -1 }), "start_time"},
+		{open(func(_ *Plan, s *Scenario) { s.GracefulStop = -1 }), "graceful_stop"},
+		{open(func(_ *Plan, s *Scenario) { s.Arrivals = "" }), `arrivals: "" is unknown: use poisson or uniform`},
+		{open(func(_ *Plan, s *Scenario) { s.PreAllocatedVUs = 0 }), "pre_allocated_vus: 0"},
+		{open(func(_ *Plan, s *Scenario) { s.PreAllocatedVUs = 11 }), "max_vus: 10 is below pre_allocated_vus, 11"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Method = "G T" }), "method"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path = "x" }), "begin it with /"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path = "/a b" }), "has a space"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path = "/\r\nX: y" }), "control character"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path = "/a#b" }), "never sent"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Header = map[string]string{"X": "a\r\nY: b"} }), "control character"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Header = map[string]string{"X Y": "a"} }), "header name"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Header = map[string]string{"Content-length": "5"} }), "set by the generator"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path = "/{id}" }), "there is no feed of that name"},
+		{open(func(_ *Plan, s *Scenario) { s.Feed = map[string]Feed{"id": {Uniform: &[2]int64{1, 2}}} }), "nothing in the request uses it"},
+		{open(func(_ *Plan, s *Scenario) { s.Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {}} }), "either uniform or sequential"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {Uniform: &[2]int64{2, 1}}}
+		}), "lower number first"},
+		{executor(ConstantVUs, func(s *Scenario) { s.VUs = 0 }), "vus: 0"},
+		{executor(RampingVUs, func(s *Scenario) { s.StartVUs = -1 }), "start_vus: -1"},
+		{executor(RampingVUs, func(s *Scenario) { s.Stages[0].Target = 1.5 }), "whole number"},
+		{executor(RampingVUs, func(s *Scenario) { s.Stages[0].Target = 0 }), "no stage has a virtual user"},
+		{executor(RampingVUs, func(s *Scenario) { s.Stages = nil }), "stages: there are none"},
+		{executor(RampingArrivalRate, func(s *Scenario) { s.Stages[0].Target = -1 }), "stages[0].target: -1"},
+		{executor(RampingArrivalRate, func(s *Scenario) { s.Stages[0].Duration = -1 }), "stages[0].duration: -1ns"},
+		{executor(RampingArrivalRate, func(s *Scenario) { s.Stages[0].Duration = 0 }), "no time at all"},
+		{executor(RampingArrivalRate, func(s *Scenario) { s.Stages[0].Target = 0 }), "the rate is 0 throughout"},
+	}
+	for _, test := range tests {
+		if err := test.plan.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}
+
+func TestValidateFindsAllProblems(t *testing.T) {
+	t.Parallel()
+	p := openPlan("https://h", 0, 0, 0)
+	p.Timeout = 0
+	err := p.Validate()
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	if got := strings.Count(err.Error(), "\n") + 1; got < 6 {
+		t.Errorf("got %d problems, want six or more: %v", got, err)
+	}
+}

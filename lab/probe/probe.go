@@ -1,0 +1,199 @@
+// Package probe watches a system while load runs: CPU, memory and throttling
+// of every instance from its control group (or from /proc, where it has none),
+// the machine's cores, and the instances' Prometheus endpoints.
+//
+// It only collects: counters are written as they are read, and Usage and
+// Series turn them into figures for a span of time afterwards. Its own cost is
+// collected with them.
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"loadstone/block/cgroup"
+)
+
+// The names of the files that Run writes into Config.Dir.
+const (
+	SamplesFile = "samples.jsonl"
+	MetricsFile = "metrics.jsonl"
+)
+
+// Target is an instance to watch.
+type Target struct {
+	Name string // api-1
+	PID  int
+	// Group is the instance's control group; nil if it has none, and then
+	// /proc is read, in steps of 10 ms and for its first process only.
+	Group *cgroup.Group
+	// MetricsURL is its Prometheus endpoint; empty if it has none.
+	MetricsURL string
+}
+
+// Config says what to watch and how often.
+type Config struct {
+	Targets []Target
+	// Interval is the time between samples of CPU and memory; MetricsInterval
+	// that between scrapes of one endpoint.
+	Interval        time.Duration
+	MetricsInterval time.Duration
+	// Write keeps one record, a *Sample or a *Scrape. Calls do not overlap.
+	Write func(any) error
+}
+
+// Default intervals: ten samples a second cost a fraction of a percent of a
+// core. A scrape also costs the instance that answers it (about half a
+// millisecond of CPU for a Go service), so those are fewer.
+const (
+	DefaultInterval        = 100 * time.Millisecond
+	DefaultMetricsInterval = 250 * time.Millisecond
+)
+
+// Sample is what every instance had used at one moment. All figures but
+// Memory are counters that only grow; spans are differences.
+type Sample struct {
+	At        time.Time  `json:"t"`
+	Instances []Instance `json:"i"`
+	// MachineBusy and MachineTotal are CPU time over all cores: not idle, and
+	// in all. Time that the hypervisor gave to others counts as busy.
+	MachineBusy  time.Duration `json:"mb"`
+	MachineTotal time.Duration `json:"mt"`
+	// Self is the CPU time of the process that watches.
+	Self time.Duration `json:"self"`
+}
+
+// Instance is one instance in a Sample.
+type Instance struct {
+	Name      string        `json:"n"`
+	CPU       time.Duration `json:"c"`
+	User      time.Duration `json:"u"`
+	System    time.Duration `json:"s"`
+	Periods   uint64        `json:"p"`
+	Throttled uint64        `json:"h"` // periods in which it was throttled
+	Stalled   time.Duration `json:"w"` // how long it stood still for that
+	Memory    uint64        `json:"m"` // bytes
+	OOMKills  uint64        `json:"o,omitempty"`
+}
+
+// Run watches until ctx ends and returns nil then. A target that cannot be
+// read is an error; a scrape that fails is not, it is only missing.
+func Run(ctx context.Context, c Config) error {
+	records := make(chan any, 64) // full only if the disk stalls; then sampling waits
+	g, ctx := errgroup.WithContext(ctx)
+	readers, readersCtx := errgroup.WithContext(ctx)
+	readers.Go(func() error { return c.sample(readersCtx, records) })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}}
+	for _, t := range c.Targets {
+		if t.MetricsURL != "" {
+			readers.Go(func() error { return c.scrape(readersCtx, client, t, records) })
+		}
+	}
+	g.Go(func() error {
+		defer close(records)
+		defer client.CloseIdleConnections()
+		return readers.Wait()
+	})
+	var failed error
+	for r := range records {
+		if failed == nil {
+			failed = c.Write(r)
+		}
+	}
+	return errors.Join(g.Wait(), failed)
+}
+
+// sample takes samples on its own thread, so that a scrape cannot delay them.
+func (c Config) sample(ctx context.Context, records chan<- any) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	machine, err := os.Open("/proc/stat")
+	if err != nil {
+		return fmt.Errorf("watch the machine: %w", err)
+	}
+	defer machine.Close() //nolint:errcheck // read only
+	tick := time.NewTicker(c.Interval)
+	defer tick.Stop()
+	for {
+		s, err := c.take(machine)
+		if err != nil {
+			return err
+		}
+		select {
+		case records <- s:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (c Config) take(machine *os.File) (*Sample, error) {
+	s := &Sample{At: time.Now(), Instances: make([]Instance, len(c.Targets))}
+	for i, t := range c.Targets {
+		var err error
+		if s.Instances[i], err = t.read(); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", t.Name, err)
+		}
+	}
+	var err error
+	if s.MachineBusy, s.MachineTotal, err = machineCPU(machine); err != nil {
+		return nil, fmt.Errorf("watch the machine: %w", err)
+	}
+	s.Self, err = selfCPU()
+	return s, err
+}
+
+func (t Target) read() (Instance, error) {
+	if t.Group == nil {
+		return readProcess(t)
+	}
+	var st cgroup.Stat
+	if err := t.Group.Read(&st); err != nil {
+		return Instance{}, err
+	}
+	return Instance{
+		Name: t.Name, CPU: st.CPU, User: st.User, System: st.System,
+		Periods: st.Periods, Throttled: st.ThrottledPeriods, Stalled: st.Throttled,
+		Memory: st.Memory, OOMKills: st.OOMKills,
+	}, nil
+}
+
+func (c Config) scrape(ctx context.Context, client *http.Client, t Target, records chan<- any) error {
+	tick := time.NewTicker(c.MetricsInterval)
+	defer tick.Stop()
+	for {
+		if values, err := scrape(ctx, client, t.MetricsURL); err == nil {
+			select {
+			case records <- &Scrape{At: time.Now(), Instance: t.Name, Values: values}:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func selfCPU() (time.Duration, error) {
+	var ru unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
+		return 0, fmt.Errorf("own CPU time: %w", err)
+	}
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano()), nil
+}

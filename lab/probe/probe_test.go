@@ -1,0 +1,120 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Run watches this very process while it burns some CPU.
+func TestRunWatches(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "# TYPE cache_hits_total counter\ncache_hits_total 3\n# TYPE cache_misses_total counter\ncache_misses_total 1\n")
+	}))
+	defer srv.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var samples []Sample
+	var scrapes []Scrape
+	err := Run(ctx, Config{
+		Targets:  []Target{{Name: "self-1", PID: os.Getpid(), MetricsURL: srv.URL}},
+		Interval: 10 * time.Millisecond, MetricsInterval: 10 * time.Millisecond,
+		Write: func(v any) error {
+			switch v := v.(type) {
+			case *Sample:
+				samples = append(samples, *v)
+			case *Scrape:
+				scrapes = append(scrapes, *v)
+			}
+			for i := range 1_000_000 {
+				_ = i
+			}
+			if len(samples) > 20 && len(scrapes) > 2 {
+				cancel()
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(samples) < 20 || len(scrapes) < 3 {
+		t.Fatalf("%d samples and %d scrapes before the deadline", len(samples), len(scrapes))
+	}
+	last := samples[len(samples)-1]
+	if last.Instances[0].CPU <= 0 || last.Instances[0].Memory == 0 || last.MachineTotal <= 0 || last.Self <= 0 {
+		t.Errorf("nothing was measured: %+v", last)
+	}
+	if got := scrapes[0].Values["cache_hits_total"]; got != 3 {
+		t.Errorf("scraped %v, want 3", got)
+	}
+}
+
+func TestRunFailsOnWhatItCannotRead(t *testing.T) {
+	err := Run(t.Context(), Config{
+		Targets: []Target{{Name: "gone-1", PID: 1 << 30}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Write: func(any) error { return nil },
+	})
+	if err == nil || !strings.Contains(err.Error(), "gone-1") {
+		t.Errorf("got %v, want an error that names gone-1", err)
+	}
+}
+
+func TestRunFailsWhenItCannotWrite(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := Run(ctx, Config{
+		Targets: []Target{{Name: "self-1", PID: os.Getpid()}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Write: func(any) error { return os.ErrClosed },
+	})
+	if err == nil {
+		t.Error("no error although nothing could be kept")
+	}
+}
+
+func TestParse(t *testing.T) {
+	got, err := parse(strings.NewReader(`# TYPE a_total counter
+a_total{code="200"} 7
+# TYPE g gauge
+g -1.5
+# TYPE h histogram
+h_bucket{le="1"} 2
+h_bucket{le="+Inf"} 3
+h_sum 4.5
+h_count 3
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{`a_total{code="200"}`: 7, "g": -1.5, "h_sum": 4.5, "h_count": 3} {
+		if got[name] != want {
+			t.Errorf("%s: got %v, want %v", name, got[name], want)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("got %v, want four values: buckets are left out", got)
+	}
+	for _, bad := range []string{"", "{", "a b c d"} {
+		if got, err := parse(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("a_total 1\n")
+	f.Add("# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_sum 1\nh_count 2\n")
+	f.Add("a{b=\"\xff\"} NaN")
+	f.Fuzz(func(_ *testing.T, text string) {
+		_, _ = parse(strings.NewReader(text))
+	})
+}

@@ -1,0 +1,80 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of CPU time in /proc: USER_HZ is 100 on every architecture
+// that Go runs Linux on.
+const tick = 10 * time.Millisecond
+
+// machineCPU reads the first line of /proc/stat from f: the CPU time of all
+// cores, by what it was spent on (proc(5)).
+func machineCPU(f *os.File) (busy, total time.Duration, err error) {
+	buf := make([]byte, 256)
+	n, err := f.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	line, _, _ := bytes.Cut(buf[:n], []byte("\n"))
+	return parseMachine(string(line))
+}
+
+// parseMachine takes "cpu user nice system idle iowait irq softirq steal …".
+// Guest time is part of user time already.
+func parseMachine(line string) (busy, total time.Duration, err error) {
+	fields := strings.Fields(line)
+	if len(fields) < 9 || fields[0] != "cpu" {
+		return 0, 0, fmt.Errorf("/proc/stat starts with %q; expected the line of all cores", line)
+	}
+	for i, f := range fields[1:9] {
+		v, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("/proc/stat: %w", err)
+		}
+		total += time.Duration(v) * tick
+		if idle := i == 3 || i == 4; !idle {
+			busy += time.Duration(v) * tick
+		}
+	}
+	return busy, total, nil
+}
+
+// readProcess reads what the process t.PID used, where no control group tells.
+func readProcess(t Target) (Instance, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.PID))
+	if err != nil {
+		return Instance{}, err
+	}
+	in, err := parseProcess(string(text))
+	in.Name = t.Name
+	return in, err
+}
+
+// parseProcess takes the text of /proc/PID/stat. The command's name, in
+// parentheses, may hold anything, so fields are counted from the last one.
+func parseProcess(text string) (Instance, error) {
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	const utime, stime, rss = 14 - 3, 15 - 3, 24 - 3 // fields as proc(5) counts them
+	if len(fields) <= rss {
+		return Instance{}, fmt.Errorf("unexpected text in /proc/PID/stat: %q", text)
+	}
+	var v [3]int64
+	for i, at := range []int{utime, stime, rss} {
+		var err error
+		if v[i], err = strconv.ParseInt(fields[at], 10, 64); err != nil {
+			return Instance{}, fmt.Errorf("/proc/PID/stat: %w", err)
+		}
+	}
+	in := Instance{User: time.Duration(v[0]) * tick, System: time.Duration(v[1]) * tick}
+	in.CPU = in.User + in.System
+	in.Memory = uint64(max(v[2], 0)) * uint64(os.Getpagesize())
+	return in, nil
+}

@@ -1,0 +1,170 @@
+package probe
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Usage is what one instance used over a span of time.
+type Usage struct {
+	CPU       time.Duration
+	User      time.Duration
+	System    time.Duration
+	Periods   float64
+	Throttled float64 // periods
+	Stalled   time.Duration
+	Memory    uint64 // the most seen in the span, bytes
+	OOMKills  uint64
+}
+
+// Span is what was used from one moment to another.
+type Span struct {
+	Instances map[string]Usage
+	// MachineBusy is the share of all cores that was in use, 0 to 1.
+	MachineBusy float64
+	// Self is what watching cost, in cores.
+	Self float64
+}
+
+// Over works out what was used between from and to. Counters between two
+// samples are taken to have grown evenly. ok is false if the samples do not
+// cover the span to within one sample's distance.
+func Over(samples []Sample, from, to time.Time) (Span, bool) {
+	a, okA := at(samples, from)
+	b, okB := at(samples, to)
+	if !okA || !okB || !to.After(from) {
+		return Span{}, false
+	}
+	span := Span{Instances: make(map[string]Usage, len(b.Instances))}
+	for i, end := range b.Instances {
+		start := a.Instances[i]
+		span.Instances[end.Name] = Usage{
+			CPU: end.CPU - start.CPU, User: end.User - start.User, System: end.System - start.System,
+			Periods: float64(end.Periods - start.Periods), Throttled: float64(end.Throttled - start.Throttled),
+			Stalled: end.Stalled - start.Stalled, Memory: mostMemory(samples, end.Name, from, to),
+			OOMKills: end.OOMKills - start.OOMKills,
+		}
+	}
+	if total := b.MachineTotal - a.MachineTotal; total > 0 {
+		span.MachineBusy = float64(b.MachineBusy-a.MachineBusy) / float64(total)
+	}
+	span.Self = float64(b.Self-a.Self) / float64(to.Sub(from))
+	return span, true
+}
+
+// slack is how far outside the samples a moment may lie and still be taken as
+// the nearest one: a few sampling intervals, as a busy machine samples late.
+const slack = 500 * time.Millisecond
+
+// at is the sample at a moment, interpolated between its neighbours.
+func at(samples []Sample, t time.Time) (Sample, bool) {
+	if len(samples) == 0 {
+		return Sample{}, false
+	}
+	i, exact := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
+	switch {
+	case exact:
+		return samples[i], true
+	case i == 0:
+		return samples[0], samples[0].At.Sub(t) <= slack
+	case i == len(samples):
+		return samples[i-1], t.Sub(samples[i-1].At) <= slack
+	}
+	a, b := samples[i-1], samples[i]
+	f := float64(t.Sub(a.At)) / float64(b.At.Sub(a.At))
+	return between(a, b, f), true
+}
+
+// between is a + f·(b−a) for every counter.
+func between(a, b Sample, f float64) Sample {
+	out := Sample{
+		At:           a.At.Add(lerp(0, b.At.Sub(a.At), f)),
+		MachineBusy:  lerp(a.MachineBusy, b.MachineBusy, f),
+		MachineTotal: lerp(a.MachineTotal, b.MachineTotal, f),
+		Self:         lerp(a.Self, b.Self, f),
+		Instances:    make([]Instance, len(a.Instances)),
+	}
+	for i, x := range a.Instances {
+		y := b.Instances[i]
+		out.Instances[i] = Instance{
+			Name: x.Name, CPU: lerp(x.CPU, y.CPU, f), User: lerp(x.User, y.User, f), System: lerp(x.System, y.System, f),
+			Periods: lerp(x.Periods, y.Periods, f), Throttled: lerp(x.Throttled, y.Throttled, f),
+			Stalled: lerp(x.Stalled, y.Stalled, f), Memory: x.Memory, OOMKills: x.OOMKills,
+		}
+	}
+	return out
+}
+
+func lerp[T ~int64 | ~uint64](a, b T, f float64) T {
+	return a + T(f*float64(b-a))
+}
+
+func mostMemory(samples []Sample, name string, from, to time.Time) uint64 {
+	var most uint64
+	for _, s := range samples {
+		if s.At.Before(from) || s.At.After(to) {
+			continue
+		}
+		for _, in := range s.Instances {
+			if in.Name == name {
+				most = max(most, in.Memory)
+			}
+		}
+	}
+	return most
+}
+
+// HitRatio is the share of hits that one instance's cache counted over a span.
+type HitRatio struct {
+	// Name is what the counters' names have in common: results_cache for
+	// results_cache_hits_total and results_cache_misses_total.
+	Name  string
+	Value float64
+	Of    float64 // hits and misses in the span
+}
+
+// HitRatios finds pairs of counters X_hits_total and X_misses_total, by
+// Prometheus' naming conventions, in the scrapes of one instance and works out
+// how many of the look-ups between from and to were hits. Pairs that counted
+// nothing in the span are left out.
+func HitRatios(scrapes []Scrape, instance string, from, to time.Time) []HitRatio {
+	first, last := around(scrapes, instance, from, to)
+	if first == nil || last == nil {
+		return nil
+	}
+	var out []HitRatio
+	for name, end := range last.Values {
+		prefix, labels, ok := strings.Cut(name, "_hits_total")
+		if !ok {
+			continue
+		}
+		other := prefix + "_misses_total" + labels
+		if _, ok := last.Values[other]; !ok {
+			continue
+		}
+		hits := end - first.Values[name]
+		misses := last.Values[other] - first.Values[other]
+		if of := hits + misses; of > 0 {
+			out = append(out, HitRatio{Name: prefix + labels, Value: hits / of, Of: of})
+		}
+	}
+	slices.SortFunc(out, func(a, b HitRatio) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// around returns the last scrape before from, or the first after it, and the
+// last before to.
+func around(scrapes []Scrape, instance string, from, to time.Time) (first, last *Scrape) {
+	for i := range scrapes {
+		s := &scrapes[i]
+		if s.Instance != instance || s.At.After(to) {
+			continue
+		}
+		if first == nil || !s.At.After(from) {
+			first = s
+		}
+		last = s
+	}
+	return first, last
+}

@@ -1,0 +1,84 @@
+package report
+
+import (
+	"math"
+	"testing"
+)
+
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	variant := func(name string, value, low, high float64) Variant {
+		return Variant{Name: name, Trials: 6, Capacity: &Interval{Value: value, Low: low, High: high, Confidence: 0.96875, Unit: "req/s"},
+			Verdict: Verdict{Status: Named, Component: "api", Resource: "cpu"}}
+	}
+	lower := func(v Variant) Variant {
+		v.Capacity.LowerBound = true
+		v.Verdict = Verdict{Status: LowerBoundOnly}
+		return v
+	}
+	to := func(variant string, ratio, low, high float64) Comparison {
+		return Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875}
+	}
+	a, b, c := variant("a", 100, 95, 105), variant("b", 300, 280, 320), variant("c", 310, 290, 330)
+	undecided := b
+	undecided.Verdict = Verdict{Status: Undecided}
+	for name, test := range map[string]struct {
+		result Result
+		want   string
+	}{
+		"one variant": {Result{Variants: []Variant{a}}, "a carries 100 req/s; api (cpu) limits it."},
+		"a clear winner": {Result{Variants: []Variant{a, b}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+			"b carries most: 300 req/s, 3.00 times the baseline a (between 2.70 and 3.20); api (cpu) limits it."},
+		"the baseline wins": {Result{Variants: []Variant{b, a}, Comparisons: []Comparison{{Variant: "a", Baseline: "b", Ratio: 0.33, Low: 0.3, High: 0.36, Confidence: 0.97}}},
+			"The baseline b carries most: 300 req/s; api (cpu) limits it."},
+		"two overlap": {Result{Variants: []Variant{a, b, c}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2), to("c", 3.1, 2.8, 3.3)}},
+			"c carried most, though this run does not tell it apart from b: 310 req/s, 3.10 times the baseline a (between 2.80 and 3.30); api (cpu) limits it."},
+		"pairs decide over overlap": {Result{Variants: []Variant{variant("a", 295, 270, 315), b}, Comparisons: []Comparison{to("b", 1.04, 1.02, 1.06)}},
+			"b carries most: 300 req/s, 1.04 times the baseline a (between 1.02 and 1.06); api (cpu) limits it."},
+		"not told apart from the baseline": {Result{Variants: []Variant{a, variant("b", 110, 107, 112)}, Comparisons: []Comparison{to("b", 1.1, 0.98, 1.2)}},
+			"b carried most, though this run does not tell it apart from a: 110 req/s, 1.10 times the baseline a (between 0.98 and 1.20); api (cpu) limits it."},
+		"undecided": {Result{Variants: []Variant{undecided}}, "b carries 300 req/s; what limits it is undecided."},
+		"the best is a lower bound": {Result{Variants: []Variant{a, lower(variant("b", 300, 280, 320))}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+			"b carries most: at least 300 req/s, at least 3.00 times the baseline a (between 2.70 and 3.20); the measurement ended before the system did."},
+		"another is a lower bound": {Result{Variants: []Variant{lower(variant("a", 100, 95, 105)), b}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+			"b carries most: 300 req/s, at most 3.00 times the baseline a (between 2.70 and 3.20); api (cpu) limits it; a may carry more than was measured."},
+		"both are lower bounds": {Result{Variants: []Variant{lower(variant("a", 100, 95, 105)), lower(variant("b", 300, 280, 320))}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+			"b carries most: at least 300 req/s; the measurement ended before the system did; a may carry more than was measured."},
+		"nothing held":      {Result{Variants: []Variant{{Name: "a"}}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
+		"no finite number":  {Result{Variants: []Variant{variant("a", math.NaN(), 1, 2)}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
+		"nothing":           {Result{}, "Nothing was measured: the result has no variants."},
+		"load, no variants": {Result{Measure: "load"}, "Nothing was measured: the result has no variants."},
+		"load, none met": {Result{Measure: "load", Variants: []Variant{{Name: "a", SLO: []SLO{{}}, Latency: LatencyPair{Response: Percentiles{P95: 12}}}}},
+			"No variant met every objective under the load as written; a had the lowest p95: 12.0 ms."},
+		"load, all met":       {Result{Measure: "load", Variants: []Variant{{Name: "a", SLO: []SLO{{Met: true}}}, {Name: "b", SLO: []SLO{{Met: true}}}}}, "Every variant met every objective under the load as written."},
+		"load, no objectives": {Result{Measure: "load", Variants: []Variant{{Name: "a"}}}, "Under the load as written, no objective was set."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.result.answer().String(); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestConfidenceIsTheActualOne(t *testing.T) {
+	t.Parallel()
+	r := sampleResult()
+	if got, want := r.confidences(), "96.9 % interval over 6 trials"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := r.ratioConfidence(); got != "" {
+		t.Errorf("got %q, want the ratios' confidence left out where it is the same", got)
+	}
+	r.Comparisons[0].Confidence = 0.95
+	if got, want := r.ratioConfidence(), " Ratios: 95 % interval."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Variants[1].Trials, r.Variants[1].Capacity.Confidence = 5, 0.9375
+	r.Variants[2].Trials, r.Variants[2].Capacity.Confidence = 1, 0
+	want := "query and snapshot: 96.9 % interval over 6 trials; query-3: 93.8 % interval over 5 trials; cached: 1 trial, no interval"
+	if got := r.confidences(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

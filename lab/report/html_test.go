@@ -1,0 +1,327 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")
+
+// maxPage bounds report.html, so that it can be mailed and opened on a phone.
+const maxPage = 500_000
+
+func render(t *testing.T, name string, r *Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := HTML(&b, r); err != nil {
+		t.Fatalf("HTML: %v", err)
+	}
+	if *keep != "" {
+		if err := os.WriteFile(filepath.Join(*keep, name+".html"), b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func TestPagesAreSoundAndSelfContained(t *testing.T) {
+	t.Parallel()
+	for name, c := range textCases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			page := render(t, name, c.result)
+			if len(page) > maxPage {
+				t.Errorf("got %d bytes, want at most %d", len(page), maxPage)
+			}
+			elements := parsePage(t, page)
+			wantNone(t, slices.Concat(fetched(elements), dangling(elements), unnamed(elements), misnumbered(elements)))
+		})
+	}
+}
+
+func TestPageShowsEveryNumber(t *testing.T) {
+	t.Parallel()
+	r := sampleResult()
+	r.Variants[1].SLO[0].Met = false
+	text := shown(parsePage(t, render(t, "numbers", r)))
+	want := []string{ // some by hand, so that formatting is checked too
+		"4,310 req/s", "[4,180, 4,420]", "9.84×", "[9.28, 10.30]", "96.9 %", "562", "CPU per request, µs", "41.4 MiB", "97.8 %", "41.3 %", "98.5 % used",
+		"✗ crossed", "✓ met", "9 May 2026, 07:29 UTC", "took 5 min 12 s", "7.76 GiB", "0.0213 cores", "CPU limits enforced (cgroup v2)",
+	}
+	for _, v := range r.Variants {
+		for _, p := range v.PerTrial {
+			want = append(want, formatMeasured(p))
+		}
+		for _, p := range v.Curve {
+			want = append(want, formatMeasured(p.Rate), formatMeasured(p.P50), formatMeasured(p.P95), formatMeasured(p.P99))
+		}
+		for _, p := range []Percentiles{v.Latency.Response, v.Latency.Service} {
+			want = append(want, formatMS(p.P50), formatMS(p.P95), formatMS(p.P99), formatMS(p.Max))
+		}
+		for _, c := range v.Components {
+			want = append(want, formatMeasured(c.DemandMS*1000), formatMeasured(c.Bound), formatPercent(c.Busy), formatPercent(c.Throttled))
+		}
+		for _, s := range v.Timeline.Series {
+			want = append(want, "peak "+formatMeasured(peak(s)))
+		}
+		for _, s := range v.SLO {
+			want = append(want, s.Metric, s.Threshold, objective(s).observed())
+		}
+		for _, w := range v.Verdict.Witnesses {
+			want = append(want, w.Name, w.Evidence)
+		}
+		want = append(want, v.Name, v.Verdict.Summary, formatMeasured(v.Generator)+" cores")
+	}
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("the page does not show %q", w)
+		}
+	}
+	if !strings.Contains(render(t, "numbers", r), "feed: {id: {uniform: [10000, 684822]}}\nslo:") {
+		t.Error("the experiment file is not shown as it was run")
+	}
+}
+
+// setStrings sets every string that comes from outside; fixed words stay, or
+// the page would take other branches.
+func setStrings(r *Result, text string) {
+	visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
+		if v.Kind() == reflect.String && !slices.Contains([]string{Schema, "capacity", "load", Named, Undecided, LowerBoundOnly, "http_req_duration", "p(95)<200"}, v.String()) {
+			v.SetString(text)
+		}
+	})
+}
+
+func visit(v reflect.Value, f func(reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Elem(), f)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			visit(v.Index(i), f)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				visit(v.Field(i), f)
+			}
+		}
+	default:
+		f(v)
+	}
+}
+
+func TestHostileTextStaysText(t *testing.T) {
+	t.Parallel()
+	for i, hostile := range []string{
+		`"><script>alert(1)</script>`,
+		`' onload='alert(1)' x='`,
+		`</title></style></svg></pre></code>--><!--<b>`,
+		`]]>&lt;&amp;{{.Title}}<?php ?><!DOCTYPE x>`,
+		"\x00\x1b[2J\u202e\ufffe\xff</p>",
+		`javascript:alert(1)`,
+		`https://example.org/x.js`,
+	} {
+		for _, makeResult := range []func() *Result{smallResult, loadResult} {
+			r := makeResult()
+			setStrings(r, hostile)
+			elements := parsePage(t, render(t, fmt.Sprintf("hostile-%d", i), r))
+			wantNone(t, slices.Concat(fetched(elements), dangling(elements)))
+			count := 0
+			wanted := strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
+			for _, e := range elements {
+				if slices.Contains([]string{"h1", "title", "li", "pre", "code", "th", "dd", "h3"}, e.name) &&
+					strings.Contains(strings.Join(strings.Fields(e.text), " "), wanted) {
+					count++
+				}
+			}
+			if count < 20 {
+				t.Errorf("%q is shown as text in %d places, want it wherever a name stands", hostile, count)
+			}
+		}
+	}
+}
+
+func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
+	t.Parallel()
+	for _, number := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e308, -1e308, 5e-324} {
+		for name, makeResult := range map[string]func() *Result{"small": smallResult, "load": loadResult} {
+			r := makeResult()
+			visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
+				if v.Kind() == reflect.Float64 {
+					v.SetFloat(number)
+				}
+			})
+			elements := parsePage(t, render(t, "numbers-"+name, r))
+			if math.Abs(number) < 1e300 || !isFinite(number) {
+				wantNone(t, misnumbered(elements))
+			}
+			var text bytes.Buffer
+			if err := Text(&text, r, Options{Width: 100}); err != nil {
+				t.Fatalf("Text: %v", err)
+			}
+			if regexp.MustCompile(`NaN|Inf`).MatchString(text.String()) {
+				t.Errorf("%v in %s: the summary holds it:\n%s", number, name, text.String())
+			}
+		}
+	}
+}
+
+// One number at a time, because all at once mostly hides the chart.
+func TestOneBadNumberSpoilsNothing(t *testing.T) {
+	t.Parallel()
+	fields := 0
+	visit(reflect.ValueOf(smallResult()).Elem(), func(v reflect.Value) {
+		if v.Kind() == reflect.Float64 {
+			fields++
+		}
+	})
+	numbers := []float64{math.NaN(), math.Inf(-1), -3, 0}
+	for i := range fields {
+		r, n := smallResult(), 0
+		visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
+			if v.Kind() == reflect.Float64 {
+				if n == i {
+					v.SetFloat(numbers[i%len(numbers)])
+				}
+				n++
+			}
+		})
+		wantNone(t, misnumbered(parsePage(t, render(t, "one-number", r))))
+	}
+}
+
+// smallResult has one of each.
+func smallResult() *Result {
+	r := sampleResult()
+	r.Variants, r.Comparisons = r.Variants[1:3], r.Comparisons[:1]
+	r.Variants[1].Capacity.LowerBound = true
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		v.PerTrial, v.Curve, v.Components = v.PerTrial[:2], v.Curve[:2], v.Components[:2]
+		v.Timeline = Timeline{Seconds: []float64{0, 1, 2}, Rate: []float64{1, 1, 2},
+			Series: []TimelineSeries{{Name: "api-1", LimitCPUs: 0.25, CPU: []float64{0.1, 0.2, 0.25}}, {Name: "generator", CPU: []float64{0.1, 0.1, 0.1}}}}
+	}
+	return r
+}
+
+func TestPartsOfDifferentLengthsAreShown(t *testing.T) {
+	t.Parallel()
+	r := smallResult()
+	r.Variants[0].Timeline.Rate = nil
+	r.Variants[0].Timeline.Series[0].CPU = nil
+	r.Variants[1].Timeline.Rate = []float64{1}
+	r.Variants[1].Timeline.Series[0].CPU = []float64{0.1}
+	wantNone(t, misnumbered(parsePage(t, render(t, "lengths", r))))
+}
+
+func TestManyInstancesKeepThePageSmall(t *testing.T) {
+	t.Parallel()
+	r := twelveResult()
+	for i := range r.Variants {
+		timeline := &r.Variants[i].Timeline
+		one := timeline.Series[0]
+		timeline.Series = nil
+		for j := range 60 {
+			s := one
+			s.Name = fmt.Sprintf("api-%d", j+1)
+			timeline.Series = append(timeline.Series, s)
+		}
+		timeline.Series = append(timeline.Series, TimelineSeries{Name: "load generator", CPU: one.CPU})
+		timeline.Series[41].CPU = slices.Repeat([]float64{0.9}, len(one.CPU))
+	}
+	page := render(t, "instances", r)
+	if len(page) > maxPage {
+		t.Errorf("got %d bytes, want at most %d", len(page), maxPage)
+	}
+	text := shown(parsePage(t, page))
+	for _, want := range []string{"55 more are in result.json", "api-42", "load generator", "peak 0.900 of 0.25 CPU"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+}
+
+func TestInstancesAreOfTheirComponent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, component string
+		want            bool
+	}{{"api-1", "api", true}, {"api-12", "api", true}, {"api-gateway-1", "api", false}, {"api", "api", false}, {"-1", "", false}} {
+		if got := isInstanceOf(c.name, c.component); got != c.want {
+			t.Errorf("isInstanceOf(%q, %q): got %v, want %v", c.name, c.component, got, c.want)
+		}
+	}
+}
+
+// TestColoursContrast reads the palettes of both themes and asserts WCAG 2.2's
+// contrasts: 4.5 for text (1.4.3), 3 for marks that carry meaning (1.4.11).
+func TestColoursContrast(t *testing.T) {
+	t.Parallel()
+	light, dark, _ := strings.Cut(pageStyle, "@media")
+	for theme, css := range map[string]string{"light": light, "dark": dark} {
+		colours := palette(t, css)
+		for _, c := range []struct {
+			front, back string
+			least       float64
+		}{
+			{"ink", "bg", 7}, {"ink", "panel", 7}, {"ink", "limit-panel", 7},
+			{"muted", "bg", 4.5}, {"muted", "panel", 4.5},
+			{"limit", "bg", 4.5}, {"limit", "panel", 4.5}, {"limit", "limit-panel", 4.5},
+			{"good", "bg", 4.5}, {"link", "bg", 4.5}, {"link", "limit-panel", 4.5},
+			{"blue", "bg", 3}, {"fill-edge", "bg", 3}, {"fill-edge", "track", 3}, {"fill-edge", "band", 3},
+			{"p50", "bg", 3}, {"p95", "bg", 3}, {"p99", "bg", 3}, {"p95", "band", 3}, {"p99", "band", 3},
+			{"limit-fill", "bg", 3}, {"base", "bg", 3}, {"ink", "fill", 3},
+			// neighbours that must be told apart without hue
+			{"p50", "p95", 1.4}, {"p95", "p99", 1.4},
+		} {
+			if got := contrast(colours[c.front], colours[c.back]); got < c.least {
+				t.Errorf("%s: %s on %s has a contrast of %.2f, want at least %.1f", theme, c.front, c.back, got, c.least)
+			}
+		}
+	}
+}
+
+func palette(t *testing.T, css string) map[string][3]float64 {
+	t.Helper()
+	colours := map[string][3]float64{}
+	for _, m := range regexp.MustCompile(`--([a-z0-9-]+): #([0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
+		rgb, err := strconv.ParseUint(m[2], 16, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		colours[m[1]] = [3]float64{float64(rgb >> 16), float64(rgb >> 8 & 0xff), float64(rgb & 0xff)}
+	}
+	return colours
+}
+
+// contrast is the ratio of relative luminances as WCAG 2.2 defines it.
+func contrast(a, b [3]float64) float64 {
+	luminance := func(c [3]float64) float64 {
+		sum := 0.0
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			v := c[i] / 255
+			if v <= 0.04045 {
+				v /= 12.92
+			} else {
+				v = math.Pow((v+0.055)/1.055, 2.4)
+			}
+			sum += weight * v
+		}
+		return sum
+	}
+	la, lb := luminance(a), luminance(b)
+	return (math.Max(la, lb) + 0.05) / (math.Min(la, lb) + 0.05)
+}

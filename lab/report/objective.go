@@ -1,0 +1,79 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+)
+
+// objective is an SLO that can be explained.
+type objective SLO
+
+// limit returns the number at the end of the threshold: 200 of "p(95)<200".
+func (s objective) limit() (float64, bool) {
+	i := strings.LastIndexAny(s.Threshold, "<>=")
+	if i < 0 {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(strings.TrimSpace(s.Threshold[i+1:]), 64)
+	return v, err == nil && isFinite(v)
+}
+
+// aggregate returns what the threshold is on: "p(95)" of "p(95)<200".
+func (s objective) aggregate() string {
+	name, _, _ := strings.Cut(s.Threshold, "<")
+	name, _, _ = strings.Cut(name, ">")
+	name, _, _ = strings.Cut(name, "=")
+	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(name), "!"))
+}
+
+// metricName is the metric without a tag selector:
+// http_req_duration{name:lookup} is measured in what http_req_duration is.
+func (s objective) metricName() string {
+	name, _, _ := strings.Cut(s.Metric, "{")
+	return strings.TrimSpace(name)
+}
+
+// inMilliseconds says whether the metric is one of k6's trends of time.
+func (s objective) inMilliseconds() bool {
+	switch s.metricName() {
+	case "http_req_blocked", "http_req_connecting", "http_req_tls_handshaking", "http_req_sending",
+		"http_req_waiting", "http_req_receiving", "ws_connecting", "ws_session_duration":
+		return true
+	}
+	return strings.HasSuffix(s.metricName(), "_duration")
+}
+
+// observed writes the observed value in the metric's unit, with as many digits
+// as it takes to see on which side of the threshold it lies: 200.3 ms is not
+// below 200 ms, so it must not be written as "200 ms".
+func (s objective) observed() string {
+	if !isFinite(s.Observed) {
+		return noNumber
+	}
+	unit, scale := "", 1.0
+	switch {
+	case s.inMilliseconds():
+		unit = " ms"
+	case s.aggregate() == "rate":
+		unit, scale = " %", 100
+	}
+	value := s.Observed * scale
+	exponent := quantumOf(value)
+	if limit, ok := s.limit(); ok && limit != s.Observed {
+		for range 4 {
+			if roundTo(value, exponent) != roundTo(limit*scale, exponent) {
+				break
+			}
+			exponent--
+		}
+	}
+	return trimZeros(formatAt(value, exponent)) + unit
+}
+
+// mark is k6's sign for an objective.
+func (s objective) mark() string {
+	if s.Met {
+		return "✓"
+	}
+	return "✗"
+}

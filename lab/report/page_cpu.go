@@ -1,0 +1,276 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
+// wide and high, which the browser stretches to the lane.
+const (
+	laneLabel  = 18 // pixels for the name above a lane
+	laneHeight = 34
+	laneGap    = 8
+	laneUnits  = 1000
+	// allLanes bounds the lanes of all charts together, and with them the page;
+	// each chart gets an equal part, within bounds. The hottest are kept.
+	allLanes           = 72
+	minLanes, maxLanes = 4, 16
+	// maxSlices bounds the rows of a chart's table.
+	maxSlices = 24
+)
+
+// cpuChart is CPU over time: one lane for the offered rate and one for each
+// instance, all on one time axis. Lanes, because curves of ten instances that
+// use about the same lie on top of each other.
+type cpuChart struct {
+	ID, Name, Desc string
+	Trial          string
+	Height         int // of all lanes, without the time axis
+	Lanes          []lane
+	Ticks          []tick
+	Omitted        string
+	Heads          []string // of the table: the series
+	Rows           []cpuRow
+}
+
+// lane is one series. Y is its top and Label the baseline of its name, in
+// pixels from the chart's top.
+type lane struct {
+	Y, Label   int
+	Name, Note string
+	Path       string
+	Limit      string // the limit's height within the lane, in pixels; empty without one
+	Kind       string // rate, cpu, or hot for the component that limits
+}
+
+// cpuRow is one stretch of time in the table: the mean of each series.
+type cpuRow struct {
+	Span, Rate string
+	CPU        []string
+}
+
+func newCPUChart(r *Result, i int) (cpuChart, bool) {
+	v := &r.Variants[i]
+	t := v.Timeline
+	n := len(t.Seconds)
+	if n < 2 || !slices.ContainsFunc(t.Seconds, isFinite) {
+		return cpuChart{}, false
+	}
+	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial)}
+	var span extent
+	span.see(t.Seconds...)
+	span.see(0)
+	scale := axis{low: span.low, high: math.Max(span.high, span.low+1)}
+	_, values := linearAxis(span, 5, false)
+	for _, v := range values {
+		if v <= scale.high {
+			c.Ticks = append(c.Ticks, tick{scale.percent(v), formatSetting(v) + " s"})
+		}
+	}
+	series := hottest(t.Series, min(max(allLanes/len(r.Variants), minLanes), maxLanes))
+	if left := len(t.Series) - len(series); left > 0 {
+		c.Omitted = fmt.Sprintf("The %d instances that came closest to their limits are shown; %d more are in result.json.", len(series), left)
+	}
+	c.addRate(t, scale)
+	var told []string
+	for _, s := range series {
+		hot := v.Verdict.Status == Named && isInstanceOf(s.Name, v.Verdict.Component)
+		c.addSeries(s, t.Seconds, scale, hot)
+		told = append(told, s.Name+": "+c.Lanes[len(c.Lanes)-1].Note)
+	}
+	c.Height = len(c.Lanes)*(laneLabel+laneHeight+laneGap) - laneGap
+	c.Desc = "CPU use over one trial. " + strings.Join(told, "; ") + "."
+	c.tabulate(t, series)
+	return c, true
+}
+
+// hottest returns the series to draw, in their order: those that came closest
+// to their limits if there are too many.
+func hottest(series []TimelineSeries, limit int) []TimelineSeries {
+	if len(series) <= limit {
+		return series
+	}
+	order := make([]int, len(series))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(heat(series[b]), heat(series[a])) })
+	order = order[:limit]
+	slices.Sort(order)
+	kept := make([]TimelineSeries, 0, limit)
+	for _, i := range order {
+		kept = append(kept, series[i])
+	}
+	return kept
+}
+
+// isInstanceOf says whether name is the component's name with a number, as
+// Compose names instances: api-1 is one of api, api-gateway-1 is not.
+func isInstanceOf(name, component string) bool {
+	number, ok := strings.CutPrefix(name, component+"-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return ok && component != "" && err == nil
+}
+
+// heat is the highest use as a share of the limit. What has no limit, the load
+// generator above all, ranks before what has one: nothing else shows how near
+// it came to its end.
+func heat(s TimelineSeries) float64 {
+	if s.LimitCPUs > 0 {
+		return peak(s) / s.LimitCPUs
+	}
+	return math.MaxFloat64
+}
+
+func peak(s TimelineSeries) float64 {
+	var seen extent
+	seen.see(s.CPU...)
+	return seen.high
+}
+
+func (c *cpuChart) addLane(l lane) {
+	top := len(c.Lanes) * (laneLabel + laneHeight + laneGap)
+	l.Y, l.Label = top+laneLabel, top+laneLabel-5
+	c.Lanes = append(c.Lanes, l)
+}
+
+func (c *cpuChart) addRate(t Timeline, scale axis) {
+	var seen extent
+	seen.see(t.Rate...)
+	if !seen.any || seen.high <= 0 {
+		return
+	}
+	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.high) + " req/s",
+		Path: lanePath(t.Seconds, t.Rate, scale, seen.high*1.05, true)})
+}
+
+func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis, hot bool) {
+	highest := peak(s)
+	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
+	top := highest * 1.05
+	switch {
+	case s.LimitCPUs > 0 && isFinite(s.LimitCPUs):
+		top = math.Max(top, s.LimitCPUs*1.12)
+		l.Limit = svgNumber((1-s.LimitCPUs/top)*laneHeight, 1)
+		l.Note = fmt.Sprintf("peak %s of %s CPU", formatMeasured(highest), formatSetting(s.LimitCPUs))
+	default:
+		top = math.Max(math.Ceil(highest), 1) // whole cores, so that a small use looks small
+		l.Note = fmt.Sprintf("peak %s CPU, no limit", formatMeasured(highest))
+	}
+	if hot {
+		l.Kind = "hot"
+	}
+	l.Path = lanePath(seconds, s.CPU, scale, top, false)
+	c.addLane(l)
+}
+
+// lanePath draws values over time as an area on the lane's floor. With steps a
+// value holds until the next. Points without a finite number are left out.
+func lanePath(seconds, values []float64, scale axis, top float64, steps bool) string {
+	var b strings.Builder
+	write := func(command byte, number int) { // or, after a blank, a second number
+		b.WriteByte(command)
+		b.WriteString(strconv.Itoa(number))
+	}
+	lastX, lastY := -1, -1
+	for i := range min(len(seconds), len(values)) {
+		if !isFinite(seconds[i]) || !isFinite(values[i]) {
+			continue
+		}
+		x := int(math.Round(scale.at(seconds[i]) * laneUnits))
+		y := laneUnits / 10
+		if top > 0 {
+			y = int(math.Round((1 - min(max(values[i]/top, 0), 1)) * laneUnits / 10))
+		}
+		switch {
+		case lastX < 0:
+			write('M', x)
+			write(' ', laneUnits/10)
+			write('V', y)
+		case steps && y == lastY:
+			continue
+		case steps:
+			write('H', x)
+			write('V', y)
+		default:
+			write('L', x)
+			write(' ', y)
+		}
+		lastX, lastY = x, y
+	}
+	if lastX < 0 {
+		return ""
+	}
+	if steps {
+		write('H', laneUnits)
+	}
+	write('V', laneUnits/10)
+	return b.String() + "Z"
+}
+
+// tabulate gives the chart's numbers as means: over each stretch of one
+// offered rate, or over equal stretches where the rate changes all the time.
+func (c *cpuChart) tabulate(t Timeline, series []TimelineSeries) {
+	for _, s := range series {
+		c.Heads = append(c.Heads, s.Name)
+	}
+	for _, stretch := range stretches(t) {
+		from, to := stretch[0], stretch[1]
+		row := cpuRow{Span: formatAt(t.Seconds[from], -1) + "–" + formatAt(t.Seconds[to-1], -1), Rate: noNumber}
+		if to <= len(t.Rate) {
+			row.Rate = formatMeasured(mean(t.Rate[from:to]))
+		}
+		for _, s := range series {
+			text := noNumber
+			if to <= len(s.CPU) {
+				text = formatMeasured(mean(s.CPU[from:to]))
+			}
+			row.CPU = append(row.CPU, text)
+		}
+		c.Rows = append(c.Rows, row)
+	}
+}
+
+// stretches cuts the timeline where the offered rate changes; where that gives
+// more than maxSlices, into maxSlices of equal length.
+func stretches(t Timeline) [][2]int {
+	n := len(t.Seconds)
+	var cuts [][2]int
+	start := 0
+	for i := 1; i <= n; i++ {
+		if i == n || i < len(t.Rate) && t.Rate[i] != t.Rate[i-1] {
+			cuts = append(cuts, [2]int{start, i})
+			start = i
+		}
+	}
+	if len(cuts) <= maxSlices {
+		return cuts
+	}
+	cuts = cuts[:0]
+	for i := range maxSlices {
+		from, to := i*n/maxSlices, (i+1)*n/maxSlices
+		if to > from {
+			cuts = append(cuts, [2]int{from, to})
+		}
+	}
+	return cuts
+}
+
+// mean of the finite numbers; NaN if there are none.
+func mean(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if isFinite(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}

@@ -1,0 +1,162 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// curveHeight is the height of a latency chart's plot in pixels.
+const curveHeight = 200
+
+// curveCharts are the latencies at every rate that was tried, one chart per
+// variant. All share the latency axis, so that charts can be compared by
+// height; each has its own rate axis, because capacities can lie a hundredfold
+// apart.
+type curveCharts struct {
+	Charts []curveChart
+	Height int
+	Limits bool // some chart has a threshold
+}
+
+type curveChart struct {
+	ID, Name, Desc string
+	XTicks, YTicks []tick
+	Thresholds     []threshold
+	Points         []curveMark
+	Capacity       string // its place; empty without one
+	CapacityLabel  string
+	BandFrom, Band string // the interval's left end and width; empty without one
+	Rows           []curveRow
+}
+
+// threshold is an objective's limit, drawn as a line.
+type threshold struct{ At, Label string }
+
+// curveMark is one percentile at one rate.
+type curveMark struct {
+	Kind string // 50, 95 or 99
+	X, Y string
+	Held bool
+}
+
+// curveRow is one tried rate in the chart's table.
+type curveRow struct {
+	Rate, Trial, Seconds, P50, P95, P99, Reason string
+	Held                                        bool
+}
+
+// latencyLimit is an objective on a percentile of all requests' response time:
+// the only kind that a latency chart can show.
+type latencyLimit struct {
+	limit float64
+	label string
+}
+
+func (r *Result) latencyLimits() []latencyLimit {
+	var limits []latencyLimit
+	objectives := slices.Clone(r.SLO)
+	if len(objectives) == 0 && len(r.Variants) > 0 {
+		objectives = r.Variants[0].SLO
+	}
+	for _, written := range objectives {
+		s := objective(written)
+		limit, ok := s.limit()
+		aggregate := s.aggregate()
+		if ok && limit > 0 && s.Metric == "http_req_duration" && (len(aggregate) > 3 && aggregate[:2] == "p(" || aggregate == "med") {
+			limits = append(limits, latencyLimit{limit, s.Threshold + " ms"})
+		}
+	}
+	return limits
+}
+
+func newCurveCharts(r *Result) *curveCharts {
+	var seen extent
+	for _, v := range r.Variants {
+		for _, p := range v.Curve {
+			seen.seePositive(p.P50, p.P95, p.P99)
+		}
+	}
+	if !seen.any {
+		return nil
+	}
+	limits := r.latencyLimits()
+	for _, t := range limits {
+		seen.seePositive(t.limit/2, t.limit) // so that the line is not the axis
+	}
+	scale, values := logAxis(seen)
+	height := func(v float64) string { return svgNumber((1-scale.at(v))*curveHeight, 1) }
+	charts := &curveCharts{Height: curveHeight, Limits: len(limits) > 0}
+	for i := range r.Variants {
+		if len(r.Variants[i].Curve) == 0 {
+			continue
+		}
+		c := newCurveChart(&r.Variants[i], height)
+		c.ID = fmt.Sprintf("curve-%d", i+1)
+		for _, v := range values {
+			c.YTicks = append(c.YTicks, tick{height(v), tickMS(v)})
+		}
+		for _, t := range limits {
+			c.Thresholds = append(c.Thresholds, threshold{height(t.limit), t.label})
+		}
+		charts.Charts = append(charts.Charts, c)
+	}
+	return charts
+}
+
+func newCurveChart(v *Variant, height func(float64) string) curveChart {
+	var rates extent
+	held := 0
+	for _, p := range v.Curve {
+		rates.see(p.Rate)
+		if p.Held {
+			held++
+		}
+	}
+	scale, values := linearAxis(rates, 4, false)
+	c := curveChart{Name: v.Name}
+	for _, t := range values {
+		c.XTicks = append(c.XTicks, tick{scale.percent(t), formatSetting(t)})
+	}
+	if v.hasCapacity() {
+		c.Capacity = scale.percent(v.Capacity.Value)
+		c.CapacityLabel = v.capacityText()
+	}
+	if v.hasInterval() {
+		c.BandFrom = scale.percent(v.Capacity.Low)
+		c.Band = percentLength(scale.at(v.Capacity.High) - scale.at(v.Capacity.Low))
+	}
+	for _, p := range v.Curve {
+		c.addPoint(p, scale, height)
+	}
+	c.Desc = fmt.Sprintf("%s tried, from %s to %s req/s; %d held. Capacity %s.",
+		plural(len(v.Curve), "rate"), formatMeasured(rates.low), formatMeasured(rates.high), held, v.capacityText())
+	return c
+}
+
+func (c *curveChart) addPoint(p CurvePoint, scale axis, height func(float64) string) {
+	c.Rows = append(c.Rows, curveRow{
+		Rate: formatMeasured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: formatSetting(p.Seconds),
+		P50: formatMillis(p.P50), P95: formatMillis(p.P95), P99: formatMillis(p.P99),
+		Held: p.Held, Reason: p.Reason,
+	})
+	if !isFinite(p.Rate) {
+		return
+	}
+	for _, m := range []struct {
+		kind string
+		ms   float64
+	}{{"50", p.P50}, {"95", p.P95}, {"99", p.P99}} {
+		if m.ms > 0 && isFinite(m.ms) {
+			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.percent(p.Rate), Y: height(m.ms), Held: p.Held})
+		}
+	}
+}
+
+// tickMS writes a round number of milliseconds for an axis: 0.5 ms, 200 ms, 5 s.
+func tickMS(ms float64) string {
+	if ms >= 1000 {
+		return formatSetting(ms/1000) + " s"
+	}
+	return formatSetting(ms) + " ms"
+}

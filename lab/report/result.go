@@ -1,0 +1,153 @@
+package report
+
+import (
+	"time"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/run"
+	"loadstone/lab/verdict"
+)
+
+// Schema names the version of Result's JSON form. It changes when a reader of
+// an older form could misread a newer one.
+const Schema = "loadstone.result/1"
+
+// Result is what a run found: the content of result.json, and all that the
+// terminal summary and report.html show. It is derived from a run's raw data
+// and can be derived again.
+type Result struct {
+	Schema      string       `json:"schema"`
+	Experiment  string       `json:"experiment"`
+	Question    string       `json:"question,omitempty"`
+	Seed        uint64       `json:"seed"`
+	Started     time.Time    `json:"started"`
+	Finished    time.Time    `json:"finished"`
+	Environment Environment  `json:"environment"`
+	Measure     string       `json:"measure"` // capacity or load
+	SLO         []SLO        `json:"slo"`     // as written; per variant: Variant.SLO
+	Variants    []Variant    `json:"variants"`
+	Comparisons []Comparison `json:"comparisons"`
+	Warnings    []string     `json:"warnings"`
+	// Source is the experiment file as it was run.
+	Source string `json:"source,omitempty"`
+}
+
+// Environment is the machine and the versions that the numbers belong to.
+type Environment struct {
+	run.Environment
+
+	// ProbeCPU is what watching cost, in cores, while load ran.
+	ProbeCPU float64 `json:"probe_cpu"`
+}
+
+// Variant is what was found about one variant over its trials.
+type Variant struct {
+	Name   string `json:"name"`
+	Trials int    `json:"trials"`
+	// Capacity has Unit req/s; absent (nil) when the run measured load as written.
+	Capacity *Interval `json:"capacity,omitempty"`
+	// PerTrial are the trials' capacities in the order they ran.
+	PerTrial []float64 `json:"per_trial"`
+	// Latency is that at capacity: the median over trials of each figure.
+	Latency    LatencyPair `json:"latency"`
+	Rate       float64     `json:"rate"`   // offered at that point, req/s
+	Failed     float64     `json:"failed"` // share of requests that failed there
+	Components []Component `json:"components"`
+	Verdict    Verdict     `json:"verdict"`
+	SLO        []SLO       `json:"slo"`
+	Warnings   []string    `json:"warnings"`
+	// Curve has every rate that was tried, over all trials, by rising rate.
+	Curve []CurvePoint `json:"curve"`
+	// Timeline is CPU over time of one trial, the one of median capacity.
+	Timeline Timeline `json:"timeline"`
+	// Ratios are named ratios of counters that the components published over
+	// the measured part, such as a cache's hit ratio.
+	Ratios []Ratio `json:"ratios,omitempty"`
+	// Generator is the load generator's own CPU at capacity, in cores.
+	Generator float64 `json:"generator"`
+}
+
+// Interval is a value with the interval that holds it at a confidence.
+type Interval capacity.Interval
+
+// LatencyPair is response time (from the intended start) and service time
+// (from the send) side by side.
+type LatencyPair struct {
+	Response Percentiles `json:"response"`
+	Service  Percentiles `json:"service"`
+}
+
+// Percentiles are in milliseconds.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// What the verdict says, and what it was told of each component.
+type (
+	Component = verdict.Component
+	Verdict   verdict.Verdict
+	Witness   = verdict.Witness
+)
+
+// The states of a verdict.
+const (
+	Named          = verdict.Named
+	Undecided      = verdict.Undecided
+	LowerBoundOnly = verdict.LowerBoundOnly
+)
+
+// SLO is one objective and, for a variant, what became of it at capacity.
+type SLO struct {
+	Metric    string  `json:"metric"`
+	Threshold string  `json:"threshold"` // "p(95)<200"
+	Observed  float64 `json:"observed"`
+	Met       bool    `json:"met"`
+}
+
+// Comparison is a variant's capacity divided by the baseline's.
+type Comparison struct {
+	Variant    string  `json:"variant"`
+	Baseline   string  `json:"baseline"`
+	Ratio      float64 `json:"ratio"`
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Confidence float64 `json:"confidence"`
+}
+
+// CurvePoint is one rate that was tried.
+type CurvePoint struct {
+	Trial   int     `json:"trial"`
+	Rate    float64 `json:"rate"` // offered, req/s
+	P50     float64 `json:"p50"`  // response time, ms
+	P95     float64 `json:"p95"`
+	P99     float64 `json:"p99"`
+	Held    bool    `json:"held"`
+	Reason  string  `json:"reason,omitempty"` // why not
+	Seconds float64 `json:"seconds"`
+}
+
+// Timeline is CPU use over one trial, at most about 200 points.
+type Timeline struct {
+	Trial   int       `json:"trial"`
+	Seconds []float64 `json:"seconds"` // since the trial's start
+	// Rate is the rate offered at each point, 0 between probes.
+	Rate   []float64        `json:"rate"`
+	Series []TimelineSeries `json:"series"`
+}
+
+// TimelineSeries is the CPU use of one instance, or of the generator, in cores.
+type TimelineSeries struct {
+	Name      string    `json:"name"` // api-1
+	LimitCPUs float64   `json:"limit_cpus"`
+	CPU       []float64 `json:"cpu"`
+}
+
+// Ratio is a ratio of counters over the measured part.
+type Ratio struct {
+	Name      string  `json:"name"`
+	Component string  `json:"component"`
+	Value     float64 `json:"value"`
+}

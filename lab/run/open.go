@@ -1,0 +1,133 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Run is a whole run, read back.
+type Run struct {
+	Manifest
+	Path     string
+	Finished time.Time
+	Source   []byte // the experiment file as it was run
+	Trials   []Trial
+}
+
+// IncompleteError says that a directory holds a run that did not end.
+type IncompleteError struct {
+	Path              string
+	Finished, Planned int
+}
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("run %s is not whole: %d of %d trials ended before it was stopped; run the experiment again",
+		e.Path, e.Finished, e.Planned)
+}
+
+// Open reads the run in dir. A run that did not end is an *IncompleteError.
+func Open(dir string) (*Run, error) {
+	r := &Run{Path: dir}
+	if err := readJSON(filepath.Join(dir, manifestFile), &r.Manifest); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s holds no run: there is no %s in it", dir, manifestFile)
+		}
+		return nil, err
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("run %s has the format %q; this version reads %q", dir, r.Schema, Schema)
+	}
+	var done completion
+	err := readJSON(filepath.Join(dir, completeFile), &done)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &IncompleteError{Path: dir, Finished: r.finished(), Planned: len(r.Manifest.Trials)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Finished = done.Finished
+	if r.Source, err = os.ReadFile(filepath.Join(dir, experimentFile)); err != nil {
+		return nil, err
+	}
+	for _, p := range r.Manifest.Trials {
+		var t Trial
+		if err := readJSON(filepath.Join(trialDir(dir, p), trialFile), &t); err != nil {
+			return nil, err
+		}
+		r.Trials = append(r.Trials, t)
+	}
+	return r, nil
+}
+
+// finished counts the trials that ended.
+func (r *Run) finished() int {
+	n := 0
+	for _, p := range r.Manifest.Trials {
+		if _, err := os.Stat(filepath.Join(trialDir(r.Path, p), trialFile)); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TrialDir is the directory of one of the run's trials.
+func (r *Run) TrialDir(p Planned) string { return trialDir(r.Path, p) }
+
+func readJSON(path string, v any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// Lines is a file of JSON lines that is being written. It belongs to one
+// goroutine; lines become visible in whole batches.
+type Lines struct {
+	f *os.File
+	w *bufio.Writer
+	e *json.Encoder
+}
+
+// CreateLines makes the file of JSON lines name in dir.
+func CreateLines(dir, name string) (*Lines, error) {
+	f, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return nil, err
+	}
+	w := bufio.NewWriterSize(f, 64<<10)
+	return &Lines{f: f, w: w, e: json.NewEncoder(w)}, nil
+}
+
+// Write appends v as one line.
+func (l *Lines) Write(v any) error { return l.e.Encode(v) }
+
+// Close writes out what is buffered and closes the file.
+func (l *Lines) Close() error { return errors.Join(l.w.Flush(), l.f.Close()) }
+
+// ReadLines calls each with every line of the file of JSON lines name in dir.
+func ReadLines[T any](dir, name string, each func(T)) error {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // read only
+	dec := json.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+	for dec.More() {
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			return fmt.Errorf("read %s: %w", f.Name(), err)
+		}
+		each(v)
+	}
+	return nil
+}

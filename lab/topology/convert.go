@@ -1,0 +1,314 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// processKey is the extension field that says what to start.
+	processKey = "x-process"
+	// processOnly stands in for the image of a service that needs none.
+	processOnly = "x-process-only"
+)
+
+// Compose's defaults, and Docker's for what Compose leaves open.
+const (
+	defaultInterval  = 30 * time.Second
+	defaultTimeout   = 30 * time.Second
+	defaultRetries   = 3
+	defaultStopGrace = 10 * time.Second
+)
+
+// NoRecipeError is a service of which nobody knows how to start it here.
+type NoRecipeError struct {
+	Service string
+	Image   string // empty if the service is built and not named
+}
+
+func (e *NoRecipeError) Error() string {
+	what := fmt.Sprintf("there is no recipe to start the image %s as a local process yet", e.Image)
+	if e.Image == "" {
+		what = "it is built into an image, which the process driver does not run"
+	}
+	return fmt.Sprintf("service %s: %s; say what to start with `x-process: [PROGRAM, ARGUMENT, ...]`, or with `image: %s` for a command of this program", e.Service, what, Self)
+}
+
+// convert makes a System of a checked project.
+func convert(p *types.Project) (*System, error) {
+	s := &System{Name: p.Name, Dir: p.WorkingDir}
+	for _, name := range p.ServiceNames() {
+		c := p.Services[name]
+		service, err := convertService(&c, p)
+		if err != nil {
+			return nil, err
+		}
+		s.Services = append(s.Services, service)
+		s.Warnings = append(s.Warnings, serviceWarnings(&c, p)...)
+	}
+	for i := range s.Services {
+		for _, v := range s.Services[i].Volumes {
+			if v.Name != "" && !slices.Contains(s.Volumes, v.Name) {
+				s.Volumes = append(s.Volumes, v.Name)
+			}
+		}
+	}
+	slices.Sort(s.Volumes)
+	if err := s.order(); err != nil {
+		return nil, err
+	}
+	return s, s.checkVariables()
+}
+
+func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
+	s := Service{
+		Name: c.Name, Image: c.Image, Replicas: c.GetScale(), Labels: c.Labels,
+		Environment: map[string]string{}, User: c.User, WorkingDir: c.WorkingDir,
+		StopSignal: syscall.SIGTERM, StopGrace: defaultStopGrace,
+	}
+	if s.Image == processOnly {
+		s.Image = ""
+	}
+	for key, value := range c.Environment {
+		if value != nil { // nil: to be passed on, but not set
+			s.Environment[key] = *value
+		}
+	}
+	if c.StopGracePeriod != nil {
+		s.StopGrace = time.Duration(*c.StopGracePeriod)
+	}
+	for _, v := range c.Volumes {
+		switch v.Type {
+		case types.VolumeTypeVolume:
+			s.Volumes = append(s.Volumes, Volume{Name: v.Source, Target: v.Target})
+		case types.VolumeTypeBind:
+			s.Volumes = append(s.Volumes, Volume{Source: v.Source, Target: v.Target})
+		}
+	}
+	s.Volumes = slices.DeleteFunc(s.Volumes, func(v Volume) bool { return v.Name == "" && v.Source == "" })
+	s.DependsOn = dependencies(c, p)
+	s.Port, _ = firstPort(c)
+	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setLimits, setHealth, setStopSignal} {
+		if err := step(c, &s); err != nil {
+			return Service{}, err
+		}
+	}
+	s.Command[0] = absolute(s.Command[0], p.WorkingDir)
+	return s, nil
+}
+
+// absolute makes a program with a slash in its name relative to dir; one
+// without is for the PATH.
+func absolute(program, dir string) string {
+	if filepath.IsAbs(program) || !strings.Contains(program, "/") {
+		return program
+	}
+	return filepath.Join(dir, program)
+}
+
+// dependencies leaves out optional ones on services that are not enabled.
+func dependencies(c *types.ServiceConfig, p *types.Project) []Dependency {
+	var all []Dependency
+	for name, d := range c.DependsOn {
+		if _, enabled := p.Services[name]; enabled {
+			all = append(all, Dependency{Service: name, Condition: d.Condition})
+		}
+	}
+	slices.SortFunc(all, func(a, b Dependency) int { return strings.Compare(a.Service, b.Service) })
+	return all
+}
+
+func setCommand(c *types.ServiceConfig, s *Service) error {
+	if value, ok := c.Extensions[processKey]; ok {
+		argv, err := processArgv(value)
+		if err != nil {
+			return fmt.Errorf("service %s: %s: %w", s.Name, processKey, err)
+		}
+		s.Command = argv
+		return nil
+	}
+	if name, _, _ := strings.Cut(s.Image, ":"); name != Self && !strings.HasPrefix(name, Self+"@") {
+		return &NoRecipeError{Service: s.Name, Image: s.Image}
+	}
+	s.Command = []string{Self} // the image's entrypoint
+	if len(c.Entrypoint) > 0 {
+		s.Command = slices.Clone(c.Entrypoint)
+	}
+	s.Command = append(s.Command, c.Command...)
+	return nil
+}
+
+func processArgv(value any) ([]string, error) {
+	list, ok := value.([]any)
+	if !ok || len(list) == 0 {
+		return nil, fmt.Errorf("expected a list with the program and its arguments, such as [./server, --port, \"8080\"]")
+	}
+	argv := make([]string, 0, len(list))
+	for i, item := range list {
+		switch v := item.(type) {
+		case string:
+			argv = append(argv, v)
+		case int:
+			argv = append(argv, strconv.Itoa(v))
+		default:
+			return nil, fmt.Errorf("item %d is %v, not text; put it in quotes", i+1, v)
+		}
+	}
+	if argv[0] == "" {
+		return nil, fmt.Errorf("the program is empty")
+	}
+	return argv, nil
+}
+
+func setLimits(c *types.ServiceConfig, s *Service) error {
+	cpus, memory := c.CPUS, c.MemLimit
+	if c.Deploy != nil && c.Deploy.Resources.Limits != nil {
+		limits := c.Deploy.Resources.Limits
+		if limits.NanoCPUs != 0 {
+			cpus = limits.NanoCPUs.Value()
+		}
+		if limits.MemoryBytes != 0 {
+			memory = limits.MemoryBytes
+		}
+	}
+	// compose-go keeps CPUs as float32, in which 0.1 is 0.100000001490116; the
+	// shortest decimal that gives that float32 is what was written.
+	exact, err := strconv.ParseFloat(strconv.FormatFloat(float64(cpus), 'g', -1, 32), 64)
+	switch {
+	case err != nil || math.IsNaN(exact) || math.IsInf(exact, 0) || exact < 0:
+		return fmt.Errorf("service %s: deploy.resources.limits.cpus is %v; write a number of cores such as \"0.25\"", s.Name, cpus)
+	case exact > 0 && exact < 0.001:
+		return fmt.Errorf("service %s: deploy.resources.limits.cpus is %v; the kernel's least is 0.001", s.Name, exact)
+	case exact > 0: // Compose's 0 is no limit
+		s.Limits.CPUs = &exact
+	}
+	if memory < 0 {
+		return fmt.Errorf("service %s: deploy.resources.limits.memory is %d; write a size such as 64M", s.Name, memory)
+	}
+	if memory > 0 {
+		s.Limits.Memory = new(uint64(memory))
+	}
+	return nil
+}
+
+func setHealth(c *types.ServiceConfig, s *Service) error {
+	h := c.HealthCheck
+	if h == nil || h.Disable || len(h.Test) == 0 || h.Test[0] == "NONE" {
+		return nil
+	}
+	check := &HealthCheck{
+		Timeout: duration(h.Timeout, defaultTimeout),
+		Within:  duration(h.StartPeriod, 0),
+	}
+	retries := uint64(defaultRetries)
+	if h.Retries != nil && *h.Retries > 0 {
+		retries = *h.Retries
+	}
+	// More than a day of retries is a day, which also keeps the sum in range.
+	check.Within += min(time.Duration(min(retries, 86_400))*duration(h.Interval, defaultInterval), 24*time.Hour)
+	if h.StartInterval != nil && *h.StartInterval > 0 {
+		check.Every = new(time.Duration(*h.StartInterval))
+	}
+	switch {
+	case len(h.Test) < 2 || h.Test[1] == "":
+		return fmt.Errorf("service %s: healthcheck.test has no command after %s", s.Name, h.Test[0])
+	case h.Test[0] == "CMD":
+		check.Command = slices.Clone(h.Test[1:])
+	default: // CMD-SHELL: compose-go lets nothing else through
+		check.Command = []string{"/bin/sh", "-c", strings.Join(h.Test[1:], " ")}
+	}
+	s.Health = check
+	return nil
+}
+
+// duration is d, or byDefault where the file has none. Compose takes 0 as none.
+func duration(d *types.Duration, byDefault time.Duration) time.Duration {
+	if d == nil || *d <= 0 {
+		return byDefault
+	}
+	return time.Duration(*d)
+}
+
+func setStopSignal(c *types.ServiceConfig, s *Service) error {
+	name := strings.ToUpper(c.StopSignal)
+	if name == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(name); err == nil && n > 0 && n < 65 {
+		s.StopSignal = syscall.Signal(n)
+		return nil
+	}
+	s.StopSignal = unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
+	if s.StopSignal == 0 {
+		return fmt.Errorf("service %s: stop_signal %s is no signal; write for example SIGINT", s.Name, c.StopSignal)
+	}
+	return nil
+}
+
+// firstPort is the first TCP port that a service publishes or exposes, and
+// whether there are more.
+func firstPort(c *types.ServiceConfig) (port int, more bool) {
+	var ports []int
+	for _, p := range c.Ports {
+		if p.Protocol == "" || p.Protocol == "tcp" {
+			ports = append(ports, int(p.Target))
+		}
+	}
+	for _, e := range c.Expose {
+		number, protocol, _ := strings.Cut(e, "/")
+		first, _, _ := strings.Cut(number, "-")
+		if n, err := strconv.Atoi(first); err == nil && (protocol == "" || protocol == "tcp") && n > 0 && n < 65536 {
+			ports = append(ports, n)
+		}
+	}
+	if len(ports) == 0 {
+		return 0, false
+	}
+	return ports[0], len(c.Ports) > 1
+}
+
+// order puts the services in dependency order, by name where that leaves it
+// open, and marks jobs. compose-go has refused cycles already.
+func (s *System) order() error {
+	byName := map[string]*Service{}
+	for i := range s.Services {
+		byName[s.Services[i].Name] = &s.Services[i]
+	}
+	var ordered []Service
+	done := map[string]bool{}
+	var visit func(name string)
+	visit = func(name string) {
+		if done[name] {
+			return
+		}
+		done[name] = true
+		for _, d := range byName[name].DependsOn {
+			visit(d.Service)
+		}
+		ordered = append(ordered, *byName[name])
+	}
+	for i := range s.Services {
+		for _, d := range s.Services[i].DependsOn {
+			if d.Condition == Healthy && byName[d.Service].Health == nil {
+				return fmt.Errorf("service %s waits for %s to be healthy, but %s has no healthcheck", s.Services[i].Name, d.Service, d.Service)
+			}
+			if d.Condition == Completed {
+				byName[d.Service].Job = true
+			}
+		}
+	}
+	for i := range s.Services {
+		visit(s.Services[i].Name)
+	}
+	s.Services = ordered
+	return nil
+}

@@ -1,0 +1,272 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/compose-spec/compose-go/v2/dotenv"
+	"github.com/compose-spec/compose-go/v2/loader"
+	"github.com/compose-spec/compose-go/v2/template"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/goccy/go-yaml"
+)
+
+// Config says what to load.
+type Config struct {
+	ComposeFile string
+	// Overlay is a Compose override in YAML, merged over the file; empty for
+	// none. OverlayName is what errors call it.
+	Overlay     []byte
+	OverlayName string
+	// Env holds the variables that the file may use. They take precedence over
+	// those of a .env beside the file, as in Compose.
+	Env      map[string]string
+	Profiles []string
+}
+
+// System is what a Compose file describes, complete and checked.
+type System struct {
+	Name string
+	Dir  string // of the Compose file, absolute
+	// Services are in dependency order: each comes after those it depends on.
+	Services []Service
+	Volumes  []string // names of the named volumes in use, sorted
+	// Warnings say what of the file changes what runs and is not honoured.
+	Warnings []string
+
+	config Config
+}
+
+// Load reads and checks a system. Every error is one sentence that begins with
+// the name of the file, or of the overlay, that is wrong. An overlay that
+// names a service which the file does not have is an *UnknownServiceError.
+func Load(ctx context.Context, c Config) (*System, error) {
+	l, err := newLoad(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	// Alone first, so that an error of the file is not blamed on the overlay.
+	base, err := l.model(ctx, l.base)
+	if err != nil {
+		return nil, explain(c.ComposeFile, err)
+	}
+	system, err := l.system(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	used, err := l.variables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	system.Warnings = append(system.Warnings, system.variableWarnings(used, l.env)...)
+	return system, nil
+}
+
+// Resolve loads the system again with vars over the variables that it was
+// loaded with. The result has no warnings that Load did not have.
+func (s *System) Resolve(ctx context.Context, vars map[string]string) (*System, error) {
+	l, err := newLoad(s.config, vars)
+	if err != nil {
+		return nil, err
+	}
+	base, err := l.model(ctx, l.base)
+	if err != nil {
+		return nil, explain(s.config.ComposeFile, err)
+	}
+	return l.system(ctx, base)
+}
+
+// load is one reading of a system.
+type load struct {
+	config  Config
+	dir     string
+	env     map[string]string
+	base    types.ConfigFile
+	overlay *types.ConfigFile // nil for none
+}
+
+func newLoad(c Config, vars map[string]string) (*load, error) {
+	path, err := filepath.Abs(c.ComposeFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: find the Compose file: %w", c.ComposeFile, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the Compose file: %w", err)
+	}
+	l := &load{config: c, dir: filepath.Dir(path), env: maps.Clone(c.Env)}
+	if l.env == nil {
+		l.env = map[string]string{}
+	}
+	if err := l.addDotEnv(); err != nil {
+		return nil, err
+	}
+	maps.Copy(l.env, vars)
+	l.base = types.ConfigFile{Filename: path, Content: text}
+	if !blank(c.Overlay) {
+		l.overlay = &types.ConfigFile{Filename: filepath.Join(l.dir, "overlay.yaml"), Content: c.Overlay}
+	}
+	return l, nil
+}
+
+// blank says whether YAML holds nothing, which an overlay may and a Compose
+// file may not. What is no YAML at all is not blank.
+func blank(text []byte) bool {
+	var value any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		return false
+	}
+	mapping, ok := value.(map[string]any)
+	return value == nil || ok && len(mapping) == 0
+}
+
+// addDotEnv reads the .env beside the Compose file, if there is one.
+func (l *load) addDotEnv() error {
+	path := filepath.Join(l.dir, ".env")
+	if _, err := os.Stat(path); err != nil {
+		return nil //nolint:nilerr // no such file is the usual case
+	}
+	vars, err := dotenv.GetEnvFromFile(l.env, []string{path})
+	if err != nil {
+		return explain(path, err)
+	}
+	maps.Copy(vars, l.env)
+	l.env = vars
+	return nil
+}
+
+// details gives compose-go its own copy of the variables: it adds to them.
+func (l *load) details(files ...types.ConfigFile) types.ConfigDetails {
+	return types.ConfigDetails{WorkingDir: l.dir, ConfigFiles: files, Environment: maps.Clone(l.env)}
+}
+
+// options are those of every reading. A variable without a value would be
+// logged by compose-go once per reading; variableWarnings reports it once.
+func (l *load) options(o *loader.Options) {
+	o.Profiles = l.config.Profiles
+	o.SetProjectName(projectName(l.dir), false)
+	o.Interpolate.Substitute = func(text string, m template.Mapping) (string, error) {
+		return template.SubstituteWithOptions(text, m, template.WithoutLogging)
+	}
+}
+
+func projectName(dir string) string {
+	if name := loader.NormalizeProjectName(filepath.Base(dir)); name != "" {
+		return name
+	}
+	return Self
+}
+
+// model reads files into the merged Compose model, validated against its
+// schema but not yet for consistency.
+func (l *load) model(ctx context.Context, files ...types.ConfigFile) (map[string]any, error) {
+	return guard(func() (map[string]any, error) {
+		return loader.LoadModelWithContext(ctx, l.details(files...), l.options)
+	})
+}
+
+// guard turns a panic into an error: compose-go panics on some values of the
+// wrong type, such as a number for the path of an env_file.
+func guard[T any](read func() (T, error)) (result T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a value is not of the type that Compose wants there (%v)", p)
+		}
+	}()
+	return read()
+}
+
+// overlayModel reads the overlay as it stands, without what it leaves to the
+// file that it is merged over. It is validated on its own as well, because
+// merging passes over some values of the wrong type.
+func (l *load) overlayModel(ctx context.Context) (map[string]any, error) {
+	return guard(func() (map[string]any, error) {
+		return loader.LoadModelWithContext(ctx, l.details(*l.overlay), l.options, func(o *loader.Options) {
+			o.SkipNormalization, o.SkipDefaultValues = true, true
+			o.SkipExtends, o.SkipInclude, o.ResolvePaths = true, true, false
+		})
+	})
+}
+
+// system merges the overlay over the base model and converts the result.
+func (l *load) system(ctx context.Context, base map[string]any) (*System, error) {
+	model, blame := base, l.config.ComposeFile
+	if l.overlay != nil {
+		blame = l.overlayName()
+		overlay, err := l.overlayModel(ctx)
+		if err != nil {
+			return nil, explain(blame, err)
+		}
+		if err := checkOverlay(blame, base, overlay); err != nil {
+			return nil, err
+		}
+		if model, err = l.model(ctx, l.base, *l.overlay); err != nil {
+			return nil, explain(blame, err)
+		}
+		replaceProcesses(model, overlay)
+	}
+	project, err := l.project(model)
+	if err != nil {
+		return nil, explain(blame, err)
+	}
+	system, err := convert(project)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", blame, err)
+	}
+	system.config = l.config
+	return system, nil
+}
+
+func (l *load) overlayName() string {
+	if l.config.OverlayName != "" {
+		return l.config.OverlayName
+	}
+	return "overlay of " + l.config.ComposeFile
+}
+
+// project checks the model for consistency and types it.
+func (l *load) project(model map[string]any) (*types.Project, error) {
+	for _, service := range services(model) {
+		// Compose wants an image or a build of every service. One that only
+		// says what process to start is complete here.
+		if service[processKey] != nil && service["image"] == nil && service["build"] == nil {
+			service["image"] = processOnly
+		}
+	}
+	name, _ := model["name"].(string)
+	details := l.details(l.base)
+	options := loader.ToOptions(&details, []func(*loader.Options){l.options, func(o *loader.Options) { o.SetProjectName(name, true) }})
+	return guard(func() (*types.Project, error) { return loader.ModelToProject(model, options, details) })
+}
+
+// variables are those that the files use.
+func (l *load) variables(ctx context.Context) (map[string]template.Variable, error) {
+	files := []types.ConfigFile{l.base}
+	if l.overlay != nil {
+		files = append(files, *l.overlay)
+	}
+	raw, err := guard(func() (map[string]any, error) {
+		return loader.LoadModelWithContext(ctx, l.details(files...), l.options, func(o *loader.Options) {
+			o.SkipInterpolation, o.SkipValidation, o.SkipNormalization, o.ResolvePaths = true, true, true, false
+		})
+	})
+	if err != nil {
+		return nil, explain(l.config.ComposeFile, err)
+	}
+	return template.ExtractVariables(raw, nil), nil
+}
+
+// services are the services of a model by name.
+func services(model map[string]any) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	named, _ := model["services"].(map[string]any)
+	for name, s := range named {
+		if service, ok := s.(map[string]any); ok {
+			all[name] = service
+		}
+	}
+	return all
+}

@@ -1,0 +1,383 @@
+package topology
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const shop = `
+name: shop
+services:
+  lb:
+    image: loadstone:dev
+    command: [results, serve, --listen, "${BIND_HOST:-0.0.0.0}:8080", --api, "${API_HOSTS:-api}"]
+    ports: ["80:8080"]
+    depends_on: {api: {condition: service_healthy}}
+  api:
+    build: .
+    x-process: [./server, --port, 8081]
+    environment:
+      DATABASE: postgres://${DATA_BASE_HOST:-data-base}:5432/shop
+      PASSED_ON:
+    expose: ["8081"]
+    labels: {prometheus.io/port: "9100"}
+    deploy:
+      replicas: 3
+      resources: {limits: {cpus: "0.1", memory: 64M}}
+    healthcheck:
+      test: [CMD, loadstone, health, "http://${BIND_HOST:-localhost}:8081/readyz"]
+      interval: 2s
+      retries: 5
+      start_period: 4s
+    depends_on:
+      seed: {condition: service_completed_successfully}
+      data-base: {condition: service_started}
+  seed:
+    image: loadstone
+    command: results seed --out ${DATA_VOLUME:-/data}
+    volumes: [data:/data]
+  data-base:
+    image: postgres
+    x-process: [postgres, -D, "${DATA_VOLUME:-/data}"]
+    stop_signal: INT
+    stop_grace_period: 3s
+    volumes: [data:/var/lib/postgresql]
+volumes: {data: {}}
+`
+
+func composeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func loaded(t *testing.T, text string) *System {
+	t.Helper()
+	s, err := Load(t.Context(), Config{ComposeFile: composeFile(t, text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func service(t *testing.T, s *System, name string) Service {
+	t.Helper()
+	got, ok := s.Service(name)
+	if !ok {
+		t.Fatalf("no service %s", name)
+	}
+	return got
+}
+
+func TestLoadReadsWhatADriverNeeds(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, shop)
+	names := make([]string, 0, 4)
+	for _, service := range s.Services {
+		names = append(names, service.Name)
+	}
+	if want := []string{"data-base", "seed", "api", "lb"}; !slices.Equal(names, want) {
+		t.Errorf("order: got %q, want %q", names, want)
+	}
+	if s.Name != "shop" || s.Instances() != 6 || !slices.Equal(s.Volumes, []string{"data"}) {
+		t.Errorf("got name %q, %d instances, volumes %q", s.Name, s.Instances(), s.Volumes)
+	}
+	if len(s.Warnings) > 0 {
+		t.Errorf("got warnings %q, want none", s.Warnings)
+	}
+
+	wantAPI := Service{
+		Name: "api", Command: []string{filepath.Join(s.Dir, "server"), "--port", "8081"},
+		Environment: map[string]string{"DATABASE": "postgres://data-base:5432/shop"},
+		Replicas:    3, Limits: Limits{CPUs: new(0.1), Memory: new(uint64(64 << 20))}, Port: 8081,
+		Labels: map[string]string{"prometheus.io/port": "9100"},
+		Health: &HealthCheck{
+			Command: []string{"loadstone", "health", "http://localhost:8081/readyz"},
+			Timeout: 30 * time.Second, Within: 14 * time.Second,
+		},
+		DependsOn:  []Dependency{{"data-base", Started}, {"seed", Completed}},
+		StopSignal: syscall.SIGTERM, StopGrace: 10 * time.Second,
+	}
+	if got := service(t, s, "api"); !reflect.DeepEqual(got, wantAPI) {
+		t.Errorf("got  %+v\nwant %+v", got, wantAPI)
+	}
+	if got := service(t, s, "seed"); !got.Job || !slices.Equal(got.Command, []string{"loadstone", "results", "seed", "--out", "/data"}) {
+		t.Errorf("seed: got %+v", got)
+	}
+	if got := service(t, s, "data-base"); got.StopSignal != syscall.SIGINT || got.StopGrace != 3*time.Second || got.Job || got.Port != 0 {
+		t.Errorf("data-base: got %+v", got)
+	}
+	if got := service(t, s, "lb"); got.Port != 8080 || got.Command[0] != Self {
+		t.Errorf("lb: got %+v", got)
+	}
+}
+
+func TestResolveFillsInTheDriversVariables(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, shop)
+	vars := Variables(map[string][]string{"data-base": {"127.77.1.1"}, "api": {"127.77.1.2", "127.77.1.3"}, "gone": nil}, map[string]string{"data": "/tmp/v/data"})
+	want := map[string]string{
+		"DATA_BASE_HOST": "127.77.1.1", "DATA_BASE_HOSTS": "127.77.1.1",
+		"API_HOST": "127.77.1.2", "API_HOSTS": "127.77.1.2,127.77.1.3", "DATA_VOLUME": "/tmp/v/data",
+	}
+	if !reflect.DeepEqual(vars, want) {
+		t.Errorf("got %v, want %v", vars, want)
+	}
+	vars[BindHost] = "127.77.1.9"
+	r, err := s.Resolve(t.Context(), vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := service(t, r, "lb").Command, []string{"loadstone", "results", "serve", "--listen", "127.77.1.9:8080", "--api", "127.77.1.2,127.77.1.3"}; !slices.Equal(got, want) {
+		t.Errorf("lb: got %q, want %q", got, want)
+	}
+	if got, want := service(t, r, "api").Environment["DATABASE"], "postgres://127.77.1.1:5432/shop"; got != want {
+		t.Errorf("api: got %q, want %q", got, want)
+	}
+	if got, want := service(t, r, "data-base").Command[2], "/tmp/v/data"; got != want {
+		t.Errorf("data-base: got %q, want %q", got, want)
+	}
+	if got := service(t, s, "data-base").Command[2]; got != "/data" {
+		t.Errorf("the system that was resolved has changed: %q", got)
+	}
+}
+
+func TestOverlayIsMergedAndReplacesTheProcess(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, shop)
+	f := func(overlay string, check func(s *System) bool) {
+		t.Helper()
+		s, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte(overlay), OverlayName: "variant x"})
+		if err != nil {
+			t.Errorf("%q: %v", overlay, err)
+			return
+		}
+		if !check(s) {
+			t.Errorf("%q: got %+v", overlay, s)
+		}
+	}
+	same := func(s *System) bool { return service(t, s, "api").Replicas == 3 }
+	for _, none := range []string{"", " \n", "{}", "null", "services: {}", "# nothing\n"} {
+		f(none, same)
+	}
+	f("services: {api: {deploy: {replicas: 1}, environment: {CACHE: redis}}}", func(s *System) bool {
+		api := service(t, s, "api")
+		return api.Replicas == 1 && api.Environment["CACHE"] == "redis" && api.Environment["DATABASE"] != "" && *api.Limits.CPUs == 0.1
+	})
+	f("services: {api: {x-process: [./other, \"${NOT_SET:-dflt}\"]}}", func(s *System) bool {
+		return slices.Equal(service(t, s, "api").Command, []string{filepath.Join(s.Dir, "other"), "dflt"})
+	})
+	f("services: {api: {deploy: {resources: !reset null}}}", func(s *System) bool {
+		return service(t, s, "api").Limits == Limits{}
+	})
+	f("services: {cache: {x-process: [redis-server]}}", func(s *System) bool {
+		return service(t, s, "cache").Image == "" && service(t, s, "cache").Command[0] == "redis-server"
+	})
+}
+
+func TestOverlayOfAnUnknownService(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, shop)
+	f := func(name, nearest string) {
+		t.Helper()
+		_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {" + name + ": {environment: {A: b}}}"), OverlayName: "variant x"})
+		var unknown *UnknownServiceError
+		if !errors.As(err, &unknown) {
+			t.Errorf("%s: got %v, want an *UnknownServiceError", name, err)
+			return
+		}
+		want := UnknownServiceError{Overlay: "variant x", Name: name, Known: []string{"api", "data-base", "lb", "seed"}, Nearest: nearest}
+		if !reflect.DeepEqual(*unknown, want) {
+			t.Errorf("got %+v, want %+v", *unknown, want)
+		}
+		if !strings.HasPrefix(err.Error(), "variant x: there is no service") {
+			t.Errorf("got %q", err)
+		}
+	}
+	f("apo", "api")
+	f("database", "data-base")
+	f("prometheus", "")
+}
+
+func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
+	t.Parallel()
+	f := func(text, want string) {
+		t.Helper()
+		path := composeFile(t, text)
+		_, err := Load(t.Context(), Config{ComposeFile: path})
+		if err == nil {
+			t.Errorf("%q: got no error", text)
+			return
+		}
+		got, ok := strings.CutPrefix(err.Error(), path+": ")
+		if !ok || !strings.Contains(got, want) || strings.ContainsAny(got, "\n\t") || strings.Contains(got, path) {
+			t.Errorf("%q:\n got  %q\n want %q after the file's name", text, err, want)
+		}
+	}
+	const api = "services:\n  api:\n    image: loadstone\n"
+	f(api+"    foo: 1\n", "services.api: Compose has no key `foo`")
+	f("foo: 1\n", "Compose has no key `foo`")
+	f("services:\n  api:\n    image: [1]\n", "services.api.image must be a string")
+	f(api+"    deploy: {replicas: x}\n", `services.api.deploy.replicas: "x" is not such a number`)
+	f(api+"    deploy: {resources: {limits: {cpus: abc}}}\n", `services.api.deploy.resources.limits.cpus: "abc" is not such a number`)
+	f(api+"    deploy: {resources: {limits: {cpus: '-1'}}}\n", "write a number of cores")
+	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", "the kernel's least is 0.001")
+	f(api+"    deploy: {resources: {limits: {memory: 64foo}}}\n", "write for example 64M")
+	f(api+"    depends_on: [db]\n", `service "api" depends on undefined service "db"`)
+	f("services:\n  api: [\n", "line 2")
+	f(api+"    image: again\n", `line 4: mapping key "image" already defined at line 3`)
+	f(api+"    command: ${X:?say where}\n", "services.api.command: required variable X is missing a value: say where")
+	f(api+"    command: ${X\n", "services.api.command: `${X` is no valid variable")
+	f("services:\n  a: {image: loadstone, depends_on: [b]}\n  b: {image: loadstone, depends_on: [a]}\n", "dependency cycle detected")
+	f("services:\n  a: {image: loadstone, depends_on: {b: {condition: service_healthy}}}\n  b: {image: loadstone}\n", "b has no healthcheck")
+	f("", "empty compose file")
+	f(api+"    volumes: [data:/data]\n", "undefined volume data")
+	f(api+"    healthcheck: {interval: abc}\n", "services.api.healthcheck.interval")
+	f(api+"    healthcheck: {test: [CMD]}\n", "no command after CMD")
+	f(api+"    stop_signal: SIGNOPE\n", "stop_signal SIGNOPE is no signal")
+	f(api+"    env_file: nope.env\n", "env file")
+	f(api+"    env_file: [{path: 5}]\n", "not of the type") // compose-go panics
+	f("services: {pg: {image: 'postgres:17'}}\n", "service pg: there is no recipe to start the image postgres:17 as a local process yet; say what to start with `x-process: [")
+	f("services: {app: {build: .}}\n", "service app: it is built into an image")
+	f("services: {app: {image: a, x-process: ./server}}\n", "expected a list")
+	f("services: {app: {image: a, x-process: [a, 1.50]}}\n", "put it in quotes")
+	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", "the variable A_B_HOST")
+	f("services: {bind: {image: loadstone}}\n", "the variable BIND_HOST")
+}
+
+func TestErrorsOfTheOverlayNameIt(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, shop)
+	for _, overlay := range []string{"services: {api: {foo: 1}}", "services: [", "services: {api: {depends_on: [nobody]}}", "- a", "services: {new: {image: mysql}}", "services: {api: {environment: 5}}", "services: {api: {x-process: 5}}"} {
+		_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte(overlay), OverlayName: "variant x"})
+		if err == nil || !strings.HasPrefix(err.Error(), "variant x: ") {
+			t.Errorf("%q: got %v, want an error of variant x", overlay, err)
+		}
+	}
+	var recipe *NoRecipeError
+	_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {new: {image: mysql}}"), OverlayName: "variant x"})
+	if !errors.As(err, &recipe) || recipe.Service != "new" || recipe.Image != "mysql" {
+		t.Errorf("got %v, want a *NoRecipeError", err)
+	}
+	if _, err := Load(t.Context(), Config{ComposeFile: filepath.Join(t.TempDir(), "none.yaml")}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: got %v", err)
+	}
+}
+
+func TestWarningsNameWhatIsNotHonoured(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, `
+services:
+  a:
+    image: loadstone
+    restart: always
+    network_mode: host
+    privileged: true
+    ulimits: {nofile: 100}
+    ports: ["8000-8002:8000-8002"]
+    volumes: [data:/data, ./conf:/etc/conf, /anonymous]
+    command: serve ${UNSET} ${UNSET_WITH:-default} ${B_HOST}
+  b: {image: loadstone, restart: "no"}
+volumes: {data: {}}
+`)
+	want := []string{
+		"restart is not honoured", "network_mode is not honoured", "privileged is not honoured", "ulimits is not honoured",
+		"load goes to the first, 8000", "nothing is mounted at /etc/conf", "unnamed volume /anonymous",
+		"variable UNSET is not set", "write ${DATA_VOLUME:-/data}",
+	}
+	if len(s.Warnings) != len(want) {
+		t.Errorf("got %d warnings, want %d: %q", len(s.Warnings), len(want), s.Warnings)
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(s.Warnings, func(got string) bool { return strings.Contains(got, w) }) {
+			t.Errorf("got %q, want one with %q", s.Warnings, w)
+		}
+	}
+}
+
+func TestVariablesComeFromDotEnvUnderTheCallers(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, "services: {a: {image: loadstone, command: [\"${ONE}\", \"${TWO}\", \"${THREE:-3}\"]}}\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".env"), []byte("ONE=file\nTWO=file\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(t.Context(), Config{ComposeFile: path, Env: map[string]string{"TWO": "caller"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := service(t, s, "a").Command, []string{"loadstone", "file", "caller", "3"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestProfilesLeaveServicesOut(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, `
+services:
+  a: {image: loadstone, depends_on: {watch: {condition: service_started, required: false}}}
+  watch: {image: prometheus, profiles: [watch]}
+`)
+	s, err := Load(t.Context(), Config{ComposeFile: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Services) != 1 || len(s.Services[0].DependsOn) != 0 {
+		t.Errorf("got %+v, want only a, without dependencies", s.Services)
+	}
+	if _, err = Load(t.Context(), Config{ComposeFile: path, Profiles: []string{"watch"}}); err == nil || !strings.Contains(err.Error(), "no recipe") {
+		t.Errorf("with the profile: got %v, want no recipe for watch", err)
+	}
+	// An overlay may change a service that is left out.
+	if _, err = Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {watch: {environment: {A: b}}}")}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHealthCheckForms(t *testing.T) {
+	t.Parallel()
+	f := func(check string, want *HealthCheck) {
+		t.Helper()
+		s := loaded(t, "services: {a: {image: loadstone, healthcheck: "+check+"}}\n")
+		if got := s.Services[0].Health; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", check, got, want)
+		}
+	}
+	f("{test: [CMD, a, b]}", &HealthCheck{Command: []string{"a", "b"}, Timeout: 30 * time.Second, Within: 90 * time.Second})
+	f("{test: a && b, timeout: 1s, interval: 2s, retries: 1, start_period: 3s, start_interval: 1s}",
+		&HealthCheck{Command: []string{"/bin/sh", "-c", "a && b"}, Timeout: time.Second, Within: 5 * time.Second, Every: new(time.Second)})
+	f("{test: [CMD-SHELL, a || exit 1], interval: 0s}", &HealthCheck{Command: []string{"/bin/sh", "-c", "a || exit 1"}, Timeout: 30 * time.Second, Within: 90 * time.Second})
+	f("{test: [NONE]}", nil)
+	f("{disable: true}", nil)
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte(shop), []byte("services: {api: {deploy: {replicas: 1}}}"))
+	f.Add([]byte("services: {a: {x-process: [b, 1]}}"), []byte("services: {a: {x-process: [c]}}"))
+	f.Add([]byte("services: {a: {image: loadstone, healthcheck: {test: [CMD]}}}"), []byte("null"))
+	f.Add([]byte("services: {a: null}"), []byte("services: null"))
+	f.Fuzz(func(t *testing.T, file, overlay []byte) {
+		path := filepath.Join(t.TempDir(), "compose.yaml")
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Load(t.Context(), Config{ComposeFile: path, Overlay: overlay})
+		if err != nil {
+			return
+		}
+		for _, service := range s.Services {
+			if len(service.Command) == 0 || service.Command[0] == "" {
+				t.Errorf("service %q has no command", service.Name)
+			}
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"loadstone/block/cgroup"
+	"loadstone/lab/topology/process/guardian"
+)
+
+// Down stops everything and removes the control groups. Services stop in
+// reverse dependency order, so that none loses what it depends on while it
+// still works: each gets its stop signal and its grace period, then SIGKILL.
+//
+// When ctx ends, what still runs is killed at once; it is removed nevertheless.
+// Down is called from anywhere and as often as one likes: only the first call
+// works, the others wait for it and return what it returned.
+func (r *Running) Down(ctx context.Context) error {
+	r.down.Do(func() {
+		r.stopping.Store(true)
+		r.downErr = errors.Join(r.stopAll(ctx), r.cleanUp(ctx))
+	})
+	return r.downErr
+}
+
+func (r *Running) stopAll(ctx context.Context) error {
+	stopped := map[string]chan struct{}{}
+	dependents := map[string][]string{}
+	for name, st := range r.states {
+		stopped[name] = make(chan struct{})
+		for _, d := range st.service.DependsOn {
+			dependents[d.Service] = append(dependents[d.Service], name)
+		}
+	}
+	var g errgroup.Group // without a context: one that fails must not keep others from stopping
+	for name, st := range r.states {
+		g.Go(func() error {
+			defer close(stopped[name])
+			for _, d := range dependents[name] {
+				<-stopped[d]
+			}
+			return stopInstances(ctx, st)
+		})
+	}
+	return g.Wait()
+}
+
+func stopInstances(ctx context.Context, st *state) error {
+	var g errgroup.Group
+	for _, in := range st.instances {
+		g.Go(func() error { return in.stop(ctx) })
+	}
+	return g.Wait()
+}
+
+// cleanUp undoes prepare, in reverse. It does not give up half-way and not when
+// ctx ends; every step bounds itself.
+func (r *Running) cleanUp(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	r.waits.Wait()
+	var errs []error
+	left := guardian.Left{Mark: r.name, ProcRoot: r.config.ProcRoot}
+	for _, in := range r.instances {
+		if in.group != nil {
+			errs = append(errs, in.group.Close())
+		}
+		if in.process.PID > 1 { // else it ended before it could be identified
+			left.Groups = append(left.Groups, in.process)
+		}
+	}
+	if r.checks != nil {
+		errs = append(errs, r.checks.Close())
+	}
+	if r.tree != nil {
+		left.Cgroups = []cgroup.Paths{r.tree.Paths(r.name)}
+	}
+	errClean := left.Clean(ctx)
+	if errClean != nil {
+		errs = append(errs, fmt.Errorf("stop the system: %w", errClean))
+	}
+	if r.starter != nil {
+		r.starter.close()
+	}
+	switch {
+	case r.guard == nil:
+	case errClean != nil:
+		errs = append(errs, r.guard.Leave()) // it may have more luck
+	default:
+		errs = append(errs, r.guard.Done())
+	}
+	if r.claim != nil {
+		errs = append(errs, r.claim.file.Close())
+	}
+	if r.failed != nil {
+		close(r.failed)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,273 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loadstone/block/cgroup"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/process/guardian"
+)
+
+// drainWithin bounds the reading of what an instance has written before its
+// end. All of it is in the pipe already; only a descendant that holds the pipe
+// open makes it take longer, and those are killed.
+const drainWithin = time.Second
+
+// instance is one copy of a service. Its fields are set by the goroutine that
+// starts it, before others get to see it, but for those below mu.
+type instance struct {
+	run     *Running
+	service topology.Service // resolved for this instance once it starts
+	index   int
+	name    string
+	host    string
+
+	group   *cgroup.Group // nil where no groups can be made
+	process guardian.Process
+	cmd     *exec.Cmd // nil until it is started
+	log     *instanceLog
+
+	exited chan struct{} // closed when it has ended and its log is complete
+	err    error         // why it ended badly; for after exited is closed
+
+	mu        sync.Mutex // guards all below
+	startedAt time.Time
+	readyAt   time.Time
+}
+
+// ExitError is an instance that ended while it should run, or a job that ended
+// badly.
+type ExitError struct {
+	Instance string
+	Job      bool
+	// Status is what ended it: "exited with status 3", "was killed by SIGSEGV".
+	Status string
+	// Memory is its limit in bytes if using that up is why the kernel killed
+	// it; 0 if that is not why.
+	Memory uint64
+	// Log are its last lines, LogFile the rest.
+	Log     []string
+	LogFile string
+}
+
+func (e *ExitError) Error() string {
+	text := fmt.Sprintf("%s %s", e.Instance, e.Status)
+	switch {
+	case e.Memory > 0:
+		text += fmt.Sprintf(", because it had used up its memory limit of %d MiB", e.Memory>>20)
+	case !e.Job:
+		text += " while it should run (a service that is meant to end needs another one that waits for it with `condition: service_completed_successfully`)"
+	}
+	return text + lastLines(e.Log, e.LogFile)
+}
+
+func lastLines(lines []string, file string) string {
+	if len(lines) == 0 {
+		return fmt.Sprintf("; it wrote nothing to its log (%s)", file)
+	}
+	const indent = "\n    "
+	return fmt.Sprintf("; its last lines (of %s):%s%s", file, indent, strings.Join(lines, indent))
+}
+
+// variables are those that the driver sets for this instance.
+func (in *instance) variables() map[string]string {
+	vars := maps.Clone(in.run.vars)
+	vars[topology.BindHost] = in.host
+	return vars
+}
+
+// start resolves the service for this instance and starts it.
+func (in *instance) start(ctx context.Context) error {
+	vars := in.variables()
+	system, err := in.run.config.System.Resolve(ctx, vars)
+	if err != nil {
+		return err
+	}
+	service, ok := system.Service(in.service.Name)
+	if !ok {
+		return fmt.Errorf("start %s: its service is gone once its variables are set", in.name)
+	}
+	in.service = service
+	if err := in.run.makeGroup(in); err != nil {
+		return err
+	}
+	in.log, err = newLog(filepath.Join(in.run.config.LogDir, in.name+".log"), in.run.config.LogBytes)
+	if err != nil {
+		return err
+	}
+	if err := in.launch(ctx); err != nil {
+		return errors.Join(fmt.Errorf("start %s: %w", in.name, err), in.log.close())
+	}
+	return nil
+}
+
+// launch starts the process and the goroutine that waits for its end.
+func (in *instance) launch(ctx context.Context) error {
+	cmd, err := in.run.command(ctx, in, in.service.Command)
+	if err != nil {
+		return err
+	}
+	if in.group != nil {
+		if err := in.group.Enter(cmd, in.run.config.Shim); err != nil {
+			return err
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := errors.Join(in.run.starter.start(cmd), w.Close()); err != nil {
+		return errors.Join(err, r.Close())
+	}
+	in.cmd = cmd
+	in.mu.Lock()
+	in.startedAt = time.Now()
+	in.mu.Unlock()
+	in.run.waits.Add(1)
+	go in.wait(context.WithoutCancel(ctx), r) // it ends with the process, not with Up
+	in.process, err = guardian.Identify(in.run.config.ProcRoot, cmd.Process.Pid)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it has ended already, which wait reports
+	}
+	if err != nil {
+		return err
+	}
+	return in.run.guard.Group(in.process)
+}
+
+// wait owns the process from its start to its end.
+func (in *instance) wait(ctx context.Context, output *os.File) {
+	defer in.run.waits.Done()
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		copyLog(in.log, output)
+	}()
+	err := in.cmd.Wait()
+	// Its descendants end with it, as they would with a container.
+	errKill := in.killRest(ctx)
+	_ = output.SetReadDeadline(time.Now().Add(drainWithin))
+	<-copied
+	_ = output.Close() // nothing was written through it
+	in.err = in.judge(err)
+	if errLog := errors.Join(errKill, in.log.close()); errLog != nil {
+		in.run.warnf("%s: %v", in.name, errLog)
+	}
+	close(in.exited)
+	if in.err != nil && !in.service.Job && !in.run.stopping.Load() {
+		in.run.failed <- in.err // has room for every instance
+		in.run.abort(in.err)
+	}
+}
+
+// judge turns the end of the process into an error, unless it is a job's good
+// end.
+func (in *instance) judge(err error) error {
+	state := in.cmd.ProcessState
+	if in.service.Job && err == nil {
+		return nil
+	}
+	e := &ExitError{
+		Instance: in.name, Job: in.service.Job, Log: in.log.lines(), LogFile: in.log.path,
+		Status: "ended: " + fmt.Sprint(err),
+	}
+	if state == nil {
+		return e
+	}
+	ws, ok := state.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && ws.Signaled():
+		e.Status = "was killed by " + unix.SignalName(ws.Signal())
+	case ok:
+		e.Status = "exited with status " + strconv.Itoa(ws.ExitStatus())
+	}
+	var stat cgroup.Stat
+	if limit := in.service.Limits.Memory; limit != nil && in.group != nil && in.group.Read(&stat) == nil && stat.OOMKills > 0 {
+		e.Memory = *limit
+	}
+	return e
+}
+
+// killRest ends what is left of the instance at once.
+func (in *instance) killRest(ctx context.Context) error {
+	if in.group != nil {
+		return in.group.Kill(ctx)
+	}
+	err := unix.Kill(-in.cmd.Process.Pid, unix.SIGKILL)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
+		return nil // EPERM: all that is left has ended and waits to be waited for
+	}
+	return err
+}
+
+// stop asks the instance to end, gives it the time that its service grants, and
+// kills it. When ctx ends, there is no more time.
+func (in *instance) stop(ctx context.Context) error {
+	if in.cmd == nil {
+		return nil
+	}
+	select {
+	case <-in.exited:
+		return nil
+	default:
+	}
+	if err := in.cmd.Process.Signal(in.service.StopSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", in.name, err)
+	}
+	grace := time.NewTimer(in.service.StopGrace)
+	defer grace.Stop()
+	select {
+	case <-in.exited:
+		return nil
+	case <-grace.C:
+		in.run.warnf("%s did not end within %v of %s and was killed", in.name, in.service.StopGrace, unix.SignalName(in.service.StopSignal))
+	case <-ctx.Done():
+	}
+	if err := in.killRest(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("stop %s: %w", in.name, err)
+	}
+	<-in.exited // a killed process ends; see cgroup for how long that may take
+	return nil
+}
+
+// describe is the instance as the rest of the lab sees it.
+func (in *instance) describe() topology.Instance {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	d := topology.Instance{
+		Service: in.service.Name, Index: in.index, Name: in.name, Host: in.host,
+		Port: in.service.Port, PID: in.process.PID, StartedAt: in.startedAt, ReadyAt: in.readyAt,
+	}
+	if cpus := in.service.Limits.CPUs; cpus != nil {
+		d.LimitCPUs, d.Enforced = *cpus, in.group != nil
+	}
+	if port := in.service.Labels["prometheus.io/port"]; port != "" {
+		path := in.service.Labels["prometheus.io/path"]
+		if path == "" {
+			path = "/metrics"
+		}
+		d.MetricsURL = "http://" + net.JoinHostPort(in.host, port) + path
+	}
+	return d
+}
+
+func (in *instance) setReady() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.readyAt = time.Now()
+}

@@ -1,0 +1,105 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+const (
+	// tailBytes of the end of a log are kept in memory, for error messages and
+	// for the end of a log that was cut.
+	tailBytes = 4 << 10
+	// tailLines of them go into an error message.
+	tailLines = 15
+)
+
+// tail keeps the last bytes written to it.
+type tail struct{ buf []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	if len(p) >= tailBytes {
+		t.buf = append(t.buf[:0], p[len(p)-tailBytes:]...)
+		return len(p), nil
+	}
+	if over := len(t.buf) + len(p) - tailBytes; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	t.buf = append(t.buf, p...)
+	return len(p), nil
+}
+
+// lines are the last lines, the first of which may have lost its beginning.
+func (t *tail) lines() []string {
+	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.buf, []byte("?"))))
+	if text == "" {
+		return nil
+	}
+	all := strings.Split(text, "\n")
+	return all[max(0, len(all)-tailLines):]
+}
+
+// instanceLog is an instance's log file: its head up to a limit, and the last
+// lines if there was more.
+type instanceLog struct {
+	path string
+
+	mu     sync.Mutex // guards all below
+	file   *os.File
+	room   int64 // bytes that still go to the file
+	beyond int64 // bytes that did not
+	tail   tail
+}
+
+func newLog(path string, limit int64) (*instanceLog, error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("make a log: %w", err)
+	}
+	return &instanceLog{path: path, file: f, room: limit}, nil
+}
+
+// Write takes all of p whatever becomes of it: an instance must not stop
+// because its log is full or the disk is.
+func (l *instanceLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.tail.Write(p) // has no error
+	head := p[:min(int64(len(p)), l.room)]
+	l.room -= int64(len(head))
+	if n, err := l.file.Write(head); err != nil {
+		l.beyond += int64(len(head) - n)
+		l.room = 0
+	}
+	l.beyond += int64(len(p) - len(head))
+	return len(p), nil
+}
+
+// lines are the last lines so far.
+func (l *instanceLog) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tail.lines()
+}
+
+// close notes what is missing, with the last lines, and closes the file.
+func (l *instanceLog) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var err error
+	if l.beyond > 0 {
+		_, err = fmt.Fprintf(l.file, "\n[%d bytes are not kept here; the log ended with:]\n%s\n", l.beyond, strings.Join(l.tail.lines(), "\n"))
+	}
+	return errors.Join(err, l.file.Close())
+}
+
+// copyLog copies what an instance writes into its log until all writers are
+// gone or the reader's deadline has passed.
+func copyLog(l *instanceLog, r io.Reader) {
+	// The only errors are the end and the deadline: Write has none.
+	_, _ = io.CopyBuffer(struct{ io.Writer }{l}, struct{ io.Reader }{r}, make([]byte, 32<<10))
+}

@@ -1,0 +1,101 @@
+package topology
+
+import (
+	"syscall"
+	"time"
+)
+
+// Self is the name by which a Compose file calls this program: as the image of
+// a service, and as the program of a command or a health check.
+const Self = "loadstone"
+
+// Service is one service of a System, with every variable filled in.
+type Service struct {
+	Name  string
+	Image string // empty if the file gives none
+	// Command is what to run. Its program is Self, a name to be found on the
+	// PATH, or an absolute path.
+	Command     []string
+	Environment map[string]string
+	// Replicas is the number of instances, 0 included.
+	Replicas int
+	Limits   Limits
+	// Port is the first TCP port that the service publishes or exposes, as the
+	// service itself numbers it; 0 if there is none.
+	Port   int
+	Labels map[string]string
+	// Health is nil if the service has no health check.
+	Health *HealthCheck
+	// DependsOn is sorted by name.
+	DependsOn []Dependency
+	// Job is true if another service waits for this one to complete: it is
+	// meant to end, with status 0.
+	Job     bool
+	Volumes []Volume
+	User    string // user[:group], names or ids; empty for the lab's own
+	// WorkingDir is as the file gives it; empty if it does not.
+	WorkingDir string
+	StopSignal syscall.Signal
+	// StopGrace is how long the service may take to stop before it is killed.
+	StopGrace time.Duration
+}
+
+// Limits are a service's deploy.resources.limits. Nil is no limit.
+type Limits struct {
+	CPUs   *float64 // in cores
+	Memory *uint64  // in bytes
+}
+
+// HealthCheck says when an instance is ready.
+type HealthCheck struct {
+	// Command is what to run; it ends with status 0 if the instance is healthy.
+	Command []string
+	// Timeout bounds one run of Command.
+	Timeout time.Duration
+	// Within is how long after its start an instance may take to be healthy:
+	// start_period + retries x interval, which is when Docker would call it
+	// unhealthy.
+	Within time.Duration
+	// Every is start_interval, if the file states one; the pause between runs
+	// of Command until it succeeds.
+	Every *time.Duration
+}
+
+// The conditions of a Dependency, by Compose's names.
+const (
+	Started   = "service_started"
+	Healthy   = "service_healthy"
+	Completed = "service_completed_successfully"
+)
+
+// Dependency is one entry of depends_on.
+type Dependency struct {
+	Service   string
+	Condition string // Started, Healthy or Completed
+}
+
+// Volume is one mount of a service.
+type Volume struct {
+	Name   string // of a named volume; empty for a bind mount
+	Source string // the host's path of a bind mount
+	Target string
+}
+
+// Instances is how many instances the System has in all.
+func (s *System) Instances() int {
+	n := 0
+	for i := range s.Services {
+		n += s.Services[i].Replicas
+	}
+	return n
+}
+
+// Service finds a service by name.
+func (s *System) Service(name string) (Service, bool) {
+	for i := range s.Services {
+		if s.Services[i].Name == name {
+			return s.Services[i], true
+		}
+	}
+	return Service{}, false
+}

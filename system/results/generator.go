@@ -1,0 +1,205 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// DefaultCount is the number of students of a generated data set unless asked
+// otherwise: how many sat the exam of 2025 in this system's story.
+const DefaultCount = 674_823
+
+// generatorVersion is part of the fingerprint: raise it when the same seed gives
+// other students, so that an old data set is not taken for the new one.
+const generatorVersion = 1
+
+// Generator is the source of an invented data set: students 1 to count.
+//
+// Every student is a function of the seed and the id alone, computed in integer
+// arithmetic. So any student can be computed again without the others, all cores
+// can work at once, and every machine gives the same bytes.
+//
+// The access codes are a keyed hash of seed and id: knowing some codes does not
+// help to find others, but whoever knows the seed knows them all. They are no
+// safer than the seed, and a seed like 1 is no secret. Real results come from an
+// import.
+type Generator struct {
+	seed    uint64
+	count   int64
+	codes   codeKey
+	schools schoolTable
+	births  birthTable
+}
+
+// examDay is the first day of the exam that the generated students sat.
+var examDay = time.Date(2025, time.June, 30, 0, 0, 0, 0, time.UTC)
+
+// NewGenerator returns the data set of the seed with students 1 to count.
+func NewGenerator(seed uint64, count int64) (*Generator, error) {
+	if count < 1 || count > MaxID {
+		return nil, fmt.Errorf("generate %d students: write a number from 1 to %d", count, int64(MaxID))
+	}
+	return &Generator{
+		seed:    seed,
+		count:   count,
+		codes:   newCodeKey(seed),
+		schools: newSchoolTable(),
+		births:  newBirthTable(examDay),
+	}, nil
+}
+
+// Meta describes the data set.
+func (g *Generator) Meta() Meta {
+	return Meta{
+		Origin:      fmt.Sprintf("seed %d, %d students", g.seed, g.count),
+		Fingerprint: fmt.Sprintf("generator %d, seed %d, count %d", generatorVersion, g.seed, g.count),
+		Count:       g.count,
+	}
+}
+
+// Shares of a thousand, and the spread of marks. They are plausible, not taken
+// from any year.
+const (
+	femalePermille  = 465
+	naturalPermille = 570
+)
+
+// Student computes the student with the id, from 1 to count; an id outside gives
+// a student who is not part of the data set.
+func (g *Generator) Student(id int64) Student {
+	random := newRandom(g.seed, id)
+	student := Student{ID: id, Sex: Male, Stream: Social, PassMark: DefaultPassMark}
+	given := maleNames
+	if random.below(1000) < femalePermille {
+		student.Sex, given = Female, femaleNames
+	}
+	if random.below(1000) < naturalPermille {
+		student.Stream = Natural
+	}
+	student.Name = fullName(&random, given)
+	school := g.schools.pick(&random)
+	student.School, student.Region = school.name, school.region
+	student.BirthDate = g.births.pick(&random)
+	student.Marks = marks(&random, student.Stream)
+	student.Code = g.codes.code(id)
+	return student
+}
+
+// fullName joins a given name with the father's and the grandfather's: there are
+// no family names. Popular names stand first in each list.
+func fullName(random *random, given []string) string {
+	father, grandfather := random.popular(len(elderNames)), random.popular(len(elderNames))
+	if father == grandfather {
+		grandfather = (grandfather + 1) % len(elderNames)
+	}
+	return given[random.popular(len(given))] + " " + elderNames[father] + " " + elderNames[grandfather]
+}
+
+// subjectLevels holds the mean mark and the spread (standard deviation) of each
+// subject, by Subject.
+var subjectLevels = [...]struct{ mean, spread int64 }{
+	{},
+	English:     {47, 15},
+	Mathematics: {39, 17},
+	Physics:     {40, 16},
+	Chemistry:   {44, 16},
+	Biology:     {49, 15},
+	Geography:   {50, 14},
+	History:     {48, 15},
+	Economics:   {45, 15},
+	Aptitude:    {43, 16},
+	Civics:      {56, 13},
+}
+
+// marks draws a mark per subject:
+//
+//	mark = mean + spread * (0.8 * ability + 0.6 * luck)
+//
+// with ability (one per student) and luck (one per mark) close to the standard
+// normal distribution. As 0.8² + 0.6² = 1 the spread stays as listed, and two
+// subjects of a student correlate with 0.8² = 0.64.
+func marks(random *random, stream Stream) (marks [SubjectsPerStream]int) {
+	ability := random.normal()
+	for i, subject := range stream.Subjects() {
+		level := subjectLevels[subject]
+		noise := (8*ability + 6*random.normal()) / 10
+		// Rounds to the nearest: the shift by 1000 keeps the dividend positive,
+		// where integer division rounds down.
+		const shift = 1000
+		scaled := (level.mean+shift)*normalUnit + level.spread*noise
+		mark := (scaled+normalUnit/2)/normalUnit - shift
+		marks[i] = int(min(max(mark, 0), MaxMark))
+	}
+	return marks
+}
+
+// generatorChunk is how many students a worker computes before handing them
+// over: enough to make the hand-over cheap, little enough to start at once.
+const generatorChunk = 2048
+
+// All yields the students in ascending order of id.
+//
+// Workers, one per core, compute chunks ahead of the consumer: worker w makes
+// the chunks w, w+workers, w+2*workers and so on and offers them on its own
+// channel, and the consumer takes from the channels in turn. That keeps the
+// order and bounds the work ahead to two chunks per worker. All workers have
+// ended when the loop over All ends, however it ends. One core makes a student
+// in a third of a microsecond, so what this buys is that the builder's own work
+// runs beside it.
+func (g *Generator) All(ctx context.Context) iter.Seq2[Student, error] {
+	return func(yield func(Student, error) bool) {
+		workers := int64(runtime.GOMAXPROCS(0))
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+
+		chunks := make([]chan []Student, workers)
+		for w := range workers {
+			out := make(chan []Student, 1)
+			chunks[w] = out
+			running.Go(func() { g.work(ctx, 1+w*generatorChunk, workers*generatorChunk, out) })
+		}
+		for next := int64(0); ; next++ {
+			chunk, more := <-chunks[next%workers]
+			if !more {
+				break
+			}
+			for i := range chunk {
+				if !yield(chunk[i], nil) {
+					return
+				}
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Student{}, fmt.Errorf("generate students: %w", err))
+		}
+	}
+}
+
+// work offers the chunks that start at first, first+stride and so on until the
+// last student or the end of the context, and then closes out.
+//
+// Three buffers take turns. Out holds one chunk, so a chunk goes in only after
+// the consumer took the one before, and with that finished the one before that:
+// the oldest of the three is free again.
+func (g *Generator) work(ctx context.Context, first, stride int64, out chan<- []Student) {
+	defer close(out)
+	var buffers [3][generatorChunk]Student
+	for turn := 0; first <= g.count; turn++ {
+		chunk := buffers[turn%len(buffers)][:0]
+		for id := first; id < first+generatorChunk && id <= g.count; id++ {
+			chunk = append(chunk, g.Student(id))
+		}
+		select {
+		case out <- chunk:
+		case <-ctx.Done():
+			return
+		}
+		first += stride
+	}
+}

@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+)
+
+// statuses are all that this package answers with: the label status is closed.
+var statuses = [...]int{
+	fasthttp.StatusOK, fasthttp.StatusNotModified, fasthttp.StatusBadRequest, fasthttp.StatusNotFound,
+	fasthttp.StatusMethodNotAllowed, fasthttp.StatusRequestTimeout, fasthttp.StatusRequestEntityTooLarge,
+	fasthttp.StatusRequestHeaderFieldsTooLarge, fasthttp.StatusInternalServerError, fasthttp.StatusServiceUnavailable,
+}
+
+// metrics count all requests but probes.
+//
+//	http_requests_total              by status, see statuses
+//	http_request_duration_seconds    from the whole request being read to the
+//	                                 answer being ready to be written
+//	http_requests_in_flight
+//	http_panics_total                each also counted as status 500
+//	results_store_failures_total     each also counted as status 503
+//
+// A histogram's observation is a handful of atomic additions; the counters
+// are looked up beforehand, as finding them by label costs more than the rest
+// of a request.
+type metrics struct {
+	inFlight atomic.Int64
+	byStatus [len(statuses)]prometheus.Counter
+	seconds  prometheus.Histogram
+	panics   prometheus.Counter
+	failures prometheus.Counter
+
+	requests *prometheus.CounterVec
+	gauge    prometheus.GaugeFunc
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "http_requests_total", Help: "Requests answered, by status.",
+		}, []string{"status"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "http_request_duration_seconds", Help: "Time in the handler.",
+			// From well below one look-up to what a client would wait at most.
+			Buckets: []float64{
+				50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3,
+				100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10,
+			},
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "http_panics_total", Help: "Handlers that panicked.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "results_store_failures_total", Help: "Look-ups that failed, not counting unknown ids.",
+		}),
+	}
+	for i, status := range statuses {
+		m.byStatus[i] = m.requests.WithLabelValues(fmt.Sprint(status))
+	}
+	m.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "http_requests_in_flight", Help: "Requests being handled.",
+	}, func() float64 { return float64(m.inFlight.Load()) })
+	return m
+}
+
+func (m *metrics) register(r prometheus.Registerer) error {
+	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.panics, m.failures, m.gauge} {
+		if err := r.Register(c); err != nil {
+			return err //nolint:wrapcheck // the caller says what was tried
+		}
+	}
+	return nil
+}
+
+// answered counts an answer. statuses begins with the most frequent one.
+func (m *metrics) answered(status int) {
+	for i := range statuses {
+		if statuses[i] == status {
+			m.byStatus[i].Inc()
+			return
+		}
+	}
+}
+
+// logEvery is the shortest time between two log lines of one kind. A store that
+// is down fails every request; the lines would drown all others.
+const logEvery = 10 * time.Second
+
+// throttle lets one event through in a while and counts the others.
+type throttle struct {
+	every time.Duration
+
+	mu      sync.Mutex
+	next    time.Time
+	dropped int
+}
+
+// allow reports whether an event at now may pass, and how many did not since
+// the last that did.
+func (t *throttle) allow(now time.Time) (dropped int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Before(t.next) {
+		t.dropped++
+		return 0, false
+	}
+	dropped, t.dropped = t.dropped, 0
+	t.next = now.Add(t.every)
+	return dropped, true
+}

@@ -1,0 +1,139 @@
+// Package snapshot keeps a whole data set as one immutable file of finished
+// response bodies with an index, and serves it from mapped memory.
+//
+// Build writes such a file from any source. Open checks one and serves it;
+// Follow serves whatever file is at a path and moves to a newer one as soon as it
+// is there. Nothing is ever changed in a snapshot: new data is a new file.
+//
+// # Who owns the memory
+//
+// A file is mapped read-only, and a Page points straight into the mapping: a
+// look-up copies nothing and allocates nothing. That raises the question when
+// the mapping may go. Unmapping it while somebody still reads a page is a
+// segmentation fault, and nobody tells us when they are done.
+//
+// The garbage collector knows. A mapping belongs to one heap object, contents,
+// which is reachable from the store that serves it and, as Page.Owner, from every
+// page that points into it. A cleanup is attached to that object
+// (runtime.AddCleanup): it unmaps when the object is unreachable, that is, when
+// the store has been closed or has moved to another file and the last page is
+// gone. So
+//
+//   - whoever holds a Page may read it, however old it is, whatever the store
+//     did in the meantime
+//   - whoever keeps Body without its Page must copy it first: a slice into
+//     mapped memory keeps nothing alive by itself
+//   - a mapping is released at the collection after its last use, at the latest
+//     about two minutes later, as the runtime forces one that often. Until then
+//     it costs address space and page cache, which the kernel takes back if it
+//     needs it, but no heap
+//
+// A reference count would unmap at once but costs two atomic writes per look-up
+// to a cache line that all cores share, and a caller who forgets to release
+// one page keeps the mapping for good. Locks cost more. Copying costs an
+// allocation per look-up.
+//
+// # What is trusted
+//
+// Open reads the whole file and proves that it is what Build wrote: both
+// checksums, every record, every slot of the index. Look-ups rely on the proof
+// and check nothing again. It holds as long as nobody writes into the file.
+// Builders never do, they replace it by renaming (package atomicfile). A file that is
+// overwritten or cut short in place, by cp for instance, is beyond what a reader
+// can defend against: the process may get a bus error. Use mv, or cp to another
+// name and then mv.
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"loadstone/system/results"
+)
+
+// Snapshot is a Store over one file. It never changes.
+type Snapshot struct {
+	contents atomic.Pointer[contents] // nil once closed
+	meta     results.Meta
+}
+
+// Open maps the file and checks all of it, about a fifth of a second for
+// 674,823 students. The error wraps results.ErrMissing, ErrVersion or ErrCorrupt.
+func Open(path string) (*Snapshot, error) {
+	contents, _, err := load(path)
+	if err != nil {
+		return nil, err
+	}
+	snapshot := &Snapshot{meta: contents.header.meta}
+	snapshot.contents.Store(contents)
+	return snapshot, nil
+}
+
+// Lookup finds a student's page in mapped memory. It allocates nothing.
+func (s *Snapshot) Lookup(_ context.Context, id int64) (results.Page, error) {
+	return s.contents.Load().lookup(id)
+}
+
+// Meta describes the data set.
+func (s *Snapshot) Meta() results.Meta { return s.meta }
+
+// Close ends the serving: look-ups return results.ErrUnavailable. Pages handed
+// out before stay valid. It always returns nil, and may be called again.
+func (s *Snapshot) Close() error {
+	s.contents.Store(nil)
+	return nil
+}
+
+// Describe reads what the file at path says it holds, and checks the header and
+// the size, but not the contents. Its errors are those of Open.
+func Describe(path string) (meta results.Meta, err error) {
+	file, header, err := openFile(path)
+	if err != nil {
+		return results.Meta{}, err
+	}
+	return header.meta, file.Close()
+}
+
+// openFile opens the file and reads its header. The errors say what to do.
+func openFile(path string) (*os.File, header, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, header{}, fmt.Errorf("open snapshot %s: %w: publish one first", path, results.ErrMissing)
+	}
+	if err != nil {
+		return nil, header{}, fmt.Errorf("open snapshot: %w", err)
+	}
+	header, err := readHeader(file)
+	if err != nil {
+		return nil, header, errors.Join(refusal(path, err), file.Close())
+	}
+	return file, header, nil
+}
+
+func readHeader(file *os.File) (header, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return header{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return header{}, fmt.Errorf("%w: it is not a file", results.ErrVersion)
+	}
+	buf := make([]byte, min(headerSize, info.Size()))
+	if _, err := file.ReadAt(buf, 0); err != nil {
+		return header{}, err
+	}
+	return decodeHeader(buf, info.Size())
+}
+
+// refusal says why the file at path cannot be served and, if the file is to
+// blame, what to do.
+func refusal(path string, err error) error {
+	if errors.Is(err, results.ErrCorrupt) || errors.Is(err, results.ErrVersion) {
+		return fmt.Errorf("snapshot %s is refused: %w; publish it again", path, err)
+	}
+	return fmt.Errorf("open snapshot %s: %w", path, err)
+}

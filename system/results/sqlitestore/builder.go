@@ -1,0 +1,176 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+
+	"loadstone/block/atomicfile"
+	"loadstone/system/results"
+)
+
+// Build writes the whole source into a new database and puts it at path. On any
+// error, the end of the context included, path is as it was and nothing else is
+// left behind. Progress may be nil.
+func Build(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("build database %s: %w", path, err)
+		}
+	}()
+	if err := results.CheckMeta(source.Meta()); err != nil {
+		return err
+	}
+	pending, err := atomicfile.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pending.Discard()) }()
+	if err := fill(ctx, pending.Path(), source, progress); err != nil {
+		return err
+	}
+	return pending.Commit()
+}
+
+// buildPragmas give up everything that protects a database in use: nobody else
+// has the file, and if the build fails the file is thrown away. The journal and
+// the syncs are what a normal bulk load waits for; atomicfile syncs once at the end.
+var buildPragmas = []string{
+	"journal_mode(OFF)", "synchronous(OFF)", "locking_mode(EXCLUSIVE)",
+	"cache_size(-2048)", // KiB; rows come in the order of ids, so few pages are in use at a time
+}
+
+// finishStatements end a build. The marks by which Open knows a database of ours
+// come last, so that a half-written file does not have them.
+var finishStatements = []string{
+	"PRAGMA application_id = " + strconv.Itoa(applicationID),
+	"PRAGMA user_version = " + strconv.Itoa(SchemaVersion),
+	"COMMIT",
+}
+
+// dataSource names a database file with its options for the driver.
+func dataSource(path string, query url.Values) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("absolute path of %s: %w", path, err)
+	}
+	source := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
+	return source.String(), nil
+}
+
+// fill makes the tables in the empty file and writes everything in one transaction.
+func fill(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+	name, err := dataSource(path, url.Values{"_pragma": buildPragmas})
+	if err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := execute(ctx, conn, createStudents(), createMeta, "BEGIN"); err != nil {
+		return err
+	}
+	if err := insertStudents(ctx, conn, source, progress); err != nil {
+		return err
+	}
+	meta := source.Meta()
+	for key, value := range map[string]string{
+		"origin": meta.Origin, "fingerprint": meta.Fingerprint, "count": strconv.FormatInt(meta.Count, 10),
+	} {
+		if _, err := conn.ExecContext(ctx, "INSERT INTO meta VALUES (?, ?)", key, value); err != nil {
+			return fmt.Errorf("insert meta: %w", err)
+		}
+	}
+	return execute(ctx, conn, finishStatements...)
+}
+
+func execute(ctx context.Context, conn *sql.Conn, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// insertStudents writes row by row through the driver's own statement, below
+// database/sql, which would check and convert each of the 19 values of a row once
+// more. Measured, processor time per row:
+//
+//	database/sql, one row a statement          4.0 us
+//	driver, one row a statement                3.1 us
+//	driver, 8 rows a statement                 3.7 us
+//	driver, 32 rows a statement                6.8 us
+//	driver, one row, table WITHOUT ROWID       4.4 us
+//	driver, one row, pages of 16 or 64 KiB     3.2 us
+//
+// More rows a statement lose because the driver searches all arguments for each
+// parameter.
+func insertStudents(ctx context.Context, conn *sql.Conn, source results.Source, progress results.Progress) error {
+	// The driver starts a goroutine per statement that watches the context, if it
+	// can end. Each looks at it instead.
+	unwatched := context.WithoutCancel(ctx)
+	return conn.Raw(func(driverConn any) (err error) {
+		preparer, ok := driverConn.(driver.ConnPrepareContext)
+		if !ok {
+			return fmt.Errorf("the driver's connection %T cannot prepare", driverConn)
+		}
+		prepared, err := preparer.PrepareContext(unwatched, insertStudent())
+		if err != nil {
+			return fmt.Errorf("prepare insert: %w", err)
+		}
+		defer func() { err = errors.Join(err, prepared.Close()) }()
+		statement, ok := prepared.(driver.StmtExecContext)
+		if !ok {
+			return fmt.Errorf("the driver's statement %T cannot execute", prepared)
+		}
+		values := newValues()
+		return results.Each(ctx, source, progress, func(s *results.Student) error {
+			values.set(s)
+			if _, err := statement.ExecContext(unwatched, values); err != nil {
+				return fmt.Errorf("insert student %d: %w", s.ID, explain(err))
+			}
+			return nil
+		})
+	})
+}
+
+// values are the arguments of an insert, used again for each.
+type values []driver.NamedValue
+
+func newValues() values {
+	v := make(values, columnCount())
+	for i := range v {
+		v[i].Ordinal = i + 1
+	}
+	return v
+}
+
+func (v values) set(s *results.Student) {
+	for i, value := range [...]driver.Value{
+		s.ID, s.Name, s.Sex.String(), s.School, s.Region, s.BirthDate.String(), s.Stream.String(),
+	} {
+		v[i].Value = value
+	}
+	subjects := v[firstSubject() : len(v)-2]
+	for i := range subjects {
+		subjects[i].Value = nil
+	}
+	for i, subject := range s.Stream.Subjects() {
+		subjects[subject-results.English].Value = int64(s.Marks[i])
+	}
+	v[len(v)-2].Value = int64(s.PassMark)
+	v[len(v)-1].Value = s.Code
+}
