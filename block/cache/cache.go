@@ -168,11 +168,10 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if err == nil {
 		return value, nil
 	}
-	var large *unkept[V]
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*unkept[V]](err); ok {
 		return large.value, nil
 	}
-	return value, err //nolint:wrapcheck // the loader's error, as promised
+	return value, err // the loader's error, as promised
 }
 
 // Clear forgets everything at once. A load that is under way is not kept.
@@ -217,7 +216,7 @@ func (c *Cache[K, V]) load(ctx context.Context, key K) (value V, err error) {
 	switch {
 	case err != nil:
 		outcome = failed
-		return value, err //nolint:wrapcheck // callers get the loader's error as it is
+		return value, err // callers get the loader's error as it is
 	case c.weight(key, value) > c.maxWeight():
 		outcome = tooLarge
 		return value, &unkept[V]{value}

@@ -29,15 +29,15 @@ func config(load func(context.Context, int) (string, error)) cache.Config[int, s
 	}
 }
 
-func open(t testing.TB, cfg cache.Config[int, string]) *cache.Cache[int, string] {
-	t.Helper()
+func open(tb testing.TB, cfg cache.Config[int, string]) *cache.Cache[int, string] {
+	tb.Helper()
 	c, err := cache.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return c

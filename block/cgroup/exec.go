@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +67,9 @@ func (g *Group) enterByShim(cmd *exec.Cmd, shim []string) error {
 	// become the other user after that.
 	args = append(args, credential(cmd.SysProcAttr.Credential))
 	cmd.SysProcAttr.Credential = nil
+	// The kernel keeps a death signal for the thread that asked for it, and
+	// the shim may call exec from another one; so the shim asks again.
+	args = append(args, strconv.Itoa(int(cmd.SysProcAttr.Pdeathsig)), strconv.Itoa(os.Getpid()))
 	args = append(args, cmd.Path)
 	args = append(args, cmd.Args...)
 	path, err := exec.LookPath(shim[0])
@@ -120,7 +124,7 @@ func JoinAndExec(args, env []string) error {
 	if err != nil {
 		return fmt.Errorf("join control groups: %w", err)
 	}
-	if len(rest) < 3 {
+	if len(rest) < 5 {
 		return errors.New("join control groups: no program to run")
 	}
 	cred, err := parseCredential(rest[0])
@@ -138,9 +142,36 @@ func JoinAndExec(args, env []string) error {
 			return err
 		}
 	}
+	// The thread that asks for the death signal must be the one that calls
+	// exec. It is asked for last: a change of the user takes it back.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := dieWithParent(rest[1], rest[2]); err != nil {
+		return err
+	}
 	//nolint:gosec // becoming the program that it is told is what the shim is for
-	if err := syscall.Exec(rest[1], rest[2:], env); err != nil {
-		return fmt.Errorf("run %s: %w", rest[1], err)
+	if err := syscall.Exec(rest[3], rest[4:], env); err != nil {
+		return fmt.Errorf("run %s: %w", rest[3], err)
+	}
+	return nil
+}
+
+// dieWithParent has the kernel send a signal to this process when the thread
+// that started it ends. 0 asks for none.
+func dieWithParent(signal, parent string) error {
+	sig, errSignal := strconv.ParseUint(signal, 10, 8)
+	pid, errParent := strconv.Atoi(parent)
+	if err := errors.Join(errSignal, errParent); err != nil {
+		return fmt.Errorf("die with the parent: %w", err)
+	}
+	if sig == 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(sig), 0, 0, 0); err != nil {
+		return fmt.Errorf("die with the parent: %w", err)
+	}
+	if os.Getppid() != pid {
+		return errors.New("the parent has died already")
 	}
 	return nil
 }

@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -223,13 +225,14 @@ func TestEnterOnV1NeedsAShim(t *testing.T) {
 	}
 	defer g.Close()
 	cmd := exec.CommandContext(t.Context(), "/bin/echo", "hello")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := g.Enter(cmd, nil); err == nil {
 		t.Error("without a shim: got no error")
 	}
 	if err := g.Enter(cmd, []string{"/bin/sh", "shim"}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/bin/sh", "shim", "2", tree.base.CPU + "/g", tree.base.Memory + "/g", "", "/bin/echo", "/bin/echo", "hello"}
+	want := []string{"/bin/sh", "shim", "2", tree.base.CPU + "/g", tree.base.Memory + "/g", "", "9", strconv.Itoa(os.Getpid()), "/bin/echo", "/bin/echo", "hello"}
 	if !slices.Equal(cmd.Args, want) {
 		t.Errorf("got args %q, want %q", cmd.Args, want)
 	}
@@ -238,8 +241,9 @@ func TestEnterOnV1NeedsAShim(t *testing.T) {
 func TestJoinAndExecRefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		nil, {"x"}, {"3", "/a"}, {"-1"}, {"0"}, {"0", "", "/bin/true"}, {"0", "1:2", "/bin/true", "true"},
-		{"0", "1:x:", "/bin/true", "true"}, {"1", "/nonexistent/group", "", "/bin/true", "true"},
+		nil, {"x"}, {"3", "/a"}, {"-1"}, {"0"}, {"0", "", "0", "1", "/bin/true"}, {"0", "1:2", "0", "1", "/bin/true", "true"},
+		{"0", "1:x:", "0", "1", "/bin/true", "true"}, {"0", "", "x", "1", "/bin/true", "true"},
+		{"1", "/nonexistent/group", "", "0", "1", "/bin/true", "true"},
 	} {
 		if err := JoinAndExec(args, nil); err == nil {
 			t.Errorf("%q: got no error", args)

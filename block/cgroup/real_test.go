@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,13 @@ func TestMain(m *testing.M) {
 			err := JoinAndExec(os.Args[2:], os.Environ())
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(126)
+		case "test-exec-elsewhere":
+			execElsewhere()
+		case "test-sleep":
+			fmt.Println("up")
+			time.Sleep(time.Hour)
+		case "test-parent":
+			parentOfAShim(os.Args[2])
 		case "test-spin":
 			fmt.Println("up")
 			for {
@@ -38,6 +46,40 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// execElsewhere calls the shim from a thread that is not the process's first.
+func execElsewhere() {
+	runtime.LockOSThread()
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		failed <- JoinAndExec(os.Args[2:], os.Environ())
+	}()
+	fmt.Fprintln(os.Stderr, <-failed)
+	os.Exit(126)
+}
+
+// parentOfAShim starts a process through the shim, with a plain directory for
+// a group, prints its pid and waits to be killed.
+func parentOfAShim(dir string) {
+	runtime.LockOSThread()
+	g := &Group{paths: Paths{1, dir, dir, dir}}
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "test-sleep")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := g.enterByShim(cmd, []string{os.Args[0], "test-exec-elsewhere"}); err != nil {
+		panic(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		panic(err)
+	}
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	_, _ = bufio.NewReader(out).ReadString('\n')
+	fmt.Println(cmd.Process.Pid)
+	time.Sleep(time.Hour)
 }
 
 func fillMemory() {
@@ -259,6 +301,41 @@ func TestShimBecomesAnotherUser(t *testing.T) {
 	for _, want := range []string{"uid=65534", "gid=65533", "65532"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("got %q, want %q in it", out, want)
+		}
+	}
+}
+
+func TestTheShimKeepsTheDeathSignal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "cgroup.procs"), "")
+	parent := exec.CommandContext(context.Background(), os.Args[0], "test-parent", dir)
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	child, errPID := strconv.Atoi(strings.TrimSpace(line))
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	if err != nil || errPID != nil {
+		t.Fatalf("got %q, %v from the parent", line, err)
+	}
+	if got := content(t, filepath.Join(dir, "cgroup.procs")); got != "0" {
+		t.Errorf("got %q in cgroup.procs, want 0", got)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "stat"))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+			t.Fatal("the child has outlived its parent")
 		}
 	}
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // its registration on the default mux, which nobody serves, is not used
+	"net/http/pprof" // it also registers on the default mux, which nobody serves
 	"strconv"
 	"time"
 
@@ -67,7 +66,8 @@ func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admi
 		// a request may take in all is bounded by WriteTimeout.
 		WriteTimeout: adminWriteTimeout,
 		IdleTimeout:  adminIdleTimeout,
-		ErrorLog:     log.New(io.Discard, "", 0), // a scraper that hangs up is no news
+		// A scraper that hangs up is no news.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}}, nil
 }
 
@@ -111,7 +111,10 @@ func (a *Admin) Run(ctx context.Context) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = a.server.Close()
 	}
-	<-served // http.ErrServerClosed: Shutdown and Close make Serve return it
+	// Shutdown and Close make Serve return ErrServerClosed.
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
 	if err != nil {
 		return fmt.Errorf("stop admin on %v: %w", a.Addr(), err)
 	}

@@ -55,7 +55,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return l.add(c), nil
 		}
 		if !passing(err) {
-			return nil, err //nolint:wrapcheck // fasthttp recognises the closed listener by this error
+			return nil, err // fasthttp recognises the closed listener by this error
 		}
 		l.retries.Add(1)
 		timer := time.NewTimer(pause)
@@ -148,7 +148,7 @@ const idleSome = 1
 func (c *conn) Read(b []byte) (int, error) {
 	if c.read.due(c.listener.readSlack) {
 		if err := c.Conn.SetReadDeadline(c.read.armed); err != nil {
-			return 0, err //nolint:wrapcheck // a net.Conn returns the connection's own errors
+			return 0, err
 		}
 	}
 	n, err := c.Conn.Read(b)
@@ -156,17 +156,17 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.fresh = false
 		c.waiting.Store(0)
 	}
-	return n, err //nolint:wrapcheck // as above
+	return n, err
 }
 
 // Write writes under the deadline.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.write.due(c.listener.writeSlack) {
 		if err := c.Conn.SetWriteDeadline(c.write.armed); err != nil {
-			return 0, err //nolint:wrapcheck // as in Read
+			return 0, err
 		}
 	}
-	return c.Conn.Write(b) //nolint:wrapcheck // as in Read
+	return c.Conn.Write(b)
 }
 
 // SetReadDeadline takes effect with the next Read.
@@ -184,10 +184,12 @@ func (c *conn) SetDeadline(t time.Time) error {
 // deadline is a connection's deadline for one direction.
 //
 // fasthttp sets three for each request: two for reading, before a request and
-// within one, and one for writing. Each would move a timer of the runtime, and
-// together they cost about a third of a small request's CPU time. Most of it
-// is wasted: a request that comes in one piece is never read under its second
-// deadline, and the next one pushes the others out by milliseconds.
+// within one, and one for writing. Each would move a timer of the runtime, for
+// nothing in most cases: a request that comes in one piece is never read under
+// its second deadline, and the next one pushes the others out by milliseconds.
+// Measured on one busy core with 64 connections, CPU time of a request, medians
+// of 20 interleaved runs: 7.4 microseconds with them, 6.7 as below, and 6.2 for
+// a fasthttp server without any timeout.
 //
 // So a deadline is armed only when the connection is about to block on it, and
 // armed a little later than wanted (slack), so that those that follow soon need
@@ -217,7 +219,7 @@ func (c *conn) Close() error {
 	if !open {
 		return nil
 	}
-	return c.Conn.Close() //nolint:wrapcheck // as in Read
+	return c.Conn.Close()
 }
 
 // hangUp ends the reading side: the server still reads what has arrived, then
@@ -227,7 +229,7 @@ func (c *conn) hangUp() error {
 	if !ok {
 		return fmt.Errorf("a %T cannot be closed for reading only", c.Conn)
 	}
-	return half.CloseRead() //nolint:wrapcheck // its text is not used
+	return half.CloseRead()
 }
 
 // observe is the server's ConnState hook. It runs twice for each request.

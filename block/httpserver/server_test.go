@@ -3,7 +3,6 @@ package httpserver
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -66,8 +65,9 @@ func TestListenFails(t *testing.T) {
 	}
 }
 
-// send sends raw bytes on a new connection and reads the answer.
-func send(t *testing.T, s *Server, raw string) (*http.Response, error) {
+// send sends raw bytes on a new connection and reads the answer's status, and
+// whether it says close.
+func send(t *testing.T, s *Server, raw string) (status int, closing bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
@@ -81,9 +81,10 @@ func send(t *testing.T, s *Server, raw string) (*http.Response, error) {
 	_, _ = io.WriteString(conn, raw)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
+		t.Fatalf("read answer: %v", err)
 	}
-	return resp, resp.Body.Close()
+	_ = resp.Body.Close()
+	return resp.StatusCode, resp.Close
 }
 
 func TestLimits(t *testing.T) {
@@ -112,15 +113,12 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			run(t, s)
-			resp, err := send(t, s, c.raw)
-			if err != nil {
-				t.Fatal(err)
+			got, closing := send(t, s, c.raw)
+			if got != c.want {
+				t.Errorf("got status %d, want %d", got, c.want)
 			}
-			if resp.StatusCode != c.want {
-				t.Errorf("got status %d, want %d", resp.StatusCode, c.want)
-			}
-			if wantClose := c.want != 200; resp.Close != wantClose {
-				t.Errorf("got close %v, want %v", resp.Close, wantClose)
+			if want := c.want != http.StatusOK; closing != want {
+				t.Errorf("got close %v, want %v", closing, want)
 			}
 		})
 	}
@@ -149,6 +147,63 @@ func TestIdleConnectionEnds(t *testing.T) {
 	}
 }
 
+// The time for reading counts from a request's first byte also on a connection
+// that may be idle for much longer.
+func TestSlowSecondRequest(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.ReadTimeout, cfg.IdleTimeout = 200*time.Millisecond, time.Hour
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	br := bufio.NewReader(conn)
+	if _, err := exchange(conn, br, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET / HT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := br.ReadString('\n'); err != nil || !strings.Contains(line, " 408 ") {
+		t.Errorf("got %q and %v, want status 408", line, err)
+	}
+}
+
+// A client that does not read its answers costs a connection for WriteTimeout.
+func TestClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.WriteTimeout = 100 * time.Millisecond
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	body := make([]byte, 32<<20) // more than the sockets' buffers hold
+	cfg.Handler = func(ctx *fasthttp.RequestCtx) { ctx.Response.SetBodyRaw(body) }
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, s)
+	conn, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the write has failed", func() bool { return value(t, reg, "http_connection_errors_total") == 1 })
+	eventually(t, "the connection is closed", func() bool { return s.listener.count() == 0 })
+}
+
 func TestOneConnectionTooMany(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
@@ -168,12 +223,8 @@ func TestOneConnectionTooMany(t *testing.T) {
 	if _, err := exchange(first, bufio.NewReader(first), false); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := send(t, s, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != 503 {
-		t.Errorf("second connection: got status %d, want 503", resp.StatusCode)
+	if got, _ := send(t, s, ""); got != http.StatusServiceUnavailable {
+		t.Errorf("second connection: got status %d, want 503", got)
 	}
 	if got := value(t, reg, "http_connections_refused_total"); got != 1 {
 		t.Errorf("refused: got %v, want 1", got)
@@ -227,12 +278,8 @@ func TestAcceptOutlastsLackOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, s)
-	resp, err := send(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != 200 {
-		t.Errorf("got status %d, want 200", resp.StatusCode)
+	if got, _ := send(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != http.StatusOK {
+		t.Errorf("got status %d, want 200", got)
 	}
 	if got := value(t, reg, "http_accept_retries_total"); got != 3 {
 		t.Errorf("retries: got %v, want 3", got)

@@ -1,16 +1,18 @@
 // Package lifecycle runs the parts of a process together and stops them in
 // the order that is written down by adding them.
 //
-// It is not a supervisor: nothing is restarted, and the first part that ends
-// ends all the others. It does not know signals: whoever owns the process turns
+// It is not a supervisor: nothing is restarted, and when one part ends, all the
+// others are stopped. It does not know signals: whoever owns the process turns
 // the first into the end of a context and the second into the end of the process.
 // The group owns the goroutines of its components and waits for them.
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -82,15 +84,10 @@ func (g *Group) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case first = <-ended:
-		err := first.err
-		if err == nil {
-			err = ErrEnded
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", first.Name, err))
+		errs = append(errs, fmt.Errorf("%s: %w", first.Name, cmp.Or(first.err, ErrEnded)))
 	}
 
-	for i := len(all) - 1; i >= 0; i-- {
-		s := all[i]
+	for _, s := range slices.Backward(all) {
 		s.stop()
 		if err := s.wait(g.stopTimeout); err != nil && s != first {
 			errs = append(errs, fmt.Errorf("stop %s: %w", s.Name, err))
@@ -106,8 +103,8 @@ func (g *Group) Run(ctx context.Context) error {
 // It is for a caller whose wiring failed half way.
 func (g *Group) Close() error {
 	var errs []error
-	for i := len(g.components) - 1; i >= 0; i-- {
-		if err := g.components[i].close(); err != nil {
+	for _, c := range slices.Backward(g.components) {
+		if err := c.close(); err != nil {
 			errs = append(errs, err)
 		}
 	}

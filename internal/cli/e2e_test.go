@@ -22,6 +22,10 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(bareVariable); file != "" {
+		fmt.Fprintln(os.Stderr, serveBare(file))
+		os.Exit(1)
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "loadstone-e2e-")
 		if err != nil {
@@ -108,7 +112,7 @@ slo:
   http_req_failed: [rate<0.001]
 measure: capacity
 trials: 1
-search: {budget: 2s}
+search: {budget: 4s}
 `)
 	path := filepath.Join(dir, "small.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -270,7 +274,7 @@ func start(t *testing.T, dir, experiment string) *exec.Cmd {
 
 func TestKilledRunLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	cmd := start(t, dir, small(t, dir, "budget: 2s", "budget: 60s"))
+	cmd := start(t, dir, small(t, dir, "budget: 4s", "budget: 60s"))
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +285,7 @@ func TestKilledRunLeavesNothing(t *testing.T) {
 
 func TestInterruptedRunLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	cmd := start(t, dir, small(t, dir, "budget: 2s", "budget: 60s"))
+	cmd := start(t, dir, small(t, dir, "budget: 4s", "budget: 60s"))
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +315,7 @@ func TestWrongExperiments(t *testing.T) {
 		edit []string
 		want []string // in the message; the first is where
 	}{
-		"unknown key":                {[]string{"trials: 1", "trails: 1"}, []string{"small.yaml:25:1", "trails", "trials"}},
+		"unknown key":                {[]string{"trials: 1", "trails: 1"}, []string{"small.yaml:24:1", "trails", "trials"}},
 		"unknown service":            {[]string{"      api: {environment: {RESULTS_ACCESS: open}}", "      apy: {environment: {RESULTS_ACCESS: open}}"}, []string{"small.yaml:9:7", "apy", "api"}},
 		"entry that is no service":   {[]string{"entry: api", "entry: web"}, []string{"small.yaml:4:8", "web", "api"}},
 		"metric that is no product":  {[]string{"http_req_failed: [", "ws_msgs_sent: ["}, []string{"small.yaml:22:3", "ws_msgs_sent", "http_req_duration"}},

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +34,11 @@ func (a *app) internalCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: guardianName, Short: "Clean up after a lab that was killed",
-			RunE: func(cmd *cobra.Command, _ []string) error { return guardian.Run(cmd.Context(), a.Stdin, a.Stdout) },
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				// It is there for when everything else is told to end.
+				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+				return guardian.Run(cmd.Context(), a.Stdin, a.Stdout)
+			},
 		},
 	)
 	return cmd

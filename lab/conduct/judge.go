@@ -30,8 +30,8 @@ func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, erro
 	switch {
 	case r.Aborted != "":
 		reasons = append(reasons, r.Aborted)
-	case r.Requests == 0:
-		reasons = append(reasons, "no request was answered")
+	case r.CompletedInTime == 0:
+		reasons = append(reasons, "no request was answered in time")
 	default:
 		if r.InFlight.Growing(rate) {
 			reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f requests a second", r.InFlight.Slope))

@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +28,9 @@ type alarm struct {
 	spec  unix.ItimerSpec
 	err   error
 	rung  atomic.Bool
+
+	mu     sync.Mutex // between ring and close
+	closed bool
 }
 
 // newAlarm opens an alarm. Close it.
@@ -67,8 +71,14 @@ func (a *alarm) arm(fd uintptr) bool {
 	return a.err != nil || a.rung.Load()
 }
 
-// ring ends the sleep that is going on and all later ones.
+// ring ends the sleep that is going on and all later ones. It may be called at
+// any time, also when the alarm is closed.
 func (a *alarm) ring() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
 	a.rung.Store(true)
 	var failed error
 	err := a.raw.Control(func(fd uintptr) {
@@ -86,6 +96,9 @@ func (a *alarm) ring() error {
 
 // close frees the alarm. Nobody may be asleep.
 func (a *alarm) close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
 	if err := a.file.Close(); err != nil {
 		return fmt.Errorf("close a timer: %w", err)
 	}

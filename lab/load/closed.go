@@ -136,22 +136,38 @@ func (c *closed) note(now time.Duration) {
 	}
 }
 
-// live is the working time of one user.
+// live is the working time of one user. Its first connection is opened before
+// its first request and is no part of it; if that fails, it was its request.
 func (c *closed) live(u *user) {
 	defer c.leave(u)
-	u.connect(c.fleet.goOn)
 	var out outcome
 	free := c.clock.now()
 	for c.goesOn(u, free) {
+		out = outcome{intended: free, sent: free}
+		if err := u.connect(c.fleet.goOn); err != nil {
+			out.failed, out.err, out.done = u.dialFailure(c.fleet.goOn, err), err, c.clock.now()
+			c.numbers.Add(1)
+			c.recorder.ended(u.index, &out)
+			free = c.pause(&out)
+			continue
+		}
+		break
+	}
+	for free = c.clock.now(); c.goesOn(u, free); free = c.pause(&out) {
 		out.intended = free
 		u.perform(c.fleet.goOn, c.numbers.Add(1)-1, &out)
 		c.recorder.ended(u.index, &out)
-		free = out.done
-		if out.failed.connectFailed() {
-			c.waitUntil(free + connectPause)
-			free = c.clock.now()
-		}
 	}
+}
+
+// pause returns when the user is free after a request: at once, or after a
+// while if it could not connect.
+func (c *closed) pause(o *outcome) time.Duration {
+	if !o.failed.connectFailed() {
+		return o.done
+	}
+	c.waitUntil(o.done + connectPause)
+	return c.clock.now()
 }
 
 // goesOn says whether u is to send another request at time now.

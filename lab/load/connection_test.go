@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -285,7 +284,9 @@ func TestRequestAllocatesNothing(t *testing.T) {
 		}
 	})
 	u, f := newTestUser(t, server.url, 5*time.Second, get)
-	u.connect(context.Background())
+	if err := u.connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	var o outcome
 	n := testing.AllocsPerRun(2000, func() {
 		u.perform(f.goOn, 0, &o)

@@ -63,6 +63,7 @@ func (f *fleet) enlist() *user {
 }
 
 // enlistConnected adds n users and opens their connections, before the load.
+// One that cannot connect will try again with its first request, and report it.
 func (f *fleet) enlistConnected(ctx context.Context, n int) {
 	slots := make(chan struct{}, connectAtOnce)
 	var all sync.WaitGroup
@@ -72,7 +73,7 @@ func (f *fleet) enlistConnected(ctx context.Context, n int) {
 		all.Go(func() {
 			defer func() { <-slots }()
 			if ctx.Err() == nil {
-				u.connect(ctx)
+				_ = u.connect(ctx)
 			}
 		})
 	}

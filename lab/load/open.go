@@ -67,7 +67,7 @@ func (o *open) perform() error {
 func (o *open) addUser() {
 	o.fleet.live.Go(func() {
 		u := o.fleet.enlist()
-		u.connect(o.fleet.goOn)
+		_ = u.connect(o.fleet.goOn) // else its first request tries again, and reports it
 		o.live(u, o.queue.clock.now())
 	})
 }

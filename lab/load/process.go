@@ -22,7 +22,8 @@ const closeWithin = 5 * time.Second
 type Process struct {
 	command *exec.Cmd
 	input   io.WriteCloser
-	output  *bufio.Scanner
+	pipe    io.ReadCloser  // its standard output
+	output  *bufio.Scanner // of pipe
 	broken  error // why no more plans can be run
 	closed  bool
 }
@@ -45,16 +46,23 @@ func Start(ctx context.Context, command []string, log io.Writer) (*Process, erro
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}
-	output, err := cmd.StdoutPipe()
+	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the load generator %q: %w", command[0], err)
 	}
-	scanner := bufio.NewScanner(output)
-	scanner.Buffer(nil, mostLine)
-	return &Process{command: cmd, input: input, output: scanner}, nil
+	output := bufio.NewScanner(pipe)
+	output.Buffer(nil, mostLine)
+	return &Process{command: cmd, input: input, pipe: pipe, output: output}, nil
+}
+
+// kill ends the process by force, and any read of what it writes: whatever it
+// has started could hold its end of the pipe open.
+func (p *Process) kill() {
+	_ = p.command.Process.Kill() // it may have ended already
+	_ = p.pipe.Close()
 }
 
 // PID is the process's id, for whoever watches what it uses.
@@ -77,7 +85,7 @@ func (p *Process) Run(ctx context.Context, plan Plan, onWindow func(Window)) (Re
 	}
 	// The read below has no deadline of its own: a plan lasts as long as it
 	// lasts. Whatever ends ctx ends the process, and so the read.
-	unhook := context.AfterFunc(ctx, func() { _ = p.command.Process.Kill() })
+	unhook := context.AfterFunc(ctx, p.kill)
 	defer unhook()
 	if _, err := p.input.Write(append(line, '\n')); err != nil {
 		return Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
@@ -112,7 +120,7 @@ func (p *Process) breakDown(ctx context.Context, err error) error {
 		err = context.Cause(ctx)
 	}
 	p.broken = err
-	_ = p.command.Process.Kill() // it may have ended already
+	p.kill()
 	return fmt.Errorf("load generator: %w", err)
 }
 
@@ -125,7 +133,7 @@ func (p *Process) Close() error {
 	}
 	p.closed = true
 	_ = p.input.Close() // fails only if the process has closed it by ending
-	kill := time.AfterFunc(closeWithin, func() { _ = p.command.Process.Kill() })
+	kill := time.AfterFunc(closeWithin, p.kill)
 	defer kill.Stop()
 	for p.output.Scan() {
 		// Let it finish what it is writing; nobody wants it any more.

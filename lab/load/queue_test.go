@@ -68,22 +68,23 @@ func TestQueueTellsWhoWasLate(t *testing.T) {
 // free, without which "who was late" could not be told.
 func TestQueueIsFirstInFirstOut(t *testing.T) {
 	t.Parallel()
-	q := newTestQueue(t, constantRate(100, 100*time.Millisecond, Uniform), time.Hour)
+	q := newTestQueue(t, constantRate(100, time.Hour, Uniform), time.Hour)
 	const n = 5
-	got := make(chan int, n)
+	q.clock.epoch = q.clock.epoch.Add(time.Second) // the first arrival is a second away
+	got := make(chan [2]int, n) // a user and the arrival it was given
 	for i := range n {
 		u := waitingUser()
 		go func() {
-			if _, _, ok := q.next(u, 0); ok {
-				got <- i
+			if a, _, ok := q.next(u, 0); ok {
+				got <- [2]int{i, int(a.number)}
 			}
 		}()
 		// The next comes when this one stands in line.
 		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 			q.mu.Lock()
-			stands := i == 0 && q.led || q.last == u
+			stands := q.led && (i == 0 || q.last == u)
 			q.mu.Unlock()
-			if stands || len(got) > 0 {
+			if stands {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -91,9 +92,9 @@ func TestQueueIsFirstInFirstOut(t *testing.T) {
 			}
 		}
 	}
-	for i := range n {
-		if j := <-got; j != i {
-			t.Errorf("user %d was served in place %d", j, i)
+	for range n {
+		if g := <-got; g[0] != g[1] {
+			t.Errorf("user %d was given arrival %d", g[0], g[1])
 		}
 	}
 }

@@ -68,14 +68,23 @@ func Run(ctx context.Context, plan Plan, onWindow func(Window)) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
-	for _, e := range r.executors {
-		e.connect(ctx)
-	}
+	r.connect(ctx)
 	r.clock.epoch = time.Now()
 	if err := r.perform(ctx); err != nil {
 		return Result{}, err
 	}
 	return r.result()
+}
+
+// connect opens the connections that the load begins with. All of them together
+// have as long as one request may take: a target that does not answer shows in
+// the load itself, and must not keep it from beginning.
+func (r *run) connect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.plan.Timeout)
+	defer cancel()
+	for _, e := range r.executors {
+		e.connect(ctx)
+	}
 }
 
 // newRun prepares a valid plan.
@@ -123,7 +132,11 @@ func (r *run) perform(ctx context.Context) error {
 		errs.add(err)
 		stopWatching()
 	}
-	unhook := context.AfterFunc(ctx, abandon)
+	hooked := make(chan struct{})
+	unhook := context.AfterFunc(ctx, func() {
+		defer close(hooked)
+		abandon()
+	})
 	for _, e := range r.executors {
 		serving.Go(func() { e.patrol(over) })
 		main.Go(func() {
@@ -136,7 +149,9 @@ func (r *run) perform(ctx context.Context) error {
 	serving.Go(func() { errs.add(r.windows.cut(over)) })
 	main.Go(func() { errs.add(r.observer.watch(watching)) })
 	main.Wait()
-	unhook()
+	if !unhook() {
+		<-hooked
+	}
 	close(over)
 	serving.Wait()
 	if ctx.Err() != nil {

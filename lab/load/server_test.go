@@ -6,9 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // rawServer is a server under a test's control, down to the byte.
@@ -121,4 +124,32 @@ func closedPort(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	return url
+}
+
+// fullBacklog returns the URL of a listener that accepts nothing and whose
+// queue is full: whoever else connects waits in vain.
+func fullBacklog(tb testing.TB) string {
+	tb.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		tb.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
+		if err != nil {
+			return "http://" + address
+		}
+		tb.Cleanup(func() { _ = conn.Close() })
+	}
+	tb.Fatal("the queue of a listener does not fill up")
+	return ""
 }

@@ -47,7 +47,7 @@ func TestTrendOfSimulatedQueues(t *testing.T) {
 		{1000, 3, 0.80, exponential, 0, 0.02, 0.01, 0},
 		{1000, 3, 0.95, exponential, 0, 0.08, 0.03, 0},
 		{5000, 3, 0.95, exponential, 0, 0.04, 0.02, 0},
-		{200, 5, 0.80, exponential, 0, 0.03, 0.03, 0},
+		{200, 5, 0.80, exponential, 0, 0.05, 0.05, 0},
 		{200, 5, 0.95, exponential, 0, 0.12, 0.08, 0},
 		// Overloaded ones are found, and those that cannot be missed end early.
 		{1000, 3, 1.05, fixed, 0.95, 1, 1, 0},

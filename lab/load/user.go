@@ -72,11 +72,9 @@ func newUser(index int, to target, script *template, run *run) *user {
 	return u
 }
 
-// connect opens the user's connection ahead of its first request. A failure is
-// not reported: that request will try again, and report it.
-func (u *user) connect(ctx context.Context) {
-	_ = u.conn.open(ctx, u.timeout)
-}
+// connect opens the user's connection ahead of its first request, unless it is
+// open.
+func (u *user) connect(ctx context.Context) error { return u.conn.open(ctx, u.timeout) }
 
 // perform sends request number k of the scenario and completes o, whose
 // intended time is set. ctx ends when connecting is to be cut off.

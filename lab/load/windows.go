@@ -47,21 +47,25 @@ func (w *windows) next() time.Duration {
 	return next
 }
 
-// emit hands out what happened since the last call.
+// emit hands out what happened since the last call. After the load is over,
+// seconds in which nothing ends are left out.
 func (w *windows) emit() error {
 	w.spare = w.run.recorder.rotate(w.sum, w.spare)
-	now := w.run.clock.now()
+	now, began := w.run.clock.now(), w.began
+	for next := w.next(); next <= now; next = w.next() {
+		w.began = next // more than one if the receiver was slow: a longer window
+	}
+	if began >= w.run.to && w.sum.requests+w.sum.dropped == 0 {
+		return nil
+	}
 	window := Window{
-		Start:    w.run.clock.wall(w.began),
-		Warmup:   w.began < w.run.from,
+		Start:    w.run.clock.wall(began),
+		Warmup:   began < w.run.from,
 		Requests: w.sum.requests,
 		Failed:   w.sum.failed,
 		Late:     w.sum.late,
 		Dropped:  w.sum.dropped,
 		InFlight: int(w.run.observer.inFlight.Load()),
-	}
-	for next := w.next(); next <= now; next = w.next() {
-		w.began = next // more than one if the receiver was slow: a longer window
 	}
 	var err error
 	if window.Response, err = encode(w.sum.response); err != nil {

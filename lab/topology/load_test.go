@@ -360,6 +360,23 @@ func TestHealthCheckForms(t *testing.T) {
 	f("{disable: true}", nil)
 }
 
+// BenchmarkResolve is what a driver pays for every instance that it starts.
+func BenchmarkResolve(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "compose.yaml")
+	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s, err := Load(b.Context(), Config{ComposeFile: path, Overlay: []byte("services: {api: {deploy: {replicas: 1}}}")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Resolve(b.Context(), map[string]string{BindHost: "127.77.1.1"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(shop), []byte("services: {api: {deploy: {replicas: 1}}}"))
 	f.Add([]byte("services: {a: {x-process: [b, 1]}}"), []byte("services: {a: {x-process: [c]}}"))

@@ -110,7 +110,11 @@ func (in *instance) start(ctx context.Context) error {
 		return err
 	}
 	if err := in.launch(ctx); err != nil {
-		return errors.Join(fmt.Errorf("start %s: %w", in.name, err), in.log.close())
+		err = fmt.Errorf("start %s: %w", in.name, err)
+		if in.cmd == nil { // else wait closes it
+			err = errors.Join(err, in.log.close())
+		}
+		return err
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (in *instance) poll(ctx context.Context, within time.Duration, every *time.
 			return false, in.err
 		case <-ctx.Done():
 			next.Stop()
-			return false, context.Cause(ctx)
+			return false, fmt.Errorf("wait for %s to be ready: %w", in.name, context.Cause(ctx))
 		case <-over.C:
 			next.Stop()
 			return false, nil

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
@@ -71,7 +72,7 @@ func (r *Running) await(ctx context.Context, d topology.Dependency) error {
 	case <-reached:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("wait for service %s: %w", d.Service, context.Cause(ctx))
 	}
 }
 
@@ -85,6 +86,6 @@ func (in *instance) awaitCompleted(ctx context.Context) error {
 		}
 		return in.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("wait for %s to complete: %w", in.name, context.Cause(ctx))
 	}
 }

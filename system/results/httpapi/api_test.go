@@ -122,26 +122,37 @@ func (f fixture) send(t *testing.T, raw string) []byte {
 	return answer
 }
 
-// parse splits an answer to a request by method.
-func parse(t *testing.T, method string, answer []byte) (*http.Response, string) {
+// answer is a parsed one.
+type answer struct {
+	status int
+	header http.Header
+	length int64 // as the header says
+	body   string
+}
+
+// parse reads the answer to a request by method.
+func parse(t *testing.T, method string, raw []byte) answer {
 	t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), &http.Request{Method: method})
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), &http.Request{Method: method})
 	if err != nil {
-		t.Fatalf("answer %.200q: %v", answer, err)
+		t.Fatalf("answer %.200q: %v", raw, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(got)
+	return answer{resp.StatusCode, resp.Header, resp.ContentLength, string(got)}
 }
 
 // errorCode reads the code of a JSON error body.
 func errorCode(t *testing.T, text string) string {
 	t.Helper()
 	var e struct {
-		Error struct{ Code, Message string }
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Message == "" {
 		t.Errorf("body %q: got %v, want an error with a message", text, err)
@@ -185,16 +196,16 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resp, got := parse(t, c.method, f.ask(t, c.method, c.target))
-			if resp.StatusCode != c.status {
-				t.Errorf("got status %d, want %d", resp.StatusCode, c.status)
+			got := parse(t, c.method, f.ask(t, c.method, c.target))
+			if got.status != c.status {
+				t.Errorf("got status %d, want %d", got.status, c.status)
 			}
 			if c.method == "HEAD" {
-				if got != "" || resp.ContentLength <= 0 {
-					t.Errorf("got body %q and length %d, want none and the length of what GET returns", got, resp.ContentLength)
+				if got.body != "" || got.length <= 0 {
+					t.Errorf("got body %q and length %d, want none and the length of what GET returns", got.body, got.length)
 				}
 			} else if c.code != "" {
-				if code := errorCode(t, got); code != c.code {
+				if code := errorCode(t, got.body); code != c.code {
 					t.Errorf("got error %q, want %q", code, c.code)
 				}
 			}
@@ -203,22 +214,22 @@ func TestAnswers(t *testing.T) {
 			if page {
 				wantCache = "public, max-age=60"
 			}
-			checkHeaders(t, resp, map[string]string{
+			checkHeaders(t, got, map[string]string{
 				"Content-Type": "application/json; charset=utf-8", "Cache-Control": wantCache,
 				"Etag":  map[bool]string{true: etag}[page],
 				"Allow": map[bool]string{true: "GET, HEAD"}[c.status == 405], "Server": "",
 			})
-			if page && c.method == "GET" && got != body {
-				t.Errorf("got body %q, want %q", got, body)
+			if page && c.method == "GET" && got.body != body {
+				t.Errorf("got body %q, want %q", got.body, body)
 			}
 		})
 	}
 }
 
-func checkHeaders(t *testing.T, resp *http.Response, want map[string]string) {
+func checkHeaders(t *testing.T, got answer, want map[string]string) {
 	t.Helper()
 	for name, value := range want {
-		if got := resp.Header.Get(name); got != value {
+		if got := got.header.Get(name); got != value {
 			t.Errorf("header %s: got %q, want %q", name, got, value)
 		}
 	}
@@ -239,14 +250,14 @@ func TestRevalidation(t *testing.T) {
 		strings.Repeat(`"x",`, 100) + etag: 304,
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
-			resp, got := parse(t, method, f.ask(t, method, "/student/123456", "If-None-Match: "+header))
-			if resp.StatusCode != want {
-				t.Errorf("%s with %.60q: got status %d, want %d", method, header, resp.StatusCode, want)
+			got := parse(t, method, f.ask(t, method, "/student/123456", "If-None-Match: "+header))
+			if got.status != want {
+				t.Errorf("%s with %.60q: got status %d, want %d", method, header, got.status, want)
 			}
 			if want == 304 {
-				checkHeaders(t, resp, map[string]string{"Etag": etag, "Cache-Control": "public, max-age=60", "Content-Type": ""})
-				if got != "" {
-					t.Errorf("%s with %.60q: got body %q, want none", method, header, got)
+				checkHeaders(t, got, map[string]string{"Etag": etag, "Cache-Control": "public, max-age=60", "Content-Type": ""})
+				if got.body != "" {
+					t.Errorf("%s with %.60q: got body %q, want none", method, header, got.body)
 				}
 			}
 		}
@@ -283,14 +294,14 @@ func TestAccessCode(t *testing.T) {
 			if c.header != "" {
 				headers = append(headers, "X-Access-Code: "+c.header)
 			}
-			resp, got := parse(t, "GET", f.ask(t, "GET", c.target, headers...))
-			if resp.StatusCode != c.want {
-				t.Fatalf("got status %d, want %d", resp.StatusCode, c.want)
+			got := parse(t, "GET", f.ask(t, "GET", c.target, headers...))
+			if got.status != c.want {
+				t.Fatalf("got status %d, want %d", got.status, c.want)
 			}
 			if c.want == 200 {
-				checkHeaders(t, resp, map[string]string{"Cache-Control": "private, no-cache", "Etag": etag})
-				if got != body {
-					t.Errorf("got body %q, want %q", got, body)
+				checkHeaders(t, got, map[string]string{"Cache-Control": "private, no-cache", "Etag": etag})
+				if got.body != body {
+					t.Errorf("got body %q, want %q", got.body, body)
 				}
 			}
 		})
@@ -346,11 +357,11 @@ func TestStoreFails(t *testing.T) {
 	t.Parallel()
 	f := start(t, brokenStore{err: errors.New("secret.db: disk on fire")}, httpapi.Code, always)
 	for range 5 {
-		resp, got := parse(t, "GET", f.ask(t, "GET", "/student/5"))
-		if resp.StatusCode != 503 || errorCode(t, got) != "unavailable" || strings.Contains(got, "secret") {
-			t.Errorf("got status %d and %q, want 503, unavailable and no details", resp.StatusCode, got)
+		got := parse(t, "GET", f.ask(t, "GET", "/student/5"))
+		if got.status != 503 || errorCode(t, got.body) != "unavailable" || strings.Contains(got.body, "secret") {
+			t.Errorf("got status %d and %q, want 503, unavailable and no details", got.status, got.body)
 		}
-		checkHeaders(t, resp, map[string]string{"Retry-After": "1", "Cache-Control": "no-store"})
+		checkHeaders(t, got, map[string]string{"Retry-After": "1", "Cache-Control": "no-store"})
 	}
 	if got := strings.Count(f.logs.String(), "disk on fire"); got != 1 {
 		t.Errorf("got %d log lines for 5 failures, want 1:\n%s", got, f.logs)
@@ -358,8 +369,8 @@ func TestStoreFails(t *testing.T) {
 	if got := f.sum(t, "results_store_failures_total"); got != 5 {
 		t.Errorf("failures: got %v, want 5", got)
 	}
-	if resp, _ := parse(t, "GET", f.ask(t, "GET", "/healthz")); resp.StatusCode != 200 {
-		t.Errorf("/healthz: got status %d, want 200", resp.StatusCode)
+	if got := parse(t, "GET", f.ask(t, "GET", "/healthz")); got.status != 200 {
+		t.Errorf("/healthz: got status %d, want 200", got.status)
 	}
 }
 
@@ -367,9 +378,9 @@ func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := start(t, brokenStore{panic: "oh no"}, httpapi.Open, always)
 	for range 2 {
-		resp, got := parse(t, "GET", f.ask(t, "GET", "/student/5"))
-		if resp.StatusCode != 500 || errorCode(t, got) != "internal" || strings.Contains(got, "oh no") {
-			t.Errorf("got status %d and %q, want 500, internal and no details", resp.StatusCode, got)
+		got := parse(t, "GET", f.ask(t, "GET", "/student/5"))
+		if got.status != 500 || errorCode(t, got.body) != "internal" || strings.Contains(got.body, "oh no") {
+			t.Errorf("got status %d and %q, want 500, internal and no details", got.status, got.body)
 		}
 	}
 	if got := f.sum(t, "http_panics_total"); got != 2 {
@@ -387,8 +398,8 @@ func TestNotReady(t *testing.T) {
 	t.Parallel()
 	f := start(t, students, httpapi.Open, func() bool { return false })
 	for target, want := range map[string]int{"/readyz": 503, "/healthz": 200, "/student/123456": 200} {
-		if resp, _ := parse(t, "GET", f.ask(t, "GET", target)); resp.StatusCode != want {
-			t.Errorf("%s: got status %d, want %d", target, resp.StatusCode, want)
+		if got := parse(t, "GET", f.ask(t, "GET", target)); got.status != want {
+			t.Errorf("%s: got status %d, want %d", target, got.status, want)
 		}
 	}
 }
@@ -427,12 +438,12 @@ func TestAttacks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			resp, got := parse(t, "GET", f.send(t, c.raw))
-			if resp.StatusCode != c.want {
-				t.Errorf("got status %d and %.100q, want %d", resp.StatusCode, got, c.want)
+			got := parse(t, "GET", f.send(t, c.raw))
+			if got.status != c.want {
+				t.Errorf("got status %d and %.100q, want %d", got.status, got.body, c.want)
 			}
-			_ = errorCode(t, got)
-			checkHeaders(t, resp, map[string]string{"Cache-Control": "no-store", "X-Evil": ""})
+			_ = errorCode(t, got.body)
+			checkHeaders(t, got, map[string]string{"Cache-Control": "no-store", "X-Evil": ""})
 		})
 	}
 }
@@ -517,14 +528,14 @@ func TestFoundPageAllocatesNothing(t *testing.T) {
 	}
 }
 
-func newAPI(t testing.TB, access httpapi.Access) *httpapi.API {
-	t.Helper()
+func newAPI(tb testing.TB, access httpapi.Access) *httpapi.API {
+	tb.Helper()
 	api, err := httpapi.New(httpapi.Config{
 		Store: students, Access: access, Ready: always,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return api
 }

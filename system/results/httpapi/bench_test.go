@@ -131,6 +131,7 @@ func (*endless) SetReadDeadline(time.Time) error  { return nil }
 func (*endless) SetWriteDeadline(time.Time) error { return nil }
 
 func benchConn(b *testing.B, server *fasthttp.Server) {
+	b.Helper()
 	conn := &endless{request: []byte(benchRequest), n: b.N}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -146,6 +147,7 @@ func benchConn(b *testing.B, server *fasthttp.Server) {
 // benchLoopback offers b.N requests to addr from a process of its own and reports
 // the CPU time of this one, which then holds the server alone.
 func benchLoopback(b *testing.B, addr net.Addr) {
+	b.Helper()
 	client := exec.CommandContext(b.Context(), os.Args[0], "-bench-client", addr.String(), "-bench-requests", strconv.Itoa(b.N))
 	client.Stderr = os.Stderr
 	b.ReportAllocs()
@@ -183,20 +185,21 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// offer makes n requests over a few connections, each one after the other.
+// offer makes n requests over enough connections, each one after the other, to
+// keep the server busy all the time.
 func offer(addr string, n int) error {
-	const connections = 8
+	const connections = 64
 	var left atomic.Int64
 	left.Store(int64(n))
 	errs := make(chan error, connections)
 	for range connections {
 		go func() { errs <- converse(addr, &left) }()
 	}
-	var all []error
+	var err error
 	for range connections {
-		all = append(all, <-errs)
+		err = errors.Join(err, <-errs)
 	}
-	return errors.Join(all...)
+	return err
 }
 
 func converse(addr string, left *atomic.Int64) error {
@@ -237,8 +240,11 @@ func answerLength(conn net.Conn) (int, error) {
 		return 0, fmt.Errorf("parse first answer: %w", err)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 200 || len(body) != 400 {
-		return 0, fmt.Errorf("got status %d, %d bytes and %v, want 200, 400 and nil", resp.StatusCode, len(body), err)
+	if err != nil {
+		return 0, fmt.Errorf("read first body: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK || len(body) != 400 {
+		return 0, fmt.Errorf("got status %d and %d bytes, want 200 and 400", resp.StatusCode, len(body))
 	}
 	return n, resp.Body.Close()
 }

@@ -72,7 +72,7 @@ func newMetrics() *metrics {
 func (m *metrics) register(r prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.panics, m.failures, m.gauge} {
 		if err := r.Register(c); err != nil {
-			return err //nolint:wrapcheck // the caller says what was tried
+			return err // the caller says what was tried
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (c *cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	if c.closed.Load() {
 		return results.Page{}, results.ErrUnavailable
 	}
-	return c.pages.Get(ctx, id) //nolint:wrapcheck // the store's error, which says what was tried
+	return c.pages.Get(ctx, id) // the store's error, which says what was tried
 }
 
 // load gets a page from the store, in memory of its own: a page that pointed
@@ -61,7 +61,7 @@ func (c *cached) load(ctx context.Context, id int64) (results.Page, error) {
 	// makes database/sql start goroutines, for half of a query's time again.
 	page, err := c.store.Lookup(context.WithoutCancel(ctx), id)
 	if err != nil {
-		return results.Page{}, err //nolint:wrapcheck // as in Lookup
+		return results.Page{}, err
 	}
 	n := len(page.Body)
 	own := make([]byte, n+len(page.Code))

@@ -220,7 +220,7 @@ func converse(conn net.Conn, ok func(id int64, body []byte) error) error {
 		if err = errors.Join(err, resp.Body.Close()); err != nil {
 			return fmt.Errorf("read body: %w", err)
 		}
-		if resp.StatusCode != 200 {
+		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("id %d: status %d: %s", id, resp.StatusCode, body)
 		}
 		if err := ok(id, body); err != nil {
@@ -242,7 +242,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 		t.Run("cache "+cache, func(t *testing.T) {
 			t.Parallel()
 			const generations = 3
-			var sources []*results.Generator
+			sources := make([]*results.Generator, 0, generations)
 			for seed := range uint64(generations) {
 				sources = append(sources, resultstest.Generator(t, 100+seed, students))
 			}
@@ -312,7 +312,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 
 // bodies are the expected answers of each source by id.
 func bodies(sources []*results.Generator) []map[int64]string {
-	var all []map[int64]string
+	all := make([]map[int64]string, 0, len(sources))
 	for _, source := range sources {
 		of := map[int64]string{}
 		for id := int64(1); id <= students; id++ {

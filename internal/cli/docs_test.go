@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Every command in the documents runs: each block marked sh is a script, run
+// in a directory of its own with the program on the PATH. A make target is
+// checked to be there and not run: the tests are one of them.
+func TestDocumentsRun(t *testing.T) {
+	blocks := 0
+	for _, doc := range []string{"README.md", "docs/DESIGN.md", "system/results/README.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, script := range shellBlocks(string(text)) {
+			blocks++
+			if targets, ok := makeTargets(script); ok {
+				checkTargets(t, doc, targets)
+				continue
+			}
+			runScript(t, doc, i+1, script)
+		}
+	}
+	if blocks < 4 {
+		t.Errorf("only %d blocks of commands were found: is this test still looking in the right places?", blocks)
+	}
+}
+
+func shellBlocks(text string) []string {
+	var blocks []string
+	for rest := text; ; {
+		_, after, ok := strings.Cut(rest, "\n```sh\n")
+		if !ok {
+			return blocks
+		}
+		block, next, ok := strings.Cut(after, "\n```")
+		if !ok {
+			return blocks
+		}
+		blocks, rest = append(blocks, block), next
+	}
+}
+
+// makeTargets returns the targets of a block that is nothing but make.
+func makeTargets(script string) (targets []string, ok bool) {
+	for line := range strings.Lines(script) {
+		line, _, _ = strings.Cut(line, "#")
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if fields[0] != "make" {
+			return nil, false
+		}
+		targets = append(targets, fields[1:]...)
+	}
+	return targets, true
+}
+
+func checkTargets(t *testing.T, doc string, targets []string) {
+	t.Helper()
+	for _, target := range targets {
+		if out, err := exec.Command("make", "-C", "../..", "-n", target).CombinedOutput(); err != nil {
+			t.Errorf("%s: make %s: %v\n%s", doc, target, err, out)
+		}
+	}
+}
+
+func runScript(t *testing.T, doc string, n int, script string) {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	// The documents speak of files of this repository by their paths in it.
+	for _, name := range []string{"system", "docs"} {
+		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-emc", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s, block %d: %v\n%s\n%s", doc, n, err, script, out)
+	}
+}
