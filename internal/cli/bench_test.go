@@ -96,6 +96,7 @@ func (s *benchServer) perRequest() float64 {
 }
 
 func startServer(b *testing.B, dir, store string) *benchServer {
+	b.Helper()
 	cmd := exec.Command(program, "results", "serve", "--store", store, "--access", "open",
 		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0s")
 	cmd.Dir = dir
@@ -103,6 +104,7 @@ func startServer(b *testing.B, dir, store string) *benchServer {
 }
 
 func startBare(b *testing.B, dir string, body []byte) *benchServer {
+	b.Helper()
 	file := filepath.Join(dir, "body")
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		b.Fatal(err)
@@ -130,7 +132,7 @@ func startProcess(b *testing.B, cmd *exec.Cmd) *benchServer {
 			Address string `json:"address"`
 		}
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Address != "" {
-			go io.Copy(io.Discard, out) //nolint:errcheck // ends with the process
+			go io.Copy(io.Discard, out)
 			return &benchServer{cmd: cmd, addr: line.Address}
 		}
 	}
@@ -157,7 +159,7 @@ func (s *benchServer) load(b *testing.B, n int) {
 	b.Helper()
 	before := s.used(b)
 	r, err := load.Run(b.Context(), load.Plan{
-		Targets: []string{"http://" + s.addr}, Seed: uint64(s.requests + 1), Timeout: 5 * time.Second,
+		Targets: []string{"http://" + s.addr}, Seed: s.requests + 1, Timeout: 5 * time.Second,
 		Scenarios: []load.Scenario{{
 			Name: "bench", Executor: load.ConstantVUs, VUs: 64, Duration: time.Duration(n) * 40 * time.Microsecond,
 			GracefulStop: 5 * time.Second, Request: load.Request{Method: "GET", Path: "/student/{id}"},

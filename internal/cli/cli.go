@@ -80,8 +80,7 @@ func Run(ctx context.Context, env Env) int {
 	if err == nil {
 		return exitOK
 	}
-	var status exitStatus
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[exitStatusError](err); ok {
 		return int(status)
 	}
 	code := exitFailed
@@ -102,10 +101,10 @@ type app struct {
 	started bool // the arguments were understood and the command began
 }
 
-// exitStatus is an error that has been reported already.
-type exitStatus int
+// exitStatusError is an error that has been reported already.
+type exitStatusError int
 
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+func (s exitStatusError) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // usageError is a mistake of the caller's: exit status 2.
 type usageError struct{ error }

@@ -36,7 +36,7 @@ func (a *app) doctor() error {
 		fmt.Fprintf(a.Stdout, "lacking   ✗ %s\n", text)
 	}
 	if len(lacking) > 0 {
-		return exitStatus(exitFailed)
+		return exitStatusError(exitFailed)
 	}
 	fmt.Fprintln(a.Stdout, "ready     ✓ loadstone run system/results/experiments/embedded.yaml")
 	return nil

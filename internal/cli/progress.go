@@ -51,9 +51,16 @@ func (p *progress) planned(dir string, trials []run.Planned, each time.Duration)
 		return
 	}
 	p.bar = p.bars.AddBar(int64(len(trials)),
-		mpb.PrependDecorators(decor.CountersNoUnit("trial %d/%d")),
+		mpb.BarRemoveOnComplete(),
+		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return p.position() })),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return p.left() + "  " + p.current() })),
 	)
+}
+
+func (p *progress) position() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("trial %d/%d ", p.now.Index, p.trials)
 }
 
 // left is about how long the run still takes.
@@ -138,7 +145,7 @@ func (p *progress) close() {
 		return
 	}
 	if p.bar != nil && !p.bar.Completed() {
-		p.bar.Abort(false)
+		p.bar.Abort(true)
 	}
 	p.bars.Wait()
 }

@@ -19,8 +19,6 @@ import (
 var version = "unknown"
 
 type runFlags struct {
-	trials   int
-	seed     uint64
 	runs     string
 	volumes  string
 	variants []string
@@ -28,6 +26,8 @@ type runFlags struct {
 
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
+	var trials int
+	var seed uint64
 	cmd := &cobra.Command{
 		Use:     "run EXPERIMENT.yaml",
 		GroupID: "lab",
@@ -48,48 +48,35 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("trials") {
+				if exp.Trials = trials; trials < 1 {
+					return usagef("--trials %d: write a number of at least 1", trials)
+				}
+			}
+			if cmd.Flags().Changed("seed") {
+				exp.Seed = seed
+			}
 			return a.run(cmd.Context(), exp, f)
 		},
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&f.trials, "trials", 1, "trials of each variant (default: the experiment's)")
-	fl.Lookup("trials").DefValue = ""
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of schedules and feeds (default: the experiment's)")
-	fl.Lookup("seed").DefValue = ""
+	fl.IntVar(&trials, "trials", 0, "trials of each variant, in place of the experiment's")
+	fl.Uint64Var(&seed, "seed", 0, "seed of schedules and feeds, in place of the experiment's")
 	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("trials") && f.trials < 1 {
-			return usagef("--trials %d: write a number of at least 1", f.trials)
-		}
-		if !cmd.Flags().Changed("trials") {
-			f.trials = 0
-		}
-		if !cmd.Flags().Changed("seed") {
-			f.seed = 0
-		}
-		return nil
-	}
 	return cmd
 }
 
-// run conducts an experiment and reports it. Flags that were not given are
-// zero; the experiment's own values hold then.
+// run conducts an experiment and reports it.
 func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) error {
 	c := conduct.Config{
-		Experiment: exp, Trials: exp.Trials, Seed: exp.Seed, RunsDir: f.runs, Env: a.composeEnv(),
+		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
 		Programs: a.programs(), Version: version,
 	}
 	var err error
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return err
-	}
-	if f.trials > 0 {
-		c.Trials = f.trials
-	}
-	if f.seed > 0 {
-		c.Seed = f.seed
 	}
 	if c.Variants, err = chosen(exp, f.variants); err != nil {
 		return err
@@ -135,11 +122,11 @@ func chosen(exp *experiment.Experiment, names []string) ([]string, error) {
 func status(res *report.Result) error {
 	for _, v := range res.Variants {
 		if v.Capacity != nil && v.Capacity.Value <= 0 {
-			return exitStatus(exitCrossed)
+			return exitStatusError(exitCrossed)
 		}
 		for _, o := range v.SLO {
 			if !o.Met {
-				return exitStatus(exitCrossed)
+				return exitStatusError(exitCrossed)
 			}
 		}
 	}

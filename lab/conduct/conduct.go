@@ -23,8 +23,6 @@ type Config struct {
 	Experiment *experiment.Experiment
 	// Variants are the names of those to run, in the experiment's order.
 	Variants []string
-	Trials   int
-	Seed     uint64
 	// RunsDir is where the run's directory is made; VolumesDir is where named
 	// volumes live, which outlast the run.
 	RunsDir    string
@@ -62,7 +60,7 @@ type Events struct {
 	Warning      func(text string)
 }
 
-func (e Events) doing(format string, args ...any) {
+func (e Events) doingf(format string, args ...any) {
 	if e.Doing != nil {
 		e.Doing(fmt.Sprintf(format, args...))
 	}
@@ -86,12 +84,12 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 	if err := k.check(ctx); err != nil {
 		return "", err
 	}
-	trials := plan(c.Variants, c.Trials)
+	trials := plan(c.Variants, c.Experiment.Trials)
 	started := time.Now()
 	env, warnings := Environment(c.Version)
 	k.warn(warnings...)
 	d, err := run.Create(c.RunsDir, run.Manifest{
-		Experiment: c.Experiment.Name, Seed: c.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,
+		Experiment: c.Experiment.Name, Seed: c.Experiment.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,
 	}, c.Experiment.Source())
 	if err != nil {
 		return "", fmt.Errorf("make the run's directory: %w", err)

@@ -46,7 +46,7 @@ func (k *conductor) trial(ctx context.Context, d *run.Dir, p run.Planned) (err e
 // way out, and gets a context of its own: a run that is being stopped still
 // stops its services.
 func (k *conductor) runTrial(ctx context.Context, dir string, t *run.Trial) (err error) {
-	k.Events.doing("starting")
+	k.Events.doingf("starting")
 	c := process.DefaultConfig()
 	c.System, c.LogDir, c.VolumeDir, c.Env = k.systems[t.Variant], filepath.Join(dir, "logs"), k.VolumesDir, k.Env
 	c.Self, c.Shim, c.Guardian = k.Programs.Self, k.Programs.Shim, k.Programs.Guardian
@@ -195,7 +195,7 @@ func (m *measurer) offer(ctx context.Context, kind string, p load.Plan) (*load.R
 // seed differs for every piece of load of every trial, and follows from the
 // run's.
 func (m *measurer) seed() uint64 {
-	return m.Seed + uint64(m.trial.Index)<<32 + uint64(m.offered)
+	return m.Experiment.Seed + uint64(m.trial.Index)<<32 + uint64(m.offered)
 }
 
 func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
@@ -210,7 +210,7 @@ func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
 func (m *measurer) asWritten(ctx context.Context) error {
 	p := m.base
 	p.Scenarios = m.Experiment.Scenarios()
-	m.Events.doing("offering the load as written")
+	m.Events.doingf("offering the load as written")
 	r, err := m.offer(ctx, run.AsWritten, p)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (m *measurer) asWritten(ctx context.Context) error {
 func (m *measurer) capacity(ctx context.Context) error {
 	scenario := m.Experiment.Scenarios()[0]
 	began := time.Now()
-	m.Events.doing("sweeping with %d virtual users", sweepVUs)
+	m.Events.doingf("sweeping with %d virtual users", sweepVUs)
 	r, err := m.offer(ctx, run.Sweep, sweep(m.base, scenario, m.search.Budget))
 	if err != nil {
 		return err
@@ -247,7 +247,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		m.Events.doing("trying %.0f req/s", step.Rate)
+		m.Events.doingf("trying %.0f req/s", step.Rate)
 		r, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait))
 		if err != nil {
 			return err

@@ -136,28 +136,37 @@ func (c *closed) note(now time.Duration) {
 	}
 }
 
-// live is the working time of one user. Its first connection is opened before
-// its first request and is no part of it; if that fails, it was its request.
+// live is the working time of one user.
 func (c *closed) live(u *user) {
 	defer c.leave(u)
 	var out outcome
-	free := c.clock.now()
-	for c.goesOn(u, free) {
-		out = outcome{intended: free, sent: free}
-		if err := u.connect(c.fleet.goOn); err != nil {
-			out.failed, out.err, out.done = u.dialFailure(c.fleet.goOn, err), err, c.clock.now()
-			c.numbers.Add(1)
-			c.recorder.ended(u.index, &out)
-			free = c.pause(&out)
-			continue
+	begun := false
+	for free := c.clock.now(); c.goesOn(u, free); free = c.pause(&out) {
+		out = outcome{intended: free}
+		number := c.numbers.Add(1) - 1
+		if !begun {
+			begun = c.begin(u, &out)
 		}
-		break
-	}
-	for free = c.clock.now(); c.goesOn(u, free); free = c.pause(&out) {
-		out.intended = free
-		u.perform(c.fleet.goOn, c.numbers.Add(1)-1, &out)
+		if begun {
+			u.perform(c.fleet.goOn, number, &out)
+		}
 		c.recorder.ended(u.index, &out)
 	}
+}
+
+// begin opens a user's first connection, which is no part of its first request:
+// o is intended for when it is open. If it cannot be had, that is what came of
+// the request, and false is returned.
+func (c *closed) begin(u *user, o *outcome) bool {
+	err := u.connect(c.fleet.goOn)
+	now := c.clock.now()
+	if err == nil {
+		o.intended = now
+		return true
+	}
+	o.sent, o.done = o.intended, now
+	o.failed, o.err = u.dialFailure(c.fleet.goOn, err), err
+	return false
 }
 
 // pause returns when the user is free after a request: at once, or after a

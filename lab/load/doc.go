@@ -29,9 +29,18 @@
 // # What a request may end as
 //
 // A request ends with a status, or as exactly one of the failures of failure.go.
+// All of them are in the latency distributions, as in k6: leaving out what
+// failed would hide timeouts. A refused connection is fast, so read Failed
+// beside any latency.
+//
 // A request is never sent twice: what a user of the system would have seen as
 // an error is an error here. The one thing that is repaired silently is a
-// keep-alive connection that the server closed while it was idle, noticed
-// before a byte of the next request was written; the time that the new
-// connection takes counts as part of that request.
+// keep-alive connection that the server closed while it was idle, or after an
+// answer with Connection: close, noticed before a byte of the next request was
+// written. The time that a new connection takes is part of that request; only
+// a virtual user's first connection is opened ahead of its first request.
+//
+// # What it needs
+//
+// Linux, for timers that are exact to microseconds (see alarm).
 package load

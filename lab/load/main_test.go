@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime/pprof"
 	"strings"
 	"testing"
 
@@ -27,11 +26,6 @@ const (
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case roleGenerator:
-		if f := os.Getenv("PROF"); f != "" {
-			w, _ := os.Create(f)
-			pprof.StartCPUProfile(w)
-			defer pprof.StopCPUProfile()
-		}
 		if err := Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -53,7 +47,9 @@ func serveFixedBody() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(listener.Addr())
+	if _, err := fmt.Fprintln(os.Stdout, listener.Addr()); err != nil {
+		return err
+	}
 	body := []byte(strings.Repeat("x", 400))
 	go func() {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()

@@ -24,7 +24,7 @@ type Process struct {
 	input   io.WriteCloser
 	pipe    io.ReadCloser  // its standard output
 	output  *bufio.Scanner // of pipe
-	broken  error // why no more plans can be run
+	broken  error          // why no more plans can be run
 	closed  bool
 }
 

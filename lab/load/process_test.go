@@ -241,6 +241,18 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestNothingOffered: a load may be over before its first arrival, and the
+// result is still one that JSON can carry.
+func TestNothingOffered(t *testing.T) {
+	t.Parallel()
+	plan := openPlan(serveOK(t).url, 0.001, 100*time.Millisecond, 1)
+	plan.Scenarios[0].Arrivals = Uniform
+	r, err := startGenerator(t).Run(t.Context(), plan, nil)
+	if err != nil || r.Offered != 0 || r.Requests != 0 || r.Seconds() != 0.1 {
+		t.Errorf("got %+v, %v; want an empty result", r, err)
+	}
+}
+
 // FuzzServe checks that no line makes the generator panic. Plans that could
 // take long are taken out: what they do is tested elsewhere.
 func FuzzServe(f *testing.F) {

@@ -71,7 +71,7 @@ func TestQueueIsFirstInFirstOut(t *testing.T) {
 	q := newTestQueue(t, constantRate(100, time.Hour, Uniform), time.Hour)
 	const n = 5
 	q.clock.epoch = q.clock.epoch.Add(time.Second) // the first arrival is a second away
-	got := make(chan [2]int, n) // a user and the arrival it was given
+	got := make(chan [2]int, n)                    // a user and the arrival it was given
 	for i := range n {
 		u := waitingUser()
 		go func() {

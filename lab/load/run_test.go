@@ -477,7 +477,7 @@ func TestUnreachableTargetIsReported(t *testing.T) {
 	}
 }
 
-// TestScenariosThatEndEarlier: stopping what has ended already does no harm.
+// TestStopAfterAScenarioHasEnded: stopping what has ended already does no harm.
 func TestStopAfterAScenarioHasEnded(t *testing.T) {
 	t.Parallel()
 	plan := openPlan(slowServer(t, 10*time.Millisecond).url, 400, 20*time.Second, 200)

@@ -158,13 +158,21 @@ func centred(x []float64) []float64 {
 }
 
 // slopeWeights returns the weights w of the least-squares slope on t beside a:
-// what is left of t when a has explained what it can, scaled to Σw·t = 1.
+// what is left of t when a has explained what it can, scaled to Σw·t = 1. It
+// clears a if that leaves nothing.
 func slopeWeights(t, a []float64) []float64 {
 	w := append([]float64(nil), t...)
 	if aa := floats.Dot(a, a); aa > 0 {
 		floats.AddScaled(w, -floats.Dot(t, a)/aa, a)
 	}
-	floats.Scale(1/floats.Dot(w, t), w)
+	scale := floats.Dot(w, t)
+	if tt := floats.Dot(t, t); scale < tt/1e6 {
+		// The surplus is itself a line: nothing can tell the two apart.
+		copy(w, t)
+		clear(a)
+		scale = tt
+	}
+	floats.Scale(1/scale, w)
 	return w
 }
 

@@ -106,7 +106,7 @@ func TestTrendOfExactLines(t *testing.T) {
 	}
 }
 
-// TestTrendIntervalCoversRandomWalks checks the claim the interval rests on:
+// TestTrendIntervalCovers checks the claim the interval rests on:
 // when the backlog is a random walk, 95 % of the intervals hold the true drift.
 // Independent errors are the other end. The textbook's interval fails here.
 func TestTrendIntervalCovers(t *testing.T) {
@@ -170,6 +170,20 @@ func TestTrendKeepsBoundedSamples(t *testing.T) {
 	}
 	if got.Samples != n || math.Abs(got.Slope-12) > 1e-6 {
 		t.Errorf("got %+v, want slope 12 of %d samples", got, n)
+	}
+}
+
+// TestTrendBesideASurplusThatIsALine: no number may come out that JSON cannot
+// carry, however odd the samples.
+func TestTrendBesideASurplusThatIsALine(t *testing.T) {
+	t.Parallel()
+	var fit trendFit
+	for i := range 100 {
+		x := float64(i) * SampleEvery.Seconds()
+		fit.add(x, 50*x, 20*x)
+	}
+	if got := fit.trend(trendConfidence); math.Abs(got.Slope-50) > 1e-6 || math.IsNaN(got.Low) || math.IsNaN(got.High) {
+		t.Errorf("got %+v, want slope 50", got)
 	}
 }
 

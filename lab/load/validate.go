@@ -220,11 +220,4 @@ func (p *problems) feed(name string, f Feed) {
 }
 
 // isTokenText says whether s is a token of HTTP: a method, a header's name.
-func isTokenText(s string) bool {
-	for i := range len(s) {
-		if !isToken[s[i]] {
-			return false
-		}
-	}
-	return s != ""
-}
+func isTokenText(s string) bool { return s != "" && all([]byte(s), token) }

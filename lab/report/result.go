@@ -85,8 +85,9 @@ type Percentiles struct {
 	Max float64 `json:"max"`
 }
 
-// What the verdict says, and what it was told of each component.
 type (
+	// Component is what the verdict was told of a service; Verdict and Witness
+	// are what it says.
 	Component = verdict.Component
 	Verdict   verdict.Verdict
 	Witness   = verdict.Witness

@@ -1,20 +1,15 @@
 package serve_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
-	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +25,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if *benchClient != "" {
+		if err := offer(*benchClient, *benchRequests, *benchStudents); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m,
 		// fasthttp's own, see block/httpserver.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
@@ -38,90 +41,6 @@ func TestMain(m *testing.M) {
 }
 
 const students = 500
-
-// service is a running one.
-type service struct {
-	api, admin string
-	logs       *logs
-	switched   chan results.Meta
-	stop       context.CancelFunc
-	done       chan error
-}
-
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// run starts a service and waits until it listens. The caller stops it and
-// receives from done.
-func run(t *testing.T, cfg serve.Config) *service {
-	t.Helper()
-	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
-	ctx, stop := context.WithCancel(context.Background())
-	s := &service{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
-	t.Cleanup(stop)
-	listening := make(chan struct{})
-	go func() {
-		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), serve.Events{
-			Listening: func(api, admin net.Addr) {
-				s.api, s.admin = api.String(), admin.String()
-				close(listening)
-			},
-			Switched: func(_, to results.Meta) { s.switched <- to },
-		})
-	}()
-	select {
-	case <-listening:
-	case err := <-s.done:
-		t.Fatalf("Run: %v", err)
-	}
-	return s
-}
-
-func (s *service) end(t *testing.T) {
-	t.Helper()
-	s.stop()
-	if err := <-s.done; err != nil {
-		t.Errorf("Run: got %v, want nil", err)
-	}
-}
-
-// get asks over a connection of its own.
-func get(t *testing.T, addr, target string, headers ...string) (status int, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+target, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		req.Header.Set(name, value)
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(got)
-}
 
 // stores are both kinds, filled with the same students.
 func stores(t *testing.T, source results.Source) []string {
@@ -181,147 +100,6 @@ func TestServes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// client asks for random students over one connection at a time until a new
-// connection is refused, and checks each answer with ok.
-func client(addr string, ok func(id int64, body []byte) error) error {
-	for {
-		conn, err := net.Dial("tcp", addr)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-		err = converse(conn, ok)
-		_ = conn.Close()
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func converse(conn net.Conn, ok func(id int64, body []byte) error) error {
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		return fmt.Errorf("deadline: %w", err)
-	}
-	br := bufio.NewReader(conn)
-	for {
-		id := 1 + rand.Int64N(students)
-		if _, err := fmt.Fprintf(conn, "GET /student/%d HTTP/1.1\r\nHost: x\r\n\r\n", id); err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-		resp, err := http.ReadResponse(br, nil)
-		if err != nil {
-			return fmt.Errorf("read: %w", err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if err = errors.Join(err, resp.Body.Close()); err != nil {
-			return fmt.Errorf("read body: %w", err)
-		}
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("id %d: status %d: %s", id, resp.StatusCode, body)
-		}
-		if err := ok(id, body); err != nil {
-			return err
-		}
-		if resp.Close {
-			return nil
-		}
-	}
-}
-
-// New snapshots are published under load, then the service is stopped under
-// load. Every request is answered, each answer is whole and of one snapshot, and
-// none is of an old one after the switch, although the cache keeps pages longer
-// than the test lasts.
-func TestSwitchesAndStopsUnderLoad(t *testing.T) {
-	t.Parallel()
-	for _, cache := range []string{serve.CacheNone, serve.CacheMemory} {
-		t.Run("cache "+cache, func(t *testing.T) {
-			t.Parallel()
-			const generations = 3
-			sources := make([]*results.Generator, 0, generations)
-			for seed := range uint64(generations) {
-				sources = append(sources, resultstest.Generator(t, 100+seed, students))
-			}
-			path := filepath.Join(t.TempDir(), "results.snapshot")
-			if err := snapshot.Build(t.Context(), path, sources[0], nil); err != nil {
-				t.Fatal(err)
-			}
-			cfg := serve.DefaultConfig()
-			cfg.Store, cfg.Cache, cfg.Access = serve.StoreSnapshot+":"+path, cache, httpapi.Open
-			cfg.CacheMaxAge, cfg.Drain = time.Hour, 200*time.Millisecond
-			s := run(t, cfg)
-
-			expected := bodies(sources)
-			var oldest, answered atomic.Int64 // the oldest generation that may still be served
-			ok := func(id int64, body []byte) error {
-				from := oldest.Load() // of when the request was sent, or older
-				answered.Add(1)
-				for g := generations - 1; g >= int(from); g-- {
-					if string(body) == expected[g][id] {
-						return nil
-					}
-				}
-				return fmt.Errorf("id %d: got %q, of no generation from %d on", id, body, from)
-			}
-			var clients sync.WaitGroup
-			failures := make(chan error, 8)
-			for range cap(failures) {
-				clients.Go(func() {
-					if err := client(s.api, ok); err != nil {
-						failures <- err
-					}
-				})
-			}
-			load := func(n int64) {
-				t.Helper()
-				until := answered.Load() + n
-				for deadline := time.Now().Add(30 * time.Second); answered.Load() < until; time.Sleep(time.Millisecond) {
-					if len(failures) > 0 || time.Now().After(deadline) {
-						t.Fatalf("got %d answers and %d failures, want %d answers", answered.Load(), len(failures), until)
-					}
-				}
-			}
-			load(500)
-			for g := 1; g < generations; g++ {
-				if err := snapshot.Build(t.Context(), path, sources[g], nil); err != nil {
-					t.Fatal(err)
-				}
-				if to := <-s.switched; to != sources[g].Meta() {
-					t.Errorf("switched to %+v, want %+v", to, sources[g].Meta())
-				}
-				load(100) // answers that were under way at the switch
-				oldest.Store(int64(g))
-				load(500)
-			}
-			s.end(t)
-			clients.Wait()
-			close(failures)
-			for err := range failures {
-				t.Errorf("client: %v", err)
-			}
-			if got := s.logs.String(); strings.Count(got, "new snapshot served") != generations-1 || strings.Contains(got, "level=ERROR") {
-				t.Errorf("got log:\n%s\nwant %d switches and no error", got, generations-1)
-			}
-		})
-	}
-}
-
-// bodies are the expected answers of each source by id.
-func bodies(sources []*results.Generator) []map[int64]string {
-	all := make([]map[int64]string, 0, len(sources))
-	for _, source := range sources {
-		of := map[int64]string{}
-		for id := int64(1); id <= students; id++ {
-			student := source.Student(id)
-			of[id] = string(results.NewPage(&student).Body)
-		}
-		all = append(all, of)
-	}
-	return all
 }
 
 func TestReadinessWhileDraining(t *testing.T) {

@@ -1,0 +1,243 @@
+package analysis
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/load"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+	"loadstone/lab/topology"
+)
+
+const experimentFile = `name: e
+system: compose.yaml
+entry: api
+variants: {one: {}, two: {}}
+load: {scenarios: {s: {executor: constant-arrival-rate, request: GET /}}}
+slo: {http_req_duration: [p(95)<200], http_req_failed: [rate<0.001]}
+measure: capacity
+trials: 2
+`
+
+var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+
+// planted is a variant whose truth is known: every instance of api has a
+// quarter of a CPU and spends demand on each request.
+type planted struct {
+	capacity  float64 // req/s
+	demand    time.Duration
+	instances int
+	// tilt is how much more than its share the first instance is given.
+	tilt float64
+	// generatorLimited makes the rejected try the generator's failure.
+	generatorLimited bool
+}
+
+// write makes a whole run of two trials for each variant.
+func write(t *testing.T, variants map[string]planted) *run.Run {
+	t.Helper()
+	m := run.Manifest{Experiment: "e", Seed: 9, Started: began, Environment: run.Environment{Cores: 2, LimitsEnforced: true}}
+	for i := range 2 {
+		for _, name := range []string{"one", "two"} {
+			m.Trials = append(m.Trials, run.Planned{Index: len(m.Trials) + 1, Round: i + 1, Variant: name})
+		}
+	}
+	d, err := run.Create(t.TempDir(), m, []byte(experimentFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range m.Trials {
+		writeTrial(t, d, p, variants[p.Variant])
+	}
+	if err := d.Complete(began.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// writeTrial lets the load last from second 1 to 3, and the samples from 0 to 4.
+func writeTrial(t *testing.T, d *run.Dir, p run.Planned, v planted) {
+	t.Helper()
+	dir, err := d.TrialDir(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := run.Trial{Planned: p, Started: began, Ended: began.Add(4 * time.Second)}
+	for i := range v.instances {
+		trial.Instances = append(trial.Instances, topology.Instance{
+			Service: "api", Index: i + 1, Name: "api-" + string(rune('1'+i)), LimitCPUs: 0.25, Enforced: true,
+		})
+	}
+	trial.Measures = []run.Measure{
+		measure(t, run.Sweep, capacity.Try{Rate: 1.1 * v.capacity, Held: true}),
+		measure(t, "search", capacity.Try{Purpose: capacity.Search, Rate: v.capacity, Held: true}),
+		measure(t, "search", capacity.Try{
+			Purpose: capacity.Search, Rate: 1.04 * v.capacity, Reason: "too slow", GeneratorLimited: v.generatorLimited,
+		}),
+		measure(t, "confirm", capacity.Try{Purpose: capacity.Confirm, Rate: v.capacity, Held: true}),
+	}
+	if err := d.WriteTrial(trial); err != nil {
+		t.Fatal(err)
+	}
+	writeSamples(t, dir, v)
+}
+
+func measure(t *testing.T, kind string, try capacity.Try) run.Measure {
+	t.Helper()
+	h := load.NewHistogram()
+	_ = h.RecordValues(20_000, 1000)
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := uint64(2 * try.Rate)
+	return run.Measure{Kind: kind, Try: try, Result: load.Result{
+		From: began.Add(time.Second), To: began.Add(3 * time.Second), Offered: n, Requests: n, CompletedInTime: n,
+		Response: load.Latency{P50: 20, P95: 20, P99: 20, Max: 20, Histogram: string(text)},
+	}}
+}
+
+func writeSamples(t *testing.T, dir string, v planted) {
+	t.Helper()
+	samples, err := run.CreateLines(dir, probe.SamplesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := run.CreateLines(dir, probe.MetricsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 41 {
+		s := float64(i) / 10
+		sample := probe.Sample{
+			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
+			Self: time.Duration(0.005 * s * 1e9),
+		}
+		for j := range v.instances {
+			share := s * v.capacity / float64(v.instances)
+			if j == 0 {
+				share *= 1 + v.tilt
+			}
+			cpu := time.Duration(share * float64(v.demand))
+			busy := cpu.Seconds() / (0.25 * max(s, 0.1))
+			sample.Instances = append(sample.Instances, probe.Instance{
+				Name: "api-" + string(rune('1'+j)), CPU: cpu, Periods: uint64(50 * s), Throttled: uint64(50 * s * max(0, 2*busy-1)), Memory: 1 << 20,
+			})
+		}
+		if err := samples.Write(sample); err != nil {
+			t.Fatal(err)
+		}
+		hits := probe.Scrape{At: sample.At, Instance: "api-1", Values: map[string]float64{"cache_hits_total": 30 * s, "cache_misses_total": 10 * s}}
+		if err := metrics.Write(hits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := samples.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := metrics.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func derive(t *testing.T, variants map[string]planted) *report.Result {
+	t.Helper()
+	res, err := Derive(write(t, variants))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func near(got, want, tolerance float64) bool { return math.Abs(got-want) <= tolerance*want }
+
+func TestDeriveFindsWhatWasPlanted(t *testing.T) {
+	t.Parallel()
+	res := derive(t, map[string]planted{
+		"one": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1},
+		"two": {capacity: 14_000, demand: 50 * time.Microsecond, instances: 3},
+	})
+	one, two := res.Variants[0], res.Variants[1]
+	if one.Capacity.Value != 4800 || one.Capacity.LowerBound || one.Capacity.Confidence != 0.5 {
+		t.Errorf("capacity %+v, want 4800 at the confidence of two trials", one.Capacity)
+	}
+	api := one.Components[0]
+	if !near(api.DemandMS, 0.05, 0.001) || !near(api.Bound, 5000, 0.001) || !near(api.Busy, 0.96, 0.001) {
+		t.Errorf("api: %+v; want 0.05 ms, 5000 req/s, 96 %% busy", api)
+	}
+	if one.Verdict.Status != report.Named || one.Verdict.Component != "api" || one.Verdict.Resource != "cpu" {
+		t.Errorf("verdict %+v, want api cpu", one.Verdict)
+	}
+	if three := two.Components[0]; three.Instances != 3 || !near(three.DemandMS, 0.05, 0.001) || !near(three.Bound, 15_000, 0.001) {
+		t.Errorf("three instances: %+v; want 0.05 ms, 15000 req/s", three)
+	}
+	if c := res.Comparisons[0]; !near(c.Ratio, 14_000.0/4800, 0.001) || c.Variant != "two" || c.Baseline != "one" {
+		t.Errorf("comparison %+v", c)
+	}
+	if len(one.Ratios) != 1 || !near(one.Ratios[0].Value, 0.75, 0.001) || one.Ratios[0].Component != "api" {
+		t.Errorf("ratios %+v, want the cache's 0.75", one.Ratios)
+	}
+	if len(one.Curve) != 6 || one.Curve[0].Rate > one.Curve[5].Rate {
+		t.Errorf("%d points, want the six tries of two trials by rising rate, without the sweep", len(one.Curve))
+	}
+	if !near(res.Environment.ProbeCPU, 0.005, 0.01) || len(one.Timeline.Series) != 2 || one.SLO[0].Observed == 0 || !one.SLO[0].Met {
+		t.Errorf("probe %v, %d series, SLO %+v", res.Environment.ProbeCPU, len(one.Timeline.Series), one.SLO)
+	}
+}
+
+// The hottest instance sets the bound, not the mean.
+func TestHottestInstanceBounds(t *testing.T) {
+	t.Parallel()
+	even := planted{capacity: 9000, demand: 50 * time.Microsecond, instances: 3}
+	tilted := even
+	tilted.tilt = 0.5
+	res := derive(t, map[string]planted{"one": even, "two": tilted})
+	if got := res.Variants[1].Components[0].Bound; !near(got, 10_000, 0.001) {
+		t.Errorf("bound %.0f, want 10000: the hottest instance gets half a share more", got)
+	}
+}
+
+// An idle component is not named, and a failure of the generator's is no capacity.
+func TestDeriveDoesNotNameWithoutEvidence(t *testing.T) {
+	t.Parallel()
+	res := derive(t, map[string]planted{
+		"one": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
+		"two": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, generatorLimited: true},
+	})
+	if v := res.Variants[0].Verdict; v.Status != report.Undecided || v.Component != "" {
+		t.Errorf("a fifth of its share used: %+v, want undecided", v)
+	}
+	two := res.Variants[1]
+	if two.Verdict.Status != report.LowerBoundOnly || !two.Capacity.LowerBound {
+		t.Errorf("generator limited: %+v, want a lower bound only", two.Verdict)
+	}
+}
+
+func TestDeriveNeedsSamples(t *testing.T) {
+	t.Parallel()
+	r := write(t, map[string]planted{
+		"one": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
+		"two": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
+	})
+	l, err := run.CreateLines(r.TrialDir(r.Trials[0].Planned), probe.SamplesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Derive(r); err == nil || !strings.Contains(err.Error(), "samples") {
+		t.Errorf("got %v, want an error about the samples", err)
+	}
+}

@@ -1,0 +1,174 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/httpserver"
+	"loadstone/system/results"
+	"loadstone/system/results/httpapi"
+)
+
+// fixture is a running server.
+type fixture struct {
+	addr string
+	reg  *prometheus.Registry
+	logs *logs
+}
+
+// logs is a slog destination that tests can read.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func start(t *testing.T, store results.Store, access httpapi.Access, ready func() bool) fixture {
+	t.Helper()
+	f := fixture{reg: prometheus.NewRegistry(), logs: &logs{}}
+	api, err := httpapi.New(httpapi.Config{
+		Store: store, Access: access, Ready: ready,
+		Logger: slog.New(slog.NewTextHandler(f.logs, nil)), Registerer: f.reg,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := httpserver.DefaultConfig()
+	cfg.Addr, cfg.Drain, cfg.ReadTimeout = "127.0.0.1:0", 0, 500*time.Millisecond
+	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, f.reg
+	server, err := httpserver.Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = server.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("server: %v", err)
+		}
+	})
+	return f
+}
+
+func always() bool { return true }
+
+// ask sends a request with the headers, closing the connection after it, and
+// returns all bytes that come back.
+func (f fixture) ask(t *testing.T, method, target string, headers ...string) []byte {
+	t.Helper()
+	lines := append([]string{method + " " + target + " HTTP/1.1", "Host: results", "Connection: close"}, headers...)
+	return f.send(t, strings.Join(lines, "\r\n")+"\r\n\r\n")
+}
+
+func (f fixture) send(t *testing.T, raw string) []byte {
+	t.Helper()
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	// A refused request may be answered before it has been sent whole.
+	_, _ = io.WriteString(conn, raw)
+	answer, err := io.ReadAll(conn)
+	if err != nil && len(answer) == 0 {
+		t.Fatalf("request %.60q: %v", raw, err)
+	}
+	return answer
+}
+
+// answer is a parsed one.
+type answer struct {
+	status int
+	header http.Header
+	length int64 // as the header says
+	body   string
+}
+
+// parse reads the answer to a request by method.
+func parse(t *testing.T, method string, raw []byte) answer {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("answer %.200q: %v", raw, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, resp.ContentLength, string(got)}
+}
+
+// errorCode reads the code of a JSON error body.
+func errorCode(t *testing.T, text string) string {
+	t.Helper()
+	var e struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(text), &e); err != nil || e.Error.Message == "" {
+		t.Errorf("body %q: got %v, want an error with a message", text, err)
+	}
+	return e.Error.Code
+}
+
+// sum adds up all series of a metric.
+func (f fixture) sum(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := f.reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return total
+}
+
+func newAPI(tb testing.TB, access httpapi.Access) *httpapi.API {
+	tb.Helper()
+	api, err := httpapi.New(httpapi.Config{
+		Store: students, Access: access, Ready: always,
+		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return api
+}

@@ -1,0 +1,100 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"loadstone/system/results"
+	"loadstone/system/results/serve"
+)
+
+// service is a running one.
+type service struct {
+	api, admin string
+	logs       *logs
+	switched   chan results.Meta
+	stop       context.CancelFunc
+	done       chan error
+}
+
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// run starts a service and waits until it listens. The caller stops it and
+// receives from done.
+func run(tb testing.TB, cfg serve.Config) *service {
+	tb.Helper()
+	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
+	ctx, stop := context.WithCancel(context.Background())
+	s := &service{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
+	tb.Cleanup(stop)
+	listening := make(chan struct{})
+	go func() {
+		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), serve.Events{
+			Listening: func(api, admin net.Addr) {
+				s.api, s.admin = api.String(), admin.String()
+				close(listening)
+			},
+			Switched: func(_, to results.Meta) { s.switched <- to },
+		})
+	}()
+	select {
+	case <-listening:
+	case err := <-s.done:
+		tb.Fatalf("Run: %v", err)
+	}
+	return s
+}
+
+func (s *service) end(tb testing.TB) {
+	tb.Helper()
+	s.stop()
+	if err := <-s.done; err != nil {
+		tb.Errorf("Run: got %v, want nil", err)
+	}
+}
+
+// get asks over a connection of its own.
+func get(t *testing.T, addr, target string, headers ...string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+target, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(got)
+}
