@@ -46,7 +46,7 @@ var technology = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema":   {"lab/experiment"},
 	"github.com/spf13/cobra":                  {"internal/cli"},
 	"github.com/spf13/pflag":                  {"internal/cli"},
-	"github.com/valyala/fasthttp":             {"block/httpserver", "system", "lab/load", "internal/cli"}, // in the last two as the other side of benchmarks
+	"github.com/valyala/fasthttp":             {"block/httpserver", "system", "lab/load"},
 	"github.com/vbauerster/mpb":               {"internal/cli"},
 	"go.uber.org/goleak":                      {"block", "lab", "system", "internal"},
 	"golang.org/x/sync":                       {"block", "lab", "system", "internal"},

@@ -22,10 +22,6 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	if file := os.Getenv(bareVariable); file != "" {
-		fmt.Fprintln(os.Stderr, serveBare(file))
-		os.Exit(1)
-	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "loadstone-e2e-")
 		if err != nil {

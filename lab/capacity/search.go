@@ -117,7 +117,12 @@ func Conclude(history []Try) Outcome {
 	}
 	switch {
 	case rejected == nil && out.Try >= 0:
-		out.LowerBound, out.Reason = true, "every rate that was tried held"
+		// Where a try was rejected and the same rate held later, the rate is
+		// the edge itself, and not only a bound.
+		all := !slices.ContainsFunc(history, func(t Try) bool { return !t.Held })
+		if all {
+			out.LowerBound, out.Reason = true, "every rate that was tried held"
+		}
 	case rejected != nil:
 		out.Rejected = rejected.Rate
 		if rejected.GeneratorLimited {
@@ -198,7 +203,7 @@ func (c Config) search(rate, by float64, left time.Duration) (Step, bool) {
 	}
 	d, requests := c.Budget/8, float64(c.MinRequests)
 	switch {
-	case by > 1.15:
+	case by > 1.3:
 		d, requests = c.Budget/20, requests/10
 	case by == firstStride:
 		requests /= 10

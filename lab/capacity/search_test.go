@@ -136,7 +136,7 @@ func TestConclude(t *testing.T) {
 		"bracket":                     {[]Try{held(10), lost(20), held(15)}, 15, 20, false},
 		"held above rejected":         {[]Try{held(10), lost(20), held(30)}, 10, 20, false},
 		"winner overturned":           {[]Try{held(10), held(15), lost(20), lost(15)}, 10, 15, false},
-		"neighbour overturned":        {[]Try{held(10), lost(12), held(10), held(12)}, 12, 0, true},
+		"neighbour overturned":        {[]Try{held(10), lost(12), held(10), held(12)}, 12, 0, false},
 		"all held is only a bound":    {[]Try{held(10)}, 10, 0, true},
 		"all rejected is no capacity": {[]Try{lost(10), lost(5)}, 0, 5, false},
 	} {

@@ -24,7 +24,7 @@ type Config struct {
 	// Variants are the names of those to run, in the experiment's order.
 	Variants []string
 	// RunsDir is where the run's directory is made; VolumesDir is where named
-	// volumes live, which outlast the run.
+	// volumes live, by project as in Compose. They outlast the run.
 	RunsDir    string
 	VolumesDir string
 	// Env are the variables that Compose files may use.
@@ -87,6 +87,9 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 	trials := plan(c.Variants, c.Experiment.Trials)
 	started := time.Now()
 	env, warnings := Environment(c.Version)
+	awake, release := keepAwake()
+	defer release()
+	env.CoresAwake = awake
 	k.warn(warnings...)
 	d, err := run.Create(c.RunsDir, run.Manifest{
 		Experiment: c.Experiment.Name, Seed: c.Experiment.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,

@@ -2,6 +2,7 @@ package conduct
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 
@@ -20,6 +21,10 @@ const (
 	busyMuch = 0.9
 )
 
+// fellBehindMuch is the share of the offered requests by which a backlog may
+// grow during a try that is still held: the resolution of the search.
+const fellBehindMuch = 0.05
+
 // judge says whether a rate was held: it was really offered, the objectives
 // were met, and no backlog grew. A backlog is looked for apart from the
 // objectives because at a rate just above capacity latency climbs for minutes
@@ -33,7 +38,7 @@ func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, erro
 	case r.CompletedInTime == 0:
 		reasons = append(reasons, "no request was answered in time")
 	default:
-		if r.InFlight.Growing(rate) {
+		if r.InFlight.Growing(rate) || fellBehind(r) {
 			reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f requests a second", r.InFlight.Slope))
 		}
 		outcomes, err := experiment.Judge(slo, r)
@@ -52,6 +57,16 @@ func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, erro
 		t.GeneratorLimited, t.Reason = true, limit
 	}
 	return t, nil
+}
+
+// fellBehind says whether the backlog grew by more than fellBehindMuch of what
+// was offered, and by more than chance explains (three standard deviations of
+// a Poisson count). A short try has too few samples for the growth to be
+// significant as a trend; if it is this large, the rate was not held all the
+// same.
+func fellBehind(r *load.Result) bool {
+	growth, offered := r.InFlight.Slope*r.Seconds(), float64(r.Offered)
+	return growth > fellBehindMuch*offered && growth > 3*math.Sqrt(offered)
 }
 
 func missed(o experiment.Outcome) string {

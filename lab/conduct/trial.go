@@ -48,7 +48,8 @@ func (k *conductor) trial(ctx context.Context, d *run.Dir, p run.Planned) (err e
 func (k *conductor) runTrial(ctx context.Context, dir string, t *run.Trial) (err error) {
 	k.Events.doingf("starting")
 	c := process.DefaultConfig()
-	c.System, c.LogDir, c.VolumeDir, c.Env = k.systems[t.Variant], filepath.Join(dir, "logs"), k.VolumesDir, k.Env
+	system := k.systems[t.Variant]
+	c.System, c.LogDir, c.VolumeDir, c.Env = system, filepath.Join(dir, "logs"), filepath.Join(k.VolumesDir, system.Name), k.Env
 	c.Self, c.Shim, c.Guardian = k.Programs.Self, k.Programs.Shim, k.Programs.Guardian
 	up, err := process.Up(ctx, c)
 	if err != nil {
@@ -233,7 +234,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 		return err
 	}
 	m.keep(run.Sweep, capacity.Try{Rate: r.Throughput(), Held: true}, r)
-	from := startRate * r.Throughput()
+	from := r.Throughput() // what the system bore when it was never idle
 	if given, ok := m.Experiment.StartRate(); ok {
 		from = given
 	}
@@ -261,10 +262,6 @@ func (m *measurer) capacity(ctx context.Context) error {
 		m.keep(string(step.Purpose), t, r)
 	}
 }
-
-// startRate is where the search starts, as a share of the sweep's throughput:
-// just below what the system bore when it was never idle.
-const startRate = 0.96
 
 func firstError(r *load.Result) string {
 	for kind, e := range r.Errors {

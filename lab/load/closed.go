@@ -146,6 +146,9 @@ func (c *closed) live(u *user) {
 		number := c.numbers.Add(1) - 1
 		if !begun {
 			begun = c.begin(u, &out)
+			if begun && !c.goesOn(u, out.intended) {
+				return // connecting took until the end
+			}
 		}
 		if begun {
 			u.perform(c.fleet.goOn, number, &out)

@@ -42,21 +42,24 @@ func do(u *user, f *fleet) outcome {
 	return o
 }
 
-func TestFailuresHaveTheirKind(t *testing.T) {
-	t.Parallel()
-	const timeout = 10 * time.Second
+// failing is a server that makes every request fail, and how.
+type failing struct {
+	name   string
+	handle func(*rawConn)
+	want   failure
+}
+
+// hang waits for the client to go away.
+func hang(c *rawConn) { _, _ = c.Read(make([]byte, 1)) }
+
+func failingServers() []failing {
 	answer := func(text string) func(*rawConn) {
 		return func(c *rawConn) {
 			c.request()
 			c.send(text)
 		}
 	}
-	hang := func(c *rawConn) { _, _ = c.Read(make([]byte, 1)) }
-	tests := []struct {
-		name   string
-		handle func(*rawConn)
-		want   failure
-	}{
+	return []failing{
 		{"closed without an answer", func(c *rawConn) { c.request() }, failEOF},
 		{"closed in the status line", answer("HTTP/1.1 20"), failEOF},
 		{"closed in a header", answer("HTTP/1.1 200 OK|Content-Le"), failEOF},
@@ -82,7 +85,12 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 			}
 		}, failTimeout},
 	}
-	for _, test := range tests {
+}
+
+func TestFailuresHaveTheirKind(t *testing.T) {
+	t.Parallel()
+	const timeout = 10 * time.Second
+	for _, test := range failingServers() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			within := timeout

@@ -55,8 +55,11 @@ import (
 //
 // A dispatcher that sleeps and hands arrivals to idle users wakes a second
 // goroutine, often on the other core, before anything is sent. Users that hold
-// one future arrival each, all asleep, need a timer each and send out of order
-// once some of them are busy.
+// one future arrival each, all asleep, send out of order once some of them are
+// busy. A timer for each user, which the leader sets for its successor, saves
+// waking the successor only to see it sleep again: measured, that cost as much
+// CPU at 5,000 requests a second, an eighth less at 1,000, was a fifth later,
+// and needs two open files for each user instead of one.
 type queue struct {
 	clock   *clock
 	alarm   *alarm

@@ -35,7 +35,7 @@ type shard struct {
 type tally struct {
 	requests, failed, dropped, waited, late uint64
 
-	inTime   uint64 // ended before the end of the measured part
+	inTime   uint64 // ended within the measured part, begun in the warm-up or not
 	closed   uint64 // requests that came from no schedule
 	status   [600]uint64
 	failures [failureKinds]ErrorCount
@@ -84,14 +84,14 @@ func (r *recorder) ended(index int, o *outcome) {
 		s.openEnded++
 	}
 	s.window.add(o, response, service)
+	t := s.total
+	if o.done >= r.from && int64(o.done) < r.to.Load() {
+		t.inTime++ // whenever it was intended: this is throughput
+	}
 	if o.intended < r.from {
 		return
 	}
-	t := s.total
 	t.add(o, response, service)
-	if int64(o.done) < r.to.Load() {
-		t.inTime++
-	}
 	if !o.open {
 		t.closed++
 	} else if !o.waited {

@@ -27,12 +27,14 @@ type Result struct {
 	// Dropped arrivals were never sent: no virtual user came free in time.
 	Dropped uint64 `json:"dropped"`
 	// Waited arrivals were sent after their time because every virtual user
-	// was busy: the system's doing. Late ones were sent more than LateAfter
+	// was busy: the system's doing (or that of a plan that preallocates too few
+	// for a burst). Late ones were sent more than LateAfter
 	// after their time although a virtual user was free: the generator's doing.
 	Waited uint64 `json:"waited"`
 	Late   uint64 `json:"late"`
-	// CompletedInTime counts requests that were done before To: the throughput
-	// of the measured part, without the tail that drained after it.
+	// CompletedInTime counts requests that were done between From and To: the
+	// throughput of the measured part. It has those that the warm-up left under
+	// way, which count nowhere else, and not the tail that drained after To.
 	CompletedInTime uint64 `json:"completed_in_time"`
 
 	Status   map[int]uint64        `json:"status"`
@@ -41,6 +43,7 @@ type Result struct {
 	Service  Latency               `json:"service"`
 	InFlight Trend                 `json:"in_flight"`
 	// MaxInFlight is the most arrivals that were waiting or under way at once.
+	// Those under way are counted exactly, those waiting each SampleEvery.
 	MaxInFlight int `json:"max_in_flight"`
 
 	Generator Generator `json:"generator"`

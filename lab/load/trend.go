@@ -31,7 +31,7 @@ const (
 )
 
 // Growing says whether a backlog builds up without doubt: the slope is above
-// zero at 95 % confidence, above 1 % of offeredRate (in requests per second),
+// zero at 95 % confidence, above 2 % of offeredRate (in requests per second),
 // below which it does not matter for the length of a trial, and has added at
 // least ten requests over the samples.
 //
@@ -41,7 +41,7 @@ const (
 // Dropped and Failed as well.
 func (t Trend) Growing(offeredRate float64) bool {
 	growth := t.Slope * float64(t.Samples) * SampleEvery.Seconds()
-	return t.Samples >= leastSamples && t.Low > 0 && t.Slope > offeredRate/100 && growth >= leastGrowth
+	return t.Samples >= leastSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= leastGrowth
 }
 
 // trendFit fits a line to samples of the work in flight, taken at even times.

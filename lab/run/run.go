@@ -73,8 +73,11 @@ type Environment struct {
 	Driver         string `json:"driver"` // "process"
 	LimitsEnforced bool   `json:"limits_enforced"`
 	CgroupVersion  int    `json:"cgroup_version"` // 0 if none is used
-	Version        string `json:"version"`        // Loadstone's
-	Go             string `json:"go"`
+	// CoresAwake says whether idle cores were kept from halting, so that
+	// wake-ups cost the same at every load.
+	CoresAwake bool   `json:"cores_awake"`
+	Version    string `json:"version"` // Loadstone's
+	Go         string `json:"go"`
 }
 
 // Trial is one variant, started fresh, under the load once.
