@@ -183,6 +183,7 @@ func (r *Result) environmentTable() []fact {
 	add("Kernel", e.Kernel)
 	add("Driver", e.Driver)
 	add("Limits", limitsText(e))
+	add("Idle cores", coresText(e))
 	add("Loadstone", e.Version)
 	add("Go", e.Go)
 	add("Seed", strconv.FormatUint(r.Seed, 10))

@@ -182,12 +182,20 @@ func (r *Result) environmentFacts() []string {
 	add(e.Kernel != "", e.Kernel)
 	add(e.Driver != "", e.Driver+" driver")
 	add(true, limitsText(e))
+	add(true, coresText(e))
 	add(e.Version != "", "loadstone "+e.Version)
 	add(e.Go != "", e.Go)
 	add(true, fmt.Sprintf("seed %d", r.Seed))
 	add(e.ProbeCPU > 0 && isFinite(e.ProbeCPU), "watching cost "+formatMeasured(e.ProbeCPU)+" cores")
 	add(r.Finished.After(r.Started), "took "+formatDuration(r.Finished.Sub(r.Started)))
 	return facts
+}
+
+func coresText(e Environment) string {
+	if e.CoresAwake {
+		return "idle cores kept awake"
+	}
+	return "idle cores may halt"
 }
 
 func limitsText(e Environment) string {
