@@ -74,7 +74,7 @@ func Main(env Env) int {
 // Run runs the command that env.Args name and returns the exit status.
 func Run(ctx context.Context, env Env) int {
 	a := &app{Env: env}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // each command gets the context from cobra
 	root.SetArgs(env.Args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // maxHeaderBytes bounds everything of an answer that is not its body: status
@@ -111,10 +112,10 @@ func (a *answer) line(line []byte, size int) error {
 		a.sectionLen += size
 	}
 	if a.sectionLen > maxHeaderBytes {
-		return badHTTP(fmt.Sprintf("its header is longer than %d bytes", maxHeaderBytes))
+		return badHTTPError(fmt.Sprintf("its header is longer than %d bytes", maxHeaderBytes))
 	}
 	if !all(line, text) {
-		return badHTTP(fmt.Sprintf("a control character in the line %.60q", line))
+		return badHTTPError(fmt.Sprintf("a control character in the line %.60q", line))
 	}
 	switch a.state {
 	case inStatusLine:
@@ -128,7 +129,7 @@ func (a *answer) line(line []byte, size int) error {
 		return a.chunkSize(line)
 	case afterChunk:
 		if len(line) != 0 {
-			return badHTTP(fmt.Sprintf("a chunk is followed by %.60q, not by the end of a line", line))
+			return badHTTPError(fmt.Sprintf("a chunk is followed by %.60q, not by the end of a line", line))
 		}
 		a.state = inChunkSize
 	default: // inTrailer
@@ -145,12 +146,12 @@ func (a *answer) statusLine(line []byte) error {
 	bad := len(line) < len(shape) || string(line[:7]) != "HTTP/1." || line[8] != ' ' || !isDigit(line[7]) ||
 		!isDigit(line[9]) || !isDigit(line[10]) || !isDigit(line[11]) || len(line) > len(shape) && line[12] != ' '
 	if bad {
-		return badHTTP(fmt.Sprintf("it begins with %.60q", line))
+		return badHTTPError(fmt.Sprintf("it begins with %.60q", line))
 	}
 	a.minor = line[7] - '0'
 	a.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
 	if a.status < 100 || a.status > 599 {
-		return badHTTP(fmt.Sprintf("status %d", a.status))
+		return badHTTPError(fmt.Sprintf("status %d", a.status))
 	}
 	a.state = inHeader
 	return nil
@@ -161,11 +162,11 @@ func (a *answer) statusLine(line []byte) error {
 func (a *answer) header(line []byte) error {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 {
-		return badHTTP(fmt.Sprintf("the header line %.60q", line))
+		return badHTTPError(fmt.Sprintf("the header line %.60q", line))
 	}
 	name := line[:colon]
 	if !all(name, token) {
-		return badHTTP(fmt.Sprintf("the header line %.60q", line))
+		return badHTTPError(fmt.Sprintf("the header line %.60q", line))
 	}
 	switch {
 	case len(name) == len("connection") && equalFold(name, "connection"):
@@ -176,7 +177,7 @@ func (a *answer) header(line []byte) error {
 		value := bytes.Trim(line[colon+1:], " \t")
 		// We offer no other coding (no TE header), so a server may use no other.
 		if a.chunked || !equalFold(value, "chunked") {
-			return badHTTP(fmt.Sprintf("Transfer-Encoding %.60q", value))
+			return badHTTPError(fmt.Sprintf("Transfer-Encoding %.60q", value))
 		}
 		a.chunked = true
 	}
@@ -204,12 +205,12 @@ func (a *answer) contentLength(value []byte) error {
 	var n int64
 	for _, c := range value {
 		if !isDigit(c) || n > (most-int64(c-'0'))/10 {
-			return badHTTP(fmt.Sprintf("Content-Length %.60q", value))
+			return badHTTPError(fmt.Sprintf("Content-Length %.60q", value))
 		}
 		n = n*10 + int64(c-'0')
 	}
 	if len(value) == 0 || a.hasLength && a.left != n {
-		return badHTTP(fmt.Sprintf("Content-Length %.60q", value))
+		return badHTTPError(fmt.Sprintf("Content-Length %.60q", value))
 	}
 	a.hasLength, a.left = true, n
 	return nil
@@ -219,13 +220,13 @@ func (a *answer) contentLength(value []byte) error {
 func (a *answer) endOfHeader() error {
 	switch {
 	case a.status == 101:
-		return badHTTP("status 101, but no other protocol was asked for")
+		return badHTTPError("status 101, but no other protocol was asked for")
 	case a.status < 200: // on the way to the answer, which follows
 		*a = answer{head: a.head, sectionLen: a.sectionLen}
 		return nil
 	case a.chunked && (a.hasLength || a.minor == 0):
 		// Either would let two readers see different ends.
-		return badHTTP("Transfer-Encoding together with Content-Length or HTTP/1.0")
+		return badHTTPError("Transfer-Encoding together with Content-Length or HTTP/1.0")
 	}
 	a.keepAlive = !a.saysClose && (a.minor >= 1 || a.saysKeep)
 	switch {
@@ -255,12 +256,12 @@ func (a *answer) chunkSize(line []byte) error {
 		}
 		n = n<<4 | int64(d)
 		if digits++; digits > mostDigits {
-			return badHTTP(fmt.Sprintf("chunk size %.60q", line))
+			return badHTTPError(fmt.Sprintf("chunk size %.60q", line))
 		}
 	}
 	rest := bytes.TrimLeft(line[digits:], " \t")
 	if digits == 0 || len(rest) > 0 && rest[0] != ';' {
-		return badHTTP(fmt.Sprintf("chunk size %.60q", line))
+		return badHTTPError(fmt.Sprintf("chunk size %.60q", line))
 	}
 	a.left, a.state = n, inChunk
 	if n == 0 {
@@ -319,7 +320,7 @@ const (
 var kindOf = func() (table [256]uint8) {
 	for i := range table {
 		c := byte(i)
-		if isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0 {
+		if isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
 			table[i] |= token
 		}
 		if c >= ' ' && c != 0x7f || c == '\t' {

@@ -29,8 +29,7 @@ func receive(data string, head, closed bool, cuts ...int) received {
 		used += n
 		pending = pending[n:]
 		if err != nil {
-			var bad badHTTP
-			if !errors.As(err, &bad) {
+			if _, ok := errors.AsType[badHTTPError](err); !ok {
 				panic("an error of another kind: " + err.Error())
 			}
 			return received{bad: true}

@@ -261,7 +261,7 @@ func FuzzArrivalsStayInOrder(f *testing.F) {
 			s := rampingRate(start, process, Stage{d(ms1), rate1}, Stage{d(ms2), rate2})
 			a := newArrivals(s, seed)
 			last := arrival{}
-			for n := uint64(0); n < 2000; n++ {
+			for n := range uint64(2000) {
 				head, more := a.peek()
 				if !more {
 					break

@@ -199,7 +199,7 @@ func (c *connection) readAnswer() (int, error) {
 		}
 	}
 	if c.begin < c.end {
-		return 0, badHTTP("bytes after the end of the answer")
+		return 0, badHTTPError("bytes after the end of the answer")
 	}
 	return c.answer.status, nil
 }
@@ -216,7 +216,7 @@ func (c *connection) makeRoom() error {
 		c.in = append(make([]byte, 0, 2*len(c.in)), c.in[:c.end]...)
 		c.in = c.in[:cap(c.in)]
 	case c.end == len(c.in):
-		return badHTTP("a line longer than the limit of its header")
+		return badHTTPError("a line longer than the limit of its header")
 	}
 	return nil
 }

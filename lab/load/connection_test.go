@@ -217,7 +217,7 @@ func TestClosedWhileIdle(t *testing.T) {
 				c.send(okAnswer)
 				<-goOn // else the parting could be taken for a part of the answer
 				c.send(parting)
-				_ = c.Conn.Close()
+				_ = c.Close()
 				closed <- struct{}{}
 			})
 			u, f := newTestUser(t, server.url, 5*time.Second, get)
@@ -283,7 +283,7 @@ func TestRequestAllocatesNothing(t *testing.T) {
 	server := serveRaw(t, func(c *rawConn) {
 		request, answer := make([]byte, 4096), []byte(wire(okAnswer))
 		for {
-			if _, err := c.Conn.Read(request); err != nil {
+			if _, err := c.Read(request); err != nil {
 				return
 			}
 			if _, err := c.Write(answer); err != nil {

@@ -57,10 +57,10 @@ func (f failure) connectFailed() bool {
 	return f == failRefused || f == failDial || f == failPortExhausted
 }
 
-// badHTTP is an answer that breaks the protocol.
-type badHTTP string
+// badHTTPError is an answer that breaks the protocol.
+type badHTTPError string
 
-func (b badHTTP) Error() string { return "not an HTTP/1.x answer: " + string(b) }
+func (b badHTTPError) Error() string { return "not an HTTP/1.x answer: " + string(b) }
 
 // truncated is an answer that ended too early. It is an io.ErrUnexpectedEOF.
 type truncated struct{ got int64 }
@@ -79,7 +79,7 @@ func classifyExchange(err error) failure {
 	if err == nil {
 		return succeeded // before the variable below, which costs an allocation
 	}
-	var bad badHTTP
+	var bad badHTTPError
 	switch {
 	case errors.As(err, &bad):
 		return failBadHTTP

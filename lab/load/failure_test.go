@@ -45,7 +45,7 @@ func TestClassifyExchange(t *testing.T) {
 		{nil, ""},
 		{truncated{}, FailEOF},
 		{fmt.Errorf("read: %w", truncated{got: 5}), FailEOF},
-		{badHTTP("x"), FailBadHTTP},
+		{badHTTPError("x"), FailBadHTTP},
 		{syscall.ECONNRESET, FailReset},
 		{syscall.EPIPE, FailReset},
 		{net.ErrClosed, FailReset},

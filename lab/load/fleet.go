@@ -20,8 +20,8 @@ const connectAtOnce = 16
 // take too long, and at the end cuts off those still under way.
 type fleet struct {
 	run     *run
-	scripts []*template // one for each target
-	goOn    context.Context
+	scripts []*template     // one for each target
+	goOn    context.Context //nolint:containedctx // the life of the fleet itself: dialling ends with it
 	cutDial context.CancelFunc
 
 	// cutAt is when everything under way is cut off, in nanoseconds on the

@@ -67,7 +67,7 @@ func (o *observer) follow(stop <-chan struct{}, first, end time.Duration, look f
 		}
 		// After a delay, go on with the next step that is still to come.
 		late := o.run.clock.now() - at
-		at += (late/SampleEvery + 1) * SampleEvery
+		at += late.Truncate(SampleEvery) + SampleEvery
 	}
 	timer.Reset(end - o.run.clock.now())
 	select {

@@ -43,7 +43,7 @@ const userAgent = "loadstone"
 // compile prepares request for the target at base, whose path is put before
 // the request's. Feeds must have been checked by Plan.Validate.
 func compile(request *Request, feeds []values, base *url.URL) *template {
-	t := &template{head: request.Method == "HEAD", feeds: feeds}
+	t := &template{head: request.Method == "HEAD", feeds: feeds} //nolint:usestdlibvars // net/http is a large package for one word
 	host := base.Host
 	var head strings.Builder
 	fmt.Fprintf(&head, "%s %s%s HTTP/1.1\r\n", request.Method, strings.TrimSuffix(base.EscapedPath(), "/"), request.Path)

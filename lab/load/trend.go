@@ -55,7 +55,7 @@ func (t Trend) Growing(offeredRate float64) bool {
 //
 // # The model
 //
-//	y(i) = α + β·t(i) + γ·a(i) + e(i)      e(i) = φ·e(i-1) + u(i)
+//	y(i) = α + β·t(i) + γ·a(i) + e(i),     with e(i) = φ·e(i-1) + u(i)
 //
 // y is the work in flight and β the slope that is wanted. a is how many more
 // arrivals have come by t(i) than the rate called for: chance, which the

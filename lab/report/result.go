@@ -86,11 +86,12 @@ type Percentiles struct {
 }
 
 type (
-	// Component is what the verdict was told of a service; Verdict and Witness
-	// are what it says.
+	// Component is what the verdict was told of a service.
 	Component = verdict.Component
-	Verdict   verdict.Verdict
-	Witness   = verdict.Witness
+	// Verdict is what limits a variant.
+	Verdict verdict.Verdict
+	// Witness is one line of evidence of a verdict.
+	Witness = verdict.Witness
 )
 
 // The states of a verdict.
