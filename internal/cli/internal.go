@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -27,13 +26,7 @@ func (a *app) internalCommand() *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: generatorName, Short: "Offer the load that standard input describes",
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				// One thread offers 100,000 req/s, and spends a quarter to a
-				// third less CPU on a request of the open model than two, which
-				// wake each other. What it leaves is the system's.
-				runtime.GOMAXPROCS(1)
-				return load.Serve(cmd.Context(), a.Stdin, a.Stdout)
-			},
+			RunE: func(cmd *cobra.Command, _ []string) error { return load.Serve(cmd.Context(), a.Stdin, a.Stdout) },
 		},
 		&cobra.Command{
 			Use: shimName, Short: "Join a control group and become another program", DisableFlagParsing: true,
