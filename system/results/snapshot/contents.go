@@ -21,7 +21,6 @@ type contents struct {
 	data   []byte // the whole file
 	index  []byte // its last part
 	mask   uint64 // slots - 1
-	dense  *dense // nil where ids lie far apart
 }
 
 // load opens, maps and checks the file at path, and says which file that was.
@@ -39,7 +38,6 @@ func load(path string) (*contents, identity, error) {
 	if err := mapped.verify(); err != nil {
 		return nil, identity{}, refusal(path, err)
 	}
-	mapped.dense = newDense(mapped)
 	return mapped, id, nil
 }
 
@@ -64,9 +62,6 @@ func (c *contents) lookup(id int64) (results.Page, error) {
 	if c == nil {
 		return results.Page{}, results.ErrUnavailable
 	}
-	if c.dense != nil {
-		return c.lookupDense(id)
-	}
 	hashed := hash(uint64(id))
 	// Verified contents have an empty slot, so the loop ends.
 	for slot := hashed & c.mask; ; slot = (slot + 1) & c.mask {
@@ -83,16 +78,6 @@ func (c *contents) lookup(id int64) (results.Page, error) {
 			return c.page(record), nil
 		}
 	}
-}
-
-// lookupDense is lookup by c.dense.
-func (c *contents) lookupDense(id int64) (results.Page, error) {
-	offset := c.dense.offset(id)
-	if offset == 0 {
-		runtime.KeepAlive(c)
-		return results.Page{}, results.ErrNotFound
-	}
-	return c.page(c.data[offset:]), nil
 }
 
 // page slices a record. The page keeps the contents alive.
