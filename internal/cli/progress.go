@@ -9,7 +9,6 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"loadstone/lab/capacity"
 	"loadstone/lab/conduct"
 	"loadstone/lab/run"
 )
@@ -40,7 +39,7 @@ func newProgress(w io.Writer, terminal bool) *progress {
 func (p *progress) events() conduct.Events {
 	return conduct.Events{
 		Planned: p.planned, TrialStarted: p.trialStarted, Doing: p.setDoing,
-		Measured: p.measured, TrialEnded: p.trialEnded, Warning: p.warning,
+		TrialEnded: p.trialEnded, Warning: p.warning,
 	}
 }
 
@@ -93,9 +92,6 @@ func (p *progress) setDoing(what string) {
 	p.doing = what
 }
 
-// measured says nothing: the next thing done is shown at once.
-func (p *progress) measured(run.Measure) {}
-
 func (p *progress) trialEnded(t run.Trial) {
 	if p.bar != nil {
 		p.bar.Increment()
@@ -105,27 +101,19 @@ func (p *progress) trialEnded(t run.Trial) {
 
 // outcome is a trial in a few words.
 func outcome(t run.Trial) string {
-	var tries []capacity.Try
-	for _, m := range t.Measures {
-		switch m.Kind {
-		case run.Sweep:
-		case run.AsWritten:
-			if m.Held {
-				return fmt.Sprintf("%.0f req/s, objectives met", m.Result.Throughput())
-			}
-			return fmt.Sprintf("%.0f req/s, %s", m.Result.Throughput(), m.Reason)
-		default:
-			tries = append(tries, m.Try)
-		}
-	}
-	out := capacity.Conclude(tries)
+	out, m := t.Conclude()
+	tries := len(t.Measures) - 1 // the sweep is none
 	switch {
+	case m != nil && m.Kind == run.AsWritten && m.Held:
+		return fmt.Sprintf("%.0f req/s, objectives met", m.Result.Throughput())
+	case m != nil && m.Kind == run.AsWritten:
+		return fmt.Sprintf("%.0f req/s, %s", m.Result.Throughput(), m.Reason)
 	case out.Rate == 0:
-		return fmt.Sprintf("no rate held in %d tries", len(tries))
+		return fmt.Sprintf("no rate held in %d tries", tries)
 	case out.LowerBound:
-		return fmt.Sprintf("at least %.0f req/s in %d tries: %s", out.Rate, len(tries), out.Reason)
+		return fmt.Sprintf("at least %.0f req/s in %d tries: %s", out.Rate, tries, out.Reason)
 	}
-	return fmt.Sprintf("%.0f req/s in %d tries", out.Rate, len(tries))
+	return fmt.Sprintf("%.0f req/s in %d tries", out.Rate, tries)
 }
 
 func (p *progress) warning(text string) { p.printf("warning: %s\n", text) }

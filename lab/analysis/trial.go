@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"loadstone/lab/capacity"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
@@ -75,7 +74,11 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 		return observed{}, err
 	}
 	o := observed{curve: curve(t), timeline: timeline(t, w.samples), warnings: t.Warnings}
-	point := settle(&o, t)
+	out, point := t.Conclude()
+	o.capacity = out.Rate
+	if out.LowerBound {
+		o.lowerBound = out.Reason
+	}
 	if point == nil {
 		return o, nil
 	}
@@ -84,31 +87,6 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 		return o, err
 	}
 	return o, o.watched(w, t, &point.Result)
-}
-
-// settle finds the measure that the trial's figures come from: the last one at
-// the capacity, or the one of the load as written. It is nil if no rate held.
-func settle(o *observed, t run.Trial) *run.Measure {
-	var tries []capacity.Try
-	var at []int
-	for i, m := range t.Measures {
-		switch m.Kind {
-		case run.AsWritten:
-			return &t.Measures[i]
-		case run.Sweep:
-		default:
-			tries, at = append(tries, m.Try), append(at, i)
-		}
-	}
-	out := capacity.Conclude(tries)
-	if out.LowerBound {
-		o.lowerBound = out.Reason
-	}
-	if out.Try < 0 {
-		return nil
-	}
-	o.capacity = out.Rate
-	return &t.Measures[at[out.Try]]
 }
 
 // load takes over what the generator measured.

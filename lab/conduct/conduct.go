@@ -55,7 +55,6 @@ type Events struct {
 	// within it, such as "starting seed" or "trying 1,200 req/s".
 	TrialStarted func(run.Planned)
 	Doing        func(what string)
-	Measured     func(run.Measure)
 	TrialEnded   func(run.Trial)
 	Warning      func(text string)
 }

@@ -25,13 +25,12 @@ func plan(variants []string, rounds int) []run.Planned {
 // The shares of a search's budget that the closed sweep and each try's warm-up
 // take. Starting a try costs a moment until its arrivals are in their stride.
 const (
-	sweepShare   = 7 // a seventh
-	warmupShare  = 6 // of the try's own time, at most maxWarmup
-	maxWarmup    = 300 * time.Millisecond
-	sweepVUs     = 64
-	leastDrain   = time.Second
-	drainPerSLO  = 2
-	tryOverheads = 50 * time.Millisecond
+	sweepShare  = 7 // a seventh
+	warmupShare = 6 // of the try's own time, at most maxWarmup
+	maxWarmup   = 300 * time.Millisecond
+	sweepVUs    = 64
+	leastDrain  = time.Second
+	drainPerSLO = 2
 )
 
 // sweep is closed load: so many virtual users that the system is never idle.

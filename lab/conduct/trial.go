@@ -200,11 +200,7 @@ func (m *measurer) seed() uint64 {
 }
 
 func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
-	x := run.Measure{Kind: kind, Try: t, Result: *r}
-	m.trial.Measures = append(m.trial.Measures, x)
-	if m.Events.Measured != nil {
-		m.Events.Measured(x)
-	}
+	m.trial.Measures = append(m.trial.Measures, run.Measure{Kind: kind, Try: t, Result: *r})
 }
 
 // asWritten drives the experiment's scenarios as they are.

@@ -107,6 +107,28 @@ type Measure struct {
 	Result load.Result `json:"result"`
 }
 
+// Conclude is what the trial's tries amount to, and the measure that its
+// figures come from: the last one at the capacity, or the one of the load as
+// written. The measure is nil if no rate held.
+func (t *Trial) Conclude() (capacity.Outcome, *Measure) {
+	var tries []capacity.Try
+	var at []int
+	for i, m := range t.Measures {
+		switch m.Kind {
+		case AsWritten:
+			return capacity.Outcome{Try: -1}, &t.Measures[i]
+		case Sweep:
+		default:
+			tries, at = append(tries, m.Try), append(at, i)
+		}
+	}
+	out := capacity.Conclude(tries)
+	if out.Try < 0 {
+		return out, nil
+	}
+	return out, &t.Measures[at[out.Try]]
+}
+
 // Dir is a run that is being written. It belongs to one goroutine.
 type Dir struct {
 	path    string
