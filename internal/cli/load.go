@@ -86,7 +86,7 @@ func (f loadFlags) plan(target string) (load.Plan, error) {
 	s := load.Scenario{
 		Name: "load", Executor: load.ConstantVUs, VUs: f.vus, Duration: f.duration, GracefulStop: f.timeout,
 		Arrivals: f.arrivals, PreAllocatedVUs: min(64, f.maxVUs), MaxVUs: f.maxVUs,
-		Request: load.Request{Method: f.method, Path: path}, Feed: make(map[string]load.Feed),
+		Steps: []load.Step{{Request: load.Request{Method: f.method, Path: path}}}, Feed: make(map[string]load.Feed),
 	}
 	if f.rate != "" {
 		s.Executor = load.ConstantArrivalRate

@@ -57,8 +57,8 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		Targets: []string{"http://" + address}, Seed: 1, Timeout: 5 * time.Second,
 		Scenarios: []load.Scenario{{
 			Name: "stop", Executor: load.ConstantVUs, VUs: 16, Duration: 2 * time.Second, GracefulStop: 5 * time.Second,
-			Request: load.Request{Method: "GET", Path: "/student/{id}"},
-			Feed:    map[string]load.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
+			Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/student/{id}"}}},
+			Feed:  map[string]load.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
 		}},
 	}, nil)
 	if err != nil {

@@ -251,14 +251,14 @@ func (s Scenario) resolve() load.Scenario {
 		StartTime: s.StartTime, Duration: s.Duration, GracefulStop: s.GracefulStop,
 		Rate: float64(s.Rate), StartRate: float64(s.StartRate), Arrivals: s.Arrivals,
 		PreAllocatedVUs: s.PreAllocatedVUs, MaxVUs: s.MaxVUs, VUs: s.VUs, StartVUs: s.StartVUs,
-		Request: load.Request{Method: s.Request.Method, Path: s.Request.Path, Header: s.Request.Headers, Body: s.Request.Body},
-		Feed:    make(map[string]load.Feed, len(s.Feed)),
+		Steps: []load.Step{{Request: load.Request{Method: s.Request.Method, Path: s.Request.Path, Header: s.Request.Headers, Body: s.Request.Body}}},
+		Feed:  make(map[string]load.Feed, len(s.Feed)),
 	}
 	for _, stage := range s.Stages {
 		out.Stages = append(out.Stages, load.Stage{Duration: stage.Duration, Target: float64(stage.Target)})
 	}
 	for name, feed := range s.Feed {
-		out.Feed[name] = load.Feed(feed)
+		out.Feed[name] = load.Feed{Uniform: feed.Uniform, Sequential: feed.Sequential}
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func checkExperiment(t *testing.T, e *experiment.Experiment) {
 		t.Errorf("the scenarios have no JSON form: %v", err)
 	}
 	for _, s := range e.Scenarios() {
-		if s.Request.Method == "" || !strings.HasPrefix(s.Request.Path, "/") || s.Rate < 0 || s.Duration < 0 || s.MaxVUs < s.PreAllocatedVUs {
+		if s.Steps[0].Request.Method == "" || !strings.HasPrefix(s.Steps[0].Request.Path, "/") || s.Rate < 0 || s.Duration < 0 || s.MaxVUs < s.PreAllocatedVUs {
 			t.Errorf("Parse accepts a scenario that cannot run: %+v", s)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func BenchmarkGenerator(b *testing.B) {
 	url := startServer(b)
 	base := Scenario{
-		Name: "bench", Request: Request{Method: "GET", Path: "/student/{id}"},
+		Name: "bench", Steps: []Step{{Request: Request{Method: "GET", Path: "/student/{id}"}}},
 		Feed:         map[string]Feed{"id": {Uniform: &[2]int64{10000, 674823}}},
 		GracefulStop: time.Second,
 	}

@@ -12,7 +12,7 @@ func newTestUser(tb testing.TB, url string, timeout time.Duration, request Reque
 	tb.Helper()
 	r, err := newRun(&Plan{
 		Targets: []string{url}, Timeout: timeout,
-		Scenarios: []Scenario{{Name: "s", Executor: ConstantVUs, VUs: 1, Duration: time.Hour, Request: request}},
+		Scenarios: []Scenario{{Name: "s", Executor: ConstantVUs, VUs: 1, Duration: time.Hour, Steps: []Step{{Request: request}}}},
 	}, nil)
 	if err != nil {
 		tb.Fatal(err)

@@ -43,7 +43,7 @@ func newFleet(s *Scenario, run *run, end time.Duration) *fleet {
 		feeds = append(feeds, newValues(run.plan.Seed, s.Name, name, s.Feed[name]))
 	}
 	for _, to := range run.targets {
-		f.scripts = append(f.scripts, compile(&s.Request, feeds, to.base))
+		f.scripts = append(f.scripts, compile(&s.Steps[0].Request, feeds, to.base))
 	}
 	f.cutAt.Store(int64(end + s.GracefulStop))
 	// Not the context of the caller: requests outlast it by the time of a cut,

@@ -17,9 +17,12 @@ type Result struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 
-	// Offered is the number of arrivals whose intended time lies in the
-	// measured part. Each of them ended as exactly one of Requests or Dropped.
+	// Offered is the number of iterations whose intended time lies in the
+	// measured part. Each of them ended as exactly one of Iterations or Dropped.
 	Offered uint64 `json:"offered"`
+	// Iterations were begun and ended, in whichever way. Where an iteration is
+	// one request, it is Requests.
+	Iterations uint64 `json:"iterations"`
 	// Requests were sent and ended, in whichever way; Failed of them ended
 	// badly (Errors, or a status of 400 and above).
 	Requests uint64 `json:"requests"`
@@ -32,10 +35,24 @@ type Result struct {
 	// after their time although a virtual user was free: the generator's doing.
 	Waited uint64 `json:"waited"`
 	Late   uint64 `json:"late"`
+	// IterationsInTime counts iterations that were done between From and To.
+	IterationsInTime uint64 `json:"iterations_in_time"`
 	// CompletedInTime counts requests that were done between From and To: the
 	// throughput of the measured part. It has those that the warm-up left under
 	// way, which count nowhere else, and not the tail that drained after To.
 	CompletedInTime uint64 `json:"completed_in_time"`
+
+	// Sent and Received are bytes on the wire, as the protocol's messages: no
+	// TLS, TCP or IP overhead.
+	Sent     uint64 `json:"sent_bytes"`
+	Received uint64 `json:"received_bytes"`
+
+	// Steps has the requests by scenario and step, in the plan's order.
+	Steps []StepResult `json:"steps,omitempty"`
+	// Checks has what came of the checks, in the plan's order.
+	Checks []CheckResult `json:"checks,omitempty"`
+	// WebSocket is there if the plan has a WebSocket scenario.
+	WebSocket *WebSocketResult `json:"websocket,omitempty"`
 
 	Status   map[int]uint64        `json:"status"`
 	Errors   map[string]ErrorCount `json:"errors,omitempty"`
@@ -50,6 +67,44 @@ type Result struct {
 
 	// Aborted says why the load ended before its time; empty if it did not.
 	Aborted string `json:"aborted,omitempty"`
+}
+
+// Validity says whether the measurement itself was the limit: empty if it was
+// not, else one reason a line, each with its figures.
+func (r *Result) Validity() []string { return nil }
+
+// StepResult is what came of one named step. For WebSocket scenarios there are
+// the steps "connect" and "message".
+type StepResult struct {
+	Scenario string         `json:"scenario"`
+	Name     string         `json:"name"`
+	Requests uint64         `json:"requests"`
+	Failed   uint64         `json:"failed"`
+	Status   map[int]uint64 `json:"status"`
+	Response Latency        `json:"response"`
+	Service  Latency        `json:"service"`
+}
+
+// CheckResult is how often one check held.
+type CheckResult struct {
+	Scenario string `json:"scenario"`
+	Step     string `json:"step"`
+	Name     string `json:"name"`
+	Passes   uint64 `json:"passes"`
+	Fails    uint64 `json:"fails"`
+}
+
+// WebSocketResult is what only WebSocket scenarios have. A message's delivery
+// to one client is one request: N deliveries are N latencies.
+type WebSocketResult struct {
+	Connects   uint64 `json:"connects"`   // connections opened, reconnects included
+	Reconnects uint64 `json:"reconnects"` // of them
+	Closed     uint64 `json:"closed"`     // connections that the server ended
+	Sent       uint64 `json:"sent"`       // messages
+	Delivered  uint64 `json:"delivered"`
+	Lost       uint64 `json:"lost"`       // deliveries that did not come in time
+	Duplicates uint64 `json:"duplicates"` // that came more than once
+	Other      uint64 `json:"other"`      // messages received that have no id of ours
 }
 
 // LateAfter is how much later than intended a request may be sent before it
@@ -77,6 +132,9 @@ type Generator struct {
 	// elapsed time, in cores.
 	CPUSeconds float64 `json:"cpu_seconds"`
 	Busy       float64 `json:"busy"`
+	// Working is the share of the time that the busiest event loop spent at
+	// work, neither asleep nor watching: at 1 it can do no more.
+	Working float64 `json:"working"`
 	// Lateness is how long after their intended time requests were sent for
 	// which a virtual user was free.
 	Lateness Lateness `json:"lateness"`
@@ -84,9 +142,12 @@ type Generator struct {
 
 // Lateness is a distribution of the generator's own delays, in milliseconds.
 type Lateness struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+	// WithinMs is the share that was sent within a millisecond.
+	WithinMs float64 `json:"within_ms"`
 }
 
 // Trend is the slope of the work in flight (arrivals waiting or under way) by
@@ -110,10 +171,37 @@ type Window struct {
 	Late     uint64    `json:"late"`
 	Dropped  uint64    `json:"dropped"`
 	InFlight int       `json:"in_flight"`
+	// Iterations ended in the window; Checks and CheckFails are checks made and
+	// those that did not hold.
+	Iterations uint64 `json:"iterations"`
+	Checks     uint64 `json:"checks,omitempty"`
+	CheckFails uint64 `json:"check_fails,omitempty"`
+	// Sent and Received are bytes, as in Result.
+	Sent     uint64 `json:"sent_bytes"`
+	Received uint64 `json:"received_bytes"`
+	// Errors counts failures by kind.
+	Errors map[string]uint64 `json:"errors,omitempty"`
+	// Busy is the generator's CPU time over the window's, in cores.
+	Busy float64 `json:"busy"`
+	// Seconds is the window's length: 1, or less where a load ends in between.
+	Seconds float64 `json:"seconds"`
+	// Steps is there if the plan has more than one step.
+	Steps []WindowStep `json:"steps,omitempty"`
 	// Response and Service are HdrHistograms of the requests that ended in the
 	// window, encoded as in an HdrHistogram log (V2, compressed, base64).
 	// Values are microseconds.
 	Response string `json:"response"`
+	Service  string `json:"service"`
+}
+
+// WindowStep is one step's part of a Window. Steps in which nothing ended are
+// left out.
+type WindowStep struct {
+	Scenario string `json:"scenario"`
+	Name     string `json:"name"`
+	Requests uint64 `json:"requests"`
+	Failed   uint64 `json:"failed"`
+	Response string `json:"response"` // as in Window
 	Service  string `json:"service"`
 }
 

@@ -20,7 +20,7 @@ func openPlan(url string, rate float64, d time.Duration, users int) Plan {
 		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
 		Scenarios: []Scenario{{
 			Name: "open", Executor: ConstantArrivalRate, Rate: rate, Duration: d, Arrivals: Poisson,
-			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Request: get,
+			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Steps: []Step{{Request: get}},
 		}},
 	}
 }
@@ -30,7 +30,7 @@ func closedPlan(url string, users int, d time.Duration) Plan {
 	return Plan{
 		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
 		Scenarios: []Scenario{{
-			Name: "closed", Executor: ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Request: get,
+			Name: "closed", Executor: ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Steps: []Step{{Request: get}},
 		}},
 	}
 }
@@ -252,14 +252,14 @@ func TestEverythingOfferedIsAccountedFor(t *testing.T) {
 			}
 			users := 1 + random.IntN(30)
 			s := Scenario{
-				Name: "open", Executor: RampingArrivalRate, StartRate: 100, GracefulStop: ms(100), Request: get,
+				Name: "open", Executor: RampingArrivalRate, StartRate: 100, GracefulStop: ms(100), Steps: []Step{{Request: get}},
 				Stages:   []Stage{{300 * time.Millisecond, 1000}, {0, 300}, {300 * time.Millisecond, 300}},
 				Arrivals: []string{Poisson, Uniform}[random.IntN(2)], PreAllocatedVUs: 1 + random.IntN(users), MaxVUs: users,
 			}
 			plan.Scenarios = []Scenario{s}
 			if seed%2 == 1 {
 				plan.Scenarios = append(plan.Scenarios, Scenario{
-					Name: "closed", Executor: RampingVUs, StartVUs: random.IntN(3), StartTime: ms(100), GracefulStop: ms(50), Request: get,
+					Name: "closed", Executor: RampingVUs, StartVUs: random.IntN(3), StartTime: ms(100), GracefulStop: ms(50), Steps: []Step{{Request: get}},
 					Stages: []Stage{{200 * time.Millisecond, 5}, {200 * time.Millisecond, 0}, {100 * time.Millisecond, 3}},
 				})
 			}

@@ -171,7 +171,11 @@ func (p *problems) schedule(s *Scenario) {
 
 // request checks the request and its feeds.
 func (p *problems) request(s *Scenario) {
-	r := &s.Request
+	p.checkf(len(s.Steps) == 1, "steps: there are %d: give one", len(s.Steps))
+	if len(s.Steps) != 1 {
+		return
+	}
+	r := &s.Steps[0].Request
 	p.checkf(isTokenText(r.Method) && r.Method != "CONNECT", "request: the method %q: use one such as GET", r.Method) //nolint:usestdlibvars // a package for two words
 	p.checkf(strings.HasPrefix(r.Path, "/"), "request: the path %q: begin it with /", r.Path)
 	p.checkf(!strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
