@@ -1,12 +1,22 @@
 // Package feed supplies the values of a request's placeholders: whole numbers
 // by a distribution, or the rows of a file.
+//
+// A value is a pure function of the plan's seed, the feed's name and the
+// position in the load at which it is wanted. So it does not matter which
+// virtual user asks, when, or in which order: the same plan always offers the
+// same values, and a Set can be used by any number of goroutines without a
+// lock. Only Open does work that takes long: it reads the files.
+//
+// The package does not know what a value is used for. Append gives the bytes
+// as they are; whoever builds a request escapes them as the place in it
+// requires, in a path with AppendEscaped.
 package feed
 
 import (
+	"errors"
 	"fmt"
-	"strconv"
-
-	"loadstone/lab/load/seed"
+	"math"
+	"strings"
 )
 
 // Feed says where values come from: exactly one of its first five fields.
@@ -19,18 +29,20 @@ type Feed struct {
 	Zipf *Zipf `json:"zipf,omitempty"`
 	// CSV takes the rows of a file whose first line names its columns.
 	CSV *File `json:"csv,omitempty"`
-	// JSONL takes the lines of a file, each a JSON object.
+	// JSONL takes the lines of a file, each a JSON object. The columns are the
+	// keys of its first line, which every line must have.
 	JSONL *File `json:"jsonl,omitempty"`
 
 	// PerVU gives every virtual user a walk of its own: the value follows from
 	// the user and from how many iterations that user has begun. Without it the
-	// walk is shared: the value follows from the number of the iteration.
+	// walk is shared: the value follows from the number of the iteration. What
+	// comes in order begins at its beginning for every user.
 	PerVU bool `json:"per_vu,omitempty"`
 }
 
 // Zipf is a Zipf distribution over the whole numbers from Low to High, ends
 // included: the k-th of them is drawn with probability proportional to
-// k^-Exponent.
+// k^-Exponent. There may be up to 2⁵³ of them.
 type Zipf struct {
 	Low  int64 `json:"low"`
 	High int64 `json:"high"`
@@ -38,7 +50,7 @@ type Zipf struct {
 	Exponent float64 `json:"exponent"`
 }
 
-// File is a file of rows.
+// File is a file of rows, of 256 MiB at most: they are kept in memory.
 type File struct {
 	Path string `json:"path"`
 	// Column is the column (the key) whose value a placeholder of the feed's
@@ -49,75 +61,70 @@ type File struct {
 	Random bool `json:"random,omitempty"`
 }
 
-// Position is where in a load a value is wanted.
-type Position struct {
-	Iteration uint64 // its number in its scenario, from 0
-	VU        int    // the virtual user's index in its scenario, from 0
-	Own       uint64 // how many iterations that user began before
-}
+// mostRanks is how many numbers a Zipf feed may have: as many as float64 can
+// tell apart.
+const mostRanks = 1 << 53
 
-// Set is the feeds of one scenario, ready for use. It does not change and is
-// safe for concurrent use.
-type Set struct {
-	byName  map[string]int
-	columns []column
-}
-
-// column is one value source.
-type column struct {
-	lo         int64
-	span       uint64
-	key        uint64
-	sequential bool
-	perVU      bool
-}
-
-// Column is a source of values for one placeholder, of the Set that it is from.
-type Column int
-
-// Validate returns what is wrong with the feed, or nil. It opens no file.
+// Validate returns what is wrong with the feed, all of it joined, or nil. It
+// opens no file.
 func (f Feed) Validate() error {
-	if (f.Uniform == nil) == (f.Sequential == nil) {
-		return fmt.Errorf("give it either uniform or sequential")
+	var given []string
+	var errs []error
+	add := func(name string, err error) {
+		given = append(given, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if f.Uniform != nil {
+		add("uniform", checkBounds(f.Uniform[0], f.Uniform[1]))
+	}
+	if f.Sequential != nil {
+		add("sequential", checkBounds(f.Sequential[0], f.Sequential[1]))
+	}
+	if f.Zipf != nil {
+		add("zipf", f.Zipf.validate())
+	}
+	if f.CSV != nil {
+		add("csv", f.CSV.validate())
+	}
+	if f.JSONL != nil {
+		add("jsonl", f.JSONL.validate())
+	}
+	switch len(given) {
+	case 0:
+		errs = append(errs, errors.New("it has no source: give it one of uniform, sequential, zipf, csv and jsonl"))
+	case 1:
+	default:
+		errs = append(errs, fmt.Errorf("it has %d sources, %s: give it one", len(given), strings.Join(given, " and ")))
+	}
+	return errors.Join(errs...)
+}
+
+// checkBounds checks the ends of a range of whole numbers.
+func checkBounds(low, high int64) error {
+	if low > high {
+		return fmt.Errorf("from %d to %d: put the lower number first", low, high)
 	}
 	return nil
 }
 
-// Open makes the feeds of a scenario ready. It reads their files.
-func Open(master uint64, scenario string, feeds map[string]Feed) (*Set, error) {
-	s := &Set{byName: map[string]int{}}
-	for name, f := range feeds {
-		c := column{key: seed.Derive(master, scenario, "feed", name), perVU: f.PerVU}
-		bounds := f.Uniform
-		if f.Sequential != nil {
-			bounds, c.sequential = f.Sequential, true
-		}
-		if bounds == nil {
-			return nil, fmt.Errorf("feed %q: only uniform and sequential can be used", name)
-		}
-		c.lo, c.span = bounds[0], uint64(bounds[1])-uint64(bounds[0])+1
-		s.byName[name] = len(s.columns)
-		s.columns = append(s.columns, c)
+// validate returns what is wrong with z, or nil.
+func (z *Zipf) validate() error {
+	err := checkBounds(z.Low, z.High)
+	if err == nil && uint64(z.High)-uint64(z.Low) >= mostRanks {
+		err = fmt.Errorf("from %d to %d: there may be 2^53 numbers at most: bring the ends nearer to each other", z.Low, z.High)
 	}
-	return s, nil
+	if !(z.Exponent > 0) || math.IsInf(z.Exponent, 1) { // NaN is not above 0 either
+		err = errors.Join(err, fmt.Errorf("exponent %v: give a number above 0, such as 0.99", z.Exponent))
+	}
+	return err
 }
 
-// Lookup returns the source for a placeholder: a feed's name, or
-// feed.column. It is false if no feed has it.
-func (s *Set) Lookup(placeholder string) (Column, bool) {
-	i, ok := s.byName[placeholder]
-	return Column(i), ok
-}
-
-// Append appends the value of c at a position.
-func (s *Set) Append(dst []byte, c Column, at Position) []byte {
-	v := &s.columns[c]
-	key, k := v.key, at.Iteration
-	if v.perVU {
-		key, k = seed.Derive(v.key, strconv.Itoa(at.VU)), at.Own
+// validate returns what is wrong with f, or nil.
+func (f *File) validate() error {
+	if f.Path == "" {
+		return errors.New("it has no path: give the file to read")
 	}
-	if v.sequential {
-		return strconv.AppendInt(dst, v.lo+int64(k%max(v.span, 1)), 10)
-	}
-	return strconv.AppendInt(dst, int64(uint64(v.lo)+seed.Below(seed.At(key, k), v.span)), 10)
+	return nil
 }
