@@ -1,0 +1,50 @@
+package websocket
+
+import "sync/atomic"
+
+// Stats is how things stand. All but Open and InFlight only grow.
+type Stats struct {
+	Open     int64 // connections that are open
+	InFlight int64 // deliveries that are due and have neither come nor been given up
+
+	Connects   uint64 // connections opened, reconnects included
+	Reconnects uint64 // of them
+	Closed     uint64 // connections that the server or a failure ended
+
+	Sent      uint64 // messages
+	Dropped   uint64 // messages that were never sent
+	Delivered uint64 // deliveries that came in time
+	Lost      uint64 // deliveries that did not
+	CutOff    uint64 // deliveries that were under way when all ended
+
+	Duplicates uint64 // deliveries that came again
+	Late       uint64 // that came after they were lost
+	Unexpected uint64 // that came to a client where they were not due
+	Other      uint64 // messages received that have no id of ours
+
+	SentBytes     uint64 // the handshake included, TLS not
+	ReceivedBytes uint64
+}
+
+// counters is Stats while it is counted.
+type counters struct {
+	open, inFlight                         atomic.Int64
+	connects, reconnects, closed           atomic.Uint64
+	sent, dropped, delivered, lost, cutOff atomic.Uint64
+	duplicates, late, unexpected, other    atomic.Uint64
+	sentBytes, receivedBytes               atomic.Uint64
+}
+
+// Stats returns the counters. They are read one after the other, not at once.
+func (g *Group) Stats() Stats {
+	n := &g.count
+	return Stats{
+		Open: n.open.Load(), InFlight: n.inFlight.Load(),
+		Connects: n.connects.Load(), Reconnects: n.reconnects.Load(), Closed: n.closed.Load(),
+		Sent: n.sent.Load(), Dropped: n.dropped.Load(), Delivered: n.delivered.Load(),
+		Lost: n.lost.Load(), CutOff: n.cutOff.Load(),
+		Duplicates: n.duplicates.Load(), Late: n.late.Load(),
+		Unexpected: n.unexpected.Load(), Other: n.other.Load(),
+		SentBytes: n.sentBytes.Load(), ReceivedBytes: n.receivedBytes.Load(),
+	}
+}
