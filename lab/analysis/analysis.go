@@ -27,7 +27,7 @@ func Derive(r *run.Run) (*report.Result, error) {
 	res := &report.Result{
 		Schema: report.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
 		Started: r.Started, Finished: r.Finished, Environment: report.Environment{Environment: r.Environment},
-		Measure: exp.Measure, SLO: written(exp.SLO), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
+		Measure: exp.Measure, Unit: unit(exp), SLO: written(exp.SLO), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
 	}
 	var costs []float64
 	for _, v := range planned(r) {
@@ -67,6 +67,19 @@ func written(slo experiment.SLO) []report.SLO {
 	return out
 }
 
+// several says whether an iteration is several requests. Rates are counted in
+// iterations then, else in requests, which are the same.
+func several(exp *experiment.Experiment) bool {
+	return slices.ContainsFunc(exp.Load.Scenarios, func(s experiment.Scenario) bool { return !s.OneRequest() })
+}
+
+func unit(exp *experiment.Experiment) string {
+	if several(exp) {
+		return report.IterationsPerSecond
+	}
+	return report.RequestsPerSecond
+}
+
 // summarise joins a variant's trials.
 func summarise(exp *experiment.Experiment, name string, trials []observed) report.Variant {
 	v := report.Variant{Name: name, Trials: len(trials)}
@@ -77,13 +90,13 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	slices.SortStableFunc(v.Curve, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
 	slices.Sort(v.Warnings)
 	v.Warnings = slices.Compact(v.Warnings)
-	in := verdict.Input{LowerBound: lowerBound(trials)}
+	in := verdict.Input{LowerBound: lowerBound(trials), Several: several(exp)}
 	if exp.Measure == experiment.Capacity {
 		for _, t := range trials {
 			v.PerTrial = append(v.PerTrial, t.capacity)
 		}
 		iv := capacity.Median(v.PerTrial)
-		iv.Unit, iv.LowerBound = "req/s", in.LowerBound != ""
+		iv.Unit, iv.LowerBound = unit(exp), in.LowerBound != ""
 		v.Capacity = (*report.Interval)(&iv)
 		in.Capacity = iv.Value
 	}

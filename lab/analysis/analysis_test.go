@@ -103,7 +103,7 @@ func measure(t *testing.T, kind string, try capacity.Try) run.Measure {
 	}
 	n := uint64(2 * try.Rate)
 	return run.Measure{Kind: kind, Try: try, Result: load.Result{
-		From: began.Add(time.Second), To: began.Add(3 * time.Second), Offered: n, Requests: n, CompletedInTime: n,
+		From: began.Add(time.Second), To: began.Add(3 * time.Second), Offered: n, Requests: n, Iterations: n, IterationsInTime: n, CompletedInTime: n,
 		Response: load.Latency{P50: 20, P95: 20, P99: 20, Max: 20, Histogram: string(text)},
 	}}
 }

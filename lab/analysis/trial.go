@@ -17,12 +17,12 @@ import (
 type observed struct {
 	// measured is false if no rate held: then only curve and warnings count.
 	measured   bool
-	capacity   float64 // req/s; 0 if no rate held
+	capacity   float64 // iterations/s; 0 if no rate held
 	lowerBound string
 
 	// At capacity, or under the load as written:
 	rate        float64 // offered
-	throughput  float64 // completed
+	throughput  float64 // completed, in iterations/s
 	failed      float64
 	generator   float64 // cores
 	machineBusy float64
@@ -83,20 +83,20 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 		return o, nil
 	}
 	o.measured = true
-	if err := o.load(exp, &point.Result); err != nil {
+	if err := o.load(dir, exp, &point.Result); err != nil {
 		return o, err
 	}
 	return o, o.watched(w, t, &point.Result)
 }
 
 // load takes over what the generator measured.
-func (o *observed) load(exp *experiment.Experiment, r *load.Result) error {
-	o.rate, o.throughput, o.generator = r.OfferedRate(), r.Throughput(), r.Generator.Busy
-	if r.Offered > 0 {
-		o.failed = float64(r.Failed+r.Dropped) / float64(r.Offered)
+func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) error {
+	o.rate, o.throughput, o.generator = r.OfferedRate(), float64(r.IterationsInTime)/r.Seconds(), r.Generator.Busy
+	if all := r.Requests + r.Dropped; all > 0 {
+		o.failed = float64(r.Failed+r.Dropped) / float64(all)
 	}
 	o.latency = report.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
-	outcomes, err := experiment.Judge(exp.SLO, r)
+	outcomes, err := judge(dir, exp.SLO, r)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,9 @@ func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
 // limit first.
 func component(t run.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
 	c := verdict.Component{Name: service}
-	seconds, done := r.Seconds(), float64(r.CompletedInTime)
+	// Demand is for each iteration, as capacity is counted in iterations. Where
+	// an iteration is one request it is for each request.
+	seconds, done := r.Seconds(), float64(r.IterationsInTime)
 	var total, hottest float64
 	for _, in := range t.Instances {
 		u, ok := span.Instances[in.Name]

@@ -110,6 +110,9 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 // check loads the system of every variant.
 func (k *conductor) check(ctx context.Context) error {
 	exp := k.Experiment
+	if exp.Load.K6 != nil {
+		return exp.ErrorAt("an experiment cannot run a k6 script; write scenarios", "load", "k6")
+	}
 	base, err := topology.Load(ctx, topology.Config{ComposeFile: exp.SystemPath(), Env: k.Env})
 	if err != nil {
 		return exp.ErrorAt(err.Error(), "system")
@@ -166,7 +169,7 @@ func (k *conductor) trialTime() time.Duration {
 		return k.search.Budget + aroundIt
 	}
 	var longest time.Duration
-	for _, s := range k.Experiment.Scenarios() {
+	for _, s := range k.Experiment.Plan().Scenarios {
 		d := s.StartTime + s.Duration
 		for _, st := range s.Stages {
 			d += st.Duration

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"loadstone/lab/capacity"
-	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/threshold"
 )
 
 // What makes a failed try the generator's failure and not the system's.
@@ -25,25 +25,26 @@ const (
 // grow during a try that is still held: the resolution of the search.
 const fellBehindMuch = 0.05
 
-// judge says whether a rate was held: it was really offered, the objectives
-// were met, and no backlog grew. A backlog is looked for apart from the
+// bore is how many iterations per second a load completed. Capacity is counted
+// in iterations, because those are what a schedule starts; where an iteration
+// is one request they are requests.
+func bore(r *load.Result) float64 { return float64(r.IterationsInTime) / r.Seconds() }
+
+// judge says whether a rate, in iterations per second, was held: it was really
+// offered, the objectives were met, and no backlog grew. A backlog is looked for apart from the
 // objectives because at a rate just above capacity latency climbs for minutes
 // before it crosses any threshold.
-func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, error) {
+func judge(rate float64, r *load.Result, outcomes []threshold.Outcome) capacity.Try {
 	t := capacity.Try{Rate: rate}
 	var reasons []string
 	switch {
 	case r.Aborted != "":
 		reasons = append(reasons, r.Aborted)
-	case r.CompletedInTime == 0:
-		reasons = append(reasons, "no request was answered in time")
+	case r.IterationsInTime == 0:
+		reasons = append(reasons, "nothing was answered in time")
 	default:
 		if r.InFlight.Growing(rate) || fellBehind(r) {
-			reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f requests a second", r.InFlight.Slope))
-		}
-		outcomes, err := experiment.Judge(slo, r)
-		if err != nil {
-			return t, err
+			reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f a second", r.InFlight.Slope))
 		}
 		for _, o := range outcomes {
 			if !o.Met {
@@ -56,7 +57,7 @@ func judge(slo experiment.SLO, rate float64, r *load.Result) (capacity.Try, erro
 	if limit := generatorLimit(r); !t.Held && limit != "" {
 		t.GeneratorLimited, t.Reason = true, limit
 	}
-	return t, nil
+	return t
 }
 
 // fellBehind says whether the backlog grew by more than fellBehindMuch of what
@@ -69,11 +70,15 @@ func fellBehind(r *load.Result) bool {
 	return growth > fellBehindMuch*offered && growth > 3*math.Sqrt(offered)
 }
 
-func missed(o experiment.Outcome) string {
-	if o.Reason != "" {
+func missed(o threshold.Outcome) string {
+	if o.Observed == 0 && o.Reason != "" { // nothing to observe
 		return fmt.Sprintf("%s %s: %s", o.Metric, o.Threshold, o.Reason)
 	}
-	return fmt.Sprintf("%s %s: it was %.4g", o.Metric, o.Threshold, o.Observed)
+	text := fmt.Sprintf("%s %s: it was %.4g", o.Metric, o.Threshold, o.Observed)
+	if o.Reason != "" {
+		text += " " + o.Reason
+	}
+	return text
 }
 
 // generatorLimit says why the generator was the limit; empty if it was not.

@@ -53,18 +53,13 @@ func try(base load.Plan, s load.Scenario, step capacity.Step, drain time.Duratio
 	return base
 }
 
-// drain is how long requests under way at the end of a try may take: twice the
-// largest latency that the objectives mention, so that none is cut off which
-// they could still tell apart.
-func drain(slo experiment.SLO, timeout time.Duration) time.Duration {
-	d := leastDrain
-	for _, o := range slo {
-		if o.Metric != experiment.HTTPReqDuration {
-			continue
-		}
-		for _, t := range o.Thresholds {
-			d = max(d, time.Duration(drainPerSLO*t.Value*float64(time.Millisecond)))
-		}
+// drain is how long iterations under way at the end of a try may take: for each
+// request twice the largest latency that the objectives mention, so that none
+// is cut off which they could still tell apart.
+func drain(slo experiment.SLO, s load.Scenario, timeout time.Duration) time.Duration {
+	each := min(max(leastDrain, drainPerSLO*slo.LongestWait()), timeout)
+	if s.Weighted {
+		return each
 	}
-	return min(d, timeout)
+	return each * time.Duration(max(len(s.Steps), 1))
 }

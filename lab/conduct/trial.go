@@ -15,6 +15,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/run"
+	"loadstone/lab/threshold"
 	"loadstone/lab/topology"
 	"loadstone/lab/topology/process"
 )
@@ -97,7 +98,7 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 		return err
 	}
 	defer func() { err = errors.Join(err, generatorLog.Close()) }()
-	windows, err := run.CreateLines(dir, windowsFile)
+	windows, err := run.CreateLines(dir, run.WindowsFile)
 	if err != nil {
 		return err
 	}
@@ -113,10 +114,8 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 	}
 	defer func() { err = errors.Join(err, generator.Close()) }()
 
-	m := &measurer{
-		conductor: k, trial: t, generator: generator, windows: windows,
-		base: load.Plan{Targets: targets(t.Instances, k.Experiment.Entry), Timeout: k.Experiment.Load.Timeout},
-	}
+	m := &measurer{conductor: k, trial: t, generator: generator, windows: windows, base: k.Experiment.Plan()}
+	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
 	}
@@ -126,14 +125,16 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 	return m.asWritten(ctx)
 }
 
-const windowsFile = "windows.jsonl"
-
 // targets are the base URLs of the entry service's instances.
-func targets(instances []topology.Instance, entry string) []string {
+func targets(instances []topology.Instance, entry string, secure bool) []string {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
 	var out []string
 	for _, in := range instances {
 		if in.Service == entry && in.Port > 0 {
-			out = append(out, "http://"+net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
+			out = append(out, scheme+net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
 		}
 	}
 	return out
@@ -175,22 +176,44 @@ type measurer struct {
 	trial     *run.Trial
 	generator *load.Process
 	windows   *run.Lines
-	base      load.Plan
-	offered   int // pieces of load so far, for their seeds
+	base      load.Plan // the experiment's, with targets
+	offered   int       // pieces of load so far, for their seeds
 }
 
-// offer has the generator carry out a plan, and keeps what came of it.
-func (m *measurer) offer(ctx context.Context, kind string, p load.Plan) (*load.Result, error) {
+// offer has the generator carry out a plan, keeps its windows, and says what
+// became of the objectives.
+func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
 	m.offered++
 	p.Seed = m.seed()
-	var failed error
-	r, err := m.generator.Run(ctx, p, func(w load.Window) {
-		failed = errors.Join(failed, m.windows.Write(w))
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return nil, fmt.Errorf("offer load (%s): %w", kind, err)
+	o := observer{keep: m.windows.Write, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
+	r, err := m.generator.Run(ctx, p, o.window)
+	if err = errors.Join(err, o.failed); err != nil {
+		return nil, nil, fmt.Errorf("offer load (%s): %w", kind, err)
 	}
-	return &r, nil
+	outcomes, err := o.watch.Outcomes(&r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("judge load (%s): %w", kind, err)
+	}
+	return &r, outcomes, nil
+}
+
+// observer sees the windows of one piece of load.
+type observer struct {
+	keep      func(window any) error
+	watch     *threshold.Watch
+	onWindows bool // an objective has to see the windows
+	failed    error
+}
+
+// window takes the next window, and says why the load is to end now, if it is.
+func (o *observer) window(w load.Window) (stop string) {
+	if o.failed != nil {
+		return "the windows of the load cannot be kept or read" // the load's result is not used
+	}
+	if o.failed = o.keep(w); o.failed == nil && o.onWindows {
+		stop, o.failed = o.watch.Add(w)
+	}
+	return stop
 }
 
 // seed differs for every piece of load of every trial, and follows from the
@@ -205,39 +228,34 @@ func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
 
 // asWritten drives the experiment's scenarios as they are.
 func (m *measurer) asWritten(ctx context.Context) error {
-	p := m.base
-	p.Scenarios = m.Experiment.Scenarios()
 	m.Events.doingf("offering the load as written")
-	r, err := m.offer(ctx, run.AsWritten, p)
+	r, outcomes, err := m.offer(ctx, run.AsWritten, m.base, m.Experiment.SLO)
 	if err != nil {
 		return err
 	}
-	t, err := judge(m.Experiment.SLO, r.OfferedRate(), r)
-	if err != nil {
-		return err
-	}
-	m.keep(run.AsWritten, t, r)
+	m.keep(run.AsWritten, judge(r.OfferedRate(), r, outcomes), r)
 	return nil
 }
 
 // capacity searches the highest rate that is held.
 func (m *measurer) capacity(ctx context.Context) error {
-	scenario := m.Experiment.Scenarios()[0]
+	scenario := m.base.Scenarios[0]
 	began := time.Now()
 	m.Events.doingf("sweeping with %d virtual users", sweepVUs)
-	r, err := m.offer(ctx, run.Sweep, sweep(m.base, scenario, m.search.Budget))
+	// A sweep has no objectives: it is to load the system beyond them.
+	r, _, err := m.offer(ctx, run.Sweep, sweep(m.base, scenario, m.search.Budget), nil)
 	if err != nil {
 		return err
 	}
-	m.keep(run.Sweep, capacity.Try{Rate: r.Throughput(), Held: true}, r)
-	from := r.Throughput() // what the system bore when it was never idle
+	m.keep(run.Sweep, capacity.Try{Rate: bore(r), Held: true}, r)
+	from := bore(r) // what the system bore when it was never idle
 	if given, ok := m.Experiment.StartRate(); ok {
 		from = given
 	}
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
-	wait := drain(m.Experiment.SLO, m.base.Timeout)
+	wait := drain(m.Experiment.SLO, scenario, m.base.Timeout)
 	var history []capacity.Try
 	for {
 		step, ok := m.search.Next(history, time.Since(began), from)
@@ -245,14 +263,11 @@ func (m *measurer) capacity(ctx context.Context) error {
 			return nil
 		}
 		m.Events.doingf("trying %.0f req/s", step.Rate)
-		r, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait))
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait), m.Experiment.SLO)
 		if err != nil {
 			return err
 		}
-		t, err := judge(m.Experiment.SLO, step.Rate, r)
-		if err != nil {
-			return err
-		}
+		t := judge(step.Rate, r, outcomes)
 		t.Purpose = step.Purpose
 		history = append(history, t)
 		m.keep(string(step.Purpose), t, r)

@@ -15,18 +15,26 @@ import (
 type decoder struct {
 	file string
 	errs Errors
+	// files are those that the file names under load, columns the columns of
+	// them that it uses.
+	files   []reference
+	columns []columnUse
 }
 
 // errorf records an error at n, as one line: names in the file can hold line
 // breaks and what a terminal would obey.
 func (d *decoder) errorf(n *node, format string, args ...any) {
-	message := strings.Map(func(r rune) rune {
+	d.errs = append(d.errs, &Error{File: d.file, Line: n.line, Column: n.col, Message: oneLine(fmt.Sprintf(format, args...))})
+}
+
+// oneLine replaces line breaks and other control characters by spaces.
+func oneLine(message string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, fmt.Sprintf(format, args...))
-	d.errs = append(d.errs, &Error{File: d.file, Line: n.line, Column: n.col, Message: message})
+	}, message)
 }
 
 // describe says in a sentence what was found.
@@ -123,6 +131,12 @@ func (s *section) may(key, example string) field {
 	return f
 }
 
+// has says whether a key is there.
+func (s *section) has(key string) bool {
+	_, ok := s.n.pair(key)
+	return ok
+}
+
 // done refuses every key that was not asked for, and reports those that are
 // missing.
 func (s *section) done() {
@@ -200,12 +214,13 @@ const (
 
 var nameForm = regexp.MustCompile(namePattern)
 
-// validName reports whether the name at n can name a directory.
+// validName reports whether the name at n can name a directory, and stand
+// between others in a line.
 func (d *decoder) validName(n *node, what, example string) bool {
 	if len(n.text) <= maxName && nameForm.MatchString(n.text) {
 		return true
 	}
-	d.errorf(n, "the %s %s cannot name a directory; write letters, digits, dots, dashes and underscores, at most %d, as in %s",
+	d.errorf(n, "the %s %s cannot be a name; write letters, digits, dots, dashes and underscores, at most %d, as in %s",
 		what, quote(n.text), maxName, example)
 	return false
 }

@@ -6,16 +6,19 @@
 // started. What reads as correct is complete: every default is filled in and
 // every rate is per second. [Schema] describes the same format to editors.
 //
-// The package judges results too ([Judge]), because thresholds are part of the
-// format. It does not know Compose beyond the outline of an override: what the
-// services are is lab/topology's, which [Experiment.CheckServices] is told
-// about by the caller. It starts nothing and measures nothing.
+// What thresholds say and whether they are met is package threshold's, and how a
+// load is offered package load's, for which [Experiment.Plan] puts the file's
+// load in its terms. The package does not know Compose beyond the outline of an
+// override: what the services are is lab/topology's, which
+// [Experiment.CheckServices] is told about by the caller. It starts nothing and
+// measures nothing.
+//
+// A file that has only a load ([LoadFile]) is read in the same way.
 package experiment
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +26,7 @@ import (
 	"strconv"
 	"time"
 
-	"loadstone/lab/load"
+	"loadstone/lab/threshold"
 )
 
 // The kinds of measurement.
@@ -48,15 +51,12 @@ func DefaultSearch() Search {
 	return Search{Budget: 11 * time.Second, Tolerance: 0.05, MaxRate: 100_000}
 }
 
-// Load reads the experiment in the file at path. An error about what the file
-// says is an [Errors]; one about reading it is the operating system's.
+// Load reads the experiment in the file at path, and looks whether the files
+// that it names are there and can be used. An error about what the file says is
+// an [Errors]; one about reading it is the operating system's.
 func Load(path string) (*Experiment, error) {
-	f, err := os.Open(path)
+	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the experiment: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
-	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("read the experiment: %w", err)
 	}
 	e, err := Parse(path, data)
@@ -72,11 +72,15 @@ func Load(path string) (*Experiment, error) {
 	case info.IsDir():
 		return nil, Errors{e.ErrorAt(fmt.Sprintf("%s is a directory; write the path of the Compose file in it, such as %s", e.SystemPath(), filepath.Join(e.System, "compose.yaml")), "system")}
 	}
+	if err := e.checkFiles(&e.Load); err != nil {
+		return nil, err
+	}
 	return e, nil
 }
 
 // Parse reads an experiment from data. file is its name in errors, and what
-// the path of the system is relative to. The error is an [Errors].
+// the paths in it are relative to. It opens no other file. The error is an
+// [Errors].
 func Parse(file string, data []byte) (*Experiment, error) {
 	d := &decoder{file: file}
 	root := d.parse(data)
@@ -87,7 +91,7 @@ func Parse(file string, data []byte) (*Experiment, error) {
 	if err := d.errs.sorted(); err != nil {
 		return nil, err
 	}
-	e.file, e.root, e.source = file, root, slices.Clone(data)
+	e.document = d.document(root, data)
 	return e, nil
 }
 
@@ -114,9 +118,8 @@ func (d *decoder) experiment(root *node) *Experiment {
 	slo := s.may("slo", sloExample)
 	measure := s.need("measure", "measure: capacity")
 	e.Measure = measure.oneOf(Capacity, AsWritten)
-	e.Load = offer.load(e.Measure == AsWritten)
-	open := slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return isOpen(s.Executor) || s.Executor == "" })
-	e.SLO = slo.slo(open || len(e.Load.Scenarios) == 0)
+	e.Load = offer.offer(e.Measure)
+	e.SLO = slo.slo(&e.Load)
 	e.Trials = int(s.need("trials", "trials: 6").whole(1, maxTrials))
 	if f := s.may("seed", "seed: 1"); f.given() {
 		e.Seed = f.seed()
@@ -141,16 +144,24 @@ func (s *section) capacity(e *Experiment, measure, slo field) {
 	if !ok {
 		return
 	}
-	p, ok = p.value.pair("scenarios")
-	if !ok || len(p.value.pairs) != len(e.Load.Scenarios) {
-		return
+	if warmup, ok := p.value.pair("warmup"); ok {
+		s.errorf(warmup.key, "measure: capacity warms up each of its tries by itself; remove warmup, or write measure: load")
 	}
+	p, ok = p.value.pair("scenarios")
+	if ok && len(p.value.pairs) == len(e.Load.Scenarios) {
+		s.searched(e, p)
+	}
+}
+
+// searched checks what is to be the one scenario whose rate is searched.
+func (s *section) searched(e *Experiment, p pair) {
 	for i, scenario := range e.Load.Scenarios {
 		at := p.value.pairs[i]
+		s.thinks(at)
 		switch {
 		case i > 0:
 			s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", quote(scenario.Name))
-		case scenario.Executor != "" && !isOpen(scenario.Executor):
+		case scenario.Executor != "" && !hasRate(scenario.Executor):
 			executor, _ := at.value.pair("executor")
 			s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
 		case max(scenario.Rate, scenario.StartRate) > e.Search.MaxRate:
@@ -163,34 +174,17 @@ func (s *section) capacity(e *Experiment, measure, slo field) {
 	}
 }
 
-// load reads what is offered.
-func (f field) load(complete bool) Offer {
-	l := Offer{Timeout: defaultTimeout}
-	if !f.given() {
-		return l
+// thinks refuses think time in what is searched.
+func (s *section) thinks(scenario pair) {
+	steps, ok := scenario.value.pair("steps")
+	if !ok {
+		return
 	}
-	const example = "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}"
-	s := f.section(f.n, f.place, "load", example)
-	if s == nil {
-		return l
+	for _, step := range steps.value.items {
+		if think, ok := step.pair("think"); ok {
+			s.errorf(think.key, "measure: capacity offers each rate for about a second, and think keeps iterations under way for longer, which looks like a backlog; remove think, or write measure: load")
+		}
 	}
-	s.hints = map[string]hint{"k6": {"a k6 script is not supported, so write scenarios", "scenarios"}}
-	if t := s.may("timeout", "timeout: 5s"); t.given() {
-		l.Timeout = t.duration(time.Millisecond)
-	}
-	scenarios := s.need("scenarios", "scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}")
-	s.done()
-	if !scenarios.given() {
-		return l
-	}
-	if scenarios.n.kind != mapping || len(scenarios.n.pairs) == 0 {
-		scenarios.wrong("a mapping with a scenario in it")
-		return l
-	}
-	for _, p := range scenarios.n.pairs {
-		l.Scenarios = append(l.Scenarios, f.scenario(p, complete))
-	}
-	return l
 }
 
 // seed reads an unsigned number.
@@ -223,44 +217,12 @@ func (to *Search) read(f field) {
 	s.done()
 }
 
-// Source returns the file as it was read.
-func (e *Experiment) Source() []byte { return slices.Clone(e.source) }
-
 // SystemPath returns the path of the Compose file, from where the program runs.
 func (e *Experiment) SystemPath() string {
 	if filepath.IsAbs(e.System) {
 		return e.System
 	}
 	return filepath.Join(filepath.Dir(e.file), e.System)
-}
-
-// Scenarios returns the scenarios as the load generator takes them. For
-// measure: capacity the rate, the duration and the stages are the search's to
-// set; see [Experiment.StartRate].
-func (e *Experiment) Scenarios() []load.Scenario {
-	out := make([]load.Scenario, len(e.Load.Scenarios))
-	for i, s := range e.Load.Scenarios {
-		out[i] = s.resolve()
-	}
-	return out
-}
-
-func (s Scenario) resolve() load.Scenario {
-	out := load.Scenario{
-		Name: s.Name, Executor: s.Executor,
-		StartTime: s.StartTime, Duration: s.Duration, GracefulStop: s.GracefulStop,
-		Rate: float64(s.Rate), StartRate: float64(s.StartRate), Arrivals: s.Arrivals,
-		PreAllocatedVUs: s.PreAllocatedVUs, MaxVUs: s.MaxVUs, VUs: s.VUs, StartVUs: s.StartVUs,
-		Steps: []load.Step{{Request: load.Request{Method: s.Request.Method, Path: s.Request.Path, Header: s.Request.Headers, Body: s.Request.Body}}},
-		Feed:  make(map[string]load.Feed, len(s.Feed)),
-	}
-	for _, stage := range s.Stages {
-		out.Stages = append(out.Stages, load.Stage{Duration: stage.Duration, Target: float64(stage.Target)})
-	}
-	for name, feed := range s.Feed {
-		out.Feed[name] = load.Feed{Uniform: feed.Uniform, Sequential: feed.Sequential}
-	}
-	return out
 }
 
 // StartRate returns the rate, in requests per second, that the file gives a
@@ -281,7 +243,7 @@ func (e *Experiment) Notes() []string {
 	if e.Measure == Capacity && e.Trials < minTrials {
 		notes = append(notes, fmt.Sprintf("trials: %d is too few for a 95 %% interval, which takes %d", e.Trials, minTrials))
 	}
-	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == HTTPReqFailed }) {
+	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
 		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
 	}
 	for _, s := range e.Load.Scenarios {
@@ -292,33 +254,8 @@ func (e *Experiment) Notes() []string {
 	if _, given := e.root.pair("search"); given && e.Measure == AsWritten {
 		notes = append(notes, "measure: load searches nothing: search is not used")
 	}
-	return notes
-}
-
-// Position returns the place of what a path of keys leads to, such as
-// "variants", "redis": that of the value if it is a scalar, else that of its
-// key. Where the path leads nowhere it is the place of its last key that is
-// there. In a list the key is an index from 0.
-func (e *Experiment) Position(path ...string) (file string, line, column int) {
-	n, place := e.root, e.root
-	for _, key := range path {
-		p, ok := n.pair(key)
-		if i, err := strconv.Atoi(key); err == nil && n.kind == list && i >= 0 && i < len(n.items) {
-			p, ok = pair{key: n.items[i], value: n.items[i]}, true
-		}
-		if !ok {
-			break
-		}
-		n, place = p.value, p.key
-		if n.kind != mapping && n.kind != list && n.kind != null {
-			place = n
-		}
+	if len(e.Load.Target) > 0 {
+		notes = append(notes, "an experiment loads its entry service: target is only used by loadstone load")
 	}
-	return e.file, place.line, place.col
-}
-
-// ErrorAt returns an error about what a path of keys leads to (see Position).
-func (e *Experiment) ErrorAt(message string, path ...string) *Error {
-	file, line, column := e.Position(path...)
-	return &Error{File: file, Line: line, Column: column, Message: message}
+	return notes
 }

@@ -45,15 +45,15 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestScenariosResolve pins what every key comes to, defaults and units
+// TestPlanResolves pins what every key comes to, defaults and units
 // included.
-func TestScenariosResolve(t *testing.T) {
+func TestPlanResolves(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"everything", "results-caching"} {
+	for _, name := range []string{"everything", "everything-else", "results-caching"} {
 		e := parseGood(t, name)
 		got, err := json.MarshalIndent(map[string]any{
 			"measure": e.Measure, "trials": e.Trials, "seed": e.Seed, "search": e.Search,
-			"timeout": e.Load.Timeout, "scenarios": e.Scenarios(),
+			"plan": e.Plan(),
 		}, "", "  ")
 		if err != nil {
 			t.Fatal(err)

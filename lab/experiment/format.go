@@ -2,7 +2,7 @@ package experiment
 
 import "time"
 
-// The doc comments of the types in this file are also the descriptions in the
+// The doc comments of the types in this file and in formatload.go are also the descriptions in the
 // JSON Schema, where an editor shows them while somebody writes an experiment:
 // they speak of the file, by the names that the file uses.
 
@@ -30,7 +30,9 @@ type Experiment struct {
 	Load Offer `json:"load"`
 
 	// What every variant must meet: for each metric a list of k6's threshold
-	// expressions, such as http_req_duration: [p(95)<200].
+	// expressions, such as http_req_duration: [p(95)<200]. With a selector, as
+	// in http_req_duration{step:login}, it is about that part of the load; with
+	// " over 10s" at its end a threshold must hold in every 10 s of it.
 	SLO SLO `json:"slo,omitempty"`
 
 	// capacity searches the highest rate at which the SLO holds; load drives
@@ -48,9 +50,7 @@ type Experiment struct {
 	// How measure: capacity searches. Every key has a default that serves.
 	Search Search `json:"search,omitzero"`
 
-	file   string
-	source []byte
-	root   *node
+	document
 }
 
 // Variants are the variants in the order of the file.
@@ -62,116 +62,6 @@ type Variant struct {
 	// Overlay is the override as YAML, with the interpolations and the Compose
 	// tags (!reset, !override) of the file and with its aliases resolved.
 	Overlay []byte
-}
-
-// Offer is what is offered to every variant.
-type Offer struct {
-	// k6's scenarios by name.
-	Scenarios Scenarios `json:"scenarios"`
-
-	// How long one request may take, connecting included, and how long an
-	// arrival waits for a free virtual user before it is dropped.
-	Timeout time.Duration `json:"timeout,omitempty" jsonschema:"default=5s"`
-}
-
-// Scenarios are the scenarios in the order of the file.
-type Scenarios []Scenario
-
-// Scenario is one of k6's scenarios, with k6's options by k6's names, and the
-// request that it repeats.
-type Scenario struct {
-	Name string `json:"-"`
-
-	// How the load is shaped, by k6's names. The arrival-rate executors start
-	// requests at a rate, whatever the system answers (open model); the vus
-	// executors keep a number of virtual users busy (closed model).
-	Executor string `json:"executor" jsonschema:"enum=constant-vus,enum=ramping-vus,enum=constant-arrival-rate,enum=ramping-arrival-rate"`
-
-	// The request that is repeated: "GET /path", or method, path, headers and
-	// body. {name} in the path, a header value or the body takes the next value
-	// of the feed of that name.
-	Request Request `json:"request"`
-
-	// Where the values of the request's {placeholders} come from.
-	Feed map[string]Feed `json:"feed,omitempty"`
-
-	// How long after the start of the load this scenario starts.
-	StartTime time.Duration `json:"startTime,omitempty" jsonschema:"default=0s"`
-
-	// How long requests under way at the end may take before they are cut off.
-	GracefulStop time.Duration `json:"gracefulStop,omitempty" jsonschema:"default=30s"`
-
-	// How long the load lasts. measure: capacity chooses it itself.
-	Duration time.Duration `json:"duration,omitempty"`
-
-	// How many requests start: 5000/s, 300/m or 1/h; a bare number beside
-	// timeUnit. For measure: capacity it is where the search starts.
-	Rate Rate `json:"rate,omitempty"`
-
-	// The rate at the start of the first stage, 0/s if not given. For measure:
-	// capacity it is where the search starts.
-	StartRate Rate `json:"startRate,omitempty"`
-
-	// What rates without a unit are counted by, as in k6: rate: 300 with
-	// timeUnit: 1m is 300/m.
-	TimeUnit time.Duration `json:"timeUnit,omitempty"`
-
-	// The legs of the ramp, one after the other.
-	Stages []Stage `json:"stages,omitempty"`
-
-	// poisson spaces arrivals as many independent users do; uniform spaces them
-	// evenly, as k6 does.
-	Arrivals string `json:"arrivals,omitempty" jsonschema:"enum=poisson,enum=uniform,default=poisson"`
-
-	// How many virtual users are made before the load starts: 64 if not given,
-	// or maxVUs where that is lower.
-	PreAllocatedVUs int `json:"preAllocatedVUs,omitempty" jsonschema:"minimum=1,maximum=1000000"`
-
-	// How many requests may be under way at once: preAllocatedVUs if only that
-	// is given, as in k6, and 1024 if neither is.
-	MaxVUs int `json:"maxVUs,omitempty" jsonschema:"minimum=1,maximum=1000000"`
-
-	// How many virtual users repeat the request, each after its last answer.
-	VUs int `json:"vus,omitempty" jsonschema:"minimum=1,maximum=1000000"`
-
-	// The number of virtual users at the start of the first stage.
-	StartVUs int `json:"startVUs,omitempty" jsonschema:"minimum=0,maximum=1000000,default=1"`
-}
-
-// Stage is one leg of a ramp.
-type Stage struct {
-	// How long the leg takes; 0s jumps to the target at once.
-	Duration time.Duration `json:"duration"`
-	// What the leg ends at: a rate such as 5000/s (a bare number beside
-	// timeUnit), or a number of virtual users.
-	Target Target `json:"target"`
-}
-
-// Target is what a stage ends at: requests per second for the arrival-rate
-// executors, else virtual users.
-type Target float64
-
-// Rate is in requests per second.
-type Rate float64
-
-// Request is the request that a scenario repeats, written in full.
-type Request struct {
-	// The HTTP method, in capitals.
-	Method string `json:"method"`
-	// The path and query, such as /student/{id}?lang=en.
-	Path string `json:"path"`
-	// Header fields by name.
-	Headers map[string]string `json:"headers,omitempty"`
-	// The body as text.
-	Body string `json:"body,omitempty"`
-}
-
-// Feed supplies the values of one placeholder: exactly one of its keys.
-type Feed struct {
-	// Draws whole numbers at random from the first to the second, both included.
-	Uniform *[2]int64 `json:"uniform,omitempty"`
-	// Counts from the first to the second, both included, and starts again.
-	Sequential *[2]int64 `json:"sequential,omitempty"`
 }
 
 // Search says how measure: capacity searches.
@@ -190,12 +80,3 @@ type Search struct {
 
 // Share is a part of one: 0.05 is 5 %.
 type Share float64
-
-// SLO is what a variant must meet, in the order of the file.
-type SLO []Objective
-
-// Objective is what one metric must meet: all of its thresholds.
-type Objective struct {
-	Metric     string
-	Thresholds []Threshold
-}

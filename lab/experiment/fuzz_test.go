@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"loadstone/lab/experiment"
+	"loadstone/lab/load"
 )
 
 // FuzzParse holds Parse to what its callers rely on, whatever the file says:
@@ -29,6 +30,12 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if l, err := experiment.ParseLoad("x.yaml", data); err != nil {
+			checkErrors(t, err)
+		} else {
+			checkPlan(t, l.Plan())
+			checkValid(t, l)
+		}
 		e, err := experiment.Parse("x.yaml", data)
 		if err != nil {
 			checkErrors(t, err)
@@ -56,14 +63,7 @@ func checkExperiment(t *testing.T, e *experiment.Experiment) {
 	if e.Name == "" || e.System == "" || e.Entry == "" || len(e.Variants) == 0 || e.Trials < 1 {
 		t.Fatalf("Parse accepts an incomplete experiment: %+v", e)
 	}
-	if _, err := json.Marshal(e.Scenarios()); err != nil {
-		t.Errorf("the scenarios have no JSON form: %v", err)
-	}
-	for _, s := range e.Scenarios() {
-		if s.Steps[0].Request.Method == "" || !strings.HasPrefix(s.Steps[0].Request.Path, "/") || s.Rate < 0 || s.Duration < 0 || s.MaxVUs < s.PreAllocatedVUs {
-			t.Errorf("Parse accepts a scenario that cannot run: %+v", s)
-		}
-	}
+	checkPlan(t, e.Plan())
 	e.Notes()
 	e.Position("variants", e.Variants[0].Name, "services")
 	if err := e.CheckServices([]string{e.Entry}); err != nil {
@@ -71,6 +71,44 @@ func checkExperiment(t *testing.T, e *experiment.Experiment) {
 	}
 	for _, v := range e.Variants {
 		checkOverlay(t, v)
+	}
+}
+
+// checkPlan holds a plan to what the generator needs of it.
+func checkPlan(t *testing.T, p load.Plan) {
+	t.Helper()
+	if _, err := json.Marshal(p); err != nil {
+		t.Errorf("the plan has no JSON form: %v", err)
+	}
+	for _, s := range p.Scenarios {
+		if s.Rate < 0 || s.Duration < 0 || s.MaxVUs < s.PreAllocatedVUs || len(s.Steps) == 0 && s.Log == nil && s.WebSocket == nil {
+			t.Errorf("Parse accepts a scenario that cannot run: %+v", s)
+		}
+		for _, step := range s.Steps {
+			if step.Name == "" || step.Request.Method == "" || !strings.HasPrefix(step.Request.Path, "/") {
+				t.Errorf("Parse accepts a step that cannot run: %+v", step)
+			}
+		}
+		for name, f := range s.Feed {
+			if err := f.Validate(); err != nil {
+				t.Errorf("Parse accepts the feed %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// checkValid holds a load to what the generator accepts.
+func checkValid(t *testing.T, l *experiment.LoadFile) {
+	t.Helper()
+	p := l.Plan()
+	if l.Offer.K6 != nil {
+		return
+	}
+	if len(p.Targets) == 0 {
+		p.Targets = []string{"http://127.0.0.1:8080"}
+	}
+	if err := p.Validate(); err != nil {
+		t.Errorf("ParseLoad accepts what the generator does not: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,10 +10,14 @@ const (
 	methodWords = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"
 	feedWord    = `[A-Za-z_][A-Za-z0-9_]*`
 	feedPattern = `^` + feedWord + `$`
+	// sourceWord is what a placeholder names: a feed or what a step extracted,
+	// or a column of a feed after a dot. The load generator takes whatever has
+	// this form for a placeholder.
+	sourceWord = `[A-Za-z_][A-Za-z0-9_.]*`
 
 	// What a path may hold: printable ASCII but for # and what has a meaning
 	// of its own, whole escapes, and placeholders.
-	pathBody       = `/(?:[!"$&-z|~]|%[0-9A-Fa-f]{2}|\{` + feedWord + `\})*`
+	pathBody       = `/(?:[!"$&-z|~]|%[0-9A-Fa-f]{2}|\{` + sourceWord + `\})*`
 	pathPattern    = `^` + pathBody + `$`
 	requestPattern = `^(?:` + methodWords + `) ` + pathBody + `$`
 
@@ -22,7 +25,7 @@ const (
 )
 
 var (
-	placeholderForm = regexp.MustCompile(`\{(` + feedWord + `)\}`)
+	placeholderForm = regexp.MustCompile(`\{(` + sourceWord + `)\}`)
 	feedForm        = regexp.MustCompile(feedPattern)
 	pathForm        = regexp.MustCompile(pathPattern)
 	fieldNameForm   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -34,31 +37,21 @@ func methods() []string { return strings.Split(methodWords, "|") }
 type use struct {
 	n      *node
 	isBody bool
+	step   int // index of the step that it belongs to
 }
 
-// request reads a scenario's request and the feeds of its placeholders.
-func (s *section) request() (Request, map[string]Feed) {
-	f := s.need("request", requestExample)
-	before := len(s.errs)
-	var r Request
-	var uses []use
+// request reads a request and where placeholders may be in it.
+func (f field) request() (Request, []use) {
 	switch {
 	case !f.given():
 	case f.n.kind == mapping:
-		r, uses = f.requestKeys()
+		return f.requestKeys()
 	case f.n.kind == text:
-		r = f.requestLine()
-		uses = []use{{n: f.n}}
+		return f.requestLine(), []use{{n: f.n}}
 	default:
 		f.wrong("a method and a path, or a mapping of method, path, headers and body")
 	}
-	understood := f.given() && len(s.errs) == before
-	feeds := s.feeds()
-	used := s.matchPlaceholders(uses, feeds)
-	if understood {
-		s.unusedFeeds(used)
-	}
-	return r, feeds
+	return Request{}, nil
 }
 
 // requestLine reads "GET /path".
@@ -144,6 +137,11 @@ func pathOf(s string) string {
 	return "/" + path
 }
 
+// ownHeaders are the headers that the load generator writes itself.
+func ownHeaders() []string {
+	return []string{"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"}
+}
+
 // headers reads header fields.
 func (f field) headers() map[string]string {
 	if f.n.kind != mapping {
@@ -161,116 +159,14 @@ func (f field) headers() map[string]string {
 		switch {
 		case !fieldNameForm.MatchString(name):
 			f.errorf(p.key, "%s cannot name a header; write letters, digits and dashes, such as Accept", quote(name))
-		case slices.Contains([]string{"content-length", "transfer-encoding", "connection"}, strings.ToLower(name)):
+		case slices.Contains(ownHeaders(), strings.ToLower(name)):
 			f.errorf(p.key, "the load generator writes %s itself; remove it", name)
+		case strings.EqualFold(name, "host") && placeholderForm.MatchString(value):
+			f.errorf(p.value, "the header %s cannot hold a placeholder, because connections belong to a host; write the host out", name)
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			f.errorf(p.value, "the header %s has a line break or a control character in it; write it as one line", name)
 		}
 		out[name] = value
 	}
 	return out
-}
-
-// feeds reads where the values of placeholders come from.
-func (s *section) feeds() map[string]Feed {
-	f := s.may("feed", "feed: {id: {uniform: [1, 1000]}}")
-	if !f.given() {
-		return nil
-	}
-	if f.n.kind != mapping {
-		f.wrong("a mapping")
-		return nil
-	}
-	out := make(map[string]Feed, len(f.n.pairs))
-	for _, p := range f.n.pairs {
-		name := p.key.text
-		out[name] = Feed{}
-		if !feedForm.MatchString(name) {
-			s.errorf(p.key, "%s cannot name a feed; write letters, digits and _", quote(name))
-			continue
-		}
-		out[name] = s.feed(p)
-	}
-	return out
-}
-
-func (s *section) feed(p pair) Feed {
-	name := p.key.text
-	example := name + ": {uniform: [1, 1000]}"
-	sec := s.section(p.value, p.key, "feed "+quote(name), example)
-	if sec == nil {
-		return Feed{}
-	}
-	uniform, sequential := sec.may("uniform", "uniform: [1, 1000]"), sec.may("sequential", "sequential: [1, 1000]")
-	sec.done()
-	switch {
-	case uniform.n != nil && sequential.n != nil:
-		s.errorf(p.key, "feed %s is both uniform and sequential; write one of the two", quote(name))
-	case uniform.n == nil && sequential.n == nil && len(p.value.pairs) == 0:
-		s.errorf(p.key, "feed %s is empty; write %s", quote(name), example)
-	}
-	return Feed{Uniform: uniform.interval(), Sequential: sequential.interval()}
-}
-
-// interval reads [low, high], whole numbers with low <= high.
-func (f field) interval() *[2]int64 {
-	if !f.given() {
-		return nil
-	}
-	if f.n.kind != list || len(f.n.items) != 2 {
-		f.errorf(f.n, "%s must be two whole numbers, the first and the last; write %s", f.key, f.example)
-		return nil
-	}
-	var ends [2]int64
-	before := len(f.errs)
-	for i, n := range f.n.items {
-		// Within this bound the number of values fits an int64.
-		const most = 1 << 62
-		item := field{decoder: f.decoder, key: "each number of " + f.key, example: f.example, n: n, place: f.place, broken: !f.plain(n)}
-		ends[i] = item.whole(-most, most-1)
-	}
-	if len(f.errs) > before {
-		return nil
-	}
-	if ends[0] > ends[1] {
-		f.errorf(f.n, "%s goes from %d down to %d; write %s: [%d, %d]", f.key, ends[0], ends[1], f.key, ends[1], ends[0])
-		return nil
-	}
-	return &ends
-}
-
-// matchPlaceholders refuses a placeholder without a feed, and returns the
-// names of all placeholders.
-func (s *section) matchPlaceholders(uses []use, feeds map[string]Feed) map[string]bool {
-	used := make(map[string]bool)
-	for _, u := range uses {
-		for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
-			name := m[1]
-			_, fed := feeds[name]
-			if fed || used[name] {
-				used[name] = true
-				continue
-			}
-			used[name] = true
-			instead := fmt.Sprintf("write feed: {%s: {uniform: [1, 1000]}}", name)
-			if u.isBody {
-				instead += fmt.Sprintf(", or { %s } with spaces if it is no placeholder", name)
-			}
-			s.errorf(u.n, "the placeholder {%s} has no feed; %s", name, instead)
-		}
-	}
-	return used
-}
-
-// unusedFeeds refuses a feed that no placeholder names.
-func (s *section) unusedFeeds(used map[string]bool) {
-	p, ok := s.n.pair("feed")
-	if !ok {
-		return
-	}
-	for _, feed := range p.value.pairs {
-		if name := feed.key.text; !used[name] && feedForm.MatchString(name) {
-			s.errorf(feed.key, "feed %s is not used; write {%s} in the request, or remove the feed", quote(name), name)
-		}
-	}
 }

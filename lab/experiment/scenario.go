@@ -10,17 +10,29 @@ import (
 )
 
 const (
-	// maxVUs bounds the virtual users of one scenario.
-	maxVUs = 1_000_000
+	// maxVUs bounds the virtual users of one scenario, as the load generator does.
+	maxVUs = 100_000
+	// maxSteps bounds the steps of all scenarios, and maxSpeed the speed of a
+	// replay, as the load generator does.
+	maxSteps = 100
+	maxSpeed = 1000
+	// maxIterations bounds the iterations of one scenario: a year at 30,000/s.
+	maxIterations = 1_000_000_000_000
 
 	defaultTimeout      = 5 * time.Second  // longer than any answer that a user waits for
 	defaultGracefulStop = 30 * time.Second // k6's
+	defaultMaxDuration  = 10 * time.Minute // k6's
 	defaultStartVUs     = 1                // k6's
 	// Enough connections for a fast system from the start, and as many as a
 	// slow one can need on one machine: 1024 under way at 200 ms are 5120/s.
 	defaultPreAllocatedVUs = 64
 	defaultMaxVUs          = 1024
 )
+
+// externallyControlled is k6's executor whose load somebody changes while it
+// runs. It is refused: a run that does not follow from its file cannot be
+// repeated.
+const externallyControlled = "externally-controlled"
 
 // executor is what one of k6's executors takes beside the keys of every
 // scenario, and what it cannot do without when the load is driven as written.
@@ -32,28 +44,39 @@ type executor struct {
 
 // executors returns the executors that there are, in k6's order.
 func executors() []executor {
+	of := func(name string, needs []string, takes ...string) executor {
+		return executor{name, slices.Concat(ofRequests(), takes), needs}
+	}
 	return []executor{
-		{load.ConstantVUs, []string{"vus", "duration"}, []string{"vus", "duration"}},
-		{load.RampingVUs, []string{"startVUs", "stages"}, []string{"stages"}},
-		{
-			load.ConstantArrivalRate,
-			[]string{"rate", "duration", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"},
-			[]string{"rate", "duration"},
-		},
-		{
-			load.RampingArrivalRate,
-			[]string{"startRate", "stages", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"},
-			[]string{"stages"},
-		},
+		of(load.SharedIterations, []string{"vus", "iterations"}, "vus", "iterations", "maxDuration"),
+		of(load.PerVUIterations, []string{"vus", "iterations"}, "vus", "iterations", "maxDuration"),
+		of(load.ConstantVUs, []string{"vus", "duration"}, "vus", "duration", "websocket"),
+		of(load.RampingVUs, []string{"stages"}, "startVUs", "stages", "websocket"),
+		of(load.ConstantArrivalRate, []string{"rate", "duration"}, "rate", "duration", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"),
+		of(load.RampingArrivalRate, []string{"stages"}, "startRate", "stages", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"),
+		{load.Replay, []string{"replay", "preAllocatedVUs", "maxVUs"}, []string{"replay"}},
 	}
 }
 
 // ofEvery returns the keys that every executor takes.
-func ofEvery() []string { return []string{"executor", "request", "feed", "startTime", "gracefulStop"} }
+func ofEvery() []string { return []string{"executor", "startTime", "gracefulStop"} }
 
-// isOpen reports whether an executor offers a rate, whatever comes back.
-func isOpen(executor string) bool {
+// ofRequests returns the keys that say which requests an iteration makes.
+func ofRequests() []string { return []string{"request", "steps", "weighted", "keepCookies", "feed"} }
+
+// hasRate reports whether an executor starts iterations at a rate that the
+// file gives.
+func hasRate(executor string) bool {
 	return executor == load.ConstantArrivalRate || executor == load.RampingArrivalRate
+}
+
+// isOpen reports whether an executor has a schedule, whatever comes back.
+func isOpen(executor string) bool { return hasRate(executor) || executor == load.Replay }
+
+// countsIterations reports whether an executor ends when a number of
+// iterations is done.
+func countsIterations(executor string) bool {
+	return executor == load.SharedIterations || executor == load.PerVUIterations
 }
 
 // scenario reads one scenario. complete says that its load is driven as
@@ -68,12 +91,12 @@ func (d *decoder) scenario(p pair, complete bool) Scenario {
 	}
 	ex := sec.executor()
 	s.Executor = ex.name
+	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + s.Name + ", request: GET /}]", ""}
 	sec.hints = map[string]hint{
-		"url":    {"write request: GET /path", "request"},
-		"target": {"write it within stages", ""},
+		"url": {"write request: GET /path", "request"}, "target": {"write it within stages", ""}, "log": {"write replay: {log: access.log}", "replay"},
+		"checks": oneOfSteps, "extract": oneOfSteps, "think": oneOfSteps, "weight": oneOfSteps,
 	}
 	sec.keys(ex)
-	s.Request, s.Feed = sec.request()
 	if f := sec.may("startTime", "startTime: 10s"); f.given() {
 		s.StartTime = f.duration(0)
 	}
@@ -81,15 +104,59 @@ func (d *decoder) scenario(p pair, complete bool) Scenario {
 		s.GracefulStop = f.duration(0)
 	}
 	switch {
-	case isOpen(ex.name):
+	case hasRate(ex.name):
 		s.Arrivals = load.Poisson
+		sec.users(&s)
+	case ex.name == load.Replay:
+		s.Arrivals = load.Uniform // those of the log, not drawn
 		sec.users(&s)
 	case ex.name == load.RampingVUs:
 		s.StartVUs = defaultStartVUs
 	}
 	sec.shape(&s, ex, complete)
+	sec.work(&s)
 	sec.lacks()
 	return s
+}
+
+// work reads what an iteration does.
+func (s *section) work(to *Scenario) {
+	websocket := s.may("websocket", "websocket: /chat")
+	switch {
+	case to.Executor == load.Replay:
+		to.Replay = s.need("replay", "replay: {log: access.log}").replay()
+	case websocket.n != nil:
+		for _, key := range ofRequests() {
+			if p, ok := s.n.pair(key); ok {
+				s.errorf(p.key, "a WebSocket scenario makes no requests, so %s has no use; remove it, or remove websocket", key)
+			}
+		}
+		to.WebSocket = websocket.websocket(to)
+	default:
+		s.requests(to)
+	}
+}
+
+// replay reads which access log to repeat.
+func (f field) replay() *Replay {
+	r := &Replay{Speed: 1}
+	if !f.given() {
+		return r
+	}
+	if f.n.kind == text {
+		f.errorf(f.n, "replay must have keys; write replay: {log: %s}", f.n.text)
+		return r
+	}
+	s := f.section(f.n, f.place, "replay", f.example)
+	if s == nil {
+		return r
+	}
+	r.Log = s.need("log", "log: access.log").file("an access log")
+	if speed := s.may("speed", "speed: 2"); speed.given() {
+		r.Speed = speed.factor(0.001, maxSpeed)
+	}
+	s.done()
+	return r
 }
 
 // executor reads the executor. It is the zero value if that is unknown.
@@ -100,10 +167,8 @@ func (s *section) executor() executor {
 		names[i] = ex.name
 	}
 	f := s.need("executor", "executor: constant-arrival-rate")
-	if f.given() && f.n.kind == text && slices.Contains([]string{
-		"shared-iterations", "per-vu-iterations", "externally-controlled",
-	}, f.n.text) {
-		f.errorf(f.n, "k6's executor %s is not supported; write one of: %s", f.n.text, strings.Join(names, ", "))
+	if f.given() && f.n.kind == text && f.n.text == externallyControlled {
+		f.errorf(f.n, "with k6's executor %s somebody changes the load while it runs, so no run could be repeated; write one of: %s", externallyControlled, strings.Join(names, ", "))
 		return executor{}
 	}
 	name := f.oneOf(names...)
@@ -122,7 +187,7 @@ func (s *section) keys(ex executor) {
 	takenBy := make(map[string][]string)
 	for _, other := range executors() {
 		for _, key := range other.takes {
-			if ex.name == "" && takenBy[key] == nil {
+			if ex.name == "" && !slices.Contains(known, key) {
 				known = append(known, key)
 			}
 			takenBy[key] = append(takenBy[key], other.name)
@@ -130,152 +195,38 @@ func (s *section) keys(ex executor) {
 	}
 	for _, p := range s.n.pairs {
 		key := p.key.text
-		others := takenBy[key]
-		switch {
-		case slices.Contains(known, key):
-		case key == "rate" && ex.name == load.RampingArrivalRate:
-			s.errorf(p.key, "executor %s does not take rate; write startRate", ex.name)
-		case key == "vus" && ex.name == load.RampingVUs:
-			s.errorf(p.key, "executor %s does not take vus; write startVUs", ex.name)
-		case others != nil:
-			s.errorf(p.key, "executor %s does not take %s; remove it, or write executor: %s", ex.name, key, strings.Join(others, " or "))
-		case slices.Contains([]string{"exec", "env", "tags", "options", "iterations", "maxDuration", "gracefulRampDown"}, key):
-			s.errorf(p.key, "k6's %s is not supported; remove it", key)
-		default:
+		if slices.Contains(known, key) {
+			continue
+		}
+		if wrong := notTaken(ex.name, key, takenBy[key]); wrong != "" {
+			s.errorf(p.key, "%s", wrong)
+		} else {
 			s.unknown(p.key, known)
 		}
 	}
 }
 
-// shape reads what makes the executor's shape: rates, stages, users, times.
-func (s *section) shape(to *Scenario, ex executor, complete bool) {
-	unit := timeUnit{}
-	take := func(key, example string) field {
-		if !slices.Contains(ex.takes, key) {
-			return field{}
-		}
-		if complete && slices.Contains(ex.needs, key) {
-			return s.need(key, example)
-		}
-		return s.may(key, example)
+// notTaken says why an executor does not take a key; "" for a key that nobody
+// knows. others are the executors that take it.
+func notTaken(executor, key string, others []string) string {
+	instead := map[string]string{}
+	switch {
+	case executor == load.RampingArrivalRate:
+		instead["rate"] = "startRate"
+	case executor == load.RampingVUs:
+		instead["vus"] = "startVUs"
+	case countsIterations(executor):
+		instead["duration"] = "maxDuration"
 	}
-	if f := take("timeUnit", "timeUnit: 1s"); f.n != nil {
-		unit = timeUnit{given: true, each: f.duration(1)}
-		to.TimeUnit = unit.each
+	switch {
+	case instead[key] != "":
+		return fmt.Sprintf("executor %s does not take %s; write %s", executor, key, instead[key])
+	case executor == load.Replay && slices.Contains(ofRequests(), key):
+		return fmt.Sprintf("executor %s does not take %s, because the log has the requests; remove it", executor, key)
+	case others != nil:
+		return fmt.Sprintf("executor %s does not take %s; remove it, or write executor: %s", executor, key, strings.Join(others, " or "))
+	case slices.Contains([]string{"exec", "env", "tags", "options", "gracefulRampDown"}, key):
+		return fmt.Sprintf("k6's %s is not supported; remove it", key)
 	}
-	to.Duration = take("duration", "duration: 30s").duration(1)
-	to.Rate = take("rate", "rate: 100/s").positiveRate(unit)
-	to.StartRate = take("startRate", "startRate: 100/s").rate(unit)
-	if f := take("vus", "vus: 10"); f.given() {
-		to.VUs = int(f.whole(1, maxVUs))
-	}
-	if f := take("startVUs", "startVUs: 1"); f.given() {
-		to.StartVUs = int(f.whole(0, maxVUs))
-	}
-	if f := take("arrivals", "arrivals: poisson"); f.given() {
-		to.Arrivals = f.oneOf(load.Poisson, load.Uniform)
-	}
-	target := "100/s"
-	if !isOpen(ex.name) {
-		target = "10"
-	} else if unit.given {
-		target = "100"
-	}
-	if f := take("stages", "stages: [{duration: 30s, target: "+target+"}]"); f.given() {
-		to.Stages = f.stages(ex.name, unit, target)
-	}
-	s.rises(to)
-}
-
-// rises refuses a ramp that offers nothing or takes no time.
-func (s *section) rises(to *Scenario) {
-	p, ok := s.n.pair("stages")
-	if !ok || len(to.Stages) == 0 {
-		return
-	}
-	var total time.Duration
-	peak := float64(to.StartRate)
-	if to.Executor == load.RampingVUs {
-		peak = float64(to.StartVUs)
-	}
-	for _, stage := range to.Stages {
-		if stage.Duration < 0 || stage.Target < 0 {
-			return // broken, and reported
-		}
-		total += stage.Duration
-		peak = max(peak, float64(stage.Target))
-	}
-	if total == 0 {
-		s.errorf(p.key, "the stages take no time; write a duration above 0 in one of them")
-	}
-	if peak == 0 {
-		s.errorf(p.key, "the stages never rise above 0; write a target above 0 in one of them")
-	}
-}
-
-// broken marks a stage that could not be read.
-const broken = -1
-
-// stages reads the legs of a ramp. A leg that cannot be read has a negative
-// duration or target.
-func (f field) stages(executor string, unit timeUnit, target string) []Stage {
-	if f.n.kind != list {
-		f.wrong("a list")
-		return nil
-	}
-	if len(f.n.items) == 0 {
-		f.errorf(f.n, "stages is an empty list; write %s", f.example)
-		return nil
-	}
-	stages := make([]Stage, len(f.n.items))
-	for i, n := range f.n.items {
-		stage := Stage{Duration: broken, Target: broken}
-		before := len(f.errs)
-		sec := f.section(n, n, fmt.Sprintf("stage %d", i+1), "{duration: 30s, target: "+target+"}")
-		if sec != nil {
-			length := sec.need("duration", "duration: 30s").duration(0)
-			to := sec.need("target", "target: "+target)
-			var reached Target
-			if isOpen(executor) {
-				reached = Target(to.rate(unit))
-			} else if to.given() {
-				reached = Target(to.targetUsers())
-			}
-			sec.done()
-			if len(f.errs) == before {
-				stage = Stage{Duration: length, Target: reached}
-			}
-		}
-		stages[i] = stage
-	}
-	return stages
-}
-
-// targetUsers reads a stage's number of virtual users.
-func (f field) targetUsers() int64 {
-	if rateForm.MatchString(f.n.text) {
-		f.errorf(f.n, "target %s is a rate, and this executor counts virtual users; write %s", f.n.text, f.example)
-		return 0
-	}
-	return f.whole(0, maxVUs)
-}
-
-// users reads how many virtual users an arrival-rate executor may have. As in
-// k6, maxVUs is preAllocatedVUs where only that is given.
-func (s *section) users(to *Scenario) {
-	pre, most := s.may("preAllocatedVUs", "preAllocatedVUs: 64"), s.may("maxVUs", "maxVUs: 1024")
-	to.PreAllocatedVUs, to.MaxVUs = defaultPreAllocatedVUs, defaultMaxVUs
-	if pre.given() {
-		to.PreAllocatedVUs = int(pre.whole(1, maxVUs))
-		to.MaxVUs = to.PreAllocatedVUs
-	}
-	if most.given() {
-		to.MaxVUs = int(most.whole(1, maxVUs))
-		if !pre.given() {
-			to.PreAllocatedVUs = min(to.PreAllocatedVUs, to.MaxVUs)
-		}
-	}
-	if to.PreAllocatedVUs > to.MaxVUs {
-		s.errorf(most.n, "maxVUs %d is lower than preAllocatedVUs %d; write maxVUs: %d or more", to.MaxVUs, to.PreAllocatedVUs, to.PreAllocatedVUs)
-	}
+	return ""
 }

@@ -8,29 +8,32 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
 )
 
-// formatSource is the file whose doc comments become descriptions, so that
-// what an editor shows and what the code says cannot drift apart.
-//
-//go:embed format.go
-var formatSource string
+// The files whose doc comments become descriptions, so that what an editor
+// shows and what the code says cannot drift apart.
+var (
+	//go:embed format.go
+	formatSource string
+	//go:embed formatload.go
+	formatLoadSource string
+)
 
 // Schema returns the JSON Schema (draft 2020-12) of the experiment file, for
 // editors and other tools. It refuses what a schema can see: keys, types,
 // forms, and which keys go together. What takes understanding (placeholders
 // and feeds, units of percentiles, names of services) only Parse refuses.
 func Schema() ([]byte, error) {
-	comments, err := docComments(formatSource)
-	if err != nil {
-		return nil, fmt.Errorf("describe the experiment schema: %w", err)
+	g := &generator{comments: make(map[string]string)}
+	for _, source := range []string{formatSource, formatLoadSource} {
+		if err := g.docComments(source); err != nil {
+			return nil, fmt.Errorf("describe the experiment schema: %w", err)
+		}
 	}
-	g := &generator{comments: comments}
 	root := g.reflect(reflect.TypeFor[Experiment]())
 	root.Version = jsonschema.Version
 	root.Title = "Loadstone experiment"
@@ -43,14 +46,13 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// docComments returns the comments of the types ("Stage") and their fields
+// docComments takes over the comments of the types ("Stage") and their fields
 // ("Stage.Duration") in a Go file, each as one line.
-func docComments(source string) (map[string]string, error) {
+func (g *generator) docComments(source string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), "format.go", source, parser.ParseComments)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := make(map[string]string)
 	line := func(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
 	for _, decl := range file.Decls {
 		general, ok := decl.(*ast.GenDecl)
@@ -62,25 +64,28 @@ func docComments(source string) (map[string]string, error) {
 			if !ok {
 				continue
 			}
-			out[typ.Name.Name] = line(general.Doc)
+			g.comments[typ.Name.Name] = line(general.Doc)
 			fields, ok := typ.Type.(*ast.StructType)
 			if !ok {
 				continue
 			}
 			for _, field := range fields.Fields.List {
 				for _, name := range field.Names {
-					out[typ.Name.Name+"."+name.Name] = line(field.Doc)
+					g.comments[typ.Name.Name+"."+name.Name] = line(field.Doc)
 				}
 			}
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // generator turns the types of the format into schemas. It writes them out
 // where they are used, without definitions: no type is used twice but the
 // scalars.
-type generator struct{ comments map[string]string }
+type generator struct {
+	comments map[string]string
+	inFull   reflect.Type // whose own form custom must not replace
+}
 
 func (g *generator) reflect(t reflect.Type) *jsonschema.Schema {
 	r := &jsonschema.Reflector{
@@ -103,6 +108,8 @@ func (g *generator) reflect(t reflect.Type) *jsonschema.Schema {
 // its Go type, or nil.
 func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
 	switch t {
+	case g.inFull:
+		return nil
 	case reflect.TypeFor[time.Duration]():
 		return &jsonschema.Schema{Type: "string", Pattern: durationPattern}
 	case reflect.TypeFor[Rate](), reflect.TypeFor[Target]():
@@ -115,14 +122,12 @@ func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
 		overlay.Description = "A Compose override: {} for the system as it is."
 		overlay.PropertyNames = either(&jsonschema.Schema{Enum: words(composeKeys())}, &jsonschema.Schema{Pattern: "^x-"})
 		return named(overlay)
-	case reflect.TypeFor[Scenarios]():
-		return named(g.scenario())
+	case reflect.TypeFor[Offer]():
+		return g.offer()
 	case reflect.TypeFor[SLO]():
 		return slo()
-	case reflect.TypeFor[Request]():
-		return g.request()
 	default:
-		return nil
+		return g.customLoad(t)
 	}
 }
 
@@ -146,8 +151,6 @@ func refine(root *jsonschema.Schema) {
 	}
 	name, _ := root.Properties.Get("name")
 	name.Pattern, name.MaxLength = namePattern, &longest
-	offer, _ := root.Properties.Get("load")
-	positive(offer, "timeout")
 	search, _ := root.Properties.Get("search")
 	positive(search, "budget")
 	highest, _ := search.Properties.Get("maxRate")
@@ -171,75 +174,4 @@ func words(list []string) []any {
 		out[i] = w
 	}
 	return out
-}
-
-// scenario is a scenario in which every key belongs to some executor; the
-// rules say to which.
-func (g *generator) scenario() *jsonschema.Schema {
-	s := g.reflect(reflect.TypeFor[Scenario]())
-	one := uint64(1)
-	feed, _ := s.Properties.Get("feed")
-	feed.PropertyNames = &jsonschema.Schema{Pattern: feedPattern}
-	feed.AdditionalProperties.MinProperties, feed.AdditionalProperties.MaxProperties = &one, &one
-	stages, _ := s.Properties.Get("stages")
-	stages.MinItems = &one
-	positive(s, "duration", "timeUnit")
-	s.AllOf = executorRules()
-	return s
-}
-
-// request is a line or a mapping.
-func (g *generator) request() *jsonschema.Schema {
-	// A type without Request's name is not custom, and has its fields.
-	type request Request
-	full := g.reflect(reflect.TypeFor[request]())
-	full.Description = ""
-	for pair := full.Properties.Oldest(); pair != nil; pair = pair.Next() {
-		field, _ := reflect.TypeFor[Request]().FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, pair.Key) })
-		pair.Value.Description = g.comments["Request."+field.Name]
-	}
-	method, _ := full.Properties.Get("method")
-	method.Enum = words(methods())
-	path, _ := full.Properties.Get("path")
-	path.Pattern = pathPattern
-	line := &jsonschema.Schema{Type: "string", Pattern: requestPattern, Examples: []any{"GET /student/{id}"}}
-	return either(line, full)
-}
-
-// slo lists the metrics, each with the thresholds that suit it.
-func slo() *jsonschema.Schema {
-	one := uint64(1)
-	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
-	for _, metric := range metricNames(true) {
-		forms := slices.Clone(aggregations(metric))
-		for i, form := range forms {
-			if form == "p(N)" {
-				forms[i] = `p\(\s*(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)\s*\)`
-			}
-		}
-		value := numberPattern
-		if metric == HTTPReqFailed {
-			value = `(0+(\.[0-9]+)?|1(\.0+)?|[0-9]+(\.[0-9]+)?[eE]-[0-9]+)`
-		}
-		s.Properties.Set(metric, &jsonschema.Schema{
-			Type: "array", MinItems: &one, Description: metricMeanings()[metric],
-			Items: &jsonschema.Schema{
-				Type:     "string",
-				Pattern:  `^\s*(` + strings.Join(forms, "|") + `)\s*(` + operatorPattern + `)\s*` + value + `\s*$`,
-				Examples: []any{exampleOf(metric)},
-			},
-		})
-	}
-	return s
-}
-
-// metricMeanings says of every metric what it is.
-func metricMeanings() map[string]string {
-	return map[string]string{
-		HTTPReqDuration:   "Response time in ms, from the intended start of a request to the end of its answer: avg, min, med, max, p(N).",
-		HTTPReqFailed:     "The share of arrivals that failed or were dropped, 0 to 1: rate.",
-		HTTPReqs:          "Requests sent and ended: count, or rate per second.",
-		Iterations:        "The same as http_reqs: an iteration is one request.",
-		DroppedIterations: "Arrivals that were never sent because no virtual user came free in time: count, or rate per second.",
-	}
 }

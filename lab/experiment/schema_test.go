@@ -137,28 +137,56 @@ func TestSchemaHasTheKeysOfParse(t *testing.T) {
 	scenario := root.in("load").in("scenarios").AdditionalProperties.node(t)
 	const file = `zzzzzzzz: 1
 search: {zzzzzzzz: 1}
-load:
   zzzzzzzz: 1
-  scenarios:
     a: {executor: ramping-arrival-rate, zzzzzzzz: 1, stages: [{zzzzzzzz: 1}], request: {zzzzzzzz: 1}, feed: {x: {zzzzzzzz: 1}}}
     b: {executor: none, zzzzzzzz: 1}
+    c: {executor: constant-vus, steps: [{zzzzzzzz: 1, extract: {x: {zzzzzzzz: 1}}, checks: {ok: {zzzzzzzz: 1}}}], feed: {y: {zipf: {zzzzzzzz: 1}}, z: {csv: {zzzzzzzz: 1}}}}
+    d: {executor: replay, replay: {zzzzzzzz: 1}}
+    e: {executor: constant-vus, websocket: {zzzzzzzz: 1, reconnect: {zzzzzzzz: 1}}}
+  tls: {zzzzzzzz: 1}
 `
-	_, err = experiment.Parse("x.yaml", []byte(file))
-	if err == nil {
-		t.Fatal("Parse accepts a key that nobody knows")
+	socket := scenario.in("websocket").AnyOf[1]
+	step := scenario.in("steps").Items.node(t)
+	fed := scenario.in("feed").AdditionalProperties.node(t)
+	var all strings.Builder
+	// One line at a time, as there is a limit to the errors of one file.
+	for line := range strings.Lines(file) {
+		head := ""
+		if strings.HasPrefix(line, "    ") {
+			head = "load: {scenarios: {"
+			line = strings.TrimRight(line, "\n") + "}}\n"
+		} else if strings.HasPrefix(line, "  ") {
+			head = "load: {"
+			line = strings.TrimRight(line, "\n") + "}\n"
+		}
+		_, err := experiment.Parse("x.yaml", []byte(head+line))
+		if err == nil {
+			t.Fatalf("Parse accepts a key that nobody knows in %s", line)
+		}
+		all.WriteString(err.Error() + "\n")
 	}
+	said := all.String()
 	for place, want := range map[string]schemaNode{
-		`the experiment has`: root,
-		`search has`:         root.in("search"),
-		`load has`:           root.in("load"),
-		`scenario "b" has`:   scenario,
-		`stage 1 has`:        scenario.in("stages").Items.node(t),
-		`the request has`:    scenario.in("request").AnyOf[1],
-		`feed "x" has`:       scenario.in("feed").AdditionalProperties.node(t),
+		`the experiment has`:    root,
+		`search has`:            root.in("search"),
+		`load has`:              root.in("load"),
+		`scenario "b" has`:      scenario,
+		`stage 1 has`:           scenario.in("stages").Items.node(t),
+		`the request has`:       scenario.in("request").AnyOf[1],
+		`feed "x" has`:          scenario.in("feed").AdditionalProperties.node(t),
+		`step 1 has`:            step,
+		`what is extracted has`: step.in("extract").AdditionalProperties.node(t).AnyOf[1],
+		`check "ok" has`:        step.in("checks").AdditionalProperties.node(t),
+		`zipf has`:              fed.in("zipf").AnyOf[1],
+		`csv has`:               fed.in("csv").AnyOf[1],
+		`replay has`:            scenario.in("replay"),
+		`websocket has`:         socket,
+		`reconnect has`:         socket.in("reconnect"),
+		`tls has`:               root.in("load").in("tls"),
 	} {
-		_, list, found := strings.Cut(err.Error(), place+` no key "zzzzzzzz"; write one of: `)
+		_, list, found := strings.Cut(said, place+` no key "zzzzzzzz"; write one of: `)
 		if !found {
-			t.Errorf("Parse does not say what %q: %v", place, err)
+			t.Errorf("Parse does not say what %q: %v", place, said)
 			continue
 		}
 		list, _, _ = strings.Cut(list, "\n")
@@ -226,9 +254,17 @@ func TestSchemaStatesTheDefaults(t *testing.T) {
 			t.Errorf("the default of %s is %v in the schema and %v in Parse", tt.key, tt.got, tt.want)
 		}
 	}
-	for key, n := range scenario.Properties {
-		if n.Description == "" {
-			t.Errorf("the schema does not describe %s", key)
+	for name, part := range map[string]schemaNode{
+		"a scenario": scenario, "load": root.in("load"), "slo": root.in("slo"), "a step": scenario.in("steps").Items.node(t),
+		"a websocket": scenario.in("websocket").AnyOf[1], "a feed": scenario.in("feed").AdditionalProperties.node(t),
+	} {
+		if len(part.Properties) == 0 {
+			t.Errorf("the schema of %s has no keys", name)
+		}
+		for key, n := range part.Properties {
+			if n.Description == "" {
+				t.Errorf("the schema does not describe %s of %s", key, name)
+			}
 		}
 	}
 	for _, want := range []string{fmt.Sprint(s.PreAllocatedVUs), fmt.Sprint(s.MaxVUs)} {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/invopop/jsonschema"
+
+	"loadstone/lab/load"
 )
 
 // where returns a schema that constrains one property, wherever it is there.
@@ -42,9 +44,10 @@ func executorRules() []*jsonschema.Schema {
 	}
 	var open, closed []string
 	for _, ex := range executors() {
-		if isOpen(ex.name) {
+		switch {
+		case hasRate(ex.name):
 			open = append(open, ex.name)
-		} else {
+		case !isOpen(ex.name):
 			closed = append(closed, ex.name)
 		}
 	}
@@ -62,6 +65,25 @@ func executorRules() []*jsonschema.Schema {
 	)
 }
 
+// workRules say what an iteration is made of: one of request, steps, replay and
+// websocket.
+func workRules() []*jsonschema.Schema {
+	alone := jsonschema.NewProperties()
+	for _, key := range ofRequests() {
+		alone.Set(key, jsonschema.FalseSchema)
+	}
+	work := &jsonschema.Schema{}
+	exactlyOne(work, "request", "steps", "replay", "websocket")
+	weightless := where("steps", &jsonschema.Schema{Items: where("weight", jsonschema.FalseSchema)})
+	return []*jsonschema.Schema{
+		work,
+		{If: isOneOf("executor", load.Replay), Then: &jsonschema.Schema{Required: []string{"replay"}}},
+		{If: &jsonschema.Schema{Required: []string{"websocket"}}, Then: &jsonschema.Schema{Properties: alone}},
+		{If: &jsonschema.Schema{Required: []string{"request"}}, Then: where("weighted", jsonschema.FalseSchema)},
+		{If: &jsonschema.Schema{Not: &jsonschema.Schema{Required: []string{"weighted"}}}, Then: weightless},
+	}
+}
+
 // measureRules say what each kind of measurement needs.
 func measureRules() []*jsonschema.Schema {
 	one := uint64(1)
@@ -69,7 +91,7 @@ func measureRules() []*jsonschema.Schema {
 	var open []string
 	complete := make([]*jsonschema.Schema, len(executors()))
 	for i, ex := range executors() {
-		if isOpen(ex.name) {
+		if hasRate(ex.name) {
 			open = append(open, ex.name)
 		}
 		complete[i] = &jsonschema.Schema{If: isOneOf("executor", ex.name), Then: &jsonschema.Schema{Required: ex.needs}}
@@ -78,6 +100,10 @@ func measureRules() []*jsonschema.Schema {
 		MaxProperties:        &one,
 		AdditionalProperties: where("executor", &jsonschema.Schema{Enum: words(open)}),
 	})
+	offer, _ := search.Properties.Get("load")
+	for _, key := range []string{"k6", "warmup"} {
+		offer.Properties.Set(key, jsonschema.FalseSchema)
+	}
 	search.Required = []string{"slo"}
 	search.Properties.Set("slo", &jsonschema.Schema{MinProperties: &one})
 	return []*jsonschema.Schema{

@@ -14,6 +14,9 @@ const (
 
 	// maxDuration bounds every duration, so that sums of them stay exact.
 	maxDuration = 7 * 24 * time.Hour
+	// maxLength bounds the stages of a scenario together, as the load generator
+	// does.
+	maxLength = 30 * 24 * time.Hour
 	// maxRate bounds every rate, in requests per second: gaps of 100 ns. A
 	// higher one is a mistyped one.
 	maxRate = 1e7
@@ -123,6 +126,23 @@ func (f field) positiveRate(unit timeUnit) Rate {
 	unitBroken := unit.given && unit.each == 0
 	if v == 0 && len(f.errs) == before && !unitBroken {
 		f.errorf(f.n, "%s must be above 0; write %s", f.key, f.example)
+	}
+	return v
+}
+
+// factor reads a number above 0, from low to high.
+func (f field) factor(low, high float64) float64 {
+	if !f.given() {
+		return low
+	}
+	if !amountForm.MatchString(f.n.text) || f.n.quoted || f.n.kind == list || f.n.kind == mapping {
+		f.wrong("a number above 0")
+		return low
+	}
+	v, err := strconv.ParseFloat(f.n.text, 64)
+	if err != nil || v < low || v > high {
+		f.errorf(f.n, "%s must be from %g to %g, not %s; write %s", f.key, low, high, f.n.text, f.example)
+		return low
 	}
 	return v
 }

@@ -17,7 +17,9 @@ const maxHeaderBytes = 64 << 10
 // load test has no use for guesses about where an answer ends.
 type answer struct {
 	state answerState
-	head  bool // the request was HEAD
+	head  bool    // the request was HEAD
+	keep  *keeper // what is to be kept; nil for nothing
+	kept  *kept   // and where
 
 	status    int
 	keepAlive bool // the connection may carry another request
@@ -46,8 +48,13 @@ const (
 	complete
 )
 
-// reset prepares for the next answer.
-func (a *answer) reset(head bool) { *a = answer{head: head} }
+// reset prepares for the next answer, of which kept gets what keep says.
+func (a *answer) reset(head bool, keep *keeper, kept *kept) {
+	*a = answer{head: head, keep: keep, kept: kept}
+	if keep != nil {
+		kept.reset()
+	}
+}
 
 // done says whether the answer is complete.
 func (a *answer) done() bool { return a.state == complete }
@@ -62,11 +69,13 @@ func (a *answer) advance(p []byte) (int, error) {
 		case inBody, inChunk:
 			n := min(a.left, int64(len(p)-at))
 			a.left -= n
+			a.body(p[at : at+int(n)])
 			at += int(n)
 			if a.left == 0 {
 				a.endOfData()
 			}
 		case toEOF:
+			a.body(p[at:])
 			return len(p), nil
 		case complete:
 			return at, nil
@@ -83,6 +92,13 @@ func (a *answer) advance(p []byte) (int, error) {
 		}
 	}
 	return at, nil
+}
+
+// body keeps a piece of the body, if it is to be kept.
+func (a *answer) body(piece []byte) {
+	if a.keep != nil && a.keep.body {
+		a.kept.add(piece)
+	}
 }
 
 // eof tells that the server closed the connection. It says whether that was
@@ -114,7 +130,7 @@ func (a *answer) line(line []byte, size int) error {
 	if a.sectionLen > maxHeaderBytes {
 		return badHTTPError(fmt.Sprintf("its header is longer than %d bytes", maxHeaderBytes))
 	}
-	if !all(line, text) {
+	if !all(line, printable) {
 		return badHTTPError(fmt.Sprintf("a control character in the line %.60q", line))
 	}
 	switch a.state {
@@ -167,6 +183,9 @@ func (a *answer) header(line []byte) error {
 	name := line[:colon]
 	if !all(name, token) {
 		return badHTTPError(fmt.Sprintf("the header line %.60q", line))
+	}
+	if a.keep != nil {
+		a.kept.header(a.keep, name, bytes.Trim(line[colon+1:], " \t"))
 	}
 	switch {
 	case len(name) == len("connection") && equalFold(name, "connection"):
@@ -312,8 +331,9 @@ func equalFold(p []byte, lower string) bool {
 
 // The kinds of bytes.
 const (
-	token uint8 = 1 << iota // in a header's name or a method (RFC 9110, 5.6.2)
-	text                    // in a line: no control character but a tab
+	token     uint8 = 1 << iota // in a header's name or a method (RFC 9110, 5.6.2)
+	printable                   // in a line: no control character but a tab
+	plain                       // in a path or query, unescaped, wherever it stands there
 )
 
 // kindOf holds the kinds of each byte.
@@ -323,8 +343,11 @@ var kindOf = func() (table [256]uint8) {
 		if isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {
 			table[i] |= token
 		}
+		if isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || strings.IndexByte("-._~/", c) >= 0 {
+			table[i] |= plain
+		}
 		if c >= ' ' && c != 0x7f || c == '\t' {
-			table[i] |= text
+			table[i] |= printable
 		}
 	}
 	return table

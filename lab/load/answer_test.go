@@ -19,7 +19,7 @@ type received struct {
 // connection does, and then the end of the stream if closed is set.
 func receive(data string, head, closed bool, cuts ...int) received {
 	var a answer
-	a.reset(head)
+	a.reset(head, nil, nil)
 	var pending []byte
 	used, from := 0, 0
 	for _, to := range append(cuts, len(data)) {
@@ -208,7 +208,7 @@ func TestAnswerAllocatesNothing(t *testing.T) {
 	data := []byte(wire("HTTP/1.1 200 OK|Server: x|Date: Mon, 01 Jan 2024 00:00:00 GMT|Content-Type: application/json|Content-Length: 5||hello"))
 	var a answer
 	n := testing.AllocsPerRun(1000, func() {
-		a.reset(false)
+		a.reset(false, nil, nil)
 		if _, err := a.advance(data); err != nil || !a.done() {
 			t.Error(err)
 		}
@@ -222,7 +222,7 @@ func BenchmarkAnswer(b *testing.B) {
 	data := []byte(wire("HTTP/1.1 200 OK|Server: x|Date: Mon, 01 Jan 2024 00:00:00 GMT|Content-Type: application/json|Content-Length: 400||" + strings.Repeat("x", 400)))
 	var a answer
 	for b.Loop() {
-		a.reset(false)
+		a.reset(false, nil, nil)
 		if _, err := a.advance(data); err != nil {
 			b.Fatal(err)
 		}

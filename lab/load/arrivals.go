@@ -1,11 +1,11 @@
 package load
 
 import (
-	"hash/fnv"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"time"
+
+	"loadstone/lab/load/seed"
 )
 
 // arrival is one request that the schedule wants: its number, which its feed
@@ -13,6 +13,8 @@ import (
 type arrival struct {
 	number uint64
 	at     time.Duration
+
+	method, target string // of an access log's line; else empty
 }
 
 // arrivals is the schedule of an open scenario, walked one arrival at a time
@@ -40,13 +42,13 @@ type arrivals struct {
 }
 
 // newArrivals returns the schedule of s from its first arrival on.
-func newArrivals(s *Scenario, seed uint64) *arrivals {
-	key := derive(seed, s.Name, "arrivals")
+func newArrivals(s *Scenario, master uint64) *arrivals {
+	key := seed.Derive(master, s.Name, "arrivals")
 	a := &arrivals{
 		curve:   newRateCurve(s),
 		start:   s.StartTime,
 		poisson: s.Arrivals == Poisson,
-		random:  rand.NewPCG(key, mix(key)),
+		random:  rand.NewPCG(key, seed.Mix(key)),
 	}
 	if a.poisson {
 		a.place = a.exponential()
@@ -93,27 +95,4 @@ func (a *arrivals) locate() {
 func (a *arrivals) exponential() float64 {
 	u := float64(a.random.Uint64()>>11) / (1 << 53)
 	return -math.Log(1 - u)
-}
-
-// derive makes the key of one random stream out of a plan's seed, so that
-// streams are independent of each other and of the order of scenarios.
-func derive(seed uint64, names ...string) uint64 {
-	h := fnv.New64a()
-	for _, name := range names {
-		_, _ = h.Write([]byte(name)) // a hash never fails to write
-		_, _ = h.Write([]byte{0})
-	}
-	return mix(seed ^ bits.RotateLeft64(mix(h.Sum64()), 32))
-}
-
-// gamma is the golden ratio in 64 bits, the step of SplitMix64.
-const gamma = 0x9e3779b97f4a7c15
-
-// mix is the output function of SplitMix64 (Steele, Lea, Flood, Fast
-// Splittable Pseudorandom Number Generators, 2014): mix(key + k·gamma) for
-// k = 1, 2, … is that generator's stream, with every element at hand.
-func mix(x uint64) uint64 {
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
-	return x ^ (x >> 31)
 }

@@ -1,10 +1,9 @@
 package load
 
 import (
-	"context"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"loadstone/lab/load/failure"
 )
 
 // connectPause is how long a virtual user of the closed model waits after it
@@ -13,222 +12,201 @@ import (
 // whatever is trying to come up at the target.
 const connectPause = 10 * time.Millisecond
 
-// closed carries out a constant-vus or ramping-vus scenario: each virtual user
-// sends its next request when its last has ended. A request's intended time is
-// when its user came free, so a system that stalls is asked less, and nothing
-// here corrects for that: response time and service time are the same. Use an
+// closedLane is an event loop's share of a scenario without a schedule: each
+// virtual user begins its next iteration when its last has ended. A request's
+// intended time is when its user came free, so a system that stalls is asked
+// less, and nothing here corrects for that: response time and service time are
+// the same, but for waits for a connection where the plan caps them. Use an
 // open model to learn what users who do not wait for each other would see.
-type closed struct {
-	fleet    *fleet
-	recorder *recorder
-	clock    *clock
-	ramp     userRamp
-	start    time.Duration
-	graceful time.Duration
+//
+// Every of-th user is the loop's.
+type closedLane struct {
+	sc    *scenario
+	loop  *loop
+	own   share
+	users []*user
+	works []bool // by place in users: it is at work, or pausing between
+	cutBy []time.Duration
 
-	wanted  atomic.Int64 // users that are to be at work
-	endAt   atomic.Int64 // when the offered load ends, in nanoseconds
-	numbers atomic.Uint64
-
-	stopped  chan struct{} // closed when the load is to end early
-	stopOnce sync.Once
-
-	mu      sync.Mutex
-	working []bool // by user index: its goroutine is there
-	active  int    // how many are
-	most    int    // at once, since from
-	from    time.Duration
+	wanted int           // users, of all loops' together
+	change time.Duration // when that changes next
+	endAt  time.Duration // when the offered load ends
+	cutAt  time.Duration // when what is under way is cut off
+	active int
+	done   bool // all iterations that were to be made have begun
 }
 
-// newClosed prepares the scenario.
-func newClosed(s *Scenario, run *run) *closed {
-	c := &closed{
-		fleet:    newFleet(s, run, s.end()),
-		recorder: run.recorder,
-		clock:    run.clock,
-		ramp:     newUserRamp(s),
-		start:    s.StartTime,
-		graceful: s.GracefulStop,
-		stopped:  make(chan struct{}),
-		from:     run.plan.Warmup,
+// newClosedLane prepares a loop's share of a scenario.
+func newClosedLane(sc *scenario, l *loop, own share) *closedLane {
+	s := sc.spec
+	end := sc.run.endOf(s)
+	p := &closedLane{sc: sc, loop: l, own: own, change: s.StartTime, endAt: end, cutAt: end + s.GracefulStop}
+	for range own.count(sc.ramp.at(0)) {
+		p.enlist()
 	}
-	c.endAt.Store(int64(s.end()))
-	return c
+	return p
 }
 
-// connect readies the users that the scenario begins with.
-func (c *closed) connect(ctx context.Context) { c.fleet.enlistConnected(ctx, c.ramp.at(0)) }
-
-// perform runs the scenario until every user has ended.
-func (c *closed) perform() error {
-	c.control()
-	c.fleet.disband()
-	return nil
+// enlist makes a user.
+func (p *closedLane) enlist() {
+	p.users = append(p.users, newUser(p.own.number(len(p.users)), p.sc, p.loop, p))
+	p.works = append(p.works, false)
+	p.cutBy = append(p.cutBy, never)
 }
 
-// control keeps the number of users at what the ramp says, to its end.
-func (c *closed) control() {
-	if !c.waitUntil(c.start) {
-		return
-	}
-	at := time.Duration(0)
-	for {
-		c.want(c.ramp.at(at))
-		next, ok := c.ramp.next(at)
-		if !ok {
-			return // the users see the end for themselves
-		}
-		if !c.waitUntil(c.start + next) {
-			return
-		}
-		at = max(next, c.clock.now()-c.start) // a late wake-up skips steps
-		if at >= c.ramp.end() {
-			return
+// links are those of the users that the scenario begins with.
+func (p *closedLane) links() []link { return linksOf(p.users) }
+
+// turn keeps the number of users at what the ramp says.
+func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
+	if now >= p.change && now < p.endAt {
+		at := now - p.sc.spec.StartTime
+		p.want(p.sc.ramp.at(at), now)
+		p.change = never
+		if then, ok := p.sc.ramp.next(at); ok {
+			p.change = p.sc.spec.StartTime + then
 		}
 	}
-}
-
-// waitUntil returns false if the load is stopped before t.
-func (c *closed) waitUntil(t time.Duration) bool {
-	timer := time.NewTimer(t - c.clock.now())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-c.stopped:
-		return false
+	if now >= p.cutAt && p.active > 0 {
+		p.cutAll()
+		return now + time.Millisecond, p.active == 0
 	}
+	if now >= p.endAt || p.done && now >= p.sc.spec.StartTime {
+		return p.cutAt, p.active == 0
+	}
+	return min(p.change, p.endAt), false
 }
 
 // want sets how many users are to be at work. Users are taken away from the
-// last on; they finish their request, for which they have the time of graceful
-// stop.
-func (c *closed) want(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := int(c.wanted.Swap(int64(n)))
-	now := c.clock.now()
-	for i := n; i < before; i++ {
-		c.fleet.users[i].cutAt.Store(int64(now + c.graceful))
+// last on; they finish their iteration, for which they have the time of
+// graceful stop.
+func (p *closedLane) want(n int, now time.Duration) {
+	p.wanted = n
+	mine := p.own.count(n)
+	for len(p.users) < mine {
+		p.enlist()
 	}
-	for i := range n {
-		if i >= len(c.fleet.users) {
-			c.fleet.enlist()
-		}
-		if i >= len(c.working) {
-			c.working = append(c.working, false)
-		}
-		u := c.fleet.users[i]
-		u.cutAt.Store(never)
-		if !c.working[i] {
-			c.working[i] = true
-			c.active++
-			c.fleet.live.Go(func() { c.live(u) })
-		}
-	}
-	c.note(now)
-}
-
-// note keeps the largest number of users at work.
-func (c *closed) note(now time.Duration) {
-	if now >= c.from {
-		c.most = max(c.most, c.active)
-	}
-}
-
-// live is the working time of one user.
-func (c *closed) live(u *user) {
-	defer c.leave(u)
-	var out outcome
-	begun := false
-	for free := c.clock.now(); c.goesOn(u, free); free = c.pause(&out) {
-		out = outcome{intended: free}
-		number := c.numbers.Add(1) - 1
-		if !begun {
-			begun = c.begin(u, &out)
-			if begun && !c.goesOn(u, out.intended) {
-				return // connecting took until the end
+	for k, u := range p.users {
+		switch {
+		case k >= mine && p.works[k] && p.cutBy[k] == never:
+			p.takeAway(k, now+p.sc.spec.GracefulStop)
+		case k < mine:
+			p.cutBy[k] = never
+			if !p.works[k] {
+				p.start(k, u, now)
 			}
 		}
-		if begun {
-			u.perform(c.fleet.goOn, number, &out)
+	}
+}
+
+// takeAway has the user at place k cut off at a time, unless it is wanted
+// again.
+func (p *closedLane) takeAway(k int, at time.Duration) {
+	p.cutBy[k] = at
+	p.loop.timers.add(at, func(now time.Duration) {
+		if p.cutBy[k] <= now && p.works[k] {
+			p.cut(p.users[k])
 		}
-		c.recorder.ended(u.index, &out)
-	}
+	})
 }
 
-// begin opens a user's first connection, which is no part of its first request:
-// o is intended for when it is open. If it cannot be had, that is what came of
-// the request, and false is returned.
-func (c *closed) begin(u *user, o *outcome) bool {
-	err := u.connect(c.fleet.goOn)
-	now := c.clock.now()
-	if err == nil {
-		o.intended = now
-		return true
-	}
-	o.sent, o.done = o.intended, now
-	o.failed, o.err = u.dialFailure(c.fleet.goOn, err), err
-	return false
-}
-
-// pause returns when the user is free after a request: at once, or after a
-// while if it could not connect.
-func (c *closed) pause(o *outcome) time.Duration {
-	if !o.failed.connectFailed() {
-		return o.done
-	}
-	c.waitUntil(o.done + connectPause)
-	return c.clock.now()
-}
-
-// goesOn says whether u is to send another request at time now.
-func (c *closed) goesOn(u *user, now time.Duration) bool {
-	return int64(u.index) < c.wanted.Load() && int64(now) < c.endAt.Load() && !c.fleet.isCut.Load()
-}
-
-// leave takes note that u has stopped working. If it was wanted again in the
-// meantime, it starts anew.
-func (c *closed) leave(u *user) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.goesOn(u, c.clock.now()) {
-		c.fleet.live.Go(func() { c.live(u) })
+// start has a user begin to work. Opening its first connection is no part of
+// its first request.
+func (p *closedLane) start(k int, u *user, now time.Duration) {
+	p.works[k] = true
+	p.active++
+	p.loop.active = true
+	p.sc.begun(now)
+	u.freeAt = now
+	if u.slots != nil {
+		p.next(u)
 		return
 	}
-	u.conn.close()
-	c.working[u.index] = false
-	c.active--
+	u.link.ahead(func(kind failure.Kind, err error) {
+		began := u.freeAt
+		u.freeAt = p.loop.clock.now()
+		if kind == failure.None {
+			p.next(u)
+			return
+		}
+		// That it cannot be had is what came of the first request.
+		u.refused(arrival{number: p.sc.numbers.Add(1) - 1, at: began}, kind, err)
+	})
 }
 
-// patrol ends overdue requests until stop is closed.
-func (c *closed) patrol(stop <-chan struct{}) { c.fleet.patrol(stop) }
-
-// stop ends the offered load now and cuts off what is under way after the time
-// of graceful stop, or at once.
-func (c *closed) stop(atOnce bool) error {
-	now := c.clock.now()
-	c.endAt.Store(min(c.endAt.Load(), int64(now)))
-	c.stopOnce.Do(func() { close(c.stopped) })
-	if !atOnce {
-		now += c.graceful
+// next has u begin its next iteration, if there is one.
+func (p *closedLane) next(u *user) {
+	if !p.goesOn(u) {
+		p.leave(u)
+		return
 	}
-	c.fleet.bringForward(now)
-	return nil
+	u.begin(arrival{number: p.sc.numbers.Add(1) - 1, at: u.freeAt}, false, false)
 }
 
-// advance returns how many users are at work.
-func (c *closed) advance(now time.Duration) (due uint64, working int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.note(now)
-	return 0, c.active
+// goesOn says whether u is to begin another iteration.
+func (p *closedLane) goesOn(u *user) bool {
+	if u.index >= p.wanted || p.loop.clock.now() >= p.endAt {
+		return false
+	}
+	switch s := p.sc.spec; s.Executor {
+	case SharedIterations:
+		p.done = p.done || p.sc.numbers.Load() >= s.Iterations
+		return !p.done
+	case PerVUIterations:
+		p.done = true // nobody who has left comes back
+		return u.own < s.Iterations
+	default:
+		return true
+	}
 }
 
-// totals returns the most users that were at work at once in the measured
-// part. Its requests count as offered when they are sent.
-func (c *closed) totals() (offered uint64, most int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return 0, c.most
+// released takes back a user whose iteration has ended.
+func (p *closedLane) released(u *user, failed failure.Kind) {
+	if !failed.ConnectFailed() {
+		p.next(u)
+		return
+	}
+	p.loop.timers.add(u.freeAt+connectPause, func(now time.Duration) {
+		u.freeAt = now
+		p.next(u)
+	})
+}
+
+// leave takes note that u has stopped working.
+func (p *closedLane) leave(u *user) {
+	if u.slots == nil {
+		u.link.close()
+	}
+	p.works[u.index/p.own.of] = false
+	p.active--
+	p.sc.busy.Add(-1)
+}
+
+// cut ends what u has under way.
+func (p *closedLane) cut(u *user) {
+	if u.state == userFree && u.slots == nil {
+		u.link.abort(failure.CutOff, errCutOff) // it is opening its first connection
+		return
+	}
+	u.cut()
+}
+
+// cutAll ends everything that is under way.
+func (p *closedLane) cutAll() {
+	p.wanted = 0
+	for k, u := range p.users {
+		if p.works[k] {
+			p.cut(u)
+		}
+	}
+}
+
+// stop ends the offered load now, and what is under way after the time of
+// graceful stop, or at once.
+func (p *closedLane) stop(now time.Duration, atOnce bool) {
+	p.endAt = min(p.endAt, now)
+	if !atOnce {
+		now += p.sc.spec.GracefulStop
+	}
+	p.cutAt = min(p.cutAt, now)
 }

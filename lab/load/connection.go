@@ -1,290 +1,328 @@
 package load
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
-	"net"
-	"sync"
-	"sync/atomic"
+	"net/http"
+	"net/netip"
 	"syscall"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"loadstone/lab/load/failure"
 )
 
-// The read buffer starts small, because most answers are, and doubles when an
-// answer fills it, up to the size that a header may have.
-const (
-	firstBuffer = 4 << 10
-	mostBuffer  = maxHeaderBytes
-)
-
-// idleCheck is how long a connection has to lie idle before it is looked at
-// again before use. A busy connection has no time to be closed unnoticed, and
-// the look costs one system call.
-const idleCheck = time.Millisecond
-
-// The values of connection.due that are not a time.
-const (
-	dueNever  = 0  // nothing is under way
-	dueMissed = -1 // the fleet closed the connection: the request is overdue
-	dueCut    = -2 // the fleet closed the connection: the time to stop is over
-)
-
-// connection is a virtual user's one connection to its target: opened when it
-// is needed, used for one request at a time, closed by the first failure.
+// connection is one HTTP/1.1 connection to a target without TLS: opened when
+// it is needed, used for one request at a time, closed by the first failure.
+// It belongs to one event loop, and so does everything that it calls.
 //
 // # One write and one read
 //
-// What a request costs here is system calls. net.Conn would make three of each
-// pair: write, a read that finds nothing, and, once the poller has woken the
-// goroutine, a read that finds the answer. RawConn.Read runs a function that
-// may do what it likes with the socket and is run again once the socket is
-// readable, and it forgets old readiness before it begins. So the request is
-// written inside that function, which then asks to be woken: the read that
-// finds nothing never happens. Readiness is edge-triggered and was reset before
-// the write, so an answer cannot come unnoticed. Only what does not go to plan
-// (a write that the socket does not take whole, an answer in pieces) takes the
-// ordinary path, in which a read always comes before a wait.
+// What a request costs here is system calls: one write and one read. Sockets
+// are watched edge-triggered from the moment they are opened, so no call says
+// what to wait for. A read that does not fill the loop's buffer has emptied the
+// socket, so no second one looks for more, unless the peer has hung up: then it
+// is read to its end, because no further event will come.
 //
 // # Deadlines
 //
-// A deadline on the socket costs a timer for each request. Instead each
-// connection shows in due when its request is overdue, and the fleet looks at
-// all of them fifty times a second and closes those that are. The swap of due
-// decides who was first, the answer or the fleet.
+// All requests of a plan have the same timeout, so they are due in the order in
+// which they were sent: a linked list, and the loop looks at its head.
 type connection struct {
-	address string
-	dialer  net.Dialer
+	loop  *loop
+	to    *target
+	index int // of the user, or of the slot: decides among the target's addresses
 
-	// due is an offset on the run's clock in nanoseconds, or one of the above.
-	due atomic.Int64
+	fd     int // noSocket if there is none
+	tag    int32
+	state  connectionState
+	user   *user                     // whose request is under way
+	opened func(failure.Kind, error) // what to do once connected; nil if a request follows
 
-	// mu guards the change of socket against the fleet, which closes it.
-	mu     sync.Mutex
-	socket net.Conn // nil when there is none
-
-	raw    syscall.RawConn
-	first  func(fd uintptr) bool // step, as a value made once
-	again  func(fd uintptr) bool // readOnce, likewise
-	next   step
-	out    []byte // the request
-	sent   int    // of it, so far
-	err    error  // of the last system call
-	in     []byte // the read buffer
-	begin  int    // of what has not been parsed
-	end    int    // of what has been read
+	unsent []byte // of the request: what the socket did not take
 	answer answer
-	got    int64 // bytes of the answer
+	rest   []byte // of the answer: the beginning of a line
+	got    int64  // bytes of the answer
+	hungUp bool   // the peer has ended its side
+
+	due        time.Duration
+	prev, next *connection // in the loop's list by due; nil outside it
 }
 
-// step is what connection.step does next.
-type step uint8
+type connectionState uint8
 
 const (
-	stepLook  step = iota // is the connection still fit for use?
-	stepWrite             // the request
-	stepRead              // the answer
+	closedState connectionState = iota
+	connectingState
+	idleState
+	busyState
 )
 
-// errStale reports a connection that turned out to be closed, or to hold bytes
-// that nobody asked for, before anything was written to it.
-var errStale = errors.New("the server closed the idle connection")
+const noSocket = -1
 
-// newConnection returns a connection to address (host:port), not yet opened.
-func newConnection(address string) *connection {
-	c := &connection{address: address, in: make([]byte, firstBuffer)}
-	// No keep-alive probes: a load test's connections are never idle for hours.
-	c.dialer.KeepAlive = -1
-	c.first, c.again = c.step, c.readOnce
-	return c
+// newConnection returns a connection that is not yet opened.
+func newConnection(l *loop, to *target, index int) *connection {
+	return &connection{loop: l, to: to, index: index, fd: noSocket}
 }
 
-// open connects, unless it is connected. within bounds the time it takes.
-func (c *connection) open(ctx context.Context, within time.Duration) error {
-	if c.socket != nil {
-		return nil
+// target is the index of the target that it leads to.
+func (c *connection) target() int { return c.to.index }
+
+// ahead opens the connection before it is needed, if it is not open, and calls
+// done, perhaps at once.
+func (c *connection) ahead(done func(failure.Kind, error)) {
+	if c.state != closedState {
+		done(failure.None, nil)
+		return
 	}
-	if within <= 0 {
-		return context.DeadlineExceeded
+	c.opened = done
+	c.connect(c.loop.clock.now())
+}
+
+// send has one round trip for u, connecting first if need be. It ends in
+// u.answered.
+func (c *connection) send(u *user) {
+	c.user = u
+	if c.state == closedState {
+		c.connect(u.sent)
+		return
 	}
-	c.dialer.Timeout = within
-	socket, err := c.dialer.DialContext(ctx, "tcp", c.address)
+	c.loop.overdue.add(c, u.sent+c.loop.timeout)
+	c.write()
+}
+
+// connect begins to connect. What it ends as is told by fail or established.
+func (c *connection) connect(now time.Duration) {
+	c.loop.overdue.add(c, now+c.loop.timeout)
+	c.state, c.hungUp = connectingState, false
+	err := c.dial(c.to.addresses[c.index%len(c.to.addresses)])
+	if err != nil {
+		c.fail(failure.OfDial(err), fmt.Errorf("connect to %s: %w", c.to.address, err))
+	}
+}
+
+// dial opens a socket that connects.
+func (c *connection) dial(to netip.AddrPort) error {
+	family, address := sockaddr(to)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	raw, err := socket.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return errors.Join(err, socket.Close())
+	c.fd = fd
+	c.tag = c.loop.enter(c)
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
+		return err
 	}
-	c.mu.Lock()
-	c.socket, c.raw = socket, raw
-	c.mu.Unlock()
-	return nil
+	if err := unix.Connect(fd, address); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		return err
+	}
+	return c.loop.poller.watch(fd, c.tag)
+}
+
+// sockaddr returns an address as connect(2) takes it.
+func sockaddr(to netip.AddrPort) (family int, address unix.Sockaddr) {
+	if ip := to.Addr().Unmap(); ip.Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: ip.As4()}
+	}
+	a := &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
+	return unix.AF_INET6, a
+}
+
+// ready deals with events on the socket.
+func (c *connection) ready(events uint32) {
+	c.hungUp = c.hungUp || events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+	switch c.state {
+	case connectingState:
+		c.connected(events)
+	case busyState:
+		if len(c.unsent) > 0 && events&unix.EPOLLOUT != 0 && !c.flush() {
+			return
+		}
+		if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+			c.read()
+		}
+	case idleState:
+		// The server ended the idle connection, or sent what nobody asked for
+		// (some send a 408 first). The next request opens another.
+		if events&^unix.EPOLLOUT != 0 {
+			c.close()
+		}
+	case closedState:
+	}
+}
+
+// connected deals with the end of connecting.
+func (c *connection) connected(events uint32) {
+	if events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+		return
+	}
+	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && code != 0 {
+		err = syscall.Errno(code)
+	}
+	if err != nil {
+		c.fail(failure.OfDial(err), fmt.Errorf("connect to %s: %w", c.to.address, err))
+		return
+	}
+	c.state = idleState
+	if c.user != nil {
+		c.write() // it is due since the connecting began
+		return
+	}
+	c.loop.overdue.remove(c)
+	done := c.opened
+	c.opened = nil
+	done(failure.None, nil)
+}
+
+// write sends the user's request.
+func (c *connection) write() {
+	u := c.user
+	c.state, c.got = busyState, 0
+	c.rest = c.rest[:0]
+	request := u.wire()
+	c.answer.reset(u.step().method == http.MethodHead, u.step().keep, u.kept)
+	n, err := transfer(syscall.SYS_WRITE, c.fd, request)
+	if err != nil && !errors.Is(err, syscall.EAGAIN) {
+		c.fail(failure.Reset, fmt.Errorf("send the request: %w", err))
+		return
+	}
+	if n = max(n, 0); n < len(request) {
+		c.unsent = append(c.unsent[:0], request[n:]...)
+	}
+}
+
+// flush writes what the socket did not take before. It returns false if the
+// request has failed.
+func (c *connection) flush() bool {
+	n, err := transfer(syscall.SYS_WRITE, c.fd, c.unsent)
+	if err != nil && !errors.Is(err, syscall.EAGAIN) {
+		c.fail(failure.Reset, fmt.Errorf("send the request: %w", err))
+		return false
+	}
+	c.unsent = c.unsent[:copy(c.unsent, c.unsent[max(n, 0):])]
+	return true
+}
+
+// read takes what has come and parses it.
+func (c *connection) read() {
+	buffer := c.loop.buffer
+	for {
+		n, err := transfer(syscall.SYS_READ, c.fd, buffer)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			return
+		case err != nil:
+			c.fail(failure.Reset, fmt.Errorf("read the answer: %w", err))
+			return
+		case n == 0:
+			c.ended()
+			return
+		}
+		c.got += int64(n)
+		whole, err := c.parse(buffer[:n])
+		if err != nil {
+			c.fail(failure.BadHTTP, err)
+			return
+		}
+		if whole {
+			c.succeed()
+			return
+		}
+		if n < len(buffer) && !c.hungUp {
+			return
+		}
+	}
+}
+
+// ended deals with the end of what the server sends.
+func (c *connection) ended() {
+	if c.answer.eof() {
+		c.succeed()
+		return
+	}
+	c.fail(failure.EOF, truncated{got: c.got})
+}
+
+// parse reads on in the answer, and says whether it is whole.
+func (c *connection) parse(p []byte) (whole bool, err error) {
+	if len(c.rest) > 0 {
+		c.rest = append(c.rest, p...)
+		p = c.rest
+	}
+	n, err := c.answer.advance(p)
+	if err != nil {
+		return false, err
+	}
+	if c.answer.done() {
+		if n < len(p) {
+			return false, badHTTPError("bytes after the end of the answer")
+		}
+		return true, nil
+	}
+	if len(p)-n > maxHeaderBytes {
+		return false, badHTTPError("a line longer than the limit of its header")
+	}
+	c.rest = append(c.rest[:0], p[n:]...) // the two may be one: it moves to the front
+	return false, nil
+}
+
+// succeed ends the request with an answer.
+func (c *connection) succeed() {
+	if !c.answer.keepAlive || c.hungUp || len(c.unsent) > 0 {
+		c.close()
+	} else {
+		c.state = idleState
+	}
+	c.finish(c.answer.status, failure.None, nil)
+}
+
+// fail ends the request, or connecting ahead, without one.
+func (c *connection) fail(kind failure.Kind, err error) {
+	c.close()
+	if done := c.opened; done != nil {
+		c.opened = nil
+		c.loop.overdue.remove(c)
+		done(kind, err)
+		return
+	}
+	c.finish(0, kind, err)
+}
+
+// finish tells the user.
+func (c *connection) finish(status int, kind failure.Kind, err error) {
+	c.loop.overdue.remove(c)
+	u := c.user
+	c.user = nil
+	u.got, u.done = c.got, c.loop.clock.now()
+	u.answered(status, kind, err)
+}
+
+// abort ends what is under way, if anything is: too late, or cut off.
+func (c *connection) abort(kind failure.Kind, err error) {
+	if c.user != nil || c.opened != nil {
+		c.fail(kind, err)
+	}
 }
 
 // close ends the connection, if there is one.
 func (c *connection) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.socket != nil {
-		// Closing can only fail if the fleet was faster, and then it is closed.
-		_ = c.socket.Close()
-		c.socket, c.raw = nil, nil
+	c.state, c.unsent = closedState, c.unsent[:0]
+	if c.fd != noSocket {
+		c.loop.leave(c)
+		_ = unix.Close(c.fd) // nothing is lost that anybody waits for
+		c.fd = noSocket
 	}
 }
 
-// expire closes the connection under a request that is due by then, and marks
-// why. It does nothing if that request has ended. The fleet calls it.
-func (c *connection) expire(due, mark int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.due.CompareAndSwap(due, mark) && c.socket != nil {
-		_ = c.socket.Close() // wakes the virtual user with an error
-	}
-}
-
-// roundTrip sends request and reads its answer, and returns the status.
-// idle is how long the connection has been unused. An error leaves the
-// connection unfit; errStale means that nothing was sent.
-func (c *connection) roundTrip(request []byte, head bool, idle time.Duration) (int, error) {
-	c.answer.reset(head)
-	c.out, c.sent, c.err, c.got = request, 0, nil, 0
-	c.begin, c.end = 0, 0
-	c.next = stepWrite
-	if idle > idleCheck {
-		c.next = stepLook
-	}
-	if err := c.raw.Read(c.first); err != nil {
-		return 0, err
-	}
-	if c.err == nil && c.sent < len(c.out) {
-		_, c.err = c.socket.Write(c.out[c.sent:])
-		if c.err == nil {
-			c.err = c.read()
-		}
-	}
-	if errors.Is(c.err, io.EOF) {
-		return 0, truncated{}
-	}
-	if c.err != nil {
-		return 0, c.err
-	}
-	return c.readAnswer()
-}
-
-// readAnswer parses what has been read, and reads on until the answer is whole.
-func (c *connection) readAnswer() (int, error) {
+// transfer is read(2) or write(2) on a socket that does not block, without
+// telling the scheduler, which otherwise gets ready to give the processor away.
+func transfer(call uintptr, fd int, p []byte) (int, error) {
 	for {
-		n, err := c.answer.advance(c.in[c.begin:c.end])
-		c.begin += n
-		if err != nil {
-			return 0, err
-		}
-		if c.answer.done() {
-			break
-		}
-		if err := c.makeRoom(); err != nil {
-			return 0, err
-		}
-		err = c.read()
-		if errors.Is(err, io.EOF) {
-			if !c.answer.eof() {
-				return 0, truncated{got: c.got}
-			}
-			break
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	if c.begin < c.end {
-		return 0, badHTTPError("bytes after the end of the answer")
-	}
-	return c.answer.status, nil
-}
-
-// makeRoom moves what has not been parsed, the beginning of a line, to the
-// front of the buffer, and enlarges a buffer that proved too small.
-func (c *connection) makeRoom() error {
-	full := c.end == len(c.in)
-	c.end = copy(c.in, c.in[c.begin:c.end])
-	c.begin = 0
-	switch {
-	case !full:
-	case len(c.in) < mostBuffer:
-		c.in = append(make([]byte, 0, 2*len(c.in)), c.in[:c.end]...)
-		c.in = c.in[:cap(c.in)]
-	case c.end == len(c.in):
-		return badHTTPError("a line longer than the limit of its header")
-	}
-	return nil
-}
-
-// read waits for bytes and takes what there is.
-func (c *connection) read() error {
-	if err := c.raw.Read(c.again); err != nil {
-		return err
-	}
-	return c.err
-}
-
-// step does the next step, and says whether to stop waiting for readability.
-func (c *connection) step(fd uintptr) bool {
-	if c.next == stepLook {
-		// Any outcome but "nothing there yet" means that the connection ended,
-		// or that bytes came which answer nothing (some servers send a 408
-		// before they close).
-		if _, err := readSocket(fd, c.in); !errors.Is(err, syscall.EAGAIN) {
-			c.err = errStale
-			return true
-		}
-		c.next = stepWrite
-	}
-	if c.next == stepWrite {
-		n, err := writeSocket(fd, c.out)
-		if err != nil && !errors.Is(err, syscall.EAGAIN) {
-			c.err = err
-			return true
-		}
-		c.sent = max(n, 0)
-		c.next = stepRead
-		return c.sent < len(c.out) // the rest goes the ordinary way
-	}
-	return c.readOnce(fd)
-}
-
-// readOnce reads into the buffer, and says whether there was something to be
-// had: bytes, the end, or an error.
-func (c *connection) readOnce(fd uintptr) bool {
-	n, err := readSocket(fd, c.in[c.end:])
-	switch {
-	case err == nil && n == 0:
-		c.err = io.EOF
-	case err == nil:
-		c.end += n
-		c.got += int64(n)
-	case errors.Is(err, syscall.EAGAIN):
-		return false
-	default:
-		c.err = err
-	}
-	return true
-}
-
-// readSocket is read(2) on a non-blocking socket.
-func readSocket(fd uintptr, p []byte) (int, error) { return transfer(syscall.SYS_READ, fd, p) }
-
-// writeSocket is write(2) on a non-blocking socket.
-func writeSocket(fd uintptr, p []byte) (int, error) { return transfer(syscall.SYS_WRITE, fd, p) }
-
-// transfer makes the call without telling the scheduler, which otherwise gets
-// ready to give the processor away and, in a process that sleeps between
-// requests, wakes a thread to watch over it. Calls that cannot block need
-// neither: it was a quarter of the generator's CPU time.
-func transfer(call, fd uintptr, p []byte) (int, error) {
-	for {
-		n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) //nolint:gosec // as documented for RawSyscall
+		n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))) //nolint:gosec // as documented for RawSyscall
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -294,3 +332,52 @@ func transfer(call, fd uintptr, p []byte) (int, error) {
 		}
 	}
 }
+
+// overdueList has the connections with something under way, by when it is due.
+type overdueList struct{ first, last *connection }
+
+// add appends c, which is due no earlier than those before it.
+func (l *overdueList) add(c *connection, due time.Duration) {
+	c.due, c.prev, c.next = due, l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+}
+
+// remove takes c out, if it is in.
+func (l *overdueList) remove(c *connection) {
+	if c.prev == nil && c.next == nil && l.first != c {
+		return
+	}
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}
+
+// truncated is an answer that ended too early. It is an io.ErrUnexpectedEOF.
+type truncated struct{ got int64 }
+
+func (t truncated) Error() string {
+	if t.got == 0 {
+		return "the server closed the connection without an answer"
+	}
+	return fmt.Sprintf("the server closed the connection %d bytes into its answer", t.got)
+}
+
+func (t truncated) Is(target error) bool { return target == io.ErrUnexpectedEOF }
+
+// badHTTPError is an answer that breaks the protocol.
+type badHTTPError string
+
+func (b badHTTPError) Error() string { return "not an HTTP/1.x answer: " + string(b) }

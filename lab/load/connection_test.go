@@ -4,49 +4,95 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loadstone/lab/load/failure"
 )
 
-// newTestUser returns a virtual user with all that looks after one. The plan
-// has one closed scenario with the given request.
-func newTestUser(tb testing.TB, url string, timeout time.Duration, request Request) (*user, *fleet) {
+// tester is one virtual user on an event loop that the test turns by hand.
+type tester struct {
+	tb   testing.TB
+	loop *loop
+	user *user
+	done bool
+}
+
+// released takes note that the user is free again.
+func (t *tester) released(*user, failure.Kind) { t.done = true }
+
+// newTester returns a user that makes the given request.
+func newTester(tb testing.TB, url string, timeout time.Duration, request Request) *tester {
 	tb.Helper()
-	r, err := newRun(&Plan{
-		Targets: []string{url}, Timeout: timeout,
+	plan := Plan{
+		Targets: []string{url}, Timeout: timeout, Threads: 1,
 		Scenarios: []Scenario{{Name: "s", Executor: ConstantVUs, VUs: 1, Duration: time.Hour, Steps: []Step{{Request: request}}}},
-	}, nil)
+	}
+	r, err := newRun(tb.Context(), &plan, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r.clock.epoch = time.Now()
-	f := r.executors[0].(*closed).fleet
-	u := f.enlist()
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		f.patrol(stop)
-	}()
+	t := &tester{tb: tb, loop: r.loops[0]}
+	t.user = newUser(0, r.executors[0].(*scenario), t.loop, t)
+	t.loop.lanes = nil
 	tb.Cleanup(func() {
-		close(stop)
-		<-stopped
-		f.disband()
+		if err := t.loop.close(); err != nil {
+			tb.Error(err)
+		}
 	})
-	return u, f
+	return t
+}
+
+// ended is what came of one request.
+type ended struct {
+	status int
+	failed failure.Kind
+	err    string
+}
+
+// do performs one request.
+func (t *tester) do() ended {
+	t.turn(0) // what has happened while nothing was under way
+	t.done = false
+	t.user.begin(arrival{at: t.loop.clock.now()}, false, false)
+	for !t.done {
+		t.turn(time.Second)
+	}
+	return t.outcome()
+}
+
+// turn turns the loop once.
+func (t *tester) turn(wait time.Duration) {
+	t.loop.runPosted()
+	now := t.loop.clock.now()
+	next, _ := t.loop.turn(now)
+	if err := t.loop.wait(min(next, now+wait)); err != nil {
+		t.tb.Fatal(err)
+	}
+}
+
+// outcome reads the request off the recorder, and empties it.
+func (t *tester) outcome() (e ended) {
+	sum := &t.loop.shard.now.measured
+	for status, n := range sum.steps[0].status {
+		if n > 0 {
+			e.status = status
+		}
+	}
+	for kind, f := range sum.failures {
+		if f.Count > 0 {
+			e.failed, e.err = failure.Kind(kind), f.Example
+		}
+	}
+	t.loop.shard.now.clear()
+	return e
 }
 
 var get = Request{Method: "GET", Path: "/"}
-
-// do performs one request.
-func do(u *user, f *fleet) outcome {
-	var o outcome
-	u.perform(f.goOn, 0, &o)
-	return o
-}
 
 // failing is a server that makes every request fail, and how.
 type failing struct {
 	name   string
 	handle func(*rawConn)
-	want   failure
+	want   failure.Kind
 }
 
 // hang waits for the client to go away.
@@ -60,21 +106,21 @@ func failingServers() []failing {
 		}
 	}
 	return []failing{
-		{"closed without an answer", func(c *rawConn) { c.request() }, failEOF},
-		{"closed in the status line", answer("HTTP/1.1 20"), failEOF},
-		{"closed in a header", answer("HTTP/1.1 200 OK|Content-Le"), failEOF},
-		{"closed in the body", answer("HTTP/1.1 200 OK|Content-Length: 10||hello"), failEOF},
-		{"closed in a chunk", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||5|hel"), failEOF},
-		{"closed before the last chunk", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||5|hello|"), failEOF},
-		{"closed in a trailer", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||0|X: y|"), failEOF},
-		{"closed after 100 Continue", answer("HTTP/1.1 100 Continue||"), failEOF},
-		{"reset before an answer", func(c *rawConn) { c.request(); c.reset() }, failReset},
-		{"not HTTP", answer("SSH-2.0-OpenSSH_9.2|"), failBadHTTP},
-		{"bytes after the answer", answer(okAnswer + "HTTP/1.1 200 OK|"), failBadHTTP},
-		{"two answers at once", answer(okAnswer + okAnswer), failBadHTTP},
-		{"a line without end", answer("HTTP/1.1 200 OK|X: " + strings.Repeat("a", 2*maxHeaderBytes)), failBadHTTP},
-		{"no answer", func(c *rawConn) { c.request(); hang(c) }, failTimeout},
-		{"half an answer", func(c *rawConn) { c.request(); c.send("HTTP/1.1 200 OK|Content-Length: 10||hello"); hang(c) }, failTimeout},
+		{"closed without an answer", func(c *rawConn) { c.request() }, failure.EOF},
+		{"closed in the status line", answer("HTTP/1.1 20"), failure.EOF},
+		{"closed in a header", answer("HTTP/1.1 200 OK|Content-Le"), failure.EOF},
+		{"closed in the body", answer("HTTP/1.1 200 OK|Content-Length: 10||hello"), failure.EOF},
+		{"closed in a chunk", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||5|hel"), failure.EOF},
+		{"closed before the last chunk", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||5|hello|"), failure.EOF},
+		{"closed in a trailer", answer("HTTP/1.1 200 OK|Transfer-Encoding: chunked||0|X: y|"), failure.EOF},
+		{"closed after 100 Continue", answer("HTTP/1.1 100 Continue||"), failure.EOF},
+		{"reset before an answer", func(c *rawConn) { c.request(); c.reset() }, failure.Reset},
+		{"not HTTP", answer("SSH-2.0-OpenSSH_9.2|"), failure.BadHTTP},
+		{"bytes after the answer", answer(okAnswer + "HTTP/1.1 200 OK|"), failure.BadHTTP},
+		{"two answers at once", answer(okAnswer + okAnswer), failure.BadHTTP},
+		{"a line without end", answer("HTTP/1.1 200 OK|X: " + strings.Repeat("a", 2*maxHeaderBytes)), failure.BadHTTP},
+		{"no answer", func(c *rawConn) { c.request(); hang(c) }, failure.Timeout},
+		{"half an answer", func(c *rawConn) { c.request(); c.send("HTTP/1.1 200 OK|Content-Length: 10||hello"); hang(c) }, failure.Timeout},
 		{"an endless body", func(c *rawConn) {
 			c.request()
 			c.send("HTTP/1.1 200 OK||")
@@ -83,7 +129,7 @@ func failingServers() []failing {
 					return
 				}
 			}
-		}, failTimeout},
+		}, failure.Timeout},
 	}
 }
 
@@ -94,46 +140,47 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			within := timeout
-			if test.want == failTimeout {
+			if test.want == failure.Timeout {
 				within = 100 * time.Millisecond
 			}
-			u, f := newTestUser(t, serveRaw(t, test.handle).url, within, get)
-			o := do(u, f)
-			if o.failed != test.want || o.status != 0 || o.err == nil || u.conn.socket != nil {
+			u := newTester(t, serveRaw(t, test.handle).url, within, get)
+			o := u.do()
+			if o.failed != test.want || o.status != 0 || o.err == "" || u.connected() {
 				t.Errorf("got %v (%v), status %d, connected %v; want %v, no status, not connected",
-					o.failed, o.err, o.status, u.conn.socket != nil, test.want)
+					o.failed, o.err, o.status, u.connected(), test.want)
 			}
 		})
 	}
 	t.Run("nobody listens", func(t *testing.T) {
 		t.Parallel()
-		u, f := newTestUser(t, closedPort(t), timeout, get)
-		if o := do(u, f); o.failed != failRefused {
-			t.Errorf("got %v (%v), want %v", o.failed, o.err, failRefused)
-		}
-	})
-	t.Run("a name that does not exist", func(t *testing.T) {
-		t.Parallel()
-		u, f := newTestUser(t, "http://no-such-host.invalid", timeout, get)
-		if o := do(u, f); o.failed != failDial && o.failed != failTimeout {
-			t.Errorf("got %v (%v), want %v", o.failed, o.err, failDial)
+		u := newTester(t, closedPort(t), timeout, get)
+		if o := u.do(); o.failed != failure.Refused {
+			t.Errorf("got %v (%v), want %v", o.failed, o.err, failure.Refused)
 		}
 	})
 	t.Run("cut off", func(t *testing.T) {
 		t.Parallel()
 		asked := make(chan struct{})
-		u, f := newTestUser(t, serveRaw(t, func(c *rawConn) { c.request(); close(asked); hang(c) }).url, time.Hour, get)
+		u := newTester(t, serveRaw(t, func(c *rawConn) { c.request(); close(asked); hang(c) }).url, time.Hour, get)
 		go func() {
 			<-asked
-			f.bringForward(0)
+			u.loop.post(u.user.cut)
 		}()
-		if o := do(u, f); o.failed != failCutOff {
-			t.Errorf("got %v (%v), want %v", o.failed, o.err, failCutOff)
-		}
-		if o := do(u, f); o.failed != failCutOff {
-			t.Errorf("connecting after the cut: got %v (%v), want %v", o.failed, o.err, failCutOff)
+		if o := u.do(); o.failed != failure.CutOff {
+			t.Errorf("got %v (%v), want %v", o.failed, o.err, failure.CutOff)
 		}
 	})
+}
+
+// connected says whether the user has a connection.
+func (t *tester) connected() bool { return t.user.link.(*connection).fd != noSocket }
+
+func TestUnknownHostIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := Run(t.Context(), closedPlan("http://no-such-host.invalid", 1, time.Second), nil)
+	if err == nil || !strings.Contains(err.Error(), "no-such-host.invalid") {
+		t.Errorf("got %v, want an error about the host", err)
+	}
 }
 
 func TestAnswersInPiecesArrive(t *testing.T) {
@@ -159,9 +206,9 @@ func TestAnswersInPiecesArrive(t *testing.T) {
 			if test.head {
 				request.Method = "HEAD"
 			}
-			u, f := newTestUser(t, server.url, 5*time.Second, request)
+			u := newTester(t, server.url, 5*time.Second, request)
 			for range 3 {
-				if o := do(u, f); o.status != test.want.status || o.failed != succeeded {
+				if o := u.do(); o.status != test.want.status || o.failed != failure.None {
 					t.Fatalf("got status %d, %v (%v), want status %d", o.status, o.failed, o.err, test.want.status)
 				}
 			}
@@ -185,9 +232,9 @@ func TestLargeBodiesBothWays(t *testing.T) {
 			_, _ = c.Write(make([]byte, size))
 		}
 	})
-	u, f := newTestUser(t, server.url, 10*time.Second, Request{Method: "POST", Path: "/", Body: strings.Repeat("b", size)})
+	u := newTester(t, server.url, 10*time.Second, Request{Method: "POST", Path: "/", Body: strings.Repeat("b", size)})
 	for range 2 {
-		if o := do(u, f); o.status != 200 {
+		if o := u.do(); o.status != 200 {
 			t.Fatalf("got status %d, %v (%v), want 200", o.status, o.failed, o.err)
 		}
 		if got := <-lengths; got != size {
@@ -197,8 +244,8 @@ func TestLargeBodiesBothWays(t *testing.T) {
 	if got := server.accepted.Load(); got != 1 {
 		t.Errorf("got %d connections, want 1", got)
 	}
-	if len(u.conn.in) > mostBuffer {
-		t.Errorf("the read buffer grew to %d bytes, want at most %d", len(u.conn.in), mostBuffer)
+	if n := cap(u.user.link.(*connection).rest); n > 2*maxHeaderBytes {
+		t.Errorf("the buffer for the beginnings of lines grew to %d bytes, want at most %d", n, 2*maxHeaderBytes)
 	}
 }
 
@@ -220,14 +267,13 @@ func TestClosedWhileIdle(t *testing.T) {
 				_ = c.Close()
 				closed <- struct{}{}
 			})
-			u, f := newTestUser(t, server.url, 5*time.Second, get)
+			u := newTester(t, server.url, 5*time.Second, get)
 			for range 3 {
-				if o := do(u, f); o.status != 200 {
+				if o := u.do(); o.status != 200 {
 					t.Fatalf("got status %d, %v (%v), want 200", o.status, o.failed, o.err)
 				}
 				goOn <- struct{}{}
 				<-closed
-				u.usedAt -= 2 * idleCheck // as if it had been idle for that long
 			}
 			if got, want := server.accepted.Load(), int64(3); got != want || len(requests) != 3 {
 				t.Errorf("got %d connections and %d requests, want %d of each", got, len(requests), want)
@@ -249,12 +295,12 @@ func TestNothingIsSentTwice(t *testing.T) {
 			requests <- struct{}{}
 		}
 	})
-	u, f := newTestUser(t, server.url, 5*time.Second, get)
-	if o := do(u, f); o.status != 200 {
+	u := newTester(t, server.url, 5*time.Second, get)
+	if o := u.do(); o.status != 200 {
 		t.Fatalf("got status %d, %v (%v), want 200", o.status, o.failed, o.err)
 	}
-	if o := do(u, f); o.failed != failEOF {
-		t.Errorf("got status %d, %v (%v), want %v", o.status, o.failed, o.err, failEOF)
+	if o := u.do(); o.failed != failure.EOF {
+		t.Errorf("got status %d, %v (%v), want %v", o.status, o.failed, o.err, failure.EOF)
 	}
 	if got := len(requests); got != 2 {
 		t.Errorf("the server got %d requests, want 2", got)
@@ -270,8 +316,8 @@ func TestHostAndTargetOfRequests(t *testing.T) {
 			c.send(okAnswer)
 		}
 	})
-	u, f := newTestUser(t, server.url+"/base/", 5*time.Second, Request{Method: "GET", Path: "/a?b=c"})
-	if o := do(u, f); o.status != 200 {
+	u := newTester(t, server.url+"/base/", 5*time.Second, Request{Method: "GET", Path: "/a?b=c"})
+	if o := u.do(); o.status != 200 {
 		t.Fatalf("got status %d, %v (%v), want 200", o.status, o.failed, o.err)
 	}
 	if got, want := <-got, "GET "+strings.TrimPrefix(server.url, "http://")+" /base/a?b=c"; got != want {
@@ -291,18 +337,20 @@ func TestRequestAllocatesNothing(t *testing.T) {
 			}
 		}
 	})
-	u, f := newTestUser(t, server.url, 5*time.Second, get)
-	if err := u.connect(t.Context()); err != nil {
-		t.Fatal(err)
+	u := newTester(t, server.url, 5*time.Second, get)
+	if o := u.do(); o.status != 200 {
+		t.Fatalf("got %+v, want status 200", o)
 	}
-	var o outcome
 	n := testing.AllocsPerRun(2000, func() {
-		u.perform(f.goOn, 0, &o)
-		if o.status != 200 {
-			t.Fatalf("got status %d, %v (%v), want 200", o.status, o.failed, o.err)
+		u.done = false
+		u.user.begin(arrival{at: u.loop.clock.now()}, false, false)
+		for !u.done {
+			u.turn(time.Second)
 		}
 	})
-	// The patrol beside it may allocate now and then.
+	if o := u.outcome(); o.status != 200 {
+		t.Fatalf("got %+v, want status 200", o)
+	}
 	if n > 0.1 {
 		t.Errorf("got %v allocations for a request, want 0", n)
 	}

@@ -2,6 +2,8 @@ package load
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,70 +21,100 @@ type observer struct {
 
 	usage Generator
 	ended time.Duration // when the measured part ended
-	why   string        // it ended early
+
+	wake chan struct{} // closed when the load is to end early
+	once sync.Once
+	why  string // it ended early; empty if because its iterations were done
 }
 
+// stop ends the load early.
+func (o *observer) stop(why string) {
+	o.once.Do(func() {
+		o.why = why
+		close(o.wake)
+	})
+}
+
+// end takes note that there is nothing left to do.
+func (o *observer) end() { o.stop("") }
+
 // watch returns when the offered load ends: at the time that the plan says, or
-// early because of overload, or because stop was closed.
-func (o *observer) watch(stop <-chan struct{}) error {
+// early because of overload, because all iterations are done, because it was
+// told to, or because abandon was closed.
+func (o *observer) watch(abandon <-chan struct{}) error {
 	from, to := o.run.from, o.run.to
-	if !o.follow(stop, from%SampleEvery, from, o.sample) {
+	if o.follow(abandon, from%SampleEvery, from, o.sample) == wasAbandoned {
 		return nil
 	}
-	before, began, err := o.cpu()
+	before, err := cpuTime()
 	if err != nil {
 		return err
 	}
-	if !o.follow(stop, from, to, o.measure) {
+	began, worked := o.run.clock.now(), o.worked()
+	switch o.follow(abandon, from, to, o.measure) {
+	case wasAbandoned:
 		return nil
-	}
-	if o.why == "" {
+	case wasStopped:
+		o.ended = max(o.run.stopAll(false), from+1)
+	default:
 		o.ended = to
-	} else if o.ended, err = o.run.stopAll(false); err != nil {
-		return err
 	}
-	after, ended, err := o.cpu()
+	after, err := cpuTime()
 	if err != nil {
 		return err
 	}
+	elapsed := o.run.clock.now() - began
 	o.usage.CPUSeconds = (after - before).Seconds()
-	o.usage.Busy = o.usage.CPUSeconds / (ended - began).Seconds()
+	o.usage.Busy = o.usage.CPUSeconds / elapsed.Seconds()
+	o.usage.Cores = runtime.NumCPU()
+	for i, w := range o.worked() {
+		o.usage.Working = max(o.usage.Working, (w-worked[i]).Seconds()/elapsed.Seconds())
+	}
 	return nil
 }
 
-// follow calls look at every SampleEvery from first on, until end or until look
-// says not to go on. It returns false if stop was closed.
-func (o *observer) follow(stop <-chan struct{}, first, end time.Duration, look func() (goOn bool)) bool {
+// worked is the time that each event loop has been at work.
+func (o *observer) worked() []time.Duration {
+	var out []time.Duration
+	for _, l := range o.run.loops {
+		out = append(out, time.Duration(l.workedNs.Load()))
+	}
+	return out
+}
+
+// The ways in which follow ends.
+const (
+	wasOver = iota
+	wasStopped
+	wasAbandoned
+)
+
+// follow calls look at every SampleEvery from first on, until end.
+func (o *observer) follow(abandon <-chan struct{}, first, end time.Duration, look func()) int {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for at := first; at < end; {
+	for at := first; ; {
+		at = min(at, end)
 		timer.Reset(at - o.run.clock.now())
 		select {
-		case <-stop:
-			return false
+		case <-abandon:
+			return wasAbandoned
+		case <-o.wake:
+			return wasStopped
 		case <-timer.C:
 		}
-		if !look() {
-			return true
+		if at >= end {
+			return wasOver
 		}
+		look()
 		// After a delay, go on with the next step that is still to come.
 		late := o.run.clock.now() - at
 		at += late.Truncate(SampleEvery) + SampleEvery
 	}
-	timer.Reset(end - o.run.clock.now())
-	select {
-	case <-stop:
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // sample looks at the work in flight.
-func (o *observer) sample() bool {
-	o.look()
-	return true
-}
+func (o *observer) sample() { o.look() }
 
 // look returns the arrivals of schedules in flight, those due so far, and the
 // time they were counted at. What has ended is counted before what is due: a
@@ -103,37 +135,35 @@ func (o *observer) look() (inFlight int, due uint64, now time.Duration) {
 	return inFlight, due, now
 }
 
-// measure takes a sample of the measured part, and says whether the load is to
-// go on.
-func (o *observer) measure() bool {
+// measure takes a sample of the measured part, and ends the load if it is too
+// much and the plan says so.
+func (o *observer) measure() {
 	inFlight, due, now := o.look()
 	o.most = max(o.most, int(o.inFlight.Load()))
-	if !o.run.hasSchedule {
-		return true // a closed model's work in flight is what the plan says
+	if len(o.run.curves) == 0 {
+		return // a closed model's work in flight is what the plan says
 	}
 	expected := o.run.expected(now)
 	o.fit.add(now.Seconds(), float64(inFlight), float64(due)-expected)
 	if !o.run.plan.StopOnOverload {
-		return true
+		return
 	}
 	rate := (expected - o.run.expected(o.run.from)) / (now - o.run.from).Seconds()
 	// Before the first answers, work in flight rises because the system is
 	// filling with it, as it does whenever a load begins.
 	if now <= o.run.from || o.run.recorder.completed() == 0 || !o.fit.overload(rate) {
-		return true
+		return
 	}
 	t := o.fit.trend(stopConfidence)
-	o.why = fmt.Sprintf("overload: work in flight grew by %.0f requests/s (99.9 %% interval %.0f to %.0f) at %.0f requests/s offered, to %d after %.1f s",
-		t.Slope, t.Low, t.High, rate, inFlight, (now - o.run.from).Seconds())
-	return false
+	o.stop(fmt.Sprintf("overload: work in flight grew by %.0f requests/s (99.9 %% interval %.0f to %.0f) at %.0f requests/s offered, to %d after %.1f s",
+		t.Slope, t.Low, t.High, rate, inFlight, (now - o.run.from).Seconds()))
 }
 
-// cpu returns the CPU time that the process has used, and when.
-func (o *observer) cpu() (used, now time.Duration, err error) {
+// cpuTime returns the CPU time that the process has used.
+func cpuTime() (time.Duration, error) {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return 0, 0, fmt.Errorf("read the generator's own CPU time: %w", err)
+		return 0, fmt.Errorf("read the generator's own CPU time: %w", err)
 	}
-	used = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	return used, o.run.clock.now(), nil
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
 }

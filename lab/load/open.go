@@ -1,135 +1,202 @@
 package load
 
 import (
-	"context"
-	"errors"
 	"time"
+
+	"loadstone/lab/load/failure"
 )
 
-// open carries out a constant-arrival-rate or ramping-arrival-rate scenario:
-// requests are sent when the schedule says, whatever the system does.
-type open struct {
-	fleet    *fleet
-	queue    *queue
-	recorder *recorder
-	graceful time.Duration
-	firstly  int // users that stand ready before the load begins
+// openLane is an event loop's share of a scenario with a schedule: iterations
+// begin when the schedule says, whatever the system does. Every of-th arrival
+// is the loop's.
+//
+// # Who was late
+//
+// Arrivals wait in the schedule, which costs nothing, until a user is free; the
+// user that has been free longest takes the oldest. So when a user takes an
+// arrival whose time has passed:
+//
+//   - it came free after the arrival's time: with an infinitely fast generator
+//     this arrival would have waited for this user as well. It waited, and that
+//     is the system's doing.
+//   - it was free at the arrival's time: it should have been sent then. Every
+//     microsecond since is the generator's lateness.
+//
+// # More users
+//
+// An arrival that leaves nobody free asks for one more user, up to the limit,
+// so there is always one ready, connected ahead of its first request. When
+// arrivals have begun to wait it asks for several, because one at a time would
+// not keep up with a stall.
+type openLane struct {
+	sc       *scenario
+	loop     *loop
+	own      share
+	schedule schedule
+	users    []*user
+	free     userList
+	firstly  int // users that are there before the load begins
+	most     int // users, at most
+	making   int // users that are connecting ahead
+	busy     int
 
-	// A second walk through the same schedule, which belongs to the observer.
-	due          *arrivals
-	dueSoFar     uint64
-	dueInMeasure uint64
+	limit    time.Duration // from when on there are no arrivals
+	cutAt    time.Duration // when what is under way is cut off
+	dropping bool          // what has not been sent will not be
 }
 
-// newOpen prepares the scenario.
-func newOpen(s *Scenario, run *run) (*open, error) {
-	alarm, err := newAlarm()
+// growBehind is how many users are made at once when arrivals are waiting.
+const growBehind = 8
+
+// mostAtOnce is how many arrivals are sent before sockets are looked at again.
+const mostAtOnce = 64
+
+// newOpenLane prepares a loop's share of a scenario.
+func newOpenLane(sc *scenario, l *loop, own share) (*openLane, error) {
+	s := sc.spec
+	walk, err := sc.run.newSchedule(s)
 	if err != nil {
 		return nil, err
 	}
-	o := &open{
-		fleet:    newFleet(s, run, s.end()),
-		recorder: run.recorder,
-		graceful: s.GracefulStop,
-		firstly:  s.PreAllocatedVUs,
-		due:      newArrivals(s, run.plan.Seed),
+	p := &openLane{
+		sc: sc, loop: l, own: own, schedule: walk,
+		firstly: own.count(s.PreAllocatedVUs), most: own.count(s.MaxVUs),
+		limit: never, cutAt: sc.run.endOf(s) + s.GracefulStop,
 	}
-	o.queue = &queue{
-		clock:    run.clock,
-		alarm:    alarm,
-		timeout:  run.plan.Timeout,
-		most:     s.MaxVUs,
-		users:    s.PreAllocatedVUs,
-		add:      o.addUser,
-		drop:     o.dropped,
-		schedule: newArrivals(s, run.plan.Seed),
-		from:     run.plan.Warmup,
-		limit:    time.Duration(never),
+	for range p.firstly {
+		p.free.push(p.enlist())
 	}
-	o.fleet.onCut = o.queue.giveUp
-	return o, nil
+	return p, nil
 }
 
-// connect readies the users that are there from the start.
-func (o *open) connect(ctx context.Context) { o.fleet.enlistConnected(ctx, o.firstly) }
+// enlist makes a user.
+func (p *openLane) enlist() *user {
+	u := newUser(p.own.number(len(p.users)), p.sc, p.loop, p)
+	p.users = append(p.users, u)
+	return u
+}
 
-// perform runs the scenario from its first arrival until every user has ended.
-func (o *open) perform() error {
-	for _, u := range o.fleet.users {
-		o.fleet.live.Go(func() { o.live(u, 0) })
+// links are those of the users that are there from the start.
+func (p *openLane) links() []link { return linksOf(p.users) }
+
+// linksOf returns the links of users, nil for those that have none of their
+// own.
+func linksOf(users []*user) []link {
+	var links []link
+	for _, u := range users {
+		links = append(links, u.link)
 	}
-	o.fleet.disband()
-	return errors.Join(o.queue.failed, o.queue.alarm.close())
+	return links
 }
 
-// addUser starts one more user. Only users call it, so that the number of live
-// ones cannot reach zero in between.
-func (o *open) addUser() {
-	o.fleet.live.Go(func() {
-		u := o.fleet.enlist()
-		_ = u.connect(o.fleet.goOn) // else its first request tries again, and reports it
-		o.live(u, o.queue.clock.now())
-	})
+// turn sends what is due.
+func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
+	next = never
+	for sent := 0; ; {
+		a, ok := p.peek()
+		if !ok || a.at >= p.limit {
+			over = p.busy == 0 && p.making == 0
+			break
+		}
+		if a.at > now {
+			if now = p.loop.clock.now(); a.at > now {
+				next = a.at
+				break
+			}
+		}
+		if p.dropping || now-a.at >= p.loop.timeout {
+			p.schedule.advance()
+			p.loop.shard.dropped(a.at)
+			continue
+		}
+		u := p.free.pop()
+		if u == nil {
+			p.grow(growBehind, now)
+			if p.free.first == nil {
+				next = a.at + p.loop.timeout
+				break
+			}
+			continue
+		}
+		p.schedule.advance()
+		p.send(u, a, now)
+		if sent++; sent == mostAtOnce {
+			return now, false
+		}
+	}
+	if now >= p.cutAt {
+		p.cut()
+		return now + time.Millisecond, over
+	}
+	return min(next, p.cutAt), over
 }
 
-// live is the life of one user, who is free from freeAt on.
-func (o *open) live(u *user, freeAt time.Duration) {
-	out := outcome{open: true}
+// peek returns the share's next arrival.
+func (p *openLane) peek() (arrival, bool) {
 	for {
-		a, waited, ok := o.queue.next(u, freeAt)
-		if !ok {
+		a, ok := p.schedule.peek()
+		if !ok || int(a.number%uint64(p.own.of)) == p.own.index {
+			return a, ok
+		}
+		p.schedule.advance()
+	}
+}
+
+// send has u begin the iteration of a.
+func (p *openLane) send(u *user, a arrival, now time.Duration) {
+	p.busy++
+	p.sc.begun(a.at)
+	p.loop.active = true
+	u.begin(a, true, u.freeAt > a.at)
+	if p.free.first == nil {
+		p.grow(1, now)
+	}
+}
+
+// grow makes users until n are on their way, or there are as many as there may
+// be.
+func (p *openLane) grow(n int, now time.Duration) {
+	for p.making < n && len(p.users) < p.most {
+		u := p.enlist()
+		if u.slots != nil {
+			u.freeAt = now
+			p.free.push(u)
 			return
 		}
-		out.intended, out.waited = a.at, waited
-		u.perform(o.fleet.goOn, a.number, &out)
-		o.recorder.ended(u.index, &out)
-		freeAt = out.done
+		p.making++
+		// If it fails, its first request tries again, and reports it.
+		u.link.ahead(func(failure.Kind, error) {
+			p.making--
+			u.freeAt = p.loop.clock.now()
+			p.free.push(u)
+		})
 	}
 }
 
-// dropped records an arrival that was never sent.
-func (o *open) dropped(a arrival) { o.recorder.dropped(a.at) }
+// released takes back a user whose iteration has ended.
+func (p *openLane) released(u *user, _ failure.Kind) {
+	p.busy--
+	p.sc.busy.Add(-1)
+	p.free.push(u)
+}
 
-// patrol ends overdue requests until stop is closed.
-func (o *open) patrol(stop <-chan struct{}) { o.fleet.patrol(stop) }
+// cut ends what is under way, and drops what has not been sent.
+func (p *openLane) cut() {
+	p.dropping = true
+	for _, u := range p.users {
+		u.cut()
+		if u.link != nil && u.slots == nil {
+			u.link.abort(failure.CutOff, errCutOff) // one that connects ahead
+		}
+	}
+}
 
-// stop ends the offered load now and cuts off what is under way after the time
-// of graceful stop, or at once.
-func (o *open) stop(atOnce bool) error {
-	limit, err := o.queue.stop()
+// stop ends the schedule at once and drops what has not been sent.
+func (p *openLane) stop(now time.Duration, atOnce bool) {
+	p.limit = min(p.limit, now)
+	p.dropping = true
 	if !atOnce {
-		limit += o.graceful
+		now += p.sc.spec.GracefulStop
 	}
-	o.fleet.bringForward(limit)
-	return err
-}
-
-// advance drops the arrivals that have waited too long, and returns how many
-// have been due by now since the load began.
-func (o *open) advance(now time.Duration) (due uint64, working int) {
-	o.queue.expire(now)
-	o.countUpTo(now + 1)
-	return o.dueSoFar, 0
-}
-
-// totals returns the arrivals of the measured part and the most users that
-// were busy at once in it. The scenario must be over.
-func (o *open) totals() (offered uint64, most int) {
-	o.countUpTo(o.queue.limit)
-	return o.dueInMeasure, o.queue.mostBusy
-}
-
-// countUpTo counts the arrivals before t.
-func (o *open) countUpTo(t time.Duration) {
-	for {
-		a, ok := o.due.peek()
-		if !ok || a.at >= t {
-			return
-		}
-		o.dueSoFar++
-		if a.at >= o.queue.from {
-			o.dueInMeasure++
-		}
-		o.due.advance()
-	}
+	p.cutAt = min(p.cutAt, now)
 }

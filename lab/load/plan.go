@@ -1,6 +1,7 @@
 package load
 
 import (
+	"runtime"
 	"time"
 
 	"loadstone/lab/load/feed"
@@ -264,3 +265,69 @@ type Request struct {
 
 // Feed supplies the values of one placeholder.
 type Feed = feed.Feed
+
+// ThreadCount is how many event loops the plan is shared by.
+func (p *Plan) ThreadCount() int {
+	n := p.Threads
+	if n == 0 {
+		n = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	if p.Connections > 0 {
+		n = min(n, p.Connections)
+	}
+	return n
+}
+
+// users is the most virtual users that the plan can have.
+func (p *Plan) users() int {
+	n := 0
+	for i := range p.Scenarios {
+		s := &p.Scenarios[i]
+		switch {
+		case s.WebSocket != nil:
+		case s.Open():
+			n += s.MaxVUs
+		default:
+			ramp := newUserRamp(s)
+			n += ramp.most()
+		}
+	}
+	return n
+}
+
+// shares says whether virtual users have to take turns on connections. Over
+// HTTP/2 they share them without.
+func (p *Plan) shares() bool {
+	return p.Connections > 0 && p.Protocol != HTTP2 && p.Connections < p.users()
+}
+
+// stepNames are the names that the scenario's requests are reported under.
+func (s *Scenario) stepNames() []string {
+	switch {
+	case s.Executor == Replay:
+		return replayed
+	case s.WebSocket != nil:
+		return []string{"connect", "message"}
+	}
+	var names []string
+	for i := range s.Steps {
+		name := s.Steps[i].Name
+		if name == "" {
+			name = s.Name // a step that is alone needs no name of its own
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// checksOf are the checks of the scenario's step k.
+func (s *Scenario) checksOf(k int) []Check {
+	if k >= len(s.Steps) {
+		return nil // a replay's, or a WebSocket client's
+	}
+	return s.Steps[k].Checks
+}
+
+// Length is how long the plan offers load, warm-up included: 0 for a replay,
+// whose log has not been read.
+func (p *Plan) Length() time.Duration { return p.end() }

@@ -70,9 +70,9 @@ func (p *Process) PID() int { return p.command.Process.Pid }
 
 // Run has the process carry out plan, and returns what came of it. onWindow is
 // called with each second as it arrives, on the caller's goroutine; it may be
-// nil. An invalid plan is an error, and the next plan may be run. When ctx
+// nil. If it returns a text, the load ends early and that text is why. An invalid plan is an error, and the next plan may be run. When ctx
 // ends, or the process does, the load stops and no other plan can be run.
-func (p *Process) Run(ctx context.Context, plan Plan, onWindow func(Window)) (Result, error) {
+func (p *Process) Run(ctx context.Context, plan Plan, onWindow func(Window) (stop string)) (Result, error) {
 	if p.broken != nil {
 		return Result{}, fmt.Errorf("load generator: it ended earlier: %w", p.broken)
 	}
@@ -97,8 +97,8 @@ func (p *Process) Run(ctx context.Context, plan Plan, onWindow func(Window)) (Re
 		}
 		switch {
 		case m.Window != nil:
-			if onWindow != nil {
-				onWindow(*m.Window)
+			if err := p.tell(m.Window, onWindow); err != nil {
+				return Result{}, p.breakDown(ctx, err)
 			}
 		case m.Result != nil:
 			return *m.Result, nil
@@ -111,6 +111,25 @@ func (p *Process) Run(ctx context.Context, plan Plan, onWindow func(Window)) (Re
 		err = errors.New("it ended in the middle of a load")
 	}
 	return Result{}, p.breakDown(ctx, err)
+}
+
+// tell calls onWindow, and sends on its word to stop.
+func (p *Process) tell(w *Window, onWindow func(Window) string) error {
+	if onWindow == nil {
+		return nil
+	}
+	why := onWindow(*w)
+	if why == "" {
+		return nil
+	}
+	line, err := json.Marshal(map[string]string{"stop": why})
+	if err != nil {
+		return fmt.Errorf("encode the word to stop: %w", err)
+	}
+	if _, err := p.input.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("stop the load: %w", err)
+	}
+	return nil
 }
 
 // breakDown notes that the process is of no more use, and says why: because

@@ -47,7 +47,10 @@ func TestProcessRunsPlans(t *testing.T) {
 	for range 2 {
 		plan := openPlan(url, 300, 1200*time.Millisecond, 20)
 		var windows []Window
-		r, err := p.Run(t.Context(), plan, func(w Window) { windows = append(windows, w) })
+		r, err := p.Run(t.Context(), plan, func(w Window) string {
+			windows = append(windows, w)
+			return ""
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

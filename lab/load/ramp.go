@@ -21,7 +21,7 @@ type userStage struct {
 
 // newUserRamp returns the ramp of a constant-vus or ramping-vus scenario.
 func newUserRamp(s *Scenario) userRamp {
-	if s.Executor == ConstantVUs {
+	if s.Executor != RampingVUs {
 		return userRamp{first: s.VUs, stages: []userStage{{length: s.Duration, target: s.VUs}}}
 	}
 	r := userRamp{first: s.StartVUs}

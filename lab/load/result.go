@@ -69,10 +69,6 @@ type Result struct {
 	Aborted string `json:"aborted,omitempty"`
 }
 
-// Validity says whether the measurement itself was the limit: empty if it was
-// not, else one reason a line, each with its figures.
-func (r *Result) Validity() []string { return nil }
-
 // StepResult is what came of one named step. For WebSocket scenarios there are
 // the steps "connect" and "message".
 type StepResult struct {
@@ -135,6 +131,8 @@ type Generator struct {
 	// Working is the share of the time that the busiest event loop spent at
 	// work, neither asleep nor watching: at 1 it can do no more.
 	Working float64 `json:"working"`
+	// Cores is how many processors the machine has for it.
+	Cores int `json:"cores"`
 	// Lateness is how long after their intended time requests were sent for
 	// which a virtual user was free.
 	Lateness Lateness `json:"lateness"`
@@ -187,6 +185,9 @@ type Window struct {
 	Seconds float64 `json:"seconds"`
 	// Steps is there if the plan has more than one step.
 	Steps []WindowStep `json:"steps,omitempty"`
+	// Drain says that the window begins at or after the end of the measured
+	// part (Result.To): nothing is offered, and what was under way ends.
+	Drain bool `json:"drain,omitempty"`
 	// Response and Service are HdrHistograms of the requests that ended in the
 	// window, encoded as in an HdrHistogram log (V2, compressed, base64).
 	// Values are microseconds.

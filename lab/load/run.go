@@ -1,11 +1,17 @@
 package load
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"loadstone/lab/load/httpclient"
 )
 
 // run is one plan being carried out.
@@ -13,33 +19,34 @@ type run struct {
 	plan     *Plan
 	clock    *clock
 	from, to time.Duration // the measured part, as planned
+	byCount  bool          // it ends when its iterations are done, at the latest at to
 	targets  []target
+	lengths  map[string]time.Duration // of the scenarios, by name
 
-	recorder    *recorder
-	executors   []executor
-	curves      []scheduled // of the scenarios with a schedule
-	hasSchedule bool
-	observer    *observer
-	windows     *windows
+	trust *tls.Config // for https and wss
+	lines []*line     // the connections that HTTP/2 users share; empty if each has its own
+
+	recorder  *recorder
+	ids       []*stepIDs // by scenario
+	loops     []*loop
+	executors []executor
+	sockets   []*sockets // of them, those of WebSocket clients
+	logs      []*logReader
+	curves    []scheduled // of the scenarios with a schedule
+	observer  *observer
+	windows   *windows
+
+	abandoned atomic.Bool
 }
 
-// executor carries out one scenario. There are two: open and closed.
+// executor is a scenario as the observer sees it. The event loops carry it out.
 type executor interface {
-	// connect readies the first users, before the load begins.
-	connect(ctx context.Context)
-	// perform returns when every user has ended.
-	perform() error
-	// patrol ends overdue requests until stop is closed.
-	patrol(stop <-chan struct{})
-	// stop ends the offered load now, and what is under way after the time of
-	// graceful stop or at once. It may be called more than once.
-	stop(atOnce bool) error
 	// advance returns how many arrivals of the schedule have been due by now,
 	// and how many users of a closed model are at work.
 	advance(now time.Duration) (due uint64, working int)
-	// totals returns, after perform, the arrivals of the measured part and the
-	// most users that were busy at once in it.
-	totals() (offered uint64, most int)
+	// busiest returns, after everything has ended, the most users that were busy
+	// at once in the measured part.
+	busiest() int
 }
 
 // scheduled is the rate curve of a scenario and where it lies in the plan.
@@ -48,79 +55,174 @@ type scheduled struct {
 	start time.Duration
 }
 
+// stepIDs are a scenario's places in the recorder.
+type stepIDs struct {
+	key    uint64 // see scriptKey
+	steps  []int
+	checks [][]int
+}
+
 // Run carries out a plan in this process and returns what came of it. onWindow
 // is called with each second as it ends, from another goroutine and one at a
-// time; it may be nil. A slow onWindow makes windows longer and delays nothing
-// else.
+// time; it may be nil. If it returns a text, the load ends early and that text
+// is why. A slow onWindow makes windows longer and delays nothing else.
 //
-// It fails if the plan is not valid, if ctx ends before the load does, and if
-// the machine refuses a timer. What the targets do is never an error: it is in
-// the Result. Generator in the Result is about the whole process: run nothing
-// else in it, or use Process.
-func Run(ctx context.Context, plan Plan, onWindow func(Window)) (Result, error) {
+// It fails if the plan is not valid, if a target's name or a feed's file cannot
+// be found, if ctx ends before the load does, and if the machine refuses what
+// an event loop needs. What the targets do is never an error: it is in the
+// Result. Generator in the Result is about the whole process: run nothing else
+// in it, or use Process.
+func Run(ctx context.Context, plan Plan, onWindow func(Window) (stop string)) (Result, error) {
+	return carryOut(ctx, &plan, onWindow, nil)
+}
+
+// carryOut is Run, which can also be told to stop from outside.
+func carryOut(ctx context.Context, plan *Plan, onWindow func(Window) string, stops <-chan string) (Result, error) {
 	if err := plan.Validate(); err != nil {
 		return Result{}, fmt.Errorf("load plan: %w", err)
 	}
 	if onWindow == nil {
-		onWindow = func(Window) {}
+		onWindow = func(Window) string { return "" }
 	}
-	r, err := newRun(&plan, onWindow)
+	r, err := newRun(ctx, plan, onWindow)
 	if err != nil {
 		return Result{}, err
 	}
-	r.connect(ctx)
-	r.clock.epoch = time.Now()
-	if err := r.perform(ctx); err != nil {
+	if err := errors.Join(r.perform(ctx, stops), r.closeLoops()); err != nil {
 		return Result{}, err
 	}
 	return r.result()
 }
 
-// connect opens the connections that the load begins with. All of them together
-// have as long as one request may take: a target that does not answer shows in
-// the load itself, and must not keep it from beginning.
-func (r *run) connect(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.plan.Timeout)
-	defer cancel()
-	for _, e := range r.executors {
-		e.connect(ctx)
-	}
-}
-
 // newRun prepares a valid plan.
-func newRun(plan *Plan, onWindow func(Window)) (*run, error) {
-	r := &run{plan: plan, clock: &clock{}, from: plan.Warmup, to: plan.end()}
-	r.recorder = newRecorder(r.from, r.to)
-	for _, raw := range plan.Targets {
-		to, err := parseTarget(raw)
+func newRun(ctx context.Context, plan *Plan, onWindow func(Window) string) (*run, error) {
+	r := &run{plan: plan, clock: &clock{epoch: time.Now()}, from: plan.Warmup, lengths: map[string]time.Duration{}}
+	for i, raw := range plan.Targets {
+		to, err := newTarget(ctx, i, raw)
 		if err != nil {
 			return nil, fmt.Errorf("target %q: %w", raw, err)
 		}
 		r.targets = append(r.targets, to)
 	}
+	var err error
+	if r.trust, err = httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify); err != nil {
+		return nil, err
+	}
+	if plan.Protocol == HTTP2 {
+		for i := range plan.Connections {
+			r.lines = append(r.lines, newLine(&r.targets[i%len(r.targets)], HTTP2, r.trust, true))
+		}
+	}
+	r.byCount = true
 	for i := range plan.Scenarios {
 		s := &plan.Scenarios[i]
-		if !s.open() {
-			r.executors = append(r.executors, newClosed(s, r))
-			continue
-		}
-		e, err := newOpen(s, r)
-		if err != nil {
+		if r.lengths[s.Name], err = s.lengthOf(ctx); err != nil {
 			return nil, fmt.Errorf("scenario %q: %w", s.Name, err)
 		}
-		r.executors = append(r.executors, e)
-		r.curves = append(r.curves, scheduled{curve: newRateCurve(s), start: s.StartTime})
-		r.hasSchedule = true
+		r.to = max(r.to, r.endOf(s))
+		r.byCount = r.byCount && (s.Executor == SharedIterations || s.Executor == PerVUIterations)
 	}
-	r.observer = &observer{run: r}
+	steps, checks := r.number()
+	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks) // the last is the WebSocket clients'
+	r.recorder.from = r.from
+	r.recorder.to.Store(int64(r.to))
+	if err := r.newLoops(); err != nil {
+		return nil, err
+	}
+	for i := range plan.Scenarios {
+		s := &plan.Scenarios[i]
+		e, err := r.newExecutor(s, r.ids[i])
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("scenario %q: %w", s.Name, err), r.closeLoops())
+		}
+		r.executors = append(r.executors, e)
+		if s.Executor == ConstantArrivalRate || s.Executor == RampingArrivalRate {
+			r.curves = append(r.curves, scheduled{curve: newRateCurve(s), start: s.StartTime})
+		}
+	}
+	r.observer = &observer{run: r, wake: make(chan struct{})}
 	r.windows = newWindows(r, onWindow)
 	return r, nil
 }
 
-// perform starts everything and waits for all of it: first the scenarios and
-// the observer, who decides when the offered load is over; then the patrols and
-// the windows, which serve them.
-func (r *run) perform(ctx context.Context) error {
+// newExecutor prepares a scenario.
+func (r *run) newExecutor(s *Scenario, ids *stepIDs) (executor, error) {
+	if s.WebSocket == nil {
+		return newScenario(s, r, ids)
+	}
+	w, err := newSockets(s, r, ids)
+	if err == nil {
+		r.sockets = append(r.sockets, w)
+	}
+	return w, err
+}
+
+// protocol is what requests are sent by.
+func (r *run) protocol() string { return cmp.Or(r.plan.Protocol, HTTP1) }
+
+// endOf is when a scenario stops offering load, within the plan.
+func (r *run) endOf(s *Scenario) time.Duration { return s.StartTime + r.lengths[s.Name] }
+
+// number gives every step and check its place in the recorder.
+func (r *run) number() (steps, checks int) {
+	for i := range r.plan.Scenarios {
+		s := &r.plan.Scenarios[i]
+		ids := &stepIDs{key: scriptKey(r.plan, s)}
+		for k := range s.stepNames() {
+			ids.steps = append(ids.steps, steps)
+			steps++
+			var mine []int
+			for range s.checksOf(k) {
+				mine = append(mine, checks)
+				checks++
+			}
+			ids.checks = append(ids.checks, mine)
+		}
+		r.ids = append(r.ids, ids)
+	}
+	return steps, checks
+}
+
+// newLoops opens the event loops, and the slots if connections are capped.
+func (r *run) newLoops() error {
+	n := r.plan.ThreadCount()
+	for i := range n {
+		l, err := newLoop(r, r.recorder.shards[i])
+		if err != nil {
+			return errors.Join(err, r.closeLoops())
+		}
+		r.loops = append(r.loops, l)
+		if !r.plan.shares() {
+			continue
+		}
+		l.slots = &slots{clock: r.clock}
+		own := share{index: i, of: n}
+		for k := range own.count(r.plan.Connections) {
+			index := own.number(k)
+			l.slots.all = append(l.slots.all, l.newLink(index))
+		}
+		l.slots.free = slices.Clone(l.slots.all)
+	}
+	return nil
+}
+
+func (r *run) closeLoops() error {
+	var errs []error
+	for _, l := range r.loops {
+		errs = append(errs, l.close())
+	}
+	for _, l := range r.lines {
+		l.shut()
+	}
+	for _, l := range r.logs {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(errs...)
+}
+
+// perform starts everything and waits for all of it: first the event loops and
+// the observer, who decides when the offered load is over; then the windows.
+func (r *run) perform(ctx context.Context, stops <-chan string) error {
 	var (
 		errs           errorList
 		main, serving  sync.WaitGroup
@@ -128,8 +230,8 @@ func (r *run) perform(ctx context.Context) error {
 		stopWatching   = sync.OnceFunc(func() { close(watching) })
 	)
 	abandon := func() {
-		_, err := r.stopAll(true)
-		errs.add(err)
+		r.abandoned.Store(true)
+		r.stopAll(true)
 		stopWatching()
 	}
 	hooked := make(chan struct{})
@@ -137,16 +239,36 @@ func (r *run) perform(ctx context.Context) error {
 		defer close(hooked)
 		abandon()
 	})
-	for _, e := range r.executors {
-		serving.Go(func() { e.patrol(over) })
+	errs.add(r.each((*loop).prepare))
+	r.clock.start()
+	if r.abandoned.Load() {
+		r.stopAll(true)
+	}
+	for _, w := range r.sockets {
 		main.Go(func() {
-			if err := e.perform(); err != nil {
+			if err := w.perform(ctx); err != nil {
 				errs.add(err)
 				abandon()
 			}
 		})
 	}
+	main.Go(func() {
+		if err := r.each((*loop).perform); err != nil {
+			errs.add(err)
+			abandon()
+		}
+		if r.byCount {
+			r.observer.end()
+		}
+	})
 	serving.Go(func() { errs.add(r.windows.cut(over)) })
+	serving.Go(func() {
+		select {
+		case why := <-stops:
+			r.observer.stop(why)
+		case <-over:
+		}
+	})
 	main.Go(func() { errs.add(r.observer.watch(watching)) })
 	main.Wait()
 	if !unhook() {
@@ -160,15 +282,41 @@ func (r *run) perform(ctx context.Context) error {
 	return errs.join()
 }
 
-// stopAll ends the offered load of all scenarios, and returns when that was.
-func (r *run) stopAll(atOnce bool) (time.Duration, error) {
-	var errs []error
-	for _, e := range r.executors {
-		errs = append(errs, e.stop(atOnce))
+// each has all loops do the same, and waits for them. If one fails, the others
+// are stopped.
+func (r *run) each(do func(*loop) error) error {
+	var errs errorList
+	var all sync.WaitGroup
+	for _, l := range r.loops {
+		all.Go(func() {
+			if err := do(l); err != nil {
+				errs.add(err)
+				r.abandoned.Store(true)
+				r.stopAll(true)
+			}
+		})
 	}
+	all.Wait()
+	return errs.join()
+}
+
+// stopAll ends the offered load of all scenarios, and returns when that was.
+func (r *run) stopAll(atOnce bool) time.Duration {
 	now := r.clock.now()
-	r.recorder.to.Store(min(int64(now), int64(r.to)))
-	return now, errors.Join(errs...)
+	for to := r.recorder.to.Load(); int64(now) < to && !r.recorder.to.CompareAndSwap(to, int64(now)); {
+		to = r.recorder.to.Load()
+	}
+	for _, l := range r.loops {
+		l.post(func() {
+			for _, p := range l.lanes {
+				p.stop(now, atOnce)
+			}
+		})
+	}
+	for _, w := range r.sockets {
+		w.stop(atOnce)
+	}
+	return now
 }
 
 // expected is how many arrivals the schedules call for by t, on average.
@@ -178,52 +326,6 @@ func (r *run) expected(t time.Duration) float64 {
 		sum += s.curve.due(t - s.start)
 	}
 	return sum
-}
-
-// result puts together what was recorded. Everything must have ended.
-func (r *run) result() (Result, error) {
-	t := r.recorder.total()
-	result := Result{
-		From:            r.clock.wall(r.from),
-		To:              r.clock.wall(r.observer.ended),
-		Offered:         t.closed,
-		Requests:        t.requests,
-		Failed:          t.failed,
-		Dropped:         t.dropped,
-		Waited:          t.waited,
-		Late:            t.late,
-		CompletedInTime: t.inTime,
-		Status:          map[int]uint64{},
-		Errors:          map[string]ErrorCount{},
-		MaxInFlight:     r.observer.most,
-		InFlight:        r.observer.fit.trend(trendConfidence),
-		Generator:       r.observer.usage,
-		Aborted:         r.observer.why,
-	}
-	for _, e := range r.executors {
-		offered, most := e.totals()
-		result.Offered += offered
-		result.MaxInFlight = max(result.MaxInFlight, most)
-	}
-	for status, n := range t.status {
-		if n > 0 && status > 0 {
-			result.Status[status] = n
-		}
-	}
-	for kind, count := range t.failures {
-		if count.Count > 0 {
-			result.Errors[failure(kind).String()] = count
-		}
-	}
-	result.Generator.Lateness = lateness(t.lateness)
-	var err error
-	if result.Response, err = latency(t.response); err != nil {
-		return Result{}, err
-	}
-	if result.Service, err = latency(t.service); err != nil {
-		return Result{}, err
-	}
-	return result, nil
 }
 
 // errorList gathers errors from several goroutines.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load/failure"
 )
 
 // openPlan is a plan of one open scenario.
@@ -39,7 +41,10 @@ func closedPlan(url string, users int, d time.Duration) Plan {
 func mustRun(tb testing.TB, plan Plan) (Result, []Window) {
 	tb.Helper()
 	var windows []Window
-	r, err := Run(tb.Context(), plan, func(w Window) { windows = append(windows, w) })
+	r, err := Run(tb.Context(), plan, func(w Window) string {
+		windows = append(windows, w)
+		return ""
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,8 +70,11 @@ func checkSums(tb testing.TB, plan Plan, r Result, windows []Window) {
 			tb.Errorf("no example of %s", kind)
 		}
 	}
-	if r.Offered != r.Requests+r.Dropped {
-		tb.Errorf("offered %d, but %d requests and %d dropped", r.Offered, r.Requests, r.Dropped)
+	if r.Offered != r.Iterations+r.Dropped {
+		tb.Errorf("offered %d, but %d iterations and %d dropped", r.Offered, r.Iterations, r.Dropped)
+	}
+	if r.WebSocket != nil {
+		ended += r.WebSocket.Delivered // which has no status
 	}
 	if ended != r.Requests || bad != r.Failed {
 		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
@@ -107,7 +115,7 @@ func checkSums(tb testing.TB, plan Plan, r Result, windows []Window) {
 func due(plan Plan) uint64 {
 	var n uint64
 	for i := range plan.Scenarios {
-		if s := &plan.Scenarios[i]; s.open() {
+		if s := &plan.Scenarios[i]; s.Open() {
 			for _, at := range walk(s, plan.Seed) {
 				if at >= plan.Warmup.Seconds() {
 					n++
@@ -138,22 +146,31 @@ func stallingServer(tb testing.TB, after, length time.Duration) *rawServer {
 
 // TestStallCannotHide is what an open model is for: a server that stalls for
 // two seconds of five must show it in the response times, however few virtual
-// users there are to meet the stall.
+// users, or connections, there are to meet the stall.
 func TestStallCannotHide(t *testing.T) {
 	t.Parallel()
 	const stall = 2 * time.Second
-	for _, users := range []int{1, 1000} {
-		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
+	for name, few := range map[string]func(*Plan){
+		"1 user":          func(p *Plan) { p.Scenarios[0].MaxVUs = 1 },
+		"1 connection":    func(p *Plan) { p.Connections = 1 },
+		"users to spare":  nil,
+		"a spinning loop": func(p *Plan) { p.Scenarios[0].MaxVUs, p.Spin = 1, true },
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := stallingServer(t, 1500*time.Millisecond, stall)
-			r, _ := mustRun(t, openPlan(server.url, 100, 5*time.Second, users))
+			plan := openPlan(server.url, 100, 5*time.Second, 1000)
+			if few != nil {
+				few(&plan)
+			}
+			r, _ := mustRun(t, plan)
 			if r.Response.P99 < 1900 {
 				t.Errorf("response time p99 is %.0f ms after a stall of %v, want at least 1900", r.Response.P99, stall)
 			}
 			if r.Dropped > 0 || r.Failed > 0 {
 				t.Errorf("%d dropped, %d failed, want none", r.Dropped, r.Failed)
 			}
-			if users == 1 {
+			if few != nil {
 				// One request met the stall. What waited behind it was served fast.
 				if r.Service.P99 > r.Response.P99/4 || r.Service.Max < 1900 {
 					t.Errorf("service time p99 is %.0f ms, max %.0f; want it far below the response time's %.0f, but for one", r.Service.P99, r.Service.Max, r.Response.P99)
@@ -312,7 +329,7 @@ func TestRequestsUnderWayAtTheEndAreCutOff(t *testing.T) {
 			plan.Timeout = time.Hour
 			plan.Scenarios[0].GracefulStop = 50 * time.Millisecond
 			r, _ := mustRun(t, plan)
-			if r.Errors[FailCutOff].Count != 5 || r.Requests != 5 {
+			if r.Errors[failure.CutOff.String()].Count != 5 || r.Requests != 5 {
 				t.Errorf("got %d requests, errors %v; want five, all cut off", r.Requests, r.Errors)
 			}
 			if r.CompletedInTime != 0 {
@@ -456,7 +473,7 @@ func TestRemovedUsersAreCutOff(t *testing.T) {
 	s.Executor, s.StartVUs, s.GracefulStop = RampingVUs, 3, 50*time.Millisecond
 	s.Stages = []Stage{{100 * time.Millisecond, 3}, {0, 1}, {1500 * time.Millisecond, 1}}
 	r, _ := mustRun(t, plan)
-	if r.Errors[FailCutOff].Count != 3 || r.Requests != 3 || r.CompletedInTime != 2 {
+	if r.Errors[failure.CutOff.String()].Count != 3 || r.Requests != 3 || r.CompletedInTime != 2 {
 		t.Errorf("%d requests, %d in time, errors %v; want two cut off in the middle and one at the end", r.Requests, r.CompletedInTime, r.Errors)
 	}
 }
@@ -481,7 +498,7 @@ func TestConnectionsAreKeptAndSpread(t *testing.T) {
 func TestRefusedConnectionsAreNotAStorm(t *testing.T) {
 	t.Parallel()
 	r, _ := mustRun(t, closedPlan(closedPort(t), 2, 300*time.Millisecond))
-	if n := r.Errors[FailRefused].Count; n != r.Requests || n < 2 || n > 2*(300/10+1) {
+	if n := r.Errors[failure.Refused.String()].Count; n != r.Requests || n < 2 || n > 2*(300/10+1) {
 		t.Errorf("%d of %d requests refused, want all, and one in 10 ms from each user at most", n, r.Requests)
 	}
 }
@@ -496,7 +513,7 @@ func TestUnreachableTargetIsReported(t *testing.T) {
 		plan.Timeout = 200 * time.Millisecond
 		plan.Scenarios[0].PreAllocatedVUs = 20
 		r, _ := mustRun(t, plan)
-		if n := r.Errors[FailTimeout].Count; n == 0 || r.Failed != r.Requests {
+		if n := r.Errors[failure.Timeout.String()].Count; n == 0 || r.Failed != r.Requests {
 			t.Errorf("%s: %d requests, errors %v; want all failed, some of them by time", plan.Scenarios[0].Name, r.Requests, r.Errors)
 		}
 	}

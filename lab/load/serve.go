@@ -21,11 +21,20 @@ type message struct {
 	Error  string  `json:"error,omitempty"`
 }
 
+// order is one line to the generator: a plan, or the word to end the load that
+// is under way, and why.
+type order struct {
+	Stop string `json:"stop,omitempty"`
+	Plan
+}
+
 // Serve is the generator as a process: it reads plans from r, one line of JSON
 // each, carries them out one after the other, and writes lines of JSON to w:
 // {"window": …} for each second of a load, and {"result": …} or
-// {"error": "…"} at its end. A line that is not a valid plan is answered with
-// an error, and the next is read. Nothing is kept from one plan to the next.
+// {"error": "…"} at its end. The line {"stop": "why"} ends a load early; when
+// none is under way it says nothing. Any other line that is not a valid plan is
+// answered with an error, and the next is read. Nothing is kept from one plan
+// to the next.
 //
 // It returns nil when r ends. The end of r means that whoever sent the plans is
 // gone, so a load under way is abandoned: the generator cannot outlive the lab.
@@ -44,7 +53,7 @@ func Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	for {
 		select {
 		case line := <-lines:
-			out.answer(alive, line)
+			out.answer(alive, line, lines)
 			if err := out.failed(); err != nil {
 				return fmt.Errorf("load generator: write: %w", err)
 			}
@@ -86,19 +95,52 @@ type lineWriter struct {
 	err error
 }
 
-// answer carries out the plan on line and writes what comes of it.
-func (l *lineWriter) answer(ctx context.Context, line []byte) {
-	var plan Plan
-	if err := json.Unmarshal(line, &plan); err != nil {
+// answer carries out the plan on line and writes what comes of it. Lines that
+// come meanwhile may stop it; a plan among them is an error, because whoever
+// sends one has not read the result.
+func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byte) {
+	var o order
+	if err := json.Unmarshal(line, &o); err != nil {
 		l.write(message{Error: fmt.Sprintf("the line is not a plan: %v", err)})
 		return
 	}
-	result, err := Run(ctx, plan, func(w Window) { l.write(message{Window: &w}) })
+	if o.Stop != "" {
+		return // it came too late
+	}
+	stops, over := make(chan string, 1), make(chan struct{})
+	var listening sync.WaitGroup
+	listening.Go(func() { l.listen(lines, stops, over) })
+	result, err := carryOut(ctx, &o.Plan, func(w Window) string {
+		l.write(message{Window: &w})
+		return ""
+	}, stops)
+	close(over)
+	listening.Wait()
 	if err != nil {
 		l.write(message{Error: err.Error()})
 		return
 	}
 	l.write(message{Result: &result})
+}
+
+// listen hands on the word to stop, until over is closed.
+func (l *lineWriter) listen(lines <-chan []byte, stops chan<- string, over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case line := <-lines:
+			var o order
+			if err := json.Unmarshal(line, &o); err != nil || o.Stop == "" {
+				l.write(message{Error: "a line came in the middle of a load that is not the word to stop it"})
+				continue
+			}
+			select {
+			case stops <- o.Stop:
+			default: // it has been told
+			}
+		}
+	}
 }
 
 func (l *lineWriter) write(m message) {

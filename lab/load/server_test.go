@@ -2,10 +2,12 @@ package load
 
 import (
 	"bufio"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -152,4 +154,9 @@ func fullBacklog(tb testing.TB) string {
 	}
 	tb.Fatal("the queue of a listener does not fill up")
 	return ""
+}
+
+// pemOf is a test server's certificate, as a file of authorities has it.
+func pemOf(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }

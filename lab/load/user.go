@@ -1,145 +1,326 @@
 package load
 
 import (
-	"context"
-	"errors"
-	"net"
-	"net/url"
-	"sync/atomic"
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
 	"time"
+
+	"loadstone/lab/load/failure"
+	"loadstone/lab/load/feed"
+	"loadstone/lab/load/seed"
 )
 
-// user is a virtual user: one goroutine with one connection, which sends a
-// request, reads the answer, and is free for the next. Its fields belong to
-// that goroutine, except where they say otherwise.
+// link is a user's way to its target: a connection of its own, or a share in
+// others'. Each send ends in the user's answered, on the user's event loop,
+// perhaps before it returns if it fails.
+type link interface {
+	// target is the index of the target that it leads to.
+	target() int
+	// ahead makes the link ready before it is needed, and calls done.
+	ahead(done func(failure.Kind, error))
+	// send has one round trip for u.
+	send(u *user)
+	// abort ends what is under way, if anything is.
+	abort(kind failure.Kind, err error)
+	// close ends the connection, if there is one and nobody else uses it.
+	close()
+}
+
+// user is a virtual user: it makes one iteration after the other, each of one
+// or more steps. It is a state machine and belongs to one event loop.
 type user struct {
-	index   int // within its scenario; decides its target and its shard
-	clock   *clock
-	timeout time.Duration
-	script  *template
-	conn    *connection
+	loop    *loop
+	owner   owner
+	index   int // within its scenario
+	own     uint64
+	scripts []*script // by target
+	script  *script
+	link    link
+	slots   *slots // where links are borrowed; nil if link is its own
 
-	texts  [][]byte      // scratch for feed values
-	out    []byte        // the request being sent
-	usedAt time.Duration // when the last request ended
+	state    userState
+	freeAt   time.Duration
+	number   uint64 // of the iteration
+	logged   string // the target that the access log has for it
+	measured bool   // the iteration's intended time lies in the measured part
+	open     bool   // it came from a schedule
+	waited   bool   // nobody was free at the iteration's time
+	first    bool   // no step of it has ended
+	at       int    // which step of the script
+	turn     uint64 // counts states, so that a late timer sees that it is too late
 
-	// cutAt is when its request is to be cut off because the user itself was
-	// taken away (ramping-vus), as an offset in nanoseconds; never is never.
-	cutAt atomic.Int64
-
-	// turn and behind make the line of free users in front of a queue; holding
-	// says that the user has taken an arrival from it.
-	turn    chan struct{}
-	behind  *user
-	holding bool
-}
-
-// never is a time that does not come.
-const never = int64(1<<63 - 1)
-
-// outcome is what came of one request.
-type outcome struct {
+	// Of the step under way.
 	intended, sent, done time.Duration
+	wrote, got           int64
 
-	status int     // 0 if failed
-	failed failure // why there is no status
-	err    error   // the failure in words
-	open   bool    // it came from a schedule
-	waited bool    // no user was free at its time
+	values  [][]byte // extracted, by script.values
+	kept    *kept    // of the answer; nil if no step keeps any
+	jar     *jar
+	behind  *user         // in a line of free users, or of those waiting for a link
+	askedAt time.Duration // when it began to wait for a link
 }
 
-// target is one base URL, with what each scenario sends to it.
-type target struct {
-	address string // host:port
-	base    *url.URL
+type userState uint8
+
+const (
+	userFree     userState = iota
+	userWaiting            // for a link
+	userSending            // and waiting for the answer
+	userThinking           // between steps, or after the last
+)
+
+// owner is the part of a scenario that users of one event loop belong to.
+type owner interface {
+	// released takes back a user whose iteration has ended.
+	released(u *user, failed failure.Kind)
 }
 
-// newUser returns user number index, who talks to to.
-func newUser(index int, to target, script *template, run *run) *user {
-	u := &user{
-		index:   index,
-		clock:   run.clock,
-		timeout: run.plan.Timeout,
-		script:  script,
-		conn:    newConnection(to.address),
-		texts:   make([][]byte, len(script.feeds)),
-		turn:    make(chan struct{}, 1),
+// newUser returns user number index of a scenario.
+func newUser(index int, sc *scenario, l *loop, own owner) *user {
+	u := &user{loop: l, owner: own, index: index, scripts: sc.scripts, script: sc.scripts[0]}
+	if l.slots != nil {
+		u.slots = l.slots
+	} else {
+		u.link = l.newLink(index)
 	}
-	for i := range u.texts {
-		u.texts[i] = make([]byte, 0, len("-9223372036854775808"))
+	if n := len(u.script.values); n > 0 && slices.ContainsFunc(u.script.values, func(s source) bool { return s.extracted }) {
+		u.values = make([][]byte, n)
 	}
-	u.cutAt.Store(never)
+	if slices.ContainsFunc(u.script.steps, func(s step) bool { return s.keep != nil }) {
+		u.kept = &kept{}
+	}
 	return u
 }
 
-// connect opens the user's connection ahead of its first request, unless it is
-// open.
-func (u *user) connect(ctx context.Context) error { return u.conn.open(ctx, u.timeout) }
+// begin starts an iteration that was intended for a time.
+func (u *user) begin(a arrival, open, waited bool) {
+	u.number, u.open, u.waited, u.first = a.number, open, waited, true
+	u.measured = a.at >= u.loop.run.from
+	if u.jar != nil && !u.script.keepJar {
+		u.jar = nil
+	}
+	u.at, u.logged = 0, a.target
+	switch {
+	case u.script.weighted:
+		u.at = u.script.draw(u.number)
+	case a.method == http.MethodHead:
+		u.at = 1
+	}
+	u.ask(a.at)
+}
 
-// perform sends request number k of the scenario and completes o, whose
-// intended time is set. ctx ends when connecting is to be cut off.
-func (u *user) perform(ctx context.Context, k uint64, o *outcome) {
-	u.out = u.script.fill(u.out[:0], k, u.texts)
-	o.sent = u.clock.now()
-	o.status, o.failed, o.err = u.exchange(ctx, o.sent)
-	o.done = u.clock.now()
-	u.usedAt = o.done
-	if o.failed != succeeded || !u.conn.answer.keepAlive {
-		u.conn.close()
+// step is the step under way.
+func (u *user) step() *step { return &u.script.steps[u.at] }
+
+// ask has the step's request, which was intended for a time, sent.
+func (u *user) ask(intended time.Duration) {
+	u.intended, u.wrote, u.got = intended, 0, 0
+	u.turn++
+	if u.slots == nil {
+		u.linked(u.link)
+	} else if free := u.slots.take(u); free != nil {
+		u.linked(free)
+	} else {
+		u.state, u.waited = userWaiting, true // the slots call linked
 	}
 }
 
-// exchange makes sure of a connection and has one round trip on it.
-func (u *user) exchange(ctx context.Context, sent time.Duration) (int, failure, error) {
-	due := sent + u.timeout
-	idle := sent - u.usedAt
-	for {
-		if u.conn.socket == nil {
-			if err := u.conn.open(ctx, due-u.clock.now()); err != nil {
-				return 0, u.dialFailure(ctx, err), err
+// linked goes on once there is a link.
+func (u *user) linked(by link) {
+	u.link, u.script = by, u.scripts[by.target()]
+	u.state = userSending
+	u.sent = u.loop.clock.now()
+	u.link.send(u)
+}
+
+// wire returns the step's request as HTTP/1.1. It is valid until the next
+// call on the same event loop.
+func (u *user) wire() []byte {
+	l := u.loop
+	l.fill(u)
+	out := l.out[:0]
+	step := u.step()
+	t := step.wire
+	for i := range t {
+		p := &t[i]
+		out = append(out, p.literal...)
+		switch p.then {
+		case thenNothing:
+		case thenPathValue:
+			out = appendEscaped(out, l.values[p.value])
+		case thenHeaderValue:
+			out = appendPrintable(out, l.values[p.value])
+		case thenBodyValue:
+			out = append(out, l.values[p.value]...)
+		case thenBodyLength:
+			out = appendInt(out, step.body.length(l.values))
+		case thenLogged:
+			out = append(out, u.logged...)
+		case thenCookies:
+			if u.jar != nil {
+				out = u.jar.append(out, u.target(nil))
 			}
-			idle = 0
 		}
-		u.conn.due.Store(int64(due))
-		status, err := u.conn.roundTrip(u.out, u.script.head, idle)
-		switch u.conn.due.Swap(dueNever) {
-		case dueMissed:
-			return 0, failTimeout, errTimeout
-		case dueCut:
-			return 0, failCutOff, errCutOff
+	}
+	l.out = out
+	u.wrote = int64(len(out))
+	return out
+}
+
+// target appends the target of the step's request, once its values are drawn.
+func (u *user) target(dst []byte) []byte {
+	if u.logged != "" {
+		return append(append(dst, u.step().path...), u.logged...)
+	}
+	return u.step().target.append(dst, u.loop.values)
+}
+
+// position is where in the load the iteration is.
+func (u *user) position() feed.Position {
+	return feed.Position{Iteration: u.number, VU: u.index, Own: u.own}
+}
+
+// answered ends the step under way; done is set.
+func (u *user) answered(status int, kind failure.Kind, err error) {
+	now := u.done
+	if u.slots != nil {
+		link := u.link
+		u.link = nil
+		if link != nil {
+			defer u.slots.give(link)
 		}
-		if !errors.Is(err, errStale) {
-			return status, classifyExchange(err), err
+	}
+	o := outcome{
+		step: u.step().index, intended: u.intended, sent: u.sent, done: now,
+		status: status, failed: kind, err: err,
+		open: u.open && u.first, waited: u.waited,
+		wrote: u.wrote, got: u.got,
+	}
+	step := u.step()
+	if kind == failure.None && step.keep != nil {
+		u.digest(&o)
+	}
+	for i := range step.checks {
+		u.loop.shard.checked(step.checks[i].index, u.intended, u.holds(&step.checks[i], status, kind))
+	}
+	u.loop.shard.ended(&o)
+	u.first, u.waited = false, false
+	if o.failed != failure.None {
+		u.end(o.failed, now)
+		return
+	}
+	u.pause(now)
+}
+
+// digest takes cookies and values from an answer.
+func (u *user) digest(o *outcome) {
+	k := u.kept
+	if len(k.setCookies) > 0 {
+		if u.jar == nil {
+			u.jar = newJar(u.script.base)
 		}
-		// Nothing of the request was written. It goes over a new connection,
-		// which cannot be stale, so this happens once.
-		u.conn.close()
+		u.loop.fill(u)
+		u.jar.set(u.target(nil), k.setCookies)
+	}
+	for i := range u.step().extract {
+		e := &u.step().extract[i]
+		value, ok := k.value(&e.Extract)
+		if !ok {
+			o.status, o.failed = 0, failure.NoValue
+			o.err = fmt.Errorf("step %q: its answer has no %s for {%s}", u.step().name, e.where(), e.name)
+			return
+		}
+		u.values[e.variable] = append(u.values[e.variable][:0], value...)
 	}
 }
 
-// dialFailure names the kind of a failure to connect. When the context ended,
-// it was the end of the scenario that cut the attempt off.
-func (u *user) dialFailure(ctx context.Context, err error) failure {
-	if ctx.Err() != nil {
-		return failCutOff
+// where is an extraction's place in words.
+func (e Extract) where() string {
+	if e.Header != "" {
+		return "header " + e.Header
 	}
-	return classifyDial(err)
+	return "value at " + e.JSON
 }
 
-var (
-	errTimeout = errors.New("no whole answer within the timeout")
-	errCutOff  = errors.New("still under way at the end of the time of graceful stop")
-)
+// holds says whether a check holds.
+func (u *user) holds(c *check, status int, kind failure.Kind) bool {
+	if kind != failure.None {
+		return false
+	}
+	switch {
+	case len(c.Status) > 0:
+		return slices.Contains(c.Status, status)
+	case c.Contains != "":
+		return bytes.Contains(u.kept.body, []byte(c.Contains))
+	default:
+		value, ok := u.kept.json(c.JSON)
+		return ok && (c.Equals == nil || value == *c.Equals)
+	}
+}
 
-// parseTarget reads a base URL. Plan.Validate has looked at it before.
-func parseTarget(raw string) (target, error) {
-	base, err := url.Parse(raw)
-	if err != nil {
-		return target{}, err
+// pause has the user think after a step, and go on.
+func (u *user) pause(now time.Duration) {
+	think := u.step().think
+	if think[1] <= 0 {
+		u.goOn(now)
+		return
 	}
-	port := base.Port()
-	if port == "" {
-		port = "80"
+	// Drawn by iteration and step: who makes it does not matter.
+	draw := seed.Unit(seed.At(u.script.key+uint64(u.step().index)+1, u.number))
+	pause := think[0] + time.Duration(draw*float64(think[1]-think[0]))
+	u.state = userThinking
+	u.turn++
+	turn := u.turn
+	u.loop.timers.add(now+pause, func(now time.Duration) {
+		if u.state == userThinking && u.turn == turn {
+			u.goOn(now)
+		}
+	})
+}
+
+// goOn makes the next step, if there is one.
+func (u *user) goOn(now time.Duration) {
+	if u.script.single() || u.at == len(u.script.steps)-1 {
+		u.end(failure.None, now)
+		return
 	}
-	return target{address: net.JoinHostPort(base.Hostname(), port), base: base}, nil
+	u.at++
+	u.ask(now)
+}
+
+// end ends the iteration.
+func (u *user) end(kind failure.Kind, now time.Duration) {
+	u.turn++
+	u.state, u.freeAt = userFree, now
+	u.own++
+	u.loop.shard.iterated(u.open, u.measured, now)
+	u.owner.released(u, kind)
+}
+
+// cut ends the iteration where it is, because its time is over.
+func (u *user) cut() {
+	switch u.state {
+	case userFree:
+	case userThinking:
+		u.end(failure.CutOff, u.loop.clock.now())
+	case userWaiting:
+		u.slots.leave(u)
+		u.sent = u.loop.clock.now()
+		u.done = u.sent
+		u.answered(0, failure.CutOff, errCutOff)
+	case userSending:
+		u.link.abort(failure.CutOff, errCutOff)
+	}
+}
+
+// refused is an iteration that ended with its first connection: intended for a
+// time, and failed since.
+func (u *user) refused(a arrival, kind failure.Kind, err error) {
+	u.number, u.open, u.waited, u.first = a.number, false, false, true
+	u.measured = a.at >= u.loop.run.from
+	u.at = 0
+	u.intended, u.sent, u.done, u.wrote, u.got = a.at, a.at, u.freeAt, 0, 0
+	u.answered(0, kind, err)
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"loadstone/lab/load/replay"
 )
 
 // Bounds on what a plan may ask for: beyond them it is a slip of the pen, or
@@ -16,16 +19,16 @@ const (
 	mostUsers = 100_000
 	mostRate  = 10_000_000 // requests per second
 	mostTime  = 30 * 24 * time.Hour
+	mostSpeed = 1000
+	// A step costs up to 1 MiB for each thread in histograms.
+	mostSteps   = 100
+	mostThreads = 256
 )
-
-// open says whether the scenario's requests come from a schedule.
-func (s *Scenario) open() bool {
-	return s.Executor == ConstantArrivalRate || s.Executor == RampingArrivalRate
-}
 
 // length is how long the scenario offers load.
 func (s *Scenario) length() time.Duration {
-	if s.Executor == ConstantArrivalRate || s.Executor == ConstantVUs {
+	switch s.Executor {
+	case ConstantArrivalRate, ConstantVUs, SharedIterations, PerVUIterations:
 		return s.Duration
 	}
 	var sum time.Duration
@@ -35,7 +38,23 @@ func (s *Scenario) length() time.Duration {
 	return sum
 }
 
-// end is when the scenario stops offering load, within the plan.
+// lengthOf is length, and for a replay that of its log, which is read for it.
+func (s *Scenario) lengthOf(ctx context.Context) (time.Duration, error) {
+	if s.Executor != Replay {
+		return s.length(), nil
+	}
+	found, err := replay.Scan(ctx, replay.Config{Path: s.Log.Path, Speed: s.Log.Speed})
+	if err != nil {
+		return 0, err
+	}
+	if found.Entries == 0 {
+		return 0, fmt.Errorf("%s has no request that can be repeated, of %d lines: give a log in the combined format", s.Log.Path, found.Skipped)
+	}
+	return found.Length, nil
+}
+
+// end is when the scenario stops offering load, within the plan; of a replay
+// it is known only when its log has been read.
 func (s *Scenario) end() time.Duration { return s.StartTime + s.length() }
 
 // end is when the plan stops offering load.
@@ -81,10 +100,23 @@ func (p *Plan) Validate() error {
 		found.scenario(s)
 	}
 	found.at = ""
-	if len(found.errs) == 0 {
+	found.machinery(p)
+	if len(found.errs) == 0 && !slices.ContainsFunc(p.Scenarios, func(s Scenario) bool { return s.Executor == Replay }) {
 		found.checkf(p.Warmup < p.end(), "warmup: %v leaves nothing to measure of a load of %v: make it shorter", p.Warmup, p.end())
 	}
 	return errors.Join(found.errs...)
+}
+
+// machinery checks what is the same for all scenarios.
+func (p *problems) machinery(plan *Plan) {
+	p.checkf(plan.Protocol == "" || plan.Protocol == HTTP1 || plan.Protocol == HTTP2, "protocol: %q is unknown: use %s or %s", plan.Protocol, HTTP1, HTTP2)
+	p.checkf(plan.Connections >= 0 && plan.Connections <= mostUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, mostUsers)
+	p.checkf(plan.Threads >= 0 && plan.Threads <= mostThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, mostThreads)
+	steps := 0
+	for i := range plan.Scenarios {
+		steps += len(plan.Scenarios[i].stepNames())
+	}
+	p.checkf(steps <= mostSteps, "scenarios: they have %d steps together: use %d at most", steps, mostSteps)
 }
 
 // target checks a base URL.
@@ -94,7 +126,6 @@ func (p *problems) target(raw string) {
 		p.checkf(false, "target %q: %v: give a base URL such as http://127.0.0.1:8080", raw, err)
 		return
 	}
-	p.checkf(u.Scheme != "https", "target %q: https is not supported: use http, at the service behind whatever ends TLS", raw)
 	p.checkf(u.Scheme == "http" || u.Scheme == "https", "target %q: no http:// at its beginning: give a base URL such as http://127.0.0.1:8080", raw)
 	p.checkf(u.Hostname() != "", "target %q: it names no host: give a base URL such as http://127.0.0.1:8080", raw)
 	p.checkf(u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && u.User == nil,
@@ -105,6 +136,20 @@ func (p *problems) target(raw string) {
 func (p *problems) scenario(s *Scenario) {
 	p.checkf(s.StartTime >= 0, "start_time: %v is negative: give 0s to start with the load", s.StartTime)
 	p.checkf(s.GracefulStop >= 0, "graceful_stop: %v is negative: give 0s to cut off requests at the end", s.GracefulStop)
+	if !p.shape(s) {
+		return
+	}
+	if s.Executor != RampingVUs && s.Executor != RampingArrivalRate && s.Executor != Replay {
+		p.checkf(s.Duration > 0, "duration: %v: give how long the load lasts, such as 30s", s.Duration)
+	}
+	p.checkf(s.StartTime <= mostTime && s.Duration <= mostTime && s.GracefulStop <= mostTime && s.length() <= mostTime,
+		"duration: longer than %v: make it shorter", mostTime)
+	p.content(s)
+}
+
+// shape checks when the scenario's iterations begin. It returns false if the
+// executor is unknown.
+func (p *problems) shape(s *Scenario) bool {
 	switch s.Executor {
 	case ConstantVUs:
 		p.users("vus", s.VUs, 1)
@@ -126,16 +171,31 @@ func (p *problems) scenario(s *Scenario) {
 		total := newRateCurve(s).total
 		p.checkf(len(s.Stages) == 0 || total > 0, "stages: the rate is 0 throughout: give a target above 0")
 		p.schedule(s)
+	case SharedIterations, PerVUIterations:
+		p.users("vus", s.VUs, 1)
+		p.checkf(s.Iterations > 0, "iterations: give how many there are to be, 1 at least")
+	case Replay:
+		p.replay(s)
 	default:
-		p.checkf(false, "executor: %q is unknown: use %s, %s, %s or %s", s.Executor, ConstantVUs, RampingVUs, ConstantArrivalRate, RampingArrivalRate)
-		return
+		p.checkf(false, "executor: %q is unknown: use one of %s", s.Executor, strings.Join(executors, ", "))
+		return false
 	}
-	if s.Executor == ConstantVUs || s.Executor == ConstantArrivalRate {
-		p.checkf(s.Duration > 0, "duration: %v: give how long the load lasts, such as 30s", s.Duration)
+	return true
+}
+
+// executors are all of them.
+var executors = []string{
+	SharedIterations, PerVUIterations, ConstantVUs, RampingVUs, ConstantArrivalRate, RampingArrivalRate, Replay,
+}
+
+// replay checks what only a replay has.
+func (p *problems) replay(s *Scenario) {
+	p.schedule(s)
+	p.checkf(s.Log != nil, "log: there is none: give the access log to replay")
+	if s.Log != nil {
+		p.checkf(s.Log.Path != "", "log: give the path of an access log")
+		p.checkf(s.Log.Speed > 0 && s.Log.Speed <= mostSpeed, "log: speed %v: give a factor above 0, such as 2 for twice as fast", s.Log.Speed)
 	}
-	p.checkf(s.StartTime <= mostTime && s.Duration <= mostTime && s.GracefulStop <= mostTime && s.length() <= mostTime,
-		"duration: longer than %v: make it shorter", mostTime)
-	p.request(s)
 }
 
 // users checks a number of virtual users.
@@ -167,60 +227,6 @@ func (p *problems) schedule(s *Scenario) {
 	p.users("pre_allocated_vus", s.PreAllocatedVUs, 1)
 	p.users("max_vus", s.MaxVUs, 1)
 	p.checkf(s.MaxVUs >= s.PreAllocatedVUs, "max_vus: %d is below pre_allocated_vus, %d: raise it", s.MaxVUs, s.PreAllocatedVUs)
-}
-
-// request checks the request and its feeds.
-func (p *problems) request(s *Scenario) {
-	p.checkf(len(s.Steps) == 1, "steps: there are %d: give one", len(s.Steps))
-	if len(s.Steps) != 1 {
-		return
-	}
-	r := &s.Steps[0].Request
-	p.checkf(isTokenText(r.Method) && r.Method != "CONNECT", "request: the method %q: use one such as GET", r.Method) //nolint:usestdlibvars // a package for two words
-	p.checkf(strings.HasPrefix(r.Path, "/"), "request: the path %q: begin it with /", r.Path)
-	p.checkf(!strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
-		"request: the path %q has a space, a control character or a letter beyond ASCII: write it as %%20 and the like", r.Path)
-	p.checkf(!strings.Contains(r.Path, "#"), "request: the path %q: leave out # and what follows, which is never sent", r.Path)
-	used := map[string]bool{}
-	p.placeholders(s, "path", r.Path, used)
-	p.placeholders(s, "body", r.Body, used)
-	for _, name := range sortedKeys(r.Header) {
-		value := r.Header[name]
-		p.checkf(isTokenText(name), "request: the header name %q: use letters, digits and -", name)
-		p.checkf(!strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }),
-			"request: header %s: its value has a control character: take it out", name)
-		p.checkf(!slices.Contains([]string{"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"}, strings.ToLower(name)),
-			"request: header %s is set by the generator: leave it out", name)
-		hostHasFeed := strings.EqualFold(name, "host") && len(splitPlaceholders(value)) > 1
-		p.checkf(!hostHasFeed, "request: header Host: a placeholder is of no use in it: write the host out")
-		p.placeholders(s, "header "+name, value, used)
-	}
-	for _, name := range sortedKeys(s.Feed) {
-		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
-		p.feed(name, s.Feed[name])
-	}
-}
-
-// placeholders checks that each placeholder of text has its feed.
-func (p *problems) placeholders(s *Scenario, where, text string, used map[string]bool) {
-	for _, piece := range splitPlaceholders(text) {
-		if piece.name == "" {
-			continue
-		}
-		_, ok := s.Feed[piece.name]
-		p.checkf(ok, "request: the %s has {%s}, but there is no feed of that name: add it", where, piece.name)
-		used[piece.name] = true
-	}
-}
-
-// feed checks one feed.
-func (p *problems) feed(name string, f Feed) {
-	p.checkf((f.Uniform == nil) != (f.Sequential == nil), "feed %q: give it either uniform or sequential", name)
-	for _, bounds := range []*[2]int64{f.Uniform, f.Sequential} {
-		if bounds != nil {
-			p.checkf(bounds[0] <= bounds[1], "feed %q: from %d to %d: put the lower number first", name, bounds[0], bounds[1])
-		}
-	}
 }
 
 // isTokenText says whether s is a token of HTTP: a method, a header's name.

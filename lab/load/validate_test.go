@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loadstone/lab/load/feed"
 )
 
 func TestValidPlans(t *testing.T) {
@@ -37,7 +39,32 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{open(func(p *Plan, _ *Scenario) { p.Targets = nil }), "targets: there are none"},
-		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "https://h" }), "https is not supported"},
+		{open(func(p *Plan, _ *Scenario) { p.Protocol = "h3" }), `protocol: "h3" is unknown`},
+		{open(func(p *Plan, _ *Scenario) { p.Connections = -1 }), "connections: -1"},
+		{open(func(p *Plan, _ *Scenario) { p.Threads = 1000 }), "threads: 1000"},
+		{open(func(_ *Plan, s *Scenario) { s.Executor = SharedIterations }), "vus: 0: give"},
+		{open(func(_ *Plan, s *Scenario) { s.Executor = PerVUIterations }), "iterations: give how many"},
+		{open(func(_ *Plan, s *Scenario) { s.Executor, s.Steps = Replay, nil }), "give the access log"},
+		{open(func(_ *Plan, s *Scenario) { s.Executor, s.Log = Replay, &AccessLog{Path: "x", Speed: 1} }), "leave them out"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps = nil }), "give one at least"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps = append(s.Steps, s.Steps[0]) }), "name: it has none"},
+		{open(func(_ *Plan, s *Scenario) { s.Weighted = true }), "weight: 0"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Think = [2]time.Duration{2, 1} }), "the shorter first"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Checks = []Check{{Name: "c"}} }), "exactly one of status, contains and json"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Checks = []Check{{Name: "c", Status: []int{99}}} }), "status 99"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Checks = []Check{{Status: []int{200}}} }), "one has no name"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Extract = map[string]Extract{"a": {}} }), "either a JSON path or a header"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Extract = map[string]Extract{"a b": {JSON: "x"}} }), "use letters, digits"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Extract, s.Steps[0].Request.Path = map[string]Extract{"a": {JSON: "x"}}, "/{a}"
+		}), "no earlier step extracts"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Request.Path, s.Feed = "/{u}", map[string]Feed{"u": {CSV: &feed.File{Path: "x"}}}
+		}), "write {u.column}"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Request.Path, s.Feed = "/{u.c}", map[string]Feed{"u": {CSV: &feed.File{Path: "x", Column: "c"}}}
+		}), "has no columns to choose from"},
+		{open(func(_ *Plan, s *Scenario) { s.WebSocket = &WebSocket{} }), "websocket: executor constant-arrival-rate"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "127.0.0.1:8080" }), "give a base URL"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "h/path" }), "no http:// at its beginning"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "http:///x" }), "names no host"},
@@ -49,7 +76,7 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 		{open(func(p *Plan, s *Scenario) { p.Scenarios = append(p.Scenarios, *s) }), "two of that name"},
 		{open(func(_ *Plan, s *Scenario) { s.Name = "" }), "name: it has none"},
 		{open(func(_ *Plan, s *Scenario) { s.Name, s.Rate = "100%d", 0 }), `scenario "100%d": rate: 0`},
-		{open(func(_ *Plan, s *Scenario) { s.Executor = "per-vu-iterations" }), `executor: "per-vu-iterations" is unknown: use constant-vus`},
+		{open(func(_ *Plan, s *Scenario) { s.Executor = "externally-controlled" }), `executor: "externally-controlled" is unknown: use one of shared-iterations`},
 		{open(func(_ *Plan, s *Scenario) { s.Rate = math.NaN() }), "rate: NaN"},
 		{open(func(_ *Plan, s *Scenario) { s.Rate = math.Inf(1) }), "rate: +Inf"},
 		{open(func(_ *Plan, s *Scenario) { s.Duration = 0 }), "duration: 0s"},
@@ -69,7 +96,7 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Header = map[string]string{"Content-length": "5"} }), "set by the generator"},
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path = "/{id}" }), "there is no feed of that name"},
 		{open(func(_ *Plan, s *Scenario) { s.Feed = map[string]Feed{"id": {Uniform: &[2]int64{1, 2}}} }), "nothing in the request uses it"},
-		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {}} }), "either uniform or sequential"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {}} }), "it has no source"},
 		{open(func(_ *Plan, s *Scenario) {
 			s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {Uniform: &[2]int64{2, 1}}}
 		}), "lower number first"},
@@ -92,7 +119,7 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 
 func TestValidateFindsAllProblems(t *testing.T) {
 	t.Parallel()
-	p := openPlan("https://h", 0, 0, 0)
+	p := openPlan("ftp://h", 0, 0, 0)
 	p.Timeout = 0
 	err := p.Validate()
 	if err == nil {

@@ -8,13 +8,15 @@ import (
 // objective is an SLO that can be explained.
 type objective SLO
 
-// limit returns the number at the end of the threshold: 200 of "p(95)<200".
+// limit returns the number that the threshold compares with: 200 of "p(95)<200"
+// and of "p(95)<200 over 10s".
 func (s objective) limit() (float64, bool) {
 	i := strings.LastIndexAny(s.Threshold, "<>=")
 	if i < 0 {
 		return 0, false
 	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(s.Threshold[i+1:]), 64)
+	number, _, _ := strings.Cut(strings.TrimSpace(s.Threshold[i+1:]), " ")
+	v, err := strconv.ParseFloat(number, 64)
 	return v, err == nil && isFinite(v)
 }
 
@@ -24,6 +26,16 @@ func (s objective) aggregate() string {
 	name, _, _ = strings.Cut(name, ">")
 	name, _, _ = strings.Cut(name, "=")
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(name), "!"))
+}
+
+// inWindows says whether the threshold is on windows of the load and not on the
+// whole of it.
+func (s objective) inWindows() bool { return strings.Contains(s.Threshold, " over ") }
+
+// isShare says whether the metric is a share, k6's Rate: of the others, the
+// aggregation rate is a count per second.
+func (s objective) isShare() bool {
+	return s.metricName() == "http_req_failed" || s.metricName() == "checks"
 }
 
 // metricName is the metric without a tag selector:
@@ -37,7 +49,7 @@ func (s objective) metricName() string {
 func (s objective) inMilliseconds() bool {
 	switch s.metricName() {
 	case "http_req_blocked", "http_req_connecting", "http_req_tls_handshaking", "http_req_sending",
-		"http_req_waiting", "http_req_receiving", "ws_connecting", "ws_session_duration":
+		"http_req_waiting", "http_req_receiving", "http_req_service", "ws_connecting", "ws_session_duration":
 		return true
 	}
 	return strings.HasSuffix(s.metricName(), "_duration")
@@ -54,8 +66,10 @@ func (s objective) observed() string {
 	switch {
 	case s.inMilliseconds():
 		unit = " ms"
-	case s.aggregate() == "rate":
+	case s.isShare():
 		unit, scale = " %", 100
+	case s.aggregate() == "rate":
+		unit = "/s"
 	}
 	value := s.Observed * scale
 	exponent := quantumOf(value)

@@ -29,7 +29,7 @@ type capacityRow struct {
 }
 
 func newCapacityChart(r *Result) *capacityChart {
-	c := &capacityChart{Unit: "req/s", Note: r.capacityNote()}
+	c := &capacityChart{Unit: r.rateUnit(), Note: r.capacityNote()}
 	var seen extent
 	for i := range r.Variants {
 		v := &r.Variants[i]
@@ -161,7 +161,7 @@ func newLoadChart(r *Result) *loadChart {
 		v := &r.Variants[i]
 		p := v.Latency.Response
 		met := v.objectivesCell()
-		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: formatMeasured(v.Rate) + " req/s offered",
+		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: formatMeasured(v.Rate) + " " + r.rateUnit() + " offered",
 			P50: formatLatency(p.P50), P95: formatLatency(p.P95), P99: formatLatency(p.P99),
 			Met: met.text, Crossed: met.style == red}
 		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)

@@ -76,7 +76,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	if left := len(t.Series) - len(series); left > 0 {
 		c.Omitted = fmt.Sprintf("The %d instances that came closest to their limits are shown; %d more are in result.json.", len(series), left)
 	}
-	c.addRate(t, scale)
+	c.addRate(t, scale, r.rateUnit())
 	var told []string
 	for _, s := range series {
 		hot := v.Verdict.Status == Named && isInstanceOf(s.Name, v.Verdict.Component)
@@ -139,13 +139,13 @@ func (c *cpuChart) addLane(l lane) {
 	c.Lanes = append(c.Lanes, l)
 }
 
-func (c *cpuChart) addRate(t Timeline, scale axis) {
+func (c *cpuChart) addRate(t Timeline, scale axis, unit string) {
 	var seen extent
 	seen.see(t.Rate...)
 	if !seen.any || seen.high <= 0 {
 		return
 	}
-	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.high) + " req/s",
+	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.high) + " " + unit,
 		Path: lanePath(t.Seconds, t.Rate, scale, seen.high*1.05, true)})
 }
 

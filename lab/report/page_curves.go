@@ -63,7 +63,7 @@ func (r *Result) latencyLimits() []latencyLimit {
 		s := objective(written)
 		limit, ok := s.limit()
 		aggregate := s.aggregate()
-		if ok && limit > 0 && s.Metric == "http_req_duration" && (len(aggregate) > 3 && aggregate[:2] == "p(" || aggregate == "med") {
+		if ok && limit > 0 && s.Metric == "http_req_duration" && !s.inWindows() && (len(aggregate) > 3 && aggregate[:2] == "p(" || aggregate == "med") {
 			limits = append(limits, latencyLimit{limit, s.Threshold + " ms"})
 		}
 	}
@@ -91,7 +91,7 @@ func newCurveCharts(r *Result) *curveCharts {
 		if len(r.Variants[i].Curve) == 0 {
 			continue
 		}
-		c := newCurveChart(&r.Variants[i], height)
+		c := newCurveChart(&r.Variants[i], r.rateUnit(), height)
 		c.ID = fmt.Sprintf("curve-%d", i+1)
 		for _, v := range values {
 			c.YTicks = append(c.YTicks, tick{height(v), tickMS(v)})
@@ -104,7 +104,7 @@ func newCurveCharts(r *Result) *curveCharts {
 	return charts
 }
 
-func newCurveChart(v *Variant, height func(float64) string) curveChart {
+func newCurveChart(v *Variant, unit string, height func(float64) string) curveChart {
 	var rates extent
 	held := 0
 	for _, p := range v.Curve {
@@ -129,8 +129,8 @@ func newCurveChart(v *Variant, height func(float64) string) curveChart {
 	for _, p := range v.Curve {
 		c.addPoint(p, scale, height)
 	}
-	c.Desc = fmt.Sprintf("%s tried, from %s to %s req/s; %d held. Capacity %s.",
-		plural(len(v.Curve), "rate"), formatMeasured(rates.low), formatMeasured(rates.high), held, v.capacityText())
+	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
+		plural(len(v.Curve), "rate"), formatMeasured(rates.low), formatMeasured(rates.high), unit, held, v.capacityText())
 	return c
 }
 

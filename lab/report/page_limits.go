@@ -13,6 +13,7 @@ type limitCard struct {
 	Witnesses                    []witnessRow
 	Components                   []componentRow
 	DemandUnit                   string
+	RateUnit, One                string // what rates are in, and what demand is of
 	Generator                    string
 }
 
@@ -35,12 +36,16 @@ func newLimitCard(r *Result, i int) limitCard {
 	c := limitCard{
 		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(), Decided: v.Verdict.Status == Named, Summary: v.Verdict.Summary,
 	}
+	c.RateUnit, c.One = r.rateUnit(), "request"
+	if c.RateUnit == IterationsPerSecond {
+		c.One = "iteration"
+	}
 	rate := v.Rate
 	if v.hasCapacity() {
 		c.Capacity = v.capacityText()
 		rate = v.Capacity.Value
 	} else if isFinite(v.Rate) && v.Rate > 0 {
-		c.Capacity = formatMeasured(v.Rate) + " req/s offered"
+		c.Capacity = formatMeasured(v.Rate) + " " + r.rateUnit() + " offered"
 	}
 	for _, w := range v.Verdict.Witnesses {
 		names := strings.TrimSpace(w.Component + " " + w.Resource)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"time"
 
 	"loadstone/lab/capacity"
@@ -16,15 +17,19 @@ const Schema = "loadstone.result/1"
 // terminal summary and report.html show. It is derived from a run's raw data
 // and can be derived again.
 type Result struct {
-	Schema      string       `json:"schema"`
-	Experiment  string       `json:"experiment"`
-	Question    string       `json:"question,omitempty"`
-	Seed        uint64       `json:"seed"`
-	Started     time.Time    `json:"started"`
-	Finished    time.Time    `json:"finished"`
-	Environment Environment  `json:"environment"`
-	Measure     string       `json:"measure"` // capacity or load
-	SLO         []SLO        `json:"slo"`     // as written; per variant: Variant.SLO
+	Schema      string      `json:"schema"`
+	Experiment  string      `json:"experiment"`
+	Question    string      `json:"question,omitempty"`
+	Seed        uint64      `json:"seed"`
+	Started     time.Time   `json:"started"`
+	Finished    time.Time   `json:"finished"`
+	Environment Environment `json:"environment"`
+	Measure     string      `json:"measure"` // capacity or load
+	SLO         []SLO       `json:"slo"`     // as written; per variant: Variant.SLO
+	// Unit is what rates are in: RequestsPerSecond, which a result without it is
+	// in, or IterationsPerSecond where an iteration is several requests. Demand is
+	// then of an iteration too.
+	Unit        string       `json:"unit,omitempty"`
 	Variants    []Variant    `json:"variants"`
 	Comparisons []Comparison `json:"comparisons"`
 	Warnings    []string     `json:"warnings"`
@@ -44,13 +49,13 @@ type Environment struct {
 type Variant struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"`
-	// Capacity has Unit req/s; absent (nil) when the run measured load as written.
+	// Capacity has the result's Unit; absent (nil) when the run measured load as written.
 	Capacity *Interval `json:"capacity,omitempty"`
 	// PerTrial are the trials' capacities in the order they ran.
 	PerTrial []float64 `json:"per_trial"`
 	// Latency is that at capacity: the median over trials of each figure.
 	Latency    LatencyPair `json:"latency"`
-	Rate       float64     `json:"rate"`   // offered at that point, req/s
+	Rate       float64     `json:"rate"`   // offered at that point, in the result's Unit
 	Failed     float64     `json:"failed"` // share of requests that failed there
 	Components []Component `json:"components"`
 	Verdict    Verdict     `json:"verdict"`
@@ -101,6 +106,15 @@ const (
 	LowerBoundOnly = verdict.LowerBoundOnly
 )
 
+// The units of rates.
+const (
+	RequestsPerSecond   = "req/s"
+	IterationsPerSecond = "iterations/s"
+)
+
+// rateUnit is what rates are in.
+func (r *Result) rateUnit() string { return cmp.Or(r.Unit, RequestsPerSecond) }
+
 // SLO is one objective and, for a variant, what became of it at capacity.
 type SLO struct {
 	Metric    string  `json:"metric"`
@@ -122,7 +136,7 @@ type Comparison struct {
 // CurvePoint is one rate that was tried.
 type CurvePoint struct {
 	Trial   int     `json:"trial"`
-	Rate    float64 `json:"rate"` // offered, req/s
+	Rate    float64 `json:"rate"` // offered, in the result's Unit
 	P50     float64 `json:"p50"`  // response time, ms
 	P95     float64 `json:"p95"`
 	P99     float64 `json:"p99"`

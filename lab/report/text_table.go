@@ -50,7 +50,7 @@ func (s *summary) capacityGrid(l layout) *grid {
 	}
 	head := []string{"variant", "capacity", "", versus, "", "p95", "limited by"}
 	if !l.units {
-		head[1] = "req/s"
+		head[1] = printable(s.result.rateUnit())
 	}
 	g.add(styled(faint, head...)...)
 	for i := range s.result.Variants {
@@ -71,9 +71,9 @@ func (s *summary) capacityGrid(l layout) *grid {
 func (s *summary) loadGrid(l layout) *grid {
 	g := &grid{columns: []column{{gap: 2}, {gap: 2, right: true}, {gap: 2, right: true}, {gap: 2, right: true},
 		{gap: 2, right: true}, {gap: 2, right: true}, {gap: 2}, {gap: 2}}}
-	offered, unit := "offered", " req/s"
+	offered, unit := "offered", " "+printable(s.result.rateUnit())
 	if !l.units {
-		offered, unit = "req/s", ""
+		offered, unit = printable(s.result.rateUnit()), ""
 	}
 	g.add(styled(faint, "variant", offered, "p50", "p95", "p99", "failed", "objectives", "limited by")...)
 	for i := range s.result.Variants {
@@ -173,7 +173,7 @@ func (v *Variant) objectivesCell() cell {
 func (s *summary) listed(v *Variant) {
 	s.prose("  ", v.Name, bold)
 	if s.result.measuresLoad() {
-		s.prose("    offered  ", formatMeasured(v.Rate)+" req/s", plain)
+		s.prose("    offered  ", formatMeasured(v.Rate)+" "+printable(s.result.rateUnit()), plain)
 	} else {
 		value, interval := v.capacityCells(true)
 		s.prose("    capacity ", value+" "+interval, plain)

@@ -36,7 +36,11 @@ import (
 )
 
 // Schema names the version of the raw data.
-const Schema = "loadstone.run/1"
+const Schema = "loadstone.run/2"
+
+// WindowsFile is the file of a trial with what the generator did in each second
+// of it, as lines of load.Window.
+const WindowsFile = "windows.jsonl"
 
 const (
 	manifestFile   = "run.json"

@@ -42,11 +42,11 @@ func Judge(in Input) Verdict {
 	switch {
 	case in.LowerBound != "":
 		v.Status = LowerBoundOnly
-		v.Summary = fmt.Sprintf("It bears at least %s: %s.", rate(in.Capacity), in.LowerBound)
+		v.Summary = fmt.Sprintf("It bears at least %s: %s.", in.rate(in.Capacity), in.LowerBound)
 	case in.MachineBusy >= machineFull:
 		v.Status = LowerBoundOnly
 		v.Summary = fmt.Sprintf("It bears at least %s: the machine was %.0f %% busy, load generator included, so its cores were the limit.",
-			rate(in.Capacity), 100*in.MachineBusy)
+			in.rate(in.Capacity), 100*in.MachineBusy)
 	case d.Component != "" && d.Component == s.Component:
 		v.Status, v.Component, v.Resource = Named, d.Component, d.Resource
 		v.Summary = named(in, d.Component)
@@ -62,8 +62,8 @@ func Judge(in Input) Verdict {
 
 func named(in Input, name string) string {
 	c := find(in.Components, name)
-	return fmt.Sprintf("%s is limited by its CPU: each request costs it %s, so %s %s at most %s.",
-		c.Name, millis(c.DemandMS), share(c), allow(c), rate(c.Bound))
+	return fmt.Sprintf("%s is limited by its CPU: each %s costs it %s, so %s %s at most %s.",
+		c.Name, in.one(), millis(c.DemandMS), share(c), allow(c), in.rate(c.Bound))
 }
 
 // demand names the component with the lowest bound, if that bound explains the
@@ -77,13 +77,13 @@ func demand(in Input) Witness {
 	}
 	slices.SortFunc(limited, func(a, b Component) int { return cmp.Compare(a.Bound, b.Bound) })
 	first := limited[0]
-	w.Evidence = fmt.Sprintf("%s needs %s CPU a request, which bounds throughput at %s; capacity is %.0f %% of that",
-		first.Name, millis(first.DemandMS), rate(first.Bound), 100*in.Capacity/first.Bound)
+	w.Evidence = fmt.Sprintf("%s needs %s CPU for each %s, which bounds throughput at %s; capacity is %.0f %% of that",
+		first.Name, millis(first.DemandMS), in.one(), in.rate(first.Bound), 100*in.Capacity/first.Bound)
 	if in.Capacity < explains*first.Bound {
 		return w
 	}
 	if len(limited) > 1 && first.Bound > tied*limited[1].Bound {
-		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", limited[1].Name, rate(limited[1].Bound))
+		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", limited[1].Name, in.rate(limited[1].Bound))
 		return w
 	}
 	w.Component, w.Resource = first.Name, CPU
@@ -158,11 +158,26 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.3g ms", ms)
 }
 
-// rate prints requests per second with three significant digits and
-// thousands set apart.
-func rate(r float64) string {
+// one is what rates count.
+func (in Input) one() string {
+	if in.Several {
+		return "iteration"
+	}
+	return "request"
+}
+
+// rate prints a rate with three significant digits and thousands set apart.
+func (in Input) rate(r float64) string {
+	unit := " req/s"
+	if in.Several {
+		unit = " iterations/s"
+	}
+	return thousands(r) + unit
+}
+
+func thousands(r float64) string {
 	if r < 100 {
-		return fmt.Sprintf("%.3g req/s", r)
+		return fmt.Sprintf("%.3g", r)
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(r))-2)
 	n := int64(math.Round(r/unit) * unit)
@@ -170,5 +185,5 @@ func rate(r float64) string {
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return s + " req/s"
+	return s
 }

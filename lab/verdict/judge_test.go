@@ -109,7 +109,7 @@ func TestRate(t *testing.T) {
 	for in, want := range map[float64]string{
 		0.5: "0.5 req/s", 13.44: "13.4 req/s", 4312.7: "4,310 req/s", 12345: "12,300 req/s", 999.6: "1,000 req/s", 1234567: "1,230,000 req/s",
 	} {
-		if got := rate(in); got != want {
+		if got := (Input{}).rate(in); got != want {
 			t.Errorf("rate(%v) = %q, want %q", in, got, want)
 		}
 	}

@@ -12,8 +12,12 @@ package verdict
 
 // Input is one variant at capacity. Every figure is the median over trials.
 type Input struct {
-	// Capacity in requests per second; 0 if no rate held.
-	Capacity   float64
+	// Capacity in iterations per second, which are requests per second where an
+	// iteration is one request; 0 if no rate held.
+	Capacity float64
+	// Several says that an iteration is several requests, so that rates and
+	// demands are not about requests.
+	Several    bool
 	Components []Component
 	// LowerBound is why capacity is only a lower bound; empty if it is not.
 	LowerBound string
@@ -26,11 +30,11 @@ type Component struct {
 	Name      string  `json:"name"`
 	Instances int     `json:"instances"`
 	LimitCPUs float64 `json:"limit_cpus"` // of one instance; 0 if unlimited
-	// DemandMS is CPU time per request in milliseconds: of the whole
+	// DemandMS is CPU time per iteration in milliseconds: of the whole
 	// component, over all its instances.
 	DemandMS float64 `json:"demand_ms"`
-	// Bound is the highest throughput, in req/s, that its CPU share allows by
-	// the utilisation law; 0 if it has no share.
+	// Bound is the highest throughput, in iterations per second, that its CPU
+	// share allows by the utilisation law; 0 if it has no share.
 	Bound float64 `json:"bound"`
 	// Busy is the share of its CPU limit that the hottest instance used, 0 to 1.
 	Busy float64 `json:"busy"`
@@ -41,14 +45,14 @@ type Component struct {
 }
 
 // Bound is the throughput at which the hottest of a component's instances
-// reaches its limit, in requests per second: the utilisation law, U = X·D,
+// reaches its limit, in iterations per second: the utilisation law, U = X·D,
 // solved for X at U = limit (Denning and Buzen 1978). hottest is the CPU
-// seconds that this instance used while the system completed requests of them.
-func Bound(limitCPUs, hottest, requests float64) float64 {
-	if hottest <= 0 || requests <= 0 {
+// seconds that this instance used while the system completed so many iterations.
+func Bound(limitCPUs, hottest, iterations float64) float64 {
+	if hottest <= 0 || iterations <= 0 {
 		return 0
 	}
-	return limitCPUs * requests / hottest
+	return limitCPUs * iterations / hottest
 }
 
 // The states of a verdict.

@@ -1,0 +1,150 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"loadstone/lab/load/feed"
+)
+
+// document is a file that was read: what it says, and where.
+type document struct {
+	file    string
+	source  []byte
+	root    *node
+	files   []reference
+	columns []columnUse
+}
+
+func (d *decoder) document(root *node, data []byte) document {
+	return document{file: d.file, source: slices.Clone(data), root: root, files: d.files, columns: d.columns}
+}
+
+// readFile reads a file up to a little more than may be parsed.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	return data, errors.Join(err, f.Close())
+}
+
+// Source returns the file as it was read.
+func (d *document) Source() []byte { return slices.Clone(d.source) }
+
+// Position returns the place of what a path of keys leads to, such as
+// "variants", "redis": that of the value if it is a scalar, else that of its
+// key. Where the path leads nowhere it is the place of its last key that is
+// there. In a list the key is an index from 0.
+func (d *document) Position(path ...string) (file string, line, column int) {
+	n, place := d.root, d.root
+	for _, key := range path {
+		p, ok := n.pair(key)
+		if i, err := strconv.Atoi(key); err == nil && n.kind == list && i >= 0 && i < len(n.items) {
+			p, ok = pair{key: n.items[i], value: n.items[i]}, true
+		}
+		if !ok {
+			break
+		}
+		n, place = p.value, p.key
+		if n.kind != mapping && n.kind != list && n.kind != null {
+			place = n
+		}
+	}
+	return d.file, place.line, place.col
+}
+
+// ErrorAt returns an error about what a path of keys leads to (see Position).
+func (d *document) ErrorAt(message string, path ...string) *Error {
+	file, line, column := d.Position(path...)
+	return &Error{File: file, Line: line, Column: column, Message: message}
+}
+
+// reference is a file that the experiment names.
+type reference struct {
+	n    *node
+	path string // from where the program runs
+	what string
+}
+
+// file reads the path of a file, and returns it from where the program runs.
+// Whether there is such a file is looked at when the experiment is loaded.
+func (f field) file(what string) string {
+	path := f.text()
+	if path == "" {
+		return ""
+	}
+	if strings.ContainsRune(path, 0) {
+		f.errorf(f.n, "%s cannot be the path of a file; write %s", quote(path), f.example)
+		return ""
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(f.decoder.file), path)
+	}
+	f.files = append(f.files, reference{f.n, path, what})
+	return path
+}
+
+// columnUse is a placeholder that names a column of a feed.
+type columnUse struct {
+	n                           *node
+	scenario, feed, placeholder string
+}
+
+// checkFiles looks whether the files that a load names are there and can be
+// used. The error is an [Errors].
+func (d *document) checkFiles(l *Offer) error {
+	found := &decoder{file: d.file}
+	missing := make(map[string]bool)
+	for _, f := range d.files {
+		info, err := os.Stat(f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			found.errorf(f.n, "there is no file %s; write the path of %s, relative to this file", f.path, f.what)
+		case err != nil:
+			found.errorf(f.n, "%s cannot be read (%v); write the path of %s", f.path, err, f.what)
+		case info.IsDir():
+			found.errorf(f.n, "%s is a directory; write the path of %s", f.path, f.what)
+		default:
+			continue
+		}
+		missing[f.path] = true
+	}
+	for i := range l.Scenarios {
+		s := &l.Scenarios[i]
+		for name, f := range s.Feed {
+			if rows := f.rows(); rows != nil && !missing[rows.File] {
+				d.checkRows(found, s.Name, name, f)
+			}
+		}
+	}
+	return found.errs.sorted()
+}
+
+// checkRows reads the file of a feed, as the load generator will, and looks for
+// the columns that placeholders name.
+func (d *document) checkRows(found *decoder, scenario, name string, f Feed) {
+	set, err := feed.Open(0, scenario, map[string]feed.Feed{name: f.resolve()})
+	if err != nil {
+		message := fmt.Sprintf("%v; correct the file, or write another", err)
+		found.errs = append(found.errs, d.ErrorAt(oneLine(message), "load", "scenarios", scenario, "feed", name))
+		return
+	}
+	for _, use := range d.columns {
+		if use.scenario != scenario || use.feed != name {
+			continue
+		}
+		if _, ok := set.Lookup(use.placeholder); !ok {
+			_, column, _ := strings.Cut(use.placeholder, ".")
+			found.errorf(use.n, "%s has no column %s for {%s}; %s", f.rows().File, quote(column), use.placeholder, choose(use.placeholder, set.Names()))
+		}
+	}
+}

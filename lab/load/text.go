@@ -1,0 +1,140 @@
+package load
+
+import (
+	"sort"
+	"strconv"
+
+	"loadstone/lab/load/feed"
+)
+
+// text is a text with placeholders, compiled.
+type text []part
+
+// part is literal text, followed by what its kind says.
+type part struct {
+	literal string
+	then    partKind
+	value   int // for the kinds with a value: index into script.values
+}
+
+type partKind uint8
+
+const (
+	thenNothing     partKind = iota
+	thenPathValue            // percent-encoded
+	thenHeaderValue          // without control characters
+	thenBodyValue            // as it is
+	thenBodyLength
+	thenCookies
+	thenLogged // the target of an access log's line
+)
+
+// source is where a placeholder's value comes from.
+type source struct {
+	name      string
+	extracted bool        // by an earlier step
+	column    feed.Column // else: of the scenario's feeds
+}
+
+// append appends the text with values filled in.
+func (t text) append(dst []byte, values [][]byte) []byte {
+	for i := range t {
+		p := &t[i]
+		dst = append(dst, p.literal...)
+		switch p.then {
+		case thenPathValue:
+			dst = appendEscaped(dst, values[p.value])
+		case thenHeaderValue:
+			dst = appendPrintable(dst, values[p.value])
+		case thenBodyValue:
+			dst = append(dst, values[p.value]...)
+		default:
+		}
+	}
+	return dst
+}
+
+// length is how long the text is with values filled in as they are.
+func (t text) length(values [][]byte) int {
+	n := 0
+	for i := range t {
+		n += len(t[i].literal)
+		if t[i].then == thenBodyValue {
+			n += len(values[t[i].value])
+		}
+	}
+	return n
+}
+
+// appendEscaped appends a value to a path or query: whatever it holds, it stays
+// one piece of it. Slashes stay, so that a value may be a path.
+func appendEscaped(dst, value []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range value {
+		if kindOf[c]&plain != 0 {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// appendPrintable appends a value to a header, with a space for every control
+// character: a value must not begin another header.
+func appendPrintable(dst, value []byte) []byte {
+	for _, c := range value {
+		if kindOf[c]&printable == 0 {
+			c = ' '
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// appendInt appends a number in decimal.
+func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }
+
+// placeholder is a stretch of text and the name of the placeholder after it,
+// empty at the end of the text.
+type placeholder struct{ before, name string }
+
+// splitPlaceholders cuts text at its placeholders. A placeholder is a name of
+// letters, digits, _ and dots in braces, not beginning with a digit; any other
+// brace is text, so JSON bodies need no escapes.
+func splitPlaceholders(text string) []placeholder {
+	var pieces []placeholder
+	begin := 0
+	for i := 0; i < len(text); i++ {
+		if text[i] != '{' {
+			continue
+		}
+		end := i + 1
+		for end < len(text) && isNameByte(text[end], end > i+1) {
+			end++
+		}
+		if end == i+1 || end == len(text) || text[end] != '}' {
+			continue
+		}
+		pieces = append(pieces, placeholder{before: text[begin:i], name: text[i+1 : end]})
+		begin, i = end+1, end
+	}
+	return append(pieces, placeholder{before: text[begin:]})
+}
+
+// isNameByte says whether c may stand in a placeholder's name; digits and dots
+// only after its first byte.
+func isNameByte(c byte, later bool) bool {
+	return c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' || later && (c == '.' || '0' <= c && c <= '9')
+}
+
+// sortedKeys returns the keys of m in order: a request must not depend on the
+// order in which a map is walked.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

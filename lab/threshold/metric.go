@@ -1,0 +1,154 @@
+package threshold
+
+import "slices"
+
+// The metrics, by k6's names where k6 has them.
+const (
+	// HTTPReqDuration is response time in ms, from the intended start of a
+	// request to the end of its answer, over every request that was sent. k6's
+	// metric of this name begins when the request is sent, which hides what a
+	// stalled server keeps waiting: HTTPReqService is the closest to that.
+	HTTPReqDuration = "http_req_duration"
+	// HTTPReqService is service time in ms, from when a request was sent to the
+	// end of its answer. k6 has no metric of this name.
+	HTTPReqService = "http_req_service"
+	// HTTPReqFailed is the share of requests that failed: that were answered
+	// with a status of 400 and above, ended in an error, or were dropped. An
+	// arrival that was never served is a failure to its user. Dropped arrivals
+	// are known of the load only: with a selector, they count if the load has
+	// one step.
+	HTTPReqFailed = "http_req_failed"
+	// HTTPReqs counts the requests that were sent and ended. Its rate is the
+	// throughput: those done before the end of the measured part, per second.
+	// WebSocket connections and deliveries are requests too, here and in
+	// HTTPReqFailed.
+	HTTPReqs = "http_reqs"
+	// Iterations counts the iterations that were begun and ended. Its rate is of
+	// those done before the end of the measured part.
+	Iterations = "iterations"
+	// DroppedIterations counts the arrivals that were never sent. Only the
+	// executors with a schedule produce it.
+	DroppedIterations = "dropped_iterations"
+	// Checks is the share of checks that held.
+	Checks = "checks"
+	// DataSent and DataReceived count bytes.
+	DataSent     = "data_sent"
+	DataReceived = "data_received"
+
+	// WSConnecting is how long a WebSocket connection took to open, in ms from
+	// its intended start: the step "connect".
+	WSConnecting = "ws_connecting"
+	// WSMsgDuration is how long a message took to a client, in ms from its
+	// intended start: the step "message". k6 has no metric of this name.
+	WSMsgDuration = "ws_msg_duration"
+	// WSSessions counts the connections that were opened.
+	WSSessions = "ws_sessions"
+	// WSMsgsSent and WSMsgsReceived count messages.
+	WSMsgsSent     = "ws_msgs_sent"
+	WSMsgsReceived = "ws_msgs_received"
+)
+
+// The steps that WebSocket scenarios are reported under (see load.StepResult).
+const (
+	stepConnect = "connect"
+	stepMessage = "message"
+)
+
+// kind is what a metric is, k6's types of metrics.
+type kind int
+
+const (
+	duration kind = iota // k6's Trend
+	share                // k6's Rate
+	counter              // k6's Counter
+)
+
+// metric is what can be said of one metric.
+type metric struct {
+	name      string
+	kind      kind
+	example   string   // a threshold that suits it
+	selectors []string // what it can be selected by
+	// inWindows says that the metric is known of each second of a load, and
+	// not only of the whole.
+	inWindows bool
+	websocket bool
+}
+
+var (
+	byStep     = []string{keyScenario, keyStep}
+	byScenario = []string{keyScenario}
+	byCheck    = []string{keyScenario, keyStep, keyCheck}
+)
+
+// metrics are all there are, in the order in which they are listed.
+var metrics = []metric{
+	{name: HTTPReqDuration, kind: duration, example: "p(95)<200", selectors: byStep, inWindows: true},
+	{name: HTTPReqService, kind: duration, example: "p(95)<200", selectors: byStep, inWindows: true},
+	{name: HTTPReqFailed, kind: share, example: "rate<0.001", selectors: byStep, inWindows: true},
+	{name: HTTPReqs, kind: counter, example: "rate>100", selectors: byStep, inWindows: true},
+	{name: Iterations, kind: counter, example: "rate>100", inWindows: true},
+	{name: DroppedIterations, kind: counter, example: "count<10", inWindows: true},
+	{name: Checks, kind: share, example: "rate>0.99", selectors: byCheck, inWindows: true},
+	{name: DataSent, kind: counter, example: "rate<1000000", inWindows: true},
+	{name: DataReceived, kind: counter, example: "rate<1000000", inWindows: true},
+	{name: WSConnecting, kind: duration, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{name: WSMsgDuration, kind: duration, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{name: WSSessions, kind: counter, example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
+	{name: WSMsgsSent, kind: counter, example: "rate>100", websocket: true},
+	{name: WSMsgsReceived, kind: counter, example: "rate>100", websocket: true},
+}
+
+// find returns the metric of a name.
+func find(name string) (metric, bool) {
+	i := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+	if i < 0 {
+		return metric{}, false
+	}
+	return metrics[i], true
+}
+
+// names returns the names of metrics.
+func names(ms []metric) []string {
+	out := make([]string, len(ms))
+	for i, m := range ms {
+		out[i] = m.name
+	}
+	return out
+}
+
+// aggregations returns what can be asked of the metric.
+func (m metric) aggregations() []string {
+	switch m.kind {
+	case duration:
+		return []string{"avg", "min", "med", "max", "p(N)"}
+	case share:
+		return []string{"rate"}
+	default:
+		return []string{"count", "rate"}
+	}
+}
+
+// isBytes says whether the metric's unit is the byte.
+func (m metric) isBytes() bool { return m.name == DataSent || m.name == DataReceived }
+
+// elsewhere is what to write for the metrics that k6 has and a load here has
+// not, where there is something near.
+var elsewhere = map[string]string{
+	"http_req_waiting":         HTTPReqService,
+	"http_req_sending":         HTTPReqService,
+	"http_req_receiving":       HTTPReqService,
+	"http_req_blocked":         HTTPReqDuration,
+	"http_req_connecting":      HTTPReqDuration,
+	"http_req_tls_handshaking": HTTPReqDuration,
+	"ws_ping":                  WSMsgDuration,
+}
+
+// Example returns a threshold that suits a metric, for a message that says what
+// to write. The metric may carry a selector, and may be unknown.
+func Example(name string) string {
+	if m, ok := find(base(name)); ok {
+		return m.example
+	}
+	return metrics[0].example
+}

@@ -1,0 +1,183 @@
+package threshold
+
+import (
+	"fmt"
+	"slices"
+
+	"loadstone/lab/load"
+)
+
+// Metrics is what a load of certain scenarios produces.
+type Metrics struct {
+	scenarios []load.Scenario
+}
+
+// MetricsOf returns what a load of these scenarios produces.
+func MetricsOf(scenarios []load.Scenario) Metrics { return Metrics{scenarios: scenarios} }
+
+// Names returns the metrics that the load produces, without selectors.
+func (m Metrics) Names() []string {
+	var out []string
+	for _, metric := range metrics {
+		if m.produced(metric) {
+			out = append(out, metric.name)
+		}
+	}
+	return out
+}
+
+func (m Metrics) produced(metric metric) bool {
+	switch {
+	case metric.websocket:
+		return m.hasWebSocket()
+	case metric.name == HTTPReqDuration, metric.name == HTTPReqService, metric.name == Iterations:
+		return m.any(func(s *load.Scenario) bool { return s.WebSocket == nil })
+	case metric.name == DroppedIterations:
+		return m.any((*load.Scenario).Open)
+	case metric.name == Checks:
+		return m.any(func(s *load.Scenario) bool { return len(checkNames(s, "")) > 0 })
+	default:
+		return true
+	}
+}
+
+func (m Metrics) hasWebSocket() bool {
+	return m.any(func(s *load.Scenario) bool { return s.WebSocket != nil })
+}
+
+func (m Metrics) any(is func(*load.Scenario) bool) bool {
+	for i := range m.scenarios {
+		if is(&m.scenarios[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says whether the load can meet or miss the threshold: whether it
+// produces the metric and has what the selector names, and, if the threshold is
+// to end the load, whether that can be known while it runs. The error is one
+// sentence with what to write instead.
+func (m Metrics) Check(t Threshold) error {
+	metric, ok := find(t.Metric)
+	if !ok {
+		return unknownMetric(t.Metric)
+	}
+	if !m.produced(metric) {
+		return m.absent(metric)
+	}
+	if err := m.selects(t); err != nil {
+		return err
+	}
+	if err := m.mixes(metric, t); err != nil {
+		return err
+	}
+	return checkAbort(t)
+}
+
+// absent says what to do about a metric that the load does not produce.
+func (m Metrics) absent(metric metric) error {
+	switch {
+	case metric.name == DroppedIterations:
+		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.name)
+	case metric.name == Checks:
+		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
+	case metric.websocket:
+		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.name, choose(metric.name, m.Names()))
+	default:
+		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.name, choose(metric.name, m.Names()))
+	}
+}
+
+// selects checks that there is what the selector names.
+func (m Metrics) selects(t Threshold) error {
+	var scenarios, steps, checks []string
+	for i := range m.scenarios {
+		s := &m.scenarios[i]
+		scenarios = append(scenarios, s.Name)
+		if t.Scenario != "" && s.Name != t.Scenario {
+			continue
+		}
+		steps = append(steps, stepNames(s)...)
+		checks = append(checks, checkNames(s, t.Step)...)
+	}
+	for _, part := range []struct {
+		key, value string
+		known      []string
+	}{{keyScenario, t.Scenario, scenarios}, {keyStep, t.Step, steps}, {keyCheck, t.Check, checks}} {
+		switch {
+		case part.value == "" || slices.Contains(part.known, part.value):
+		case len(part.known) == 0:
+			return fmt.Errorf("there is no %s for %s to select; remove it from the selector", part.key, oneLine(t.name))
+		default:
+			return fmt.Errorf("the load has no %s %s for %s; %s", part.key, quote(part.value), t.Metric, chooseName(part.value, part.known))
+		}
+	}
+	return nil
+}
+
+// stepNames returns what a scenario's steps are reported under.
+func stepNames(s *load.Scenario) []string {
+	if s.WebSocket != nil {
+		return []string{stepConnect, stepMessage}
+	}
+	var out []string
+	for _, step := range s.Steps {
+		out = append(out, step.Name)
+	}
+	return out
+}
+
+// checkNames returns the names of the checks of one step, or of all if none is
+// named.
+func checkNames(s *load.Scenario, step string) []string {
+	var out []string
+	for _, x := range s.Steps {
+		if step != "" && x.Name != step {
+			continue
+		}
+		for _, c := range x.Checks {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// mixes refuses to put times of HTTP requests, of opening connections and of
+// messages into one distribution, which would be of nothing.
+func (m Metrics) mixes(metric metric, t Threshold) error {
+	wrong := func(s *load.Scenario) bool {
+		selected := (t.Scenario == "" || s.Name == t.Scenario) && (t.Step == "" || slices.Contains(stepNames(s), t.Step))
+		return selected && s.WebSocket != nil && !metric.websocket
+	}
+	if metric.kind != duration || !m.any(wrong) {
+		return nil
+	}
+	for i := range m.scenarios {
+		if s := &m.scenarios[i]; s.WebSocket == nil && t.Scenario == "" {
+			return fmt.Errorf("%s would mix HTTP requests with WebSocket messages; write %s{scenario:%s}, and %s for the messages", oneLine(t.name), metric.name, s.Name, WSMsgDuration)
+		}
+	}
+	return fmt.Errorf("%s selects WebSocket clients; write %s or %s in place of %s", oneLine(t.name), WSMsgDuration, WSConnecting, metric.name)
+}
+
+// checkAbort says whether a threshold that is to end the load can.
+func checkAbort(t Threshold) error {
+	switch {
+	case t.DelayAbortEval < 0:
+		return fmt.Errorf("delayAbortEval is negative (%s); write a time such as 10s, or leave it out", t.DelayAbortEval)
+	case !t.AbortOnFail && t.DelayAbortEval > 0:
+		return fmt.Errorf("delayAbortEval says when to begin to end the load, and the threshold does not end it; write abortOnFail: true beside it, or leave it out")
+	case t.AbortOnFail && !t.knownWhileRunning():
+		return fmt.Errorf("%s is known only when the load has ended, and cannot end it; write the threshold without abortOnFail", oneLine(t.name))
+	case t.AbortOnFail && t.waitsForMore():
+		return fmt.Errorf("%s %s can be met until the load has ended, and so cannot end it; write the threshold without abortOnFail", oneLine(t.name), t.source)
+	}
+	return nil
+}
+
+// waitsForMore says whether the threshold is about a count over the whole load
+// that has yet to be reached.
+func (t Threshold) waitsForMore() bool {
+	return t.Over == 0 && t.Aggregation == "count" && !t.isCeiling()
+}
