@@ -1,0 +1,257 @@
+package k6
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+)
+
+// mostNames bounds the steps, and the checks, that are told apart: without it a
+// script that puts ids into its URLs and gives them no name makes a step for
+// each. The rest are counted together as otherName. A step costs 200 KiB, and
+// as much again for each of the windows that are open, of which there are two.
+const (
+	mostNames = 100
+	otherName = "other"
+)
+
+// name is what a step or a check is told apart by.
+type name struct{ scenario, name string }
+
+// names gives each name a small number: its place in order of appearance.
+type names struct {
+	of  map[name]int
+	all []name
+}
+
+func (n *names) index(scenario, text string) int {
+	key := name{scenario, clip(text)}
+	if len(n.all) >= mostNames {
+		if i, ok := n.of[key]; ok {
+			return i
+		}
+		key = name{"", otherName}
+	}
+	i, ok := n.of[key]
+	if !ok {
+		if n.of == nil {
+			n.of = make(map[name]int)
+		}
+		i = len(n.all)
+		n.of[key], n.all = i, append(n.all, key)
+	}
+	return i
+}
+
+// tally is what is counted, once for a window and once for the whole.
+type tally struct {
+	requests, failed, iterations, dropped uint64
+	sent, received                        uint64
+	checks, checkFails                    uint64
+
+	errors  [failure.Kinds]load.ErrorCount
+	service *hdrhistogram.Histogram
+	steps   []*step // by the number of the name; nil where nothing ended
+}
+
+type step struct {
+	requests, failed uint64
+	status           map[int]uint64
+	service          *hdrhistogram.Histogram
+}
+
+func newTally() *tally { return &tally{service: load.NewHistogram()} }
+
+// step returns the tally of the step with number i.
+func (t *tally) step(i int) *step {
+	for len(t.steps) <= i {
+		t.steps = append(t.steps, nil)
+	}
+	if t.steps[i] == nil {
+		t.steps[i] = &step{status: make(map[int]uint64), service: load.NewHistogram()}
+	}
+	return t.steps[i]
+}
+
+// add counts one point; i is the number of its step, if it is of a request.
+func (t *tally) add(p *point, i int) {
+	n := uint64(p.Data.Value)
+	switch p.Metric {
+	case "http_req_duration":
+		t.requests++
+		s := t.step(i)
+		s.requests++
+		if status, err := strconv.Atoi(p.Data.Tags.Status); err == nil && status >= 100 && status < 600 {
+			s.status[status]++
+		}
+		record(t.service, p.Data.Value)
+		record(s.service, p.Data.Value)
+	case "http_req_failed":
+		if n == 0 {
+			return
+		}
+		t.failed++
+		t.step(i).failed++
+		if kind := kindOf(p.Data.Tags); kind != failure.None {
+			e := &t.errors[kind]
+			if e.Count++; e.Count == 1 {
+				e.Example = example(p.Data.Tags)
+			}
+		}
+	case "iterations":
+		t.iterations += n
+	case "dropped_iterations":
+		t.dropped += n
+	case "checks":
+		t.checks++
+		if n == 0 {
+			t.checkFails++
+		}
+	case "data_sent":
+		t.sent += n
+	case "data_received":
+		t.received += n
+	}
+}
+
+// longest is the most that a histogram holds, in microseconds.
+var longest = load.NewHistogram().HighestTrackableValue()
+
+// record adds a time in milliseconds; one above ten minutes counts as that.
+func record(h *hdrhistogram.Histogram, ms float64) {
+	// RecordValue fails only beyond the histogram's bounds.
+	_ = h.RecordValue(int64(min(ms*1000+0.5, float64(longest))))
+}
+
+// windowErrors counts failures by kind.
+func (t *tally) windowErrors() map[string]uint64 {
+	var counts map[string]uint64
+	for kind, e := range t.errors {
+		if e.Count > 0 {
+			if counts == nil {
+				counts = make(map[string]uint64)
+			}
+			counts[failure.Kind(kind).String()] = e.Count
+		}
+	}
+	return counts
+}
+
+// windowSteps has the steps in which something ended.
+func (t *tally) windowSteps(names []name) ([]load.WindowStep, error) {
+	var steps []load.WindowStep
+	for i, s := range t.steps {
+		if s == nil || s.requests+s.failed == 0 {
+			continue
+		}
+		service, err := encode(s.service)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, load.WindowStep{
+			Scenario: names[i].scenario, Name: names[i].name,
+			Requests: s.requests, Failed: s.failed, Response: service, Service: service,
+		})
+	}
+	return steps, nil
+}
+
+// result is the whole tally in a result's words, but for what is no count.
+func (t *tally) result(names []name) (load.Result, error) {
+	r := load.Result{
+		Offered: t.iterations + t.dropped, Iterations: t.iterations, IterationsInTime: t.iterations, Dropped: t.dropped,
+		Requests: t.requests, CompletedInTime: t.requests, Failed: t.failed,
+		Sent: t.sent, Received: t.received, Status: make(map[int]uint64), Errors: make(map[string]load.ErrorCount),
+	}
+	for kind, e := range t.errors {
+		if e.Count > 0 {
+			r.Errors[failure.Kind(kind).String()] = e
+		}
+	}
+	var err error
+	if r.Service, err = latency(t.service); err != nil {
+		return r, err
+	}
+	r.Response = r.Service
+	for i, s := range t.steps {
+		if s == nil {
+			continue
+		}
+		service, err := latency(s.service)
+		if err != nil {
+			return r, err
+		}
+		for status, n := range s.status {
+			r.Status[status] += n
+		}
+		r.Steps = append(r.Steps, load.StepResult{
+			Scenario: names[i].scenario, Name: names[i].name, Requests: s.requests, Failed: s.failed,
+			Status: maps.Clone(s.status), Response: service, Service: service,
+		})
+	}
+	return r, nil
+}
+
+// checks is what came of each check, in order of appearance.
+type checks struct {
+	names names
+	found []load.CheckResult
+}
+
+func (c *checks) add(p *point) {
+	i := c.names.index(p.Data.Tags.Scenario, p.Data.Tags.Check)
+	for len(c.found) <= i {
+		n := c.names.all[len(c.found)]
+		c.found = append(c.found, load.CheckResult{Scenario: n.scenario, Name: n.name})
+	}
+	if p.Data.Value == 0 {
+		c.found[i].Fails++
+	} else {
+		c.found[i].Passes++
+	}
+}
+
+func (c *checks) results() []load.CheckResult { return slices.Clone(c.found) }
+
+// latency summarises a histogram of microseconds.
+func latency(h *hdrhistogram.Histogram) (load.Latency, error) {
+	encoded, err := encode(h)
+	if err != nil {
+		return load.Latency{}, err
+	}
+	ms := func(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
+	return load.Latency{
+		P50: ms(50), P90: ms(90), P95: ms(95), P99: ms(99), P999: ms(99.9),
+		Max: float64(h.Max()) / 1000, Mean: h.Mean() / 1000, Histogram: encoded,
+	}, nil
+}
+
+// encode writes a histogram as load.Window and load.Latency carry it.
+func encode(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return "", fmt.Errorf("encode a histogram: %w", err)
+	}
+	return string(b), nil
+}
+
+// interval is the time that points lie in.
+type interval struct{ from, to time.Time }
+
+// add takes in a point that ended at end and took so many milliseconds.
+func (i *interval) add(end time.Time, ms float64) {
+	began := end.Add(-time.Duration(min(ms*float64(time.Millisecond), float64(time.Hour))))
+	if i.from.IsZero() || began.Before(i.from) {
+		i.from = began
+	}
+	if end.After(i.to) {
+		i.to = end
+	}
+}

@@ -1,0 +1,253 @@
+package summary
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Text writes the summary for people: the lines that wrk writes, thresholds and
+// checks as k6 has them, and below them what neither shows. If the measurement
+// itself was the limit, the first line says so.
+//
+// Numbers have three significant digits but where wrk or a threshold has more:
+// a figure beside its limit must not round to it.
+func (s *Summary) Text(w io.Writer, style Style) error {
+	p := newPage(style)
+	s.doubts(p)
+	for _, note := range s.Notes {
+		p.wrapped(yellow, "note: ", "  ", p.clean(note))
+	}
+	s.wrk(p)
+	s.thresholds(p)
+	s.checks(p)
+	s.percentiles(p)
+	s.steps(p)
+	s.errors(p)
+	s.statuses(p)
+	s.websocket(p)
+	s.generator(p)
+	if _, err := io.WriteString(w, p.b.String()); err != nil {
+		return fmt.Errorf("write the summary of a load: %w", err)
+	}
+	return nil
+}
+
+// doubts says why the figures are a lower bound only, before any of them.
+func (s *Summary) doubts(p *page) {
+	if s.Validity == Valid {
+		return
+	}
+	reasons := s.ValidityReasons
+	if len(reasons) == 0 {
+		p.line(p.paint(yellow, s.Validity))
+		return
+	}
+	p.wrapped(yellow, s.Validity+": ", "  ", p.clean(reasons[0]))
+	for _, reason := range reasons[1:] {
+		p.wrapped(yellow, "  and: ", "    ", p.clean(reason))
+	}
+}
+
+// wrk writes wrk's lines. Their figures have wrk's digits and no commas, so
+// that what reads wrk's output reads these.
+func (s *Summary) wrk(p *page) {
+	warmup := ""
+	if s.WarmupSeconds > 0 {
+		warmup = ", after " + length(s.WarmupSeconds) + " of warm-up"
+	}
+	p.line("Running ", length(s.Seconds), " test @ ", p.clean(s.URL), warmup)
+	if more := len(s.Targets) - 1; more > 0 {
+		p.line("  and ", plural(more, "more target"))
+	}
+	p.offers(&s.Plan)
+	if s.Aborted != "" {
+		p.wrapped(yellow, "  ended early: ", "    ", p.clean(s.Aborted))
+	}
+	spread := func(name string, l Latency) []string {
+		return []string{
+			"  " + name, p.milliseconds(l.Mean), p.milliseconds(l.Stdev), p.milliseconds(l.Max),
+			strconv.FormatFloat(l.WithinStdev*100, 'f', 2, 64) + "%",
+		}
+	}
+	if s.Requests > 0 {
+		p.table("lrrrr", [][]string{
+			{"Latency Stats", "Avg", "Stdev", "Max", "+/- Stdev"},
+			spread("Response", s.Latency.Response), spread("Service", s.Latency.Service),
+		})
+	}
+	p.line(fmt.Sprintf("  %d requests in %s, %s read", s.Requests, secondsOf(s.Seconds), wrkBytes(float64(s.ReceivedBytes))))
+	var bad uint64
+	for status, n := range s.Status {
+		if status >= 400 {
+			bad += n
+		}
+	}
+	if bad > 0 {
+		p.line(p.paint(red, fmt.Sprintf("  Non-2xx or 3xx responses: %d", bad)))
+	}
+	if s.Failed > 0 {
+		p.line(p.paint(red, fmt.Sprintf("  Failed requests: %d (%s)", s.Failed, percent(s.FailedShare))))
+	}
+	p.line(fmt.Sprintf("Requests/sec: %9.2f", s.Rate))
+	p.line(fmt.Sprintf("Transfer/sec: %11s", wrkBytes(ratio(float64(s.ReceivedBytes), s.Seconds))))
+}
+
+// shownQuantiles are the lines of the table that people read; the JSON has more.
+var shownQuantiles = []float64{0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 1}
+
+func (s *Summary) percentiles(p *page) {
+	rows := [][]string{{"", "response", "service"}}
+	for _, line := range s.Percentiles {
+		if !slices.Contains(shownQuantiles, line.Quantile) {
+			continue
+		}
+		name := "p" + trimmed(rounded(line.Quantile*100, 4))
+		if line.Quantile == 1 {
+			name = "max"
+		}
+		rows = append(rows, []string{name, p.milliseconds(line.Response), p.milliseconds(line.Service)})
+	}
+	if len(rows) == 1 {
+		return
+	}
+	p.heading("Latency")
+	p.table("lrr", rows)
+	p.line("  response: since the request was due; service: since it was sent")
+}
+
+// steps compares the steps, if there are several.
+func (s *Summary) steps(p *page) {
+	if len(s.Steps) < 2 {
+		return
+	}
+	scenarios := map[string]bool{}
+	for i := range s.Steps {
+		scenarios[s.Steps[i].Scenario] = true
+	}
+	rows := [][]string{{"", "requests", "req/s", "failed", "p50", "p95", "p99"}}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		name := step.Name
+		if len(scenarios) > 1 {
+			name = step.Scenario + "/" + name
+		}
+		l := &step.Latency.Response
+		rows = append(rows, []string{
+			p.clean(name), count(step.Requests), rounded(step.Rate, 3), count(step.Failed),
+			p.milliseconds(l.P50), p.milliseconds(l.P95), p.milliseconds(l.P99),
+		})
+	}
+	p.heading("Steps, with their response times")
+	p.table("lrrrrrr", rows)
+}
+
+// errors has the kinds of errors, the most frequent first.
+func (s *Summary) errors(p *page) {
+	if len(s.Errors) == 0 {
+		return
+	}
+	p.heading("Errors")
+	kinds := slices.SortedFunc(maps.Keys(s.Errors), func(a, b string) int {
+		if x, y := s.Errors[a].Count, s.Errors[b].Count; x != y {
+			return order(y, x)
+		}
+		return order(a, b)
+	})
+	for _, kind := range kinds {
+		e := s.Errors[kind]
+		p.line("  ", p.paint(red, p.clean(kind)), "  ", count(e.Count))
+		if example := p.clean(e.Example); example != "" {
+			p.wrapped(plain, "    ", "    ", example)
+		}
+	}
+}
+
+// statuses has the answers by status.
+func (s *Summary) statuses(p *page) {
+	if len(s.Status) == 0 {
+		return
+	}
+	var all uint64
+	for _, n := range s.Status {
+		all += n
+	}
+	var rows [][]string
+	for _, status := range slices.Sorted(maps.Keys(s.Status)) {
+		n := s.Status[status]
+		rows = append(rows, []string{strconv.Itoa(status), count(n), percent(float64(n) / float64(all))})
+	}
+	p.heading("Status codes")
+	p.table("lrr", rows)
+}
+
+func (s *Summary) websocket(p *page) {
+	ws := s.WebSocket
+	if ws == nil {
+		return
+	}
+	p.heading("WebSocket")
+	p.table("lr", [][]string{
+		{"connections opened", count(ws.Connects)},
+		{"  of them again", count(ws.Reconnects)},
+		{"ended by the server", count(ws.Closed)},
+		{"messages sent", count(ws.Sent)},
+		{"delivered", count(ws.Delivered)},
+		{"lost", count(ws.Lost)},
+		{"delivered twice", count(ws.Duplicates)},
+		{"of others", count(ws.Other)},
+	})
+}
+
+// generator says what the figures cost, and how well the schedule was kept.
+func (s *Summary) generator(p *page) {
+	g := &s.Generator
+	cpu := rounded(g.CPUSeconds, 3) + " s"
+	if s.Requests > 0 {
+		cpu += ", " + p.milliseconds(g.CPUPerRequest/1000) + " per request"
+	}
+	cores := "cores"
+	if s.Machine.Cores > 0 {
+		cores = "of " + plural(s.Machine.Cores, "core")
+	}
+	rows := [][2]string{
+		{"CPU", cpu},
+		{"busy", fmt.Sprintf("%s %s, busiest event loop at work %s of the time", rounded(g.Busy, 3), cores, percent(g.Working))},
+	}
+	if scheduled(&s.Plan) {
+		rows = append(rows, s.schedule(p)...)
+	}
+	rows = append(rows, [2]string{"seed", strconv.FormatUint(s.Seed, 10)})
+	p.heading("Generator")
+	for _, row := range rows {
+		p.wrapped(plain, "  "+pad(row[0], len("lateness"))+"  ", strings.Repeat(" ", 12), row[1])
+	}
+}
+
+// schedule says how well the intended times were kept.
+func (s *Summary) schedule(p *page) [][2]string {
+	of := func(n uint64, why string) string {
+		if n == 0 {
+			return "0"
+		}
+		text := count(n)
+		if n <= s.Offered { // messages are not among the iterations
+			text += " (" + percent(float64(n)/float64(s.Offered)) + ")"
+		}
+		return text + ", " + why
+	}
+	rows := [][2]string{
+		{"offered", plural(s.Offered, "iteration") + ", " + rounded(s.OfferedRate, 3) + "/s"},
+		{"late", of(s.Late, "by more than 5 ms, which is the generator's doing")},
+		{"waited", of(s.Waited, "because every virtual user was busy")},
+		{"dropped", of(s.Dropped, "because no virtual user came free")},
+	}
+	if l := &s.Generator.Lateness; l.Max > 0 || l.WithinMs > 0 {
+		rows = append(rows, [2]string{"lateness", fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, %s within 1 ms",
+			p.milliseconds(l.P50), p.milliseconds(l.P99), p.milliseconds(l.P999), percent(l.WithinMs))})
+	}
+	return rows
+}
