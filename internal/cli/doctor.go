@@ -45,9 +45,17 @@ func (a *app) doctor() error {
 // terminalWidth is the width of the terminal f in columns; 100 if f is none.
 func terminalWidth(f *os.File) int {
 	const elsewhere = 100
-	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || ws.Col == 0 {
-		return elsewhere
+	if width, _ := terminalSize(f); width > 0 {
+		return width
 	}
-	return int(ws.Col)
+	return elsewhere
+}
+
+// terminalSize is the terminal's columns and rows; 0 if f is none.
+func terminalSize(f *os.File) (width, height int) {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(ws.Col), int(ws.Row)
 }

@@ -2,183 +2,179 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"net/url"
-	"slices"
-	"strconv"
+	"io"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"loadstone/internal/screen"
+	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/load/k6"
+	"loadstone/lab/load/summary"
+	"loadstone/lab/threshold"
 )
-
-type loadFlags struct {
-	feeds    []string
-	rate     string
-	vus      int
-	duration time.Duration
-	warmup   time.Duration
-	timeout  time.Duration
-	arrivals string
-	maxVUs   int
-	method   string
-	seed     uint64
-	json     bool
-}
 
 func (a *app) loadCommand() *cobra.Command {
 	var f loadFlags
 	cmd := &cobra.Command{
-		Use:     "load URL",
+		Use:     "load URL|FILE",
 		GroupID: "lab",
 		Short:   "Offer load to a URL and say what came of it",
-		Long: `Offer load to a URL and say what came of it. With --rate requests start at that
-rate, whatever the answers do (open model); with --vus so many users each send the
-next request after the last answer (closed model).
+		Long: `Offer load to a URL, or the load of a file, and say what came of it. With --rate
+requests start at that rate, whatever the answers do (open model); with --vus so
+many users each send the next request after the last answer (closed model).
 
-{name} in the URL takes the next value of the feed of that name. Response time
-counts from when a request should have been sent, service time from when it was.
+{name} in the URL, in a header or in the body takes the next value of the feed of
+that name. Response time counts from when a request should have been sent, service
+time from when it was: a server that stalls shows in the first and hides in the
+second. When the generator itself was the limit, the summary's first line says so.
 
-Exit status: 0 done, 1 failed or nothing was answered, 2 a mistake in the arguments.`,
-		Example: `  loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
-  loadstone load http://127.0.0.1:8080/healthz --vus 50 --duration 5s --json`,
+FILE has a section load:, as in an experiment, with scenarios, steps, feeds, checks
+and WebSocket clients, and may have slo:. A file that ends in .js is a k6 script,
+which your own k6 carries out.
+
+Exit status: 0 done and every threshold met, 99 a threshold crossed, 1 failed or
+nothing was answered, 2 a mistake in the arguments or in the file.`,
+		Example: `  # open model: 500 requests a second, students at random
+  loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
+
+  # closed model, and the result as JSON
+  loadstone load http://127.0.0.1:8080/healthz --vus 50 --duration 5s --json -
+
+  # a ramp, with a threshold that ends it
+  loadstone load http://127.0.0.1:8080/ --stages 30s:1000/s,1m:5000/s --threshold 'http_req_duration: p(95)<200 over 10s' --abort-on-fail
+
+  # yesterday's traffic, twice as fast
+  loadstone load http://127.0.0.1:8080 --replay access.log --speed 2 --html load.html
+
+  # several steps, checks and feeds: a file
+  loadstone load checkout.yaml --target http://127.0.0.1:8080`,
 		Args: a.args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := f.plan(args[0])
+			j, err := f.job(cmd.Flags(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.load(cmd.Context(), p, f.json)
+			return a.load(cmd.Context(), j, &f.out)
 		},
 	}
-	fl := cmd.Flags()
-	fl.StringArrayVar(&f.feeds, "feed", nil, "values of a placeholder: NAME=uniform:LO..HI or NAME=sequential:LO..HI")
-	fl.StringVar(&f.rate, "rate", "", "open model: requests started, such as 500/s or 300/m")
-	fl.IntVar(&f.vus, "vus", 1, "closed model: virtual users (used if there is no --rate)")
-	fl.DurationVar(&f.duration, "duration", 10*time.Second, "how long load is offered, warm-up included")
-	fl.DurationVar(&f.warmup, "warmup", 0, "first part of it that is not measured")
-	fl.DurationVar(&f.timeout, "timeout", 5*time.Second, "longest time for one request")
-	fl.StringVar(&f.arrivals, "arrivals", load.Poisson, "spacing of an open model's requests: poisson or uniform")
-	fl.IntVar(&f.maxVUs, "max-vus", 1024, "open model: most requests under way at once")
-	fl.StringVar(&f.method, "method", "GET", "HTTP method")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of the schedule and the feeds")
-	fl.BoolVar(&f.json, "json", false, "print the result as JSON")
-	cmd.MarkFlagsMutuallyExclusive("rate", "vus")
+	f.bind(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("rate", "vus", "stages", "replay")
+	cmd.MarkFlagsMutuallyExclusive("rate", "stages", "replay", "iterations", "iterations-per-vu")
+	cmd.MarkFlagsMutuallyExclusive("body", "body-file")
 	return cmd
 }
 
-// plan turns the flags into a plan.
-func (f loadFlags) plan(target string) (load.Plan, error) {
-	// Braces are no part of a URL; they stand for values.
-	u, err := url.Parse(strings.NewReplacer("{", "%7B", "}", "%7D").Replace(target))
-	if err != nil || u.Host == "" {
-		return load.Plan{}, usagef("%q is no URL to load; write one such as http://127.0.0.1:8080/path", target)
-	}
-	base := u.Scheme + "://" + u.Host
-	path := strings.TrimPrefix(target, base)
-	if path == "" {
-		path = "/"
-	}
-	s := load.Scenario{
-		Name: "load", Executor: load.ConstantVUs, VUs: f.vus, Duration: f.duration, GracefulStop: f.timeout,
-		Arrivals: f.arrivals, PreAllocatedVUs: min(64, f.maxVUs), MaxVUs: f.maxVUs,
-		Steps: []load.Step{{Request: load.Request{Method: f.method, Path: path}}}, Feed: make(map[string]load.Feed),
-	}
-	if f.rate != "" {
-		s.Executor = load.ConstantArrivalRate
-		if s.Rate, err = parseRate(f.rate); err != nil {
-			return load.Plan{}, err
-		}
-	}
-	for _, text := range f.feeds {
-		name, feed, err := parseFeed(text)
-		if err != nil {
-			return load.Plan{}, err
-		}
-		s.Feed[name] = feed
-	}
-	p := load.Plan{Targets: []string{base}, Scenarios: []load.Scenario{s}, Seed: f.seed, Warmup: f.warmup, Timeout: f.timeout}
-	if err := p.Validate(); err != nil {
-		return p, usageError{err}
-	}
-	return p, nil
+// job is one load: what to offer, and what it must meet.
+type job struct {
+	plan       load.Plan
+	thresholds []threshold.Threshold
+	k6         *k6.Config // in place of plan's scenarios
+	title      string
 }
 
-// parseRate takes 500/s, 300/m or 20/h.
-func parseRate(text string) (float64, error) {
-	number, unit, _ := strings.Cut(text, "/")
-	n, err := strconv.ParseFloat(number, 64)
-	per, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
-	if err != nil || !ok || !(n > 0) {
-		return 0, usagef("--rate %q is no rate; write requests per second, minute or hour, such as 500/s", text)
-	}
-	return n / per, nil
-}
-
-// parseFeed takes NAME=uniform:LO..HI and NAME=sequential:LO..HI.
-func parseFeed(text string) (name string, feed load.Feed, err error) {
-	name, rest, _ := strings.Cut(text, "=")
-	kind, span, _ := strings.Cut(rest, ":")
-	low, high, _ := strings.Cut(span, "..")
-	lo, errLo := strconv.ParseInt(low, 10, 64)
-	hi, errHi := strconv.ParseInt(high, 10, 64)
-	ends := &[2]int64{lo, hi}
-	switch {
-	case name == "" || errLo != nil || errHi != nil || hi < lo:
-	case kind == "uniform":
-		return name, load.Feed{Uniform: ends}, nil
-	case kind == "sequential":
-		return name, load.Feed{Sequential: ends}, nil
-	}
-	return "", load.Feed{}, usagef("--feed %q is no feed; write one such as id=uniform:1..1000 or id=sequential:1..1000", text)
-}
-
-// load offers a plan from this process and prints what came of it.
-func (a *app) load(ctx context.Context, p load.Plan, asJSON bool) error {
-	r, err := load.Run(ctx, p, func(w load.Window) {
-		fmt.Fprintf(a.Stderr, "%s  %6d req/s  %d in flight  %d failed  %d late  %d dropped\n",
-			w.Start.Format(time.TimeOnly), w.Requests, w.InFlight, w.Failed, w.Late, w.Dropped)
-	})
+// load offers a load from this process and says what came of it.
+func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
+	log.SetOutput(io.Discard) // net/http writes there what hostile answers make it think
+	out, err := to.open(ctx, j.title)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		e := json.NewEncoder(a.Stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(r)
-	} else {
-		a.loadSummary(p, r)
+	defer func() { err = errors.Join(err, out.close(ctx)) }()
+	s := screen.New(a.screenConfig(&j, to.quiet))
+	watch := threshold.NewWatch(j.thresholds)
+	var failed error
+	// A load that is stopped from the keyboard ends as one whose time is over:
+	// what was measured is worth having.
+	report, err := a.offer(context.WithoutCancel(ctx), &j, func(w load.Window) string {
+		stop, err := watch.Add(w)
+		failed = errors.Join(failed, err, out.add(w))
+		s.Add(w, watch.Now())
+		if stop == "" && ctx.Err() != nil {
+			stop = "stopped from outside"
+		}
+		return stop
+	})
+	if err = errors.Join(err, failed, s.Close()); err != nil {
+		return err
 	}
-	if err == nil && (r.Requests == 0 || r.Failed == r.Requests) {
-		return fmt.Errorf("no request was answered well: %s", worst(r))
+	r := &report.Result
+	outcomes, err := watch.Outcomes(r)
+	if err != nil {
+		return err
 	}
-	return err
+	sum, err := summary.New(j.plan, r, outcomes, machine())
+	if err != nil {
+		return err
+	}
+	sum.Notes = report.Notes
+	if err := out.finish(a, sum); err != nil {
+		return err
+	}
+	if report.Failed != "" {
+		return exitStatusError(exitCrossed) // k6 has said why
+	}
+	return verdictOf(ctx, r, outcomes)
 }
 
-func (a *app) loadSummary(p load.Plan, r load.Result) {
-	w := a.Stdout
-	fmt.Fprintf(w, "%d requests in %.1f s, %.0f req/s (seed %d)\n", r.Requests, r.Seconds(), r.Throughput(), p.Seed)
-	fmt.Fprintf(w, "failed %d   dropped %d   late %d   waited for a free user %d\n", r.Failed, r.Dropped, r.Late, r.Waited)
-	fmt.Fprintf(w, "%10s %10s %10s %10s %10s %10s  ms\n", "", "p50", "p95", "p99", "max", "mean")
-	for _, l := range []struct {
-		name string
-		load.Latency
-	}{{"response", r.Response}, {"service", r.Service}} {
-		fmt.Fprintf(w, "%10s %10.3f %10.3f %10.3f %10.3f %10.3f\n", l.name, l.P50, l.P95, l.P99, l.Max, l.Mean)
+// offer carries out the load, or has k6 do so.
+func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) string) (report k6.Report, err error) {
+	if j.k6 == nil {
+		report.Result, err = load.Run(ctx, j.plan, onWindow)
+		return report, err
 	}
-	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		fmt.Fprintf(w, "error %s: %d, such as %s\n", kind, r.Errors[kind].Count, r.Errors[kind].Example)
+	if j.k6.Binary, err = k6.Find(exec.LookPath); err != nil {
+		return report, err
 	}
-	fmt.Fprintf(w, "generator used %.2f of a core, %.1f µs a request\n",
-		r.Generator.Busy, 1e6*r.Generator.CPUSeconds/float64(max(r.Requests, 1)))
+	j.k6.Log = a.Stderr
+	return k6.Run(ctx, *j.k6, onWindow)
+}
+
+func machine() summary.Machine {
+	return summary.Machine{Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), OS: runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// screenConfig is what is shown while a load runs.
+func (a *app) screenConfig(j *job, quiet bool) screen.Config {
+	c := screen.Config{
+		Out: a.Stderr, Terminal: a.Terminal, Color: a.Terminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb",
+		Title: j.title, Threads: j.plan.ThreadCount(), Total: j.plan.Length(),
+		Size: func() (int, int) { return terminalSize(os.Stderr) },
+	}
+	if quiet {
+		c.Out, c.Terminal = io.Discard, false
+	}
+	return c
+}
+
+// verdictOf is the exit status that a load calls for.
+func verdictOf(ctx context.Context, r *load.Result, outcomes []threshold.Outcome) error {
+	silent := r.Requests == 0 && r.WebSocket == nil
+	if silent || r.Requests > 0 && r.Failed == r.Requests {
+		return fmt.Errorf("no request was answered well: %s", worst(r))
+	}
+	if ctx.Err() != nil {
+		return errors.New("stopped before it was done: the summary is about what was measured until then")
+	}
+	for _, o := range outcomes {
+		if !o.Met {
+			return exitStatusError(exitCrossed)
+		}
+	}
+	return nil
 }
 
 // worst is the most frequent kind of error, in words.
-func worst(r load.Result) string {
+func worst(r *load.Result) string {
 	kind, most := "", load.ErrorCount{}
 	for k, e := range r.Errors {
 		if e.Count > most.Count {
@@ -190,3 +186,32 @@ func worst(r load.Result) string {
 	}
 	return fmt.Sprintf("%d × %s, such as %s", most.Count, kind, most.Example)
 }
+
+// fileJob is the load of a file.
+func (f *loadFlags) fileJob(path string) (job, error) {
+	if strings.EqualFold(filepath.Ext(path), ".js") {
+		return job{
+			title: path, plan: load.Plan{Targets: f.targets},
+			k6: &k6.Config{Script: path, Target: strings.Join(f.targets, ",")},
+		}, nil
+	}
+	file, err := experiment.LoadOnly(path)
+	if err != nil {
+		return job{}, err
+	}
+	j := job{plan: file.Plan(), thresholds: file.SLO.Thresholds(), title: path}
+	if len(f.targets) > 0 {
+		j.plan.Targets = f.targets
+	}
+	if script := file.Offer.K6; script != nil {
+		j.k6 = &k6.Config{Script: script.Script, Env: script.Env, Target: strings.Join(j.plan.Targets, ",")}
+		return j, nil
+	}
+	if len(j.plan.Targets) == 0 {
+		return job{}, usagef("%s does not say where to send the load: write --target http://127.0.0.1:8080, or target: under load", path)
+	}
+	return j, nil
+}
+
+// defaultDuration is how long a load lasts that says nothing of it.
+const defaultDuration = 10 * time.Second

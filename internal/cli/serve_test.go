@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
 )
 
 // startServe starts `results serve` over a small snapshot and returns it with
@@ -70,11 +71,11 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 	if r.Status[200] == 0 {
 		t.Error("nothing was answered")
 	}
-	if r.Errors[load.FailRefused].Count == 0 {
+	if r.Errors[failure.Refused.String()].Count == 0 {
 		t.Error("the server was not stopped while load was on: nothing was tested")
 	}
 	for kind, e := range r.Errors {
-		if kind != load.FailRefused {
+		if kind != failure.Refused.String() {
 			t.Errorf("%d × %s, such as %s", e.Count, kind, e.Example)
 		}
 	}
