@@ -68,9 +68,6 @@ nothing was answered, 2 a mistake in the arguments or in the file.`,
 		},
 	}
 	f.bind(cmd.Flags())
-	cmd.MarkFlagsMutuallyExclusive("rate", "vus", "stages", "replay")
-	cmd.MarkFlagsMutuallyExclusive("rate", "stages", "replay", "iterations", "iterations-per-vu")
-	cmd.MarkFlagsMutuallyExclusive("body", "body-file")
 	return cmd
 }
 

@@ -78,10 +78,38 @@ var notOfFiles = []string{
 	"method", "header", "body", "body-file", "feed", "check", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
 }
 
+// apart are the flags of which one alone can be given.
+var apart = [][]string{
+	{"rate", "vus", "stages", "replay"},
+	{"rate", "stages", "replay", "iterations", "iterations-per-vu"},
+	{"body", "body-file"},
+	{"stages", "duration"},
+	{"replay", "duration"},
+}
+
+// oneOfEach says which flags exclude each other.
+func oneOfEach(fl *pflag.FlagSet) error {
+	for _, group := range apart {
+		var given []string
+		for _, name := range group {
+			if fl.Changed(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		if len(given) > 1 {
+			return usagef("%s say the same thing in two ways; write one of them", strings.Join(given, " and "))
+		}
+	}
+	return nil
+}
+
 // job turns the arguments into a load.
 func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	var j job
-	var err error
+	err := oneOfEach(fl)
+	if err != nil {
+		return j, err
+	}
 	if strings.Contains(what, "://") {
 		if j.plan, err = f.plan(what); err == nil && len(f.targets) > 0 {
 			err = usagef("--target is for the load of a file; the URL says where to send this one")

@@ -88,7 +88,7 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 		c.Header[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	var err error
-	if w.remote, err = remotewrite.New(c); err != nil {
+	if w.remote, err = remotewrite.New(c); err != nil { //nolint:contextcheck // it lives until close, whatever becomes of the command
 		return nil, errors.Join(usageError{fmt.Errorf("--remote-write: %w", err)}, w.close(ctx))
 	}
 	return w, nil

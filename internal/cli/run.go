@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"loadstone/lab/conduct"
 	"loadstone/lab/experiment"
+	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
 )
 
@@ -77,6 +79,11 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 	var err error
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return err
+	}
+	if exp.Load.K6 != nil {
+		if c.Programs.K6, err = k6.Find(exec.LookPath); err != nil {
+			return err
+		}
 	}
 	if c.Variants, err = chosen(exp, f.variants); err != nil {
 		return err

@@ -43,6 +43,7 @@ type Programs struct {
 	Generator []string // the load generator
 	Shim      []string // joins a control group, then becomes the instance
 	Guardian  []string // cleans up after this process
+	K6        string   // the user's own k6; needed if the load is a script
 }
 
 // Events tell what happens while it happens. Any of them may be nil. They are
@@ -110,9 +111,6 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 // check loads the system of every variant.
 func (k *conductor) check(ctx context.Context) error {
 	exp := k.Experiment
-	if exp.Load.K6 != nil {
-		return exp.ErrorAt("an experiment cannot run a k6 script; write scenarios", "load", "k6")
-	}
 	base, err := topology.Load(ctx, topology.Config{ComposeFile: exp.SystemPath(), Env: k.Env})
 	if err != nil {
 		return exp.ErrorAt(err.Error(), "system")

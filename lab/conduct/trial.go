@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/load/k6"
 	"loadstone/lab/probe"
 	"loadstone/lab/run"
 	"loadstone/lab/threshold"
@@ -114,7 +116,7 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 	}
 	defer func() { err = errors.Join(err, generator.Close()) }()
 
-	m := &measurer{conductor: k, trial: t, generator: generator, windows: windows, base: k.Experiment.Plan()}
+	m := &measurer{conductor: k, trial: t, generator: generator, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -176,6 +178,7 @@ type measurer struct {
 	trial     *run.Trial
 	generator *load.Process
 	windows   *run.Lines
+	log       io.Writer // what the generator says
 	base      load.Plan // the experiment's, with targets
 	offered   int       // pieces of load so far, for their seeds
 }
@@ -185,8 +188,33 @@ type measurer struct {
 func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
 	m.offered++
 	p.Seed = m.seed()
+	return m.observe(kind, slo, func(onWindow func(load.Window) string) (load.Result, error) {
+		return m.generator.Run(ctx, p, onWindow)
+	})
+}
+
+// script has k6 carry out the experiment's script.
+func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
+	s := m.Experiment.Load.K6
+	c := k6.Config{Binary: m.Programs.K6, Script: s.Script, Env: s.Env, Target: m.base.Targets[0], Log: m.log}
+	if len(m.base.Targets) > 1 {
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("k6 loads %s alone, the first of the entry service's %d instances; put a balancer in front and load that", c.Target, len(m.base.Targets)))
+	}
+	return m.observe(run.AsWritten, m.Experiment.SLO, func(onWindow func(load.Window) string) (load.Result, error) {
+		report, err := k6.Run(ctx, c, onWindow)
+		m.trial.Warnings = append(m.trial.Warnings, report.Notes...)
+		if report.Failed != "" {
+			m.trial.Warnings = append(m.trial.Warnings, "k6 itself says: "+report.Failed)
+		}
+		return report.Result, err
+	})
+}
+
+// observe keeps the windows of a piece of load, and says what became of the
+// objectives.
+func (m *measurer) observe(kind string, slo experiment.SLO, carryOut func(func(load.Window) string) (load.Result, error)) (*load.Result, []threshold.Outcome, error) {
 	o := observer{keep: m.windows.Write, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
-	r, err := m.generator.Run(ctx, p, o.window)
+	r, err := carryOut(o.window)
 	if err = errors.Join(err, o.failed); err != nil {
 		return nil, nil, fmt.Errorf("offer load (%s): %w", kind, err)
 	}
@@ -229,7 +257,13 @@ func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
 // asWritten drives the experiment's scenarios as they are.
 func (m *measurer) asWritten(ctx context.Context) error {
 	m.Events.doingf("offering the load as written")
-	r, outcomes, err := m.offer(ctx, run.AsWritten, m.base, m.Experiment.SLO)
+	offer := func(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
+		return m.offer(ctx, run.AsWritten, m.base, m.Experiment.SLO)
+	}
+	if m.Experiment.Load.K6 != nil {
+		offer = m.script
+	}
+	r, outcomes, err := offer(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package load offers load to a system and says what came of it: arrival
-// schedules, virtual users, HTTP/1.1 over keep-alive connections, histograms.
+// schedules, virtual users, requests, histograms.
 //
 // It does not look for a capacity, judge an SLO, start a system or watch its
 // components: it carries out one Plan and returns one Result. Serve runs it as
@@ -8,10 +8,10 @@
 //
 // # How a plan runs
 //
-//	Plan ─► per scenario:  schedule ─► virtual users ─► connections ─► targets
-//	                                        │
-//	                                   recorder ─► one Window a second
-//	                                        │
+//	Plan ─► schedules ─► event loops: users ─► links ─► targets
+//	                          │
+//	                       recorder ─► one Window a second
+//	                          │
 //	        observer (each 50 ms):  work in flight, its Trend, the overload stop
 //
 // Time is one monotonic clock that starts with the load: every intended, sent
@@ -22,16 +22,20 @@
 // # Who owns what
 //
 // Run owns every goroutine and returns when all of them have ended. A scenario
-// owns its virtual users, a virtual user owns one connection and its buffers,
-// the recorder owns the histograms. The only thing that anyone else may do to
-// a connection is to close it, when it is overdue or cut off (see fleet).
+// is shared out to the event loops in lanes; an event loop owns its lanes, their
+// virtual users, and their links; a user is a state machine that goes through
+// the steps of its script, one iteration after the other. A link is how a user
+// gets to its target: a connection (HTTP/1.1 without TLS, spoken here), or a
+// remote (everything else, spoken by package httpclient in a goroutine). Where
+// the plan caps connections, users take turns on slots. Clients of WebSocket
+// scenarios are package websocket's. The recorder owns the histograms.
 //
 // # What a request may end as
 //
-// A request ends with a status, or as exactly one of the failures of failure.go.
-// All of them are in the latency distributions, as in k6: leaving out what
-// failed would hide timeouts. A refused connection is fast, so read Failed
-// beside any latency.
+// A request ends with a status, or as exactly one kind of package failure. All
+// of them are in the latency distributions, as in k6: leaving out what failed
+// would hide timeouts. A refused connection is fast, so read Failed beside any
+// latency.
 //
 // A request is never sent twice: what a user of the system would have seen as
 // an error is an error here. The one thing that is repaired silently is a
@@ -42,5 +46,5 @@
 //
 // # What it needs
 //
-// Linux, for timers that are exact to microseconds (see alarm).
+// Linux, for epoll and timers that are exact to microseconds.
 package load

@@ -20,7 +20,7 @@ import (
 // stall, so that it alone makes the 99th percentile. The mean is large beside
 // the 0.1 to 0.2 ms by which a timer is late in the server.
 const (
-	delayMean    = 20 * time.Millisecond
+	delayMean    = 60 * time.Millisecond
 	delayRate    = 500 // requests per second
 	delaySeconds = 20
 	stallFrom    = 8 * time.Second // after the first request

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const k6Script = `import http from 'k6/http';
+export const options = {vus: 2, duration: '2s', thresholds: {http_req_failed: ['rate<0.01']}};
+export default function () { http.get(__ENV.BASE_URL + '/student/7'); }
+`
+
+// writeScript writes a k6 script, and says whether there is a k6 to run it.
+func writeScript(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("k6"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("k6 is missing: make setup installs it")
+		}
+		t.Skip("needs k6, which make setup installs")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "script.js"), []byte(k6Script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadOfAK6Script(t *testing.T) {
+	dir := t.TempDir()
+	writeScript(t, dir)
+	got := loadstone(t, dir, "load", "script.js", "--target", shop(t), "--json", "r.json", "--threshold", "http_req_duration: p(95)<5000")
+	// The shop knows no students: k6's own threshold is crossed.
+	if got.code != exitCrossed || !strings.HasPrefix(got.stdout, "note: k6 measures service time only") {
+		t.Fatalf("exit status %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := readResult(t, string(data)); r.Requests < 10 || r.Generator.CPU <= 0 {
+		t.Errorf("got %+v, want some requests and k6's CPU time", r)
+	}
+}
+
+func TestRunOfAK6Script(t *testing.T) {
+	dir := t.TempDir()
+	writeScript(t, dir)
+	experiment := small(t, dir)
+	text, err := os.ReadFile(experiment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(text), "load:\n")
+	if err := os.WriteFile(experiment, []byte(before+"load: {k6: script.js}\nslo: {http_req_duration: [p(95)<2000]}\nmeasure: load\ntrials: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := loadstone(t, dir, "run", experiment, "--variants", "snapshot")
+	if got.code != exitOK || !strings.Contains(got.stdout, "snapshot") {
+		t.Fatalf("exit status %d:\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*", "result.json"))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs %v, %v; want one", runs, err)
+	}
+	nothingLeft(t, "")
+}
