@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"loadstone/lab/experiment"
 )
 
 // Every command in the documents runs: each block marked sh is a script, run
@@ -16,7 +18,7 @@ import (
 // checked to be there and not run: the tests are one of them.
 func TestDocumentsRun(t *testing.T) {
 	blocks := 0
-	for _, doc := range []string{"README.md", "docs/DESIGN.md", "system/results/README.md", "CONTRIBUTING.md"} {
+	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/load.md", "system/results/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -35,10 +37,40 @@ func TestDocumentsRun(t *testing.T) {
 	}
 }
 
-func shellBlocks(text string) []string {
+// Every experiment and every load in the documents can be read.
+func TestDocumentsHaveValidFiles(t *testing.T) {
+	files := 0
+	for _, doc := range []string{"README.md", "docs/load.md"} {
+		text, err := os.ReadFile(filepath.Join("../..", doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range blocks(string(text), "yaml") {
+			if !strings.Contains(block, "load:") {
+				continue // a Compose file
+			}
+			files++
+			_, err := experiment.ParseLoad(doc, []byte(block))
+			if strings.Contains(block, "variants:") {
+				_, err = experiment.Parse(doc, []byte(block))
+			}
+			if err != nil {
+				t.Errorf("%s: %v in:\n%s", doc, err, block)
+			}
+		}
+	}
+	if files < 2 {
+		t.Errorf("only %d files were found: is this test still looking in the right places?", files)
+	}
+}
+
+func shellBlocks(text string) []string { return blocks(text, "sh") }
+
+// blocks returns the blocks of a document that are marked as language.
+func blocks(text, language string) []string {
 	var blocks []string
 	for rest := text; ; {
-		_, after, ok := strings.Cut(rest, "\n```sh\n")
+		_, after, ok := strings.Cut(rest, "\n```"+language+"\n")
 		if !ok {
 			return blocks
 		}
