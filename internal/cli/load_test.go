@@ -59,7 +59,7 @@ type loadResult struct {
 func readResult(t *testing.T, text string) loadResult {
 	t.Helper()
 	var r loadResult
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	if err := json.Unmarshal([]byte(text), &r); err != nil { //nolint:musttag // names match without
 		t.Fatalf("%v in:\n%s", err, text)
 	}
 	return r
