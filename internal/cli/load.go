@@ -113,7 +113,7 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 	if err != nil {
 		return err
 	}
-	sum.Notes = report.Notes
+	sum.Notes, sum.ServiceTimeOnly = report.Notes, j.k6 != nil
 	if err := out.finish(a, sum); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"loadstone/lab/load/summary"
@@ -92,7 +93,7 @@ func facts(s *summary.Summary) []string {
 
 // remarks are what a reader of the figures must know.
 func remarks(s *summary.Summary) []string {
-	remarks := append([]string(nil), s.ValidityReasons...)
+	remarks := slices.Concat(s.ValidityReasons, s.Notes)
 	if s.Aborted != "" {
 		remarks = append(remarks, "The load ended early: "+s.Aborted)
 	}

@@ -71,6 +71,9 @@ type Summary struct {
 	// Notes say what the figures do not mean, where that is not what the words
 	// promise. It is empty for the generator's own loads.
 	Notes []string `json:"notes,omitempty"`
+	// ServiceTimeOnly says that whoever measured knows no intended times: what
+	// stands under response is service time again.
+	ServiceTimeOnly bool `json:"service_time_only,omitempty"`
 
 	// URL is what the load was about: the first target, with the path if there
 	// is one path only.

@@ -74,10 +74,11 @@ func (s *Summary) wrk(p *page) {
 		}
 	}
 	if s.Requests > 0 {
-		p.table("lrrrr", [][]string{
-			{"Latency Stats", "Avg", "Stdev", "Max", "+/- Stdev"},
-			spread("Response", s.Latency.Response), spread("Service", s.Latency.Service),
-		})
+		rows := [][]string{{"Latency Stats", "Avg", "Stdev", "Max", "+/- Stdev"}}
+		if !s.ServiceTimeOnly {
+			rows = append(rows, spread("Response", s.Latency.Response))
+		}
+		p.table("lrrrr", append(rows, spread("Service", s.Latency.Service)))
 	}
 	p.line(fmt.Sprintf("  %d requests in %s, %s read", s.Requests, secondsOf(s.Seconds), wrkBytes(float64(s.ReceivedBytes))))
 	var bad uint64
@@ -115,6 +116,13 @@ func (s *Summary) percentiles(p *page) {
 		return
 	}
 	p.heading("Latency")
+	if s.ServiceTimeOnly {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 1, 2)
+		}
+		p.table("lr", rows)
+		return
+	}
 	p.table("lrr", rows)
 	p.line("  response: since the request was due; service: since it was sent")
 }
