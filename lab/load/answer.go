@@ -241,7 +241,10 @@ func (a *answer) endOfHeader() error {
 	case a.status == 101:
 		return badHTTPError("status 101, but no other protocol was asked for")
 	case a.status < 200: // on the way to the answer, which follows
-		*a = answer{head: a.head, sectionLen: a.sectionLen}
+		*a = answer{head: a.head, sectionLen: a.sectionLen, keep: a.keep, kept: a.kept}
+		if a.keep != nil {
+			a.kept.reset()
+		}
 		return nil
 	case a.chunked && (a.hasLength || a.minor == 0):
 		// Either would let two readers see different ends.

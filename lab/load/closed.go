@@ -33,7 +33,7 @@ type closedLane struct {
 	endAt  time.Duration // when the offered load ends
 	cutAt  time.Duration // when what is under way is cut off
 	active int
-	done   bool // all iterations that were to be made have begun
+	begun  bool // its users have been started
 }
 
 // newClosedLane prepares a loop's share of a scenario.
@@ -71,8 +71,9 @@ func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
 		p.cutAll()
 		return now + time.Millisecond, p.active == 0
 	}
-	if now >= p.endAt || p.done && now >= p.sc.spec.StartTime {
-		return p.cutAt, p.active == 0
+	// Where iterations are counted, a user leaves when there are none left.
+	if now >= p.endAt || p.begun && p.sc.spec.counts() {
+		return min(p.change, p.cutAt), p.active == 0
 	}
 	return min(p.change, p.endAt), false
 }
@@ -81,7 +82,7 @@ func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
 // last on; they finish their iteration, for which they have the time of
 // graceful stop.
 func (p *closedLane) want(n int, now time.Duration) {
-	p.wanted = n
+	p.wanted, p.begun = n, true
 	mine := p.own.count(n)
 	for len(p.users) < mine {
 		p.enlist()
@@ -130,34 +131,34 @@ func (p *closedLane) start(k int, u *user, now time.Duration) {
 			return
 		}
 		// That it cannot be had is what came of the first request.
-		u.refused(arrival{number: p.sc.numbers.Add(1) - 1, at: began}, kind, err)
+		number, ok := p.reserve(u)
+		if !ok {
+			p.leave(u)
+			return
+		}
+		u.refused(arrival{number: number, at: began}, kind, err)
 	})
 }
 
 // next has u begin its next iteration, if there is one.
 func (p *closedLane) next(u *user) {
-	if !p.goesOn(u) {
+	number, ok := p.reserve(u)
+	if !ok {
 		p.leave(u)
 		return
 	}
-	u.begin(arrival{number: p.sc.numbers.Add(1) - 1, at: u.freeAt}, false, false)
+	u.begin(arrival{number: number, at: u.freeAt}, false, false)
 }
 
-// goesOn says whether u is to begin another iteration.
-func (p *closedLane) goesOn(u *user) bool {
-	if u.index >= p.wanted || p.loop.clock.now() >= p.endAt {
-		return false
+// reserve returns the number of u's next iteration; ok is false if there is
+// none for it.
+func (p *closedLane) reserve(u *user) (number uint64, ok bool) {
+	s := p.sc.spec
+	if u.index >= p.wanted || p.loop.clock.now() >= p.endAt || s.Executor == PerVUIterations && u.own >= s.Iterations {
+		return 0, false
 	}
-	switch s := p.sc.spec; s.Executor {
-	case SharedIterations:
-		p.done = p.done || p.sc.numbers.Load() >= s.Iterations
-		return !p.done
-	case PerVUIterations:
-		p.done = true // nobody who has left comes back
-		return u.own < s.Iterations
-	default:
-		return true
-	}
+	number = p.sc.numbers.Add(1) - 1
+	return number, s.Executor != SharedIterations || number < s.Iterations
 }
 
 // released takes back a user whose iteration has ended.
@@ -166,8 +167,8 @@ func (p *closedLane) released(u *user, failed failure.Kind) {
 		p.next(u)
 		return
 	}
-	p.loop.timers.add(u.freeAt+connectPause, func(now time.Duration) {
-		u.freeAt = now
+	p.loop.timers.add(u.freeAt+connectPause, func(at time.Duration) {
+		u.freeAt = at
 		p.next(u)
 	})
 }
@@ -194,6 +195,7 @@ func (p *closedLane) cut(u *user) {
 // cutAll ends everything that is under way.
 func (p *closedLane) cutAll() {
 	p.wanted = 0
+	cutWaiting(p.users)
 	for k, u := range p.users {
 		if p.works[k] {
 			p.cut(u)

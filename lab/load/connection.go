@@ -25,7 +25,9 @@ import (
 // are watched edge-triggered from the moment they are opened, so no call says
 // what to wait for. A read that does not fill the loop's buffer has emptied the
 // socket, so no second one looks for more, unless the peer has hung up: then it
-// is read to its end, because no further event will come.
+// is read to its end, because no further event will come. A server that sends
+// faster than its answers are read gets a few reads a turn (readsAtOnce), so
+// that it cannot keep the loop from everybody else.
 //
 // # Deadlines
 //
@@ -43,6 +45,7 @@ type connection struct {
 	opened func(failure.Kind, error) // what to do once connected; nil if a request follows
 
 	unsent []byte // of the request: what the socket did not take
+	again  bool   // it is in the loop's list of those to be read on
 	answer answer
 	rest   []byte // of the answer: the beginning of a line
 	got    int64  // bytes of the answer
@@ -94,7 +97,7 @@ func (c *connection) send(u *user) {
 	c.write()
 }
 
-// connect begins to connect. What it ends as is told by fail or established.
+// connect begins to connect. What it ends as is told by fail or connected.
 func (c *connection) connect(now time.Duration) {
 	c.loop.overdue.add(c, now+c.loop.timeout)
 	c.state, c.hungUp = connectingState, false
@@ -138,11 +141,14 @@ func (c *connection) ready(events uint32) {
 	case connectingState:
 		c.connected(events)
 	case busyState:
-		if len(c.unsent) > 0 && events&unix.EPOLLOUT != 0 && !c.flush() {
-			return
-		}
-		if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		// Read first: an answer that comes before the whole request was taken
+		// says more than the reset that sending on would meet.
+		u := c.user
+		if events&incoming != 0 {
 			c.read()
+		}
+		if c.user == u && c.state == busyState && len(c.unsent) > 0 && events&unix.EPOLLOUT != 0 {
+			c.flush()
 		}
 	case idleState:
 		// The server ended the idle connection, or sent what nobody asked for
@@ -168,9 +174,16 @@ func (c *connection) connected(events uint32) {
 		return
 	}
 	c.state = idleState
-	if c.user != nil {
+	if u := c.user; u != nil {
 		c.write() // it is due since the connecting began
+		// What came with the connection will not be told again.
+		if c.user == u && c.state == busyState && events&incoming != 0 {
+			c.read()
+		}
 		return
+	}
+	if events&incoming != 0 {
+		c.close() // nobody has asked for anything
 	}
 	c.loop.overdue.remove(c)
 	done := c.opened
@@ -195,22 +208,30 @@ func (c *connection) write() {
 	}
 }
 
-// flush writes what the socket did not take before. It returns false if the
-// request has failed.
-func (c *connection) flush() bool {
+// flush writes what the socket did not take before.
+func (c *connection) flush() {
 	n, err := transfer(syscall.SYS_WRITE, c.fd, c.unsent)
 	if err != nil && !errors.Is(err, syscall.EAGAIN) {
 		c.fail(failure.Reset, fmt.Errorf("send the request: %w", err))
-		return false
+		return
 	}
-	c.unsent = c.unsent[:copy(c.unsent, c.unsent[max(n, 0):])]
-	return true
+	c.unsent = trim(c.unsent[:copy(c.unsent, c.unsent[max(n, 0):])])
+}
+
+// trim gives up the memory of an empty buffer that has grown large: a virtual
+// user is to stay small between large requests.
+func trim(p []byte) []byte {
+	const large = 16 << 10
+	if len(p) == 0 && cap(p) > large {
+		return nil
+	}
+	return p
 }
 
 // read takes what has come and parses it.
 func (c *connection) read() {
 	buffer := c.loop.buffer
-	for {
+	for range readsAtOnce {
 		n, err := transfer(syscall.SYS_READ, c.fd, buffer)
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
@@ -236,7 +257,15 @@ func (c *connection) read() {
 			return
 		}
 	}
+	c.loop.readAgain(c)
 }
+
+// readsAtOnce is how many times the loop's buffer is filled from one connection
+// before the others have their turn: a megabyte.
+const readsAtOnce = 16
+
+// incoming are the events after which there is something to be read.
+const incoming = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 
 // ended deals with the end of what the server sends.
 func (c *connection) ended() {
@@ -310,7 +339,7 @@ func (c *connection) abort(kind failure.Kind, err error) {
 
 // close ends the connection, if there is one.
 func (c *connection) close() {
-	c.state, c.unsent = closedState, c.unsent[:0]
+	c.state, c.unsent, c.rest = closedState, trim(c.unsent[:0]), trim(c.rest[:0])
 	if c.fd != noSocket {
 		c.loop.leave(c)
 		_ = unix.Close(c.fd) // nothing is lost that anybody waits for

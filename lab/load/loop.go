@@ -33,6 +33,7 @@ type loop struct {
 	slots   *slots // nil if every user has a connection of its own
 	lanes   []lane
 
+	again   []*connection // to be read on
 	timers  timers
 	overdue overdueList
 	byFD    []*connection // open sockets
@@ -91,14 +92,14 @@ func (l *loop) prepare() error {
 	if l.slots != nil {
 		links = l.slots.all[:min(len(l.slots.all), len(links))]
 	}
-	pending := 0
+	pending, until := 0, l.clock.now()+l.timeout
 	ready := func(failure.Kind, error) { pending-- }
 	for next := 0; next < len(links) || pending > 0; {
 		for ; next < len(links) && pending < connectAtOnce; next++ {
 			pending++
 			links[next].ahead(ready)
 		}
-		if l.clock.now() >= l.timeout || l.run.abandoned.Load() {
+		if l.clock.now() >= until || l.run.abandoned.Load() {
 			for _, link := range links[:next] {
 				link.abort(failure.Timeout, errTimeout)
 			}
@@ -124,9 +125,7 @@ const prepareTurn = 20 * time.Millisecond
 
 // perform runs until all parts have ended.
 func (l *loop) perform() error {
-	if err := exactTimers(); err != nil {
-		return err
-	}
+	l.wokeAt, l.active = l.clock.now(), false
 	for {
 		l.runPosted()
 		next, over := l.turn(l.clock.now())
@@ -173,7 +172,7 @@ const longestWait = time.Second
 func (l *loop) wait(then time.Duration) error {
 	before := l.clock.now()
 	d := min(then-before, longestWait)
-	if l.spin {
+	if l.spin || len(l.again) > 0 {
 		d = 0
 	}
 	events, err := l.poller.wait(d)
@@ -191,7 +190,29 @@ func (l *loop) wait(then time.Duration) error {
 			l.byFD[fd].ready(events[i].Events)
 		}
 	}
+	l.readOn()
 	return nil
+}
+
+// readAgain has c read on in the next turn: no event will say that it can.
+func (l *loop) readAgain(c *connection) {
+	if !c.again {
+		c.again = true
+		l.again = append(l.again, c)
+	}
+}
+
+// readOn has those read on that had not come to an end in the last turn.
+func (l *loop) readOn() {
+	for range len(l.again) {
+		c := l.again[0]
+		l.again = l.again[1:]
+		c.again = false
+		if c.state == busyState {
+			l.active = true
+			c.read()
+		}
+	}
 }
 
 // account adds the time at work before a wait.

@@ -19,6 +19,8 @@ type observer struct {
 	most     int          // in flight at once, of the measured samples
 	inFlight atomic.Int64 // the latest sample, for the windows
 
+	replayedBefore uint64 // arrivals of access logs, at the first of them
+
 	usage Generator
 	ended time.Duration // when the measured part ended
 
@@ -58,6 +60,7 @@ func (o *observer) watch(abandon <-chan struct{}) error {
 		o.ended = max(o.run.stopAll(false), from+1)
 	default:
 		o.ended = to
+		o.once.Do(func() {}) // who wants to end it now is too late
 	}
 	after, err := cpuTime()
 	if err != nil {
@@ -140,15 +143,18 @@ func (o *observer) look() (inFlight int, due uint64, now time.Duration) {
 func (o *observer) measure() {
 	inFlight, due, now := o.look()
 	o.most = max(o.most, int(o.inFlight.Load()))
-	if len(o.run.curves) == 0 {
+	if !o.run.hasSchedule() {
 		return // a closed model's work in flight is what the plan says
 	}
-	expected := o.run.expected(now)
-	o.fit.add(now.Seconds(), float64(inFlight), float64(due)-expected)
+	expected, replayed := o.run.expected(now), o.run.replayed()
+	o.fit.add(now.Seconds(), float64(inFlight), float64(due-replayed)-expected)
 	if !o.run.plan.StopOnOverload {
 		return
 	}
-	rate := (expected - o.run.expected(o.run.from)) / (now - o.run.from).Seconds()
+	if o.fit.taken == 1 {
+		o.replayedBefore = replayed
+	}
+	rate := (expected - o.run.expected(o.run.from) + float64(replayed-o.replayedBefore)) / (now - o.run.from).Seconds()
 	// Before the first answers, work in flight rises because the system is
 	// filling with it, as it does whenever a load begins.
 	if now <= o.run.from || o.run.recorder.completed() == 0 || !o.fit.overload(rate) {

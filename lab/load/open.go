@@ -106,7 +106,7 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 		}
 		if p.dropping || now-a.at >= p.loop.timeout {
 			p.schedule.advance()
-			p.loop.shard.dropped(a.at)
+			p.loop.shard.dropped(a.at, true)
 			continue
 		}
 		u := p.free.pop()
@@ -156,7 +156,12 @@ func (p *openLane) send(u *user, a arrival, now time.Duration) {
 // grow makes users until n are on their way, or there are as many as there may
 // be.
 func (p *openLane) grow(n int, now time.Duration) {
-	for p.making < n && len(p.users) < p.most {
+	// Not while making is below n: a connection that cannot even be begun is
+	// made and unmade at once.
+	for range n - p.making {
+		if len(p.users) == p.most {
+			return
+		}
 		u := p.enlist()
 		if u.slots != nil {
 			u.freeAt = now
@@ -183,10 +188,20 @@ func (p *openLane) released(u *user, _ failure.Kind) {
 // cut ends what is under way, and drops what has not been sent.
 func (p *openLane) cut() {
 	p.dropping = true
+	cutWaiting(p.users) // else each would be sent on a connection that another leaves
 	for _, u := range p.users {
 		u.cut()
 		if u.link != nil && u.slots == nil {
 			u.link.abort(failure.CutOff, errCutOff) // one that connects ahead
+		}
+	}
+}
+
+// cutWaiting cuts off those who wait for a connection.
+func cutWaiting(users []*user) {
+	for _, u := range users {
+		if u.state == userWaiting {
+			u.cut()
 		}
 	}
 }

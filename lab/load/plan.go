@@ -282,17 +282,25 @@ func (p *Plan) ThreadCount() int {
 func (p *Plan) users() int {
 	n := 0
 	for i := range p.Scenarios {
-		s := &p.Scenarios[i]
-		switch {
-		case s.WebSocket != nil:
-		case s.Open():
-			n += s.MaxVUs
-		default:
-			ramp := newUserRamp(s)
-			n += ramp.most()
+		if s := &p.Scenarios[i]; s.WebSocket == nil {
+			n += s.users()
 		}
 	}
 	return n
+}
+
+// users is the most virtual users that the scenario can have.
+func (s *Scenario) users() int {
+	if s.Open() {
+		return s.MaxVUs
+	}
+	ramp := newUserRamp(s)
+	return ramp.most()
+}
+
+// counts says whether the scenario ends when its iterations are done.
+func (s *Scenario) counts() bool {
+	return s.Executor == SharedIterations || s.Executor == PerVUIterations
 }
 
 // shares says whether virtual users have to take turns on connections. Over

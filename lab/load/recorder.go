@@ -44,6 +44,7 @@ type outcome struct {
 	open       bool         // its time is that of a schedule
 	waited     bool         // no user, or no connection, was free at its time
 	wrote, got int64        // bytes
+	unsent     bool         // no connection came free for it: it has no service time
 }
 
 // shard is one part of a recorder.
@@ -156,7 +157,9 @@ func (s *shard) ended(o *outcome) {
 		t.response, t.service = NewHistogram(), NewHistogram()
 	}
 	record(t.response, response)
-	record(t.service, service)
+	if !o.unsent {
+		record(t.service, service)
+	}
 	if o.open {
 		sum.schedule(o)
 	}
@@ -194,11 +197,11 @@ func (s *sums) schedule(o *outcome) {
 	record(s.lateness, min(microseconds(late), mostLateness.Microseconds()))
 }
 
-// iterated records an iteration that ended.
-func (s *shard) iterated(open, measured bool, now time.Duration) {
+// iterated records an iteration that ended. scheduled is as for dropped.
+func (s *shard) iterated(scheduled, measured bool, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if open {
+	if scheduled {
 		s.openEnded++
 	}
 	sum := &s.now.warm
@@ -211,11 +214,14 @@ func (s *shard) iterated(open, measured bool, now time.Duration) {
 	}
 }
 
-// dropped records an arrival that was never sent.
-func (s *shard) dropped(intended time.Duration) {
+// dropped records an arrival that was never sent. scheduled says that it is one
+// of those that the observer counts when they are due.
+func (s *shard) dropped(intended time.Duration, scheduled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.openEnded++
+	if scheduled {
+		s.openEnded++
+	}
 	s.of(intended).dropped++
 }
 
@@ -376,7 +382,7 @@ func latency(h *hdrhistogram.Histogram) (Latency, error) {
 	}, nil
 }
 
-// lateness summarises the generator's delays.
+// latenessOf summarises the generator's delays.
 func (s *sums) latenessOf() Lateness {
 	h := s.lateness
 	ms := func(quantile float64) float64 { return float64(h.ValueAtQuantile(quantile)) / 1000 }

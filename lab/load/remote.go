@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"sync"
 	"time"
 
 	"loadstone/lab/load/failure"
@@ -64,10 +65,15 @@ func (r *remote) send(u *user) {
 		kind, err := r.ended(err)
 		u.done, u.wrote, u.got = done, r.answer.Sent, r.answer.Received
 		status := 0
-		if kind == failure.None {
+		switch {
+		case kind != failure.None:
+		case r.answer.Status < 100 || r.answer.Status > 599:
+			kind, err = failure.BadHTTP, badHTTPError(fmt.Sprintf("status %d", r.answer.Status))
+		default:
 			status = r.answer.Status
 			r.keep(u)
 		}
+		r.answer.Body = trim(r.answer.Body[:0])
 		u.answered(status, kind, err)
 	})
 }
@@ -89,21 +95,39 @@ func (r *remote) start(ahead bool, began time.Duration, finish func(time.Duratio
 // serve is the goroutine.
 func (r *remote) serve(tasks <-chan task) {
 	for t := range tasks {
-		conn, err := r.line.get(t.ctx)
-		if err == nil && !t.ahead {
-			err = conn.Do(t.ctx, &r.request, &r.answer)
-			if httpclient.Unsent(err) && t.ctx.Err() == nil {
-				// The server ended the connection while it was idle. Nothing was
-				// sent, so this sends nothing twice.
-				if conn, err = r.line.get(t.ctx); err == nil {
-					err = conn.Do(t.ctx, &r.request, &r.answer)
-				}
-			}
-		}
+		err := r.carryOut(t)
 		done := r.loop.clock.now()
 		r.loop.post(func() { t.finish(done, err) })
 	}
 }
+
+// carryOut connects if need be, and has the round trip.
+func (r *remote) carryOut(t task) error {
+	if t.ahead {
+		conn, err := r.line.get(t.ctx)
+		r.line.give(conn)
+		return err
+	}
+	for try := 1; ; try++ {
+		conn, err := r.line.get(t.ctx)
+		if err != nil {
+			return err
+		}
+		err = conn.Do(t.ctx, &r.request, &r.answer)
+		r.line.give(conn)
+		// If the server ended the connection while it was idle, nothing was
+		// sent; if it said in its goodbye that it has not looked at the request,
+		// nothing came of it. Another try sends nothing twice.
+		again := httpclient.Unsent(err) || httpclient.Unprocessed(err)
+		if !again || try == mostTries || t.ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// mostTries bounds the connections that a request is tried on: a server that
+// says goodbye on every one of them has failed.
+const mostTries = 3
 
 // ended is what a task ended as.
 func (r *remote) ended(err error) (failure.Kind, error) {
@@ -179,8 +203,11 @@ type line struct {
 	config httpclient.Config
 	shared bool
 
-	turn chan struct{} // held while conn is looked at or opened
-	conn *httpclient.Conn
+	turn chan struct{} // held while a connection is opened
+
+	mu    sync.Mutex
+	conn  *httpclient.Conn
+	users map[*httpclient.Conn]int // requests under way on each, also on those that were replaced
 }
 
 // newLine returns a line to a target.
@@ -189,10 +216,11 @@ func newLine(to *target, protocol string, trust *tls.Config, shared bool) *line 
 	for _, a := range to.addresses {
 		c.Addresses = append(c.Addresses, a.String())
 	}
-	return &line{config: c, shared: shared, turn: make(chan struct{}, 1)}
+	return &line{config: c, shared: shared, turn: make(chan struct{}, 1), users: map[*httpclient.Conn]int{}}
 }
 
 // get returns the connection, and opens it if there is none that can be used.
+// It is to be given back.
 func (l *line) get(ctx context.Context) (*httpclient.Conn, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -200,16 +228,57 @@ func (l *line) get(ctx context.Context) (*httpclient.Conn, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the shared connection: %w", ctx.Err())
 	}
-	if l.conn != nil && l.conn.Usable() {
-		return l.conn, nil
+	if conn := l.usable(); conn != nil {
+		return conn, nil
 	}
-	l.shut()
 	conn, err := httpclient.Dial(ctx, l.config)
 	if err != nil {
 		return nil, err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.conn = conn
+	l.users[conn]++
 	return conn, nil
+}
+
+// usable returns the connection if it can be used, and gives it up if not: it
+// is closed when the requests under way on it have ended, which a server that
+// says goodbye still answers.
+func (l *line) usable() *httpclient.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		return nil
+	}
+	if l.conn.Usable() {
+		l.users[l.conn]++
+		return l.conn
+	}
+	l.closeUnused(l.conn)
+	l.conn = nil
+	return nil
+}
+
+// give gives a connection back.
+func (l *line) give(conn *httpclient.Conn) {
+	if conn == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users[conn]--
+	if conn != l.conn {
+		l.closeUnused(conn)
+	}
+}
+
+// closeUnused closes a connection that nobody uses. mu is held.
+func (l *line) closeUnused(conn *httpclient.Conn) {
+	if l.users[conn] == 0 {
+		delete(l.users, conn)
+		_ = conn.Close() // nothing is under way whose end it could tell
+	}
 }
 
 // release ends the connection, unless it is shared.
@@ -219,10 +288,12 @@ func (l *line) release() {
 	}
 }
 
-// shut ends the connection.
+// shut ends the connection. Nothing may be under way.
 func (l *line) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.conn != nil {
-		_ = l.conn.Close() // nothing is under way whose end it could tell
+		l.closeUnused(l.conn)
 		l.conn = nil
 	}
 }

@@ -19,7 +19,7 @@ type run struct {
 	plan     *Plan
 	clock    *clock
 	from, to time.Duration // the measured part, as planned
-	byCount  bool          // it ends when its iterations are done, at the latest at to
+	timedTo  time.Duration // when the last scenario ends whose iterations are not counted
 	targets  []target
 	lengths  map[string]time.Duration // of the scenarios, by name
 
@@ -113,14 +113,15 @@ func newRun(ctx context.Context, plan *Plan, onWindow func(Window) string) (*run
 			r.lines = append(r.lines, newLine(&r.targets[i%len(r.targets)], HTTP2, r.trust, true))
 		}
 	}
-	r.byCount = true
 	for i := range plan.Scenarios {
 		s := &plan.Scenarios[i]
 		if r.lengths[s.Name], err = s.lengthOf(ctx); err != nil {
 			return nil, fmt.Errorf("scenario %q: %w", s.Name, err)
 		}
 		r.to = max(r.to, r.endOf(s))
-		r.byCount = r.byCount && (s.Executor == SharedIterations || s.Executor == PerVUIterations)
+		if !s.counts() {
+			r.timedTo = max(r.timedTo, r.endOf(s))
+		}
 	}
 	steps, checks := r.number()
 	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks) // the last is the WebSocket clients'
@@ -195,13 +196,13 @@ func (r *run) newLoops() error {
 		if !r.plan.shares() {
 			continue
 		}
-		l.slots = &slots{clock: r.clock}
+		var links []link
 		own := share{index: i, of: n}
 		for k := range own.count(r.plan.Connections) {
 			index := own.number(k)
-			l.slots.all = append(l.slots.all, l.newLink(index))
+			links = append(links, l.newLink(index))
 		}
-		l.slots.free = slices.Clone(l.slots.all)
+		l.slots = newSlots(r.clock, links)
 	}
 	return nil
 }
@@ -257,9 +258,7 @@ func (r *run) perform(ctx context.Context, stops <-chan string) error {
 			errs.add(err)
 			abandon()
 		}
-		if r.byCount {
-			r.observer.end()
-		}
+		r.endOnceDone()
 	})
 	serving.Go(func() { errs.add(r.windows.cut(over)) })
 	serving.Go(func() {
@@ -280,6 +279,21 @@ func (r *run) perform(ctx context.Context, stops <-chan string) error {
 		errs.add(fmt.Errorf("load: %w", context.Cause(ctx)))
 	}
 	return errs.join()
+}
+
+// endOnceDone ends the load before its time if what it was waiting for was
+// iterations, and they are done. The event loops have ended.
+func (r *run) endOnceDone() {
+	if r.timedTo >= r.to {
+		return
+	}
+	timer := time.NewTimer(r.timedTo - r.clock.now())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		r.observer.end()
+	case <-r.observer.wake:
+	}
 }
 
 // each has all loops do the same, and waits for them. If one fails, the others
@@ -326,6 +340,22 @@ func (r *run) expected(t time.Duration) float64 {
 		sum += s.curve.due(t - s.start)
 	}
 	return sum
+}
+
+// hasSchedule says whether there is an open scenario.
+func (r *run) hasSchedule() bool {
+	return slices.ContainsFunc(r.plan.Scenarios, func(s Scenario) bool { return s.Open() })
+}
+
+// replayed is how many arrivals of access logs have been due so far: they are
+// as they are, and no average. Only the observer may ask.
+func (r *run) replayed() (n uint64) {
+	for _, e := range r.executors {
+		if sc, ok := e.(*scenario); ok && sc.spec.Executor == Replay {
+			n += sc.dueSoFar
+		}
+	}
+	return n
 }
 
 // errorList gathers errors from several goroutines.

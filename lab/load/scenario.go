@@ -15,6 +15,7 @@ type scenario struct {
 	scripts []*script // by target
 
 	busy     atomic.Int64 // open: users that have an iteration; closed: users at work
+	thinking atomic.Int64 // of them, those between requests
 	mostBusy atomic.Int64 // at once, in the measured part
 
 	// Open model: a walk through the schedule that belongs to the observer.
@@ -43,8 +44,11 @@ func newScenario(s *Scenario, r *run, ids *stepIDs) (*scenario, error) {
 	} else {
 		sc.ramp = newUserRamp(s)
 	}
-	for i, l := range r.loops {
-		own := share{index: i, of: len(r.loops)}
+	// No more loops than there can be users, and not always the first ones.
+	of := min(len(r.loops), s.users())
+	for i := range of {
+		l := r.loops[(i+len(r.executors))%len(r.loops)]
+		own := share{index: i, of: of}
 		if !s.Open() {
 			l.lanes = append(l.lanes, newClosedLane(sc, l, own))
 			continue
@@ -84,18 +88,19 @@ func (sc *scenario) note(n int64) {
 }
 
 // advance returns how many arrivals of the schedule have been due by now, and
-// how many users of a closed model are at work. Only the observer calls it.
+// how many users of a closed model are at work; those who think are not. Only
+// the observer calls it.
 func (sc *scenario) advance(now time.Duration) (due uint64, working int) {
 	if sc.due == nil {
 		if now >= sc.run.from {
 			sc.note(sc.busy.Load())
 		}
-		return 0, int(sc.busy.Load())
+		return 0, int(sc.busy.Load() - sc.thinking.Load())
 	}
 	for {
 		a, ok := sc.due.peek()
 		if !ok || a.at > now {
-			return sc.dueSoFar, 0
+			return sc.dueSoFar, -int(sc.thinking.Load())
 		}
 		sc.dueSoFar++
 		sc.due.advance()

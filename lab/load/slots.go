@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"time"
 
 	"loadstone/lab/load/failure"
@@ -12,20 +13,29 @@ import (
 type slots struct {
 	clock *clock
 	all   []link
-	free  []link // longest free first, so that requests spread over the targets
 	line  userList
+
+	// free is a ring of those that nobody has, longest free first, so that
+	// requests spread over the targets.
+	free        []link
+	first, many int
+}
+
+// newSlots returns slots that are all free.
+func newSlots(c *clock, all []link) *slots {
+	return &slots{clock: c, all: all, free: slices.Clone(all), many: len(all)}
 }
 
 // take returns a free link, or puts u in line and returns nil.
 func (s *slots) take(u *user) link {
-	if len(s.free) == 0 {
+	if s.many == 0 {
 		u.askedAt = s.clock.now()
 		s.line.push(u)
 		return nil
 	}
-	l := s.free[0]
-	copy(s.free, s.free[1:])
-	s.free = s.free[:len(s.free)-1]
+	l := s.free[s.first]
+	s.first = (s.first + 1) % len(s.free)
+	s.many--
 	return l
 }
 
@@ -35,7 +45,8 @@ func (s *slots) give(l link) {
 		u.linked(l)
 		return
 	}
-	s.free = append(s.free, l)
+	s.free[(s.first+s.many)%len(s.free)] = l
+	s.many++
 }
 
 // expire fails the requests that have waited for as long as a request may
@@ -46,7 +57,7 @@ func (s *slots) expire(now, timeout time.Duration) (next time.Duration) {
 			return due
 		}
 		s.line.pop()
-		u.sent, u.done = now, now
+		u.sent, u.done, u.unsent = now, now, true
 		u.answered(0, failure.Timeout, errNoConnection)
 	}
 	return never
@@ -60,7 +71,7 @@ type userList struct{ first, last *user }
 
 // push puts u at the end.
 func (l *userList) push(u *user) {
-	u.behind = nil
+	u.before, u.behind = l.last, nil
 	if l.last == nil {
 		l.first = u
 	} else {
@@ -72,32 +83,23 @@ func (l *userList) push(u *user) {
 // pop takes the first away; nil if there is none.
 func (l *userList) pop() *user {
 	u := l.first
-	if u == nil {
-		return nil
-	}
-	l.first, u.behind = u.behind, nil
-	if l.first == nil {
-		l.last = nil
+	if u != nil {
+		l.remove(u)
 	}
 	return u
 }
 
-// remove takes u out, wherever it stands.
+// remove takes u out, wherever it stands in this line.
 func (l *userList) remove(u *user) {
-	var before *user
-	for at := l.first; at != nil; before, at = at, at.behind {
-		if at != u {
-			continue
-		}
-		if before == nil {
-			l.first = u.behind
-		} else {
-			before.behind = u.behind
-		}
-		if l.last == u {
-			l.last = before
-		}
-		u.behind = nil
-		return
+	if u.before == nil {
+		l.first = u.behind
+	} else {
+		u.before.behind = u.behind
 	}
+	if u.behind == nil {
+		l.last = u.before
+	} else {
+		u.behind.before = u.before
+	}
+	u.before, u.behind = nil, nil
 }

@@ -63,7 +63,7 @@ func newSockets(s *Scenario, r *run, ids *stepIDs) (*sockets, error) {
 // record takes down what came of one connect or delivery.
 func (k *sockets) record(w websocket.Outcome) {
 	if w.Dropped {
-		k.shard.dropped(w.Intended)
+		k.shard.dropped(w.Intended, false)
 		return
 	}
 	o := outcome{
@@ -74,7 +74,7 @@ func (k *sockets) record(w websocket.Outcome) {
 		o.status = 0
 	}
 	k.shard.ended(&o)
-	k.shard.iterated(true, w.Intended >= k.run.from, w.Done)
+	k.shard.iterated(false, w.Intended >= k.run.from, w.Done)
 }
 
 // countBytes records what has gone to and fro since the last call.
@@ -146,7 +146,7 @@ func (k *sockets) advance(time.Duration) (due uint64, working int) {
 // busiest is the most deliveries that were due at once.
 func (k *sockets) busiest() int { return int(k.most.Load()) }
 
-// stats adds up what the clients of all WebSocket scenarios counted; nil if
+// socketStats adds up what the clients of all WebSocket scenarios counted; nil if
 // there is none.
 func (r *run) socketStats() *WebSocketResult {
 	if len(r.sockets) == 0 {

@@ -2,10 +2,11 @@ package load
 
 import "time"
 
-// timer is something to be done at a time.
+// timer is something to be done at a time. It is told the time for which it was
+// set, not when it is called: who is late must not move what comes after.
 type timer struct {
 	at time.Duration
-	do func(now time.Duration)
+	do func(at time.Duration)
 }
 
 // timers are those of one event loop, a binary heap by time. Timers are not
@@ -13,7 +14,7 @@ type timer struct {
 type timers struct{ heap []timer }
 
 // add has do called at a time, by the loop.
-func (t *timers) add(at time.Duration, do func(now time.Duration)) {
+func (t *timers) add(at time.Duration, do func(at time.Duration)) {
 	t.heap = append(t.heap, timer{at: at, do: do})
 	for i := len(t.heap) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -41,7 +42,7 @@ func (t *timers) fire(now time.Duration) {
 		t.heap[0], t.heap[last] = t.heap[last], timer{}
 		t.heap = t.heap[:last]
 		t.sink()
-		first.do(now)
+		first.do(first.at)
 	}
 }
 

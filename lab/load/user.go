@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"loadstone/lab/load/failure"
@@ -31,14 +32,15 @@ type link interface {
 // user is a virtual user: it makes one iteration after the other, each of one
 // or more steps. It is a state machine and belongs to one event loop.
 type user struct {
-	loop    *loop
-	owner   owner
-	index   int // within its scenario
-	own     uint64
-	scripts []*script // by target
-	script  *script
-	link    link
-	slots   *slots // where links are borrowed; nil if link is its own
+	loop     *loop
+	owner    owner
+	index    int // within its scenario
+	own      uint64
+	thinking *atomic.Int64 // users of the scenario that are
+	scripts  []*script     // by target
+	script   *script
+	link     link
+	slots    *slots // where links are borrowed; nil if link is its own
 
 	state    userState
 	freeAt   time.Duration
@@ -54,12 +56,13 @@ type user struct {
 	// Of the step under way.
 	intended, sent, done time.Duration
 	wrote, got           int64
+	unsent               bool // no connection came free for it
 
-	values  [][]byte // extracted, by script.values
-	kept    *kept    // of the answer; nil if no step keeps any
-	jar     *jar
-	behind  *user         // in a line of free users, or of those waiting for a link
-	askedAt time.Duration // when it began to wait for a link
+	values         [][]byte // extracted, by script.values
+	kept           *kept    // of the answer; nil if no step keeps any
+	jar            *jar
+	before, behind *user         // in a line of free users, or of those waiting for a link
+	askedAt        time.Duration // when it began to wait for a link
 }
 
 type userState uint8
@@ -79,7 +82,7 @@ type owner interface {
 
 // newUser returns user number index of a scenario.
 func newUser(index int, sc *scenario, l *loop, own owner) *user {
-	u := &user{loop: l, owner: own, index: index, scripts: sc.scripts, script: sc.scripts[0]}
+	u := &user{loop: l, owner: own, index: index, thinking: &sc.thinking, scripts: sc.scripts, script: sc.scripts[0]}
 	if l.slots != nil {
 		u.slots = l.slots
 	} else {
@@ -101,6 +104,12 @@ func (u *user) begin(a arrival, open, waited bool) {
 	if u.jar != nil && !u.script.keepJar {
 		u.jar = nil
 	}
+	u.pick(a)
+	u.ask(a.at)
+}
+
+// pick sets the first step of an iteration.
+func (u *user) pick(a arrival) {
 	u.at, u.logged = 0, a.target
 	switch {
 	case u.script.weighted:
@@ -108,7 +117,6 @@ func (u *user) begin(a arrival, open, waited bool) {
 	case a.method == http.MethodHead:
 		u.at = 1
 	}
-	u.ask(a.at)
 }
 
 // step is the step under way.
@@ -118,6 +126,7 @@ func (u *user) step() *step { return &u.script.steps[u.at] }
 func (u *user) ask(intended time.Duration) {
 	u.intended, u.wrote, u.got = intended, 0, 0
 	u.turn++
+	u.unsent = false
 	if u.slots == nil {
 		u.linked(u.link)
 	} else if free := u.slots.take(u); free != nil {
@@ -196,7 +205,7 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		step: u.step().index, intended: u.intended, sent: u.sent, done: now,
 		status: status, failed: kind, err: err,
 		open: u.open && u.first, waited: u.waited,
-		wrote: u.wrote, got: u.got,
+		wrote: u.wrote, got: u.got, unsent: u.unsent,
 	}
 	step := u.step()
 	if kind == failure.None && step.keep != nil {
@@ -206,6 +215,9 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		u.loop.shard.checked(step.checks[i].index, u.intended, u.holds(&step.checks[i], status, kind))
 	}
 	u.loop.shard.ended(&o)
+	if u.kept != nil {
+		u.kept.body = trim(u.kept.body[:0])
+	}
 	u.first, u.waited = false, false
 	if o.failed != failure.None {
 		u.end(o.failed, now)
@@ -271,11 +283,13 @@ func (u *user) pause(now time.Duration) {
 	draw := seed.Unit(seed.At(u.script.key+uint64(u.step().index)+1, u.number))
 	pause := think[0] + time.Duration(draw*float64(think[1]-think[0]))
 	u.state = userThinking
+	u.thinking.Add(1)
 	u.turn++
 	turn := u.turn
-	u.loop.timers.add(now+pause, func(now time.Duration) {
+	u.loop.timers.add(now+pause, func(at time.Duration) {
 		if u.state == userThinking && u.turn == turn {
-			u.goOn(now)
+			u.thinking.Add(-1)
+			u.goOn(at)
 		}
 	})
 }
@@ -304,11 +318,12 @@ func (u *user) cut() {
 	switch u.state {
 	case userFree:
 	case userThinking:
+		u.thinking.Add(-1)
 		u.end(failure.CutOff, u.loop.clock.now())
 	case userWaiting:
 		u.slots.leave(u)
 		u.sent = u.loop.clock.now()
-		u.done = u.sent
+		u.done, u.unsent = u.sent, true
 		u.answered(0, failure.CutOff, errCutOff)
 	case userSending:
 		u.link.abort(failure.CutOff, errCutOff)
@@ -320,7 +335,7 @@ func (u *user) cut() {
 func (u *user) refused(a arrival, kind failure.Kind, err error) {
 	u.number, u.open, u.waited, u.first = a.number, false, false, true
 	u.measured = a.at >= u.loop.run.from
-	u.at = 0
-	u.intended, u.sent, u.done, u.wrote, u.got = a.at, a.at, u.freeAt, 0, 0
+	u.pick(a)
+	u.intended, u.sent, u.done, u.wrote, u.got, u.unsent = a.at, a.at, u.freeAt, 0, 0, false
 	u.answered(0, kind, err)
 }

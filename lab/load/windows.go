@@ -69,8 +69,10 @@ func (w *windows) emit() error {
 	dropped := sum.warm.dropped + sum.measured.dropped
 	all := sum.warm.all()
 	all.merge(sum.measured.all())
-	if int64(began) >= w.run.recorder.to.Load() && all.requests+dropped == 0 {
-		return nil
+	if int64(began) >= w.run.recorder.to.Load() && all.requests+dropped+sum.warm.iterations+sum.measured.iterations == 0 {
+		var err error
+		w.cpu, err = cpuTime()
+		return err
 	}
 	window := Window{
 		Start:    w.run.clock.wall(began),

@@ -17,8 +17,10 @@ import (
 type fault struct {
 	kind   failure.Kind
 	unsent bool // nothing of the request was written
-	doing  string
-	err    error
+	// unprocessed: the server said that it did not look at it.
+	unprocessed bool
+	doing       string
+	err         error
 }
 
 func (f *fault) Error() string { return f.doing + ": " + f.err.Error() }
@@ -61,6 +63,15 @@ func Kind(err error) failure.Kind {
 func Unsent(err error) bool {
 	var f *fault
 	return errors.As(err, &f) && f.unsent
+}
+
+// Unprocessed says whether the server told, in saying goodbye in order (GOAWAY
+// without an error), that it has not looked at the request and will not
+// (RFC 9113, section 6.8). Every HTTP/2 client then sends it again, on another
+// connection, so its user sees no error.
+func Unprocessed(err error) bool {
+	var f *fault
+	return errors.As(err, &f) && f.unprocessed
 }
 
 // contextKind is the kind of an error that ctx brought about: None if it did not.
@@ -127,6 +138,8 @@ const (
 	textUnborn   = "http2: client conn could not be established"
 	textForced   = "http2: client connection force closed via ClientConn.Close"
 	textIdle     = "http: server closed idle connection"
+	// A stream beyond the last one that a GOAWAY without an error names.
+	textGraceful = "graceful shutdown GOAWAY"
 
 	textBadHeader = "http: invalid header"
 	textBadMethod = "http: invalid method"
@@ -190,7 +203,10 @@ func (c *Conn) answerFault(err error) *fault {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &fault{kind: failure.Timeout, err: fmt.Errorf("the server takes no more bytes: %w", err)}
 	case c.wire.goneAway() && !errors.Is(err, io.ErrUnexpectedEOF):
-		return &fault{kind: failure.Protocol, err: fmt.Errorf("the server sent GOAWAY, %s: %w", codeName(c.wire.watch.goAwayCode.Load()), err)}
+		return &fault{
+			kind: failure.Protocol, unprocessed: strings.Contains(err.Error(), textGraceful),
+			err: fmt.Errorf("the server sent GOAWAY, %s: %w", codeName(c.wire.watch.goAwayCode.Load()), err),
+		}
 	case isEnd(err), strings.Contains(err.Error(), textIdle), !c.http2 && isEnd(c.wire.failed()):
 		// net/http calls half a header malformed. If the end had been reached by
 		// then it is only short.
