@@ -43,8 +43,18 @@ type Pending struct {
 // Create starts the replacement of the file at target. The pending file is empty
 // and locked. It gets the access bits of the file that it will replace, else
 // only its owner may read it.
-func Create(target string) (*Pending, error) {
-	mode, err := modeFor(target)
+func Create(target string) (*Pending, error) { return replace(target, newFileMode) }
+
+// CreateShared is Create for what anybody may read whom the process's umask
+// lets: a new target gets the access bits of an ordinary file.
+func CreateShared(target string) (*Pending, error) { return replace(target, sharedMode) }
+
+// sharedMode is what open(2) is asked for by programs that leave it to the
+// umask.
+const sharedMode fs.FileMode = 0o666
+
+func replace(target string, fresh fs.FileMode) (*Pending, error) {
+	mode, err := modeFor(target, fresh)
 	if err != nil {
 		return nil, fmt.Errorf("create a file to replace %s: %w", target, err)
 	}
@@ -61,11 +71,11 @@ func Create(target string) (*Pending, error) {
 
 // modeFor returns the access bits for a new target, and refuses a target that
 // is something else than a file before any work is done.
-func modeFor(target string) (fs.FileMode, error) {
+func modeFor(target string, fresh fs.FileMode) (fs.FileMode, error) {
 	info, err := os.Stat(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newFileMode, nil
+		return fresh, nil
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():

@@ -54,7 +54,7 @@ func ProcessEnv() Env {
 	return Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Executable: exe,
-		Terminal: isatty.IsTerminal(os.Stderr.Fd()),
+		Terminal: isatty.IsTerminal(os.Stderr.Fd()) && os.Getenv("TERM") != "dumb",
 		Color:    stdout && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Width:    terminalWidth(os.Stdout),
 	}

@@ -388,6 +388,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"load", "http://127.0.0.1:1/{id}", "--rate", "500/s"}, exitUsage, "id"},
 		{[]string{"load", "http://127.0.0.1:1/", "--vus", "2", "--duration", "200ms"}, exitFailed, "refused"},
 		{[]string{"schema"}, exitOK, "$schema"},
+		{[]string{"schema", "load"}, exitOK, "Loadstone load"},
+		{[]string{"schema", "frob"}, exitUsage, "frob"},
 		{[]string{"results", "seed", "--store", "redis:x"}, exitUsage, "sqlite:PATH"},
 		{[]string{"results", "serve", "--store", "snapshot:nothing"}, exitFailed, "nothing"},
 		{[]string{"completion", "bash"}, exitOK, "loadstone"},

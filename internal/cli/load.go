@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +67,7 @@ nothing was answered, 2 a mistake in the arguments or in the file.`,
 			if err != nil {
 				return err
 			}
+			j.quiet = f.out.quiet
 			return a.load(cmd.Context(), j, &f.out)
 		},
 	}
@@ -77,6 +81,7 @@ type job struct {
 	thresholds []threshold.Threshold
 	k6         *k6.Config // in place of plan's scenarios
 	title      string
+	quiet      bool
 }
 
 // load offers a load from this process and says what came of it.
@@ -102,10 +107,14 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 		return stop
 	})
 	if err = errors.Join(err, failed, s.Close()); err != nil {
-		return err
+		return asUsage(err)
 	}
 	r := &report.Result
-	outcomes, err := watch.Outcomes(r)
+	judged := *r
+	if ctx.Err() != nil {
+		judged.Aborted = "" // by its user: what was measured until then is judged
+	}
+	outcomes, err := watch.Outcomes(&judged)
 	if err != nil {
 		return err
 	}
@@ -113,7 +122,7 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 	if err != nil {
 		return err
 	}
-	sum.Notes, sum.ServiceTimeOnly = report.Notes, j.k6 != nil
+	sum.Notes, sum.ServiceTimeOnly = append(sum.Notes, report.Notes...), j.k6 != nil
 	if err := out.finish(a, sum); err != nil {
 		return err
 	}
@@ -132,8 +141,23 @@ func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) stri
 	if j.k6.Binary, err = k6.Find(exec.LookPath); err != nil {
 		return report, err
 	}
-	j.k6.Log = a.Stderr
-	return k6.Run(ctx, *j.k6, onWindow)
+	// What k6 says would be drawn over by the screen, so it comes after it.
+	var said bytes.Buffer
+	j.k6.Log = &said
+	report, err = k6.Run(ctx, *j.k6, onWindow)
+	if !j.quiet {
+		_, _ = a.Stderr.Write(said.Bytes()) // as with any progress, nobody may be listening
+	}
+	return report, err
+}
+
+// asUsage tells a mistake in what a plan names from a failure.
+func asUsage(err error) error {
+	var input load.InputError
+	if errors.As(err, &input) {
+		return usageError{err}
+	}
+	return err
 }
 
 func machine() summary.Machine {
@@ -143,7 +167,7 @@ func machine() summary.Machine {
 // screenConfig is what is shown while a load runs.
 func (a *app) screenConfig(j *job, quiet bool) screen.Config {
 	c := screen.Config{
-		Out: a.Stderr, Terminal: a.Terminal, Color: a.Terminal && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb",
+		Out: a.Stderr, Terminal: a.Terminal, Color: a.Terminal && a.Getenv("NO_COLOR") == "",
 		Title: j.title, Threads: j.plan.ThreadCount(), Total: j.plan.Length(),
 		Size: func() (int, int) { return terminalSize(os.Stderr) },
 	}
@@ -178,8 +202,15 @@ func worst(r *load.Result) string {
 			kind, most = k, e
 		}
 	}
-	if kind == "" {
-		return fmt.Sprintf("statuses %v", r.Status)
+	switch {
+	case r.Requests == 0:
+		return "none was made"
+	case kind == "":
+		var answers []string
+		for _, status := range slices.Sorted(maps.Keys(r.Status)) {
+			answers = append(answers, fmt.Sprintf("%d × %d", r.Status[status], status))
+		}
+		return "the answers were " + strings.Join(answers, ", ")
 	}
 	return fmt.Sprintf("%d × %s, such as %s", most.Count, kind, most.Example)
 }
@@ -212,3 +243,6 @@ func (f *loadFlags) fileJob(path string) (job, error) {
 
 // defaultDuration is how long a load lasts that says nothing of it.
 const defaultDuration = 10 * time.Second
+
+// mostIterating is how long counted iterations may take, as in k6.
+const mostIterating = 10 * time.Minute

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -38,17 +39,17 @@ func (f *loadFlags) bind(fl *pflag.FlagSet) {
 	fl.StringVar(&f.rate, "rate", "", "open model: requests started, such as 500/s or 300/m")
 	fl.IntVar(&f.vus, "vus", 1, "closed model: virtual users (used if there is no --rate, --stages or --replay)")
 	fl.StringVar(&f.stages, "stages", "", "a ramp: DURATION:RATE,… such as 30s:1000/s,1m:5000/s, or of users: 30s:100,1m:500")
-	fl.DurationVar(&f.duration, "duration", defaultDuration, "how long load is offered, warm-up included")
+	fl.DurationVar(&f.duration, "duration", defaultDuration, "how long load is offered, warm-up included (with --iterations: 10m at most)")
 	fl.Uint64Var(&f.iterations, "iterations", 0, "closed model: end after so many requests of all users together")
 	fl.Uint64Var(&f.perVU, "iterations-per-vu", 0, "closed model: end after so many requests of each user")
 	fl.DurationVar(&f.warmup, "warmup", 0, "first part of it that is not measured")
-	fl.StringVar(&f.replay, "replay", "", "send what this access log has, at its own times")
+	fl.StringVar(&f.replay, "replay", "", "send the GET and HEAD requests of this access log, at its own times")
 	fl.Float64Var(&f.speed, "speed", 1, "replay so many times as fast")
 	fl.StringVar(&f.arrivals, "arrivals", load.Poisson, "spacing of an open model's requests: poisson or uniform")
 	fl.IntVar(&f.maxVUs, "max-vus", 1024, "open model: most requests under way at once")
 	fl.DurationVar(&f.think, "think", 0, "pause of a user after each answer")
 
-	fl.StringVarP(&f.method, "method", "X", "GET", "HTTP method")
+	fl.StringVarP(&f.method, "method", "X", "", "HTTP method (GET, or POST if there is a body)")
 	fl.StringArrayVarP(&f.headers, "header", "H", nil, "a header line, such as 'Accept: text/html'")
 	fl.StringVarP(&f.body, "body", "d", "", "body")
 	fl.StringVar(&f.bodyFile, "body-file", "", "file with the body")
@@ -85,6 +86,40 @@ var apart = [][]string{
 	{"body", "body-file"},
 	{"stages", "duration"},
 	{"replay", "duration"},
+}
+
+// needs says which other flags a flag needs, one of them at least, to have an
+// effect.
+var needs = map[string][]string{
+	"speed":               {"replay"},
+	"arrivals":            {"rate", "stages"},
+	"max-vus":             {"rate", "stages", "replay"},
+	"label":               {"remote-write"},
+	"remote-write-header": {"remote-write"},
+}
+
+// useless are the flags that a replay, whose log says what to send, has no use
+// for.
+var useless = []string{"method", "body", "body-file", "header", "feed", "check", "think", "iterations", "iterations-per-vu"}
+
+// effective refuses flags that would do nothing.
+func effective(fl *pflag.FlagSet) error {
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		if fl.Changed(name) && !slices.ContainsFunc(needs[name], fl.Changed) {
+			return usagef("--%s does nothing without --%s", name, strings.Join(needs[name], " or --"))
+		}
+	}
+	for _, name := range useless {
+		if fl.Changed("replay") && fl.Changed(name) {
+			return usagef("--%s does nothing with --replay: the log says what is sent", name)
+		}
+	}
+	for _, name := range []string{"connections", "threads"} {
+		if n, err := fl.GetInt(name); err == nil && fl.Changed(name) && n < 1 {
+			return usagef("--%s %d: write a number of at least 1", name, n)
+		}
+	}
+	return nil
 }
 
 // oneOfEach says which flags exclude each other.
@@ -126,6 +161,9 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 		j, err = f.fileJob(what)
 	}
 	if err != nil {
+		return j, err
+	}
+	if err := effective(fl); err != nil {
 		return j, err
 	}
 	f.overrule(fl, &j.plan)
@@ -197,6 +235,12 @@ func (f *loadFlags) plan(target string) (load.Plan, error) {
 	if err != nil || u.Host == "" {
 		return load.Plan{}, usagef("%q is no URL to load; write one such as http://127.0.0.1:8080/path", target)
 	}
+	switch {
+	case u.User != nil:
+		return load.Plan{}, usagef("%q has a user in it; write the URL without, and -H 'Authorization: Basic …'", target)
+	case u.Scheme == "ws" || u.Scheme == "wss":
+		return load.Plan{}, usagef("%q: WebSocket clients are described in a file, with websocket: under a scenario; see docs/load.md", target)
+	}
 	base := u.Scheme + "://" + u.Host
 	path := strings.TrimPrefix(target, base)
 	if path == "" {
@@ -206,6 +250,9 @@ func (f *loadFlags) plan(target string) (load.Plan, error) {
 		Name: "load", Duration: f.duration, GracefulStop: f.timeout,
 		Arrivals: f.arrivals, PreAllocatedVUs: min(64, f.maxVUs), MaxVUs: f.maxVUs,
 		Feed: make(map[string]feed.Feed),
+	}
+	if f.duration == defaultDuration && (f.iterations > 0 || f.perVU > 0) {
+		s.Duration = mostIterating
 	}
 	if err := f.shape(&s); err != nil {
 		return load.Plan{}, err
@@ -288,6 +335,12 @@ func (f *loadFlags) content(s *load.Scenario, path string) error {
 			return usagef("--body-file: %w", err)
 		}
 		step.Request.Body = string(body)
+	}
+	if f.method == "" {
+		step.Request.Method = http.MethodGet
+		if f.body != "" || f.bodyFile != "" {
+			step.Request.Method = http.MethodPost
+		}
 	}
 	for _, line := range f.headers {
 		name, value, ok := strings.Cut(line, ":")

@@ -59,7 +59,7 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 		if w.files[path] != nil {
 			return nil, errors.Join(usagef("%s is to be two things at once: give each output a file of its own", path), w.close(ctx))
 		}
-		file, err := atomicfile.Create(path)
+		file, err := atomicfile.CreateShared(path)
 		if err != nil {
 			return nil, errors.Join(usageError{err}, w.close(ctx))
 		}

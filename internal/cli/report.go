@@ -68,13 +68,19 @@ func writeWhole(path string, res *report.Result, form func(io.Writer, *report.Re
 
 func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "schema",
+		Use:     "schema [experiment|load]",
 		GroupID: "lab",
-		Short:   "Print the JSON Schema of the experiment file, for editors",
-		Example: `  loadstone schema > experiment.schema.json`,
-		Args:    a.args(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			schema, err := experiment.Schema()
+		Short:   "Print the JSON Schema of the experiment file, or of a load file, for editors",
+		Example: `  loadstone schema > experiment.schema.json
+  loadstone schema load > load-file.schema.json`,
+		Args:      a.args(cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs)),
+		ValidArgs: []string{"experiment", "load"},
+		RunE: func(_ *cobra.Command, args []string) error {
+			describe := experiment.Schema
+			if len(args) == 1 && args[0] == "load" {
+				describe = experiment.LoadSchema
+			}
+			schema, err := describe()
 			if err != nil {
 				return err
 			}

@@ -46,6 +46,27 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
+// LoadSchema returns the JSON Schema of a file that only says what to offer (see
+// [LoadFile]): that of an experiment, of which load alone must be there.
+func LoadSchema() ([]byte, error) {
+	whole, err := Schema()
+	if err != nil {
+		return nil, err
+	}
+	var root map[string]any
+	if err := json.Unmarshal(whole, &root); err != nil {
+		return nil, fmt.Errorf("describe the load file's schema: %w", err)
+	}
+	root["title"], root["required"] = "Loadstone load", []string{"load"}
+	delete(root, "allOf") // what measure: capacity asks for
+	delete(root, "$id")
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write the load file's schema: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
 // docComments takes over the comments of the types ("Stage") and their fields
 // ("Stage.Duration") in a Go file, each as one line.
 func (g *generator) docComments(source string) error {

@@ -273,3 +273,38 @@ func TestSchemaStatesTheDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadSchema: a file that only offers load is valid by its schema, and one
+// with a mistake is not.
+func TestLoadSchema(t *testing.T) {
+	t.Parallel()
+	data, err := experiment.LoadSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("load.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("load.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`{"load": {"scenarios": {"a": {"executor": "constant-vus", "vus": 1, "duration": "1s", "request": "GET /"}}}}`: true,
+		`{"load": {"scenarios": {"a": {"executor": "constant-vuz", "vus": 1, "duration": "1s", "request": "GET /"}}}}`: false,
+		`{"slo": {}}`: false,
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); (err == nil) != want {
+			t.Errorf("%s: got %v, want valid %v", text, err, want)
+		}
+	}
+}

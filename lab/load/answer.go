@@ -59,6 +59,9 @@ func (a *answer) reset(head bool, keep *keeper, kept *kept) {
 // done says whether the answer is complete.
 func (a *answer) done() bool { return a.state == complete }
 
+// inBody says whether the header is complete and the body is not.
+func (a *answer) inBody() bool { return a.state > inHeader && a.state < complete }
+
 // advance reads from p and returns how much of it is dealt with. It stops at
 // the end of the answer; else what is left over is the beginning of a line and
 // must come again, with more behind it.

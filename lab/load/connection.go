@@ -273,7 +273,11 @@ func (c *connection) ended() {
 		c.succeed()
 		return
 	}
-	c.fail(failure.EOF, truncated{got: c.got})
+	kind := failure.EOF
+	if c.answer.inBody() {
+		kind = failure.ShortBody
+	}
+	c.fail(kind, truncated{got: c.got})
 }
 
 // parse reads on in the answer, and says whether it is whole.

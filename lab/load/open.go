@@ -42,6 +42,7 @@ type openLane struct {
 
 	limit    time.Duration // from when on there are no arrivals
 	cutAt    time.Duration // when what is under way is cut off
+	stopping bool          // what finds nobody free is not waited for
 	dropping bool          // what has not been sent will not be
 }
 
@@ -112,6 +113,10 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 		u := p.free.pop()
 		if u == nil {
 			p.grow(growBehind, now)
+			if p.free.first == nil && p.stopping {
+				p.dropping = true
+				continue
+			}
 			if p.free.first == nil {
 				next = a.at + p.loop.timeout
 				break
@@ -206,10 +211,10 @@ func cutWaiting(users []*user) {
 	}
 }
 
-// stop ends the schedule at once and drops what has not been sent.
+// stop ends the schedule at once, and drops what has to wait.
 func (p *openLane) stop(now time.Duration, atOnce bool) {
 	p.limit = min(p.limit, now)
-	p.dropping = true
+	p.stopping, p.dropping = true, p.dropping || atOnce
 	if !atOnce {
 		now += p.sc.spec.GracefulStop
 	}

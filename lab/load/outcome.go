@@ -29,6 +29,7 @@ func (r *run) result() (Result, error) {
 		Generator:        r.observer.usage,
 		Aborted:          r.observer.why,
 		WebSocket:        r.socketStats(),
+		Notes:            r.notes,
 	}
 	for _, e := range r.executors {
 		result.MaxInFlight = max(result.MaxInFlight, e.busiest())
@@ -58,6 +59,9 @@ func (r *run) details(result *Result) error {
 			step, err := t.steps[r.ids[i].steps[k]].result(s.Name, name)
 			if err != nil {
 				return err
+			}
+			if s.Executor == Replay && step.Requests == 0 {
+				continue // the log has none of this method
 			}
 			result.Steps = append(result.Steps, step)
 		}

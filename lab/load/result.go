@@ -65,6 +65,10 @@ type Result struct {
 
 	Generator Generator `json:"generator"`
 
+	// Notes say what the plan asked for and could not be done, such as lines of
+	// an access log that cannot be repeated.
+	Notes []string `json:"notes,omitempty"`
+
 	// Aborted says why the load ended before its time; empty if it did not.
 	Aborted string `json:"aborted,omitempty"`
 }
@@ -101,6 +105,10 @@ type WebSocketResult struct {
 	Lost       uint64 `json:"lost"`       // deliveries that did not come in time
 	Duplicates uint64 `json:"duplicates"` // that came more than once
 	Other      uint64 `json:"other"`      // messages received that have no id of ours
+	// Early deliveries came to clients at which they were not due yet: one
+	// counts as a receiver of what is sent to all from half a second after it
+	// has connected, because servers subscribe it after their answer.
+	Early uint64 `json:"early"`
 }
 
 // LateAfter is how much later than intended a request may be sent before it

@@ -22,6 +22,7 @@ type run struct {
 	timedTo  time.Duration // when the last scenario ends whose iterations are not counted
 	targets  []target
 	lengths  map[string]time.Duration // of the scenarios, by name
+	notes    []string                 // what cannot be done as the plan says
 
 	trust *tls.Config // for https and wss
 	lines []*line     // the connections that HTTP/2 users share; empty if each has its own
@@ -61,6 +62,13 @@ type stepIDs struct {
 	steps  []int
 	checks [][]int
 }
+
+// InputError is something wrong with what a plan names: a feed's file, an access
+// log, a file of certificates. The plan's author can mend it.
+type InputError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e InputError) Unwrap() error { return e.error }
 
 // Run carries out a plan in this process and returns what came of it. onWindow
 // is called with each second as it ends, from another goroutine and one at a
@@ -106,7 +114,7 @@ func newRun(ctx context.Context, plan *Plan, onWindow func(Window) string) (*run
 	}
 	var err error
 	if r.trust, err = httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify); err != nil {
-		return nil, err
+		return nil, InputError{err}
 	}
 	if plan.Protocol == HTTP2 {
 		for i := range plan.Connections {
@@ -115,9 +123,12 @@ func newRun(ctx context.Context, plan *Plan, onWindow func(Window) string) (*run
 	}
 	for i := range plan.Scenarios {
 		s := &plan.Scenarios[i]
-		if r.lengths[s.Name], err = s.lengthOf(ctx); err != nil {
-			return nil, fmt.Errorf("scenario %q: %w", s.Name, err)
+		length, notes, err := s.lengthOf(ctx)
+		if err != nil {
+			return nil, InputError{fmt.Errorf("scenario %q: %w", s.Name, err)}
 		}
+		r.lengths[s.Name] = length
+		r.notes = append(r.notes, notes...)
 		r.to = max(r.to, r.endOf(s))
 		if !s.counts() {
 			r.timedTo = max(r.timedTo, r.endOf(s))

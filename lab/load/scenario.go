@@ -31,7 +31,7 @@ type scenario struct {
 func newScenario(s *Scenario, r *run, ids *stepIDs) (*scenario, error) {
 	feeds, err := feed.Open(r.plan.Seed, s.Name, s.Feed)
 	if err != nil {
-		return nil, err
+		return nil, InputError{err}
 	}
 	sc := &scenario{spec: s, run: r}
 	for i := range r.targets {

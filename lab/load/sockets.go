@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"loadstone/lab/load/failure"
 	"loadstone/lab/load/seed"
 	"loadstone/lab/load/websocket"
 )
@@ -70,7 +71,12 @@ func (k *sockets) record(w websocket.Outcome) {
 		step: k.steps[w.Step], intended: w.Intended, sent: w.Sent, done: w.Done,
 		status: w.Status, failed: w.Failed, err: w.Err, waited: w.Waited, open: true,
 	}
-	if o.failed != 0 {
+	switch {
+	case w.Step == websocket.StepConnect && w.Failed != failure.None && w.Status >= 400:
+		// The server said no in good HTTP: that is an answer, and its status says
+		// what it is worth.
+		o.failed, o.err = failure.None, nil
+	case o.failed != failure.None:
 		o.status = 0
 	}
 	k.shard.ended(&o)
@@ -163,6 +169,7 @@ func (r *run) socketStats() *WebSocketResult {
 		out.Lost += s.Lost
 		out.Duplicates += s.Duplicates
 		out.Other += s.Other
+		out.Early += s.Unexpected
 	}
 	return &out
 }

@@ -382,11 +382,11 @@ func TestLowerBoundHasItsReasons(t *testing.T) {
 		t.Errorf("got %q, want nothing", why)
 	}
 	for want, spoil := range map[string]func(*Result){
-		"more than 5ms late": func(r *Result) { r.Late = 11 },
-		"event loop":         func(r *Result) { r.Generator.Working = 0.95 },
-		"cores":              func(r *Result) { r.Generator.Busy = 1.9 },
-		"no local port":      func(r *Result) { r.Errors = map[string]ErrorCount{"port_exhausted": {Count: 1}} },
-		"dropped":            func(r *Result) { r.Dropped = 1 },
+		"more than 5 ms late": func(r *Result) { r.Late = 11 },
+		"event loop":          func(r *Result) { r.Generator.Working = 0.95 },
+		"cores":               func(r *Result) { r.Generator.Busy = 1.9 },
+		"no local port":       func(r *Result) { r.Errors = map[string]ErrorCount{"port_exhausted": {Count: 1}} },
+		"dropped":             func(r *Result) { r.Dropped = 1 },
 	} {
 		bad := good
 		spoil(&bad)

@@ -240,8 +240,8 @@ func (u *user) digest(o *outcome) {
 		e := &u.step().extract[i]
 		value, ok := k.value(&e.Extract)
 		if !ok {
+			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}", u.step().name, o.status, e.where(), e.name)
 			o.status, o.failed = 0, failure.NoValue
-			o.err = fmt.Errorf("step %q: its answer has no %s for {%s}", u.step().name, e.where(), e.name)
 			return
 		}
 		u.values[e.variable] = append(u.values[e.variable][:0], value...)

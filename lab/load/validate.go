@@ -38,19 +38,23 @@ func (s *Scenario) length() time.Duration {
 	return sum
 }
 
-// lengthOf is length, and for a replay that of its log, which is read for it.
-func (s *Scenario) lengthOf(ctx context.Context) (time.Duration, error) {
+// lengthOf is length, and for a replay that of its log, which is read for it;
+// notes say which lines cannot be repeated.
+func (s *Scenario) lengthOf(ctx context.Context) (length time.Duration, notes []string, err error) {
 	if s.Executor != Replay {
-		return s.length(), nil
+		return s.length(), nil, nil
 	}
 	found, err := replay.Scan(ctx, replay.Config{Path: s.Log.Path, Speed: s.Log.Speed})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	for _, skip := range found.Reasons {
+		notes = append(notes, fmt.Sprintf("%s: %d lines were left out: %s, such as line %d: %s", s.Log.Path, skip.Count, skip.Reason, skip.Line, skip.Example))
 	}
 	if found.Entries == 0 {
-		return 0, fmt.Errorf("%s has no request that can be repeated, of %d lines: give a log in the combined format", s.Log.Path, found.Skipped)
+		return 0, nil, fmt.Errorf("%s has no GET or HEAD request that can be repeated: give a log in the combined format (%s)", s.Log.Path, strings.Join(notes, "; "))
 	}
-	return found.Length, nil
+	return found.Length, notes, nil
 }
 
 // end is when the scenario stops offering load, within the plan; of a replay
@@ -112,6 +116,8 @@ func (p *problems) machinery(plan *Plan) {
 	p.checkf(plan.Protocol == "" || plan.Protocol == HTTP1 || plan.Protocol == HTTP2, "protocol: %q is unknown: use %s or %s", plan.Protocol, HTTP1, HTTP2)
 	p.checkf(plan.Connections >= 0 && plan.Connections <= mostUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, mostUsers)
 	p.checkf(plan.Threads >= 0 && plan.Threads <= mostThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, mostThreads)
+	http := slices.ContainsFunc(plan.Scenarios, func(s Scenario) bool { return s.WebSocket == nil })
+	p.checkf(plan.Connections == 0 || http, "connections: %d: a WebSocket client is a connection: leave it out, and give so many virtual users", plan.Connections)
 	steps := 0
 	for i := range plan.Scenarios {
 		steps += len(plan.Scenarios[i].stepNames())

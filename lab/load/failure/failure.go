@@ -22,7 +22,8 @@ const (
 	Reset
 	// Timeout: no whole answer, or no connection, within the plan's Timeout.
 	Timeout
-	// EOF: the server closed the connection before a whole answer.
+	// EOF: the server closed the connection before it had answered, or within
+	// the header of its answer.
 	EOF
 	// BadHTTP: what came back is not an HTTP/1.x answer to the request.
 	BadHTTP
@@ -44,6 +45,8 @@ const (
 	// Lost: a WebSocket message that was sent and did not arrive in time at a
 	// client that should have had it.
 	Lost
+	// ShortBody: the answer's body ended before its length, or its last chunk.
+	ShortBody
 
 	// Kinds is how many there are, None included.
 	Kinds
@@ -53,7 +56,7 @@ const (
 func (k Kind) String() string {
 	return [Kinds]string{
 		"", "refused", "reset", "timeout", "eof", "bad_http", "dial", "port_exhausted", "cut_off",
-		"tls", "protocol", "no_value", "lost",
+		"tls", "protocol", "no_value", "lost", "short_body",
 	}[k]
 }
 

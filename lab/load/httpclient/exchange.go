@@ -98,7 +98,12 @@ func (c *Conn) Do(ctx context.Context, r *Request, a *Answer) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return c.failed(ctx, r, err, c.wire.written.Load() == before)
+		err = c.failed(ctx, r, err, c.wire.written.Load() == before)
+		var f *fault
+		if a.Status > 0 && errors.As(err, &f) && f.kind == failure.EOF {
+			f.kind = failure.ShortBody // the header had come
+		}
+		return err
 	}
 	if up == nil {
 		// With a body, or after an error, net/http may still be reading what is in

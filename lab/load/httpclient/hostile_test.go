@@ -52,9 +52,9 @@ func TestHostileServersOverHTTP1(t *testing.T) {
 		{"no answer", answering(""), failure.EOF, "closed the connection"},
 		{"half a status line", answering("HTTP/1.1 2"), failure.EOF, "closed the connection"},
 		{"half a header", answering("HTTP/1.1 200 OK\r\nContent-Le"), failure.EOF, "closed the connection"},
-		{"short body", answering("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), failure.EOF, "before all of it"},
-		{"short chunk", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"), failure.EOF, "before all of it"},
-		{"no last chunk", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), failure.EOF, "before all of it"},
+		{"short body", answering("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), failure.ShortBody, "before all of it"},
+		{"short chunk", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"), failure.ShortBody, "before all of it"},
+		{"no last chunk", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), failure.ShortBody, "before all of it"},
 		{"no HTTP", answering("SSH-2.0-OpenSSH_9.2\r\n\r\n"), failure.BadHTTP, "malformed"},
 		{"bad status", answering("HTTP/1.1 2x0 OK\r\n\r\n"), failure.BadHTTP, "malformed"},
 		{"bad header", answering("HTTP/1.1 200 OK\r\nno colon\r\n\r\n"), failure.BadHTTP, "malformed"},
@@ -175,10 +175,10 @@ func hostileHTTP2() []hostile {
 		{"short body", after(func(f frames, id uint32) {
 			f.send(typeHeaders, endHeaders, id, append([]byte{status200}, contentLength("10")...)...)
 			f.send(typeData, endStream, id, 'a', 'b')
-		}), failure.EOF, "before all of it"},
+		}), failure.ShortBody, "before all of it"},
 		{"no body", after(func(f frames, id uint32) {
 			f.send(typeHeaders, endHeaders|endStream, id, append([]byte{status200}, contentLength("10")...)...)
-		}), failure.EOF, "before all of it"},
+		}), failure.ShortBody, "before all of it"},
 		{"long body", after(func(f frames, id uint32) {
 			f.send(typeHeaders, endHeaders, id, append([]byte{status200}, contentLength("1")...)...)
 			f.send(typeData, endStream, id, 'a', 'b')
@@ -187,7 +187,7 @@ func hostileHTTP2() []hostile {
 			f.send(typeHeaders, endHeaders, id, status200)
 			f.send(typeData, 0, id, 'a', 'b')
 			_ = f.Close()
-		}), failure.EOF, "before all of it"},
+		}), failure.ShortBody, "before all of it"},
 	}
 }
 

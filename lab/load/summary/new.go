@@ -49,7 +49,7 @@ func totals(r *load.Result) *Summary {
 		Errors: make(map[string]Error, len(r.Errors)), Late: r.Late, Dropped: r.Dropped,
 		Generator: Generator{
 			CPUSeconds: r.Generator.CPUSeconds, Busy: r.Generator.Busy, Working: r.Generator.Working,
-			CPUPerRequest: ratio(r.Generator.CPUSeconds*1e6, float64(r.Requests)),
+			CPUPerRequest: ratio(r.Generator.CPUSeconds*1e6, float64(r.CompletedInTime)),
 			Lateness:      Lateness(r.Generator.Lateness),
 		},
 		Validity: Valid, ValidityReasons: list(r.Validity()),
@@ -66,11 +66,17 @@ func totals(r *load.Result) *Summary {
 	if len(s.ValidityReasons) > 0 {
 		s.Validity = LowerBoundOnly
 	}
+	s.Notes = r.Notes
 	for kind, e := range r.Errors {
 		s.Errors[kind] = Error(e)
 	}
 	return s
 }
+
+// inTime is the share of the requests that were done by the end of the measured
+// part: what drained after it belongs to no rate. Requests that the warm-up left
+// can make it a little more than one.
+func inTime(r *load.Result) float64 { return ratio(float64(r.CompletedInTime), float64(r.Requests)) }
 
 // list is l, and an empty list where there is none.
 func list[T any](l []T) []T {
@@ -148,7 +154,7 @@ func (s *Summary) distributions(r *load.Result) error {
 		}
 		s.Steps = append(s.Steps, Step{
 			Scenario: step.Scenario, Name: step.Name,
-			Requests: step.Requests, Rate: ratio(float64(step.Requests), r.Seconds()), Failed: step.Failed,
+			Requests: step.Requests, Rate: ratio(float64(step.Requests)*inTime(r), r.Seconds()), Failed: step.Failed,
 			Status: statuses(step.Status), Latency: both,
 		})
 	}

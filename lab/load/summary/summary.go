@@ -205,8 +205,9 @@ type Lateness struct {
 	P99  float64 `json:"p99"`
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
-	// WithinMs is the share that was sent within a millisecond.
-	WithinMs float64 `json:"within_ms"`
+	// WithinMs is the share that was sent within a millisecond; not there if
+	// nothing had a schedule.
+	WithinMs float64 `json:"within_ms,omitempty"`
 }
 
 // InFlight is the work that was waiting or under way, in requests.
@@ -276,6 +277,10 @@ type WebSocket struct {
 	Duplicates uint64 `json:"duplicates"`
 	// Other is the messages received that nobody of this load had sent.
 	Other uint64 `json:"other"`
+	// Early deliveries came to clients at which they were not due yet: a client
+	// counts as a receiver of what is sent to all from half a second after it
+	// has connected.
+	Early uint64 `json:"early"`
 }
 
 // Machine is where the load generator ran.

@@ -118,7 +118,7 @@ func TestNumbers(t *testing.T) {
 	}{
 		{"rate", s.Rate, 149_870.0 / 30},
 		{"offered rate", s.OfferedRate, 149_873.0 / 30},
-		{"CPU per request, µs", s.Generator.CPUPerRequest, 2.013e6 / 149_873},
+		{"CPU per request, µs", s.Generator.CPUPerRequest, 2.013e6 / float64(s.Completed)},
 		{"p99", s.Latency.Response.P99, s.Percentiles[slices.IndexFunc(s.Percentiles, func(p summary.Percentile) bool { return p.Quantile == 0.99 })].Response},
 		{"max", s.Percentiles[len(s.Percentiles)-1].Service, s.Latency.Service.Max},
 	} {

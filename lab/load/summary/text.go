@@ -36,6 +36,10 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 	return nil
 }
 
+// drainedMuch is the share of the requests that were done after the load's end
+// from which on a reader would wonder about the rate.
+const drainedMuch = 0.01
+
 // doubts says why the figures are a lower bound only, before any of them.
 func (s *Summary) doubts(p *page) {
 	if s.Validity == Valid {
@@ -80,7 +84,11 @@ func (s *Summary) wrk(p *page) {
 		}
 		p.table("lrrrr", append(rows, spread("Service", s.Latency.Service)))
 	}
-	p.line(fmt.Sprintf("  %d requests in %s, %s read", s.Requests, secondsOf(s.Seconds), wrkBytes(float64(s.ReceivedBytes))))
+	drained := ""
+	if left := s.Requests - min(s.Completed, s.Requests); float64(left) > drainedMuch*float64(s.Requests) {
+		drained = fmt.Sprintf(" (%d of them done after its end)", left)
+	}
+	p.line(fmt.Sprintf("  %d requests in %s, %s read%s", s.Requests, secondsOf(s.Seconds), wrkBytes(float64(s.ReceivedBytes)), drained))
 	var bad uint64
 	for status, n := range s.Status {
 		if status >= 400 {
@@ -94,7 +102,7 @@ func (s *Summary) wrk(p *page) {
 		p.line(p.paint(red, fmt.Sprintf("  Failed requests: %d (%s)", s.Failed, percent(s.FailedShare))))
 	}
 	p.line(fmt.Sprintf("Requests/sec: %9.2f", s.Rate))
-	p.line(fmt.Sprintf("Transfer/sec: %11s", wrkBytes(ratio(float64(s.ReceivedBytes), s.Seconds))))
+	p.line(fmt.Sprintf("Transfer/sec: %11s", wrkBytes(ratio(float64(s.ReceivedBytes)*ratio(float64(s.Completed), float64(s.Requests)), s.Seconds))))
 }
 
 // shownQuantiles are the lines of the table that people read; the JSON has more.
@@ -207,6 +215,7 @@ func (s *Summary) websocket(p *page) {
 		{"lost", count(ws.Lost)},
 		{"delivered twice", count(ws.Duplicates)},
 		{"of others", count(ws.Other)},
+		{"before they were due", count(ws.Early)},
 	})
 }
 
@@ -223,7 +232,10 @@ func (s *Summary) generator(p *page) {
 	}
 	rows := [][2]string{
 		{"CPU", cpu},
-		{"busy", fmt.Sprintf("%s %s, busiest event loop at work %s of the time", rounded(g.Busy, 3), cores, percent(g.Working))},
+		{"busy", rounded(g.Busy, 3) + " " + cores},
+	}
+	if g.Working > 0 {
+		rows[1][1] += ", busiest event loop at work " + percent(g.Working) + " of the time"
 	}
 	if scheduled(&s.Plan) {
 		rows = append(rows, s.schedule(p)...)
@@ -250,8 +262,8 @@ func (s *Summary) schedule(p *page) [][2]string {
 	rows := [][2]string{
 		{"offered", plural(s.Offered, "iteration") + ", " + rounded(s.OfferedRate, 3) + "/s"},
 		{"late", of(s.Late, "by more than 5 ms, which is the generator's doing")},
-		{"waited", of(s.Waited, "because every virtual user was busy")},
-		{"dropped", of(s.Dropped, "because no virtual user came free")},
+		{"waited", of(s.Waited, "because no virtual user or connection was free")},
+		{"dropped", of(s.Dropped, "because none came free in time")},
 	}
 	if l := &s.Generator.Lateness; l.Max > 0 || l.WithinMs > 0 {
 		rows = append(rows, [2]string{"lateness", fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, %s within 1 ms",

@@ -183,13 +183,16 @@ func (c *client) enter(now time.Duration) {
 
 // retry asks for another connection after a pause, if one is to be had; else
 // the client stays away. It is locked.
+//
+// Who is wanted and stays away because it may not reconnect keeps its schedule:
+// its messages are due and nobody sends them, so they are dropped one by one. To
+// forget them would be to ask less of a server that throws its clients out.
 func (c *client) retry(now time.Duration) {
 	g := c.group
-	if c.wanted && g.config.Reconnect && !g.isStopping() {
+	switch {
+	case c.wanted && g.config.Reconnect && !g.isStopping():
 		c.ask(now+c.pause(), now)
-		return
-	}
-	if c.talker != nil {
+	case c.talker != nil && (!c.wanted || g.isStopping()):
 		c.talker.end(now)
 	}
 }
