@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/system/results"
 )
 
 // Access is what opens a page.
@@ -26,7 +28,7 @@ func (a Access) Validate() error {
 }
 
 // maxCode bounds codes, in characters that count. Every comparison reads so many.
-const maxCode = 32
+const maxCode = results.MaxCodeBytes
 
 // nobodysCode stands for the stored code of an unknown id. It is as long as the
 // codes that the system makes, and has a character that none of them has.

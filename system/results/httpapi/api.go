@@ -1,6 +1,7 @@
 // Package httpapi answers HTTP requests for students' results from a store.
 //
 //	GET, HEAD /student/{id}   a student's result
+//	GET, HEAD /openapi.json   this interface as an OpenAPI 3.1 document
 //	GET, HEAD /healthz        200 while the process is alive
 //	GET, HEAD /readyz         200 while it should be sent requests, else 503
 //
@@ -25,6 +26,41 @@
 // hide that serves from a snapshot without a cache, where the two differ by
 // a fraction of a microsecond.
 //
+// # Who may ask, and how often
+//
+// With Config.Limits, package guard bounds requests per address and wrong codes
+// per id and address. Both refusals are status 429 with Retry-After. The
+// lock-out is looked at before the store is asked and counts unknown ids like
+// known ones, so it tells nobody which ids exist either. A missing code is no
+// try. The probes are not limited.
+//
+// # The embargo
+//
+// Before Config.PublishAt every id is answered with 403, the same bytes for
+// all of them, and Retry-After holds the seconds that are left; no store is asked
+// and no code compared. From that instant on everything is served. Replicas agree
+// as well as their clocks do, so keep those synchronised. A process that has
+// begun to serve does not stop again when its clock is set back.
+//
+// 403 and not another status: 404 may be kept by any cache (RFC 9111, 4.2.2),
+// 425 is about replayed TLS data (RFC 8470), and 503 makes balancers take a
+// healthy replica out and alerts ring while all is well. A 403 is kept by a cache
+// only if it says so, and this one says no-store: no cache holds it beyond the
+// instant.
+//
+// # Corrections
+//
+// How long a corrected result takes to reach a student who asks again is the sum
+// of two bounds. Behind this interface it is the store's own: see packages serve
+// and snapshot. In front of it:
+//
+//   - with codes, nothing: an answer is "private, no-cache". No shared cache may
+//     keep it, and a browser must ask with its ETag before each use, and is sent
+//     the new result if there is one
+//   - without codes (mode Open), 60 seconds: "public, max-age=60". A cache that is set up to
+//     serve stale answers while this server is down may go beyond that for as
+//     long as it is
+//
 // # What a request costs
 //
 // The path of a found page is the same work for every one of them, so it is
@@ -48,9 +84,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/system/results"
+	"loadstone/system/results/httpapi/guard"
 )
 
-// Config is what an API needs. All fields are required.
+// Config is what an API needs. The fields up to Registerer are required.
 type Config struct {
 	Store results.Store
 	// Access is what opens a page.
@@ -60,8 +97,17 @@ type Config struct {
 	// Logger is told about failures of the store and panics, at most one of
 	// each kind in ten seconds, with the number of those left out.
 	Logger *slog.Logger
-	// Registerer receives the metrics, see Metrics.
+	// Registerer receives the metrics, see metrics.
 	Registerer prometheus.Registerer
+
+	// Limits bound requests and wrong codes. Nil if there are none, as for load
+	// tests that come from one address.
+	Limits *guard.Config
+	// PublishAt is the instant before which nothing is served. Nil if results
+	// are out.
+	PublishAt *time.Time
+	// Now is the clock of limits and embargo. Nil for time.Now.
+	Now func() time.Time
 }
 
 // Validate returns all problems of the configuration, joined, or nil.
@@ -73,6 +119,14 @@ func (c Config) Validate() error {
 	if err := c.Access.Validate(); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Limits != nil {
+		if err := c.Limits.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.PublishAt != nil && c.PublishAt.IsZero() {
+		errs = append(errs, errors.New("the instant of publication is the year 1: leave it out if results are out"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -83,6 +137,9 @@ type API struct {
 	ready   func() bool
 	logger  *slog.Logger
 	metrics *metrics
+	now     func() time.Time
+	guard   *guard.Guard // nil without limits
+	embargo *embargo     // nil without one
 
 	notFound, malformed []byte
 	cacheControl        []byte
@@ -109,12 +166,25 @@ func New(cfg Config) (*API, error) {
 		malformed:    errorBody(results.ErrMalformedID.Code, results.ErrMalformedID.Message),
 		failures:     throttle{every: logEvery},
 		panics:       throttle{every: logEvery},
+		now:          cfg.Now,
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if cfg.PublishAt != nil {
+		a.embargo = newEmbargo(*cfg.PublishAt)
 	}
 	if a.locked {
 		a.cacheControl = []byte("private, no-cache")
 		a.notFound = errorBody(results.ErrNotFound.Code, "no student has this id and access code")
 	}
-	if err := a.metrics.register(cfg.Registerer); err != nil {
+	if cfg.Limits != nil {
+		var err error
+		if a.guard, err = guard.New(*cfg.Limits, a.now()); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.metrics.register(cfg.Registerer, a.guard); err != nil {
 		return nil, fmt.Errorf("register metrics of the API: %w", err)
 	}
 	return a, nil
@@ -141,8 +211,16 @@ func (a *API) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	a.metrics.inFlight.Add(1)
 	defer a.done(ctx)
+	who, ok := a.admit(ctx)
+	if !ok {
+		return
+	}
 	if id, ok := bytes.CutPrefix(path, studentPath); ok {
-		a.student(ctx, id)
+		a.student(ctx, id, who)
+		return
+	}
+	if string(path) == documentPath {
+		document(ctx)
 		return
 	}
 	fail(ctx, fasthttp.StatusNotFound, bodyNoPath)
@@ -171,7 +249,7 @@ func (a *API) done(ctx *fasthttp.RequestCtx) {
 }
 
 // student answers a request for /student/{id}.
-func (a *API) student(ctx *fasthttp.RequestCtx, text []byte) {
+func (a *API) student(ctx *fasthttp.RequestCtx, text []byte, who caller) {
 	if !ctx.IsGet() && !ctx.IsHead() {
 		notAllowed(ctx)
 		return
@@ -181,9 +259,29 @@ func (a *API) student(ctx *fasthttp.RequestCtx, text []byte) {
 		fail(ctx, fasthttp.StatusBadRequest, a.malformed)
 		return
 	}
-	// No deadline: nothing behind a store here is remote. A query on a mapped
-	// file takes microseconds, and no more can wait for one than there are
-	// connections to this server.
+	if a.embargo != nil {
+		if wait := a.embargo.wait(who.now); wait > 0 {
+			a.refuse(ctx, embargoed, wait)
+			return
+		}
+	}
+	var given []byte
+	if a.locked {
+		given = givenCode(ctx)
+		if wait := a.tries(id, given, who); wait > 0 {
+			a.refuse(ctx, lockedOut, wait)
+			return
+		}
+	}
+	a.lookup(ctx, id, given, who)
+}
+
+// lookup answers with the student's page, if the code opens it.
+func (a *API) lookup(ctx *fasthttp.RequestCtx, id int64, given []byte, who caller) {
+	// No deadline: it would cost every look-up an allocation and a timer, and
+	// a mapped file answers in microseconds. A store whose answers come over a
+	// network bounds its look-ups itself. No more can wait for one than there
+	// are connections to this server.
 	page, err := a.store.Lookup(context.Background(), id)
 	if err != nil && !errors.Is(err, results.ErrNotFound) {
 		a.unavailable(ctx, err)
@@ -196,8 +294,12 @@ func (a *API) student(ctx *fasthttp.RequestCtx, text []byte) {
 			stored = nobodysCode
 		}
 		// Not short-circuited: the comparison runs for unknown ids as well.
-		opens := codeOpens(givenCode(ctx), stored)
+		opens := codeOpens(given, stored)
 		found = found && opens
+		if wait := a.judge(id, given, found, who); wait > 0 {
+			a.refuse(ctx, lockedOut, wait)
+			return
+		}
 	}
 	if !found {
 		fail(ctx, fasthttp.StatusNotFound, a.notFound)

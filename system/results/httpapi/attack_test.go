@@ -8,12 +8,28 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
 )
 
 // Whatever comes in, the server answers for itself, and never with 5xx.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	f := start(t, students, httpapi.Code, always)
+	t.Run("without limits", func(t *testing.T) { attack(t, start(t, students, httpapi.Code, always)) })
+	t.Run("with limits", func(t *testing.T) {
+		proxies, err := guard.ParseProxies("127.0.0.0/8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		attack(t, startWith(t, httpapi.Config{
+			Store: students, Access: httpapi.Code,
+			Limits: limits(func(c *guard.Config) { c.Proxies = proxies }),
+		}))
+	})
+}
+
+func attack(t *testing.T, f fixture) {
+	t.Helper()
+	t.Parallel()
 	get := func(target string) string {
 		return "GET " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 	}
@@ -38,6 +54,17 @@ func TestAttacks(t *testing.T) {
 		"slow header":            {"GET /student/1 HTTP/1.1\r\nHost: x\r\nX-", 408},
 		"body on a GET":          {"GET /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc", 404},
 		"both lengths":           {"POST /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 405},
+		"quote in the code":      {get("/student/5?code=%27%20OR%201=1--"), 404},
+		"largest id":             {get("/student/999999999999999999"), 404},
+		"beyond the largest id":  {get("/student/1000000000000000000"), 400},
+		"int64's limit":          {get("/student/9223372036854775807"), 400},
+		"minus int64's limit":    {get("/student/-9223372036854775808"), 400},
+		"id 0":                   {get("/student/0"), 400},
+		"encoded slash":          {get("/student%2f123456"), 404},
+		"encoded slash inside":   {get("/student/1%2f2"), 400},
+		"backslash":              {get("/student\\123456"), 404},
+		"forged addresses":       {"GET /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: ,,[::,%00,\xff, 1.2.3.4.5\r\nX-Forwarded-For:\r\n\r\n", 404},
+		"many forged addresses":  {"GET /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Forwarded-For: " + strings.Repeat("127.0.0.1,", 700) + "\r\n\r\n", 404},
 		"garbage":                {"\x00\x01\x02\x03\r\n\r\n", 400},
 		"TLS hello":              {"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", 400},
 		"space before the colon": {"GET /student/5 HTTP/1.1\r\nHost : x\r\n\r\n", 400},
@@ -57,6 +84,7 @@ func TestAttacks(t *testing.T) {
 // No path, code or tag makes the API answer with 5xx, or open a page without
 // its code.
 func FuzzHandle(f *testing.F) {
+	f.Add("/openapi.json?code", "", "")
 	f.Add("/student/123456", code, etag)
 	f.Add("/student/123456?code=7qx4m2kd90az", "", "*")
 	f.Add("/student/%31", "\x00", `W/"`)

@@ -48,11 +48,18 @@ func (l *logs) String() string {
 
 func start(t *testing.T, store results.Store, access httpapi.Access, ready func() bool) fixture {
 	t.Helper()
+	return startWith(t, httpapi.Config{Store: store, Access: access, Ready: ready})
+}
+
+// startWith fills in what a configuration leaves out.
+func startWith(t *testing.T, c httpapi.Config) fixture {
+	t.Helper()
 	f := fixture{reg: prometheus.NewRegistry(), logs: &logs{}}
-	api, err := httpapi.New(httpapi.Config{
-		Store: store, Access: access, Ready: ready,
-		Logger: slog.New(slog.NewTextHandler(f.logs, nil)), Registerer: f.reg,
-	})
+	c.Logger, c.Registerer = slog.New(slog.NewTextHandler(f.logs, nil)), f.reg
+	if c.Ready == nil {
+		c.Ready = always
+	}
+	api, err := httpapi.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +109,7 @@ func (f fixture) send(t *testing.T, raw string) []byte {
 	if err != nil && len(answer) == 0 {
 		t.Fatalf("request %.60q: %v", raw, err)
 	}
+	conforms(t, raw, answer)
 	return answer
 }
 
@@ -143,8 +151,9 @@ func errorCode(t *testing.T, text string) string {
 	return e.Error.Code
 }
 
-// sum adds up all series of a metric.
-func (f fixture) sum(t *testing.T, name string) float64 {
+// sum adds up all series of a metric that have the label's value; any, if it is
+// none is given.
+func (f fixture) sum(t *testing.T, name string, value ...string) float64 {
 	t.Helper()
 	families, err := f.reg.Gather()
 	if err != nil {
@@ -154,6 +163,9 @@ func (f fixture) sum(t *testing.T, name string) float64 {
 	for _, family := range families {
 		if family.GetName() == name {
 			for _, m := range family.GetMetric() {
+				if len(value) > 0 && m.GetLabel()[0].GetValue() != value[0] {
+					continue
+				}
 				total += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 			}
 		}
@@ -163,10 +175,17 @@ func (f fixture) sum(t *testing.T, name string) float64 {
 
 func newAPI(tb testing.TB, access httpapi.Access) *httpapi.API {
 	tb.Helper()
-	api, err := httpapi.New(httpapi.Config{
-		Store: students, Access: access, Ready: always,
-		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
-	})
+	return newAPIWith(tb, httpapi.Config{Access: access})
+}
+
+// newAPIWith fills in what a configuration leaves out.
+func newAPIWith(tb testing.TB, c httpapi.Config) *httpapi.API {
+	tb.Helper()
+	if c.Store == nil {
+		c.Store = students
+	}
+	c.Ready, c.Logger, c.Registerer = always, slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	api, err := httpapi.New(c)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,12 +8,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
+	"loadstone/system/results/httpapi/guard"
 )
 
 // statuses are all that this package answers with: the label status is closed.
 var statuses = [...]int{
-	fasthttp.StatusOK, fasthttp.StatusNotModified, fasthttp.StatusBadRequest, fasthttp.StatusNotFound,
-	fasthttp.StatusMethodNotAllowed, fasthttp.StatusRequestTimeout, fasthttp.StatusRequestEntityTooLarge,
+	fasthttp.StatusOK, fasthttp.StatusNotModified, fasthttp.StatusBadRequest, fasthttp.StatusForbidden,
+	fasthttp.StatusNotFound, fasthttp.StatusMethodNotAllowed, fasthttp.StatusTooManyRequests, fasthttp.StatusRequestTimeout, fasthttp.StatusRequestEntityTooLarge,
 	fasthttp.StatusRequestHeaderFieldsTooLarge, fasthttp.StatusInternalServerError, fasthttp.StatusServiceUnavailable,
 }
 
@@ -25,6 +27,11 @@ var statuses = [...]int{
 //	http_requests_in_flight
 //	http_panics_total                each also counted as status 500
 //	results_store_failures_total     each also counted as status 503
+//	results_refused_total            by reason: rate_limited, locked_out (each
+//	                                 also counted as status 429), embargoed (403)
+//	results_guard_forgotten_total    by table: addresses, pairs, ids; entries
+//	                                 that still counted and made room, see
+//	                                 package guard; only with limits
 //
 // A histogram's observation is a handful of atomic additions; the counters
 // are looked up beforehand, as finding them by label costs more than the rest
@@ -35,8 +42,10 @@ type metrics struct {
 	seconds  prometheus.Histogram
 	panics   prometheus.Counter
 	failures prometheus.Counter
+	refused  [reasons]prometheus.Counter
 
 	requests *prometheus.CounterVec
+	refusals *prometheus.CounterVec
 	gauge    prometheus.GaugeFunc
 }
 
@@ -60,6 +69,12 @@ func newMetrics() *metrics {
 			Name: "results_store_failures_total", Help: "Look-ups that failed, not counting unknown ids.",
 		}),
 	}
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "results_refused_total", Help: "Requests refused before a result was looked up or shown, by reason.",
+	}, []string{"reason"})
+	for i, name := range reasonNames {
+		m.refused[i] = m.refusals.WithLabelValues(name)
+	}
 	for i, status := range statuses {
 		m.byStatus[i] = m.requests.WithLabelValues(fmt.Sprint(status))
 	}
@@ -69,14 +84,43 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.requests, m.seconds, m.panics, m.failures, m.gauge} {
+// register registers all metrics; g may be nil.
+func (m *metrics) register(r prometheus.Registerer, g *guard.Guard) error {
+	all := []prometheus.Collector{m.requests, m.refusals, m.seconds, m.panics, m.failures, m.gauge}
+	if g != nil {
+		all = append(all,
+			forgotten("addresses", func() uint64 { n, _, _ := g.Forgotten(); return n }),
+			forgotten("pairs", func() uint64 { _, n, _ := g.Forgotten(); return n }),
+			forgotten("ids", func() uint64 { _, _, n := g.Forgotten(); return n }),
+		)
+	}
+	for _, c := range all {
 		if err := r.Register(c); err != nil {
 			return err // the caller says what was tried
 		}
 	}
 	return nil
 }
+
+func forgotten(table string, value func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "results_guard_forgotten_total", Help: "Entries of the limits' tables that still counted and made room for others.",
+		ConstLabels: prometheus.Labels{"table": table},
+	}, func() float64 { return float64(value()) })
+}
+
+// reason is why a request was refused.
+type reason int
+
+const (
+	rateLimited reason = iota
+	lockedOut
+	embargoed
+	reasons // how many there are
+)
+
+// reasonNames are the values of the label, and the codes of the errors.
+var reasonNames = [reasons]string{"rate_limited", "locked_out", "embargoed"}
 
 // answered counts an answer. statuses begins with the most frequent one.
 func (m *metrics) answered(status int) {

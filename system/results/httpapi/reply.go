@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -16,6 +18,7 @@ var (
 	headerAccessCode   = []byte("X-Access-Code")
 	headerAllow        = []byte("Allow")
 	headerRetryAfter   = []byte("Retry-After")
+	headerForwarded    = "X-Forwarded-For"
 
 	contentJSON = []byte("application/json; charset=utf-8")
 	noStore     = []byte("no-store")
@@ -36,6 +39,8 @@ var (
 	bodyBadRequest  = errorBody("bad_request", "this is not a valid HTTP request")
 	bodyTooSlow     = errorBody("request_timeout", "the request took too long to arrive")
 	bodyTooLarge    = errorBody("body_too_large", "a request needs no body")
+	bodyRateLimited = errorBody(reasonNames[rateLimited], "too many requests come from this address; wait as many seconds as Retry-After says")
+	bodyLockedOut   = errorBody(reasonNames[lockedOut], "too many wrong access codes for this id; wait as many seconds as Retry-After says")
 	bodyHeaders     = errorBody("headers_too_large", "the request's line and headers are too large")
 )
 
@@ -71,6 +76,16 @@ func answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
 // fail is answer for errors. All errors go through it, so that two of them with
 // the same status and body cannot differ in a header.
 func fail(ctx *fasthttp.RequestCtx, status int, body []byte) { answer(ctx, status, body) }
+
+// failFor is fail for errors that pass by themselves.
+func failFor(ctx *fasthttp.RequestCtx, status int, body []byte, wait time.Duration) {
+	fail(ctx, status, body)
+	var digits [20]byte
+	ctx.Response.Header.SetCanonical(headerRetryAfter, strconv.AppendInt(digits[:0], seconds(wait), 10))
+}
+
+// seconds rounds up: who comes back after that many is not too early.
+func seconds(wait time.Duration) int64 { return max(int64((wait+time.Second-1)/time.Second), 1) }
 
 func notAllowed(ctx *fasthttp.RequestCtx) {
 	fail(ctx, fasthttp.StatusMethodNotAllowed, bodyMethod)

@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	_ "embed"
+
+	"github.com/valyala/fasthttp"
+)
+
+const documentPath = "/openapi.json"
+
+// openAPI describes what this package answers. It is written by hand, and tests
+// compare every answer that they see with it.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// documentCache: the document changes with the program only.
+var documentCache = []byte("public, max-age=300")
+
+// document answers with the interface's description.
+func document(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsGet() && !ctx.IsHead() {
+		notAllowed(ctx)
+		return
+	}
+	answer(ctx, fasthttp.StatusOK, openAPI)
+	ctx.Response.Header.SetCanonical(headerCacheControl, documentCache)
+}

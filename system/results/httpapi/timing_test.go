@@ -1,0 +1,114 @@
+package httpapi_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"loadstone/system/results"
+	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
+	"loadstone/system/results/resultstest"
+	"loadstone/system/results/snapshot"
+)
+
+// The time of an answer does not tell known ids from unknown ones, as far as a
+// client could measure it: the bound is a tenth of the jitter of a fast network.
+//
+// Known and unknown ids take turns in random order, so that whatever else the
+// machine does falls on both, and medians are compared. A pause of the machine can
+// still shift one median, so a difference must show in each of several rounds to
+// count.
+func TestTimeTellsNobodyWhoExists(t *testing.T) {
+	const count = 5000
+	path := filepath.Join(t.TempDir(), "snapshot")
+	if err := snapshot.Build(t.Context(), path, resultstest.Generator(t, 1, count), nil); err != nil {
+		t.Fatal(err)
+	}
+	store, err := snapshot.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	got := difference(t, store, count)
+	t.Logf("medians differ by %v", got)
+	if got > timingBound {
+		t.Errorf("known and unknown ids differ by %v, want at most %v", got, timingBound)
+	}
+	// The comparison must be able to fail.
+	leaky := slowStore{store, 2 * timingBound}
+	if got := difference(t, leaky, count); got <= timingBound {
+		t.Errorf("a store that takes %v longer for known ids: got a difference of %v", leaky.extra, got)
+	}
+}
+
+const (
+	timingBound  = 10 * time.Microsecond
+	timingRounds = 5
+)
+
+// slowStore takes longer for ids that exist.
+type slowStore struct {
+	results.Store
+	extra time.Duration
+}
+
+func (s slowStore) Lookup(ctx context.Context, id int64) (results.Page, error) {
+	page, err := s.Store.Lookup(ctx, id)
+	if err == nil {
+		for began := time.Now(); time.Since(began) < s.extra; {
+			continue // sleeping would be far less exact
+		}
+	}
+	return page, err
+}
+
+// difference returns the smallest difference of medians over all rounds.
+func difference(t *testing.T, store results.Store, count int64) time.Duration {
+	t.Helper()
+	limits := guard.DefaultConfig()
+	limits.Rate, limits.Burst = 1e6, 1e6
+	api := newAPIWith(t, httpapi.Config{Store: store, Access: httpapi.Code, Limits: &limits})
+	const seed, asked = 3, 1000 // of each kind in a round
+	random := rand.New(rand.NewPCG(seed, seed))
+	least := time.Hour
+	for round := range int64(timingRounds) {
+		var times [2][]time.Duration
+		for _, i := range random.Perm(2 * asked) {
+			// Another id each time, so that none is locked out.
+			kind := i % 2
+			id := 1 + round*asked + int64(i/2) + int64(kind)*count
+			times[kind] = append(times[kind], timeOf(t, api, id))
+		}
+		slices.Sort(times[0])
+		slices.Sort(times[1])
+		least = min(least, (times[0][asked/2] - times[1][asked/2]).Abs())
+	}
+	return least
+}
+
+func timeOf(t *testing.T, api *httpapi.API, id int64) time.Duration {
+	t.Helper()
+	var ctx fasthttp.RequestCtx
+	var req fasthttp.Request
+	req.SetRequestURI("/student/" + strconv.FormatInt(id, 10))
+	req.Header.Set("X-Access-Code", "0000-0000-0000")
+	ctx.Init(&req, nil, nil)
+	began := time.Now()
+	api.Handle(&ctx)
+	took := time.Since(began)
+	if got := ctx.Response.StatusCode(); got != 404 {
+		t.Fatalf("id %d: got status %d, want 404", id, got)
+	}
+	return took
+}
