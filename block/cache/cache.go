@@ -1,236 +1,256 @@
-// Package cache keeps loaded values in the memory of one process, bounded by
-// bytes, in front of a loader.
+// Package cache keeps loaded values in front of a loader, in up to two tiers:
+// the memory of this process, bounded by bytes, and a store that processes
+// share (block/cache/rediscache). A system configures the tiers and the
+// behaviour that it wants; what it leaves out costs nothing.
+//
+//	Get ─► memory ─► flight, one per key ─► shared tier ─► lease ─► shedder ─► Load
+//	         │ old                            │ old
+//	         └──► refresh behind, or wait for it a little, by age
 //
 // It is not a store: it may forget anything at any time, and it knows nothing
-// that the loader does not know. It is not shared between processes. Errors are
-// not cached, and "not found" is an error here: every look-up of a missing key
-// asks the loader.
+// that the loader does not know.
+//
+// The age of an entry counts from the moment its load began, by the wall clock,
+// because processes share entries: hosts that share a tier must have clocks that
+// agree better than the ages that are configured. By age, an entry is
+//
+//	0 ────────── Refresh.After ─────────── Refresh.SyncAfter ────────── MaxAge
+//	  served        served, and refreshed      load awaited for           gone
+//	                behind the caller          Refresh.SyncWait; else
+//	                                           served and called stale
+//
+// so MaxAge bounds what anybody sees, however the loader and the network fail.
 //
 // The cache owns its values: what a loader returns must not lie in memory that
 // somebody else will reuse or unmap, and nobody may modify it afterwards.
 //
-// It fails open. A value that is too large is returned and not kept. A loader's
-// error reaches the callers that waited for it and nobody else.
+// It fails open. A value too large for the memory tier is returned and not kept
+// there. A shared tier that fails is a miss. A loader's error reaches the callers
+// that waited for it and nobody else. It fails closed in one place: the
+// shedder, which protects the loader.
 package cache
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/maypok86/otter/v2"
-	"github.com/maypok86/otter/v2/stats"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config describes a cache. All fields are required.
-type Config[K comparable, V any] struct {
-	// Name tells this cache's metrics from those of others in the process.
-	Name string
-	// MaxBytes bounds the memory for entries: the sum over all of Bytes plus
-	// EntryOverhead. While entries are written faster than the evicting
-	// goroutine runs, the sum may be over it by what has just been written.
-	MaxBytes int64
-	// MaxAge is how long after its load an entry is forgotten. It is the
-	// longest time for which a change behind the loader can stay unseen.
-	MaxAge time.Duration
-	// LoadTimeout bounds one load. A load serves everybody who waits for its
-	// key, so no caller's deadline can: see Get.
-	LoadTimeout time.Duration
-	// Bytes is the size of an entry's key and value in memory, without what
-	// EntryOverhead covers.
-	Bytes func(key K, value V) int
-	// Load gets a value that is not in the cache. Its context ends after
-	// LoadTimeout; it must return soon after that.
-	Load func(ctx context.Context, key K) (V, error)
-	// Registerer receives the metrics, see Metrics.
-	Registerer prometheus.Registerer
+var (
+	// ErrLoadPanicked is wrapped by what every waiter gets when a load panicked;
+	// the text has the stack.
+	ErrLoadPanicked = errors.New("load panicked")
+	// ErrClosed is what Get, Find, Delete and Replace return after Close.
+	ErrClosed = errors.New("the cache is closed")
+)
+
+// Source says where a value came from.
+type Source int
+
+// The sources, nearest first.
+const (
+	FromMemory Source = iota
+	FromShared
+	FromLoader
+)
+
+// sources are the values of the label tier.
+var sources = [...]string{FromMemory: "memory", FromShared: "shared", FromLoader: "loader"}
+
+// String is the source's name in metrics.
+func (s Source) String() string { return sources[s] }
+
+// Found is a value and what is known about it.
+type Found[V any] struct {
+	Value V
+	// Age is the time since the value's load began.
+	Age time.Duration
+	// From is where it was found.
+	From Source
+	// Stale is true for a value older than Refresh.SyncAfter: its refresh failed
+	// or took too long.
+	Stale bool
 }
-
-// EntryOverhead is what the cache adds to each entry, in bytes: what its node
-// holds besides key and value, its share of the hash table and of the frequency
-// sketch. TestEntryOverhead measures it: 87 to 119 bytes, by the number of
-// entries; rounded up to what allocators round to.
-const EntryOverhead = 128
-
-// maxShare is the part of MaxBytes that one entry may take. A larger one would
-// push out a good part of all others to be kept for one key.
-const maxShare = 8
-
-// ErrLoadPanicked is wrapped by what every waiter gets when a load panicked; the
-// text has the stack.
-var ErrLoadPanicked = errors.New("load panicked")
 
 // Cache is a cache. It is safe for concurrent use.
 //
-// An otter cache behind a pointer does the work: what stays and what goes
-// (W-TinyLFU), expiry, and one load per key at a time. Clear replaces the whole
-// otter cache, for two reasons. It takes the same time for any size. And a load
-// that began before Clear writes into the cache that nobody reads any more;
-// emptying the cache in place would let it put an outdated value back.
+// The mutex mu orders what may not cross: the end of a flight, which writes into
+// memory, and Delete, Replace, Clear and a message from another process, which
+// call the flights under way outdated. So a load that began before a correction
+// cannot put the old value back afterwards. Hits do not take mu.
 type Cache[K comparable, V any] struct {
 	cfg     Config[K, V]
 	metrics *metrics
-	events  *stats.Counter // shared by all generations: counters only grow
-	loader  otter.Loader[K, V]
+	memory  *memory[K, V] // nil: no such tier
+	shed    *shedder      // nil: loads are not bounded
+	ages    ages
+	draws   atomic.Uint64 // entries that drew a share of the jitter
 
-	changing sync.Mutex // held by Clear and Close
-	current  atomic.Pointer[otter.Cache[K, V]]
+	memoryOn, sharedOn atomic.Bool
+
+	refreshing chan struct{} // one slot for each refresh behind callers
+
+	mu      sync.Mutex
+	flights map[K]*flight[V]
+	closed  bool
+	running sync.WaitGroup // flights; Add under mu while not closed
 }
-
-// Validate returns all problems of the configuration, joined, or nil.
-func (c Config[K, V]) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("cache: "+format, args...)) }
-	if c.Name == "" {
-		bad("there is no name")
-	}
-	if c.MaxBytes < MinBytes {
-		bad("max bytes is %d, must be at least %d", c.MaxBytes, MinBytes)
-	}
-	if c.MaxAge <= 0 {
-		bad("max age is %v, must be positive", c.MaxAge)
-	}
-	if c.LoadTimeout <= 0 {
-		bad("load timeout is %v, must be positive", c.LoadTimeout)
-	}
-	if c.Bytes == nil || c.Load == nil {
-		bad("a function for the size or the load is missing")
-	}
-	if c.Registerer == nil {
-		bad("there is no metrics registerer")
-	}
-	return errors.Join(errs...)
-}
-
-// MinBytes is the smallest bound that makes sense: below it, the overhead of a
-// few entries is all there is.
-const MinBytes = 64 << 10
 
 // New returns an empty cache and registers its metrics. The caller must Close it.
 func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cache[K, V]{cfg: cfg, metrics: newMetrics(cfg.Name), events: stats.NewCounter()}
-	c.loader = otter.LoaderFunc[K, V](c.load)
-	first, err := c.generation()
-	if err != nil {
-		return nil, err
+	c := &Cache[K, V]{cfg: cfg, ages: cfg.ages(), flights: make(map[K]*flight[V])}
+	c.metrics = newMetrics(cfg.Name)
+	if cfg.Shed != nil {
+		c.shed = newShedder(*cfg.Shed)
 	}
-	c.current.Store(first)
-	c.metrics.read = func() reading {
-		now := c.current.Load()
-		events := c.events.Snapshot()
-		return reading{
-			hits: events.Hits, misses: events.Misses, evictions: events.Evictions,
-			bytes: now.WeightedSize(), entries: now.EstimatedSize(), limit: cfg.MaxBytes,
+	if cfg.Refresh != nil {
+		c.refreshing = make(chan struct{}, cfg.Refresh.Concurrent)
+	}
+	c.memoryOn.Store(cfg.Memory != nil)
+	c.sharedOn.Store(cfg.Shared != nil)
+	if cfg.Memory != nil {
+		m, err := newMemory(cfg.Name, *cfg.Memory, c.ages)
+		if err != nil {
+			return nil, err
 		}
+		c.memory = m
+		c.metrics.memory = m.reading
 	}
 	if err := cfg.Registerer.Register(c.metrics); err != nil {
-		first.StopAllGoroutines()
+		if c.memory != nil {
+			c.memory.stop()
+		}
 		return nil, fmt.Errorf("register metrics of cache %q: %w", cfg.Name, err)
+	}
+	if cfg.Shared != nil {
+		cfg.Shared.Remote.Watch(c.dropText)
 	}
 	return c, nil
 }
 
-// generation is a new, empty otter cache.
-func (c *Cache[K, V]) generation() (*otter.Cache[K, V], error) {
-	next, err := otter.New(&otter.Options[K, V]{
-		MaximumWeight:    uint64(c.cfg.MaxBytes),                                              // #nosec G115 -- Validate has seen to it
-		Weigher:          func(key K, value V) uint32 { return uint32(c.weight(key, value)) }, // #nosec G115 -- load keeps larger ones out
-		ExpiryCalculator: otter.ExpiryWriting[K, V](c.cfg.MaxAge),
-		StatsRecorder:    c.events,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make cache %q: %w", c.cfg.Name, err)
-	}
-	return next, nil
+// Get returns the value of key, loading it if need be. It is Find without what
+// is known about the value.
+func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
+	found, err := c.Find(ctx, key)
+	return found.Value, err
 }
 
-// Get returns the value of key, loading it if need be.
+// Find returns the value of key, loading it if need be.
 //
-// Callers that miss the same key at the same time share one load. It runs on
-// the first caller's goroutine, under a context that ends after LoadTimeout and
-// not with the first caller's own: a caller that gives up must not fail the
-// others. So the first caller stays until the load is over; the others
-// leave when their ctx ends, with its error.
+// Callers that miss the same key at the same time share one load. It does not
+// end with any caller's ctx: a caller that gives up must not fail the others. A
+// caller leaves when its ctx ends, with that error, or with the stale value if
+// there is one.
 //
 // A load's error, or its panic as an error that wraps ErrLoadPanicked, is
-// returned to all who waited for it, as it is.
-func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
-	value, err := c.current.Load().Get(ctx, key, c.loader)
-	if err == nil {
-		return value, nil
-	}
-	if large, ok := errors.AsType[*unkept[V]](err); ok {
-		return large.value, nil
-	}
-	return value, err // the loader's error, as promised
-}
-
-// Clear forgets everything at once. A load that is under way is not kept.
-func (c *Cache[K, V]) Clear() error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	next, err := c.generation()
-	if err != nil {
-		return err
-	}
-	c.current.Swap(next).StopAllGoroutines()
-	return nil
-}
-
-// Close ends the cache's goroutine. It does not wait for loads: those belong to
-// the callers of Get, which must have returned.
-func (c *Cache[K, V]) Close() error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	c.current.Load().StopAllGoroutines()
-	return nil
-}
-
-// unkept carries a value that is not to be cached past otter, which keeps
-// whatever comes without an error and hands an error to every waiter.
-type unkept[V any] struct{ value V }
-
-func (*unkept[V]) Error() string { return "too large to be kept" }
-
-// load is what otter calls on a miss.
-func (c *Cache[K, V]) load(ctx context.Context, key K) (value V, err error) {
-	outcome := panicked
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v\n%s", ErrLoadPanicked, r, debug.Stack())
+// returned to all who waited for it, as it is. Absent.Err is returned for as
+// long as Absent says. An *OverloadError says that the shedder refused the load.
+func (c *Cache[K, V]) Find(ctx context.Context, key K) (Found[V], error) {
+	if c.memoryOn.Load() {
+		if e, now, ok := c.memory.get(key); ok {
+			return c.settle(ctx, key, e, at{now, FromMemory})
 		}
-		c.metrics.loads[outcome].Inc()
-	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.LoadTimeout)
-	defer cancel()
-	value, err = c.cfg.Load(ctx, key)
-	switch {
-	case err != nil:
-		outcome = failed
-		return value, err // callers get the loader's error as it is
-	case c.weight(key, value) > c.maxWeight():
-		outcome = tooLarge
-		return value, &unkept[V]{value}
-	default:
-		outcome = kept
-		return value, nil
+		c.metrics.misses[FromMemory].Add(1)
 	}
+	f, leader, err := c.join(key, nil, FromLoader)
+	if err != nil {
+		return Found[V]{}, err
+	}
+	switch {
+	case !leader && f.old != nil && c.ages.rest(f.old.born, f.old.scale, false) > 0:
+		// Somebody found an entry a moment ago and refreshes it. Whether to wait
+		// for that is for the entry's age to say, as for who found it.
+		return c.settle(ctx, key, f.old, at{micros(time.Now()), f.oldFrom})
+	case !leader:
+	case ctx.Done() == nil:
+		// Nobody can call this caller back, so it may as well do the work: it
+		// saves a goroutine, about half of the cost of a miss.
+		c.run(ctx, key, f)
+	default:
+		go c.run(context.WithoutCancel(ctx), key, f)
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return Found[V]{}, ctx.Err()
+	}
+	if f.err != nil {
+		return Found[V]{}, f.err
+	}
+	return c.settle(ctx, key, f.entry, at{micros(time.Now()), f.from})
 }
 
-func (c *Cache[K, V]) weight(key K, value V) int64 {
-	return int64(c.cfg.Bytes(key, value)) + EntryOverhead
+// at is when and where an entry was found.
+type at struct {
+	now  int64 // microseconds since 1970
+	from Source
 }
 
-// maxWeight also keeps weights within what otter counts with.
-func (c *Cache[K, V]) maxWeight() int64 {
-	return min(c.cfg.MaxBytes/maxShare, math.MaxUint32)
+// settle serves an entry, refreshing it as its age demands.
+func (c *Cache[K, V]) settle(ctx context.Context, key K, e *entry[V], at at) (Found[V], error) {
+	if c.cfg.Refresh == nil || e.absent || at.from == FromLoader {
+		return c.serve(e, at, false)
+	}
+	age := e.age(at.now)
+	switch due := e.retry <= at.now; {
+	case age < e.scaled(c.ages.refresh):
+		return c.serve(e, at, false)
+	case age < e.scaled(c.ages.sync):
+		if due {
+			c.refreshBehind(ctx, key, e, at.from)
+		}
+		return c.serve(e, at, false)
+	case !due: // its refresh failed a moment ago
+		return c.serve(e, at, true)
+	}
+	if fresh, from, ok := c.refreshNow(ctx, key, e, at.from); ok {
+		at.now, at.from = micros(time.Now()), from
+		return c.serve(fresh, at, fresh.age(at.now) >= fresh.scaled(c.ages.sync) && !fresh.absent)
+	}
+	return c.serve(e, at, true)
+}
+
+// serve counts and returns what was found.
+func (c *Cache[K, V]) serve(e *entry[V], at at, stale bool) (Found[V], error) {
+	age := e.age(at.now)
+	c.metrics.served[at.from].observe(age)
+	if e.absent {
+		if at.from != FromLoader {
+			c.metrics.negative[at.from].Add(1)
+		}
+		return Found[V]{}, c.cfg.Absent.Err
+	}
+	if stale {
+		c.metrics.stale.Add(1)
+	}
+	return Found[V]{Value: e.value, Age: time.Duration(age) * time.Microsecond, From: at.from, Stale: stale}, nil
+}
+
+// UseMemory turns the memory tier on or off; without one it does nothing.
+// Entries stay while it is off, and corrections reach them all the same.
+func (c *Cache[K, V]) UseMemory(on bool) { c.memoryOn.Store(on && c.memory != nil) }
+
+// UseShared turns the shared tier on or off; without one it does nothing. Delete
+// and Replace go to it even when it is off, so that it can be turned on again
+// without bringing back what was corrected.
+func (c *Cache[K, V]) UseShared(on bool) { c.sharedOn.Store(on && c.cfg.Shared != nil) }
+
+// Close waits for the loads under way, which end within their LoadTimeout, and
+// ends the cache's goroutines. The shared tier is closed afterwards, by whoever
+// opened it.
+func (c *Cache[K, V]) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.running.Wait()
+	if c.memory != nil {
+		c.memory.stop()
+	}
+	return nil
 }

@@ -20,12 +20,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const maxBytes = 1 << 20
+
 func config(load func(context.Context, int) (string, error)) cache.Config[int, string] {
 	return cache.Config[int, string]{
-		Name: "test", MaxBytes: 1 << 20, MaxAge: time.Minute, LoadTimeout: time.Second,
-		Bytes:      func(_ int, v string) int { return 8 + len(v) },
+		Name: "test", MaxAge: time.Minute, LoadTimeout: time.Second,
 		Load:       load,
 		Registerer: prometheus.NewRegistry(),
+		Memory: &cache.Memory[int, string]{
+			MaxBytes: maxBytes,
+			Bytes:    func(_ int, v string) int { return 8 + len(v) },
+		},
 	}
 }
 
@@ -43,33 +48,52 @@ func open(tb testing.TB, cfg cache.Config[int, string]) *cache.Cache[int, string
 	return c
 }
 
-// metric reads one metric; outcome is the label of that name or "".
-func metric(t *testing.T, cfg cache.Config[int, string], name, outcome string) float64 {
-	t.Helper()
+// metric reads one metric of the cache "test"; labels are key:value.
+func metric(tb testing.TB, cfg cache.Config[int, string], name string, labels ...string) float64 {
+	tb.Helper()
 	families, err := cfg.Registerer.(*prometheus.Registry).Gather()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
 		}
+	next:
 		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if outcome == "" || l.GetName() == "outcome" && l.GetValue() == outcome {
-					return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			for _, want := range append(labels, "cache:"+cfg.Name) {
+				key, value, _ := strings.Cut(want, ":")
+				has := false
+				for _, l := range m.GetLabel() {
+					has = has || l.GetName() == key && l.GetValue() == value
+				}
+				if !has {
+					continue next
 				}
 			}
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
-	t.Fatalf("there is no metric %s{outcome=%q}", name, outcome)
+	tb.Fatalf("there is no metric %s with %v", name, labels)
 	return 0
 }
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()
-	_, err := cache.New(cache.Config[int, string]{MaxBytes: 7})
-	for _, want := range []string{"no name", "max bytes is 7", "max age is 0s", "load timeout is 0s", "missing", "registerer"} {
+	_, err := cache.New(cache.Config[int, string]{
+		Memory:  &cache.Memory[int, string]{MaxBytes: 7},
+		Shared:  &cache.Shared[int, string]{},
+		Refresh: &cache.Refresh{After: 3, SyncAfter: 2, SyncWait: -1},
+		Absent:  &cache.Absent{Age: -3},
+		Shed:    &cache.Shed{Queue: -4},
+		Jitter:  cache.Jitter{Fraction: 1},
+	})
+	for _, want := range []string{
+		"no name", "max bytes is 7", "max age is 0s", "load timeout is 0s", "function to load is missing", "registerer",
+		"entry's bytes is missing", "four functions", "refresh after 3ns, synchronous after 2ns", "synchronous wait is -1ns", "backoff is 0s",
+		"concurrent refreshes is 0", "means absent is missing", "absent keys is -3ns", "concurrent loads is 0", "queue of loads is -4",
+		"wait for a load is 0s", "jitter is 1,",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q", err, want)
 		}
@@ -99,13 +123,13 @@ func TestHitAndMiss(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"cache_hits_total": 2, "cache_misses_total": 1, "cache_entries": 1,
-		"cache_bytes": 9 + cache.EntryOverhead, "cache_limit_bytes": 1 << 20,
+		"cache_bytes": 9 + cache.EntryOverhead, "cache_limit_bytes": maxBytes,
 	} {
 		// The size follows a moment after the write.
-		got := metric(t, cfg, name, "")
+		got := metric(t, cfg, name)
 		for deadline := time.Now().Add(20 * time.Second); got != want && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
-			got = metric(t, cfg, name, "")
+			got = metric(t, cfg, name)
 		}
 		if got != want {
 			t.Errorf("%s: got %v, want %v", name, got, want)
@@ -166,7 +190,7 @@ func TestConcurrentMissesShareOneLoad(t *testing.T) {
 				if got := loads.Load(); got != c.again {
 					t.Errorf("after another Get: got %d loads, want %d", got, c.again)
 				}
-				if got := metric(t, cfg, "cache_loads_total", c.outcome); got != float64(c.again) {
+				if got := metric(t, cfg, "cache_loads_total", "outcome:"+c.outcome); got != float64(c.again) {
 					t.Errorf("loads with outcome %s: got %v, want %v", c.outcome, got, c.again)
 				}
 			})
@@ -189,7 +213,7 @@ func TestCancelledCallerDoesNotFailTheOthers(t *testing.T) {
 			}
 		}))
 		first, cancel := context.WithCancel(t.Context())
-		firstDone := make(chan error)
+		firstDone := make(chan error, 1)
 		go func() { _, err := c.Get(first, 1); firstDone <- err }()
 		synctest.Wait() // the load has begun, on the first caller's behalf
 
@@ -199,6 +223,9 @@ func TestCancelledCallerDoesNotFailTheOthers(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		cancelSecond()
+		if err := <-firstDone; !errors.Is(err, context.Canceled) {
+			t.Errorf("the first caller, who gave up: got %v, want %v at once", err, context.Canceled)
+		}
 		if err := <-secondDone; !errors.Is(err, context.Canceled) {
 			t.Errorf("a waiter that gave up: got %v, want %v at once", err, context.Canceled)
 		}
@@ -207,9 +234,6 @@ func TestCancelledCallerDoesNotFailTheOthers(t *testing.T) {
 			if values[i] != "v" || errs[i] != nil {
 				t.Errorf("waiter %d: got %q and %v, want v", i, values[i], errs[i])
 			}
-		}
-		if err := <-firstDone; err != nil {
-			t.Errorf("first caller: got %v, want nil", err)
 		}
 		if got := loads.Load(); got != 1 {
 			t.Errorf("got %d loads, want 1", got)
@@ -302,17 +326,17 @@ func TestBoundedByBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fits := float64(cfg.MaxBytes) / (1008 + cache.EntryOverhead)
+	fits := float64(maxBytes) / (1008 + cache.EntryOverhead)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		bytes, entries := metric(t, cfg, "cache_bytes", ""), metric(t, cfg, "cache_entries", "")
-		if bytes <= float64(cfg.MaxBytes) && entries <= fits {
+		bytes, entries := metric(t, cfg, "cache_bytes"), metric(t, cfg, "cache_entries")
+		if bytes <= float64(maxBytes) && entries <= fits {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("got %v bytes in %v entries, want at most %v in %v", bytes, entries, cfg.MaxBytes, fits)
+			t.Fatalf("got %v bytes in %v entries, want at most %v in %v", bytes, entries, maxBytes, fits)
 		}
 	}
-	if got := metric(t, cfg, "cache_evictions_total", ""); got < n-fits {
+	if got := metric(t, cfg, "cache_evictions_total"); got < n-fits {
 		t.Errorf("evictions: got %v, want at least %v", got, n-fits)
 	}
 }
@@ -322,7 +346,7 @@ func TestBoundedByBytes(t *testing.T) {
 func TestEntryOverhead(t *testing.T) {
 	const n = 50_000
 	cfg := config(func(context.Context, int) (string, error) { return "", nil })
-	cfg.MaxBytes = 1 << 30
+	cfg.Memory.MaxBytes = 1 << 30
 	c := open(t, cfg)
 	before := heap()
 	for key := range n {

@@ -32,12 +32,14 @@ func newCached(store results.Store, cfg Config, registerer prometheus.Registerer
 	var err error
 	c.pages, err = cache.New(cache.Config[int64, results.Page]{
 		Name:        "results",
-		MaxBytes:    cfg.CacheBytes,
 		MaxAge:      cfg.CacheMaxAge,
 		LoadTimeout: loadTimeout,
-		Bytes:       func(_ int64, p results.Page) int { return entryBytes + len(p.Body) + len(p.Code) },
 		Load:        c.load,
 		Registerer:  registerer,
+		Memory: &cache.Memory[int64, results.Page]{
+			MaxBytes: cfg.CacheBytes,
+			Bytes:    func(_ int64, p results.Page) int { return entryBytes + len(p.Body) + len(p.Code) },
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the cache: %w", err)
@@ -56,9 +58,10 @@ func (c *cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
 // load gets a page from the store, in memory of its own: a page that pointed
 // into a snapshot would keep all of the snapshot mapped.
 func (c *cached) load(ctx context.Context, id int64) (results.Page, error) {
-	// Without the deadline. Both stores look up in microseconds in a mapped
-	// file, and cannot interrupt a disk that hangs; a context that can end
-	// makes database/sql start goroutines, for half of a query's time again.
+	// Without the deadline. PostgreSQL's store has shorter ones of its own. The
+	// others look up in microseconds in a mapped file, and cannot interrupt a
+	// disk that hangs; a context that can end makes database/sql start
+	// goroutines, for half of a query's time again.
 	page, err := c.store.Lookup(context.WithoutCancel(ctx), id)
 	if err != nil {
 		return results.Page{}, err

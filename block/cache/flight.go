@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// flight is one fetch of a key that several callers wait for. entry, from and
+// err are written before done is closed and only read afterwards.
+type flight[V any] struct {
+	done  chan struct{}
+	entry *entry[V]
+	from  Source
+	err   error
+	fits  bool // into the memory tier
+	// old is the entry that is being refreshed, and oldFrom where it was found;
+	// nil for a miss. They are there from the start.
+	old     *entry[V]
+	oldFrom Source
+	// outdated: the key was corrected meanwhile; the callers get the result and
+	// no tier in this process does. late: a caller waited for SyncWait in vain;
+	// the next ones need not. Both under Cache.mu.
+	outdated, late bool
+}
+
+// errGone is what waiters get when a load ended its goroutine (runtime.Goexit).
+var errGone = fmt.Errorf("%w: it ended its goroutine", ErrLoadPanicked)
+
+// join returns the flight of key; the leader has to run it. old is the entry that
+// the leader is to refresh, or nil.
+func (c *Cache[K, V]) join(key K, old *entry[V], from Source) (f *flight[V], leader bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, false, ErrClosed
+	}
+	if f, ok := c.flights[key]; ok {
+		return f, false, nil
+	}
+	f = &flight[V]{done: make(chan struct{}), from: FromLoader, err: errGone, old: old, oldFrom: from}
+	c.flights[key] = f
+	c.running.Add(1)
+	return f, true, nil
+}
+
+// run makes a flight, on the goroutine of the leader or one of its own.
+func (c *Cache[K, V]) run(ctx context.Context, key K, f *flight[V]) {
+	defer c.running.Done()
+	defer close(f.done)
+	defer func() {
+		if r := recover(); r != nil {
+			f.err = fmt.Errorf("%w: %v\n%s", ErrLoadPanicked, r, debug.Stack())
+		}
+		c.land(key, f)
+	}()
+	e, from, err := c.fetch(ctx, key, f.old)
+	f.fits = err == nil && c.memory != nil && c.memory.fits(key, e.value)
+	f.entry, f.from, f.err = e, from, err
+}
+
+// land writes what a flight brought into memory, unless it is outdated.
+func (c *Cache[K, V]) land(key K, f *flight[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flights[key] == f {
+		delete(c.flights, key)
+	}
+	if f.outdated || !c.memoryOn.Load() {
+		return
+	}
+	if f.err == nil {
+		if f.fits {
+			c.memory.set(key, f.entry)
+		} else {
+			c.memory.drop(key) // what is there is older
+		}
+		return
+	}
+	if f.old != nil {
+		if kept, ok := c.memory.peek(key); ok && kept.born == f.old.born {
+			later := *kept
+			later.retry = micros(time.Now().Add(c.cfg.Refresh.Backoff))
+			c.memory.set(key, &later)
+		}
+	}
+}
+
+// fetch asks the shared tier and then the loader.
+func (c *Cache[K, V]) fetch(ctx context.Context, key K, old *entry[V]) (*entry[V], Source, error) {
+	if !c.sharedOn.Load() {
+		e, err := c.load(ctx, key, old)
+		return e, FromLoader, err
+	}
+	var after int64
+	if old != nil {
+		after = old.born
+	}
+	if e, ok := c.fromShared(ctx, key); ok && (old == nil || c.better(e, after)) {
+		return e, FromShared, nil
+	}
+	grant := c.cfg.Shared.Remote.Lease(ctx, c.cfg.Shared.KeyText(key), after)
+	if grant.Release != nil {
+		defer grant.Release()
+	}
+	if grant.Found {
+		if e, err := c.decode(grant.Item); err == nil {
+			return e, FromShared, nil
+		}
+	}
+	e, err := c.load(ctx, key, old)
+	if err == nil {
+		c.put(ctx, key, e)
+	}
+	return e, FromLoader, err
+}
+
+// better: another process has refreshed the entry.
+func (c *Cache[K, V]) better(e *entry[V], after int64) bool {
+	return e.born > after && (e.absent || e.age(micros(time.Now())) < e.scaled(c.ages.refresh))
+}
+
+// load calls the loader, if the shedder lets it.
+func (c *Cache[K, V]) load(ctx context.Context, key K, old *entry[V]) (e *entry[V], err error) {
+	if c.shed != nil {
+		// A refresh has something to serve meanwhile, so it does not queue.
+		leave, err := c.shed.enter(old == nil)
+		if err != nil {
+			c.metrics.rejected(err)
+			return nil, err
+		}
+		defer leave()
+	}
+	outcome := panicked
+	defer func() { c.metrics.loads[outcome].Inc() }()
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.LoadTimeout)
+	defer cancel()
+	e = &entry[V]{born: micros(time.Now()), scale: c.scale()}
+	e.value, err = c.cfg.Load(ctx, key)
+	switch {
+	case err != nil && c.cfg.Absent != nil && errors.Is(err, c.cfg.Absent.Err):
+		var none V
+		e.value, e.absent, outcome = none, true, absent
+		return e, nil
+	case err != nil:
+		outcome = failed
+		return nil, err // callers get the loader's error as it is
+	case c.memory != nil && !c.memory.fits(key, e.value):
+		outcome = tooLarge
+	default:
+		outcome = kept
+	}
+	return e, nil
+}

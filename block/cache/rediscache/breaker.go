@@ -1,0 +1,100 @@
+package rediscache
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// breaker is open after too many failures in a row. Only a probe closes it.
+type breaker struct {
+	limit int32
+	fails atomic.Int32
+	open  atomic.Bool
+	wake  chan struct{} // of capacity 1: it has opened
+}
+
+func newBreaker(limit int) *breaker {
+	return &breaker{limit: int32(limit), wake: make(chan struct{}, 1)}
+}
+
+func (b *breaker) isOpen() bool { return b.open.Load() }
+
+// succeed forgets failures. The load keeps the line shared among cores while all
+// is well.
+func (b *breaker) succeed() {
+	if b.fails.Load() != 0 {
+		b.fails.Store(0)
+	}
+}
+
+// fail reports whether this failure opened the breaker.
+func (b *breaker) fail() bool {
+	return b.fails.Add(1) >= b.limit && b.trip()
+}
+
+func (b *breaker) trip() bool {
+	if !b.open.CompareAndSwap(false, true) {
+		return false
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (b *breaker) reset() {
+	b.fails.Store(0)
+	b.open.Store(false)
+}
+
+// tend probes Redis while the breaker is open.
+func (t *Tier) tend(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.breaker.wake:
+		}
+		for t.breaker.isOpen() {
+			if !pause(ctx, t.cfg.ProbeEvery) {
+				return
+			}
+			t.probe(ctx)
+		}
+	}
+}
+
+// probe connects or pings, and closes the breaker if Redis answers.
+func (t *Tier) probe(ctx context.Context) {
+	client := t.client.Load()
+	if client == nil {
+		fresh, err := rueidis.NewClient(options(t.cfg))
+		if err != nil {
+			return // as expected while Redis is down; the breaker stays open
+		}
+		client = &fresh
+		t.client.Store(client)
+	}
+	// Redis must answer a probe as fast as a look-up, or it is not well yet.
+	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
+	defer cancel()
+	if (*client).Do(ctx, (*client).B().Ping().Build()).Error() == nil {
+		t.breaker.reset()
+	}
+}
+
+// pause waits for d and reports whether ctx lets the caller go on.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

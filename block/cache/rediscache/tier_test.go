@@ -1,0 +1,327 @@
+package rediscache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/cache"
+	"loadstone/block/cache/rediscache"
+	"loadstone/block/redistest"
+)
+
+func present(born time.Time, value string) cache.Item {
+	return cache.Item{Kind: cache.Present, Born: born.UnixMicro(), Value: []byte(value)}
+}
+
+// has waits until the tier answers with value.
+func has(t *testing.T, tier *rediscache.Tier, key, value string) {
+	t.Helper()
+	eventually(t, key+" is "+value, func() bool {
+		item, err := tier.Get(t.Context(), key)
+		return err == nil && string(item.Value) == value
+	})
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	_, err := rediscache.New(t.Context(), rediscache.Config{Addr: "nowhere", Lease: &rediscache.Lease{}})
+	for _, want := range []string{
+		"no name", `address is "nowhere"`, "no prefix", "timeouts are 0s and 0s", "queue holds 0 items", "breaker is 0",
+		"probe interval is 0s", "registerer", "lease needs synchronous", "lease hold, wait and poll",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %q", err, want)
+		}
+	}
+}
+
+func TestPutAndGet(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, synchronous := range []bool{false, true} {
+		cfg := tierConfig(t, s.Addr())
+		cfg.Synchronous = synchronous
+		cfg.Prefix = fmt.Sprint(synchronous, ":")
+		tier := openTier(t, cfg)
+		now := time.Now()
+		tier.Put(t.Context(), "1", present(now, "v"), time.Minute)
+		if _, err := tier.Get(t.Context(), "1"); synchronous && err != nil {
+			t.Errorf("right after a synchronous Put: %v", err)
+		}
+		has(t, tier, "1", "v")
+		item, err := tier.Get(t.Context(), "1")
+		if err != nil || item.Kind != cache.Present || item.Born != now.UnixMicro() {
+			t.Errorf("got %+v and %v, want it as it was put", item, err)
+		}
+		life, err := strconv.Atoi(s.Command("PTTL", cfg.Prefix+"1"))
+		if err != nil || life <= 30_000 || life > 60_000 {
+			t.Errorf("got a life of %d ms and %v, want the rest of a minute", life, err)
+		}
+		tier.Put(t.Context(), "1", present(now.Add(-time.Second), "older"), time.Minute)
+		tier.Put(t.Context(), "2", present(now, "sentinel"), time.Minute)
+		has(t, tier, "2", "sentinel")
+		has(t, tier, "1", "v")
+		eventually(t, "the older write is counted", func() bool {
+			return metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:outdated") == 1
+		})
+	}
+}
+
+func TestGarbageIsTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cfg := tierConfig(t, s.Addr())
+	tier := openTier(t, cfg)
+	s.Command("SET", "results:1", "somebody else's")
+	s.Command("SET", "results:2", "\x02\x01\x00\x00\x00\x00\x00\x00\x00\x01of the next version")
+	for _, key := range []string{"1", "2"} {
+		if _, err := tier.Get(t.Context(), key); !errors.Is(err, cache.ErrGarbage) {
+			t.Errorf("key %s: got %v, want %v", key, err, cache.ErrGarbage)
+		}
+		tier.Put(t.Context(), key, present(time.Now(), "v"), time.Minute)
+		has(t, tier, key, "v")
+	}
+	s.Command("LPUSH", "results:3", "a list")
+	if _, err := tier.Get(t.Context(), "3"); err == nil || errors.Is(err, cache.ErrMiss) {
+		t.Errorf("a list: got %v, want a failure", err)
+	}
+	if got := metric(t, cfg.Registerer, "cache_redis_errors_total", "op:get"); got != 1 {
+		t.Errorf("errors: got %v, want 1", got)
+	}
+}
+
+func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]struct{ lose, restore func(*redistest.Server) }{
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"paused": {(*redistest.Server).Pause, (*redistest.Server).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			cfg := tierConfig(t, s.Addr())
+			cfg.ReadTimeout = 100 * time.Millisecond
+			tier := openTier(t, cfg)
+			tier.Put(t.Context(), "1", present(time.Now(), "v"), time.Minute)
+			has(t, tier, "1", "v")
+
+			fault.lose(s)
+			asked := 0
+			eventually(t, "the breaker opens", func() bool {
+				asked++
+				_, err := tier.Get(t.Context(), "1")
+				return errors.Is(err, cache.ErrDown)
+			})
+			if asked > cfg.Failures+1 {
+				t.Errorf("%d calls until the breaker was open, want %d at most", asked, cfg.Failures+1)
+			}
+			tier.Put(t.Context(), "2", present(time.Now(), "v"), time.Minute)
+			if got := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:down"); got != 1 {
+				t.Errorf("writes while down: got %v, want 1", got)
+			}
+			if got := metric(t, cfg.Registerer, "cache_redis_breaker_open"); got != 1 {
+				t.Errorf("breaker: got %v, want 1", got)
+			}
+
+			fault.restore(s)
+			eventually(t, "Redis is asked again", func() bool {
+				_, err := tier.Get(t.Context(), "1")
+				return err == nil || errors.Is(err, cache.ErrMiss)
+			})
+			tier.Put(t.Context(), "3", present(time.Now(), "v"), time.Minute)
+			has(t, tier, "3", "v")
+		})
+	}
+}
+
+func TestRedisNeedNotRunAtTheStart(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Kill()
+	cfg := tierConfig(t, s.Addr())
+	tier := openTier(t, cfg)
+	if _, err := tier.Get(t.Context(), "1"); !errors.Is(err, cache.ErrDown) {
+		t.Errorf("got %v, want %v", err, cache.ErrDown)
+	}
+	if err := tier.Correct(t.Context(), "1", present(time.Now(), "v"), time.Minute); !errors.Is(err, cache.ErrDown) {
+		t.Errorf("correction: got %v, want %v", err, cache.ErrDown)
+	}
+	s.Restart()
+	eventually(t, "Redis is found", func() bool {
+		_, err := tier.Get(t.Context(), "1")
+		return errors.Is(err, cache.ErrMiss)
+	})
+}
+
+func TestFullQueueDrops(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.QueueItems, cfg.QueueBytes = 1000, 500
+	tier := openTier(t, cfg)
+	s.Pause()
+	for i := range 300 { // the writer takes some of them before it waits
+		tier.Put(t.Context(), strconv.Itoa(i), present(time.Now(), strings.Repeat("x", 100)), time.Minute)
+	}
+	dropped := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:dropped")
+	if queued := metric(t, cfg.Registerer, "cache_redis_queue_bytes"); dropped < 250 || queued > 500 {
+		t.Errorf("got %v dropped and %v bytes queued, want 250 at least and 500 at most", dropped, queued)
+	}
+	s.Resume()
+	eventually(t, "all writes are accounted for", func() bool {
+		var sum float64
+		for _, outcome := range []string{"written", "dropped", "failed", "down"} {
+			sum += metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:"+outcome)
+		}
+		return sum == 300
+	})
+}
+
+func TestCorrectionsWinAndAreTold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.Synchronous = true
+	a := openTier(t, cfg)
+	cfg.Registerer = prometheus.NewRegistry()
+	b := openTier(t, cfg)
+	told := make(chan string, 10)
+	b.Watch(func(key string) { told <- key })
+	a.Watch(func(key string) { t.Errorf("%s was told to the process that had corrected it", key) })
+	subscribed := func(n int) {
+		t.Helper()
+		eventually(t, fmt.Sprint(n, " subscribe"), func() bool {
+			return strings.HasSuffix(s.Command("PUBSUB", "NUMSUB", "!results:corrections"), "\n"+strconv.Itoa(n))
+		})
+	}
+	subscribed(2)
+	began := time.Now()
+	a.Put(t.Context(), "1", present(began, "old"), time.Minute)
+	if err := a.Correct(t.Context(), "1", cache.Item{Kind: cache.Deleted, Born: began.Add(time.Second).UnixMicro()}, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	hear := func(want string) {
+		t.Helper()
+		select {
+		case got := <-told:
+			if got != want {
+				t.Errorf("told %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s was not told", want)
+		}
+	}
+	hear("1")
+	if _, err := b.Get(t.Context(), "1"); !errors.Is(err, cache.ErrMiss) {
+		t.Errorf("after a deletion: got %v, want %v", err, cache.ErrMiss)
+	}
+	b.Put(t.Context(), "1", present(began.Add(time.Second/2), "loaded before"), time.Minute)
+	if _, err := b.Get(t.Context(), "1"); !errors.Is(err, cache.ErrMiss) {
+		t.Errorf("a load from before the deletion was kept: %v", err)
+	}
+	b.Put(t.Context(), "1", present(began.Add(2*time.Second), "new"), time.Minute)
+	has(t, a, "1", "new")
+	if err := a.Correct(t.Context(), "1", present(began.Add(3*time.Second), "replaced"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	hear("1")
+	has(t, b, "1", "replaced")
+
+	// It subscribes again after Redis was away, and counts the gap.
+	s.Kill()
+	s.Restart()
+	subscribed(2)
+	if err := a.Correct(t.Context(), "2", present(time.Now(), "v"), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	hear("2")
+	if got := metric(t, cfg.Registerer, "cache_redis_subscription_gaps_total"); got < 1 {
+		t.Errorf("got %v gaps, want 1 at least", got)
+	}
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.Synchronous = true
+	cfg.Lease = &rediscache.Lease{Hold: 60 * time.Second, Wait: patience, Poll: time.Millisecond}
+	a := openTier(t, cfg)
+	cfg.Registerer = prometheus.NewRegistry()
+	b := openTier(t, cfg)
+
+	held := a.Lease(t.Context(), "1", 0)
+	if held.Release == nil || held.Found {
+		t.Fatalf("got %+v, want the lease", held)
+	}
+	waits := make(chan cache.Grant)
+	go func() { waits <- b.Lease(context.Background(), "1", 0) }()
+	a.Put(t.Context(), "1", present(time.Now(), "v"), time.Minute)
+	if got := <-waits; !got.Found || string(got.Item.Value) != "v" || got.Release != nil {
+		t.Errorf("got %+v, want the item that the holder put", got)
+	}
+	held.Release()
+	if got := s.Command("EXISTS", "!results:1"); got != "0" {
+		t.Errorf("the lease is still there")
+	}
+
+	// A holder that ends without an item lets the next one try.
+	held = a.Lease(t.Context(), "2", 0)
+	go func() { waits <- b.Lease(context.Background(), "2", 0) }()
+	held.Release()
+	next := <-waits
+	if next.Release == nil {
+		t.Fatalf("got %+v, want the lease", next)
+	}
+	held.Release() // too late: it is somebody else's
+	if got := s.Command("EXISTS", "!results:2"); got != "1" {
+		t.Errorf("a lease was taken from its holder")
+	}
+	next.Release()
+
+	// A holder that dies is replaced after Hold.
+	s.Command("SET", "!results:3", "the dead's", "PX", "300")
+	took := b.Lease(t.Context(), "3", 0)
+	if took.Release == nil {
+		t.Errorf("got %+v, want the lease of the dead", took)
+	} else {
+		took.Release()
+	}
+
+	// For a refresh, the old item is not what it waits for.
+	now := time.Now()
+	a.Put(t.Context(), "4", present(now, "old"), time.Minute)
+	if got := b.Lease(t.Context(), "4", now.UnixMicro()); got.Found || got.Release == nil {
+		t.Errorf("got %+v, want the lease", got)
+	} else {
+		got.Release()
+	}
+
+	s.Kill()
+	if got := b.Lease(t.Context(), "5", 0); got.Found || got.Release != nil {
+		t.Errorf("without Redis: got %+v, want nothing", got)
+	}
+}
+
+func TestWaitForALeaseIsBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.Synchronous = true
+	cfg.Lease = &rediscache.Lease{Hold: time.Minute, Wait: 20 * time.Millisecond, Poll: time.Millisecond}
+	tier := openTier(t, cfg)
+	s.Command("SET", "!results:1", "somebody's")
+	if got := tier.Lease(t.Context(), "1", 0); got.Found || got.Release != nil {
+		t.Errorf("got %+v, want nothing", got)
+	}
+	if got := metric(t, cfg.Registerer, "cache_redis_leases_total", "outcome:waited_out"); got != 1 {
+		t.Errorf("got %v, want 1", got)
+	}
+}
