@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/lab/conduct"
+	"loadstone/lab/topology/recipe"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -19,11 +21,11 @@ func (a *app) doctorCommand() *cobra.Command {
 it. Exit status 1 if an experiment's verdict would be weakened here.`,
 		Example: `  loadstone doctor`,
 		Args:    a.args(cobra.NoArgs),
-		RunE:    func(*cobra.Command, []string) error { return a.doctor() },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
 }
 
-func (a *app) doctor() error {
+func (a *app) doctor(ctx context.Context) error {
 	env, lacking := conduct.Environment(version)
 	fmt.Fprintf(a.Stdout, "machine   %s, %d cores, %.1f GiB, Linux %s\n", env.CPU, env.Cores, float64(env.MemoryBytes)/(1<<30), env.Kernel)
 	if env.LimitsEnforced {
@@ -32,6 +34,7 @@ func (a *app) doctor() error {
 	if env.Cores < 2 {
 		lacking = append(lacking, "One core is too few: the load generator and the system would share it. Use a machine with two or more.")
 	}
+	a.images(ctx)
 	for _, text := range lacking {
 		fmt.Fprintf(a.Stdout, "lacking   ✗ %s\n", text)
 	}
@@ -40,6 +43,18 @@ func (a *app) doctor() error {
 	}
 	fmt.Fprintln(a.Stdout, "ready     ✓ loadstone run system/results/experiments/embedded.yaml")
 	return nil
+}
+
+// images lists the images that run here without Docker. One that is missing is
+// no fault of the machine: few systems need all of them.
+func (a *app) images(ctx context.Context) {
+	for _, r := range recipe.All() {
+		if _, err := r.Locate(ctx, r.Image, a.Getenv("PATH")); err != nil {
+			fmt.Fprintf(a.Stdout, "image     – %s: install the package %s to run it as a local process\n", r.Image, r.Package)
+			continue
+		}
+		fmt.Fprintf(a.Stdout, "image     ✓ %s\n", r.Image)
+	}
 }
 
 // terminalWidth is the width of the terminal f in columns; 100 if f is none.

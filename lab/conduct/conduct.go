@@ -15,6 +15,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/run"
 	"loadstone/lab/topology"
+	"loadstone/lab/topology/process"
 )
 
 // Config is what to conduct, and how this program is started again for its
@@ -132,6 +133,10 @@ func (k *conductor) check(ctx context.Context) error {
 			ComposeFile: exp.SystemPath(), Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
 		})
 		if err != nil {
+			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
+			continue
+		}
+		if err := process.Check(ctx, s, k.Env); err != nil {
 			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
 			continue
 		}

@@ -29,20 +29,6 @@ const (
 	defaultStopGrace = 10 * time.Second
 )
 
-// NoRecipeError is a service of which nobody knows how to start it here.
-type NoRecipeError struct {
-	Service string
-	Image   string // empty if the service is built and not named
-}
-
-func (e *NoRecipeError) Error() string {
-	what := fmt.Sprintf("there is no recipe to start the image %s as a local process yet", e.Image)
-	if e.Image == "" {
-		what = "it is built into an image, which the process driver does not run"
-	}
-	return fmt.Sprintf("service %s: %s; say what to start with `x-process: [PROGRAM, ARGUMENT, ...]`, or with `image: %s` for a command of this program", e.Service, what, Self)
-}
-
 // convert makes a System of a checked project.
 func convert(p *types.Project) (*System, error) {
 	s := &System{Name: p.Name, Dir: p.WorkingDir}
@@ -53,7 +39,7 @@ func convert(p *types.Project) (*System, error) {
 			return nil, err
 		}
 		s.Services = append(s.Services, service)
-		s.Warnings = append(s.Warnings, serviceWarnings(&c, p)...)
+		s.Warnings = append(s.Warnings, serviceWarnings(&c, p, len(service.Command) == 0)...)
 	}
 	for i := range s.Services {
 		for _, v := range s.Services[i].Volumes {
@@ -73,7 +59,7 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 	s := Service{
 		Name: c.Name, Image: c.Image, Replicas: c.GetScale(), Labels: c.Labels,
 		Environment: map[string]string{}, User: c.User, WorkingDir: c.WorkingDir,
-		StopSignal: syscall.SIGTERM, StopGrace: defaultStopGrace,
+		StopGrace: defaultStopGrace,
 	}
 	if s.Image == processOnly {
 		s.Image = ""
@@ -86,15 +72,6 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 	if c.StopGracePeriod != nil {
 		s.StopGrace = time.Duration(*c.StopGracePeriod)
 	}
-	for _, v := range c.Volumes {
-		switch v.Type {
-		case types.VolumeTypeVolume:
-			s.Volumes = append(s.Volumes, Volume{Name: v.Source, Target: v.Target})
-		case types.VolumeTypeBind:
-			s.Volumes = append(s.Volumes, Volume{Source: v.Source, Target: v.Target})
-		}
-	}
-	s.Volumes = slices.DeleteFunc(s.Volumes, func(v Volume) bool { return v.Name == "" && v.Source == "" })
 	s.DependsOn = dependencies(c, p)
 	s.Port, _ = firstPort(c)
 	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setLimits, setHealth, setStopSignal} {
@@ -102,8 +79,12 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 			return Service{}, err
 		}
 	}
-	s.Command[0] = absolute(s.Command[0], p.WorkingDir)
-	return s, nil
+	if len(s.Command) > 0 {
+		s.Command[0] = absolute(s.Command[0], p.WorkingDir)
+	}
+	var err error
+	s.Volumes, err = volumes(c, p, len(s.Command) == 0)
+	return s, err
 }
 
 // absolute makes a program with a slash in its name relative to dir; one
@@ -137,7 +118,9 @@ func setCommand(c *types.ServiceConfig, s *Service) error {
 		return nil
 	}
 	if name, _, _ := strings.Cut(s.Image, ":"); name != Self && !strings.HasPrefix(name, Self+"@") {
-		return &NoRecipeError{Service: s.Name, Image: s.Image}
+		// Another image's own: what that is, its driver knows.
+		s.Entrypoint, s.Arguments = slices.Clone(c.Entrypoint), slices.Clone(c.Command)
+		return nil
 	}
 	s.Command = []string{Self} // the image's entrypoint
 	if len(c.Entrypoint) > 0 {
@@ -241,6 +224,9 @@ func duration(d *types.Duration, byDefault time.Duration) time.Duration {
 func setStopSignal(c *types.ServiceConfig, s *Service) error {
 	name := strings.ToUpper(c.StopSignal)
 	if name == "" {
+		if len(s.Command) > 0 { // else the image says
+			s.StopSignal = syscall.SIGTERM
+		}
 		return nil
 	}
 	if n, err := strconv.Atoi(name); err == nil && n > 0 && n < 65 {

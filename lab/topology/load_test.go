@@ -247,8 +247,7 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 	f(api+"    stop_signal: SIGNOPE\n", "stop_signal SIGNOPE is no signal")
 	f(api+"    env_file: nope.env\n", "env file")
 	f(api+"    env_file: [{path: 5}]\n", "not of the type") // compose-go panics
-	f("services: {pg: {image: 'postgres:17'}}\n", "service pg: there is no recipe to start the image postgres:17 as a local process yet; say what to start with `x-process: [")
-	f("services: {app: {build: .}}\n", "service app: it is built into an image")
+	f("services: {pg: {image: 'postgres:17', secrets: [p]}}\nsecrets: {p: {external: true}}\n", "service pg: secret p: it is external")
 	f("services: {app: {image: a, x-process: ./server}}\n", "expected a list")
 	f("services: {app: {image: a, x-process: [a, 1.50]}}\n", "put it in quotes")
 	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", "the variable A_B_HOST")
@@ -258,16 +257,11 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 func TestErrorsOfTheOverlayNameIt(t *testing.T) {
 	t.Parallel()
 	path := composeFile(t, shop)
-	for _, overlay := range []string{"services: {api: {foo: 1}}", "services: [", "services: {api: {depends_on: [nobody]}}", "- a", "services: {new: {image: mysql}}", "services: {api: {environment: 5}}", "services: {api: {x-process: 5}}"} {
+	for _, overlay := range []string{"services: {api: {foo: 1}}", "services: [", "services: {api: {depends_on: [nobody]}}", "- a", "services: {new: {image: mysql, cpus: -1}}", "services: {api: {environment: 5}}", "services: {api: {x-process: 5}}"} {
 		_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte(overlay), OverlayName: "variant x"})
 		if err == nil || !strings.HasPrefix(err.Error(), "variant x: ") {
 			t.Errorf("%q: got %v, want an error of variant x", overlay, err)
 		}
-	}
-	var recipe *NoRecipeError
-	_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {new: {image: mysql}}"), OverlayName: "variant x"})
-	if !errors.As(err, &recipe) || recipe.Service != "new" || recipe.Image != "mysql" {
-		t.Errorf("got %v, want a *NoRecipeError", err)
 	}
 	if _, err := Load(t.Context(), Config{ComposeFile: filepath.Join(t.TempDir(), "none.yaml")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: got %v", err)
@@ -305,6 +299,40 @@ volumes: {data: {}}
 	}
 }
 
+func TestAnImagesOwnCommandIsLeftToTheDriver(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, `
+services:
+  lb:
+    image: nginx:1.25
+    command: [nginx, -T]
+    volumes: [./conf:/etc/nginx/conf.d, /anonymous]
+    configs: [{source: main, target: /etc/nginx/nginx.conf}, file]
+    secrets: [key, {source: key, target: other}]
+  app: {build: ., stop_signal: SIGQUIT}
+configs: {main: {content: "user ${WHO:-root};"}, file: {file: ./file.conf}}
+secrets: {key: {file: ./key}}
+`)
+	lb := service(t, s, "lb")
+	if len(lb.Command) != 0 || lb.Entrypoint != nil || !slices.Equal(lb.Arguments, []string{"nginx", "-T"}) || lb.StopSignal != 0 {
+		t.Errorf("got %+v", lb)
+	}
+	want := []Volume{
+		{Source: s.Dir + "/conf", Target: "/etc/nginx/conf.d"}, {Text: "user root;", Target: "/etc/nginx/nginx.conf"},
+		{Source: s.Dir + "/file.conf", Target: "/file"}, {Source: s.Dir + "/key", Target: "/run/secrets/key"},
+		{Source: s.Dir + "/key", Target: "/run/secrets/other"},
+	}
+	if !slices.Equal(lb.Volumes, want) {
+		t.Errorf("got volumes  %+v\nwant %+v", lb.Volumes, want)
+	}
+	if app := service(t, s, "app"); len(app.Command) != 0 || app.Image != "" || app.StopSignal != syscall.SIGQUIT {
+		t.Errorf("got %+v", app)
+	}
+	if len(s.Warnings) != 0 {
+		t.Errorf("got warnings %q, want none: the driver mounts these", s.Warnings)
+	}
+}
+
 func TestVariablesComeFromDotEnvUnderTheCallers(t *testing.T) {
 	t.Parallel()
 	path := composeFile(t, "services: {a: {image: loadstone, command: [\"${ONE}\", \"${TWO}\", \"${THREE:-3}\"]}}\n")
@@ -334,8 +362,9 @@ services:
 	if len(s.Services) != 1 || len(s.Services[0].DependsOn) != 0 {
 		t.Errorf("got %+v, want only a, without dependencies", s.Services)
 	}
-	if _, err = Load(t.Context(), Config{ComposeFile: path, Profiles: []string{"watch"}}); err == nil || !strings.Contains(err.Error(), "no recipe") {
-		t.Errorf("with the profile: got %v, want no recipe for watch", err)
+	s, err = Load(t.Context(), Config{ComposeFile: path, Profiles: []string{"watch"}})
+	if err != nil || len(s.Services) != 2 || len(s.Services[1].DependsOn) != 1 {
+		t.Errorf("with the profile: got %+v, %v, want both, a dependent on watch", s, err)
 	}
 	// An overlay may change a service that is left out.
 	if _, err = Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {watch: {environment: {A: b}}}")}); err != nil {

@@ -14,8 +14,13 @@ type Service struct {
 	Name  string
 	Image string // empty if the file gives none
 	// Command is what to run. Its program is Self, a name to be found on the
-	// PATH, or an absolute path.
-	Command     []string
+	// PATH, or an absolute path. It is empty if the service runs what is in its
+	// image, which is neither Self nor replaced by x-process.
+	Command []string
+	// Entrypoint and Arguments are what the file says in place of the image's
+	// own entrypoint and command, where Command is empty; nil if it does not.
+	Entrypoint  []string
+	Arguments   []string
 	Environment map[string]string
 	// Replicas is the number of instances, 0 included.
 	Replicas int
@@ -35,6 +40,8 @@ type Service struct {
 	User    string // user[:group], names or ids; empty for the lab's own
 	// WorkingDir is as the file gives it; empty if it does not.
 	WorkingDir string
+	// StopSignal is 0 if the image says, that is if Command is empty and the
+	// file has none.
 	StopSignal syscall.Signal
 	// StopGrace is how long the service may take to stop before it is killed.
 	StopGrace time.Duration
@@ -74,11 +81,13 @@ type Dependency struct {
 	Condition string // Started, Healthy or Completed
 }
 
-// Volume is one mount of a service.
+// Volume is one mount of a service: of a named volume, of a path of the host,
+// or of a text in the Compose file (a config or a secret).
 type Volume struct {
-	Name   string // of a named volume; empty for a bind mount
-	Source string // the host's path of a bind mount
-	Target string
+	Name   string // of a named volume; empty for the others
+	Source string // the host's path of a bind mount, a config or a secret
+	Text   string // of a config that is in the Compose file itself
+	Target string // the path inside the container
 }
 
 // Instances is how many instances the System has in all.

@@ -8,9 +8,10 @@
 // # What starts
 //
 // A service of `image: loadstone` (any tag) is this program with the service's
-// command. Any other service says in `x-process: [./server, --port, "8080"]`
-// what to start; a program with a slash in it is relative to the Compose
-// file's directory. x-process replaces image, entrypoint and command, and in an
+// command. Of any other image a driver has to know how it starts
+// (topology/recipe), or the service says in `x-process: [./server, --port, "8080"]`
+// what to start; a program with a slash in it is relative to the
+// Compose file's directory. x-process replaces image, entrypoint and command, and in an
 // overlay it replaces the base's. A program called loadstone is always this
 // one, in health checks too.
 //

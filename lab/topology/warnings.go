@@ -42,7 +42,6 @@ var unhonoured = []struct {
 	{"read_only", func(c *types.ServiceConfig) bool { return c.ReadOnly }, "it may write wherever this user may"},
 	{"tmpfs, shm_size", func(c *types.ServiceConfig) bool { return len(c.Tmpfs) > 0 || c.ShmSize != 0 }, "it sees the host's files"},
 	{"extra_hosts, dns", func(c *types.ServiceConfig) bool { return len(c.ExtraHosts)+len(c.DNS) > 0 }, "it resolves names as the host does"},
-	{"secrets, configs", func(c *types.ServiceConfig) bool { return len(c.Secrets)+len(c.Configs) > 0 }, "they are not mounted"},
 	{"volumes_from", func(c *types.ServiceConfig) bool { return len(c.VolumesFrom) > 0 }, "it is not mounted"},
 	{"links", func(c *types.ServiceConfig) bool { return len(c.Links)+len(c.ExternalLinks) > 0 }, "use ${NAME_HOST:-name} for the address of another service"},
 	{"pre_start, post_start, pre_stop", func(c *types.ServiceConfig) bool { return len(c.PreStart)+len(c.PostStart)+len(c.PreStop) > 0 }, "hooks do not run"},
@@ -52,8 +51,10 @@ var unhonoured = []struct {
 	}, "it runs as often as deploy.replicas says"},
 }
 
-// serviceWarnings names what of a service is not honoured.
-func serviceWarnings(c *types.ServiceConfig, p *types.Project) []string {
+// serviceWarnings names what of a service is not honoured. One that runs what
+// is in its image (imaged) has its files mounted by the driver; any other finds
+// them where they are.
+func serviceWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []string {
 	var all []string
 	for _, u := range unhonoured {
 		if u.used(c) {
@@ -63,15 +64,20 @@ func serviceWarnings(c *types.ServiceConfig, p *types.Project) []string {
 	if port, more := firstPort(c); more {
 		all = append(all, fmt.Sprintf("service %s: it publishes several ports; load goes to the first, %d", c.Name, port))
 	}
-	return append(all, volumeWarnings(c, p)...)
+	if !imaged && len(c.Secrets)+len(c.Configs) > 0 {
+		all = append(all, fmt.Sprintf("service %s: secrets, configs is not honoured: they are not mounted", c.Name))
+	}
+	return append(all, volumeWarnings(c, p, imaged)...)
 }
 
-func volumeWarnings(c *types.ServiceConfig, p *types.Project) []string {
+func volumeWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []string {
 	var all []string
 	for _, v := range c.Volumes {
 		switch {
-		case v.Type == types.VolumeTypeBind && v.Source != v.Target:
+		case v.Type == types.VolumeTypeBind && (imaged || v.Source == v.Target):
+		case v.Type == types.VolumeTypeBind:
 			all = append(all, fmt.Sprintf("service %s: nothing is mounted at %s: the process finds the files of that volume at %s", c.Name, v.Target, v.Source))
+		case v.Type == types.VolumeTypeVolume && v.Source == "" && imaged: // as fresh as a container's
 		case v.Type == types.VolumeTypeVolume && v.Source == "":
 			all = append(all, fmt.Sprintf("service %s: the unnamed volume %s is not mounted; give it a name to have a directory for it", c.Name, v.Target))
 		case v.Type == types.VolumeTypeVolume && (bool(p.Volumes[v.Source].External) || p.Volumes[v.Source].Driver != ""):
@@ -99,7 +105,7 @@ func (s *System) variableWarnings(used map[string]template.Variable, env map[str
 	for i := range s.Services {
 		for _, v := range s.Services[i].Volumes {
 			name := variable(v.Name) + "_VOLUME"
-			if _, ok := used[name]; v.Name != "" && !ok && s.Services[i].Command[0] == Self {
+			if _, ok := used[name]; v.Name != "" && !ok && slices.Equal(s.Services[i].Command[:min(1, len(s.Services[i].Command))], []string{Self}) {
 				all = append(all, fmt.Sprintf("service %s: nothing is mounted at %s; write ${%s:-%s} where its command or environment names that directory", s.Services[i].Name, v.Target, name, v.Target))
 			}
 		}

@@ -36,7 +36,9 @@ func (r *Running) command(ctx context.Context, in *instance, argv []string) (*ex
 	if argv[0] == topology.Self {
 		cmd.Args[0] = program // so that it can be told from another build in ps
 	}
-	cmd.Dir = r.workingDir(&in.service)
+	if cmd.Dir = in.dir; cmd.Dir == "" {
+		cmd.Dir = r.workingDir(&in.service)
+	}
 	cmd.Env = make([]string, 0, len(env))
 	for key, value := range env {
 		cmd.Env = append(cmd.Env, key+"="+value)
@@ -50,7 +52,7 @@ func (r *Running) command(ctx context.Context, in *instance, argv []string) (*ex
 }
 
 // environment is all that a process gets: four of the lab's own variables, the
-// driver's, the service's over both, and the mark.
+// driver's, the service's over both, its recipe's, and the mark.
 func (r *Running) environment(in *instance, account *account) map[string]string {
 	env := map[string]string{"PATH": defaultPath}
 	for _, key := range []string{"PATH", "HOME", "TMPDIR", "LANG"} {
@@ -63,6 +65,7 @@ func (r *Running) environment(in *instance, account *account) map[string]string 
 	}
 	maps.Copy(env, in.variables())
 	maps.Copy(env, in.service.Environment)
+	maps.Copy(env, in.env)
 	env[guardian.MarkVariable] = r.name
 	return env
 }

@@ -74,6 +74,9 @@ func (r *Running) cleanUp(ctx context.Context) error {
 	if r.checks != nil {
 		errs = append(errs, r.checks.Close())
 	}
+	if r.dir != "" {
+		left.Dirs = []string{r.dir}
+	}
 	if r.tree != nil {
 		left.Cgroups = []cgroup.Paths{r.tree.Paths(r.name)}
 	}

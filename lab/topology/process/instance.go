@@ -36,6 +36,10 @@ type instance struct {
 	name    string
 	host    string
 
+	// dir and env are what a recipe gives it; empty without one.
+	dir string
+	env map[string]string
+
 	group   *cgroup.Group // nil where no groups can be made
 	process guardian.Process
 	cmd     *exec.Cmd // nil until it is started
@@ -102,6 +106,7 @@ func (in *instance) start(ctx context.Context) error {
 		return fmt.Errorf("start %s: its service is gone once its variables are set", in.name)
 	}
 	in.service = service
+	in.run.asImage(&in.service)
 	if err := in.run.makeGroup(in); err != nil {
 		return err
 	}
@@ -109,18 +114,77 @@ func (in *instance) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.launch(ctx); err != nil {
-		err = fmt.Errorf("start %s: %w", in.name, err)
-		if in.cmd == nil { // else wait closes it
-			err = errors.Join(err, in.log.close())
-		}
-		return err
+	out, err := in.openOutput()
+	if err == nil {
+		err = in.prepare(ctx, out)
+	}
+	if err == nil {
+		err = in.launch(ctx, out)
+	}
+	if err != nil && in.cmd == nil { // else wait closes its log
+		err = errors.Join(err, in.abandon(ctx, out))
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", in.name, err)
 	}
 	return nil
 }
 
+// output is the pipe through which an instance writes its log.
+type output struct {
+	r, w   *os.File
+	copied chan struct{} // closed when all that was written is in the log
+}
+
+// openOutput makes the pipe and the goroutine that empties it, which ends when
+// its reader is closed or has a deadline.
+func (in *instance) openOutput() (*output, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out := &output{r: r, w: w, copied: make(chan struct{})}
+	go func() {
+		defer close(out.copied)
+		copyLog(in.log, r)
+	}()
+	return out, nil
+}
+
+// drain waits until what was written is in the log, and closes the reader.
+func (o *output) drain() {
+	_ = o.r.SetReadDeadline(time.Now().Add(drainWithin))
+	<-o.copied
+	_ = o.r.Close() // nothing was written through it
+}
+
+// prepare follows the recipe of the service's image, if it has one.
+func (in *instance) prepare(ctx context.Context, out *output) error {
+	if len(in.service.Command) > 0 {
+		return nil
+	}
+	return in.followRecipe(ctx, out.w)
+}
+
+// abandon ends what the preparation of an instance has left, and adds what it
+// said to the error.
+func (in *instance) abandon(ctx context.Context, out *output) error {
+	var errs []error
+	if in.group != nil {
+		errs = append(errs, in.group.Kill(context.WithoutCancel(ctx)))
+	}
+	if out != nil {
+		_ = out.w.Close() // may have been closed
+		out.drain()
+	}
+	if in.dir != "" && ctx.Err() == nil && len(in.log.lines()) > 0 {
+		errs = append(errs, errors.New(strings.TrimPrefix(lastLines(in.log.lines(), in.log.path), "; ")))
+	}
+	return errors.Join(append(errs, in.log.close())...)
+}
+
 // launch starts the process and the goroutine that waits for its end.
-func (in *instance) launch(ctx context.Context) error {
+func (in *instance) launch(ctx context.Context, out *output) error {
 	cmd, err := in.run.command(ctx, in, in.service.Command)
 	if err != nil {
 		return err
@@ -130,20 +194,16 @@ func (in *instance) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
+	cmd.Stdout, cmd.Stderr = out.w, out.w
+	if err := errors.Join(in.run.starter.start(cmd), out.w.Close()); err != nil {
 		return err
-	}
-	cmd.Stdout, cmd.Stderr = w, w
-	if err := errors.Join(in.run.starter.start(cmd), w.Close()); err != nil {
-		return errors.Join(err, r.Close())
 	}
 	in.cmd = cmd
 	in.mu.Lock()
 	in.startedAt = time.Now()
 	in.mu.Unlock()
 	in.run.waits.Add(1)
-	go in.wait(context.WithoutCancel(ctx), r) // it ends with the process, not with Up
+	go in.wait(context.WithoutCancel(ctx), out) // it ends with the process, not with Up
 	in.process, err = guardian.Identify(in.run.config.ProcRoot, cmd.Process.Pid)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has ended already, which wait reports
@@ -155,19 +215,12 @@ func (in *instance) launch(ctx context.Context) error {
 }
 
 // wait owns the process from its start to its end.
-func (in *instance) wait(ctx context.Context, output *os.File) {
+func (in *instance) wait(ctx context.Context, out *output) {
 	defer in.run.waits.Done()
-	copied := make(chan struct{})
-	go func() {
-		defer close(copied)
-		copyLog(in.log, output)
-	}()
 	err := in.cmd.Wait()
 	// Its descendants end with it, as they would with a container.
 	errKill := in.killRest(ctx)
-	_ = output.SetReadDeadline(time.Now().Add(drainWithin))
-	<-copied
-	_ = output.Close() // nothing was written through it
+	out.drain()
 	in.err = in.judge(err)
 	if errLog := errors.Join(errKill, in.log.close()); errLog != nil {
 		in.run.warnf("%s: %v", in.name, errLog)

@@ -25,6 +25,7 @@ func (r *Running) plan() error {
 	r.states = map[string]*state{}
 	hosts := map[string][]string{}
 	for _, service := range r.config.System.Services {
+		r.asImage(&service)
 		st := &state{
 			service: service, started: make(chan struct{}),
 			healthy: make(chan struct{}), completed: make(chan struct{}),
@@ -44,6 +45,7 @@ func (r *Running) plan() error {
 	if err != nil {
 		return err
 	}
+	r.hosts, r.volumes = hosts, volumes
 	r.vars = topology.Variables(hosts, volumes)
 	r.failed = make(chan error, len(r.instances))
 	return nil

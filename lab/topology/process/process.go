@@ -23,7 +23,9 @@
 // # Who owns what
 //
 // One goroutine per instance waits for its end, one copies its log; Down waits
-// for all of them. The directories of logs and volumes are the caller's. An
+// for all of them. The directories of logs and volumes are the caller's; one
+// below TMPDIR, with what images keep outside of volumes, is the run's and goes
+// with it. An
 // instance writes to its log through a pipe into this process, which keeps the
 // head, up to Config.LogBytes, and the last lines: what a service says first
 // and last explains most failures, and a service that logs every request must
@@ -44,6 +46,7 @@ import (
 	"loadstone/block/cgroup"
 	"loadstone/lab/topology"
 	"loadstone/lab/topology/process/guardian"
+	"loadstone/lab/topology/recipe"
 )
 
 // Config says what to run and how.
@@ -118,6 +121,11 @@ type Running struct {
 	config Config
 	name   string // of the run, and of its control group
 	vars   map[string]string
+	hosts  map[string][]string // addresses by service
+
+	volumes map[string]string        // directories by name
+	recipes map[string]*recipe.Found // by service
+	dir     string                   // of the instances that have recipes; empty without
 
 	claim   *claim
 	tree    *cgroup.Tree // nil where no groups can be made
@@ -168,12 +176,15 @@ func Up(ctx context.Context, c Config) (*Running, error) {
 // prepare makes everything that instances need, in the order in which a death
 // of this process leaves nothing unguarded.
 func (r *Running) prepare(ctx context.Context) error {
+	err := r.prepareRecipes(ctx)
+	if err != nil {
+		return err
+	}
 	for _, dir := range []string{r.config.LogDir, r.config.VolumeDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("prepare to start: %w", err)
 		}
 	}
-	var err error
 	if r.claim, err = claimNetwork(); err != nil {
 		return err
 	}
@@ -187,6 +198,9 @@ func (r *Running) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := r.guard.Mark(r.name); err != nil {
+		return err
+	}
+	if err := r.makeDir(); err != nil {
 		return err
 	}
 	r.starter = newStarter()

@@ -6,13 +6,13 @@
 // whose writing end only the lab has. Over the pipe the lab says what it is
 // about to start, before it starts it:
 //
-//	lab ──── cgroup, process groups, mark ───► guardian
-//	 │                                            │
-//	 └─ starts services                           └─ reads until "done" or the end
+//	lab ──── cgroup, process groups, mark, directory ───► guardian
+//	 │                                                       │
+//	 └─ starts services                                      └─ reads until "done" or the end
 //
 // When the lab stops in order it says "done", and the guardian exits. When the
 // pipe ends without that, the lab is dead: the guardian kills everything that
-// it was told of, removes the control groups and exits.
+// it was told of, removes the control groups and the directory, and exits.
 //
 // Three things find a process, and each covers what another cannot. The control
 // group has every descendant, but not every machine can make one. The process
@@ -79,6 +79,7 @@ type message struct {
 	Cgroup *cgroup.Paths `json:"cgroup,omitempty"`
 	Group  *Process      `json:"group,omitempty"`
 	Mark   string        `json:"mark,omitempty"`
+	Dir    string        `json:"dir,omitempty"`
 	Done   bool          `json:"done,omitempty"`
 }
 
@@ -154,6 +155,10 @@ func (g *Guardian) Group(p Process) error { return g.tell(message{Group: &p}) }
 
 // Mark tells the guardian which mark (see MarkVariable) the processes carry.
 func (g *Guardian) Mark(mark string) error { return g.tell(message{Mark: mark}) }
+
+// Dir tells the guardian of a directory to remove when the processes are gone.
+// Only directories whose names begin with "loadstone-" are.
+func (g *Guardian) Dir(dir string) error { return g.tell(message{Dir: dir}) }
 
 func (g *Guardian) tell(m message) error {
 	line, err := json.Marshal(m)

@@ -164,6 +164,33 @@ func TestCleanRemovesGroupsAndReportsWhatItCannot(t *testing.T) {
 	}
 }
 
+func TestOnlyDirectoriesOfRunsAreRemoved(t *testing.T) {
+	g, _ := startGuardian(t)
+	dir := t.TempDir()
+	own, other := filepath.Join(dir, "loadstone-1-2-3-4"), filepath.Join(dir, "precious")
+	for _, d := range []string{own, other} {
+		if err := os.MkdirAll(filepath.Join(d, "below"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Dir(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(g.Dir("loadstone-relative"), g.Dir(own+"/../precious"), g.Leave()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the run's directory is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(other, "below")); err != nil {
+		t.Errorf("another directory was removed: %v", err)
+	}
+	left := Left{Dirs: []string{other}, ProcRoot: "/proc"}
+	if err := left.Clean(t.Context()); err == nil {
+		t.Error("a directory that is no run's: got no error")
+	}
+}
+
 func TestStartSaysWhyItFailed(t *testing.T) {
 	for _, argv := range [][]string{nil, {"/no/such/program"}, {"/bin/sh", "-c", "echo it is broken >&2; exit 1"}} {
 		log := filepath.Join(t.TempDir(), "guardian.log")

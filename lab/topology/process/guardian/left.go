@@ -41,10 +41,40 @@ type Left struct {
 	Cgroups  []cgroup.Paths
 	Groups   []Process // process groups, by their leader
 	Mark     string    // empty for none
+	Dirs     []string  // directories, removed once the processes are gone
 	ProcRoot string    // where proc is mounted
 }
 
-// Clean kills all of it, waits until it is gone and removes the control groups.
+// removable says whether a directory is one that a lab makes for its run: the
+// last defence against removing anything else.
+func removable(dir string) bool {
+	return filepath.IsAbs(dir) && filepath.Clean(dir) == dir && strings.HasPrefix(filepath.Base(dir), "loadstone-")
+}
+
+func (l *Left) removeDirs() error {
+	var errs []error
+	for _, dir := range l.Dirs {
+		if !removable(dir) {
+			errs = append(errs, fmt.Errorf("%s is not removed: it is no directory of a run", dir))
+			continue
+		}
+		errs = append(errs, removeAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll tries again: a process that is not in a group may just be ending,
+// and make another file.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	for deadline := time.Now().Add(time.Second); err != nil && time.Now().Before(deadline); err = os.RemoveAll(dir) {
+		<-time.After(scanPause)
+	}
+	return err
+}
+
+// Clean kills all of it, waits until it is gone and removes the control groups
+// and directories.
 // What is gone already is no error.
 func (l *Left) Clean(ctx context.Context) error {
 	var errs []error
@@ -56,7 +86,7 @@ func (l *Left) Clean(ctx context.Context) error {
 	for {
 		found, err := l.killFound()
 		if err != nil || len(found) == 0 {
-			return errors.Join(append(errs, err)...)
+			return errors.Join(append(errs, err, l.removeDirs())...)
 		}
 		timer := time.NewTimer(scanPause)
 		select {

@@ -65,6 +65,9 @@ func (l *Left) add(m message) {
 	if m.Group != nil && m.Group.PID > 1 {
 		l.Groups = append(l.Groups, *m.Group)
 	}
+	if removable(m.Dir) {
+		l.Dirs = append(l.Dirs, m.Dir)
+	}
 	if m.Mark != "" {
 		l.Mark = m.Mark
 	}

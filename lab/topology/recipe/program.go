@@ -1,0 +1,136 @@
+package recipe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// adminDirs hold servers, and are often not on the PATH of users who are not
+// root.
+var adminDirs = []string{"/usr/local/sbin", "/usr/sbin", "/sbin"}
+
+// versionWithin bounds a program's telling its version: one exec, with room
+// for a busy machine.
+const versionWithin = 20 * time.Second
+
+// MissingError is a recipe whose programs are not installed.
+type MissingError struct {
+	Image   string // as the service names it
+	Program string
+	Package string // Debian's
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("the image %s runs here as a local process, which needs the program %s, and that is not installed; install the Debian package %s (apt-get install %s), or run the system with Docker", e.Image, e.Program, e.Package, e.Package)
+}
+
+// Found is a recipe whose programs are installed.
+type Found struct {
+	*Recipe
+
+	// Files are the programs' files by name.
+	Files map[string]string
+	// Warning says that another major version runs than the image's tag asks
+	// for; empty if that is not so, or not known.
+	Warning string
+}
+
+// Locate finds the recipe's programs for an image: the version that its tag
+// asks for if several are installed, else the newest. path is a PATH. Its error
+// is a *MissingError.
+func (r *Recipe) Locate(ctx context.Context, image, path string) (*Found, error) {
+	_, tag := split(image)
+	asked := numbers(tag)
+	asked = asked[:min(len(asked), r.versionParts)]
+	for _, dir := range r.candidates(asked, path) {
+		files := map[string]string{}
+		for _, name := range r.Programs {
+			if file := filepath.Join(dir, name); runnable(file) {
+				files[name] = file
+			}
+		}
+		if len(files) == len(r.Programs) {
+			f := &Found{Recipe: r, Files: files}
+			f.Warning = f.compare(ctx, image, asked)
+			return f, nil
+		}
+	}
+	return nil, &MissingError{Image: image, Program: r.Programs[0], Package: r.Package}
+}
+
+// majorPattern finds the major version in a directory such as
+// /usr/lib/postgresql/15/bin.
+var majorPattern = regexp.MustCompile(`(\d+)[^/]*/bin$`)
+
+// candidates are the directories to look in, best first.
+func (r *Recipe) candidates(asked []int, path string) []string {
+	var own []string
+	for _, pattern := range r.dirs {
+		matches, err := filepath.Glob(pattern)
+		if err == nil { // the patterns are constants
+			own = append(own, matches...)
+		}
+	}
+	major := func(dir string) int {
+		found := majorPattern.FindStringSubmatch(dir)
+		if found == nil {
+			return 0
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			return 0 // more digits than a version has
+		}
+		return n
+	}
+	slices.SortStableFunc(own, func(a, b string) int {
+		if len(asked) > 0 && (major(a) == asked[0]) != (major(b) == asked[0]) {
+			if major(a) == asked[0] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(major(b), major(a))
+	})
+	own = append(own, strings.Split(path, ":")...)
+	own = append(own, adminDirs...)
+	return slices.DeleteFunc(own, func(dir string) bool { return !filepath.IsAbs(dir) })
+}
+
+func runnable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+var versionPattern = regexp.MustCompile(`\d+(?:\.\d+)+`)
+
+// compare asks the program for its version if the tag states one.
+func (f *Found) compare(ctx context.Context, image string, asked []int) string {
+	if len(asked) == 0 {
+		return ""
+	}
+	flag := "--version"
+	if f.Image == "nginx" {
+		flag = "-v"
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, f.Files[f.Programs[0]], flag).CombinedOutput()
+	version := versionPattern.FindString(string(out))
+	runs := numbers(version)
+	if err != nil || len(runs) < len(asked) {
+		return fmt.Sprintf("the image %s asks for a version, and %s does not tell its own", image, f.Programs[0])
+	}
+	if slices.Equal(runs[:len(asked)], asked) {
+		return ""
+	}
+	return fmt.Sprintf("the image is %s, but what runs is %s %s, the version that is installed here", image, f.Programs[0], version)
+}

@@ -1,0 +1,131 @@
+// Package recipe knows how well-known images start as local processes, with
+// the contract of the official image: its environment, its port, its files and
+// templates, its data directory, its command arguments and its stop signal.
+//
+// A recipe is data, one entry of the table in this file, and one start
+// function in a file of its own. The function turns a service into a command;
+// what has to happen before that (initdb) it does through Instance.Run, so that
+// the driver owns every process: it limits, logs, guards and ends them.
+//
+// It does not imitate a container. There is no file system of the image: paths
+// inside the container are translated, in arguments, in the environment
+// variables that hold paths, and in the configuration files that a recipe
+// understands (NGINX's and Prometheus's), which are rendered into the
+// instance's own directory. What a service listens on is its instance's own
+// loopback address, whatever address its configuration names.
+//
+// Programs run as the lab's own user, except PostgreSQL, which refuses root.
+package recipe
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Recipe is how one image starts.
+type Recipe struct {
+	// Image is the repository's usual name: "postgres", "prom/prometheus".
+	Image string
+	// Programs are what has to be installed, all in one directory; the first
+	// is the one that tells its version. Package is Debian's name for what they
+	// are in.
+	Programs []string
+	Package  string
+	// Port is the port that the image exposes.
+	Port int
+	// StopSignal is the image's own.
+	StopSignal syscall.Signal
+	// User is who it runs as if the lab is root and the service names nobody;
+	// empty for the lab's own user.
+	User string
+
+	also         []string // other repositories with the same image
+	dirs         []string // patterns of directories to look in before the PATH
+	versionParts int      // how many numbers of a version make a major version
+	start        func(context.Context, *Instance) (*Process, error)
+}
+
+// recipes is the table: adding an image is an entry here and a start function.
+var recipes = []*Recipe{
+	{
+		Image: "nginx", Programs: []string{"nginx"}, Package: "nginx", Port: 80, StopSignal: syscall.SIGQUIT,
+		versionParts: 2, start: startNginx, // 1.27 is as far from 1.22 as others' 27 from 22
+	},
+	{
+		Image: "nginx/nginx-prometheus-exporter", Programs: []string{"prometheus-nginx-exporter"}, Package: "prometheus-nginx-exporter",
+		Port: 9113, StopSignal: syscall.SIGTERM, versionParts: 1, start: startNginxExporter,
+	},
+	{
+		Image: "oliver006/redis_exporter", Programs: []string{"prometheus-redis-exporter"}, Package: "prometheus-redis-exporter",
+		Port: 9121, StopSignal: syscall.SIGTERM, versionParts: 1, start: startRedisExporter,
+	},
+	{
+		Image: "postgres", Programs: []string{"postgres", "initdb", "pg_ctl", "psql", "pg_isready"}, Package: "postgresql",
+		Port: 5432, StopSignal: syscall.SIGINT, User: "postgres", versionParts: 1, start: startPostgres,
+		dirs: []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"},
+	},
+	{
+		Image: "prom/node-exporter", Programs: []string{"prometheus-node-exporter"}, Package: "prometheus-node-exporter",
+		Port: 9100, StopSignal: syscall.SIGTERM, versionParts: 1, start: startNodeExporter, also: []string{"prometheus/node-exporter"},
+	},
+	{
+		Image: "prom/prometheus", Programs: []string{"prometheus"}, Package: "prometheus",
+		Port: 9090, StopSignal: syscall.SIGTERM, versionParts: 1, start: startPrometheus, also: []string{"prometheus/prometheus"},
+	},
+	{
+		Image: "prometheuscommunity/postgres-exporter", Programs: []string{"prometheus-postgres-exporter"}, Package: "prometheus-postgres-exporter",
+		Port: 9187, StopSignal: syscall.SIGTERM, versionParts: 1, start: startPostgresExporter, also: []string{"prometheus-community/postgres-exporter"},
+	},
+	{
+		Image: "redis", Programs: []string{"redis-server", "redis-cli"}, Package: "redis-server",
+		Port: 6379, StopSignal: syscall.SIGTERM, versionParts: 1, start: startRedis,
+	},
+}
+
+// All are the recipes that there are, by image.
+func All() []*Recipe { return slices.Clone(recipes) }
+
+// Find is the recipe for an image, whatever its tag and its registry.
+func Find(image string) (*Recipe, bool) {
+	name, _ := split(image)
+	i := slices.IndexFunc(recipes, func(r *Recipe) bool { return r.Image == name || slices.Contains(r.also, name) })
+	if i < 0 {
+		return nil, false
+	}
+	return recipes[i], true
+}
+
+// split is an image's repository without its registry and without what
+// registries put before Docker's own images, and its tag; "" for none.
+func split(image string) (repository, tag string) {
+	name, _, _ := strings.Cut(image, "@") // a digest says nothing to us
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name, tag = name[:i], name[i+1:]
+	}
+	if first, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		name = rest
+	}
+	name = strings.TrimPrefix(name, "docker/") // of mirrors that hold several registries
+	return strings.TrimPrefix(name, "library/"), tag
+}
+
+// numbers are the leading numbers of a version such as v1.22.1-alpine; none if
+// it does not begin with one.
+func numbers(version string) []int {
+	var all []int
+	for part := range strings.SplitSeq(strings.TrimPrefix(version, "v"), ".") {
+		digits := part[:len(part)-len(strings.TrimLeft(part, "0123456789"))]
+		n, err := strconv.Atoi(digits)
+		if err != nil {
+			break
+		}
+		all = append(all, n)
+		if len(digits) != len(part) {
+			break
+		}
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package recipe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// startRedis has the official image's contract: the command `redis-server` with
+// a configuration file and options, data in /data, no protected mode, since the
+// network is the protection.
+//
+// A health check with redis-cli would ask 127.0.0.1, so the PATH begins with a
+// redis-cli that asks the instance's own address unless it is told another.
+func startRedis(_ context.Context, in *Instance) (*Process, error) {
+	args, err := in.arguments([]string{"redis-server"})
+	if len(in.Service.Arguments) > 0 && strings.HasSuffix(in.Service.Arguments[0], ".conf") {
+		args, err = in.Service.Arguments, nil // as the image takes it
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := in.dataDir("/data")
+	if err != nil {
+		return nil, err
+	}
+	if err := in.own(data); err != nil {
+		return nil, err
+	}
+	command := []string{in.Files["redis-server"]}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		file := in.path(args[0])
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("its configuration file %s is not mounted: %w", args[0], err)
+		}
+		command, args = append(command, file), args[1:]
+	}
+	// A later option replaces an earlier one and those of the file.
+	command = append(command, "--dir", data, "--protected-mode", "no")
+	command = append(command, in.pathFlags(args)...)
+	command = append(command, "--daemonize", "no", "--bind", in.Host)
+	env := map[string]string{"PATH": filepath.Join(in.Dir, "bin") + ":" + in.Path}
+	return &Process{Command: command, Env: env}, in.redisClient(args)
+}
+
+func (in *Instance) redisClient(args []string) error {
+	port := "6379"
+	for i, arg := range args {
+		if arg == "--port" && i+1 < len(args) {
+			port = args[i+1]
+		}
+	}
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	text := fmt.Sprintf("#!/bin/sh\nexec %s -h %s -p %s \"$@\"\n", quote(in.Files["redis-cli"]), quote(in.Host), quote(port))
+	return in.write(filepath.Join(in.Dir, "bin", "redis-cli"), []byte(text), 0o755)
+}
