@@ -11,6 +11,7 @@ import (
 
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
+	"loadstone/system/results/pgstore"
 	"loadstone/system/results/serve"
 	"loadstone/system/results/snapshot"
 	"loadstone/system/results/sqlitestore"
@@ -25,7 +26,10 @@ func (a *app) resultsCommand() *cobra.Command {
 
 A store is written KIND:PATH. sqlite:PATH is a database, one query a request;
 snapshot:PATH is an immutable file of finished answers, made from a database, a
-CSV file or the generator, and replaced whole while servers run.`,
+CSV file or the generator, and replaced whole while servers run.
+postgres://USER@HOST/DATABASE is a PostgreSQL database that many servers share. Its
+password may stand in the address, or in PGPASSWORD, where no list of processes
+shows it.`,
 		Example: `  # made-up students
   loadstone results seed --store sqlite:results.db
 
@@ -47,7 +51,9 @@ func (a *app) seedCommand() *cobra.Command {
 		Short: "Fill a store with made-up students",
 		Long: `Fill a store with made-up students: names, schools and marks as a national exam
 has them. The same seed makes the same students. A store that holds them already
-is left alone; anything else in it is replaced, whole or not at all.
+is left alone; anything else in it is replaced, whole or not at all. A PostgreSQL
+database with other students is an error instead, and a seed of one that was
+interrupted goes on where it stopped when it is run again.
 
 The access codes follow from the seed: they are no secret. Use made-up students to
 try things out and to measure, never in place of real ones.`,
@@ -62,7 +68,7 @@ try things out and to measure, never in place of real ones.`,
 			return a.build(cmd.Context(), store, "--store", g)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", "store to fill: sqlite:PATH or snapshot:PATH")
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
 	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of everything about them")
 	return cmd
@@ -80,7 +86,8 @@ A student has marks in the subjects of one stream; the other columns stay empty.
 Without the column code everyone gets a new random access code.
 
 An import succeeds whole or changes nothing: every bad row is reported with its
-line and the reason.`,
+line and the reason. An import into PostgreSQL that was interrupted goes on where it
+stopped when it is run again; nothing of it is served before it is whole.`,
 		Example: `  loadstone results import students.csv --store sqlite:results.db
 
   # what such a file looks like
@@ -100,7 +107,7 @@ line and the reason.`,
 			return a.build(cmd.Context(), store, "--store", file)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", "store to fill: sqlite:PATH or snapshot:PATH")
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
 	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four made-up students")
 	return cmd
 }
@@ -128,26 +135,38 @@ second, without a failed or mixed answer.`,
 		Example: `  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot`,
 		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kind, path, err := parseStore(from, "--from")
-			if err != nil {
-				return err
-			}
-			if kind != serve.StoreSQLite {
-				return usagef("--from %s: publishing reads a database; write sqlite:PATH", from)
-			}
-			db, err := sqlitestore.Open(cmd.Context(), path)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.build(cmd.Context(), to, "--to", db), db.Close())
+			return a.publish(cmd.Context(), from, to)
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "database to read: sqlite:PATH")
+	cmd.Flags().StringVar(&from, "from", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
 	cmd.Flags().StringVar(&to, "to", "", "snapshot to write: snapshot:PATH")
 	return cmd
 }
 
-// parseStore takes KIND:PATH, the value of a flag.
+// publish turns the database that --from names into a snapshot.
+func (a *app) publish(ctx context.Context, from, to string) error {
+	kind, target, err := parseStore(from, "--from")
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case serve.StoreSQLite:
+		db, err := sqlitestore.Open(ctx, target)
+		if err != nil {
+			return err
+		}
+		return errors.Join(a.build(ctx, to, "--to", db), db.Close())
+	case serve.StorePostgres:
+		db, err := pgstore.OpenSource(ctx, target)
+		if err != nil {
+			return err
+		}
+		return a.build(ctx, to, "--to", db)
+	}
+	return usagef("--from %s: publishing reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", from)
+}
+
+// parseStore takes the name of a store, the value of a flag.
 func parseStore(text, flag string) (kind, path string, err error) {
 	if kind, path, err = serve.ParseStore(text); err != nil {
 		return "", "", usagef("%s: %w", flag, err)
@@ -157,23 +176,14 @@ func parseStore(text, flag string) (kind, path string, err error) {
 
 // build puts the source into a store, unless the store holds it already.
 func (a *app) build(ctx context.Context, store, flag string, source results.Source) error {
-	kind, path, err := parseStore(store, flag)
+	kind, target, err := parseStore(store, flag)
 	if err != nil {
 		return err
 	}
-	build, describe := sqlitestore.Build, sqlitestore.Describe
-	if kind == serve.StoreSnapshot {
-		build = snapshot.Build
-		describe = func(_ context.Context, path string) (results.Meta, error) { return snapshot.Describe(path) }
-	}
-	want := source.Meta()
-	if have, err := describe(ctx, path); err == nil && have.Same(want) {
-		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", store, have.Origin)
-		return nil
-	}
+	shown := serve.RedactStore(store)
 	began := time.Now()
 	bar := newCountBar(a.Stderr, a.Terminal, "students")
-	err = build(ctx, path, source, bar.set)
+	did, err := fill(ctx, kind, target, source, bar.set)
 	bar.close()
 	if errors.Is(err, results.ErrInput) {
 		return usageError{err}
@@ -181,6 +191,39 @@ func (a *app) build(ctx context.Context, store, flag string, source results.Sour
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", store, want.Origin, time.Since(began).Seconds())
+	if did.already != "" {
+		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", shown, did.already)
+		return nil
+	}
+	if did.resumed > 0 {
+		fmt.Fprintf(a.Stdout, "went on after the %d students that were there\n", did.resumed)
+	}
+	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", shown, source.Meta().Origin, time.Since(began).Seconds())
 	return nil
+}
+
+// filled is what fill found.
+type filled struct {
+	already string // what the store held, if that was all of it
+	resumed int64  // students of an interrupted run
+}
+
+// fill puts the source into the store that ParseStore named.
+func fill(ctx context.Context, kind, target string, source results.Source, progress results.Progress) (filled, error) {
+	build, describe := sqlitestore.Build, sqlitestore.Describe
+	switch kind {
+	case serve.StorePostgres:
+		seeded, err := pgstore.Seed(ctx, target, source, progress)
+		if seeded.Already {
+			return filled{already: source.Meta().Origin}, err
+		}
+		return filled{resumed: seeded.Resumed}, err
+	case serve.StoreSnapshot:
+		build = snapshot.Build
+		describe = func(_ context.Context, path string) (results.Meta, error) { return snapshot.Describe(path) }
+	}
+	if have, err := describe(ctx, target); err == nil && have.Same(source.Meta()) {
+		return filled{already: have.Origin}, nil
+	}
+	return filled{}, build(ctx, target, source, progress)
 }

@@ -46,7 +46,7 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for students")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
-	fl.StringVar(&c.Store, "store", c.Store, "what to serve: sqlite:PATH or snapshot:PATH")
+	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+serve.StoreForms)
 	fl.StringVar(&c.Cache, "cache", c.Cache, "cache before the store: none or memory")
 	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
 	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long the memory cache may serve a page")

@@ -9,12 +9,14 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/pgstore"
 )
 
 // The kinds of stores, as they begin Config.Store.
 const (
 	StoreSQLite   = "sqlite"
 	StoreSnapshot = "snapshot"
+	StorePostgres = "postgres"
 )
 
 // The kinds of caches.
@@ -30,8 +32,8 @@ type Config struct {
 	// AdminListen is the address for metrics and profiles. Whoever reaches it
 	// can slow the process down: it should not be public.
 	AdminListen string
-	// Store is what to serve, sqlite:PATH or snapshot:PATH. A snapshot is
-	// replaced while it is served, a database by a restart.
+	// Store is what to serve, see ParseStore. A snapshot is replaced while it is
+	// served, a SQLite database by a restart.
 	Store string
 	// Cache is CacheNone or CacheMemory.
 	Cache string
@@ -105,20 +107,40 @@ func checkAddr(what, addr string) error {
 	return nil
 }
 
-// ParseStore splits the name of a store, KIND:PATH, into StoreSQLite or
-// StoreSnapshot and a path that is not empty.
-func ParseStore(text string) (kind, path string, err error) {
-	kind, path, _ = strings.Cut(text, ":")
-	if (kind != StoreSQLite && kind != StoreSnapshot) || path == "" {
-		return "", "", fmt.Errorf("store is %q, must be sqlite:PATH or snapshot:PATH", text)
+// StoreForms says how the name of a store is written, for people.
+const StoreForms = "sqlite:PATH, snapshot:PATH or postgres://USER@HOST/DATABASE"
+
+// ParseStore splits the name of a store into its kind and what the kind's package
+// opens: KIND:PATH into StoreSQLite or StoreSnapshot and a path that is not empty,
+// and the URL of a PostgreSQL database into StorePostgres and the whole URL. Its
+// error shows no password.
+func ParseStore(text string) (kind, target string, err error) {
+	kind, target, _ = strings.Cut(text, ":")
+	switch {
+	case strings.HasPrefix(text, "postgres://"), strings.HasPrefix(text, "postgresql://"):
+		if err := pgstore.CheckURL(text); err != nil {
+			return "", "", fmt.Errorf("store: %w", err)
+		}
+		return StorePostgres, text, nil
+	case (kind != StoreSQLite && kind != StoreSnapshot) || target == "":
+		return "", "", fmt.Errorf("store is %q, must be %s", RedactStore(text), StoreForms)
 	}
-	return kind, path, nil
+	return kind, target, nil
 }
 
-// attributes are the configuration for the log. There are no secrets in it.
+// RedactStore returns the name of a store without its secrets, for people. What has
+// none comes back as it is.
+func RedactStore(text string) string {
+	if kind, _, _ := strings.Cut(text, ":"); kind == StoreSQLite || kind == StoreSnapshot {
+		return text
+	}
+	return pgstore.Redact(text)
+}
+
+// attributes are the configuration for the log, without secrets.
 func (c Config) attributes() []any {
 	return []any{
-		"listen", c.Listen, "admin_listen", c.AdminListen, "store", c.Store,
+		"listen", c.Listen, "admin_listen", c.AdminListen, "store", RedactStore(c.Store),
 		"cache", c.Cache, "cache_bytes", c.CacheBytes, "cache_max_age", c.CacheMaxAge,
 		"access", c.Access, "drain", c.Drain, "stop_timeout", c.StopTimeout,
 	}

@@ -21,6 +21,7 @@ import (
 	"loadstone/block/lifecycle"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/pgstore"
 	"loadstone/system/results/snapshot"
 	"loadstone/system/results/sqlitestore"
 )
@@ -75,8 +76,10 @@ type service struct {
 	group    *lifecycle.Group
 
 	cached *cached // nil without a cache
-	api    *httpserver.Server
-	admin  *httpserver.Admin
+	// answers reports whether the store can be asked at all.
+	answers func() bool
+	api     *httpserver.Server
+	admin   *httpserver.Admin
 }
 
 // build makes all parts and adds them to the group in the order in which they
@@ -112,10 +115,9 @@ func (s *service) build(ctx context.Context) error {
 // listen makes the interface and its server.
 func (s *service) listen(ctx context.Context, store results.Store) error {
 	api, err := httpapi.New(httpapi.Config{
-		Store:  store,
-		Access: s.cfg.Access,
-		// Asked only by requests, which come only while s.api runs.
-		Ready:      func() bool { return !s.api.Draining() },
+		Store:      store,
+		Access:     s.cfg.Access,
+		Ready:      s.ready,
 		Logger:     s.logger,
 		Registerer: s.registry,
 	})
@@ -132,20 +134,48 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 	return nil
 }
 
+// ready reports whether requests should be sent here. It is asked only by
+// requests, which come only while s.api runs.
+//
+// A service with a cache stays ready while its database is away: it answers what
+// it has, and so would all its peers, which share the database. Taking them all out
+// would turn a part of the failures into failures only.
+func (s *service) ready() bool {
+	return !s.api.Draining() && (s.cfg.Cache != CacheNone || s.answers())
+}
+
 // openStore opens what the configuration names.
 func (s *service) openStore(ctx context.Context) (results.Store, error) {
 	kind, path, err := ParseStore(s.cfg.Store)
 	if err != nil {
 		return nil, err
 	}
-	if kind == StoreSnapshot {
+	s.answers = func() bool { return true } // files do, once they are open
+	switch kind {
+	case StoreSnapshot:
 		return s.follow(path)
+	case StorePostgres:
+		return s.connect(ctx, path)
 	}
 	store, err := sqlitestore.Open(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	s.group.Add(lifecycle.Component{Name: "store", Close: store.Close})
+	s.opened(store.Meta())
+	return store, nil
+}
+
+// connect opens the database at the address.
+func (s *service) connect(ctx context.Context, address string) (results.Store, error) {
+	cfg := pgstore.DefaultConfig()
+	cfg.URL, cfg.Registerer = address, s.registry
+	store, err := pgstore.Open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	s.answers = store.Ready
+	s.group.Add(lifecycle.Component{Name: "store", Run: store.Run, Close: store.Close})
 	s.opened(store.Meta())
 	return store, nil
 }

@@ -89,7 +89,7 @@ func TestServes(t *testing.T) {
 					_, metrics := get(t, s.admin, "/metrics")
 					wanted := []string{`http_requests_total{status="200"}`, "http_connections_open", "process_cpu_seconds_total", "go_goroutines"}
 					if cache == serve.CacheMemory {
-						wanted = append(wanted, `cache_hits_total{cache="results"} 2`)
+						wanted = append(wanted, `cache_hits_total{cache="results",tier="memory"} 2`)
 					}
 					for _, name := range wanted {
 						if !strings.Contains(metrics, name) {
@@ -176,7 +176,7 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	}
 	err := cfg.Validate()
 	for _, want := range []string{
-		`listen address is "8080"`, `admin address is "x"`, `store is "redis:x", must be sqlite:PATH or snapshot:PATH`,
+		`listen address is "8080"`, `admin address is "x"`, `store is "redis:x", must be sqlite:PATH, snapshot:PATH or postgres://`,
 		`cache is "disk"`, "cache bytes is 5", "cache max age is -1ns", `access is "all"`, "drain time is -2ns", "stop timeout is 0s",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -197,7 +197,11 @@ func TestParseStore(t *testing.T) {
 		"sqlite":         {},
 		"":               {},
 		"SQLITE:a":       {},
-		"postgres://x/y": {},
+		"redis://u@h/y":  {},
+		"postgres:x":     {},
+		"postgres://x/y": {"postgres", "postgres://x/y"},
+		"postgresql://":  {"postgres", "postgresql://"},
+		"postgres://:x/": {},
 	} {
 		kind, path, err := serve.ParseStore(text)
 		if kind != want[0] || path != want[1] || (err == nil) != (want[0] != "") {

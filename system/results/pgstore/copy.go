@@ -1,0 +1,95 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"loadstone/system/results"
+)
+
+// studentColumns and resultColumns are the columns that are written, in the order
+// of the values below.
+var studentColumns = []string{"id", "school_id", "birth_date", "pass_mark", "stream", "sex", "name", "code"}
+
+func resultColumns(stream results.Stream) []string {
+	columns := make([]string, 0, 1+results.SubjectsPerStream)
+	columns = append(columns, "student_id")
+	for _, subject := range stream.Subjects() {
+		columns = append(columns, subject.String())
+	}
+	return columns
+}
+
+func resultTable(stream results.Stream) string { return stream.String() + "_results" }
+
+// studentValues sets the values of studentColumns.
+func studentValues(values []any, r *record) {
+	s := &r.student
+	day := time.Date(int(s.BirthDate.Year), time.Month(s.BirthDate.Month), int(s.BirthDate.Day), 0, 0, 0, 0, time.UTC)
+	values[0], values[1], values[2], values[3] = s.ID, r.school, day, int16(s.PassMark)
+	values[4], values[5], values[6], values[7] = s.Stream.String(), s.Sex.String(), s.Name, s.Code
+}
+
+// resultValues sets the values of resultColumns.
+func resultValues(values []any, r *record) {
+	values[0] = r.student.ID
+	for i, mark := range r.student.Marks {
+		values[1+i] = int16(mark)
+	}
+}
+
+// copyChunk writes records by COPY, one for each table.
+func copyChunk(ctx context.Context, tx pgx.Tx, records []record) error {
+	source := &copySource{records: records, values: make([]any, len(studentColumns)), set: studentValues}
+	if err := source.copy(ctx, tx, "students", studentColumns); err != nil {
+		return err
+	}
+	for _, stream := range []results.Stream{results.Natural, results.Social} {
+		columns := resultColumns(stream)
+		source := &copySource{records: records, stream: stream, values: make([]any, len(columns)), set: resultValues}
+		if err := source.copy(ctx, tx, resultTable(stream), columns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copySource is a pgx.CopyFromSource over the records of a stream, or of both if
+// stream is none. The values are used again for each row: pgx has encoded them
+// before it asks for the next.
+type copySource struct {
+	records []record
+	stream  results.Stream
+	values  []any
+	set     func(values []any, r *record)
+	next    int
+}
+
+func (c *copySource) copy(ctx context.Context, tx pgx.Tx, table string, columns []string) error {
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"results", table}, columns, c); err != nil {
+		return fmt.Errorf("copy into %s: %w", table, err)
+	}
+	return nil
+}
+
+// Next implements pgx.CopyFromSource.
+func (c *copySource) Next() bool {
+	for c.next < len(c.records) {
+		r := &c.records[c.next]
+		c.next++
+		if c.stream == 0 || c.stream == r.student.Stream {
+			c.set(c.values, r)
+			return true
+		}
+	}
+	return false
+}
+
+// Values implements pgx.CopyFromSource.
+func (c *copySource) Values() ([]any, error) { return c.values, nil }
+
+// Err implements pgx.CopyFromSource.
+func (*copySource) Err() error { return nil }

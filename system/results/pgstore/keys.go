@@ -1,0 +1,61 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// key is a constraint that is cheaper to make once over all rows than to keep
+// while they come: an index is sorted instead of searched for each row, and
+// references are checked by one join. For 674,823 students, client and database on
+// the same 2 cores, 7 us of processor time each instead of 17 (BenchmarkSeed,
+// BenchmarkSeedKeys). Checks of single values stay on all the time.
+type key struct{ table, name, definition string }
+
+// keys are in an order in which they can be made; the reverse takes them off. A
+// test holds them to be those of the migrations.
+var keys = []key{
+	{"students", "students_pkey", "PRIMARY KEY (id)"},
+	{"students", "students_stream_key", "UNIQUE (id, stream)"},
+	{"natural_results", "natural_results_pkey", "PRIMARY KEY (student_id)"},
+	{"social_results", "social_results_pkey", "PRIMARY KEY (student_id)"},
+	{"students", "students_school_fkey", "FOREIGN KEY (school_id) REFERENCES results.schools(id)"},
+	{
+		"natural_results", "natural_results_student_fkey",
+		"FOREIGN KEY (student_id, stream) REFERENCES results.students(id, stream)",
+	},
+	{
+		"social_results", "social_results_student_fkey",
+		"FOREIGN KEY (student_id, stream) REFERENCES results.students(id, stream)",
+	},
+}
+
+// tableList names the tables that hold rows of students.
+const tableList = "results.schools, results.students, results.natural_results, results.social_results"
+
+func dropKeys(ctx context.Context, tx pgx.Tx) error {
+	for _, k := range slices.Backward(keys) {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("ALTER TABLE results.%s DROP CONSTRAINT %s", k.table, k.name)); err != nil {
+			return fmt.Errorf("take off the key %s: %w", k.name, err)
+		}
+	}
+	return nil
+}
+
+func addKeys(ctx context.Context, tx pgx.Tx) error {
+	// Room to sort the largest index, of a million students, in memory; for this
+	// transaction only.
+	if _, err := tx.Exec(ctx, "SET LOCAL maintenance_work_mem = '128MB'"); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		statement := fmt.Sprintf("ALTER TABLE results.%s ADD CONSTRAINT %s %s", k.table, k.name, k.definition)
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("make the key %s: %w", k.name, err)
+		}
+	}
+	return nil
+}
