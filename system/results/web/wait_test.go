@@ -1,0 +1,165 @@
+package web
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// cookie returns the value that the answer sets, "" if it deletes it or sets none,
+// and all of the header.
+func cookie(t *testing.T, r *fasthttp.Response) (value, whole string) {
+	t.Helper()
+	for _, c := range r.Header.Cookies() {
+		if whole != "" {
+			t.Errorf("two cookies: %s and %s", whole, c)
+		}
+		whole = string(c)
+		value, _, _ = strings.Cut(strings.TrimPrefix(whole, cookieName+"="), ";")
+	}
+	return value, whole
+}
+
+// Whoever meets a busy service comes back by itself and sees the result,
+// without having typed the code again.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	outcome := Outcome{Kind: Busy, RetryAfter: 2 * time.Second}
+	s := newSite(t, func(c *Config) {
+		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) Outcome {
+			if outcome.Kind == Found {
+				return lookup(ctx, id, given)
+			}
+			return outcome
+		}
+	})
+	r := ask(s, "POST", "/?lang=am", good)
+	for i, want := range []string{"4", "8", "16", "32", "60", "60", "60"} {
+		wantStatus(t, r, 503)
+		wantText(t, r, `http-equiv="refresh" content="`+want+`;url=/wait?lang=am"`)
+		wantNoText(t, r, code, "123456\"")
+		if got := header(r, "Retry-After"); got != want {
+			t.Errorf("try %d: Retry-After: got %s, want %s", i, got, want)
+		}
+		kept, whole := cookie(t, r)
+		for _, part := range []string{"HttpOnly", "SameSite=Strict", "Secure", "Path=/wait"} {
+			if !strings.Contains(whole, part) {
+				t.Errorf("cookie %q lacks %s", whole, part)
+			}
+		}
+		r = ask(s, "GET", "/wait?lang=am", "", "Cookie", cookieName+"="+kept)
+	}
+	kept, _ := cookie(t, r)
+	outcome.Kind = Found
+	r = ask(s, "GET", "/wait?lang=am", "", "Cookie", cookieName+"="+kept)
+	wantStatus(t, r, 200)
+	wantText(t, r, "Hanna Tesfaye Kebede")
+	if kept, whole := cookie(t, r); kept != "" || !strings.Contains(whole, "Max-Age=0;") {
+		t.Errorf("the code is still kept: %q", whole)
+	}
+	if got, want := header(r, "Cache-Control"), "no-store"; got != want {
+		t.Errorf("Cache-Control: got %q, want %q", got, want)
+	}
+}
+
+// A page does not wait by itself for longer than it may keep the code, nor for
+// ever.
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	retry := time.Second
+	s := newSite(t, func(c *Config) {
+		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) Outcome { return Outcome{Kind: Limited, RetryAfter: retry} }
+	})
+	r := ask(s, "POST", "/", good)
+	tries := 0
+	for kept, _ := cookie(t, r); kept != ""; kept, _ = cookie(t, r) {
+		wantStatus(t, r, 429)
+		r = ask(s, "GET", "/wait", "", "Cookie", cookieName+"="+kept)
+		if tries++; tries > 2*maxTries {
+			t.Fatal("no end")
+		}
+	}
+	if tries != maxTries {
+		t.Errorf("got %d tries, want %d", tries, maxTries)
+	}
+	retry = 15 * time.Minute
+	r = ask(s, "POST", "/", good)
+	wantStatus(t, r, 429)
+	wantText(t, r, "Please try again in 15 minutes.", "Try again</a>")
+	wantNoText(t, r, "http-equiv=\"refresh\"")
+	if kept, _ := cookie(t, r); kept != "" {
+		t.Errorf("the code is kept for nothing: %q", kept)
+	}
+	for retry, want := range map[time.Duration]string{-time.Hour: "4", 0: "4", 1 << 62: "86400"} {
+		s := newSite(t, func(c *Config) { c.Lookup = always(Outcome{Kind: Busy, RetryAfter: retry}) })
+		if got := header(ask(s, "POST", "/", good), "Retry-After"); got != want {
+			t.Errorf("retry after %v: got %s, want %s", retry, got, want)
+		}
+	}
+}
+
+// Those who wait for the same thing do not come back in the same second.
+func TestJitter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		outcome     Outcome
+		least, most int // seconds
+	}{
+		"embargo, soon":  {Outcome{Kind: Embargoed, Until: now.Add(10 * time.Second)}, 11, 71},
+		"embargo, later": {Outcome{Kind: Embargoed, Until: now.Add(48 * time.Hour)}, 25 * 60, 30 * 60},
+		"busy":           {Outcome{Kind: Busy, RetryAfter: 20 * time.Second}, 20, 32},
+		"limited":        {Outcome{Kind: Limited, RetryAfter: 20 * time.Second}, 20, 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, func(cfg *Config) {
+				cfg.Lookup, cfg.Random = always(c.outcome), DefaultConfig().Random
+			})
+			seen := map[int]int{}
+			for range 2000 {
+				r := ask(s, "POST", "/", good)
+				n, err := strconv.Atoi(regexp.MustCompile(`content="(\d+);url=`).FindStringSubmatch(string(r.Body()))[1])
+				if err != nil || n < c.least || n > c.most {
+					t.Fatalf("got %d, %v, want %d to %d", n, err, c.least, c.most)
+				}
+				if got := header(r, "Retry-After"); got != strconv.Itoa(n) {
+					t.Fatalf("Retry-After %s beside a reload after %d", got, n)
+				}
+				seen[n]++
+			}
+			// Even enough: no second has three times its share.
+			for n, times := range seen {
+				if share := 2000 / (c.most - c.least); times > 3*share {
+					t.Errorf("second %d has %d of 2000, its share is %d", n, times, share)
+				}
+			}
+		})
+	}
+}
+
+func TestReadCookie(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, bad := range []string{
+		"", ".", "...", "1.0.5", "1.0.5.", "0.0.5.QQ", "31.0.5.QQ", "-1.0.5.QQ", "1.0.05.QQ", "1.0.x.QQ", "1.0.5.Q?", "1.0.5.QQ.",
+		"1.0.5." + strings.Repeat("Q", 2000), "1.0.5." + strings.Repeat("QUFB", 43), "999999999999999999999.0.5.QQ",
+	} {
+		if in, ok := readCookie([]byte(bad)); ok {
+			t.Errorf("cookie %q: got %+v", bad, in)
+		}
+		r := ask(s, "GET", "/wait?lang=am", "", "Cookie", cookieName+"="+bad)
+		wantStatus(t, r, 303)
+		if got, want := header(r, "Location"), "/?lang=am"; got != want {
+			t.Errorf("got location %q, want %q", got, want)
+		}
+	}
+	in, ok := readCookie([]byte("3.1.5.QQ"))
+	if got, want := fmt.Sprintf("%d %v %d %s %v", in.tries, in.save, in.id, in.code, ok), "3 true 5 A true"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
