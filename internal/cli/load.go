@@ -153,8 +153,7 @@ func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) stri
 
 // asUsage tells a mistake in what a plan names from a failure.
 func asUsage(err error) error {
-	var input load.InputError
-	if errors.As(err, &input) {
+	if _, ok := errors.AsType[load.InputError](err); ok {
 		return usageError{err}
 	}
 	return err
