@@ -38,7 +38,7 @@ shows it.`,
   loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot
   loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
 	}
-	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.serveCommand(), a.healthCommand())
+	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(), a.serveCommand(), a.healthCommand())
 	return cmd
 }
 
@@ -145,6 +145,11 @@ second, without a failed or mixed answer.`,
 
 // publish turns the database that --from names into a snapshot.
 func (a *app) publish(ctx context.Context, from, to string) error {
+	return a.withDatabase(ctx, from, func(db results.Source) error { return a.build(ctx, to, "--to", db) })
+}
+
+// withDatabase opens the database that --from names for use.
+func (a *app) withDatabase(ctx context.Context, from string, use func(results.Source) error) error {
 	kind, target, err := parseStore(from, "--from")
 	if err != nil {
 		return err
@@ -155,15 +160,15 @@ func (a *app) publish(ctx context.Context, from, to string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(a.build(ctx, to, "--to", db), db.Close())
+		return errors.Join(use(db), db.Close())
 	case serve.StorePostgres:
 		db, err := pgstore.OpenSource(ctx, target)
 		if err != nil {
 			return err
 		}
-		return a.build(ctx, to, "--to", db)
+		return use(db)
 	}
-	return usagef("--from %s: publishing reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", from)
+	return usagef("--from %s: this reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", from)
 }
 
 // parseStore takes the name of a store, the value of a flag.

@@ -10,12 +10,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/serve"
 )
 
 func (a *app) serveCommand() *cobra.Command {
 	c := serve.DefaultConfig()
 	access := string(c.Access)
+	var limits, publishAt string
+	var proxies []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve results over HTTP",
@@ -23,8 +26,13 @@ func (a *app) serveCommand() *cobra.Command {
 header X-Access-Code or in the query (?code=...), /healthz, /readyz; on the admin
 address /metrics for Prometheus and /debug/pprof.
 
-A wrong code is answered exactly as an unknown id. --access open asks for no code:
-for load tests, not for real results. SIGTERM stops it without losing a request.
+A wrong code is answered exactly as an unknown id, and five of them for an id lock
+the address out for a quarter of an hour. An address gets 100 requests a second:
+behind a balancer name it with --proxy, or all students are one address. Before
+--publish-at nobody sees anything, and from that instant on everybody does.
+
+--access open asks for no code and has no limits: for load tests, not for real
+results. SIGTERM stops it without losing a request.
 
 Every flag can be given as an environment variable as well: --cache-bytes as
 RESULTS_CACHE_BYTES. A flag wins.`,
@@ -36,6 +44,9 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Access = httpapi.Access(access)
+			if err := guarded(&c, limits, proxies, publishAt); err != nil {
+				return err
+			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -51,9 +62,46 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
 	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long the memory cache may serve a page")
 	fl.StringVar(&access, "access", access, "what opens a page: code or open")
+	fl.StringVar(&limits, "limits", "", "bound requests and wrong codes: on or off (on with --access code if not given)")
+	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a balancer whose X-Forwarded-For is to be believed")
+	fl.StringVar(&publishAt, "publish-at", "", "instant before which nothing is served, such as 2026-07-20T08:00:00+03:00")
 	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
 	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
 	return cmd
+}
+
+// guarded sets what keeps strangers out.
+func guarded(c *serve.Config, limits string, proxies []string, publishAt string) error {
+	switch limits {
+	case "on", "off":
+	case "":
+		limits = "off"
+		if c.Access == httpapi.Code {
+			limits = "on"
+		}
+	default:
+		return usagef("--limits %q: write on or off", limits)
+	}
+	if limits == "off" && len(proxies) > 0 {
+		return usagef("--proxy does nothing without limits: write --limits on")
+	}
+	if limits == "on" {
+		g := guard.DefaultConfig()
+		var err error
+		if g.Proxies, err = guard.ParseProxies(proxies...); err != nil {
+			return usagef("--proxy: %w", err)
+		}
+		c.Limits = &g
+	}
+	if publishAt == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, publishAt)
+	if err != nil {
+		return usagef("--publish-at %q is no instant; write one with its zone, such as 2026-07-20T08:00:00+03:00", publishAt)
+	}
+	c.PublishAt = &at
+	return nil
 }
 
 // flagsFromEnv sets the flags that were not given from the environment:

@@ -15,14 +15,17 @@ import (
 
 // startServe starts `results serve` over a small snapshot and returns it with
 // the address that it logs.
-func startServe(t *testing.T) (cmd *exec.Cmd, address string) {
+func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, address string) {
 	t.Helper()
 	dir := t.TempDir()
 	if got := loadstone(t, dir, "results", "seed", "--store", "snapshot:s.snapshot", "--students", "1000"); got.code != exitOK {
 		t.Fatal(got.stderr)
 	}
-	cmd = exec.Command(program, "results", "serve", "--store", "snapshot:s.snapshot", "--access", "open",
-		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "300ms")
+	all := append([]string{
+		"results", "serve", "--store", "snapshot:s.snapshot", "--access", "open",
+		"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "300ms",
+	}, args...)
+	cmd = exec.Command(program, all...)
 	cmd.Dir = dir
 	out, err := cmd.StdoutPipe()
 	if err != nil {

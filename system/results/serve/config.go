@@ -9,6 +9,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pgstore"
 )
 
@@ -44,6 +45,10 @@ type Config struct {
 	CacheMaxAge time.Duration
 	// Access is what opens a page.
 	Access httpapi.Access
+	// Limits bound requests and wrong codes; nil for none. PublishAt is the
+	// instant before which nothing is served; nil if results are out.
+	Limits    *guard.Config
+	PublishAt *time.Time
 	// Drain is how long the service goes on accepting requests, not ready,
 	// after it has been told to stop: as long as a balancer takes to notice.
 	Drain time.Duration

@@ -24,8 +24,9 @@ import (
 )
 
 // client asks for random students over one connection at a time until a new
-// connection is refused, and checks each answer with ok.
-func client(addr string, ok func(id int64, body []byte) error) error {
+// connection is refused. It calls ask before each request, and checks the answer
+// with what that returned.
+func client(addr string, ask func() (ok check)) error {
 	for {
 		conn, err := net.Dial("tcp", addr)
 		if errors.Is(err, syscall.ECONNREFUSED) {
@@ -34,7 +35,7 @@ func client(addr string, ok func(id int64, body []byte) error) error {
 		if err != nil {
 			return fmt.Errorf("connect: %w", err)
 		}
-		err = converse(conn, ok)
+		err = converse(conn, ask)
 		_ = conn.Close()
 		if err != nil {
 			return err
@@ -42,12 +43,16 @@ func client(addr string, ok func(id int64, body []byte) error) error {
 	}
 }
 
-func converse(conn net.Conn, ok func(id int64, body []byte) error) error {
+// check checks an answer.
+type check func(id int64, body []byte) error
+
+func converse(conn net.Conn, ask func() (ok check)) error {
 	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		return fmt.Errorf("deadline: %w", err)
 	}
 	br := bufio.NewReader(conn)
 	for {
+		ok := ask()
 		id := 1 + rand.Int64N(students)
 		if _, err := fmt.Fprintf(conn, "GET /student/%d HTTP/1.1\r\nHost: x\r\n\r\n", id); err != nil {
 			return fmt.Errorf("send: %w", err)
@@ -97,21 +102,23 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 
 			expected := bodies(sources)
 			var oldest, answered atomic.Int64 // the oldest generation that may still be served
-			ok := func(id int64, body []byte) error {
-				from := oldest.Load() // of when the request was sent, or older
-				answered.Add(1)
-				for g := generations - 1; g >= int(from); g-- {
-					if string(body) == expected[g][id] {
-						return nil
+			ask := func() check {
+				from := oldest.Load() // before the request is sent
+				return func(id int64, body []byte) error {
+					answered.Add(1)
+					for g := generations - 1; g >= int(from); g-- {
+						if string(body) == expected[g][id] {
+							return nil
+						}
 					}
+					return fmt.Errorf("id %d: got %q, of no generation from %d on", id, body, from)
 				}
-				return fmt.Errorf("id %d: got %q, of no generation from %d on", id, body, from)
 			}
 			var clients sync.WaitGroup
 			failures := make(chan error, 8)
 			for range cap(failures) {
 				clients.Go(func() {
-					if err := client(s.api, ok); err != nil {
+					if err := client(s.api, ask); err != nil {
 						failures <- err
 					}
 				})
@@ -133,9 +140,8 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 				if to := <-s.switched; to != sources[g].Meta() {
 					t.Errorf("switched to %+v, want %+v", to, sources[g].Meta())
 				}
-				load(100) // answers that were under way at the switch
 				oldest.Store(int64(g))
-				load(500)
+				load(600)
 			}
 			s.end(t)
 			clients.Wait()

@@ -117,6 +117,8 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 	api, err := httpapi.New(httpapi.Config{
 		Store:      store,
 		Access:     s.cfg.Access,
+		Limits:     s.cfg.Limits,
+		PublishAt:  s.cfg.PublishAt,
 		Ready:      s.ready,
 		Logger:     s.logger,
 		Registerer: s.registry,

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"encoding/csv"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestBundleAndExport(t *testing.T) {
+	dir := t.TempDir()
+	if got := loadstone(t, dir, "results", "seed", "--store", "sqlite:r.db", "--students", "500"); got.code != exitOK {
+		t.Fatal(got.stderr)
+	}
+	exported := loadstone(t, dir, "results", "export", "--from", "sqlite:r.db", "--to", "tree", "--key-file", "tree.key", "--iterations", "10")
+	if exported.code != exitOK || !strings.Contains(exported.stdout, "500 students in tree: 1000 files written") {
+		t.Fatalf("exit status %d: %s%s", exported.code, exported.stdout, exported.stderr)
+	}
+	if again := loadstone(t, dir, "results", "export", "--from", "sqlite:r.db", "--to", "tree", "--key-file", "tree.key", "--iterations", "10"); again.code != exitOK || !strings.Contains(again.stdout, "nothing to do") {
+		t.Errorf("a second export: %d, %s%s", again.code, again.stdout, again.stderr)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "tree.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v, %v; want it to be its owner's alone", info, err)
+	}
+
+	// A school that is there is named in what is said about one that is not.
+	wrong := loadstone(t, dir, "results", "bundle", "--from", "sqlite:r.db", "--school", "Nowhere School", "--out", "b", "--address", "https://r.example.org")
+	if wrong.code != exitUsage || !strings.Contains(wrong.stderr, "Nowhere School") {
+		t.Fatalf("exit status %d: %s", wrong.code, wrong.stderr)
+	}
+	school := someSchool(t, dir)
+	got := loadstone(t, dir, "results", "bundle", "--from", "sqlite:r.db", "--school", school[0], "--region", school[1], "--out", "b",
+		"--address", "https://r.example.org", "--link-base", "https://cdn.example.org/r/", "--key-file", "tree.key", "--iterations", "10")
+	if got.code != exitOK {
+		t.Fatalf("exit status %d: %s", got.code, got.stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+	file, err := os.Open(filepath.Join(dir, lines[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows, err := csv.NewReader(file).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	last := rows[1][len(rows[1])-1]
+	path, ok := strings.CutPrefix(last, "https://cdn.example.org/r/")
+	if !ok {
+		t.Fatalf("a student's link is %q", last)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tree", path)); err != nil {
+		t.Errorf("the link leads nowhere in the tree: %v", err)
+	}
+}
+
+// someSchool returns a school of the database and its region.
+func someSchool(t *testing.T, dir string) [2]string {
+	t.Helper()
+	var found [2]string
+	err := filepath.WalkDir(filepath.Join(dir, "tree"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil || found[0] != "" || !strings.HasSuffix(path, ".json") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		field := func(name string) string {
+			_, rest, _ := strings.Cut(string(data), `"`+name+`":"`)
+			value, _, _ := strings.Cut(rest, `"`)
+			return value
+		}
+		found = [2]string{field("school"), field("region")}
+		return nil
+	})
+	if err != nil || found[0] == "" {
+		t.Fatalf("no school found: %v", err)
+	}
+	return found
+}
+
+func TestServeGuards(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ args, want string }{
+		{"--limits maybe", "on or off"},
+		{"--publish-at tomorrow", "--publish-at"},
+		{"--access open --proxy 10.0.0.1", "--limits on"},
+		{"--proxy nonsense", "--proxy"},
+	} {
+		got := loadstone(t, dir, append([]string{"results", "serve", "--store", "snapshot:r.snapshot"}, strings.Fields(c.args)...)...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
+			t.Errorf("serve %s: exit status %d, %s; want 2 and %q", c.args, got.code, got.stderr, c.want)
+		}
+	}
+
+	_, early := startServe(t, "--publish-at", time.Now().Add(time.Hour).Format(time.RFC3339))
+	if status := statusOf(t, "http://"+early+"/student/1?code=x"); status != http.StatusForbidden {
+		t.Errorf("before the instant: status %d, want 403", status)
+	}
+	_, guarded := startServe(t, "--access", "code")
+	var last int
+	for range 7 {
+		last = statusOf(t, "http://"+guarded+"/student/1?code=WRONGWRONGWRONG")
+	}
+	if last != http.StatusTooManyRequests {
+		t.Errorf("after seven wrong codes: status %d, want 429", last)
+	}
+}
+
+func statusOf(t *testing.T, url string) int {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
