@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"loadstone/lab/axis"
 )
 
 //go:embed page.gohtml
@@ -145,15 +147,15 @@ func (p *page) contents() []section {
 // headerFacts are when, how long and how often, for the top of the page.
 func (r *Result) headerFacts() []string {
 	facts := []string{plural(len(r.Variants), "variant")}
-	var trials extent
+	var trials axis.Extent
 	for _, v := range r.Variants {
-		trials.see(float64(v.Trials))
+		trials.See(float64(v.Trials))
 	}
 	switch {
-	case trials.any && trials.low == trials.high:
-		facts = append(facts, plural(int(trials.low), "trial")+" each")
-	case trials.any:
-		facts = append(facts, fmt.Sprintf("%d to %d trials each", int(trials.low), int(trials.high)))
+	case trials.Any && trials.Low == trials.High:
+		facts = append(facts, plural(int(trials.Low), "trial")+" each")
+	case trials.Any:
+		facts = append(facts, fmt.Sprintf("%d to %d trials each", int(trials.Low), int(trials.High)))
 	}
 	if !r.Started.IsZero() {
 		facts = append(facts, r.Started.UTC().Format("2 January 2006, 15:04 UTC"))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/lab/axis"
 )
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
@@ -30,22 +32,22 @@ type capacityRow struct {
 
 func newCapacityChart(r *Result) *capacityChart {
 	c := &capacityChart{Unit: r.rateUnit(), Note: r.capacityNote()}
-	var seen extent
+	var seen axis.Extent
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		if v.hasCapacity() {
-			seen.see(v.Capacity.Value)
+			seen.See(v.Capacity.Value)
 			c.Unit = v.Capacity.Unit
 		}
 		if v.hasInterval() {
-			seen.see(v.Capacity.Low, v.Capacity.High)
+			seen.See(v.Capacity.Low, v.Capacity.High)
 		}
-		seen.see(v.PerTrial...)
+		seen.See(v.PerTrial...)
 	}
-	scale, values := linearAxis(seen, 5, true)
+	scale, values := axis.Linear(seen, 5, true)
 	for _, v := range values {
-		if seen.any {
-			c.Ticks = append(c.Ticks, tick{scale.percent(v), formatSetting(v)})
+		if seen.Any {
+			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v)})
 		}
 	}
 	for i := range r.Variants {
@@ -76,7 +78,7 @@ func (r *Result) capacityNote() string {
 	return note
 }
 
-func newCapacityRow(r *Result, i int, scale axis) capacityRow {
+func newCapacityRow(r *Result, i int, scale axis.Scale) capacityRow {
 	v := &r.Variants[i]
 	tilde, ratio, of := r.ratioCells(v.Name)
 	row := capacityRow{
@@ -90,7 +92,7 @@ func newCapacityRow(r *Result, i int, scale axis) capacityRow {
 		row.Desc = "No rate that was tried met the objectives."
 		return row
 	}
-	row.Bar = scale.percent(v.Capacity.Value)
+	row.Bar = scale.Percent(v.Capacity.Value)
 	row.More = row.Bar
 	row.Value = formatMeasured(v.Capacity.Value) + " " + v.Capacity.Unit
 	if row.Bound {
@@ -100,7 +102,7 @@ func newCapacityRow(r *Result, i int, scale axis) capacityRow {
 	if v.hasInterval() {
 		_, low, high := formatInterval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
 		row.Interval = "[" + low + ", " + high + "]"
-		row.Low, row.High = scale.percent(v.Capacity.Low), scale.percent(v.Capacity.High)
+		row.Low, row.High = scale.Percent(v.Capacity.Low), scale.Percent(v.Capacity.High)
 		row.More = row.High
 		row.Certainty = formatPercent(v.Capacity.Confidence)
 		row.Desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
@@ -111,7 +113,7 @@ func newCapacityRow(r *Result, i int, scale axis) capacityRow {
 	var numbers []string
 	for _, trial := range v.PerTrial {
 		if isFinite(trial) {
-			row.Trials = append(row.Trials, scale.percent(trial))
+			row.Trials = append(row.Trials, scale.Percent(trial))
 			numbers = append(numbers, formatMeasured(trial))
 		}
 	}
@@ -141,21 +143,21 @@ type loadRow struct {
 
 func newLoadChart(r *Result) *loadChart {
 	c := &loadChart{}
-	var seen extent
+	var seen axis.Extent
 	for _, v := range r.Variants {
 		p := v.Latency.Response
-		seen.seePositive(p.P50, p.P95, p.P99)
+		seen.SeePositive(p.P50, p.P95, p.P99)
 	}
 	limits := r.latencyLimits()
 	for _, t := range limits {
-		seen.seePositive(t.limit/2, t.limit) // so that the line is not the axis
+		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
-	scale, values := logAxis(seen)
+	scale, values := axis.Log(seen)
 	for _, v := range values {
-		c.Ticks = append(c.Ticks, tick{scale.percent(v), tickMS(v)})
+		c.Ticks = append(c.Ticks, tick{scale.Percent(v), tickMS(v)})
 	}
 	for _, t := range limits {
-		c.Thresholds = append(c.Thresholds, threshold{At: scale.percent(t.limit), Label: t.label})
+		c.Thresholds = append(c.Thresholds, threshold{At: scale.Percent(t.limit), Label: t.label})
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
@@ -166,7 +168,7 @@ func newLoadChart(r *Result) *loadChart {
 			Met: met.text, Crossed: met.style == red}
 		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)
 		if p.P50 > 0 && p.P95 > 0 && p.P99 > 0 {
-			row.X50, row.X95, row.X99 = scale.percent(p.P50), scale.percent(p.P95), scale.percent(p.P99)
+			row.X50, row.X95, row.X99 = scale.Percent(p.P50), scale.Percent(p.P95), scale.Percent(p.P99)
 		}
 		c.Rows = append(c.Rows, row)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/axis"
 )
 
 // The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
@@ -62,14 +64,14 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 		return cpuChart{}, false
 	}
 	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial)}
-	var span extent
-	span.see(t.Seconds...)
-	span.see(0)
-	scale := axis{low: span.low, high: math.Max(span.high, span.low+1)}
-	_, values := linearAxis(span, 5, false)
+	var span axis.Extent
+	span.See(t.Seconds...)
+	span.See(0)
+	scale := axis.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
+	_, values := axis.Linear(span, 5, false)
 	for _, v := range values {
-		if v <= scale.high {
-			c.Ticks = append(c.Ticks, tick{scale.percent(v), formatSetting(v) + " s"})
+		if v <= scale.High {
+			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v) + " s"})
 		}
 	}
 	series := hottest(t.Series, min(max(allLanes/len(r.Variants), minLanes), maxLanes))
@@ -128,9 +130,9 @@ func heat(s TimelineSeries) float64 {
 }
 
 func peak(s TimelineSeries) float64 {
-	var seen extent
-	seen.see(s.CPU...)
-	return seen.high
+	var seen axis.Extent
+	seen.See(s.CPU...)
+	return seen.High
 }
 
 func (c *cpuChart) addLane(l lane) {
@@ -139,24 +141,24 @@ func (c *cpuChart) addLane(l lane) {
 	c.Lanes = append(c.Lanes, l)
 }
 
-func (c *cpuChart) addRate(t Timeline, scale axis, unit string) {
-	var seen extent
-	seen.see(t.Rate...)
-	if !seen.any || seen.high <= 0 {
+func (c *cpuChart) addRate(t Timeline, scale axis.Scale, unit string) {
+	var seen axis.Extent
+	seen.See(t.Rate...)
+	if !seen.Any || seen.High <= 0 {
 		return
 	}
-	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.high) + " " + unit,
-		Path: lanePath(t.Seconds, t.Rate, scale, seen.high*1.05, true)})
+	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.High) + " " + unit,
+		Path: lanePath(t.Seconds, t.Rate, scale, seen.High*1.05, true)})
 }
 
-func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis, hot bool) {
+func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis.Scale, hot bool) {
 	highest := peak(s)
 	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
 	top := highest * 1.05
 	switch {
 	case s.LimitCPUs > 0 && isFinite(s.LimitCPUs):
 		top = math.Max(top, s.LimitCPUs*1.12)
-		l.Limit = svgNumber((1-s.LimitCPUs/top)*laneHeight, 1)
+		l.Limit = axis.Number((1-s.LimitCPUs/top)*laneHeight, 1)
 		l.Note = fmt.Sprintf("peak %s of %s CPU", formatMeasured(highest), formatSetting(s.LimitCPUs))
 	default:
 		top = math.Max(math.Ceil(highest), 1) // whole cores, so that a small use looks small
@@ -171,7 +173,7 @@ func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis, ho
 
 // lanePath draws values over time as an area on the lane's floor. With steps a
 // value holds until the next. Points without a finite number are left out.
-func lanePath(seconds, values []float64, scale axis, top float64, steps bool) string {
+func lanePath(seconds, values []float64, scale axis.Scale, top float64, steps bool) string {
 	var b strings.Builder
 	write := func(command byte, number int) { // or, after a blank, a second number
 		b.WriteByte(command)
@@ -182,7 +184,7 @@ func lanePath(seconds, values []float64, scale axis, top float64, steps bool) st
 		if !isFinite(seconds[i]) || !isFinite(values[i]) {
 			continue
 		}
-		x := int(math.Round(scale.at(seconds[i]) * laneUnits))
+		x := int(math.Round(scale.At(seconds[i]) * laneUnits))
 		y := laneUnits / 10
 		if top > 0 {
 			y = int(math.Round((1 - min(max(values[i]/top, 0), 1)) * laneUnits / 10))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"loadstone/lab/axis"
 )
 
 // curveHeight is the height of a latency chart's plot in pixels.
@@ -71,21 +73,21 @@ func (r *Result) latencyLimits() []latencyLimit {
 }
 
 func newCurveCharts(r *Result) *curveCharts {
-	var seen extent
+	var seen axis.Extent
 	for _, v := range r.Variants {
 		for _, p := range v.Curve {
-			seen.seePositive(p.P50, p.P95, p.P99)
+			seen.SeePositive(p.P50, p.P95, p.P99)
 		}
 	}
-	if !seen.any {
+	if !seen.Any {
 		return nil
 	}
 	limits := r.latencyLimits()
 	for _, t := range limits {
-		seen.seePositive(t.limit/2, t.limit) // so that the line is not the axis
+		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
-	scale, values := logAxis(seen)
-	height := func(v float64) string { return svgNumber((1-scale.at(v))*curveHeight, 1) }
+	scale, values := axis.Log(seen)
+	height := func(v float64) string { return axis.Number((1-scale.At(v))*curveHeight, 1) }
 	charts := &curveCharts{Height: curveHeight, Limits: len(limits) > 0}
 	for i := range r.Variants {
 		if len(r.Variants[i].Curve) == 0 {
@@ -105,36 +107,36 @@ func newCurveCharts(r *Result) *curveCharts {
 }
 
 func newCurveChart(v *Variant, unit string, height func(float64) string) curveChart {
-	var rates extent
+	var rates axis.Extent
 	held := 0
 	for _, p := range v.Curve {
-		rates.see(p.Rate)
+		rates.See(p.Rate)
 		if p.Held {
 			held++
 		}
 	}
-	scale, values := linearAxis(rates, 4, false)
+	scale, values := axis.Linear(rates, 4, false)
 	c := curveChart{Name: v.Name}
 	for _, t := range values {
-		c.XTicks = append(c.XTicks, tick{scale.percent(t), formatSetting(t)})
+		c.XTicks = append(c.XTicks, tick{scale.Percent(t), formatSetting(t)})
 	}
 	if v.hasCapacity() {
-		c.Capacity = scale.percent(v.Capacity.Value)
+		c.Capacity = scale.Percent(v.Capacity.Value)
 		c.CapacityLabel = v.capacityText()
 	}
 	if v.hasInterval() {
-		c.BandFrom = scale.percent(v.Capacity.Low)
-		c.Band = percentLength(scale.at(v.Capacity.High) - scale.at(v.Capacity.Low))
+		c.BandFrom = scale.Percent(v.Capacity.Low)
+		c.Band = axis.Percent(scale.At(v.Capacity.High) - scale.At(v.Capacity.Low))
 	}
 	for _, p := range v.Curve {
 		c.addPoint(p, scale, height)
 	}
 	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
-		plural(len(v.Curve), "rate"), formatMeasured(rates.low), formatMeasured(rates.high), unit, held, v.capacityText())
+		plural(len(v.Curve), "rate"), formatMeasured(rates.Low), formatMeasured(rates.High), unit, held, v.capacityText())
 	return c
 }
 
-func (c *curveChart) addPoint(p CurvePoint, scale axis, height func(float64) string) {
+func (c *curveChart) addPoint(p CurvePoint, scale axis.Scale, height func(float64) string) {
 	c.Rows = append(c.Rows, curveRow{
 		Rate: formatMeasured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: formatSetting(p.Seconds),
 		P50: formatMillis(p.P50), P95: formatMillis(p.P95), P99: formatMillis(p.P99),
@@ -148,7 +150,7 @@ func (c *curveChart) addPoint(p CurvePoint, scale axis, height func(float64) str
 		ms   float64
 	}{{"50", p.P50}, {"95", p.P95}, {"99", p.P99}} {
 		if m.ms > 0 && isFinite(m.ms) {
-			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.percent(p.Rate), Y: height(m.ms), Held: p.Held})
+			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.Percent(p.Rate), Y: height(m.ms), Held: p.Held})
 		}
 	}
 }

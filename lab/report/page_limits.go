@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"loadstone/lab/axis"
 )
 
 // limitCard says what limits one variant, and shows the evidence.
@@ -56,17 +58,17 @@ func newLimitCard(r *Result, i int) limitCard {
 		}
 		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, names, w.Evidence})
 	}
-	var demand extent
+	var demand axis.Extent
 	for _, component := range v.Components {
-		demand.see(component.DemandMS)
+		demand.See(component.DemandMS)
 	}
 	c.DemandUnit = "ms"
 	scale := 1.0
-	if demand.high < 1 { // all of them: one column, one unit
+	if demand.High < 1 { // all of them: one column, one unit
 		c.DemandUnit, scale = "µs", 1000
 	}
 	for _, component := range v.Components {
-		row := newComponentRow(component, rate, demand.high)
+		row := newComponentRow(component, rate, demand.High)
 		row.Demand = formatMillis(component.DemandMS * scale)
 		row.Limiting = c.Decided && component.Name == v.Verdict.Component
 		c.Components = append(c.Components, row)
@@ -106,5 +108,5 @@ func barLength(share float64) string {
 	if !isFinite(share) {
 		return "0%"
 	}
-	return percentLength(min(max(share, 0), 1))
+	return axis.Percent(min(max(share, 0), 1))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"loadstone/lab/axis"
 )
 
 // chart is one drawing: lanes under each other over one horizontal axis.
@@ -51,10 +53,10 @@ const unit = 1000
 const laneGap = 30
 
 // add puts a lane under those that are there, and its axis beside it.
-func (c *chart) add(l lane, y axis, values []float64, label func(float64) string) {
+func (c *chart) add(l lane, y axis.Scale, values []float64, label func(float64) string) {
 	l.Y = c.Height + laneGap
 	l.NameY = l.Y - 9
-	place := func(v float64) string { return svgNumber(float64(l.Y)+(1-y.at(v))*float64(l.Height), 1) }
+	place := func(v float64) string { return axis.Number(float64(l.Y)+(1-y.At(v))*float64(l.Height), 1) }
 	for _, v := range values {
 		l.YTicks = append(l.YTicks, tick{place(v), label(v)})
 	}
@@ -79,27 +81,27 @@ func write(b *strings.Builder, command byte, numbers ...float64) {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		b.WriteString(svgNumber(v*unit, 1))
+		b.WriteString(axis.Number(v*unit, 1))
 	}
 }
 
 // linePath draws values as steps. One that is no number, or no height on a
 // logarithmic axis, leaves a gap.
-func linePath(steps []step, x, y axis) string {
+func linePath(steps []step, x, y axis.Scale) string {
 	var b strings.Builder
 	open, end := false, math.NaN()
 	for _, s := range steps {
-		if !isFinite(s.value) || y.log && s.value <= 0 {
+		if !isFinite(s.value) || y.Log && s.value <= 0 {
 			open = false
 			continue
 		}
-		height := 1 - y.at(s.value)
+		height := 1 - y.At(s.value)
 		if open && s.from <= end {
 			write(&b, 'V', height)
 		} else {
-			write(&b, 'M', x.at(s.from), height)
+			write(&b, 'M', x.At(s.from), height)
 		}
-		write(&b, 'H', x.at(s.to))
+		write(&b, 'H', x.At(s.to))
 		open, end = true, s.to+touching
 	}
 	return b.String()
@@ -107,7 +109,7 @@ func linePath(steps []step, x, y axis) string {
 
 // areaPath draws values as steps with everything below them. Steps that touch
 // are one shape: between two shapes a screen would show a seam.
-func areaPath(steps []step, x, y axis) string {
+func areaPath(steps []step, x, y axis.Scale) string {
 	var b strings.Builder
 	open, end := false, 0.0
 	shut := func() {
@@ -124,10 +126,10 @@ func areaPath(steps []step, x, y axis) string {
 		}
 		if !open || s.from > end {
 			shut()
-			write(&b, 'M', x.at(s.from), 1)
+			write(&b, 'M', x.At(s.from), 1)
 		}
-		write(&b, 'V', 1-y.at(s.value))
-		write(&b, 'H', x.at(s.to))
+		write(&b, 'V', 1-y.At(s.value))
+		write(&b, 'H', x.At(s.to))
 		open, end = true, s.to+touching
 	}
 	shut()
@@ -135,32 +137,32 @@ func areaPath(steps []step, x, y axis) string {
 }
 
 // polyPath draws a line through points.
-func polyPath(points [][2]float64, x, y axis) string {
+func polyPath(points [][2]float64, x, y axis.Scale) string {
 	var b strings.Builder
 	for i, p := range points {
 		command := byte('L')
 		if i == 0 {
 			command = 'M'
 		}
-		write(&b, command, x.at(p[0]), 1-y.at(p[1]))
+		write(&b, command, x.At(p[0]), 1-y.At(p[1]))
 	}
 	return b.String()
 }
 
 // newTimeAxis covers the slots; it ends where they do.
-func newTimeAxis(slots []slot) axis {
-	return axis{low: 0, high: math.Max(slots[len(slots)-1].to, 1e-3)}
+func newTimeAxis(slots []slot) axis.Scale {
+	return axis.Scale{Low: 0, High: math.Max(slots[len(slots)-1].to, 1e-3)}
 }
 
 // timeChart is a chart over time without lanes.
-func timeChart(id, title string, slots []slot, x axis) *chart {
+func timeChart(id, title string, slots []slot, x axis.Scale) *chart {
 	c := &chart{ID: id, Title: title, XName: "seconds since the load began"}
-	var e extent
-	e.see(0, x.high)
-	_, values := linearAxis(e, 5, true)
+	var e axis.Extent
+	e.See(0, x.High)
+	_, values := axis.Linear(e, 5, true)
 	for _, v := range values {
-		if v <= x.high {
-			c.XTicks = append(c.XTicks, tick{x.percent(v), setting(v)})
+		if v <= x.High {
+			c.XTicks = append(c.XTicks, tick{x.Percent(v), setting(v)})
 		}
 	}
 	for i := 0; i < len(slots); {
@@ -170,7 +172,7 @@ func timeChart(id, title string, slots []slot, x axis) *chart {
 			to = slots[i].to
 		}
 		if phase != measuring {
-			c.Shades = append(c.Shades, shade{x.percent(from), percentLength(x.at(to) - x.at(from))})
+			c.Shades = append(c.Shades, shade{x.Percent(from), axis.Percent(x.At(to) - x.At(from))})
 		}
 	}
 	return c
@@ -188,24 +190,24 @@ func stepsOf(slots []slot, of func(*slot) float64) []step {
 
 // peak is the largest of the steps' values.
 func peak(steps []step) float64 {
-	var e extent
+	var e axis.Extent
 	for _, s := range steps {
-		e.see(s.value)
+		e.See(s.value)
 	}
-	return e.high
+	return e.High
 }
 
 // addCounts adds a lane of areas over a linear axis from zero. The first is
 // drawn first, the others over it.
-func (c *chart) addCounts(name string, height int, x axis, of map[string][]step, order ...string) {
-	var e extent
+func (c *chart) addCounts(name string, height int, x axis.Scale, of map[string][]step, order ...string) {
+	var e axis.Extent
 	for _, steps := range of {
-		e.see(peak(steps))
+		e.See(peak(steps))
 	}
-	if e.high <= 0 {
-		e.see(0, 1)
+	if e.High <= 0 {
+		e.See(0, 1)
 	}
-	y, values := linearAxis(e, max(1, height/45), true)
+	y, values := axis.Linear(e, max(1, height/45), true)
 	l := lane{Height: height, Name: name}
 	for _, kind := range order {
 		if path := areaPath(of[kind], x, y); path != "" {
@@ -215,7 +217,7 @@ func (c *chart) addCounts(name string, height int, x axis, of map[string][]step,
 	c.add(l, y, values, setting)
 }
 
-func newThroughputChart(slots []slot, x axis) *chart {
+func newThroughputChart(slots []slot, x axis.Scale) *chart {
 	c := timeChart("throughput-chart", "Throughput over time", slots, x)
 	requests := stepsOf(slots, func(s *slot) float64 { return s.perSecond(s.requests) })
 	failed := stepsOf(slots, func(s *slot) float64 { return s.perSecond(s.failed) })
@@ -238,7 +240,7 @@ func newThroughputChart(slots []slot, x axis) *chart {
 	return c
 }
 
-func newFlightChart(slots []slot, x axis) *chart {
+func newFlightChart(slots []slot, x axis.Scale) *chart {
 	c := timeChart("flight-chart", "Work in flight and the generator’s CPU over time", slots, x)
 	flight := stepsOf(slots, func(s *slot) float64 { return float64(s.inFlight) })
 	busy := stepsOf(slots, func(s *slot) float64 { return s.busy })

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"loadstone/lab/axis"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/threshold"
 )
@@ -31,19 +32,19 @@ func latencyLimits(s *summary.Summary) []limit {
 
 // newTimesCharts are the quantiles of response and of service time, slot by
 // slot. Both have the same axis, so that they can be compared by height.
-func newTimesCharts(slots []slot, x axis, limits []limit) []*chart {
-	var seen extent
+func newTimesCharts(slots []slot, x axis.Scale, limits []limit) []*chart {
+	var seen axis.Extent
 	for i := range slots {
 		r, s := slots[i].response, slots[i].service
-		seen.seePositive(r.p50, r.p95, r.p99, s.p50, s.p95, s.p99)
+		seen.SeePositive(r.p50, r.p95, r.p99, s.p50, s.p95, s.p99)
 	}
-	if !seen.any {
+	if !seen.Any {
 		return nil
 	}
 	for _, l := range limits {
-		seen.seePositive(l.value/2, l.value) // so that the line is not the axis
+		seen.SeePositive(l.value/2, l.value) // so that the line is not the axis
 	}
-	y, values := logAxis(seen)
+	y, values := axis.Log(seen)
 	var charts []*chart
 	for _, of := range []struct {
 		id, name string
@@ -84,11 +85,11 @@ func newCurveChart(s *summary.Summary) *chart {
 	if len(s.Percentiles) == 0 || s.Requests < 2 {
 		return nil
 	}
-	var seen extent
+	var seen axis.Extent
 	var response, service [][2]float64
 	end := math.Log10(float64(s.Requests))
 	for _, p := range s.Percentiles {
-		seen.seePositive(p.Response, p.Service)
+		seen.SeePositive(p.Response, p.Service)
 		x := end
 		if p.Quantile < 1 {
 			x = math.Min(-math.Log10(1-p.Quantile), end)
@@ -100,14 +101,14 @@ func newCurveChart(s *summary.Summary) *chart {
 			service = append(service, [2]float64{x, p.Service})
 		}
 	}
-	if !seen.any {
+	if !seen.Any {
 		return nil
 	}
-	x := axis{low: 0, high: math.Max(end, 1)}
-	y, values := logAxis(seen)
+	x := axis.Scale{Low: 0, High: math.Max(end, 1)}
+	y, values := axis.Log(seen)
 	c := &chart{ID: "curve-chart", Title: "Distribution of latencies", XName: "% of the requests were no slower"}
-	for power := range int(x.high+1e-9) + 1 {
-		c.XTicks = append(c.XTicks, tick{x.percent(float64(power)), nines(power)})
+	for power := range int(x.High+1e-9) + 1 {
+		c.XTicks = append(c.XTicks, tick{x.Percent(float64(power)), nines(power)})
 	}
 	l := lane{Height: timesHeight + 40, Name: "latency"}
 	for _, of := range []curve{{"line service", polyPath(service, x, y)}, {"line response", polyPath(response, x, y)}} {
