@@ -80,7 +80,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // and short trials, and returns its path.
 func small(t *testing.T, dir string, edit ...string) string {
 	t.Helper()
-	compose, err := filepath.Abs("../../system/results/compose.yaml")
+	compose, err := filepath.Abs("../../system/results/compose.embedded.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
