@@ -66,3 +66,29 @@ func TestRunOfAK6Script(t *testing.T) {
 	}
 	nothingLeft(t, "")
 }
+
+// The shipped script finds every student, takes its settings, and fails where
+// there are no students.
+func TestResultsScript(t *testing.T) {
+	dir := t.TempDir()
+	writeScript(t, dir)
+	script, err := filepath.Abs("../../system/results/k6/results.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, address := startServe(t)
+	for target, want := range map[string]int{"http://" + address: exitOK, shop(t): exitCrossed} {
+		file := "load: {target: '" + target + "', k6: {script: " + script +
+			", env: {VUS: '5', RAMP: 1s, HOLD: 1s, THINK: '0.05', FIRST_ID: '1', LAST_ID: '1000'}}}\n"
+		if err := os.WriteFile(filepath.Join(dir, "load.yaml"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := loadstone(t, dir, "load", "load.yaml")
+		if got.code != want {
+			t.Errorf("%s: exit status %d, want %d:\n%s%s", target, got.code, want, got.stdout, got.stderr)
+		}
+		if want == exitOK && !strings.Contains(got.stdout, "✓ it is the student who was asked for") {
+			t.Errorf("the script's checks are not in the summary:\n%s", got.stdout)
+		}
+	}
+}
