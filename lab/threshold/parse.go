@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"loadstone/block/spelling"
 )
 
 const (
@@ -66,7 +68,7 @@ func Parse(metric, expression string) (Threshold, error) {
 }
 
 func notOne(m metric, expression string) error {
-	return fmt.Errorf("%s is no threshold; write an aggregation, a comparison and a number, such as %s", quote(expression), m.example)
+	return fmt.Errorf("%s is no threshold; write an aggregation, a comparison and a number, such as %s", spelling.Quote(expression), m.example)
 }
 
 // otherWords are what k6's aggregations are called elsewhere.
@@ -95,7 +97,7 @@ func parseAggregation(m metric, written string) (word string, percentile float64
 		return "p", n, nil
 	}
 	if !slices.Contains(valid, written) || written == "p(N)" {
-		return "", 0, fmt.Errorf("%s has no %s; %s, such as %s", m.name, oneLine(written), choose(written, valid), m.example)
+		return "", 0, fmt.Errorf("%s has no %s; %s, such as %s", m.name, oneLine(written), spelling.Choose(written, valid), m.example)
 	}
 	return written, 0, nil
 }
@@ -103,7 +105,7 @@ func parseAggregation(m metric, written string) (word string, percentile float64
 // oneLine returns a word of an expression for a message: as it is if it can be
 // read, else quoted.
 func oneLine(written string) string {
-	if q := quote(written); q != `"`+written+`"` {
+	if q := spelling.Quote(written); q != `"`+written+`"` {
 		return q
 	}
 	return written
@@ -114,7 +116,7 @@ func oneLine(written string) string {
 func parseValue(m metric, left, written string) (float64, error) {
 	const longest = 40 // of what still is a number to somebody
 	if len(written) > longest {
-		return 0, fmt.Errorf("%s is not a number; write %s", quote(written), m.example)
+		return 0, fmt.Errorf("%s is not a number; write %s", spelling.Quote(written), m.example)
 	}
 	if unit := withUnitForm.FindStringSubmatch(written); unit != nil {
 		return 0, unitError(m, left, unit)
@@ -124,7 +126,7 @@ func parseValue(m metric, left, written string) (float64, error) {
 	}
 	v, err := strconv.ParseFloat(written, 64)
 	if err != nil || !valueForm.MatchString(written) {
-		return 0, fmt.Errorf("%s is not a number; write %s", quote(written), m.example)
+		return 0, fmt.Errorf("%s is not a number; write %s", spelling.Quote(written), m.example)
 	}
 	if m.kind == share && v > 1 {
 		return 0, fmt.Errorf("%s is a share from 0 to 1, never %s; write %s%s for %s %%", m.name, written, left, number(v/100), written)
@@ -168,13 +170,13 @@ func number(v float64) string {
 // before it, for the message.
 func parseOver(m metric, expression, left, written string) (time.Duration, error) {
 	if meant := overMeantForm.FindStringSubmatch(written); meant != nil {
-		return 0, fmt.Errorf("%s is no window; write %s over %s", quote(written), left, meant[1])
+		return 0, fmt.Errorf("%s is no window; write %s over %s", spelling.Quote(written), left, meant[1])
 	}
 	if joinedForm.MatchString(written) {
-		return 0, fmt.Errorf("%s is more than one threshold; write each as an entry of the list, the first as %s", quote(expression), left)
+		return 0, fmt.Errorf("%s is more than one threshold; write each as an entry of the list, the first as %s", spelling.Quote(expression), left)
 	}
 	if written == "over" {
-		return 0, fmt.Errorf("%s says over without how long; write %s over 10s", quote(expression), left)
+		return 0, fmt.Errorf("%s says over without how long; write %s over 10s", spelling.Quote(expression), left)
 	}
 	word := overForm.FindStringSubmatch(written)
 	if word == nil {
@@ -186,7 +188,7 @@ func parseOver(m metric, expression, left, written string) (time.Duration, error
 	over, err := time.ParseDuration(word[1])
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%s is no length of a window; write over 10s, with a number and s or m", quote(word[1]))
+		return 0, fmt.Errorf("%s is no length of a window; write over 10s, with a number and s or m", spelling.Quote(word[1]))
 	case over < time.Second || over%time.Second != 0:
 		return 0, fmt.Errorf("a window is whole seconds, not %s; write over %s", word[1], max(over.Round(time.Second), time.Second))
 	case over > MostOver:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load"
 )
 
@@ -83,9 +84,9 @@ func (m Metrics) absent(metric metric) error {
 	case metric.name == Checks:
 		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
 	case metric.websocket:
-		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.name, choose(metric.name, m.Names()))
+		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.name, spelling.Choose(metric.name, m.Names()))
 	default:
-		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.name, choose(metric.name, m.Names()))
+		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.name, spelling.Choose(metric.name, m.Names()))
 	}
 }
 
@@ -110,7 +111,7 @@ func (m Metrics) selects(t Threshold) error {
 		case len(part.known) == 0:
 			return fmt.Errorf("there is no %s for %s to select; remove it from the selector", part.key, oneLine(t.name))
 		default:
-			return fmt.Errorf("the load has no %s %s for %s; %s", part.key, quote(part.value), t.Metric, chooseName(part.value, part.known))
+			return fmt.Errorf("the load has no %s %s for %s; %s", part.key, spelling.Quote(part.value), t.Metric, spelling.ChooseName(part.value, part.known))
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/block/spelling"
 )
 
 // The keys of a selector. keyName is another word for keyStep: k6 names
@@ -44,11 +46,11 @@ func parseMetric(written string) (metric, Threshold, error) {
 	}
 	inner, closed := strings.CutSuffix(inner, "}")
 	if !closed {
-		return m, t, fmt.Errorf("%s has a selector without an end; write %s", quote(t.name), selected(m))
+		return m, t, fmt.Errorf("%s has a selector without an end; write %s", spelling.Quote(t.name), selected(m))
 	}
 	tags, ok := splitTags(inner)
 	if !ok {
-		return m, t, fmt.Errorf("%s is no selector; write %s", quote("{"+inner+"}"), selected(m))
+		return m, t, fmt.Errorf("%s is no selector; write %s", spelling.Quote("{"+inner+"}"), selected(m))
 	}
 	for _, tag := range tags {
 		if err := take(&t, m, tag); err != nil {
@@ -60,9 +62,9 @@ func parseMetric(written string) (metric, Threshold, error) {
 
 func unknownMetric(name string) error {
 	if other := elsewhere[name]; other != "" {
-		return fmt.Errorf("the load does not produce the metric %s; write %s, the nearest to it", quote(name), other)
+		return fmt.Errorf("the load does not produce the metric %s; write %s, the nearest to it", spelling.Quote(name), other)
 	}
-	return fmt.Errorf("the load does not produce the metric %s; %s", quote(name), choose(name, names(metrics)))
+	return fmt.Errorf("the load does not produce the metric %s; %s", spelling.Quote(name), spelling.Choose(name, names(metrics)))
 }
 
 // selected returns an example of a metric with a selector, or the bare metric
@@ -87,7 +89,7 @@ func take(t *Threshold, m metric, tag [2]string) error {
 	case len(m.selectors) == 0:
 		return fmt.Errorf("%s is counted over the whole load and has no selectors; write %s", m.name, m.name)
 	case field == nil:
-		return fmt.Errorf("%s cannot be selected by %s, which is not kept; %s", m.name, quote(key), choose(key, m.selectors))
+		return fmt.Errorf("%s cannot be selected by %s, which is not kept; %s", m.name, spelling.Quote(key), spelling.Choose(key, m.selectors))
 	case !slices.Contains(m.selectors, key):
 		return fmt.Errorf("%s cannot be selected by %s; write %s", m.name, key, selected(m))
 	case value == "":

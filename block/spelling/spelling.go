@@ -1,12 +1,15 @@
-package threshold
+// Package spelling finds what somebody meant to write: the known word that is
+// nearest to one that is none, and the text of a message that says so. It knows
+// letters and no language.
+package spelling
 
 import (
 	"strconv"
 	"strings"
 )
 
-// quote quotes text for a message, and shortens what is long.
-func quote(s string) string {
+// Quote quotes text for a message, and shortens what is long.
+func Quote(s string) string {
 	const most = 60
 	if r := []rune(s); len(r) > most {
 		s = string(r[:most]) + "…"
@@ -14,10 +17,10 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// choose returns what to write instead of a word that is none of the known
-// ones: the nearest of them, or else all of them.
-func choose(word string, known []string) string {
-	if near, ok := nearest(word, known); ok {
+// Choose returns what to write instead of a word that is none of the known
+// ones: "write " and the nearest of them, or else all of them.
+func Choose(word string, known []string) string {
+	if near, ok := Nearest(word, known); ok {
 		return "write " + near
 	}
 	if len(known) == 1 {
@@ -26,16 +29,16 @@ func choose(word string, known []string) string {
 	return "write one of: " + strings.Join(known, ", ")
 }
 
-// chooseName is choose for names that a user gave, of which there may be many
+// ChooseName is Choose for names that a user gave, of which there may be many
 // and of any spelling.
-func chooseName(word string, known []string) string {
+func ChooseName(word string, known []string) string {
 	const most = 10
 	quoted := make([]string, 0, most)
 	for _, k := range known[:min(len(known), most)] {
-		quoted = append(quoted, quote(k))
+		quoted = append(quoted, Quote(k))
 	}
-	if near, ok := nearest(word, known); ok {
-		return "write " + quote(near)
+	if near, ok := Nearest(word, known); ok {
+		return "write " + Quote(near)
 	}
 	text := "write one of: " + strings.Join(quoted, ", ")
 	if len(known) == 1 {
@@ -47,9 +50,9 @@ func chooseName(word string, known []string) string {
 	return text
 }
 
-// nearest returns the known word that differs least from word, if it is near
+// Nearest returns the known word that differs least from word, if it is near
 // enough to be what was meant: two typing errors, or one in a short word.
-func nearest(word string, known []string) (string, bool) {
+func Nearest(word string, known []string) (string, bool) {
 	limit := 2
 	if len(word) < 6 {
 		limit = 1
@@ -59,16 +62,17 @@ func nearest(word string, known []string) (string, bool) {
 		if max(len(k)-len(word), len(word)-len(k)) > 2 {
 			continue // cannot be near, and word may be as long as a file
 		}
-		if n := distance(strings.ToLower(word), strings.ToLower(k)); n <= limit {
+		if n := Distance(strings.ToLower(word), strings.ToLower(k)); n <= limit {
 			best, found, limit = k, true, n-1
 		}
 	}
 	return best, found
 }
 
-// distance is the number of characters to insert, remove, replace or swap with
+// Distance is the number of characters to insert, remove, replace or swap with
 // their neighbour to turn a into b (Levenshtein with adjacent transpositions).
-func distance(a, b string) int {
+// It takes time and memory by the product of their lengths.
+func Distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	rows := make([][]int, len(s)+1)
 	for i := range rows {
