@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 // imported from nowhere, so that adding one is a decision made here.
 var technology = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go": {"lab", "internal/screen"},
-	"github.com/aclements/go-moremath":        {"lab/capacity"},
+	"github.com/aclements/go-moremath":        {"lab/capacity", "lab/compare"},
 	"github.com/cespare/xxhash":               {"system", "block"},
 	"github.com/compose-spec/compose-go":      {"lab/topology"},
 	"github.com/goccy/go-yaml":                {"lab/experiment", "lab/topology", "internal"},
