@@ -38,7 +38,8 @@ shows it.`,
   loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot
   loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
 	}
-	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(), a.serveCommand(), a.healthCommand())
+	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
+		a.preloadCommand(), a.correctCommand(), a.certificateCommand(), a.serveCommand(), a.pageCommand(), a.healthCommand())
 	return cmd
 }
 
@@ -145,7 +146,10 @@ second, without a failed or mixed answer.`,
 
 // publish turns the database that --from names into a snapshot.
 func (a *app) publish(ctx context.Context, from, to string) error {
-	return a.withDatabase(ctx, from, func(db results.Source) error { return a.build(ctx, to, "--to", db) })
+	return a.withDatabase(ctx, from, func(db results.Source) error {
+		// Corrected students make it another data set.
+		return a.build(ctx, to, "--to", results.Current(db))
+	})
 }
 
 // withDatabase opens the database that --from names for use.

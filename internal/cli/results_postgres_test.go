@@ -37,7 +37,6 @@ func TestResultsOnPostgres(t *testing.T) {
 		{"seed --students 1000 --store snapshot:b.snapshot", exitOK, "holds seed 1"},
 		{"publish --to snapshot:c.snapshot --from " + withPassword(server.URL("nothing")), exitFailed, "nothing"},
 		{"seed --store postgres://u:secret@h:port/db", exitUsage, "--store"},
-		{"serve --store postgres://u:secret@127.0.0.1:1/db", exitFailed, "127.0.0.1:1"},
 	} {
 		got := loadstone(t, dir, append([]string{"results"}, strings.Fields(c.args)...)...)
 		if output := got.stdout + got.stderr; got.code != c.code || !strings.Contains(output, c.want) || strings.Contains(output, "secret") {

@@ -145,7 +145,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	return a.withDatabase(ctx, f.from, func(db results.Source) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
-		report, err := export.Build(ctx, c, db)
+		report, err := export.Build(ctx, c, results.Current(db)) // corrected students make it another data set
 		bar.close()
 		if err != nil {
 			return err

@@ -75,14 +75,26 @@ func Write(ctx context.Context, cfg Config, source results.Source) (Bundle, erro
 	if err := cfg.Validate(); err != nil {
 		return Bundle{}, fmt.Errorf("bundle: %w", err)
 	}
-	bundle, err := write(ctx, cfg, source)
-	if err == nil && bundle.Students == 0 {
-		err = unknown(ctx, cfg, source)
-	}
+	bundle, err := writeFrom(ctx, cfg, source)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("bundle of %q: %w", cfg.School, err)
 	}
 	return bundle, nil
+}
+
+func writeFrom(ctx context.Context, cfg Config, source results.Source) (Bundle, error) {
+	if indexed, ok := source.(Indexed); ok {
+		part, err := narrow(ctx, cfg, indexed)
+		if err != nil {
+			return Bundle{}, err
+		}
+		source = part
+	}
+	bundle, err := write(ctx, cfg, source)
+	if err == nil && bundle.Students == 0 {
+		err = unknown(ctx, cfg, source)
+	}
+	return bundle, err
 }
 
 // write makes both files and puts them in place if there are students.

@@ -67,7 +67,13 @@ type checker struct {
 	list    []Mistake
 	rows    int64
 	stopped bool
+	// keep is given each good row, if it is set, and most bounds them.
+	keep func(results.Student)
+	most int64
 }
+
+// errTooMany ends a check that has kept all that it may.
+var errTooMany = errors.New("there are too many rows")
 
 // check fails only if the file cannot be read or the context ends.
 func (c *checker) check(ctx context.Context, decoder *decoder) error {
@@ -76,7 +82,9 @@ func (c *checker) check(ctx context.Context, decoder *decoder) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		c.rows++
+		if c.rows++; c.keep != nil && c.rows > c.most {
+			return errTooMany
+		}
 		var bad *rowError
 		switch {
 		case errors.As(err, &bad):
@@ -85,6 +93,9 @@ func (c *checker) check(ctx context.Context, decoder *decoder) error {
 			return err
 		default:
 			c.once(student.ID, decoder.line())
+			if c.keep != nil {
+				c.keep(student)
+			}
 		}
 		if len(c.list) == MaxMistakes {
 			c.stopped = true

@@ -8,6 +8,8 @@
 // anything is built. Only then is the file a results.Source, which reads it
 // again, row by row, and makes sure that it has not changed. Memory holds one row and,
 // during the check, about 50 bytes per student to find repeated ids.
+//
+// ReadCorrections reads a few students of a data set as they should be.
 package csvfile
 
 import (

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,18 +78,143 @@ func BenchmarkSeedKeys(b *testing.B) {
 			b.Run(fmt.Sprintf("way=%s/workers=%d/students=%d", way.name, way.workers, count), func(b *testing.B) {
 				source := resultstest.Generator(b, 1, count)
 				seeding(b, count, func(url string) {
-					if err := Migrate(b.Context(), dial(b, url)); err != nil {
-						b.Fatal(err)
-					}
-					s := seeder{address: url, source: source, workers: way.workers, write: way.write}
-					state := &progressState{chunk: chunkStudents, school: newSchools()}
-					if err := s.load(b.Context(), state); err != nil {
-						b.Fatal(err)
-					}
-					execute(b, url, "VACUUM (ANALYZE) "+tableList)
+					fillKeyed(b, seeder{address: url, source: source, workers: way.workers, write: way.write}, true)
 				})
 			})
 		}
+	}
+}
+
+// BenchmarkSeedRatios fills databases in every way in turn, in one run, and reports
+// how long each took in relation to Seed. All have the same tables, constraints and
+// students, end with VACUUM (ANALYZE), and are timed from an empty database to one
+// that can be served. There are DefaultCount
+// students. Run it with -benchtime 1x, or 3x for three rounds:
+//
+//	copy             Seed as it is: the source is generated, COPY over a connection
+//	                 per core, keys made at the end
+//	psql             \copy by one process, of files written beforehand; keys made
+//	                 at the end, as for copy
+//	psql-keyed       the same into tables that have their keys, as anybody would
+//	batch            pgx.Batch of 1000 single-row INSERTs, a connection per core, into
+//	                 tables that have their keys: what people mean by batch inserts
+//	batch-deferred   the same with keys made at the end, as for copy
+//	multirow         INSERTs of 1000 rows each, a connection per core, keyed
+//	multirow-deferred
+//	rows             one INSERT and one round trip a row, a connection per core, keyed,
+//	                 with rowStudents students: its rate is what is compared
+func BenchmarkSeedRatios(b *testing.B) {
+	const count, rowStudents = int64(results.DefaultCount), 20_000
+	cores := runtime.GOMAXPROCS(0)
+	type way struct {
+		name     string
+		students int64
+		fill     func(b *testing.B, url string, source *results.Generator)
+	}
+	inserted := func(write func(context.Context, pgx.Tx, []record) error, keyed bool) func(*testing.B, string, *results.Generator) {
+		return func(b *testing.B, url string, source *results.Generator) {
+			b.Helper()
+			fillKeyed(b, seeder{address: url, source: source, workers: cores, write: write}, keyed)
+		}
+	}
+	ways := []way{
+		{"copy", count, inserted(copyChunk, false)},
+		{"psql", count, nil},
+		{"psql-keyed", count, nil},
+		{"batch", count, inserted(batchChunk, true)},
+		{"batch-deferred", count, inserted(batchChunk, false)},
+		{"multirow", count, inserted(multirowChunk, true)},
+		{"multirow-deferred", count, inserted(multirowChunk, false)},
+		{"rows", rowStudents, inserted(insertChunk, true)},
+	}
+	psql, err := pgtest.Program("psql")
+	if err != nil {
+		b.Skip(err)
+	}
+	script := writeFiles(b, b.TempDir(), resultstest.Generator(b, 1, count), 1)
+	for i, keyed := range []bool{false, true} {
+		ways[1+i].fill = func(b *testing.B, url string, source *results.Generator) {
+			b.Helper()
+			fillPsql(b, seeder{address: url, source: source}, psqlRun{psql, script, keyed})
+		}
+	}
+	server := pgtest.Shared(b)
+	took := make([]time.Duration, len(ways))
+	for range b.N {
+		for i, w := range ways {
+			source, url := resultstest.Generator(b, 1, w.students), server.Database(b)
+			began := time.Now()
+			w.fill(b, url, source)
+			took[i] += time.Since(began)
+		}
+	}
+	perStudent := func(i int) float64 { return took[i].Seconds() / float64(ways[i].students) / float64(b.N) }
+	for i, w := range ways {
+		b.ReportMetric(perStudent(i)*float64(w.students), w.name+"-s")
+		b.ReportMetric(perStudent(i)/perStudent(0), w.name+"/copy")
+		b.Logf("%-18s %7d students %8.2f s  %6.2f x copy", w.name, w.students, perStudent(i)*float64(w.students), perStudent(i)/perStudent(0))
+	}
+}
+
+// fillKeyed seeds, into tables that keep their keys while rows come or not.
+func fillKeyed(b *testing.B, s seeder, keyed bool) {
+	b.Helper()
+	if !keyed {
+		if _, err := s.seed(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		return
+	}
+	conn := dial(b, s.address)
+	if err := Migrate(b.Context(), conn); err != nil {
+		b.Fatal(err)
+	}
+	if err := s.load(b.Context(), &progressState{chunk: chunkStudents, school: newSchools()}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := conn.Exec(b.Context(), "VACUUM (ANALYZE) "+tableList); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// psqlRun is one filling by psql.
+type psqlRun struct {
+	program string
+	scripts []string
+	keyed   bool
+}
+
+// fillPsql fills the tables with psql, one process for each script, between the
+// same steps as a seed.
+func fillPsql(b *testing.B, s seeder, run psqlRun) {
+	b.Helper()
+	conn := dial(b, s.address)
+	if err := Migrate(b.Context(), conn); err != nil {
+		b.Fatal(err)
+	}
+	if !run.keyed {
+		if _, err := s.begin(b.Context(), conn); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var group sync.WaitGroup
+	for _, script := range run.scripts {
+		group.Go(func() {
+			cmd := exec.CommandContext(b.Context(), run.program, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", script, s.address)
+			if output, err := cmd.CombinedOutput(); err != nil {
+				b.Errorf("psql: %v: %s", err, output)
+			}
+		})
+	}
+	group.Wait()
+	if run.keyed {
+		if _, err := conn.Exec(b.Context(), "VACUUM (ANALYZE) "+tableList); err != nil {
+			b.Fatal(err)
+		}
+		return
+	}
+	if err := s.finish(b.Context(), conn); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -248,27 +374,7 @@ func benchmarkPsql(b *testing.B, count int64, workers int) {
 	dir := b.TempDir()
 	scripts := writeFiles(b, dir, resultstest.Generator(b, 1, count), workers)
 	seeding(b, count, func(url string) {
-		s := seeder{address: url, source: resultstest.Generator(b, 1, count)}
-		conn := dial(b, url)
-		if err := Migrate(b.Context(), conn); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := s.begin(b.Context(), conn); err != nil {
-			b.Fatal(err)
-		}
-		var group sync.WaitGroup
-		for _, script := range scripts {
-			group.Go(func() {
-				cmd := exec.CommandContext(b.Context(), psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", script, url)
-				if output, err := cmd.CombinedOutput(); err != nil {
-					b.Errorf("psql: %v: %s", err, output)
-				}
-			})
-		}
-		group.Wait()
-		if err := s.finish(b.Context(), conn); err != nil {
-			b.Fatal(err)
-		}
+		fillPsql(b, seeder{address: url, source: resultstest.Generator(b, 1, count)}, psqlRun{psql, scripts, false})
 	})
 }
 
@@ -366,6 +472,58 @@ func BenchmarkLookup(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkStatement compares the look-up with that of the program before, which
+// joined the schools: processor time of the server alone for each, measured in turns
+// by one connection on databases of the versions that the statements are of.
+func BenchmarkStatement(b *testing.B) {
+	const count, turn = 100_000, 4000
+	server := pgtest.Shared(b)
+	source := resultstest.Generator(b, 1, count)
+	ways := []struct {
+		name, query, before string
+	}{
+		{"joined", firstLookup, firstVersion + "; VACUUM FULL ANALYZE results.students"},
+		{"denormalised", lookupStatement, "VACUUM FULL ANALYZE results.students"},
+	}
+	used, conns := make([]time.Duration, len(ways)), make([]*pgx.Conn, len(ways))
+	for i, way := range ways {
+		url := filled(b, source)
+		for statement := range strings.SplitSeq(way.before, ";") { // VACUUM stands alone
+			execute(b, url, statement)
+		}
+		conns[i] = dial(b, url)
+		if _, err := conns[i].Exec(b.Context(), "SET plan_cache_mode = force_generic_plan; SET jit = off"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	queries := 0
+	for range b.N {
+		for i, way := range ways {
+			before, err := server.CPU()
+			if err != nil {
+				b.Fatal(err)
+			}
+			for n := range int64(turn) {
+				var row row
+				if err := conns[i].QueryRow(b.Context(), way.query, (int64(queries)+n)*61_803%count+1).Scan(row.targets()...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			after, err := server.CPU()
+			if err != nil {
+				b.Fatal(err)
+			}
+			used[i] += after - before
+		}
+		queries += turn
+	}
+	for i, way := range ways {
+		b.ReportMetric(float64(used[i].Microseconds())/float64(queries), way.name+"-us/query")
+	}
+	b.ReportMetric(float64(used[1])/float64(used[0]), "ratio")
 }
 
 // BenchmarkScan measures one student on the way out, as publishing reads them.

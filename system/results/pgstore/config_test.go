@@ -109,7 +109,7 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	cfg.Registerer = registry
 	store := open(t, cfg)
-	poll(t, "full pool", func() bool { return store.pool.Stat().IdleConns() == 3 })
+	poll(t, "full pool", func() bool { return store.stat().IdleConns() == 3 })
 	before := len(metricsOf(t, registry))
 	for id := range int64(5) { // 0 is nobody
 		_, _ = store.Lookup(t.Context(), id)
@@ -159,13 +159,13 @@ func TestReadyAsksNothing(t *testing.T) {
 	url := server.Database(t)
 	fill(t, url, resultstest.Generator(t, 1, 10))
 	store := open(t, config(url))
-	acquired := store.pool.Stat().AcquireCount()
+	acquired := store.stat().AcquireCount()
 	for range 10_000 {
 		if !store.Ready() {
 			t.Fatal("not ready")
 		}
 	}
-	if got := store.pool.Stat().AcquireCount(); got != acquired {
+	if got := store.stat().AcquireCount(); got != acquired {
 		t.Errorf("got %s", fmt.Sprint(got-acquired, " connections used, want none"))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // studentColumns and resultColumns are the columns that are written, in the order
 // of the values below.
-var studentColumns = []string{"id", "school_id", "birth_date", "pass_mark", "stream", "sex", "name", "code"}
+var studentColumns = []string{"id", "school_id", "birth_date", "pass_mark", "stream", "sex", "name", "code", "school", "region"}
 
 func resultColumns(stream results.Stream) []string {
 	columns := make([]string, 0, 1+results.SubjectsPerStream)
@@ -31,6 +31,7 @@ func studentValues(values []any, r *record) {
 	day := time.Date(int(s.BirthDate.Year), time.Month(s.BirthDate.Month), int(s.BirthDate.Day), 0, 0, 0, 0, time.UTC)
 	values[0], values[1], values[2], values[3] = s.ID, r.school, day, int16(s.PassMark)
 	values[4], values[5], values[6], values[7] = s.Stream.String(), s.Sex.String(), s.Name, s.Code
+	values[8], values[9] = s.School, s.Region
 }
 
 // resultValues sets the values of resultColumns.
@@ -47,6 +48,11 @@ func copyChunk(ctx context.Context, tx pgx.Tx, records []record) error {
 	if err := source.copy(ctx, tx, "students", studentColumns); err != nil {
 		return err
 	}
+	return copyResults(ctx, tx, records)
+}
+
+// copyResults writes the results alone.
+func copyResults(ctx context.Context, tx pgx.Tx, records []record) error {
 	for _, stream := range []results.Stream{results.Natural, results.Social} {
 		columns := resultColumns(stream)
 		source := &copySource{records: records, stream: stream, values: make([]any, len(columns)), set: resultValues}

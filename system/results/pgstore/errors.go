@@ -64,7 +64,7 @@ func classify(ctx context.Context, err error) error {
 func unavailable(err error) bool {
 	var ours *results.Error
 	var scan pgx.ScanArgError
-	if errors.As(err, &ours) || errors.As(err, &scan) {
+	if errors.As(err, &ours) || errors.As(err, &scan) || errors.Is(err, ErrHolds) {
 		return false
 	}
 	var message *pgconn.PgError

@@ -25,21 +25,29 @@ func (h *health) answered(now time.Time) {
 // asks nothing itself, so it may be called as often as anybody likes. It becomes
 // false when nothing was answered for CheckInterval and Run then asks in vain, and
 // true with the next answer. A look-up that fails while others succeed does not
-// change it: an overloaded database is there.
-func (s *Store) Ready() bool { return !s.health.down.Load() && !s.closed.Load() }
+// change it: an overloaded database is there. It is false as long as a lazy store's
+// database is not open.
+func (s *Store) Ready() bool {
+	return !s.health.down.Load() && !s.closed.Load() && s.database.Load() != nil
+}
 
 // Run watches over readiness until ctx ends. When nothing was heard from the
 // database for CheckInterval it asks, so at most once in that time, whatever
-// asks Ready how often.
+// asks Ready how often. A lazy store's database it opens first: it tries at once,
+// and then every CheckInterval until the database is there and good.
 func (s *Store) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.cfg.CheckInterval)
 	defer ticker.Stop()
+	opener := opener{store: s}
 	for {
+		if s.database.Load() == nil {
+			opener.try(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			if now.UnixNano()-s.health.last.Load() >= int64(s.cfg.CheckInterval) {
+			if s.database.Load() != nil && now.UnixNano()-s.health.last.Load() >= int64(s.cfg.CheckInterval) {
 				s.check(ctx)
 			}
 		}
@@ -51,7 +59,7 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) check(ctx context.Context) {
 	waiting, cancel := context.WithTimeout(ctx, s.cfg.AcquireTimeout)
 	defer cancel()
-	err := s.pool.Ping(waiting)
+	err := s.database.Load().pool.Ping(waiting)
 	switch {
 	case err == nil:
 		s.health.answered(time.Now())

@@ -39,7 +39,9 @@ type metrics struct {
 	seconds  prometheus.Histogram
 
 	queries *prometheus.CounterVec
-	pool    prometheus.Collector
+	// registered are the collectors that are ours in the registry, and no other
+	// store's.
+	registered []prometheus.Collector
 }
 
 func newMetrics() *metrics {
@@ -84,23 +86,19 @@ func (m *metrics) looked(o outcome, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 }
 
-func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.queries, m.seconds, m.pool}
-}
-
-func (m *metrics) register(r prometheus.Registerer, pool *pgxpool.Pool) error {
-	m.pool = poolCollector{pool}
-	for _, c := range m.collectors() {
+func (m *metrics) register(r prometheus.Registerer, stat func() *pgxpool.Stat) error {
+	for _, c := range []prometheus.Collector{m.queries, m.seconds, poolCollector{stat}} {
 		if err := r.Register(c); err != nil {
 			m.unregister(r)
 			return err // the caller says what was tried
 		}
+		m.registered = append(m.registered, c)
 	}
 	return nil
 }
 
 func (m *metrics) unregister(r prometheus.Registerer) {
-	for _, c := range m.collectors() {
+	for _, c := range m.registered {
 		r.Unregister(c)
 	}
 }
@@ -117,7 +115,7 @@ var (
 )
 
 // poolCollector reads the pool when it is scraped.
-type poolCollector struct{ pool *pgxpool.Pool }
+type poolCollector struct{ stat func() *pgxpool.Stat }
 
 // Describe implements prometheus.Collector.
 func (poolCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -130,12 +128,21 @@ func (poolCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c poolCollector) Collect(ch chan<- prometheus.Metric) {
-	s := c.pool.Stat()
 	gauge := func(d *prometheus.Desc, value int32, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
 	counter := func(d *prometheus.Desc, value float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value)
+	}
+	s := c.stat()
+	if s == nil { // the database is not open
+		gauge(poolConnections, 0, "in_use")
+		gauge(poolConnections, 0, "idle")
+		gauge(poolMax, 0)
+		for _, d := range []*prometheus.Desc{poolAcquires, poolWaits, poolWaited, poolAbandoned, poolOpened} {
+			counter(d, 0)
+		}
+		return
 	}
 	gauge(poolConnections, s.AcquiredConns(), "in_use")
 	gauge(poolConnections, s.IdleConns(), "idle")

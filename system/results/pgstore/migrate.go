@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -50,10 +51,11 @@ func readMigrations(files fs.FS) ([]migration, error) {
 }
 
 // Keys of the advisory locks, "LSRS" and a number: one to change the tables, one
-// to fill them.
+// to fill them, one to correct students.
 const (
 	migrateLock = 0x4c535253_00000001
 	seedLock    = 0x4c535253_00000002
+	correctLock = 0x4c535253_00000003
 )
 
 const createMigrations = `
@@ -64,10 +66,14 @@ CREATE TABLE IF NOT EXISTS results.migrations (
     applied_at timestamptz NOT NULL DEFAULT now()
 )`
 
-// Migrate brings the database's tables to this program's version: all missing
-// steps in one transaction, or none. It does nothing if there are none, waits for
-// another program that is migrating, and refuses a database that is newer than
-// the program (results.ErrVersion).
+// Migrate brings the database's tables to this program's version. It does nothing
+// if they have it, waits for another program that is migrating, and refuses a
+// database that is newer than the program (results.ErrVersion).
+//
+// Each step is a transaction of its own, so that what was done stays done, and a
+// lock is held no longer than its step takes. Servers go on looking up meanwhile,
+// those of the version before included: no step takes away what they read, and
+// one that needs a table for itself gives up after ddlWait and tries again.
 func Migrate(ctx context.Context, conn *pgx.Conn) error {
 	steps, err := migrations()
 	if err != nil {
@@ -76,8 +82,45 @@ func Migrate(ctx context.Context, conn *pgx.Conn) error {
 	return migrate(ctx, conn, steps)
 }
 
+// Look-ups wait behind a step that waits for a table. So it waits for much less
+// than a look-up may take (Config.StatementTimeout), and leaves them as much time
+// between two tries.
+const (
+	ddlWait  = 200 * time.Millisecond
+	ddlTries = 150 // a minute
+)
+
 func migrate(ctx context.Context, conn *pgx.Conn, steps []migration) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	for tries := 1; ; {
+		more, err := migrateNext(ctx, conn, steps)
+		switch {
+		case hasCode(err, codeLockNotFree) && tries < ddlTries:
+			tries++
+			if err := pause(ctx, ddlWait); err != nil {
+				return fmt.Errorf("migrate the database: %w", err)
+			}
+		case hasCode(err, codeLockNotFree):
+			return fmt.Errorf("migrate the database: a table was in use for a minute, by a publishing perhaps: run this again after it: %w", err)
+		case err != nil:
+			return fmt.Errorf("migrate the database: %w", classify(ctx, err))
+		case !more:
+			return nil
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// migrateNext does the first missing step, and reports false if there is none.
+func migrateNext(ctx context.Context, conn *pgx.Conn, steps []migration) (more bool, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Until the end of the transaction. CREATE IF NOT EXISTS alone fails
 		// when two do it at once.
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrateLock); err != nil {
@@ -89,27 +132,33 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []migration) error {
 		if err != nil {
 			return err
 		}
+		if have > len(steps) {
+			return newer(have, len(steps))
+		}
+		if more = have < len(steps); !more {
+			return nil
+		}
 		if have == 0 {
 			if _, err := tx.Exec(ctx, createMigrations); err != nil {
 				return fmt.Errorf("create the schema: %w", err)
 			}
 		}
-		if have > len(steps) {
-			return newer(have, len(steps))
-		}
-		for _, step := range steps[have:] {
-			if _, err := tx.Exec(ctx, step.sql); err != nil {
-				return fmt.Errorf("migration %d, %s: %w", step.version, step.name, err)
-			}
-			const record = "INSERT INTO results.migrations (version, name) VALUES ($1, $2)"
-			if _, err := tx.Exec(ctx, record, step.version, step.name); err != nil {
-				return fmt.Errorf("record migration %d: %w", step.version, err)
-			}
-		}
-		return nil
+		return apply(ctx, tx, steps[have])
 	})
-	if err != nil {
-		return fmt.Errorf("migrate the database: %w", classify(ctx, err))
+	return more, err
+}
+
+func apply(ctx context.Context, tx pgx.Tx, step migration) error {
+	// After the lock on others who migrate, which may take them long.
+	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", ddlWait.Milliseconds())); err != nil {
+		return fmt.Errorf("bound waiting: %w", err)
+	}
+	if _, err := tx.Exec(ctx, step.sql); err != nil {
+		return fmt.Errorf("migration %d, %s: %w", step.version, step.name, err)
+	}
+	const record = "INSERT INTO results.migrations (version, name) VALUES ($1, $2)"
+	if _, err := tx.Exec(ctx, record, step.version, step.name); err != nil {
+		return fmt.Errorf("record migration %d: %w", step.version, err)
 	}
 	return nil
 }

@@ -1,13 +1,17 @@
 package pgstore
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
 	"loadstone/system/results"
 	"loadstone/system/results/pgstore/pgtest"
+	"loadstone/system/results/resultstest"
 )
 
 func TestMigrateAtOnce(t *testing.T) {
@@ -49,8 +53,8 @@ func TestMigrateStepByStep(t *testing.T) {
 	if err := migrate(t.Context(), conn, steps); err == nil || !strings.Contains(err.Error(), "migration 3, broken") {
 		t.Errorf("got %v, want that step 3 failed", err)
 	}
-	if got := one[int](t, url, "SELECT count(*) FROM results.one"); got != 0 {
-		t.Errorf("a failed migration left %d rows", got)
+	if got := one[int](t, url, "SELECT sum(n) FROM results.one"); got != 2 {
+		t.Errorf("a step failed after one that did not: got the sum %d, want 2 of the latter alone", got)
 	}
 	for range 2 {
 		if err := migrate(t.Context(), conn, steps[:2]); err != nil {
@@ -73,5 +77,108 @@ func TestMigrationFileNames(t *testing.T) {
 		if _, err := readMigrations(files); err == nil || !strings.Contains(err.Error(), "its name must be") {
 			t.Errorf("%v: got %v, want an error about the name", names, err)
 		}
+	}
+}
+
+// firstVersion brings a filled database back to the tables of version 1, as the
+// program before had them.
+const firstVersion = `
+	ALTER TABLE results.students DROP CONSTRAINT students_place_fkey, DROP COLUMN school, DROP COLUMN region,
+		ADD CONSTRAINT students_school_fkey FOREIGN KEY (school_id) REFERENCES results.schools (id);
+	DROP INDEX results.students_school_idx;
+	ALTER TABLE results.schools DROP CONSTRAINT schools_place_key;
+	ALTER TABLE results.data_set DROP COLUMN revision, DROP COLUMN revised_fingerprint;
+	DROP TABLE results.corrections;
+	DELETE FROM results.migrations WHERE version > 1`
+
+// firstLookup is the look-up of the program before.
+const firstLookup = `
+SELECT s.id, s.name, s.sex, c.name, c.region, s.birth_date, s.stream,
+       coalesce(n.english, o.english), coalesce(n.mathematics, o.mathematics),
+       coalesce(n.physics, o.geography), coalesce(n.chemistry, o.history), coalesce(n.biology, o.economics),
+       coalesce(n.aptitude, o.aptitude), coalesce(n.civics, o.civics),
+       s.pass_mark, s.code
+FROM results.students s
+JOIN results.schools c ON c.id = s.school_id
+LEFT JOIN results.natural_results n ON n.student_id = s.id
+LEFT JOIN results.social_results o ON o.student_id = s.id WHERE s.id = $1`
+
+// TestMigrateUnderReaders: servers of the version before look up all the while,
+// and what they and their successors find is what was there. Somebody who reads
+// everything, and so has a lock that a step needs, delays it and nothing else.
+func TestMigrateUnderReaders(t *testing.T) {
+	t.Parallel()
+	const count = 3 * chunkStudents
+	source := resultstest.Generator(t, 4, count)
+	url := filled(t, source)
+	execute(t, url, firstVersion)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	var found atomic.Int64
+	for first := range int64(3) {
+		conn := dial(t, url)
+		if _, err := conn.Exec(t.Context(), "SET statement_timeout = 1000"); err != nil {
+			t.Fatal(err)
+		}
+		readers.Go(func() {
+			for id := first; ctx.Err() == nil; {
+				id = id%count + 1
+				var row row
+				if err := conn.QueryRow(context.Background(), firstLookup, id).Scan(row.targets()...); err != nil {
+					t.Errorf("student %d: %v", id, err)
+					return
+				}
+				if want := source.Student(id); row.parse() != nil || row.student != want {
+					t.Errorf("got %+v, want %+v", row.student, want)
+					return
+				}
+				found.Add(1)
+			}
+		})
+	}
+	holder := dial(t, url)
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT count(*) FROM results.students"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	conn := dial(t, url)
+	go func() { ended <- Migrate(ctx, conn) }()
+	poll(t, "look-ups beside a migration that waits", func() bool { return found.Load() > 1000 })
+	if _, err := holder.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	readers.Wait()
+	checkHolds(t, url, source)
+	fresh := filled(t, resultstest.Generator(t, 1, 10))
+	if got, want := one[string](t, url, allKeys), one[string](t, fresh, allKeys); got != want {
+		t.Errorf("after a migration: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestMigrateAnInterruptedSeed: a seed that the program before began goes on.
+func TestMigrateAnInterruptedSeed(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 4, 3*chunkStudents)
+	url := pgtest.Database(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := Seed(ctx, url, source, func(int64, int64) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v, want context.Canceled", err)
+	}
+	execute(t, url, strings.NewReplacer(
+		"DROP CONSTRAINT students_place_fkey, ", "",
+		"DROP COLUMN region,\n\t\tADD CONSTRAINT students_school_fkey FOREIGN KEY (school_id) REFERENCES results.schools (id)", "DROP COLUMN region",
+		"DROP INDEX results.students_school_idx;", "",
+	).Replace(firstVersion))
+	seeded, err := Seed(t.Context(), url, source, nil)
+	if err != nil || seeded.Resumed == 0 {
+		t.Fatalf("got %+v and %v, want a resumed seed", seeded, err)
+	}
+	checkHolds(t, url, source)
+	if got, want := one[string](t, url, allKeys), one[string](t, filled(t, source), allKeys); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

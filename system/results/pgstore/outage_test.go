@@ -142,7 +142,7 @@ func TestStatementTimeout(t *testing.T) {
 	cfg.Connections = 1
 	cfg.QueryTimeout, cfg.StatementTimeout = time.Minute, 50*time.Millisecond
 	store := open(t, cfg)
-	opened := store.pool.Stat().NewConnsCount()
+	opened := store.stat().NewConnsCount()
 	holder := dial(t, url)
 	if _, err := holder.Exec(t.Context(), "BEGIN; LOCK TABLE results.students"); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestStatementTimeout(t *testing.T) {
 	if _, err := store.Lookup(t.Context(), 5); err != nil {
 		t.Error(err)
 	}
-	if got := store.pool.Stat().NewConnsCount(); got != opened {
+	if got := store.stat().NewConnsCount(); got != opened {
 		t.Errorf("%d connections were made, want %d", got, opened)
 	}
 }

@@ -1,7 +1,8 @@
 // Package pgstore keeps a data set in a PostgreSQL database: the full form's
 // store, which several servers share.
 //
-// Seed fills a database and Open serves it. The tables lie in a schema of their
+// Seed fills a database, Open serves it and Correct corrects single students of it.
+// The tables lie in a schema of their
 // own, results, so that the database may hold other things and
 // `DROP SCHEMA results CASCADE` takes ours away. Migrate makes the schema; the
 // numbered files in migrations are all there is to it.
@@ -14,7 +15,8 @@
 // Config.QueryTimeout at the latest.
 //
 // A database that was not filled whole is not opened: a seed that was
-// interrupted must be run again, and goes on where it stopped.
+// interrupted must be run again, and goes on where it stopped. A lazy Store
+// (Config.Lazy) waits for that, not ready.
 //
 // The data set is also a source: publishing is snapshot.Build of a Source.
 //
@@ -54,6 +56,11 @@ type Config struct {
 	StatementTimeout time.Duration
 	// CheckInterval is how often Run asks a database that nobody looks up in.
 	CheckInterval time.Duration
+	// Lazy lets Open succeed without the database: Run opens it as soon as it is
+	// there and good, and until then the store is not Ready and answers nothing.
+	Lazy bool
+	// Events tell what Run does.
+	Events Events
 	// Registerer receives the metrics, see metrics.
 	Registerer prometheus.Registerer
 }

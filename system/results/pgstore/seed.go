@@ -79,10 +79,11 @@ func (s *seeder) seed(ctx context.Context) (seeded Seeded, err error) {
 	}
 	// The end of the session frees the lock. Not under ctx, which may have ended.
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if err := Migrate(ctx, conn); err != nil {
+	// Before the tables change: another seed may be filling them.
+	if err := lock(ctx, conn); err != nil {
 		return Seeded{}, err
 	}
-	if err := lock(ctx, conn); err != nil {
+	if err := Migrate(ctx, conn); err != nil {
 		return Seeded{}, err
 	}
 	state, err := s.begin(ctx, conn)
@@ -120,7 +121,9 @@ func lock(ctx context.Context, conn *pgx.Conn) error {
 
 // dataSet is the row of results.data_set.
 type dataSet struct {
-	meta     results.Meta
+	meta     results.Meta // as it was filled
+	revised  results.Meta // with its corrections
+	revision int64        // how often students were corrected
 	chunk    int
 	complete bool
 }
@@ -128,14 +131,18 @@ type dataSet struct {
 // readDataSet returns nil if the tables are empty.
 func readDataSet(ctx context.Context, db querier) (*dataSet, error) {
 	var set dataSet
-	err := db.QueryRow(ctx, `SELECT origin, fingerprint, students, chunk_students, completed_at IS NOT NULL
-		FROM results.data_set`).Scan(&set.meta.Origin, &set.meta.Fingerprint, &set.meta.Count, &set.chunk, &set.complete)
+	var fingerprint string
+	err := db.QueryRow(ctx, `SELECT origin, fingerprint, students, chunk_students, completed_at IS NOT NULL,
+			revision, coalesce(revised_fingerprint, '')
+		FROM results.data_set`).Scan(&set.meta.Origin, &set.meta.Fingerprint, &set.meta.Count, &set.chunk, &set.complete,
+		&set.revision, &fingerprint)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what it holds: %w", err)
 	}
+	set.revised = set.meta.Revised(set.revision, fingerprint)
 	return &set, nil
 }
 
@@ -172,7 +179,10 @@ func (s *seeder) begin(ctx context.Context, conn *pgx.Conn) (state *progressStat
 			return nil
 		}
 		state = &progressState{chunk: have.chunk}
-		return state.read(ctx, tx)
+		if err := state.read(ctx, tx); err != nil {
+			return err
+		}
+		return dropKeys(ctx, tx)
 	})
 	return state, err
 }

@@ -16,34 +16,38 @@ import (
 // holds no connection: All makes one, for as long as it is read.
 type Source struct {
 	address string
-	meta    results.Meta
+	set     dataSet
 }
 
 // OpenSource reads what the database holds. Its errors are those of Open.
 func OpenSource(ctx context.Context, address string) (*Source, error) {
-	meta, err := describe(ctx, address)
+	set, err := describe(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", Redact(address), classify(ctx, err))
 	}
-	return &Source{address, meta}, nil
+	return &Source{address, *set}, nil
 }
 
-// Meta describes the data set.
-func (s *Source) Meta() results.Meta { return s.meta }
+// Meta describes the data set as it was filled, whatever was corrected since.
+func (s *Source) Meta() results.Meta { return s.set.meta }
+
+// Revised describes the data set with its corrections, see results.Current.
+func (s *Source) Revised() results.Meta { return s.set.revised }
 
 // All yields the students in ascending order of id, as they were at one moment.
 // Rows are read from the connection one by one: memory does not grow with
 // their number.
 func (s *Source) All(ctx context.Context) iter.Seq2[results.Student, error] {
 	return func(yield func(results.Student, error) bool) {
-		if err := s.scan(ctx, yield); err != nil {
+		if err := s.scan(ctx, yield, ""); err != nil {
 			yield(results.Student{}, fmt.Errorf("read all students of %s: %w", Redact(s.address), classify(ctx, err)))
 		}
 	}
 }
 
-// scan returns nil when all students are yielded, or the consumer has had enough.
-func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bool) (err error) {
+// scan yields the students of whom the condition holds. It returns nil when all are
+// yielded, or the consumer has had enough.
+func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bool, which string, args ...any) (err error) {
 	// A connection for this, without the deadlines of look-ups: reading everything
 	// takes as long as the consumer does.
 	conn, err := connect(ctx, s.address)
@@ -58,13 +62,13 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 	if err != nil {
 		return err
 	}
-	if meta, err := readMeta(ctx, tx); err != nil {
+	if set, err := completeDataSet(ctx, tx); err != nil {
 		return err
-	} else if meta != s.meta {
+	} else if set.revised != s.set.revised {
 		return kind{results.ErrVersion, fmt.Errorf(
-			"it was filled anew since it was opened and holds %s, not %s: open it again", meta.Origin, s.meta.Origin)}
+			"it has changed since it was opened and holds %s, not %s: open it again", set.revised.Origin, s.set.revised.Origin)}
 	}
-	rows, err := tx.Query(ctx, selectStudents+"ORDER BY s.id")
+	rows, err := tx.Query(ctx, selectStudents+which+" ORDER BY s.id", args...)
 	if err != nil {
 		return err
 	}
@@ -87,18 +91,18 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 // describeTimeout bounds three small queries and what comes before them.
 const describeTimeout = 10 * time.Second
 
-func describe(ctx context.Context, address string) (meta results.Meta, err error) {
+func describe(ctx context.Context, address string) (set *dataSet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	conn, err := connect(ctx, address)
 	if err != nil {
-		return results.Meta{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	if err := checkVersion(ctx, conn); err != nil {
-		return results.Meta{}, err
+		return nil, err
 	}
-	return readMeta(ctx, conn)
+	return completeDataSet(ctx, conn)
 }
 
 // connect makes one connection outside of any pool.
@@ -115,17 +119,46 @@ func connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// readMeta reads what complete tables hold.
-func readMeta(ctx context.Context, db querier) (results.Meta, error) {
-	set, err := readDataSet(ctx, db)
-	switch {
-	case err != nil:
-		return results.Meta{}, err
-	case set == nil:
-		return results.Meta{}, kind{results.ErrMissing, errors.New("it holds no students: seed or import first")}
-	case !set.complete:
-		return results.Meta{}, kind{results.ErrMissing, fmt.Errorf(
-			"it was not filled whole with %s: seed or import them again, which goes on where it stopped", set.meta.Origin)}
+// Schools calls yield with each school that has students, and with how many, in
+// the order of region and name, until it returns false.
+func (s *Source) Schools(ctx context.Context, yield func(region, name string, students int64) bool) error {
+	if err := s.listSchools(ctx, yield); err != nil {
+		return fmt.Errorf("read the schools of %s: %w", Redact(s.address), classify(ctx, err))
 	}
-	return set.meta, nil
+	return nil
+}
+
+func (s *Source) listSchools(ctx context.Context, yield func(region, name string, students int64) bool) error {
+	conn, err := connect(ctx, s.address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.PgConn().Conn().Close() }()
+	rows, err := conn.Query(ctx, `SELECT c.region, c.name, count(*) FROM results.schools c
+		JOIN results.students s ON s.school_id = c.id GROUP BY c.id ORDER BY c.region, c.name`)
+	if err != nil {
+		return err
+	}
+	var region, name string
+	var students int64
+	for rows.Next() {
+		if err := rows.Scan(&region, &name, &students); err != nil {
+			return err
+		}
+		if !yield(region, name, students) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// OfSchool is All for the students of one school: through an index, without reading
+// the others.
+func (s *Source) OfSchool(ctx context.Context, region, name string) iter.Seq2[results.Student, error] {
+	const condition = "WHERE s.school_id = (SELECT id FROM results.schools WHERE region = $1 AND name = $2)"
+	return func(yield func(results.Student, error) bool) {
+		if err := s.scan(ctx, yield, condition, region, name); err != nil {
+			yield(results.Student{}, fmt.Errorf("read the students of %s, %s, in %s: %w", name, region, Redact(s.address), classify(ctx, err)))
+		}
+	}
 }

@@ -2,7 +2,9 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,52 +16,13 @@ import (
 // Store is a results.Store over one database.
 type Store struct {
 	cfg     Config
-	pool    *pgxpool.Pool
 	name    string // of the database, without secrets
-	meta    results.Meta
 	metrics *metrics
 	health  health
-	closed  atomic.Bool
-}
 
-// Open connects to a database that was filled. The error is results.ErrMissing if
-// it was not, or not whole, results.ErrVersion if its tables are of another
-// version, results.ErrUnavailable if it does not answer.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	s := &Store{cfg: cfg, name: Redact(cfg.URL), metrics: newMetrics()}
-	if err := s.open(ctx); err != nil {
-		return nil, fmt.Errorf("open database %s: %w", s.name, classify(ctx, err))
-	}
-	if err := s.metrics.register(cfg.Registerer, s.pool); err != nil {
-		s.pool.Close()
-		return nil, fmt.Errorf("register metrics of the database: %w", err)
-	}
-	s.health.answered(time.Now())
-	return s, nil
-}
-
-func (s *Store) open(ctx context.Context) (err error) {
-	// Statements of Open are checked before a pool is made whose connections
-	// need the tables to prepare the look-up.
-	if s.meta, err = describe(ctx, s.cfg.URL); err != nil {
-		return err
-	}
-	config, err := s.cfg.poolConfig()
-	if err != nil {
-		return err
-	}
-	// A pool lives until Close, not as long as the context of Open.
-	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
-		return err
-	}
-	if err := s.pool.Ping(ctx); err != nil {
-		s.pool.Close()
-		return err
-	}
-	return nil
+	database atomic.Pointer[database] // nil until it is open
+	mu       sync.Mutex               // opening and closing exclude each other
+	closed   atomic.Bool
 }
 
 // Lookup finds a student with one query and encodes the page. It waits for a
@@ -83,9 +46,16 @@ func (s *Store) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	return page, nil
 }
 
+// errNotOpen is why there is no answer before Run has opened the database.
+var errNotOpen error = kind{results.ErrUnavailable, errors.New("the database has not been opened yet")}
+
 func (s *Store) lookup(ctx context.Context, id int64) (results.Page, error) {
+	db := s.database.Load()
+	if db == nil {
+		return results.Page{}, errNotOpen
+	}
 	waiting, cancel := context.WithTimeout(ctx, s.cfg.AcquireTimeout)
-	conn, err := s.pool.Acquire(waiting)
+	conn, err := db.pool.Acquire(waiting)
 	cancel()
 	if err != nil {
 		return results.Page{}, fmt.Errorf("get a connection: %w", err)
@@ -111,15 +81,35 @@ func (s *Store) failed(err error) error {
 	return err
 }
 
-// Meta describes the data set.
-func (s *Store) Meta() results.Meta { return s.meta }
+// Meta describes the data set as it was filled, whatever was corrected since; it
+// is empty as long as a lazy store's database is not open.
+func (s *Store) Meta() results.Meta {
+	if db := s.database.Load(); db != nil {
+		return db.meta
+	}
+	return results.Meta{}
+}
+
+// stat is the state of the pool, nil as long as there is none.
+func (s *Store) stat() *pgxpool.Stat {
+	if db := s.database.Load(); db != nil {
+		return db.pool.Stat()
+	}
+	return nil
+}
 
 // Close closes the connections after the queries under way. Look-ups then
 // return results.ErrUnavailable. It always returns nil, and may be called again.
 func (s *Store) Close() error {
-	if !s.closed.Swap(true) {
-		s.pool.Close()
-		s.metrics.unregister(s.cfg.Registerer)
+	s.mu.Lock()
+	already := s.closed.Swap(true)
+	s.mu.Unlock()
+	if already {
+		return nil
 	}
+	if db := s.database.Load(); db != nil {
+		db.pool.Close()
+	}
+	s.metrics.unregister(s.cfg.Registerer)
 	return nil
 }

@@ -63,22 +63,30 @@ func dataSource(path string, query url.Values) (string, error) {
 	return source.String(), nil
 }
 
-// fill makes the tables in the empty file and writes everything in one transaction.
-func fill(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+// openAlone opens a database that nobody else has, to write into it.
+func openAlone(ctx context.Context, path string) (conn *sql.Conn, closeAll func() error, err error) {
 	name, err := dataSource(path, url.Values{"_pragma": buildPragmas})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	conn, err := db.Conn(ctx)
+	conn, err = db.Conn(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return conn, func() error { return errors.Join(conn.Close(), db.Close()) }, nil
+}
+
+// fill makes the tables in the empty file and writes everything in one transaction.
+func fill(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+	conn, closeAll, err := openAlone(ctx, path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
+	defer func() { err = errors.Join(err, closeAll()) }()
 	if err := execute(ctx, conn, createStudents(), createMeta, "BEGIN"); err != nil {
 		return err
 	}

@@ -34,6 +34,12 @@ func createStudents() string {
 
 const createMeta = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
+// Keys of meta that are there only if students have been corrected.
+const (
+	revisionKey = "revision"
+	revisedKey  = "revised_fingerprint"
+)
+
 // columnCount is the number of columns of students.
 func columnCount() int { return len(studentColumns) + len(results.Subjects()) + 2 }
 

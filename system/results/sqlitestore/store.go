@@ -2,8 +2,8 @@
 // look-up with one query: the plain way to serve results, and the baseline that
 // the other ways are compared with.
 //
-// A database is built once, whole, and never changed: Build replaces the file. So
-// Open reads it as immutable, without locks. A process that has it open keeps the
+// A database is built once, whole, and never changed: Build and Correct replace the
+// file. So Open reads it as immutable, without locks. A process that has it open keeps the
 // old one until it opens it again. A file that is overwritten in place, instead of being
 // replaced, gives wrong answers or a bus error.
 //
@@ -31,11 +31,13 @@ import (
 
 // Store is a results.Store and a results.Source over one database file.
 type Store struct {
-	db     *sql.DB
-	find   *sql.Stmt
-	path   string
-	meta   results.Meta
-	closed atomic.Bool
+	db       *sql.DB
+	find     *sql.Stmt
+	path     string
+	meta     results.Meta // as it was built
+	revised  results.Meta // with its corrections
+	revision int64        // how often students were corrected
+	closed   atomic.Bool
 }
 
 // Open opens the database for reading. The error wraps results.ErrMissing,
@@ -53,7 +55,8 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	return store, nil
 }
 
-// Describe reads what the database at path says it holds. Its errors are those of Open.
+// Describe reads what the database at path says it holds: what Meta of the store is.
+// Its errors are those of Open.
 func Describe(ctx context.Context, path string) (results.Meta, error) {
 	store, err := Open(ctx, path)
 	if err != nil {
@@ -91,31 +94,50 @@ func openChecked(ctx context.Context, path string, size int64) (_ *Store, err er
 	connections := runtime.GOMAXPROCS(0)
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	meta, err := readMeta(ctx, db)
-	if err != nil {
+	store := &Store{db: db, path: path}
+	if err := store.readMeta(ctx); err != nil {
 		return nil, err
 	}
-	find, err := db.PrepareContext(ctx, selectStudents("WHERE id = ?"))
-	if err != nil {
+	if store.find, err = db.PrepareContext(ctx, selectStudents("WHERE id = ?")); err != nil {
 		return nil, fmt.Errorf("prepare look-up: %w", err)
 	}
-	return &Store{db: db, find: find, path: path, meta: meta}, nil
+	return store, nil
 }
 
-func readMeta(ctx context.Context, db *sql.DB) (meta results.Meta, err error) {
-	var count string
-	for key, target := range map[string]*string{
-		"origin": &meta.Origin, "fingerprint": &meta.Fingerprint, "count": &count,
+// readMeta reads what the database holds.
+func (s *Store) readMeta(ctx context.Context) error {
+	var count, revision, fingerprint string
+	for _, value := range []struct {
+		key     string
+		target  *string
+		missing bool // it may be
+	}{
+		{"origin", &s.meta.Origin, false},
+		{"fingerprint", &s.meta.Fingerprint, false},
+		{"count", &count, false},
+		{revisionKey, &revision, true},
+		{revisedKey, &fingerprint, true},
 	} {
-		if err := db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", key).Scan(target); err != nil {
-			return results.Meta{}, fmt.Errorf("read meta %q: %w", key, err)
+		err := s.db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key = ?", value.key).Scan(value.target)
+		if errors.Is(err, sql.ErrNoRows) && value.missing {
+			*value.target = ""
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read meta %q: %w", value.key, err)
 		}
 	}
-	meta.Count, err = strconv.ParseInt(count, 10, 64)
-	if err != nil {
-		return results.Meta{}, fmt.Errorf("%w: meta count is %q", results.ErrCorrupt, count)
+	var err error
+	if s.meta.Count, err = strconv.ParseInt(count, 10, 64); err != nil {
+		return fmt.Errorf("%w: meta count is %q", results.ErrCorrupt, count)
 	}
-	return meta, nil
+	if revision != "" {
+		if s.revision, err = strconv.ParseInt(revision, 10, 64); err != nil {
+			return fmt.Errorf("%w: meta revision is %q", results.ErrCorrupt, revision)
+		}
+	}
+	s.revised = s.meta.Revised(s.revision, fingerprint)
+	return nil
 }
 
 // Lookup finds a student with one query and encodes the page: about 9
@@ -145,8 +167,11 @@ func (s *Store) failed(err error) error {
 	return err
 }
 
-// Meta describes the data set.
+// Meta describes the data set as it was built, whatever was corrected since.
 func (s *Store) Meta() results.Meta { return s.meta }
+
+// Revised describes the data set with its corrections, see results.Current.
+func (s *Store) Revised() results.Meta { return s.revised }
 
 // All yields the students in ascending order of id.
 func (s *Store) All(ctx context.Context) iter.Seq2[results.Student, error] {

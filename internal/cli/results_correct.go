@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"loadstone/system/results"
+	"loadstone/system/results/csvfile"
+	"loadstone/system/results/pagecache"
+	"loadstone/system/results/pgstore"
+	"loadstone/system/results/serve"
+	"loadstone/system/results/sqlitestore"
+)
+
+// correctFlags are those of results correct.
+type correctFlags struct{ store, redis, by string }
+
+func (a *app) correctCommand() *cobra.Command {
+	var f correctFlags
+	cmd := &cobra.Command{
+		Use:   "correct FILE.csv|-",
+		Short: "Correct the results of students who are in the store",
+		Long: `Correct the results of students who are in the store. The file has whole rows, as
+import takes them, of those students alone; where the column code or pass_mark is
+left out, students keep their own. All rows are taken or none, and a student who is
+not in the store is an error. The store keeps who corrected what and when, in the
+table corrections.
+
+A correction is seen
+  by servers of a PostgreSQL store without a cache: at once
+  by servers with --cache memory: within --cache-refresh, a minute if not given
+  by servers with Redis: within a second, if it is named with --redis here; a server
+    that is cut off from Redis in that second: within --cache-refresh, 12 hours
+  through a balancer that caches, and by browsers with --access open: once what they
+    keep has expired, a minute at most after the servers have it
+  by servers of a SQLite store: when they are started again
+  by servers of a snapshot, and in an exported tree: when it is published or exported
+    again
+
+The command may be run again: it then changes nothing in the store, and tells Redis
+and the servers once more. Do so when it could not tell them (exit status 1), and for
+SQLite after the servers have been started again.
+
+Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
+		Example: `  loadstone results correct corrected.csv --store sqlite:results.db
+  loadstone results correct - --store postgres://results@db/results --redis redis://cache:6379 < corrected.csv`,
+		Args: a.args(cobra.ExactArgs(1)),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.correct(cmd.Context(), f, args[0]) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.store, "store", "", "database to correct: sqlite:PATH or postgres://USER@HOST/DATABASE")
+	fl.StringVar(&f.redis, "redis", "", "Redis of the servers, to put the new pages into: "+pagecache.RedisForm)
+	fl.StringVar(&f.by, "by", "", "who corrects, for the audit (the user who runs this if not given)")
+	return cmd
+}
+
+// correct corrects the store, then what servers have of it.
+func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
+	kind, target, err := parseStore(f.store, "--store")
+	if err != nil {
+		return err
+	}
+	if kind == serve.StoreSnapshot {
+		return usagef("--store %s: a snapshot is never changed: correct the database, then run 'loadstone results publish' again", f.store)
+	}
+	if f.redis != "" {
+		if err := pagecache.CheckURL(f.redis); err != nil {
+			return usagef("--redis: %w", err)
+		}
+	}
+	file, err := a.readCorrections(ctx, path)
+	if err != nil {
+		return err
+	}
+	c := results.Corrections{By: f.by, Source: file.Origin, List: file.List}
+	if c.By == "" {
+		c.By = userName()
+	}
+	done, err := a.correctStore(ctx, kind, target, c, f.redis)
+	if unknown, ok := errors.AsType[*results.UnknownStudentsError](err); ok {
+		return usageError{file.Unknown(unknown)}
+	}
+	if err != nil {
+		return err
+	}
+	if done.Changed > 0 {
+		a.whoMustAct(kind, f.redis)
+	}
+	return nil
+}
+
+// readCorrections reads the file, or standard input for -.
+func (a *app) readCorrections(ctx context.Context, path string) (c *csvfile.Corrections, err error) {
+	name, from := "standard input", a.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		defer func() { _ = file.Close() }() // it was read to its end, or is refused anyway
+		name, from = filepath.Base(path), file
+	}
+	c, err = csvfile.ReadCorrections(ctx, name, from)
+	if err != nil && ctx.Err() == nil {
+		return nil, usageError{err}
+	}
+	return c, err
+}
+
+// userName is the user who runs this, for an audit.
+func userName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return fmt.Sprintf("uid %d", os.Getuid())
+}
+
+// correctStore corrects the store and tells Redis, and says what it has done.
+func (a *app) correctStore(ctx context.Context, kind, target string, c results.Corrections, redis string) (done results.Corrected, err error) {
+	shown := target
+	if kind == serve.StorePostgres {
+		shown = pgstore.Redact(target)
+	}
+	tell := func(ctx context.Context, meta results.Meta, done results.Corrected) error {
+		a.sayCorrected(shown, done)
+		if redis == "" {
+			return nil
+		}
+		if err := tellRedis(ctx, redis, meta, done.Students); err != nil {
+			return fmt.Errorf("%s is corrected, but not all servers have been told: %w; run this again, which tells them again", shown, err)
+		}
+		fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were told\n", pagecache.Redact(redis), students(len(done.Students)))
+		return nil
+	}
+	if kind == serve.StorePostgres {
+		source, err := pgstore.OpenSource(ctx, target)
+		if err != nil {
+			return done, err
+		}
+		return pgstore.Correct(ctx, target, c, func(ctx context.Context, done results.Corrected) error {
+			return tell(ctx, source.Meta(), done)
+		})
+	}
+	meta, err := sqlitestore.Describe(ctx, target)
+	if err != nil {
+		return done, err
+	}
+	if done, err = sqlitestore.Correct(ctx, target, c); err != nil {
+		return done, err
+	}
+	return done, tell(ctx, meta, done)
+}
+
+func (a *app) sayCorrected(store string, done results.Corrected) {
+	if done.Changed == 0 {
+		fmt.Fprintf(a.Stdout, "%s: nothing changed; all of %s were so already\n", store, students(len(done.Students)))
+		return
+	}
+	fmt.Fprintf(a.Stdout, "%s: %d of %s corrected; it is at revision %d\n", store, done.Changed, students(len(done.Students)), done.Revision)
+}
+
+func students(n int) string {
+	if n == 1 {
+		return "1 student"
+	}
+	return fmt.Sprintf("%d students", n)
+}
+
+// whoMustAct says who does not see the correction by themselves.
+func (a *app) whoMustAct(kind, redis string) {
+	switch {
+	case kind == serve.StoreSQLite:
+		fmt.Fprintln(a.Stdout, "Servers of this database see it when they are started again.")
+	case redis == "":
+		fmt.Fprintln(a.Stdout, "Servers without a cache see it at once, those with --cache memory within a minute. Those with Redis were not told: run this again with --redis.")
+	default:
+		fmt.Fprintln(a.Stdout, "All servers see it within a second.")
+	}
+	fmt.Fprintln(a.Stdout, "Snapshots and exported trees have the old results until you run 'loadstone results publish' or 'export' again.")
+}
+
+// tellers is how many pages are on the way to Redis at a time: enough to fill the
+// pipeline.
+const tellers = 32
+
+// tellRedis puts the students' pages into Redis, which tells the servers. It tries
+// every one before it fails.
+func tellRedis(ctx context.Context, redis string, meta results.Meta, students []results.Student) (err error) {
+	corrector, err := pagecache.NewCorrector(ctx, redis, meta)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, corrector.Close()) }()
+	var group errgroup.Group
+	group.SetLimit(tellers)
+	for i := range students {
+		group.Go(func() error {
+			return corrector.Replace(ctx, students[i].ID, results.NewPage(&students[i]))
+		})
+	}
+	return group.Wait()
+}

@@ -1,0 +1,180 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"loadstone/system/results"
+	"loadstone/system/results/resultstest"
+	"loadstone/system/results/snapshot"
+)
+
+func TestCorrect(t *testing.T) {
+	t.Parallel()
+	resultstest.Correct(t, func(t *testing.T, source results.Source) resultstest.Corrector {
+		t.Helper()
+		url := filled(t, source)
+		return resultstest.Corrector{
+			Correct: func(c results.Corrections) (results.Corrected, error) { return Correct(t.Context(), url, c, nil) },
+			Open: func() (results.Store, results.Correctable) {
+				return open(t, config(url)), openSource(t, url)
+			},
+			Audit: func() int64 { return one[int64](t, url, "SELECT count(*) FROM results.corrections") },
+		}
+	})
+}
+
+// TestCorrectionUnderReaders: a server that runs shows a correction with the commit,
+// and never a part of it.
+func TestCorrectionUnderReaders(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, 10)
+	url := filled(t, source)
+	store := open(t, config(url))
+	before := source.Student(3)
+	after := resultstest.OtherStream(before)
+	old, corrected := results.NewPage(&before), results.NewPage(&after)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				page, err := store.Lookup(context.Background(), 3)
+				if err != nil || !resultstest.SamePage(page, old) && !resultstest.SamePage(page, corrected) {
+					t.Errorf("got %s and %v, want the page before or after", page.Body, err)
+					return
+				}
+			}
+		})
+	}
+	told := 0
+	for range 10 {
+		for _, s := range []results.Student{after, before, after} {
+			_, err := Correct(t.Context(), url, resultstest.Corrections(s), func(ctx context.Context, done results.Corrected) error {
+				told++
+				page, err := store.Lookup(ctx, 3)
+				if err == nil && !resultstest.SamePage(page, results.NewPage(&done.Students[0])) {
+					t.Errorf("when it was told: got %s, want %+v", page.Body, done.Students[0])
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stop()
+	readers.Wait()
+	if told != 30 {
+		t.Errorf("told %d times, want 30, changed or not", told)
+	}
+}
+
+func TestCorrectTellsFailure(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, 10)
+	url := filled(t, source)
+	broken := errors.New("the line is dead")
+	student := source.Student(3)
+	student.Marks[0]++
+	for _, want := range []int{1, 0} { // the second time it tells again
+		done, err := Correct(t.Context(), url, resultstest.Corrections(student),
+			func(context.Context, results.Corrected) error { return broken })
+		if !errors.Is(err, broken) || done.Changed != want || done.Revision != 1 || len(done.Students) != 1 {
+			t.Errorf("got %+v and %v, want %d changed and the teller's error", done, err, want)
+		}
+	}
+}
+
+// TestCorrectAtOnce: of corrections at a time each is whole, tellers included.
+func TestCorrectAtOnce(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, 10)
+	url := filled(t, source)
+	var group sync.WaitGroup
+	var telling sync.Mutex
+	for n := range 6 {
+		group.Go(func() {
+			student := source.Student(3)
+			student.Name = string(rune('A' + n))
+			_, err := Correct(t.Context(), url, resultstest.Corrections(student), func(context.Context, results.Corrected) error {
+				if !telling.TryLock() {
+					t.Error("two tell at a time")
+					return nil
+				}
+				defer telling.Unlock()
+				if got := one[string](t, url, "SELECT name FROM results.students WHERE id = 3"); got != student.Name {
+					t.Errorf("when %s was told the database had %s", student.Name, got)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := one[int](t, url, "SELECT revision FROM results.data_set"); got != 6 {
+		t.Errorf("got revision %d, want 6", got)
+	}
+}
+
+func TestCorrectRefuses(t *testing.T) {
+	t.Parallel()
+	student := resultstest.Generator(t, 1, 1).Student(1)
+	c := resultstest.Corrections(student)
+	_, err := Correct(t.Context(), "postgres://me:secret@127.0.0.1:1/none", c, nil)
+	checkError(t, err, results.ErrUnavailable, "connect")
+	url := filled(t, resultstest.Generator(t, 1, 10))
+	execute(t, url, "UPDATE results.data_set SET completed_at = NULL")
+	_, err = Correct(t.Context(), url, c, nil)
+	checkError(t, err, results.ErrMissing, "seed or import them again")
+	execute(t, url, "DELETE FROM results.migrations WHERE version > 1")
+	_, err = Correct(t.Context(), url, c, nil)
+	checkError(t, err, results.ErrVersion, "version 1, this program needs")
+}
+
+// TestSeedKnowsACorrectedDatabase: the corrections are neither lost nor refused.
+func TestSeedKnowsACorrectedDatabase(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, 10)
+	url := filled(t, source)
+	snap := filepath.Join(t.TempDir(), "snapshot")
+	publish := func() results.Meta {
+		t.Helper()
+		if err := snapshot.Build(t.Context(), snap, results.Current(openSource(t, url)), nil); err != nil {
+			t.Fatal(err)
+		}
+		meta, err := snapshot.Describe(snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return meta
+	}
+	if got, want := publish(), source.Meta(); got != want {
+		t.Errorf("published: got %+v, want %+v", got, want)
+	}
+	student := source.Student(3)
+	student.Name = "Corrected"
+	opened := openSource(t, url)
+	if _, err := Correct(t.Context(), url, resultstest.Corrections(student), nil); err != nil {
+		t.Fatal(err)
+	}
+	if seeded, err := Seed(t.Context(), url, source, nil); err != nil || !seeded.Already {
+		t.Errorf("seed again: got %+v and %v, want that it is there already", seeded, err)
+	}
+	if got := one[string](t, url, "SELECT name FROM results.students WHERE id = 3"); got != student.Name {
+		t.Errorf("after the seed: got %s, want %s", got, student.Name)
+	}
+	if got := publish(); got.Same(source.Meta()) || got.Origin != source.Meta().Origin+", revision 1" {
+		t.Errorf("published again: got %+v, want another data set", got)
+	}
+	for _, err := range opened.All(t.Context()) {
+		if !errors.Is(err, results.ErrVersion) {
+			t.Errorf("a source from before: got %v, want ErrVersion", err)
+		}
+	}
+}
