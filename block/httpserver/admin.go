@@ -19,6 +19,7 @@ import (
 // control: bind it to an address that only the operator reaches.
 type Admin struct {
 	inner  net.Listener
+	mux    *http.ServeMux
 	server *http.Server
 }
 
@@ -59,7 +60,7 @@ func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admi
 	mux.HandleFunc("/debug/pprof/profile", bounded(pprof.Profile))
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", bounded(pprof.Trace))
-	return &Admin{inner: inner, server: &http.Server{
+	return &Admin{inner: inner, mux: mux, server: &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: adminHeaderTimeout,
 		// No ReadTimeout: net/http would end a profile's context with it. What
@@ -82,6 +83,10 @@ func bounded(profile http.HandlerFunc) http.HandlerFunc {
 		profile(w, r)
 	}
 }
+
+// Handle adds what a system lets its operator do, under a pattern of http.ServeMux. It
+// is for before Run.
+func (a *Admin) Handle(pattern string, handler http.Handler) { a.mux.Handle(pattern, handler) }
 
 // Addr is the address that is listened on.
 func (a *Admin) Addr() net.Addr { return a.inner.Addr() }

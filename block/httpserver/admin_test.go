@@ -20,6 +20,7 @@ func TestAdmin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Handle("GET /light", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "on") }))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
@@ -35,6 +36,7 @@ func TestAdmin(t *testing.T) {
 		"/debug/pprof/goroutine?debug=1":   {200, "goroutine profile"},
 		"/debug/pprof/profile?seconds=1":   {200, ""},
 		"/debug/pprof/profile?seconds=600": {400, "the most is 120"},
+		"/light":                           {200, "on"},
 		"/elsewhere":                       {404, ""},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.Addr().String()+path, http.NoBody)

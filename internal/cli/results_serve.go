@@ -11,6 +11,7 @@ import (
 
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/serve"
 )
 
@@ -18,18 +19,28 @@ func (a *app) serveCommand() *cobra.Command {
 	c := serve.DefaultConfig()
 	access := string(c.Access)
 	var limits, publishAt string
+	page := "on"
 	var proxies []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve results over HTTP",
-		Long: `Serve results over HTTP: GET /student/{id} with the student's access code in the
-header X-Access-Code or in the query (?code=...), /healthz, /readyz; on the admin
-address /metrics for Prometheus and /debug/pprof.
+		Long: `Serve results over HTTP: a page for students at /, and for programs GET /student/{id}
+with the student's access code in the header X-Access-Code or in the query
+(?code=...), /openapi.json, /healthz, /readyz; on the admin address /metrics for
+Prometheus, /debug/pprof, and the switches of the caches (GET /cache, PUT
+/cache/memory and /cache/redis with the body on or off).
 
 A wrong code is answered exactly as an unknown id, and five of them for an id lock
 the address out for a quarter of an hour. An address gets 100 requests a second:
 behind a balancer name it with --proxy, or all students are one address. Before
 --publish-at nobody sees anything, and from that instant on everybody does.
+
+Caches stand between the store and the students: --cache memory in this process,
+redis shared by all servers, memory+redis both. What they have is served for
+--cache-max-age even if the database is gone; a lost Redis costs nobody an answer.
+Results corrected by 'loadstone results correct' with --redis reach all servers at
+once. What was changed in another way is seen after --cache-refresh: a minute, or
+12 hours with Redis, where pages are preloaded and must outlast the rush.
 
 --access open asks for no code and has no limits: for load tests, not for real
 results. SIGTERM stops it without losing a request.
@@ -37,7 +48,15 @@ results. SIGTERM stops it without losing a request.
 Every flag can be given as an environment variable as well: --cache-bytes as
 RESULTS_CACHE_BYTES. A flag wins.`,
 		Example: `  loadstone results serve --store snapshot:results.snapshot
-  RESULTS_STORE=sqlite:results.db RESULTS_CACHE=memory loadstone results serve --listen 0.0.0.0:8080`,
+  RESULTS_STORE=sqlite:results.db RESULTS_CACHE=memory loadstone results serve --listen 0.0.0.0:8080
+
+  # one of several servers behind a balancer
+  loadstone results serve --store postgres://results@db/results --cache memory+redis \
+    --redis redis://cache:6379 --proxy 10.0.0.0/8 --listen 0.0.0.0:8080
+
+  # a tier off and on again while it runs
+  curl -X PUT --data off http://127.0.0.1:9090/cache/redis
+  curl -X PUT --data on http://127.0.0.1:9090/cache/redis`,
 		Args: a.args(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
@@ -47,6 +66,13 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 			if err := guarded(&c, limits, proxies, publishAt); err != nil {
 				return err
 			}
+			if page != "on" && page != "off" {
+				return usagef("--page %q: write on or off", page)
+			}
+			c.Page = page == "on"
+			if !cmd.Flags().Changed("cache-refresh") {
+				c.CacheRefresh = serve.DefaultRefresh(c.Cache)
+			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -54,20 +80,31 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 			return serve.Run(cmd.Context(), c, logger, serve.Events{})
 		},
 	}
+	cacheFlags(cmd.Flags(), &c)
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for students")
-	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and switches; keep it private")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+serve.StoreForms)
-	fl.StringVar(&c.Cache, "cache", c.Cache, "cache before the store: none or memory")
-	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
-	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long the memory cache may serve a page")
 	fl.StringVar(&access, "access", access, "what opens a page: code or open")
 	fl.StringVar(&limits, "limits", "", "bound requests and wrong codes: on or off (on with --access code if not given)")
-	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a balancer whose X-Forwarded-For is to be believed")
+	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a balancer whose X-Forwarded-For and -Proto are to be believed")
 	fl.StringVar(&publishAt, "publish-at", "", "instant before which nothing is served, such as 2026-07-20T08:00:00+03:00")
+	fl.StringVar(&page, "page", page, "the students' page at /: on or off")
+	fl.StringVar(&c.SecureCookie, "secure-cookie", c.SecureCookie,
+		"keep the page's cookie off plain HTTP: on, off, or auto for those who come over HTTPS as a --proxy says")
 	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
 	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
 	return cmd
+}
+
+// cacheFlags are the flags of the caches.
+func cacheFlags(fl *pflag.FlagSet, c *serve.Config) {
+	fl.StringVar(&c.Cache, "cache", c.Cache, "caches before the store: none, memory, redis or memory+redis")
+	fl.StringVar(&c.Redis, "redis", c.Redis, "the Redis of the caches: "+pagecache.RedisForm)
+	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
+	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long a cached page may be served while the store does not answer")
+	fl.DurationVar(&c.CacheRefresh, "cache-refresh", c.CacheRefresh,
+		"age from which a cached page is read again first while the store answers (12h with redis if not given)")
 }
 
 // guarded sets what keeps strangers out.
@@ -82,16 +119,13 @@ func guarded(c *serve.Config, limits string, proxies []string, publishAt string)
 	default:
 		return usagef("--limits %q: write on or off", limits)
 	}
-	if limits == "off" && len(proxies) > 0 {
-		return usagef("--proxy does nothing without limits: write --limits on")
-	}
 	if limits == "on" {
 		g := guard.DefaultConfig()
-		var err error
-		if g.Proxies, err = guard.ParseProxies(proxies...); err != nil {
-			return usagef("--proxy: %w", err)
-		}
 		c.Limits = &g
+	}
+	var err error
+	if c.Proxies, err = guard.ParseProxies(proxies...); err != nil {
+		return usagef("--proxy: %w", err)
 	}
 	if publishAt == "" {
 		return nil

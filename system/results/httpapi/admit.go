@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -17,23 +18,37 @@ type caller struct {
 	now  time.Time     // only with limits or an embargo
 }
 
-// admit finds out who asks and reports whether the request may go on. If not,
-// it has been answered.
-func (a *API) admit(ctx *fasthttp.RequestCtx) (caller, bool) {
+// identify finds out who asks, and how long that client must wait before it may; 0
+// if it may now.
+func (a *API) identify(ctx *fasthttp.RequestCtx) (caller, time.Duration) {
 	var who caller
 	if a.guard == nil && a.embargo == nil {
-		return who, true
+		return who, 0
 	}
 	who.now = a.now()
 	if a.guard == nil {
-		return who, true
+		return who, 0
 	}
-	who.from = guard.Group(client(ctx, a.guard.Proxies()))
-	if wait := a.guard.Request(who.from, who.now); wait > 0 {
-		a.refuse(ctx, rateLimited, wait)
-		return who, false
+	who.from = guard.Group(client(ctx, a.proxies))
+	return who, a.guard.Request(who.from, who.now)
+}
+
+// Secure reports whether the client reached us over HTTPS, as far as a proxy that
+// is believed says so: X-Forwarded-Proto, whose last value is that proxy's.
+func (a *API) Secure(ctx *fasthttp.RequestCtx) bool {
+	tcp, ok := ctx.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return false
 	}
-	return who, true
+	peer, _ := netip.AddrFromSlice(tcp.IP)
+	if !a.proxies.Trusts(peer) {
+		return false
+	}
+	said := ctx.Request.Header.Peek(headerForwardedProto)
+	if comma := bytes.LastIndexByte(said, ','); comma >= 0 {
+		said = said[comma+1:]
+	}
+	return bytes.EqualFold(bytes.TrimSpace(said), https)
 }
 
 // client returns the address that a request is from; the zero Addr if the
@@ -68,16 +83,20 @@ func (a *API) judge(id int64, given []byte, right bool, who caller) time.Duratio
 	return a.guard.Judge(id, who.from, right, who.now)
 }
 
-// refuse answers a request that would be answered after the wait.
-func (a *API) refuse(ctx *fasthttp.RequestCtx, why reason, wait time.Duration) {
-	a.metrics.refused[why].Inc()
-	switch why {
-	case rateLimited:
-		failFor(ctx, fasthttp.StatusTooManyRequests, bodyRateLimited, wait)
-	case lockedOut:
-		failFor(ctx, fasthttp.StatusTooManyRequests, bodyLockedOut, wait)
+// refuse answers a request that is neither found nor not found. Of a store that
+// failed the client does not learn how: the text may name files or queries.
+func (a *API) refuse(ctx *fasthttp.RequestCtx, d *Decision) {
+	switch d.Kind {
+	case RateLimited:
+		failFor(ctx, fasthttp.StatusTooManyRequests, bodyRateLimited, d.Wait)
+	case LockedOut:
+		failFor(ctx, fasthttp.StatusTooManyRequests, bodyLockedOut, d.Wait)
+	case Embargoed:
+		failFor(ctx, fasthttp.StatusForbidden, a.embargo.body, d.Wait)
+	case Overloaded:
+		failFor(ctx, fasthttp.StatusServiceUnavailable, bodyUnavailable, d.Wait)
 	default:
-		failFor(ctx, fasthttp.StatusForbidden, a.embargo.body, wait)
+		failFor(ctx, fasthttp.StatusServiceUnavailable, bodyUnavailable, retryAfter)
 	}
 }
 

@@ -5,6 +5,9 @@
 //	GET, HEAD /healthz        200 while the process is alive
 //	GET, HEAD /readyz         200 while it should be sent requests, else 503
 //
+// Decide is the same decision without the JSON, for a page that shows results in
+// another form: both have one set of limits, one embargo and one clock.
+//
 // It holds the interface and no data: the store owns those, and the server owns
 // connections and their limits. Errors are JSON, {"error":{"code","message"}},
 // and are never to be stored by caches.
@@ -21,10 +24,11 @@
 // takes the same time, too: it always runs, for an unknown id with a code
 // nobody has, and over a fixed number of bytes. What remains is the store's own
 // difference between finding and not finding: a database does not read and encode a
-// row that is not there, some microseconds; and with a cache before the store, a
-// known id is found faster the second time, as not-found is not cached. Who must
-// hide that serves from a snapshot without a cache, where the two differ by
-// a fraction of a microsecond.
+// row that is not there, some microseconds. Package serve's caches remember unknown
+// ids like known ones, but for a shorter time; and a Redis that was filled beforehand
+// knows the known ids only, so that the first question after an unknown one
+// takes a query more. Who must hide that serves from a snapshot, where the two differ
+// by a fraction of a microsecond.
 //
 // # Who may ask, and how often
 //
@@ -72,7 +76,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,6 +106,9 @@ type Config struct {
 	// Limits bound requests and wrong codes. Nil if there are none, as for load
 	// tests that come from one address.
 	Limits *guard.Config
+	// Proxies are the peers whose X-Forwarded-For and -Proto are believed. None:
+	// every peer is a client.
+	Proxies guard.Proxies
 	// PublishAt is the instant before which nothing is served. Nil if results
 	// are out.
 	PublishAt *time.Time
@@ -139,7 +145,8 @@ type API struct {
 	metrics *metrics
 	now     func() time.Time
 	guard   *guard.Guard // nil without limits
-	embargo *embargo     // nil without one
+	proxies guard.Proxies
+	embargo *embargo // nil without one
 
 	notFound, malformed []byte
 	cacheControl        []byte
@@ -167,6 +174,7 @@ func New(cfg Config) (*API, error) {
 		failures:     throttle{every: logEvery},
 		panics:       throttle{every: logEvery},
 		now:          cfg.Now,
+		proxies:      cfg.Proxies,
 	}
 	if a.now == nil {
 		a.now = time.Now
@@ -211,8 +219,10 @@ func (a *API) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	a.metrics.inFlight.Add(1)
 	defer a.done(ctx)
-	who, ok := a.admit(ctx)
-	if !ok {
+	who, wait := a.identify(ctx)
+	if wait > 0 {
+		d := a.refused(rateLimited, wait)
+		a.refuse(ctx, &d)
 		return
 	}
 	if id, ok := bytes.CutPrefix(path, studentPath); ok {
@@ -259,55 +269,21 @@ func (a *API) student(ctx *fasthttp.RequestCtx, text []byte, who caller) {
 		fail(ctx, fasthttp.StatusBadRequest, a.malformed)
 		return
 	}
-	if a.embargo != nil {
-		if wait := a.embargo.wait(who.now); wait > 0 {
-			a.refuse(ctx, embargoed, wait)
-			return
-		}
-	}
 	var given []byte
 	if a.locked {
 		given = givenCode(ctx)
-		if wait := a.tries(id, given, who); wait > 0 {
-			a.refuse(ctx, lockedOut, wait)
-			return
-		}
 	}
-	a.lookup(ctx, id, given, who)
-}
-
-// lookup answers with the student's page, if the code opens it.
-func (a *API) lookup(ctx *fasthttp.RequestCtx, id int64, given []byte, who caller) {
-	// No deadline: it would cost every look-up an allocation and a timer, and
-	// a mapped file answers in microseconds. A store whose answers come over a
-	// network bounds its look-ups itself. No more can wait for one than there
-	// are connections to this server.
-	page, err := a.store.Lookup(context.Background(), id)
-	if err != nil && !errors.Is(err, results.ErrNotFound) {
-		a.unavailable(ctx, err)
-		return
-	}
-	found := err == nil
-	if a.locked {
-		stored := page.Code
-		if !found {
-			stored = nobodysCode
-		}
-		// Not short-circuited: the comparison runs for unknown ids as well.
-		opens := codeOpens(given, stored)
-		found = found && opens
-		if wait := a.judge(id, given, found, who); wait > 0 {
-			a.refuse(ctx, lockedOut, wait)
-			return
-		}
-	}
-	if !found {
+	d := a.decide(id, given, who)
+	switch d.Kind {
+	case Found:
+		a.page(ctx, &d.Page)
+		// Body and Code may lie in memory that goes when the page does.
+		runtime.KeepAlive(d.Page.Owner)
+	case NotFound:
 		fail(ctx, fasthttp.StatusNotFound, a.notFound)
-		return
+	default:
+		a.refuse(ctx, &d)
 	}
-	a.page(ctx, &page)
-	// Body and Code may lie in memory that goes when page does.
-	runtime.KeepAlive(page.Owner)
 }
 
 // page answers with a page that the caller may see.
@@ -323,17 +299,6 @@ func (a *API) page(ctx *fasthttp.RequestCtx, page *results.Page) {
 	}
 	h.SetContentTypeBytes(contentJSON)
 	ctx.Response.SetBody(page.Body) // copies
-}
-
-// unavailable answers for a store that failed. The client learns that, and not
-// how: the text may name files or queries.
-func (a *API) unavailable(ctx *fasthttp.RequestCtx, err error) {
-	fail(ctx, fasthttp.StatusServiceUnavailable, bodyUnavailable)
-	ctx.Response.Header.SetCanonical(headerRetryAfter, retryAfter)
-	a.metrics.failures.Inc()
-	if dropped, ok := a.failures.allow(time.Now()); ok {
-		a.logger.Error("the store failed", "error", err, "dropped", dropped)
-	}
 }
 
 // probe answers /healthz and /readyz.

@@ -22,7 +22,7 @@ func TestAttacks(t *testing.T) {
 		}
 		attack(t, startWith(t, httpapi.Config{
 			Store: students, Access: httpapi.Code,
-			Limits: limits(func(c *guard.Config) { c.Proxies = proxies }),
+			Limits: limits(func(*guard.Config) {}), Proxies: proxies,
 		}))
 	})
 }

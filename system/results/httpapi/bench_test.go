@@ -43,7 +43,7 @@ func BenchmarkStudent(b *testing.B) {
 		b.Fatal(err)
 	}
 	limits := guard.DefaultConfig()
-	limits.Rate, limits.Burst, limits.Proxies = 1e6, 1e6, proxies
+	limits.Rate, limits.Burst = 1e6, 1e6
 	past := time.Now()
 	for _, c := range []struct {
 		name string
@@ -51,7 +51,7 @@ func BenchmarkStudent(b *testing.B) {
 	}{
 		{"open", httpapi.Config{Access: httpapi.Open}},
 		{"code", httpapi.Config{Access: httpapi.Code}},
-		{"checked", httpapi.Config{Access: httpapi.Code, Limits: &limits, PublishAt: &past}},
+		{"checked", httpapi.Config{Access: httpapi.Code, Limits: &limits, Proxies: proxies, PublishAt: &past}},
 	} {
 		c.cfg.Store, c.cfg.Ready = store, always
 		c.cfg.Logger, c.cfg.Registerer = slog.New(slog.DiscardHandler), prometheus.NewRegistry()

@@ -75,7 +75,7 @@ func TestLockedOutRightCode(t *testing.T) {
 	}
 	f := startWith(t, httpapi.Config{
 		Store: students, Access: httpapi.Code, Now: clockAt(noon).now,
-		Limits: limits(func(c *guard.Config) { c.Proxies = proxies }),
+		Limits: limits(func(*guard.Config) {}), Proxies: proxies,
 	})
 	ask := func(from, code string) int {
 		headers := []string{"X-Forwarded-For: 203.0.113.99, " + from}
@@ -117,7 +117,7 @@ func TestRateLimit(t *testing.T) {
 	clock := clockAt(noon)
 	f := startWith(t, httpapi.Config{
 		Store: students, Access: httpapi.Open, Now: clock.now,
-		Limits: limits(func(c *guard.Config) { c.Rate, c.Burst, c.Proxies = 0.5, 3, proxies }),
+		Limits: limits(func(c *guard.Config) { c.Rate, c.Burst = 0.5, 3 }), Proxies: proxies,
 	})
 	ask := func(target, forwarded string) answer {
 		return parse(t, "GET", f.ask(t, "GET", target, "X-Forwarded-For: "+forwarded))

@@ -19,16 +19,18 @@ var statuses = [...]int{
 	fasthttp.StatusRequestHeaderFieldsTooLarge, fasthttp.StatusInternalServerError, fasthttp.StatusServiceUnavailable,
 }
 
-// metrics count all requests but probes.
+// metrics count all requests but probes. Those of Decide are its caller's.
 //
 //	http_requests_total              by status, see statuses
 //	http_request_duration_seconds    from the whole request being read to the
 //	                                 answer being ready to be written
 //	http_requests_in_flight
 //	http_panics_total                each also counted as status 500
-//	results_store_failures_total     each also counted as status 503
+//	results_store_failures_total     each also counted as status 503, but for those
+//	                                 of Decide
 //	results_refused_total            by reason: rate_limited, locked_out (each
-//	                                 also counted as status 429), embargoed (403)
+//	                                 also counted as status 429), embargoed (403),
+//	                                 overloaded (503); pages' (Decide) included
 //	results_guard_forgotten_total    by table: addresses, pairs, ids; entries
 //	                                 that still counted and made room, see
 //	                                 package guard; only with limits
@@ -116,11 +118,13 @@ const (
 	rateLimited reason = iota
 	lockedOut
 	embargoed
+	overloaded
 	reasons // how many there are
 )
 
-// reasonNames are the values of the label, and the codes of the errors.
-var reasonNames = [reasons]string{"rate_limited", "locked_out", "embargoed"}
+// reasonNames are the values of the label, and the codes of the errors, but for
+// overloaded, which is unavailable to the client.
+var reasonNames = [reasons]string{"rate_limited", "locked_out", "embargoed", "overloaded"}
 
 // answered counts an answer. statuses begins with the most frequent one.
 func (m *metrics) answered(status int) {

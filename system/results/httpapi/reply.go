@@ -20,14 +20,18 @@ var (
 	headerRetryAfter   = []byte("Retry-After")
 	headerForwarded    = "X-Forwarded-For"
 
+	headerForwardedProto = "X-Forwarded-Proto"
+	https                = []byte("https")
+
 	contentJSON = []byte("application/json; charset=utf-8")
 	noStore     = []byte("no-store")
 	allowed     = []byte("GET, HEAD")
-	// retryAfter is in seconds. A store fails while it is being replaced or
-	// its disk is in trouble: soon enough for the first, and slow enough
-	// not to add load to the second.
-	retryAfter = []byte("1")
 )
+
+// retryAfter is for a store that failed. It does while it is being replaced or
+// its disk is in trouble: soon enough for the first, and slow enough not to add
+// load to the second.
+const retryAfter = time.Second
 
 var (
 	bodyOK          = []byte(`{"status":"ok"}`)

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/system/results"
+	"loadstone/system/results/httpapi"
+	"loadstone/system/results/pagecache"
 )
 
 // loadTimeout bounds a load into the cache for stores that heed it; see load.
@@ -18,51 +21,143 @@ const loadTimeout = 5 * time.Second
 
 // entryBytes is the size of a cached page's key and Page in memory, without the
 // bytes that the Page points to.
-const entryBytes = 8 + 72
+const entryBytes = 16 + 72
 
-// cached is a store behind a memory cache. It keeps pages, not their absence.
-type cached struct {
-	store  results.Store
-	pages  *cache.Cache[int64, results.Page]
-	closed atomic.Bool
+const (
+	// syncWait is how long a request waits for a page that is due to be looked up
+	// again: a hundred look-ups. A database that is gone without a word
+	// costs a request no more than this, once in refreshBackoff for each page.
+	syncWait       = 100 * time.Millisecond
+	refreshBackoff = 5 * time.Second
+	// absentAge is how long an id is remembered as unknown. Ids that exist are
+	// few, others are endless: so they must not fill the shared tier for long.
+	absentAge = time.Minute
+	// shedQueue and shedWait bound the look-ups that wait for the database while
+	// the shared tier is lost: as many as a replica's share of the connections that a
+	// service like this has, and as long as somebody may be kept waiting.
+	shedQueue = 4096
+	shedWait  = 2 * time.Second
+	// otherRefreshes is how many refreshes are under way behind callers for stores
+	// that have no pool.
+	otherRefreshes = 2
+)
+
+// backing is the store behind the caches and what they must know of it.
+type backing struct {
+	results.Store
+	// set is the data set that the store has now. It must be fast.
+	set func() pagecache.Set
+	// pool is how many look-ups the store does best at one time; 0 if it does not
+	// matter, for files.
+	pool int
 }
 
-func newCached(store results.Store, cfg Config, registerer prometheus.Registerer) (*cached, error) {
+// cached is a store behind caches.
+//
+// A page's key names its data set, so a new snapshot's pages and the old one's never
+// meet, here or in the tier that is shared. What makes that true is in load.
+type cached struct {
+	store    backing
+	pages    *cache.Cache[pagecache.Key, results.Page]
+	set      atomic.Uint64 // the pagecache.Set that is served
+	closed   atomic.Bool
+	switches switches
+}
+
+// newCached makes the caches that the configuration names. remote is the shared
+// tier, nil for none; it must be closed afterwards.
+func newCached(store backing, cfg Config, remote cache.Remote, registerer prometheus.Registerer) (*cached, error) {
 	c := &cached{store: store}
-	var err error
-	c.pages, err = cache.New(cache.Config[int64, results.Page]{
-		Name:        "results",
+	c.set.Store(uint64(store.set()))
+	cc := cache.Config[pagecache.Key, results.Page]{
+		Name:        pagecache.CacheName,
 		MaxAge:      cfg.CacheMaxAge,
 		LoadTimeout: loadTimeout,
 		Load:        c.load,
 		Registerer:  registerer,
-		Memory: &cache.Memory[int64, results.Page]{
-			MaxBytes: cfg.CacheBytes,
-			Bytes:    func(_ int64, p results.Page) int { return entryBytes + len(p.Body) + len(p.Code) },
+		Absent:      &cache.Absent{Err: results.ErrNotFound, Age: min(absentAge, cfg.CacheMaxAge)},
+		Jitter:      cache.Jitter{Fraction: pagecache.Jitter, Seed: uint64(time.Now().UnixNano())},
+		// Half of the time is for refreshes that nobody waits for.
+		Refresh: &cache.Refresh{
+			After: cfg.CacheRefresh / 2, SyncAfter: cfg.CacheRefresh, SyncWait: syncWait,
+			Backoff: refreshBackoff, Concurrent: otherRefreshes,
 		},
-	})
-	if err != nil {
+	}
+	if store.pool > 0 {
+		cc.Shed = &cache.Shed{Concurrent: store.pool, Queue: shedQueue, Wait: shedWait}
+		// Refreshes leave room for those who have nothing yet.
+		cc.Refresh.Concurrent = max(1, store.pool/2)
+	}
+	if cfg.hasMemory() {
+		cc.Memory = &cache.Memory[pagecache.Key, results.Page]{MaxBytes: cfg.CacheBytes, Bytes: pageBytes}
+	}
+	if remote != nil {
+		cc.Shared = &cache.Shared[pagecache.Key, results.Page]{
+			Remote: remote, KeyText: pagecache.Key.Text, ParseKey: pagecache.ParseKey,
+			Encode: pagecache.Encode, Decode: pagecache.Decode,
+		}
+	}
+	var err error
+	if c.pages, err = cache.New(cc); err != nil {
 		return nil, fmt.Errorf("make the cache: %w", err)
 	}
+	c.switches.add("memory", cfg.hasMemory(), c.pages.UseMemory)
+	c.switches.add("redis", remote != nil, c.pages.UseShared)
 	return c, nil
 }
+
+func pageBytes(_ pagecache.Key, p results.Page) int {
+	return entryBytes + len(p.Body) + len(p.Code) + pagecache.Overhead
+}
+
+// errSwitched says that the store moved to another data set during a load.
+var errSwitched = errors.New("the data set was replaced meanwhile")
 
 // Lookup implements results.Store.
 func (c *cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	if c.closed.Load() {
 		return results.Page{}, results.ErrUnavailable
 	}
-	return c.pages.Get(ctx, id) // the store's error, which says what was tried
+	page, err := c.pages.Get(ctx, c.key(id))
+	if err == nil {
+		return page, nil
+	}
+	if errors.Is(err, errSwitched) {
+		// Data sets are replaced by people: once is enough.
+		c.set.Store(uint64(c.store.set()))
+		page, err = c.pages.Get(ctx, c.key(id))
+	}
+	if over, ok := errors.AsType[*cache.OverloadError](err); ok {
+		return results.Page{}, &httpapi.BusyError{RetryAfter: over.RetryAfter, Err: err}
+	}
+	return page, err // the store's error, which says what was tried
+}
+
+func (c *cached) key(id int64) pagecache.Key {
+	return pagecache.Key{Set: pagecache.Set(c.set.Load()), ID: id}
 }
 
 // load gets a page from the store, in memory of its own: a page that pointed
 // into a snapshot would keep all of the snapshot mapped.
-func (c *cached) load(ctx context.Context, id int64) (results.Page, error) {
+//
+// A page is loaded only if the store has the key's data set before and after. In
+// between it had no other: data sets are not swapped back and forth in
+// microseconds.
+func (c *cached) load(ctx context.Context, key pagecache.Key) (results.Page, error) {
+	if c.store.set() != key.Set {
+		return results.Page{}, errSwitched
+	}
 	// Without the deadline. PostgreSQL's store has shorter ones of its own. The
 	// others look up in microseconds in a mapped file, and cannot interrupt a
 	// disk that hangs; a context that can end makes database/sql start
 	// goroutines, for half of a query's time again.
-	page, err := c.store.Lookup(context.WithoutCancel(ctx), id)
+	page, err := c.store.Lookup(context.WithoutCancel(ctx), key.ID)
+	if err != nil && !errors.Is(err, results.ErrNotFound) {
+		return results.Page{}, err
+	}
+	if c.store.set() != key.Set {
+		return results.Page{}, errSwitched
+	}
 	if err != nil {
 		return results.Page{}, err
 	}
@@ -74,15 +169,18 @@ func (c *cached) load(ctx context.Context, id int64) (results.Page, error) {
 	return results.Page{Body: own[:n:n], Code: own[n:], Tag: page.Tag}, nil
 }
 
-// Clear forgets all pages.
-func (c *cached) Clear() error {
+// Switch moves to the data set that the store has now and forgets the pages of the
+// one before.
+func (c *cached) Switch() error {
+	c.set.Store(uint64(c.store.set()))
 	if err := c.pages.Clear(); err != nil {
 		return fmt.Errorf("clear the cache: %w", err)
 	}
 	return nil
 }
 
-// Close ends the cache. The store behind it is closed by whoever opened it.
+// Close ends the cache. The store behind it and the shared tier are closed by
+// whoever opened them.
 func (c *cached) Close() error {
 	c.closed.Store(true)
 	if err := c.pages.Close(); err != nil {

@@ -8,9 +8,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/system/results"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/snapshot"
 )
+
+// behind is a store of one data set.
+func behind(store results.Store) backing {
+	return backing{Store: store, set: func() pagecache.Set { return 1 }}
+}
+
+func memoryOnly() Config {
+	cfg := DefaultConfig()
+	cfg.Cache = CacheMemory
+	return cfg
+}
 
 // A cached store is a store.
 func TestCachedStore(t *testing.T) {
@@ -30,7 +42,7 @@ func TestCachedStore(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		c, err := newCached(inner, DefaultConfig(), prometheus.NewRegistry())
+		c, err := newCached(behind(inner), memoryOnly(), nil, prometheus.NewRegistry())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +53,7 @@ func TestCachedStore(t *testing.T) {
 func TestCachedPagesOwnTheirBytes(t *testing.T) {
 	t.Parallel()
 	store := memory{7: {Body: []byte("body"), Code: []byte("code"), Tag: 9, Owner: t}}
-	c, err := newCached(store, DefaultConfig(), prometheus.NewRegistry())
+	c, err := newCached(behind(store), memoryOnly(), nil, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +73,7 @@ func TestCachedPagesOwnTheirBytes(t *testing.T) {
 
 func TestEntryBytes(t *testing.T) {
 	t.Parallel()
-	if want := 8 + int(unsafe.Sizeof(results.Page{})); entryBytes != want {
+	if want := int(unsafe.Sizeof(pagecache.Key{})) + int(unsafe.Sizeof(results.Page{})); entryBytes != want {
 		t.Errorf("got %d, want %d", entryBytes, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/redistest"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/resultstest"
@@ -83,9 +84,13 @@ func converse(conn net.Conn, ask func() (ok check)) error {
 // than the test lasts.
 func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, cache := range []string{serve.CacheNone, serve.CacheMemory} {
+	for _, cache := range []string{serve.CacheNone, serve.CacheMemory, serve.CacheRedis, serve.CacheMemoryRedis} {
 		t.Run("cache "+cache, func(t *testing.T) {
 			t.Parallel()
+			var redis string
+			if strings.Contains(cache, serve.CacheRedis) {
+				redis = "redis://" + redistest.Start(t).Addr()
+			}
 			const generations = 3
 			sources := make([]*results.Generator, 0, generations)
 			for seed := range uint64(generations) {
@@ -97,7 +102,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 			}
 			cfg := serve.DefaultConfig()
 			cfg.Store, cfg.Cache, cfg.Access = serve.StoreSnapshot+":"+path, cache, httpapi.Open
-			cfg.CacheMaxAge, cfg.Drain = time.Hour, 200*time.Millisecond
+			cfg.Redis, cfg.CacheMaxAge, cfg.Drain = redis, time.Hour, 200*time.Millisecond
 			s := run(t, cfg)
 
 			expected := bodies(sources)

@@ -1,9 +1,47 @@
 // Package serve makes a running results service of its parts: a store, perhaps
-// a cache before it, the HTTP interface, and the servers for students and for
-// the operator. Run is all of it; a command only fills a Config.
+// caches before it, the HTTP interface, the students' page, and the servers for
+// students and for the operator. Run is all of it; a command only fills a Config.
 //
 // It holds no logic of its own beside that: what a page is, where it is stored
 // and how a request is answered are the other packages' business.
+//
+// # What is served when what is gone
+//
+// With the defaults, and ages as block/cache counts them, less up to a tenth for each
+// page so that they do not all come due at once:
+//
+//	Redis is gone       Everything, from memory and store. A look-up in Redis is
+//	or slow             given up after 50 ms; after five in a row that failed none
+//	                    is tried, until a probe every 250 ms is answered.
+//	Redis is empty      Everything; it fills again with what is asked for.
+//	the database is     What is cached, here or in Redis, for 24 hours after it was
+//	gone                read (CacheMaxAge); ids that nobody has, for a minute. The
+//	                    rest is 503 with Retry-After. A page that is due to be read
+//	                    again is served after 100 ms at most, old as it is. Without
+//	                    a cache the service is not ready.
+//	both are gone       What is in this process's memory.
+//	the database is     The service starts without it, is not ready, and answers 503
+//	not there yet       until it has seen once which data set the database has.
+//
+// The database is never asked by more look-ups at one time than its pool has
+// connections, whatever is lost: up to 4,096 more wait, for 2 seconds, and are then
+// refused with 503 and Retry-After. Refreshes take half of the pool at most and never
+// wait.
+//
+// # How long a correction takes
+//
+// Corrected in the database and told by pagecache.Corrector (Redis configured):
+//
+//	new look-ups in Redis            at once
+//	every process's memory           milliseconds, by a message
+//	a process that missed it         5 seconds, by the journal (pagecache.JournalEvery),
+//	                                 from when Redis can be reached again
+//	a process that reaches neither   CacheRefresh, 12 hours with Redis; CacheMaxAge if
+//	                                 it does not reach the database either
+//
+// Not told: after CacheRefresh, which is one minute with memory alone. A new snapshot
+// is seen within a second, and nothing of the one before is served from any tier.
+// What lies in front of this service is for package httpapi to say.
 package serve
 
 import (
@@ -12,6 +50,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +60,7 @@ import (
 	"loadstone/block/lifecycle"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
-	"loadstone/system/results/pgstore"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/snapshot"
 	"loadstone/system/results/sqlitestore"
 )
@@ -76,6 +115,12 @@ type service struct {
 	group    *lifecycle.Group
 
 	cached *cached // nil without a cache
+	set    func() pagecache.Set
+	pool   int // of the database, 0 for files
+	// database is the pagecache.Set of a database, and holds reports that there
+	// has been something to serve.
+	database atomic.Uint64
+	holds    atomic.Bool
 	// answers reports whether the store can be asked at all.
 	answers func() bool
 	api     *httpserver.Server
@@ -97,17 +142,23 @@ func (s *service) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Cache == CacheMemory {
-		s.cached, err = newCached(store, s.cfg, s.registry)
-		if err != nil {
+	if s.cfg.Cache != CacheNone {
+		if store, err = s.cache(ctx, store); err != nil {
 			return err
 		}
-		s.group.Add(lifecycle.Component{Name: "cache", Close: s.cached.Close})
-		store = s.cached
 	}
 	if s.admin, err = httpserver.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
+	tiers := &switches{}
+	if s.cached != nil {
+		tiers = &s.cached.switches
+	} else {
+		tiers.add("memory", false, nil)
+		tiers.add("redis", false, nil)
+	}
+	s.admin.Handle("/cache", tiers)
+	s.admin.Handle("/cache/", tiers)
 	s.group.Add(lifecycle.Component{Name: "admin", Run: s.admin.Run, Close: s.admin.Close})
 	return s.listen(ctx, store)
 }
@@ -118,6 +169,7 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 		Store:      store,
 		Access:     s.cfg.Access,
 		Limits:     s.cfg.Limits,
+		Proxies:    s.cfg.Proxies,
 		PublishAt:  s.cfg.PublishAt,
 		Ready:      s.ready,
 		Logger:     s.logger,
@@ -128,7 +180,10 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 	}
 	cfg := httpserver.DefaultConfig()
 	cfg.Addr, cfg.Drain, cfg.StopTimeout = s.cfg.Listen, s.cfg.Drain, s.cfg.StopTimeout
-	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, s.registry
+	cfg.BadRequest, cfg.Registerer = api.BadRequest, s.registry
+	if cfg.Handler, err = s.handler(api); err != nil { //nolint:contextcheck // a request has its own
+		return err
+	}
 	if s.api, err = httpserver.Listen(ctx, cfg); err != nil {
 		return fmt.Errorf("serve results: %w", err)
 	}
@@ -141,9 +196,10 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 //
 // A service with a cache stays ready while its database is away: it answers what
 // it has, and so would all its peers, which share the database. Taking them all out
-// would turn a part of the failures into failures only.
+// would turn a part of the failures into failures only. One that has never seen its
+// database is not ready: it does not know whose pages to serve.
 func (s *service) ready() bool {
-	return !s.api.Draining() && (s.cfg.Cache != CacheNone || s.answers())
+	return !s.api.Draining() && s.holds.Load() && (s.cfg.Cache != CacheNone || s.answers())
 }
 
 // openStore opens what the configuration names.
@@ -153,6 +209,7 @@ func (s *service) openStore(ctx context.Context) (results.Store, error) {
 		return nil, err
 	}
 	s.answers = func() bool { return true } // files do, once they are open
+	s.set = func() pagecache.Set { return pagecache.Set(s.database.Load()) }
 	switch kind {
 	case StoreSnapshot:
 		return s.follow(path)
@@ -164,20 +221,6 @@ func (s *service) openStore(ctx context.Context) (results.Store, error) {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	s.group.Add(lifecycle.Component{Name: "store", Close: store.Close})
-	s.opened(store.Meta())
-	return store, nil
-}
-
-// connect opens the database at the address.
-func (s *service) connect(ctx context.Context, address string) (results.Store, error) {
-	cfg := pgstore.DefaultConfig()
-	cfg.URL, cfg.Registerer = address, s.registry
-	store, err := pgstore.Open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
-	}
-	s.answers = store.Ready
-	s.group.Add(lifecycle.Component{Name: "store", Run: store.Run, Close: store.Close})
 	s.opened(store.Meta())
 	return store, nil
 }
@@ -208,14 +251,15 @@ func (s *service) follow(path string) (results.Store, error) {
 	}
 	s.group.Add(lifecycle.Component{Name: "store", Run: store.Run, Close: store.Close})
 	s.opened(store.Meta())
+	s.set = func() pagecache.Set { return pagecache.SnapshotSetOf(store.Meta()) }
 	return store, nil
 }
 
 // switched follows a change of the snapshot.
 func (s *service) switched(from, to results.Meta) {
 	if s.cached != nil {
-		if err := s.cached.Clear(); err != nil {
-			// Old pages then live out their age.
+		if err := s.cached.Switch(); err != nil {
+			// Old pages then take room until their age is over.
 			s.logger.Error("the cache was not cleared", "error", err)
 		}
 	}
@@ -225,6 +269,9 @@ func (s *service) switched(from, to results.Meta) {
 	}
 }
 
+// opened tells what is served.
 func (s *service) opened(meta results.Meta) {
+	s.database.Store(uint64(pagecache.SetOf(meta)))
+	s.holds.Store(true)
 	s.logger.Info("store opened", "origin", meta.Origin, "students", meta.Count)
 }

@@ -89,7 +89,7 @@ func TestServes(t *testing.T) {
 					_, metrics := get(t, s.admin, "/metrics")
 					wanted := []string{`http_requests_total{status="200"}`, "http_connections_open", "process_cpu_seconds_total", "go_goroutines"}
 					if cache == serve.CacheMemory {
-						wanted = append(wanted, `cache_hits_total{cache="results",tier="memory"} 2`)
+						wanted = append(wanted, `cache_hits_total{cache="results",tier="memory"} 3`)
 					}
 					for _, name := range wanted {
 						if !strings.Contains(metrics, name) {
@@ -172,16 +172,22 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	}
 	cfg := serve.Config{
 		Listen: "8080", AdminListen: "x", Store: "redis:x", Cache: "disk",
-		CacheBytes: 5, CacheMaxAge: -1, Access: "all", Drain: -2, StopTimeout: 0,
+		CacheBytes: 5, CacheMaxAge: -1, CacheRefresh: 3, Access: "all", SecureCookie: "maybe", Drain: -2, StopTimeout: 0,
 	}
 	err := cfg.Validate()
 	for _, want := range []string{
 		`listen address is "8080"`, `admin address is "x"`, `store is "redis:x", must be sqlite:PATH, snapshot:PATH or postgres://`,
-		`cache is "disk"`, "cache bytes is 5", "cache max age is -1ns", `access is "all"`, "drain time is -2ns", "stop timeout is 0s",
+		`cache is "disk", must be one of none, memory, redis, memory+redis`, "cache bytes is 5", "cache max age is -1ns",
+		"cache refresh is 3ns", `secure cookie is "maybe"`, `access is "all"`, "drain time is -2ns", "stop timeout is 0s",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q", err, want)
 		}
+	}
+	redis := serve.DefaultConfig()
+	redis.Cache, redis.Redis = serve.CacheRedis, "redis://u:secret@h:port"
+	if err := redis.Validate(); err == nil || !strings.Contains(err.Error(), "redis://[USER") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want it to say how a Redis is written, without the password", err)
 	}
 	if got := serve.Run(t.Context(), cfg, slog.New(slog.DiscardHandler), serve.Events{}); got == nil || got.Error() != err.Error() {
 		t.Errorf("Run: got %v, want the same problems", got)

@@ -97,7 +97,7 @@ func studentSees(t *testing.T, b *browser, _ map[string]string) {
 func browserWaits(t *testing.T, b *browser, _ map[string]string) {
 	var lookups atomic.Int64
 	s := newSite(t, func(c *Config) {
-		c.SecureCookie = false
+		c.SecureCookie = func(*fasthttp.RequestCtx) bool { return false }
 		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) Outcome {
 			if lookups.Add(1) == 1 {
 				return Outcome{Kind: Busy, RetryAfter: time.Second}

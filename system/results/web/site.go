@@ -92,10 +92,10 @@ type Config struct {
 	// Spread is over how long the browsers that wait for the same moment come
 	// back after it, evenly: with 600,000 of them, a minute is 10,000 a second.
 	Spread time.Duration
-	// SecureCookie keeps the waiting cookie off plain HTTP. It must be true
-	// wherever students reach the page over HTTPS, and false elsewhere, where
-	// the browser would not send it back.
-	SecureCookie bool
+	// SecureCookie tells whether to keep the waiting cookie off plain HTTP for
+	// this client. It must be true for who reaches the page over HTTPS, and
+	// false for others, whose browser would not send it back.
+	SecureCookie func(ctx *fasthttp.RequestCtx) bool
 	// Now is the clock.
 	Now func() time.Time
 	// Random returns a number from 0 to below n, which is positive. It must be
@@ -118,7 +118,7 @@ func DefaultConfig() Config {
 		Opens:        func() time.Time { return time.Time{} },
 		Location:     time.UTC,
 		Spread:       time.Minute,
-		SecureCookie: true,
+		SecureCookie: func(*fasthttp.RequestCtx) bool { return true },
 		Now:          time.Now,
 		Random:       rand.Int64N,
 	}
@@ -127,8 +127,8 @@ func DefaultConfig() Config {
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Lookup == nil || c.Opens == nil || c.Now == nil || c.Random == nil || c.Panicked == nil {
-		errs = append(errs, errors.New("web: one of the functions Lookup, Opens, Now, Random and Panicked is missing"))
+	if c.Lookup == nil || c.Opens == nil || c.Now == nil || c.Random == nil || c.Panicked == nil || c.SecureCookie == nil {
+		errs = append(errs, errors.New("web: one of the functions Lookup, Opens, SecureCookie, Now, Random and Panicked is missing"))
 	}
 	if c.Location == nil || c.Registerer == nil {
 		errs = append(errs, errors.New("web: a time zone or a registerer is missing"))

@@ -125,7 +125,7 @@ func (s *Site) setCookie(ctx *fasthttp.RequestCtx, value string, age time.Durati
 	// Written here, for fasthttp leaves Max-Age=0 out. The header replaces one
 	// that was set before.
 	cookie := cookieName + "=" + value + "; Path=" + waitPath + "; Max-Age=" + seconds(age) + "; HttpOnly; SameSite=Strict"
-	if s.cfg.SecureCookie {
+	if s.cfg.SecureCookie(ctx) {
 		cookie += "; Secure"
 	}
 	ctx.Response.Header.DelCookie(cookieName)

@@ -71,10 +71,6 @@ type Config struct {
 	// Pairs is how many pairs, and how many ids, are remembered at a time, at 33
 	// bytes each.
 	Pairs int
-
-	// Proxies are the peers whose X-Forwarded-For is believed. None: every
-	// peer is a client.
-	Proxies Proxies
 }
 
 // DefaultConfig returns limits for results day on the open internet. One address
@@ -127,13 +123,12 @@ func (c Config) Validate() error {
 // Instants are given by the caller, so that one reading of the clock serves a
 // whole request; they should not go backwards by more than the limits can bear.
 type Guard struct {
-	epoch   time.Time // instants are counted from here
-	every   int64     // nanoseconds in which one request is regained
-	burst   int64     // nanoseconds of debt that an address may have
-	tries   int32
-	slow    int32
-	window  int64
-	proxies Proxies
+	epoch  time.Time // instants are counted from here
+	every  int64     // nanoseconds in which one request is regained
+	burst  int64     // nanoseconds of debt that an address may have
+	tries  int32
+	slow   int32
+	window int64
 
 	addresses, pairs, ids *table
 	// slowUntil is when no id is slowed down any more. While none is, which is
@@ -153,13 +148,9 @@ func New(cfg Config, now time.Time) (*Guard, error) {
 		epoch: now.Add(-time.Hour),
 		every: every, burst: every * int64(cfg.Burst),
 		tries: int32(cfg.Tries), slow: int32(cfg.SlowAfter), window: int64(cfg.Window),
-		proxies:   cfg.Proxies,
 		addresses: newTable(cfg.Addresses), pairs: newTable(cfg.Pairs), ids: newTable(cfg.Pairs),
 	}, nil
 }
-
-// Proxies are the peers that are believed.
-func (g *Guard) Proxies() Proxies { return g.proxies }
 
 // Address is what an address is counted as, see Group.
 type Address uint64

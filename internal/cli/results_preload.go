@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadstone/system/results"
+	"loadstone/system/results/pagecache"
+	"loadstone/system/results/serve"
+)
+
+func (a *app) preloadCommand() *cobra.Command {
+	var store, redis string
+	cmd := &cobra.Command{
+		Use:   "preload",
+		Short: "Fill Redis with every student's page, before anybody asks",
+		Long: `Fill Redis with every student's page, before anybody asks, so that servers with
+--cache redis or memory+redis find the first look-up of each student there. It needs
+a database that is filled: one that is not, or not whole, is an error.
+
+A Redis that has been filled with this data set is left alone. Pages that are there
+stay as they are, so a preload that was interrupted is simply run again. Pages live
+for a day; later, servers read them from the database one by one. Redis then holds
+the access codes, too: keep it as private as the database.
+
+Every flag can be given as an environment variable as well: --redis as
+RESULTS_REDIS.`,
+		Example: `  loadstone results preload --store postgres://results@db/results --redis redis://cache:6379`,
+		Args:    a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.preload(cmd.Context(), store, redis) },
+	}
+	preloadFlags(cmd.Flags(), &store, &redis)
+	return cmd
+}
+
+func preloadFlags(fl *pflag.FlagSet, store, redis *string) {
+	fl.StringVar(store, "store", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
+	fl.StringVar(redis, "redis", "", "Redis to fill: "+pagecache.RedisForm)
+}
+
+// preload fills Redis with the database that --store names.
+func (a *app) preload(ctx context.Context, store, redis string) error {
+	if kind, _, err := parseStore(store, "--store"); err != nil {
+		return err
+	} else if kind == serve.StoreSnapshot {
+		return usagef("--store %s: this reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", store)
+	}
+	if err := pagecache.CheckURL(redis); err != nil {
+		return usagef("--redis: %w", err)
+	}
+	return a.withDatabase(ctx, store, func(db results.Source) error {
+		began := time.Now()
+		bar := newCountBar(a.Stderr, a.Terminal, "pages")
+		written, existing, err := pagecache.Preload(ctx, redis, db, bar.set)
+		bar.close()
+		if err != nil {
+			return err
+		}
+		shown, origin := pagecache.Redact(redis), db.Meta().Origin
+		if written == 0 {
+			fmt.Fprintf(a.Stdout, "%s already has the pages of %s; nothing to do\n", shown, origin)
+			return nil
+		}
+		fmt.Fprintf(a.Stdout, "%s has the pages of %s: %d written, %d were there (%.1f s)\n",
+			shown, origin, written, existing, time.Since(began).Seconds())
+		return nil
+	})
+}
+
+func (a *app) pageCommand() *cobra.Command {
+	var down bool
+	var language string
+	cmd := &cobra.Command{
+		Use:   "page",
+		Short: "Print a page for a balancer to show",
+		Long: `Print the page that tells students that the service is down, for a balancer to show
+when no server answers. It is one file of HTML that needs nothing else.`,
+		Example: `  loadstone results page --down > down.html`,
+		Args:    a.args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if !down {
+				return usagef("results page: write --down; it is the only page that is printed")
+			}
+			html, err := serve.DownPage(language)
+			if err != nil {
+				return usagef("--language %s: %w", language, err)
+			}
+			_, err = a.Stdout.Write(html)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&down, "down", false, "the page for a service that is down")
+	cmd.Flags().StringVar(&language, "language", "en", "its language")
+	return cmd
+}

@@ -1,0 +1,114 @@
+package serve_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/system/results"
+	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
+	"loadstone/system/results/resultstest"
+	"loadstone/system/results/serve"
+)
+
+const formType = "Content-Type: application/x-www-form-urlencoded"
+
+// enter fills in the form.
+func enter(t *testing.T, s *service, id int64, code string) (status int, html string) {
+	t.Helper()
+	form := url.Values{"id": {fmt.Sprint(id)}, "code": {code}}.Encode()
+	return send(t, "POST", "http://"+s.api+"/", form, formType)
+}
+
+func page(t *testing.T, source *results.Generator, change func(*serve.Config)) *service {
+	t.Helper()
+	limits := guard.DefaultConfig()
+	cfg := serve.DefaultConfig()
+	cfg.Store, cfg.Cache, cfg.Drain, cfg.Limits = stores(t, source)[0], serve.CacheMemory, 0, &limits
+	change(&cfg)
+	s := run(t, cfg)
+	t.Cleanup(func() { s.end(t) })
+	return s
+}
+
+// The page and the interface are one service with one decision.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, students)
+	student := source.Student(77)
+	s := page(t, source, func(*serve.Config) {})
+	if status, html := send(t, "GET", "http://"+s.api+"/", ""); status != 200 || !strings.Contains(html, "<form") {
+		t.Errorf("the form: got status %d and %.100q", status, html)
+	}
+	if status, html := enter(t, s, 77, student.Code); status != 200 || !strings.Contains(html, student.Name) || strings.Contains(html, student.Code) {
+		t.Errorf("the right code: got status %d, want 200 with the name and without the code", status)
+	}
+	wrong, known := enter(t, s, 77, "WRONG-WRONG")
+	none, unknown := enter(t, s, students+1, "WRONG-WRONG")
+	if wrong != 404 || none != 404 || strings.ReplaceAll(known, `"77"`, `"501"`) != unknown {
+		t.Errorf("a wrong code and an unknown id: got status %d and %d, want 404 and the same page", wrong, none)
+	}
+	for target, want := range map[string]string{
+		"/student/77": `{"error":{"code":"not_found"`, "/student/x": `{"error":{"code":"malformed_id"`,
+		"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`, "/openapi.json": `{`,
+		"/student": "<!doctype html>", "/favicon.ico": "<!doctype html>",
+	} {
+		if _, body := get(t, s.api, target); !strings.HasPrefix(strings.ToLower(body), want) {
+			t.Errorf("%s: got %.60q, want it to begin with %q", target, body, want)
+		}
+	}
+	// Five wrong codes lock the id for both.
+	for range guard.DefaultConfig().Tries {
+		enter(t, s, 77, "WRONG-WRONG")
+	}
+	if status, _ := enter(t, s, 77, student.Code); status != 429 {
+		t.Errorf("locked, on the page: got status %d, want 429", status)
+	}
+	if status, _ := get(t, s.api, "/student/77", "X-Access-Code: "+student.Code); status != 429 {
+		t.Errorf("locked, for programs: got status %d, want 429", status)
+	}
+}
+
+func TestPageBeforeResultsAreOut(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, students)
+	at := time.Now().Add(time.Hour).In(time.FixedZone("EAT", 3*60*60))
+	s := page(t, source, func(c *serve.Config) { c.PublishAt = &at })
+	shown := at.Format("15:04")
+	if status, html := enter(t, s, 77, source.Student(77).Code); status != 403 || !strings.Contains(html, shown) {
+		t.Errorf("before the instant: got status %d, want 403 and the time %s", status, shown)
+	}
+	if status, html := send(t, "GET", "http://"+s.api+"/", ""); status != 200 || !strings.Contains(html, shown) {
+		t.Errorf("the form before the instant: got status %d, want 200 and the time %s", status, shown)
+	}
+}
+
+func TestPageModes(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 3, students)
+	off := page(t, source, func(c *serve.Config) { c.Page = false })
+	if status, body := get(t, off.api, "/"); status != 404 || !strings.Contains(body, "no_such_path") {
+		t.Errorf("without the page: got status %d and %q, want 404 in JSON", status, body)
+	}
+	open := page(t, source, func(c *serve.Config) { c.Access, c.Limits = httpapi.Open, nil })
+	if status, html := enter(t, open, 77, "anything"); status != 200 || !strings.Contains(html, source.Student(77).Name) {
+		t.Errorf("open access: got status %d, want 200 with any code", status)
+	}
+	if logs := open.logs.String(); !strings.Contains(logs, "any code opens") {
+		t.Errorf("open access: the log does not warn: %s", logs)
+	}
+}
+
+func TestDownPage(t *testing.T) {
+	t.Parallel()
+	html, err := serve.DownPage("en")
+	if err != nil || !strings.Contains(string(html), "</html>") {
+		t.Errorf("got %d bytes and %v, want a page", len(html), err)
+	}
+	if _, err := serve.DownPage("xx"); err == nil || !strings.Contains(err.Error(), "en") {
+		t.Errorf("another language: got %v, want an error that names one that there is", err)
+	}
+}
