@@ -1,0 +1,247 @@
+package nginx_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"loadstone/system/results/httpapi"
+)
+
+// service is NGINX before one real replica that wants codes.
+func service(t *testing.T) *balancer {
+	t.Helper()
+	program(t)
+	store, _ := published(t)
+	at := address()
+	startReplica(t, at, store, httpapi.Code)
+	return run(t, []string{at}, settings{})
+}
+
+// raw sends bytes and reads the status of the answer; 0 if the connection was
+// closed without one.
+func raw(t *testing.T, at, request string) (status int, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(conn, request) // who is refused early may be cut off
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.60q: no answer in %v", request, deadline)
+		}
+		return 0, ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, _ := io.ReadAll(resp.Body) // cut off, perhaps
+	return resp.StatusCode, string(text)
+}
+
+func TestHostileRequests(t *testing.T) {
+	t.Parallel()
+	b := service(t)
+	unknown := ""
+	get := func(path string, want ...int) {
+		t.Helper()
+		status, body := raw(t, b.http, "GET "+path+" HTTP/1.1\r\nHost: results\r\nConnection: close\r\n\r\n")
+		if !slices.Contains(want, status) {
+			t.Errorf("%.80q: got status %d, want %v", path, status, want)
+		}
+		if status == 404 && strings.HasPrefix(path, "/student/") {
+			if unknown == "" {
+				unknown = body
+			}
+			if body != unknown {
+				t.Errorf("%.80q: got %q, want the same as for any unknown id: %q", path, body, unknown)
+			}
+		}
+	}
+	for _, id := range []string{
+		"1", "5?code=WRONG", "999999", "999999999999999999", "1?code=" + strings.Repeat("A", 129), "1?code=%27%20OR%201%3D1%20--", "1?code=%00%ff", "1?code=",
+	} {
+		get("/student/"+id, 404)
+	}
+	for _, id := range []string{
+		"0", "-1", "+1", "007", "1.0", "1e3", "abc", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616",
+		strings.Repeat("9", 500), "1%27%20OR%20%271%27%3D%271", "1;DROP%20TABLE%20results.student", "%31", "1%2e", "1%2f..%2f2",
+		"%EF%BC%91", "1%0d%0aX-Injected:%201", "1/../2", "..%2f..%2fetc%2fpasswd", "$(id)", "{{7*7}}", "%25s%25n", "",
+	} {
+		get("/student/"+id, 400, 404)
+	}
+	for _, path := range []string{
+		"/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%5c..%5cwindows", "//student/1", "/student//1", "/.env", "/.git/config", "/metrics",
+		"/debug/pprof/", "/stub_status", "/down.html", "/down.json", "/conf.d/results.conf", "/%00", "http://169.254.169.254/latest/meta-data/", "*", "/\x01",
+	} {
+		get(path, 400, 404)
+	}
+	get("/"+strings.Repeat("a", 3000), 404)
+	get("/"+strings.Repeat("a", 5000), 414)
+	const host = "Host: results\r\nConnection: close\r\n"
+	for name, c := range map[string]struct {
+		request string
+		want    []int
+	}{
+		"a header of 20 kB":        {"GET /student/1 HTTP/1.1\r\n" + host + "X: " + strings.Repeat("x", 20_000) + "\r\n\r\n", []int{400, 431}},
+		"headers of 12 kB in all":  {"GET /student/1 HTTP/1.1\r\n" + host + strings.Repeat("X: "+strings.Repeat("x", 3000)+"\r\n", 4) + "\r\n", []int{400, 431}},
+		"a thousand headers":       {"GET /student/1 HTTP/1.1\r\n" + host + strings.Repeat("X: 1\r\n", 1000) + "\r\n", []int{400, 404, 431}},
+		"ten thousand headers":     {"GET /student/1 HTTP/1.1\r\n" + host + strings.Repeat("X: 1\r\n", 10_000) + "\r\n", []int{400, 431}},
+		"a list of a hundred hops": {"GET /student/1 HTTP/1.1\r\n" + host + "X-Forwarded-For: " + strings.Repeat("1.2.3.4, ", 100) + "x\r\n\r\n", []int{404}},
+		"a large body":             {"POST / HTTP/1.1\r\n" + host + "Content-Length: 10000000\r\n\r\n" + strings.Repeat("x", 20_000), []int{413, 0}},
+		"a negative length":        {"POST / HTTP/1.1\r\n" + host + "Content-Length: -1\r\n\r\n", []int{400}},
+		"two lengths":              {"POST / HTTP/1.1\r\n" + host + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", []int{400}},
+		"a length and chunks":      {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", []int{400}},
+		"chunks that are none":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", []int{400}},
+		"another encoding":         {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip\r\n\r\n", []int{400, 501}},
+		"no host":                  {"GET / HTTP/1.1\r\n\r\n", []int{400}},
+		"a host that is none":      {"GET / HTTP/1.1\r\nHost: a/../b\r\nConnection: close\r\n\r\n", []int{400}},
+		"another method":           {"DELETE /student/1 HTTP/1.1\r\n" + host + "\r\n", []int{405}},
+		"a method that is none":    {"BREW /student/1 HTTP/1.1\r\n" + host + "\r\n", []int{405, 400}},
+		"a tunnel":                 {"CONNECT 127.0.0.1:22 HTTP/1.1\r\n" + host + "\r\n", []int{400, 405}},
+		"a trace":                  {"TRACE / HTTP/1.1\r\n" + host + "\r\n", []int{405}},
+		"no HTTP":                  {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", []int{400}},
+		"HTTP/2 without TLS":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", []int{400, 0}},
+		"HTTP/9":                   {"GET / HTTP/9.0\r\n\r\n", []int{400, 505}},
+		"a range":                  {"GET /student/1 HTTP/1.1\r\n" + host + "Range: bytes=" + strings.Repeat("0-1,", 500) + "0-1\r\n\r\n", []int{404}},
+	} {
+		status, _ := raw(t, b.http, c.request)
+		if !slices.Contains(c.want, status) {
+			t.Errorf("%s: got status %d, want %v", name, status, c.want)
+		}
+	}
+	if status, _ := raw(t, b.https, "GET / HTTP/1.1\r\nHost: results\r\n\r\n"); status != 400 {
+		t.Errorf("plain HTTP where TLS is spoken: got status %d, want 400", status)
+	}
+}
+
+// memory is what NGINX's processes hold in bytes, pages that they share counted
+// once each.
+func (b *balancer) memory(tb testing.TB) (total int64) {
+	tb.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", b.master.Pid, b.master.Pid))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for pid := range strings.FieldsSeq(string(text)) {
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for line := range strings.Lines(string(status)) {
+			if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+				n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+				if err != nil {
+					tb.Fatal(err)
+				}
+				total += n << 10
+			}
+		}
+	}
+	return total
+}
+
+// Who sends a request byte by byte is cut off, and keeps nobody out meanwhile.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	b := service(t)
+	var slow sync.WaitGroup
+	const clients = 300
+	for i := range clients {
+		request := "GET /student/1 HTTP/1.1\r\nHost: x\r\nX: " // that never ends
+		if i%2 == 0 {
+			request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nid="
+		}
+		slow.Go(func() {
+			conn, err := net.Dial("tcp", b.http)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, request)
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("a client that sends nothing more is served for %v", deadline)
+			}
+		})
+	}
+	cut := make(chan struct{})
+	go func() { defer close(cut); slow.Wait() }()
+	for served := 0; ; served++ {
+		if got := ask(t, nil, "GET http://"+b.http+"/student/1", nil); got.status != 404 {
+			t.Fatalf("others get status %d: %s", got.status, got.body)
+		}
+		select {
+		case <-cut:
+			t.Logf("%d requests were answered meanwhile", served)
+			return
+		default:
+		}
+	}
+}
+
+// Ten thousand connections that only wait are more than NGINX takes. It closes
+// some of them for those who ask something.
+func TestIdleConnections(t *testing.T) {
+	b := service(t) // not parallel: it needs the files
+	count := 10_000
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if most := int(min(limit.Cur, 1<<20)) * 3 / 4; most < count { // the rest is for the other tests
+		t.Logf("%d connections, for that is how many files may be open", most)
+		count = most
+	}
+	before := b.memory(t)
+	conns := make([]net.Conn, 0, count)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for i := range count {
+		conn, err := net.Dial("tcp", b.http)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		conns = append(conns, conn)
+		if i%2 == 0 { // half of them have asked before
+			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+		if i%500 == 0 {
+			if got := ask(t, nil, "GET http://"+b.http+"/student/1", nil); got.status != 404 {
+				t.Fatalf("with %d connections: got status %d, %s", i, got.status, got.body)
+			}
+		}
+	}
+	for range 100 {
+		if got := ask(t, nil, "GET http://"+b.http+"/student/1", nil); got.status != 404 {
+			t.Fatalf("with all connections: got status %d, %s", got.status, got.body)
+		}
+	}
+	grown := b.memory(t) - before
+	t.Logf("%d connections: NGINX's workers have grown by %.1f MB to %.1f MB", count, float64(grown)/1e6, float64(before+grown)/1e6)
+	if grown > 100<<20 {
+		t.Errorf("NGINX's workers have grown by %d bytes", grown)
+	}
+}
