@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/lab/conduct"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/docker"
 	"loadstone/lab/topology/recipe"
 )
 
@@ -35,6 +37,7 @@ func (a *app) doctor(ctx context.Context) error {
 		lacking = append(lacking, "One core is too few: the load generator and the system would share it. Use a machine with two or more.")
 	}
 	a.images(ctx)
+	a.docker(ctx)
 	for _, text := range lacking {
 		fmt.Fprintf(a.Stdout, "lacking   ✗ %s\n", text)
 	}
@@ -50,11 +53,22 @@ func (a *app) doctor(ctx context.Context) error {
 func (a *app) images(ctx context.Context) {
 	for _, r := range recipe.All() {
 		if _, err := r.Locate(ctx, r.Image, a.Getenv("PATH")); err != nil {
-			fmt.Fprintf(a.Stdout, "image     – %s: install the package %s to run it as a local process\n", r.Image, r.Package)
+			fmt.Fprintf(a.Stdout, "image     – %s does not run as a local process: %s\n", r.Image, r.Hint())
 			continue
 		}
 		fmt.Fprintf(a.Stdout, "image     ✓ %s\n", r.Image)
 	}
+}
+
+// docker says whether systems can run in containers. That is no more needed than
+// an image is.
+func (a *app) docker(ctx context.Context) {
+	err := docker.Check(ctx, &topology.System{}, a.composeEnv())
+	if err != nil {
+		fmt.Fprintf(a.Stdout, "driver    – docker: %v\n", err)
+		return
+	}
+	fmt.Fprintln(a.Stdout, "driver    ✓ docker: --driver docker")
 }
 
 // terminalWidth is the width of the terminal f in columns; 100 if f is none.

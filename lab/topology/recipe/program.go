@@ -26,11 +26,20 @@ const versionWithin = 20 * time.Second
 type MissingError struct {
 	Image   string // as the service names it
 	Program string
-	Package string // Debian's
+	// Hint says how to get it, see Recipe.Hint.
+	Hint string
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("the image %s runs here as a local process, which needs the program %s, and that is not installed; install the Debian package %s (apt-get install %s), or run the system with Docker", e.Image, e.Program, e.Package, e.Package)
+	return fmt.Sprintf("the image %s runs here as a local process, which needs the program %s, and that is not installed; %s, or run the system with Docker", e.Image, e.Program, e.Hint)
+}
+
+// Hint says how to get the recipe's programs, as a part of a sentence.
+func (r *Recipe) Hint() string {
+	if r.Build != "" {
+		return fmt.Sprintf("Debian has no package of it: build it with `%s` and put it on the PATH", r.Build)
+	}
+	return fmt.Sprintf("install the Debian package %s (apt-get install %s)", r.Package, r.Package)
 }
 
 // Found is a recipe whose programs are installed.
@@ -64,7 +73,7 @@ func (r *Recipe) Locate(ctx context.Context, image, path string) (*Found, error)
 			return f, nil
 		}
 	}
-	return nil, &MissingError{Image: image, Program: r.Programs[0], Package: r.Package}
+	return nil, &MissingError{Image: image, Program: r.Programs[0], Hint: r.Hint()}
 }
 
 // majorPattern finds the major version in a directory such as

@@ -31,9 +31,11 @@ type Recipe struct {
 	Image string
 	// Programs are what has to be installed, all in one directory; the first
 	// is the one that tells its version. Package is Debian's name for what they
-	// are in.
+	// are in; where no package has them it is empty, and Build is the command
+	// that builds them from this project's sources.
 	Programs []string
 	Package  string
+	Build    string
 	// Port is the port that the image exposes.
 	Port int
 	// StopSignal is the image's own.
@@ -50,6 +52,10 @@ type Recipe struct {
 
 // recipes is the table: adding an image is an entry here and a start function.
 var recipes = []*Recipe{
+	{
+		Image: "cadvisor/cadvisor", Programs: []string{"cadvisor"}, Build: "cd deploy/cadvisor && go build -o ../../.tools/bin/cadvisor .",
+		Port: cadvisorPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCadvisor, also: []string{"google/cadvisor"},
+	},
 	{
 		Image: "nginx", Programs: []string{"nginx"}, Package: "nginx", Port: 80, StopSignal: syscall.SIGQUIT,
 		versionParts: 2, start: startNginx, // 1.27 is as far from 1.22 as others' 27 from 22

@@ -35,6 +35,7 @@ func TestFindGoesByTheRepository(t *testing.T) {
 	f("public.ecr.aws/docker/library/redis:7", "redis")
 	f("quay.io/prometheus/node-exporter:v1.8.0", "prom/node-exporter")
 	f("prom/prometheus:v2.42.0", "prom/prometheus")
+	f("gcr.io/cadvisor/cadvisor:v0.49.1", "cadvisor/cadvisor")
 	f("bitnami/postgresql:15", "")
 	f("bitnami/postgres:15", "")
 	f("ghcr.io/someone/nginx", "")
@@ -45,7 +46,7 @@ func TestFindGoesByTheRepository(t *testing.T) {
 func TestEveryRecipeIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, r := range All() {
-		if len(r.Programs) == 0 || r.Package == "" || r.Port == 0 || r.StopSignal == 0 || r.versionParts == 0 || r.start == nil {
+		if len(r.Programs) == 0 || (r.Package == "") == (r.Build == "") || r.Port == 0 || r.StopSignal == 0 || r.versionParts == 0 || r.start == nil {
 			t.Errorf("%s: incomplete: %+v", r.Image, r)
 		}
 		if found, ok := Find(r.Image); !ok || found != r {

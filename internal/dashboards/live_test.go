@@ -1,0 +1,379 @@
+package dashboards
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"loadstone/internal/cli"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/process"
+)
+
+// The test binary is also the program that the Compose file calls loadstone.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "internal" || os.Args[1] == "results") {
+		os.Exit(cli.Main(cli.ProcessEnv()))
+	}
+	os.Exit(m.Run())
+}
+
+// overlay makes the system small, and gives the API what the shipped form has
+// only on demand: pages for anybody, both tiers of the cache, a CPU limit.
+const overlay = `
+services:
+  api:
+    environment: {RESULTS_ACCESS: open, RESULTS_LIMITS: "on", RESULTS_CACHE: memory+redis}
+    deploy: {replicas: 2, resources: {limits: {cpus: "1.5"}}}
+  prometheus: {volumes: ["%s:/etc/prometheus:ro"]}
+  cadvisor: {command: ["--docker_only=true", "--housekeeping_interval=1s"]}
+`
+
+// start brings the results system and its monitoring up as processes and
+// returns the addresses of its services' first instances.
+func start(t *testing.T) map[string]string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := t.TempDir()
+	for dir := base; strings.Contains(dir, t.Name()); dir = filepath.Dir(dir) { // PostgreSQL has a user of its own
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := filepath.Join(base, "prometheus")
+	if err := os.CopyFS(config, os.DirFS(prometheusDir)); err != nil {
+		t.Fatal(err)
+	}
+	hurry(t, filepath.Join(config, "prometheus.yml"))
+	env := map[string]string{"PATH": filepath.Join(root, ".tools", "bin") + ":" + os.Getenv("PATH"), "HOME": base, "RESULTS_STUDENTS": "500"}
+	system, err := topology.Load(t.Context(), topology.Config{
+		ComposeFiles: []string{filepath.Join(root, "system/results/compose.yaml")}, Profiles: []string{"monitoring"},
+		Overlay: fmt.Appendf(nil, overlay, config), OverlayName: "the test's overlay", Env: env,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = process.Check(t.Context(), system, env)
+	if _, lacking := os.Stat(filepath.Join(root, ".tools/bin/cadvisor")); err == nil {
+		err = lacking // the system can do without, its dashboards cannot
+	}
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	c := process.DefaultConfig()
+	c.System, c.Self, c.Env = system, os.Args[0], env
+	c.Shim, c.Guardian = []string{os.Args[0], "internal", "shim"}, []string{os.Args[0], "internal", "guardian"}
+	c.LogDir, c.VolumeDir = filepath.Join(base, "logs"), filepath.Join(base, "volumes")
+	running, err := process.Up(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if running.CgroupVersion() == 0 {
+		t.Skip("control groups cannot be made here: there are no figures of containers")
+	}
+	at := map[string]string{}
+	for _, in := range running.Instances() {
+		if at[in.Service] == "" {
+			at[in.Service] = in.Host
+		}
+	}
+	return at
+}
+
+// hurry makes Prometheus scrape every second, so that the test need not wait
+// as long as a person.
+func hurry(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast := string(text)
+	for _, line := range []string{"scrape_interval: 5s", "scrape_timeout: 4s", "evaluation_interval: 5s"} {
+		if !strings.Contains(fast, line) {
+			t.Fatalf("%s has no %q", file, line)
+		}
+		key, _, _ := strings.Cut(line, ":")
+		fast = strings.Replace(fast, line, key+": 1s", 1)
+	}
+	if err := os.WriteFile(file, []byte(fast), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client asks the parts of the system. A second is a long time on loopback; a
+// question to Prometheus may take longer on a busy machine.
+var client = &http.Client{Timeout: 10 * time.Second}
+
+// visit asks for known and unknown students, and for pages, until ctx ends. It
+// is the one client, so its rate is bounded by its pause.
+func visit(ctx context.Context, base string) {
+	for i := 0; ctx.Err() == nil; i++ {
+		for _, path := range []string{fmt.Sprintf("/student/%d", 1+i%500), fmt.Sprintf("/student/%d", 900_000+i), "/"} {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
+			if err != nil {
+				return
+			}
+			req.Close = true // a connection each, as of students who look once
+			resp, err := client.Do(req)
+			if err != nil {
+				continue // the checks say what is missing
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// prometheus is one that runs.
+type prometheus struct{ base string }
+
+// series are the label sets of an answer.
+type series []map[string]string
+
+func (p prometheus) get(path string, query url.Values, data any) error {
+	resp, err := client.Get(p.base + path + "?" + query.Encode())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Status string          `json:"status"`
+		Error  string          `json:"error"`
+		Data   json.RawMessage `json:"data"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" {
+		return errors.New(answer.Error)
+	}
+	return json.Unmarshal(answer.Data, data)
+}
+
+func (p prometheus) query(expr string) (series, error) {
+	var data struct {
+		Result []struct {
+			Metric map[string]string `json:"metric"`
+		} `json:"result"`
+	}
+	if err := p.get("/api/v1/query", url.Values{"query": {expr}}, &data); err != nil {
+		return nil, err
+	}
+	var all series
+	for _, r := range data.Result {
+		all = append(all, r.Metric)
+	}
+	return all, nil
+}
+
+var (
+	legendPattern = regexp.MustCompile(`{{\s*(\w+)\s*}}`)
+	// substitutes are what Grafana would put there: four scrape intervals, and
+	// the value for All.
+	substitutes = strings.NewReplacer("$__rate_interval", "20s", "$instance", ".+", "$service", ".+")
+)
+
+// check is one query of a dashboard or a rule.
+type check struct {
+	where, expr string
+	// legend names labels that every series of the answer must have; empty for
+	// a rule. Only a dashboard's query has to have an answer.
+	legend string
+	rule   bool
+}
+
+// ask says what is wrong with it, or nil.
+func (p prometheus) ask(c check) error {
+	expr := substitutes.Replace(c.expr)
+	found, err := p.query(expr)
+	if err != nil {
+		return fmt.Errorf("%s: Prometheus refuses %s: %w", c.where, c.expr, err)
+	}
+	names := selectors(expr)
+	if len(names) == 0 {
+		return fmt.Errorf("%s: %s asks for nothing", c.where, c.expr)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "ALERTS") {
+			continue // Prometheus's own, and only while an alert is pending
+		}
+		if there, err := p.query("count(" + name + ")"); err != nil {
+			return fmt.Errorf("%s: Prometheus refuses %s: %w", c.where, name, err)
+		} else if len(there) == 0 {
+			return fmt.Errorf("%s: nothing exports %s", c.where, name)
+		}
+	}
+	if c.rule {
+		return nil
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("%s: no answer to %s", c.where, c.expr)
+	}
+	for _, label := range legendPattern.FindAllStringSubmatch(c.legend, -1) {
+		for _, s := range found {
+			if s[label[1]] == "" {
+				return fmt.Errorf("%s: the legend wants the label %s, which %v of %s does not have", c.where, label[1], s, c.expr)
+			}
+		}
+	}
+	return nil
+}
+
+// checks are all queries that there are.
+func checks(t *testing.T) []check {
+	t.Helper()
+	var all []check
+	for name, d := range dashboards(t) {
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				all = append(all, check{where: name + ": " + p.Title, expr: q.Expr, legend: q.LegendFormat})
+			}
+		}
+		for _, v := range d.Templating.List {
+			inner, ok := strings.CutPrefix(v.Query.Query, "label_values(")
+			expr, label, two := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
+			if !ok || !two {
+				t.Errorf("%s: variable %s: %q is no label_values(SERIES, LABEL)", name, v.Name, v.Query.Query)
+			}
+			all = append(all, check{where: name + ": variable " + v.Name, expr: expr, legend: "{{" + label + "}}"})
+		}
+	}
+	for _, r := range rules(t) {
+		all = append(all, check{where: "rule " + r.Record + r.Alert, expr: r.Expr, rule: true})
+		if r.Record == "" {
+			continue
+		}
+		var labels []string
+		for key, value := range r.Labels {
+			labels = append(labels, fmt.Sprintf("%s=%q", key, value))
+		}
+		all = append(all, check{where: "what is recorded", expr: r.Record + "{" + strings.Join(labels, ",") + "}"})
+	}
+	return all
+}
+
+// TestEveryQueryIsAnswered starts the whole system and asks everything that
+// dashboards, rules and alerts ask.
+func TestEveryQueryIsAnswered(t *testing.T) {
+	at := start(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var visits sync.WaitGroup
+	visits.Go(func() { visit(ctx, "http://"+at["lb"]+":8080") })
+	defer visits.Wait()
+	defer stop()
+	p := prometheus{"http://" + at["prometheus"] + ":9090"}
+
+	wrong := checks(t)
+	t.Logf("%d queries", len(wrong))
+	for deadline := time.Now().Add(90 * time.Second); ; {
+		wrong = slices.DeleteFunc(wrong, func(c check) bool { return p.ask(c) == nil })
+		if len(wrong) == 0 || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(500 * time.Millisecond) // a poll: scrapes come once a second
+	}
+	for _, c := range wrong {
+		t.Error(p.ask(c))
+	}
+	wantTargets(t, p)
+	wantRules(t, p)
+
+	// What is planted must be found.
+	for _, c := range []check{
+		{expr: "rate(no_such_metric_total[1m])", rule: true},
+		{expr: `http_requests_total{job="nowhere"}`, rule: true},
+		{expr: "up or no_such_metric_total", legend: "{{job}}"},
+		{expr: "up", legend: "{{service}}"},
+		{expr: "sum(up", rule: true},
+		{expr: "vector(1)", rule: true},
+		{expr: "up > 2", legend: "{{job}}"},
+	} {
+		if p.ask(c) == nil {
+			t.Errorf("nothing is said to be wrong with %s", c.expr)
+		}
+	}
+}
+
+// wantTargets says which of the scraped do not answer.
+func wantTargets(t *testing.T, p prometheus) {
+	t.Helper()
+	up, err := p.query("up == 1")
+	if err != nil {
+		t.Error(err)
+	}
+	copies := map[string]int{}
+	for _, s := range up {
+		copies[s["job"]]++
+	}
+	var config struct {
+		Jobs []struct {
+			Name string `yaml:"job_name"`
+		} `yaml:"scrape_configs"`
+	}
+	read(t, filepath.Join(prometheusDir, "prometheus.yml"), &config)
+	for _, job := range config.Jobs {
+		if copies[job.Name] == 0 {
+			t.Errorf("nothing of job %s is scraped", job.Name)
+		}
+	}
+	if copies["api"] != 2 {
+		t.Errorf("%d copies of the API are scraped, want both", copies["api"])
+	}
+}
+
+// wantRules says which rules Prometheus could not evaluate.
+func wantRules(t *testing.T, p prometheus) {
+	t.Helper()
+	var data struct {
+		Groups []struct {
+			Rules []struct {
+				Name      string `json:"name"`
+				Health    string `json:"health"`
+				LastError string `json:"lastError"`
+			} `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := p.get("/api/v1/rules", nil, &data); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			n++
+			if r.Health != "ok" {
+				t.Errorf("rule %s is %s: %s", r.Name, r.Health, r.LastError)
+			}
+		}
+	}
+	if want := len(rules(t)); n != want {
+		t.Errorf("Prometheus has %d rules, want %d", n, want)
+	}
+}
