@@ -98,7 +98,8 @@ func (c *Cache[K, V]) fetch(ctx context.Context, key K, old *entry[V]) (*entry[V
 	if old != nil {
 		after = old.born
 	}
-	if e, ok := c.fromShared(ctx, key); ok && (old == nil || c.better(e, after)) {
+	e, said := c.fromShared(ctx, key)
+	if e != nil && (old == nil || c.better(e, after)) {
 		return e, FromShared, nil
 	}
 	grant := c.cfg.Shared.Remote.Lease(ctx, c.cfg.Shared.KeyText(key), after)
@@ -113,8 +114,16 @@ func (c *Cache[K, V]) fetch(ctx context.Context, key K, old *entry[V]) (*entry[V
 	e, err := c.load(ctx, key, old)
 	if err == nil {
 		c.put(ctx, key, e)
+		return e, FromLoader, nil
 	}
-	return e, FromLoader, err
+	// A shared tier that gave no answer may have one after all: it was slow, or
+	// a packet was lost. With the loader gone it is the only one left to ask.
+	if !said && old == nil {
+		if again, _ := c.fromShared(ctx, key); again != nil {
+			return again, FromShared, nil
+		}
+	}
+	return nil, FromLoader, err
 }
 
 // better: another process has refreshed the entry.

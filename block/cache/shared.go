@@ -82,11 +82,11 @@ type Remote interface {
 	Watch(drop func(key string))
 }
 
-// fromShared looks a key up in the shared tier.
-func (c *Cache[K, V]) fromShared(ctx context.Context, key K) (*entry[V], bool) {
+// fromShared looks a key up in the shared tier; the entry is nil for a miss. said
+// is false if the tier could not say whether it has the key.
+func (c *Cache[K, V]) fromShared(ctx context.Context, key K) (e *entry[V], said bool) {
 	item, err := c.cfg.Shared.Remote.Get(ctx, c.cfg.Shared.KeyText(key))
 	if err == nil {
-		var e *entry[V]
 		if e, err = c.decode(item); err == nil {
 			return e, true
 		}
@@ -101,7 +101,7 @@ func (c *Cache[K, V]) fromShared(ctx context.Context, key K) (*entry[V], bool) {
 	default:
 		c.metrics.failures[broken].Inc()
 	}
-	return nil, false
+	return nil, errors.Is(err, ErrMiss) || errors.Is(err, ErrGarbage)
 }
 
 // decode makes an entry of an item. An item that is too old by this process's

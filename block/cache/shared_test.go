@@ -22,6 +22,7 @@ type fakeRemote struct {
 	items map[string]cache.Item
 	lives map[string]time.Duration
 	err   error // what all calls fail with
+	slow  int   // how many Gets to come time out
 	grant cache.Grant
 	drop  func(string)
 }
@@ -35,6 +36,9 @@ func (r *fakeRemote) Get(_ context.Context, key string) (cache.Item, error) {
 	defer r.mu.Unlock()
 	item, ok := r.items[key]
 	switch {
+	case r.slow > 0:
+		r.slow--
+		return cache.Item{}, context.DeadlineExceeded
 	case r.err != nil:
 		return cache.Item{}, r.err
 	case !ok || item.Kind == cache.Deleted:
@@ -75,6 +79,43 @@ func sharedBy(r cache.Remote) *cache.Shared[int, string] {
 		},
 	}
 }
+
+// With the loader gone, a shared tier that was slow is asked once more, and one
+// that said that it has nothing is not.
+func TestSlowSharedTierIsAskedAgainWithoutTheLoader(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		slow int
+		kept bool
+		want error
+	}{
+		"slow once":  {1, true, nil},
+		"slow twice": {2, true, errGone},
+		"a miss":     {0, false, errGone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			remote := newFakeRemote()
+			if remote.slow = c.slow; c.kept {
+				remote.items["1"] = cache.Item{Kind: cache.Present, Born: time.Now().UnixMicro(), Value: []byte("kept")}
+			}
+			loads := 0
+			cached := open(t, cache.Config[int, string]{
+				Name: "test", MaxAge: time.Minute, LoadTimeout: time.Second, Registerer: prometheus.NewRegistry(), Shared: sharedBy(remote),
+				Load: func(context.Context, int) (string, error) { loads++; return "", errGone },
+			})
+			got, err := cached.Find(t.Context(), 1)
+			if !errors.Is(err, c.want) || (c.want == nil && (got.Value != "kept" || got.From != cache.FromShared)) {
+				t.Errorf("got %+v, %v, want the kept value or %v", got, err, c.want)
+			}
+			if loads != 1 {
+				t.Errorf("%d loads, want 1", loads)
+			}
+		})
+	}
+}
+
+var errGone = errors.New("the loader is gone")
 
 // Two processes, as two caches with one remote.
 func TestProcessesShareLoads(t *testing.T) {

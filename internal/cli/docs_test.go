@@ -18,7 +18,7 @@ import (
 // checked to be there and not run: the tests are one of them.
 func TestDocumentsRun(t *testing.T) {
 	blocks := 0
-	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/load.md", "system/results/README.md", "CONTRIBUTING.md"} {
+	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "system/results/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestDocumentsRun(t *testing.T) {
 // Every experiment and every load in the documents can be read.
 func TestDocumentsHaveValidFiles(t *testing.T) {
 	files := 0
-	for _, doc := range []string{"README.md", "docs/load.md"} {
+	for _, doc := range []string{"README.md", "docs/experiments.md", "docs/load.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"slices"
 
-	"loadstone/lab/capacity"
+	"loadstone/lab/compare"
 	"loadstone/lab/experiment"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
@@ -27,7 +27,7 @@ func Derive(r *run.Run) (*report.Result, error) {
 	res := &report.Result{
 		Schema: report.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
 		Started: r.Started, Finished: r.Finished, Environment: report.Environment{Environment: r.Environment},
-		Measure: exp.Measure, Unit: unit(exp), SLO: written(exp.SLO), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
+		Measure: exp.Measure, Unit: unit(exp), SLO: append(written(exp.SLO), bounds(exp)...), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
 	}
 	var costs []float64
 	for _, v := range planned(r) {
@@ -41,7 +41,9 @@ func Derive(r *run.Run) (*report.Result, error) {
 		res.Variants = append(res.Variants, summarise(exp, v, seen))
 	}
 	res.Environment.ProbeCPU = median(costs)
-	res.Comparisons = compare(res.Variants)
+	if res.Comparisons, err = comparisons(res.Variants); err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.Path, err)
+	}
 	return res, nil
 }
 
@@ -86,6 +88,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	for _, t := range trials {
 		v.Curve = append(v.Curve, t.curve...)
 		v.Warnings = append(v.Warnings, t.warnings...)
+		v.Figures = append(v.Figures, t.figure())
 	}
 	slices.SortStableFunc(v.Curve, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
 	slices.Sort(v.Warnings)
@@ -95,10 +98,11 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 		for _, t := range trials {
 			v.PerTrial = append(v.PerTrial, t.capacity)
 		}
-		iv := capacity.Median(v.PerTrial)
-		iv.Unit, iv.LowerBound = unit(exp), in.LowerBound != ""
-		v.Capacity = (*report.Interval)(&iv)
-		in.Capacity = iv.Value
+		m := compare.Median(v.PerTrial)
+		v.Capacity = &report.Interval{
+			Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit(exp), LowerBound: in.LowerBound != "",
+		}
+		in.Capacity = m.Value
 	}
 	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
 	if len(good) == 0 {
@@ -126,6 +130,7 @@ func atPoint(v *report.Variant, trials []observed) {
 	v.SLO = objectives(trials)
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
+	v.Faults, v.Course = faults(trials), courseOf(trials)
 	typical := slices.SortedFunc(slices.Values(trials), func(a, b observed) int { return cmp.Compare(a.capacity, b.capacity) })
 	v.Timeline = typical[(len(typical)-1)/2].timeline
 }
@@ -206,20 +211,6 @@ func ratios(trials []observed) []report.Ratio {
 	return out
 }
 
-// compare divides every variant's capacity by the first one's.
-func compare(vs []report.Variant) []report.Comparison {
-	var out []report.Comparison
-	for _, v := range vs[min(1, len(vs)):] {
-		base := vs[0]
-		if iv, ok := capacity.Ratio(v.PerTrial, base.PerTrial); ok {
-			out = append(out, report.Comparison{
-				Variant: v.Name, Baseline: base.Name, Ratio: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence,
-			})
-		}
-	}
-	return out
-}
-
 func medianOf(trials []observed, of func(observed) float64) float64 {
 	xs := make([]float64, len(trials))
 	for i, t := range trials {
@@ -228,7 +219,7 @@ func medianOf(trials []observed, of func(observed) float64) float64 {
 	return median(xs)
 }
 
-func median(xs []float64) float64 { return capacity.Median(xs).Value }
+func median(xs []float64) float64 { return compare.Median(xs).Value }
 
 // instancesByService groups a trial's instances, services in order of name.
 func instancesByService(t run.Trial, span probe.Span) ([]string, map[string][]string) {

@@ -15,6 +15,7 @@ import (
 
 // observed is one trial, worked out.
 type observed struct {
+	index, round int // of the trial
 	// measured is false if no rate held: then only curve and warnings count.
 	measured   bool
 	capacity   float64 // iterations/s; 0 if no rate held
@@ -23,6 +24,7 @@ type observed struct {
 	// At capacity, or under the load as written:
 	rate        float64 // offered
 	throughput  float64 // completed, in iterations/s
+	requests    uint64  // sent or dropped
 	failed      float64
 	generator   float64 // cores
 	machineBusy float64
@@ -34,6 +36,7 @@ type observed struct {
 
 	curve    []report.CurvePoint
 	timeline report.Timeline
+	course   course
 	warnings []string
 }
 
@@ -73,7 +76,7 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	if err != nil {
 		return observed{}, err
 	}
-	o := observed{curve: curve(t), timeline: timeline(t, w.samples), warnings: t.Warnings}
+	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings)}
 	out, point := t.Conclude()
 	o.capacity = out.Rate
 	if out.LowerBound {
@@ -86,14 +89,17 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	if err := o.load(dir, exp, &point.Result); err != nil {
 		return o, err
 	}
+	if err := o.followed(dir, exp, t, w, &point.Result); err != nil {
+		return o, err
+	}
 	return o, o.watched(w, t, &point.Result)
 }
 
 // load takes over what the generator measured.
 func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) error {
 	o.rate, o.throughput, o.generator = r.OfferedRate(), float64(r.IterationsInTime)/r.Seconds(), r.Generator.Busy
-	if all := r.Requests + r.Dropped; all > 0 {
-		o.failed = float64(r.Failed+r.Dropped) / float64(all)
+	if o.requests = r.Requests + r.Dropped; o.requests > 0 {
+		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
 	o.latency = report.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
 	outcomes, err := judge(dir, exp.SLO, r)

@@ -112,7 +112,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 // check loads the system of every variant.
 func (k *conductor) check(ctx context.Context) error {
 	exp := k.Experiment
-	base, err := topology.Load(ctx, topology.Config{ComposeFile: exp.SystemPath(), Env: k.Env})
+	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env})
 	if err != nil {
 		return exp.ErrorAt(err.Error(), "system")
 	}
@@ -130,7 +130,7 @@ func (k *conductor) check(ctx context.Context) error {
 			continue
 		}
 		s, err := topology.Load(ctx, topology.Config{
-			ComposeFile: exp.SystemPath(), Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
+			ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
 		})
 		if err != nil {
 			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
@@ -138,6 +138,10 @@ func (k *conductor) check(ctx context.Context) error {
 		}
 		if err := process.Check(ctx, s, k.Env); err != nil {
 			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
+			continue
+		}
+		if err := k.checkFaults(v.Name, s); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		k.systems[v.Name] = s

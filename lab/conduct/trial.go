@@ -116,7 +116,7 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 	}
 	defer func() { err = errors.Join(err, generator.Close()) }()
 
-	m := &measurer{conductor: k, trial: t, generator: generator, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m := &measurer{conductor: k, trial: t, dir: dir, up: up, generator: generator, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -161,7 +161,7 @@ func startProbe(ctx context.Context, dir string, up *process.Running) (stop func
 		return samples.Write(record)
 	}
 	for _, in := range up.Instances() {
-		c.Targets = append(c.Targets, probe.Target{Name: in.Name, PID: in.PID, Group: up.Group(in.Name), MetricsURL: in.MetricsURL})
+		c.Targets = append(c.Targets, probe.Target{Name: in.Name, PID: func() int { return up.PID(in.Name) }, Group: up.Group(in.Name), MetricsURL: in.MetricsURL})
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -176,11 +176,14 @@ func startProbe(ctx context.Context, dir string, up *process.Running) (stop func
 type measurer struct {
 	*conductor
 	trial     *run.Trial
+	dir       string           // of the trial
+	up        *process.Running // what faults are done to
 	generator *load.Process
 	windows   *run.Lines
-	log       io.Writer // what the generator says
-	base      load.Plan // the experiment's, with targets
-	offered   int       // pieces of load so far, for their seeds
+	log       io.Writer             // what the generator says
+	base      load.Plan             // the experiment's, with targets
+	offered   int                   // pieces of load so far, for their seeds
+	onFirst   func(began time.Time) // nil if nobody wants to know when the load began
 }
 
 // offer has the generator carry out a plan, keeps its windows, and says what
@@ -213,7 +216,11 @@ func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcom
 // observe keeps the windows of a piece of load, and says what became of the
 // objectives.
 func (m *measurer) observe(kind string, slo experiment.SLO, carryOut func(func(load.Window) string) (load.Result, error)) (*load.Result, []threshold.Outcome, error) {
-	o := observer{keep: m.windows.Write, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
+	keep := m.windows.Write
+	if m.onFirst != nil {
+		keep = m.telling(keep)
+	}
+	o := observer{keep: keep, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
 	r, err := carryOut(o.window)
 	if err = errors.Join(err, o.failed); err != nil {
 		return nil, nil, fmt.Errorf("offer load (%s): %w", kind, err)
@@ -254,7 +261,8 @@ func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
 	m.trial.Measures = append(m.trial.Measures, run.Measure{Kind: kind, Try: t, Result: *r})
 }
 
-// asWritten drives the experiment's scenarios as they are.
+// asWritten drives the experiment's scenarios as they are, and carries out its
+// faults meanwhile.
 func (m *measurer) asWritten(ctx context.Context) error {
 	m.Events.doingf("offering the load as written")
 	offer := func(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
@@ -262,6 +270,9 @@ func (m *measurer) asWritten(ctx context.Context) error {
 	}
 	if m.Experiment.Load.K6 != nil {
 		offer = m.script
+	}
+	if len(m.Experiment.Faults) > 0 {
+		offer = m.underFaults(offer)
 	}
 	r, outcomes, err := offer(ctx)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"loadstone/block/spelling"
 )
 
 // decoder reads nodes into values and gathers what is wrong on the way. Every
@@ -53,19 +55,10 @@ func describe(n *node) string {
 		}
 		return "a mapping"
 	case text:
-		return "the text " + quote(n.text)
+		return "the text " + spelling.Quote(n.text)
 	default:
 		return n.text
 	}
-}
-
-// quote quotes text for a message, and shortens what is long.
-func quote(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return strconv.Quote(s)
 }
 
 // plain refuses a tag, which means something only within a variant.
@@ -150,14 +143,14 @@ func (s *section) done() {
 
 // unknown refuses a key.
 func (s *section) unknown(key *node, known []string) {
-	instead := choose(key.text, known)
+	instead := spelling.Choose(key.text, known)
 	if h, ok := s.hints[key.text]; ok {
 		instead = h.instead
 		s.meant[h.means] = true
-	} else if near, ok := nearest(key.text, known); ok {
+	} else if near, ok := spelling.Nearest(key.text, known); ok {
 		s.meant[near] = true
 	}
-	s.errorf(key, "%s has no key %s; %s", s.what, quote(key.text), instead)
+	s.errorf(key, "%s has no key %s; %s", s.what, spelling.Quote(key.text), instead)
 }
 
 // lacks reports the keys that are missing, but for those of which a misspelt
@@ -221,7 +214,7 @@ func (d *decoder) validName(n *node, what, example string) bool {
 		return true
 	}
 	d.errorf(n, "the %s %s cannot be a name; write letters, digits, dots, dashes and underscores, at most %d, as in %s",
-		what, quote(n.text), maxName, example)
+		what, spelling.Quote(n.text), maxName, example)
 	return false
 }
 
@@ -231,7 +224,7 @@ func (f field) oneOf(words ...string) string {
 	if word == "" || slices.Contains(words, word) {
 		return word
 	}
-	f.errorf(f.n, "%s cannot be %s; %s", f.key, quote(word), choose(word, words))
+	f.errorf(f.n, "%s cannot be %s; %s", f.key, spelling.Quote(word), spelling.Choose(word, words))
 	return ""
 }
 

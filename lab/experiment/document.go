@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load/feed"
 )
 
@@ -73,6 +74,8 @@ type reference struct {
 	n    *node
 	path string // from where the program runs
 	what string
+	// compose says that a directory is not meant, but the Compose file in it.
+	compose bool
 }
 
 // file reads the path of a file, and returns it from where the program runs.
@@ -83,13 +86,13 @@ func (f field) file(what string) string {
 		return ""
 	}
 	if strings.ContainsRune(path, 0) {
-		f.errorf(f.n, "%s cannot be the path of a file; write %s", quote(path), f.example)
+		f.errorf(f.n, "%s cannot be the path of a file; write %s", spelling.Quote(path), f.example)
 		return ""
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(f.decoder.file), path)
 	}
-	f.files = append(f.files, reference{f.n, path, what})
+	f.files = append(f.files, reference{n: f.n, path: path, what: what})
 	return path
 }
 
@@ -111,6 +114,8 @@ func (d *document) checkFiles(l *Offer) error {
 			found.errorf(f.n, "there is no file %s; write the path of %s, relative to this file", f.path, f.what)
 		case err != nil:
 			found.errorf(f.n, "%s cannot be read (%v); write the path of %s", f.path, err, f.what)
+		case info.IsDir() && f.compose:
+			found.errorf(f.n, "%s is a directory; write the path of the Compose file in it, such as %s", f.path, inDirectory(f.path, f.n.text))
 		case info.IsDir():
 			found.errorf(f.n, "%s is a directory; write the path of %s", f.path, f.what)
 		default:
@@ -144,7 +149,7 @@ func (d *document) checkRows(found *decoder, scenario, name string, f Feed) {
 		}
 		if _, ok := set.Lookup(use.placeholder); !ok {
 			_, column, _ := strings.Cut(use.placeholder, ".")
-			found.errorf(use.n, "%s has no column %s for {%s}; %s", f.rows().File, quote(column), use.placeholder, choose(use.placeholder, set.Names()))
+			found.errorf(use.n, "%s has no column %s for {%s}; %s", f.rows().File, spelling.Quote(column), use.placeholder, spelling.Choose(use.placeholder, set.Names()))
 		}
 	}
 }

@@ -17,15 +17,13 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/threshold"
 )
 
@@ -62,15 +60,6 @@ func Load(path string) (*Experiment, error) {
 	e, err := Parse(path, data)
 	if err != nil {
 		return nil, err
-	}
-	info, err := os.Stat(e.SystemPath())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, Errors{e.ErrorAt(fmt.Sprintf("there is no file %s; write the path of a Compose file, relative to this file", e.SystemPath()), "system")}
-	case err != nil:
-		return nil, fmt.Errorf("find the system of the experiment: %w", err)
-	case info.IsDir():
-		return nil, Errors{e.ErrorAt(fmt.Sprintf("%s is a directory; write the path of the Compose file in it, such as %s", e.SystemPath(), filepath.Join(e.System, "compose.yaml")), "system")}
 	}
 	if err := e.checkFiles(&e.Load); err != nil {
 		return nil, err
@@ -111,7 +100,8 @@ func (d *decoder) experiment(root *node) *Experiment {
 		e.Name = f.n.text
 	}
 	e.Question = s.may("question", "question: Which cache buys the most?").text()
-	e.System = s.need("system", "system: compose.yaml").text()
+	e.System = s.need("system", "system: compose.yaml").composeFiles()
+	e.Profiles = s.may("profiles", "profiles: [monitoring]").profiles()
 	e.Entry = s.need("entry", "entry: and the service that takes the load").text()
 	e.Variants = s.need("variants", "variants: {baseline: {}}").variants()
 	offer := s.need("load", "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}")
@@ -120,6 +110,9 @@ func (d *decoder) experiment(root *node) *Experiment {
 	e.Measure = measure.oneOf(Capacity, AsWritten)
 	e.Load = offer.offer(e.Measure)
 	e.SLO = slo.slo(&e.Load)
+	faults, watch := s.may("faults", "faults: [{at: 60s, kill: api, instance: 1, for: 10s}]"), s.may("watch", watchExample)
+	e.Faults = faults.faults(&e.Load)
+	e.Watch = watch.watches()
 	e.Trials = int(s.need("trials", "trials: 6").whole(1, maxTrials))
 	if f := s.may("seed", "seed: 1"); f.given() {
 		e.Seed = f.seed()
@@ -128,6 +121,11 @@ func (d *decoder) experiment(root *node) *Experiment {
 	s.done()
 	if e.Measure == Capacity {
 		s.capacity(e, measure, slo)
+		for _, f := range []field{faults, watch} {
+			if f.n != nil {
+				s.errorf(f.place, "measure: capacity offers many rates for about a second each; remove %s, or write measure: load", f.key)
+			}
+		}
 	}
 	return e
 }
@@ -160,7 +158,7 @@ func (s *section) searched(e *Experiment, p pair) {
 		s.thinks(at)
 		switch {
 		case i > 0:
-			s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", quote(scenario.Name))
+			s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", spelling.Quote(scenario.Name))
 		case scenario.Executor != "" && !hasRate(scenario.Executor):
 			executor, _ := at.value.pair("executor")
 			s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
@@ -169,7 +167,7 @@ func (s *section) searched(e *Experiment, p pair) {
 			if !ok {
 				rate, _ = at.value.pair("startRate")
 			}
-			s.errorf(rate.value, "scenario %s starts above the search's maxRate, %g/s; write a lower rate, or a higher maxRate", quote(scenario.Name), float64(e.Search.MaxRate))
+			s.errorf(rate.value, "scenario %s starts above the search's maxRate, %g/s; write a lower rate, or a higher maxRate", spelling.Quote(scenario.Name), float64(e.Search.MaxRate))
 		}
 	}
 }
@@ -217,12 +215,17 @@ func (to *Search) read(f field) {
 	s.done()
 }
 
-// SystemPath returns the path of the Compose file, from where the program runs.
-func (e *Experiment) SystemPath() string {
-	if filepath.IsAbs(e.System) {
-		return e.System
+// SystemPaths returns the paths of the Compose files, from where the program
+// runs, in the order in which they are merged.
+func (e *Experiment) SystemPaths() []string {
+	paths := make([]string, len(e.System))
+	for i, path := range e.System {
+		paths[i] = path
+		if !filepath.IsAbs(path) {
+			paths[i] = filepath.Join(filepath.Dir(e.file), path)
+		}
 	}
-	return filepath.Join(filepath.Dir(e.file), e.System)
+	return paths
 }
 
 // StartRate returns the rate, in requests per second, that the file gives a

@@ -192,8 +192,8 @@ func TestLoadFindsTheSystem(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Load fails: %v", err)
 	}
-	if got, want := e.SystemPath(), filepath.Join(dir, "compose.yaml"); got != want {
-		t.Errorf("SystemPath() = %s, want %s", got, want)
+	if got, want := e.SystemPaths(), filepath.Join(dir, "compose.yaml"); len(got) != 1 || got[0] != want {
+		t.Errorf("SystemPaths() = %s, want %s alone", got, want)
 	}
 	if string(e.Source()) != string(source) {
 		t.Errorf("Source() is not the file")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/block/spelling"
 )
 
 // feeds reads where the values of placeholders come from.
@@ -20,7 +22,7 @@ func (f field) feeds() map[string]Feed {
 		name := p.key.text
 		out[name] = Feed{}
 		if !feedForm.MatchString(name) {
-			f.errorf(p.key, "%s cannot name a feed; write letters, digits and _", quote(name))
+			f.errorf(p.key, "%s cannot name a feed; write letters, digits and _", spelling.Quote(name))
 			continue
 		}
 		out[name] = f.feed(p)
@@ -31,7 +33,7 @@ func (f field) feeds() map[string]Feed {
 func (f field) feed(p pair) Feed {
 	name := p.key.text
 	example := name + ": {uniform: [1, 1000]}"
-	s := f.section(p.value, p.key, "feed "+quote(name), example)
+	s := f.section(p.value, p.key, "feed "+spelling.Quote(name), example)
 	if s == nil {
 		return Feed{}
 	}
@@ -49,12 +51,12 @@ func (f field) feed(p pair) Feed {
 	}
 	switch {
 	case len(given) > 1:
-		s.errorf(p.key, "feed %s is both %s and %s; write one of the two", quote(name), given[0], given[1])
+		s.errorf(p.key, "feed %s is both %s and %s; write one of the two", spelling.Quote(name), given[0], given[1])
 		return Feed{}
 	case len(given) == 0 && len(p.value.pairs) == 0:
-		s.errorf(p.key, "feed %s is empty; write %s", quote(name), example)
+		s.errorf(p.key, "feed %s is empty; write %s", spelling.Quote(name), example)
 	case len(given) == 0 && perVU.n != nil:
-		s.errorf(p.key, "feed %s has no values; write %s", quote(name), "uniform: [1, 1000] beside perVU")
+		s.errorf(p.key, "feed %s has no values; write %s", spelling.Quote(name), "uniform: [1, 1000] beside perVU")
 	}
 	return Feed{
 		Uniform: kinds[0].interval(), Sequential: kinds[1].interval(), Zipf: kinds[2].zipf(),
@@ -187,7 +189,7 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 	for _, t := range it.takings {
 		if _, ok := feeds[t.key.text]; ok {
 			t.used = true
-			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", quote(t.key.text))
+			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
 		}
 	}
 	for _, u := range it.uses {
@@ -226,11 +228,11 @@ func (f Feed) wrongColumn(name, column string) string {
 	switch {
 	case f == (Feed{}), rows != nil && rows.File == "": // broken, and reported
 	case rows == nil && column != "":
-		return fmt.Sprintf("the feed %s has no columns, and the placeholder {%s.%s} names one; write {%s}", quote(name), name, column, name)
+		return fmt.Sprintf("the feed %s has no columns, and the placeholder {%s.%s} names one; write {%s}", spelling.Quote(name), name, column, name)
 	case rows != nil && rows.Column == "" && column == "":
-		return fmt.Sprintf("the feed %s is a file of rows, and the placeholder {%s} names no column; write {%s.column}, or column: in the feed", quote(name), name, name)
+		return fmt.Sprintf("the feed %s is a file of rows, and the placeholder {%s} names no column; write {%s.column}, or column: in the feed", spelling.Quote(name), name, name)
 	case rows != nil && rows.Column != "" && column != "":
-		return fmt.Sprintf("the feed %s is the column %s, and the placeholder {%s.%s} names one too; write {%s}, or remove column from the feed", quote(name), quote(rows.Column), name, column, name)
+		return fmt.Sprintf("the feed %s is the column %s, and the placeholder {%s.%s} names one too; write {%s}, or remove column from the feed", spelling.Quote(name), spelling.Quote(rows.Column), name, column, name)
 	}
 	return ""
 }
@@ -263,11 +265,11 @@ func (it *iteration) take(u use, written, name string) string {
 	it.reported(name)
 	switch {
 	case it.weighted:
-		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, quote(first))
+		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, spelling.Quote(first))
 	case first == it.names[u.step]:
 		return fmt.Sprintf("the placeholder {%s} is used in the step that extracts it; extract it in an earlier step", name)
 	default:
-		return fmt.Sprintf("the placeholder {%s} is used before step %s has extracted it; write that step first", name, quote(first))
+		return fmt.Sprintf("the placeholder {%s} is used before step %s has extracted it; write that step first", name, spelling.Quote(first))
 	}
 }
 
@@ -307,7 +309,7 @@ func (f field) unused(used map[string]bool, feeds map[string]Feed) {
 		if rows := feeds[name].rows(); rows != nil && rows.Column == "" {
 			written += ".column"
 		}
-		f.errorf(p.key, "feed %s is not used; write {%s} in the request, or remove the feed", quote(name), written)
+		f.errorf(p.key, "feed %s is not used; write {%s} in the request, or remove the feed", spelling.Quote(name), written)
 	}
 }
 

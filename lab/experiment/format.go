@@ -16,8 +16,13 @@ type Experiment struct {
 	// What the experiment is to answer, in one sentence. It heads the report.
 	Question string `json:"question,omitempty"`
 
-	// Path of the Compose file, relative to this file.
-	System string `json:"system"`
+	// Path of the Compose file, relative to this file, or a list of paths that are
+	// merged in order, as by docker compose -f A -f B.
+	System Files `json:"system"`
+
+	// The profiles of the Compose file that are enabled: none if not given,
+	// whatever COMPOSE_PROFILES says.
+	Profiles []string `json:"profiles,omitempty"`
 
 	// The service that takes the load.
 	Entry string `json:"entry"`
@@ -39,6 +44,14 @@ type Experiment struct {
 	// the scenarios exactly as written.
 	Measure string `json:"measure" jsonschema:"enum=capacity,enum=load"`
 
+	// What is done to the system on purpose while it is under load, in order of
+	// time and one after the other. Only for measure: load.
+	Faults []Fault `json:"faults,omitempty"`
+
+	// Prometheus metrics to follow over the load, each by a name of your own,
+	// with bounds if they are to stay within some. Only for measure: load.
+	Watch Watches `json:"watch,omitempty"`
+
 	// How often each variant is started fresh and measured. A 95 % interval
 	// takes at least 6.
 	Trials int `json:"trials" jsonschema:"minimum=1,maximum=1000"`
@@ -51,6 +64,71 @@ type Experiment struct {
 	Search Search `json:"search,omitzero"`
 
 	document
+}
+
+// Files are paths of Compose files.
+type Files []string
+
+// Fault is one thing that is done to the system: exactly one of kill, stop,
+// pause and exec.
+type Fault struct {
+	// When, from the beginning of the load, its warm-up included: 2s at least.
+	At time.Duration `json:"at"`
+
+	// The service of which instances are killed (SIGKILL), and started again
+	// after for.
+	Kill string `json:"kill,omitempty"`
+
+	// The service of which instances are stopped by their stop signal, and
+	// started again after for.
+	Stop string `json:"stop,omitempty"`
+
+	// The service of which instances stand still for a time: they neither answer
+	// nor refuse.
+	Pause string `json:"pause,omitempty"`
+
+	// A command that is run against service, as a list of its words. Variables
+	// are filled in as in the Compose file, as in ${REDIS_HOST:-redis}.
+	Exec []string `json:"exec,omitempty"`
+
+	// The service in whose place exec runs: with its environment, user and
+	// working directory.
+	Service string `json:"service,omitempty"`
+
+	// The number of the instance, from 1. If not given, kill, stop and pause are
+	// done to all instances of the service at once, and exec to the first.
+	Instance int `json:"instance,omitempty" jsonschema:"minimum=1"`
+
+	// After how long the instances come back. If not given, they stay away until
+	// the load ends.
+	For time.Duration `json:"for,omitempty"`
+
+	// How long exec may take. A command that fails or takes longer fails the
+	// trial.
+	Timeout time.Duration `json:"timeout,omitempty" jsonschema:"default=30s"`
+}
+
+// Watches are the metrics to follow, in the order of the file.
+type Watches []Watch
+
+// Watch is one metric to follow, summed over the instances of its service.
+type Watch struct {
+	Name string `json:"-"`
+
+	// The metric as the service publishes it, with labels if not all of its
+	// series are meant: cache_hits_total{tier="redis"}.
+	Metric string `json:"metric"`
+
+	// The service that publishes it, on the port of its label prometheus.io/port.
+	Service string `json:"service"`
+
+	// rate follows how much a counter grows per second, value where a gauge
+	// stands.
+	As string `json:"as" jsonschema:"enum=rate,enum=value"`
+
+	// What the metric must meet in every second of the load: thresholds as under
+	// slo, with min, avg, med, max and p(N), such as max<2000.
+	SLO []string `json:"slo,omitempty"`
 }
 
 // Variants are the variants in the order of the file.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"loadstone/lab/experiment"
+	"loadstone/lab/fault"
 	"loadstone/lab/load"
 )
 
@@ -60,7 +61,7 @@ func checkErrors(t *testing.T, err error) {
 
 func checkExperiment(t *testing.T, e *experiment.Experiment) {
 	t.Helper()
-	if e.Name == "" || e.System == "" || e.Entry == "" || len(e.Variants) == 0 || e.Trials < 1 {
+	if e.Name == "" || len(e.System) == 0 || e.Entry == "" || len(e.Variants) == 0 || e.Trials < 1 {
 		t.Fatalf("Parse accepts an incomplete experiment: %+v", e)
 	}
 	checkPlan(t, e.Plan())
@@ -69,8 +70,35 @@ func checkExperiment(t *testing.T, e *experiment.Experiment) {
 	if err := e.CheckServices([]string{e.Entry}); err != nil {
 		checkErrors(t, err)
 	}
+	checkFaults(t, e)
 	for _, v := range e.Variants {
 		checkOverlay(t, v)
+	}
+}
+
+// checkFaults holds faults and watched metrics to what carries them out.
+func checkFaults(t *testing.T, e *experiment.Experiment) {
+	t.Helper()
+	instances := map[string]int{}
+	for i := range e.Faults {
+		_, service := e.Faults[i].Action()
+		instances[service] = max(instances[service], 1, e.Faults[i].Instance)
+	}
+	if err := e.CheckFaults("v", instances); err != nil {
+		t.Errorf("faults on what is there: %v", err)
+	}
+	if err := e.CheckFaults("v", nil); (err != nil) != (len(e.Faults) > 0) {
+		t.Errorf("faults on what is not there: %v", err)
+	}
+	for i := range e.Faults {
+		if p := e.Faults[i].Plan(instances); len(p.Targets) == 0 || p.At <= 0 || p.Action == fault.Exec && len(p.Command) == 0 {
+			t.Errorf("Parse accepts a fault that cannot be carried out: %+v", p)
+		}
+	}
+	for i := range e.Watch {
+		if _, err := e.Watch[i].Follow(); err != nil {
+			t.Errorf("Parse accepts a metric that cannot be followed: %v", err)
+		}
 	}
 }
 

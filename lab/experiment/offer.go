@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load"
 )
 
@@ -124,7 +125,7 @@ func (f field) variables() map[string]string {
 		v := f.at(p.key.text, p.key.text+": value", p)
 		switch {
 		case !variableForm.MatchString(p.key.text):
-			f.errorf(p.key, "%s cannot name a variable; write letters, digits and _", quote(p.key.text))
+			f.errorf(p.key, "%s cannot name a variable; write letters, digits and _", spelling.Quote(p.key.text))
 		case !f.plain(p.value):
 		case p.value.kind == null || p.value.kind == list || p.value.kind == mapping:
 			v.wrong("text")
@@ -223,13 +224,13 @@ func (f field) baseURL() string {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || strings.ContainsAny(raw, "{} "):
-		f.errorf(f.n, "target %s is no URL; write %s", quote(raw), f.example)
+		f.errorf(f.n, "target %s is no URL; write %s", spelling.Quote(raw), f.example)
 	case u.Scheme != "http" && u.Scheme != "https":
-		f.errorf(f.n, "target %s does not begin with http:// or https://; write %s", quote(raw), f.example)
+		f.errorf(f.n, "target %s does not begin with http:// or https://; write %s", spelling.Quote(raw), f.example)
 	case u.Hostname() == "":
-		f.errorf(f.n, "target %s names no host; write %s", quote(raw), f.example)
+		f.errorf(f.n, "target %s names no host; write %s", spelling.Quote(raw), f.example)
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#") || u.User != nil:
-		f.errorf(f.n, "target %s has a user, a query or a fragment; write only scheme, host and port, and the rest in the request", quote(raw))
+		f.errorf(f.n, "target %s has a user, a query or a fragment; write only scheme, host and port, and the rest in the request", spelling.Quote(raw))
 	default:
 		return raw
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"loadstone/block/spelling"
 )
 
 // composeKeys returns the top-level keys that the Compose Specification has.
@@ -37,10 +39,10 @@ func (f field) overlay(p pair) {
 	switch n.kind {
 	case mapping:
 	case null:
-		f.errorf(p.key, "variant %s is empty; write %s: {} for the system as it is", quote(name), name)
+		f.errorf(p.key, "variant %s is empty; write %s: {} for the system as it is", spelling.Quote(name), name)
 		return
 	default:
-		f.errorf(n, "variant %s must be a Compose override, not %s; write %s: {services: {api: {environment: {NAME: value}}}}", quote(name), describe(n), name)
+		f.errorf(n, "variant %s must be a Compose override, not %s; write %s: {services: {api: {environment: {NAME: value}}}}", spelling.Quote(name), describe(n), name)
 		return
 	}
 	for _, top := range n.pairs {
@@ -49,10 +51,10 @@ func (f field) overlay(p pair) {
 			continue
 		}
 		instead := "write services: {" + key + ": …} if it is a service"
-		if near, ok := nearest(key, composeKeys()); ok {
+		if near, ok := spelling.Nearest(key, composeKeys()); ok {
 			instead = "write " + near
 		}
-		f.errorf(top.key, "variant %s has the key %s, which a Compose file has not; %s", quote(name), quote(key), instead)
+		f.errorf(top.key, "variant %s has the key %s, which a Compose file has not; %s", spelling.Quote(name), spelling.Quote(key), instead)
 	}
 	services, ok := n.pair("services")
 	if !ok {
@@ -64,7 +66,7 @@ func (f field) overlay(p pair) {
 	}
 	for _, s := range services.value.pairs {
 		if s.value.kind != mapping && s.value.tag == "" {
-			f.errorf(s.value, "service %s must be a mapping, not %s; write %s: {environment: {NAME: value}}", quote(s.key.text), describe(s.value), s.key.text)
+			f.errorf(s.value, "service %s must be a mapping, not %s; write %s: {environment: {NAME: value}}", spelling.Quote(s.key.text), describe(s.value), s.key.text)
 		}
 	}
 }
@@ -90,13 +92,14 @@ func (e *Experiment) CheckServices(known []string) error {
 				inAll[name]++
 			default:
 				d.errorf(s.key, "variant %s overrides the service %s, which %s has not; %s, or give it an image, a build or an x-process",
-					quote(variant.key.text), quote(name), e.System, choose(name, known))
+					spelling.Quote(variant.key.text), spelling.Quote(name), e.System.named(), spelling.Choose(name, known))
 			}
 		}
 	}
+	e.watchesKnown(d, known, inAll)
 	if !slices.Contains(known, e.Entry) && inAll[e.Entry] < len(variants.value.pairs) {
 		entry, _ := e.root.pair("entry")
-		d.errorf(entry.value, "entry is the service %s, which %s has not; %s", quote(e.Entry), e.System, choose(e.Entry, known))
+		d.errorf(entry.value, "entry is the service %s, which %s has not; %s", spelling.Quote(e.Entry), e.System.named(), spelling.Choose(e.Entry, known))
 	}
 	return d.errs.sorted()
 }

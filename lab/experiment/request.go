@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"loadstone/block/spelling"
 )
 
 const (
@@ -62,10 +64,10 @@ func (f field) requestLine() Request {
 	case f.text() == "":
 		return Request{}
 	case strings.HasPrefix(method, "/") || strings.Contains(method, "://"):
-		f.errorf(f.n, "the request %s has no method; write request: GET %s", quote(f.n.text), pathOf(method))
+		f.errorf(f.n, "the request %s has no method; write request: GET %s", spelling.Quote(f.n.text), pathOf(method))
 		return Request{}
 	case !slices.Contains(methods(), upper):
-		f.errorf(f.n, "the request has no method %s; %s", quote(method), choose(upper, methods()))
+		f.errorf(f.n, "the request has no method %s; %s", spelling.Quote(method), spelling.Choose(upper, methods()))
 		return Request{}
 	case upper != method:
 		f.errorf(f.n, "the method is written in capitals; write %s", upper)
@@ -115,15 +117,15 @@ func (f field) path(n *node, path string) {
 	case strings.Contains(path, "://"):
 		f.errorf(n, "the path names a host; write only the path, %s: the host is the entry service", pathOf(path))
 	case !strings.HasPrefix(path, "/"):
-		f.errorf(n, "the path %s does not start with a slash; write /%s", quote(path), path)
+		f.errorf(n, "the path %s does not start with a slash; write /%s", spelling.Quote(path), path)
 	case strings.Contains(path, "#"):
 		f.errorf(n, "a server never sees what follows #; write the path without it")
 	case strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		f.errorf(n, "the path %s has a space or a character outside ASCII; write it percent-encoded, such as %%20", quote(path))
+		f.errorf(n, "the path %s has a space or a character outside ASCII; write it percent-encoded, such as %%20", spelling.Quote(path))
 	case strings.ContainsAny(placeholderForm.ReplaceAllString(path, ""), "{}"):
 		f.errorf(n, "the path has a brace that belongs to no placeholder; write {name} with letters, digits and _, or %%7B and %%7D")
 	case !pathForm.MatchString(path):
-		f.errorf(n, "the path %s has a %% that starts no escape; write %%25 for the sign itself", quote(path))
+		f.errorf(n, "the path %s has a %% that starts no escape; write %%25 for the sign itself", spelling.Quote(path))
 	}
 }
 
@@ -158,7 +160,7 @@ func (f field) headers() map[string]string {
 		value := h.text()
 		switch {
 		case !fieldNameForm.MatchString(name):
-			f.errorf(p.key, "%s cannot name a header; write letters, digits and dashes, such as Accept", quote(name))
+			f.errorf(p.key, "%s cannot name a header; write letters, digits and dashes, such as Accept", spelling.Quote(name))
 		case slices.Contains(ownHeaders(), strings.ToLower(name)):
 			f.errorf(p.key, "the load generator writes %s itself; remove it", name)
 		case strings.EqualFold(name, "host") && placeholderForm.MatchString(value):

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load"
 )
 
@@ -84,7 +85,7 @@ func countsIterations(executor string) bool {
 func (d *decoder) scenario(p pair, complete bool) Scenario {
 	s := Scenario{Name: p.key.text, GracefulStop: defaultGracefulStop}
 	d.validName(p.key, "scenario", "lookup")
-	what := "scenario " + quote(s.Name)
+	what := "scenario " + spelling.Quote(s.Name)
 	sec := d.section(p.value, p.key, what, s.Name+": {executor: constant-arrival-rate, rate: 100/s, duration: 30s, request: GET /}")
 	if sec == nil {
 		return s

@@ -143,6 +143,14 @@ func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
 		overlay.Description = "A Compose override: {} for the system as it is."
 		overlay.PropertyNames = either(&jsonschema.Schema{Enum: words(composeKeys())}, &jsonschema.Schema{Pattern: "^x-"})
 		return named(overlay)
+	case reflect.TypeFor[Files]():
+		one := uint64(1)
+		path := &jsonschema.Schema{Type: "string", Pattern: nonEmpty}
+		return either(path, &jsonschema.Schema{Type: "array", Items: path, MinItems: &one})
+	case reflect.TypeFor[Fault]():
+		return g.fault()
+	case reflect.TypeFor[Watches]():
+		return g.watches()
 	case reflect.TypeFor[Offer]():
 		return g.offer()
 	case reflect.TypeFor[SLO]():
@@ -166,12 +174,18 @@ func named(value *jsonschema.Schema) *jsonschema.Schema {
 // refine adds what the types do not say.
 func refine(root *jsonschema.Schema) {
 	one, longest := uint64(1), uint64(maxName)
-	for _, key := range []string{"question", "system", "entry"} {
+	for _, key := range []string{"question", "entry"} {
 		s, _ := root.Properties.Get(key)
 		s.MinLength = &one
 	}
 	name, _ := root.Properties.Get("name")
 	name.Pattern, name.MaxLength = namePattern, &longest
+	profiles, _ := root.Properties.Get("profiles")
+	profiles.MinItems = &one
+	profiles.Items.Pattern, profiles.Items.MaxLength = namePattern, &longest
+	most := uint64(maxFaults)
+	faults, _ := root.Properties.Get("faults")
+	faults.MaxItems = &most
 	search, _ := root.Properties.Get("search")
 	positive(search, "budget")
 	highest, _ := search.Properties.Get("maxRate")

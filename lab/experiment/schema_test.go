@@ -87,6 +87,9 @@ func TestSchemaAcceptsWhatParseAccepts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if bytes.HasPrefix(data, []byte("services:")) || bytes.Contains(data, []byte("\nservices:")) {
+				continue // a Compose file that experiments merge over another
+			}
 			if _, err := experiment.Parse(path, data); err != nil {
 				t.Errorf("Parse(%s) fails: %v", path, err)
 			}
@@ -137,6 +140,8 @@ func TestSchemaHasTheKeysOfParse(t *testing.T) {
 	scenario := root.in("load").in("scenarios").AdditionalProperties.node(t)
 	const file = `zzzzzzzz: 1
 search: {zzzzzzzz: 1}
+faults: [{zzzzzzzz: 1}]
+watch: {w: {zzzzzzzz: 1}}
   zzzzzzzz: 1
     a: {executor: ramping-arrival-rate, zzzzzzzz: 1, stages: [{zzzzzzzz: 1}], request: {zzzzzzzz: 1}, feed: {x: {zzzzzzzz: 1}}}
     b: {executor: none, zzzzzzzz: 1}
@@ -169,6 +174,8 @@ search: {zzzzzzzz: 1}
 	for place, want := range map[string]schemaNode{
 		`the experiment has`:    root,
 		`search has`:            root.in("search"),
+		`fault 1 has`:           root.in("faults").Items.node(t),
+		`metric "w" has`:        root.in("watch").AdditionalProperties.node(t),
 		`load has`:              root.in("load"),
 		`scenario "b" has`:      scenario,
 		`stage 1 has`:           scenario.in("stages").Items.node(t),

@@ -106,6 +106,9 @@ func measureRules() []*jsonschema.Schema {
 	}
 	search.Required = []string{"slo"}
 	search.Properties.Set("slo", &jsonschema.Schema{MinProperties: &one})
+	for _, key := range []string{"faults", "watch"} {
+		search.Properties.Set(key, jsonschema.FalseSchema)
+	}
 	return []*jsonschema.Schema{
 		{If: isOneOf("measure", Capacity), Then: search},
 		{If: isOneOf("measure", AsWritten), Then: scenarios(&jsonschema.Schema{AdditionalProperties: &jsonschema.Schema{AllOf: complete}})},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"loadstone/block/spelling"
 )
 
 const (
@@ -92,7 +94,7 @@ func (s *section) step(i int, it *iteration) Step {
 	to := Step{Weight: 1}
 	name := s.need("name", "name: home")
 	if to.Name = name.text(); to.Name != "" && s.validName(name.n, "step", "name: home") && slices.Contains(it.names, to.Name) {
-		s.errorf(name.n, "there are two steps of the name %s; write another, such as %s-again", quote(to.Name), to.Name)
+		s.errorf(name.n, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(to.Name), to.Name)
 	}
 	it.names = append(it.names, to.Name)
 	request, uses := s.need("request", requestExample).request()
@@ -133,7 +135,7 @@ func (f field) extracts() map[string]Extract {
 	for _, p := range f.n.pairs {
 		name := p.key.text
 		if !feedForm.MatchString(name) {
-			f.errorf(p.key, "%s cannot name a placeholder; write letters, digits and _", quote(name))
+			f.errorf(p.key, "%s cannot name a placeholder; write letters, digits and _", spelling.Quote(name))
 			continue
 		}
 		if f.plain(p.value) {
@@ -156,13 +158,13 @@ func (f field) extract() Extract {
 	s.done()
 	switch {
 	case path.n != nil && header.n != nil:
-		s.errorf(f.place, "%s is both json and header; write one of the two", quote(f.key))
+		s.errorf(f.place, "%s is both json and header; write one of the two", spelling.Quote(f.key))
 	case path.n == nil && header.n == nil && len(f.n.pairs) == 0:
-		s.errorf(f.place, "%s is taken from nowhere; write %s", quote(f.key), f.example)
+		s.errorf(f.place, "%s is taken from nowhere; write %s", spelling.Quote(f.key), f.example)
 	}
 	name := header.text()
 	if name != "" && !fieldNameForm.MatchString(name) {
-		s.errorf(header.n, "%s cannot name a header; write letters, digits and dashes, such as Location", quote(name))
+		s.errorf(header.n, "%s cannot name a header; write letters, digits and dashes, such as Location", spelling.Quote(name))
 	}
 	return Extract{JSON: path.jsonPath(), Header: name}
 }
@@ -179,7 +181,7 @@ func (f field) jsonPath() string {
 		if instead == "" {
 			instead = "@this"
 		}
-		f.errorf(f.n, "the path %s begins with $, which gjson's paths do not; write %s", quote(path), instead)
+		f.errorf(f.n, "the path %s begins with $, which gjson's paths do not; write %s", spelling.Quote(path), instead)
 		return ""
 	}
 	return path
@@ -198,10 +200,10 @@ func (f field) checks() Checks {
 	for _, p := range f.n.pairs {
 		name := p.key.text
 		if strings.TrimSpace(name) == "" || len(name) > maxCheckName || strings.ContainsFunc(name, unicode.IsControl) {
-			f.errorf(p.key, "%s cannot name a check; write a few words in one line", quote(name))
+			f.errorf(p.key, "%s cannot name a check; write a few words in one line", spelling.Quote(name))
 			continue
 		}
-		if s := f.section(p.value, p.key, "check "+quote(name), name+": {status: 200}"); s != nil {
+		if s := f.section(p.value, p.key, "check "+spelling.Quote(name), name+": {status: 200}"); s != nil {
 			out = append(out, s.check(p))
 		}
 	}
@@ -222,9 +224,9 @@ func (s *section) check(p pair) Check {
 	}
 	switch {
 	case len(given) > 1:
-		s.errorf(p.key, "check %s is both %s and %s; write two checks", quote(to.Name), given[0], given[1])
+		s.errorf(p.key, "check %s is both %s and %s; write two checks", spelling.Quote(to.Name), given[0], given[1])
 	case len(given) == 0 && (equals.n != nil || len(p.value.pairs) == 0):
-		s.errorf(p.key, "check %s says nothing of the answer; write {status: 200}, {contains: text} or {json: path, equals: value}", quote(to.Name))
+		s.errorf(p.key, "check %s says nothing of the answer; write {status: 200}, {contains: text} or {json: path, equals: value}", spelling.Quote(to.Name))
 	case equals.n != nil && claims[2].n == nil:
 		s.errorf(equals.place, "equals is about the value at a path; write json: path beside it")
 	}

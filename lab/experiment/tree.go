@@ -6,6 +6,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"loadstone/block/spelling"
 )
 
 // Bounds on what aliases may expand to: an alias of aliases of aliases grows
@@ -115,10 +117,10 @@ func (b *builder) plainText(n *node, t *token.Token) {
 		runsOver = runsOver || strings.HasPrefix(strings.TrimSpace(line)+" ", "- ")
 	}
 	if runsOver || strings.Contains(n.text, ": ") || strings.HasSuffix(n.text, ":") || strings.Contains(n.text, " #") {
-		b.errorf(n, `the text %s runs on into what looks like a key or a list; indent that like the keys around it, or write the text in quotes`, quote(n.text))
+		b.errorf(n, `the text %s runs on into what looks like a key or a list; indent that like the keys around it, or write the text in quotes`, spelling.Quote(n.text))
 	}
 	if strings.Contains(strings.TrimSpace(t.Origin), "\t") {
-		b.errorf(n, "the text %s has a tab in it; write a space, or the text in quotes", quote(n.text))
+		b.errorf(n, "the text %s has a tab in it; write a space, or the text in quotes", spelling.Quote(n.text))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"loadstone/block/spelling"
 )
 
 const (
@@ -97,7 +99,7 @@ func (f field) rateWithUnit(written, amount, unit string) Rate {
 		f.errorf(f.n, "%s %s has the unknown unit %q; write %s/s, %s/m or %s/h", f.key, written, unit, amount, amount, amount)
 		return 0
 	case tight != written:
-		f.errorf(f.n, "%s %s has a space in it; write %s", f.key, quote(written), tight)
+		f.errorf(f.n, "%s %s has a space in it; write %s", f.key, spelling.Quote(written), tight)
 		return 0
 	}
 	return f.perSecond(amount, each)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load"
 )
 
@@ -105,9 +106,9 @@ func (f field) tokens() []string {
 		switch {
 		case name == "":
 		case !fieldNameForm.MatchString(name):
-			f.errorf(item.n, "%s cannot name a subprotocol; write letters, digits, dots and dashes, such as chat.v1", quote(name))
+			f.errorf(item.n, "%s cannot name a subprotocol; write letters, digits, dots and dashes, such as chat.v1", spelling.Quote(name))
 		case slices.Contains(out, name):
-			f.errorf(item.n, "the subprotocol %s is there twice; write it once", quote(name))
+			f.errorf(item.n, "the subprotocol %s is there twice; write it once", spelling.Quote(name))
 		default:
 			out = append(out, name)
 		}

@@ -31,7 +31,9 @@ const (
 // Target is an instance to watch.
 type Target struct {
 	Name string // api-1
-	PID  int
+	// PID returns the id of its process as it is now; 0 while it is ended on
+	// purpose. Another one than before is the instance started again.
+	PID func() int
 	// Group is the instance's control group; nil if it has none, and then
 	// /proc is read, in steps of 10 ms and for its first process only.
 	Group *cgroup.Group
@@ -120,10 +122,14 @@ func (c Config) sample(ctx context.Context, records chan<- any) error {
 		return fmt.Errorf("watch the machine: %w", err)
 	}
 	defer machine.Close() //nolint:errcheck // read only
+	readers := make([]reader, len(c.Targets))
+	for i, t := range c.Targets {
+		readers[i].target = t
+	}
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
 	for {
-		s, err := c.take(machine)
+		s, err := take(readers, machine)
 		if err != nil {
 			return err
 		}
@@ -140,12 +146,12 @@ func (c Config) sample(ctx context.Context, records chan<- any) error {
 	}
 }
 
-func (c Config) take(machine *os.File) (*Sample, error) {
-	s := &Sample{At: time.Now(), Instances: make([]Instance, len(c.Targets))}
-	for i, t := range c.Targets {
+func take(readers []reader, machine *os.File) (*Sample, error) {
+	s := &Sample{At: time.Now(), Instances: make([]Instance, len(readers))}
+	for i := range readers {
 		var err error
-		if s.Instances[i], err = t.read(); err != nil {
-			return nil, fmt.Errorf("watch %s: %w", t.Name, err)
+		if s.Instances[i], err = readers[i].read(); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", readers[i].target.Name, err)
 		}
 	}
 	var err error
@@ -156,19 +162,55 @@ func (c Config) take(machine *os.File) (*Sample, error) {
 	return s, err
 }
 
-func (t Target) read() (Instance, error) {
-	if t.Group == nil {
-		return readProcess(t)
+// reader reads one target. A control group counts on when its instance is
+// started again; a process does not, so what earlier ones used is kept.
+type reader struct {
+	target  Target
+	pid     int      // of the process that was read last; 0 before the first
+	latest  Instance // of that process
+	earlier Instance // what those before it used
+}
+
+func (r *reader) read() (Instance, error) {
+	if r.target.Group == nil {
+		return r.process()
 	}
 	var st cgroup.Stat
-	if err := t.Group.Read(&st); err != nil {
+	if err := r.target.Group.Read(&st); err != nil {
 		return Instance{}, err
 	}
 	return Instance{
-		Name: t.Name, CPU: st.CPU, User: st.User, System: st.System,
+		Name: r.target.Name, CPU: st.CPU, User: st.User, System: st.System,
 		Periods: st.Periods, Throttled: st.ThrottledPeriods, Stalled: st.Throttled,
 		Memory: st.Memory, OOMKills: st.OOMKills,
 	}, nil
+}
+
+func (r *reader) process() (Instance, error) {
+	pid := r.target.PID()
+	if pid != r.pid {
+		r.earlier.CPU += r.latest.CPU
+		r.earlier.User += r.latest.User
+		r.earlier.System += r.latest.System
+		r.pid, r.latest = pid, Instance{}
+	}
+	if pid != 0 {
+		in, err := readProcess(pid)
+		switch {
+		case err == nil:
+			r.latest = in
+		case gone(err) && r.target.PID() != pid:
+			r.latest.Memory = 0 // it was ended on purpose just now
+		default:
+			return Instance{}, err
+		}
+	}
+	sum := r.latest
+	sum.Name = r.target.Name
+	sum.CPU += r.earlier.CPU
+	sum.User += r.earlier.User
+	sum.System += r.earlier.System
+	return sum, nil
 }
 
 func (c Config) scrape(ctx context.Context, client *http.Client, t Target, records chan<- any) error {

@@ -26,7 +26,7 @@ func TestRunWatches(t *testing.T) {
 	var samples []Sample
 	var scrapes []Scrape
 	err := Run(ctx, Config{
-		Targets:  []Target{{Name: "self-1", PID: os.Getpid(), MetricsURL: srv.URL}},
+		Targets:  []Target{{Name: "self-1", PID: os.Getpid, MetricsURL: srv.URL}},
 		Interval: 10 * time.Millisecond, MetricsInterval: 10 * time.Millisecond,
 		Write: func(v any) error {
 			switch v := v.(type) {
@@ -61,7 +61,7 @@ func TestRunWatches(t *testing.T) {
 
 func TestRunFailsOnWhatItCannotRead(t *testing.T) {
 	err := Run(t.Context(), Config{
-		Targets: []Target{{Name: "gone-1", PID: 1 << 30}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Targets: []Target{{Name: "gone-1", PID: func() int { return 1 << 30 }}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
 		Write: func(any) error { return nil },
 	})
 	if err == nil || !strings.Contains(err.Error(), "gone-1") {
@@ -69,11 +69,38 @@ func TestRunFailsOnWhatItCannotRead(t *testing.T) {
 	}
 }
 
+// TestAProcessThatIsStartedAgainKeepsWhatItUsed reads a process, nothing, and
+// another process, as the one and the same instance.
+func TestAProcessThatIsStartedAgainKeepsWhatItUsed(t *testing.T) {
+	pid := os.Getpid()
+	r := reader{target: Target{Name: "a-1", PID: func() int { return pid }}}
+	first, err := r.read()
+	if err != nil || first.CPU <= 0 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	pid = 0
+	down, err := r.read()
+	if err != nil || down.CPU != first.CPU || down.Memory != 0 || down.Name != "a-1" {
+		t.Errorf("while it is ended: got %+v, %v; want the CPU time of %+v", down, err, first)
+	}
+	pid = os.Getpid()
+	again, err := r.read()
+	if err != nil || again.CPU < 2*first.CPU || again.Memory == 0 {
+		t.Errorf("started again: got %+v, %v; want what both used", again, err)
+	}
+	// It ends between the question for its pid and the look at it.
+	asked := 0
+	r.target.PID = func() int { asked++; return []int{0, 1 << 30, 0}[asked%3] }
+	if got, err := r.read(); err != nil || got.CPU != again.CPU {
+		t.Errorf("just ended: got %+v, %v", got, err)
+	}
+}
+
 func TestRunFailsWhenItCannotWrite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	err := Run(ctx, Config{
-		Targets: []Target{{Name: "self-1", PID: os.Getpid()}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Targets: []Target{{Name: "self-1", PID: os.Getpid}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
 		Write: func(any) error { return os.ErrClosed },
 	})
 	if err == nil {

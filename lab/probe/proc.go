@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every architecture
@@ -47,16 +50,17 @@ func parseMachine(line string) (busy, total time.Duration, err error) {
 	return busy, total, nil
 }
 
-// readProcess reads what the process t.PID used, where no control group tells.
-func readProcess(t Target) (Instance, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", t.PID))
+// readProcess reads what a process used, where no control group tells.
+func readProcess(pid int) (Instance, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Instance{}, err
 	}
-	in, err := parseProcess(string(text))
-	in.Name = t.Name
-	return in, err
+	return parseProcess(string(text))
 }
+
+// gone says whether a process could not be read because it is no more.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // parseProcess takes the text of /proc/PID/stat. The command's name, in
 // parentheses, may hold anything, so fields are counted from the last one.

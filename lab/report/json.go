@@ -9,6 +9,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,9 +17,9 @@ import (
 // about one MiB; the bound only keeps a wrong file from filling the memory.
 const MaxJSONBytes = 64 << 20
 
-// numberArray finds an array of numbers that json.Indent spread over lines. A
+// numberArray finds an array of numbers and nulls that json.Indent spread over lines. A
 // string cannot match: JSON strings contain no line breaks.
-var numberArray = regexp.MustCompile(`\[\n(?:\s*-?[0-9][0-9.eE+-]*,?\n)+\s*\]`)
+var numberArray = regexp.MustCompile(`\[\n(?:\s*(?:null|-?[0-9][0-9.eE+-]*),?\n)+\s*\]`)
 
 // WriteJSON writes r as indented JSON. Lists that are nil are written as empty
 // lists, so that a reader can iterate over each of them. It fails if r has
@@ -105,6 +106,10 @@ func withLists(r *Result) Result {
 	for i := range c.Variants {
 		v := &c.Variants[i]
 		v.PerTrial = list(v.PerTrial)
+		v.Figures = slices.Clone(v.Figures)
+		for j := range v.Figures {
+			v.Figures[j].Components = list(v.Figures[j].Components)
+		}
 		v.Components = list(v.Components)
 		v.SLO = list(v.SLO)
 		v.Warnings = list(v.Warnings)

@@ -64,6 +64,8 @@ type page struct {
 	Curves   *curveCharts   // nil when no rates were tried
 	Limits   []limitCard
 	CPU      []cpuChart
+	Faults   []faultChart
+	Shaded   bool // some chart has faults
 
 	Objectives  []objectiveRow
 	Latencies   []latencyRow
@@ -117,6 +119,8 @@ func newPage(r *Result) *page {
 			p.CPU = append(p.CPU, c)
 		}
 	}
+	p.Faults = newFaultCharts(r)
+	p.Shaded = slices.ContainsFunc(p.Faults, func(c faultChart) bool { return len(c.Rows) > 0 })
 	p.Sections = p.contents()
 	return p
 }
@@ -132,6 +136,7 @@ func (p *page) contents() []section {
 	add(p.Capacity != nil, "capacity", "Capacity")
 	add(p.Load != nil, "capacity", "Latency")
 	add(len(p.Warnings) > 0, "warnings", "Warnings")
+	add(len(p.Faults) > 0, "faults", p.faultsName())
 	add(p.Curves != nil, "curves", "Latency by rate")
 	add(len(p.Limits) > 0, "limits", "What limits each variant")
 	add(len(p.CPU) > 0, "cpu", "CPU over time")
@@ -142,6 +147,14 @@ func (p *page) contents() []section {
 	add(p.Source != "", "experiment", "The experiment")
 	add(true, "reading", "How to read this")
 	return sections
+}
+
+// faultsName heads the charts of faults, or those of watched metrics alone.
+func (p *page) faultsName() string {
+	if p.Shaded {
+		return "Faults"
+	}
+	return "Second by second"
 }
 
 // headerFacts are when, how long and how often, for the top of the page.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"loadstone/lab/capacity"
 	"loadstone/lab/run"
 	"loadstone/lab/verdict"
 )
@@ -53,6 +52,8 @@ type Variant struct {
 	Capacity *Interval `json:"capacity,omitempty"`
 	// PerTrial are the trials' capacities in the order they ran.
 	PerTrial []float64 `json:"per_trial"`
+	// Figures are what each trial found by itself, in the order they ran.
+	Figures []Figure `json:"figures,omitempty"`
 	// Latency is that at capacity: the median over trials of each figure.
 	Latency    LatencyPair `json:"latency"`
 	Rate       float64     `json:"rate"`   // offered at that point, in the result's Unit
@@ -68,12 +69,28 @@ type Variant struct {
 	// Ratios are named ratios of counters that the components published over
 	// the measured part, such as a cache's hit ratio.
 	Ratios []Ratio `json:"ratios,omitempty"`
+	// Faults are what was done to the variant on purpose, and what that cost.
+	Faults []Fault `json:"faults,omitempty"`
+	// Course is one trial second by second, if the experiment has faults or
+	// watched metrics: the one that the faults cost most.
+	Course *Course `json:"course,omitempty"`
 	// Generator is the load generator's own CPU at capacity, in cores.
 	Generator float64 `json:"generator"`
 }
 
 // Interval is a value with the interval that holds it at a confidence.
-type Interval capacity.Interval
+type Interval struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Confidence is the actual one, such as 0.969: never more than the number
+	// of trials allows. It is 0 for a single trial, which has no interval.
+	Confidence float64 `json:"confidence"`
+	Unit       string  `json:"unit"`
+	// LowerBound is true where the measurement ended before the system did:
+	// the system bears at least Value.
+	LowerBound bool `json:"lower_bound"`
+}
 
 // LatencyPair is response time (from the intended start) and service time
 // (from the send) side by side.

@@ -114,6 +114,7 @@ func (s *summary) variant(v *Variant) {
 	for _, line := range g.lines(s.paint) {
 		s.line(line)
 	}
+	s.faults(v)
 	for _, ratio := range v.Ratios {
 		s.prose("    ", ratio.Component+" "+ratio.Name+" "+formatMeasured(ratio.Value), faint)
 	}

@@ -8,6 +8,7 @@
 //	    trial.json      what was tried and what came of it: written when the trial ends
 //	    samples.jsonl   what the probe saw, a line per sample
 //	    windows.jsonl   what the generator did, a line per second
+//	    events.jsonl    what was done to the system on purpose, a line per fault
 //	    logs/api-1.log  what each instance printed
 //	  complete.json     written last; a run without it is not whole
 //	  result.json, report.html   derived; can be made again
@@ -41,6 +42,10 @@ const Schema = "loadstone.run/2"
 // WindowsFile is the file of a trial with what the generator did in each second
 // of it, as lines of load.Window.
 const WindowsFile = "windows.jsonl"
+
+// EventsFile is the file of a trial with what was done to the system on
+// purpose, as lines of fault.Event. It is there if the experiment has faults.
+const EventsFile = "events.jsonl"
 
 const (
 	manifestFile   = "run.json"

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"math"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,8 @@ const (
 	processKey = "x-process"
 	// processOnly stands in for the image of a service that needs none.
 	processOnly = "x-process-only"
+	// optionalKey is the extension field of a service that others can do without.
+	optionalKey = "x-optional"
 )
 
 // Compose's defaults, and Docker's for what Compose leaves open.
@@ -73,8 +76,9 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 		s.StopGrace = time.Duration(*c.StopGracePeriod)
 	}
 	s.DependsOn = dependencies(c, p)
+	s.Restart = restart(c)
 	s.Port, _ = firstPort(c)
-	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setLimits, setHealth, setStopSignal} {
+	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setOptional, setPublished, setLimits, setHealth, setStopSignal} {
 		if err := step(c, &s); err != nil {
 			return Service{}, err
 		}
@@ -129,6 +133,63 @@ func setCommand(c *types.ServiceConfig, s *Service) error {
 	s.Command = append(s.Command, c.Command...)
 	return nil
 }
+
+// restart is what the service says under either of Compose's names for it; the
+// one below deploy counts more. Its numbers are for Docker: warnings say so.
+func restart(c *types.ServiceConfig) string {
+	policy, _, _ := strings.Cut(c.Restart, ":")
+	if c.Deploy != nil && c.Deploy.RestartPolicy != nil {
+		policy = c.Deploy.RestartPolicy.Condition
+		if policy == "" {
+			policy = "any" // the Deploy Specification's default
+		}
+	}
+	switch policy {
+	case types.RestartPolicyAlways, types.RestartPolicyUnlessStopped, "any":
+		return Always
+	case types.RestartPolicyOnFailure:
+		return OnFailure
+	default:
+		return Never
+	}
+}
+
+func setOptional(c *types.ServiceConfig, s *Service) error {
+	value, ok := c.Extensions[optionalKey]
+	if !ok {
+		return nil
+	}
+	if s.Optional, ok = value.(bool); !ok {
+		return fmt.Errorf("service %s: %s is %v; write true or false", s.Name, optionalKey, value)
+	}
+	return nil
+}
+
+// setPublished takes the first port of a range on the host, and leaves out what
+// is not TCP; portWarnings says so.
+func setPublished(c *types.ServiceConfig, s *Service) error {
+	for _, p := range c.Ports {
+		if !tcp(p) {
+			continue
+		}
+		published := Published{HostIP: p.HostIP, Port: int(p.Target)}
+		if p.Published != "" {
+			first, _, _ := strings.Cut(p.Published, "-")
+			n, err := strconv.Atoi(first)
+			if err != nil || n < 0 || n > 65535 {
+				return fmt.Errorf("service %s: ports publishes %d at %q; write a port of the host from 1 to 65535, as in \"8080:%d\"", s.Name, p.Target, p.Published, p.Target)
+			}
+			published.HostPort = n
+		}
+		if published.HostIP != "" && net.ParseIP(published.HostIP) == nil {
+			return fmt.Errorf("service %s: ports publishes %d at the address %q; write an IP address, as in \"127.0.0.1:8080:%d\"", s.Name, p.Target, p.HostIP, p.Target)
+		}
+		s.Published = append(s.Published, published)
+	}
+	return nil
+}
+
+func tcp(p types.ServicePortConfig) bool { return p.Protocol == "" || p.Protocol == "tcp" }
 
 func processArgv(value any) ([]string, error) {
 	list, ok := value.([]any)
@@ -245,7 +306,7 @@ func setStopSignal(c *types.ServiceConfig, s *Service) error {
 func firstPort(c *types.ServiceConfig) (port int, more bool) {
 	var ports []int
 	for _, p := range c.Ports {
-		if p.Protocol == "" || p.Protocol == "tcp" {
+		if tcp(p) {
 			ports = append(ports, int(p.Target))
 		}
 	}

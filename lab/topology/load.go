@@ -2,10 +2,13 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/loader"
@@ -16,21 +19,42 @@ import (
 
 // Config says what to load.
 type Config struct {
-	ComposeFile string
-	// Overlay is a Compose override in YAML, merged over the file; empty for
+	// ComposeFiles are merged in order, as by `docker compose -f A -f B`. Paths
+	// in any of them are relative to the directory of the first.
+	ComposeFiles []string
+	// Overlay is a Compose override in YAML, merged over the files; empty for
 	// none. OverlayName is what errors call it.
 	Overlay     []byte
 	OverlayName string
-	// Env holds the variables that the file may use. They take precedence over
-	// those of a .env beside the file, as in Compose.
-	Env      map[string]string
+	// Env holds the variables that the files may use. They take precedence over
+	// those of a .env beside the first file, as in Compose.
+	Env map[string]string
+	// Profiles are those to enable. COMPOSE_PROFILES is not looked at, neither
+	// in Env nor in .env, so that what an experiment measures does not depend
+	// on where it is run; ask EnabledProfiles for what it says.
 	Profiles []string
+}
+
+// EnabledProfiles are the profiles that COMPOSE_PROFILES enables, in Env or else
+// in the .env beside the first file, as in Compose.
+func (c *Config) EnabledProfiles() ([]string, error) {
+	l, err := newLoad(*c, nil)
+	if err != nil {
+		return nil, err
+	}
+	var profiles []string
+	for name := range strings.SplitSeq(l.env["COMPOSE_PROFILES"], ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			profiles = append(profiles, name)
+		}
+	}
+	return profiles, nil
 }
 
 // System is what a Compose file describes, complete and checked.
 type System struct {
 	Name string
-	Dir  string // of the Compose file, absolute
+	Dir  string // of the first Compose file, absolute
 	// Services are in dependency order: each comes after those it depends on.
 	Services []Service
 	Volumes  []string // names of the named volumes in use, sorted
@@ -40,6 +64,9 @@ type System struct {
 	config Config
 }
 
+// Source is what the system was loaded from.
+func (s *System) Source() Config { return s.config }
+
 // Load reads and checks a system. Every error is one sentence that begins with
 // the name of the file, or of the overlay, that is wrong. An overlay that
 // names a service which the file does not have is an *UnknownServiceError.
@@ -48,12 +75,7 @@ func Load(ctx context.Context, c Config) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Alone first, so that an error of the file is not blamed on the overlay.
-	base, err := l.model(ctx, l.base)
-	if err != nil {
-		return nil, explain(c.ComposeFile, err)
-	}
-	system, err := l.system(ctx, base)
+	system, err := l.system(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,44 +94,73 @@ func (s *System) Resolve(ctx context.Context, vars map[string]string) (*System, 
 	if err != nil {
 		return nil, err
 	}
-	base, err := l.model(ctx, l.base)
-	if err != nil {
-		return nil, explain(s.config.ComposeFile, err)
+	return l.system(ctx)
+}
+
+// Without is the system without the named services. What depends on one of them
+// no longer waits for it, and finds the file's default in place of its address.
+func (s *System) Without(names []string) *System {
+	left := *s
+	left.Services = nil
+	for _, service := range s.Services {
+		if slices.Contains(names, service.Name) {
+			continue
+		}
+		service.DependsOn = slices.DeleteFunc(slices.Clone(service.DependsOn), func(d Dependency) bool {
+			return slices.Contains(names, d.Service)
+		})
+		left.Services = append(left.Services, service)
 	}
-	return l.system(ctx, base)
+	return &left
 }
 
 // load is one reading of a system.
 type load struct {
-	config  Config
-	dir     string
-	env     map[string]string
-	base    types.ConfigFile
-	overlay *types.ConfigFile // nil for none
+	config Config
+	dir    string
+	env    map[string]string
+	// files are the Compose files and then the overlay, if there is one; names
+	// are what errors call them.
+	files []types.ConfigFile
+	names []string
 }
 
 func newLoad(c Config, vars map[string]string) (*load, error) {
-	path, err := filepath.Abs(c.ComposeFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: find the Compose file: %w", c.ComposeFile, err)
+	if len(c.ComposeFiles) == 0 {
+		return nil, errors.New("load a system: no Compose file is given")
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the Compose file: %w", err)
-	}
-	l := &load{config: c, dir: filepath.Dir(path), env: maps.Clone(c.Env)}
+	l := &load{config: c, env: maps.Clone(c.Env)}
 	if l.env == nil {
 		l.env = map[string]string{}
 	}
+	for _, name := range c.ComposeFiles {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: find the Compose file: %w", name, err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read the Compose file: %w", err)
+		}
+		l.add(name, types.ConfigFile{Filename: path, Content: text})
+	}
+	l.dir = filepath.Dir(l.files[0].Filename)
 	if err := l.addDotEnv(); err != nil {
 		return nil, err
 	}
 	maps.Copy(l.env, vars)
-	l.base = types.ConfigFile{Filename: path, Content: text}
 	if !blank(c.Overlay) {
-		l.overlay = &types.ConfigFile{Filename: filepath.Join(l.dir, "overlay.yaml"), Content: c.Overlay}
+		name := c.OverlayName
+		if name == "" {
+			name = "overlay of " + c.ComposeFiles[0]
+		}
+		l.add(name, types.ConfigFile{Filename: filepath.Join(l.dir, "overlay.yaml"), Content: c.Overlay})
 	}
 	return l, nil
+}
+
+func (l *load) add(name string, file types.ConfigFile) {
+	l.files, l.names = append(l.files, file), append(l.names, name)
 }
 
 // blank says whether YAML holds nothing, which an overlay may and a Compose
@@ -123,7 +174,7 @@ func blank(text []byte) bool {
 	return value == nil || ok && len(mapping) == 0
 }
 
-// addDotEnv reads the .env beside the Compose file, if there is one.
+// addDotEnv reads the .env beside the first Compose file, if there is one.
 func (l *load) addDotEnv() error {
 	path := filepath.Join(l.dir, ".env")
 	if _, err := os.Stat(path); err != nil {
@@ -179,35 +230,41 @@ func guard[T any](read func() (T, error)) (result T, err error) {
 	return read()
 }
 
-// overlayModel reads the overlay as it stands, without what it leaves to the
-// file that it is merged over. It is validated on its own as well, because
-// merging passes over some values of the wrong type.
-func (l *load) overlayModel(ctx context.Context) (map[string]any, error) {
+// layerModel reads a file as it stands, without what it leaves to those that it
+// is merged over. It is validated on its own as well, because merging passes
+// over some values of the wrong type.
+func (l *load) layerModel(ctx context.Context, file types.ConfigFile) (map[string]any, error) {
 	return guard(func() (map[string]any, error) {
-		return loader.LoadModelWithContext(ctx, l.details(*l.overlay), l.options, func(o *loader.Options) {
+		return loader.LoadModelWithContext(ctx, l.details(file), l.options, func(o *loader.Options) {
 			o.SkipNormalization, o.SkipDefaultValues = true, true
 			o.SkipExtends, o.SkipInclude, o.ResolvePaths = true, true, false
 		})
 	})
 }
 
-// system merges the overlay over the base model and converts the result.
-func (l *load) system(ctx context.Context, base map[string]any) (*System, error) {
-	model, blame := base, l.config.ComposeFile
-	if l.overlay != nil {
-		blame = l.overlayName()
-		overlay, err := l.overlayModel(ctx)
+// system merges the files, one after the other so that an error is blamed on
+// the file that brought it, and converts the result.
+func (l *load) system(ctx context.Context) (*System, error) {
+	model, err := l.model(ctx, l.files[0])
+	if err != nil {
+		return nil, explain(l.names[0], err)
+	}
+	processes := map[string]any{}
+	for i := 1; i < len(l.files); i++ {
+		layer, err := l.layerModel(ctx, l.files[i])
 		if err != nil {
-			return nil, explain(blame, err)
+			return nil, explain(l.names[i], err)
 		}
-		if err := checkOverlay(blame, base, overlay); err != nil {
+		if err := checkOverlay(l.names[i], model, layer); err != nil {
 			return nil, err
 		}
-		if model, err = l.model(ctx, l.base, *l.overlay); err != nil {
-			return nil, explain(blame, err)
+		if model, err = l.model(ctx, l.files[:i+1]...); err != nil {
+			return nil, explain(l.names[i], err)
 		}
-		replaceProcesses(model, overlay)
+		collectProcesses(processes, layer)
 	}
+	replaceProcesses(model, processes)
+	blame := l.names[len(l.names)-1]
 	project, err := l.project(model)
 	if err != nil {
 		return nil, explain(blame, err)
@@ -220,13 +277,6 @@ func (l *load) system(ctx context.Context, base map[string]any) (*System, error)
 	return system, nil
 }
 
-func (l *load) overlayName() string {
-	if l.config.OverlayName != "" {
-		return l.config.OverlayName
-	}
-	return "overlay of " + l.config.ComposeFile
-}
-
 // project checks the model for consistency and types it.
 func (l *load) project(model map[string]any) (*types.Project, error) {
 	for _, service := range services(model) {
@@ -237,24 +287,20 @@ func (l *load) project(model map[string]any) (*types.Project, error) {
 		}
 	}
 	name, _ := model["name"].(string)
-	details := l.details(l.base)
+	details := l.details(l.files...)
 	options := loader.ToOptions(&details, []func(*loader.Options){l.options, func(o *loader.Options) { o.SetProjectName(name, true) }})
 	return guard(func() (*types.Project, error) { return loader.ModelToProject(model, options, details) })
 }
 
 // variables are those that the files use.
 func (l *load) variables(ctx context.Context) (map[string]template.Variable, error) {
-	files := []types.ConfigFile{l.base}
-	if l.overlay != nil {
-		files = append(files, *l.overlay)
-	}
 	raw, err := guard(func() (map[string]any, error) {
-		return loader.LoadModelWithContext(ctx, l.details(files...), l.options, func(o *loader.Options) {
+		return loader.LoadModelWithContext(ctx, l.details(l.files...), l.options, func(o *loader.Options) {
 			o.SkipInterpolation, o.SkipValidation, o.SkipNormalization, o.ResolvePaths = true, true, true, false
 		})
 	})
 	if err != nil {
-		return nil, explain(l.config.ComposeFile, err)
+		return nil, explain(l.names[0], err)
 	}
 	return template.ExtractVariables(raw, nil), nil
 }

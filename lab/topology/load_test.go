@@ -2,6 +2,7 @@ package topology
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -63,7 +64,7 @@ func composeFile(t *testing.T, text string) string {
 
 func loaded(t *testing.T, text string) *System {
 	t.Helper()
-	s, err := Load(t.Context(), Config{ComposeFile: composeFile(t, text)})
+	s, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, text)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestLoadReadsWhatADriverNeeds(t *testing.T) {
 			Timeout: 30 * time.Second, Within: 14 * time.Second,
 		},
 		DependsOn:  []Dependency{{"data-base", Started}, {"seed", Completed}},
-		StopSignal: syscall.SIGTERM, StopGrace: 10 * time.Second,
+		StopSignal: syscall.SIGTERM, StopGrace: 10 * time.Second, Restart: Never,
 	}
 	if got := service(t, s, "api"); !reflect.DeepEqual(got, wantAPI) {
 		t.Errorf("got  %+v\nwant %+v", got, wantAPI)
@@ -157,7 +158,7 @@ func TestOverlayIsMergedAndReplacesTheProcess(t *testing.T) {
 	path := composeFile(t, shop)
 	f := func(overlay string, check func(s *System) bool) {
 		t.Helper()
-		s, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte(overlay), OverlayName: "variant x"})
+		s, err := Load(t.Context(), Config{ComposeFiles: []string{path}, Overlay: []byte(overlay), OverlayName: "variant x"})
 		if err != nil {
 			t.Errorf("%q: %v", overlay, err)
 			return
@@ -190,7 +191,7 @@ func TestOverlayOfAnUnknownService(t *testing.T) {
 	path := composeFile(t, shop)
 	f := func(name, nearest string) {
 		t.Helper()
-		_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {" + name + ": {environment: {A: b}}}"), OverlayName: "variant x"})
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{path}, Overlay: []byte("services: {" + name + ": {environment: {A: b}}}"), OverlayName: "variant x"})
 		var unknown *UnknownServiceError
 		if !errors.As(err, &unknown) {
 			t.Errorf("%s: got %v, want an *UnknownServiceError", name, err)
@@ -214,7 +215,7 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
 		path := composeFile(t, text)
-		_, err := Load(t.Context(), Config{ComposeFile: path})
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{path}})
 		if err == nil {
 			t.Errorf("%q: got no error", text)
 			return
@@ -258,12 +259,12 @@ func TestErrorsOfTheOverlayNameIt(t *testing.T) {
 	t.Parallel()
 	path := composeFile(t, shop)
 	for _, overlay := range []string{"services: {api: {foo: 1}}", "services: [", "services: {api: {depends_on: [nobody]}}", "- a", "services: {new: {image: mysql, cpus: -1}}", "services: {api: {environment: 5}}", "services: {api: {x-process: 5}}"} {
-		_, err := Load(t.Context(), Config{ComposeFile: path, Overlay: []byte(overlay), OverlayName: "variant x"})
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{path}, Overlay: []byte(overlay), OverlayName: "variant x"})
 		if err == nil || !strings.HasPrefix(err.Error(), "variant x: ") {
 			t.Errorf("%q: got %v, want an error of variant x", overlay, err)
 		}
 	}
-	if _, err := Load(t.Context(), Config{ComposeFile: filepath.Join(t.TempDir(), "none.yaml")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(t.Context(), Config{ComposeFiles: []string{filepath.Join(t.TempDir(), "none.yaml")}}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: got %v", err)
 	}
 }
@@ -274,19 +275,19 @@ func TestWarningsNameWhatIsNotHonoured(t *testing.T) {
 services:
   a:
     image: loadstone
-    restart: always
+    restart: on-failure:3
     network_mode: host
     privileged: true
     ulimits: {nofile: 100}
-    ports: ["8000-8002:8000-8002"]
+    ports: ["8000-8002:8000-8002", "9000-9002:80", "53:53/udp"]
     volumes: [data:/data, ./conf:/etc/conf, /anonymous]
     command: serve ${UNSET} ${UNSET_WITH:-default} ${B_HOST}
   b: {image: loadstone, restart: "no"}
 volumes: {data: {}}
 `)
 	want := []string{
-		"restart is not honoured", "network_mode is not honoured", "privileged is not honoured", "ulimits is not honoured",
-		"load goes to the first, 8000", "nothing is mounted at /etc/conf", "unnamed volume /anonymous",
+		"the number in restart is not honoured", "network_mode is not honoured", "privileged is not honoured", "ulimits is not honoured",
+		"load goes to the first, 8000", "of the ports 9000-9002 only 9000 is published", "its udp port 53 is not published", "nothing is mounted at /etc/conf", "unnamed volume /anonymous",
 		"variable UNSET is not set", "write ${DATA_VOLUME:-/data}",
 	}
 	if len(s.Warnings) != len(want) {
@@ -339,7 +340,7 @@ func TestVariablesComeFromDotEnvUnderTheCallers(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".env"), []byte("ONE=file\nTWO=file\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(t.Context(), Config{ComposeFile: path, Env: map[string]string{"TWO": "caller"}})
+	s, err := Load(t.Context(), Config{ComposeFiles: []string{path}, Env: map[string]string{"TWO": "caller"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,20 +356,137 @@ services:
   a: {image: loadstone, depends_on: {watch: {condition: service_started, required: false}}}
   watch: {image: prometheus, profiles: [watch]}
 `)
-	s, err := Load(t.Context(), Config{ComposeFile: path})
+	s, err := Load(t.Context(), Config{ComposeFiles: []string{path}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Services) != 1 || len(s.Services[0].DependsOn) != 0 {
 		t.Errorf("got %+v, want only a, without dependencies", s.Services)
 	}
-	s, err = Load(t.Context(), Config{ComposeFile: path, Profiles: []string{"watch"}})
+	s, err = Load(t.Context(), Config{ComposeFiles: []string{path}, Profiles: []string{"watch"}})
 	if err != nil || len(s.Services) != 2 || len(s.Services[1].DependsOn) != 1 {
 		t.Errorf("with the profile: got %+v, %v, want both, a dependent on watch", s, err)
 	}
 	// An overlay may change a service that is left out.
-	if _, err = Load(t.Context(), Config{ComposeFile: path, Overlay: []byte("services: {watch: {environment: {A: b}}}")}); err != nil {
+	if _, err = Load(t.Context(), Config{ComposeFiles: []string{path}, Overlay: []byte("services: {watch: {environment: {A: b}}}")}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestProfilesOfTheEnvironmentAreNotEnabledByThemselves(t *testing.T) {
+	t.Parallel()
+	path := composeFile(t, "services: {a: {image: loadstone}, watch: {image: prometheus, profiles: [watch]}}\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".env"), []byte("COMPOSE_PROFILES=watch, more\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{ComposeFiles: []string{path}}
+	s, err := Load(t.Context(), c)
+	if err != nil || len(s.Services) != 1 {
+		t.Errorf("got %+v, %v, want only a", s, err)
+	}
+	if got, err := c.EnabledProfiles(); err != nil || !slices.Equal(got, []string{"watch", "more"}) {
+		t.Errorf("of .env: got %q, %v", got, err)
+	}
+	c.Env = map[string]string{"COMPOSE_PROFILES": ""}
+	if got, err := c.EnabledProfiles(); err != nil || len(got) != 0 {
+		t.Errorf("the environment is over .env: got %q, %v, want none", got, err)
+	}
+}
+
+// Files are merged in order, with all paths relative to the first; an error is
+// blamed on the file that brings it.
+func TestSeveralFilesAreMergedInOrder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	base := write("compose.yaml", `
+services:
+  api: {x-process: [./one, a, b], environment: {A: base, B: base, C: base}, volumes: ["./x:/x"]}
+  db: {image: postgres}
+`)
+	second := write("elsewhere/limits.yaml", `
+services:
+  api: {x-process: [./two], environment: {B: second, C: second}, volumes: ["./y:/y"], deploy: {resources: {limits: {cpus: "0.5"}}}}
+`)
+	c := Config{ComposeFiles: []string{base, second}, Overlay: []byte("services: {api: {environment: {C: overlay}}}"), OverlayName: "variant x"}
+	s, err := Load(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := service(t, s, "api")
+	if want := []string{filepath.Join(dir, "two")}; !slices.Equal(api.Command, want) {
+		t.Errorf("command: got %q, want %q", api.Command, want)
+	}
+	if want := map[string]string{"A": "base", "B": "second", "C": "overlay"}; !maps.Equal(api.Environment, want) {
+		t.Errorf("environment: got %v, want %v", api.Environment, want)
+	}
+	if want := []Volume{{Source: filepath.Join(dir, "x"), Target: "/x"}, {Source: filepath.Join(dir, "y"), Target: "/y"}}; !slices.Equal(api.Volumes, want) {
+		t.Errorf("volumes: got %v, want %v", api.Volumes, want)
+	}
+	if api.Limits.CPUs == nil || *api.Limits.CPUs != 0.5 {
+		t.Errorf("limits: got %v, want 0.5 CPUs", api.Limits.CPUs)
+	}
+	resolved, err := s.Resolve(t.Context(), map[string]string{BindHost: "127.77.1.1"})
+	if err != nil || !reflect.DeepEqual(resolved.Services, s.Services) {
+		t.Errorf("resolved: got %+v, %v, want the same", resolved, err)
+	}
+
+	wrong := write("wrong.yaml", "services: {ap: {environment: {B: c}}}\n")
+	for files, want := range map[string]string{
+		wrong: wrong + ": there is no service \"ap\"; did you mean \"api\"?",
+		write("type.yaml", "services: {api: {environment: 7}}\n"): "type.yaml: services.api.environment",
+	} {
+		c.ComposeFiles = []string{base, files, second}
+		if _, err := Load(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", files, err, want)
+		}
+	}
+	if _, err := Load(t.Context(), Config{}); err == nil {
+		t.Error("no file: got no error")
+	}
+}
+
+func TestPublishedPortsAndOptionalServices(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, `
+services:
+  lb: {image: nginx, restart: unless-stopped, ports: ["8080:80", "127.0.0.2:8443:443", "9000-9002:90", "7", "53:53/udp"], depends_on: [charts, api]}
+  api: {image: loadstone, deploy: {restart_policy: {condition: on-failure}}}
+  charts: {image: grafana, x-optional: true}
+`)
+	lb := service(t, s, "lb")
+	want := []Published{{"", 8080, 80}, {"127.0.0.2", 8443, 443}, {"", 9000, 90}, {"", 0, 7}}
+	if !slices.Equal(lb.Published, want) || lb.Restart != Always || lb.Optional {
+		t.Errorf("got %+v, want %v, always and not optional", lb, want)
+	}
+	if !service(t, s, "charts").Optional || service(t, s, "charts").Restart != Never || service(t, s, "api").Restart != OnFailure {
+		t.Errorf("got %+v, want charts optional and api restarted on failure", s.Services)
+	}
+	left := s.Without([]string{"charts"})
+	if got := service(t, left, "lb").DependsOn; len(left.Services) != 2 || len(got) != 1 || got[0].Service != "api" {
+		t.Errorf("without charts: got %+v", left.Services)
+	}
+	if len(s.Services) != 3 || len(service(t, s, "lb").DependsOn) != 2 {
+		t.Error("Without changed the system itself")
+	}
+	for text, want := range map[string]string{
+		"x-optional: maybe":                        "x-optional is maybe; write true or false",
+		`ports: ["host:80:80"]`:                    "host",
+		`ports: [{target: 80, published: eighty}]`: "eighty",
+	} {
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, "services: {a: {image: nginx, "+text+"}}\n")}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
 	}
 }
 
@@ -395,7 +513,7 @@ func BenchmarkResolve(b *testing.B) {
 	if err := os.WriteFile(path, []byte(shop), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	s, err := Load(b.Context(), Config{ComposeFile: path, Overlay: []byte("services: {api: {deploy: {replicas: 1}}}")})
+	s, err := Load(b.Context(), Config{ComposeFiles: []string{path}, Overlay: []byte("services: {api: {deploy: {replicas: 1}}}")})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -416,7 +534,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Load(t.Context(), Config{ComposeFile: path, Overlay: overlay})
+		s, err := Load(t.Context(), Config{ComposeFiles: []string{path}, Overlay: overlay})
 		if err != nil {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"loadstone/block/spelling"
 )
 
 // UnknownServiceError is an overlay that names a service which the Compose
@@ -44,51 +46,29 @@ func checkOverlay(overlayName string, base, overlay map[string]any) error {
 			continue
 		}
 		names := slices.Sorted(maps.Keys(known))
-		return &UnknownServiceError{Overlay: overlayName, Name: name, Known: names, Nearest: nearest(name, names)}
+		near, _ := spelling.Nearest(name, names)
+		return &UnknownServiceError{Overlay: overlayName, Name: name, Known: names, Nearest: near}
 	}
 	return nil
 }
 
-// replaceProcesses gives services the overlay's x-process where it has one.
+// collectProcesses adds the x-process of a layer's services to those of the
+// layers below it.
+func collectProcesses(processes, layer map[string]any) {
+	for name, s := range services(layer) {
+		if s[processKey] != nil {
+			processes[name] = s[processKey]
+		}
+	}
+}
+
+// replaceProcesses gives services the x-process of the last layer that has one.
 // Compose appends lists that it does not know; two commands in a row are none.
-func replaceProcesses(model, overlay map[string]any) {
+func replaceProcesses(model, processes map[string]any) {
 	merged := services(model)
-	for name, s := range services(overlay) {
-		if s[processKey] != nil && merged[name] != nil {
-			merged[name][processKey] = s[processKey]
+	for name, process := range processes {
+		if merged[name] != nil {
+			merged[name][processKey] = process
 		}
 	}
-}
-
-// nearest is the name with the fewest edits to word, if those are few for its
-// length: one for a short word, a third of its letters for a long one.
-func nearest(word string, names []string) string {
-	best, bestEdits := "", max(1, len(word)/3)+1
-	for _, name := range names {
-		if n := edits(word, name); n < bestEdits {
-			best, bestEdits = name, n
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance: how many bytes to insert, delete or
-// replace to get from a to b.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -25,6 +25,16 @@ type Service struct {
 	// Replicas is the number of instances, 0 included.
 	Replicas int
 	Limits   Limits
+	// Optional is x-optional: a driver that has no way to start the service
+	// leaves it out and says so.
+	Optional bool
+	// Restart says what becomes of an instance that ends by itself: Never,
+	// OnFailure or Always. It is for who keeps a system up; no driver starts
+	// an instance again by itself, because a trial that lost one says nothing.
+	Restart string
+	// Published are the TCP ports that the host is to offer. What offers them
+	// is up to the driver; an experiment needs none.
+	Published []Published
 	// Port is the first TCP port that the service publishes or exposes, as the
 	// service itself numbers it; 0 if there is none.
 	Port   int
@@ -45,6 +55,21 @@ type Service struct {
 	StopSignal syscall.Signal
 	// StopGrace is how long the service may take to stop before it is killed.
 	StopGrace time.Duration
+}
+
+// The values of Service.Restart. Compose's unless-stopped is Always, as nothing
+// here is started again that was stopped on purpose.
+const (
+	Never     = "no"
+	OnFailure = "on-failure"
+	Always    = "always"
+)
+
+// Published is one entry of ports.
+type Published struct {
+	HostIP   string // as the file gives it; empty for Compose's default
+	HostPort int    // 0 for any that is free
+	Port     int    // of the service itself
 }
 
 // Limits are a service's deploy.resources.limits. Nil is no limit.

@@ -1,4 +1,4 @@
-// Package topology says what runs: a Compose file, with a variant's overlay
+// Package topology says what runs: Compose files, with a variant's overlay
 // merged in, becomes a System of services that a driver can start.
 //
 // It reads with compose-go, so merging, interpolation and validation are those
@@ -14,6 +14,9 @@
 // Compose file's directory. x-process replaces image, entrypoint and command, and in an
 // overlay it replaces the base's. A program called loadstone is always this
 // one, in health checks too.
+//
+// A service with `x-optional: true` is one that the others can do without, such
+// as a dashboard: a driver that cannot start it leaves it out, with a warning.
 //
 // # How services find each other
 //
@@ -32,6 +35,13 @@
 package topology
 
 import "time"
+
+// Progress is called while a driver starts a system, once for each service and
+// from several goroutines at a time. Either may be nil.
+type Progress struct {
+	Starting func(service string) // what it depends on is there
+	Ready    func(service string) // or completed, if it is a job
+}
 
 // Instance is one running copy of a service.
 type Instance struct {

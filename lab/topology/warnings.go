@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -16,10 +17,7 @@ var unhonoured = []struct {
 	used func(*types.ServiceConfig) bool
 	so   string
 }{
-	{"restart", func(c *types.ServiceConfig) bool {
-		policy := c.Deploy != nil && c.Deploy.RestartPolicy != nil && c.Deploy.RestartPolicy.Condition != "none"
-		return c.Restart != "" && c.Restart != types.RestartPolicyNo || policy
-	}, "an instance that ends is not started again, because a trial that lost one says nothing"},
+	{"the number in restart", func(c *types.ServiceConfig) bool { return strings.Contains(c.Restart, ":") }, "an instance is started again as often as it ends"},
 	{"network_mode", func(c *types.ServiceConfig) bool { return c.NetworkMode != "" }, "it runs in the host's network, on an address of its own"},
 	{"privileged", func(c *types.ServiceConfig) bool { return c.Privileged }, "it runs with the rights of this user"},
 	{"cap_add, cap_drop", func(c *types.ServiceConfig) bool { return len(c.CapAdd)+len(c.CapDrop) > 0 }, "it runs with the rights of this user"},
@@ -64,10 +62,25 @@ func serviceWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []st
 	if port, more := firstPort(c); more {
 		all = append(all, fmt.Sprintf("service %s: it publishes several ports; load goes to the first, %d", c.Name, port))
 	}
+	all = append(all, portWarnings(c)...)
 	if !imaged && len(c.Secrets)+len(c.Configs) > 0 {
 		all = append(all, fmt.Sprintf("service %s: secrets, configs is not honoured: they are not mounted", c.Name))
 	}
 	return append(all, volumeWarnings(c, p, imaged)...)
+}
+
+func portWarnings(c *types.ServiceConfig) []string {
+	var all []string
+	for _, p := range c.Ports {
+		switch {
+		case !tcp(p):
+			all = append(all, fmt.Sprintf("service %s: its %s port %d is not published; only TCP is", c.Name, p.Protocol, p.Target))
+		case strings.Contains(p.Published, "-"):
+			first, _, _ := strings.Cut(p.Published, "-")
+			all = append(all, fmt.Sprintf("service %s: of the ports %s only %s is published", c.Name, p.Published, first))
+		}
+	}
+	return all
 }
 
 func volumeWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []string {

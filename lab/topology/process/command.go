@@ -80,6 +80,13 @@ func (r *Running) find(program, path string) (string, error) {
 		if !filepath.IsAbs(program) {
 			program = filepath.Join(r.config.System.Dir, program)
 		}
+	}
+	return find(program, path)
+}
+
+// find is the file of a program that is an absolute path or on path.
+func find(program, path string) (string, error) {
+	if filepath.IsAbs(program) {
 		return program, executable(program)
 	}
 	for dir := range strings.SplitSeq(path, ":") {

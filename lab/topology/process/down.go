@@ -16,11 +16,13 @@ import (
 // still works: each gets its stop signal and its grace period, then SIGKILL.
 //
 // When ctx ends, what still runs is killed at once; it is removed nevertheless.
+// Whatever Kill, Stop, Start, Pause, Resume and Exec are doing then is cut short:
+// an instance that is being stopped is killed.
 // Down is called from anywhere and as often as one likes: only the first call
 // works, the others wait for it and return what it returned.
 func (r *Running) Down(ctx context.Context) error {
 	r.down.Do(func() {
-		r.stopping.Store(true)
+		r.stopActs()
 		r.downErr = errors.Join(r.stopAll(ctx), r.cleanUp(ctx))
 	})
 	return r.downErr
@@ -67,8 +69,8 @@ func (r *Running) cleanUp(ctx context.Context) error {
 		if in.group != nil {
 			errs = append(errs, in.group.Close())
 		}
-		if in.process.PID > 1 { // else it ended before it could be identified
-			left.Groups = append(left.Groups, in.process)
+		if l := in.current(); l != nil && l.process.PID > 1 { // else it ended before it could be identified
+			left.Groups = append(left.Groups, l.process)
 		}
 	}
 	if r.checks != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,43 +38,73 @@ func (e *NoRecipeError) Error() string {
 // *recipe.MissingError, all of them joined. Up checks the same before anything
 // else; who plans many runs can know it earlier.
 func Check(ctx context.Context, s *topology.System, env map[string]string) error {
-	_, err := findRecipes(ctx, s, env)
+	_, _, err := findRecipes(ctx, s, env)
 	return err
 }
 
 // findRecipes finds those of the services that run what is in their image.
-func findRecipes(ctx context.Context, s *topology.System, env map[string]string) (map[string]*recipe.Found, error) {
-	found := map[string]*recipe.Found{}
+// left says, by name, why an optional service cannot start.
+func findRecipes(ctx context.Context, s *topology.System, env map[string]string) (found map[string]*recipe.Found, left map[string]error, err error) {
+	found, left = map[string]*recipe.Found{}, map[string]error{}
 	var errs []error
 	for i := range s.Services {
 		service := &s.Services[i]
-		if len(service.Command) > 0 || service.Replicas == 0 {
+		if service.Replicas == 0 {
 			continue
 		}
-		r, ok := recipe.Find(service.Image)
-		if !ok {
-			errs = append(errs, &NoRecipeError{Service: service.Name, Image: service.Image})
-			continue
+		f, err := findRecipe(ctx, service, env)
+		switch {
+		case err != nil && service.Optional:
+			left[service.Name] = err
+		case err != nil:
+			errs = append(errs, err)
+		case f != nil:
+			found[service.Name] = f
 		}
-		path := env["PATH"]
-		if path == "" {
-			path = defaultPath
-		}
-		f, err := r.Locate(ctx, service.Image, path)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("service %s: %w", service.Name, err))
-			continue
-		}
-		found[service.Name] = f
 	}
-	return found, errors.Join(errs...)
+	return found, left, errors.Join(errs...)
+}
+
+// findRecipe is nil for a service that says itself what to run. Whether that is
+// there matters only if the service can be left out: else its start will tell.
+func findRecipe(ctx context.Context, service *topology.Service, env map[string]string) (*recipe.Found, error) {
+	path := env["PATH"]
+	if path == "" {
+		path = defaultPath
+	}
+	if len(service.Command) > 0 {
+		if !service.Optional || service.Command[0] == topology.Self {
+			return nil, nil //nolint:nilnil // no recipe and no error
+		}
+		if own := service.Environment["PATH"]; own != "" {
+			path = own
+		}
+		_, err := find(service.Command[0], path)
+		return nil, err
+	}
+	r, ok := recipe.Find(service.Image)
+	if !ok {
+		return nil, &NoRecipeError{Service: service.Name, Image: service.Image}
+	}
+	f, err := r.Locate(ctx, service.Image, path)
+	if err != nil {
+		return nil, fmt.Errorf("service %s: %w", service.Name, err)
+	}
+	return f, nil
 }
 
 // prepareRecipes finds the recipes, before anything is made or started.
 func (r *Running) prepareRecipes(ctx context.Context) error {
-	var err error
-	if r.recipes, err = findRecipes(ctx, r.config.System, r.config.Env); err != nil {
+	found, left, err := findRecipes(ctx, r.config.System, r.config.Env)
+	if err != nil {
 		return err
+	}
+	r.recipes = found
+	if len(left) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(left)) {
+			r.warnf("service %s is optional and left out: %s", name, strings.TrimPrefix(left[name].Error(), "service "+name+": "))
+		}
+		r.config.System = r.config.System.Without(slices.Collect(maps.Keys(left)))
 	}
 	for _, service := range r.config.System.Services {
 		if f := r.recipes[service.Name]; f != nil && f.Warning != "" {
@@ -166,8 +198,8 @@ func (in *instance) followRecipe(ctx context.Context, output *os.File) error {
 	}
 	if account != nil {
 		ri.UID, ri.GID = int(account.credential.Uid), int(account.credential.Gid)
-		if err := output.Chown(ri.UID, ri.GID); err != nil { // so that it may open /dev/stdout
-			return fmt.Errorf("give the log to user %s: %w", in.service.User, err)
+		if err := in.giveLog(output); err != nil {
+			return err
 		}
 	}
 	p, err := found.Start(ctx, ri)
@@ -182,6 +214,19 @@ func (in *instance) followRecipe(ctx context.Context, output *os.File) error {
 			check.Command = append(check.Command, ownHost.ReplaceAllString(arg, in.host))
 		}
 		in.service.Health = &check
+	}
+	return nil
+}
+
+// giveLog gives the pipe to the log to the instance's user, so that it may open
+// /dev/stdout.
+func (in *instance) giveLog(output *os.File) error {
+	account := in.run.account(&in.service)
+	if account == nil {
+		return nil
+	}
+	if err := output.Chown(int(account.credential.Uid), int(account.credential.Gid)); err != nil {
+		return fmt.Errorf("give the log to user %s: %w", in.service.User, err)
 	}
 	return nil
 }

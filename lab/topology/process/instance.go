@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,17 +41,35 @@ type instance struct {
 	dir string
 	env map[string]string
 
-	group   *cgroup.Group // nil where no groups can be made
-	process guardian.Process
-	cmd     *exec.Cmd // nil until it is started
-	log     *instanceLog
+	group *cgroup.Group // nil where no groups can be made
+	log   *instanceLog
 
-	exited chan struct{} // closed when it has ended and its log is complete
-	err    error         // why it ended badly; for after exited is closed
+	changing sync.Mutex // held by whoever kills, stops, pauses or starts it
 
 	mu        sync.Mutex // guards all below
+	life      *life      // the latest; nil until it is started
+	paused    bool
 	startedAt time.Time
 	readyAt   time.Time
+}
+
+// life is one run of an instance's process. An instance has more than one if it
+// is started again.
+type life struct {
+	cmd     *exec.Cmd
+	process guardian.Process // zero if it ended before it could be identified
+
+	// asked says that its end is meant: it is no failure.
+	asked  atomic.Bool
+	exited chan struct{} // closed when it has ended and its log is complete
+	err    error         // why it ended badly; for after exited is closed
+}
+
+// current is the instance's latest life; nil before its first.
+func (in *instance) current() *life {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.life
 }
 
 // ExitError is an instance that ended while it should run, or a job that ended
@@ -121,7 +140,7 @@ func (in *instance) start(ctx context.Context) error {
 	if err == nil {
 		err = in.launch(ctx, out)
 	}
-	if err != nil && in.cmd == nil { // else wait closes its log
+	if err != nil && in.current() == nil { // else wait closes its log
 		err = errors.Join(err, in.abandon(ctx, out))
 	}
 	if err != nil {
@@ -198,44 +217,49 @@ func (in *instance) launch(ctx context.Context, out *output) error {
 	if err := errors.Join(in.run.starter.start(cmd), out.w.Close()); err != nil {
 		return err
 	}
-	in.cmd = cmd
+	l := &life{cmd: cmd, exited: make(chan struct{})}
+	// Before anybody waits for it: until then its pid cannot be another's.
+	l.process, err = guardian.Identify(in.run.config.ProcRoot, cmd.Process.Pid)
 	in.mu.Lock()
-	in.startedAt = time.Now()
+	in.life, in.startedAt, in.readyAt = l, time.Now(), time.Time{}
 	in.mu.Unlock()
 	in.run.waits.Add(1)
-	go in.wait(context.WithoutCancel(ctx), out) // it ends with the process, not with Up
-	in.process, err = guardian.Identify(in.run.config.ProcRoot, cmd.Process.Pid)
+	go in.wait(context.WithoutCancel(ctx), l, out) // it ends with the process, not with Up
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // it has ended already, which wait reports
 	}
 	if err != nil {
 		return err
 	}
-	return in.run.guard.Group(in.process)
+	return in.run.guard.Group(l.process)
 }
 
 // wait owns the process from its start to its end.
-func (in *instance) wait(ctx context.Context, out *output) {
+func (in *instance) wait(ctx context.Context, l *life, out *output) {
 	defer in.run.waits.Done()
-	err := in.cmd.Wait()
+	err := l.cmd.Wait()
 	// Its descendants end with it, as they would with a container.
-	errKill := in.killRest(ctx)
+	errKill := in.killRest(ctx, l)
 	out.drain()
-	in.err = in.judge(err)
+	l.err = in.judge(l, err)
 	if errLog := errors.Join(errKill, in.log.close()); errLog != nil {
 		in.run.warnf("%s: %v", in.name, errLog)
 	}
-	close(in.exited)
-	if in.err != nil && !in.service.Job && !in.run.stopping.Load() {
-		in.run.failed <- in.err // has room for every instance
-		in.run.abort(in.err)
+	close(l.exited)
+	if l.err != nil && !in.service.Job && !l.asked.Load() && !in.run.stopping.Load() {
+		select {
+		case in.run.failed <- l.err: // has room for every instance once
+		default: // whoever starts instances again and again does not read it
+			in.run.warnf("%v", l.err)
+		}
+		in.run.abort(l.err)
 	}
 }
 
 // judge turns the end of the process into an error, unless it is a job's good
 // end.
-func (in *instance) judge(err error) error {
-	state := in.cmd.ProcessState
+func (in *instance) judge(l *life, err error) error {
+	state := l.cmd.ProcessState
 	if in.service.Job && err == nil {
 		return nil
 	}
@@ -261,11 +285,11 @@ func (in *instance) judge(err error) error {
 }
 
 // killRest ends what is left of the instance at once.
-func (in *instance) killRest(ctx context.Context) error {
+func (in *instance) killRest(ctx context.Context, l *life) error {
 	if in.group != nil {
 		return in.group.Kill(ctx)
 	}
-	err := unix.Kill(-in.cmd.Process.Pid, unix.SIGKILL)
+	err := unix.Kill(-l.cmd.Process.Pid, unix.SIGKILL)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPERM) {
 		return nil // EPERM: all that is left has ended and waits to be waited for
 	}
@@ -275,31 +299,59 @@ func (in *instance) killRest(ctx context.Context) error {
 // stop asks the instance to end, gives it the time that its service grants, and
 // kills it. When ctx ends, there is no more time.
 func (in *instance) stop(ctx context.Context) error {
-	if in.cmd == nil {
+	l := in.current()
+	if l == nil || l.hasEnded() {
 		return nil
 	}
-	select {
-	case <-in.exited:
-		return nil
-	default:
+	// What is paused takes no signal but SIGKILL.
+	if err := in.resume(l); err != nil {
+		return fmt.Errorf("stop %s: %w", in.name, err)
 	}
-	if err := in.cmd.Process.Signal(in.service.StopSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := l.cmd.Process.Signal(in.service.StopSignal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", in.name, err)
 	}
 	grace := time.NewTimer(in.service.StopGrace)
 	defer grace.Stop()
 	select {
-	case <-in.exited:
+	case <-l.exited:
 		return nil
 	case <-grace.C:
 		in.run.warnf("%s did not end within %v of %s and was killed", in.name, in.service.StopGrace, unix.SignalName(in.service.StopSignal))
 	case <-ctx.Done():
 	}
-	if err := in.killRest(context.WithoutCancel(ctx)); err != nil {
+	return in.kill(ctx, l)
+}
+
+// kill ends the instance at once, with all that it started, and waits for it.
+func (in *instance) kill(ctx context.Context, l *life) error {
+	if in.group == nil {
+		// Some have sessions of their own, and are found only while the first
+		// process lives.
+		members, err := in.members(l)
+		if err != nil {
+			return fmt.Errorf("stop %s: %w", in.name, err)
+		}
+		for _, m := range members {
+			if err := send(m.Process, unix.SIGKILL); err != nil {
+				return fmt.Errorf("stop %s: %w", in.name, err)
+			}
+		}
+	}
+	if err := in.killRest(context.WithoutCancel(ctx), l); err != nil {
 		return fmt.Errorf("stop %s: %w", in.name, err)
 	}
-	<-in.exited // a killed process ends; see cgroup for how long that may take
+	<-l.exited // a killed process ends; see cgroup for how long that may take
 	return nil
+}
+
+// hasEnded says whether the process has ended and its log is complete.
+func (l *life) hasEnded() bool {
+	select {
+	case <-l.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 // describe is the instance as the rest of the lab sees it.
@@ -308,7 +360,10 @@ func (in *instance) describe() topology.Instance {
 	defer in.mu.Unlock()
 	d := topology.Instance{
 		Service: in.service.Name, Index: in.index, Name: in.name, Host: in.host,
-		Port: in.service.Port, PID: in.process.PID, StartedAt: in.startedAt, ReadyAt: in.readyAt,
+		Port: in.service.Port, StartedAt: in.startedAt, ReadyAt: in.readyAt,
+	}
+	if in.life != nil {
+		d.PID = in.life.process.PID
 	}
 	if cpus := in.service.Limits.CPUs; cpus != nil {
 		d.LimitCPUs, d.Enforced = *cpus, in.group != nil

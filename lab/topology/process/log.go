@@ -79,6 +79,21 @@ func (l *instanceLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// reopen goes on with a log that was closed, below a line that says why.
+func (l *instanceLog) reopen(why string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("go on with a log: %w", err)
+	}
+	l.file, l.beyond, l.tail = f, 0, tail{}
+	if _, err := fmt.Fprintf(f, "[%s]\n", why); err != nil {
+		return errors.Join(fmt.Errorf("go on with a log: %w", err), f.Close())
+	}
+	return nil
+}
+
 // lines are the last lines so far.
 func (l *instanceLog) lines() []string {
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -41,15 +42,16 @@ var commands = map[string]func(args []string) int{
 		signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 		return fail(guardian.Run(context.Background(), os.Stdin, os.Stdout))
 	},
-	"serve":  serve,  // ADDRESS [NOTEFILE]
-	"exit":   exit,   // STATUS LINE...
-	"sleep":  sleep,  // until a signal
-	"deaf":   deaf,   // to SIGTERM
-	"spin":   spin,   // uses all CPU that it gets
-	"fill":   fill,   // memory
-	"family": family, // starts "sleep" in a session of its own
-	"check":  check,  // FILE: healthy if it exists
-	"lab":    lab,    // CONFIG in JSON
+	"serve":          serve,  // ADDRESS [NOTEFILE]
+	"exit":           exit,   // STATUS LINE...
+	"sleep":          sleep,  // until a signal
+	"deaf":           deaf,   // to SIGTERM
+	"spin":           spin,   // uses all CPU that it gets
+	"fill":           fill,   // memory
+	"family":         family, // starts "sleep" in a session of its own
+	"serving-family": servingFamily,
+	"check":          check, // FILE: healthy if it exists
+	"lab":            lab,   // CONFIG in JSON
 }
 
 func fail(err error) int {
@@ -153,6 +155,16 @@ func family([]string) int {
 	return sleep(nil)
 }
 
+// servingFamily is serve with a child like family's.
+func servingFamily(args []string) int {
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "sleep")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fail(err)
+	}
+	return serve(args)
+}
+
 func check(args []string) int {
 	if _, err := os.Stat(args[0]); err != nil {
 		fmt.Println("not yet:", err)
@@ -178,7 +190,7 @@ func lab(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	system, err := topology.Load(ctx, topology.Config{ComposeFile: lc.ComposeFile})
+	system, err := topology.Load(ctx, topology.Config{ComposeFiles: []string{lc.ComposeFile}})
 	if err != nil {
 		return fail(err)
 	}
@@ -187,6 +199,11 @@ func lab(args []string) int {
 	r, err := Up(ctx, c)
 	if err != nil {
 		return fail(err)
+	}
+	if name := os.Getenv("PAUSE"); name != "" {
+		if err := errors.Join(r.Pause(ctx, name), r.Kill(ctx, os.Getenv("KILL"))); err != nil {
+			return fail(err)
+		}
 	}
 	fmt.Println("up")
 	<-ctx.Done()

@@ -33,7 +33,7 @@ func (r *Running) plan() error {
 		for i := range service.Replicas {
 			in := &instance{
 				run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1),
-				host: r.claim.address(len(r.instances)), exited: make(chan struct{}),
+				host: r.claim.address(len(r.instances)),
 			}
 			st.instances = append(st.instances, in)
 			r.instances = append(r.instances, in)

@@ -6,9 +6,10 @@
 // runs no health checks while load is offered, because a check is a process
 // whose CPU would be taken from the system that is being measured.
 //
-// It never starts an instance again that has ended. A trial that lost an
-// instance has measured another system than it says, so it fails: the end of
-// an instance is reported once, on Failed, with its status and last lines.
+// By itself it never starts an instance again that has ended. A trial that lost
+// an instance has measured another system than it says, so it fails: the end of
+// an instance is reported once, on Failed, with its status and last lines. What
+// is ended on purpose (Kill, Stop) is not. Start is for who wants one back.
 //
 // # Nothing is left behind
 //
@@ -76,6 +77,8 @@ type Config struct {
 	// it accepts connections on its port.
 	ReadyWithin time.Duration
 
+	Progress topology.Progress
+
 	// ProcRoot and SysRoot are /proc and / but in tests.
 	ProcRoot, SysRoot string
 }
@@ -138,8 +141,12 @@ type Running struct {
 
 	failed   chan error
 	abort    context.CancelCauseFunc // of Up; harmless later
-	stopping atomic.Bool
-	waits    sync.WaitGroup // one for each instance that was started
+	stopping atomic.Bool             // set below mu, so that no act begins after it
+	waits    sync.WaitGroup          // one for each process that was started
+
+	acting  context.Context //nolint:containedctx // the lifetime of what act begins: until Down
+	endActs context.CancelFunc
+	acts    sync.WaitGroup
 
 	mu       sync.Mutex // guards all below
 	warnings []string
@@ -159,6 +166,7 @@ func Up(ctx context.Context, c Config) (*Running, error) {
 	up, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	r := &Running{config: c, abort: abort}
+	r.acting, r.endActs = context.WithCancel(context.WithoutCancel(ctx))
 	err := r.prepare(up)
 	if err == nil {
 		err = r.startAll(up)
@@ -226,10 +234,8 @@ func (r *Running) Instances() []topology.Instance {
 // such instance or groups cannot be made here. It is the Running's: read it,
 // change its CPU share, but leave closing and removing to Down.
 func (r *Running) Group(name string) *cgroup.Group {
-	for _, in := range r.instances {
-		if in.name == name {
-			return in.group
-		}
+	if in := r.instance(name); in != nil {
+		return in.group
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +83,7 @@ func (in *instance) awaitPort(ctx context.Context) error {
 func (in *instance) poll(ctx context.Context, within time.Duration, every *time.Duration, ready func(context.Context) bool) (bool, error) {
 	over := time.NewTimer(within)
 	defer over.Stop()
+	l := in.current()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if every != nil {
 			pause = *every
@@ -93,10 +95,10 @@ func (in *instance) poll(ctx context.Context, within time.Duration, every *time.
 		select {
 		case <-next.C:
 			continue
-		case <-in.exited:
+		case <-l.exited:
 			// wait reports why; its error is the one to show.
 			next.Stop()
-			return false, in.err
+			return false, l.err
 		case <-ctx.Done():
 			next.Stop()
 			return false, fmt.Errorf("wait for %s to be ready: %w", in.name, context.Cause(ctx))
@@ -107,37 +109,44 @@ func (in *instance) poll(ctx context.Context, within time.Duration, every *time.
 	}
 }
 
-// check runs the health check once, for as long as its timeout. It runs outside
-// of the instance's group (see prepareGroups) but otherwise like it.
+// check runs the health check once, for as long as its timeout.
 func (in *instance) check(ctx context.Context, h topology.HealthCheck) error {
-	cmd, err := in.run.command(ctx, in, h.Command)
+	said, err := in.aside(ctx, h.Command, h.Timeout)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if said == "" {
+			said = "nothing"
+		}
+		return fmt.Errorf("failed (%w) and said: %s", exit, said)
+	}
+	return err
+}
+
+// aside runs a command beside the instance: outside of its group (see
+// prepareGroups) but otherwise like it. When ctx ends, or the time, the command
+// is killed with all that it started. It returns the last of what was written.
+func (in *instance) aside(ctx context.Context, argv []string, within time.Duration) (said string, err error) {
+	cmd, err := in.run.command(ctx, in, argv)
 	if err != nil {
-		return fmt.Errorf("cannot run: %w", err)
+		return "", fmt.Errorf("cannot run: %w", err)
 	}
 	if in.run.checks != nil {
 		if err := in.run.checks.Enter(cmd, in.run.config.Shim); err != nil {
-			return fmt.Errorf("cannot run: %w", err)
+			return "", fmt.Errorf("cannot run: %w", err)
 		}
 	}
 	var out tail
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = drainWithin
 	if err := in.run.starter.start(cmd); err != nil {
-		return fmt.Errorf("cannot run: %w", err)
+		return "", fmt.Errorf("cannot run: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	kill := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
 	err = cmd.Wait()
+	said = string(bytes.TrimSpace(out.buf))
 	if !kill() && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("took more than %v", h.Timeout)
+		return said, fmt.Errorf("took more than %v", within)
 	}
-	if err == nil {
-		return nil
-	}
-	said := string(bytes.TrimSpace(out.buf))
-	if said == "" {
-		said = "nothing"
-	}
-	return fmt.Errorf("failed (%w) and said: %s", err, said)
+	return said, err
 }

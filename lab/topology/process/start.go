@@ -33,6 +33,9 @@ func (r *Running) startService(ctx context.Context, st *state) error {
 			return err
 		}
 	}
+	if f := r.config.Progress.Starting; f != nil {
+		f(st.service.Name)
+	}
 	for _, in := range st.instances {
 		if err := in.start(ctx); err != nil {
 			return err
@@ -49,6 +52,9 @@ func (r *Running) startService(ctx context.Context, st *state) error {
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	if f := r.config.Progress.Ready; f != nil {
+		f(st.service.Name)
 	}
 	close(st.healthy)
 	if st.service.Job {
@@ -79,12 +85,13 @@ func (r *Running) await(ctx context.Context, d topology.Dependency) error {
 // awaitCompleted waits for a job's end. It may take as long as it takes: a
 // seeder's time depends on what it seeds, and the user can see and stop it.
 func (in *instance) awaitCompleted(ctx context.Context) error {
+	l := in.current()
 	select {
-	case <-in.exited:
-		if in.err == nil {
+	case <-l.exited:
+		if l.err == nil {
 			in.setReady()
 		}
-		return in.err
+		return l.err
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s to complete: %w", in.name, context.Cause(ctx))
 	}

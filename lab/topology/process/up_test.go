@@ -27,7 +27,7 @@ func config(t *testing.T, compose string) Config {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(compose, "$DIR", dir)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	system, err := topology.Load(t.Context(), topology.Config{ComposeFile: path})
+	system, err := topology.Load(t.Context(), topology.Config{ComposeFiles: []string{path}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/block/spelling"
 	"loadstone/system/results"
 )
 
@@ -99,33 +100,10 @@ func (n *nearest) names() []string {
 // contain it whole come first, as people leave words out, then those with fewer
 // changed letters.
 func likeness(want, name string) int {
-	far := distance(want, name)
+	far := spelling.Distance(want, name)
 	if strings.Contains(name, want) {
 		const whole = 1000 // more than any distance of two names of 200 bytes
 		return far - whole
 	}
 	return far
-}
-
-// distance is the Levenshtein distance: how many letters must be put in, left out
-// or replaced.
-func distance(a, b string) int {
-	from, to := []rune(a), []rune(b)
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, char := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range to {
-			replaced := diagonal
-			if to[j] != char {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, replaced)
-		}
-	}
-	return row[len(to)]
 }

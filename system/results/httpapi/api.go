@@ -20,9 +20,10 @@
 // spaces and dashes do not count, for people copy codes from paper.
 //
 // A missing or wrong code is answered exactly as an unknown id, byte for byte
-// but for the date, so the answer does not tell which ids exist. The comparison
-// takes the same time, too: it always runs, for an unknown id with a code
-// nobody has, and over a fixed number of bytes. What remains is the store's own
+// but for the date, so the answer does not tell which ids exist. Without a code
+// the store is not asked at all: such a request is no try that anybody counts.
+// The comparison takes the same time, too: it always runs, for an unknown id with
+// a code nobody has, and over a fixed number of bytes. What remains is the store's own
 // difference between finding and not finding: a database does not read and encode a
 // row that is not there, some microseconds. Package serve's caches remember unknown
 // ids like known ones, but for a shorter time; and a Redis that was filled beforehand

@@ -87,6 +87,11 @@ func (a *API) decide(id int64, given []byte, who caller) Decision {
 			return a.refused(embargoed, wait)
 		}
 	}
+	if a.locked && len(given) == 0 {
+		// No try, so nobody counts it: were the store asked, anybody could time
+		// its answers as often as it takes to tell which ids exist.
+		return Decision{Kind: NotFound}
+	}
 	if wait := a.tries(id, given, who); wait > 0 {
 		return a.refused(lockedOut, wait)
 	}

@@ -208,7 +208,15 @@ func RedactStore(text string) string {
 
 // attributes are the configuration for the log, without secrets.
 func (c Config) attributes() []any {
+	limits, publishAt := "off", "out"
+	if c.Limits != nil {
+		limits = fmt.Sprintf("%+v", *c.Limits)
+	}
+	if c.PublishAt != nil {
+		publishAt = c.PublishAt.Format(time.RFC3339Nano)
+	}
 	return []any{
+		"limits", limits, "publish_at", publishAt, "proxies", c.Proxies.String(),
 		"listen", c.Listen, "admin_listen", c.AdminListen, "store", RedactStore(c.Store),
 		"cache", c.Cache, "redis", pagecache.Redact(c.Redis),
 		"cache_bytes", c.CacheBytes, "cache_max_age", c.CacheMaxAge, "cache_refresh", c.CacheRefresh,

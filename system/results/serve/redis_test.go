@@ -210,7 +210,7 @@ func TestDatabaseGone(t *testing.T) {
 				t.Fatalf("student %d: got status %d and %q, want 200 and %q", id, status, body, want)
 			}
 		}
-		if status, _ := get(t, s.api, fmt.Sprintf("/student/%d", students+1)); status != 503 {
+		if status, _ := get(t, s.api, fmt.Sprintf("/student/%d?code=x", students+1)); status != 503 {
 			t.Errorf("what is in no cache: got status %d, want 503", status)
 		}
 		if status, _ := get(t, s.api, "/readyz"); status != 200 {
@@ -243,7 +243,7 @@ func TestStartsBeforeTheDatabase(t *testing.T) {
 				t.Errorf("cache %s, with the database: got status %d, want 200", cache, status)
 			}
 		}()
-		for target, want := range map[string]int{"/readyz": 503, "/healthz": 200, "/student/77": 503} {
+		for target, want := range map[string]int{"/readyz": 503, "/healthz": 200, "/student/77?code=x": 503} {
 			if status, _ := get(t, s.api, target, "X-Access-Code: "+student.Code); status != want {
 				t.Errorf("cache %s, %s: got status %d, want %d", cache, target, status, want)
 			}
@@ -302,14 +302,14 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("%s %s %q: got status %d and %q, want %d and %q", c.method, c.path, c.body, status, body, c.status, c.want)
 		}
 	}
-	get(t, s.api, "/student/77")
+	get(t, s.api, "/student/77?code=x")
 	if got := metric(t, s, `cache_misses_total{cache="results",tier="shared"}`); got != 0 {
 		t.Errorf("got %v look-ups in Redis while it is off, want 0", got)
 	}
 	if status, _ := send(t, "PUT", "http://"+s.admin+"/cache/redis", "on"); status != 200 {
 		t.Errorf("on again: got status %d, want 200", status)
 	}
-	get(t, s.api, "/student/78")
+	get(t, s.api, "/student/78?code=x")
 	if got := metric(t, s, `cache_misses_total{cache="results",tier="shared"}`); got != 1 {
 		t.Errorf("got %v look-ups in Redis after it is on again, want 1", got)
 	}

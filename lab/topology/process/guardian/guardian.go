@@ -6,9 +6,9 @@
 // whose writing end only the lab has. Over the pipe the lab says what it is
 // about to start, before it starts it:
 //
-//	lab ──── cgroup, process groups, mark, directory ───► guardian
-//	 │                                                       │
-//	 └─ starts services                                      └─ reads until "done" or the end
+//	lab ──── cgroup, process groups, mark, directory, command ───► guardian
+//	 │                                                                │
+//	 └─ starts services                               reads until "done" or the end
 //
 // When the lab stops in order it says "done", and the guardian exits. When the
 // pipe ends without that, the lab is dead: the guardian kills everything that
@@ -20,7 +20,7 @@
 // fork, and is named by pid and start time, so that a pid in use again is not
 // mistaken for it. The mark is a variable in the environment: it finds a child
 // that was being started when the lab died, and descendants that left the
-// process group.
+// process group. What no signal reaches, such as containers, a command removes.
 //
 // What it does not do: stop anything gracefully, or restart anything.
 package guardian
@@ -80,6 +80,7 @@ type message struct {
 	Group  *Process      `json:"group,omitempty"`
 	Mark   string        `json:"mark,omitempty"`
 	Dir    string        `json:"dir,omitempty"`
+	Remove *Command      `json:"remove,omitempty"`
 	Done   bool          `json:"done,omitempty"`
 }
 
@@ -159,6 +160,9 @@ func (g *Guardian) Mark(mark string) error { return g.tell(message{Mark: mark}) 
 // Dir tells the guardian of a directory to remove when the processes are gone.
 // Only directories whose names begin with "loadstone-" are.
 func (g *Guardian) Dir(dir string) error { return g.tell(message{Dir: dir}) }
+
+// Remove tells the guardian of a command to run when the processes are gone.
+func (g *Guardian) Remove(c Command) error { return g.tell(message{Remove: &c}) }
 
 func (g *Guardian) tell(m message) error {
 	line, err := json.Marshal(m)

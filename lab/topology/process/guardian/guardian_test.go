@@ -267,7 +267,7 @@ func FuzzStatus(f *testing.F) {
 func TestStatusOfAProcessWithAnOddName(t *testing.T) {
 	t.Parallel()
 	s, err := parseStatus("1234 (a) b) (c) Z 1 77 1234 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 1\n")
-	want := status{Process: Process{PID: 1234, Start: 98765}, state: 'Z', group: 77}
+	want := status{Process: Process{PID: 1234, Start: 98765}, state: 'Z', parent: 1, group: 77}
 	if err != nil || s != want || !s.dead() {
 		t.Errorf("got %+v, %v, want %+v, dead", s, err, want)
 	}

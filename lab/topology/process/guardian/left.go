@@ -41,7 +41,8 @@ type Left struct {
 	Cgroups  []cgroup.Paths
 	Groups   []Process // process groups, by their leader
 	Mark     string    // empty for none
-	Dirs     []string  // directories, removed once the processes are gone
+	Removals []Command // run once the processes are gone
+	Dirs     []string  // directories, removed last
 	ProcRoot string    // where proc is mounted
 }
 
@@ -81,19 +82,19 @@ func (l *Left) Clean(ctx context.Context) error {
 	for _, p := range l.Cgroups {
 		errs = append(errs, cgroup.Destroy(ctx, p))
 	}
-	ctx, cancel := context.WithTimeout(ctx, scanWithin)
+	scan, cancel := context.WithTimeout(ctx, scanWithin)
 	defer cancel()
 	for {
 		found, err := l.killFound()
 		if err != nil || len(found) == 0 {
-			return errors.Join(append(errs, err, l.removeDirs())...)
+			return errors.Join(append(errs, err, l.runRemovals(ctx), l.removeDirs())...)
 		}
 		timer := time.NewTimer(scanPause)
 		select {
 		case <-timer.C:
-		case <-ctx.Done():
+		case <-scan.Done():
 			timer.Stop()
-			return errors.Join(append(errs, fmt.Errorf("processes %v do not end: %w", found, ctx.Err()))...)
+			return errors.Join(append(errs, fmt.Errorf("processes %v do not end: %w", found, scan.Err()))...)
 		}
 	}
 }
@@ -171,8 +172,9 @@ func (p Process) Alive(procRoot string) bool {
 // status is what /proc/PID/stat says, as far as it matters here.
 type status struct {
 	Process
-	state byte
-	group int
+	state  byte
+	parent int
+	group  int
 }
 
 func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
@@ -224,9 +226,10 @@ func parseStatus(text string) (status, error) {
 		return status{}, errors.New("its stat has too few fields")
 	}
 	s := status{state: fields[0][0]}
-	var errs [3]error
+	var errs [4]error
 	s.PID, errs[0] = strconv.Atoi(pid)
 	s.group, errs[1] = strconv.Atoi(fields[5-fromState])
+	s.parent, errs[3] = strconv.Atoi(fields[4-fromState])
 	s.Start, errs[2] = strconv.ParseUint(fields[22-fromState], 10, 64)
 	if err := errors.Join(errs[:]...); err != nil {
 		return status{}, fmt.Errorf("its stat: %w", err)

@@ -11,8 +11,8 @@ import (
 )
 
 // cleanWithin bounds the clean-up after the lab's death: three times what one
-// control group may take.
-const cleanWithin = 30 * time.Second
+// control group may take, and what a removal may.
+const cleanWithin = 30*time.Second + removeWithin
 
 // Run is the guardian's program: it reads from in what to guard until it is
 // told that all is done or in ends, and in the latter case cleans up. It says
@@ -70,5 +70,8 @@ func (l *Left) add(m message) {
 	}
 	if m.Mark != "" {
 		l.Mark = m.Mark
+	}
+	if m.Remove != nil {
+		l.Removals = append(l.Removals, *m.Remove)
 	}
 }

@@ -1,0 +1,24 @@
+package report
+
+// Figure is what one trial of a variant found by itself. The variant's own
+// figures are medians of these. Whoever compares variants or runs, or predicts
+// from one, needs them trial by trial.
+type Figure struct {
+	Trial int `json:"trial"` // its number within the run, from 1
+	Round int `json:"round"` // of the experiment; trials of one round ran one after the other
+	// Capacity is in the result's Unit; 0 if no rate held, or none was searched.
+	Capacity float64 `json:"capacity"`
+	// LowerBound says that the trial ended before the system did.
+	LowerBound bool `json:"lower_bound"`
+	// Measured is false if no rate held. Nothing that follows is known then.
+	Measured bool `json:"measured"`
+
+	// At capacity, or under the load as written:
+	Rate       float64     `json:"rate"`       // offered, in the result's Unit
+	Throughput float64     `json:"throughput"` // done in time, in the result's Unit
+	Requests   uint64      `json:"requests"`   // sent or dropped
+	Failed     float64     `json:"failed"`     // share of Requests
+	Generator  float64     `json:"generator"`  // cores
+	Latency    LatencyPair `json:"latency"`
+	Components []Component `json:"components"`
+}

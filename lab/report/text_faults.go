@@ -1,0 +1,61 @@
+package report
+
+import (
+	"strconv"
+	"strings"
+)
+
+// faults writes what each fault cost a variant, one paragraph each.
+func (s *summary) faults(v *Variant) {
+	for i := range v.Faults {
+		f := &v.Faults[i]
+		st := plain
+		if f.Failed > 0 || f.Recovered == nil {
+			st = yellow
+		}
+		s.prose("    ", formatSetting(f.At)+" s  "+f.What, bold)
+		s.prose("      ", strings.Join(f.sentences(), "; "), st)
+	}
+}
+
+// sentences are what one fault cost.
+func (f *Fault) sentences() []string {
+	failed := plural(int(min(f.Failed, 1<<53)), "request") + " failed"
+	if kinds := f.kinds(); kinds != "" {
+		failed += " (" + kinds + ")"
+	}
+	out := []string{failed}
+	switch {
+	case f.Recovered == nil:
+		out = append(out, "objectives did not hold again ("+bad(f.BadSeconds)+")")
+	case *f.Recovered == 0:
+		out = append(out, "objectives held throughout")
+	default:
+		out = append(out, "objectives held again after "+secondsText(f.Recovered, "")+" ("+bad(f.BadSeconds)+")")
+	}
+	if f.Back == nil {
+		out = append(out, "not back before the load ended")
+	} else {
+		out = append(out, "back after "+secondsText(f.Back, ""))
+	}
+	var p95, p99 []string
+	for _, figures := range []*FaultFigures{f.Before, f.During, f.After} {
+		a, b := noNumber, noNumber
+		if figures != nil {
+			a, b = formatMS(figures.P95), formatMS(figures.P99)
+		}
+		p95, p99 = append(p95, a), append(p99, b)
+	}
+	out = append(out, "p95 "+strings.Join(p95, " → "), "p99 "+strings.Join(p99, " → "))
+	for _, w := range f.Watched {
+		out = append(out, w.Name+" "+w.String())
+	}
+	return out
+}
+
+func bad(seconds int) string {
+	if seconds == 1 {
+		return "1 bad second"
+	}
+	return strconv.Itoa(seconds) + " bad seconds"
+}

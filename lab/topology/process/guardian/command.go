@@ -1,0 +1,50 @@
+package guardian
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// removeWithin bounds one Command. Docker kills and removes a container in
+// tenths of a second; this is for dozens of them on a machine that is busy.
+const removeWithin = time.Minute
+
+// Command is a program that removes what no signal can reach, such as
+// containers. It is run in / and must bear to be run when nothing is left.
+type Command struct {
+	Argv []string `json:"argv"`
+	Env  []string `json:"env"` // all of its environment
+}
+
+func (l *Left) runRemovals(ctx context.Context) error {
+	var errs []error
+	for _, c := range l.Removals {
+		errs = append(errs, c.run(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Command) run(ctx context.Context) error {
+	if len(c.Argv) == 0 || !filepath.IsAbs(c.Argv[0]) {
+		return fmt.Errorf("run %q: it names no program by its whole path", c.Argv)
+	}
+	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
+	cmd.Dir, cmd.Env = "/", append([]string{}, c.Env...) // not nil, which would be our own
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its children end with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("run %s: %w: %s", c.Argv[0], err, bytes.TrimSpace(said.Bytes()))
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package guardian
+
+import "slices"
+
+// Member is one of the processes of an instance.
+type Member struct {
+	Process
+	Stopped bool // by a signal, until SIGCONT
+}
+
+// Members says how the processes with the given ids are; those that have ended
+// are left out.
+func Members(procRoot string, pids []int) []Member {
+	var out []Member
+	for _, pid := range pids {
+		if s, err := readStatus(procRoot, pid); err == nil && !s.dead() {
+			out = append(out, s.member())
+		}
+	}
+	return out
+}
+
+// Descendants are a process and all that descend from it, without those that
+// have ended. What a process left behind that has ended belongs to nobody and is
+// not found.
+func Descendants(procRoot string, root Process) ([]Member, error) {
+	all, err := processes(procRoot)
+	if err != nil {
+		return nil, err
+	}
+	var known, toLook []int // all that are found, and those whose children are not
+	var out []Member
+	add := func(s status) {
+		known, toLook = append(known, s.PID), append(toLook, s.PID)
+		if !s.dead() {
+			out = append(out, s.member())
+		}
+	}
+	if i := slices.IndexFunc(all, func(s status) bool { return s.Process == root }); i >= 0 {
+		add(all[i])
+	}
+	for len(toLook) > 0 {
+		parent := toLook[0]
+		toLook = toLook[1:]
+		for _, s := range all {
+			if s.parent == parent && !slices.Contains(known, s.PID) {
+				add(s)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (s status) member() Member { return Member{Process: s.Process, Stopped: s.state == 'T'} }
