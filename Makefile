@@ -30,6 +30,7 @@ setup: ## install what the tests need (a C compiler for the race detector, the l
 test: setup build ## install what the tests need, then vet, lint and run all of them
 	go vet ./...
 	golangci-lint run ./...
+	cd deploy/cadvisor && go vet . && go test .
 	go test -race -timeout 20m ./...
 	go test -run '^$$' -bench . -benchtime 1x ./... | grep -Ev '^(ok|PASS|\?|goos|goarch|pkg|cpu)'
 
@@ -39,7 +40,7 @@ bench: build ## run the benchmarks and print their figures
 
 .PHONY: fmt
 fmt: ## format the code
-	@gofmt -w cmd internal lab block system
+	@gofmt -w cmd internal lab block system deploy
 
 .PHONY: clean
 clean: ## remove what was built and the runs

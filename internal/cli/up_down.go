@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/internal/project"
+)
+
+type downFlags struct {
+	dir     string
+	volumes bool
+	all     bool
+}
+
+func (a *app) downCommand() *cobra.Command {
+	var f downFlags
+	cmd := &cobra.Command{
+		Use:     "down [SYSTEM]",
+		GroupID: "lab",
+		Short:   "Stop a system that is up",
+		Long: `Stop a system that 'loadstone up' keeps up, in the foreground or not, and wait for
+the end. SYSTEM is its name as 'loadstone ps' shows it; it may be left out if only
+one is up. What is not up is no error.
+
+Volumes stay, so that the next 'loadstone up' finds its data, unless --volumes is
+given.`,
+		Example: `  loadstone down
+  loadstone down results
+  loadstone down results --volumes   # and delete its data
+  loadstone down --all`,
+		Args:              a.args(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: a.completeProjects,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.all && len(args) > 0 {
+				return usagef("--all and the name of one system exclude each other")
+			}
+			return a.down(cmd.Context(), args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.dir, "dir", "", "directory that was given to 'loadstone up' (default: "+stateUsage+")")
+	fl.BoolVar(&f.volumes, "volumes", false, "delete the named volumes as well, and all data in them")
+	fl.BoolVar(&f.all, "all", false, "stop all systems that are up")
+	return cmd
+}
+
+func (a *app) psCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "ps",
+		GroupID: "lab",
+		Short:   "List the systems that are up",
+		Example: `  loadstone ps`,
+		Args:    a.args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			state, err := a.stateDir(dir)
+			if err != nil {
+				return err
+			}
+			return a.ps(project.Store{Dir: state})
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory that was given to 'loadstone up' (default: "+stateUsage+")")
+	return cmd
+}
+
+func (a *app) ps(store project.Store) error {
+	alive, err := store.Alive()
+	if err != nil {
+		return err
+	}
+	if len(alive) == 0 {
+		fmt.Fprintln(a.Stdout, "nothing is up")
+		return nil
+	}
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprint(w, "NAME\tSTATE\tSINCE\tDRIVER\tPROCESS\tINSTANCES\tPUBLISHED\n")
+	for i := range alive {
+		r := &alive[i]
+		instances := 0
+		for _, s := range r.Services {
+			instances += len(s.Addresses)
+		}
+		var published []string
+		for _, p := range sortedPorts(r.Published) {
+			published = append(published, reachedAt(p))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Name, r.Phase, r.Since.Format("2 Jan 15:04:05"), r.Driver, r.Owner.PID, instances, strings.Join(published, " "))
+	}
+	return w.Flush()
+}
+
+func (a *app) down(ctx context.Context, args []string, f downFlags) error {
+	dir, err := a.stateDir(f.dir)
+	if err != nil {
+		return err
+	}
+	store := project.Store{Dir: dir}
+	names, err := chooseDown(store, args, f)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		fmt.Fprintln(a.Stdout, "nothing is up")
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, a.downOne(ctx, store, name, f.volumes))
+	}
+	return errors.Join(errs...)
+}
+
+// chooseDown are the names of what is to be stopped.
+func chooseDown(store project.Store, args []string, f downFlags) ([]string, error) {
+	if len(args) == 1 {
+		known, err := store.Names()
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(known, args[0]) {
+			return args, nil
+		}
+		if len(known) == 0 {
+			return nil, usagef("there is no system called %q: none was ever up", args[0])
+		}
+		return nil, usagef("there is no system called %q; %s", args[0], suggest(args[0], "system", known))
+	}
+	alive, err := store.Alive()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range alive {
+		names = append(names, alive[i].Name)
+	}
+	switch {
+	case len(names) > 1 && !f.all:
+		return nil, usagef("%d systems are up: %s; name one, or give --all", len(names), strings.Join(names, ", "))
+	case len(names) == 0 && f.volumes:
+		return nil, usagef("nothing is up; name the system whose volumes are to be deleted")
+	}
+	return names, nil
+}
+
+// downOne tells the process that keeps a system up to stop, and waits until it
+// has ended. It stops in order, which takes as long as its services' grace
+// periods allow; who does not want to wait may interrupt this.
+func (a *app) downOne(ctx context.Context, store project.Store, name string, volumes bool) error {
+	r, ok, err := store.Find(name)
+	if err != nil {
+		return err
+	}
+	driver := r.Driver // also of the last time
+	if !ok {
+		fmt.Fprintf(a.Stdout, "%s is not up\n", name)
+	} else {
+		if r.Phase != project.Stopping { // a second signal would end it at once
+			if err := r.Signal(syscall.SIGTERM); err != nil {
+				return err
+			}
+		}
+		for was := r.Owner; ok && r.Owner == was; {
+			if err := pause(ctx); err != nil {
+				return fmt.Errorf("%s is still being stopped by process %s: %w", name, strconv.Itoa(was.PID), err)
+			}
+			if r, ok, err = store.Find(name); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(a.Stdout, "%s is down\n", name)
+	}
+	if !volumes {
+		return nil
+	}
+	if err := store.RemoveVolumes(name); err != nil {
+		return err
+	}
+	if driver == dockerDriver {
+		if err := a.removeDockerVolumes(ctx, name); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.Stdout, "the volumes of %s are deleted\n", name)
+	return nil
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+
+	"loadstone/internal/project"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/publish"
+)
+
+// ports are the published ports of a system that runs as local processes.
+// Docker opens those of containers itself.
+type ports struct {
+	all  []openPort
+	wait sync.WaitGroup
+	stop context.CancelFunc // nil before run
+
+	mu   sync.Mutex
+	errs []error
+}
+
+type openPort struct {
+	service string
+	port    int // of the service
+	*publish.Port
+}
+
+// openPorts takes all ports before anything starts, so that one that is taken is
+// known at once.
+func openPorts(ctx context.Context, t *upTarget, all bool) (*ports, error) {
+	p := &ports{}
+	for i := range t.system.Services {
+		s := &t.system.Services[i]
+		for _, published := range s.Published {
+			if err := p.open(ctx, s.Name, published, all); err != nil {
+				err = fmt.Errorf("service %s: %w", s.Name, t.explainTaken(err))
+				return nil, errors.Join(err, p.close())
+			}
+		}
+	}
+	return p, nil
+}
+
+func (p *ports) open(ctx context.Context, service string, published topology.Published, all bool) error {
+	hosts, err := publish.Hosts(published.HostIP, all)
+	if err != nil {
+		return err
+	}
+	number := uint16(published.HostPort) // topology has checked its range
+	for _, host := range hosts {
+		c := publish.DefaultConfig()
+		c.Listen = netip.AddrPortFrom(host, number)
+		port, err := publish.Open(ctx, c)
+		if err != nil {
+			return err
+		}
+		number = port.Address().Port() // the same at all addresses if any will do
+		p.all = append(p.all, openPort{service, published.Port, port})
+	}
+	return nil
+}
+
+// explainTaken says which system holds a port, if it is one of ours.
+func (t *upTarget) explainTaken(err error) error {
+	taken, ok := errors.AsType[*publish.TakenError](err)
+	if !ok || taken.Holder == nil {
+		return err
+	}
+	alive, errAlive := t.store.Alive()
+	if errAlive != nil {
+		return err
+	}
+	for i := range alive {
+		if alive[i].Owner.PID == taken.Holder.PID {
+			return fmt.Errorf("port %d of %s is that of the system %s; stop it with `loadstone down %s`, or publish another port",
+				taken.Address.Port(), taken.Address.Addr(), alive[i].Name, alive[i].Name)
+		}
+	}
+	return err
+}
+
+// run forwards until close, which comes after the end of ctx: requests under way
+// end while the system stops. What is published of a service that was left out is
+// given back.
+func (p *ports) run(ctx context.Context, instances []topology.Instance) error {
+	targets := map[string][]string{}
+	for _, in := range instances {
+		targets[in.Service] = append(targets[in.Service], in.Host)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p.stop = stop
+	var errs []error
+	p.all = slices.DeleteFunc(p.all, func(o openPort) bool {
+		if len(targets[o.service]) > 0 {
+			return false
+		}
+		errs = append(errs, o.Close())
+		return true
+	})
+	for _, o := range p.all {
+		var to []string
+		for _, host := range targets[o.service] {
+			to = append(to, net.JoinHostPort(host, strconv.Itoa(o.port)))
+		}
+		o.Forward(to)
+		p.wait.Go(func() {
+			if err := o.Run(ctx); err != nil {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.errs = append(p.errs, err)
+			}
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// close gives all ports back and returns what went wrong with any.
+func (p *ports) close() error {
+	if p.stop == nil {
+		var errs []error
+		for _, o := range p.all {
+			errs = append(errs, o.Close())
+		}
+		return errors.Join(errs...)
+	}
+	p.stop()
+	p.wait.Wait()
+	return errors.Join(p.errs...)
+}
+
+func (p *ports) records() []project.Port {
+	var all []project.Port
+	for _, o := range p.all {
+		all = append(all, project.Port{Service: o.service, Address: o.Address().String(), Port: o.port})
+	}
+	return all
+}
+
+// declaredPorts are those that Docker opens.
+func declaredPorts(s *topology.System) []project.Port {
+	var all []project.Port
+	for i := range s.Services {
+		for _, published := range s.Services[i].Published {
+			if published.HostPort == 0 {
+				continue // Docker chooses, and `docker port` says what
+			}
+			host := published.HostIP
+			if host == "" {
+				host = "0.0.0.0"
+			}
+			all = append(all, project.Port{
+				Service: s.Services[i].Name, Address: net.JoinHostPort(host, strconv.Itoa(published.HostPort)), Port: published.Port,
+			})
+		}
+	}
+	return all
+}

@@ -1,0 +1,401 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"loadstone/internal/project"
+)
+
+// idle is a system that does nothing: each instance of a service writes its pid.
+const idle = `
+name: shop
+services:
+  prepare: {x-process: [sh, -c, "exit 0"]}
+  web:
+    x-process: [sh, -c, "echo $$$$ > $DIR/web.pid.new && mv $DIR/web.pid.new $DIR/web.pid && exec sleep 1000"]
+    depends_on: {prepare: {condition: service_completed_successfully}}
+    RESTART
+  charts: {image: nobody/knows-this, x-optional: true, ports: ["PORT:80"]}
+`
+
+// site is a directory with a system and its own state.
+type site struct {
+	t       *testing.T
+	dir     string
+	compose string
+	env     []string
+}
+
+func newSite(t *testing.T, compose string, edit ...string) *site {
+	t.Helper()
+	dir := t.TempDir()
+	s := &site{t: t, dir: dir, compose: filepath.Join(dir, "compose.yaml")}
+	text := strings.NewReplacer(append(edit, "$DIR", dir, "RESTART", "", "PORT", "0")...).Replace(compose)
+	if err := os.WriteFile(s.compose, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "RESULTS_STUDENTS=300")
+	t.Cleanup(func() { s.run("down", "--all") })
+	return s
+}
+
+func (s *site) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), program, args...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	return cmd
+}
+
+func (s *site) run(args ...string) ended {
+	s.t.Helper()
+	cmd := s.command(args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	kill := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	err := cmd.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		s.t.Fatalf("loadstone %s: %v", strings.Join(args, " "), err)
+	}
+	return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// want runs a command and checks its status and that its output has a text.
+func (s *site) want(code int, text string, args ...string) string {
+	s.t.Helper()
+	got := s.run(args...)
+	out := got.stdout + got.stderr
+	if got.code != code || !strings.Contains(out, text) {
+		s.t.Errorf("loadstone %s: got status %d and %q, want %d and %q", strings.Join(args, " "), got.code, out, code, text)
+	}
+	return out
+}
+
+func (s *site) record(name string) (project.Record, bool) {
+	s.t.Helper()
+	r, ok, err := project.Store{Dir: filepath.Join(s.dir, "state/loadstone/up")}.Find(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r, ok
+}
+
+// started waits for a process of the service web that is not one of before.
+func (s *site) started(before ...int) int {
+	s.t.Helper()
+	var pid int
+	eventually(s.t, "the service web runs", func() bool {
+		pid = s.web()
+		return pid > 1 && !slices.Contains(before, pid) && !gone(pid)
+	})
+	return pid
+}
+
+// web is the pid that the service web has written last; 0 if none.
+func (s *site) web() int {
+	text, err := os.ReadFile(filepath.Join(s.dir, "web.pid"))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
+
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// text is output that is read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *text) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *text) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// foreground starts `up` and returns when the system is up.
+func (s *site) foreground(args ...string) (cmd *exec.Cmd, out *text) {
+	s.t.Helper()
+	cmd, out = s.command(append([]string{"up"}, args...)...), &text{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	eventually(s.t, "up", func() bool { return strings.Contains(out.String(), "is up (") })
+	return cmd, out
+}
+
+func TestUpInTheForegroundUntilInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	cmd, out := s.foreground(s.compose)
+	for _, want := range []string{"prepare            ready after", "web                ready after", "charts is optional and left out", "stop it with Ctrl-C"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q in it", out, want)
+		}
+	}
+	s.want(0, "shop   up", "ps")
+	s.want(0, "shop is up already", "up", s.compose)
+	s.want(0, "shop is up already", "up", s.compose, "--detach")
+	other := newSite(t, idle)
+	other.env = s.env
+	other.want(1, "a system called shop is up already, but it is `"+s.compose+"`", "up", other.compose)
+	other.want(1, "--project-name", "up", other.compose, "-d")
+
+	pid := s.started()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v, want status 0; %s", err, out)
+	}
+	if !gone(pid) {
+		t.Errorf("process %d of the system is left", pid)
+	}
+	s.want(0, "nothing is up", "ps")
+	s.want(0, "shop is not up", "down", "shop")
+}
+
+func TestDownStopsTheForegroundAndSeveral(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	cmd, out := s.foreground(s.compose)
+	s.want(0, "other is up", "up", s.compose, "-d", "-p", "other")
+	s.want(2, "2 systems are up: other, shop; name one, or give --all", "down")
+	s.want(0, "shop is down", "down", "shop")
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("got %v, want status 0; %s", err, out)
+	}
+	s.want(0, "other is down", "down")
+}
+
+// The shipped system starts from the program alone, answers at its published
+// port, and keeps its data until it is told not to.
+func TestUpDetachedAndDown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	out := s.want(0, "results-embedded is up", "up", "results", "embedded", "--detach")
+	url := regexp.MustCompile(`http://localhost:\d+/`).FindString(out)
+	get(t, url)
+	r, ok := s.record("results-embedded")
+	if !ok || r.Phase != project.Up || r.Owner.PID == 0 {
+		t.Errorf("got %+v, want it up", r)
+	}
+	data := filepath.Join(s.dir, "state/loadstone/up/results-embedded/volumes/data")
+	s.want(0, "results-embedded is down", "down")
+	if !gone(r.Owner.PID) && r.Owner.Alive("/proc") {
+		t.Error("down came back before the end")
+	}
+	if _, err := os.Stat(filepath.Join(data, "results.db")); err != nil {
+		t.Errorf("the data are gone: %v", err)
+	}
+	s.want(0, "are deleted", "down", "results-embedded", "--volumes")
+	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("--volumes: got %v, want that they are gone", err)
+	}
+}
+
+func get(t *testing.T, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("%s: got %s, %v", url, res.Status, err)
+	}
+}
+
+func TestAKilledUpLeavesNothingAndIsNotTakenForUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	s.want(0, "shop is up", "up", s.compose, "--detach")
+	r, ok := s.record("shop")
+	pid := s.started()
+	if !ok {
+		t.Fatalf("got %+v, want it up", r)
+	}
+	if err := r.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the system's process is gone", func() bool { return gone(pid) })
+	s.want(0, "nothing is up", "ps")
+	s.want(0, "shop is up (", "up", s.compose, "--detach")
+	s.want(0, "shop is down", "down")
+}
+
+func TestAPortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	s := newSite(t, idle, "PORT", port)
+	want := fmt.Sprintf("service charts: port %s of 127.0.0.1 is taken by cli.test (pid %d)", port, os.Getpid())
+	s.want(1, want, "up", s.compose)
+	s.want(1, want, "up", s.compose, "-d")
+	s.want(0, "nothing is up", "ps")
+	if s.web() != 0 {
+		t.Error("a service was started")
+	}
+}
+
+func TestUpSaysWhyItFailed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, strings.Replace(idle, "exit 0", "echo no space >&2; exit 3", 1))
+	for _, args := range [][]string{{"up", s.compose}, {"up", s.compose, "-d"}} {
+		out := s.want(1, "prepare-1 exited with status 3", args...)
+		if strings.Count(out, "no space") != 1 {
+			t.Errorf("%q: got %q, want its last line once", args, out)
+		}
+	}
+	s.want(0, "nothing is up", "ps")
+}
+
+func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle, "RESTART", "restart: unless-stopped")
+	cmd, out := s.foreground(s.compose)
+	last := s.started()
+	for range 2 {
+		if err := syscall.Kill(last, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		last = s.started(last)
+	}
+	eventually(t, "both said", func() bool { return strings.Count(out.String(), "web-1 is up again") == 2 })
+	if !strings.Contains(out.String(), "web-1 was killed by SIGKILL; it is started again in 500ms") {
+		t.Errorf("got %q", out)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !gone(last) {
+		t.Errorf("after Ctrl-C: %v; %s", err, out)
+	}
+}
+
+func TestADeadInstanceEndsTheSystemOtherwise(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle, "RESTART", "restart: 'no'")
+	cmd, out := s.foreground(s.compose)
+	if err := syscall.Kill(s.started(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(out.String(), "web-1 was killed by SIGKILL") {
+		t.Errorf("got status %d and %q", code, out)
+	}
+}
+
+func TestUpOfAVariant(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	path := small(t, s.dir)
+	s.want(2, `has no variant "snapshto"; did you mean "snapshot"? the variants are query, snapshot`, "up", path, "snapshto")
+	s.want(0, "results is up", "up", path, "snapshot", "-d")
+	s.want(1, "but it is `"+path+" snapshot`", "up", path, "query")
+	s.want(0, "results is down", "down")
+}
+
+func TestUpRefusesWrongArguments(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	empty := t.TempDir()
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{`there is no system "reslts"; did you mean "results"?`, []string{"up", "reslts"}},
+		{`results has no form "embeddd"; did you mean "embedded"? the forms are full, embedded`, []string{"up", "results", "embeddd"}},
+		{"only experiments have variants", []string{"up", s.compose, "x"}},
+		{"no such file", []string{"up", "./none.yaml"}},
+		{"there is no Compose file in " + empty, []string{"up", empty + "/"}},
+		{`--driver doker: did you mean "docker"?`, []string{"up", s.compose, "--driver", "doker"}},
+		{`"Shop" is no name of a project`, []string{"up", s.compose, "-p", "Shop"}},
+		{"see 'loadstone up --help'", []string{"up"}},
+		{"exclude each other", []string{"down", "shop", "--all"}},
+		{"none was ever up", []string{"down", "shop"}},
+		{"name the system whose volumes", []string{"down", "--volumes"}},
+	} {
+		s.want(exitUsage, c.want, c.args...)
+	}
+}
+
+func TestUpCompletesSystemsAndVariants(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	for want, args := range map[string][]string{
+		"results\n:0":         {"up", ""},
+		"full\nembedded\n:4":  {"up", "results", ""},
+		"query\nsnapshot\n:4": {"up", small(t, s.dir), ""},
+		"process\ndocker\n:4": {"up", "results", "--driver", ""},
+	} {
+		got := s.run(append([]string{"__complete"}, args...)...)
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("%q: got %q, want %q", args, got.stdout, want)
+		}
+	}
+}
+
+// A record that another version has written must not break this one.
+func TestPublishedPortsAsTheyAreReached(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ port, want string }{
+		{`{"address": "127.0.0.1:8080", "port": 80}`, "http://localhost:8080/"},
+		{`{"address": "0.0.0.0:8443", "port": 443}`, "https://localhost:8443/"},
+		{`{"address": "10.0.0.1:15432", "port": 5432}`, "10.0.0.1:15432"},
+		{`{"address": "[::1]:80", "port": 80}`, "http://[::1]:80/"},
+		{`{"address": "nonsense"}`, "nonsense"},
+	} {
+		var p project.Port
+		if err := json.Unmarshal([]byte(c.port), &p); err != nil {
+			t.Fatal(err)
+		}
+		if got := reachedAt(p); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.port, got, c.want)
+		}
+	}
+}
