@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/spelling"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/pgstore"
@@ -40,16 +41,31 @@ shows it.`,
 	}
 	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
 		a.preloadCommand(), a.correctCommand(), a.certificateCommand(), a.serveCommand(), a.pageCommand(), a.healthCommand())
+	cmd.RunE = needsCommand
 	return cmd
 }
 
+// needsCommand is what a command does that only has others below it: it shows
+// them, and refuses a word that is none of them.
+func needsCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	return usagef("%s has no command %q: %s", cmd.CommandPath(), args[0], spelling.Choose(args[0], known))
+}
+
 func (a *app) seedCommand() *cobra.Command {
-	var store string
+	var store, file string
 	var students int64
 	var seed uint64
+	var keep bool
 	cmd := &cobra.Command{
 		Use:   "seed",
-		Short: "Fill a store with made-up students",
+		Short: "Fill a store with made-up students, or with yours",
 		Long: `Fill a store with made-up students: names, schools and marks as a national exam
 has them. The same seed makes the same students. A store that holds them already
 is left alone; anything else in it is replaced, whole or not at all. A PostgreSQL
@@ -62,17 +78,60 @@ try things out and to measure, never in place of real ones.`,
   loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
 		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := results.NewGenerator(seed, students)
+			if keep {
+				if origin, err := imported(cmd.Context(), store); err != nil || origin != "" {
+					if err == nil {
+						fmt.Fprintf(a.Stdout, "%s holds imported students, %s; they are kept\n", serve.RedactStore(store), origin)
+					}
+					return err
+				}
+			}
+			source, err := seedSource(cmd.Context(), file, seed, students)
 			if err != nil {
 				return usageError{err}
 			}
-			return a.build(cmd.Context(), store, "--store", g)
+			return a.build(cmd.Context(), store, "--store", source)
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
 	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of everything about them")
+	cmd.Flags().StringVar(&file, "csv", "", "CSV file of students to take in place of made-up ones, as for 'results import'; none if empty")
+	cmd.Flags().BoolVar(&keep, "keep-imported", false, "leave a store alone that holds imported students, whichever they are")
 	return cmd
+}
+
+// seedSource is the file, or else the generator.
+func seedSource(ctx context.Context, file string, seed uint64, students int64) (results.Source, error) {
+	if file != "" {
+		return csvfile.Open(ctx, file)
+	}
+	return results.NewGenerator(seed, students)
+}
+
+// imported returns the origin of the store's students if it holds all of them and
+// they were not made up; nothing if there are none.
+func imported(ctx context.Context, store string) (origin string, err error) {
+	kind, target, err := parseStore(store, "--store")
+	if err != nil {
+		return "", err
+	}
+	var meta results.Meta
+	switch kind {
+	case serve.StorePostgres:
+		var source *pgstore.Source
+		if source, err = pgstore.OpenSource(ctx, target); err == nil {
+			meta = source.Meta()
+		}
+	case serve.StoreSnapshot:
+		meta, err = snapshot.Describe(target)
+	default:
+		meta, err = sqlitestore.Describe(ctx, target)
+	}
+	if err != nil || meta.MadeUp() {
+		return "", nil //nolint:nilerr // what cannot be read holds nothing; filling it says why
+	}
+	return meta.Origin, nil
 }
 
 func (a *app) importCommand() *cobra.Command {

@@ -34,7 +34,8 @@ func (a *app) certificateCommand() *cobra.Command {
 		Long: `Make a self-signed TLS certificate, if there is none: tls.crt and tls.key in a
 directory, for a year. One that is there, fits its key and covers the hosts is left
 alone until the last week of its life. One that somebody else has issued is never
-replaced: put your own in the directory under these names, and it is used.
+replaced: put your own in the directory under these names, and it is used; what looks
+wrong about it is only said.
 
 Browsers warn of a self-signed certificate. It is for trying things out, and for a
 balancer behind another that has a real one.`,
@@ -47,6 +48,10 @@ balancer behind another that has a real one.`,
 			made, until, err := c.ensure(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("certificate in %s: %w", c.directory, err)
+			}
+			if c.doubt != "" {
+				fmt.Fprintf(a.Stderr, "warning: %s is somebody else's and is left as it is: %s\n", c.certPath(), c.doubt)
+				return nil
 			}
 			what := "is there already"
 			if made {
@@ -78,6 +83,8 @@ type certificate struct {
 	directory string
 	hosts     []string
 	now       func() time.Time
+	// doubt is why a certificate of somebody else's may not do.
+	doubt string
 }
 
 func (c *certificate) certPath() string { return filepath.Join(c.directory, "tls.crt") }
@@ -121,7 +128,10 @@ func (c *certificate) ensure(ctx context.Context) (made bool, until time.Time, e
 		return false, have.NotAfter, nil
 	}
 	if have != nil && !ours(have) {
-		return false, until, fmt.Errorf("%s, and it is not one of this command's, which therefore does not replace it: renew it yourself, or move both files away", reason)
+		// It is for its owner to know better: a name that is not asked for, or a
+		// renewal that comes later, is no reason not to start.
+		c.doubt = reason
+		return false, have.NotAfter, nil
 	}
 	until, err = c.write(pending)
 	return err == nil, until, err
@@ -175,11 +185,17 @@ func (c *certificate) inspect() (cert *x509.Certificate, reason string, err erro
 		return nil, "", fmt.Errorf("%s: %w: move it away", c.certPath(), err)
 	}
 	keyPEM, err := os.ReadFile(c.keyPath())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrPermission) && !ours(cert):
+		return cert, "its key cannot be read by the user who runs this; whether they belong together is not known", nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, "", err
 	}
 	if _, mismatch := tls.X509KeyPair(certPEM, keyPEM); mismatch != nil {
 		reason = "the key is missing or of another certificate"
+		if !ours(cert) {
+			return nil, "", fmt.Errorf("%s: %s: put the right one beside it as %s", c.certPath(), reason, c.keyPath())
+		}
 	} else {
 		reason = c.refuse(cert)
 	}

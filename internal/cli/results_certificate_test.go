@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -113,16 +114,45 @@ func TestCertificateMendsWhatAKillLeaves(t *testing.T) {
 
 // foreignCertificate is one that a certificate authority has issued.
 func foreignCertificate() ([]byte, error) {
+	cert, _, err := foreignPair("localhost")
+	return cert, err
+}
+
+func foreignPair(host string) (cert, private []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"An Authority"}},
-		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+		NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), err
+}
+
+// TestCertificateOfAnotherHost: a system whose owner has put a certificate of his
+// own there starts, whatever this command thinks of it.
+func TestCertificateOfAnotherHost(t *testing.T) {
+	dir := t.TempDir()
+	cert, key, err := foreignPair("results.example.org")
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), cert, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := loadstone(t, dir, "results", "certificate", "--to", ".", "--host", "localhost")
+	if got.code != exitOK || !strings.Contains(got.stderr, "somebody else's") {
+		t.Errorf("exit status %d: %s; want 0 and a warning", got.code, got.stderr)
+	}
+	if left, err := os.ReadFile(filepath.Join(dir, "tls.crt")); err != nil || !bytes.Equal(left, cert) {
+		t.Errorf("the certificate was changed: %v", err)
+	}
 }
 
 // TestCertificateOfOthers: what this command has not made it does not replace.
@@ -138,7 +168,7 @@ func TestCertificateOfOthers(t *testing.T) {
 		cert []byte
 		want string
 	}{
-		"another's certificate": {foreign, "does not replace it"},
+		"another's certificate": {foreign, "put the right one beside it"},
 		"no certificate":        {[]byte("hello"), "holds no certificate"},
 		"a key alone":           {nil, "without a certificate"},
 	} {

@@ -83,6 +83,39 @@ func someSchool(t *testing.T, dir string) [2]string {
 	return found
 }
 
+// A system that is started again must not replace the students that somebody has
+// imported, whatever it is told to begin with.
+func TestSeedKeepsImportedStudents(t *testing.T) {
+	dir := t.TempDir()
+	example := loadstone(t, dir, "results", "import", "--example")
+	if err := os.WriteFile(filepath.Join(dir, "students.csv"), []byte(example.stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seed := func(want string, args ...string) {
+		t.Helper()
+		got := loadstone(t, dir, append([]string{"results", "seed", "--store", "sqlite:r.db", "--students", "50"}, args...)...)
+		if got.code != exitOK || !strings.Contains(got.stdout, want) {
+			t.Fatalf("seed %v: exit status %d, %s%s; want %q", args, got.code, got.stdout, got.stderr, want)
+		}
+	}
+	seed("holds seed 1, 50 students", "--keep-imported", "--csv", "")
+	seed("holds seed 2, 50 students", "--keep-imported", "--seed", "2") // made up, so it may go
+	seed("holds students.csv", "--keep-imported", "--csv", "students.csv")
+	seed("they are kept", "--keep-imported")
+	seed("they are kept", "--keep-imported", "--csv", "students.csv")
+	seed("holds seed 1, 50 students") // as asked
+}
+
+func TestUnknownResultsCommand(t *testing.T) {
+	got := loadstone(t, t.TempDir(), "results", "sede")
+	if got.code != exitUsage || !strings.Contains(got.stderr, "write seed") {
+		t.Errorf("exit status %d, %s; want 2 and what to write", got.code, got.stderr)
+	}
+	if got := loadstone(t, t.TempDir(), "results", "health", "--url", "ftp://x"); got.code != exitUsage {
+		t.Errorf("health of ftp://x: exit status %d, want 2", got.code)
+	}
+}
+
 func TestServeGuards(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ args, want string }{

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -167,7 +168,11 @@ func (a *app) healthCommand() *cobra.Command {
 			// A server that takes longer to say that it is ready is not.
 			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 			defer cancel()
-			return serve.Health(ctx, url)
+			err := serve.Health(ctx, url)
+			if errors.Is(err, serve.ErrAddress) {
+				return usagef("--url: %w", err)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "address to ask")

@@ -56,7 +56,7 @@ func NewGenerator(seed uint64, count int64) (*Generator, error) {
 func (g *Generator) Meta() Meta {
 	return Meta{
 		Origin:      fmt.Sprintf("seed %d, %d students", g.seed, g.count),
-		Fingerprint: fmt.Sprintf("generator %d, seed %d, count %d", generatorVersion, g.seed, g.count),
+		Fingerprint: fmt.Sprintf(madeUp+"%d, seed %d, count %d", generatorVersion, g.seed, g.count),
 		Count:       g.count,
 	}
 }

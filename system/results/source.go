@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 )
 
 // Meta says what a data set is.
@@ -29,6 +30,12 @@ const (
 func (m Meta) Same(other Meta) bool {
 	return m.Fingerprint == other.Fingerprint && m.Count == other.Count
 }
+
+// madeUp begins the fingerprint of what a Generator makes.
+const madeUp = "generator "
+
+// MadeUp reports whether the students are a Generator's.
+func (m Meta) MadeUp() bool { return strings.HasPrefix(m.Fingerprint, madeUp) }
 
 // A Source is a whole data set.
 //

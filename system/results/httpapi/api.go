@@ -24,12 +24,10 @@
 // the store is not asked at all: such a request is no try that anybody counts.
 // The comparison takes the same time, too: it always runs, for an unknown id with
 // a code nobody has, and over a fixed number of bytes. What remains is the store's own
-// difference between finding and not finding: a database does not read and encode a
-// row that is not there, some microseconds. Package serve's caches remember unknown
-// ids like known ones, but for a shorter time; and a Redis that was filled beforehand
-// knows the known ids only, so that the first question after an unknown one
-// takes a query more. Who must hide that serves from a snapshot, where the two differ
-// by a fraction of a microsecond.
+// difference between finding and not finding: nothing for a snapshot, a query more
+// for a Redis that was filled beforehand and knows the known ids only. Where
+// there is one, Config.NotFoundAfter covers it: whoever has no right code waits
+// for as long, whatever the store did.
 //
 // # Who may ask, and how often
 //
@@ -110,6 +108,10 @@ type Config struct {
 	// Proxies are the peers whose X-Forwarded-For and -Proto are believed. None:
 	// every peer is a client.
 	Proxies guard.Proxies
+	// NotFoundAfter is how long after it was begun a look-up with a code that opens
+	// nothing is answered: longer than the store takes, for a store whose time
+	// tells ids that exist from others. 0 for a store that takes the same for both.
+	NotFoundAfter time.Duration
 	// PublishAt is the instant before which nothing is served. Nil if results
 	// are out.
 	PublishAt *time.Time
@@ -147,7 +149,9 @@ type API struct {
 	now     func() time.Time
 	guard   *guard.Guard // nil without limits
 	proxies guard.Proxies
-	embargo *embargo // nil without one
+
+	notFoundAfter time.Duration
+	embargo       *embargo // nil without one
 
 	notFound, malformed []byte
 	cacheControl        []byte
@@ -176,6 +180,8 @@ func New(cfg Config) (*API, error) {
 		panics:       throttle{every: logEvery},
 		now:          cfg.Now,
 		proxies:      cfg.Proxies,
+
+		notFoundAfter: cfg.NotFoundAfter,
 	}
 	if a.now == nil {
 		a.now = time.Now

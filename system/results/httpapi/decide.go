@@ -95,6 +95,10 @@ func (a *API) decide(id int64, given []byte, who caller) Decision {
 	if wait := a.tries(id, given, who); wait > 0 {
 		return a.refused(lockedOut, wait)
 	}
+	var began time.Time
+	if a.locked && a.notFoundAfter > 0 {
+		began = time.Now()
+	}
 	// No deadline: it would cost every look-up an allocation and a timer, and
 	// a mapped file answers in microseconds. A store whose answers come over a
 	// network bounds its look-ups itself. No more can wait for one than there
@@ -117,6 +121,9 @@ func (a *API) decide(id int64, given []byte, who caller) Decision {
 		}
 	}
 	if !found {
+		if !began.IsZero() {
+			sleepUntil(began.Add(a.notFoundAfter))
+		}
 		return Decision{Kind: NotFound}
 	}
 	return Decision{Kind: Found, Page: page}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,8 +49,10 @@ func correct(ctx context.Context, address string, c results.Corrections, tell fu
 	if err := checkVersion(ctx, conn); err != nil {
 		return done, false, err
 	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		done, err = correctIn(ctx, tx, c)
+	bounded, cancel := context.WithTimeout(ctx, correctTimeout)
+	defer cancel()
+	err = pgx.BeginFunc(bounded, conn, func(tx pgx.Tx) error {
+		done, err = correctIn(bounded, tx, c)
 		return err
 	})
 	if err != nil || tell == nil {
@@ -57,6 +60,10 @@ func correct(ctx context.Context, address string, c results.Corrections, tell fu
 	}
 	return done, true, tell(ctx, done)
 }
+
+// correctTimeout bounds a correction: ten times what as many students as a file may
+// have take, at 0.5 ms each.
+const correctTimeout = 10 * time.Minute
 
 func lockCorrections(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {

@@ -192,7 +192,7 @@ func holds(have *dataSet, want results.Meta) error {
 	if !have.complete {
 		what = "was begun, and not finished, with"
 	}
-	return fmt.Errorf("%w: it %s %s, not %s; name another database, or empty this one first with psql: DROP SCHEMA results CASCADE",
+	return fmt.Errorf("%w: it %s %s, not %s; name another database, or empty this one first: `loadstone down results --volumes`, `docker compose down --volumes`, or in psql DROP SCHEMA results CASCADE",
 		ErrHolds, what, have.meta.Origin, want.Origin)
 }
 

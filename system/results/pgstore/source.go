@@ -68,6 +68,12 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 		return kind{results.ErrVersion, fmt.Errorf(
 			"it has changed since it was opened and holds %s, not %s: open it again", set.revised.Origin, s.set.revised.Origin)}
 	}
+	// A database that hangs would keep us for ever: there is no time in which all
+	// students must have come, but one in which the next must.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	silence := time.AfterFunc(silenceTimeout, func() { stop(errSilent) })
+	defer silence.Stop()
 	rows, err := tx.Query(ctx, selectStudents+which+" ORDER BY s.id", args...)
 	if err != nil {
 		return err
@@ -75,6 +81,7 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 	var row row
 	targets := row.targets()
 	for rows.Next() {
+		silence.Stop() // what is done with a student is not the database's time
 		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
@@ -84,9 +91,19 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 		if !yield(row.student, nil) {
 			return nil
 		}
+		silence.Reset(silenceTimeout)
+	}
+	if errors.Is(context.Cause(ctx), errSilent) {
+		return kind{results.ErrUnavailable, errSilent}
 	}
 	return rows.Err()
 }
+
+// silenceTimeout is how long the database may take for the next row: a thousand
+// times what a busy one takes.
+const silenceTimeout = 30 * time.Second
+
+var errSilent = fmt.Errorf("it has sent nothing for %v", silenceTimeout)
 
 // describeTimeout bounds three small queries and what comes before them.
 const describeTimeout = 10 * time.Second

@@ -117,6 +117,16 @@ func DefaultRefresh(cacheKind string) time.Duration {
 func (c Config) hasMemory() bool { return c.Cache == CacheMemory || c.Cache == CacheMemoryRedis }
 func (c Config) hasRedis() bool  { return c.Cache == CacheRedis || c.Cache == CacheMemoryRedis }
 
+// notFoundAfter is how long whoever has no right code waits for the answer: ten times
+// what Redis and then PostgreSQL take when they are not overloaded. A snapshot
+// alone needs none: it takes the same for ids that exist and for others.
+func (c Config) notFoundAfter() time.Duration {
+	if c.Cache == CacheNone && strings.HasPrefix(c.Store, StoreSnapshot+":") {
+		return 0
+	}
+	return 25 * time.Millisecond
+}
+
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error

@@ -15,13 +15,16 @@ import (
 // pile up.
 const healthTimeout = 3 * time.Second
 
+// ErrAddress is wrapped by Health for an address that can be none of a service.
+var ErrAddress = errors.New("the address of a service's health is wrong")
+
 // Health asks a service at an address such as http://127.0.0.1:8080/readyz and
 // returns nil if it answers with status 200. It is meant for a supervisor's
 // check in images that have no HTTP client of their own.
 func Health(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("health: address is %q, must be like http://127.0.0.1:8080/readyz", address)
+		return fmt.Errorf("%w: it is %q, must be like http://127.0.0.1:8080/readyz", ErrAddress, address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

@@ -174,6 +174,8 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 		Ready:      s.ready,
 		Logger:     s.logger,
 		Registerer: s.registry,
+
+		NotFoundAfter: s.cfg.notFoundAfter(),
 	})
 	if err != nil {
 		return fmt.Errorf("make the interface: %w", err)
