@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/loadstone
@@ -33,6 +33,15 @@ test: setup build ## install what the tests need, then vet, lint and run all of 
 	cd deploy/cadvisor && go vet . && go test .
 	go test -race -timeout 20m ./...
 	go test -run '^$$' -bench . -benchtime 1x ./... | grep -Ev '^(ok|PASS|\?|goos|goarch|pkg|cpu)'
+
+.PHONY: deps
+deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
+	@scripts/deps
+
+.PHONY: test-large
+test-large: setup ## the tests of clusters of Java processes, and of the whole system in Docker
+	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/topology/process
+	scripts/test-docker
 
 .PHONY: bench
 bench: build ## run the benchmarks and print their figures

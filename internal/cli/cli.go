@@ -135,6 +135,10 @@ component with evidence, and compares the variants in one report.`,
   # derive the report of a run again
   loadstone report runs/20261121-100000-results-embedded
 
+  # a system, started and kept up; stopped again from elsewhere
+  loadstone up results
+  loadstone down
+
   # the load generator alone
   loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
 
@@ -152,7 +156,8 @@ component with evidence, and compares the variants in one report.`,
 	})
 	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
 	cmd.AddCommand(
-		a.runCommand(), a.reportCommand(), a.loadCommand(), a.schemaCommand(), a.doctorCommand(),
+		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.compareCommand(), a.predictCommand(),
+		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(),
 		a.resultsCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())

@@ -19,6 +19,7 @@ const (
 	generatorName = "generator"
 	shimName      = "shim"
 	guardianName  = "guardian"
+	plantName     = "plant"
 )
 
 func (a *app) internalCommand() *cobra.Command {
@@ -39,6 +40,10 @@ func (a *app) internalCommand() *cobra.Command {
 				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 				return guardian.Run(cmd.Context(), a.Stdin, a.Stdout)
 			},
+		},
+		&cobra.Command{
+			Use: plantName + " CONFIG", Short: "Be one service of a system that the self-test plants", Args: a.args(cobra.ExactArgs(1)),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.plant(cmd.Context(), args[0]) },
 		},
 	)
 	return cmd

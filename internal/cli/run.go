@@ -72,40 +72,46 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 
 // run conducts an experiment and reports it.
 func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) error {
+	res, _, err := a.conducted(ctx, exp, f)
+	if err != nil {
+		return err
+	}
+	return status(res)
+}
+
+// conducted conducts an experiment, writes its report, and returns the result
+// and the run's directory.
+func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *report.Result, dir string, err error) {
 	c := conduct.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
 		Programs: a.programs(), Version: version,
 	}
-	var err error
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
-		return err
+		return nil, dir, err
 	}
 	if exp.Load.K6 != nil {
 		if c.Programs.K6, err = k6.Find(exec.LookPath); err != nil {
-			return err
+			return nil, dir, err
 		}
 	}
 	if c.Variants, err = chosen(exp, f.variants); err != nil {
-		return err
+		return nil, dir, err
 	}
 	p := newProgress(a.Stderr, a.Terminal)
 	c.Events = p.events()
 	for _, note := range exp.Notes() {
 		p.warning(note)
 	}
-	dir, err := conduct.Run(ctx, c)
+	dir, err = conduct.Run(ctx, c)
 	p.close()
 	if err != nil {
 		if dir != "" {
 			err = fmt.Errorf("%w\nwhat was measured before is in %s, without a report", err, dir)
 		}
-		return err
+		return nil, dir, err
 	}
-	res, err := a.writeReport(dir)
-	if err != nil {
-		return err
-	}
-	return status(res)
+	res, err = a.writeReport(dir)
+	return res, dir, err
 }
 
 // chosen are the variants to run, in the experiment's order.

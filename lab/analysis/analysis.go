@@ -41,6 +41,7 @@ func Derive(r *run.Run) (*report.Result, error) {
 		res.Variants = append(res.Variants, summarise(exp, v, seen))
 	}
 	res.Environment.ProbeCPU = median(costs)
+	res.Warnings = append(res.Warnings, costly(res.Environment.ProbeCPU, r.Environment.Cores)...)
 	if res.Comparisons, err = comparisons(res.Variants); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Path, err)
 	}
@@ -94,6 +95,9 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	slices.Sort(v.Warnings)
 	v.Warnings = slices.Compact(v.Warnings)
 	in := verdict.Input{LowerBound: lowerBound(trials), Several: several(exp)}
+	for _, t := range trials {
+		in.Perturbations = append(in.Perturbations, t.perturbations...)
+	}
 	if exp.Measure == experiment.Capacity {
 		for _, t := range trials {
 			v.PerTrial = append(v.PerTrial, t.capacity)
@@ -114,6 +118,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 		in.Capacity = medianOf(good, func(t observed) float64 { return t.throughput })
 	}
 	in.Components, in.MachineBusy = v.Components, medianOf(good, func(t observed) float64 { return t.machineBusy })
+	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
 	v.Verdict = report.Verdict(verdict.Judge(in))
 	return v
 }
@@ -183,7 +188,21 @@ func components(trials []observed) []verdict.Component {
 			return medianOf(trials, func(t observed) float64 { return f(t.components[i]) })
 		}
 		out[i].DemandMS = of(func(c verdict.Component) float64 { return c.DemandMS })
-		out[i].Bound = of(func(c verdict.Component) float64 { return c.Bound })
+		bounds := make([]float64, len(trials))
+		for j, t := range trials {
+			bounds[j] = t.components[i].Bound
+		}
+		out[i].Bound, out[i].BoundLow, out[i].BoundHigh = bounded(bounds)
+		out[i].UserMS = of(func(c verdict.Component) float64 { return c.UserMS })
+		out[i].SystemMS = of(func(c verdict.Component) float64 { return c.SystemMS })
+		out[i].HottestMS = of(func(c verdict.Component) float64 { return c.HottestMS })
+		out[i].RunDelay = of(func(c verdict.Component) float64 { return c.RunDelay })
+		out[i].MemoryStall = of(func(c verdict.Component) float64 { return c.MemoryStall })
+		out[i].MemoryFails = of(func(c verdict.Component) float64 { return c.MemoryFails })
+		out[i].MajorFaults = of(func(c verdict.Component) float64 { return c.MajorFaults })
+		out[i].OOMKills = uint64(of(func(c verdict.Component) float64 { return float64(c.OOMKills) }))
+		out[i].DiskBytes = of(func(c verdict.Component) float64 { return c.DiskBytes })
+		out[i].Resources = joinResources(trials, i)
 		out[i].Busy = of(func(c verdict.Component) float64 { return c.Busy })
 		out[i].Throttled = of(func(c verdict.Component) float64 { return c.Throttled })
 		out[i].MemoryBytes = uint64(of(func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))

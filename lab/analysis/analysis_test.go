@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -38,6 +39,10 @@ type planted struct {
 	tilt float64
 	// generatorLimited makes the rejected try the generator's failure.
 	generatorLimited bool
+	// resources are what api declares, and tells what its first instance
+	// publishes of them after so many seconds.
+	resources []topology.Resource
+	tells     func(seconds float64) map[string]float64
 }
 
 // write makes a whole run of two trials for each variant.
@@ -77,6 +82,7 @@ func writeTrial(t *testing.T, d *run.Dir, p run.Planned, v planted) {
 	for i := range v.instances {
 		trial.Instances = append(trial.Instances, topology.Instance{
 			Service: "api", Index: i + 1, Name: "api-" + string(rune('1'+i)), LimitCPUs: 0.25, Enforced: true,
+			Resources: v.resources,
 		})
 	}
 	trial.Measures = []run.Measure{
@@ -139,6 +145,9 @@ func writeSamples(t *testing.T, dir string, v planted) {
 			t.Fatal(err)
 		}
 		hits := probe.Scrape{At: sample.At, Instance: "api-1", Values: map[string]float64{"cache_hits_total": 30 * s, "cache_misses_total": 10 * s}}
+		if v.tells != nil {
+			maps.Copy(hits.Values, v.tells(s))
+		}
 		if err := metrics.Write(hits); err != nil {
 			t.Fatal(err)
 		}

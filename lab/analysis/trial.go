@@ -29,10 +29,13 @@ type observed struct {
 	generator   float64 // cores
 	machineBusy float64
 	probeCPU    float64
+	overflows   float64 // connections that full backlogs turned away, each second
 	latency     report.LatencyPair
 	slo         []report.SLO
 	components  []verdict.Component
 	ratios      []report.Ratio
+
+	perturbations []verdict.Perturbation // nil in trials that were not perturbed
 
 	curve    []report.CurvePoint
 	timeline report.Timeline
@@ -76,7 +79,7 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	if err != nil {
 		return observed{}, err
 	}
-	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings)}
+	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t)}
 	out, point := t.Conclude()
 	o.capacity = out.Rate
 	if out.LowerBound {
@@ -123,10 +126,13 @@ func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
 		return fmt.Errorf("the probe's samples do not cover the measured span from %s to %s",
 			r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano))
 	}
-	o.machineBusy, o.probeCPU = span.MachineBusy, span.Self
+	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	services, names := instancesByService(t, span)
 	for _, s := range services {
-		o.components = append(o.components, component(t, s, span, r))
+		c := component(t, s, span, r)
+		var warnings []string
+		c.Resources, warnings = declared(t, s, w.scrapes, r)
+		o.components, o.warnings = append(o.components, c), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range probe.HitRatios(w.scrapes, n, r.From, r.To) {
 				o.ratios = append(o.ratios, report.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})
@@ -144,7 +150,7 @@ func component(t run.Trial, service string, span probe.Span, r *load.Result) ver
 	// Demand is for each iteration, as capacity is counted in iterations. Where
 	// an iteration is one request it is for each request.
 	seconds, done := r.Seconds(), float64(r.IterationsInTime)
-	var total, hottest float64
+	var total, user, system, hottest float64
 	for _, in := range t.Instances {
 		u, ok := span.Instances[in.Name]
 		if in.Service != service || !ok {
@@ -153,17 +159,26 @@ func component(t run.Trial, service string, span probe.Span, r *load.Result) ver
 		c.Instances++
 		c.MemoryBytes = max(c.MemoryBytes, u.Memory)
 		total += u.CPU.Seconds()
+		user += u.User.Seconds()
+		system += u.System.Seconds()
+		if seconds > 0 {
+			pressed(&c, u, seconds)
+		}
 		if cpu := u.CPU.Seconds(); cpu >= hottest {
 			hottest = cpu
 			c.LimitCPUs = in.LimitCPUs
-			c.Throttled = 0
+			c.Throttled, c.RunDelay = 0, 0
+			if cpu > 0 {
+				c.RunDelay = u.RunDelay.Seconds() / cpu
+			}
 			if u.Periods > 0 {
 				c.Throttled = u.Throttled / u.Periods
 			}
 		}
 	}
 	if done > 0 {
-		c.DemandMS = 1000 * total / done
+		c.DemandMS, c.HottestMS = 1000*total/done, 1000*hottest/done
+		c.UserMS, c.SystemMS = 1000*user/done, 1000*system/done
 	}
 	if c.LimitCPUs > 0 && seconds > 0 {
 		c.Busy = hottest / (c.LimitCPUs * seconds)

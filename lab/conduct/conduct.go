@@ -99,7 +99,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 		return "", fmt.Errorf("make the run's directory: %w", err)
 	}
 	if c.Events.Planned != nil {
-		c.Events.Planned(d.Path(), trials, k.trialTime())
+		c.Events.Planned(d.Path(), trials, k.trialTime()+k.perturbTime())
 	}
 	for _, p := range trials {
 		if err := k.trial(ctx, d, p); err != nil {

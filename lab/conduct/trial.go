@@ -305,7 +305,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 	for {
 		step, ok := m.search.Next(history, time.Since(began), from)
 		if !ok {
-			return nil
+			return m.perturb(ctx, scenario)
 		}
 		m.Events.doingf("trying %.0f req/s", step.Rate)
 		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait), m.Experiment.SLO)

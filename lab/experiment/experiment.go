@@ -118,7 +118,12 @@ func (d *decoder) experiment(root *node) *Experiment {
 		e.Seed = f.seed()
 	}
 	e.Search.read(s.may("search", "search: {budget: 11s}"))
+	perturb := s.may("perturb", "perturb: {budget: 30s}")
+	e.Perturb.read(perturb)
 	s.done()
+	if e.Measure == AsWritten && perturb.n != nil {
+		s.errorf(perturb.place, "perturb is for measure: capacity, which knows what rate the system bears; remove perturb")
+	}
 	if e.Measure == Capacity {
 		s.capacity(e, measure, slo)
 		for _, f := range []field{faults, watch} {

@@ -63,6 +63,12 @@ type Experiment struct {
 	// How measure: capacity searches. Every key has a default that serves.
 	Search Search `json:"search,omitzero"`
 
+	// Whether one trial of each variant ends with a perturbation experiment: under
+	// steady load each component is given a little less and more CPU, to see which
+	// of them limits. true, false, or how long it may take; if not given, it is
+	// done where it makes a run at most a third longer. Only for measure: capacity.
+	Perturb Perturb `json:"perturb,omitzero"`
+
 	document
 }
 
@@ -154,6 +160,17 @@ type Search struct {
 	// The highest rate that is tried. A variant that bears it is reported as
 	// bearing at least that.
 	MaxRate Rate `json:"maxRate,omitempty"`
+}
+
+// Perturb says whether and for how long to perturb.
+type Perturb struct {
+	// How long it may take, for each variant: at least 10s. It ends earlier once
+	// its intervals are narrow.
+	Budget time.Duration `json:"budget,omitempty" jsonschema:"default=30s"`
+
+	// Asked and Off are true and false in the file; neither is the default.
+	Asked bool `json:"-"`
+	Off   bool `json:"-"`
 }
 
 // Share is a part of one: 0.05 is 5 %.

@@ -149,6 +149,10 @@ func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
 		return either(path, &jsonschema.Schema{Type: "array", Items: path, MinItems: &one})
 	case reflect.TypeFor[Fault]():
 		return g.fault()
+	case reflect.TypeFor[Perturb]():
+		s := g.full(t)
+		positive(s, "budget")
+		return either(&jsonschema.Schema{Type: "boolean"}, s)
 	case reflect.TypeFor[Watches]():
 		return g.watches()
 	case reflect.TypeFor[Offer]():

@@ -109,8 +109,10 @@ func measureRules() []*jsonschema.Schema {
 	for _, key := range []string{"faults", "watch"} {
 		search.Properties.Set(key, jsonschema.FalseSchema)
 	}
+	written := scenarios(&jsonschema.Schema{AdditionalProperties: &jsonschema.Schema{AllOf: complete}})
+	written.Properties.Set("perturb", jsonschema.FalseSchema)
 	return []*jsonschema.Schema{
 		{If: isOneOf("measure", Capacity), Then: search},
-		{If: isOneOf("measure", AsWritten), Then: scenarios(&jsonschema.Schema{AdditionalProperties: &jsonschema.Schema{AllOf: complete}})},
+		{If: isOneOf("measure", AsWritten), Then: written},
 	}
 }

@@ -71,6 +71,8 @@ type Sample struct {
 	MachineTotal time.Duration `json:"mt"`
 	// Self is the CPU time of the process that watches.
 	Self time.Duration `json:"self"`
+	// Slow is nil in all samples but one a second.
+	Slow *Slow `json:"slow,omitempty"`
 }
 
 // Instance is one instance in a Sample.
@@ -122,16 +124,20 @@ func (c Config) sample(ctx context.Context, records chan<- any) error {
 		return fmt.Errorf("watch the machine: %w", err)
 	}
 	defer machine.Close() //nolint:errcheck // read only
-	readers := make([]reader, len(c.Targets))
+	readers, slow := make([]reader, len(c.Targets)), make([]slowReader, len(c.Targets))
 	for i, t := range c.Targets {
-		readers[i].target = t
+		readers[i].target, slow[i].target = t, t
 	}
+	var looked time.Time
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
 	for {
 		s, err := take(readers, machine)
 		if err != nil {
 			return err
+		}
+		if s.At.Sub(looked) >= slowInterval {
+			looked, s.Slow = s.At, takeSlow(slow)
 		}
 		select {
 		case records <- s:

@@ -16,6 +16,14 @@ type Usage struct {
 	Stalled   time.Duration
 	Memory    uint64 // the most seen in the span, bytes
 	OOMKills  uint64
+	// The rest is known to within a second's reading; it is 0 where the kernel
+	// does not tell. See SlowInstance.
+	RunDelay    time.Duration
+	MemoryStall time.Duration
+	MemoryFails float64
+	MajorFaults float64
+	DiskRead    float64 // bytes
+	DiskWritten float64
 }
 
 // Span is what was used from one moment to another.
@@ -25,6 +33,10 @@ type Span struct {
 	MachineBusy float64
 	// Self is what watching cost, in cores.
 	Self float64
+	// Of all instances together, in each second of the span.
+	ListenOverflows float64
+	Retransmits     float64
+	Loopback        float64 // bytes
 }
 
 // Over works out what was used between from and to. Counters between two
@@ -50,7 +62,53 @@ func Over(samples []Sample, from, to time.Time) (Span, bool) {
 		span.MachineBusy = float64(b.MachineBusy-a.MachineBusy) / float64(total)
 	}
 	span.Self = float64(b.Self-a.Self) / float64(to.Sub(from))
+	span.slow(samples, from, to)
 	return span, true
+}
+
+// slow adds what was read once a second: growth between the two readings that
+// lie around the span, or nearest to its ends, brought to the span's length.
+func (span *Span) slow(samples []Sample, from, to time.Time) {
+	var a, b *Sample
+	for i := range samples {
+		s := &samples[i]
+		if s.Slow == nil {
+			continue
+		}
+		if a == nil || !s.At.After(from) {
+			a = s
+		}
+		if b == nil || b.At.Before(to) {
+			b = s
+		}
+	}
+	if a == nil || !b.At.After(a.At) {
+		return
+	}
+	seconds := b.At.Sub(a.At).Seconds()
+	by := to.Sub(from).Seconds() / seconds
+	for i, in := range b.Instances {
+		if i >= len(a.Slow.Instances) || i >= len(b.Slow.Instances) {
+			return
+		}
+		x, y, u := a.Slow.Instances[i], b.Slow.Instances[i], span.Instances[in.Name]
+		u.RunDelay = time.Duration(by * float64(y.RunDelay-x.RunDelay))
+		u.MemoryStall = time.Duration(by * float64(y.MemoryStall-x.MemoryStall))
+		u.MemoryFails, u.MajorFaults = by*grew(x.MemoryFails, y.MemoryFails), by*grew(x.MajorFaults, y.MajorFaults)
+		u.DiskRead, u.DiskWritten = by*grew(x.DiskRead, y.DiskRead), by*grew(x.DiskWritten, y.DiskWritten)
+		span.Instances[in.Name] = u
+	}
+	span.ListenOverflows = grew(a.Slow.ListenOverflows, b.Slow.ListenOverflows) / seconds
+	span.Retransmits = grew(a.Slow.Retransmits, b.Slow.Retransmits) / seconds
+	span.Loopback = grew(a.Slow.Loopback, b.Slow.Loopback) / seconds
+}
+
+// grew is b−a, and 0 for a counter that could not be read the second time.
+func grew(a, b uint64) float64 {
+	if b < a {
+		return 0
+	}
+	return float64(b - a)
 }
 
 // slack is how far outside the samples a moment may lie and still be taken as

@@ -115,11 +115,24 @@ func (v *Variant) limitedBy() string {
 	switch {
 	case d.Status == Named && named != "":
 		return named
+	case d.Status == Tied && len(d.Tied) > 0:
+		return strings.Join(d.tied(), " = ")
 	case d.Status == Undecided || d.Status == LowerBoundOnly:
 		return d.Status
 	default:
 		return noNumber
 	}
+}
+
+// tied are the components that limit equally, each once.
+func (v Verdict) tied() []string {
+	var names []string
+	for _, l := range v.Tied {
+		if !slices.Contains(names, l.Component) {
+			names = append(names, l.Component)
+		}
+	}
+	return names
 }
 
 // answer says in one sentence what the run found.
@@ -218,6 +231,8 @@ func (v *Variant) whatLimits(s sentence) sentence {
 		return s.say("; ").stress(d.Component + " (" + d.Resource + ")").say(" limits it")
 	case d.Status == Named && d.Component+d.Resource != "":
 		return s.say("; ").stress(d.Component + d.Resource).say(" limits it")
+	case d.Status == Tied && len(d.Tied) > 0:
+		return s.say("; ").stress(strings.Join(d.tied(), " and ")).say(" limit it equally")
 	case d.Status == LowerBoundOnly:
 		return s.say("; the measurement ended before the system did")
 	default:

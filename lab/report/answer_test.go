@@ -2,7 +2,10 @@ package report
 
 import (
 	"math"
+	"strings"
 	"testing"
+
+	"loadstone/lab/verdict"
 )
 
 func TestAnswer(t *testing.T) {
@@ -80,5 +83,25 @@ func TestConfidenceIsTheActualOne(t *testing.T) {
 	want := "query and snapshot: 96.9 % interval over 6 trials; query-3: 93.8 % interval over 5 trials; cached: 1 trial, no interval"
 	if got := r.confidences(); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestATieIsSaid(t *testing.T) {
+	t.Parallel()
+	v := Variant{Name: "one", Verdict: Verdict{
+		Status: Tied, Agreement: "2/2", Advice: "Change left and right together.",
+		Tied: []verdict.Limit{{Component: "left", Resource: "cpu"}, {Component: "right", Resource: "cpu"}},
+	}}
+	if got, want := v.limitedBy(), "left = right"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	var b strings.Builder
+	if err := Text(&b, &Result{Schema: Schema, Measure: "capacity", Variants: []Variant{v}}, Options{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"left = right", "agreement   2/2", "change      Change left and right together."} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the text does not say %q:\n%s", want, b.String())
+		}
 	}
 }

@@ -112,6 +112,8 @@ type (
 	Component = verdict.Component
 	// Verdict is what limits a variant.
 	Verdict verdict.Verdict
+	// Resource is a pool, a lock or a queue of a Component.
+	Resource = verdict.Resource
 	// Witness is one line of evidence of a verdict.
 	Witness = verdict.Witness
 )
@@ -119,6 +121,7 @@ type (
 // The states of a verdict.
 const (
 	Named          = verdict.Named
+	Tied           = verdict.Tied
 	Undecided      = verdict.Undecided
 	LowerBoundOnly = verdict.LowerBoundOnly
 )

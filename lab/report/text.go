@@ -101,6 +101,12 @@ func (s *summary) variant(v *Variant) {
 	for _, w := range v.Verdict.Witnesses {
 		s.prose("    "+padded(printable(w.Name), 12), w.Evidence, faint)
 	}
+	if v.Verdict.Agreement != "" {
+		s.prose("    "+padded("agreement", 12), v.Verdict.Agreement, faint)
+	}
+	if v.Verdict.Advice != "" {
+		s.prose("    "+padded("change", 12), v.Verdict.Advice, plain)
+	}
 	g := &grid{columns: []column{{gap: 4}, {gap: 1}, {gap: 2}, {gap: 2, right: true}}}
 	for _, written := range v.SLO {
 		slo := objective(written)

@@ -33,6 +33,7 @@ import (
 	"loadstone/block/atomicfile"
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
+	"loadstone/lab/perturb"
 	"loadstone/lab/topology"
 )
 
@@ -99,6 +100,9 @@ type Trial struct {
 	// LimitsEnforced is false if a stated limit could not be set.
 	LimitsEnforced bool     `json:"limits_enforced"`
 	Warnings       []string `json:"warnings,omitempty"`
+	// Perturbations are the slots of the perturbation experiment, which one trial
+	// of each variant may have. See perturb.Estimate.
+	Perturbations []perturb.Slot `json:"perturbations,omitempty"`
 }
 
 // The kinds of measure beside the purposes of package capacity.

@@ -55,6 +55,9 @@ func convert(p *types.Project) (*System, error) {
 	if err := s.order(); err != nil {
 		return nil, err
 	}
+	if err := s.checkResources(); err != nil {
+		return nil, err
+	}
 	return s, s.checkVariables()
 }
 
@@ -78,7 +81,7 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 	s.DependsOn = dependencies(c, p)
 	s.Restart = restart(c)
 	s.Port, _ = firstPort(c)
-	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setOptional, setPublished, setLimits, setHealth, setStopSignal} {
+	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setOptional, setResources, setPublished, setLimits, setHealth, setStopSignal} {
 		if err := step(c, &s); err != nil {
 			return Service{}, err
 		}
@@ -302,7 +305,8 @@ func setStopSignal(c *types.ServiceConfig, s *Service) error {
 }
 
 // firstPort is the first TCP port that a service publishes or exposes, and
-// whether there are more.
+// whether others are published that might have been meant: HTTPS beside HTTP is
+// the same service.
 func firstPort(c *types.ServiceConfig) (port int, more bool) {
 	var ports []int
 	for _, p := range c.Ports {
@@ -320,7 +324,10 @@ func firstPort(c *types.ServiceConfig) (port int, more bool) {
 	if len(ports) == 0 {
 		return 0, false
 	}
-	return ports[0], len(c.Ports) > 1
+	more = slices.ContainsFunc(c.Ports[min(1, len(c.Ports)):], func(p types.ServicePortConfig) bool {
+		return p.Target != 443 && p.Target != 8443
+	})
+	return ports[0], more
 }
 
 // order puts the services in dependency order, by name where that leaves it

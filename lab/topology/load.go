@@ -271,7 +271,7 @@ func (l *load) system(ctx context.Context) (*System, error) {
 	}
 	system, err := convert(project)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", blame, err)
+		return nil, l.blame(err)
 	}
 	system.config = l.config
 	return system, nil

@@ -28,6 +28,8 @@ type Service struct {
 	// Optional is x-optional: a driver that has no way to start the service
 	// leaves it out and says so.
 	Optional bool
+	// Resources is x-resources, by name: what beside its CPU can run out.
+	Resources []Resource
 	// Restart says what becomes of an instance that ends by itself: Never,
 	// OnFailure or Always. It is for who keeps a system up; no driver starts
 	// an instance again by itself, because a trial that lost one says nothing.

@@ -54,7 +54,9 @@ type Instance struct {
 	// MetricsURL is the Prometheus endpoint that the labels prometheus.io/port
 	// and prometheus.io/path of the service name; empty if there are none.
 	MetricsURL string
-	PID        int
+	// Resources are those of its service. A run of an earlier version has none.
+	Resources []Resource `json:",omitempty"`
+	PID       int
 	// LimitCPUs is its CPU share in cores as Compose states it, 0 if it has
 	// none; Enforced says whether the kernel holds it to that.
 	LimitCPUs float64

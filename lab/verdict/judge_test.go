@@ -38,7 +38,7 @@ func TestJudge(t *testing.T) {
 		},
 		"two at the limit": {
 			Input{Capacity: x, Components: []Component{component("api", x, 0.95, 0.8), component("db", x, 0.94, 0.8)}},
-			Undecided, "",
+			Tied, "",
 		},
 		// Throttled for another's sake: bursts at half the share.
 		"throttled though not needed": {

@@ -1,11 +1,13 @@
-// Package verdict names the component that limits a system, with evidence.
+// Package verdict names what limits a system, with evidence.
 //
-// Two witnesses look at the same measurements, taken at capacity, in two ways
-// that can fail apart from each other. Demand reads how much CPU one request
-// costs each component and works out the throughput that the component's share
-// allows (the utilisation law). Saturation looks at who was held back: throttled
-// by the scheduler, or busy to the brim. Judge names a component only where
-// they agree; where the measurement itself was the limit, it says so first.
+// A limit is a component and a resource of it: its CPU, a pool, a lock, a queue
+// or its memory. Up to three witnesses look for it in ways that can fail apart
+// from each other. Demand works out how much of a resource one iteration takes and
+// what throughput that allows (the utilisation law). Saturation looks at who was
+// held back: throttled, with all slots in use, with work piling up. Perturbation,
+// where it was made, says whose throughput moved when a resource was changed.
+// Judge joins them by the rule that is written there; where the measurement itself
+// was the limit, it says so first.
 //
 // The package offers no load and reads no files: it judges what it is given.
 package verdict
@@ -23,6 +25,24 @@ type Input struct {
 	LowerBound string
 	// MachineBusy is the share of all cores that was in use, 0 to 1.
 	MachineBusy float64
+	// ListenOverflows is how many connections a full backlog turned away each
+	// second, in all components together.
+	ListenOverflows float64
+	// Perturbations are what came of changing resources under steady load;
+	// empty if that was not done.
+	Perturbations []Perturbation
+}
+
+// Perturbation is what changing one resource did to the whole system.
+type Perturbation struct {
+	Component string `json:"component"`
+	Resource  string `json:"resource"` // CPU or another kind
+	// Elasticity is the relative change of throughput (or of latency, with its
+	// sign turned) for each relative change of the resource: 1 where it limits
+	// alone, 0 where it does not matter. Low to High is its interval.
+	Elasticity float64 `json:"elasticity"`
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
 }
 
 // Component is one service at the variant's capacity.
@@ -42,6 +62,66 @@ type Component struct {
 	// instance was throttled, 0 to 1.
 	Throttled   float64 `json:"throttled"`
 	MemoryBytes uint64  `json:"memory_bytes"` // of the largest instance
+
+	// What follows is not in results of earlier versions.
+
+	// BoundLow to BoundHigh is the interval of Bound over trials; both are 0
+	// if there are too few.
+	BoundLow  float64 `json:"bound_low,omitempty"`
+	BoundHigh float64 `json:"bound_high,omitempty"`
+	// UserMS and SystemMS are the parts of DemandMS, where the kernel tells.
+	UserMS   float64 `json:"user_ms,omitempty"`
+	SystemMS float64 `json:"system_ms,omitempty"`
+	// HottestMS is the part of DemandMS that falls on the hottest instance.
+	HottestMS float64 `json:"hottest_ms,omitempty"`
+	// RunDelay is how long the hottest instance's threads were ready and did not
+	// run, for each second that they ran. Time out of quota is part of it.
+	RunDelay float64 `json:"run_delay,omitempty"`
+	// Of the instance that was worst off, each second: the share of time in
+	// which some of it waited for memory, how often it ran into its limit, and
+	// how often it read a page from disk. OOMKills are over the measured part.
+	MemoryStall float64 `json:"memory_stall,omitempty"`
+	MemoryFails float64 `json:"memory_fails,omitempty"`
+	MajorFaults float64 `json:"major_faults,omitempty"`
+	OOMKills    uint64  `json:"oom_kills,omitempty"`
+	// DiskBytes is what all instances read and wrote, in bytes a second.
+	DiskBytes float64    `json:"disk_bytes,omitempty"`
+	Resources []Resource `json:"resources,omitempty"`
+}
+
+// Resource is a pool, a lock or a queue of a component, at the variant's capacity.
+type Resource struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // Pool, Lock or Queue
+	// Capacity is of the hottest instance: slots of a pool, 1 of a lock, what
+	// fits into a queue; 0 if unknown.
+	Capacity float64 `json:"capacity"`
+	// DemandMS is how long one iteration holds a slot or the lock, over all
+	// instances (Little's law: slots in use / throughput); of a queue how long
+	// its consumer works for an iteration, as far as the queue shows.
+	DemandMS float64 `json:"demand_ms"`
+	// Bound is as for a Component, with its interval.
+	Bound     float64 `json:"bound"`
+	BoundLow  float64 `json:"bound_low,omitempty"`
+	BoundHigh float64 `json:"bound_high,omitempty"`
+	// Busy is the utilisation of the hottest instance, 0 to 1; of a queue that
+	// of its consumer.
+	Busy float64 `json:"busy"`
+	// NotEmpty is the share of time in which something was in the queue.
+	NotEmpty float64 `json:"not_empty,omitempty"`
+	// Full is the share of time in which all slots were used, or nothing more
+	// fitted into the queue.
+	Full float64 `json:"full,omitempty"`
+	// Waiting is the mean number of those who wait, and WaitMS how long an
+	// iteration did; 0 if it is not told.
+	Waiting float64 `json:"waiting,omitempty"`
+	WaitMS  float64 `json:"wait_ms,omitempty"`
+	// Depth is the mean of what is in a queue, and Slope by how much it grew
+	// each second.
+	Depth float64 `json:"depth,omitempty"`
+	Slope float64 `json:"slope,omitempty"`
+	// Consumer is the service that takes from a queue; empty for its own.
+	Consumer string `json:"consumer,omitempty"`
 }
 
 // Bound is the throughput at which the hottest of a component's instances
@@ -57,27 +137,65 @@ func Bound(limitCPUs, hottest, iterations float64) float64 {
 
 // The states of a verdict.
 const (
-	Named          = "named"            // the witnesses agree
+	Named          = "named"            // most witnesses name the same limit
+	Tied           = "tied"             // they name several that limit equally
 	Undecided      = "undecided"        // they do not, or have no evidence
 	LowerBoundOnly = "lower bound only" // the measurement was the limit
 )
 
-// CPU is the resource that both witnesses know.
-const CPU = "cpu"
+// The kinds of resource. Each component has a CPU and memory; the others are
+// what its x-resources say.
+const (
+	CPU    = "cpu"
+	Pool   = "pool"
+	Lock   = "lock"
+	Queue  = "queue"
+	Memory = "memory"
+)
+
+// Limit is a resource of a component.
+type Limit struct {
+	Component string `json:"component"`
+	Resource  string `json:"resource"`       // its kind
+	Name      string `json:"name,omitempty"` // of a pool, lock or queue
+}
 
 // Verdict is what limits a variant.
 type Verdict struct {
-	Status    string    `json:"status"`
-	Component string    `json:"component,omitempty"`
-	Resource  string    `json:"resource,omitempty"`
-	Summary   string    `json:"summary"` // one sentence for a person
-	Witnesses []Witness `json:"witnesses"`
+	Status string `json:"status"`
+	// Component, Resource (its kind) and ResourceName (of a pool, lock or
+	// queue) are what limits, if it is named.
+	Component    string    `json:"component,omitempty"`
+	Resource     string    `json:"resource,omitempty"`
+	ResourceName string    `json:"resource_name,omitempty"`
+	Summary      string    `json:"summary"` // a few sentences for a person
+	Witnesses    []Witness `json:"witnesses"`
+	// Tied are those that limit equally.
+	Tied []Limit `json:"tied,omitempty"`
+	// Agreement is how many of the witnesses that were heard name it: "2/3".
+	Agreement string `json:"agreement,omitempty"`
+	// Dissent are the witnesses that do not.
+	Dissent []string `json:"dissent,omitempty"`
+	// Advice is what to change first, and what the bounds expect of it.
+	Advice string `json:"advice,omitempty"`
 }
 
 // Witness is one independent line of evidence.
 type Witness struct {
-	Name      string `json:"name"`                // demand or saturation
+	Name      string `json:"name"`                // demand, saturation or perturbation
 	Component string `json:"component,omitempty"` // whom it names; empty for nobody
 	Resource  string `json:"resource,omitempty"`
 	Evidence  string `json:"evidence"` // its numbers, in one sentence
+	// ResourceName is that of a pool, lock or queue.
+	ResourceName string `json:"resource_name,omitempty"`
+	// Tied are those that it cannot tell apart; it names nobody then.
+	Tied []Limit `json:"tied,omitempty"`
+}
+
+// named are those that it has a voice for.
+func (w *Witness) named() []Limit {
+	if w.Component == "" {
+		return w.Tied
+	}
+	return []Limit{{w.Component, w.Resource, w.ResourceName}}
 }

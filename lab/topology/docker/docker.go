@@ -16,7 +16,7 @@
 // dependencies are ready, and runs their health checks itself, with `docker
 // exec`, until they are. Docker would go on running them while load is offered:
 // a check is a process whose CPU is taken from the system that is being measured.
-// For the same reason no container is restarted, and logs are fetched when an
+// For the same reason no container is restarted but by Start, and logs are fetched when an
 // instance is ready and when it ends, not followed: a client for each container
 // would be a process of 30 MB that is busy whenever the instance writes a line.
 //
@@ -25,7 +25,8 @@
 // The variables of package topology are not set, so that the file's defaults
 // hold: services find each other by name. Instances are reached by the address
 // of their container, so the Docker daemon has to be on this machine, and on
-// Linux. Ports are published as the file says. CPU limits are Docker's, over
+// Linux. Ports are published as the file says, but those without a host ip at
+// 127.0.0.1 alone, as the process driver has it. CPU limits are Docker's, over
 // periods of 100 ms, where the process driver has 20 ms (see
 // cgroup.DefaultPeriod): the tail of latencies is not comparable between the
 // two drivers. Grace periods are rounded up to whole seconds.
@@ -71,6 +72,11 @@ type Config struct {
 	// Env is the lab's environment. PATH, HOME, TMPDIR, LANG and what says
 	// where Docker is reach the Docker commands, nothing else.
 	Env map[string]string
+
+	// PublishAll has ports without a host ip published at all addresses of the
+	// machine, as Docker itself would: systems that are tried on a developer's
+	// machine have sample passwords.
+	PublishAll bool
 
 	// LogBytes bounds each log. Docker keeps the end of what is longer.
 	LogBytes int64
@@ -138,7 +144,11 @@ type Running struct {
 	unwatch  context.CancelFunc // ends it
 	failed   chan error
 	abort    context.CancelCauseFunc // of Up; harmless later
-	stopping atomic.Bool
+	stopping atomic.Bool             // set below mu, so that no Start begins after it
+
+	acting  context.Context //nolint:containedctx // the lifetime of every Start: until Down
+	endActs context.CancelFunc
+	acts    sync.WaitGroup
 
 	mu       sync.Mutex // guards all below
 	warnings []string
@@ -158,6 +168,7 @@ func Up(ctx context.Context, c Config) (*Running, error) {
 	up, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	r := &Running{config: c, abort: abort}
+	r.acting, r.endActs = context.WithCancel(context.WithoutCancel(ctx))
 	err := r.prepare(up)
 	if err == nil {
 		err = r.startAll(up)
@@ -211,16 +222,16 @@ func (r *Running) Instances() []topology.Instance {
 
 // Group is the control group of the container called name; nil if there is no
 // such instance or its group cannot be seen from here. It is the Running's: read
-// it, change its CPU share, but leave closing it to Down.
+// it, change its CPU share, but leave closing it to Down. A container that is
+// started again gets another one, and this one is closed.
 func (r *Running) Group(name string) *cgroup.Group {
-	for _, in := range r.instances {
-		if in.name == name {
-			in.mu.Lock()
-			defer in.mu.Unlock()
-			return in.group
-		}
+	in := r.instance(name)
+	if in == nil {
+		return nil
 	}
-	return nil
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.group
 }
 
 // CgroupVersion is 1 or 2, or 0 where containers' groups cannot be seen.

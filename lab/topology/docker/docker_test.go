@@ -44,6 +44,7 @@ func TestWithADaemon(t *testing.T) {
 	drivertest.Run(t, d)
 	t.Run("what a lab and its guardian left is swept next time", func(t *testing.T) { testSweep(t, env, d) })
 	t.Run("ports are published, and taken ones named", func(t *testing.T) { testPorts(t, env, image) })
+	t.Run("an instance that has ended is started again", func(t *testing.T) { testAgain(t, env, image) })
 	t.Run("what is missing is named", func(t *testing.T) { testMissing(t, env, image) })
 	t.Run("configs and secrets are mounted", func(t *testing.T) { testConfigs(t, env, image) })
 }

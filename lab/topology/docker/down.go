@@ -23,11 +23,12 @@ const settleWithin = 20 * time.Second
 // period, then SIGKILL.
 //
 // When ctx ends, what still runs is killed at once; it is removed nevertheless.
+// A Start that is under way then is cut short.
 // Down is called from anywhere and as often as one likes: only the first call
 // works, the others wait for it and return what it returned.
 func (r *Running) Down(ctx context.Context) error {
 	r.down.Do(func() {
-		r.stopping.Store(true)
+		r.stopActs()
 		r.downErr = errors.Join(r.stopAll(ctx), r.cleanUp(ctx))
 	})
 	return r.downErr
@@ -74,10 +75,9 @@ func (in *instance) stop(ctx context.Context) error {
 	if in.run.watched == nil || !in.isStarted() {
 		return nil
 	}
-	select {
-	case <-in.exited:
+	l := in.current()
+	if l.hasEnded() {
 		return nil
-	default:
 	}
 	// Docker counts in seconds.
 	grace := max(time.Second, (in.service.StopGrace + time.Second - 1).Truncate(time.Second))
@@ -92,13 +92,13 @@ func (in *instance) stop(ctx context.Context) error {
 	settled := time.NewTimer(settleWithin)
 	defer settled.Stop()
 	select {
-	case <-in.exited:
+	case <-l.exited:
 	case <-in.run.watched:
 		return nil
 	case <-settled.C:
 		return nil // one that was never really started has no end
 	}
-	if e, ok := errors.AsType[*process.ExitError](in.err); ok && e.Status == "was killed by SIGKILL" && e.Memory == 0 {
+	if e, ok := errors.AsType[*process.ExitError](l.err); ok && e.Status == "was killed by SIGKILL" && e.Memory == 0 {
 		in.run.warnf("%s did not end within %v of its stop signal and was killed", in.name, grace)
 	}
 	return nil

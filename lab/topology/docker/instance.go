@@ -25,10 +25,10 @@ type instance struct {
 	name    string
 	id      string // of the container
 
-	exited chan struct{} // closed when it has ended and its log is fetched
-	err    error         // why it ended badly; for after exited is closed
+	starting sync.Mutex // held by whoever starts it again
 
 	mu        sync.Mutex // guards all below
+	life      *life      // the latest; there is one before it is started
 	host      string
 	port      int // of its image, if the file states none
 	pid       int
@@ -36,6 +36,31 @@ type instance struct {
 	started   bool
 	startedAt time.Time
 	readyAt   time.Time
+}
+
+// life is one run of a container, which has more than one if it is started
+// again.
+type life struct {
+	exited chan struct{} // closed when it has ended and its log is fetched
+	err    error         // why it ended badly; for after exited is closed
+}
+
+func newLife() *life { return &life{exited: make(chan struct{})} }
+
+func (l *life) hasEnded() bool {
+	select {
+	case <-l.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// current is the instance's latest life.
+func (in *instance) current() *life {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.life
 }
 
 // inspected is what matters of `docker inspect`.
@@ -135,12 +160,8 @@ func (in *instance) openGroup(pid int) {
 		group, pid = nil, 0
 	}
 	in.pid, in.group = pid, group
-	if err != nil {
-		select {
-		case <-in.exited:
-		default:
-			in.run.warnf("what containers use cannot be seen from here: %v", err)
-		}
+	if err != nil && !in.life.hasEnded() {
+		in.run.warnf("what containers use cannot be seen from here: %v", err)
 	}
 }
 
@@ -151,6 +172,7 @@ func (in *instance) describe() topology.Instance {
 	d := topology.Instance{
 		Service: in.service.Name, Index: in.index, Name: in.name, Host: in.host,
 		Port: in.port, PID: in.pid, StartedAt: in.startedAt, ReadyAt: in.readyAt,
+		Resources: in.service.Resources,
 	}
 	if cpus := in.service.Limits.CPUs; cpus != nil {
 		d.LimitCPUs, d.Enforced = *cpus, in.run.engine.LimitsCPU

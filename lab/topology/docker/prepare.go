@@ -118,7 +118,7 @@ func (r *Running) plan(ctx context.Context) error {
 	for _, service := range r.config.System.Services {
 		st := &state{service: service, started: make(chan struct{}), healthy: make(chan struct{}), completed: make(chan struct{})}
 		for i := range service.Replicas {
-			in := &instance{run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1), exited: make(chan struct{})}
+			in := &instance{run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1), life: newLife()}
 			if in.id = ids[in.name]; in.id == "" {
 				return fmt.Errorf("find the containers: Compose has made none for %s", in.name)
 			}

@@ -88,6 +88,7 @@ func (in *instance) awaitPort(ctx context.Context) error {
 func (in *instance) poll(ctx context.Context, within time.Duration, every *time.Duration, ready func(context.Context) bool) (bool, error) {
 	over := time.NewTimer(within)
 	defer over.Stop()
+	l := in.current()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if every != nil {
 			pause = *every
@@ -99,10 +100,10 @@ func (in *instance) poll(ctx context.Context, within time.Duration, every *time.
 		select {
 		case <-next.C:
 			continue
-		case <-in.exited:
+		case <-l.exited:
 			// The watch reports why; its error is the one to show.
 			next.Stop()
-			return false, in.err
+			return false, l.err
 		case <-ctx.Done():
 			next.Stop()
 			return false, fmt.Errorf("wait for %s to be ready: %w", in.name, context.Cause(ctx))

@@ -85,12 +85,13 @@ func (r *Running) await(ctx context.Context, d topology.Dependency) error {
 // awaitCompleted waits for a job's end. It may take as long as it takes: a
 // seeder's time depends on what it seeds, and the user can see and stop it.
 func (in *instance) awaitCompleted(ctx context.Context) error {
+	l := in.current()
 	select {
-	case <-in.exited:
-		if in.err == nil {
+	case <-l.exited:
+		if l.err == nil {
 			in.setReady()
 		}
-		return in.err
+		return l.err
 	case <-ctx.Done():
 		return fmt.Errorf("wait for %s to complete: %w", in.name, context.Cause(ctx))
 	}

@@ -76,27 +76,34 @@ func (r *Running) readEnds(ctx context.Context, out io.Reader) error {
 // lost reports that containers end without our knowing.
 func (r *Running) lost(err error) {
 	if !r.stopping.Load() {
-		r.failed <- err // has room for it
-		r.abort(err)
+		r.report(err)
 	}
+}
+
+// report has room for every instance once, and for the loss of the daemon.
+func (r *Running) report(err error) {
+	select {
+	case r.failed <- err:
+	default: // whoever starts instances again and again does not read it
+		r.warnf("%v", err)
+	}
+	r.abort(err)
 }
 
 // ended handles the end of an instance.
 func (in *instance) ended(ctx context.Context, exitCode string) {
-	select {
-	case <-in.exited:
-		return // a container that somebody has started again, and that ended again
-	default:
+	l := in.current()
+	if l.hasEnded() {
+		return // a container that somebody else has started again, and that ended again
 	}
 	lines, err := in.fetchLog(ctx)
 	if err != nil {
 		in.run.warnf("%s: %v", in.name, err)
 	}
-	in.err = in.judge(ctx, exitCode, lines)
-	close(in.exited)
-	if in.err != nil && !in.service.Job && !in.run.stopping.Load() {
-		in.run.failed <- in.err // has room for every instance
-		in.run.abort(in.err)
+	l.err = in.judge(ctx, exitCode, lines)
+	close(l.exited)
+	if l.err != nil && !in.service.Job && !in.run.stopping.Load() {
+		in.run.report(l.err)
 	}
 }
 

@@ -361,6 +361,7 @@ func (in *instance) describe() topology.Instance {
 	d := topology.Instance{
 		Service: in.service.Name, Index: in.index, Name: in.name, Host: in.host,
 		Port: in.service.Port, StartedAt: in.startedAt, ReadyAt: in.readyAt,
+		Resources: in.service.Resources,
 	}
 	if in.life != nil {
 		d.PID = in.life.process.PID

@@ -36,6 +36,9 @@ func (e *MissingError) Error() string {
 
 // Hint says how to get the recipe's programs, as a part of a sentence.
 func (r *Recipe) Hint() string {
+	if r.Build == fetch {
+		return fmt.Sprintf("Debian has no package of it: get it with `%s`, in the sources of this program", fetch)
+	}
 	if r.Build != "" {
 		return fmt.Sprintf("Debian has no package of it: build it with `%s` and put it on the PATH", r.Build)
 	}
@@ -83,7 +86,14 @@ var majorPattern = regexp.MustCompile(`(\d+)[^/]*/bin$`)
 // candidates are the directories to look in, best first.
 func (r *Recipe) candidates(asked []int, path string) []string {
 	var own []string
+	cache, errCache := os.UserCacheDir()
 	for _, pattern := range r.dirs {
+		if !filepath.IsAbs(pattern) {
+			if errCache != nil {
+				continue // a user without a home directory has no cache
+			}
+			pattern = filepath.Join(cache, pattern)
+		}
 		matches, err := filepath.Glob(pattern)
 		if err == nil { // the patterns are constants
 			own = append(own, matches...)

@@ -32,7 +32,7 @@ type Recipe struct {
 	// Programs are what has to be installed, all in one directory; the first
 	// is the one that tells its version. Package is Debian's name for what they
 	// are in; where no package has them it is empty, and Build is the command
-	// that builds them from this project's sources.
+	// that builds or fetches them in this project's sources.
 	Programs []string
 	Package  string
 	Build    string
@@ -45,16 +45,28 @@ type Recipe struct {
 	User string
 
 	also         []string // other repositories with the same image
-	dirs         []string // patterns of directories to look in before the PATH
+	dirs         []string // patterns of directories to look in before the PATH; below the user's cache directory if not absolute
 	versionParts int      // how many numbers of a version make a major version
 	start        func(context.Context, *Instance) (*Process, error)
 }
 
+// fetch gets what is written in Java, of which Debian has no packages.
+const fetch = "make deps"
+
 // recipes is the table: adding an image is an entry here and a start function.
 var recipes = []*Recipe{
 	{
+		Image: "apache/kafka", Build: fetch, Port: kafkaPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startKafka,
+		Programs: []string{"kafka-server-start.sh", "kafka-storage.sh"}, dirs: []string{"loadstone/kafka-*/bin", "/opt/kafka*/bin"},
+		also: []string{"apache/kafka-native"},
+	},
+	{
 		Image: "cadvisor/cadvisor", Programs: []string{"cadvisor"}, Build: "cd deploy/cadvisor && go build -o ../../.tools/bin/cadvisor .",
 		Port: cadvisorPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCadvisor, also: []string{"google/cadvisor"},
+	},
+	{
+		Image: "cassandra", Build: fetch, Port: cassandraPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCassandra,
+		Programs: []string{"cassandra-node", "nodetool"}, dirs: []string{"loadstone/cassandra-*/bin"},
 	},
 	{
 		Image: "nginx", Programs: []string{"nginx"}, Package: "nginx", Port: 80, StopSignal: syscall.SIGQUIT,

@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/block/spelling"
+	"loadstone/lab/analysis"
+	"loadstone/lab/difference"
+	"loadstone/lab/predict"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+)
+
+type compareFlags struct {
+	runs       string
+	json       bool
+	markdown   bool
+	absolute   bool
+	failWorse  string
+	failShare  float64
+	failAsked  bool
+	scaling    string
+	scalingSet bool
+}
+
+func (a *app) compareCommand() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:     "compare RUN [RUN]",
+		GroupID: "lab",
+		Short:   "Say what changed between two runs, or between the variants of one, and whether it is real",
+		Long: `Say what changed between two runs, or between the variants of one: capacity,
+response time at a rate that both were tried at, CPU per request and failures,
+each with the factor between the two, its interval and an exact test, corrected
+for the number of comparisons. "~" means that no difference was found.
+
+RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
+latest~1 for the one before. Two runs that begin with the same baseline are
+compared relative to it, so that a faster machine is no difference; --absolute
+compares them as they were measured.
+
+Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
+2 a mistake in the arguments.`,
+		Example: `  loadstone compare latest~1 latest
+  loadstone compare latest
+  loadstone compare runs/20261121-100000-e runs/20261122-100000-e --markdown
+  loadstone compare latest~1 latest --fail-if-worse 5%
+  loadstone compare latest --scaling api.replicas`,
+		Args: a.args(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.failAsked, f.scalingSet = cmd.Flags().Changed("fail-if-worse"), cmd.Flags().Changed("scaling")
+			return a.compare(args, f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.runs, "runs", "runs", "directory of runs that are given by name")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+	fl.BoolVar(&f.markdown, "markdown", false, "print Markdown, for a pull request")
+	fl.BoolVar(&f.absolute, "absolute", false, "compare as measured, also where both runs have the same baseline")
+	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if something is worse, really and by this much, such as 5%")
+	fl.StringVar(&f.scaling, "scaling", "", "say how capacity grows over variants that differ in this, such as api.replicas")
+	return cmd
+}
+
+func (a *app) compare(args []string, f compareFlags) error {
+	if err := f.check(args); err != nil {
+		return err
+	}
+	var results []*report.Result
+	var names [2]string
+	for i, arg := range args {
+		dir, err := findRun(f.runs, arg)
+		if err != nil {
+			return err
+		}
+		r, err := run.Open(dir)
+		if err != nil {
+			return err
+		}
+		res, err := analysis.Derive(r)
+		if err != nil {
+			return err
+		}
+		results, names[i] = append(results, res), filepath.Base(dir)
+	}
+	if f.scalingSet {
+		return a.scaling(results[0], names[0], f)
+	}
+	d, err := differ(results, names, f.absolute)
+	if err != nil {
+		return err
+	}
+	if err := a.printDifference(d, f); err != nil {
+		return err
+	}
+	return f.judge(d)
+}
+
+func differ(results []*report.Result, names [2]string, absolute bool) (*difference.Difference, error) {
+	if len(results) == 1 {
+		return difference.Within(results[0], names[0])
+	}
+	return difference.Between(results[0], results[1], names, difference.Config{Absolute: absolute})
+}
+
+// scaling says how capacity grows over the run's variants.
+func (a *app) scaling(res *report.Result, name string, f compareFlags) error {
+	g, err := predict.Grow(res, name, f.scaling)
+	if errors.Is(err, predict.ErrService) {
+		return usagef("--scaling: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return a.printJSON(g)
+	}
+	return g.Text(a.Stdout)
+}
+
+// check looks for what cannot be meant.
+func (f *compareFlags) check(args []string) error {
+	var err error
+	switch {
+	case f.json && f.markdown:
+		return usagef("--json and --markdown are two forms of the same output; write one of them")
+	case f.absolute && len(args) == 1:
+		return usagef("--absolute is about two runs; name a second one, or leave it out")
+	case f.scalingSet && len(args) == 2:
+		return usagef("--scaling is about the variants of one run; name one")
+	case f.scalingSet && (f.failAsked || f.markdown):
+		return usagef("--scaling describes one run: it has no --fail-if-worse and no --markdown")
+	case f.failAsked:
+		f.failShare, err = parseShare(f.failWorse)
+	}
+	return err
+}
+
+// parseShare reads a share of 1 as "5%" or "0.05".
+func parseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < 1) {
+		return 0, usagef("--fail-if-worse %s: write a share such as 5%% or 0.05", spelling.Quote(text))
+	}
+	return v, nil
+}
+
+// printDifference prints in the form that was asked for.
+func (a *app) printDifference(d *difference.Difference, f compareFlags) error {
+	switch {
+	case f.json:
+		return a.printJSON(d)
+	case f.markdown:
+		return difference.Markdown(a.Stdout, d)
+	default:
+		return difference.Text(a.Stdout, d, a.Color)
+	}
+}
+
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// judge is the exit status that --fail-if-worse calls for. What could not have
+// been decided is a failure: whoever asks must not take it for a pass.
+func (f *compareFlags) judge(d *difference.Difference) error {
+	if !f.failAsked {
+		return nil
+	}
+	if len(d.Worse(f.failShare)) > 0 {
+		return exitStatusError(exitCrossed)
+	}
+	if r := d.Baseline(); r != nil && r.Lost(f.failShare) {
+		return fmt.Errorf("--fail-if-worse: %s, which both runs begin with, is itself worse, and whether the machine or a change made it so cannot be told; with --absolute it counts as a change", r.Name)
+	}
+	if len(d.Tables) == 0 {
+		return errors.New("--fail-if-worse: nothing could be compared")
+	}
+	if rows := d.Undecidable(); len(rows) > 0 {
+		reason := rows[0].Note
+		if rows[0].Result != nil {
+			reason = fmt.Sprintf("its trials are too few, %d of each are needed", rows[0].Result.Needed)
+		}
+		return fmt.Errorf("--fail-if-worse: %s of %s could not be judged: %s", rows[0].Metric.Name, rows[0].Name, reason)
+	}
+	return nil
+}
+
+// findRun finds the directory of a run: a path, a name in the directory of
+// runs, the beginning of one, or latest, latest~1 and so on.
+func findRun(runs, text string) (string, error) {
+	if back, ok := parseLatest(text); ok {
+		return latestRun(runs, text, back)
+	}
+	if info, err := os.Stat(text); err == nil && info.IsDir() {
+		return text, nil
+	}
+	names, err := runNames(runs)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, n := range names {
+		if n == text {
+			return filepath.Join(runs, n), nil
+		}
+		if strings.HasPrefix(n, text) {
+			found = append(found, n)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return filepath.Join(runs, found[0]), nil
+	case len(found) > 1:
+		return "", usagef("%s is the beginning of %d runs in %s: %s", spelling.Quote(text), len(found), runs, strings.Join(found[:min(5, len(found))], ", "))
+	case len(names) == 0:
+		return "", usagef("there is no run %s: %s has no runs, and there is no such directory", spelling.Quote(text), runs)
+	}
+	last := slices.Clone(names[max(0, len(names)-20):])
+	return "", usagef("there is no run %s; %s", spelling.Quote(text), spelling.ChooseName(text, append([]string{"latest"}, last...)))
+}
+
+// parseLatest reads latest and latest~N.
+func parseLatest(text string) (back int, ok bool) {
+	if text == "latest" {
+		return 0, true
+	}
+	number, ok := strings.CutPrefix(text, "latest~")
+	if !ok {
+		return 0, false
+	}
+	back, err := strconv.Atoi(number)
+	return back, err == nil && back >= 0
+}
+
+// latestRun is the newest whole run but so many. Runs that were stopped, and
+// those of another version's format, are passed over.
+func latestRun(runs, text string, back int) (string, error) {
+	names, err := runNames(runs)
+	if err != nil {
+		return "", err
+	}
+	type whole struct {
+		dir     string
+		started int64
+	}
+	var all []whole
+	for _, n := range names {
+		dir := filepath.Join(runs, n)
+		if started, ok := run.Whole(dir); ok {
+			all = append(all, whole{dir, started.UnixNano()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b whole) int { return cmp.Compare(b.started, a.started) })
+	if back >= len(all) {
+		return "", usagef("there is no run %s: %s has %d whole runs", text, runs, len(all))
+	}
+	return all[back].dir, nil
+}
+
+// runNames are the directories in the directory of runs, by name, which is by
+// time. A directory that is not there has no runs.
+func runNames(runs string) ([]string, error) {
+	entries, err := os.ReadDir(runs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for runs: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/lab/conduct"
+	"loadstone/lab/selftest"
+	"loadstone/lab/selftest/plant"
+)
+
+// selftestFlags are those of loadstone selftest.
+type selftestFlags struct {
+	quick, json bool
+	seed        uint64
+	only        []string
+	dir         string
+}
+
+func (a *app) selftestCommand() *cobra.Command {
+	var f selftestFlags
+	cmd := &cobra.Command{
+		Use:     "selftest",
+		GroupID: "lab",
+		Short:   "Plant bottlenecks and see whether the verdict finds them",
+		Long: `Plant bottlenecks and see whether the verdict finds them. Each planted system is a
+Compose project of small real processes of which it is known what limits them: a
+service with too little CPU, a pool, a lock, a hot partition, a slow replica, a
+queue, a network, a cache, the load generator itself, two services equally, or
+nothing inside the tested range. Each is measured as by 'loadstone run', and what
+each witness and the judge say of it is compared with what was planted.
+
+What was planted varies with the seed, which is new for every self-test if it is
+not given. The files of the systems, their runs and score.json are kept, so that a
+wrong verdict can be looked into.
+
+Nothing else should load the machine meanwhile.
+
+Exit status: 0 at least 11 of every 12 verdicts are right (of four, all), 1 fewer
+are, or it could not be done, 2 a mistake in the arguments.`,
+		Example: `  # all planted systems, in about five minutes
+  loadstone selftest
+
+  # four of them, in less than two minutes
+  loadstone selftest --quick
+
+  # one that was judged wrong, once more with the same parameters
+  loadstone selftest --only pool --seed 42
+
+  # for programs
+  loadstone selftest --json`,
+		Args: a.args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("seed") {
+				f.seed = rand.Uint64N(1_000_000)
+			}
+			return a.selftest(cmd.Context(), f)
+		},
+	}
+	fl := cmd.Flags()
+	fl.BoolVar(&f.quick, "quick", false, "only four of the systems")
+	fl.BoolVar(&f.json, "json", false, "print the score as JSON")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of what is planted (a new one if not given)")
+	fl.StringSliceVar(&f.only, "only", nil, "only these systems, comma separated")
+	fl.StringVar(&f.dir, "runs", "runs", "directory that gets the self-test's directory")
+	return cmd
+}
+
+// selftest runs the self-test and prints its score.
+func (a *app) selftest(ctx context.Context, f selftestFlags) error {
+	systems, err := f.systems()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(filepath.Join(f.dir, fmt.Sprintf("%s-selftest-%d", time.Now().Format("20060102-150405"), f.seed)))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Stderr, "selftest %s: %d systems, seed %d\n", dir, len(systems), f.seed)
+	score, err := selftest.Run(ctx, selftest.Config{
+		Dir: dir, Seed: f.seed, Systems: systems,
+		Measure: selftest.Conducted(conduct.Config{Env: a.composeEnv(), Programs: a.programs(), Version: version}),
+		Started: func(n int, p selftest.Planted) {
+			fmt.Fprintf(a.Stderr, "%2d/%d  %-10s %s\n", n, len(systems), p.Name, p.What)
+		},
+		Ended: func(n int, r selftest.Row) {
+			fmt.Fprintf(a.Stderr, "%2d/%d  %-10s %s  (%.1f s)\n", n, len(systems), r.Name, rowText(&r), r.Seconds)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.writeScore(dir, score, f.json); err != nil {
+		return err
+	}
+	if !score.Passed {
+		return exitStatusError(exitFailed)
+	}
+	return nil
+}
+
+// systems are those that the flags choose.
+func (f *selftestFlags) systems() ([]selftest.Planted, error) {
+	switch {
+	case f.quick && len(f.only) > 0:
+		return nil, usagef("--quick chooses the systems, and so does --only; write one of them")
+	case f.quick:
+		return selftest.Quick(), nil
+	case len(f.only) > 0:
+		systems, err := selftest.Choose(f.only)
+		if err != nil {
+			return nil, usagef("--only: %w", err)
+		}
+		return systems, nil
+	}
+	return selftest.Systems(), nil
+}
+
+func rowText(r *selftest.Row) string {
+	switch {
+	case r.Error != "":
+		return "could not be measured: " + r.Error
+	case r.Right():
+		return "right: " + r.Judge.Text
+	}
+	return fmt.Sprintf("WRONG: %s, planted is %s", r.Judge.Text, r.Truth)
+}
+
+// writeScore keeps the score beside the runs, and prints it.
+func (a *app) writeScore(dir string, score *selftest.Score, asJSON bool) error {
+	path := filepath.Join(dir, "score.json")
+	form := selftest.WriteText
+	if asJSON {
+		form = selftest.WriteJSON
+	}
+	if err := errors.Join(selftest.Keep(path, score), form(a.Stdout, score)); err != nil {
+		return fmt.Errorf("write the score: %w", err)
+	}
+	fmt.Fprintf(a.Stderr, "score %s\n", path)
+	return nil
+}
+
+// plant runs one service of a planted system until ctx ends.
+func (a *app) plant(ctx context.Context, text string) error {
+	c, err := plant.Parse(text)
+	if err != nil {
+		return usageError{err}
+	}
+	s, err := plant.Listen(ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}

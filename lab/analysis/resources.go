@@ -1,0 +1,254 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"loadstone/lab/compare"
+	"loadstone/lab/load"
+	"loadstone/lab/probe"
+	"loadstone/lab/run"
+	"loadstone/lab/topology"
+	"loadstone/lab/verdict"
+	"loadstone/lab/watch"
+)
+
+// mostProbe is the share of the machine that watching may cost without a warning.
+const mostProbe = 0.02
+
+// costly warns of watching that took enough of the machine to change what was
+// watched.
+func costly(cores float64, machine int) []string {
+	if machine < 1 || cores <= mostProbe*float64(machine) {
+		return nil
+	}
+	return []string{fmt.Sprintf("watching the system cost %.1f %% of the machine, more than the %.0f %% that leave its figures alone",
+		100*cores/float64(machine), 100*mostProbe)}
+}
+
+// declared works out the pools, locks and queues that the Compose file declares
+// of one service. What no scrape tells of is left out, with a warning.
+func declared(t run.Trial, service string, scrapes []probe.Scrape, r *load.Result) (out []verdict.Resource, warnings []string) {
+	var instances []string
+	var resources []topology.Resource
+	for _, in := range t.Instances {
+		if in.Service == service {
+			instances, resources = append(instances, in.Name), in.Resources
+		}
+	}
+	for _, d := range resources {
+		m := meter{resource: d, scrapes: scrapes, measures: t.Measures, from: r.From, to: r.To}
+		if seconds := r.Seconds(); seconds > 0 {
+			m.throughput = float64(r.IterationsInTime) / seconds
+		}
+		if err := m.parse(); err != nil {
+			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: %v", service, d.Kind, d.Name, err))
+			continue
+		}
+		found, ok := m.all(instances)
+		if !ok {
+			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", service, d.Kind, d.Name))
+			continue
+		}
+		out = append(out, found)
+	}
+	return out, warnings
+}
+
+// meter reads one resource from scrapes over a span.
+type meter struct {
+	resource   topology.Resource
+	scrapes    []probe.Scrape
+	measures   []run.Measure
+	from, to   time.Time // the span that is judged
+	throughput float64   // iterations/s
+	match      map[string]func(series string) bool
+}
+
+func (m *meter) parse() error {
+	d := m.resource
+	m.match = make(map[string]func(string) bool)
+	for _, metric := range []string{d.Size, d.InUse, d.Waiting, d.WaitSeconds, d.BusySeconds, d.Depth, d.Capacity, d.Done} {
+		if metric == "" {
+			continue
+		}
+		s, err := watch.ParseSelector(metric)
+		if err != nil {
+			return err
+		}
+		m.match[metric] = s.Matches
+	}
+	return nil
+}
+
+// all joins the instances: the hottest sets capacity and bound, demand and
+// waiting add up. ok is false if no instance tells.
+func (m *meter) all(instances []string) (out verdict.Resource, ok bool) {
+	var held, waiting, waited float64
+	for _, name := range instances {
+		one, told := m.one(name)
+		if !told {
+			continue
+		}
+		held += one.Capacity * one.Busy
+		waiting += one.Waiting
+		waited += one.WaitMS
+		if !ok || one.Busy > out.Busy {
+			out = one
+		}
+		ok = true
+	}
+	out.Waiting = waiting
+	if m.throughput > 0 {
+		out.WaitMS = 1000 * waited / m.throughput
+		if m.resource.Kind == topology.Queue {
+			held = out.Busy // its capacity is of places, not of who works
+		}
+		out.DemandMS = 1000 * held / m.throughput
+	}
+	if out.Busy > 0 {
+		out.Bound = m.throughput / out.Busy
+	}
+	return out, ok
+}
+
+// one reads an instance. WaitMS is the seconds waited in each second here.
+func (m *meter) one(name string) (verdict.Resource, bool) {
+	d := m.resource
+	out := verdict.Resource{Name: d.Name, Kind: d.Kind, Consumer: d.Consumer, Capacity: 1}
+	ok := false
+	switch d.Kind {
+	case topology.Pool:
+		used, told := m.gauge(name, d.InUse)
+		size, sized := m.gauge(name, d.Size)
+		if ok = told && sized && size.Mean > 0; !ok {
+			return out, false
+		}
+		out.Capacity, out.Busy = size.Mean, used.Mean/size.Mean
+		out.Full, _ = m.view(name).ShareAtLeast(m.match[d.InUse], m.match[d.Size])
+	case topology.Lock:
+		out.Busy, ok = m.view(name).Growth(m.match[d.BusySeconds])
+	case topology.Queue:
+		ok = m.queue(name, &out)
+	}
+	if d.Waiting != "" {
+		waiting, _ := m.gauge(name, d.Waiting)
+		out.Waiting = waiting.Mean
+	}
+	if d.WaitSeconds != "" {
+		out.WaitMS, _ = m.view(name).Growth(m.match[d.WaitSeconds])
+	}
+	return out, ok
+}
+
+// neverEmpty is the share of scrapes with work in a queue from which on its
+// consumer is taken to have had no pause.
+const neverEmpty = 0.95
+
+// queue reads a queue. How much its consumer can do is what it did in the tries
+// in which the queue was never empty, if there was one; else the share of time
+// with work in the queue stands for the consumer's utilisation.
+func (m *meter) queue(name string, out *verdict.Resource) bool {
+	d := m.resource
+	depth, ok := m.gauge(name, d.Depth)
+	if !ok {
+		return false
+	}
+	out.Depth, out.Slope, out.NotEmpty, out.Busy, out.Capacity = depth.Mean, depth.Slope, depth.Above, depth.Above, 0
+	if d.Capacity != "" {
+		places, _ := m.gauge(name, d.Capacity)
+		out.Capacity = places.Mean
+		out.Full, _ = m.view(name).ShareAtLeast(m.match[d.Depth], m.match[d.Capacity])
+	}
+	if d.Done == "" {
+		return true
+	}
+	done, told := m.view(name).Growth(m.match[d.Done])
+	most := 0.0
+	for i := range m.measures {
+		r := &m.measures[i].Result
+		v := probe.View{Scrapes: m.scrapes, Instance: name, From: r.From, To: r.To}
+		g, seen := v.Gauge(m.match[d.Depth])
+		rate, grew := v.Growth(m.match[d.Done])
+		if seen && grew && g.Scrapes > 2 && g.Above >= neverEmpty {
+			most = max(most, rate)
+		}
+	}
+	if told && most > 0 {
+		out.Busy = min(1, done/most)
+	}
+	return true
+}
+
+func (m *meter) view(name string) *probe.View {
+	return &probe.View{Scrapes: m.scrapes, Instance: name, From: m.from, To: m.to}
+}
+
+func (m *meter) gauge(name, metric string) (probe.Gauge, bool) {
+	return m.view(name).Gauge(m.match[metric])
+}
+
+// joinResources are the medians over trials of one component's resources, of
+// the trials that tell of them.
+func joinResources(trials []observed, component int) []verdict.Resource {
+	seen := make(map[string][]verdict.Resource)
+	var order []string
+	for _, t := range trials {
+		for _, r := range t.components[component].Resources {
+			if seen[r.Name] == nil {
+				order = append(order, r.Name)
+			}
+			seen[r.Name] = append(seen[r.Name], r)
+		}
+	}
+	slices.Sort(order)
+	var out []verdict.Resource
+	for _, name := range order {
+		rs := seen[name]
+		of := func(f func(verdict.Resource) float64) float64 {
+			xs := make([]float64, len(rs))
+			for i, r := range rs {
+				xs[i] = f(r)
+			}
+			return median(xs)
+		}
+		r := verdict.Resource{Name: name, Kind: rs[0].Kind, Consumer: rs[0].Consumer}
+		r.Capacity = of(func(r verdict.Resource) float64 { return r.Capacity })
+		r.DemandMS = of(func(r verdict.Resource) float64 { return r.DemandMS })
+		r.Busy = of(func(r verdict.Resource) float64 { return r.Busy })
+		r.NotEmpty = of(func(r verdict.Resource) float64 { return r.NotEmpty })
+		r.Full = of(func(r verdict.Resource) float64 { return r.Full })
+		r.Waiting = of(func(r verdict.Resource) float64 { return r.Waiting })
+		r.WaitMS = of(func(r verdict.Resource) float64 { return r.WaitMS })
+		r.Depth = of(func(r verdict.Resource) float64 { return r.Depth })
+		r.Slope = of(func(r verdict.Resource) float64 { return r.Slope })
+		bounds := make([]float64, len(rs))
+		for i, r := range rs {
+			bounds[i] = r.Bound
+		}
+		r.Bound, r.BoundLow, r.BoundHigh = bounded(bounds)
+		out = append(out, r)
+	}
+	return out
+}
+
+// bounded is the median of bounds with its interval, which is 0 to 0 for a
+// single trial or where there is no bound.
+func bounded(bounds []float64) (value, low, high float64) {
+	m := compare.Median(bounds)
+	if m.Confidence == 0 || m.Value == 0 {
+		return m.Value, 0, 0
+	}
+	return m.Value, m.Low, m.High
+}
+
+// pressed adds what the probe saw once a second, of the instance that was worst
+// off, to a component.
+func pressed(c *verdict.Component, u probe.Usage, seconds float64) {
+	c.MemoryStall = max(c.MemoryStall, u.MemoryStall.Seconds()/seconds)
+	c.MemoryFails = max(c.MemoryFails, u.MemoryFails/seconds)
+	c.MajorFaults = max(c.MajorFaults, u.MajorFaults/seconds)
+	c.OOMKills = max(c.OOMKills, u.OOMKills)
+	c.DiskBytes += (u.DiskRead + u.DiskWritten) / seconds
+}

@@ -1,0 +1,92 @@
+package analysis
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/lab/report"
+	"loadstone/lab/topology"
+)
+
+// idle spends a tenth of its CPU share at 100 req/s, so that only what it
+// declares can limit.
+func idle(d topology.Resource, tells func(s float64) map[string]float64) planted {
+	return planted{capacity: 100, demand: 250 * time.Microsecond, instances: 1, resources: []topology.Resource{d}, tells: tells}
+}
+
+func TestDeriveNamesDeclaredResources(t *testing.T) {
+	t.Parallel()
+	pool := topology.Resource{Name: "connections", Kind: topology.Pool, Size: "size", InUse: "used", Waiting: "waiting", WaitSeconds: "waited"}
+	lock := topology.Resource{Name: "ledger", Kind: topology.Lock, BusySeconds: `busy{of="ledger"}`}
+	queue := topology.Resource{Name: "jobs", Kind: topology.Queue, Depth: "depth", Capacity: "places", Done: "done"}
+	slots := func(used float64) func(float64) map[string]float64 {
+		return func(s float64) map[string]float64 {
+			return map[string]float64{"size": 4, "used": used, "waiting": 2, "waited": 3 * s}
+		}
+	}
+	held := func(share float64) func(float64) map[string]float64 {
+		return func(s float64) map[string]float64 {
+			return map[string]float64{`busy{of="ledger"}`: share * s, `busy{of="other"}`: s}
+		}
+	}
+	deep := func(depth, slope float64) func(float64) map[string]float64 {
+		return func(s float64) map[string]float64 {
+			return map[string]float64{"depth": depth + slope*s, "places": 1000, "done": 100 * s}
+		}
+	}
+	for name, c := range map[string]struct {
+		full, spare planted
+		want        string // kind
+		demandMS    float64
+		bound       float64
+	}{
+		"pool":  {idle(pool, slots(3.8)), idle(pool, slots(1.2)), "pool", 38, 100 / 0.95},
+		"lock":  {idle(lock, held(0.95)), idle(lock, held(0.4)), "lock", 9.5, 100 / 0.95},
+		"queue": {idle(queue, deep(5, 10)), idle(queue, deep(0, 0)), "queue", 10, 100},
+	} {
+		res := derive(t, map[string]planted{"one": c.full, "two": c.spare})
+		one, two := res.Variants[0], res.Variants[1]
+		v := one.Verdict
+		if v.Status != report.Named || v.Component != "api" || v.Resource != c.want || v.ResourceName == "" || v.Agreement != "2/2" || v.Advice == "" {
+			t.Errorf("%s: got %+v, want it named", name, v)
+		}
+		r := one.Components[0].Resources[0]
+		if !near(r.DemandMS, c.demandMS, 0.01) || !near(r.Bound, c.bound, 0.01) || !(r.BoundLow > 0) {
+			t.Errorf("%s: got %+v, want %v ms and %v req/s", name, r, c.demandMS, c.bound)
+		}
+		if two.Verdict.Status == report.Named || two.Verdict.Component != "" {
+			t.Errorf("%s with room: got %+v, want nobody named", name, two.Verdict)
+		}
+		if len(one.Warnings)+len(two.Warnings) > 0 {
+			t.Errorf("%s: warnings %q, %q", name, one.Warnings, two.Warnings)
+		}
+	}
+	r := derive(t, map[string]planted{"one": idle(pool, slots(3.8)), "two": idle(pool, slots(4))}).Variants[1].Components[0].Resources[0]
+	if r.Capacity != 4 || r.Full != 1 || r.Waiting != 2 || !near(r.WaitMS, 30, 0.01) {
+		t.Errorf("got %+v, want 4 slots, always full, 2 waiting, 30 ms each", r)
+	}
+}
+
+// What nobody publishes is a warning, and neither a 0 nor a failure.
+func TestAResourceThatNobodyTellsOf(t *testing.T) {
+	t.Parallel()
+	v := idle(topology.Resource{Name: "jobs", Kind: topology.Queue, Depth: "nothing"}, nil)
+	one := derive(t, map[string]planted{"one": v, "two": v}).Variants[0]
+	if len(one.Components[0].Resources) > 0 || len(one.Warnings) != 1 || !strings.Contains(one.Warnings[0], "api: its queue jobs is not judged") {
+		t.Errorf("got %+v, warnings %q", one.Components[0].Resources, one.Warnings)
+	}
+}
+
+func TestCostlyWatchingIsAWarning(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cores   float64
+		machine int
+		want    bool
+	}{{0.03, 2, false}, {0.05, 2, true}, {0.05, 0, false}, {0.5, 64, false}} {
+		if got := len(costly(c.cores, c.machine)) > 0; got != c.want {
+			t.Errorf("%v of %d cores: got a warning: %v, want %v", c.cores, c.machine, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+// Package perturb is the third witness of the verdict: while steady load is
+// offered, it changes what one component has (its CPU share, a pool's size) by
+// known steps, and sees how throughput and latency answer. A component whose
+// share does not matter does not limit the system, however busy it looks.
+//
+// It is a plan of slots, an estimate of elasticities from them, and a Session
+// that carries the plan out as the load's windows arrive. It starts no system
+// and offers no load, and what the elasticities mean is the verdict's business.
+//
+// Outline. The slots are
+//
+//	U  A+ A−  U  B− B+  U  C+ C−  U …
+//
+// with U unperturbed (at least a third) and the order of components and of
+// signs random. A block is two slots of one component, opposite in sign, and
+// the unperturbed ones around it. The two are compared with the line between
+// those, so that slow drift is removed, and what the line itself is wrong by
+// nearly cancels because the signs are opposite. Each block gives one elasticity;
+// see Estimate. Components that are busy are perturbed by themselves, all others
+// together as one: if together they do not matter, none of them does. If they
+// do, each is perturbed by itself from then on.
+//
+// The load is closed, with enough virtual users that the limit is never idle.
+// Open load below capacity would not do: its throughput is what is offered and
+// answers no step upwards. In closed load of N users the mean latency is
+// N / throughput (Little's law) and tells nothing more; the 95th percentile is
+// estimated because it can.
+package perturb
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// The resources that this package changes by itself.
+const (
+	// CPU is a component's share of CPU time.
+	CPU = "cpu"
+)
+
+// Target is what a perturbation is about.
+type Target struct {
+	Component string `json:"component"` // a service, all instances of it
+	Resource  string `json:"resource"`  // such as CPU, or the name of a pool
+}
+
+// Knob changes how much of one resource a component has.
+type Knob struct {
+	Target
+	// Utilisation is how much of the resource is used without perturbation, 0 to
+	// 1. It decides who is perturbed by itself, and nothing else.
+	Utilisation float64
+	// DownOnly says that factors above 1 cannot be set.
+	DownOnly bool
+	// Set makes the resource factor times what it is without perturbation; 1
+	// restores it. It returns when that is so, and must be quick: the slot has
+	// begun. It is called from one goroutine.
+	Set func(ctx context.Context, factor float64) error
+}
+
+// Slot is a stretch of load under one setting: raw data.
+type Slot struct {
+	Start   time.Time `json:"start"`
+	Seconds float64   `json:"seconds"`
+	// Set is how long after Start the setting was in force, in seconds.
+	Set      float64  `json:"set"`
+	Targets  []Target `json:"targets,omitempty"` // none: unperturbed
+	Factor   float64  `json:"factor"`
+	Requests uint64   `json:"requests"` // that ended in the slot
+	Failed   uint64   `json:"failed"`
+	P95      float64  `json:"p95"` // of the response time, in milliseconds
+}
+
+// Throughput is the requests per second of the slot that did not fail.
+func (s *Slot) Throughput() float64 {
+	return float64(s.Requests-min(s.Failed, s.Requests)) / s.Seconds
+}
+
+// key tells groups of targets apart.
+func (s *Slot) key() string { return keyOf(s.Targets) }
+
+func keyOf(targets []Target) string {
+	var b strings.Builder
+	for _, t := range targets {
+		b.WriteString(t.Component + "\x00" + t.Resource + "\x01")
+	}
+	return b.String()
+}
+
+// Config is how to perturb.
+type Config struct {
+	Seed uint64
+	// Budget bounds the time of all slots together.
+	Budget time.Duration
+	// Narrow is the half width of every interval of a throughput elasticity at
+	// which no more slots are needed.
+	Narrow float64
+	// MinBlocks is how many blocks each component has at least before that.
+	MinBlocks int
+	// Singles is how many components are perturbed by themselves from the
+	// beginning: those of the highest utilisation.
+	Singles int
+	// MinRequests is how many requests a slot should have: where load is slow,
+	// slots are whole windows longer, up to MaxWindows.
+	MinRequests uint64
+	MaxWindows  int
+}
+
+// DefaultConfig separates an elasticity of 1 from one of 0 within half a minute
+// where slots of a second vary by 5 %: ±0.25 is a quarter of what the limiting
+// component shows. 400 requests vary by 5 % by themselves if they come at random.
+func DefaultConfig() Config {
+	return Config{Seed: 1, Budget: 30 * time.Second, Narrow: 0.25, MinBlocks: 3, Singles: 2, MinRequests: 400, MaxWindows: 5}
+}

@@ -1,0 +1,166 @@
+package perturb
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
+
+// Steps are the factors that a resource is multiplied by, in the pairs that
+// make a block. The large ones tell 4.5 times as much as the small ones, which
+// are there to see whether small changes are answered alike; so they come less
+// often.
+var (
+	large = [2]float64{0.8, 1.25}
+	small = [2]float64{0.9, 1.1}
+	down  = [2]float64{0.8, 0.9}
+)
+
+const smallEvery = 3 // blocks of a component
+
+// step is the setting of one slot: arm is -1 for none.
+type step struct {
+	arm    int
+	factor float64
+}
+
+var unperturbed = step{arm: -1, factor: 1}
+
+// arm is what is perturbed together.
+type arm struct {
+	knobs   []int // in the order given, sorted
+	targets []Target
+	down    bool
+	blocks  int  // planned so far
+	closed  bool // split into its members
+}
+
+// planner decides what comes next. The same seed and the same slots lead to the
+// same plan. It belongs to one goroutine.
+type planner struct {
+	config Config
+	knobs  []Knob
+	random *rand.Rand
+	arms   []arm
+	queue  []step
+}
+
+func newPlanner(c Config, knobs []Knob) *planner {
+	p := &planner{config: c, knobs: knobs, random: rand.New(rand.NewPCG(c.Seed, 0x9e3779b97f4a7c15))}
+	order := make([]int, len(knobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(knobs[b].Utilisation, knobs[a].Utilisation) })
+	n := min(max(c.Singles, 0), len(order))
+	for _, k := range order[:n] {
+		p.add(k)
+	}
+	if len(order) > n {
+		p.add(order[n:]...)
+	}
+	return p
+}
+
+func (p *planner) add(knobs ...int) {
+	a := arm{knobs: slices.Sorted(slices.Values(knobs))}
+	for _, k := range a.knobs {
+		a.targets = append(a.targets, p.knobs[k].Target)
+		a.down = a.down || p.knobs[k].DownOnly
+	}
+	p.arms = append(p.arms, a)
+}
+
+// next is the setting of the slot after slots; ok is false if there is none.
+// left is how many more slots the budget allows.
+func (p *planner) next(slots []Slot, left int) (s step, ok bool) {
+	if len(p.knobs) == 0 {
+		return step{}, false
+	}
+	if len(slots) == 0 {
+		return unperturbed, true
+	}
+	// A block is begun only if there is time to end it.
+	if len(p.queue) == 0 || p.queue[0].arm >= 0 && slots[len(slots)-1].Targets == nil {
+		if left < blockSlots {
+			return step{}, false
+		}
+	}
+	if len(p.queue) == 0 {
+		found := Estimate(slots)
+		p.split(found)
+		if p.known(found) {
+			return step{}, false
+		}
+		p.refill()
+	}
+	s, p.queue = p.queue[0], p.queue[1:]
+	return s, true
+}
+
+// blockSlots is how many slots a block adds: its two, and an unperturbed one.
+const blockSlots = 3
+
+// refill plans one block for every arm, in random order.
+func (p *planner) refill() {
+	for _, i := range p.random.Perm(len(p.arms)) {
+		a := &p.arms[i]
+		if a.closed {
+			continue
+		}
+		a.blocks++
+		pair := large
+		switch {
+		case a.down:
+			pair = down
+		case a.blocks%smallEvery == 0:
+			pair = small
+		}
+		if p.random.IntN(2) == 1 {
+			pair[0], pair[1] = pair[1], pair[0]
+		}
+		p.queue = append(p.queue, step{i, pair[0]}, step{i, pair[1]}, unperturbed)
+	}
+}
+
+// split has the members of a group that matters perturbed by themselves.
+func (p *planner) split(found []Elasticity) {
+	for i := range p.arms {
+		a := &p.arms[i]
+		if a.closed || len(a.knobs) < 2 {
+			continue
+		}
+		e := find(found, a.targets)
+		if e == nil || e.Blocks < p.config.MinBlocks || e.Throughput.Low <= 0 {
+			continue
+		}
+		a.closed = true
+		members := a.knobs // add may move p.arms
+		for _, k := range members {
+			p.add(k)
+		}
+	}
+}
+
+// known says whether every interval is narrow enough.
+func (p *planner) known(found []Elasticity) bool {
+	for i := range p.arms {
+		if p.arms[i].closed {
+			continue
+		}
+		e := find(found, p.arms[i].targets)
+		if e == nil || e.Blocks < p.config.MinBlocks || e.Throughput.High-e.Throughput.Low > 2*p.config.Narrow {
+			return false
+		}
+	}
+	return true
+}
+
+func find(found []Elasticity, targets []Target) *Elasticity {
+	for i := range found {
+		if slices.Equal(found[i].Targets, targets) {
+			return &found[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package perturb
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+)
+
+func window(t *testing.T, second int, requests uint64) load.Window {
+	t.Helper()
+	h := load.NewHistogram()
+	if err := h.RecordValues(2000, int64(requests)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load.Window{Start: time.Unix(int64(second), 0), Seconds: 1, Requests: requests, Response: string(text)}
+}
+
+// session is one over two knobs that note what they are set to.
+func session(c Config, fail error) (*Session, map[string]float64) {
+	now := map[string]float64{"front": 1, "store": 1}
+	var k []Knob
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		k = append(k, Knob{Target: Target{name, CPU}, Set: func(_ context.Context, factor float64) error {
+			now[name] = factor
+			if factor != 1 {
+				return fail
+			}
+			return nil
+		}})
+	}
+	s := NewSession(c, k)
+	return s, now
+}
+
+func TestASessionKeepsWhatItSetAndRestoresIt(t *testing.T) {
+	t.Parallel()
+	s, now := session(DefaultConfig(), nil)
+	var clock time.Time
+	s.now = func() time.Time { return clock }
+	warm := window(t, 0, 100)
+	warm.Warmup = true
+	if _, err := s.Window(t.Context(), warm); err != nil {
+		t.Fatal(err)
+	}
+	for second := 1; second <= 13; second++ {
+		w := window(t, second, 100)
+		clock = w.Start.Add(time.Second + 10*time.Millisecond)
+		if stop, err := s.Window(t.Context(), w); stop != "" || err != nil {
+			t.Fatalf("it stopped: %q, %v", stop, err)
+		}
+	}
+	slots := s.Slots() // of 4 windows each: 400 requests
+	if len(slots) != 3 {
+		t.Fatalf("%d slots in 13 s, want 3", len(slots))
+	}
+	got := slots[1]
+	if got.Seconds != 4 || got.Requests != 400 || got.P95 < 1.9 || got.P95 > 2.1 || got.Set < 0.009 || got.Set > 0.011 || len(got.Targets) != 1 || got.Factor == 1 {
+		t.Errorf("a slot is %+v", got)
+	}
+	if len(slots[0].Targets) != 0 {
+		t.Error("the first slot is perturbed")
+	}
+	if err := s.turn(t.Context(), step{arm: 0, factor: 0.8}, clock); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ended); err != nil {
+		t.Fatal(err)
+	}
+	if now["front"] != 1 || now["store"] != 1 {
+		t.Errorf("after Close the knobs are at %v", now)
+	}
+}
+
+func TestAKnobThatFailsEndsTheSessionAndIsRestored(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no such file")
+	s, now := session(DefaultConfig(), broken)
+	stop, err := s.Window(t.Context(), window(t, 0, 1000))
+	if stop != Done || !errors.Is(err, broken) {
+		t.Fatalf("got %q, %v", stop, err)
+	}
+	if stop, err := s.Window(t.Context(), window(t, 1, 1000)); stop != "" || err != nil {
+		t.Errorf("it went on: %q, %v", stop, err)
+	}
+	if err := s.Close(t.Context()); err != nil || now["front"] != 1 || now["store"] != 1 {
+		t.Errorf("after Close the knobs are at %v (%v)", now, err)
+	}
+}
+
+func TestASessionEndsWithinItsBudget(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.Budget = 5 * time.Second
+	s, _ := session(c, nil)
+	for second := range 10 {
+		w := window(t, second, 1000)
+		s.now = func() time.Time { return w.Start.Add(time.Second) }
+		stop, err := s.Window(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop == Done {
+			if got := len(s.Slots()); got != 4 {
+				t.Errorf("%d slots in 5 s, want 4: a block is begun only if it can end", got)
+			}
+			return
+		}
+	}
+	t.Error("it did not end")
+}

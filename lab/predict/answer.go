@@ -1,0 +1,201 @@
+package predict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"loadstone/lab/queueing"
+	"loadstone/lab/report"
+)
+
+// Schema names the version of Answer's JSON form.
+const Schema = "loadstone.prediction/1"
+
+// Question is what to predict.
+type Question struct {
+	Changes []Change
+	// Users and Think, in seconds, ask for a closed system besides; 0 users ask
+	// for none.
+	Users int
+	Think float64
+	Seed  uint64
+}
+
+// Answer is a prediction.
+type Answer struct {
+	Schema    string   `json:"schema"`
+	Run       string   `json:"run"`
+	Variant   string   `json:"variant"`
+	Unit      string   `json:"unit"`
+	Changes   []string `json:"changes"`
+	Objective string   `json:"objective,omitempty"` // as written
+	// Measured is the capacity that was measured, without the changes; absent if
+	// there is none, or it is but a lower bound.
+	Measured *queueing.Estimate `json:"measured,omitempty"`
+	// Capacity and what limits it, after the changes.
+	queueing.Prediction
+	// Before is the same of the model without changes, not corrected.
+	Before queueing.Limit `json:"before"`
+	// Loads are the components at the predicted capacity.
+	Loads  []Load  `json:"loads"`
+	Closed *Closed `json:"closed,omitempty"`
+	// Check is what was measured of the predicted topology, if it was.
+	Check       *Check   `json:"check,omitempty"`
+	Assumptions []string `json:"assumptions"`
+}
+
+// Load is a component at the predicted capacity.
+type Load struct {
+	Name    string            `json:"name"`
+	Size    string            `json:"size"` // "3 × 0.25 CPU"
+	Demand  queueing.Estimate `json:"demand_seconds"`
+	Bound   float64           `json:"bound"`
+	Busy    float64           `json:"busy"` // share of the hottest instance's limit
+	WasSize string            `json:"was_size,omitempty"`
+}
+
+// Closed is the system with a fixed number of users.
+type Closed struct {
+	queueing.Closed
+
+	Think  float64         `json:"think"` // seconds
+	Bounds queueing.Bounds `json:"bounds"`
+}
+
+// Ask predicts. Mistakes in the question are errors of one sentence.
+func (s *System) Ask(q Question) (*Answer, error) {
+	if err := CheckChanges(q.Changes); err != nil {
+		return nil, err
+	}
+	a := &Answer{
+		Schema: Schema, Run: s.Run, Variant: s.Variant, Unit: s.Unit, Objective: s.objective, Measured: s.Measured,
+		Changes: []string{}, Assumptions: []string{},
+	}
+	for _, c := range q.Changes {
+		a.Changes = append(a.Changes, c.String())
+	}
+	before, err := queueing.Predict(s.certain(), queueing.Question{Objective: s.Objective})
+	if err != nil {
+		return nil, err
+	}
+	a.Before = before.Limit
+	p, err := queueing.Predict(s.Model, queueing.Question{
+		Changes: changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Prediction = *p
+	// A correction above 1 is noise of the measurement: nothing bears more than
+	// its CPU allows.
+	a.Capacity.Value = max(a.Capacity.Low, min(a.Capacity.Value, a.Limit.Bound))
+	if a.Next != nil {
+		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound)
+	}
+	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
+	changed, err := s.Model.Apply(changes(q.Changes))
+	if err != nil {
+		return nil, err
+	}
+	s.loads(a, changed)
+	if q.Users > 0 {
+		if a.Closed, err = closed(changed, q); err != nil {
+			return nil, err
+		}
+	}
+	s.machine(a, changed)
+	s.assume(a, q.Changes)
+	return a, nil
+}
+
+// certain is the model without the uncertainty of its demands, for an answer
+// that needs no interval.
+func (s *System) certain() queueing.Model {
+	m := queueing.Model{Stations: slices.Clone(s.Model.Stations), Delay: s.Model.Delay}
+	for i := range m.Stations {
+		m.Stations[i].Demand = queueing.Known(m.Stations[i].Demand.Value)
+	}
+	return m
+}
+
+// loads are the components at the predicted capacity. Utilisation there is what
+// demand says: the model's factor is about latency, not about CPU.
+func (s *System) loads(a *Answer, changed queueing.Model) {
+	for i, st := range changed.Stations {
+		l := Load{Name: st.Name, Size: describe(st), Demand: st.Demand}
+		if st.Demand.Value > 0 {
+			l.Bound = st.Bound()
+			l.Busy = a.Capacity.Value / l.Bound
+		}
+		if was := describe(s.Model.Stations[i]); was != l.Size {
+			l.WasSize = was
+		}
+		a.Loads = append(a.Loads, l)
+	}
+}
+
+func closed(m queueing.Model, q Question) (*Closed, error) {
+	c, err := m.Closed(q.Users, q.Think)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.Bounds(q.Users, q.Think)
+	if err != nil {
+		return nil, err
+	}
+	return &Closed{Closed: *c, Think: q.Think, Bounds: b}, nil
+}
+
+// nearlyFull is the share of a machine's cores from which on a system on it is
+// limited by the machine.
+const nearlyFull = 0.9
+
+// machine warns where the measured machine could not carry the prediction.
+func (s *System) machine(a *Answer, changed queueing.Model) {
+	cores := s.Other
+	for _, st := range changed.Stations {
+		cores += st.Demand.Value
+	}
+	if cores *= a.Capacity.Value; cores > nearlyFull*float64(s.Cores) {
+		a.Warnings = append(a.Warnings, fmt.Sprintf(
+			"the system and its load need %s cores at that rate, and the measured machine has %d: the prediction is for components that have their shares, and that machine would limit it first, at about %s %s",
+			report.Measured(cores), s.Cores, report.Measured(a.Capacity.Value/cores*float64(s.Cores)), s.Unit))
+	}
+}
+
+// assume says what the prediction rests on.
+func (s *System) assume(a *Answer, cs []Change) {
+	add := func(format string, args ...any) { a.Assumptions = append(a.Assumptions, fmt.Sprintf(format, args...)) }
+	add("CPU per request stays what it was at capacity, whatever the share of CPU")
+	var more, fewer []string
+	for _, c := range cs {
+		if c.Replicas == nil {
+			continue
+		}
+		i := slices.IndexFunc(s.Model.Stations, func(st queueing.Station) bool { return st.Name == c.Service })
+		switch before := s.Model.Stations[i].Instances; {
+		case *c.Replicas > before:
+			more = append(more, c.Service)
+		case *c.Replicas < before:
+			fewer = append(fewer, c.Service)
+		}
+	}
+	if len(more) > 0 {
+		add("more replicas of %s cost the others nothing: connections, health checks and cache misses of each replica may raise their CPU per request", strings.Join(more, ", "))
+	}
+	if len(fewer) > 0 {
+		add("fewer replicas of %s save the others nothing", strings.Join(fewer, ", "))
+	}
+	for i, st := range s.Model.Stations {
+		if st.Skew > 1.02 && i < len(a.Loads) {
+			add("the hottest instance of %s stays %s busier than the mean", st.Name, report.Percent(st.Skew-1))
+		}
+	}
+	if len(s.unlimited) > 0 {
+		add("%s had no CPU limit: each instance is taken to have all %d cores to itself", strings.Join(s.unlimited, ", "), s.Cores)
+	}
+	add("nothing but CPU limits: no pool, lock, disk or network that the run did not reach")
+	add("arrivals without bursts, one visit of each request to each component")
+	a.Assumptions = append(a.Assumptions, s.Assumptions...)
+}

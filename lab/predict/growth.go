@@ -1,0 +1,183 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"loadstone/block/spelling"
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+	"loadstone/lab/scaling"
+)
+
+// GrowthSchema names the version of Growth's JSON form.
+const GrowthSchema = "loadstone.growth/1"
+
+// Growth is how capacity grows with the replicas of a service.
+type Growth struct {
+	Schema  string `json:"schema"`
+	Run     string `json:"run"`
+	Service string `json:"service"`
+	Unit    string `json:"unit"`
+	Sizes   []Size `json:"sizes"`
+	// Points are the capacities of all trials.
+	Points []scaling.Point `json:"points"`
+	scaling.Description
+	// Takeover is where another component becomes the limit, by the demands of
+	// the smallest size; absent if demands are not known.
+	Takeover *scaling.Takeover `json:"takeover,omitempty"`
+	Warnings []string          `json:"warnings"`
+}
+
+// Size is one number of replicas that was measured.
+type Size struct {
+	Variant  string          `json:"variant"`
+	Replicas int             `json:"replicas"`
+	Capacity report.Interval `json:"capacity"`
+}
+
+// ErrService marks what is not a service's replicas.
+var ErrService = errors.New("not the replicas of a service")
+
+// Grow describes how capacity grew over the variants of a run that differ in
+// nothing but the replicas of a service. what is "api.replicas".
+func Grow(r *report.Result, name, what string) (*Growth, error) {
+	service, ok := strings.CutSuffix(what, "."+keyReplicas)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s; write SERVICE.replicas, such as api.replicas", ErrService, spelling.Quote(what))
+	}
+	exp, err := experiment.Parse(name, []byte(r.Source))
+	if err != nil {
+		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
+	}
+	g := &Growth{Schema: GrowthSchema, Run: name, Service: service, Unit: unitOf(r), Warnings: []string{}}
+	if err := g.sizes(r, exp); err != nil {
+		return nil, err
+	}
+	d, err := scaling.Describe(g.Points)
+	if err != nil {
+		return nil, fmt.Errorf("describe how capacity grows with the replicas of %s: %w", service, err)
+	}
+	g.Description = *d
+	g.takeover(r)
+	return g, nil
+}
+
+func unitOf(r *report.Result) string {
+	if r.Unit == "" {
+		return report.RequestsPerSecond
+	}
+	return r.Unit
+}
+
+func (g *Growth) sizes(r *report.Result, exp *experiment.Experiment) error {
+	names := knownServices(r)
+	if !slices.Contains(names, g.Service) {
+		return fmt.Errorf("%w: the run has no service %s; %s", ErrService, spelling.Quote(g.Service), spelling.ChooseName(g.Service, names))
+	}
+	alike, err := Alike(exp, g.Service)
+	if err != nil {
+		return err
+	}
+	for _, v := range r.Variants {
+		i := slices.IndexFunc(v.Components, func(c report.Component) bool { return c.Name == g.Service })
+		if i < 0 || v.Capacity == nil || !slices.Contains(alike, v.Name) {
+			continue
+		}
+		g.Sizes = append(g.Sizes, Size{Variant: v.Name, Replicas: v.Components[i].Instances, Capacity: *v.Capacity})
+		if v.Capacity.LowerBound {
+			g.Warnings = append(g.Warnings, fmt.Sprintf("the capacity of %s is only a lower bound, so the curve may bend too early", v.Name))
+		}
+		for _, x := range positive(v.PerTrial) {
+			g.Points = append(g.Points, scaling.Point{N: float64(v.Components[i].Instances), X: x})
+		}
+	}
+	slices.SortStableFunc(g.Sizes, func(a, b Size) int { return a.Replicas - b.Replicas })
+	return nil
+}
+
+func knownServices(r *report.Result) []string {
+	var out []string
+	for _, v := range r.Variants {
+		for _, c := range v.Components {
+			if !slices.Contains(out, c.Name) {
+				out = append(out, c.Name)
+			}
+		}
+	}
+	return out
+}
+
+// takeover needs no fit: it is told from the demands of the smallest size.
+func (g *Growth) takeover(r *report.Result) {
+	s, err := Of(r, g.Run, g.Sizes[0].Variant)
+	if err != nil {
+		return
+	}
+	var parts []scaling.Part
+	for _, st := range s.Model.Stations {
+		if st.Demand.Value > 0 && !slices.Contains(s.unlimited, st.Name) {
+			parts = append(parts, scaling.Part{
+				Name: st.Name, Each: st.Bound() / float64(st.Instances), Count: st.Instances, Grows: st.Name == g.Service,
+			})
+		}
+	}
+	if t, err := scaling.FindTakeover(parts); err == nil {
+		g.Takeover = &t
+	}
+}
+
+// Text writes growth for people.
+func (g *Growth) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "capacity of %s over the replicas of %s, %s\n\n", g.Run, g.Service, g.Unit)
+	var table strings.Builder
+	table.WriteString("  replicas\tvariant\tcapacity\teach\tlaw\tceiling\n")
+	for _, s := range g.Sizes {
+		n := float64(s.Replicas)
+		v, low, high := report.MeasuredInterval(s.Capacity.Value, s.Capacity.Low, s.Capacity.High)
+		law := "–"
+		if at, err := g.Law.At(n); err == nil {
+			law = report.Measured(at.Value)
+		}
+		fmt.Fprintf(&table, "  %d\t%s\t%s [%s, %s]\t%s\t%s\t%s\n", s.Replicas, s.Variant, v, low, high,
+			report.Measured(s.Capacity.Value/n), law, report.Measured(g.Ceiling.At(n)))
+	}
+	b.WriteString(aligned(table.String()))
+	fmt.Fprintf(&b, "\nlaw      %s, σ %s, κ %s\n", g.Law.Model, fitted(g.Law.Sigma), fitted(g.Law.Kappa))
+	fmt.Fprintf(&b, "peak     %s\n", g.peak())
+	fmt.Fprintf(&b, "shape    %s: %s\n", g.Shape, g.Reason)
+	if t := g.Takeover; t != nil && t.Next != "" {
+		fmt.Fprintf(&b, "next     by demand, %s limits from %d replicas on, at about %s %s\n", t.Next, t.At, report.Measured(t.Bound), g.Unit)
+	}
+	for _, text := range slices.Concat(g.Warnings, g.Law.Warnings) {
+		fmt.Fprintf(&b, "warning: %s\n", text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// peak is what can be said of the size beyond which capacity falls. Only the law
+// has one, so it means something only where the law describes what was measured.
+func (g *Growth) peak() string {
+	switch p := g.Law.Peak; {
+	case g.Shape == scaling.Neither:
+		return "not known: neither curve describes the measurements"
+	case g.Shape == scaling.Smooth && p.Inside:
+		return fmt.Sprintf("at %s replicas, %s %s", report.Measured(p.N.Value), report.Measured(p.X), g.Unit)
+	default:
+		return "no peak inside the measured range"
+	}
+}
+
+func fitted(iv scaling.Interval) string {
+	f := func(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
+	if iv.Confidence == 0 {
+		return f(iv.Value)
+	}
+	return fmt.Sprintf("%s [%s, %s]", f(iv.Value), f(iv.Low), f(iv.High))
+}

@@ -1,0 +1,236 @@
+// Package predict says what a topology that was not run will bear, from a run of
+// one that was: it makes a queueing model of what each component was seen to
+// need, changes it, and gives the answer back in the run's own terms, with every
+// assumption that it rests on.
+//
+// The mathematics is package queueing's. This one decides what the model is made
+// of:
+//   - Demand is the CPU per request at capacity, where it belongs: below capacity a
+//     request costs more, because wake-ups are shared by fewer. Its interval is over
+//     the run's trials.
+//   - A quota changes when a request is served and not what it costs, so demand is
+//     carried over from one share to another. That is not quite so: a component
+//     that is throttled batches, and one that no longer is may need more.
+//   - The hottest instance stays as much hotter as it was.
+//   - The model's capacity is multiplied by what it was off where it was measured.
+//
+// It reads no files and runs nothing.
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"loadstone/block/cgroup"
+	"loadstone/block/spelling"
+	"loadstone/lab/compare"
+	"loadstone/lab/queueing"
+	"loadstone/lab/report"
+	"loadstone/lab/threshold"
+)
+
+// System is a measured variant as a model.
+type System struct {
+	Run, Variant string
+	Unit         string // of rates
+	Model        queueing.Model
+	Objective    queueing.Objective
+	// Measured is its capacity; nil if the run searched none, or found but a
+	// lower bound.
+	Measured *queueing.Estimate
+	// Cores are those of the machine that it was measured on, and Other what the
+	// load generator needs of them for each request, in seconds.
+	Cores int
+	Other float64
+	// Assumptions and Warnings are sentences about the model as it was measured.
+	Assumptions, Warnings []string
+	objective             string // as written
+	unlimited             []string
+}
+
+// Of makes a model of one of a run's variants, of the first if variant is
+// empty. What cannot be predicted from is an error of one sentence.
+func Of(r *report.Result, name, variant string) (*System, error) {
+	v, err := find(r, variant)
+	if err != nil {
+		return nil, err
+	}
+	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores)}
+	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f report.Figure) bool { return !f.Measured })
+	if len(measured) == 0 {
+		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
+	}
+	if err := s.stations(r, v, measured); err != nil {
+		return nil, err
+	}
+	s.takeCapacity(r, v)
+	s.takeObjective(v)
+	var other []float64
+	for _, f := range measured {
+		if f.Throughput > 0 {
+			other = append(other, f.Generator/f.Throughput)
+		}
+	}
+	s.Other = compare.Median(other).Value
+	s.takeVerdict(v)
+	return s, nil
+}
+
+// ErrVariant marks a variant that the run has not.
+var ErrVariant = errors.New("no such variant")
+
+func find(r *report.Result, variant string) (*report.Variant, error) {
+	if len(r.Variants) == 0 {
+		return nil, errors.New("the run has no variants")
+	}
+	if variant == "" {
+		return &r.Variants[0], nil
+	}
+	var names []string
+	for i := range r.Variants {
+		if r.Variants[i].Name == variant {
+			return &r.Variants[i], nil
+		}
+		names = append(names, r.Variants[i].Name)
+	}
+	return nil, fmt.Errorf("%w: the run has no variant %s; %s", ErrVariant, spelling.Quote(variant), spelling.ChooseName(variant, names))
+}
+
+// stations makes one of every component.
+func (s *System) stations(r *report.Result, v *report.Variant, figures []report.Figure) error {
+	for _, c := range v.Components {
+		var demands, skews []float64
+		for _, f := range figures {
+			i := slices.IndexFunc(f.Components, func(o report.Component) bool { return o.Name == c.Name })
+			if i < 0 || !(f.Components[i].DemandMS > 0) {
+				continue
+			}
+			demands, skews = append(demands, f.Components[i].DemandMS/1000), append(skews, skew(f.Components[i]))
+		}
+		share := c.LimitCPUs
+		if share == 0 {
+			share = float64(s.Cores)
+			s.unlimited = append(s.unlimited, c.Name)
+		}
+		station := queueing.CPU(c.Name, estimate(compare.Median(demands)), max(1, c.Instances), share)
+		if len(skews) > 0 {
+			station.Skew = min(max(1, compare.Median(skews).Value), float64(station.Instances))
+		}
+		station.Period = period(r, c.LimitCPUs)
+		s.Model.Stations = append(s.Model.Stations, station)
+	}
+	if len(s.Model.Stations) == 0 {
+		return fmt.Errorf("run %s has no component that was watched in %s", s.Run, v.Name)
+	}
+	return s.Model.Validate()
+}
+
+// skew is the hottest instance's share of the work relative to the mean one:
+// its bound is the limit divided by its work.
+func skew(c report.Component) float64 {
+	if !(c.Bound > 0) || !(c.DemandMS > 0) {
+		return 1
+	}
+	return c.LimitCPUs / c.Bound * float64(c.Instances) / (c.DemandMS / 1000)
+}
+
+// kernelPeriod is how often the kernel, and so Docker, renews a quota.
+const kernelPeriod = 0.1
+
+// period is how often the quota of a component is renewed, in seconds.
+func period(r *report.Result, share float64) float64 {
+	switch {
+	case share == 0 || !r.Environment.LimitsEnforced:
+		return 0
+	case r.Environment.Driver == "docker":
+		return kernelPeriod
+	default:
+		return cgroup.DefaultPeriod.Seconds()
+	}
+}
+
+func estimate(iv compare.Interval) queueing.Estimate {
+	return queueing.Estimate{Value: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence}
+}
+
+// takeCapacity is what corrects the model.
+func (s *System) takeCapacity(r *report.Result, v *report.Variant) {
+	switch c := v.Capacity; {
+	case c == nil || !(c.Value > 0):
+		s.Warnings = append(s.Warnings, fmt.Sprintf("the run measured the %s as written, not a capacity: the prediction stands on CPU per request alone, and below capacity that is higher", r.Measure))
+	case c.LowerBound:
+		s.Warnings = append(s.Warnings, "the capacity of the run is only a lower bound, so it does not correct the model: the prediction stands on CPU per request alone")
+	default:
+		e := estimate(compare.Median(positive(v.PerTrial)))
+		s.Measured = &e
+		s.Assumptions = append(s.Assumptions, "by what the model was off where it was measured it is off elsewhere too")
+	}
+	if len(v.Figures) < 6 {
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%d trials are too few for a 95 %% interval: the one given is narrower than it should be, or missing", len(v.Figures)))
+	}
+}
+
+func positive(xs []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(xs), func(x float64) bool { return !(x > 0) })
+}
+
+// endless stands for an objective that no queue crosses before its server is
+// full, for runs that have none on response time.
+const endless = 3600
+
+// takeObjective takes the percentile that was nearest to its limit.
+func (s *System) takeObjective(v *report.Variant) {
+	s.Objective = queueing.Objective{Share: 0.95, Seconds: endless}
+	nearest := math.Inf(-1)
+	var left []string
+	for _, o := range v.SLO {
+		t, err := threshold.Parse(o.Metric, o.Threshold)
+		if err != nil || s.Unit != report.RequestsPerSecond || !usable(t) {
+			left = append(left, o.Metric+": "+o.Threshold)
+			continue
+		}
+		if use := o.Observed / t.Value; use > nearest {
+			nearest = use
+			s.Objective = queueing.Objective{Share: share(t), Seconds: t.Value / 1000}
+			s.objective = o.Metric + ": " + o.Threshold
+		}
+	}
+	if s.objective == "" {
+		s.Warnings = append(s.Warnings, "the run has no percentile of http_req_duration of single requests as its objective: the prediction is the rate at which CPU is used up")
+	}
+	if len(left) > 0 {
+		s.Assumptions = append(s.Assumptions, "these objectives do not bind before the predicted rate: "+strings.Join(left, ", "))
+	}
+}
+
+// usable says whether an objective is one that the model knows: a percentile of
+// all requests that bounds them from above.
+func usable(t threshold.Threshold) bool {
+	return t.Metric == threshold.HTTPReqDuration && t.Scenario == "" && t.Step == "" && t.Over == 0 &&
+		(t.Operator == "<" || t.Operator == "<=") && t.Value > 0 && share(t) > 0 && share(t) < 1
+}
+
+func share(t threshold.Threshold) float64 {
+	switch t.Aggregation {
+	case "p":
+		return t.Percentile / 100
+	case "med":
+		return 0.5
+	default:
+		return 0
+	}
+}
+
+// takeVerdict warns if it was not CPU that limited the run.
+func (s *System) takeVerdict(v *report.Variant) {
+	switch verdict := v.Verdict; {
+	case verdict.Status == report.Named && verdict.Resource == "cpu":
+	case verdict.Status == report.Named:
+		s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited by the %s of %s, which is not in the model: only CPU is", verdict.Resource, verdict.Component))
+	default:
+		s.Warnings = append(s.Warnings, fmt.Sprintf("the verdict of the run is %q: what limited it may not be in the model, which knows only CPU", verdict.Status))
+	}
+}

@@ -1,0 +1,141 @@
+package predict
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"loadstone/lab/queueing"
+	"loadstone/lab/report"
+)
+
+// Text writes an answer for people.
+func Text(w io.Writer, a *Answer) error {
+	var b strings.Builder
+	with := "as it is"
+	if len(a.Changes) > 0 {
+		with = "with " + strings.Join(a.Changes, ", ")
+	}
+	fmt.Fprintf(&b, "%s of %s, %s", a.Variant, a.Run, with)
+	if a.Objective != "" {
+		fmt.Fprintf(&b, ", under %s", a.Objective)
+	}
+	b.WriteString("\n\n")
+	a.capacity(&b)
+	a.loads(&b)
+	a.closed(&b)
+	a.check(&b)
+	b.WriteString("\nassumed\n")
+	for _, text := range a.Assumptions {
+		fmt.Fprintf(&b, "  - %s\n", text)
+	}
+	for _, text := range a.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (a *Answer) capacity(b *strings.Builder) {
+	fmt.Fprintf(b, "predicted  %s %s\n", estimated(a.Capacity), a.Unit)
+	if a.Measured != nil {
+		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, report.Measured(a.Capacity.Value/a.Measured.Value))
+		fmt.Fprintf(b, "model      %s of what it says without the correction\n", report.Percent(a.Factor))
+	}
+	sure := ""
+	if a.Sure < 0.995 {
+		sure = fmt.Sprintf(" (in %s of what the demands leave possible)", report.Percent(a.Sure))
+	}
+	fmt.Fprintf(b, "limit      %s CPU, which bears %s %s%s", a.Limit.Station, report.Measured(a.Limit.Bound), a.Unit, sure)
+	if a.Before.Station != a.Limit.Station {
+		fmt.Fprintf(b, "; before it was %s", a.Before.Station)
+	}
+	b.WriteByte('\n')
+	if a.Next != nil {
+		fmt.Fprintf(b, "next       %s CPU, at about %s %s\n", a.Next.Station, report.Measured(a.Next.Capacity), a.Unit)
+	}
+}
+
+func (a *Answer) loads(b *strings.Builder) {
+	b.WriteByte('\n')
+	var table strings.Builder
+	fmt.Fprintf(&table, "  component\tsize\tCPU each, ms\tbound, %s\tbusy\n", a.Unit)
+	for _, l := range a.Loads {
+		size, bound := l.Size, "–"
+		if l.WasSize != "" {
+			size += " (was " + l.WasSize + ")"
+		}
+		if l.Bound > 0 {
+			bound = report.Measured(l.Bound)
+		}
+		demand := l.Demand
+		demand.Value, demand.Low, demand.High = 1000*demand.Value, 1000*demand.Low, 1000*demand.High
+		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, estimated(demand), bound, report.Percent(l.Busy))
+	}
+	b.WriteString(aligned(table.String()))
+}
+
+func (a *Answer) closed(b *strings.Builder) {
+	c := a.Closed
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(b, "\n%d users who think for %s: %s %s, answered in %s on average (%s mean-value analysis)\n",
+		c.Users, seconds(c.Think), report.Measured(c.Throughput), a.Unit, seconds(c.Response), c.Method)
+	fmt.Fprintf(b, "  bounds %s to %s %s; queueing begins at about %s users\n",
+		report.Measured(c.Bounds.Low), report.Measured(c.Bounds.High), a.Unit, report.Measured(math.Ceil(c.Bounds.Knee)))
+	if a.Measured != nil && (a.Factor < 0.95 || a.Factor > 1.05) && c.Throughput > 0.7*a.Limit.Bound {
+		fmt.Fprintf(b, "  near the limit expect %s of that: so much of the model was measured\n", report.Percent(a.Factor))
+	}
+}
+
+func (a *Answer) check(b *strings.Builder) {
+	c := a.Check
+	if c == nil {
+		return
+	}
+	sign := ""
+	if c.LowerBound {
+		sign = "at least "
+	}
+	v, low, high := report.MeasuredInterval(c.Measured, c.Low, c.High)
+	fmt.Fprintf(b, "\nchecked    measured %s%s [%s, %s] %s in %s: the prediction is off by %s\n", sign, v, low, high, a.Unit, c.Run, signed(c.Error))
+	if c.Again > 0 {
+		fmt.Fprintf(b, "           %s bore %s %s there; as a factor the prediction is off by %s\n",
+			a.Variant, report.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
+	}
+	if c.Limit != "" && c.Limit != a.Limit.Station {
+		fmt.Fprintf(b, "           it was limited by %s, and not by %s\n", c.Limit, a.Limit.Station)
+	}
+}
+
+// aligned puts cells that are separated by tabs into columns.
+func aligned(table string) string {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(tw, table); err != nil || tw.Flush() != nil {
+		return table // a strings.Builder refuses nothing
+	}
+	return b.String()
+}
+
+func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
+
+// seconds writes a time given in seconds.
+func seconds(s float64) string {
+	if s < 1 {
+		return report.Measured(1000*s) + " ms"
+	}
+	return report.Setting(s) + " s"
+}
+
+// estimated writes an estimate with its interval and confidence.
+func estimated(e queueing.Estimate) string {
+	v, low, high := report.MeasuredInterval(e.Value, e.Low, e.High)
+	if e.Confidence == 0 {
+		return v
+	}
+	return fmt.Sprintf("%s [%s, %s]", v, low, high)
+}

@@ -1,0 +1,135 @@
+package probe
+
+import "time"
+
+// View is what the scrapes of one instance say of a span.
+type View struct {
+	Scrapes  []Scrape // of any instance, in order of time
+	Instance string
+	From, To time.Time
+}
+
+// has says whether a scrape is the instance's and within the span.
+func (v *View) has(s *Scrape) bool {
+	return s.Instance == v.Instance && !s.At.Before(v.From) && !s.At.After(v.To)
+}
+
+// Gauge is how a gauge of one instance stood over a span, at its scrapes.
+type Gauge struct {
+	Mean, Last float64
+	Most       float64
+	// Slope is by how much it grew each second: the least-squares line.
+	Slope float64
+	// Above is the share of scrapes in which it was above 0.
+	Above float64
+	// Scrapes is how many there were.
+	Scrapes int
+}
+
+// Gauge works out a gauge; match picks its series, which are added up. ok is
+// false if no scrape in the span has it.
+func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
+	var seconds, values []float64
+	for i := range v.Scrapes {
+		s := &v.Scrapes[i]
+		if !v.has(s) {
+			continue
+		}
+		if n, has := total(s.Values, match); has {
+			seconds, values = append(seconds, s.At.Sub(v.From).Seconds()), append(values, n)
+		}
+	}
+	if len(values) == 0 {
+		return Gauge{}, false
+	}
+	n := float64(len(values))
+	meanT := 0.0
+	for i, y := range values {
+		g.Mean += y
+		meanT += seconds[i]
+		g.Most = max(g.Most, y)
+		if y > 0 {
+			g.Above++
+		}
+	}
+	g.Mean, meanT, g.Above = g.Mean/n, meanT/n, g.Above/n
+	g.Scrapes, g.Last = len(values), values[len(values)-1]
+	var square, product float64
+	for i, y := range values {
+		square += (seconds[i] - meanT) * (seconds[i] - meanT)
+		product += (seconds[i] - meanT) * (y - g.Mean)
+	}
+	if square > 0 {
+		g.Slope = product / square
+	}
+	return g, true
+}
+
+// ShareAtLeast is the share of scrapes in which one gauge was at least as high
+// as another, such as the slots in use as high as the size of their pool. ok is
+// false if no scrape has both, or the other is 0.
+func (v *View) ShareAtLeast(gauge, limit func(series string) bool) (share float64, ok bool) {
+	n := 0.0
+	for i := range v.Scrapes {
+		s := &v.Scrapes[i]
+		if !v.has(s) {
+			continue
+		}
+		y, has := total(s.Values, gauge)
+		most, limited := total(s.Values, limit)
+		if !has || !limited || most <= 0 {
+			continue
+		}
+		n++
+		if y >= most {
+			share++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return share / n, true
+}
+
+// Growth is by how much counters grew each second of the span, from the last
+// scrape at or before its begin, or the first after it, to the last at or before
+// its end. A counter that fell began again at 0. ok is false if there are
+// no two such scrapes.
+func (v *View) Growth(match func(series string) bool) (perSecond float64, ok bool) {
+	var first, before *Scrape
+	grown := 0.0
+	for i := range v.Scrapes {
+		s := &v.Scrapes[i]
+		if s.Instance != v.Instance || s.At.After(v.To) {
+			continue
+		}
+		n, has := total(s.Values, match)
+		if !has {
+			continue
+		}
+		if before == nil || !s.At.After(v.From) {
+			first, before, grown = s, s, 0
+			continue
+		}
+		was, _ := total(before.Values, match)
+		if n >= was {
+			grown += n - was
+		} else {
+			grown += n
+		}
+		before = s
+	}
+	if first == nil || before == first {
+		return 0, false
+	}
+	return grown / before.At.Sub(first.At).Seconds(), true
+}
+
+func total(values map[string]float64, match func(series string) bool) (sum float64, ok bool) {
+	for series, v := range values {
+		if match(series) {
+			sum, ok = sum+v, true
+		}
+	}
+	return sum, ok
+}

@@ -1,0 +1,262 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"loadstone/block/cgroup"
+)
+
+// slowInterval is the time between two looks at what takes many small reads: a
+// file per thread. 500 threads cost about 3 ms a second.
+const slowInterval = time.Second
+
+// mostThreads bounds how many threads of one instance are looked at.
+const mostThreads = 512
+
+// Slow is what is read once a second: counters that only grow. Where the kernel
+// does not tell, they are 0: everything here is evidence beside the CPU, and a
+// system is not refused for lacking it.
+type Slow struct {
+	Instances []SlowInstance `json:"i"`
+	// Of the lab's network namespace, so of all instances together: connections
+	// that a full backlog turned away, segments sent again, and bytes sent over
+	// loopback.
+	ListenOverflows uint64 `json:"lo"`
+	Retransmits     uint64 `json:"tr"`
+	Loopback        uint64 `json:"nb"`
+}
+
+// SlowInstance is one instance in a Slow.
+type SlowInstance struct {
+	// RunDelay is how long its threads were ready to run and did not, summed
+	// over threads (schedstat). Time out of quota is part of it.
+	RunDelay time.Duration `json:"rd"`
+	// MemoryStall is how long some of it waited for memory (PSI, control groups
+	// version 2); MemoryFails how often it ran into its limit (version 1).
+	MemoryStall time.Duration `json:"ms,omitempty"`
+	MemoryFails uint64        `json:"mf,omitempty"`
+	MajorFaults uint64        `json:"f,omitempty"`
+	DiskRead    uint64        `json:"dr,omitempty"` // bytes
+	DiskWritten uint64        `json:"dw,omitempty"`
+	// Partial is true if it had more threads than are looked at.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// slowReader reads one target's.
+type slowReader struct {
+	target      Target
+	delay       growth
+	read, wrote growth
+}
+
+// growth adds up counters of threads or processes that come and go: what one
+// that is gone had counted stays.
+type growth struct {
+	sum  uint64
+	last map[int]uint64
+}
+
+// see takes over the counters as they are now, by id. One that fell is another
+// thread of the same id.
+func (g *growth) see(now map[int]uint64) uint64 {
+	for id, n := range now {
+		if was := g.last[id]; n >= was {
+			g.sum += n - was
+		} else {
+			g.sum += n
+		}
+	}
+	g.last = now
+	return g.sum
+}
+
+func (r *slowReader) take() SlowInstance {
+	var out SlowInstance
+	threads := r.ids("tasks", "cgroup.threads")
+	if len(threads) > mostThreads {
+		threads, out.Partial = threads[:mostThreads], true
+	}
+	delays := make(map[int]uint64, len(threads))
+	for _, id := range threads {
+		if n, ok := schedDelay(text(fmt.Sprintf("/proc/%d/schedstat", id))); ok {
+			delays[id] = n
+		}
+	}
+	out.RunDelay = time.Duration(r.delay.see(delays))
+	if r.target.Group != nil {
+		out.memory(r.target.Group.Paths())
+	}
+	r.disk(&out)
+	return out
+}
+
+// ids are the threads or processes of the target: from a file of its group (of
+// version 1, version 2), or else from its process.
+func (r *slowReader) ids(v1, v2 string) []int {
+	if r.target.Group == nil {
+		pid := r.target.PID()
+		if pid == 0 || v1 != "tasks" {
+			return []int{pid}
+		}
+		return numbers(names(fmt.Sprintf("/proc/%d/task", pid)))
+	}
+	p := r.target.Group.Paths()
+	file := v1
+	if p.Version == 2 {
+		file = v2
+	}
+	return numbers(strings.Fields(text(filepath.Join(p.CPU, file))))
+}
+
+func (s *SlowInstance) memory(p cgroup.Paths) {
+	s.MajorFaults = field(text(filepath.Join(p.Memory, "memory.stat")), "pgmajfault")
+	if p.Version == 2 {
+		s.MemoryStall = pressure(text(filepath.Join(p.Memory, "memory.pressure")))
+		return
+	}
+	s.MemoryFails, _ = strconv.ParseUint(strings.TrimSpace(text(filepath.Join(p.Memory, "memory.failcnt"))), 10, 64)
+}
+
+// disk reads io.stat where the group has it, which counts what has ended too,
+// and else what each process says of itself.
+func (r *slowReader) disk(s *SlowInstance) {
+	if r.target.Group != nil && r.target.Group.Paths().Version == 2 {
+		for pair := range strings.FieldsSeq(text(filepath.Join(r.target.Group.Paths().CPU, "io.stat"))) {
+			key, value, _ := strings.Cut(pair, "=")
+			n, err := strconv.ParseUint(value, 10, 64)
+			switch {
+			case err != nil: // a device, or an empty line
+			case key == "rbytes":
+				s.DiskRead += n
+			case key == "wbytes":
+				s.DiskWritten += n
+			}
+		}
+		return
+	}
+	read, wrote := map[int]uint64{}, map[int]uint64{}
+	ids := r.ids("cgroup.procs", "cgroup.procs")
+	for _, id := range ids[:min(len(ids), mostThreads)] {
+		if io := text(fmt.Sprintf("/proc/%d/io", id)); io != "" {
+			read[id], wrote[id] = field(io, "read_bytes:"), field(io, "write_bytes:")
+		}
+	}
+	s.DiskRead, s.DiskWritten = r.read.see(read), r.wrote.see(wrote)
+}
+
+func takeSlow(readers []slowReader) *Slow {
+	s := &Slow{Instances: make([]SlowInstance, len(readers))}
+	for i := range readers {
+		s.Instances[i] = readers[i].take()
+	}
+	s.ListenOverflows = column(text("/proc/net/netstat"), "TcpExt:", "ListenOverflows")
+	s.Retransmits = column(text("/proc/net/snmp"), "Tcp:", "RetransSegs")
+	s.Loopback = loopback(text("/proc/net/dev"))
+	return s
+}
+
+// schedDelay takes "ran waited timeslices", times in nanoseconds.
+func schedDelay(line string) (uint64, bool) {
+	fields := strings.Fields(line)
+	if len(fields) != 3 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[1], 10, 64)
+	return n, err == nil
+}
+
+// pressure takes the "some" line of a PSI file: its total, in microseconds.
+func pressure(psi string) time.Duration {
+	line, _, _ := strings.Cut(psi, "\n")
+	_, total, ok := strings.Cut(line, "total=")
+	n, err := strconv.ParseUint(strings.TrimSpace(total), 10, 64)
+	if !ok || !strings.HasPrefix(line, "some ") || err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Microsecond
+}
+
+// field is the number after a key that begins a line; 0 if there is none.
+func field(lines, key string) uint64 {
+	for line := range strings.Lines(lines) {
+		f := strings.Fields(line)
+		if len(f) == 2 && f[0] == key {
+			n, _ := strconv.ParseUint(f[1], 10, 64) // 0 for what is no number
+			return n
+		}
+	}
+	return 0
+}
+
+// column is a number of /proc/net/netstat or snmp: a line of names after a
+// prefix, and a line of numbers after the same one.
+func column(lines, prefix, name string) uint64 {
+	var header []string
+	for line := range strings.Lines(lines) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] != prefix {
+			continue
+		}
+		if header == nil {
+			header = f
+			continue
+		}
+		for i := range min(len(header), len(f)) {
+			if header[i] == name {
+				n, _ := strconv.ParseUint(f[i], 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// loopback is what the lo line of /proc/net/dev has as bytes transmitted.
+func loopback(lines string) uint64 {
+	for line := range strings.Lines(lines) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "lo:"); ok {
+			if f := strings.Fields(rest); len(f) > 8 {
+				n, _ := strconv.ParseUint(f[8], 10, 64)
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// text is a file's text, empty where it cannot be read: a thread may have ended,
+// and not every kernel has every file.
+func text(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func names(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // the process has ended
+	}
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.Name()
+	}
+	return out
+}
+
+func numbers(words []string) []int {
+	out := make([]int, 0, len(words))
+	for _, w := range words {
+		if n, err := strconv.Atoi(w); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}

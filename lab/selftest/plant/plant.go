@@ -1,0 +1,207 @@
+// Package plant is one small HTTP service from which the systems of the
+// self-test are made. What it costs to answer is planted: CPU time, waiting, a
+// pool, a lock, a cache that is too small, a queue with a slow consumer, a slow
+// replica. Everything else about it is meant to cost next to nothing, so that
+// what limits a system of plants is known beforehand.
+//
+// It is no model of a good service, and knows nothing of who measures it.
+//
+// A request takes this way, through the parts that Config turns on:
+//
+//	CPU ─► lock (CPU, sleep) ─► cache ─► pool ( calls to other plants ) ─► wire ─► answer
+//	                              └ hit: no calls                 queue: put, or 503 if full
+//
+// A request's key is the number in the query (?key=7), 0 without one.
+package plant
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config says what is planted. Times are in milliseconds, because it is written
+// as JSON in a Compose file. The parts that are nil are not there.
+type Config struct {
+	Listen string `json:"listen"` // host:port of the service
+	Admin  string `json:"admin"`  // host:port of metrics and controls
+
+	// CPUMillis is the CPU time that a request takes before all else, and
+	// Workers how many requests may use CPU at a time: 1 is a single-threaded
+	// service.
+	CPUMillis float64 `json:"cpu_ms"`
+	Workers   int     `json:"workers"`
+	// SleepMillis is how long a request waits for nothing, beside all others.
+	SleepMillis float64 `json:"sleep_ms"`
+	// BodyBytes is the length of the answer, if no downstream service gave one.
+	BodyBytes int `json:"body_bytes"`
+
+	Slow  *Slow  `json:"slow,omitempty"`
+	Lock  *Lock  `json:"lock,omitempty"`
+	Cache *Cache `json:"cache,omitempty"`
+	Pool  *Pool  `json:"pool,omitempty"`
+	Calls []Call `json:"calls,omitempty"`
+	Wire  *Wire  `json:"wire,omitempty"`
+	Queue *Queue `json:"queue,omitempty"`
+}
+
+// Slow makes one replica need more CPU time than the others.
+type Slow struct {
+	// Peers are the addresses of all replicas, separated by commas, without
+	// ports; the one at Index, from 0, is the slow one.
+	Peers  string  `json:"peers"`
+	Index  int     `json:"index"`
+	Factor float64 `json:"factor"` // of CPUMillis
+}
+
+// Lock is the one lock that every request holds for a while.
+type Lock struct {
+	CPUMillis   float64 `json:"cpu_ms"`   // CPU time used under it
+	SleepMillis float64 `json:"sleep_ms"` // time slept under it
+}
+
+// Cache keeps answers by key in this process's memory, the least recently used
+// ones making room.
+type Cache struct {
+	Bytes      int `json:"bytes"`
+	EntryBytes int `json:"entry_bytes"`
+}
+
+// Pool bounds how many requests are within their calls at a time. PUT /pool on
+// the admin address, with the number as body, changes that.
+type Pool struct {
+	Size int `json:"size"`
+}
+
+// Call is a downstream service that every request calls.
+type Call struct {
+	Hosts  string `json:"hosts"` // addresses of its replicas, separated by commas
+	Port   int    `json:"port"`
+	Visits int    `json:"visits"` // calls of one request, one after the other
+	// ByKey sends a request to the replica that its key belongs to (key modulo
+	// replicas); else the replicas take turns.
+	ByKey bool `json:"by_key,omitempty"`
+}
+
+// Wire is a network that carries one answer after the other at a fixed pace.
+type Wire struct {
+	BytesPerSecond float64 `json:"bytes_per_second"`
+}
+
+// Queue takes what a request asks for, answers at once, and has one consumer do
+// it later. A request that finds it full is answered 503.
+type Queue struct {
+	Capacity    int     `json:"capacity"`
+	SleepMillis float64 `json:"sleep_ms"` // the consumer's time for one
+}
+
+// DefaultConfig is a plant that answers at once.
+func DefaultConfig() Config { return Config{Workers: 2, BodyBytes: 64} }
+
+// Parse reads a Config from JSON over the default. Unknown keys are errors.
+func Parse(text string) (Config, error) {
+	c := DefaultConfig()
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, fmt.Errorf("read what to plant: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return c, errors.New("read what to plant: there is more after the object; write one JSON object")
+	}
+	return c, c.Validate()
+}
+
+// The most of everything: enough for any system that one machine runs, little
+// enough that a slip in a file does not fill it.
+const (
+	maxMillis = 60_000
+	maxBytes  = 1 << 30
+	maxCount  = 100_000
+)
+
+// Validate returns everything that is wrong with c, joined, or nil.
+func (c *Config) Validate() error {
+	v := &validation{}
+	v.address("listen", c.Listen)
+	v.address("admin", c.Admin)
+	v.within("cpu_ms", c.CPUMillis, 0, maxMillis)
+	v.within("sleep_ms", c.SleepMillis, 0, maxMillis)
+	v.within("workers", float64(c.Workers), 1, maxCount)
+	v.within("body_bytes", float64(c.BodyBytes), 0, maxBytes)
+	if s := c.Slow; s != nil {
+		v.within("slow.factor", s.Factor, 0, maxCount)
+		v.within("slow.index", float64(s.Index), 0, float64(len(split(s.Peers))-1))
+	}
+	if l := c.Lock; l != nil {
+		v.within("lock.cpu_ms", l.CPUMillis, 0, maxMillis)
+		v.within("lock.sleep_ms", l.SleepMillis, 0, maxMillis)
+	}
+	if a := c.Cache; a != nil {
+		v.within("cache.entry_bytes", float64(a.EntryBytes), 1, maxBytes)
+		v.within("cache.bytes", float64(a.Bytes), float64(a.EntryBytes), maxBytes)
+	}
+	if c.Pool != nil {
+		v.within("pool.size", float64(c.Pool.Size), 1, maxCount)
+	}
+	for i, call := range c.Calls {
+		at := fmt.Sprintf("calls[%d].", i)
+		v.within(at+"port", float64(call.Port), 1, 65535)
+		v.within(at+"visits", float64(call.Visits), 1, maxCount)
+		if len(split(call.Hosts)) == 0 {
+			v.addf("%shosts is empty; write an address", at)
+		}
+	}
+	if c.Wire != nil {
+		v.within("wire.bytes_per_second", c.Wire.BytesPerSecond, 1, 1e12)
+	}
+	if q := c.Queue; q != nil {
+		v.within("queue.capacity", float64(q.Capacity), 1, maxCount)
+		v.within("queue.sleep_ms", q.SleepMillis, 0, maxMillis)
+	}
+	return errors.Join(v.errs...)
+}
+
+type validation struct{ errs []error }
+
+func (v *validation) addf(format string, args ...any) {
+	v.errs = append(v.errs, fmt.Errorf("plant: "+format, args...))
+}
+
+func (v *validation) within(name string, value, low, high float64) {
+	if !(value >= low && value <= high) {
+		v.addf("%s is %g; write a number from %g to %g", name, value, low, high)
+	}
+}
+
+func (v *validation) address(name, value string) {
+	if _, _, err := net.SplitHostPort(value); err != nil {
+		v.addf("%s is %q; write host:port", name, value)
+	}
+}
+
+// split reads addresses separated by commas.
+func split(hosts string) []string {
+	return slices.DeleteFunc(strings.Split(hosts, ","), func(h string) bool { return h == "" })
+}
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// cpu is the CPU time of a request to this replica.
+func (c *Config) cpu() time.Duration {
+	d := millis(c.CPUMillis)
+	if c.Slow == nil {
+		return d
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err == nil && slices.Index(split(c.Slow.Peers), host) == c.Slow.Index {
+		d = time.Duration(float64(d) * c.Slow.Factor)
+	}
+	return d
+}

@@ -1,0 +1,314 @@
+package plant
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// client is what a test asks plants with.
+type client struct {
+	t    *testing.T
+	http *http.Client
+}
+
+func newClient(t *testing.T) *client {
+	t.Helper()
+	c := &client{t: t, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}}
+	return c
+}
+
+func (c *client) do(method, url, body string) (status int, answer string) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// metric is one figure of a plant.
+func (c *client) metric(s *Service, name string) float64 {
+	c.t.Helper()
+	_, text := c.do(http.MethodGet, "http://"+s.AdminAddr().String()+"/metrics", "")
+	for line := range strings.Lines(text) {
+		var value float64
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			if _, err := fmt.Sscan(rest, &value); err != nil {
+				c.t.Fatal(err)
+			}
+			return value
+		}
+	}
+	c.t.Fatalf("there is no %s in\n%s", name, text)
+	return 0
+}
+
+// start runs a plant until the test ends.
+func start(t *testing.T, edit func(*Config)) *Service {
+	t.Helper()
+	c := DefaultConfig()
+	c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	edit(&c)
+	s, err := Listen(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: got %v, want nil", err)
+		}
+	})
+	return s
+}
+
+func (s *Service) url() string { return "http://" + s.Addr().String() + "/" }
+
+func callTo(t *testing.T, services ...*Service) Call {
+	t.Helper()
+	call := Call{Visits: 1}
+	for _, s := range services {
+		tcp, ok := s.Addr().(*net.TCPAddr)
+		if !ok {
+			t.Fatalf("%v is no TCP address", s.Addr())
+		}
+		call.Hosts, call.Port = tcp.IP.String(), tcp.Port
+	}
+	return call
+}
+
+func within(t *testing.T, what string, got, low, high float64) {
+	t.Helper()
+	if !(got >= low && got <= high) {
+		t.Errorf("%s: got %.4g, want %.4g to %.4g", what, got, low, high)
+	}
+}
+
+// The demand is the planted one however busy the machine is: it is counted in
+// the thread's own time.
+func TestSpinUsesThePlantedCPUTime(t *testing.T) {
+	t.Parallel()
+	w := newWorker(1)
+	used := make(chan time.Duration)
+	go func() {
+		runtime.LockOSThread() // a thread of its own, so that nothing else is counted
+		defer runtime.UnlockOSThread()
+		from := threadTime()
+		for range 50 {
+			w.spin(time.Millisecond)
+		}
+		used <- threadTime() - from
+	}()
+	within(t, "CPU milliseconds of 50 requests of 1 ms", (<-used).Seconds()*1000, 50, 60)
+}
+
+func TestSlowReplicaIsTheOneThatIsMeant(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.CPUMillis, c.Slow = 2, &Slow{Peers: "127.0.0.1,127.0.0.2", Index: 1, Factor: 3}
+	for listen, want := range map[string]time.Duration{
+		"127.0.0.1:80": 2 * time.Millisecond, "127.0.0.2:80": 6 * time.Millisecond, "127.0.0.3:80": 2 * time.Millisecond,
+	} {
+		c.Listen = listen
+		if got := c.cpu(); got != want {
+			t.Errorf("%s: got %v of CPU time, want %v", listen, got, want)
+		}
+	}
+}
+
+// inParallel has n requests under way at once.
+func inParallel(n int, one func()) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(one)
+	}
+	all.Wait()
+}
+
+func TestLockIsHeldByOneRequestAtATime(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.Lock = &Lock{SleepMillis: 10} })
+	c := newClient(t)
+	began := time.Now()
+	inParallel(8, func() { c.do(http.MethodGet, s.url(), "") })
+	took := time.Since(began).Seconds()
+	busy := c.metric(s, "plant_lock_busy_seconds_total")
+	within(t, "seconds held", busy, 8*0.010, took) // never by two at once
+	if got := c.metric(s, "plant_lock_wait_seconds_total"); got <= 0 {
+		t.Errorf("seconds waited: got %g, want more than 0", got)
+	}
+}
+
+func TestWireCarriesAtItsPace(t *testing.T) {
+	t.Parallel()
+	far := start(t, func(c *Config) { c.BodyBytes = 20_000 })
+	s := start(t, func(c *Config) { c.Wire, c.Calls = &Wire{BytesPerSecond: 1e6}, []Call{callTo(t, far)} })
+	c := newClient(t)
+	began := time.Now()
+	inParallel(5, func() {
+		if _, body := c.do(http.MethodGet, s.url(), ""); len(body) != 20_000 {
+			t.Errorf("got %d bytes, want 20000", len(body))
+		}
+	})
+	if took := time.Since(began); took < 100*time.Millisecond {
+		t.Errorf("100 kB at 1 MB/s took %v, want at least 100 ms", took)
+	}
+	within(t, "busy seconds", c.metric(s, "plant_wire_busy_seconds_total"), 0.0999, 0.1001)
+}
+
+func TestPoolBoundsCallsAndCanBeResized(t *testing.T) {
+	t.Parallel()
+	slow := start(t, func(c *Config) { c.SleepMillis = 300 })
+	s := start(t, func(c *Config) { c.Pool, c.Calls = &Pool{Size: 1}, []Call{callTo(t, slow)} })
+	c := newClient(t)
+	done := make(chan struct{})
+	go func() { defer close(done); inParallel(4, func() { c.do(http.MethodGet, s.url(), "") }) }()
+	until(t, "three wait", func() bool { return c.metric(s, "plant_pool_waiting") == 3 })
+	within(t, "slots in use", c.metric(s, "plant_pool_in_use"), 1, 1)
+	admin := "http://" + s.AdminAddr().String() + "/pool"
+	if status, text := c.do(http.MethodPut, admin, "0"); status != http.StatusBadRequest || !strings.Contains(text, "from 1") {
+		t.Errorf("a pool of 0: got status %d and %q, want 400 and what to write", status, text)
+	}
+	if status, _ := c.do(http.MethodPut, admin, "4"); status != http.StatusNoContent {
+		t.Errorf("a pool of 4: got status %d, want 204", status)
+	}
+	within(t, "waiting with 4 slots", c.metric(s, "plant_pool_waiting"), 0, 0)
+	<-done
+	within(t, "size", c.metric(s, "plant_pool_size"), 4, 4)
+	if got := c.metric(s, "plant_pool_wait_seconds_total"); got <= 0 {
+		t.Errorf("seconds waited: got %g, want more than 0", got)
+	}
+	within(t, "calls downstream", c.metric(slow, "plant_requests_total"), 4, 4)
+}
+
+// until polls.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// A working set of twice the cache, asked for in turn, never hits; one that
+// fits hits always.
+func TestCacheThrashesWhenTheWorkingSetIsLarger(t *testing.T) {
+	t.Parallel()
+	far := start(t, func(*Config) {})
+	s := start(t, func(c *Config) {
+		c.Cache, c.Calls = &Cache{Bytes: 4000, EntryBytes: 1000}, []Call{callTo(t, far)}
+	})
+	c := newClient(t)
+	ask := func(keys int) {
+		for range 3 {
+			for key := range keys {
+				if _, body := c.do(http.MethodGet, fmt.Sprintf("%s?key=%d", s.url(), key), ""); len(body) != 1000 {
+					t.Fatalf("got %d bytes, want 1000", len(body))
+				}
+			}
+		}
+	}
+	ask(8)
+	within(t, "hits of 8 keys in a cache of 4", c.metric(s, "plant_cache_hits_total"), 0, 0)
+	within(t, "calls downstream", c.metric(far, "plant_requests_total"), 24, 24)
+	ask(4) // 0 to 3, of which none was left
+	within(t, "hits of 4 keys in a cache of 4", c.metric(s, "plant_cache_hits_total"), 8, 8)
+}
+
+func TestQueueTakesWhatFitsAndIsConsumed(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.Queue = &Queue{Capacity: 2, SleepMillis: 500} })
+	c := newClient(t)
+	// One with the consumer and two in the queue; the consumer may not have
+	// taken the first before the third comes.
+	full := 0
+	for range 5 {
+		if status, _ := c.do(http.MethodGet, s.url(), ""); status == http.StatusServiceUnavailable {
+			full++
+		}
+	}
+	within(t, "refused of five", float64(full), 1, 3)
+	within(t, "capacity", c.metric(s, "plant_queue_capacity"), 2, 2)
+	until(t, "all were done", func() bool { return c.metric(s, "plant_queue_done_total") == float64(5-full) })
+	within(t, "depth", c.metric(s, "plant_queue_depth"), 0, 0)
+}
+
+func TestCallsGoToTheReplicaOfTheirKey(t *testing.T) {
+	t.Parallel()
+	call := newCaller(Call{Hosts: "127.0.0.1,127.0.0.2,127.0.0.3", Port: 1, Visits: 1, ByKey: true})
+	if got := len(call.clients); got != 3 {
+		t.Fatalf("got %d replicas, want 3", got)
+	}
+	far := start(t, func(*Config) {})
+	visits := callTo(t, far)
+	visits.Visits = 3
+	s := start(t, func(c *Config) { c.Calls = []Call{visits} })
+	c := newClient(t)
+	c.do(http.MethodGet, s.url(), "")
+	within(t, "visits of one request", c.metric(far, "plant_requests_total"), 3, 3)
+	tcp, _ := far.Addr().(*net.TCPAddr)
+	for key, want := range map[int]int{0: http.StatusOK, 1: http.StatusBadGateway} {
+		// Nobody listens at the second address.
+		keyed := start(t, func(c *Config) {
+			c.Calls = []Call{{Hosts: "127.0.0.1,127.0.0.99", Port: tcp.Port, Visits: 1, ByKey: true}}
+		})
+		if status, text := c.do(http.MethodGet, fmt.Sprintf("%s?key=%d", keyed.url(), key), ""); status != want {
+			t.Errorf("key %d: got status %d (%s), want %d", key, status, text, want)
+		}
+	}
+}
+
+func TestParseSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	const ok = `"listen": "127.0.0.1:0", "admin": "127.0.0.1:0"`
+	for text, want := range map[string]string{
+		"{" + ok + "}":                                     "",
+		"{" + ok + `, "cpu": 1}`:                           "unknown field",
+		"{" + ok + `, "cpu_ms": -1}`:                       "cpu_ms is -1; write a number from 0",
+		"{" + ok + `, "pool": {}}`:                         "pool.size is 0; write a number from 1",
+		"{" + ok + `, "calls": [{"port": 1,"visits": 1}]}`: "calls[0].hosts is empty",
+		"{" + ok + `, "slow": {"index": 1, "peers": "a"}}`: "slow.index is 1",
+		"{" + ok + `, "cache": {"entry_bytes": 9}}`:        "cache.bytes is 0; write a number from 9",
+		"{}":             `listen is ""; write host:port`,
+		"{" + ok + "} x": "there is more after the object",
+		"":               "read what to plant",
+	} {
+		_, err := Parse(text)
+		got := fmt.Sprint(err)
+		if want == "" && err != nil || want != "" && !strings.Contains(got, want) {
+			t.Errorf("Parse(%s): got %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "{}", `{"listen":":1","admin":":2","pool":{"size":4},"calls":[{"hosts":"a","port":1,"visits":1}]}`, `{"cpu_ms":1e999}`, "[]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := Parse(text); err == nil && c.Validate() != nil {
+			t.Errorf("Parse(%q) takes what Validate refuses", text)
+		}
+	})
+}

@@ -1,0 +1,201 @@
+package plant
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// idleTimeout ends connections that nobody uses; longer than any pause of a
+	// measurement.
+	idleTimeout = time.Minute
+	// stopTimeout bounds the wait for requests under way when told to stop. The
+	// load is over by then.
+	stopTimeout = 500 * time.Millisecond
+	// adminTimeout bounds a scrape.
+	adminTimeout = 5 * time.Second
+)
+
+// Service is a plant that listens.
+type Service struct {
+	config   Config
+	cpu      time.Duration
+	body     []byte
+	requests atomic.Int64
+
+	worker worker
+	lock   *lock
+	cache  *cache
+	pool   *pool
+	calls  []*caller
+	wire   *wire
+	queue  *queue
+
+	listener, admin net.Listener
+}
+
+// Listen makes the service and binds its two addresses. Nothing is answered
+// before Run. Whoever does not Run must Close.
+func Listen(ctx context.Context, c Config) (*Service, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{config: c, cpu: c.cpu(), body: bytes.Repeat([]byte("x"), c.BodyBytes), worker: newWorker(c.Workers)}
+	if c.Lock != nil {
+		s.lock = &lock{}
+	}
+	if c.Cache != nil {
+		s.cache = newCache(*c.Cache)
+	}
+	if c.Pool != nil {
+		s.pool = &pool{size: c.Pool.Size}
+	}
+	for _, call := range c.Calls {
+		s.calls = append(s.calls, newCaller(call))
+	}
+	if c.Wire != nil {
+		s.wire = &wire{perSecond: c.Wire.BytesPerSecond}
+	}
+	if c.Queue != nil {
+		s.queue = newQueue(*c.Queue)
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // it costs CPU time on every connection
+	var err error
+	if s.listener, err = lc.Listen(ctx, "tcp", c.Listen); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
+	}
+	if s.admin, err = lc.Listen(ctx, "tcp", c.Admin); err != nil {
+		return nil, errors.Join(fmt.Errorf("listen on %s for admin: %w", c.Admin, err), s.listener.Close())
+	}
+	return s, nil
+}
+
+// Addr and AdminAddr are where the service listens.
+func (s *Service) Addr() net.Addr { return s.listener.Addr() }
+
+// AdminAddr is where metrics and controls are.
+func (s *Service) AdminAddr() net.Addr { return s.admin.Addr() }
+
+// Close releases the addresses of a service that is not going to Run.
+func (s *Service) Close() error { return errors.Join(s.listener.Close(), s.admin.Close()) }
+
+// Run answers until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	server := &fasthttp.Server{
+		Handler: s.handle, IdleTimeout: idleTimeout, NoDefaultServerHeader: true, NoDefaultDate: true,
+		CloseOnShutdown: true, DisablePreParseMultipartForm: true,
+	}
+	admin := &http.Server{Handler: s.controls(), ReadHeaderTimeout: adminTimeout, WriteTimeout: adminTimeout}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := server.Serve(s.listener); err != nil && !errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("serve on %v: %w", s.Addr(), err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		if err := admin.Serve(s.admin); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve admin on %v: %w", s.AdminAddr(), err)
+		}
+		return nil
+	})
+	if s.queue != nil {
+		g.Go(func() error { s.queue.consume(ctx); return nil })
+	}
+	g.Go(func() error {
+		<-ctx.Done()
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		err := server.ShutdownWithContext(stop)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = nil // connections of clients that keep them open end with the process
+		}
+		for _, c := range s.calls {
+			c.close()
+		}
+		return errors.Join(err, admin.Close())
+	})
+	return g.Wait()
+}
+
+// handle answers one request.
+func (s *Service) handle(ctx *fasthttp.RequestCtx) {
+	s.requests.Add(1)
+	key := uint64(ctx.QueryArgs().GetUintOrZero("key")) // never negative
+	s.worker.spin(s.cpu)
+	if s.lock != nil {
+		s.lock.hold(func() {
+			s.worker.spin(millis(s.config.Lock.CPUMillis))
+			sleep(s.config.Lock.SleepMillis)
+		})
+	}
+	sleep(s.config.SleepMillis)
+	if s.queue != nil && !s.queue.put() {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		ctx.SetBodyString("the queue is full\n")
+		return
+	}
+	body, err := s.answer(key, &ctx.Response)
+	if err != nil {
+		ctx.Response.Reset()
+		ctx.SetStatusCode(fasthttp.StatusBadGateway)
+		ctx.SetBodyString(err.Error() + "\n")
+		return
+	}
+	if s.wire != nil {
+		s.wire.carry(len(body))
+	}
+	if s.cache != nil || len(s.calls) == 0 { // else it is there already
+		ctx.Response.SetBodyRaw(body)
+	}
+}
+
+// answer is the cached answer, that of the last call, or the service's own. It
+// may be within response, which holds the last call's.
+func (s *Service) answer(key uint64, response *fasthttp.Response) ([]byte, error) {
+	if s.cache != nil {
+		if body, ok := s.cache.find(key); ok {
+			return body, nil
+		}
+	}
+	if err := s.downstream(key, response); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.cache != nil:
+		return s.cache.keep(key), nil
+	case len(s.calls) > 0:
+		return response.Body(), nil
+	}
+	return s.body, nil
+}
+
+// downstream makes the calls of one request, within the pool if there is one.
+func (s *Service) downstream(key uint64, response *fasthttp.Response) error {
+	if s.pool != nil && len(s.calls) > 0 {
+		s.pool.acquire()
+		defer s.pool.release()
+	}
+	for _, c := range s.calls {
+		if err := c.call(key, response); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sleep(ms float64) {
+	if ms > 0 {
+		time.Sleep(millis(ms))
+	}
+}

@@ -1,0 +1,175 @@
+package selftest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"loadstone/lab/report"
+)
+
+// The resources that a component can run out of, as a Compose file's x-resources
+// calls their kinds; CPU is what every component has.
+const (
+	CPU   = "cpu"
+	Pool  = "pool"
+	Lock  = "lock"
+	Queue = "queue"
+)
+
+// The witnesses, in the order of the table.
+const (
+	Demand       = "demand"
+	Saturation   = "saturation"
+	Perturbation = "perturbation"
+)
+
+func witnesses() []string { return []string{Demand, Saturation, Perturbation} }
+
+// Truth is what limits a planted system: one component's resource, or two or
+// more components equally, or nothing of the system itself.
+type Truth struct {
+	Component string   `json:"component,omitempty"`
+	Resource  string   `json:"resource,omitempty"` // its kind
+	Called    string   `json:"called,omitempty"`   // its name in x-resources, if it has one
+	Equally   []string `json:"equally,omitempty"`  // components
+}
+
+func named(component, resource string) Truth { return Truth{Component: component, Resource: resource} }
+
+// called adds the resource's name.
+func (t Truth) called(name string) Truth {
+	t.Called = name
+	return t
+}
+func equally(components ...string) Truth { return Truth{Equally: components} }
+func lowerBound() Truth                  { return Truth{} }
+
+func (t Truth) String() string {
+	switch {
+	case t.Component != "":
+		return t.Component + " " + t.Resource
+	case len(t.Equally) > 0:
+		return strings.Join(t.Equally, " = ")
+	}
+	return report.LowerBoundOnly
+}
+
+// names says whether a component's resource, by kind or by name, is the planted
+// one.
+func (t Truth) names(component, resource string) bool {
+	return component == t.Component && (resource == t.Resource || t.Called != "" && resource == t.Called)
+}
+
+// Witness says whether what a witness said is right: that it names the
+// component and the resource; of components that limit equally none alone, but
+// all of them in its evidence; and nobody where the system is not at a limit.
+func (t Truth) Witness(w *report.Witness) bool {
+	switch {
+	case t.Component != "":
+		return t.names(w.Component, w.Resource)
+	case len(t.Equally) > 0:
+		return w.Component == "" && mentions(w.Evidence, t.Equally)
+	}
+	return w.Component == ""
+}
+
+// Judge says whether the verdict is right: that it names the component and the
+// resource; of components that limit equally none alone, but all of them in its
+// summary; and that the capacity is only a lower bound where the system is not
+// at a limit.
+func (t Truth) Judge(v *report.Verdict) bool {
+	switch {
+	case t.Component != "":
+		return v.Status == report.Named && t.names(v.Component, v.Resource)
+	case len(t.Equally) > 0:
+		return v.Status != report.LowerBoundOnly && v.Component == "" && mentions(v.Summary, t.Equally)
+	}
+	return v.Status == report.LowerBoundOnly && v.Component == ""
+}
+
+// mentions says whether text has every one of the names as a word.
+func mentions(text string, names []string) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,.;:()\"'", r) })
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(words, name) })
+}
+
+// Said is what a witness, or the judge, said of a system.
+type Said struct {
+	Text  string `json:"text"` // empty if it was not heard
+	Right bool   `json:"right"`
+}
+
+// Row is one system's score.
+type Row struct {
+	Name      string          `json:"name"`
+	What      string          `json:"what"`
+	Truth     Truth           `json:"truth"`
+	Witnesses map[string]Said `json:"witnesses"` // by name
+	Judge     Said            `json:"judge"`
+	Summary   string          `json:"summary"` // the judge's sentence
+	// Capacity is in requests per second.
+	Capacity float64 `json:"capacity"`
+	Seconds  float64 `json:"seconds"`
+	Run      string  `json:"run,omitempty"`   // where its raw data is
+	Error    string  `json:"error,omitempty"` // why it could not be measured
+}
+
+// Right says whether the judge was right, which is what counts.
+func (r *Row) Right() bool { return r.Error == "" && r.Judge.Right }
+
+// judge scores what was found about a system.
+func judge(p Planted, res *report.Result, failed error) Row {
+	row := Row{Name: p.Name, What: p.What, Truth: p.Truth, Witnesses: map[string]Said{}}
+	switch {
+	case failed != nil:
+		row.Error = failed.Error()
+		return row
+	case len(res.Variants) != 1:
+		row.Error = fmt.Sprintf("the result has %d variants, want 1", len(res.Variants))
+		return row
+	}
+	v := &res.Variants[0]
+	if v.Capacity != nil {
+		row.Capacity = v.Capacity.Value
+	}
+	row.Judge = Said{Text: said(v.Verdict.Component, v.Verdict.Resource, v.Verdict.Status), Right: p.Truth.Judge(&v.Verdict)}
+	row.Summary = v.Verdict.Summary
+	for i := range v.Verdict.Witnesses {
+		w := &v.Verdict.Witnesses[i]
+		row.Witnesses[w.Name] = Said{Text: said(w.Component, w.Resource, "nobody"), Right: p.Truth.Witness(w)}
+	}
+	return row
+}
+
+func said(component, resource, otherwise string) string {
+	return cmp.Or(strings.TrimSpace(component+" "+resource), otherwise)
+}
+
+// Score is what a self-test found.
+type Score struct {
+	Seed    uint64    `json:"seed"`
+	Started time.Time `json:"started"`
+	Seconds float64   `json:"seconds"`
+	Rows    []Row     `json:"systems"`
+	// Right is how many verdicts were right, and Needed how many must be.
+	Right  int  `json:"right"`
+	Needed int  `json:"needed"`
+	Passed bool `json:"passed"`
+}
+
+// conclude counts. At least eleven of every twelve must be right: of four all,
+// of thirteen twelve.
+func (s *Score) conclude() {
+	s.Seconds = time.Since(s.Started).Seconds()
+	s.Right = 0
+	for i := range s.Rows {
+		if s.Rows[i].Right() {
+			s.Right++
+		}
+	}
+	s.Needed = (11*len(s.Rows) + 11) / 12
+	s.Passed = len(s.Rows) > 0 && s.Right >= s.Needed
+}

@@ -1,0 +1,153 @@
+// Package selftest plants systems of which it is known what limits them, has
+// them measured like anybody's, and scores what the verdict says. It is how a
+// verdict earns belief: a judge that is never tried on cases with a known answer
+// can be wrong for years.
+//
+// A planted system is a Compose project of plants (package plant) and an
+// experiment, both written to files that `loadstone run` takes as well. Its
+// parameters (who gets which share, how much work a request is) are drawn from
+// the seed, within ranges in which the answer stays clear: the planted limit is
+// reached at less than half of what any other part bears.
+//
+// The expected answers are the truth about what was planted. They do not follow
+// what the verdict is able to say.
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"loadstone/lab/analysis"
+	"loadstone/lab/conduct"
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+)
+
+// Planted is one system with a known limit.
+type Planted struct {
+	Name  string
+	What  string // what was planted, in a few words
+	Truth Truth
+	Quick bool // one of the few that are run where time is short
+
+	build func(*draw) project
+}
+
+// Config says what to run.
+type Config struct {
+	// Dir gets one directory for each system, with its files and its run.
+	Dir     string
+	Seed    uint64
+	Systems []Planted
+	// Measure runs the experiment in the file at path, keeps its raw data below
+	// dir, and returns what it found and where that data is.
+	Measure func(ctx context.Context, path, dir string) (*report.Result, string, error)
+	// Started and Ended frame a system. Either may be nil.
+	Started func(number int, p Planted)
+	Ended   func(number int, r Row)
+}
+
+// Choose returns the systems of those names, in the order of [Systems]. An
+// unknown name is an error that lists the known ones.
+func Choose(names []string) ([]Planted, error) {
+	var known []string
+	var out []Planted
+	for _, p := range Systems() {
+		known = append(known, p.Name)
+		if slices.Contains(names, p.Name) {
+			out = append(out, p)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("no system %q is planted; write one of: %s", name, strings.Join(known, ", "))
+		}
+	}
+	return out, nil
+}
+
+// Quick returns the few that are run where time is short.
+func Quick() []Planted {
+	return slices.DeleteFunc(Systems(), func(p Planted) bool { return !p.Quick })
+}
+
+// Run measures every system and scores what was said of it. One that cannot be
+// measured counts as wrong. The error is only of the self-test itself.
+func Run(ctx context.Context, c Config) (*Score, error) {
+	s := &Score{Seed: c.Seed, Started: time.Now()}
+	for i, p := range c.Systems {
+		if c.Started != nil {
+			c.Started(i+1, p)
+		}
+		dir := filepath.Join(c.Dir, p.Name)
+		path, err := p.Write(dir, c.Seed)
+		if err != nil {
+			return nil, fmt.Errorf("plant %s: %w", p.Name, err)
+		}
+		began := time.Now()
+		res, at, err := c.Measure(ctx, path, dir)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("measure %s: %w", p.Name, context.Cause(ctx))
+		}
+		row := judge(p, res, err)
+		row.Run, row.Seconds = at, time.Since(began).Seconds()
+		s.Rows = append(s.Rows, row)
+		if c.Ended != nil {
+			c.Ended(i+1, row)
+		}
+	}
+	s.conclude()
+	return s, nil
+}
+
+// Write writes the files of the system that the seed gives into dir, and returns
+// the path of the experiment.
+func (p Planted) Write(dir string, seed uint64) (string, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	made := p.build(newDraw(seed, p.Name))
+	compose, err := made.compose(p)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "experiment.yaml")
+	return path, errors.Join(
+		run.WriteFile(filepath.Join(dir, "compose.yaml"), compose),
+		run.WriteFile(path, made.experiment(p, seed)),
+	)
+}
+
+// Conducted returns a Config.Measure that conducts experiments as c says, whose
+// experiment, variants and directories are replaced.
+func Conducted(c conduct.Config) func(ctx context.Context, path, dir string) (*report.Result, string, error) {
+	return func(ctx context.Context, path, dir string) (*report.Result, string, error) {
+		exp, err := experiment.Load(path)
+		if err != nil {
+			return nil, "", err
+		}
+		c := c
+		c.Experiment, c.Variants = exp, nil
+		for _, v := range exp.Variants {
+			c.Variants = append(c.Variants, v.Name)
+		}
+		c.RunsDir, c.VolumesDir = filepath.Join(dir, "runs"), filepath.Join(dir, "volumes")
+		at, err := conduct.Run(ctx, c)
+		if err != nil {
+			return nil, at, err
+		}
+		r, err := run.Open(at)
+		if err != nil {
+			return nil, at, err
+		}
+		res, err := analysis.Derive(r)
+		return res, at, err
+	}
+}

@@ -1,0 +1,364 @@
+package selftest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+	"loadstone/lab/selftest/plant"
+	"loadstone/lab/topology"
+)
+
+// Every system can be written, for many seeds, and read as an experiment and a
+// Compose project whose plants are valid.
+func TestSystemsAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, p := range Systems() {
+		t.Run(p.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(3) {
+				whole(t, p, seed)
+			}
+		})
+	}
+}
+
+func whole(t *testing.T, p Planted, seed uint64) {
+	t.Helper()
+	path, err := p.Write(t.TempDir(), seed)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	exp, err := experiment.Load(path)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	system, err := topology.Load(t.Context(), topology.Config{ComposeFiles: exp.SystemPaths()})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	hosts, names := map[string][]string{}, []string{}
+	for _, s := range system.Services {
+		names = append(names, s.Name)
+		for range s.Replicas {
+			hosts[s.Name] = append(hosts[s.Name], "127.0.0.1")
+		}
+	}
+	if err := exp.CheckServices(names); err != nil {
+		t.Error(err)
+	}
+	vars := topology.Variables(hosts, nil)
+	vars[topology.BindHost] = "127.0.0.1"
+	if system, err = system.Resolve(t.Context(), vars); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	for _, s := range system.Services {
+		if _, err := plant.Parse(s.Command[len(s.Command)-1]); err != nil {
+			t.Errorf("seed %d: service %s: %v", seed, s.Name, err)
+		}
+	}
+	for _, c := range append(slices.Clone(p.Truth.Equally), p.Truth.Component) {
+		if c != "" && !slices.Contains(names, c) {
+			t.Errorf("the truth is about %s, which is none of %v", c, names)
+		}
+	}
+}
+
+// bounds are the rates that each part of a planted system bears, by the
+// utilisation law and from what was planted: capacity over the demand of the
+// hottest instance.
+func bounds(p project) map[string]float64 {
+	const overhead = 0.12 // ms of CPU for a request and the calls that it makes; measured: 0.05 to 0.12
+	visits := map[string]float64{p.services[0].name: 1}
+	out := map[string]float64{}
+	for _, s := range p.services { // callers come before those they call
+		share := visits[s.name]
+		if c := s.plant.Cache; c != nil {
+			keys := 1400.0
+			share *= 1 - float64(c.Bytes)/float64(c.EntryBytes)/keys // at most that many miss
+		}
+		for _, name := range s.dependsOn() {
+			visits[name] = share
+		}
+		work, hottest := s.plant.CPUMillis, visits[s.name]/float64(s.replicas)
+		if s.plant.Slow != nil {
+			work *= s.plant.Slow.Factor
+		}
+		if s.plant.Workers == 1 {
+			hottest = hottestOf(s.replicas, p.feed)
+		}
+		if s.cpus > 0 {
+			out[s.name+" "+CPU] = 1000 * s.cpus / (work + overhead) / hottest
+		}
+		if l := s.plant.Lock; l != nil {
+			out[s.name+" "+Lock] = 1000 / (l.CPUMillis + l.SleepMillis)
+		}
+		if q := s.plant.Queue; q != nil {
+			out[s.name+" "+Queue] = 1000 / q.SleepMillis
+		}
+	}
+	for i, s := range p.services {
+		if s.plant.Pool != nil {
+			out[s.name+" "+Pool] = 1000 * float64(s.plant.Pool.Size) / p.services[i+1].plant.SleepMillis
+		}
+		if w := s.plant.Wire; w != nil {
+			out[s.name+" "+Lock] = w.BytesPerSecond / float64(p.services[i+1].plant.BodyBytes)
+		}
+	}
+	return out
+}
+
+// hottestOf is the share of requests that goes to the hottest of n partitions
+// when keys are drawn as feed says.
+func hottestOf(n int, feed string) float64 {
+	var low, high int
+	var exponent float64
+	if _, err := fmt.Sscanf(feed, "zipf: [%d, %d, %g]", &low, &high, &exponent); err != nil {
+		return 1
+	}
+	parts, all := make([]float64, n), 0.0
+	for key := low; key <= high; key++ {
+		weight := math.Pow(float64(key-low+1), -exponent)
+		parts[key%n] += weight
+		all += weight
+	}
+	return slices.Max(parts) / all
+}
+
+// The truth is clear for every seed: what is planted is reached at less than two
+// thirds of what anything else bears, and what limits equally is equal.
+func TestTruthIsClearForEverySeed(t *testing.T) {
+	t.Parallel()
+	for _, p := range Systems() {
+		for seed := range uint64(200) {
+			made := p.build(newDraw(seed, p.Name))
+			if made.checks > 0 {
+				break // the limit is outside the system
+			}
+			clearly(t, p, seed, bounds(made), made.maxRate)
+			if t.Failed() {
+				break
+			}
+		}
+	}
+}
+
+func clearly(t *testing.T, p Planted, seed uint64, all map[string]float64, maxRate float64) {
+	t.Helper()
+	limit := maxRate
+	var planted []string
+	switch {
+	case p.Truth.Component != "":
+		planted = []string{p.Truth.String()}
+	case len(p.Truth.Equally) > 0:
+		for _, c := range p.Truth.Equally {
+			planted = append(planted, c+" "+CPU)
+		}
+	}
+	for i, name := range planted {
+		if i > 0 && all[name] != limit {
+			t.Errorf("%s, seed %d: %s bears %.0f req/s, want %.0f, as much as the others", p.Name, seed, name, all[name], limit)
+		}
+		limit = all[name]
+	}
+	if limit <= 0 {
+		t.Errorf("%s, seed %d: no limit is planted: %v", p.Name, seed, all)
+	}
+	for name, bound := range all {
+		if !slices.Contains(planted, name) && limit > 0.66*bound {
+			t.Errorf("%s, seed %d: %s bears %.0f req/s, too close to the planted %.0f", p.Name, seed, name, bound, limit)
+		}
+	}
+}
+
+func TestParametersVaryWithTheSeedAndOnlyWithIt(t *testing.T) {
+	t.Parallel()
+	text := func(p Planted, seed uint64) string {
+		made := p.build(newDraw(seed, p.Name))
+		compose, err := made.compose(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(compose) + regexp.MustCompile(`seed: \d+`).ReplaceAllString(string(made.experiment(p, seed)), "")
+	}
+	for _, p := range Systems() {
+		first := text(p, 7)
+		if first != text(p, 7) {
+			t.Errorf("%s: the same seed plants two systems", p.Name)
+		}
+		if first == text(p, 8) {
+			t.Errorf("%s: two seeds plant the same system", p.Name)
+		}
+	}
+}
+
+func TestThereAreEnoughSystems(t *testing.T) {
+	t.Parallel()
+	if got := len(Systems()); got < 12 {
+		t.Errorf("got %d systems, want at least 12", got)
+	}
+	if got := len(Quick()); got != 4 {
+		t.Errorf("got %d quick systems, want 4", got)
+	}
+	if _, err := Choose([]string{"pool", "pol"}); err == nil || !strings.Contains(err.Error(), `"pol"`) || !strings.Contains(err.Error(), "lock") {
+		t.Errorf("Choose of an unknown name: got %v, want an error with it and the known ones", err)
+	}
+}
+
+// verdictOf is a right verdict about a planted system.
+func verdictOf(truth Truth) report.Verdict {
+	w := report.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
+	v := report.Verdict{Status: report.Named, Component: truth.Component, Resource: truth.Resource}
+	switch {
+	case len(truth.Equally) > 0:
+		v.Status, v.Summary = report.Undecided, "left and right limit equally."
+		w.Evidence = "right: 200 req/s; left, 201 req/s"
+	case truth.Component == "":
+		v.Status = report.LowerBoundOnly
+	}
+	v.Witnesses = []report.Witness{w}
+	return v
+}
+
+func TestTruth(t *testing.T) {
+	t.Parallel()
+	pool, tie, bound := named("api", Pool), equally("left", "right"), lowerBound()
+	wrong := func(of Truth, edit func(*report.Verdict)) report.Verdict {
+		v := verdictOf(of)
+		edit(&v)
+		return v
+	}
+	for name, c := range map[string]struct {
+		truth          Truth
+		verdict        report.Verdict
+		judge, witness bool
+	}{
+		"named":            {pool, verdictOf(pool), true, true},
+		"equally":          {tie, verdictOf(tie), true, true},
+		"lower bound":      {bound, verdictOf(bound), true, true},
+		"by its name":      {pool.called("slots"), verdictOf(named("api", "slots")), true, true},
+		"by another name":  {pool.called("slots"), verdictOf(named("api", "")), false, false},
+		"another service":  {pool, verdictOf(named("slow", Pool)), false, false},
+		"another resource": {pool, verdictOf(named("api", CPU)), false, false},
+		"right, undecided": {pool, wrong(pool, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
+		"only a bound":     {pool, verdictOf(bound), false, false},
+		"one of two":       {tie, verdictOf(named("left", CPU)), false, false},
+		"nobody of two": {tie, wrong(tie, func(v *report.Verdict) {
+			v.Summary, v.Witnesses[0].Evidence = "Nobody, it seems.", "left did it, not the brightest"
+		}), false, false},
+		"somebody though there is no limit":  {bound, verdictOf(pool), false, false},
+		"a bound by somebody":                {bound, wrong(bound, func(v *report.Verdict) { v.Component = "api" }), false, true},
+		"undecided though there is no limit": {bound, wrong(bound, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
+	} {
+		if got := c.truth.Judge(&c.verdict); got != c.judge {
+			t.Errorf("%s: the judge is right: got %v, want %v", name, got, c.judge)
+		}
+		if got := c.truth.Witness(&c.verdict.Witnesses[0]); got != c.witness {
+			t.Errorf("%s: the witness is right: got %v, want %v", name, got, c.witness)
+		}
+	}
+}
+
+// score runs the self-test with verdicts made up: right ones, but for those of
+// the named systems.
+func score(t *testing.T, systems []Planted, wrong ...string) *Score {
+	t.Helper()
+	s, err := Run(t.Context(), Config{Dir: t.TempDir(), Seed: 5, Systems: systems, Measure: func(_ context.Context, path, dir string) (*report.Result, string, error) {
+		if _, err := os.Stat(path); err != nil {
+			return nil, "", err
+		}
+		name := filepath.Base(dir)
+		i := slices.IndexFunc(systems, func(p Planted) bool { return p.Name == name })
+		v := verdictOf(systems[i].Truth)
+		if slices.Contains(wrong, name) {
+			v = verdictOf(named("nobody-has-this", CPU))
+		}
+		if name == "front" && slices.Contains(wrong, "fails") {
+			return nil, "", errors.New("it did not start")
+		}
+		return &report.Result{Variants: []report.Variant{{
+			Capacity: &report.Interval{Value: 123}, Verdict: v,
+		}}}, "the-run", nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestScoreFailsWhenVerdictsAreWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		systems []Planted
+		wrong   []string
+		right   int
+		passed  bool
+	}{
+		"all right":             {Systems(), nil, 13, true},
+		"one of thirteen":       {Systems(), []string{"lock"}, 12, true},
+		"two of thirteen":       {Systems(), []string{"lock", "none"}, 11, false},
+		"a wrong and a failure": {Systems(), []string{"lock", "fails"}, 11, false},
+		"one of four":           {Quick(), []string{"pool"}, 3, false},
+		"four of four":          {Quick(), nil, 4, true},
+		"none at all":           {nil, nil, 0, false},
+	} {
+		s := score(t, c.systems, c.wrong...)
+		if s.Right != c.right || s.Passed != c.passed {
+			t.Errorf("%s: got %d right, passed %v; want %d, %v", name, s.Right, s.Passed, c.right, c.passed)
+		}
+	}
+}
+
+func TestTextSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	if err := WriteText(&text, score(t, Systems(), "lock", "fails")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"pool       api pool",
+		"lock       api lock          nobody-has-this cpu *",
+		"lock: planted is that one global lock (api lock).", "raw the-run", "It could not be measured: it did not start",
+		"FAILED: 11 of 13 verdicts are right, 12 needed; seed 5", "perturbation right about 0 of the 0",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, text.String())
+		}
+	}
+	path := filepath.Join(t.TempDir(), "score.json")
+	if err := Keep(path, score(t, Quick())); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Score
+	if err := json.Unmarshal(data, &back); err != nil || back.Right != 4 || len(back.Rows) != 4 || !back.Rows[0].Judge.Right {
+		t.Errorf("read back: %v, %+v; want 4 right", err, back)
+	}
+}
+
+// A self-test that is stopped has no score.
+func TestStoppedRunHasNoScore(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	_, err := Run(ctx, Config{Dir: t.TempDir(), Systems: Quick(), Measure: func(context.Context, string, string) (*report.Result, string, error) {
+		stop()
+		return nil, "", ctx.Err()
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}

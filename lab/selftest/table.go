@@ -1,0 +1,122 @@
+package selftest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"loadstone/lab/run"
+)
+
+// WriteText prints the score as a table, and beneath it what was wrong and where
+// its raw data is. A * marks a witness that was wrong, a dash one that was not
+// heard.
+func WriteText(w io.Writer, s *Score) error {
+	rows := [][]string{{"system", "planted", "demand", "saturation", "perturbation", "judge", ""}}
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		row := []string{r.Name, r.Truth.String()}
+		for _, name := range witnesses() {
+			row = append(row, r.Witnesses[name].cell())
+		}
+		verdict := "right"
+		if !r.Right() {
+			verdict = "WRONG"
+		}
+		rows = append(rows, append(row, r.Judge.cell(), verdict))
+	}
+	var b strings.Builder
+	writeRows(&b, rows)
+	b.WriteByte('\n')
+	for i := range s.Rows {
+		s.Rows[i].explain(&b)
+	}
+	word := "passed"
+	if !s.Passed {
+		word = "FAILED"
+	}
+	fmt.Fprintf(&b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, len(s.Rows), s.Needed, s.Seed, s.Seconds)
+	for _, name := range witnesses() {
+		right, heard := s.heard(name)
+		fmt.Fprintf(&b, "  %-12s right about %d of the %d that it was heard about\n", name, right, heard)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// heard counts how often a witness was right, and heard at all.
+func (s *Score) heard(witness string) (right, heard int) {
+	for i := range s.Rows {
+		said, ok := s.Rows[i].Witnesses[witness]
+		if ok {
+			heard++
+		}
+		if said.Right {
+			right++
+		}
+	}
+	return right, heard
+}
+
+func (s Said) cell() string {
+	switch {
+	case s.Text == "":
+		return "-"
+	case s.Right:
+		return s.Text
+	}
+	return s.Text + " *"
+}
+
+// explain says of a wrong verdict what it was and where to look.
+func (r *Row) explain(b *strings.Builder) {
+	if r.Right() {
+		return
+	}
+	fmt.Fprintf(b, "%s: planted is that %s (%s).\n", r.Name, r.What, r.Truth)
+	if r.Error != "" {
+		fmt.Fprintf(b, "  It could not be measured: %s\n", r.Error)
+	} else {
+		fmt.Fprintf(b, "  The verdict: %s\n", r.Summary)
+	}
+	if r.Run != "" {
+		fmt.Fprintf(b, "  raw %s\n", r.Run)
+	}
+	b.WriteByte('\n')
+}
+
+// writeRows sets cells below each other, two spaces apart.
+func writeRows(b *strings.Builder, rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// WriteJSON prints the score for programs.
+func WriteJSON(w io.Writer, s *Score) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(s)
+}
+
+// Keep writes the score as JSON to path, whole or not at all.
+func Keep(path string, s *Score) error {
+	var b bytes.Buffer
+	if err := WriteJSON(&b, s); err != nil {
+		return err
+	}
+	return run.WriteFile(path, b.Bytes())
+}

@@ -1,0 +1,247 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"loadstone/block/spelling"
+)
+
+// resourcesKey is the extension field that says what of a service, beside its
+// CPU, can run out, and which metrics tell of it:
+//
+//	x-resources:
+//	  connections: {kind: pool, size: pool_size, in_use: pool_in_use, wait_seconds: pool_wait_seconds_total}
+//	  ledger: {kind: lock, busy_seconds: ledger_busy_seconds_total}
+//	  jobs: {kind: queue, depth: jobs_waiting, capacity: jobs_capacity, consumer: worker}
+const resourcesKey = "x-resources"
+
+// The kinds of a Resource.
+const (
+	Pool  = "pool"  // so many slots, each held for a time
+	Lock  = "lock"  // a serial section: one holder at a time
+	Queue = "queue" // work that waits for a consumer
+)
+
+// Resource is one entry of a service's x-resources. What is read of it are
+// metrics of the endpoint that the labels prometheus.io/port and /path name:
+// each field but Name, Kind, Consumer and Control is the name of a metric, with
+// or without labels to pick series by, as in db_slots{state="used"}. Those that
+// the file leaves out are empty.
+type Resource struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"` // Pool, Lock or Queue
+
+	// Of a pool: gauges of slots, and of who waits for one.
+	Size    string `json:"size,omitempty"`
+	InUse   string `json:"in_use,omitempty"`
+	Waiting string `json:"waiting,omitempty"`
+	// WaitSeconds counts the seconds that were waited for a pool or a lock.
+	WaitSeconds string `json:"wait_seconds,omitempty"`
+	// BusySeconds counts the seconds that a lock was held.
+	BusySeconds string `json:"busy_seconds,omitempty"`
+	// Of a queue: gauges of what is in it and what fits, and a counter of what
+	// was taken out and done.
+	Depth    string `json:"depth,omitempty"`
+	Capacity string `json:"capacity,omitempty"`
+	Done     string `json:"done,omitempty"`
+	// Consumer is the service that takes from the queue; empty for its own.
+	Consumer string `json:"consumer,omitempty"`
+	// Control is how a pool's size is changed while it runs; nil if it cannot be.
+	Control *Control `json:"control,omitempty"`
+}
+
+// Control is a request that sets a pool's size: PUT to Put on the port of the
+// metrics, with Value as the body, in which {n} stands for the size.
+type Control struct {
+	Put   string `json:"put"`
+	Value string `json:"value"`
+}
+
+// The keys of each kind: those it must have, then those it may have.
+var resourceKeys = map[string]struct{ must, may []string }{
+	Pool:  {[]string{"size", "in_use"}, []string{"waiting", "wait_seconds", "control"}},
+	Lock:  {[]string{"busy_seconds"}, []string{"wait_seconds"}},
+	Queue: {[]string{"depth"}, []string{"capacity", "done", "consumer"}},
+}
+
+// metricForm is a metric's name and, at will, labels with equality.
+var metricForm = regexp.MustCompile("^[A-Za-z_:][A-Za-z0-9_:]*(\\{" + labelForm + "(," + labelForm + ")*\\})?$")
+
+const labelForm = `\s*[A-Za-z_][A-Za-z0-9_]*\s*=\s*"(?:[^"\\]|\\.)*"\s*`
+
+// resourceError is a fault of x-resources, at a path of the Compose file.
+type resourceError struct {
+	path []string // services, NAME, x-resources, and so on
+	text string
+}
+
+func (e *resourceError) Error() string {
+	return fmt.Sprintf("service %s: %s: %s", e.path[1], strings.Join(e.path[2:], "."), e.text)
+}
+
+func setResources(c *types.ServiceConfig, s *Service) error {
+	value, ok := c.Extensions[resourcesKey]
+	if !ok {
+		return nil
+	}
+	path := []string{"services", s.Name, resourcesKey}
+	entries, ok := value.(map[string]any)
+	if !ok {
+		return &resourceError{path, "it must be a mapping from names to resources, as in connections: {kind: pool, size: pool_size, in_use: pool_in_use}"}
+	}
+	if len(entries) > 0 && c.Labels["prometheus.io/port"] == "" {
+		return &resourceError{path, `its metrics cannot be read, because the service names no endpoint; add the label prometheus.io/port: "9100"`}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		r, err := readResource(append(slices.Clone(path), name), entries[name])
+		if err != nil {
+			return err
+		}
+		s.Resources = append(s.Resources, r)
+	}
+	return nil
+}
+
+func readResource(path []string, value any) (Resource, error) {
+	at := func(key, text string) error { return &resourceError{append(slices.Clone(path), key), text} }
+	r := Resource{Name: path[len(path)-1]}
+	entry, ok := value.(map[string]any)
+	if !ok {
+		return r, &resourceError{path, "it must be a mapping that begins with its kind, as in {kind: lock, busy_seconds: METRIC}"}
+	}
+	kinds := []string{Pool, Lock, Queue}
+	kind, ok := entry["kind"].(string)
+	keys, known := resourceKeys[kind]
+	switch {
+	case entry["kind"] == nil:
+		return r, &resourceError{path, "it has no kind; write kind: pool, lock or queue"}
+	case !ok || !known:
+		return r, at("kind", fmt.Sprintf("%v is no kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
+	}
+	r.Kind = kind
+	all := slices.Concat(keys.must, keys.may)
+	for _, key := range slices.Sorted(maps.Keys(entry)) {
+		if key == "kind" {
+			continue
+		}
+		if !slices.Contains(all, key) {
+			return r, at(key, fmt.Sprintf("a %s has no such key; %s", kind, spelling.Choose(key, all)))
+		}
+		if err := r.set(key, entry[key]); err != nil {
+			return r, at(key, err.Error())
+		}
+	}
+	for _, key := range keys.must {
+		if entry[key] == nil {
+			return r, &resourceError{path, fmt.Sprintf("a %s needs %s; add it with the name of a metric", kind, key)}
+		}
+	}
+	return r, nil
+}
+
+func (r *Resource) set(key string, value any) (err error) {
+	if key == "control" {
+		r.Control, err = readControl(value)
+		return err
+	}
+	text, ok := value.(string)
+	if key == "consumer" {
+		if r.Consumer = text; !ok || text == "" {
+			return errors.New("it must be the name of a service")
+		}
+		return nil
+	}
+	if !ok || !metricForm.MatchString(text) {
+		return fmt.Errorf(`%v is no metric; write its name, or its name and labels as in db_slots{state="used"}`, value)
+	}
+	*map[string]*string{
+		"size": &r.Size, "in_use": &r.InUse, "waiting": &r.Waiting, "wait_seconds": &r.WaitSeconds,
+		"busy_seconds": &r.BusySeconds, "depth": &r.Depth, "capacity": &r.Capacity, "done": &r.Done,
+	}[key] = text
+	return nil
+}
+
+func readControl(value any) (*Control, error) {
+	entry, _ := value.(map[string]any)
+	put, _ := entry["put"].(string)
+	body, _ := entry["value"].(string)
+	if len(entry) != 2 || !strings.HasPrefix(put, "/") || !strings.Contains(body, "{n}") {
+		return nil, errors.New(`it must say where and what to put, as in {put: /pool, value: "{n}"}`)
+	}
+	return &Control{Put: put, Value: body}, nil
+}
+
+// checkResources looks at what a resource says of other services.
+func (s *System) checkResources() error {
+	for i := range s.Services {
+		for _, r := range s.Services[i].Resources {
+			if _, ok := s.Service(r.Consumer); r.Consumer != "" && !ok {
+				return &resourceError{
+					[]string{"services", s.Services[i].Name, resourcesKey, r.Name, "consumer"},
+					fmt.Sprintf("there is no service %s", r.Consumer),
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// blame puts the name of the file before an error of what the files say
+// together. A fault of x-resources is found in the last file that has it, with
+// its line and column.
+func (l *load) blame(err error) error {
+	if fault, ok := errors.AsType[*resourceError](err); ok {
+		for i := range slices.Backward(l.files) {
+			if line, column, ok := position(l.files[i].Content, fault.path); ok {
+				return fmt.Errorf("%s:%d:%d: %w", l.names[i], line, column, err)
+			}
+		}
+	}
+	return fmt.Errorf("%s: %w", l.names[len(l.names)-1], err)
+}
+
+// position finds the key at a path of a YAML text.
+func position(text []byte, path []string) (line, column int, ok bool) {
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil || len(file.Docs) == 0 {
+		return 0, 0, false
+	}
+	node := file.Docs[0].Body
+	for _, key := range path {
+		entry := child(node, key)
+		if entry == nil {
+			return 0, 0, false
+		}
+		at := entry.Key.GetToken().Position
+		line, column, node = at.Line, at.Column, entry.Value
+	}
+	return line, column, true
+}
+
+func child(node ast.Node, key string) *ast.MappingValueNode {
+	if anchor, ok := node.(*ast.AnchorNode); ok {
+		node = anchor.Value
+	}
+	switch n := node.(type) {
+	case *ast.MappingValueNode:
+		if n.Key.GetToken().Value == key {
+			return n
+		}
+	case *ast.MappingNode:
+		for _, entry := range n.Values {
+			if entry.Key.GetToken().Value == key {
+				return entry
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package topology
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// withResources is a system whose x-resources are the given text.
+func withResources(text string) string {
+	return `services:
+  worker: {image: loadstone}
+  api:
+    image: loadstone
+    labels: {prometheus.io/port: "9100"}
+    x-resources:
+      ` + text + "\n"
+}
+
+func TestResourcesAreRead(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, withResources(`jobs: {kind: queue, depth: 'q{name="a b", to="x"}', capacity: q_max, done: q_done_total, consumer: worker}
+      ledger: {kind: lock, busy_seconds: l_busy, wait_seconds: l_wait}
+      slots: {kind: pool, size: p_size, in_use: p_used, waiting: p_waiting, control: {put: /pool, value: "{n}"}}`))
+	want := []Resource{
+		{Name: "jobs", Kind: Queue, Depth: `q{name="a b", to="x"}`, Capacity: "q_max", Done: "q_done_total", Consumer: "worker"},
+		{Name: "ledger", Kind: Lock, BusySeconds: "l_busy", WaitSeconds: "l_wait"},
+		{Name: "slots", Kind: Pool, Size: "p_size", InUse: "p_used", Waiting: "p_waiting", Control: &Control{Put: "/pool", Value: "{n}"}},
+	}
+	if got := service(t, s, "api").Resources; !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"slots: {kind: pool, size: s, in_use: u, wating: w}":               {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
+		"slots: {kind: pol, size: s}":                                      {":7:15: ", "pol is no kind", "pool"},
+		"slots: {size: s}":                                                 {":7:7: ", "no kind", "pool, lock or queue"},
+		"slots: {kind: pool, size: s}":                                     {":7:7: ", "a pool needs in_use"},
+		"l: {kind: lock, busy_seconds: 'a b'}":                             {":7:23: ", "a b is no metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                          {":7:23: ", "is no metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                       {":7:23: ", "is no metric"},
+		"l: {kind: lock, busy_seconds: 5}":                                 {":7:23: ", "5 is no metric"},
+		"l: {kind: lock, busy_seconds: a, size: b}":                        {":7:40: ", "a lock has no such key"},
+		"q: {kind: queue, depth: d, consumer: nobody}":                     {":7:34: ", "no service nobody"},
+		"q: {kind: queue, depth: d, consumer: 3}":                          {":7:34: ", "name of a service"},
+		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}": {":7:43: ", `{put: /pool, value: "{n}"}`},
+		"p: 3":   {":7:7: ", "it must be a mapping"},
+		"- pool": {":6:5: ", "it must be a mapping from names"},
+	} {
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, withResources(text))}})
+		if err == nil {
+			t.Errorf("%s: no error, want one with %q", text, want)
+			continue
+		}
+		for _, part := range want {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: got %q, want it to say %q", text, err, part)
+			}
+		}
+	}
+}
+
+func TestResourcesNeedAnEndpoint(t *testing.T) {
+	t.Parallel()
+	text := strings.ReplaceAll(withResources("l: {kind: lock, busy_seconds: b}"), "prometheus.io/port", "other")
+	_, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, text)}})
+	if err == nil || !strings.Contains(err.Error(), "prometheus.io/port") {
+		t.Errorf("got %v, want an error that says which label to add", err)
+	}
+}
+
+// TestAnOverlaysResourceIsBlamedOnTheOverlay has a fault that no file has alone.
+func TestAnOverlaysResourceIsBlamedOnTheOverlay(t *testing.T) {
+	t.Parallel()
+	_, err := Load(t.Context(), Config{
+		ComposeFiles: []string{composeFile(t, withResources("l: {kind: lock, busy_seconds: b}"))},
+		Overlay:      []byte("services:\n  api:\n    x-resources:\n      l: {depth: d}\n"), OverlayName: "variant two",
+	})
+	if err == nil || !strings.HasPrefix(err.Error(), "variant two:4:11: ") {
+		t.Errorf("got %v, want an error at line 4, column 11 of the overlay", err)
+	}
+}

@@ -1,0 +1,160 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// limit is a resource of a component with what the witnesses look at.
+type limit struct {
+	Limit
+	// bound is the throughput that it allows, in iterations per second, with its
+	// interval; 0 if none follows.
+	bound, low, high float64
+	busy             float64 // of the hottest instance
+	held             bool    // it was held back
+	heat             string  // how much, in words
+	// soft is true of what is held while something else is waited for. When that
+	// something is full, so is this.
+	soft      bool
+	component Component
+	resource  Resource
+}
+
+// limits are all that could limit, in the order of the components.
+func (in Input) limits() []limit {
+	var out []limit
+	for _, c := range in.Components {
+		if c.LimitCPUs > 0 {
+			out = append(out, limit{
+				Limit: Limit{Component: c.Name, Resource: CPU}, component: c,
+				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, busy: c.Busy,
+				held: c.Busy >= busyMuch || c.Throttled >= throttledMuch, heat: heat(c),
+			})
+		}
+		if short, how := c.shortOfMemory(); short {
+			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, held: true, heat: how})
+		}
+		for _, r := range c.Resources {
+			out = append(out, limit{
+				Limit: Limit{Component: c.Name, Resource: r.Kind, Name: r.Name}, component: c, resource: r,
+				bound: r.Bound, low: r.BoundLow, high: r.BoundHigh, busy: r.Busy,
+				held: r.held(in), heat: r.heat(c), soft: true,
+			})
+		}
+	}
+	return out
+}
+
+// held says whether a resource had no more to give.
+func (r Resource) held(in Input) bool {
+	switch r.Kind {
+	case Pool:
+		return r.Busy >= busyMuch || r.Full >= fullMuch
+	case Queue:
+		return r.NotEmpty >= waitingMuch || r.Full >= fullMuch || r.Slope >= pilesUp*in.Capacity ||
+			r.Capacity > 0 && r.Depth >= r.Capacity/2
+	default:
+		return r.Busy >= busyMuch
+	}
+}
+
+func (r Resource) heat(c Component) string {
+	switch r.Kind {
+	case Pool:
+		text := fmt.Sprintf("%s used %.0f %% of the slots of its pool %s, all of them for %.0f %% of the time", c.Name, 100*r.Busy, r.Name, 100*r.Full)
+		if r.Waiting > 0 {
+			text += fmt.Sprintf(", with %.3g waiting", r.Waiting)
+		}
+		return text
+	case Queue:
+		text := fmt.Sprintf("%s had work in its queue %s for %.0f %% of the time, %.3g deep", c.Name, r.Name, 100*r.NotEmpty, r.Depth)
+		if r.Capacity > 0 {
+			text += fmt.Sprintf(" of %.3g", r.Capacity)
+		}
+		return text + fmt.Sprintf(" and growing by %.3g each second", r.Slope)
+	default:
+		return fmt.Sprintf("%s held its lock %s for %.0f %% of the time", c.Name, r.Name, 100*r.Busy)
+	}
+}
+
+// shortOfMemory says whether memory held the component back.
+func (c Component) shortOfMemory() (short bool, how string) {
+	switch {
+	case c.OOMKills > 0:
+		return true, fmt.Sprintf("%s lost %d processes for want of memory", c.Name, c.OOMKills)
+	case c.MemoryStall >= stalledMuch:
+		return true, fmt.Sprintf("%s waited for memory for %.0f %% of the time", c.Name, 100*c.MemoryStall)
+	case c.MemoryFails > 0 && c.MajorFaults >= faultsMuch:
+		return true, fmt.Sprintf("%s ran into its memory limit and read %.0f pages a second back from disk", c.Name, c.MajorFaults)
+	}
+	return false, ""
+}
+
+func heat(c Component) string {
+	return fmt.Sprintf("%s used %.0f %% of its CPU share and was throttled in %.0f %% of scheduler periods",
+		c.Name, 100*c.Busy, 100*c.Throttled)
+}
+
+func find(limits []limit, l Limit) *limit {
+	i := slices.IndexFunc(limits, func(x limit) bool { return x.Limit == l })
+	if i < 0 {
+		return nil
+	}
+	return &limits[i]
+}
+
+// what names the resource without its component: CPU, pool connections.
+func (l Limit) what() string {
+	switch {
+	case l.Resource == CPU:
+		return "CPU"
+	case l.Name == "":
+		return l.Resource
+	}
+	return l.Resource + " " + l.Name
+}
+
+func said(limits []Limit) []string {
+	words := make([]string, len(limits))
+	for i, l := range limits {
+		words[i] = l.Component
+		if l.Resource != CPU {
+			words[i] += " (" + l.what() + ")"
+		}
+	}
+	return words
+}
+
+// who is whom a witness names.
+func who(w *Witness) string {
+	return cmp.Or(list(said(w.named())), "nobody")
+}
+
+// summary says why it limits.
+func (l *limit) summary(in Input) string {
+	c, r := l.component, l.resource
+	begin := fmt.Sprintf("%s is limited by its %s", c.Name, l.what())
+	if l.bound <= 0 {
+		return begin + ": " + l.heat + "."
+	}
+	switch l.Resource {
+	case CPU:
+		return fmt.Sprintf("%s: each %s costs it %s, so %s %s at most %s.", begin, in.one(), millis(c.DemandMS), share(c), allow(c), in.rate(l.bound))
+	case Pool:
+		return fmt.Sprintf("%s: each %s holds a slot for %s, so its %.3g slots allow at most %s.",
+			begin, in.one(), millis(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))
+	case Queue:
+		return fmt.Sprintf("%s: %s is done with at most %s.", begin, consumer(c, r), in.rate(l.bound))
+	default:
+		return fmt.Sprintf("%s: each %s holds it for %s, so it allows at most %s.", begin, in.one(), millis(r.DemandMS), in.rate(l.bound))
+	}
+}
+
+func consumer(c Component, r Resource) string {
+	if r.Consumer == "" || r.Consumer == c.Name {
+		return "what takes from it"
+	}
+	return "its consumer " + r.Consumer
+}

@@ -1,0 +1,206 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The witnesses.
+const (
+	Demanding  = "demand"
+	Saturating = "saturation"
+	Perturbing = "perturbation"
+)
+
+// The rule's thresholds. They are far enough apart from what an unlimited
+// component shows (see the planted systems in the tests) for their exact
+// values not to matter.
+const (
+	// explains is how close a bound must lie above the capacity to explain it:
+	// capacity/bound is the utilisation of the hottest instance.
+	explains = 0.80
+	// tied is how close a second bound must lie for the two to be told apart
+	// no more: trials differ by about as much.
+	tied = 0.90
+	// throttledMuch is the share of scheduler periods in which an instance
+	// that is at its limit gets throttled.
+	throttledMuch = 0.40
+	// busyMuch is the share of its limit that a saturated instance uses.
+	busyMuch = 0.85
+	// fullMuch is the share of time in which a pool that limits has no free slot.
+	fullMuch = 0.40
+	// waitingMuch is the share of time in which something waits in a queue whose
+	// consumer is busy for busyMuch of it: 1 − (1−ρ)·e^ρ for random arrivals and
+	// work of one size (M/D/1; Kleinrock 1975).
+	waitingMuch = 0.65
+	// pilesUp is the share of what comes that stays in a queue which is too slow.
+	pilesUp = 0.05
+	// stalledMuch is the share of time that is waited for memory by who thrashes,
+	// and faultsMuch how many pages it then reads from disk each second.
+	stalledMuch = 0.20
+	faultsMuch  = 100
+	// moves is the elasticity from which on a resource matters.
+	moves = 0.30
+)
+
+// voice puts into words whom a witness names: one, or several that it cannot
+// tell apart.
+func (w *Witness) voice(limits []limit) {
+	if len(limits) == 1 {
+		w.Component, w.Resource, w.ResourceName = limits[0].Component, limits[0].Resource, limits[0].Name
+		return
+	}
+	for _, l := range limits {
+		w.Tied = append(w.Tied, l.Limit)
+	}
+}
+
+// demand names the limit with the lowest bound, if that bound explains the
+// capacity, and with it those whose bounds are as low. A pool or a lock is held
+// while a CPU is waited for, so where bounds are that close, the CPU counts.
+func demand(in Input, limits []limit) Witness {
+	w := Witness{Name: Demanding}
+	limited := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return l.bound <= 0 })
+	if len(limited) == 0 {
+		w.Evidence = "no component with a CPU share used measurable CPU time"
+		return w
+	}
+	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
+	lowest := limited[0].bound
+	near := hardFirst(slices.DeleteFunc(slices.Clone(limited), func(l limit) bool { return lowest <= tied*l.bound }))
+	first := near[0]
+	w.Evidence = fmt.Sprintf("%s, which bounds throughput at %s; capacity is %.0f %% of that", first.needs(in), in.bounded(first), 100*in.Capacity/first.bound)
+	if in.Capacity < explains*first.bound {
+		return w
+	}
+	for _, other := range near[1:] {
+		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", said([]Limit{other.Limit})[0], in.rate(other.bound))
+	}
+	w.voice(near)
+	return w
+}
+
+// hardFirst leaves out soft limits if there are others.
+func hardFirst(limits []limit) []limit {
+	hard := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return l.soft })
+	if len(hard) > 0 {
+		return hard
+	}
+	return limits
+}
+
+// needs says how much an iteration takes.
+func (l *limit) needs(in Input) string {
+	switch l.Resource {
+	case CPU:
+		text := fmt.Sprintf("%s needs %s CPU for each %s", l.Component, millis(l.component.DemandMS), in.one())
+		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
+			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
+		}
+		return text
+	case Pool:
+		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
+	case Queue:
+		return fmt.Sprintf("the queue %s of %s keeps its consumer for %s in each %s", l.Name, l.Component, millis(l.resource.DemandMS), in.one())
+	default:
+		return fmt.Sprintf("%s holds its lock %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
+	}
+}
+
+// bounded is a bound with its interval, if it has one.
+func (in Input) bounded(l limit) string {
+	if l.low <= 0 || l.high <= l.low {
+		return in.rate(l.bound)
+	}
+	return fmt.Sprintf("%s (%s to %s)", in.rate(l.bound), thousands(l.low), thousands(l.high))
+}
+
+// saturation names what was held back, if it is the only one or clearly the
+// busiest: throttled in many periods, all slots in use, work that piles up.
+func saturation(in Input, limits []limit) Witness {
+	w := Witness{Name: Saturating}
+	held := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.held })
+	slices.SortStableFunc(held, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
+	switch {
+	case len(held) == 0:
+		w.Evidence = "nobody was held back" + coolest(limits)
+	case len(held) == 1:
+		w.Evidence = held[0].heat
+		w.voice(held)
+	default:
+		w.Evidence = "more than one was held back"
+		for _, l := range held {
+			w.Evidence += "; " + l.heat
+		}
+		// One that is at its limit and one that is well below it are not equals.
+		most := held[0].busy
+		if most >= busyMuch {
+			held = slices.DeleteFunc(held, func(l limit) bool { return l.busy < explains*most })
+		}
+		if hard := hardFirst(held); hard[0].busy >= tied*most {
+			held = hard
+		}
+		w.voice(held)
+	}
+	w.Evidence += beside(in)
+	return w
+}
+
+// coolest says how hot the hottest was, where that was not enough.
+func coolest(limits []limit) string {
+	if len(limits) == 0 {
+		return ""
+	}
+	hottest := slices.MaxFunc(limits, func(a, b limit) int { return cmp.Compare(a.busy, b.busy) })
+	return "; the hottest, " + hottest.heat
+}
+
+// beside is what tells of waiting and names nobody by itself: threads without a
+// share that wait for the machine's cores, and connections turned away.
+func beside(in Input) string {
+	var text strings.Builder
+	for _, c := range in.Components {
+		if c.LimitCPUs == 0 && c.RunDelay >= 1 {
+			fmt.Fprintf(&text, "; %s, which has no CPU share, waited %.1f s for a core for each second that it ran", c.Name, c.RunDelay)
+		}
+	}
+	if in.ListenOverflows >= 1 {
+		fmt.Fprintf(&text, "; %.0f connections a second were turned away by full backlogs", in.ListenOverflows)
+	}
+	return text.String()
+}
+
+// perturbation names the resource that moved throughput most, if the interval of
+// its elasticity leaves out 0, and with it those that moved it about as much.
+func perturbation(in Input, limits []limit) Witness {
+	w := Witness{Name: Perturbing}
+	sorted := slices.SortedStableFunc(slices.Values(in.Perturbations), func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
+	var moved []limit
+	for i, p := range sorted {
+		if i > 0 {
+			w.Evidence += "; "
+		}
+		w.Evidence += fmt.Sprintf("1 %% of the %s of %s moves it by %.2f %% (%.2f to %.2f)", Limit{Resource: p.Resource}.what(), p.Component, p.Elasticity, p.Low, p.High)
+		if p.Low > 0 && p.Elasticity >= moves && p.Elasticity >= explains*sorted[0].Elasticity {
+			moved = append(moved, matching(limits, p))
+		}
+	}
+	if len(moved) == 0 {
+		w.Evidence += "; nothing that was changed moves it enough"
+	}
+	w.voice(moved)
+	return w
+}
+
+// matching is the limit that was changed: the busiest of that kind.
+func matching(limits []limit, p Perturbation) limit {
+	best := limit{Limit: Limit{Component: p.Component, Resource: p.Resource}, busy: -1}
+	for _, l := range limits {
+		if l.Component == p.Component && l.Resource == p.Resource && l.busy > best.busy {
+			best = l
+		}
+	}
+	return best
+}

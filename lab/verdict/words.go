@@ -1,0 +1,68 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+func share(c Component) string {
+	if c.Instances == 1 {
+		return fmt.Sprintf("its %g CPU", c.LimitCPUs)
+	}
+	return fmt.Sprintf("its %d × %g CPU", c.Instances, c.LimitCPUs)
+}
+
+func allow(c Component) string {
+	if c.Instances == 1 {
+		return "allows"
+	}
+	return "allow"
+}
+
+// millis prints a demand: microseconds where that reads better.
+func millis(ms float64) string {
+	if ms < 1 {
+		return fmt.Sprintf("%.3g µs", 1000*ms)
+	}
+	return fmt.Sprintf("%.3g ms", ms)
+}
+
+// one is what rates count.
+func (in Input) one() string {
+	if in.Several {
+		return "iteration"
+	}
+	return "request"
+}
+
+// rate prints a rate with three significant digits and thousands set apart.
+func (in Input) rate(r float64) string {
+	unit := " req/s"
+	if in.Several {
+		unit = " iterations/s"
+	}
+	return thousands(r) + unit
+}
+
+func thousands(r float64) string {
+	if r < 100 {
+		return fmt.Sprintf("%.3g", r)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(r))-2)
+	n := int64(math.Round(r/unit) * unit)
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// list joins what is said of several: "a, b and c".
+func list(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
