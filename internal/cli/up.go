@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +39,9 @@ the .env beside the Compose file, as with docker compose. Of an experiment they
 are only those of --profile: what is up then is what 'loadstone run' measures.
 
 Published ports are opened at 127.0.0.1, or at the address that the file gives.
+Without Docker they are forwarded, so the system takes all clients for 127.0.0.1,
+and results counts them as one for its limit of 100 requests a second for each
+address; for many students from elsewhere use --driver docker --publish-all.
 
 Exit status: 0 stopped as asked, or up already; 1 failed, or a service ended;
 2 a mistake in the arguments.`,
@@ -81,6 +85,7 @@ type upTarget struct {
 	said    string // as one would say it: "results embedded"
 	variant string // of an experiment
 	name    string // of the project
+	dir     string // that was given; empty for the default
 	system  *topology.System
 	store   project.Store
 }
@@ -109,7 +114,7 @@ func (a *app) target(ctx context.Context, args []string, f upFlags) (*upTarget, 
 		}
 		c.Profiles = append(slices.Clone(f.profiles), enabled...)
 	}
-	t := &upTarget{said: strings.Join(args, " "), variant: found.variant, name: f.name, store: project.Store{Dir: dir}}
+	t := &upTarget{said: strings.Join(args, " "), variant: found.variant, name: f.name, dir: f.dir, store: project.Store{Dir: dir}}
 	if t.system, err = topology.Load(ctx, c); err != nil {
 		return nil, usageError{err}
 	}
@@ -125,7 +130,9 @@ func (a *app) target(ctx context.Context, args []string, f upFlags) (*upTarget, 
 // record is the project's, as it begins.
 func (t *upTarget) record(driver string) project.Record {
 	r := project.Record{Name: t.name, Target: t.said, Variant: t.variant, Driver: driver}
-	for _, file := range t.system.Source().ComposeFiles {
+	source := t.system.Source()
+	r.Profiles = slices.Compact(slices.Sorted(slices.Values(source.Profiles)))
+	for _, file := range source.ComposeFiles {
 		if abs, err := filepath.Abs(file); err == nil {
 			file = abs
 		}
@@ -140,7 +147,11 @@ func (a *app) alreadyUp(ctx context.Context, t *upTarget, f upFlags, is project.
 	want := t.record(f.driver)
 	if !slices.Equal(is.Files, want.Files) || is.Variant != want.Variant || is.Driver != want.Driver {
 		return fmt.Errorf("a system called %s is up already, but it is `%s` with the driver %s; stop it first with `%s`, or call this one something else with --project-name",
-			t.name, is.Target, is.Driver, a.downCommandFor(t.name, f.dir))
+			t.name, is.Target, is.Driver, downCommandFor(t.name, f.dir))
+	}
+	if !slices.Equal(is.Profiles, want.Profiles) {
+		return fmt.Errorf("%s is up already, but %s, not %s; stop it first with `%s`, or call this one something else with --project-name",
+			t.name, withProfiles(is.Profiles), withProfiles(want.Profiles), downCommandFor(t.name, f.dir))
 	}
 	if is.Phase == project.Starting {
 		fmt.Fprintf(a.Stderr, "%s is being started by process %d\n", is.Name, is.Owner.PID)
@@ -150,8 +161,18 @@ func (a *app) alreadyUp(ctx context.Context, t *upTarget, f upFlags, is project.
 		return err
 	}
 	fmt.Fprintf(a.Stdout, "%s is up already, since %s\n", r.Name, r.Since.Format("15:04:05 on 2 January"))
-	a.printUp(t.store, r, a.downCommandFor(r.Name, f.dir))
+	a.printUp(t.store, r, downCommandFor(r.Name, f.dir))
 	return nil
+}
+
+func withProfiles(profiles []string) string {
+	switch len(profiles) {
+	case 0:
+		return "without profiles"
+	case 1:
+		return "with the profile " + profiles[0]
+	}
+	return "with the profiles " + strings.Join(profiles, ", ")
 }
 
 // awaitPhase waits until a system that is being started is up.
@@ -175,10 +196,16 @@ func awaitPhase(ctx context.Context, store project.Store, r project.Record) (pro
 	return r, nil
 }
 
-// downCommandFor is the command that stops a project.
-func (a *app) downCommandFor(name, dir string) string {
-	if dir != "" {
-		return fmt.Sprintf("loadstone down %s --dir %s", name, dir)
+// downCommandFor is the command that stops a project, as a shell takes it.
+func downCommandFor(name, dir string) string {
+	if dir == "" {
+		return "loadstone down " + name
 	}
-	return "loadstone down " + name
+	special := func(r rune) bool {
+		return !strings.ContainsRune("/._-+,:@%=", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}
+	if strings.ContainsFunc(dir, special) {
+		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	}
+	return "loadstone down " + name + " --dir " + dir
 }

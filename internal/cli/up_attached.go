@@ -69,7 +69,7 @@ func (k *attached) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.ports.close()) }()
 	k.warn(k.target.system.Warnings)
 	p := newStarting(k.Stderr)
-	k.running, err = k.bringUp(ctx, k.target, k.flags.driver, p.progress())
+	k.running, err = k.bringUp(ctx, k.target, k.flags, p.progress())
 	p.close()
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (k *attached) keep(ctx context.Context) error {
 	err := k.claim.Update(project.Up, func(r *project.Record) {
 		r.Services, r.Published = servicesOf(instances), k.ports.records()
 		if k.flags.driver == dockerDriver {
-			r.Published = declaredPorts(k.target.system)
+			r.Published = declaredPorts(k.target.system, k.flags.publishAll)
 		}
 	})
 	if err != nil {
@@ -105,7 +105,8 @@ func (k *attached) keep(ctx context.Context) error {
 	return k.watch(ctx)
 }
 
-// watch waits for ctx, starting instances again that end. Each is started by a
+// watch waits for ctx, or for the end of a port, starting instances again that
+// end. Each is started by a
 // goroutine of its own, as one may take long to be ready.
 func (k *attached) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -124,6 +125,8 @@ func (k *attached) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-k.ports.failed:
+			return err // else its clients would be turned away while all looks well
 		case <-ticker.C:
 			k.warn(k.running.Warnings())
 		case s := <-done:
@@ -142,18 +145,17 @@ func (k *attached) watch(ctx context.Context) error {
 }
 
 // again reports the end of an instance and returns what starts it again; nil if
-// its service does not ask for that, or its driver cannot.
+// its service does not ask for that.
 func (k *attached) again(ended error) func(context.Context) error {
 	exit, ok := errors.AsType[*process.ExitError](ended)
 	if !ok {
 		return nil
 	}
-	starter, can := k.running.(restarter)
 	name := exit.Instance[:max(strings.LastIndexByte(exit.Instance, '-'), 0)]
 	service, _ := k.target.system.Service(name)
 	// A status of 0 is success, the only end that on-failure does not mean.
 	wanted := service.Restart == topology.Always || service.Restart == topology.OnFailure && exit.Status != "exited with status 0"
-	if !can || !wanted {
+	if !wanted {
 		return nil
 	}
 	r := k.restarts[exit.Instance]
@@ -170,10 +172,17 @@ func (k *attached) again(ended error) func(context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if _, err := starter.Start(ctx, exit.Instance); err != nil {
-			if own, ok := errors.AsType[*process.ExitError](err); ok && own.Instance == exit.Instance {
-				return nil // it has ended again, which Failed reports as well
-			}
+		launched, err := k.running.Start(ctx, exit.Instance)
+		own, ended := errors.AsType[*process.ExitError](err)
+		switch {
+		case err == nil:
+		case ended && own.Instance == exit.Instance, ctx.Err() != nil:
+			return nil //nolint:nilerr // it has ended again, which Failed reports as well
+		case !launched.IsZero():
+			// It may wait for something that is away. The others go on meanwhile.
+			fmt.Fprintf(k.Stderr, "%s runs again and is not ready: %v\n", exit.Instance, err)
+			return nil
+		default:
 			return fmt.Errorf("start %s again: %w", exit.Instance, err)
 		}
 		fmt.Fprintf(k.Stderr, "%s is up again\n", exit.Instance)

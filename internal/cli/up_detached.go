@@ -51,7 +51,7 @@ func (a *app) upDetached(ctx context.Context, t *upTarget, args []string, f upFl
 	if err := os.Rename(log.Name(), name); err != nil {
 		return fmt.Errorf("keep what %s says: %w", t.name, err)
 	}
-	a.printUp(t.store, r, a.downCommandFor(t.name, f.dir))
+	a.printUp(t.store, r, downCommandFor(t.name, f.dir))
 	fmt.Fprintf(a.Stdout, "messages %s\n", name)
 	return nil
 }

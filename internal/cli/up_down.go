@@ -159,7 +159,6 @@ func (a *app) downOne(ctx context.Context, store project.Store, name string, vol
 	if err != nil {
 		return err
 	}
-	driver := r.Driver // also of the last time
 	if !ok {
 		fmt.Fprintf(a.Stdout, "%s is not up\n", name)
 	} else {
@@ -181,14 +180,25 @@ func (a *app) downOne(ctx context.Context, store project.Store, name string, vol
 	if !volumes {
 		return nil
 	}
-	if err := store.RemoveVolumes(name); err != nil {
+	r.Name = name // which it lacks if it was never written
+	return a.removeVolumes(ctx, store, r)
+}
+
+// removeVolumes deletes the volumes of a project that is not up. It holds the
+// project, so that no `up` has begun to use them.
+func (a *app) removeVolumes(ctx context.Context, store project.Store, r project.Record) error {
+	r.Phase = project.Stopping // for whoever wants to start it now
+	claim, err := store.Claim(ctx, r)
+	if err != nil {
+		return fmt.Errorf("the volumes of %s stay: %w", r.Name, err)
+	}
+	err = claim.RemoveVolumes()
+	if err == nil && r.Driver == dockerDriver { // of the last time
+		err = a.removeDockerVolumes(ctx, r.Name)
+	}
+	if err = errors.Join(err, claim.Release()); err != nil {
 		return err
 	}
-	if driver == dockerDriver {
-		if err := a.removeDockerVolumes(ctx, name); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(a.Stdout, "the volumes of %s are deleted\n", name)
+	fmt.Fprintf(a.Stdout, "the volumes of %s are deleted\n", r.Name)
 	return nil
 }

@@ -29,22 +29,18 @@ type running interface {
 	Failed() <-chan error
 	Warnings() []string
 	Down(ctx context.Context) error
-}
-
-// restarter is a driver that can start an instance again that has ended, and
-// returns when it is ready.
-type restarter interface {
+	// Start starts an instance again that has ended, and returns when it is ready.
 	Start(ctx context.Context, instance string) (launched time.Time, err error)
 }
 
-// bringUp starts the system with a driver.
-func (a *app) bringUp(ctx context.Context, t *upTarget, driver string, p topology.Progress) (running, error) {
+// bringUp starts the system with the driver that the flags name.
+func (a *app) bringUp(ctx context.Context, t *upTarget, f upFlags, p topology.Progress) (running, error) {
 	programs := a.programs()
-	if driver == dockerDriver {
+	if f.driver == dockerDriver {
 		c := docker.DefaultConfig()
 		c.System, c.Guardian, c.Env = t.system, programs.Guardian, a.composeEnv()
 		c.LogDir, c.VolumePrefix = t.store.Logs(t.name), dockerVolumes(t.name)
-		c.Progress = p
+		c.Progress, c.PublishAll = p, f.publishAll
 		r, err := docker.Up(ctx, c)
 		if err != nil {
 			return nil, err // not r, which would be an interface that is not nil

@@ -22,8 +22,8 @@ type ports struct {
 	wait sync.WaitGroup
 	stop context.CancelFunc // nil before run
 
-	mu   sync.Mutex
-	errs []error
+	// failed gets the error of each port that ends before its time.
+	failed chan error
 }
 
 type openPort struct {
@@ -79,8 +79,8 @@ func (t *upTarget) explainTaken(err error) error {
 	}
 	for i := range alive {
 		if alive[i].Owner.PID == taken.Holder.PID {
-			return fmt.Errorf("port %d of %s is that of the system %s; stop it with `loadstone down %s`, or publish another port",
-				taken.Address.Port(), taken.Address.Addr(), alive[i].Name, alive[i].Name)
+			return fmt.Errorf("port %d of %s is that of the system %s; stop it with `%s`, or publish another port",
+				taken.Address.Port(), taken.Address.Addr(), alive[i].Name, downCommandFor(alive[i].Name, t.dir))
 		}
 	}
 	return err
@@ -104,6 +104,7 @@ func (p *ports) run(ctx context.Context, instances []topology.Instance) error {
 		errs = append(errs, o.Close())
 		return true
 	})
+	p.failed = make(chan error, len(p.all))
 	for _, o := range p.all {
 		var to []string
 		for _, host := range targets[o.service] {
@@ -112,16 +113,15 @@ func (p *ports) run(ctx context.Context, instances []topology.Instance) error {
 		o.Forward(to)
 		p.wait.Go(func() {
 			if err := o.Run(ctx); err != nil {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.errs = append(p.errs, err)
+				p.failed <- err // has room for all
 			}
 		})
 	}
 	return errors.Join(errs...)
 }
 
-// close gives all ports back and returns what went wrong with any.
+// close gives all ports back and returns what went wrong with any, unless failed
+// has given it to somebody.
 func (p *ports) close() error {
 	if p.stop == nil {
 		var errs []error
@@ -132,7 +132,12 @@ func (p *ports) close() error {
 	}
 	p.stop()
 	p.wait.Wait()
-	return errors.Join(p.errs...)
+	close(p.failed)
+	var errs []error
+	for err := range p.failed {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 func (p *ports) records() []project.Port {
@@ -144,7 +149,7 @@ func (p *ports) records() []project.Port {
 }
 
 // declaredPorts are those that Docker opens.
-func declaredPorts(s *topology.System) []project.Port {
+func declaredPorts(s *topology.System, publishAll bool) []project.Port {
 	var all []project.Port
 	for i := range s.Services {
 		for _, published := range s.Services[i].Published {
@@ -153,7 +158,10 @@ func declaredPorts(s *topology.System) []project.Port {
 			}
 			host := published.HostIP
 			if host == "" {
-				host = "0.0.0.0"
+				host = "127.0.0.1"
+				if publishAll {
+					host = "0.0.0.0"
+				}
 			}
 			all = append(all, project.Port{
 				Service: s.Services[i].Name, Address: net.JoinHostPort(host, strconv.Itoa(published.HostPort)), Port: published.Port,

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"loadstone/internal/project"
+	"loadstone/lab/topology"
+	"loadstone/lab/topology/publish"
 )
 
 // idle is a system that does nothing: each instance of a service writes its pid.
@@ -282,6 +284,114 @@ func TestAPortThatIsTaken(t *testing.T) {
 	}
 }
 
+// A port that ends while the system is up must not be dead in silence.
+func TestADeadPortEndsTheSystem(t *testing.T) {
+	t.Parallel()
+	p := &ports{}
+	if err := p.open(t.Context(), "web", topology.Published{Port: 80}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.run(t.Context(), []topology.Instance{{Service: "web", Host: "127.0.0.1"}}); err != nil {
+		t.Fatal(err)
+	}
+	k := &attached{ports: p, running: calm{}}
+	if err := p.all[0].Close(); err != nil { // as if the kernel had done it
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	want := "publish at " + p.all[0].Address().String()
+	if err := k.watch(ctx); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if err := p.close(); err != nil {
+		t.Errorf("it is said twice: %v", err)
+	}
+}
+
+// calm is a system in which nothing happens.
+type calm struct{ running }
+
+func (calm) Failed() <-chan error { return nil }
+func (calm) Warnings() []string   { return nil }
+
+func TestTheCommandThatStopsAPortsHolderNamesItsDirectory(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "it's mine")
+	store := project.Store{Dir: dir}
+	claim, err := store.Claim(t.Context(), project.Record{Name: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := &upTarget{store: store, dir: dir}
+	err = target.explainTaken(&publish.TakenError{Holder: &publish.Holder{PID: os.Getpid()}})
+	quoted := "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
+	if want := "stop it with `loadstone down shop --dir " + quoted + "`"; !strings.Contains(err.Error(), want) {
+		t.Errorf("got %q, want %q in it", err, want)
+	}
+	if err := claim.Release(); err != nil {
+		t.Error(err)
+	}
+	if got, want := downCommandFor("shop", "/srv/up-1"), "loadstone down shop --dir /srv/up-1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestUpWithOtherProfilesIsNotUpAlready(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle+`  load: {x-process: [sleep, "1000"], profiles: [load]}`)
+	s.want(0, "shop is up (", "up", s.compose, "-d", "--profile", "load")
+	s.want(0, "shop is up already", "up", s.compose, "--profile", "load", "--profile", "load")
+	for _, detach := range []string{"--detach=false", "--detach"} {
+		s.want(1, "shop is up already, but with the profile load, not without profiles; stop it first with `loadstone down shop`", "up", s.compose, detach)
+	}
+	s.want(1, "not with the profiles load, more;", "up", s.compose, "--profile", "more,load")
+	s.want(0, "shop is down", "down")
+}
+
+// An up that begins while volumes are deleted would lose its new data.
+func TestVolumesStayWhileAnUpBegins(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle)
+	store := project.Store{Dir: filepath.Join(s.dir, "state/loadstone/up")}
+	data := filepath.Join(store.Volumes("shop"), "data")
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// One that has the lock and has not written its record yet.
+	lock, err := os.Create(filepath.Join(store.Path("shop"), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s.want(1, "the volumes of shop stay", "down", "shop", "--volumes")
+	if _, err := os.Stat(data); err != nil {
+		t.Errorf("they are gone: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.want(0, "the volumes of shop are deleted", "down", "shop", "--volumes")
+	if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that they are gone", err)
+	}
+	if r, ok := s.record("shop"); ok || r.Phase != project.Down {
+		t.Errorf("got %+v, want it down", r)
+	}
+}
+
+func TestDockersPortsAsTheyAreReached(t *testing.T) {
+	t.Parallel()
+	s := &topology.System{Services: []topology.Service{{Name: "web", Published: []topology.Published{{HostPort: 8080, Port: 80}}}}}
+	for all, want := range map[bool]string{false: "127.0.0.1:8080", true: "0.0.0.0:8080"} {
+		if got := declaredPorts(s, all); len(got) != 1 || got[0].Address != want {
+			t.Errorf("all %v: got %+v, want %s", all, got, want)
+		}
+	}
+}
+
 func TestUpSaysWhyItFailed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, strings.Replace(idle, "exit 0", "echo no space >&2; exit 3", 1))
@@ -313,6 +423,33 @@ func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil || !gone(last) {
+		t.Errorf("after Ctrl-C: %v; %s", err, out)
+	}
+}
+
+// A replica that comes back while its database is away must not take all others
+// with it.
+func TestAnInstanceThatIsNotReadyAgainLeavesTheSystemUp(t *testing.T) {
+	t.Parallel()
+	sick := filepath.Join(t.TempDir(), "sick")
+	s := newSite(t, idle, "RESTART", "restart: unless-stopped\n    healthcheck: {test: [CMD, test, '!', -e, "+sick+"], interval: 100ms, retries: 2, start_period: 200ms}")
+	cmd, out := s.foreground(s.compose)
+	first := s.started()
+	if err := os.WriteFile(sick, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	second := s.started(first)
+	eventually(t, "it is said", func() bool { return strings.Contains(out.String(), "web-1 runs again and is not ready") })
+	if r, ok := s.record("shop"); !ok || r.Phase != project.Up || gone(second) {
+		t.Errorf("got %v, phase %s, want the system up; %s", ok, r.Phase, out)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v; %s", err, out)
 	}
 }

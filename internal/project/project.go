@@ -10,6 +10,7 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,9 +36,10 @@ const (
 )
 
 const (
-	procRoot   = "/proc"
-	lockName   = "lock"
-	recordName = "up.json"
+	procRoot    = "/proc"
+	lockName    = "lock"
+	recordName  = "up.json"
+	volumesName = "volumes"
 )
 
 // Record says who keeps a system up and where it can be reached.
@@ -50,6 +52,8 @@ type Record struct {
 	Files   []string `json:"files"`
 	Variant string   `json:"variant"`
 	Driver  string   `json:"driver"`
+	// Profiles are those of the Compose files that are enabled, sorted.
+	Profiles []string `json:"profiles"`
 
 	Owner guardian.Process `json:"owner"`
 	Phase string           `json:"phase"`
@@ -82,7 +86,7 @@ func (s Store) Path(name string) string { return filepath.Join(s.Dir, name) }
 func (s Store) Logs(name string) string { return filepath.Join(s.Path(name), "logs") }
 
 // Volumes is the directory of a project's named volumes.
-func (s Store) Volumes(name string) string { return filepath.Join(s.Path(name), "volumes") }
+func (s Store) Volumes(name string) string { return filepath.Join(s.Path(name), volumesName) }
 
 // Names are the projects that there is anything about, sorted.
 func (s Store) Names() ([]string, error) {
@@ -155,15 +159,6 @@ func (r *Record) Signal(signal os.Signal) error {
 	return nil
 }
 
-// RemoveVolumes deletes a project's volumes. The caller sees to it that the
-// system is not up.
-func (s Store) RemoveVolumes(name string) error {
-	if err := os.RemoveAll(s.Volumes(name)); err != nil {
-		return fmt.Errorf("remove the volumes of %s: %w", name, err)
-	}
-	return nil
-}
-
 // UpError is a project that another process keeps up.
 type UpError struct{ Record Record }
 
@@ -178,7 +173,8 @@ type Claim struct {
 	record Record
 }
 
-// Claim takes a project, whose record is r from now on. Its error is an *UpError
+// Claim takes a project, whose record is r from now on, in its phase or, if it
+// has none, Starting. Its error is an *UpError
 // if another process has it.
 func (s Store) Claim(ctx context.Context, r Record) (*Claim, error) {
 	if err := CheckName(r.Name); err != nil {
@@ -197,7 +193,7 @@ func (s Store) Claim(ctx context.Context, r Record) (*Claim, error) {
 	}
 	c := &Claim{dir: dir, lock: lock, record: r}
 	if c.record.Owner, err = guardian.Identify(procRoot, os.Getpid()); err == nil {
-		err = c.Update(Starting, func(*Record) {})
+		err = c.Update(cmp.Or(r.Phase, Starting), func(*Record) {})
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("keep %s up: %w", r.Name, err), lock.Close())
@@ -256,6 +252,14 @@ func (c *Claim) Update(phase string, change func(*Record)) error {
 
 // Record is the record as it was last written.
 func (c *Claim) Record() Record { return c.record }
+
+// RemoveVolumes deletes the project's volumes, which nothing may use.
+func (c *Claim) RemoveVolumes() error {
+	if err := os.RemoveAll(filepath.Join(c.dir, volumesName)); err != nil {
+		return fmt.Errorf("remove the volumes of %s: %w", c.record.Name, err)
+	}
+	return nil
+}
 
 // Release gives the project back. The record stays, without an owner.
 func (c *Claim) Release() error {

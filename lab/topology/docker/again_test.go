@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -22,7 +21,8 @@ import (
 // Twice, so that the second life's end is seen as the first one's was.
 func testAgain(t *testing.T, env map[string]string, image string) {
 	dir := t.TempDir()
-	s := system(t, dir, `services: {api: {image: `+image+`, command: [serve, "0.0.0.0:8080", /notes], expose: ["8080"], deploy: {replicas: 2}}}`)
+	s := system(t, dir, `services: {api: {image: `+image+`, command: [serve, "0.0.0.0:8080", /data/notes], expose: ["8080"], deploy: {replicas: 2}}}`)
+	t.Cleanup(func() { removeVolumes(t, env, testConfig(s, dir, env).VolumePrefix) })
 	r, err := Up(t.Context(), testConfig(s, dir, env))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func testAgain(t *testing.T, env map[string]string, image string) {
 // crash has api-1 end and waits until that is reported.
 func crash(t *testing.T, r *Running) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:8080/crash", r.Instances()[0].Host), http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(r.Instances()[0].Host, "8080")+"/crash", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
