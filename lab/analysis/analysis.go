@@ -116,11 +116,18 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	atPoint(&v, good)
 	if in.Capacity == 0 && exp.Measure != experiment.Capacity {
 		in.Capacity = medianOf(good, func(t observed) float64 { return t.throughput })
+		if in.LowerBound == "" && allMet(v.SLO) {
+			in.LowerBound = "the load as written met every objective, and no more was offered"
+		}
 	}
 	in.Components, in.MachineBusy = v.Components, medianOf(good, func(t observed) float64 { return t.machineBusy })
 	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
 	v.Verdict = report.Verdict(verdict.Judge(in))
 	return v
+}
+
+func allMet(slo []report.SLO) bool {
+	return !slices.ContainsFunc(slo, func(s report.SLO) bool { return !s.Met })
 }
 
 // atPoint fills in the figures at capacity (or under the load as written).

@@ -99,7 +99,7 @@ func TestATieIsSaid(t *testing.T) {
 	if err := Text(&b, &Result{Schema: Schema, Measure: "capacity", Variants: []Variant{v}}, Options{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"left = right", "agreement   2/2", "change      Change left and right together."} {
+	for _, want := range []string{"left = right", "agreement     2/2", "change        Change left and right together."} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text does not say %q:\n%s", want, b.String())
 		}

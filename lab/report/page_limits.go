@@ -5,7 +5,24 @@ import (
 	"strings"
 
 	"loadstone/lab/axis"
+	"loadstone/lab/verdict"
 )
+
+// named says whom a witness names.
+func named(w verdict.Witness) string {
+	limits := w.Tied
+	if w.Component != "" {
+		limits = []verdict.Limit{{Component: w.Component, Resource: w.Resource, Name: w.ResourceName}}
+	}
+	if len(limits) == 0 {
+		return "names nobody"
+	}
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = strings.Join(strings.Fields(l.Component+" "+l.Resource+" "+l.Name), " ")
+	}
+	return "names " + strings.Join(texts, " and ")
+}
 
 // limitCard says what limits one variant, and shows the evidence.
 type limitCard struct {
@@ -13,6 +30,7 @@ type limitCard struct {
 	Decided                      bool
 	Capacity                     string
 	Witnesses                    []witnessRow
+	Agreement, Advice            string
 	Components                   []componentRow
 	DemandUnit                   string
 	RateUnit, One                string // what rates are in, and what demand is of
@@ -50,14 +68,9 @@ func newLimitCard(r *Result, i int) limitCard {
 		c.Capacity = formatMeasured(v.Rate) + " " + r.rateUnit() + " offered"
 	}
 	for _, w := range v.Verdict.Witnesses {
-		names := strings.TrimSpace(w.Component + " " + w.Resource)
-		if names == "" {
-			names = "names nobody"
-		} else {
-			names = "names " + names
-		}
-		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, names, w.Evidence})
+		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, named(w), w.Evidence})
 	}
+	c.Agreement, c.Advice = v.Verdict.Agreement, v.Verdict.Advice
 	var demand axis.Extent
 	for _, component := range v.Components {
 		demand.See(component.DemandMS)

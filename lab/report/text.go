@@ -99,13 +99,13 @@ func (s *summary) variant(v *Variant) {
 		s.prosePainted(lead+"  ", 4+columns(printable(v.Name)), v.Verdict.Summary)
 	}
 	for _, w := range v.Verdict.Witnesses {
-		s.prose("    "+padded(printable(w.Name), 12), w.Evidence, faint)
+		s.prose("    "+padded(printable(w.Name), labelWidth), w.Evidence, faint)
 	}
 	if v.Verdict.Agreement != "" {
-		s.prose("    "+padded("agreement", 12), v.Verdict.Agreement, faint)
+		s.prose("    "+padded("agreement", labelWidth), v.Verdict.Agreement, faint)
 	}
 	if v.Verdict.Advice != "" {
-		s.prose("    "+padded("change", 12), v.Verdict.Advice, plain)
+		s.prose("    "+padded("change", labelWidth), v.Verdict.Advice, plain)
 	}
 	g := &grid{columns: []column{{gap: 4}, {gap: 1}, {gap: 2}, {gap: 2, right: true}}}
 	for _, written := range v.SLO {
@@ -141,6 +141,9 @@ func (s *summary) prosePainted(lead string, indent int, text string) {
 		s.line(strings.Repeat(" ", indent) + line)
 	}
 }
+
+// labelWidth is the column of a witness's name: "perturbation" and two spaces.
+const labelWidth = 14
 
 func padded(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-columns(s)))

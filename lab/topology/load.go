@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -302,7 +303,31 @@ func (l *load) variables(ctx context.Context) (map[string]template.Variable, err
 	if err != nil {
 		return nil, explain(l.names[0], err)
 	}
-	return template.ExtractVariables(raw, nil), nil
+	used := template.ExtractVariables(raw, nil)
+	withoutEmptyDefaults(raw, used)
+	return used, nil
+}
+
+// emptyDefault is ${NAME:-} or ${NAME-}: whoever writes that wants it empty, which
+// compose-go does not tell from having no default.
+var emptyDefault = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*):?-\}`)
+
+// withoutEmptyDefaults takes the variables with an empty default out of used.
+func withoutEmptyDefaults(value any, used map[string]template.Variable) {
+	switch value := value.(type) {
+	case string:
+		for _, match := range emptyDefault.FindAllStringSubmatch(value, -1) {
+			delete(used, match[1])
+		}
+	case map[string]any:
+		for _, v := range value {
+			withoutEmptyDefaults(v, used)
+		}
+	case []any:
+		for _, v := range value {
+			withoutEmptyDefaults(v, used)
+		}
+	}
 }
 
 // services are the services of a model by name.

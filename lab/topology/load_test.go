@@ -281,7 +281,7 @@ services:
     ulimits: {nofile: 100}
     ports: ["8000-8002:8000-8002", "9000-9002:80", "53:53/udp"]
     volumes: [data:/data, ./conf:/etc/conf, /anonymous]
-    command: serve ${UNSET} ${UNSET_WITH:-default} ${B_HOST}
+    command: serve ${UNSET} ${UNSET_WITH:-default} ${UNSET_ON_PURPOSE:-} ${B_HOST}
   b: {image: loadstone, restart: "no"}
 volumes: {data: {}}
 `)

@@ -23,7 +23,7 @@ func TestCacheKeepsPublicAnswersAndServesThemWhenReplicasAreGone(t *testing.T) {
 	f := startFake(t, says(200, "a result", "Cache-Control", public, "ETag", `"1"`))
 	b := run(t, []string{f.address}, settings{env: map[string]string{"EDGE_CACHE": "1s"}})
 	url := "http://" + b.http + "/student/1"
-	for i, want := range []string{"MISS", "HIT"} {
+	for i, want := range []string{"MISS", "MISS", "HIT"} { // the first is not kept: see proxy_cache_min_uses
 		if got := ask(t, nil, "GET "+url, nil); got.header.Get("X-Cache") != want || got.body != "a result" {
 			t.Errorf("request %d: got %s, %q", i+1, got.header.Get("X-Cache"), got.body)
 		}
@@ -43,8 +43,8 @@ func TestCacheKeepsPublicAnswersAndServesThemWhenReplicasAreGone(t *testing.T) {
 	if got := ask(t, nil, "GET http://"+b.http+"/student/2", nil); got.status != 503 {
 		t.Errorf("what is not in the cache: got status %d, want 503", got.status)
 	}
-	if asked != 1 {
-		t.Errorf("the replica was asked %d times, want 1", asked)
+	if asked != 2 {
+		t.Errorf("the replica was asked %d times, want 2", asked)
 	}
 }
 
