@@ -95,10 +95,7 @@ func (a *API) decide(id int64, given []byte, who caller) Decision {
 	if wait := a.tries(id, given, who); wait > 0 {
 		return a.refused(lockedOut, wait)
 	}
-	var began time.Time
-	if a.locked && a.notFoundAfter > 0 {
-		began = time.Now()
-	}
+	began := a.begin()
 	// No deadline: it would cost every look-up an allocation and a timer, and
 	// a mapped file answers in microseconds. A store whose answers come over a
 	// network bounds its look-ups itself. No more can wait for one than there
@@ -120,13 +117,21 @@ func (a *API) decide(id int64, given []byte, who caller) Decision {
 			return a.refused(lockedOut, wait)
 		}
 	}
-	if !found {
-		if !began.IsZero() {
-			sleepUntil(began.Add(a.notFoundAfter))
-		}
-		return Decision{Kind: NotFound}
+	if found {
+		return Decision{Kind: Found, Page: page}
 	}
-	return Decision{Kind: Found, Page: page}
+	if !began.IsZero() {
+		sleepUntil(began.Add(a.notFoundAfter))
+	}
+	return Decision{Kind: NotFound}
+}
+
+// begin is when a look-up begins, if it matters when.
+func (a *API) begin() (began time.Time) {
+	if a.locked && a.notFoundAfter > 0 {
+		began = time.Now()
+	}
+	return began
 }
 
 // refusals are the reasons' decisions.
