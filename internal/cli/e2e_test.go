@@ -317,7 +317,7 @@ func TestWrongExperiments(t *testing.T) {
 		"metric that is no product":  {[]string{"http_req_failed: [", "ws_msgs_sent: ["}, []string{"small.yaml:22:3", "ws_msgs_sent", "http_req_duration"}},
 		"rate without a unit":        {[]string{"request: GET", "rate: 500\n      request: GET"}, []string{"small.yaml:18:13", "500/s"}},
 		"threshold that is none":     {[]string{"p(95)<200", "p95<200"}, []string{"small.yaml:21:23", "p(95)"}},
-		"system that is not there":   {[]string{"compose.yaml", "nothing.yaml"}, []string{"small.yaml:3:9", "nothing.yaml"}},
+		"system that is not there":   {[]string{"compose.embedded.yaml", "nothing.yaml"}, []string{"small.yaml:3:9", "nothing.yaml"}},
 		"overlay that Compose hates": {[]string{"environment: {RESULTS_ACCESS: open}}\n  snap", "environmint: {}}\n  snap"}, []string{"small.yaml:6:3", "environmint"}},
 	} {
 		t.Run(name, func(t *testing.T) {
