@@ -86,9 +86,6 @@ func (s *Service) Addr() net.Addr { return s.listener.Addr() }
 // AdminAddr is where metrics and controls are.
 func (s *Service) AdminAddr() net.Addr { return s.admin.Addr() }
 
-// Close releases the addresses of a service that is not going to Run.
-func (s *Service) Close() error { return errors.Join(s.listener.Close(), s.admin.Close()) }
-
 // Run answers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	server := &fasthttp.Server{
