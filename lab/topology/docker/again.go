@@ -7,32 +7,6 @@ import (
 	"time"
 )
 
-// errDown is why a Start was cut short.
-var errDown = errors.New("the system is being stopped")
-
-// act begins a Start. done must be called at its end; Down cuts it short by ctx
-// and waits for that.
-func (r *Running) act(ctx context.Context) (_ context.Context, done func(), err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopping.Load() {
-		return nil, nil, errDown
-	}
-	r.acts.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(r.acting, func() { cancel(errDown) })
-	return ctx, func() { unhook(); cancel(nil); r.acts.Done() }, nil
-}
-
-// stopActs lets no more begin, and waits for those under way.
-func (r *Running) stopActs() {
-	r.mu.Lock()
-	r.stopping.Store(true)
-	r.mu.Unlock()
-	r.endActs()
-	r.acts.Wait()
-}
-
 func (r *Running) instance(name string) *instance {
 	for _, in := range r.instances {
 		if in.name == name {
@@ -49,7 +23,7 @@ func (r *Running) instance(name string) *instance {
 // is. If it ends again before it is ready, that is the error, and Failed gets it
 // too.
 func (r *Running) Start(ctx context.Context, name string) (launched time.Time, err error) {
-	ctx, done, err := r.act(ctx)
+	ctx, done, err := r.acts.Begin(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}

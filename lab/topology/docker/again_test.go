@@ -15,6 +15,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 
+	"loadstone/lab/topology/order"
 	"loadstone/lab/topology/process"
 )
 
@@ -62,7 +63,7 @@ func testAgain(t *testing.T, env map[string]string, image string) {
 	if w := r.Warnings(); len(w) > 0 {
 		t.Errorf("got warnings %q", w)
 	}
-	if _, err := r.Start(t.Context(), "api-1"); !errors.Is(err, errDown) {
+	if _, err := r.Start(t.Context(), "api-1"); !errors.Is(err, order.ErrDown) {
 		t.Errorf("after Down: got %v", err)
 	}
 }

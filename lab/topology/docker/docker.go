@@ -46,11 +46,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"loadstone/block/cgroup"
 	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 	"loadstone/lab/topology/process/guardian"
 )
 
@@ -137,18 +137,15 @@ type Running struct {
 	engine engine
 	guard  *guardian.Guardian
 
-	states    map[string]*state
+	order     order.Order
 	instances []*instance // in the order of the system's services
 
-	watched  chan struct{}      // closed when the watch for ends is over; nil before
-	unwatch  context.CancelFunc // ends it
-	failed   chan error
-	abort    context.CancelCauseFunc // of Up; harmless later
-	stopping atomic.Bool             // set below mu, so that no Start begins after it
+	watched chan struct{}      // closed when the watch for ends is over; nil before
+	unwatch context.CancelFunc // ends it
+	failed  chan error
+	abort   context.CancelCauseFunc // of Up; harmless later
 
-	acting  context.Context //nolint:containedctx // the lifetime of every Start: until Down
-	endActs context.CancelFunc
-	acts    sync.WaitGroup
+	acts *order.Acts
 
 	mu       sync.Mutex // guards all below
 	warnings []string
@@ -167,8 +164,7 @@ func Up(ctx context.Context, c Config) (*Running, error) {
 	}
 	up, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	r := &Running{config: c, abort: abort}
-	r.acting, r.endActs = context.WithCancel(context.WithoutCancel(ctx))
+	r := &Running{config: c, abort: abort, acts: order.NewActs(ctx)}
 	err := r.prepare(up)
 	if err == nil {
 		err = r.startAll(up)

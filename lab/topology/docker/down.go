@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"loadstone/lab/topology/process"
 	"loadstone/lab/topology/process/guardian"
 )
@@ -28,45 +26,10 @@ const settleWithin = 20 * time.Second
 // works, the others wait for it and return what it returned.
 func (r *Running) Down(ctx context.Context) error {
 	r.down.Do(func() {
-		r.stopActs()
-		r.downErr = errors.Join(r.stopAll(ctx), r.cleanUp(ctx))
+		r.acts.End()
+		r.downErr = errors.Join(r.order.Stop(ctx), r.cleanUp(ctx))
 	})
 	return r.downErr
-}
-
-func (r *Running) stopAll(ctx context.Context) error {
-	stopped := map[string]chan struct{}{}
-	dependents := map[string][]string{}
-	for name, st := range r.states {
-		stopped[name] = make(chan struct{})
-		for _, d := range st.service.DependsOn {
-			dependents[d.Service] = append(dependents[d.Service], name)
-		}
-	}
-	var g errgroup.Group // without a context: one that fails must not keep others from stopping
-	for name, st := range r.states {
-		g.Go(func() error {
-			defer close(stopped[name])
-			for _, d := range dependents[name] {
-				<-stopped[d]
-			}
-			return stopInstances(ctx, st)
-		})
-	}
-	return g.Wait()
-}
-
-func stopInstances(ctx context.Context, st *state) error {
-	var g errgroup.Group
-	for _, in := range st.instances {
-		g.Go(func() error {
-			if err := in.stop(ctx); err != nil {
-				return fmt.Errorf("stop %s: %w", in.name, err)
-			}
-			return nil
-		})
-	}
-	return g.Wait()
 }
 
 // stop asks the container to end, gives it the time that its service grants,

@@ -11,19 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 	"loadstone/lab/topology/process/guardian"
 )
-
-// state is how far a service has come. Its channels are closed when the
-// service gets there.
-type state struct {
-	service   topology.Service
-	instances []*instance
-	started   chan struct{}
-	healthy   chan struct{}
-	completed chan struct{}
-}
 
 // prepare makes everything that instances need, in the order in which a death
 // of this process leaves nothing unguarded.
@@ -114,18 +104,17 @@ func (r *Running) plan(ctx context.Context) error {
 			ids[f[1]+"-"+f[2]] = f[0]
 		}
 	}
-	r.states = map[string]*state{}
 	for _, service := range r.config.System.Services {
-		st := &state{service: service, started: make(chan struct{}), healthy: make(chan struct{}), completed: make(chan struct{})}
+		var instances []order.Instance
 		for i := range service.Replicas {
 			in := &instance{run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1), life: newLife()}
 			if in.id = ids[in.name]; in.id == "" {
 				return fmt.Errorf("find the containers: Compose has made none for %s", in.name)
 			}
-			st.instances = append(st.instances, in)
+			instances = append(instances, in.ordered())
 			r.instances = append(r.instances, in)
 		}
-		r.states[service.Name] = st
+		r.order.Add(service, instances)
 	}
 	if len(ids) != len(r.instances) {
 		return fmt.Errorf("find the containers: Compose has made %d, and the file says %d", len(ids), len(r.instances))

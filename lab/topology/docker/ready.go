@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 )
 
 const (
@@ -86,32 +87,16 @@ func (in *instance) awaitPort(ctx context.Context) error {
 // poll calls ready until it says yes or the time is over, with pauses of every
 // if that is given. The last call begins within the time.
 func (in *instance) poll(ctx context.Context, within time.Duration, every *time.Duration, ready func(context.Context) bool) (bool, error) {
-	over := time.NewTimer(within)
-	defer over.Stop()
 	l := in.current()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		if every != nil {
-			pause = *every
-		}
-		if ready(ctx) {
-			return true, nil
-		}
-		next := time.NewTimer(pause)
-		select {
-		case <-next.C:
-			continue
-		case <-l.exited:
-			// The watch reports why; its error is the one to show.
-			next.Stop()
-			return false, l.err
-		case <-ctx.Done():
-			next.Stop()
-			return false, fmt.Errorf("wait for %s to be ready: %w", in.name, context.Cause(ctx))
-		case <-over.C:
-			next.Stop()
-			return false, nil
-		}
+	p := order.Poll{Within: within, First: firstPause, Last: lastPause, Every: every}
+	ok, err := p.Until(ctx, l.exited, ready)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("wait for %s to be ready: %w", in.name, err)
+	case !ok && l.hasEnded():
+		return false, l.err // the watch reports why; its error is the one to show
 	}
+	return ok, nil
 }
 
 // check runs the health check once, for as long as its timeout. One that hangs

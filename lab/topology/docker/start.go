@@ -4,20 +4,12 @@ import (
 	"context"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
-	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 )
 
-// startAll starts all services side by side; each waits for those that it
-// depends on. The first failure ends the others' waiting.
+// startAll starts all services in their order.
 func (r *Running) startAll(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, service := range r.config.System.Services {
-		st := r.states[service.Name]
-		g.Go(func() error { return r.startService(ctx, st) })
-	}
-	err := g.Wait()
+	err := r.order.Start(ctx, r.config.Progress)
 	// An instance that ended is the cause of whatever else went wrong then.
 	select {
 	case cause := <-r.failed:
@@ -27,59 +19,21 @@ func (r *Running) startAll(ctx context.Context) error {
 	}
 }
 
-func (r *Running) startService(ctx context.Context, st *state) error {
-	for _, d := range st.service.DependsOn {
-		if err := r.await(ctx, d); err != nil {
-			return err
+// ordered is the instance as package order starts and stops it.
+func (in *instance) ordered() order.Instance {
+	ready := in.awaitReady
+	if in.service.Job {
+		ready = in.awaitCompleted
+	}
+	named := func(what string, do func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			if err := do(ctx); err != nil {
+				return fmt.Errorf("%s %s: %w", what, in.name, err)
+			}
+			return nil
 		}
 	}
-	if f := r.config.Progress.Starting; f != nil {
-		f(st.service.Name)
-	}
-	for _, in := range st.instances {
-		if err := in.start(ctx); err != nil {
-			return fmt.Errorf("start %s: %w", in.name, err)
-		}
-	}
-	close(st.started)
-	wait := (*instance).awaitReady
-	if st.service.Job {
-		wait = (*instance).awaitCompleted
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	for _, in := range st.instances {
-		g.Go(func() error { return wait(in, ctx) })
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if f := r.config.Progress.Ready; f != nil {
-		f(st.service.Name)
-	}
-	close(st.healthy)
-	if st.service.Job {
-		close(st.completed)
-	}
-	return nil
-}
-
-// await blocks until a dependency is as far as its condition wants. A job is
-// healthy when it has completed: it has nothing better to show.
-func (r *Running) await(ctx context.Context, d topology.Dependency) error {
-	st := r.states[d.Service]
-	reached := st.started
-	switch d.Condition {
-	case topology.Healthy:
-		reached = st.healthy
-	case topology.Completed:
-		reached = st.completed
-	}
-	select {
-	case <-reached:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for service %s: %w", d.Service, context.Cause(ctx))
-	}
+	return order.Instance{Start: named("start", in.start), Ready: ready, Stop: named("stop", in.stop)}
 }
 
 // awaitCompleted waits for a job's end. It may take as long as it takes: a

@@ -75,7 +75,7 @@ func (r *Running) readEnds(ctx context.Context, out io.Reader) error {
 
 // lost reports that containers end without our knowing.
 func (r *Running) lost(err error) {
-	if !r.stopping.Load() {
+	if !r.acts.Over() {
 		r.report(err)
 	}
 }
@@ -102,7 +102,7 @@ func (in *instance) ended(ctx context.Context, exitCode string) {
 	}
 	l.err = in.judge(ctx, exitCode, lines)
 	close(l.exited)
-	if l.err != nil && !in.service.Job && !in.run.stopping.Load() {
+	if l.err != nil && !in.service.Job && !in.run.acts.Over() {
 		in.run.report(l.err)
 	}
 }

@@ -31,37 +31,11 @@ const (
 	pausePause  = time.Millisecond
 )
 
-// errDown is why something that was being done to an instance was cut short.
-var errDown = errors.New("the system is being stopped")
-
-// act begins something that is done to the running system. done must be called
-// at its end; Down cuts it short by ctx and waits for that.
-func (r *Running) act(ctx context.Context) (_ context.Context, done func(), err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopping.Load() {
-		return nil, nil, errDown
-	}
-	r.acts.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(r.acting, func() { cancel(errDown) })
-	return ctx, func() { unhook(); cancel(nil); r.acts.Done() }, nil
-}
-
-// stopActs lets no more begin, and waits for those under way.
-func (r *Running) stopActs() {
-	r.mu.Lock()
-	r.stopping.Store(true)
-	r.mu.Unlock()
-	r.endActs()
-	r.acts.Wait()
-}
-
 // change does something to one instance that runs, or, if that is wanted, to
 // one that has ended. Two changes of one instance at a time are an
 // error, since nobody could say what came of them.
 func (r *Running) change(ctx context.Context, name string, ended bool, do func(context.Context, *instance, *life) error) error {
-	ctx, done, err := r.act(ctx)
+	ctx, done, err := r.acts.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +104,7 @@ func (r *Running) Start(ctx context.Context, name string) (launched time.Time, e
 	if err != nil {
 		return time.Time{}, err
 	}
-	ctx, done, err := r.act(ctx)
+	ctx, done, err := r.acts.Begin(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -277,7 +251,7 @@ func (r *Running) PID(name string) int {
 // driver's among them (${REDIS_HOST:-redis}). It returns the last of what the
 // command wrote, and an error if it fails or takes longer than within.
 func (r *Running) Exec(ctx context.Context, name string, argv []string, within time.Duration) (said string, err error) {
-	ctx, done, err := r.act(ctx)
+	ctx, done, err := r.acts.Begin(ctx)
 	if err != nil {
 		return "", err
 	}

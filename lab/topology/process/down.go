@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
-
 	"loadstone/block/cgroup"
 	"loadstone/lab/topology/process/guardian"
 )
@@ -22,40 +20,10 @@ import (
 // works, the others wait for it and return what it returned.
 func (r *Running) Down(ctx context.Context) error {
 	r.down.Do(func() {
-		r.stopActs()
-		r.downErr = errors.Join(r.stopAll(ctx), r.cleanUp(ctx))
+		r.acts.End()
+		r.downErr = errors.Join(r.order.Stop(ctx), r.cleanUp(ctx))
 	})
 	return r.downErr
-}
-
-func (r *Running) stopAll(ctx context.Context) error {
-	stopped := map[string]chan struct{}{}
-	dependents := map[string][]string{}
-	for name, st := range r.states {
-		stopped[name] = make(chan struct{})
-		for _, d := range st.service.DependsOn {
-			dependents[d.Service] = append(dependents[d.Service], name)
-		}
-	}
-	var g errgroup.Group // without a context: one that fails must not keep others from stopping
-	for name, st := range r.states {
-		g.Go(func() error {
-			defer close(stopped[name])
-			for _, d := range dependents[name] {
-				<-stopped[d]
-			}
-			return stopInstances(ctx, st)
-		})
-	}
-	return g.Wait()
-}
-
-func stopInstances(ctx context.Context, st *state) error {
-	var g errgroup.Group
-	for _, in := range st.instances {
-		g.Go(func() error { return in.stop(ctx) })
-	}
-	return g.Wait()
 }
 
 // cleanUp undoes prepare, in reverse. It does not give up half-way and not when

@@ -246,7 +246,7 @@ func (in *instance) wait(ctx context.Context, l *life, out *output) {
 		in.run.warnf("%s: %v", in.name, errLog)
 	}
 	close(l.exited)
-	if l.err != nil && !in.service.Job && !l.asked.Load() && !in.run.stopping.Load() {
+	if l.err != nil && !in.service.Job && !l.asked.Load() && !in.run.acts.Over() {
 		select {
 		case in.run.failed <- l.err: // has room for every instance once
 		default: // whoever starts instances again and again does not read it

@@ -7,39 +7,26 @@ import (
 	"strings"
 
 	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 )
-
-// state is how far a service has come. Its channels are closed when the
-// service gets there.
-type state struct {
-	service   topology.Service // without the driver's variables
-	instances []*instance
-	started   chan struct{}
-	healthy   chan struct{}
-	completed chan struct{}
-}
 
 // plan gives every instance its name and address, makes the volumes and sets
 // the variables that the file is resolved with.
 func (r *Running) plan() error {
-	r.states = map[string]*state{}
 	hosts := map[string][]string{}
 	for _, service := range r.config.System.Services {
 		r.asImage(&service)
-		st := &state{
-			service: service, started: make(chan struct{}),
-			healthy: make(chan struct{}), completed: make(chan struct{}),
-		}
+		var instances []order.Instance
 		for i := range service.Replicas {
 			in := &instance{
 				run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1),
 				host: r.claim.address(len(r.instances)),
 			}
-			st.instances = append(st.instances, in)
+			instances = append(instances, in.ordered())
 			r.instances = append(r.instances, in)
 			hosts[service.Name] = append(hosts[service.Name], in.host)
 		}
-		r.states[service.Name] = st
+		r.order.Add(service, instances)
 	}
 	volumes, err := r.makeVolumes()
 	if err != nil {

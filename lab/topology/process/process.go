@@ -41,11 +41,11 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"loadstone/block/cgroup"
 	"loadstone/lab/topology"
+	"loadstone/lab/topology/order"
 	"loadstone/lab/topology/process/guardian"
 	"loadstone/lab/topology/recipe"
 )
@@ -136,17 +136,14 @@ type Running struct {
 	guard   *guardian.Guardian
 	starter *starter
 
-	states    map[string]*state
+	order     order.Order
 	instances []*instance // in the order of the system's services
 
-	failed   chan error
-	abort    context.CancelCauseFunc // of Up; harmless later
-	stopping atomic.Bool             // set below mu, so that no act begins after it
-	waits    sync.WaitGroup          // one for each process that was started
+	failed chan error
+	abort  context.CancelCauseFunc // of Up; harmless later
+	waits  sync.WaitGroup          // one for each process that was started
 
-	acting  context.Context //nolint:containedctx // the lifetime of what act begins: until Down
-	endActs context.CancelFunc
-	acts    sync.WaitGroup
+	acts *order.Acts
 
 	mu       sync.Mutex // guards all below
 	warnings []string
@@ -165,8 +162,7 @@ func Up(ctx context.Context, c Config) (*Running, error) {
 	}
 	up, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
-	r := &Running{config: c, abort: abort}
-	r.acting, r.endActs = context.WithCancel(context.WithoutCancel(ctx))
+	r := &Running{config: c, abort: abort, acts: order.NewActs(ctx)}
 	err := r.prepare(up)
 	if err == nil {
 		err = r.startAll(up)
