@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/loadstone
@@ -21,6 +21,13 @@ build: ## build bin/loadstone
 .PHONY: demo
 demo: build ## run the main job: four variants of the results system, compared
 	@bin/loadstone run system/results/experiments/embedded.yaml
+
+.PHONY: patterns patterns-full
+patterns: build ## six patterns for high load, each off and on, in about seven minutes
+	@scripts/patterns
+
+patterns-full: build deps ## the same on NGINX, Redis, Kafka, PostgreSQL and Cassandra
+	@scripts/patterns full
 
 .PHONY: setup
 setup: ## install what the tests need (a C compiler for the race detector, the linter)
@@ -32,6 +39,7 @@ test: setup build ## install what the tests need, then vet, lint and run all of 
 	golangci-lint run ./...
 	cd deploy/cadvisor && go vet . && go test .
 	go test -race -timeout 20m ./...
+	bin/loadstone selftest --quick
 	go test -run '^$$' -bench . -benchtime 1x ./... | grep -Ev '^(ok|PASS|\?|goos|goarch|pkg|cpu)'
 
 .PHONY: deps

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// part is a loadstone process of a test, which can be killed and started again.
+type part struct {
+	t    *testing.T
+	args []string
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// start starts it and waits until it says that it listens.
+func (p *part) start() {
+	p.t.Helper()
+	cmd := exec.Command(program, p.args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	listening, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var once sync.Once
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var line struct {
+				Msg string `json:"msg"`
+			}
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
+				once.Do(func() { close(listening) })
+			}
+		}
+		_ = cmd.Wait() // killed: that is no news
+	}()
+	p.cmd, p.done = cmd, done
+	select {
+	case <-listening:
+	case <-done:
+		p.t.Fatalf("%v ended: %s", p.args, stderr.String())
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("%v did not listen within 30 s", p.args)
+	}
+}
+
+// kill ends it with SIGKILL and waits for its end.
+func (p *part) kill() {
+	if p.cmd == nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGKILL) // it may have ended
+	<-p.done
+}
+
+// address is a free one on loopback.
+func address(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// What is accepted is stored, though broker, log service and service are killed one
+// after the other while events come.
+func TestEventsSurviveKills(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	broker, app, log := address(t), address(t), address(t)
+	events := "nats://" + broker + "?capacity=2000"
+	const anyAdmin = "127.0.0.1:0"
+	parts := map[string]*part{}
+	for _, p := range []struct {
+		name string
+		args []string
+	}{
+		{"broker", []string{"patterns", "broker", "--listen", broker, "--dir", filepath.Join(dir, "broker")}},
+		{"log", []string{"patterns", "log", "--listen", log, "--store", filepath.Join(dir, "events.db"), "--events", events}},
+		{"app", []string{"patterns", "serve", "--listen", app, "--events", events}},
+	} {
+		parts[p.name] = &part{t: t, args: append(p.args, "--admin-listen", anyAdmin)}
+		parts[p.name].start()
+		t.Cleanup(parts[p.name].kill)
+	}
+	finished := make(chan ended, 1)
+	go func() {
+		finished <- loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", log, "--for", "5s", "--rate", "200", "--admin-listen", anyAdmin)
+	}()
+	for _, name := range []string{"broker", "log", "app"} {
+		time.Sleep(time.Second) // events are under way: that is what is tested
+		parts[name].kill()
+		parts[name].start()
+	}
+	got := <-finished
+	if got.code != exitOK || !strings.Contains(got.stdout, " = stored ") || strings.Contains(got.stdout, "accepted 0 ") {
+		t.Errorf("reconcile: got status %d, %q and %q, want that what was accepted is stored", got.code, got.stdout, got.stderr)
+	}
+}
+
+// A reconciliation notices that an event is lost: here the log service loses its store.
+func TestReconcileFindsALoss(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	app, log, other := address(t), address(t), address(t)
+	for _, args := range [][]string{
+		{"patterns", "log", "--listen", log, "--store", filepath.Join(dir, "events.db")},
+		{"patterns", "log", "--listen", other, "--store", filepath.Join(dir, "other.db")},
+		{"patterns", "serve", "--listen", app, "--events", "http://" + log},
+	} {
+		p := &part{t: t, args: append(args, "--admin-listen", "127.0.0.1:0")}
+		p.start()
+		t.Cleanup(p.kill)
+	}
+	got := loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", other, "--for", "300ms", "--settle", "500ms", "--admin-listen", "127.0.0.1:0")
+	if got.code != exitFailed || !strings.Contains(got.stdout, "≠ stored 0 ") {
+		t.Errorf("reconcile: got status %d, %q and %q, want that nothing is found", got.code, got.stdout, got.stderr)
+	}
+}
+
+func TestEventsWrongUsage(t *testing.T) {
+	t.Parallel()
+	for text, args := range map[string][]string{
+		`it is no place for events`:              {"patterns", "log", "--events", "amqp://x:1"},
+		`commit "all": write each or group`:      {"patterns", "log", "--commit", "all"},
+		`--flush "no": write on or off`:          {"patterns", "broker", "--flush", "no"},
+		`reconcile needs the addresses`:          {"patterns", "reconcile"},
+		`"broker" is not HOST:PORT`:              {"patterns", "log", "--events", "nats://broker"},
+		`full=drop is no option of a queue`:      {"patterns", "log", "--events", "nats://broker:1?full=drop"},
+		`the broker's address "x" is not host:p`: {"patterns", "broker", "--listen", "x"},
+	} {
+		got := loadstone(t, t.TempDir(), args...)
+		if got.code != exitUsage || !strings.Contains(got.stderr, text) {
+			t.Errorf("%v: got status %d and %q, want %d and %q", args, got.code, got.stderr, exitUsage, text)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/system/patterns/event"
+	"loadstone/system/patterns/event/broker"
+	"loadstone/system/patterns/event/eventlog"
+	"loadstone/system/patterns/event/reconcile"
+)
+
+// patternsLogCommand is the log service of the pattern "sync to async".
+func (a *app) patternsLogCommand() *cobra.Command {
+	c := eventlog.DefaultConfig()
+	commit, events := string(c.Commit), "off"
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "Store events, called or from a queue: the log service",
+		Long: `Store events, each exactly once by its id. The service is called for each (POST
+/events), or takes them from the queue of --events at its own pace; then they are
+stored in batches. Nothing is answered or acknowledged before it is on disk.
+
+Every flag can be given as an environment variable as well: --store as
+PATTERNS_STORE. A flag wins.`,
+		Example: `  loadstone patterns log --store events.db
+  loadstone patterns log --store events.db --events nats://127.0.0.1:4222`,
+		Args:    a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Commit = eventlog.Commit(commit)
+			if events != "off" {
+				target, err := event.ParseTarget(events)
+				if err != nil {
+					return usageError{err}
+				}
+				c.Queue = &target
+			}
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return eventlog.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)), nil)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address for calls")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	fl.StringVar(&c.Store, "store", c.Store, "file of the database")
+	fl.StringVar(&events, "events", events, "queue to take events from: off, nats://BROKER:PORT or kafka://BROKER:PORT,...")
+	fl.StringVar(&commit, "commit", commit, "how calls are written: each by itself, or group for those that wait together")
+	fl.IntVar(&c.Rounds, "rounds", c.Rounds, "work for an event: how often its body is hashed")
+	return cmd
+}
+
+// patternsBrokerCommand is the embedded broker as a process of its own.
+func (a *app) patternsBrokerCommand() *cobra.Command {
+	c, flush := broker.DefaultConfig(), "on"
+	cmd := &cobra.Command{
+		Use:   "broker",
+		Short: "Keep a durable queue: the embedded broker",
+		Long: `Keep a durable queue for 'patterns serve' and 'patterns log': NATS JetStream with its
+files in --dir. A message is acknowledged when it is on disk; with --flush off, when
+the kernel has it, which survives the death of the process and not a loss of power.
+
+Every flag can be given as an environment variable as well: --dir as PATTERNS_DIR. A
+flag wins.`,
+		Example: `  loadstone patterns broker --dir broker
+  loadstone patterns serve --events nats://127.0.0.1:4222`,
+		Args:    a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flush != "on" && flush != "off" {
+				return usagef("--flush %q: write on or off", flush)
+			}
+			c.Flush = flush == "on"
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return broker.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)))
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.Addr, "listen", c.Addr, "address for producers and consumers; keep it private")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	fl.StringVar(&c.Dir, "dir", c.Dir, "directory of its files")
+	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "bound of its files")
+	fl.StringVar(&flush, "flush", flush, "bring each message to the disk before it is acknowledged: on or off")
+	fl.StringVar(&c.Events, "events", c.Events, "the queue as the services have it, for its capacity: nats://BROKER:PORT?capacity=N")
+	return cmd
+}
+
+// patternsReconcileCommand checks that accepted and stored are the same.
+func (a *app) patternsReconcileCommand() *cobra.Command {
+	c := reconcile.DefaultConfig()
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Check that every event that was accepted is stored",
+		Long: `Check that every event that was accepted is stored: send events with ids of their own
+to 'patterns serve', each again until it is answered, and ask 'patterns log' for each.
+Kill whatever you like meanwhile, as long as it comes back. Exit status 0 if accepted
+and stored are the same, 1 if not.
+
+Every flag can be given as an environment variable as well: --app as PATTERNS_APP. A
+flag wins.`,
+		Example: `  loadstone patterns reconcile --app 127.0.0.1:8080 --log 127.0.0.1:8081 --for 30s`,
+		Args:    a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return a.runReconcile(cmd.Context(), c)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.App, "app", c.App, "address of 'patterns serve', HOST:PORT")
+	fl.StringVar(&c.Log, "log", c.Log, "address of 'patterns log', HOST:PORT")
+	fl.IntVar(&c.Rate, "rate", c.Rate, "events a second")
+	fl.DurationVar(&c.For, "for", c.For, "how long to send")
+	fl.DurationVar(&c.Settle, "settle", c.Settle, "how long an accepted event may take to be stored")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
+	return cmd
+}
+
+// errUnbalanced is why a reconciliation failed.
+var errUnbalanced = errors.New("events were accepted and are not stored")
+
+func (a *app) runReconcile(ctx context.Context, c reconcile.Config) error {
+	count, err := reconcile.Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Stdout, count)
+	if !count.Balanced() {
+		return errUnbalanced
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadstone/system/patterns/book"
+	"loadstone/system/patterns/serve"
+)
+
+func (a *app) patternsServeCommand() *cobra.Command {
+	c := serve.DefaultConfig()
+	refresh, once, adaptive := "off", string(c.Books.Mode), "off"
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve all six patterns over HTTP",
+		Long: `Serve all six patterns over HTTP, each off or on:
+
+  GET  /getPopularMovies   --refresh-ahead off|on
+  GET  /getBook/{id}       --do-once off|local|redis
+  GET  /handle             --pool off|reject|wait
+  POST /handle             --events
+  POST /activities         --activities
+  GET  /activities/{id}
+
+and /healthz and /readyz; on the admin address /metrics for Prometheus, /debug/pprof,
+and PUT /pool with the number of workers as the body. SIGTERM stops it without losing
+a request.
+
+Every flag can be given as an environment variable as well: --job-cpu as
+PATTERNS_JOB_CPU. A flag wins.`,
+		Example: `  loadstone patterns serve --refresh-ahead on --movies-delay 500ms --movies-max-age 2s
+
+  # one of several replicas that read each book once for all
+  loadstone patterns serve --do-once redis --redis cache:6379 --listen 0.0.0.0:8080
+
+  # at most four jobs at one time, sixteen in the queue, the rest refused
+  loadstone patterns serve --pool reject --pool-workers 4 --pool-queue 16 --job-cpu 2ms --job-wait 18ms`,
+		Args: a.args(cobra.NoArgs),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.flagsFromEnv(cmd.Flags(), "PATTERNS_")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Movies.RefreshAhead, err = onOff("refresh-ahead", refresh); err != nil {
+				return err
+			}
+			if c.Jobs.Adaptive, err = onOff("pool-adaptive", adaptive); err != nil {
+				return err
+			}
+			c.Books.Mode = book.Mode(once)
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
+			return serve.Run(cmd.Context(), c, logger, serve.Events{})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address for everybody")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and the pool's size; keep it private")
+	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "connections that may be open at one time")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
+	fl.StringVar(&refresh, "refresh-ahead", refresh, "renew the popular movies before they expire: off or on")
+	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "nobody gets a list of movies that is older")
+	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long their source takes")
+	fl.StringVar(&once, "do-once", once, "share the reading of a book with all who ask for it: off, local or redis")
+	fl.StringVar(&c.Books.Redis, "redis", c.Books.Redis, "HOST:PORT of the Redis for --do-once redis")
+	fl.DurationVar(&c.Books.Delay, "book-delay", c.Books.Delay, "how long the source of books takes")
+	fl.DurationVar(&c.Books.ReadTimeout, "book-timeout", c.Books.ReadTimeout, "how long a reading may take at most")
+	fl.DurationVar(&c.Books.Keep, "book-keep", c.Books.Keep, "how long a book that was read stays in Redis for the others")
+	jobFlags(fl, &c, &adaptive)
+	eventFlags(fl, &c)
+	activityFlags(fl, &c)
+	return cmd
+}
+
+// jobFlags are the flags of GET /handle.
+func jobFlags(fl *pflag.FlagSet, c *serve.Config, adaptive *string) {
+	j := &c.Jobs
+	fl.StringVar(&j.Pool, "pool", j.Pool, "bound the jobs: off, reject or wait")
+	fl.IntVar(&j.Workers, "pool-workers", j.Workers, "jobs that are done at one time")
+	fl.IntVar(&j.Queue, "pool-queue", j.Queue, "jobs that wait for a worker")
+	fl.DurationVar(&j.Wait, "pool-wait", j.Wait, "how long a job waits at most until it begins")
+	fl.IntVar(&j.Callers, "pool-callers", j.Callers, "requests that wait for a place in the queue, with --pool wait")
+	fl.StringVar(adaptive, "pool-adaptive", *adaptive, "shorten the queue while it only makes everybody slower: off or on")
+	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "processor time of a job")
+	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "what a job waits after that")
+	fl.IntVar(&j.Memory, "job-memory", j.Memory, "bytes that a job holds")
+}
+
+// onOff reads a switch.
+func onOff(flag, value string) (bool, error) {
+	switch value {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	return false, usagef("--%s %q: write on or off", flag, value)
+}

@@ -1,0 +1,196 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// disk is a Commit that waits until it is told to go on.
+type disk struct {
+	mu     sync.Mutex
+	groups [][]int
+	began  chan struct{}
+	goOn   chan error
+}
+
+func newDisk() *disk { return &disk{began: make(chan struct{}), goOn: make(chan error)} }
+
+func (d *disk) commit(items []int) error {
+	d.began <- struct{}{}
+	err := <-d.goOn
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.groups = append(d.groups, slices.Clone(items))
+	return err
+}
+
+func newWriter(t *testing.T, commit func([]int) error, queue, batch int) (*Writer[int], *prometheus.Registry) {
+	t.Helper()
+	r := prometheus.NewRegistry()
+	w, err := New(Config[int]{Commit: commit, Queue: queue, Batch: batch, Registerer: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, r
+}
+
+// value is that of a counter without labels.
+func value(t *testing.T, r *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
+}
+
+func TestWhoWaitsIsCommittedTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		w, r := newWriter(t, d.commit, 10, 4)
+		answers := make(chan error, 7)
+		put := func(i int) { go func() { answers <- w.Put(t.Context(), i) }() }
+		put(0)
+		<-d.began // alone: nobody waits for a group to fill
+		for i := 1; i < 7; i++ {
+			put(i)
+			synctest.Wait() // in this order
+		}
+		if len(answers) > 0 {
+			t.Error("somebody was answered before the commit")
+		}
+		failed := errors.New("no space left")
+		d.goOn <- nil
+		<-d.began
+		if got := len(answers); got > 1 {
+			t.Errorf("%d were answered, want the first alone", got)
+		}
+		d.goOn <- failed
+		<-d.began
+		d.goOn <- nil
+		w.Close()
+		if want := [][]int{{0}, {1, 2, 3, 4}, {5, 6}}; !slices.EqualFunc(d.groups, want, slices.Equal) {
+			t.Errorf("got groups %v, want %v", d.groups, want)
+		}
+		bad := 0
+		for range 7 {
+			if err := <-answers; errors.Is(err, failed) {
+				bad++
+			}
+		}
+		if bad != 4 {
+			t.Errorf("%d were told of the failure, want all 4 of the group that failed", bad)
+		}
+		if families, err := r.Gather(); err != nil || len(families) != 5 {
+			t.Errorf("got %d metrics, %v, want 5", len(families), err)
+		}
+	})
+}
+
+func TestAFullQueueRefusesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		w, r := newWriter(t, d.commit, 2, 4)
+		answers := make(chan error, 3)
+		go func() { answers <- w.Put(t.Context(), 0) }()
+		<-d.began
+		for i := range 2 {
+			go func() { answers <- w.Put(t.Context(), i+1) }()
+		}
+		synctest.Wait()
+		if err := w.Put(t.Context(), 3); !errors.Is(err, ErrFull) {
+			t.Errorf("got %v, want ErrFull", err)
+		}
+		if got := value(t, r, "commit_queue_refused_total"); got != 1 {
+			t.Errorf("got %v refused, want 1", got)
+		}
+		d.goOn <- nil
+		<-d.began
+		d.goOn <- nil
+		w.Close()
+		for range 3 {
+			if err := <-answers; err != nil {
+				t.Errorf("who was in the queue: got %v", err)
+			}
+		}
+	})
+}
+
+func TestWhoLeavesIsCommittedAllTheSame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		w, _ := newWriter(t, d.commit, 2, 4)
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() { left <- w.Put(ctx, 7) }()
+		<-d.began
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		d.goOn <- nil
+		w.Close()
+		if len(d.groups) != 1 {
+			t.Errorf("got %v, want what was begun", d.groups)
+		}
+	})
+}
+
+func TestCloseCommitsWhatWasAccepted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		w, _ := newWriter(t, d.commit, 5, 1)
+		answers := make(chan error, 3)
+		for i := range 3 {
+			go func() { answers <- w.Put(t.Context(), i) }()
+		}
+		<-d.began
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { w.Close(); close(closed) }()
+		synctest.Wait()
+		if err := w.Put(t.Context(), 9); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+		d.goOn <- nil
+		for range 2 {
+			<-d.began
+			d.goOn <- nil
+		}
+		<-closed
+		w.Close()
+		if len(d.groups) != 3 {
+			t.Errorf("got %v, want all three", d.groups)
+		}
+	})
+}
+
+func TestABadConfigurationIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config[int]{})
+	for _, want := range []string{"commit function", "queue is 0", "batch is 0"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package book
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// shelf is the made-up source. A book follows from its id, and fetching one takes
+// the delay.
+type shelf struct{ delay time.Duration }
+
+func (s shelf) read(ctx context.Context, id int64) ([]byte, error) {
+	timer := time.NewTimer(s.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("fetch book %d: %w", id, ctx.Err())
+	}
+	const firstYear, years = 1900, 120
+	return fmt.Appendf(nil, `{"id":%d,"title":"Book %d","year":%d}`, id, id, firstYear+id%years), nil
+}

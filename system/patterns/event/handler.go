@@ -1,0 +1,134 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"loadstone/block/queue"
+	"loadstone/system/patterns"
+)
+
+// Config says where events go. Registerer must be set.
+type Config struct {
+	Target     Target
+	Registerer prometheus.Registerer
+	// Timeout bounds how long a caller waits for an event to be accepted. Afterwards
+	// it is unknown whether it was, and the caller should send it again.
+	Timeout time.Duration
+}
+
+const (
+	// DefaultTimeout is beyond the time that a killed broker or log service takes to
+	// be back, and less than what most callers wait.
+	DefaultTimeout = 3 * time.Second
+	// openTimeout bounds the wait for a broker at the start.
+	openTimeout = 30 * time.Second
+	// retryAfter is what a caller is asked to wait when there is no room.
+	retryAfter = time.Second
+)
+
+// sender passes one event on, and returns when it is durable.
+type sender interface {
+	send(ctx context.Context, e *Event) error
+	ready() bool
+	close() error
+}
+
+// Handler answers POST /handle. It counts:
+//
+//	patterns_events_accepted_total                   answered 2xx
+//	patterns_events_rejected_total{reason="bad"}     no event: 400
+//	patterns_events_rejected_total{reason="full"}    no room in the queue: 503
+//	patterns_events_rejected_total{reason="failed"}  the log service or the broker did not
+//	                                                 take it, or it is unknown: 503
+type Handler struct {
+	sender   sender
+	status   int // of an event that was accepted
+	timeout  time.Duration
+	accepted prometheus.Counter
+	bad      prometheus.Counter
+	full     prometheus.Counter
+	failed   prometheus.Counter
+}
+
+// New connects to the log service or the queue. The Handler must be closed.
+func New(ctx context.Context, cfg Config) (*Handler, error) {
+	if cfg.Timeout <= 0 {
+		return nil, fmt.Errorf("events: timeout is %v, must be positive", cfg.Timeout)
+	}
+	rejected := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "patterns_events_rejected_total", Help: "Events that were not accepted, by reason.",
+	}, []string{"reason"})
+	h := &Handler{
+		timeout: cfg.Timeout,
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "patterns_events_accepted_total", Help: "Events that were answered as accepted.",
+		}),
+		bad: rejected.WithLabelValues("bad"), full: rejected.WithLabelValues("full"), failed: rejected.WithLabelValues("failed"),
+	}
+	for _, c := range []prometheus.Collector{h.accepted, rejected} {
+		if err := cfg.Registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of events: %w", err)
+		}
+	}
+	if !cfg.Target.Async() {
+		h.status, h.sender = fasthttp.StatusOK, newCaller(cfg.Target.Hosts[0], cfg.Timeout)
+		return h, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	q, err := cfg.Target.OpenQueue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.status, h.sender = fasthttp.StatusAccepted, producer{q}
+	return h, nil
+}
+
+// Handle answers one request.
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+	e := Event{
+		ID: string(ctx.Request.Header.Peek(IDHeader)), Key: string(ctx.Request.Header.Peek(KeyHeader)),
+		Body: ctx.PostBody(), Accepted: time.Now(),
+	}
+	if e.ID == "" {
+		e.ID = NewID()
+	}
+	if err := e.Validate(); err != nil {
+		h.bad.Inc()
+		patterns.Fail(ctx, fasthttp.StatusBadRequest, "bad_event", err.Error())
+		return
+	}
+	// Not the RequestCtx: that ends with the server only.
+	own, cancel := context.WithTimeout(context.Background(), h.timeout)
+	defer cancel()
+	switch err := h.sender.send(own, &e); {
+	case err == nil:
+		h.accepted.Inc()
+		patterns.Answer(ctx, h.status, fmt.Appendf(nil, `{"id":%q}`, e.ID))
+	case errors.Is(err, queue.ErrFull):
+		h.full.Inc()
+		patterns.Busy(ctx, retryAfter, "full", "the queue of events is full: send this one again, with its id")
+	default:
+		h.failed.Inc()
+		patterns.Busy(ctx, retryAfter, "not_accepted", "it is not known that the event was accepted: send it again, with its id")
+	}
+}
+
+// Ready reports whether an event would find the one it is passed on to.
+func (h *Handler) Ready() bool { return h.sender.ready() }
+
+// Close ends the connections, after the last answer.
+func (h *Handler) Close() error { return h.sender.close() }
+
+// producer puts events into a queue.
+type producer struct{ queue Queue }
+
+func (p producer) send(ctx context.Context, e *Event) error { return p.queue.Publish(ctx, e.Message()) }
+func (p producer) ready() bool                              { return p.queue.Ready() }
+func (p producer) close() error                             { return p.queue.Close() }
