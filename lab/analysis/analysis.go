@@ -45,6 +45,7 @@ func Derive(r *run.Run) (*report.Result, error) {
 	if res.Comparisons, err = comparisons(res.Variants); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Path, err)
 	}
+	res.Scaling = growth(exp, res.Variants)
 	return res, nil
 }
 
@@ -97,6 +98,9 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	in := verdict.Input{LowerBound: lowerBound(trials), Several: several(exp)}
 	for _, t := range trials {
 		in.Perturbations = append(in.Perturbations, t.perturbations...)
+		if t.perturbed != nil {
+			v.Perturbation = t.perturbed // one trial of a variant has it
+		}
 	}
 	if exp.Measure == experiment.Capacity {
 		for _, t := range trials {
@@ -140,6 +144,11 @@ func atPoint(v *report.Variant, trials []observed) {
 		Service:  percentiles(trials, func(t observed) report.Percentiles { return t.latency.Service }),
 	}
 	v.SLO = objectives(trials)
+	var met []report.Conditions
+	for _, t := range trials {
+		met = append(met, t.conditions)
+	}
+	v.Conditions = joinConditions(met)
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
 	v.Faults, v.Course = faults(trials), courseOf(trials)
@@ -209,7 +218,7 @@ func components(trials []observed) []verdict.Component {
 		out[i].MajorFaults = of(func(c verdict.Component) float64 { return c.MajorFaults })
 		out[i].OOMKills = uint64(of(func(c verdict.Component) float64 { return float64(c.OOMKills) }))
 		out[i].DiskBytes = of(func(c verdict.Component) float64 { return c.DiskBytes })
-		out[i].Resources = joinResources(trials, i)
+		joinDeclared(&out[i], trials, i)
 		out[i].Busy = of(func(c verdict.Component) float64 { return c.Busy })
 		out[i].Throttled = of(func(c verdict.Component) float64 { return c.Throttled })
 		out[i].MemoryBytes = uint64(of(func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))

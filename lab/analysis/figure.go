@@ -15,7 +15,8 @@ func (o *observed) figure() report.Figure {
 }
 
 // comparisons divide every variant's capacity by the first one's, round by
-// round. A variant of which a trial held no rate has no ratio.
+// round, and test the difference by ranks, corrected for their number. A variant
+// of which a trial held no rate has no ratio.
 func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 	if len(vs) == 0 {
 		return nil, nil
@@ -39,9 +40,22 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 		ratio := r.Result.Ratio
 		out = append(out, report.Comparison{
 			Variant: r.SampleName, Baseline: r.BaseName, Ratio: ratio.Value, Low: ratio.Low, High: ratio.High, Confidence: ratio.Confidence,
+			P: r.Adjusted, Significant: r.Result.Outcome == compare.Different && sided(vs, r),
 		})
 	}
 	return out, nil
+}
+
+// sided says whether the true ratio is on the side of 1 on which it was found: a
+// capacity that is only a lower bound may be higher.
+func sided(vs []report.Variant, r compare.Row) bool {
+	for _, v := range vs {
+		bounded := v.Capacity != nil && v.Capacity.LowerBound
+		if bounded && (v.Name == r.BaseName && r.Result.Ratio.Value > 1 || v.Name == r.SampleName && r.Result.Ratio.Value < 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // capacities are those of a variant's trials, of the first compare.MaxTrials if

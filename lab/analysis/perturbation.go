@@ -1,7 +1,14 @@
 package analysis
 
 import (
+	"slices"
+	"time"
+
+	"loadstone/lab/compare"
+	"loadstone/lab/load"
 	"loadstone/lab/perturb"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
 	"loadstone/lab/run"
 	"loadstone/lab/verdict"
 )
@@ -24,10 +31,104 @@ func perturbations(t run.Trial) []verdict.Perturbation {
 				continue
 			}
 			out = append(out, verdict.Perturbation{
-				Component: target.Component, Resource: target.Resource,
+				Component: target.Component, Resource: target.Resource, Name: target.Name,
 				Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
 			})
 		}
 	}
 	return out
+}
+
+// perturbed is the perturbation experiment of a trial, for the report; nil if
+// there was none.
+func perturbed(t run.Trial, samples []probe.Sample) *report.Perturbation {
+	if len(t.Perturbations) == 0 {
+		return nil
+	}
+	first, last := t.Perturbations[0], t.Perturbations[len(t.Perturbations)-1]
+	p := &report.Perturbation{Trial: t.Index, Effects: []report.PerturbedEffect{}}
+	for _, s := range t.Perturbations {
+		p.Slots = append(p.Slots, report.PerturbedSlot{
+			At: s.Start.Sub(first.Start).Seconds(), Seconds: s.Seconds, Set: s.Set, Targets: targetNames(s.Targets),
+			Factor: s.Factor, Throughput: throughput(&s), P95: s.P95,
+		})
+	}
+	for _, e := range perturb.Estimate(t.Perturbations) {
+		p.Effects = append(p.Effects, report.PerturbedEffect{
+			Targets: targetNames(e.Targets), Throughput: elasticity(e.Throughput), P95: elasticity(e.P95), Blocks: e.Blocks,
+		})
+	}
+	end := last.Start.Add(time.Duration(last.Seconds * float64(time.Second)))
+	if span, ok := probe.Over(samples, first.Start, end); ok {
+		p.CostCPU, p.MachineBusy = span.Self, span.MachineBusy
+	}
+	return p
+}
+
+// throughput is 0 of a slot without a length, which has none.
+func throughput(s *perturb.Slot) float64 {
+	if s.Seconds <= 0 {
+		return 0
+	}
+	return s.Throughput()
+}
+
+func targetNames(targets []perturb.Target) []string {
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.String())
+	}
+	return names
+}
+
+func elasticity(i perturb.Interval) report.Interval {
+	return report.Interval{Value: i.Value, Low: i.Low, High: i.High, Confidence: perturb.Level}
+}
+
+// conditions are those under which a trial's measured part went by.
+func conditions(samples []probe.Sample, span probe.Span, r *load.Result) report.Conditions {
+	c := report.Conditions{
+		MachineBusy: span.MachineBusy, ProbeCPU: span.Self,
+		Working: r.Generator.Working, LateMS: r.Generator.Lateness.P99,
+	}
+	if r.Offered > 0 {
+		c.Late = float64(r.Late) / float64(r.Offered)
+	}
+	var gaps []float64
+	for i := 1; i < len(samples); i++ {
+		if a, b := samples[i-1].At, samples[i].At; b.After(r.From) && a.Before(r.To) {
+			gaps = append(gaps, b.Sub(a).Seconds())
+		}
+	}
+	if len(gaps) > 0 {
+		c.SampleSeconds, c.GapSeconds = compare.Median(gaps).Value, slices.Max(gaps)
+	}
+	return c
+}
+
+// joinConditions is the median over trials of each condition, and the longest of
+// the gaps; nil of none.
+func joinConditions(all []report.Conditions) *report.Conditions {
+	if len(all) == 0 {
+		return nil
+	}
+	of := func(f func(report.Conditions) float64) float64 {
+		xs := make([]float64, len(all))
+		for i, c := range all {
+			xs[i] = f(c)
+		}
+		return median(xs)
+	}
+	joined := &report.Conditions{
+		MachineBusy:   of(func(c report.Conditions) float64 { return c.MachineBusy }),
+		ProbeCPU:      of(func(c report.Conditions) float64 { return c.ProbeCPU }),
+		Working:       of(func(c report.Conditions) float64 { return c.Working }),
+		Late:          of(func(c report.Conditions) float64 { return c.Late }),
+		LateMS:        of(func(c report.Conditions) float64 { return c.LateMS }),
+		SampleSeconds: of(func(c report.Conditions) float64 { return c.SampleSeconds }),
+	}
+	for _, c := range all {
+		joined.GapSeconds = max(joined.GapSeconds, c.GapSeconds)
+	}
+	return joined
 }

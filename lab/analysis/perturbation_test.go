@@ -1,10 +1,14 @@
 package analysis
 
 import (
+	"math"
 	"testing"
 	"time"
 
+	"loadstone/lab/load"
 	"loadstone/lab/perturb"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
 	"loadstone/lab/run"
 )
 
@@ -38,5 +42,78 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 	}
 	if got := perturbations(run.Trial{}); got != nil {
 		t.Errorf("a trial that was not perturbed: got %+v", got)
+	}
+}
+
+// What the report shows of the experiment is its slots and what perturb.Estimate
+// makes of them, with what it cost while it lasted and not before.
+func TestPerturbedIsForTheReport(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+	lb := []perturb.Target{{Component: "lb", Resource: perturb.CPU}}
+	trial := run.Trial{Planned: run.Planned{Index: 3}}
+	for i, s := range []perturb.Slot{
+		{Requests: 1000}, {Targets: lb, Factor: 0.8, Requests: 820, Failed: 20, Set: 0.004}, {Targets: lb, Factor: 1.25, Requests: 1250},
+		{Requests: 1000}, {Targets: lb, Factor: 1.25, Requests: 1240}, {Targets: lb, Factor: 0.8, Requests: 810},
+		{Requests: 1000}, {Targets: lb, Factor: 0.8, Requests: 805}, {Targets: lb, Factor: 1.25, Requests: 1245}, {Requests: 1000},
+	} {
+		s.Start, s.Seconds, s.P95 = began.Add(time.Duration(i)*time.Second), 1, 10
+		if s.Factor == 0 {
+			s.Factor = 1
+		}
+		trial.Perturbations = append(trial.Perturbations, s)
+	}
+	var samples []probe.Sample
+	for i := range 41 { // from 10 s before to 10 s after, dearer while it lasts
+		at := time.Duration(i-20) * 500 * time.Millisecond
+		during := min(max(at, 0), 10*time.Second)
+		samples = append(samples, probe.Sample{At: began.Add(at), Self: during / 50, MachineBusy: during, MachineTotal: 2 * (at + 10*time.Second)})
+	}
+	p := perturbed(trial, samples)
+	if p == nil || p.Trial != 3 || len(p.Slots) != 10 || len(p.Effects) != 1 {
+		t.Fatalf("got %+v, want trial 3 with 10 slots and 1 effect", p)
+	}
+	if got := p.Slots[1]; got.At != 1 || got.Throughput != 800 || got.Targets[0] != "lb cpu" || got.Factor != 0.8 || got.Set != 0.004 {
+		t.Errorf("slot: got %+v", got)
+	}
+	if e := p.Effects[0]; e.Throughput.Low <= 0 || e.Throughput.Confidence != perturb.Level || e.Blocks != 3 {
+		t.Errorf("effect: got %+v", e)
+	}
+	if math.Abs(p.CostCPU-0.02) > 1e-6 || math.Abs(p.MachineBusy-0.5) > 1e-6 {
+		t.Errorf("cost: got %v cores with %v of the machine busy, want 0.02 and 0.5", p.CostCPU, p.MachineBusy)
+	}
+	if got := perturbed(trial, nil); got == nil || got.CostCPU != 0 {
+		t.Errorf("without samples: got %+v, want the slots and no cost", got)
+	}
+	if got := perturbed(run.Trial{}, samples); got != nil {
+		t.Errorf("a trial that was not perturbed: got %+v", got)
+	}
+}
+
+func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+	at := func(seconds ...float64) (out []probe.Sample) {
+		for _, s := range seconds {
+			out = append(out, probe.Sample{At: began.Add(time.Duration(s * float64(time.Second)))})
+		}
+		return out
+	}
+	r := &load.Result{From: began.Add(time.Second), To: began.Add(2 * time.Second), Offered: 1000, Late: 3}
+	r.Generator.Working, r.Generator.Lateness.P99 = 0.3, 0.9
+	// The gaps of 0.7 s lie outside, that of 0.4 s inside.
+	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02}, r)
+	want := report.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	calm := want
+	calm.GapSeconds, calm.MachineBusy = 0.1, 0.4
+	joined := joinConditions([]report.Conditions{calm, want, calm})
+	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 {
+		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
+	}
+	if got := joinConditions(nil); got != nil {
+		t.Errorf("of no trials: got %+v", got)
 	}
 }

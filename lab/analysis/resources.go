@@ -27,33 +27,58 @@ func costly(cores float64, machine int) []string {
 		100*cores/float64(machine), 100*mostProbe)}
 }
 
-// declared works out the pools, locks and queues that the Compose file declares
-// of one service. What no scrape tells of is left out, with a warning.
-func declared(t run.Trial, service string, scrapes []probe.Scrape, r *load.Result) (out []verdict.Resource, warnings []string) {
+// declared adds to a component what the Compose file declares of its service:
+// pools, locks, queues and stages, and how many requests it served. What no scrape
+// tells of is left out, with a warning.
+func declared(c *verdict.Component, t run.Trial, scrapes []probe.Scrape, r *load.Result) (warnings []string) {
 	var instances []string
 	var resources []topology.Resource
 	for _, in := range t.Instances {
-		if in.Service == service {
+		if in.Service == c.Name {
 			instances, resources = append(instances, in.Name), in.Resources
 		}
 	}
 	for _, d := range resources {
-		m := meter{resource: d, scrapes: scrapes, measures: t.Measures, from: r.From, to: r.To}
+		m := meter{resource: d, scrapes: scrapes, measures: t.Measures, from: r.From, to: r.To, next: nextLoad(t, r.To)}
 		if seconds := r.Seconds(); seconds > 0 {
 			m.throughput = float64(r.IterationsInTime) / seconds
 		}
 		if err := m.parse(); err != nil {
-			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: %v", service, d.Kind, d.Name, err))
+			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: %v", c.Name, d.Kind, d.Name, err))
+			continue
+		}
+		if d.Kind == topology.Requests {
+			var ok bool
+			if c.Visits, ok = m.visits(instances); !ok {
+				warnings = append(warnings, fmt.Sprintf("%s: its visits are not known: not every instance was scraped twice under load with its x-requests", c.Name))
+			}
 			continue
 		}
 		found, ok := m.all(instances)
 		if !ok {
-			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", service, d.Kind, d.Name))
+			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", c.Name, d.Kind, d.Name))
 			continue
 		}
-		out = append(out, found)
+		m.flush(instances, &found)
+		c.Resources = append(c.Resources, found)
 	}
-	return out, warnings
+	return warnings
+}
+
+// visits is how many requests the instances served for each iteration: the
+// forced flow law's visit ratio. ok is false if one of them does not tell.
+func (m *meter) visits(instances []string) (perIteration float64, ok bool) {
+	for _, name := range instances {
+		rate, told := m.view(name).Growth(m.match[m.resource.Done])
+		if !told {
+			return 0, false
+		}
+		perIteration += rate
+	}
+	if m.throughput <= 0 {
+		return 0, false
+	}
+	return perIteration / m.throughput, true
 }
 
 // meter reads one resource from scrapes over a span.
@@ -62,6 +87,7 @@ type meter struct {
 	scrapes    []probe.Scrape
 	measures   []run.Measure
 	from, to   time.Time // the span that is judged
+	next       time.Time // until when there is no load after it
 	throughput float64   // iterations/s
 	match      map[string]func(series string) bool
 }
@@ -69,7 +95,10 @@ type meter struct {
 func (m *meter) parse() error {
 	d := m.resource
 	m.match = make(map[string]func(string) bool)
-	for _, metric := range []string{d.Size, d.InUse, d.Waiting, d.WaitSeconds, d.BusySeconds, d.Depth, d.Capacity, d.Done} {
+	for _, metric := range []string{
+		d.Size, d.InUse, d.Waiting, d.WaitSeconds, d.BusySeconds, d.Depth, d.Capacity, d.Done,
+		d.Lag, d.BackpressuredSeconds, d.BusyMS, d.BackpressuredMS,
+	} {
 		if metric == "" {
 			continue
 		}
@@ -85,6 +114,9 @@ func (m *meter) parse() error {
 // all joins the instances: the hottest sets capacity and bound, demand and
 // waiting add up. ok is false if no instance tells.
 func (m *meter) all(instances []string) (out verdict.Resource, ok bool) {
+	if m.resource.Kind == topology.Stage {
+		return m.stage(instances)
+	}
 	var held, waiting, waited float64
 	for _, name := range instances {
 		one, told := m.one(name)
@@ -189,6 +221,13 @@ func (m *meter) gauge(name, metric string) (probe.Gauge, bool) {
 	return m.view(name).Gauge(m.match[metric])
 }
 
+// joinDeclared gives a component the medians over trials of what is declared of
+// it.
+func joinDeclared(c *verdict.Component, trials []observed, component int) {
+	c.Visits = medianOf(trials, func(t observed) float64 { return t.components[component].Visits })
+	c.Resources = joinResources(trials, component)
+}
+
 // joinResources are the medians over trials of one component's resources, of
 // the trials that tell of them.
 func joinResources(trials []observed, component int) []verdict.Resource {
@@ -213,7 +252,7 @@ func joinResources(trials []observed, component int) []verdict.Resource {
 			}
 			return median(xs)
 		}
-		r := verdict.Resource{Name: name, Kind: rs[0].Kind, Consumer: rs[0].Consumer}
+		r := verdict.Resource{Name: name, Kind: rs[0].Kind, Consumer: rs[0].Consumer, After: rs[0].After}
 		r.Capacity = of(func(r verdict.Resource) float64 { return r.Capacity })
 		r.DemandMS = of(func(r verdict.Resource) float64 { return r.DemandMS })
 		r.Busy = of(func(r verdict.Resource) float64 { return r.Busy })
@@ -223,6 +262,11 @@ func joinResources(trials []observed, component int) []verdict.Resource {
 		r.WaitMS = of(func(r verdict.Resource) float64 { return r.WaitMS })
 		r.Depth = of(func(r verdict.Resource) float64 { return r.Depth })
 		r.Slope = of(func(r verdict.Resource) float64 { return r.Slope })
+		r.Rate = of(func(r verdict.Resource) float64 { return r.Rate })
+		r.Left = of(func(r verdict.Resource) float64 { return r.Left })
+		r.Flushed = of(func(r verdict.Resource) float64 { return r.Flushed })
+		r.FlushSeconds = of(func(r verdict.Resource) float64 { return r.FlushSeconds })
+		r.Backpressured = joinBackpressure(rs)
 		bounds := make([]float64, len(rs))
 		for i, r := range rs {
 			bounds[i] = r.Bound

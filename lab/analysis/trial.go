@@ -36,6 +36,8 @@ type observed struct {
 	ratios      []report.Ratio
 
 	perturbations []verdict.Perturbation // nil in trials that were not perturbed
+	perturbed     *report.Perturbation   // as perturbations
+	conditions    report.Conditions
 
 	curve    []report.CurvePoint
 	timeline report.Timeline
@@ -79,7 +81,7 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	if err != nil {
 		return observed{}, err
 	}
-	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t)}
+	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
 	out, point := t.Conclude()
 	o.capacity = out.Rate
 	if out.LowerBound {
@@ -127,11 +129,11 @@ func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
 			r.From.Format(time.RFC3339Nano), r.To.Format(time.RFC3339Nano))
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
+	o.conditions = conditions(w.samples, span, r)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
-		var warnings []string
-		c.Resources, warnings = declared(t, s, w.scrapes, r)
+		warnings := declared(&c, t, w.scrapes, r)
 		o.components, o.warnings = append(o.components, c), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range probe.HitRatios(w.scrapes, n, r.From, r.To) {

@@ -44,8 +44,10 @@ func (d *document) Source() []byte { return slices.Clone(d.source) }
 // Position returns the place of what a path of keys leads to, such as
 // "variants", "redis": that of the value if it is a scalar, else that of its
 // key. Where the path leads nowhere it is the place of its last key that is
-// there. In a list the key is an index from 0.
+// there. In a list the key is an index from 0. A variant that a sweep made has
+// the place of the sweep.
 func (d *document) Position(path ...string) (file string, line, column int) {
+	path = d.written(path)
 	n, place := d.root, d.root
 	for _, key := range path {
 		p, ok := n.pair(key)
@@ -61,6 +63,20 @@ func (d *document) Position(path ...string) (file string, line, column int) {
 		}
 	}
 	return d.file, place.line, place.col
+}
+
+// written is the path to what a variant was made of.
+func (d *document) written(path []string) []string {
+	_, swept := d.root.pair("sweep")
+	if !swept || len(path) < 2 || path[0] != "variants" {
+		return path
+	}
+	if variants, ok := d.root.pair("variants"); ok {
+		if _, ok := variants.value.pair(path[1]); ok {
+			return path
+		}
+	}
+	return []string{"sweep"}
 }
 
 // ErrorAt returns an error about what a path of keys leads to (see Position).

@@ -103,7 +103,7 @@ func (d *decoder) experiment(root *node) *Experiment {
 	e.System = s.need("system", "system: compose.yaml").composeFiles()
 	e.Profiles = s.may("profiles", "profiles: [monitoring]").profiles()
 	e.Entry = s.need("entry", "entry: and the service that takes the load").text()
-	e.Variants = s.need("variants", "variants: {baseline: {}}").variants()
+	s.variants(e)
 	offer := s.need("load", "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}")
 	slo := s.may("slo", sloExample)
 	measure := s.need("measure", "measure: capacity")
@@ -120,6 +120,7 @@ func (d *decoder) experiment(root *node) *Experiment {
 	e.Search.read(s.may("search", "search: {budget: 11s}"))
 	perturb := s.may("perturb", "perturb: {budget: 30s}")
 	e.Perturb.read(perturb)
+	s.carried(e)
 	s.done()
 	if e.Measure == AsWritten && perturb.n != nil {
 		s.errorf(perturb.place, "perturb is for measure: capacity, which knows what rate the system bears; remove perturb")

@@ -28,8 +28,13 @@ type Experiment struct {
 	Entry string `json:"entry"`
 
 	// What is compared: for each name a Compose override of the system, {} for
-	// the system as it is. The first is the baseline.
-	Variants Variants `json:"variants"`
+	// the system as it is. The first is the baseline. With sweep there is one, which
+	// all sizes are made from, or none.
+	Variants Variants `json:"variants,omitempty"`
+
+	// Instead of variants: one service in several sizes, each of which becomes a
+	// variant, named as in replicas-3 or cpus-0.25.
+	Sweep *Sweep `json:"sweep,omitempty"`
 
 	// What is offered to every variant.
 	Load Offer `json:"load"`
@@ -146,6 +151,23 @@ type Variant struct {
 	// Overlay is the override as YAML, with the interpolations and the Compose
 	// tags (!reset, !override) of the file and with its aliases resolved.
 	Overlay []byte
+}
+
+// Sweep is one service in several sizes: replicas or cpus. The first of the list
+// is the baseline.
+type Sweep struct {
+	// The service that grows.
+	Service string `json:"service"`
+
+	// Its numbers of instances, from 1 to 1000.
+	Replicas []int `json:"replicas,omitempty"`
+
+	// The shares of a CPU that each of its instances gets.
+	CPUs []float64 `json:"cpus,omitempty"`
+
+	// A rate, such as 4000/s: the report then says which is the smallest size that
+	// carries it. Only for measure: capacity.
+	Carry Rate `json:"carry,omitempty"`
 }
 
 // Search says how measure: capacity searches.

@@ -69,7 +69,7 @@ func (d *decoder) loadFile(root *node) *LoadFile {
 		l.Seed = f.seed()
 	}
 	// The other keys of an experiment are for whoever runs it as one.
-	s.known = append(s.known, "name", "question", "system", "profiles", "entry", "variants", "measure", "faults", "watch", "trials", "search")
+	s.known = append(s.known, "name", "question", "system", "profiles", "entry", "variants", "sweep", "measure", "faults", "watch", "trials", "search")
 	l.Offer = offer.offer(AsWritten)
 	l.SLO = slo.slo(&l.Offer)
 	s.done()

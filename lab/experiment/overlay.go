@@ -73,13 +73,13 @@ func (f field) overlay(p pair) {
 
 // CheckServices checks the names of services against those that the system
 // has: the entry must be one of them, and an override must override one of
-// them or say what else its service runs (image, build, x-process, extends).
-// The error is an [Errors].
+// them or say what else its service runs (image, build, x-process, extends). A
+// service that is swept must be there too. The error is an [Errors].
 func (e *Experiment) CheckServices(known []string) error {
 	d := &decoder{file: e.file}
-	variants, _ := e.root.pair("variants")
+	listed := e.listed()
 	inAll := map[string]int{} // service -> variants that define it anew
-	for _, variant := range variants.value.pairs {
+	for _, variant := range listed {
 		services, ok := variant.value.pair("services")
 		if !ok {
 			continue
@@ -97,11 +97,25 @@ func (e *Experiment) CheckServices(known []string) error {
 		}
 	}
 	e.watchesKnown(d, known, inAll)
-	if !slices.Contains(known, e.Entry) && inAll[e.Entry] < len(variants.value.pairs) {
+	if e.Sweep != nil && !slices.Contains(known, e.Sweep.Service) && inAll[e.Sweep.Service] == 0 {
+		swept, _ := e.root.pair("sweep")
+		service, _ := swept.value.pair("service")
+		d.errorf(service.value, "sweep grows the service %s, which %s has not; %s", spelling.Quote(e.Sweep.Service), e.System.named(), spelling.Choose(e.Sweep.Service, known))
+	}
+	if !slices.Contains(known, e.Entry) && inAll[e.Entry] < max(1, len(listed)) {
 		entry, _ := e.root.pair("entry")
 		d.errorf(entry.value, "entry is the service %s, which %s has not; %s", spelling.Quote(e.Entry), e.System.named(), spelling.Choose(e.Entry, known))
 	}
 	return d.errs.sorted()
+}
+
+// listed are the variants that stand in the file: none beside a sweep that grows
+// the system as it is.
+func (e *Experiment) listed() []pair {
+	if variants, ok := e.root.pair("variants"); ok {
+		return variants.value.pairs
+	}
+	return nil
 }
 
 // runs reports whether a service says what it runs.

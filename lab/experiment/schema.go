@@ -37,7 +37,7 @@ func Schema() ([]byte, error) {
 	root := g.reflect(reflect.TypeFor[Experiment]())
 	root.Version = jsonschema.Version
 	root.Title = "Loadstone experiment"
-	root.AllOf = measureRules()
+	root.AllOf = append(measureRules(), sizeRules()...)
 	refine(root)
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
@@ -149,6 +149,8 @@ func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
 		return either(path, &jsonschema.Schema{Type: "array", Items: path, MinItems: &one})
 	case reflect.TypeFor[Fault]():
 		return g.fault()
+	case reflect.TypeFor[Sweep]():
+		return g.sweep()
 	case reflect.TypeFor[Perturb]():
 		s := g.full(t)
 		positive(s, "budget")

@@ -140,6 +140,7 @@ func TestSchemaHasTheKeysOfParse(t *testing.T) {
 	scenario := root.in("load").in("scenarios").AdditionalProperties.node(t)
 	const file = `zzzzzzzz: 1
 search: {zzzzzzzz: 1}
+sweep: {zzzzzzzz: 1}
 faults: [{zzzzzzzz: 1}]
 watch: {w: {zzzzzzzz: 1}}
   zzzzzzzz: 1
@@ -174,6 +175,7 @@ watch: {w: {zzzzzzzz: 1}}
 	for place, want := range map[string]schemaNode{
 		`the experiment has`:    root,
 		`search has`:            root.in("search"),
+		`sweep has`:             root.in("sweep"),
 		`fault 1 has`:           root.in("faults").Items.node(t),
 		`metric "w" has`:        root.in("watch").AdditionalProperties.node(t),
 		`load has`:              root.in("load"),

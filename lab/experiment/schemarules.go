@@ -111,8 +111,19 @@ func measureRules() []*jsonschema.Schema {
 	}
 	written := scenarios(&jsonschema.Schema{AdditionalProperties: &jsonschema.Schema{AllOf: complete}})
 	written.Properties.Set("perturb", jsonschema.FalseSchema)
+	written.Properties.Set("sweep", where("carry", jsonschema.FalseSchema))
 	return []*jsonschema.Schema{
 		{If: isOneOf("measure", Capacity), Then: search},
 		{If: isOneOf("measure", AsWritten), Then: written},
+	}
+}
+
+// sizeRules say that variants are listed or swept, and that what is swept has one
+// base.
+func sizeRules() []*jsonschema.Schema {
+	one := uint64(1)
+	return []*jsonschema.Schema{
+		either(&jsonschema.Schema{Required: []string{"variants"}}, &jsonschema.Schema{Required: []string{"sweep"}}),
+		{If: &jsonschema.Schema{Required: []string{"sweep"}}, Then: where("variants", &jsonschema.Schema{MaxProperties: &one})},
 	}
 }

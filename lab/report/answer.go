@@ -71,9 +71,9 @@ func hasRange(c *Comparison) bool {
 	return c != nil && c.Confidence > 0 && isFinite(c.Confidence) && isFinite(c.Low) && isFinite(c.High)
 }
 
-// holdsOne says whether the interval of the ratio holds 1: then no difference
-// was shown.
-func holdsOne(c *Comparison) bool { return hasRange(c) && c.Low <= 1 && c.High >= 1 }
+// holdsOne says whether 1 may be the true ratio: no difference was shown, by the
+// test and not by the interval, which is not corrected for its number.
+func holdsOne(c *Comparison) bool { return hasRange(c) && !c.Significant }
 
 // capacityText is the capacity in words: "4,310 req/s", "at least 4,310 req/s".
 func (v *Variant) capacityText() string {

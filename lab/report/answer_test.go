@@ -20,7 +20,7 @@ func TestAnswer(t *testing.T) {
 		return v
 	}
 	to := func(variant string, ratio, low, high float64) Comparison {
-		return Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875}
+		return Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875, Significant: low > 1 || high < 1}
 	}
 	a, b, c := variant("a", 100, 95, 105), variant("b", 300, 280, 320), variant("c", 310, 290, 330)
 	undecided := b
@@ -32,7 +32,7 @@ func TestAnswer(t *testing.T) {
 		"one variant": {Result{Variants: []Variant{a}}, "a carries 100 req/s; api (cpu) limits it."},
 		"a clear winner": {Result{Variants: []Variant{a, b}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: 300 req/s, 3.00 times the baseline a (between 2.70 and 3.20); api (cpu) limits it."},
-		"the baseline wins": {Result{Variants: []Variant{b, a}, Comparisons: []Comparison{{Variant: "a", Baseline: "b", Ratio: 0.33, Low: 0.3, High: 0.36, Confidence: 0.97}}},
+		"the baseline wins": {Result{Variants: []Variant{b, a}, Comparisons: []Comparison{{Variant: "a", Baseline: "b", Ratio: 0.33, Low: 0.3, High: 0.36, Confidence: 0.97, Significant: true}}},
 			"The baseline b carries most: 300 req/s; api (cpu) limits it."},
 		"two overlap": {Result{Variants: []Variant{a, b, c}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2), to("c", 3.1, 2.8, 3.3)}},
 			"c carried most, though this run does not tell it apart from b: 310 req/s, 3.10 times the baseline a (between 2.80 and 3.30); api (cpu) limits it."},

@@ -20,6 +20,15 @@ var keep = flag.String("keep", "", "write the pages of the tests into this direc
 // maxPage bounds report.html, so that it can be mailed and opened on a phone.
 const maxPage = 500_000
 
+// pageCases are the results of the summary's tests and one with everything.
+func pageCases() map[string]*Result {
+	cases := map[string]*Result{"full": fullResult()}
+	for name, c := range textCases() {
+		cases[name] = c.result
+	}
+	return cases
+}
+
 func render(t *testing.T, name string, r *Result) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -36,15 +45,15 @@ func render(t *testing.T, name string, r *Result) string {
 
 func TestPagesAreSoundAndSelfContained(t *testing.T) {
 	t.Parallel()
-	for name, c := range textCases() {
+	for name, r := range pageCases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			page := render(t, name, c.result)
+			page := render(t, name, r)
 			if len(page) > maxPage {
 				t.Errorf("got %d bytes, want at most %d", len(page), maxPage)
 			}
 			elements := parsePage(t, page)
-			wantNone(t, slices.Concat(fetched(elements), dangling(elements), unnamed(elements), misnumbered(elements)))
+			wantNone(t, slices.Concat(fetched(elements), dangling(elements), unnamed(elements), misnumbered(elements), headless(elements)))
 		})
 	}
 }
@@ -108,7 +117,7 @@ func visit(v reflect.Value, f func(reflect.Value)) {
 		if !v.IsNil() {
 			visit(v.Elem(), f)
 		}
-	case reflect.Slice:
+	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
 			visit(v.Index(i), f)
 		}
@@ -179,21 +188,29 @@ func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 	}
 }
 
-// One number at a time, because all at once mostly hides the chart.
+// One number of a chart at a time, because all at once mostly hides it, and of
+// three charts at once: those that lie a third of the result apart. One variant,
+// because that makes many pages.
 func TestOneBadNumberSpoilsNothing(t *testing.T) {
 	t.Parallel()
+	one := func() *Result {
+		r := smallResult()
+		r.Variants = r.Variants[1:]
+		return r
+	}
 	fields := 0
-	visit(reflect.ValueOf(smallResult()).Elem(), func(v reflect.Value) {
+	visit(reflect.ValueOf(one()).Elem(), func(v reflect.Value) {
 		if v.Kind() == reflect.Float64 {
 			fields++
 		}
 	})
 	numbers := []float64{math.NaN(), math.Inf(-1), -3, 0}
-	for i := range fields {
-		r, n := smallResult(), 0
+	third := (fields + 2) / 3
+	for i := range third {
+		r, n := one(), 0
 		visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
 			if v.Kind() == reflect.Float64 {
-				if n == i {
+				if n%third == i {
 					v.SetFloat(numbers[i%len(numbers)])
 				}
 				n++
@@ -205,12 +222,14 @@ func TestOneBadNumberSpoilsNothing(t *testing.T) {
 
 // smallResult has one of each.
 func smallResult() *Result {
-	r := sampleResult()
+	r := fullResult()
 	r.Variants, r.Comparisons = r.Variants[1:3], r.Comparisons[:1]
+	r.Scaling.Points, r.Scaling.Law.Curve = r.Scaling.Points[2:], r.Scaling.Law.Curve[:3]
 	r.Variants[1].Capacity.LowerBound = true
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		v.PerTrial, v.Curve, v.Components = v.PerTrial[:2], v.Curve[:2], v.Components[:2]
+		v.PerTrial, v.Curve, v.Components, v.Figures = v.PerTrial[:2], v.Curve[:6], v.Components[:2], v.Figures[:1]
+		v.Perturbation.Slots, v.Perturbation.Effects = v.Perturbation.Slots[:3], v.Perturbation.Effects[:1]
 		v.Timeline = Timeline{Seconds: []float64{0, 1, 2}, Rate: []float64{1, 1, 2},
 			Series: []TimelineSeries{{Name: "api-1", LimitCPUs: 0.25, CPU: []float64{0.1, 0.2, 0.25}}, {Name: "generator", CPU: []float64{0.1, 0.1, 0.1}}}}
 	}
@@ -281,6 +300,8 @@ func TestColoursContrast(t *testing.T) {
 			{"muted", "bg", 4.5}, {"muted", "panel", 4.5},
 			{"limit", "bg", 4.5}, {"limit", "panel", 4.5}, {"limit", "limit-panel", 4.5},
 			{"good", "bg", 4.5}, {"link", "bg", 4.5}, {"link", "limit-panel", 4.5},
+			{"good", "panel", 4.5}, {"link", "panel", 4.5}, {"limit-fill", "track", 2},
+			{"p99", "limit-fill", 1.4}, {"p99", "fill-edge", 1.4}, {"p99", "track", 3}, {"other", "bg", 3},
 			{"blue", "bg", 3}, {"fill-edge", "bg", 3}, {"fill-edge", "track", 3}, {"fill-edge", "band", 3},
 			{"p50", "bg", 3}, {"p95", "bg", 3}, {"p99", "bg", 3}, {"p95", "band", 3}, {"p99", "band", 3},
 			{"limit-fill", "bg", 3}, {"base", "bg", 3}, {"ink", "fill", 3},

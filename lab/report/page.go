@@ -2,27 +2,25 @@ package report
 
 import (
 	"bytes"
-	_ "embed" // for the page's template and style sheet
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"loadstone/lab/axis"
 )
 
-//go:embed page.gohtml
-var pageSource string
+//go:embed page*.gohtml
+var pageSource embed.FS
 
 //go:embed page.css
 var pageStyle string
 
 // pageTemplate parses the template when the first page needs it.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("page").Parse(pageSource)
+	return template.ParseFS(pageSource, "page*.gohtml")
 })
 
 // HTML writes report.html: one file that fetches nothing, needs no script and
@@ -39,7 +37,7 @@ func HTML(w io.Writer, r *Result) error {
 		return fmt.Errorf("read the page's template: %w", err)
 	}
 	var b bytes.Buffer // whole before it is written: no half a page on an error
-	if err := t.Execute(&b, newPage(r)); err != nil {
+	if err := t.ExecuteTemplate(&b, "page.gohtml", newPage(r)); err != nil {
 		return fmt.Errorf("make report.html: %w", err)
 	}
 	if _, err := w.Write(bytes.Map(visible, b.Bytes())); err != nil {
@@ -55,6 +53,7 @@ type page struct {
 	Title      string
 	Experiment string
 	Answer     sentence
+	Lead       []leadCell
 	Facts      []string
 	Sections   []section
 	Warnings   []string
@@ -62,16 +61,21 @@ type page struct {
 	Capacity *capacityChart // nil when the load was driven as written
 	Load     *loadChart     // nil when capacity was searched
 	Curves   *curveCharts   // nil when no rates were tried
+	Demand   *demandCharts  // nil when no component was watched
 	Limits   []limitCard
 	CPU      []cpuChart
+	Perturb  *perturbCharts // nil when nothing was perturbed
+	Scaling  *scalingChart  // nil when no size was swept
 	Faults   []faultChart
 	Shaded   bool // some chart has faults
+	Checks   []check
 
 	Objectives  []objectiveRow
 	Latencies   []latencyRow
 	Comparisons []comparisonRow
 	Ratios      []ratioRow
 	Environment []fact
+	Raw         []rawTrial
 	Source      string
 }
 
@@ -98,8 +102,14 @@ func newPage(r *Result) *page {
 		Comparisons: newComparisonRows(r),
 		Ratios:      newRatioRows(r),
 		Environment: r.environmentTable(),
+		Demand:      newDemandCharts(r),
+		Perturb:     newPerturbCharts(r),
+		Scaling:     newScalingChart(r),
+		Checks:      newChecks(r),
+		Raw:         newRawTrials(r),
 		Source:      r.Source,
 	}
+	p.Lead = newLead(r, p.Checks)
 	if p.Title == "" {
 		p.Title = r.Experiment
 	}
@@ -135,16 +145,20 @@ func (p *page) contents() []section {
 	}
 	add(p.Capacity != nil, "capacity", "Capacity")
 	add(p.Load != nil, "capacity", "Latency")
-	add(len(p.Warnings) > 0, "warnings", "Warnings")
-	add(len(p.Faults) > 0, "faults", p.faultsName())
-	add(p.Curves != nil, "curves", "Latency by rate")
+	add(p.Scaling != nil, "scaling", "Scaling")
+	add(p.Demand != nil, "demand", "Demand")
 	add(len(p.Limits) > 0, "limits", "What limits each variant")
+	add(p.Perturb != nil, "perturbation", "Perturbation")
+	add(p.Curves != nil, "curves", "Latency by rate")
 	add(len(p.CPU) > 0, "cpu", "CPU over time")
+	add(len(p.Faults) > 0, "faults", p.faultsName())
+	add(len(p.Checks)+len(p.Warnings) > 0, "validity", "Can it be believed?")
 	add(len(p.Objectives) > 0, "objectives", "Objectives")
 	add(len(p.Latencies) > 0, "latency", "Response and service time")
 	add(len(p.Comparisons) > 0, "comparisons", "Ratios")
 	add(true, "environment", "Environment")
 	add(p.Source != "", "experiment", "The experiment")
+	add(true, "raw", "Raw data")
 	add(true, "reading", "How to read this")
 	return sections
 }
@@ -177,129 +191,4 @@ func (r *Result) headerFacts() []string {
 		facts = append(facts, "took "+formatDuration(r.Finished.Sub(r.Started)))
 	}
 	return facts
-}
-
-func (r *Result) environmentTable() []fact {
-	e := r.Environment
-	var facts []fact
-	add := func(name, value string) {
-		if value != "" {
-			facts = append(facts, fact{name, value})
-		}
-	}
-	processor := e.CPU
-	if e.Cores > 0 {
-		processor = strings.TrimPrefix(processor+" · "+plural(e.Cores, "core"), " · ")
-	}
-	add("Processor", processor)
-	if e.MemoryBytes > 0 {
-		add("Memory", formatBytes(e.MemoryBytes))
-	}
-	add("Kernel", e.Kernel)
-	add("Driver", e.Driver)
-	add("Limits", limitsText(e))
-	add("Idle cores", coresText(e))
-	add("Loadstone", e.Version)
-	add("Go", e.Go)
-	add("Seed", strconv.FormatUint(r.Seed, 10))
-	if e.ProbeCPU > 0 && isFinite(e.ProbeCPU) {
-		add("Cost of watching", formatMeasured(e.ProbeCPU)+" cores while load ran")
-	}
-	return facts
-}
-
-// objectiveRow is one objective of one variant.
-type objectiveRow struct {
-	Variant                   string
-	Span                      int // rows that the variant's cell covers; 0 if one above does
-	Metric, Threshold, Actual string
-	Met                       bool
-}
-
-func newObjectiveRows(r *Result) []objectiveRow {
-	var rows []objectiveRow
-	for _, v := range r.Variants {
-		for i, s := range v.SLO {
-			row := objectiveRow{Variant: v.Name, Metric: s.Metric, Threshold: s.Threshold, Actual: objective(s).observed(), Met: s.Met}
-			if i == 0 {
-				row.Span = len(v.SLO)
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
-// latencyRow is one variant's latencies; Figures are p50, p95, p99 and max.
-type latencyRow struct {
-	Variant, Rate, Failed string
-	Response, Service     [4]string
-}
-
-func newLatencyRows(r *Result) []latencyRow {
-	var rows []latencyRow
-	for _, v := range r.Variants {
-		if v.Latency == (LatencyPair{}) {
-			continue
-		}
-		rows = append(rows, latencyRow{
-			Variant: v.Name, Rate: formatMeasured(v.Rate), Failed: formatPercent(v.Failed),
-			Response: figures(v.Latency.Response), Service: figures(v.Latency.Service),
-		})
-	}
-	return rows
-}
-
-func figures(p Percentiles) [4]string {
-	return [4]string{formatLatency(p.P50), formatLatency(p.P95), formatLatency(p.P99), formatLatency(p.Max)}
-}
-
-// comparisonRow is one variant against the baseline.
-type comparisonRow struct {
-	Variant, Baseline, Ratio, Interval, Confidence, Reading string
-}
-
-func newComparisonRows(r *Result) []comparisonRow {
-	rows := make([]comparisonRow, 0, len(r.Comparisons))
-	for _, c := range r.Comparisons {
-		value, low, high := formatInterval(c.Ratio, c.Low, c.High)
-		sign, known := r.boundSign(c.Variant)
-		row := comparisonRow{Variant: c.Variant, Baseline: c.Baseline, Ratio: noNumber,
-			Interval: noNumber, Confidence: noNumber, Reading: "no interval, so no statement"}
-		if isFinite(c.Ratio) {
-			row.Ratio = sign + value + "×"
-		}
-		if hasRange(&c) {
-			row.Interval = "[" + low + ", " + high + "]"
-			row.Confidence = formatPercent(c.Confidence)
-		}
-		switch {
-		case !known:
-			row.Reading = "both capacities are lower bounds, so no statement"
-		case holdsOne(&c):
-			row.Reading = "~ no difference was shown"
-		case hasRange(&c) && c.Low > 1:
-			row.Reading = "carries more"
-		case hasRange(&c):
-			row.Reading = "carries less"
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// ratioRow is one ratio of counters that a component published.
-type ratioRow struct{ Variant, Component, Name, Value string }
-
-func newRatioRows(r *Result) []ratioRow {
-	var rows []ratioRow
-	for _, v := range r.Variants {
-		for _, ratio := range v.Ratios {
-			rows = append(rows, ratioRow{v.Name, ratio.Component, ratio.Name, formatMeasured(ratio.Value)})
-		}
-	}
-	slices.SortStableFunc(rows, func(a, b ratioRow) int {
-		return strings.Compare(a.Component+a.Name, b.Component+b.Name)
-	})
-	return rows
 }

@@ -73,7 +73,7 @@ func (r *Result) capacityNote() string {
 	}
 	note += r.ratioConfidence()
 	if r.hasTilde() {
-		note += " ~: the interval of the ratio holds 1, so no difference was shown."
+		note += " ~: no difference was shown."
 	}
 	return note
 }

@@ -57,6 +57,10 @@ func parsePage(t *testing.T, page string) []*element {
 	return all
 }
 
+// beside are the links that a page may have: to places on it, and to the files
+// of the run, which lie in the same directory.
+var beside = regexp.MustCompile(`^(#[a-z0-9-]*|data:,|result\.json|run\.json|experiment\.yaml|trials/[0-9]{3}-[A-Za-z0-9._-]+/(trial\.json|samples\.jsonl|windows\.jsonl|logs/)?)$`)
+
 // fetched finds what leads outside without a click, and what could run.
 func fetched(elements []*element) (problems []string) {
 	fetches := regexp.MustCompile(`url\(|@import|expression`)
@@ -68,7 +72,7 @@ func fetched(elements []*element) (problems []string) {
 			if strings.HasPrefix(name, "on") || slices.Contains([]string{"src", "srcset", "action", "style", "http-equiv"}, name) {
 				problems = append(problems, fmt.Sprintf("got <%s %s=%q>", e.name, name, value))
 			}
-			if name == "href" && !strings.HasPrefix(value, "#") && value != "result.json" && value != "data:," {
+			if name == "href" && !beside.MatchString(value) {
 				problems = append(problems, fmt.Sprintf("got <%s href=%q>", e.name, value))
 			}
 		}
@@ -138,6 +142,31 @@ func unnamed(elements []*element) (problems []string) {
 	return problems
 }
 
+// headless finds sections that do not begin with a heading of their own, by
+// which they are named, and headings that skip a level.
+func headless(elements []*element) (problems []string) {
+	level := 1
+	headings := map[string]bool{}
+	for _, e := range elements {
+		if len(e.name) == 2 && e.name[0] == 'h' && e.name[1] >= '1' && e.name[1] <= '6' {
+			next := int(e.name[1] - '0')
+			if next > level+1 {
+				problems = append(problems, fmt.Sprintf("<%s> %q comes after a heading of level %d", e.name, e.text, level))
+			}
+			level = next
+			if e.attr["id"] != "" {
+				headings[e.attr["id"]] = strings.TrimSpace(e.text) != ""
+			}
+		}
+	}
+	for _, e := range elements {
+		if e.name == "section" && !headings[e.attr["aria-labelledby"]] {
+			problems = append(problems, fmt.Sprintf("a section has no heading: %v", e.attr))
+		}
+	}
+	return problems
+}
+
 var notNumber = regexp.MustCompile(`(?i)(^|[^a-z])[+-]?(nan|inf|infinity)([^a-z]|$)|%!|<nil>|<no value>|\be\+?\d{3}`)
 
 // misnumbered finds texts and places that are NaN or infinite.
@@ -191,10 +220,15 @@ func TestChecksFindFaults(t *testing.T) {
 		"a handler":          {`<p onclick="x">y</p>`, fetched},
 		"an image":           {`<p><img src="x.png"/></p>`, fetched},
 		"a link outside":     {`<a href="https://example.org/">x</a>`, fetched},
+		"a link upwards":     {`<a href="../run.json">x</a>`, fetched},
+		"a link to a script": {`<a href="javascript:alert(1)">x</a>`, fetched},
 		"a style that loads": {`<style>p { background: url(x.png) }</style>`, fetched},
 		"an id twice":        {`<p id="a"><b id="a">x</b></p>`, dangling},
 		"a dead link":        {`<a href="#gone">x</a>`, dangling},
 		"a nameless chart":   {`<section><h1>x</h1><svg role="img"><rect/></svg></section>`, unnamed},
+		"a nameless section": {`<section><h1>x</h1></section>`, headless},
+		"an empty heading":   {`<section aria-labelledby="a"><h2 id="a"> </h2></section>`, headless},
+		"a skipped level":    {`<p><h1>x</h1><h3>y</h3></p>`, headless},
 		"no first heading":   {`<section>x</section>`, unnamed},
 		"a NaN in text":      {`<p>NaN req/s</p>`, misnumbered},
 		"an Inf in text":     {`<p>up to +Inf</p>`, misnumbered},

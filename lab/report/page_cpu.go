@@ -31,7 +31,7 @@ const (
 // use about the same lie on top of each other.
 type cpuChart struct {
 	ID, Name, Desc string
-	Trial          string
+	Trial, Unit    string
 	Height         int // of all lanes, without the time axis
 	Lanes          []lane
 	Ticks          []tick
@@ -63,14 +63,13 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	if n < 2 || !slices.ContainsFunc(t.Seconds, isFinite) {
 		return cpuChart{}, false
 	}
-	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial)}
+	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.rateUnit()}
 	var span axis.Extent
 	span.See(t.Seconds...)
-	span.See(0)
 	scale := axis.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
 	_, values := axis.Linear(span, 5, false)
 	for _, v := range values {
-		if v <= scale.High {
+		if v >= scale.Low && v <= scale.High {
 			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v) + " s"})
 		}
 	}

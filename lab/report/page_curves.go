@@ -17,6 +17,7 @@ const curveHeight = 200
 // apart.
 type curveCharts struct {
 	Charts []curveChart
+	Unit   string // of rates
 	Height int
 	Limits bool // some chart has a threshold
 }
@@ -26,6 +27,7 @@ type curveChart struct {
 	XTicks, YTicks []tick
 	Thresholds     []threshold
 	Points         []curveMark
+	Knee           string // the middle p95 by rate, as a path; empty for few points
 	Capacity       string // its place; empty without one
 	CapacityLabel  string
 	BandFrom, Band string // the interval's left end and width; empty without one
@@ -88,12 +90,12 @@ func newCurveCharts(r *Result) *curveCharts {
 	}
 	scale, values := axis.Log(seen)
 	height := func(v float64) string { return axis.Number((1-scale.At(v))*curveHeight, 1) }
-	charts := &curveCharts{Height: curveHeight, Limits: len(limits) > 0}
+	charts := &curveCharts{Unit: r.rateUnit(), Height: curveHeight, Limits: len(limits) > 0}
 	for i := range r.Variants {
 		if len(r.Variants[i].Curve) == 0 {
 			continue
 		}
-		c := newCurveChart(&r.Variants[i], r.rateUnit(), height)
+		c := newCurveChart(&r.Variants[i], r.rateUnit(), scale)
 		c.ID = fmt.Sprintf("curve-%d", i+1)
 		for _, v := range values {
 			c.YTicks = append(c.YTicks, tick{height(v), tickMS(v)})
@@ -106,7 +108,8 @@ func newCurveCharts(r *Result) *curveCharts {
 	return charts
 }
 
-func newCurveChart(v *Variant, unit string, height func(float64) string) curveChart {
+func newCurveChart(v *Variant, unit string, latency axis.Scale) curveChart {
+	height := func(v float64) string { return axis.Number((1-latency.At(v))*curveHeight, 1) }
 	var rates axis.Extent
 	held := 0
 	for _, p := range v.Curve {
@@ -131,6 +134,7 @@ func newCurveChart(v *Variant, unit string, height func(float64) string) curveCh
 	for _, p := range v.Curve {
 		c.addPoint(p, scale, height)
 	}
+	c.Knee = kneePath(v.Curve, scale, latency)
 	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
 		plural(len(v.Curve), "rate"), formatMeasured(rates.Low), formatMeasured(rates.High), unit, held, v.capacityText())
 	return c
@@ -153,6 +157,34 @@ func (c *curveChart) addPoint(p CurvePoint, scale axis.Scale, height func(float6
 			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.Percent(p.Rate), Y: height(m.ms), Held: p.Held})
 		}
 	}
+}
+
+// kneeWindow is how many neighbouring rates the line through the knee takes the
+// middle of: enough to pass over one bad probe of three, few enough to bend.
+const kneeWindow = 5
+
+// kneePath is the running median of p95 by rate, so that the eye finds where it
+// bends. Points are in order of their rates.
+func kneePath(points []CurvePoint, rates, latency axis.Scale) string {
+	var line [][2]float64
+	var usable []CurvePoint
+	for _, p := range points {
+		if isFinite(p.Rate) && isFinite(p.P95) && p.P95 > 0 {
+			usable = append(usable, p)
+		}
+	}
+	for i := 0; i+kneeWindow <= len(usable); i++ {
+		window := make([]float64, kneeWindow)
+		for j := range window {
+			window[j] = usable[i+j].P95
+		}
+		slices.Sort(window)
+		line = append(line, [2]float64{usable[i+kneeWindow/2].Rate, window[kneeWindow/2]})
+	}
+	if len(line) < 2 {
+		return ""
+	}
+	return curvePath(line, rates, latency)
 }
 
 // tickMS writes a round number of milliseconds for an axis: 0.5 ms, 200 ms, 5 s.

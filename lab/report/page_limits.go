@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"loadstone/lab/axis"
@@ -24,7 +25,7 @@ func named(w verdict.Witness) string {
 	return "names " + strings.Join(texts, " and ")
 }
 
-// limitCard says what limits one variant, and shows the evidence.
+// limitCard says what limits one variant, with the evidence and who was held back.
 type limitCard struct {
 	ID, Name, LimitedBy, Summary string
 	Decided                      bool
@@ -32,58 +33,38 @@ type limitCard struct {
 	Witnesses                    []witnessRow
 	Agreement, Advice            string
 	Components                   []componentRow
-	DemandUnit                   string
-	RateUnit, One                string // what rates are in, and what demand is of
 	Generator                    string
 }
 
 type witnessRow struct{ Name, Names, Evidence string }
 
-// componentRow is one component with four figures; each has a bar whose length
-// is a share of the column.
+// componentRow is how one component was held back.
 type componentRow struct {
-	Name, Share, Memory string
-	Limiting            bool
-	Demand, DemandBar   string
-	Bound, BoundBar     string
-	BoundUse            string // the share of the bound that the capacity is
-	Busy, BusyBar       string
-	Throttled, ThrBar   string
+	Name, Share       string
+	Limiting          bool
+	Busy, BusyBar     string
+	Throttled, ThrBar string
+	Delay             string // of threads that were ready to run
+	Memory, Trouble   string // trouble is what memory is short of; empty if of nothing
 }
 
 func newLimitCard(r *Result, i int) limitCard {
 	v := &r.Variants[i]
 	c := limitCard{
 		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(), Decided: v.Verdict.Status == Named, Summary: v.Verdict.Summary,
+		Agreement: v.Verdict.Agreement, Advice: v.Verdict.Advice,
 	}
-	c.RateUnit, c.One = r.rateUnit(), "request"
-	if c.RateUnit == IterationsPerSecond {
-		c.One = "iteration"
-	}
-	rate := v.Rate
 	if v.hasCapacity() {
 		c.Capacity = v.capacityText()
-		rate = v.Capacity.Value
 	} else if isFinite(v.Rate) && v.Rate > 0 {
 		c.Capacity = formatMeasured(v.Rate) + " " + r.rateUnit() + " offered"
 	}
 	for _, w := range v.Verdict.Witnesses {
 		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, named(w), w.Evidence})
 	}
-	c.Agreement, c.Advice = v.Verdict.Agreement, v.Verdict.Advice
-	var demand axis.Extent
-	for _, component := range v.Components {
-		demand.See(component.DemandMS)
-	}
-	c.DemandUnit = "ms"
-	scale := 1.0
-	if demand.High < 1 { // all of them: one column, one unit
-		c.DemandUnit, scale = "µs", 1000
-	}
-	for _, component := range v.Components {
-		row := newComponentRow(component, rate, demand.High)
-		row.Demand = formatMillis(component.DemandMS * scale)
-		row.Limiting = c.Decided && component.Name == v.Verdict.Component
+	for j := range v.Components {
+		row := newComponentRow(&v.Components[j])
+		row.Limiting = c.Decided && row.Name == v.Verdict.Component
 		c.Components = append(c.Components, row)
 	}
 	if v.Generator > 0 && isFinite(v.Generator) {
@@ -92,27 +73,31 @@ func newLimitCard(r *Result, i int) limitCard {
 	return c
 }
 
-func newComponentRow(c Component, rate, highestDemand float64) componentRow {
+func newComponentRow(c *Component) componentRow {
 	row := componentRow{
-		Name: c.Name, Share: plural(c.Instances, "instance") + ", no CPU limit",
-		DemandBar: barLength(c.DemandMS / highestDemand),
-		Bound:     noNumber, Busy: noNumber, BusyBar: barLength(0),
-		BoundBar:  barLength(0),
-		Throttled: formatPercent(c.Throttled), ThrBar: barLength(c.Throttled),
+		Name: c.Name, Share: shareText(c), Busy: noNumber, BusyBar: barLength(0),
+		Throttled: formatPercent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: noNumber, Memory: noNumber,
 	}
 	if c.MemoryBytes > 0 {
 		row.Memory = formatBytes(c.MemoryBytes)
 	}
 	if c.LimitCPUs > 0 && isFinite(c.LimitCPUs) {
-		row.Share = fmt.Sprintf("%d × %s CPU", c.Instances, formatSetting(c.LimitCPUs))
 		row.Busy, row.BusyBar = formatPercent(c.Busy), barLength(c.Busy)
 	}
-	if c.Bound > 0 && isFinite(c.Bound) {
-		row.Bound = formatMeasured(c.Bound)
-		if rate > 0 && isFinite(rate) {
-			row.BoundUse, row.BoundBar = formatPercent(rate/c.Bound)+" used", barLength(rate/c.Bound)
-		}
+	if c.RunDelay > 0 && isFinite(c.RunDelay) {
+		row.Delay = formatMeasured(c.RunDelay) + " s"
 	}
+	var trouble []string
+	if c.OOMKills > 0 {
+		trouble = append(trouble, "killed for memory: "+strconv.FormatUint(c.OOMKills, 10))
+	}
+	if c.MemoryStall > 0 && isFinite(c.MemoryStall) {
+		trouble = append(trouble, "waited for it "+formatPercent(c.MemoryStall))
+	}
+	if c.MemoryFails > 0 && isFinite(c.MemoryFails) {
+		trouble = append(trouble, "at its limit "+formatMeasured(c.MemoryFails)+"/s")
+	}
+	row.Trouble = strings.Join(trouble, "; ")
 	return row
 }
 

@@ -32,6 +32,8 @@ type Result struct {
 	Variants    []Variant    `json:"variants"`
 	Comparisons []Comparison `json:"comparisons"`
 	Warnings    []string     `json:"warnings"`
+	// Scaling is how capacity grew with size, if the experiment swept one.
+	Scaling *Scaling `json:"scaling,omitempty"`
 	// Source is the experiment file as it was run.
 	Source string `json:"source,omitempty"`
 }
@@ -76,6 +78,66 @@ type Variant struct {
 	Course *Course `json:"course,omitempty"`
 	// Generator is the load generator's own CPU at capacity, in cores.
 	Generator float64 `json:"generator"`
+	// Conditions are what the figures rest on; nil in results of earlier versions.
+	Conditions *Conditions `json:"conditions,omitempty"`
+	// Perturbation is the experiment of the third witness, if it was made.
+	Perturbation *Perturbation `json:"perturbation,omitempty"`
+}
+
+// Conditions are the circumstances under which a variant was measured. Each is
+// the median over trials, at capacity or under the load as written, and
+// GapSeconds the most.
+type Conditions struct {
+	MachineBusy float64 `json:"machine_busy"` // share of all cores in use, 0 to 1
+	ProbeCPU    float64 `json:"probe_cpu"`    // what watching cost, in cores
+	// Working is the share of the time that the generator's busiest event loop
+	// was at work, 0 to 1. Late is the share of arrivals that it sent more than
+	// 5 ms after their time although it could have sent them, and LateMS the 99th
+	// percentile of its delays in milliseconds.
+	Working float64 `json:"generator_working"`
+	Late    float64 `json:"generator_late"`
+	LateMS  float64 `json:"generator_late_ms"`
+	// SampleSeconds is the usual time between two looks at the system, and
+	// GapSeconds the longest: much more where the machine stood still, its time
+	// was given to others, or its clock was set.
+	SampleSeconds float64 `json:"sample_seconds"`
+	GapSeconds    float64 `json:"gap_seconds"`
+}
+
+// Perturbation is one trial in which resources were changed by known steps
+// under steady load, and what that did to the whole system.
+type Perturbation struct {
+	Trial   int               `json:"trial"` // its number within the run, from 1
+	Slots   []PerturbedSlot   `json:"slots"` // in order of time
+	Effects []PerturbedEffect `json:"effects"`
+	// CostCPU is what watching and perturbing cost together while it lasted, in
+	// cores, and MachineBusy the share of all cores in use then; both are 0 if
+	// that is not known.
+	CostCPU     float64 `json:"cost_cpu"`
+	MachineBusy float64 `json:"machine_busy"`
+}
+
+// PerturbedSlot is a stretch of load under one setting.
+type PerturbedSlot struct {
+	At      float64 `json:"at"` // seconds since the first began
+	Seconds float64 `json:"seconds"`
+	// Set is how long after At the setting was in force, in seconds.
+	Set float64 `json:"set"`
+	// Targets are what was changed, as "api cpu", to Factor times what it has
+	// otherwise; none where nothing was.
+	Targets    []string `json:"targets,omitempty"`
+	Factor     float64  `json:"factor"`
+	Throughput float64  `json:"throughput"` // requests per second that did not fail
+	P95        float64  `json:"p95"`        // of response time, ms
+}
+
+// PerturbedEffect is by how many per cent throughput and the 95th percentile
+// changed for one per cent more of what the targets have: d ln X / d ln c.
+type PerturbedEffect struct {
+	Targets    []string `json:"targets"` // changed together if there are several
+	Throughput Interval `json:"throughput"`
+	P95        Interval `json:"p95"`
+	Blocks     int      `json:"blocks"` // pairs of slots that it is from
 }
 
 // Interval is a value with the interval that holds it at a confidence.
@@ -143,7 +205,10 @@ type SLO struct {
 	Met       bool    `json:"met"`
 }
 
-// Comparison is a variant's capacity divided by the baseline's.
+// Comparison is a variant's capacity divided by the baseline's. P is that of an
+// exact rank test (package compare), corrected for the number of comparisons of
+// the run (Holm). The interval is not corrected, so it may leave out 1 where the
+// difference is not Significant.
 type Comparison struct {
 	Variant    string  `json:"variant"`
 	Baseline   string  `json:"baseline"`
@@ -151,6 +216,11 @@ type Comparison struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
 	Confidence float64 `json:"confidence"`
+	P          float64 `json:"p"`
+	// Significant says that equals look this different in one run of 20 at most.
+	// It is false too where one of the two is a lower bound, and may be on the
+	// other side of 1.
+	Significant bool `json:"significant"`
 }
 
 // CurvePoint is one rate that was tried.

@@ -74,7 +74,7 @@ func sampleResult() *Result {
 		if i > 0 {
 			ratio := s.capacity / 438.4
 			r.Comparisons = append(r.Comparisons, Comparison{Variant: s.name, Baseline: "query",
-				Ratio: ratio, Low: ratio * 0.943, High: ratio * 1.047, Confidence: 0.96875})
+				Ratio: ratio, Low: ratio * 0.943, High: ratio * 1.047, Confidence: 0.96875, P: 0.0065, Significant: true})
 		}
 	}
 	r.Variants[2].Ratios = []Ratio{{Name: "cache hit ratio", Component: "api", Value: 0.6172}}
@@ -183,6 +183,7 @@ func undecidedResult() *Result {
 	r.Variants = r.Variants[:2]
 	r.Comparisons = r.Comparisons[:1]
 	r.Comparisons[0].Ratio, r.Comparisons[0].Low, r.Comparisons[0].High = 1.03, 0.974, 1.11
+	r.Comparisons[0].P, r.Comparisons[0].Significant = 0.31, false
 	v := &r.Variants[1]
 	*v = sampleVariant{"query-3", 451.2, 3, 5.6}.variant(&wobble{n: 900})
 	v.Capacity = &Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875, Unit: "req/s"}
@@ -264,7 +265,7 @@ func twelveResult() *Result {
 	for i, v := range r.Variants[1:] {
 		ratio := v.Capacity.Value / r.Variants[0].Capacity.Value * (1 + float64(i)/100)
 		r.Comparisons = append(r.Comparisons, Comparison{Variant: v.Name, Baseline: r.Variants[0].Name, Ratio: ratio,
-			Low: ratio * 0.95, High: ratio * 1.06, Confidence: 0.96875})
+			Low: ratio * 0.95, High: ratio * 1.06, Confidence: 0.96875, Significant: ratio > 1.06 || ratio < 0.94})
 	}
 	return r
 }

@@ -18,12 +18,13 @@ type Options struct {
 }
 
 // Text writes the summary of r for a terminal: the question and its answer, a
-// table with a row per variant, then why each variant bears what it bears. It
+// table with a row per variant, how capacity grew with size, then why each variant bears what it bears. It
 // fails only if w does.
 func Text(w io.Writer, r *Result, o Options) error {
 	s := &summary{result: r, width: max(o.Width, MinWidth), color: o.Color}
 	s.head()
 	s.table()
+	s.scaling()
 	for i := range r.Variants {
 		s.variant(&r.Variants[i])
 	}

@@ -201,9 +201,17 @@ func (s *summary) legend(tilde bool) {
 		text += " ≥: a lower bound, the measurement ended before the system did."
 	}
 	if tilde {
-		text += " ~: the interval of the ratio holds 1, so no difference was shown."
+		text += " ~: no difference was shown (rank test" + s.result.corrected() + ")."
 	}
 	s.prose("  ", text+s.result.ratioConfidence()+" p95: response time at capacity.", faint)
+}
+
+// corrected says for how many comparisons the test was corrected.
+func (r *Result) corrected() string {
+	if len(r.Comparisons) < 2 {
+		return ""
+	}
+	return ", corrected for " + plural(len(r.Comparisons), "comparison")
 }
 
 func (s *summary) trials() string {

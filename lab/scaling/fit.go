@@ -237,6 +237,15 @@ func Describe(points []Point) (*Description, error) {
 	return d, nil
 }
 
+// Value is the throughput at size n, 1 or more, by the curve that Shape names; by
+// the law where neither is good.
+func (d *Description) Value(n float64) float64 {
+	if d.Shape == Bent {
+		return d.Ceiling.At(n)
+	}
+	return d.Law.curve(n)
+}
+
 // bent says whether two sizes or more lie on either side of the bend.
 func (c *Ceiling) bent(points []Point) bool {
 	var low, high []float64

@@ -1,0 +1,259 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"loadstone/lab/compare"
+	"loadstone/lab/experiment"
+	"loadstone/lab/report"
+	"loadstone/lab/scaling"
+	"loadstone/lab/verdict"
+)
+
+const (
+	// lawSizes is the fewest sizes that show a bend: two always lie on a line.
+	lawSizes = 3
+	// curvePoints is how many points of a fit are kept for drawing.
+	curvePoints = 61
+)
+
+// swept is a sweep as it was measured.
+type swept struct {
+	service, setting, unit string
+	sizes                  []sized // by rising size
+}
+
+// sized is one size of it.
+type sized struct {
+	size    float64
+	variant *report.Variant
+}
+
+// growth says how capacity grew over the sizes that an experiment swept; nil if
+// it swept none or searched no capacity.
+func growth(exp *experiment.Experiment, vs []report.Variant) *report.Scaling {
+	if exp.Sweep == nil || exp.Measure != experiment.Capacity {
+		return nil
+	}
+	w := swept{service: exp.Sweep.Service, setting: exp.Sweep.Setting(), unit: unit(exp)}
+	for _, size := range exp.Sweep.Sizes() {
+		i := slices.IndexFunc(vs, func(v report.Variant) bool { return v.Name == size.Variant })
+		if i >= 0 && vs[i].Capacity != nil { // a run may have been of some of them
+			w.sizes = append(w.sizes, sized{size.Size, &vs[i]})
+		}
+	}
+	slices.SortFunc(w.sizes, func(a, b sized) int { return cmp.Compare(a.size, b.size) })
+	s := &report.Scaling{Service: w.service, Setting: w.setting}
+	for _, z := range w.sizes {
+		p := report.ScalingPoint{Size: z.size, Variant: z.variant.Name, Capacity: *z.variant.Capacity}
+		if z.variant.Verdict.Status == report.Named {
+			p.Limit = z.variant.Verdict.Component
+		}
+		s.Points = append(s.Points, p)
+	}
+	s.Law, s.Note = w.law()
+	s.HeldOut = w.heldOut()
+	s.Takeover = w.takeover()
+	if exp.Sweep.Carry > 0 {
+		s.Carry = carry(s, float64(exp.Sweep.Carry), w.unit)
+	}
+	return s
+}
+
+// one is the size that the law calls 1: a replica, or the smallest share.
+func (w *swept) one() float64 {
+	if w.setting == "cpus" && len(w.sizes) > 0 {
+		return w.sizes[0].size
+	}
+	return 1
+}
+
+// law fits all trials of all sizes. The note says why it could not.
+func (w *swept) law() (law *report.ScalingLaw, note string) {
+	var points []scaling.Point
+	var sizes []float64
+	var warnings []string
+	for _, z := range w.sizes {
+		n := z.size / w.one()
+		for _, x := range z.variant.PerTrial {
+			if x > 0 {
+				points, sizes = append(points, scaling.Point{N: n, X: x}), append(sizes, n)
+			}
+		}
+		if z.variant.Capacity.LowerBound {
+			warnings = append(warnings, fmt.Sprintf("the capacity of %s is only a lower bound, so the curve may bend too early", z.variant.Name))
+		}
+	}
+	if n := len(slices.Compact(sizes)); n < lawSizes {
+		return nil, fmt.Sprintf("A scaling law takes %d sizes that held some rate, and there are %d: two always lie on a line", lawSizes, n)
+	}
+	d, err := scaling.Describe(points)
+	if err != nil {
+		return nil, "No scaling law: " + err.Error()
+	}
+	law = &report.ScalingLaw{
+		Shape:  string(d.Shape),
+		Lambda: fitted(d.Law.Lambda, 1, w.unit), Sigma: fitted(d.Law.Sigma, 1, ""), Kappa: fitted(d.Law.Kappa, 1, ""),
+		Curve: w.curve(d), Warnings: append(warnings, d.Law.Warnings...),
+	}
+	switch peak := d.Law.Peak; {
+	case d.Shape == scaling.Neither:
+		law.PeakNote = "peak not known: neither curve describes the measurements"
+	case d.Shape == scaling.Smooth && peak.Inside:
+		at := fitted(peak.N, w.one(), w.setting)
+		law.Peak = &at
+	default:
+		law.PeakNote = "no peak inside the measured range"
+	}
+	return law, ""
+}
+
+// fitted puts an interval of a fit into the result's form, times a factor. One
+// that is open above keeps the highest value that was looked at.
+func fitted(iv scaling.Interval, by float64, unit string) report.Interval {
+	return report.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence, Unit: unit}
+}
+
+// curve has the fit over the measured range, and its bend if it has one.
+func (w *swept) curve(d *scaling.Description) [][2]float64 {
+	low, high := w.sizes[0].size, w.sizes[len(w.sizes)-1].size
+	sizes := make([]float64, 0, curvePoints+1)
+	for i := range curvePoints {
+		sizes = append(sizes, low+(high-low)*float64(i)/(curvePoints-1))
+	}
+	if bend := d.Ceiling.From * w.one(); d.Shape == scaling.Bent && bend > low && bend < high {
+		sizes = append(sizes, bend)
+		slices.Sort(sizes)
+	}
+	out := make([][2]float64, len(sizes))
+	for i, n := range sizes {
+		out[i] = [2]float64{n, d.Value(n / w.one())}
+	}
+	return out
+}
+
+// heldOut predicts the largest size from the next smaller one alone: its
+// capacity in each trial, times by what growing moves the lowest bound.
+//
+// A fit over the smaller sizes does not know of a limit that none of them reached.
+// The bounds of the smallest size do, but what a request costs changes with size
+// (a component that idles spends more on each, and replicas share the machine's
+// caches), so the nearest size is the best witness; docs/scaling.md has figures.
+func (w *swept) heldOut() *report.HeldOut {
+	if len(w.sizes) < 2 {
+		return nil
+	}
+	base, largest := w.sizes[len(w.sizes)-2], w.sizes[len(w.sizes)-1]
+	measured := largest.variant.Capacity
+	if base.variant.Capacity.LowerBound || measured.LowerBound || !(measured.Value > 0) {
+		return nil // nothing to predict from, or to hold against
+	}
+	var predicted []float64
+	for _, f := range base.variant.Figures {
+		before, ok := w.lowest(f.Components, 1)
+		after, grown := w.lowest(f.Components, largest.size/base.size)
+		if ok && grown && f.Capacity > 0 {
+			predicted = append(predicted, f.Capacity*after/before)
+		}
+	}
+	if len(predicted) == 0 {
+		return nil
+	}
+	m := compare.Median(predicted)
+	return &report.HeldOut{
+		Size:      largest.size,
+		Predicted: report.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: w.unit},
+		Measured:  *measured,
+		Error:     m.Value/measured.Value - 1,
+		From:      "the capacity and the bounds of " + base.variant.Name + ", the nearest size",
+	}
+}
+
+// bound is what one resource allows.
+type bound struct {
+	name  string
+	rate  float64
+	grows bool // with the size
+}
+
+// bounds are those of all components. Every instance of a service has its own
+// pools and locks, so they grow with replicas; they do not with CPUs.
+func (w *swept) bounds(cs []verdict.Component) []bound {
+	var out []bound
+	for _, c := range cs {
+		if c.Bound > 0 {
+			out = append(out, bound{c.Name, c.Bound, c.Name == w.service})
+		}
+		for _, r := range c.Resources {
+			// What fills a queue is its consumer, which is there by itself.
+			if r.Bound > 0 && (r.Kind == verdict.Pool || r.Kind == verdict.Lock) {
+				out = append(out, bound{c.Name + " " + r.Name, r.Bound, c.Name == w.service && w.setting != "cpus"})
+			}
+		}
+	}
+	return out
+}
+
+// lowest is the lowest bound when the service grows by a factor; ok is false if
+// nothing is known of what it bears itself.
+func (w *swept) lowest(cs []verdict.Component, factor float64) (rate float64, ok bool) {
+	for _, b := range w.bounds(cs) {
+		if b.grows {
+			b.rate, ok = b.rate*factor, true
+		}
+		if rate == 0 || b.rate < rate {
+			rate = b.rate
+		}
+	}
+	return rate, ok
+}
+
+// takeover is told from the smallest size alone, before any larger one is run.
+func (w *swept) takeover() *report.Takeover {
+	if len(w.sizes) == 0 {
+		return nil
+	}
+	smallest := w.sizes[0]
+	grown := scaling.Part{Name: w.service, Grows: true}
+	var parts []scaling.Part
+	for _, b := range w.bounds(smallest.variant.Components) {
+		each := b.rate / smallest.size
+		switch {
+		case !b.grows:
+			parts = append(parts, scaling.Part{Name: b.name, Each: b.rate, Count: 1})
+		case grown.Each == 0 || each < grown.Each:
+			grown.Each = each
+		}
+	}
+	t, err := scaling.FindTakeover(append(parts, grown))
+	if err != nil || t.Next == "" {
+		return nil // it has no limit of its own, or nothing else has
+	}
+	at := float64(t.At)
+	if w.setting == "cpus" {
+		at = t.Bound / grown.Each // shares come in all sizes
+	}
+	return &report.Takeover{Grown: t.Grown, Next: t.Next, At: at, Bound: t.Bound}
+}
+
+// carry answers which size is enough.
+func carry(s *report.Scaling, rate float64, unit string) *report.Carry {
+	c := &report.Carry{Rate: rate}
+	for _, p := range s.Points {
+		low, high := p.Capacity.Low, p.Capacity.High
+		if p.Capacity.LowerBound {
+			high = max(high, rate) // it may bear more than was tried
+		}
+		sure := p.Capacity.Confidence > 0 || p.Capacity.LowerBound // one trial has no interval
+		if c.Size == 0 && sure && low >= rate {
+			c.Size = p.Size
+		}
+		if c.Size == 0 && c.Maybe == 0 && high >= rate {
+			c.Maybe = p.Size
+		}
+	}
+	c.Text = s.CarryText(c, unit)
+	return c
+}

@@ -1,0 +1,41 @@
+package report
+
+// Headline is a variant in a line: what it bears and what holds it back.
+type Headline struct {
+	Variant string
+	// Figure is the capacity, or the response time under a load as written, with
+	// its unit; Interval is the capacity's, and empty where it has none.
+	Figure, Interval string
+	// Limit is the verdict in two or three words; Decided says that it names
+	// what limits the variant.
+	Limit   string
+	Decided bool
+	// Crossed says that an objective was not met.
+	Crossed bool
+}
+
+// Headlines are the variants in the order of the experiment.
+func (r *Result) Headlines() []Headline {
+	out := make([]Headline, len(r.Variants))
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		h := Headline{
+			Variant: printable(v.Name), Limit: printable(v.limitedBy()),
+			Decided: v.Verdict.Status == Named || v.Verdict.Status == Tied,
+			Crossed: v.objectivesCell().style == red,
+		}
+		if r.measuresLoad() {
+			h.Figure = "p95 " + formatLatency(v.Latency.Response.P95) + " at " + formatMeasured(v.Rate) + " " + printable(r.rateUnit())
+		} else {
+			h.Figure, h.Interval = v.capacityCells(false)
+			if v.hasCapacity() {
+				h.Figure += " " + printable(v.Capacity.Unit)
+			}
+		}
+		out[i] = h
+	}
+	return out
+}
+
+// Style is the style sheet of report.html, for pages that are to look like it.
+func Style() string { return pageStyle }

@@ -1,0 +1,172 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"loadstone/lab/axis"
+)
+
+// demandCharts say who needs how much CPU for each request, and what that
+// allows. All variants share one scale and one unit, so that a component can be
+// followed from one to the next.
+type demandCharts struct {
+	Unit, RateUnit, One string // of demand and of bounds, and what demand is of
+	AtCapacity          bool
+	Charts              []demandChart
+}
+
+type demandChart struct {
+	ID, Name  string
+	Rows      []demandRow
+	Resources []resourceRow
+}
+
+// demandRow is one component. The bar of its demand is in two parts: the kernel's
+// and the rest.
+type demandRow struct {
+	Name, Share            string
+	Limiting               bool
+	Demand, Parts          string
+	User, System, SystemAt string // lengths, and where the second begins
+	Bound, Range           string
+	Use, UseBar            string
+}
+
+// resourceRow is a pool, a lock, a queue or a stage of a pipeline.
+type resourceRow struct {
+	Name, Kind, Held, Bound, Range string
+	Limiting                       bool
+	Busy, BusyBar, Waiting, Note   string
+}
+
+func newDemandCharts(r *Result) *demandCharts {
+	var most axis.Extent
+	for _, v := range r.Variants {
+		for _, c := range v.Components {
+			most.See(c.DemandMS)
+		}
+	}
+	if !most.Any {
+		return nil
+	}
+	charts := &demandCharts{Unit: "ms", RateUnit: r.rateUnit(), One: r.one(), AtCapacity: !r.measuresLoad()}
+	scale := 1.0
+	if most.High < 1 {
+		charts.Unit, scale = "µs", 1000
+	}
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		if len(v.Components) == 0 {
+			continue
+		}
+		c := demandChart{ID: fmt.Sprintf("demand-%d", i+1), Name: v.Name}
+		for j := range v.Components {
+			component := &v.Components[j]
+			row := newDemandRow(component, v.measuredRate(), most.High)
+			row.Demand = formatMillis(component.DemandMS * scale)
+			row.Limiting = v.Verdict.Status == Named && component.Name == v.Verdict.Component && v.Verdict.ResourceName == ""
+			c.Rows = append(c.Rows, row)
+			for k := range component.Resources {
+				c.Resources = append(c.Resources, newResourceRow(v, component.Name, &component.Resources[k]))
+			}
+		}
+		charts.Charts = append(charts.Charts, c)
+	}
+	return charts
+}
+
+// one is what demand is of.
+func (r *Result) one() string {
+	if r.rateUnit() == IterationsPerSecond {
+		return "iteration"
+	}
+	return "request"
+}
+
+// measuredRate is the capacity, or the rate of the load as written.
+func (v *Variant) measuredRate() float64 {
+	if v.hasCapacity() {
+		return v.Capacity.Value
+	}
+	return v.Rate
+}
+
+func newDemandRow(c *Component, rate, most float64) demandRow {
+	row := demandRow{Name: c.Name, Share: shareText(c), Bound: noNumber, UseBar: barLength(0)}
+	length := c.DemandMS / most
+	row.User, row.System, row.SystemAt = barLength(length), barLength(0), barLength(length)
+	if total := c.UserMS + c.SystemMS; total > 0 && c.SystemMS > 0 && isFinite(total) {
+		user := length * c.UserMS / total
+		row.User, row.System, row.SystemAt = barLength(user), barLength(length-user), barLength(user)
+		row.Parts = formatPercent(c.SystemMS/total) + " in the kernel"
+	}
+	if c.Visits > 0 && isFinite(c.Visits) {
+		row.Parts = strings.TrimPrefix(row.Parts+"; "+formatMeasured(c.Visits)+" visits", "; ")
+	}
+	if c.Bound > 0 && isFinite(c.Bound) {
+		row.Bound = formatMeasured(c.Bound)
+		row.Range = boundRange(c.Bound, c.BoundLow, c.BoundHigh)
+		if rate > 0 && isFinite(rate) {
+			row.Use, row.UseBar = formatPercent(rate/c.Bound)+" used", barLength(rate/c.Bound)
+		}
+	}
+	return row
+}
+
+func shareText(c *Component) string {
+	if c.LimitCPUs > 0 && isFinite(c.LimitCPUs) {
+		return fmt.Sprintf("%d × %s CPU", c.Instances, formatSetting(c.LimitCPUs))
+	}
+	return plural(c.Instances, "instance") + ", no CPU limit"
+}
+
+// boundRange is a bound's interval over trials; empty without one.
+func boundRange(bound, low, high float64) string {
+	if low <= 0 || high <= 0 || !isFinite(low) || !isFinite(high) {
+		return ""
+	}
+	_, l, h := formatInterval(bound, low, high)
+	return "[" + l + ", " + h + "]"
+}
+
+func newResourceRow(v *Variant, component string, s *Resource) resourceRow {
+	row := resourceRow{
+		Name: component + " " + s.Name, Kind: s.Kind, Held: formatLatency(s.DemandMS), Bound: noNumber,
+		Busy: formatPercent(s.Busy), BusyBar: barLength(s.Busy), Waiting: noNumber,
+		Limiting: v.Verdict.Status == Named && v.Verdict.Component == component && v.Verdict.ResourceName == s.Name,
+	}
+	if s.Bound > 0 && isFinite(s.Bound) {
+		row.Bound, row.Range = formatMeasured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)
+	}
+	if s.Waiting > 0 || s.WaitMS > 0 {
+		row.Waiting = formatMeasured(s.Waiting)
+	}
+	row.Note = resourceNote(s)
+	return row
+}
+
+// resourceNote is what only some kinds of resources tell.
+func resourceNote(s *Resource) string {
+	var notes []string
+	add := func(known bool, text string) {
+		if known {
+			notes = append(notes, text)
+		}
+	}
+	positive := func(v float64) bool { return v > 0 && isFinite(v) }
+	add(s.After != "", "after "+s.After)
+	add(positive(s.Capacity), "size "+formatSetting(s.Capacity))
+	add(positive(s.Full), "full "+formatPercent(s.Full)+" of the time")
+	add(positive(s.WaitMS), "waited "+formatMS(s.WaitMS))
+	add(positive(s.Depth), "holds "+formatMeasured(s.Depth))
+	add(s.Slope != 0 && isFinite(s.Slope), "grows by "+formatMeasured(s.Slope)+"/s")
+	add(s.Consumer != "", "consumed by "+s.Consumer)
+	add(positive(s.Rate), "does "+formatMeasured(s.Rate)+"/s")
+	if s.Backpressured != nil && isFinite(*s.Backpressured) {
+		add(true, "held back "+formatPercent(*s.Backpressured)+" of the time")
+	}
+	add(positive(s.Left), formatMeasured(s.Left)+" left when the load ended")
+	add(positive(s.Flushed), formatMeasured(s.Flushed)+" done within "+formatMeasured(s.FlushSeconds)+" s after it")
+	return strings.Join(notes, "; ")
+}

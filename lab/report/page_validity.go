@@ -1,0 +1,213 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// What a check takes for good. Those of the generator and of watching are as
+// the measurement itself judges a trial; the others are this page's.
+const (
+	fullMachine  = 0.9   // share of all cores: beyond, components wait for each other's
+	busyLoop     = 0.8   // share of time: beyond, the generator is late by itself
+	lateShare    = 0.01  // of arrivals
+	mostCost     = 0.02  // share of the machine, of watching and of perturbing
+	widestGap    = 3     // usual distances between two samples
+	leastSure    = 0.9   // confidence
+	widestSpread = 0.15  // half an interval, as a share of its value
+	mostFailed   = 0.001 // share of requests
+)
+
+// check is one reason to believe the numbers of the page, or to doubt them.
+type check struct {
+	Name, Value, Why string
+	Good             bool
+}
+
+// Mark is the check's outcome in words.
+func (c check) Mark() string {
+	if c.Good {
+		return "good"
+	}
+	return "look at this"
+}
+
+// newChecks judges the measurement. What a result does not tell has no check.
+func newChecks(r *Result) []check {
+	if len(r.Variants) == 0 {
+		return nil
+	}
+	checks := []check{{Name: "CPU limits", Value: limitsText(r.Environment), Good: r.Environment.LimitsEnforced,
+		Why: "Without them every component may use the whole machine, and what limits is the machine."}}
+	if !r.measuresLoad() {
+		checks = append(checks, sureCheck(r), boundCheck(r))
+		checks = append(checks, spreadCheck(r)...)
+	}
+	checks = append(checks, r.generatorChecks()...)
+	checks = append(checks, r.machineChecks()...)
+	checks = append(checks, r.costChecks()...)
+	return append(checks, failedCheck(r))
+}
+
+// worst is the variant of which a figure is highest; ok is false if no variant
+// has it.
+func (r *Result) worst(of func(*Variant) (float64, bool)) (highest float64, name string, ok bool) {
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		if x, has := of(v); has && isFinite(x) && (!ok || x > highest) {
+			highest, name, ok = x, v.Name, true
+		}
+	}
+	return highest, name, ok
+}
+
+// conditions is worst for those that have Conditions.
+func (r *Result) worstCondition(of func(*Conditions) float64) (float64, string, bool) {
+	return r.worst(func(v *Variant) (float64, bool) {
+		if v.Conditions == nil {
+			return 0, false
+		}
+		return of(v.Conditions), true
+	})
+}
+
+// at says of which variant a figure is, where there are several.
+func (r *Result) at(name string) string {
+	if len(r.Variants) == 1 {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+func sureCheck(r *Result) check {
+	good := true
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		good = good && v.hasInterval() && v.Capacity.Confidence >= leastSure
+	}
+	return check{Name: "Confidence", Value: r.confidences(), Good: good,
+		Why: "An interval is only as sure as the number of trials allows: five trials give 93.8 %, six 96.9 %."}
+}
+
+func boundCheck(r *Result) check {
+	c := check{Name: "Ends of the search", Value: "the system's own limit, in every variant", Good: true,
+		Why: "A capacity that the measurement itself ended is a lower bound."}
+	var bounds []string
+	for i := range r.Variants {
+		if v := &r.Variants[i]; v.isLowerBound() || !v.hasCapacity() {
+			bounds = append(bounds, v.Name)
+		}
+	}
+	if len(bounds) > 0 {
+		c.Good, c.Value = false, "not reached by "+joinNames(bounds)
+	}
+	return c
+}
+
+// spreadCheck is about how much trials of one variant differ.
+func spreadCheck(r *Result) []check {
+	half, name, ok := r.worst(func(v *Variant) (float64, bool) {
+		if !v.hasInterval() || v.Capacity.Value <= 0 {
+			return 0, false
+		}
+		return math.Max(v.Capacity.High-v.Capacity.Value, v.Capacity.Value-v.Capacity.Low) / v.Capacity.Value, true
+	})
+	if !ok {
+		return nil
+	}
+	return []check{{Name: "Spread of trials", Good: half <= widestSpread,
+		Value: "intervals reach up to " + formatPercent(half) + " from their capacity" + r.at(name),
+		Why:   "Beyond " + formatPercent(widestSpread) + ", only large differences between variants can be told."}}
+}
+
+// generatorChecks are about whether the generator offered what it was to offer.
+func (r *Result) generatorChecks() []check {
+	var checks []check
+	cores, name, ok := r.worst(func(v *Variant) (float64, bool) { return v.Generator, v.Generator > 0 })
+	if ok {
+		value := "used " + formatMeasured(cores) + " cores"
+		if r.Environment.Cores > 0 {
+			value += ", " + formatPercent(cores/float64(r.Environment.Cores)) + " of the machine"
+		}
+		good := true
+		if working, _, known := r.worstCondition(func(c *Conditions) float64 { return c.Working }); known {
+			value += "; its busiest loop worked " + formatPercent(working) + " of the time"
+			good = working <= busyLoop
+		}
+		checks = append(checks, check{Name: "Load generator", Value: value + r.at(name), Good: good,
+			Why: "A loop that works more than " + formatPercent(busyLoop) + " of the time is late by itself."})
+	}
+	if late, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Late }); ok {
+		delay, _, _ := r.worstCondition(func(c *Conditions) float64 { return c.LateMS })
+		checks = append(checks, check{Name: "Lateness", Good: late <= lateShare,
+			Value: formatPercent(late) + " of arrivals sent more than 5 ms late" + r.at(name) + "; 99 % within " + formatMS(delay),
+			Why:   "Late by the generator's own doing: what the system delays counts as response time."})
+	}
+	return checks
+}
+
+func (r *Result) machineChecks() []check {
+	var checks []check
+	if busy, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.MachineBusy }); ok {
+		checks = append(checks, check{Name: "Machine", Good: busy <= fullMachine,
+			Value: formatPercent(busy) + " of all cores busy" + r.at(name) + ", time given to other guests included",
+			Why:   "Beyond " + formatPercent(fullMachine) + ", what limits may be the machine that all components share."})
+	}
+	gap, name, ok := r.worst(func(v *Variant) (float64, bool) {
+		if v.Conditions == nil || v.Conditions.SampleSeconds <= 0 {
+			return 0, false
+		}
+		return v.Conditions.GapSeconds / v.Conditions.SampleSeconds, true
+	})
+	if ok {
+		checks = append(checks, check{Name: "Clock", Good: gap <= widestGap,
+			Value: "looks at the system came at most " + formatMeasured(gap) + " times their usual distance apart" + r.at(name),
+			Why:   "A long gap is a machine that stood still, whose time was stolen, or whose clock was set."})
+	}
+	return checks
+}
+
+// costChecks are what measuring took from the machine that was measured.
+func (r *Result) costChecks() []check {
+	cores := float64(r.Environment.Cores)
+	if cores <= 0 {
+		return nil
+	}
+	var checks []check
+	add := func(cost float64, name, title, when string) {
+		share := cost / cores
+		checks = append(checks, check{Name: title, Good: share <= mostCost,
+			Value: strings.TrimSpace(formatPercent(share)+" of the machine ("+formatMeasured(cost)+" cores) "+when) + r.at(name),
+			Why:   "Up to " + formatPercent(mostCost) + " leave the figures alone."})
+	}
+	cost, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.ProbeCPU })
+	if !ok && len(r.Variants) > 0 {
+		cost, name, ok = r.Environment.ProbeCPU, "median", r.Environment.ProbeCPU > 0 && isFinite(r.Environment.ProbeCPU)
+	}
+	if ok {
+		add(cost, name, "Cost of watching", "while load ran")
+	}
+	cost, name, ok = r.worst(func(v *Variant) (float64, bool) {
+		return v.perturbationCost(), v.perturbationCost() > 0
+	})
+	if ok {
+		add(cost, name, "Cost of perturbing", "with watching, while it lasted")
+	}
+	return checks
+}
+
+// perturbationCost is in cores; 0 if it is not known.
+func (v *Variant) perturbationCost() float64 {
+	if v.Perturbation == nil {
+		return 0
+	}
+	return v.Perturbation.CostCPU
+}
+
+func failedCheck(r *Result) check {
+	failed, name, _ := r.worst(func(v *Variant) (float64, bool) { return v.Failed, true })
+	return check{Name: "Failed requests", Good: failed <= mostFailed,
+		Value: fmt.Sprintf("%s at the measured point%s", formatPercent(failed), r.at(name)),
+		Why:   "A failed request costs the system less than an answered one, and makes its demand look smaller."}
+}

@@ -1,0 +1,19 @@
+package report
+
+// scaling writes how capacity grew with the size of what was swept.
+func (s *summary) scaling() {
+	r := s.result
+	if r.Scaling == nil {
+		return
+	}
+	s.line("")
+	s.prose("  ", "scaling of "+r.Scaling.Service+" "+r.Scaling.Setting, bold)
+	for _, text := range r.Scaling.sentences(printable(r.rateUnit())) {
+		s.prose("    ", text, plain)
+	}
+	if l := r.Scaling.Law; l != nil {
+		for _, warning := range l.Warnings {
+			s.prose("    ", warning, yellow)
+		}
+	}
+}
