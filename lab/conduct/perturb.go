@@ -67,13 +67,18 @@ func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
 	if budget == 0 || m.trial.Round != m.Experiment.Trials {
 		return nil
 	}
-	_, at := m.trial.Conclude()
-	if at == nil {
+	found, at := m.trial.Conclude()
+	switch {
+	case at == nil:
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: no rate was held")
+		return nil
+	case found.LowerBound: // closed load would seek a limit that the search did not reach
 		return nil
 	}
 	parts := m.parts()
-	if len(parts) == 0 {
+	sized, warnings := pools(ctx, m.trial.Instances, running(m.systems[m.trial.Variant]))
+	m.trial.Warnings = append(m.trial.Warnings, warnings...)
+	if len(parts) == 0 && len(sized) == 0 {
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")
 		return nil
 	}
@@ -84,7 +89,7 @@ func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
 	c.Seed = m.seed()
 	p := steady(m.base, scenario, &at.Result, budget)
 	p.Seed = c.Seed
-	w := &perturber{config: c, parts: parts}
+	w := &perturber{config: c, parts: parts, pools: sized}
 	_, err := m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
 	if w.session != nil {
 		w.failed = errors.Join(w.failed, w.session.Close(ctx))
@@ -173,6 +178,7 @@ func (c *component) knob(used, in time.Duration) perturb.Knob {
 type perturber struct {
 	config  perturb.Config
 	parts   []component
+	pools   []pool
 	since   time.Time   // when the parts' used was read
 	warm    load.Window // the last of the warm-up
 	session *perturb.Session
@@ -223,6 +229,11 @@ func (p *perturber) begin(ctx context.Context) error {
 			return err
 		}
 		knobs = append(knobs, c.knob(used-c.used, time.Since(p.since)))
+	}
+	client := metricsClient()
+	defer client.CloseIdleConnections()
+	for i := range p.pools {
+		knobs = append(knobs, p.pools[i].knob(ctx, client))
 	}
 	p.session = perturb.NewSession(p.config, knobs)
 	_, err := p.session.Window(ctx, p.warm)

@@ -105,11 +105,16 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 		return err
 	}
 	defer func() { err = errors.Join(err, windows.Close()) }()
-	stopProbe, err := startProbe(ctx, dir, up)
+	asked, err := sources(k.systems[t.Variant], t.Instances)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopProbe()) }()
+	defer closeAll(asked)
+	stopProbe, err := startProbe(ctx, dir, up, asked)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProbe()); tell(asked, t) }()
 	generator, err := load.Start(ctx, k.Programs.Generator, generatorLog)
 	if err != nil {
 		return err
@@ -142,9 +147,9 @@ func targets(instances []topology.Instance, entry string, secure bool) []string 
 	return out
 }
 
-// startProbe watches the instances until stop is called, which returns what
+// startProbe watches the instances, and asks the sources, until stop is called, which returns what
 // went wrong.
-func startProbe(ctx context.Context, dir string, up *process.Running) (stop func() error, err error) {
+func startProbe(ctx context.Context, dir string, up *process.Running, asked []*source) (stop func() error, err error) {
 	samples, err := run.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
 		return nil, err
@@ -153,7 +158,7 @@ func startProbe(ctx context.Context, dir string, up *process.Running) (stop func
 	if err != nil {
 		return nil, errors.Join(err, samples.Close())
 	}
-	c := probe.Config{Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval}
+	c := probe.Config{Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
 	c.Write = func(record any) error {
 		if s, ok := record.(*probe.Scrape); ok {
 			return metrics.Write(s)
@@ -192,6 +197,7 @@ func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo expe
 	m.offered++
 	p.Seed = m.seed()
 	return m.observe(kind, slo, func(onWindow func(load.Window) string) (load.Result, error) {
+		defer settle(ctx, m.trial.Instances)
 		return m.generator.Run(ctx, p, onWindow)
 	})
 }
@@ -204,6 +210,7 @@ func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcom
 		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("k6 loads %s alone, the first of the entry service's %d instances; put a balancer in front and load that", c.Target, len(m.base.Targets)))
 	}
 	return m.observe(run.AsWritten, m.Experiment.SLO, func(onWindow func(load.Window) string) (load.Result, error) {
+		defer settle(ctx, m.trial.Instances)
 		report, err := k6.Run(ctx, c, onWindow)
 		m.trial.Warnings = append(m.trial.Warnings, report.Notes...)
 		if report.Failed != "" {

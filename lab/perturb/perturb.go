@@ -37,12 +37,21 @@ import (
 const (
 	// CPU is a component's share of CPU time.
 	CPU = "cpu"
+	// Pool is the number of slots of a pool that takes a new size while it runs.
+	Pool = "pool"
 )
 
 // Target is what a perturbation is about.
 type Target struct {
 	Component string `json:"component"` // a service, all instances of it
-	Resource  string `json:"resource"`  // such as CPU, or the name of a pool
+	Resource  string `json:"resource"`  // CPU or Pool
+	// Name is that of a pool, as x-resources call it.
+	Name string `json:"name,omitempty"`
+}
+
+// String is how a person is told: api cpu, or api pool connections.
+func (t Target) String() string {
+	return strings.TrimSpace(t.Component + " " + t.Resource + " " + t.Name)
 }
 
 // Knob changes how much of one resource a component has.
@@ -57,6 +66,9 @@ type Knob struct {
 	// restores it. It returns when that is so, and must be quick: the slot has
 	// begun. It is called from one goroutine.
 	Set func(ctx context.Context, factor float64) error
+	// Actual is what Set really makes of a factor, where that is not the factor
+	// itself: slots come in whole numbers. It may be nil.
+	Actual func(factor float64) float64
 }
 
 // Slot is a stretch of load under one setting: raw data.
@@ -64,12 +76,14 @@ type Slot struct {
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
 	// Set is how long after Start the setting was in force, in seconds.
-	Set      float64  `json:"set"`
-	Targets  []Target `json:"targets,omitempty"` // none: unperturbed
-	Factor   float64  `json:"factor"`
-	Requests uint64   `json:"requests"` // that ended in the slot
-	Failed   uint64   `json:"failed"`
-	P95      float64  `json:"p95"` // of the response time, in milliseconds
+	Set     float64  `json:"set"`
+	Targets []Target `json:"targets,omitempty"` // none: unperturbed
+	// Factor is what was really set; of a group of resources that took different
+	// ones their geometric mean.
+	Factor   float64 `json:"factor"`
+	Requests uint64  `json:"requests"` // that ended in the slot
+	Failed   uint64  `json:"failed"`
+	P95      float64 `json:"p95"` // of the response time, in milliseconds
 }
 
 // Throughput is the requests per second of the slot that did not fail.
@@ -83,7 +97,7 @@ func (s *Slot) key() string { return keyOf(s.Targets) }
 func keyOf(targets []Target) string {
 	var b strings.Builder
 	for _, t := range targets {
-		b.WriteString(t.Component + "\x00" + t.Resource + "\x01")
+		b.WriteString(t.Component + "\x00" + t.Resource + "\x00" + t.Name + "\x01")
 	}
 	return b.String()
 }
@@ -98,8 +112,9 @@ type Config struct {
 	Narrow float64
 	// MinBlocks is how many blocks each component has at least before that.
 	MinBlocks int
-	// Singles is how many components are perturbed by themselves from the
-	// beginning: those of the highest utilisation.
+	// Singles is how many components (or pools) are perturbed by themselves from
+	// the beginning: those of the highest utilisation. They are fewer, but one,
+	// where the budget has no time for two blocks of each.
 	Singles int
 	// MinRequests is how many requests a slot should have: where load is slow,
 	// slots are whole windows longer, up to MaxWindows.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // Steps are the factors that a resource is multiplied by, in the pairs that
@@ -15,6 +16,16 @@ var (
 	small = [2]float64{0.9, 1.1}
 	down  = [2]float64{0.8, 0.9}
 )
+
+// fitting is c with no more singles than the budget has time for if slots are so
+// many windows (of a second) long: two blocks for each of them and for the group of
+// the others. With less there would be intervals of none.
+func (c Config) fitting(windows int) Config {
+	slots := int(c.Budget/time.Second) / max(windows, 1)
+	blocks := (slots - 1) / blockSlots
+	c.Singles = min(c.Singles, max(blocks/2-1, 1))
+	return c
+}
 
 const smallEvery = 3 // blocks of a component
 

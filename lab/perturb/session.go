@@ -61,6 +61,7 @@ func (s *Session) Window(ctx context.Context, w load.Window) (stop string, err e
 		rate := float64(w.Requests) / max(w.Seconds, 1e-6)
 		need := math.Ceil(float64(s.config.MinRequests) / max(rate, 1e-6))
 		s.windows = int(min(max(need, 1), float64(max(s.config.MaxWindows, 1))))
+		s.plan = newPlanner(s.config.fitting(s.windows), s.knobs)
 		return "", nil
 	}
 	if s.under == nil { // the first slot is unperturbed
@@ -119,7 +120,7 @@ func (s *Session) turn(ctx context.Context, next step, began time.Time) error {
 	}
 	if next.arm >= 0 {
 		a := s.plan.arms[next.arm]
-		slot.Targets = a.targets
+		slot.Targets, slot.Factor = a.targets, s.actual(a, next.factor)
 		for _, k := range a.knobs {
 			s.turned[k] = true // also if it fails half way
 			if err := s.knobs[k].Set(ctx, next.factor); err != nil {
@@ -130,6 +131,19 @@ func (s *Session) turn(ctx context.Context, next step, began time.Time) error {
 	s.begin(slot)
 	s.under.Set = max(0, s.now().Sub(began).Seconds())
 	return nil
+}
+
+// actual is what a factor really comes to for an arm.
+func (s *Session) actual(a arm, factor float64) float64 {
+	sum := 0.0
+	for _, k := range a.knobs {
+		set := factor
+		if of := s.knobs[k].Actual; of != nil {
+			set = of(factor)
+		}
+		sum += math.Log(set) / float64(len(a.knobs))
+	}
+	return math.Exp(sum)
 }
 
 // restore sets every knob that was turned back to 1, and tries all of them.

@@ -31,7 +31,7 @@ func session(c Config, fail error) (*Session, map[string]float64) {
 	now := map[string]float64{"front": 1, "store": 1}
 	var k []Knob
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		k = append(k, Knob{Target: Target{name, CPU}, Set: func(_ context.Context, factor float64) error {
+		k = append(k, Knob{Target: Target{Component: name, Resource: CPU}, Set: func(_ context.Context, factor float64) error {
 			now[name] = factor
 			if factor != 1 {
 				return fail
@@ -120,4 +120,19 @@ func TestASessionEndsWithinItsBudget(t *testing.T) {
 		}
 	}
 	t.Error("it did not end")
+}
+
+func TestLongSlotsLeaveTimeForFewerSingles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		budget  time.Duration
+		windows int
+		want    int
+	}{{30 * time.Second, 1, 2}, {22 * time.Second, 1, 2}, {30 * time.Second, 2, 1}, {12 * time.Second, 1, 1}, {60 * time.Second, 3, 2}, {30 * time.Second, 5, 1}} {
+		d := DefaultConfig()
+		d.Budget = c.budget
+		if got := d.fitting(c.windows).Singles; got != c.want {
+			t.Errorf("%v in slots of %d s: %d singles, want %d", c.budget, c.windows, got, c.want)
+		}
+	}
 }

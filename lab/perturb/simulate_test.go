@@ -41,7 +41,7 @@ func knobs(names ...string) []Knob {
 	var out []Knob
 	for i, n := range names {
 		out = append(out, Knob{
-			Target: Target{n, CPU}, Utilisation: 0.9 - 0.1*float64(i),
+			Target: Target{Component: n, Resource: CPU}, Utilisation: 0.9 - 0.1*float64(i),
 			Set: func(context.Context, float64) error { return nil },
 		})
 	}
@@ -159,7 +159,7 @@ func TestWhatCannotBeUsedIsLeftOut(t *testing.T) {
 	at := func(i int, factor float64) Slot {
 		s := Slot{Start: time.Unix(int64(i), 0), Seconds: 1, Factor: factor, Requests: 100, P95: 1}
 		if factor != 1 {
-			s.Targets = []Target{{"front", CPU}}
+			s.Targets = []Target{{Component: "front", Resource: CPU}}
 		}
 		return s
 	}

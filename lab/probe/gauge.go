@@ -1,6 +1,10 @@
 package probe
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // View is what the scrapes of one instance say of a span.
 type View struct {
@@ -16,8 +20,8 @@ func (v *View) has(s *Scrape) bool {
 
 // Gauge is how a gauge of one instance stood over a span, at its scrapes.
 type Gauge struct {
-	Mean, Last float64
-	Most       float64
+	Mean, First, Last float64
+	Most              float64
 	// Slope is by how much it grew each second: the least-squares line.
 	Slope float64
 	// Above is the share of scrapes in which it was above 0.
@@ -35,7 +39,7 @@ func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
 		if !v.has(s) {
 			continue
 		}
-		if n, has := total(s.Values, match); has {
+		if n, has := Total(s.Values, match); has {
 			seconds, values = append(seconds, s.At.Sub(v.From).Seconds()), append(values, n)
 		}
 	}
@@ -53,7 +57,7 @@ func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
 		}
 	}
 	g.Mean, meanT, g.Above = g.Mean/n, meanT/n, g.Above/n
-	g.Scrapes, g.Last = len(values), values[len(values)-1]
+	g.Scrapes, g.First, g.Last = len(values), values[0], values[len(values)-1]
 	var square, product float64
 	for i, y := range values {
 		square += (seconds[i] - meanT) * (seconds[i] - meanT)
@@ -75,8 +79,8 @@ func (v *View) ShareAtLeast(gauge, limit func(series string) bool) (share float6
 		if !v.has(s) {
 			continue
 		}
-		y, has := total(s.Values, gauge)
-		most, limited := total(s.Values, limit)
+		y, has := Total(s.Values, gauge)
+		most, limited := Total(s.Values, limit)
 		if !has || !limited || most <= 0 {
 			continue
 		}
@@ -103,7 +107,7 @@ func (v *View) Growth(match func(series string) bool) (perSecond float64, ok boo
 		if s.Instance != v.Instance || s.At.After(v.To) {
 			continue
 		}
-		n, has := total(s.Values, match)
+		n, has := Total(s.Values, match)
 		if !has {
 			continue
 		}
@@ -111,7 +115,7 @@ func (v *View) Growth(match func(series string) bool) (perSecond float64, ok boo
 			first, before, grown = s, s, 0
 			continue
 		}
-		was, _ := total(before.Values, match)
+		was, _ := Total(before.Values, match)
 		if n >= was {
 			grown += n - was
 		} else {
@@ -125,7 +129,50 @@ func (v *View) Growth(match func(series string) bool) (perSecond float64, ok boo
 	return grown / before.At.Sub(first.At).Seconds(), true
 }
 
-func total(values map[string]float64, match func(series string) bool) (sum float64, ok bool) {
+// Series are the names of the series that match and that the instance had in
+// the span, sorted.
+func (v *View) Series(match func(series string) bool) []string {
+	found := make(map[string]bool)
+	for i := range v.Scrapes {
+		if !v.has(&v.Scrapes[i]) {
+			continue
+		}
+		for series := range v.Scrapes[i].Values {
+			if match(series) {
+				found[series] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// WorkedOff is by how much counters grew after the view's begin while they grew
+// without a pause: until the first two scrapes in a row between which they grew by
+// less than quiet a second, or until the view's end. within is how long that took
+// from its begin, in seconds. What grew before the first scrape in the view is
+// not counted, so that nothing is from before it.
+func (v *View) WorkedOff(match func(series string) bool, quiet float64) (grown, within float64) {
+	var before *Scrape
+	for i := range v.Scrapes {
+		s := &v.Scrapes[i]
+		n, has := Total(s.Values, match)
+		if !v.has(s) || !has {
+			continue
+		}
+		if before != nil {
+			was, _ := Total(before.Values, match)
+			if n-was <= quiet*s.At.Sub(before.At).Seconds() {
+				break
+			}
+			grown, within = grown+n-was, s.At.Sub(v.From).Seconds()
+		}
+		before = s
+	}
+	return grown, within
+}
+
+// Total adds up the series that match; ok is false if there are none.
+func Total(values map[string]float64, match func(series string) bool) (sum float64, ok bool) {
 	for series, v := range values {
 		if match(series) {
 			sum, ok = sum+v, true

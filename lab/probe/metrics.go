@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -31,8 +32,9 @@ const maxExposition = 4 << 20
 // but one that takes a second is of no use at four scrapes a second.
 const scrapeTimeout = time.Second
 
-// scrape reads url, an endpoint in the Prometheus text format.
-func scrape(ctx context.Context, client *http.Client, url string) (map[string]float64, error) {
+// Fetch reads url, an endpoint in the Prometheus text format, once and within
+// scrapeTimeout. Its values are as those of a Scrape.
+func Fetch(ctx context.Context, client *http.Client, url string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -69,21 +71,28 @@ func parse(r io.Reader) (map[string]float64, error) {
 	return out, nil
 }
 
+// addMetric leaves out what is no number: a gauge of something that has not
+// happened yet is NaN, which says nothing and cannot be kept as JSON.
 func addMetric(out map[string]float64, name string, m *dto.Metric) {
 	labels := labelText(m.GetLabel())
+	put := func(name string, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[name+labels] = v
+		}
+	}
 	switch {
 	case m.GetCounter() != nil:
-		out[name+labels] = m.GetCounter().GetValue()
+		put(name, m.GetCounter().GetValue())
 	case m.GetGauge() != nil:
-		out[name+labels] = m.GetGauge().GetValue()
+		put(name, m.GetGauge().GetValue())
 	case m.GetUntyped() != nil:
-		out[name+labels] = m.GetUntyped().GetValue()
+		put(name, m.GetUntyped().GetValue())
 	case m.GetHistogram() != nil:
-		out[name+"_sum"+labels] = m.GetHistogram().GetSampleSum()
-		out[name+"_count"+labels] = float64(m.GetHistogram().GetSampleCount())
+		put(name+"_sum", m.GetHistogram().GetSampleSum())
+		put(name+"_count", float64(m.GetHistogram().GetSampleCount()))
 	case m.GetSummary() != nil:
-		out[name+"_sum"+labels] = m.GetSummary().GetSampleSum()
-		out[name+"_count"+labels] = float64(m.GetSummary().GetSampleCount())
+		put(name+"_sum", m.GetSummary().GetSampleSum())
+		put(name+"_count", float64(m.GetSummary().GetSampleCount()))
 	}
 }
 

@@ -1,6 +1,8 @@
 // Package probe watches a system while load runs: CPU, memory and throttling
 // of every instance from its control group (or from /proc, where it has none),
-// the machine's cores, and the instances' Prometheus endpoints.
+// the machine's cores, and the instances' Prometheus endpoints. What has no such
+// endpoint and is asked in its own protocol comes from its Sources, which are in
+// the packages below this one.
 //
 // It only collects: counters are written as they are read, and Usage and
 // Series turn them into figures for a span of time afterwards. Its own cost is
@@ -44,6 +46,8 @@ type Target struct {
 // Config says what to watch and how often.
 type Config struct {
 	Targets []Target
+	// Sources are asked once a second each.
+	Sources []Source
 	// Interval is the time between samples of CPU and memory; MetricsInterval
 	// that between scrapes of one endpoint.
 	Interval        time.Duration
@@ -100,6 +104,9 @@ func Run(ctx context.Context, c Config) error {
 		if t.MetricsURL != "" {
 			readers.Go(func() error { return c.scrape(readersCtx, client, t, records) })
 		}
+	}
+	for _, s := range c.Sources {
+		readers.Go(func() error { return ask(readersCtx, s, records) })
 	}
 	g.Go(func() error {
 		defer close(records)
@@ -223,7 +230,7 @@ func (c Config) scrape(ctx context.Context, client *http.Client, t Target, recor
 	tick := time.NewTicker(c.MetricsInterval)
 	defer tick.Stop()
 	for {
-		if values, err := scrape(ctx, client, t.MetricsURL); err == nil {
+		if values, err := Fetch(ctx, client, t.MetricsURL); err == nil {
 			select {
 			case records <- &Scrape{At: time.Now(), Instance: t.Name, Values: values}:
 			case <-ctx.Done():

@@ -91,12 +91,17 @@ func readJSON(path string, v any) error {
 }
 
 // Lines is a file of JSON lines that is being written. It belongs to one
-// goroutine; lines become visible in whole batches.
+// goroutine. Lines become visible in batches, about once a second while it is
+// written, so whoever follows the file may see half of a last line.
 type Lines struct {
-	f *os.File
-	w *bufio.Writer
-	e *json.Encoder
+	f       *os.File
+	w       *bufio.Writer
+	e       *json.Encoder
+	flushed time.Time
 }
+
+// flushEvery is rare enough to cost nothing beside what is measured.
+const flushEvery = time.Second
 
 // CreateLines makes the file of JSON lines name in dir.
 func CreateLines(dir, name string) (*Lines, error) {
@@ -109,7 +114,13 @@ func CreateLines(dir, name string) (*Lines, error) {
 }
 
 // Write appends v as one line.
-func (l *Lines) Write(v any) error { return l.e.Encode(v) }
+func (l *Lines) Write(v any) error {
+	if err := l.e.Encode(v); err != nil || time.Since(l.flushed) < flushEvery {
+		return err
+	}
+	l.flushed = time.Now()
+	return l.w.Flush()
+}
 
 // Close writes out what is buffered and closes the file.
 func (l *Lines) Close() error { return errors.Join(l.w.Flush(), l.f.Close()) }

@@ -43,6 +43,7 @@ const (
 	poolResource  = `connections: {kind: pool, size: plant_pool_size, in_use: plant_pool_in_use, waiting: plant_pool_waiting, wait_seconds: plant_pool_wait_seconds_total, control: {put: /pool, value: "{n}"}}`
 	lockResource  = `ledger: {kind: lock, busy_seconds: plant_lock_busy_seconds_total, wait_seconds: plant_lock_wait_seconds_total}`
 	wireResource  = `wire: {kind: lock, busy_seconds: plant_wire_busy_seconds_total, wait_seconds: plant_wire_wait_seconds_total}`
+	stageResource = `%s: {kind: stage, done: plant_stage_done_total, busy_seconds: plant_stage_busy_seconds_total, backpressured_seconds: plant_stage_backpressured_seconds_total, lag: plant_stage_lag%s}`
 	queueResource = `jobs: {kind: queue, depth: plant_queue_depth, capacity: plant_queue_capacity, done: plant_queue_done_total}`
 )
 
@@ -57,6 +58,17 @@ func one(name string, cpus, cpuMillis float64) service {
 // calls has s call all instances of other once for each request, in turn.
 func (s service) calls(other string) service {
 	s.plant.Calls = append(s.plant.Calls, plant.Call{Hosts: hosts(other), Port: port, Visits: 1})
+	return s
+}
+
+// stage makes s a step of a pipeline, after the step called so of another service;
+// empty for the first.
+func (s service) stage(name string, each float64, buffer int, after string) service {
+	if after != "" {
+		after = ", after: " + after
+	}
+	s.plant.Stage = &plant.Stage{Capacity: buffer, SleepMillis: each}
+	s.resources = append(s.resources, fmt.Sprintf(stageResource, name, after))
 	return s
 }
 
@@ -94,6 +106,7 @@ func (s service) write(b *strings.Builder) error {
 	if names := s.dependsOn(); len(names) > 0 {
 		fmt.Fprintf(b, "    depends_on: [%s]\n", strings.Join(names, ", "))
 	}
+	fmt.Fprintf(b, "    x-requests: plant_requests_total\n")
 	if len(s.resources) > 0 {
 		fmt.Fprintf(b, "    x-resources:\n      %s\n", strings.Join(s.resources, "\n      "))
 	}
@@ -127,11 +140,12 @@ func (s service) dependsOn() []string {
 // What every planted system is measured with: a search that is short, because
 // there are many of them, three times, so that one trial in which the machine was
 // disturbed is outvoted; and an objective that a component meets until its CPU
-// share is nearly used up.
+// share is nearly used up. Perturbing is as short as gives an interval.
 const (
-	budget    = "6s"
-	trials    = 3
-	objective = "p(95)<250"
+	budget     = "6s"
+	perturbing = "15s"
+	trials     = 3
+	objective  = "p(95)<250"
 )
 
 // request is what an iteration does.
@@ -177,7 +191,8 @@ load:
 measure: capacity
 trials: %d
 seed: %d
-search: {budget: %s`, objective, trials, seed, budget)
+perturb: {budget: %s}
+search: {budget: %s`, objective, trials, seed, perturbing, budget)
 	if p.maxRate > 0 {
 		fmt.Fprintf(&b, ", maxRate: %.0f/s", p.maxRate)
 	}

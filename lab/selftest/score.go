@@ -17,6 +17,7 @@ const (
 	Pool  = "pool"
 	Lock  = "lock"
 	Queue = "queue"
+	Stage = "stage"
 )
 
 // The witnesses, in the order of the table.
@@ -161,7 +162,7 @@ type Score struct {
 }
 
 // conclude counts. At least eleven of every twelve must be right: of four all,
-// of thirteen twelve.
+// of fourteen thirteen.
 func (s *Score) conclude() {
 	s.Seconds = time.Since(s.Started).Seconds()
 	s.Right = 0

@@ -20,6 +20,7 @@ func Systems() []Planted {
 		{Name: "partition", What: "one hot partition of eight", Truth: named("store", CPU), build: hotPartition},
 		{Name: "replica", What: "one slow replica of three", Truth: named("api", CPU), build: slowReplica},
 		{Name: "queue", What: "a queue whose consumer is too slow", Truth: named("intake", Queue).called("jobs"), build: slowConsumer},
+		{Name: "pipeline", What: "a pipeline whose middle stage is too slow", Truth: named("enrich", Stage).called("enriched"), build: slowStage},
 		{Name: "network", What: "large bodies over a slow network", Truth: named("network", Lock).called("wire"), build: largeBodies},
 		{Name: "cache", What: "a cache with too little memory, so that its store has too little CPU", Truth: named("store", CPU), build: thrashing},
 		{Name: "generator", What: "a load generator slower than the system", Truth: lowerBound(), build: slowGenerator},
@@ -88,9 +89,20 @@ func slowReplica(d *draw) project {
 // else, finds how fast requests are refused.
 func slowConsumer(d *draw) project {
 	intake := one("intake", 0.5, d.between(0.1, 0.3))
-	intake.plant.Queue = &plant.Queue{Capacity: d.whole(12, 18), SleepMillis: d.between(3, 5)}
+	intake.plant.Queue = &plant.Queue{Capacity: d.whole(18, 26), SleepMillis: d.between(3, 5)}
 	intake.resources = []string{queueResource}
 	return project{feed: anyKey, rate: 900 / intake.plant.Queue.SleepMillis, services: []service{intake}}
+}
+
+// slowStage: intake takes what comes, enrich works on it and store keeps it, each
+// with a small buffer, so that intake is held back and store waits for work. The
+// buffers are small for the reason that the queue of slowConsumer is. Handing on
+// costs each of the first two about half a millisecond.
+func slowStage(d *draw) project {
+	intake := one("intake", 0.5, 0.05).calls("enrich").stage("taken", d.between(0.8, 1.2), d.whole(3, 5), "")
+	enrich := one("enrich", 0.5, 0.05).calls("store").stage("enriched", d.between(4, 6), d.whole(3, 5), "intake.taken")
+	store := one("store", 0.5, 0.05).stage("stored", d.between(1, 1.6), d.whole(3, 5), "enrich.enriched")
+	return project{feed: anyKey, services: []service{intake, enrich, store}}
 }
 
 // largeBodies: the network is a service that carries one answer after the other

@@ -22,23 +22,36 @@ import (
 //	  connections: {kind: pool, size: pool_size, in_use: pool_in_use, wait_seconds: pool_wait_seconds_total}
 //	  ledger: {kind: lock, busy_seconds: ledger_busy_seconds_total}
 //	  jobs: {kind: queue, depth: jobs_waiting, capacity: jobs_capacity, consumer: worker}
-const resourcesKey = "x-resources"
+//	  insert: {kind: stage, done: rows_total, busy_seconds: insert_busy_seconds_total, lag: rows_waiting, after: parser.parse}
+//
+// requestsKey names the counter of the requests that a service served, so that a
+// service that is called several times for one request is seen to be:
+//
+//	x-requests: http_requests_total{handler="api"}
+const (
+	resourcesKey = "x-resources"
+	requestsKey  = "x-requests"
+)
 
 // The kinds of a Resource.
 const (
 	Pool  = "pool"  // so many slots, each held for a time
 	Lock  = "lock"  // a serial section: one holder at a time
 	Queue = "queue" // work that waits for a consumer
+	Stage = "stage" // a step of a pipeline
+	// Requests is what x-requests becomes. It is no resource and cannot run out;
+	// it goes the way of the resources because it is read from the same endpoint.
+	Requests = "requests"
 )
 
 // Resource is one entry of a service's x-resources. What is read of it are
 // metrics of the endpoint that the labels prometheus.io/port and /path name:
-// each field but Name, Kind, Consumer and Control is the name of a metric, with
+// each field but Name, Kind, Consumer, After and Control is the name of a metric, with
 // or without labels to pick series by, as in db_slots{state="used"}. Those that
 // the file leaves out are empty.
 type Resource struct {
 	Name string `json:"name"`
-	Kind string `json:"kind"` // Pool, Lock or Queue
+	Kind string `json:"kind"`
 
 	// Of a pool: gauges of slots, and of who waits for one.
 	Size    string `json:"size,omitempty"`
@@ -46,13 +59,27 @@ type Resource struct {
 	Waiting string `json:"waiting,omitempty"`
 	// WaitSeconds counts the seconds that were waited for a pool or a lock.
 	WaitSeconds string `json:"wait_seconds,omitempty"`
-	// BusySeconds counts the seconds that a lock was held.
+	// BusySeconds counts the seconds that a lock was held, or that a worker of a
+	// stage worked. Every series of a stage's is one worker.
 	BusySeconds string `json:"busy_seconds,omitempty"`
 	// Of a queue: gauges of what is in it and what fits, and a counter of what
-	// was taken out and done.
+	// was taken out and done. Done is also what a stage did, or the requests that
+	// a service served.
 	Depth    string `json:"depth,omitempty"`
 	Capacity string `json:"capacity,omitempty"`
 	Done     string `json:"done,omitempty"`
+	// Of a stage: a counter of the seconds in which a worker could not hand on
+	// what was done, because what comes after took no more; and a gauge of what
+	// waits for the stage.
+	BackpressuredSeconds string `json:"backpressured_seconds,omitempty"`
+	Lag                  string `json:"lag,omitempty"`
+	// BusyMS and BackpressuredMS tell the same as the counters, as gauges of
+	// milliseconds in each second, which is how Flink publishes them.
+	BusyMS          string `json:"busy_ms_per_second,omitempty"`
+	BackpressuredMS string `json:"backpressured_ms_per_second,omitempty"`
+	// After is what a stage takes from, SERVICE.RESOURCE: a stage or a queue;
+	// empty for the first.
+	After string `json:"after,omitempty"`
 	// Consumer is the service that takes from the queue; empty for its own.
 	Consumer string `json:"consumer,omitempty"`
 	// Control is how a pool's size is changed while it runs; nil if it cannot be.
@@ -71,6 +98,7 @@ var resourceKeys = map[string]struct{ must, may []string }{
 	Pool:  {[]string{"size", "in_use"}, []string{"waiting", "wait_seconds", "control"}},
 	Lock:  {[]string{"busy_seconds"}, []string{"wait_seconds"}},
 	Queue: {[]string{"depth"}, []string{"capacity", "done", "consumer"}},
+	Stage: {[]string{"done"}, []string{"busy_seconds", "busy_ms_per_second", "backpressured_seconds", "backpressured_ms_per_second", "lag", "after"}},
 }
 
 // metricForm is a metric's name and, at will, labels with equality.
@@ -89,6 +117,9 @@ func (e *resourceError) Error() string {
 }
 
 func setResources(c *types.ServiceConfig, s *Service) error {
+	if err := setRequests(c, s); err != nil {
+		return err
+	}
 	value, ok := c.Extensions[resourcesKey]
 	if !ok {
 		return nil
@@ -98,8 +129,10 @@ func setResources(c *types.ServiceConfig, s *Service) error {
 	if !ok {
 		return &resourceError{path, "it must be a mapping from names to resources, as in connections: {kind: pool, size: pool_size, in_use: pool_in_use}"}
 	}
-	if len(entries) > 0 && c.Labels["prometheus.io/port"] == "" {
-		return &resourceError{path, `its metrics cannot be read, because the service names no endpoint; add the label prometheus.io/port: "9100"`}
+	if len(entries) > 0 {
+		if err := hasEndpoint(c, path); err != nil {
+			return err
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		r, err := readResource(append(slices.Clone(path), name), entries[name])
@@ -111,6 +144,28 @@ func setResources(c *types.ServiceConfig, s *Service) error {
 	return nil
 }
 
+func setRequests(c *types.ServiceConfig, s *Service) error {
+	value, ok := c.Extensions[requestsKey]
+	if !ok {
+		return nil
+	}
+	path := []string{"services", s.Name, requestsKey}
+	r := Resource{Name: Requests, Kind: Requests}
+	if err := r.set("done", value); err != nil {
+		return &resourceError{path, err.Error()}
+	}
+	s.Resources = append(s.Resources, r)
+	return hasEndpoint(c, path)
+}
+
+// hasEndpoint says at path if there is nothing to read metrics from.
+func hasEndpoint(c *types.ServiceConfig, path []string) error {
+	if c.Labels["prometheus.io/port"] == "" {
+		return &resourceError{path, `its metrics cannot be read, because the service names no endpoint; add the label prometheus.io/port: "9100"`}
+	}
+	return nil
+}
+
 func readResource(path []string, value any) (Resource, error) {
 	at := func(key, text string) error { return &resourceError{append(slices.Clone(path), key), text} }
 	r := Resource{Name: path[len(path)-1]}
@@ -118,12 +173,12 @@ func readResource(path []string, value any) (Resource, error) {
 	if !ok {
 		return r, &resourceError{path, "it must be a mapping that begins with its kind, as in {kind: lock, busy_seconds: METRIC}"}
 	}
-	kinds := []string{Pool, Lock, Queue}
+	kinds := []string{Pool, Lock, Queue, Stage}
 	kind, ok := entry["kind"].(string)
 	keys, known := resourceKeys[kind]
 	switch {
 	case entry["kind"] == nil:
-		return r, &resourceError{path, "it has no kind; write kind: pool, lock or queue"}
+		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue or stage"}
 	case !ok || !known:
 		return r, at("kind", fmt.Sprintf("%v is no kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
 	}
@@ -145,7 +200,7 @@ func readResource(path []string, value any) (Resource, error) {
 			return r, &resourceError{path, fmt.Sprintf("a %s needs %s; add it with the name of a metric", kind, key)}
 		}
 	}
-	return r, nil
+	return r, r.checkStage(path)
 }
 
 func (r *Resource) set(key string, value any) (err error) {
@@ -154,6 +209,12 @@ func (r *Resource) set(key string, value any) (err error) {
 		return err
 	}
 	text, ok := value.(string)
+	if key == "after" {
+		if r.After = text; !ok || !strings.Contains(text, ".") {
+			return errors.New("it must be a service and a stage or queue of it, as in parser.parse")
+		}
+		return nil
+	}
 	if key == "consumer" {
 		if r.Consumer = text; !ok || text == "" {
 			return errors.New("it must be the name of a service")
@@ -166,6 +227,8 @@ func (r *Resource) set(key string, value any) (err error) {
 	*map[string]*string{
 		"size": &r.Size, "in_use": &r.InUse, "waiting": &r.Waiting, "wait_seconds": &r.WaitSeconds,
 		"busy_seconds": &r.BusySeconds, "depth": &r.Depth, "capacity": &r.Capacity, "done": &r.Done,
+		"backpressured_seconds": &r.BackpressuredSeconds, "lag": &r.Lag,
+		"busy_ms_per_second": &r.BusyMS, "backpressured_ms_per_second": &r.BackpressuredMS,
 	}[key] = text
 	return nil
 }
@@ -178,21 +241,6 @@ func readControl(value any) (*Control, error) {
 		return nil, errors.New(`it must say where and what to put, as in {put: /pool, value: "{n}"}`)
 	}
 	return &Control{Put: put, Value: body}, nil
-}
-
-// checkResources looks at what a resource says of other services.
-func (s *System) checkResources() error {
-	for i := range s.Services {
-		for _, r := range s.Services[i].Resources {
-			if _, ok := s.Service(r.Consumer); r.Consumer != "" && !ok {
-				return &resourceError{
-					[]string{"services", s.Services[i].Name, resourcesKey, r.Name, "consumer"},
-					fmt.Sprintf("there is no service %s", r.Consumer),
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // blame puts the name of the file before an error of what the files say

@@ -35,18 +35,25 @@ func TestResourcesAreRead(t *testing.T) {
 func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		"slots: {kind: pool, size: s, in_use: u, wating: w}":               {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
-		"slots: {kind: pol, size: s}":                                      {":7:15: ", "pol is no kind", "pool"},
-		"slots: {size: s}":                                                 {":7:7: ", "no kind", "pool, lock or queue"},
-		"slots: {kind: pool, size: s}":                                     {":7:7: ", "a pool needs in_use"},
-		"l: {kind: lock, busy_seconds: 'a b'}":                             {":7:23: ", "a b is no metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                          {":7:23: ", "is no metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                       {":7:23: ", "is no metric"},
-		"l: {kind: lock, busy_seconds: 5}":                                 {":7:23: ", "5 is no metric"},
-		"l: {kind: lock, busy_seconds: a, size: b}":                        {":7:40: ", "a lock has no such key"},
-		"q: {kind: queue, depth: d, consumer: nobody}":                     {":7:34: ", "no service nobody"},
-		"q: {kind: queue, depth: d, consumer: 3}":                          {":7:34: ", "name of a service"},
-		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}": {":7:43: ", `{put: /pool, value: "{n}"}`},
+		"slots: {kind: pool, size: s, in_use: u, wating: w}":                                          {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
+		"slots: {kind: pol, size: s}":                                                                 {":7:15: ", "pol is no kind", "pool"},
+		"slots: {size: s}":                                                                            {":7:7: ", "no kind", "pool, lock, queue or stage"},
+		"slots: {kind: pool, size: s}":                                                                {":7:7: ", "a pool needs in_use"},
+		"l: {kind: lock, busy_seconds: 'a b'}":                                                        {":7:23: ", "a b is no metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                     {":7:23: ", "is no metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                                                  {":7:23: ", "is no metric"},
+		"l: {kind: lock, busy_seconds: 5}":                                                            {":7:23: ", "5 is no metric"},
+		"l: {kind: lock, busy_seconds: a, size: b}":                                                   {":7:40: ", "a lock has no such key"},
+		"q: {kind: queue, depth: d, consumer: nobody}":                                                {":7:34: ", "no service nobody"},
+		"q: {kind: queue, depth: d, consumer: 3}":                                                     {":7:34: ", "name of a service"},
+		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                            {":7:43: ", `{put: /pool, value: "{n}"}`},
+		"s: {kind: stage, done: d}":                                                                   {":7:7: ", "busy_seconds, busy_ms_per_second or lag"},
+		"s: {kind: stage, lag: l}":                                                                    {":7:7: ", "a stage needs done"},
+		"s: {kind: stage, done: d, lag: l, after: x}":                                                 {":7:41: ", "parser.parse"},
+		"s: {kind: stage, done: d, lag: l, after: api.t}":                                             {":7:41: ", "no stage or queue api.t"},
+		"s: {kind: stage, done: d, lag: l, after: api.s}":                                             {":7:41: ", "circle: api.s, api.s"},
+		"s: {kind: stage, done: d, busy_seconds: b, busy_ms_per_second: b}":                           {":7:50: ", "write one of them"},
+		"s: {kind: stage, done: d, lag: l, backpressured_seconds: b, backpressured_ms_per_second: b}": {":7:67: ", "write one of them"},
 		"p: 3":   {":7:7: ", "it must be a mapping"},
 		"- pool": {":6:5: ", "it must be a mapping from names"},
 	} {
@@ -59,6 +66,37 @@ func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: got %q, want it to say %q", text, err, part)
 			}
+		}
+	}
+}
+
+func TestStagesAndRequestsAreRead(t *testing.T) {
+	t.Parallel()
+	s := loaded(t, withResources(`jobs: {kind: queue, depth: d}
+      parse: {kind: stage, done: p_total, busy_ms_per_second: 'busy{task="p"}', backpressured_ms_per_second: bp, after: api.jobs}
+      insert: {kind: stage, done: i_total, busy_seconds: i_busy, backpressured_seconds: i_bp, lag: i_lag, after: api.parse}
+    x-requests: 'served_total{code="200"}'`))
+	want := []Resource{
+		{Name: "requests", Kind: Requests, Done: `served_total{code="200"}`},
+		{Name: "insert", Kind: Stage, Done: "i_total", BusySeconds: "i_busy", BackpressuredSeconds: "i_bp", Lag: "i_lag", After: "api.parse"},
+		{Name: "jobs", Kind: Queue, Depth: "d"},
+		{Name: "parse", Kind: Stage, Done: "p_total", BusyMS: `busy{task="p"}`, BackpressuredMS: "bp", After: "api.jobs"},
+	}
+	if got := service(t, s, "api").Resources; !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestBadRequestsAreRefusedWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	file := withResources("l: {kind: lock, busy_seconds: b}")
+	for text, want := range map[string]string{
+		strings.Replace(file, "x-resources:", "x-requests: a b\n    x-resources:", 1):                           ":6:5: service api: x-requests: a b is no metric",
+		strings.ReplaceAll(strings.Replace(file, "worker: {", "worker: {x-requests: a, ", 1), "api:", "other:"): ":2:12: service worker: x-requests: its metrics cannot be read",
+	} {
+		_, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, text)}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %q", err, want)
 		}
 	}
 }

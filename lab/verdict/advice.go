@@ -42,6 +42,8 @@ func (l *limit) change() (words string, factor float64) {
 		return fmt.Sprintf("%s %s: hold it half as long, or make two of it", c.Name, r.Name), 2
 	case Queue:
 		return fmt.Sprintf("%s %s: twice as many consumers", c.Name, r.Name), 2
+	case Stage:
+		return fmt.Sprintf("%s %s: twice as many workers", c.Name, r.Name), 2
 	default:
 		return c.Name + ": more memory", 1
 	}

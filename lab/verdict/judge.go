@@ -17,11 +17,16 @@ const machineFull = 0.97
 //     that it cannot tell apart. The limit with most voices is "named" if these
 //     are at least two: of two witnesses both, of three most.
 //  3. Several limits with as many voices, two or more, are "tied".
+//     Of a pipeline's stages the witnesses have a voice only for the first busy one
+//     that no later one holds back (see the function stages).
 //  4. Anything else is "undecided", with what each of them said.
 //
 // A witness that does not name the limit dissents, and is named. Perturbation
 // does so only if it changed that very resource: what it could not change, such as a
 // lock, it knows nothing of.
+//
+// Where the capacity lies more than a twentieth above the bound of what is named,
+// the evidence says that this cannot be, or that work piled up meanwhile.
 func Judge(in Input) Verdict {
 	if in.Capacity <= 0 {
 		return Verdict{Status: Undecided, Summary: "No rate met the objectives, so there is no capacity to explain."}
@@ -98,9 +103,7 @@ func (v *Verdict) tie(in Input, tied []Limit, voices int) {
 
 // dissenters names the witnesses that have no voice for what was named.
 func (v *Verdict) dissenters(in Input, named []Limit) {
-	changed := slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool {
-		return slices.ContainsFunc(named, func(l Limit) bool { return p.Component == l.Component && p.Resource == l.Resource })
-	})
+	changed := slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool { return slices.Contains(named, p.changed()) })
 	for i := range v.Witnesses {
 		w := &v.Witnesses[i]
 		speaks := slices.ContainsFunc(w.named(), func(l Limit) bool { return slices.Contains(named, l) })

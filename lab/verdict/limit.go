@@ -44,6 +44,7 @@ func (in Input) limits() []limit {
 			})
 		}
 	}
+	stages(out)
 	return out
 }
 
@@ -55,6 +56,8 @@ func (r Resource) held(in Input) bool {
 	case Queue:
 		return r.NotEmpty >= waitingMuch || r.Full >= fullMuch || r.Slope >= pilesUp*in.Capacity ||
 			r.Capacity > 0 && r.Depth >= r.Capacity/2
+	case Stage:
+		return false // what holds whom back is for stages to say
 	default:
 		return r.Busy >= busyMuch
 	}
@@ -74,6 +77,8 @@ func (r Resource) heat(c Component) string {
 			text += fmt.Sprintf(" of %.3g", r.Capacity)
 		}
 		return text + fmt.Sprintf(" and growing by %.3g each second", r.Slope)
+	case Stage:
+		return r.stageHeat(c)
 	default:
 		return fmt.Sprintf("%s held its lock %s for %.0f %% of the time", c.Name, r.Name, 100*r.Busy)
 	}
@@ -141,12 +146,14 @@ func (l *limit) summary(in Input) string {
 	}
 	switch l.Resource {
 	case CPU:
-		return fmt.Sprintf("%s: each %s costs it %s, so %s %s at most %s.", begin, in.one(), millis(c.DemandMS), share(c), allow(c), in.rate(l.bound))
+		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), millis(c.DemandMS), c.visited(), share(c), allow(c), in.rate(l.bound))
 	case Pool:
 		return fmt.Sprintf("%s: each %s holds a slot for %s, so its %.3g slots allow at most %s.",
 			begin, in.one(), millis(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))
 	case Queue:
 		return fmt.Sprintf("%s: %s is done with at most %s.", begin, consumer(c, r), in.rate(l.bound))
+	case Stage:
+		return fmt.Sprintf("%s: no later stage holds it back, and it is done with at most %s.", begin, in.rate(l.bound))
 	default:
 		return fmt.Sprintf("%s: each %s holds it for %s, so it allows at most %s.", begin, in.one(), millis(r.DemandMS), in.rate(l.bound))
 	}

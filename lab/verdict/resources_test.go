@@ -91,12 +91,17 @@ func TestMemoryIsHeldBackOnlyWhenItIs(t *testing.T) {
 	}
 }
 
+// changed is what changing a component's CPU did.
+func changed(component string, elasticity, low, high float64) Perturbation {
+	return Perturbation{Component: component, Resource: CPU, Elasticity: elasticity, Low: low, High: high}
+}
+
 func TestTiesAreSaid(t *testing.T) {
 	t.Parallel()
 	const x = 1000
 	left, right := component("left", x, 0.95, 0.8), component("right", x, 0.93, 0.8)
 	v := Judge(Input{Capacity: x, Components: []Component{left, right}, Perturbations: []Perturbation{
-		{"left", CPU, 0.8, 0.6, 1}, {"right", CPU, 0.75, 0.5, 1},
+		changed("left", 0.8, 0.6, 1), changed("right", 0.75, 0.5, 1),
 	}})
 	if v.Status != Tied || v.Agreement != "3/3" || len(v.Tied) != 2 || !strings.Contains(v.Summary, "left and right limit equally") {
 		t.Errorf("got %+v, want left and right tied, 3/3", v)
@@ -129,14 +134,14 @@ func TestPerturbationHasAVoice(t *testing.T) {
 		agreement  string
 		dissent    []string
 	}{
-		"all three":         {[]Component{api, db}, []Perturbation{{"api", CPU, 0.9, 0.7, 1.1}, {"db", CPU, 0.05, -0.1, 0.2}}, Named, "api", "3/3", nil},
-		"it names another":  {[]Component{api, db}, []Perturbation{{"api", CPU, 0.1, 0, 0.2}, {"db", CPU, 0.8, 0.6, 1}}, Named, "api", "2/3", []string{Perturbing}},
-		"it denies":         {[]Component{api, db}, []Perturbation{{"api", CPU, 0.02, -0.1, 0.1}}, Named, "api", "2/3", []string{Perturbing}},
-		"it did not try":    {[]Component{api, db}, []Perturbation{{"db", CPU, 0.02, -0.1, 0.1}}, Named, "api", "2/3", nil},
-		"it decides":        {[]Component{silentAPI, heldDB}, []Perturbation{{"db", CPU, 0.8, 0.6, 1}}, Named, "db", "2/3", []string{Demanding}},
-		"it is not sure":    {[]Component{silentAPI, heldDB}, []Perturbation{{"db", CPU, 0.8, -0.1, 1.7}}, Undecided, "", "", nil},
-		"it moves little":   {[]Component{silentAPI, heldDB}, []Perturbation{{"db", CPU, 0.2, 0.1, 0.3}}, Undecided, "", "", nil},
-		"it stands alone":   {[]Component{db}, []Perturbation{{"db", CPU, 0.8, 0.6, 1}}, Undecided, "", "", nil},
+		"all three":         {[]Component{api, db}, []Perturbation{changed("api", 0.9, 0.7, 1.1), changed("db", 0.05, -0.1, 0.2)}, Named, "api", "3/3", nil},
+		"it names another":  {[]Component{api, db}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, Named, "api", "2/3", []string{Perturbing}},
+		"it denies":         {[]Component{api, db}, []Perturbation{changed("api", 0.02, -0.1, 0.1)}, Named, "api", "2/3", []string{Perturbing}},
+		"it did not try":    {[]Component{api, db}, []Perturbation{changed("db", 0.02, -0.1, 0.1)}, Named, "api", "2/3", nil},
+		"it decides":        {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, 0.6, 1)}, Named, "db", "2/3", []string{Demanding}},
+		"it is not sure":    {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, -0.1, 1.7)}, Undecided, "", "", nil},
+		"it moves little":   {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.2, 0.1, 0.3)}, Undecided, "", "", nil},
+		"it stands alone":   {[]Component{db}, []Perturbation{changed("db", 0.8, 0.6, 1)}, Undecided, "", "", nil},
 		"two but not three": {[]Component{silentAPI, heldDB}, nil, Undecided, "", "", nil},
 	} {
 		v := Judge(Input{Capacity: x, Components: c.components, Perturbations: c.moved})

@@ -1,13 +1,27 @@
 // Package verdict names what limits a system, with evidence.
 //
-// A limit is a component and a resource of it: its CPU, a pool, a lock, a queue
-// or its memory. Up to three witnesses look for it in ways that can fail apart
+// A limit is a component and a resource of it: its CPU, a pool, a lock, a queue,
+// a stage of a pipeline or its memory. Up to three witnesses look for it in ways that can fail apart
 // from each other. Demand works out how much of a resource one iteration takes and
 // what throughput that allows (the utilisation law). Saturation looks at who was
 // held back: throttled, with all slots in use, with work piling up. Perturbation,
 // where it was made, says whose throughput moved when a resource was changed.
 // Judge joins them by the rule that is written there; where the measurement itself
 // was the limit, it says so first.
+//
+// A demand may be that of several visits: a front that calls its store three
+// times for each request makes three visits to it, and the store's demand is three
+// times what one of them costs (the forced flow law, Denning and Buzen 1978). Visits
+// are counted where a service says how many requests it served.
+//
+// In a pipeline the stages hold each other back, so being busy is not enough. Its
+// limit is the first busy stage that is not held back by a later one; see
+// stages for the whole rule.
+//
+// The network is not among the resources. The kernel counts what a process sends
+// only for its whole network namespace, and all components share one here, so
+// nothing would be known of any one of them. A service that knows its own link
+// can declare it as a lock that is held while something is sent.
 //
 // The package offers no load and reads no files: it judges what it is given.
 package verdict
@@ -43,6 +57,8 @@ type Perturbation struct {
 	Elasticity float64 `json:"elasticity"`
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
+	// Name is that of a pool.
+	Name string `json:"name,omitempty"`
 }
 
 // Component is one service at the variant's capacity.
@@ -74,6 +90,9 @@ type Component struct {
 	SystemMS float64 `json:"system_ms,omitempty"`
 	// HottestMS is the part of DemandMS that falls on the hottest instance.
 	HottestMS float64 `json:"hottest_ms,omitempty"`
+	// Visits is how many requests all its instances served for each iteration; 0
+	// if it does not say.
+	Visits float64 `json:"visits,omitempty"`
 	// RunDelay is how long the hottest instance's threads were ready and did not
 	// run, for each second that they ran. Time out of quota is part of it.
 	RunDelay float64 `json:"run_delay,omitempty"`
@@ -89,10 +108,11 @@ type Component struct {
 	Resources []Resource `json:"resources,omitempty"`
 }
 
-// Resource is a pool, a lock or a queue of a component, at the variant's capacity.
+// Resource is a pool, a lock, a queue or a stage of a component, at the variant's
+// capacity.
 type Resource struct {
 	Name string `json:"name"`
-	Kind string `json:"kind"` // Pool, Lock or Queue
+	Kind string `json:"kind"` // Pool, Lock, Queue or Stage
 	// Capacity is of the hottest instance: slots of a pool, 1 of a lock, what
 	// fits into a queue; 0 if unknown.
 	Capacity float64 `json:"capacity"`
@@ -105,7 +125,8 @@ type Resource struct {
 	BoundLow  float64 `json:"bound_low,omitempty"`
 	BoundHigh float64 `json:"bound_high,omitempty"`
 	// Busy is the utilisation of the hottest instance, 0 to 1; of a queue that
-	// of its consumer.
+	// of its consumer, of a stage that of its hottest worker. A stage that does not
+	// tell is taken to be busy when what waits for it grows.
 	Busy float64 `json:"busy"`
 	// NotEmpty is the share of time in which something was in the queue.
 	NotEmpty float64 `json:"not_empty,omitempty"`
@@ -116,12 +137,25 @@ type Resource struct {
 	// iteration did; 0 if it is not told.
 	Waiting float64 `json:"waiting,omitempty"`
 	WaitMS  float64 `json:"wait_ms,omitempty"`
-	// Depth is the mean of what is in a queue, and Slope by how much it grew
-	// each second.
+	// Depth is the mean of what is in a queue or waits for a stage, and Slope by
+	// how much it grew each second.
 	Depth float64 `json:"depth,omitempty"`
 	Slope float64 `json:"slope,omitempty"`
 	// Consumer is the service that takes from a queue; empty for its own.
 	Consumer string `json:"consumer,omitempty"`
+	// After is what a stage takes from, SERVICE.RESOURCE; empty for the first.
+	After string `json:"after,omitempty"`
+	// Backpressured is the share of time in which a stage's hottest worker could
+	// not hand on what it had done; nil if it is not told.
+	Backpressured *float64 `json:"backpressured,omitempty"`
+	// Rate is what a stage or a queue's consumer did each second.
+	Rate float64 `json:"rate,omitempty"`
+	// Left is by how much more waited when the load ended than when it began,
+	// and Flushed how many were done after it had ended, within FlushSeconds. They
+	// are 0 where they are no more than a twentieth of what was done under load.
+	Left         float64 `json:"left,omitempty"`
+	Flushed      float64 `json:"flushed,omitempty"`
+	FlushSeconds float64 `json:"flush_seconds,omitempty"`
 }
 
 // Bound is the throughput at which the hottest of a component's instances
@@ -150,6 +184,7 @@ const (
 	Pool   = "pool"
 	Lock   = "lock"
 	Queue  = "queue"
+	Stage  = "stage"
 	Memory = "memory"
 )
 
@@ -157,14 +192,14 @@ const (
 type Limit struct {
 	Component string `json:"component"`
 	Resource  string `json:"resource"`       // its kind
-	Name      string `json:"name,omitempty"` // of a pool, lock or queue
+	Name      string `json:"name,omitempty"` // of a pool, lock, queue or stage
 }
 
 // Verdict is what limits a variant.
 type Verdict struct {
 	Status string `json:"status"`
-	// Component, Resource (its kind) and ResourceName (of a pool, lock or
-	// queue) are what limits, if it is named.
+	// Component, Resource (its kind) and ResourceName (of a pool, lock, queue
+	// or stage) are what limits, if it is named.
 	Component    string    `json:"component,omitempty"`
 	Resource     string    `json:"resource,omitempty"`
 	ResourceName string    `json:"resource_name,omitempty"`
@@ -186,7 +221,7 @@ type Witness struct {
 	Component string `json:"component,omitempty"` // whom it names; empty for nobody
 	Resource  string `json:"resource,omitempty"`
 	Evidence  string `json:"evidence"` // its numbers, in one sentence
-	// ResourceName is that of a pool, lock or queue.
+	// ResourceName is that of a pool, lock, queue or stage.
 	ResourceName string `json:"resource_name,omitempty"`
 	// Tied are those that it cannot tell apart; it names nobody then.
 	Tied []Limit `json:"tied,omitempty"`

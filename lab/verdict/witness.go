@@ -35,6 +35,9 @@ const (
 	// consumer is busy for busyMuch of it: 1 − (1−ρ)·e^ρ for random arrivals and
 	// work of one size (M/D/1; Kleinrock 1975).
 	waitingMuch = 0.65
+	// exceeds is by how much more than its lowest bound a system may seem to bear
+	// before something is wrong: medians over trials differ by less.
+	exceeds = 0.05
 	// pilesUp is the share of what comes that stays in a queue which is too slow.
 	pilesUp = 0.05
 	// stalledMuch is the share of time that is waited for memory by who thrashes,
@@ -69,9 +72,11 @@ func demand(in Input, limits []limit) Witness {
 	}
 	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
 	lowest := limited[0].bound
-	near := hardFirst(slices.DeleteFunc(slices.Clone(limited), func(l limit) bool { return lowest <= tied*l.bound }))
+	near := slices.DeleteFunc(slices.Clone(limited), func(l limit) bool { return lowest <= tied*l.bound })
+	near = hardFirst(withoutFollowers(near))
 	first := near[0]
 	w.Evidence = fmt.Sprintf("%s, which bounds throughput at %s; capacity is %.0f %% of that", first.needs(in), in.bounded(first), 100*in.Capacity/first.bound)
+	w.Evidence += in.contradiction(first)
 	if in.Capacity < explains*first.bound {
 		return w
 	}
@@ -80,6 +85,17 @@ func demand(in Input, limits []limit) Witness {
 	}
 	w.voice(near)
 	return w
+}
+
+// contradiction says where more was borne than a bound allows.
+func (in Input) contradiction(l limit) string {
+	switch {
+	case in.Capacity <= (1+exceeds)*l.bound:
+		return ""
+	case l.resource.Behind() || l.resource.Left > 0 || l.Resource == Queue && l.held:
+		return ", because what it could not do in time waited"
+	}
+	return ", so the measurement contradicts itself: it was too short for a backlog to show, the demand is not of the work at that rate, or the limit was not kept"
 }
 
 // hardFirst leaves out soft limits if there are others.
@@ -95,7 +111,7 @@ func hardFirst(limits []limit) []limit {
 func (l *limit) needs(in Input) string {
 	switch l.Resource {
 	case CPU:
-		text := fmt.Sprintf("%s needs %s CPU for each %s", l.Component, millis(l.component.DemandMS), in.one())
+		text := fmt.Sprintf("%s needs %s CPU for each %s%s", l.Component, millis(l.component.DemandMS), in.one(), l.component.visited())
 		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
@@ -104,6 +120,8 @@ func (l *limit) needs(in Input) string {
 		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
 	case Queue:
 		return fmt.Sprintf("the queue %s of %s keeps its consumer for %s in each %s", l.Name, l.Component, millis(l.resource.DemandMS), in.one())
+	case Stage:
+		return fmt.Sprintf("the hottest worker of %s works in its stage %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
 	default:
 		return fmt.Sprintf("%s holds its lock %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
 	}
@@ -165,6 +183,9 @@ func beside(in Input) string {
 		if c.LimitCPUs == 0 && c.RunDelay >= 1 {
 			fmt.Fprintf(&text, "; %s, which has no CPU share, waited %.1f s for a core for each second that it ran", c.Name, c.RunDelay)
 		}
+		for _, r := range c.Resources {
+			text.WriteString(r.flush(in, c))
+		}
 	}
 	if in.ListenOverflows >= 1 {
 		fmt.Fprintf(&text, "; %.0f connections a second were turned away by full backlogs", in.ListenOverflows)
@@ -182,7 +203,7 @@ func perturbation(in Input, limits []limit) Witness {
 		if i > 0 {
 			w.Evidence += "; "
 		}
-		w.Evidence += fmt.Sprintf("1 %% of the %s of %s moves it by %.2f %% (%.2f to %.2f)", Limit{Resource: p.Resource}.what(), p.Component, p.Elasticity, p.Low, p.High)
+		w.Evidence += fmt.Sprintf("1 %% of the %s of %s moves it by %.2f %% (%.2f to %.2f)", Limit{Resource: p.Resource, Name: p.Name}.what(), p.Component, p.Elasticity, p.Low, p.High)
 		if p.Low > 0 && p.Elasticity >= moves && p.Elasticity >= explains*sorted[0].Elasticity {
 			moved = append(moved, matching(limits, p))
 		}
@@ -194,13 +215,13 @@ func perturbation(in Input, limits []limit) Witness {
 	return w
 }
 
-// matching is the limit that was changed: the busiest of that kind.
+// changed is what a perturbation was about.
+func (p Perturbation) changed() Limit { return Limit{p.Component, p.Resource, p.Name} }
+
+// matching is the limit that was changed.
 func matching(limits []limit, p Perturbation) limit {
-	best := limit{Limit: Limit{Component: p.Component, Resource: p.Resource}, busy: -1}
-	for _, l := range limits {
-		if l.Component == p.Component && l.Resource == p.Resource && l.busy > best.busy {
-			best = l
-		}
+	if l := find(limits, p.changed()); l != nil {
+		return *l
 	}
-	return best
+	return limit{Limit: p.changed()}
 }

@@ -28,6 +28,14 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.3g ms", ms)
 }
 
+// visited says of how many visits a demand is, where that is not one.
+func (c Component) visited() string {
+	if c.Visits <= 0 || math.Abs(c.Visits-1) < 0.05 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.2g visits of %s)", c.Visits, millis(c.DemandMS/c.Visits))
+}
+
 // one is what rates count.
 func (in Input) one() string {
 	if in.Several {

@@ -44,6 +44,7 @@ func (s *Service) resizePool(w http.ResponseWriter, r *http.Request) {
 //	plant_wire_{busy,wait}_seconds_total
 //	plant_cache_{hits,misses}_total
 //	plant_queue_{depth,capacity}, plant_queue_{done,busy_seconds}_total
+//	plant_stage_lag, plant_stage_{done,busy_seconds,backpressured_seconds}_total
 func (s *Service) metrics() string {
 	var b strings.Builder
 	say := func(kind, name string, value float64) {
@@ -75,6 +76,12 @@ func (s *Service) metrics() string {
 		say(gauge, "queue_capacity", float64(cap(s.queue.jobs)))
 		say(counter, "queue_done_total", float64(s.queue.done.Load()))
 		say(counter, "queue_busy_seconds_total", s.queue.busy.value())
+	}
+	if s.stage != nil {
+		say(gauge, "stage_lag", float64(s.stage.lag.Load()))
+		say(counter, "stage_done_total", float64(s.stage.done.Load()))
+		say(counter, "stage_busy_seconds_total", s.stage.busy.value())
+		say(counter, "stage_backpressured_seconds_total", s.stage.held.value())
 	}
 	return b.String()
 }

@@ -10,6 +10,7 @@
 //
 //	CPU ─► lock (CPU, sleep) ─► cache ─► pool ( calls to other plants ) ─► wire ─► answer
 //	                              └ hit: no calls                 queue: put, or 503 if full
+//	       or CPU ─► stage: put, or wait until something fits ─► answer; its worker makes the calls
 //
 // A request's key is the number in the query (?key=7), 0 without one.
 package plant
@@ -49,6 +50,7 @@ type Config struct {
 	Calls []Call `json:"calls,omitempty"`
 	Wire  *Wire  `json:"wire,omitempty"`
 	Queue *Queue `json:"queue,omitempty"`
+	Stage *Stage `json:"stage,omitempty"`
 }
 
 // Slow makes one replica need more CPU time than the others.
@@ -99,6 +101,15 @@ type Wire struct {
 type Queue struct {
 	Capacity    int     `json:"capacity"`
 	SleepMillis float64 `json:"sleep_ms"` // the consumer's time for one
+}
+
+// Stage is a step of a pipeline. A request puts an item into its buffer and is
+// answered when it is in: who comes while it is full waits. One worker takes items
+// out, works, and hands each on to the plants of Calls, where it may have to
+// wait in turn.
+type Stage struct {
+	Capacity    int     `json:"capacity"` // of the buffer, in items
+	SleepMillis float64 `json:"sleep_ms"` // the worker's time for one
 }
 
 // DefaultConfig is a plant that answers at once.
@@ -164,6 +175,13 @@ func (c *Config) Validate() error {
 	if q := c.Queue; q != nil {
 		v.within("queue.capacity", float64(q.Capacity), 1, maxCount)
 		v.within("queue.sleep_ms", q.SleepMillis, 0, maxMillis)
+	}
+	if s := c.Stage; s != nil {
+		v.within("stage.capacity", float64(s.Capacity), 1, maxCount)
+		v.within("stage.sleep_ms", s.SleepMillis, 0, maxMillis)
+		if c.Cache != nil || c.Pool != nil || c.Wire != nil || c.Queue != nil {
+			v.addf("stage is with a cache, a pool, a wire or a queue; a stage answers at once, so write it alone")
+		}
 	}
 	return errors.Join(v.errs...)
 }

@@ -254,6 +254,46 @@ func TestQueueTakesWhatFitsAndIsConsumed(t *testing.T) {
 	within(t, "depth", c.metric(s, "plant_queue_depth"), 0, 0)
 }
 
+// Three stages of which the middle one is slow: what is put in waits, the first
+// stage is held back for most of the time and the last one has little to do.
+func TestASlowStageHoldsBackTheOneBefore(t *testing.T) {
+	t.Parallel()
+	store := start(t, func(c *Config) { c.Stage = &Stage{Capacity: 2, SleepMillis: 1} })
+	enrich := start(t, func(c *Config) {
+		c.Stage, c.Calls = &Stage{Capacity: 2, SleepMillis: 20}, []Call{callTo(t, store)}
+	})
+	intake := start(t, func(c *Config) {
+		c.Stage, c.Calls = &Stage{Capacity: 2, SleepMillis: 1}, []Call{callTo(t, enrich)}
+	})
+	c := newClient(t)
+	const n = 40
+	began := time.Now()
+	inParallel(n, func() {
+		if status, text := c.do(http.MethodGet, intake.url(), ""); status != http.StatusOK {
+			t.Errorf("got status %d (%s), want 200", status, text)
+		}
+	})
+	until(t, "all were stored", func() bool { return c.metric(store, "plant_stage_done_total") == n })
+	took := time.Since(began).Seconds()
+	within(t, "seconds for all", took, n*0.020, 20)
+	within(t, "share of time that enrich was busy", c.metric(enrich, "plant_stage_busy_seconds_total")/took, 0.8, 1)
+	within(t, "share of time that enrich was held back", c.metric(enrich, "plant_stage_backpressured_seconds_total")/took, 0, 0.1)
+	within(t, "share of time that intake was held back", c.metric(intake, "plant_stage_backpressured_seconds_total")/took, 0.4, 1)
+	within(t, "share of time that store was busy", c.metric(store, "plant_stage_busy_seconds_total")/took, 0, 0.5)
+	until(t, "nothing waits", func() bool { return c.metric(enrich, "plant_stage_lag")+c.metric(intake, "plant_stage_lag") == 0 })
+}
+
+func TestAStageThatStaysFullRefuses(t *testing.T) {
+	t.Parallel()
+	s := newStage(Stage{Capacity: 1}, nil)
+	if _, ok := s.put(time.Hour); !ok {
+		t.Fatal("it has no room for the first")
+	}
+	if waited, ok := s.put(time.Millisecond); ok || waited < time.Millisecond || s.lag.Load() != 1 {
+		t.Errorf("got %v after %v and %d waiting, want a refusal after 1 ms and 1", ok, waited, s.lag.Load())
+	}
+}
+
 func TestCallsGoToTheReplicaOfTheirKey(t *testing.T) {
 	t.Parallel()
 	call := newCaller(Call{Hosts: "127.0.0.1,127.0.0.2,127.0.0.3", Port: 1, Visits: 1, ByKey: true})
@@ -283,16 +323,18 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const ok = `"listen": "127.0.0.1:0", "admin": "127.0.0.1:0"`
 	for text, want := range map[string]string{
-		"{" + ok + "}":                                     "",
-		"{" + ok + `, "cpu": 1}`:                           "unknown field",
-		"{" + ok + `, "cpu_ms": -1}`:                       "cpu_ms is -1; write a number from 0",
-		"{" + ok + `, "pool": {}}`:                         "pool.size is 0; write a number from 1",
-		"{" + ok + `, "calls": [{"port": 1,"visits": 1}]}`: "calls[0].hosts is empty",
-		"{" + ok + `, "slow": {"index": 1, "peers": "a"}}`: "slow.index is 1",
-		"{" + ok + `, "cache": {"entry_bytes": 9}}`:        "cache.bytes is 0; write a number from 9",
-		"{}":             `listen is ""; write host:port`,
-		"{" + ok + "} x": "there is more after the object",
-		"":               "read what to plant",
+		"{" + ok + "}":                                                "",
+		"{" + ok + `, "cpu": 1}`:                                      "unknown field",
+		"{" + ok + `, "cpu_ms": -1}`:                                  "cpu_ms is -1; write a number from 0",
+		"{" + ok + `, "pool": {}}`:                                    "pool.size is 0; write a number from 1",
+		"{" + ok + `, "calls": [{"port": 1,"visits": 1}]}`:            "calls[0].hosts is empty",
+		"{" + ok + `, "slow": {"index": 1, "peers": "a"}}`:            "slow.index is 1",
+		"{" + ok + `, "cache": {"entry_bytes": 9}}`:                   "cache.bytes is 0; write a number from 9",
+		"{" + ok + `, "stage": {"capacity": 1}, "pool": {"size": 1}}`: "stage is with a cache, a pool",
+		"{" + ok + `, "stage": {}}`:                                   "stage.capacity is 0; write a number from 1",
+		"{}":                                                          `listen is ""; write host:port`,
+		"{" + ok + "} x":                                              "there is more after the object",
+		"":                                                            "read what to plant",
 	} {
 		_, err := Parse(text)
 		got := fmt.Sprint(err)

@@ -39,6 +39,7 @@ type Service struct {
 	calls  []*caller
 	wire   *wire
 	queue  *queue
+	stage  *stage
 
 	listener, admin net.Listener
 }
@@ -67,6 +68,9 @@ func Listen(ctx context.Context, c Config) (*Service, error) {
 	}
 	if c.Queue != nil {
 		s.queue = newQueue(*c.Queue)
+	}
+	if c.Stage != nil {
+		s.stage = newStage(*c.Stage, s.calls)
 	}
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // it costs CPU time on every connection
@@ -109,6 +113,9 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.queue != nil {
 		g.Go(func() error { s.queue.consume(ctx); return nil })
 	}
+	if s.stage != nil {
+		g.Go(func() error { s.stage.work(ctx); return nil })
+	}
 	g.Go(func() error {
 		<-ctx.Done()
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -140,6 +147,10 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 	if s.queue != nil && !s.queue.put() {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		ctx.SetBodyString("the queue is full\n")
+		return
+	}
+	if s.stage != nil {
+		s.take(ctx)
 		return
 	}
 	body, err := s.answer(key, &ctx.Response)

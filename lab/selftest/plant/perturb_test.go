@@ -1,0 +1,106 @@
+package plant
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+	"loadstone/lab/perturb"
+)
+
+// offered is closed load on a plant: so many users, each of whose answers is
+// counted.
+type offered struct {
+	mu        sync.Mutex
+	latencies *hdrhistogram.Histogram
+	failed    uint64
+}
+
+func (o *offered) use(ctx context.Context, c *http.Client, url string) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return
+		}
+		resp, err := c.Do(req)
+		if ctx.Err() != nil {
+			return
+		}
+		bad := err != nil || resp.StatusCode != http.StatusOK
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		o.mu.Lock()
+		_ = o.latencies.RecordValue(time.Since(began).Microseconds())
+		if bad {
+			o.failed++
+		}
+		o.mu.Unlock()
+	}
+}
+
+// window takes what was answered since the last one.
+func (o *offered) window(began time.Time) (load.Window, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text, err := o.latencies.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	w := load.Window{
+		Start: began, Seconds: time.Since(began).Seconds(), Requests: uint64(o.latencies.TotalCount()), Failed: o.failed, Response: string(text),
+	}
+	o.latencies, o.failed = load.NewHistogram(), 0
+	return w, err
+}
+
+// A pool of 4 that all wait for: throughput follows its size, and the size is what
+// it was afterwards.
+func TestThePoolOfAPlantIsFoundByPerturbingIt(t *testing.T) {
+	t.Parallel()
+	slow := start(t, func(c *Config) { c.SleepMillis = 10 })
+	s := start(t, func(c *Config) { c.Pool, c.Calls = &Pool{Size: 4}, []Call{callTo(t, slow)} })
+	ctx, stop := context.WithCancel(t.Context())
+	asked := &offered{latencies: load.NewHistogram()}
+	users := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: 20 * time.Second}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() { asked.use(ctx, users, s.url()) })
+	}
+	defer users.CloseIdleConnections()
+	defer all.Wait()
+	defer stop()
+
+	config := perturb.DefaultConfig()
+	config.Budget = 9 * time.Second // in slots that the test makes a quarter as long
+	config.MinRequests = 1
+	knob := perturb.Slots("api", "connections", "{n}", []perturb.Endpoint{{URL: "http://" + s.AdminAddr().String() + "/pool", Size: 4}})
+	session := perturb.NewSession(config, []perturb.Knob{knob})
+	began := time.Now()
+	for word := ""; word == ""; {
+		time.Sleep(250 * time.Millisecond) // the length of a slot, not a wait for something
+		w, err := asked.window(began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		if word, err = session.Window(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := session.Close(ctx); err != nil { // which has ended
+		t.Fatal(err)
+	}
+	c := newClient(t)
+	within(t, "slots afterwards", c.metric(s, "plant_pool_size"), 4, 4)
+	found := perturb.Estimate(session.Slots())
+	if len(found) != 1 || found[0].Targets[0].String() != "api pool connections" {
+		t.Fatalf("got %+v from %+v, want one elasticity, of the pool", found, session.Slots())
+	}
+	within(t, "elasticity of throughput", found[0].Throughput.Value, 0.6, 1.4)
+	within(t, "its lower end", found[0].Throughput.Low, 0.05, 1.4)
+}
