@@ -156,9 +156,10 @@ component with evidence, and compares the variants in one report.`,
 	})
 	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
 	cmd.AddCommand(
-		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.compareCommand(), a.predictCommand(),
+		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.uiCommand(), a.compareCommand(), a.predictCommand(),
 		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(),
 		a.resultsCommand(),
+		a.patternsCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())
 	return cmd

@@ -18,7 +18,9 @@ import (
 // checked to be there and not run: the tests are one of them.
 func TestDocumentsRun(t *testing.T) {
 	blocks := 0
-	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "system/results/README.md", "CONTRIBUTING.md"} {
+	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "docs/scaling.md",
+		"docs/patterns/refresh-ahead.md", "docs/patterns/do-once.md", "docs/patterns/pool.md", "docs/patterns/scaling.md", "docs/patterns/async.md", "docs/patterns/nosql.md",
+		"system/results/README.md", "system/patterns/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +42,7 @@ func TestDocumentsRun(t *testing.T) {
 // Every experiment and every load in the documents can be read.
 func TestDocumentsHaveValidFiles(t *testing.T) {
 	files := 0
-	for _, doc := range []string{"README.md", "docs/experiments.md", "docs/load.md"} {
+	for _, doc := range []string{"README.md", "docs/experiments.md", "docs/load.md", "docs/scaling.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +53,7 @@ func TestDocumentsHaveValidFiles(t *testing.T) {
 			}
 			files++
 			_, err := experiment.ParseLoad(doc, []byte(block))
-			if strings.Contains(block, "variants:") {
+			if strings.Contains(block, "variants:") || strings.Contains(block, "sweep:") {
 				_, err = experiment.Parse(doc, []byte(block))
 			}
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -17,15 +18,16 @@ import (
 )
 
 type predictFlags struct {
-	runs    string
-	volumes string
-	variant string
-	set     []string
-	users   int
-	think   time.Duration
-	check   string
-	trials  int
-	json    bool
+	runs       string
+	volumes    string
+	variant    string
+	set        []string
+	topologies []string
+	users      int
+	think      time.Duration
+	check      string
+	trials     int
+	json       bool
 }
 
 func (a *app) predictCommand() *cobra.Command {
@@ -39,13 +41,22 @@ objective with an interval, the component that will limit it, the next one after
 that, and how busy the others will be. It is worked out from the CPU that each
 component was seen to need for a request, and what that assumes is printed.
 
+With --topology there are several, each a line of a table. --check measures all
+of them in one run, interleaved with the variants that they were predicted from,
+and prints how far off they are.
+
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
 latest~1 for the one before.`,
 		Example: `  loadstone predict latest --variant cached --set api.replicas=8 --set lb.cpus=1
   loadstone predict latest --users 500 --think 2s
 
-  # is it true? measures the predicted topology beside the one it was predicted from
-  loadstone predict latest --set api.replicas=3 --check experiment.yaml --trials 6`,
+  # is it true? measures the predicted topologies beside what they were predicted from
+  loadstone predict latest --topology "cached: api.replicas=3, lb.cpus=0.4" \
+    --topology "plain: api.replicas=2" --check experiment.yaml --trials 6
+
+  # the same table again, from the run that the check made
+  loadstone predict latest~1 --topology "cached: api.replicas=3, lb.cpus=0.4" \
+    --topology "plain: api.replicas=2" --check latest`,
 		Args: a.args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(cmd.Flags().Changed); err != nil {
@@ -59,9 +70,10 @@ latest~1 for the one before.`,
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, for --check")
 	fl.StringVar(&f.variant, "variant", "", "the variant to change, in place of the run's first")
 	fl.StringArrayVar(&f.set, "set", nil, "change a service: SERVICE.replicas=N or SERVICE.cpus=X; may be repeated")
+	fl.StringArrayVar(&f.topologies, "topology", nil, "predict \"VARIANT: CHANGE, CHANGE\", with changes as in --set; may be repeated, for a table")
 	fl.IntVar(&f.users, "users", 0, "say what so many users get who wait for each answer")
 	fl.DurationVar(&f.think, "think", 0, "how long each of the users thinks after an answer")
-	fl.StringVar(&f.check, "check", "", "measure the predicted topology too; the run's experiment file, for its place on disk")
+	fl.StringVar(&f.check, "check", "", "measure what was predicted too: the run's experiment file, for its place on disk; or a run that did so before")
 	fl.IntVar(&f.trials, "trials", 0, "trials of each for --check, in place of the experiment's")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -81,24 +93,30 @@ func (f *predictFlags) validate(given func(string) bool) error {
 		return usagef("--trials is about --check; write both, or neither")
 	case given("trials") && f.trials < 1:
 		return usagef("--trials %d: write a number of at least 1", f.trials)
-	case given("check") && len(f.set) == 0:
-		return usagef("--check measures what --set changes; write at least one --set")
+	}
+	return f.validateChanges(given)
+}
+
+// validateChanges looks for what cannot be meant about what is changed.
+func (f *predictFlags) validateChanges(given func(string) bool) error {
+	switch {
+	case given("topology") && given("set"):
+		return usagef("--set is short for one topology; write all changes as --topology")
+	case given("topology") && given("users"):
+		return usagef("--users is about one topology; write --set in place of --topology")
+	case given("check") && !given("topology") && !given("set"):
+		return usagef("--check measures what is changed; write at least one --set or --topology")
 	}
 	return nil
 }
 
 func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
-	dir, err := findRun(f.runs, name)
+	dir, res, err := derived(f.runs, name)
 	if err != nil {
 		return err
 	}
-	r, err := run.Open(dir)
-	if err != nil {
-		return err
-	}
-	res, err := analysis.Derive(r)
-	if err != nil {
-		return err
+	if len(f.topologies) > 0 {
+		return a.predictSeveral(ctx, dir, res, f)
 	}
 	system, err := predict.Of(res, filepath.Base(dir), f.variant)
 	if errors.Is(err, predict.ErrVariant) {
@@ -123,7 +141,11 @@ func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
 		return err
 	}
 	if f.check != "" {
-		if err := a.checkPrediction(ctx, answer, res, q.Changes, f); err != nil {
+		measured, where, names, err := a.measured(ctx, res, []predict.Topology{{Variant: system.Variant, Changes: q.Changes}}, f)
+		if err != nil {
+			return err
+		}
+		if err := answer.Against(measured, where, answer.Variant, names[0]); err != nil {
 			return err
 		}
 	}
@@ -133,20 +155,73 @@ func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
 	return predict.Text(a.Stdout, answer)
 }
 
-// checkPrediction measures the predicted topology beside the one that it was
-// predicted from, with the experiment as it was run: the file says only where it
-// lies, for the paths in it.
-func (a *app) checkPrediction(ctx context.Context, answer *predict.Answer, res *report.Result, cs []predict.Change, f predictFlags) error {
-	exp, err := experiment.Parse(f.check, []byte(res.Source))
+// derived is what a run found, derived from its raw data.
+func derived(runs, name string) (dir string, res *report.Result, err error) {
+	if dir, err = findRun(runs, name); err != nil {
+		return "", nil, err
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	res, err = analysis.Derive(r)
+	return dir, res, err
+}
+
+// predictSeveral predicts several topologies and prints a table.
+func (a *app) predictSeveral(ctx context.Context, dir string, res *report.Result, f predictFlags) error {
+	var topologies []predict.Topology
+	for _, text := range f.topologies {
+		t, err := predict.ParseTopology(text, res, f.variant)
+		if errors.Is(err, predict.ErrTopology) || errors.Is(err, predict.ErrVariant) {
+			return usagef("--topology: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+		topologies = append(topologies, t)
+	}
+	several, err := predict.AskSeveral(res, filepath.Base(dir), topologies)
+	if errors.Is(err, predict.ErrTopology) {
+		return usagef("--topology: %w", err)
+	}
 	if err != nil {
 		return err
 	}
-	text, changed, err := predict.Experiment(exp, answer.Variant, cs)
+	if f.check != "" {
+		measured, where, names, err := a.measured(ctx, res, topologies, f)
+		if err != nil {
+			return err
+		}
+		if err := several.Against(measured, where, names); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return a.printJSON(several)
+	}
+	return several.Text(a.Stdout)
+}
+
+// measured is what was measured of topologies beside the variants that they
+// change, with the experiment as it was run: --check says only where its file
+// lies, for the paths in it, or names the run that did this before. where is that
+// run's name, and names those of the topologies in it.
+func (a *app) measured(ctx context.Context, res *report.Result, ts []predict.Topology, f predictFlags) (measured *report.Result, where string, names []string, err error) {
+	exp, err := experiment.Parse(f.check, []byte(res.Source))
 	if err != nil {
-		return fmt.Errorf("--check: %w", err)
+		return nil, "", nil, err
+	}
+	text, names, err := predict.Experiment(exp, ts)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("--check: %w", err)
+	}
+	if info, err := os.Stat(f.check); err != nil || info.IsDir() {
+		measured, where, err := a.measuredBefore(text, f)
+		return measured, where, names, err
 	}
 	if exp, err = experiment.Parse(f.check, []byte(text)); err != nil {
-		return fmt.Errorf("--check: the experiment with the changes cannot be read: %w", err)
+		return nil, "", nil, fmt.Errorf("--check: the experiment with the changes cannot be read: %w", err)
 	}
 	if exp.Seed = res.Seed; f.trials > 0 {
 		exp.Trials = f.trials
@@ -155,8 +230,23 @@ func (a *app) checkPrediction(ctx context.Context, answer *predict.Answer, res *
 	quiet := *a
 	quiet.Stdout = a.Stderr
 	measured, dir, err := quiet.conducted(ctx, exp, runFlags{runs: f.runs, volumes: f.volumes})
-	if err != nil {
-		return err
+	return measured, filepath.Base(dir), names, err
+}
+
+// measuredBefore is a run that measured an experiment of this text.
+func (a *app) measuredBefore(text string, f predictFlags) (*report.Result, string, error) {
+	if f.trials > 0 {
+		return nil, "", usagef("--trials is about measuring, and --check %s is no experiment file but the name of a run; leave it out, or write the path of the experiment file", f.check)
 	}
-	return answer.Against(measured, filepath.Base(dir), answer.Variant, changed)
+	dir, res, err := derived(f.runs, f.check)
+	if isUsage(err) {
+		return nil, "", usagef("--check is neither an experiment file nor a run: %w", err)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if res.Source != text {
+		return nil, "", usagef("--check: run %s did not measure these topologies of this experiment; write those that it did in their order, or the path of the experiment file", filepath.Base(dir))
+	}
+	return res, filepath.Base(dir), nil
 }

@@ -16,25 +16,57 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:     "report RUN",
 		GroupID: "lab",
 		Short:   "Derive the report of a run again from its raw data",
 		Long: `Derive the report of a run again from its raw data: the summary that is printed,
 result.json and report.html. The raw data is not changed. A run that was stopped
 before it was done is refused.`,
-		Example: `  loadstone report runs/20261121-100000-results-embedded`,
-		Args:    a.args(cobra.ExactArgs(1)),
+		Example: `  loadstone report runs/20261121-100000-results-embedded
+
+  # for a pull request
+  loadstone report runs/20261121-100000-results-embedded --format markdown`,
+		Args: a.args(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, err := a.writeReport(args[0])
-			return err
+			switch format {
+			case "text":
+				_, err := a.writeReport(args[0])
+				return err
+			case "markdown":
+				res, err := a.derived(args[0])
+				if err != nil {
+					return err
+				}
+				return report.Markdown(a.Stdout, res)
+			default:
+				return usagef("--format %q: write text or markdown", format)
+			}
 		},
 	}
+	cmd.Flags().StringVar(&format, "format", "text", "what to print: text, or markdown for a pull request")
+	return cmd
 }
 
 // writeReport derives the result of a run, writes it beside the raw data and
 // prints the summary.
 func (a *app) writeReport(dir string) (*report.Result, error) {
+	res, err := a.derived(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := report.Text(a.Stdout, res, report.Options{Color: a.Color, Width: a.Width}); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(a.Stdout, "\nreport  %s\nraw     %s\n", filepath.Join(dir, reportFile), dir)
+	return res, nil
+}
+
+const reportFile = "report.html"
+
+// derived derives the result of a run and writes it beside the raw data.
+func (a *app) derived(dir string) (*report.Result, error) {
 	r, err := run.Open(dir)
 	if err != nil {
 		return nil, err
@@ -43,17 +75,12 @@ func (a *app) writeReport(dir string) (*report.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := filepath.Join(dir, "report.html")
 	if err := errors.Join(
-		writeWhole(page, res, report.HTML),
+		writeWhole(filepath.Join(dir, reportFile), res, report.HTML),
 		writeWhole(filepath.Join(dir, "result.json"), res, report.WriteJSON),
 	); err != nil {
 		return nil, fmt.Errorf("write the report of %s: %w", dir, err)
 	}
-	if err := report.Text(a.Stdout, res, report.Options{Color: a.Color, Width: a.Width}); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(a.Stdout, "\nreport  %s\nraw     %s\n", page, dir)
 	return res, nil
 }
 

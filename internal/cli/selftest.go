@@ -32,8 +32,8 @@ func (a *app) selftestCommand() *cobra.Command {
 		Long: `Plant bottlenecks and see whether the verdict finds them. Each planted system is a
 Compose project of small real processes of which it is known what limits them: a
 service with too little CPU, a pool, a lock, a hot partition, a slow replica, a
-queue, a network, a cache, the load generator itself, two services equally, or
-nothing inside the tested range. Each is measured as by 'loadstone run', and what
+queue, a pipeline, a network, a cache, the load generator itself, two services
+equally, or nothing inside the tested range. Each is measured as by 'loadstone run', and what
 each witness and the judge say of it is compared with what was planted.
 
 What was planted varies with the seed, which is new for every self-test if it is
@@ -44,7 +44,7 @@ Nothing else should load the machine meanwhile.
 
 Exit status: 0 at least 11 of every 12 verdicts are right (of four, all), 1 fewer
 are, or it could not be done, 2 a mistake in the arguments.`,
-		Example: `  # all planted systems, in about five minutes
+		Example: `  # all planted systems, in about eight minutes
   loadstone selftest
 
   # four of them, in less than two minutes

@@ -47,12 +47,15 @@ type Answer struct {
 
 // Load is a component at the predicted capacity.
 type Load struct {
-	Name    string            `json:"name"`
-	Size    string            `json:"size"` // "3 × 0.25 CPU"
-	Demand  queueing.Estimate `json:"demand_seconds"`
-	Bound   float64           `json:"bound"`
-	Busy    float64           `json:"busy"` // share of the hottest instance's limit
-	WasSize string            `json:"was_size,omitempty"`
+	Name   string            `json:"name"`
+	Size   string            `json:"size"` // "3 × 0.25 CPU"
+	Demand queueing.Estimate `json:"demand_seconds"`
+	// Idle is what each instance uses whatever the rate, in cores, where that is
+	// known apart; Demand is then without it.
+	Idle    float64 `json:"idle_cores,omitempty"`
+	Bound   float64 `json:"bound"`
+	Busy    float64 `json:"busy"` // share of the hottest instance's limit
+	WasSize string  `json:"was_size,omitempty"`
 }
 
 // Closed is the system with a fixed number of users.
@@ -74,6 +77,9 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	}
 	for _, c := range q.Changes {
 		a.Changes = append(a.Changes, c.String())
+	}
+	if err := s.enough(q.Changes); err != nil {
+		return nil, err
 	}
 	before, err := queueing.Predict(s.certain(), queueing.Question{Objective: s.Objective})
 	if err != nil {
@@ -105,8 +111,22 @@ func (s *System) Ask(q Question) (*Answer, error) {
 		}
 	}
 	s.machine(a, changed)
+	s.unsure(a)
 	s.assume(a, q.Changes)
 	return a, nil
+}
+
+// enough is an error if a share is no more than what an instance uses whatever
+// the rate.
+func (s *System) enough(cs []Change) error {
+	for _, c := range cs {
+		i := slices.IndexFunc(s.Model.Stations, func(st queueing.Station) bool { return st.Name == c.Service })
+		if c.CPUs != nil && i >= 0 && *c.CPUs <= s.Model.Stations[i].Idle {
+			return fmt.Errorf("%s: each instance of %s uses %s CPU whatever the rate, so that share would bear nothing; write more",
+				c, c.Service, report.Measured(s.Model.Stations[i].Idle))
+		}
+	}
+	return nil
 }
 
 // certain is the model without the uncertainty of its demands, for an answer
@@ -123,10 +143,11 @@ func (s *System) certain() queueing.Model {
 // demand says: the model's factor is about latency, not about CPU.
 func (s *System) loads(a *Answer, changed queueing.Model) {
 	for i, st := range changed.Stations {
-		l := Load{Name: st.Name, Size: describe(st), Demand: st.Demand}
+		l := Load{Name: st.Name, Size: describe(st), Demand: st.Demand, Idle: st.Idle}
 		if st.Demand.Value > 0 {
 			l.Bound = st.Bound()
-			l.Busy = a.Capacity.Value / l.Bound
+			idle := st.Idle / (st.Speed * float64(st.Servers))
+			l.Busy = idle + (1-idle)*a.Capacity.Value/l.Bound
 		}
 		if was := describe(s.Model.Stations[i]); was != l.Size {
 			l.WasSize = was
@@ -153,21 +174,32 @@ const nearlyFull = 0.9
 
 // machine warns where the measured machine could not carry the prediction.
 func (s *System) machine(a *Answer, changed queueing.Model) {
-	cores := s.Other
+	each, idle := s.Other, 0.0
 	for _, st := range changed.Stations {
-		cores += st.Demand.Value
+		each += st.Demand.Value
+		idle += st.Idle * float64(st.Instances)
 	}
-	if cores *= a.Capacity.Value; cores > nearlyFull*float64(s.Cores) {
+	cores := idle + each*a.Capacity.Value
+	if cores > nearlyFull*float64(s.Cores) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf(
 			"the system and its load need %s cores at that rate, and the measured machine has %d: the prediction is for components that have their shares, and that machine would limit it first, at about %s %s",
-			report.Measured(cores), s.Cores, report.Measured(a.Capacity.Value/cores*float64(s.Cores)), s.Unit))
+			report.Measured(cores), s.Cores, report.Measured(max(0, float64(s.Cores)-idle)/each), s.Unit))
+	}
+}
+
+// unsure warns if the limit is where no variant of the run had one.
+func (s *System) unsure(a *Answer) {
+	if busy := s.busiest[a.Limit.Station]; busy > 0 && busy < atLimit {
+		a.Warnings = append(a.Warnings, fmt.Sprintf(
+			"%s limits, and was %s busy at most where it was measured: at its limit it may need more or less for a request; a variant of the run in which it limits would tell",
+			a.Limit.Station, report.Percent(busy)))
 	}
 }
 
 // assume says what the prediction rests on.
 func (s *System) assume(a *Answer, cs []Change) {
 	add := func(format string, args ...any) { a.Assumptions = append(a.Assumptions, fmt.Sprintf(format, args...)) }
-	add("CPU per request stays what it was at capacity, whatever the share of CPU")
+	add("CPU per request stays what it was where it was measured, whatever the share of CPU")
 	var more, fewer []string
 	for _, c := range cs {
 		if c.Replicas == nil {

@@ -1,10 +1,14 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 
 	"loadstone/lab/report"
 )
+
+// ErrHeldNothing marks a predicted topology that held no rate when it was measured.
+var ErrHeldNothing = errors.New("the predicted topology held no rate")
 
 // Check is a prediction held against a measurement of the same topology.
 type Check struct {
@@ -38,7 +42,7 @@ func (a *Answer) Against(r *report.Result, name, unchanged, variant string) erro
 		return err
 	}
 	if v.Capacity == nil || !(v.Capacity.Value > 0) {
-		return fmt.Errorf("the predicted topology held no rate in run %s: the prediction of %s %s was wrong", name, report.Measured(a.Capacity.Value), a.Unit)
+		return fmt.Errorf("%w in run %s: the prediction of %s %s was wrong", ErrHeldNothing, name, report.Measured(a.Capacity.Value), a.Unit)
 	}
 	c := v.Capacity
 	a.Check = &Check{

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,27 +10,47 @@ import (
 	"loadstone/lab/experiment"
 )
 
-// Experiment returns the text of an experiment that measures a variant of exp
-// beside itself with changes, and the name of the changed one. Everything else
-// stays as it is in the file.
-func Experiment(exp *experiment.Experiment, variant string, cs []Change) (text, changed string, err error) {
+// Experiment returns the text of an experiment that measures topologies beside
+// the variants of exp that they change, each of these once, and the topologies'
+// names in it. Everything else stays as it is in the file.
+func Experiment(exp *experiment.Experiment, ts []Topology) (text string, names []string, err error) {
+	var b strings.Builder
+	b.WriteString("variants:\n")
+	for _, base := range bases(ts) {
+		own, err := overlayOf(exp, base)
+		if err != nil {
+			return "", nil, err
+		}
+		fmt.Fprintf(&b, "  %q:%s", base, nested(own))
+	}
+	for i, t := range ts {
+		document, err := overlayOf(exp, t.Variant)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, c := range t.Changes {
+			path, value := c.key()
+			if document, err = document.set(path, value, 0); err != nil {
+				return "", nil, fmt.Errorf("%s: in the overlay of %s, %w", c, t.Variant, err)
+			}
+		}
+		name := t.Variant + ".predicted"
+		if len(ts) > 1 {
+			name += "-" + strconv.Itoa(i+1)
+		}
+		names = append(names, name)
+		fmt.Fprintf(&b, "  %q:%s", name, nested(document))
+	}
+	text, err = replaceVariants(string(exp.Source()), b.String())
+	return text, names, err
+}
+
+func overlayOf(exp *experiment.Experiment, variant string) (overlay, error) {
 	i := slices.IndexFunc(exp.Variants, func(v experiment.Variant) bool { return v.Name == variant })
 	if i < 0 {
-		return "", "", fmt.Errorf("the experiment has no variant %q", variant)
+		return nil, fmt.Errorf("the experiment has no variant %q", variant)
 	}
-	changed = variant + ".predicted"
-	overlay := string(exp.Variants[i].Overlay)
-	document := parseOverlay(overlay)
-	for _, c := range cs {
-		path, value := c.key()
-		if document, err = document.set(path, value, 0); err != nil {
-			return "", "", fmt.Errorf("%s: in the overlay of %s, %w", c, variant, err)
-		}
-	}
-	variants := "variants:\n  " + strconv.Quote(variant) + ":" + nested(parseOverlay(overlay)) +
-		"  " + strconv.Quote(changed) + ":" + nested(document)
-	text, err = replaceVariants(string(exp.Source()), variants)
-	return text, changed, err
+	return parseOverlay(string(exp.Variants[i].Overlay)), nil
 }
 
 // key is where a Compose file says what the change sets, and how.
@@ -121,18 +142,27 @@ func splitKey(line string) (key, value string) {
 }
 
 // replaceVariants puts other variants into the text of an experiment file: in
-// place of the lines from the key to the next one at the left margin.
+// place of the first block that says which there are. A block is the lines from
+// its key to the next key at the left margin.
 func replaceVariants(source, variants string) (string, error) {
-	lines := strings.SplitAfter(source, "\n")
-	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "variants:") })
-	if from < 0 {
-		return "", fmt.Errorf("the experiment file has no line that begins with variants: write it in block form, a key to a line")
+	var out strings.Builder
+	within, done := false, false
+	for _, line := range strings.SplitAfter(source, "\n") {
+		if isTopKey(line) {
+			within = strings.HasPrefix(line, "variants:") || strings.HasPrefix(line, "sweep:")
+			if within && !done {
+				out.WriteString(variants)
+				done = true
+			}
+		}
+		if !within {
+			out.WriteString(line)
+		}
 	}
-	to := from + 1
-	for to < len(lines) && !isTopKey(lines[to]) {
-		to++
+	if !done {
+		return "", errors.New("the experiment file has no line that begins with variants: or sweep: write it in block form, a key to a line")
 	}
-	return strings.Join(lines[:from], "") + variants + strings.Join(lines[to:], ""), nil
+	return out.String(), nil
 }
 
 // isTopKey says whether a line begins a key of the file's first level.

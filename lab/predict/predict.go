@@ -7,10 +7,12 @@
 // of:
 //   - Demand is the CPU per request at capacity, where it belongs: below capacity a
 //     request costs more, because wake-ups are shared by fewer. Its interval is over
-//     the run's trials.
+//     the run's trials. It is taken from that variant of the run, among those that
+//     differ in sizes alone, in which the component was nearest to its limit.
 //   - A quota changes when a request is served and not what it costs, so demand is
 //     carried over from one share to another. That is not quite so: a component
-//     that is throttled batches, and one that no longer is may need more.
+//     that is throttled batches. Where the run has it at its limit in two sizes,
+//     what it uses whatever the rate is kept apart.
 //   - The hottest instance stays as much hotter as it was.
 //   - The model's capacity is multiplied by what it was off where it was measured.
 //
@@ -49,6 +51,8 @@ type System struct {
 	Assumptions, Warnings []string
 	objective             string // as written
 	unlimited             []string
+	busiest               map[string]float64 // by component: the share of its CPU where its demand is from
+	elsewhere             []string           // whose demands are from other variants
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
@@ -58,12 +62,16 @@ func Of(r *report.Result, name, variant string) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores)}
+	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f report.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
 	}
-	if err := s.stations(r, v, measured); err != nil {
+	family, err := relatives(r, v, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.stations(r, family, measured); err != nil {
 		return nil, err
 	}
 	s.takeCapacity(r, v)
@@ -76,6 +84,9 @@ func Of(r *report.Result, name, variant string) (*System, error) {
 	}
 	s.Other = compare.Median(other).Value
 	s.takeVerdict(v)
+	if len(s.elsewhere) > 0 {
+		s.Assumptions = append(s.Assumptions, "CPU per request is from where each was nearest to its limit: "+strings.Join(s.elsewhere, ", "))
+	}
 	return s, nil
 }
 
@@ -100,22 +111,25 @@ func find(r *report.Result, variant string) (*report.Variant, error) {
 }
 
 // stations makes one of every component.
-func (s *System) stations(r *report.Result, v *report.Variant, figures []report.Figure) error {
+func (s *System) stations(r *report.Result, family []*report.Variant, figures []report.Figure) error {
+	v := family[0]
 	for _, c := range v.Components {
-		var demands, skews []float64
+		var skews []float64
 		for _, f := range figures {
 			i := slices.IndexFunc(f.Components, func(o report.Component) bool { return o.Name == c.Name })
 			if i < 0 || !(f.Components[i].DemandMS > 0) {
 				continue
 			}
-			demands, skews = append(demands, f.Components[i].DemandMS/1000), append(skews, skew(f.Components[i]))
+			skews = append(skews, skew(f.Components[i]))
 		}
 		share := c.LimitCPUs
 		if share == 0 {
 			share = float64(s.Cores)
 			s.unlimited = append(s.unlimited, c.Name)
 		}
-		station := queueing.CPU(c.Name, estimate(compare.Median(demands)), max(1, c.Instances), share)
+		each, idle := s.demand(c.Name, family)
+		station := queueing.CPU(c.Name, each, max(1, c.Instances), share)
+		station.Idle = idle
 		if len(skews) > 0 {
 			station.Skew = min(max(1, compare.Median(skews).Value), float64(station.Instances))
 		}

@@ -315,10 +315,11 @@ func TestExperimentOfAPrediction(t *testing.T) {
 		"plain":  "services:\n  api:\n    deploy:\n      replicas: 8\n  lb:\n    deploy:\n      resources:\n        limits:\n          cpus: \"0.5\"\n",
 		"cached": "services:\n  api:\n    environment:\n      CACHE: \"on\"\n      AT: 10s\n    deploy:\n      replicas: 8\n  lb:\n    deploy:\n      resources:\n        limits:\n          cpus: \"0.5\"\n",
 	} {
-		text, changed, err := Experiment(exp, variant, cs)
+		text, names, err := Experiment(exp, []Topology{{variant, cs}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		changed := names[0]
 		again := parse(t, text)
 		if len(again.Variants) != 2 || again.Variants[0].Name != variant || again.Variants[1].Name != changed {
 			t.Fatalf("variants %+v", again.Variants)
@@ -337,7 +338,7 @@ func TestExperimentOfAPrediction(t *testing.T) {
 			t.Errorf("the rest of the file changed:\n%s", text)
 		}
 	}
-	if _, _, err := Experiment(exp, "reset", cs); err == nil || !strings.Contains(err.Error(), "leaves no room for") {
+	if _, _, err := Experiment(exp, []Topology{{"reset", cs}}); err == nil || !strings.Contains(err.Error(), "leaves no room for") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -72,7 +72,11 @@ func (a *Answer) loads(b *strings.Builder) {
 		}
 		demand := l.Demand
 		demand.Value, demand.Low, demand.High = 1000*demand.Value, 1000*demand.Low, 1000*demand.High
-		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, estimated(demand), bound, report.Percent(l.Busy))
+		each := estimated(demand)
+		if l.Idle > 0 {
+			each += " and " + report.Measured(l.Idle) + " CPU"
+		}
+		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, each, bound, report.Percent(l.Busy))
 	}
 	b.WriteString(aligned(table.String()))
 }

@@ -1,0 +1,124 @@
+package predict
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"loadstone/lab/report"
+)
+
+// Text writes the predictions for people: a line to a topology, and what came of
+// them all.
+func (s *Several) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d topologies from %s, %s\n\n", len(s.Predictions), s.Run, s.Unit)
+	b.WriteString(aligned(s.table()))
+	s.score(&b)
+	for _, line := range s.notes("assumed: ", func(a *Answer) []string { return a.Assumptions }) {
+		b.WriteString(line)
+	}
+	for _, line := range s.notes("warning: ", func(a *Answer) []string { return a.Warnings }) {
+		b.WriteString(line)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s *Several) table() string {
+	var b strings.Builder
+	b.WriteString("  #\ttopology\tpredicted\tfactor\tlimit\tnext")
+	if s.Check != nil {
+		b.WriteString("\tmeasured\terror\tof factor\tlimit")
+	}
+	b.WriteByte('\n')
+	for i, a := range s.Predictions {
+		factor, next := "–", "–"
+		if a.Measured != nil {
+			factor = "×" + report.Measured(a.Capacity.Value/a.Measured.Value)
+		}
+		if a.Next != nil {
+			next = fmt.Sprintf("%s, %s", a.Next.Station, report.Measured(a.Next.Capacity))
+		}
+		fmt.Fprintf(&b, "  %d\t%s\t%s\t%s\t%s\t%s", i+1, s.topologies[i], estimated(a.Capacity), factor, a.Limit.Station, next)
+		if s.Check != nil {
+			b.WriteString(a.checked())
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// checked are the cells of a prediction that was checked.
+func (a *Answer) checked() string {
+	c := a.Check
+	if c == nil {
+		return "\theld no rate\t–\t–\t–"
+	}
+	v, low, high := report.MeasuredInterval(c.Measured, c.Low, c.High)
+	measured, ratio, limit := v, "–", c.Limit
+	if c.Low < c.High {
+		measured = fmt.Sprintf("%s [%s, %s]", v, low, high)
+	}
+	if c.LowerBound {
+		measured = "at least " + measured
+	}
+	if c.Again > 0 {
+		ratio = signed(c.ErrorOfRatio)
+	}
+	if limit == "" {
+		limit = "–"
+	}
+	return "\t" + measured + "\t" + signed(c.Error) + "\t" + ratio + "\t" + limit
+}
+
+func (s *Several) score(b *strings.Builder) {
+	c := s.Check
+	if c == nil {
+		return
+	}
+	median := func(x *float64) string {
+		if x == nil {
+			return "not known"
+		}
+		return strings.TrimPrefix(signed(*x), "+")
+	}
+	fmt.Fprintf(b, "\nchecked    in %s, all in the same rounds as what they were predicted from\n", c.Run)
+	fmt.Fprintf(b, "error      median of %d topologies: %s of the capacity, %s of the factor\n", c.Topologies, median(c.Error), median(c.ErrorOfRatio))
+	if c.Intervals > 0 {
+		fmt.Fprintf(b, "intervals  %d of %d hold what was measured, which is uncertain itself\n", c.Inside, c.Intervals)
+	}
+	if c.Named > 0 {
+		fmt.Fprintf(b, "limit      %d of the %d that were named are those that were predicted\n", c.Right, c.Named)
+	}
+}
+
+// notes are sentences with the topologies that they are about, each sentence once.
+func (s *Several) notes(begin string, of func(*Answer) []string) []string {
+	var texts []string
+	about := make(map[string][]string)
+	for i, a := range s.Predictions {
+		for _, text := range of(a) {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+			if n := fmt.Sprint(i + 1); !slices.Contains(about[text], n) {
+				about[text] = append(about[text], n)
+			}
+		}
+	}
+	var out []string
+	for i, text := range texts {
+		to := ""
+		if n := len(about[text]); n < len(s.Predictions) {
+			to = " (" + strings.Join(about[text], ", ") + ")"
+		}
+		if i == 0 {
+			begin = "\n" + begin
+		}
+		out = append(out, begin+text+to+"\n")
+		begin = strings.TrimPrefix(begin, "\n")
+	}
+	return out
+}

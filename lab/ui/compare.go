@@ -1,0 +1,256 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"loadstone/lab/compare"
+	"loadstone/lab/difference"
+	"loadstone/lab/report"
+)
+
+// comparePage is a difference as tables.
+type comparePage struct {
+	Within   bool // the variants of one run
+	A, B     difference.Run
+	WhenA    string
+	WhenB    string
+	Swapped  string // address of the comparison the other way round
+	Absolute bool
+	Other    string // address of the comparison as measured, or relative to the baseline
+	Answer   string
+	Tables   []compareTable
+	Settings []difference.Setting
+	Source   []sourceLine
+	More     int // lines that are not shown
+	Warnings []string
+}
+
+type compareTable struct {
+	ID, Title, Reference string
+	Rows                 []compareRow
+	Notes                []string
+}
+
+type compareRow struct {
+	Name, Base, Sample           string
+	Change, Interval, P, Reading string
+	Kind                         string // of the change: better, worse or unclear
+}
+
+type sourceLine struct {
+	Sign, Text string
+	Number     int
+}
+
+// compare shows what differs between two runs, the older one first as the list
+// hands them over, or between the variants of one.
+func (h *handler) compare(w http.ResponseWriter, r *http.Request) {
+	names := r.URL.Query()["run"]
+	absolute := r.URL.Query().Get("absolute") != ""
+	if len(names) < 1 || len(names) > 2 || slices.Contains(names, "") {
+		h.say(w, http.StatusBadRequest, message{Title: "Two runs are compared",
+			Text: "Tick two runs in the list to see what changed between them, or one to compare its variants."})
+		return
+	}
+	entries := make([]*entry, len(names))
+	for i, n := range names {
+		if entries[i] = h.index.one(n); entries[i] == nil {
+			h.notFound(w, r)
+			return
+		}
+	}
+	if r.URL.Query().Get("order") == "" {
+		slices.SortStableFunc(entries, func(a, b *entry) int { return a.Started.Compare(b.Started) })
+	}
+	d, err := h.difference(r, entries, absolute)
+	if err != nil {
+		h.say(w, http.StatusOK, message{Title: "These cannot be compared", Text: sentence(err.Error())})
+		return
+	}
+	h.show(w, http.StatusOK, "compare", newComparePage(d, absolute))
+}
+
+// difference is the one that the command compare prints.
+func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (*difference.Difference, error) {
+	var results []*report.Result
+	for _, e := range entries {
+		if e.State != whole {
+			return nil, fmt.Errorf("%s is %s, and only whole runs are compared", e.Name, e.State)
+		}
+		res, err := h.result(r.Context(), e)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, res)
+	}
+	if len(results) == 1 {
+		return difference.Within(results[0], entries[0].Name)
+	}
+	if entries[0].Name == entries[1].Name {
+		return nil, errors.New("both are the same run")
+	}
+	return difference.Between(results[0], results[1], [2]string{entries[0].Name, entries[1].Name}, difference.Config{Absolute: absolute})
+}
+
+// maxSource is how many lines of a difference between experiment files are shown.
+const maxSource = 200
+
+func newComparePage(d *difference.Difference, absolute bool) *comparePage {
+	p := &comparePage{
+		Within: d.Base == d.Sample, A: d.Base, B: d.Sample, WhenA: when(d.Base.Started), WhenB: when(d.Sample.Started), Absolute: absolute,
+		Swapped: compareAddress(d.Sample.Name, d.Base.Name, absolute), Other: compareAddress(d.Base.Name, d.Sample.Name, !absolute),
+		Settings: d.Settings, Warnings: d.Warnings,
+	}
+	better, worse, told := 0, 0, 0
+	relative := absolute
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		relative = relative || t.Reference != ""
+		p.Tables = append(p.Tables, newCompareTable(i, t))
+		for _, r := range t.Rows {
+			if r.Result != nil && r.Result.Outcome != compare.TooFew {
+				told++
+			}
+			switch r.Change {
+			case compare.Better:
+				better++
+			case compare.Worse:
+				worse++
+			case compare.Unclear:
+			}
+		}
+	}
+	if !relative {
+		p.Other = "" // nothing is relative to a baseline: both ways are the same
+	}
+	switch {
+	case better+worse > 0:
+		p.Answer = fmt.Sprintf("%d better, %d worse.", better, worse)
+	case told > 0:
+		p.Answer = "No difference was found."
+	default: // not even a large difference would have been found
+		p.Answer = "There are too few trials to tell."
+	}
+	for i, l := range d.Source {
+		if i == maxSource {
+			p.More = len(d.Source) - maxSource
+			break
+		}
+		sign := "−"
+		if l.In == "sample" {
+			sign = "+"
+		}
+		p.Source = append(p.Source, sourceLine{Sign: sign, Number: l.Number, Text: l.Text})
+	}
+	return p
+}
+
+// compareAddress asks for this order of the two.
+func compareAddress(a, b string, absolute bool) string {
+	v := url.Values{"run": {a, b}, "order": {"given"}}
+	if absolute {
+		v.Set("absolute", "1")
+	}
+	return "/compare?" + v.Encode()
+}
+
+func newCompareTable(i int, t *difference.Table) compareTable {
+	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: strings.ToUpper(t.Title[:1]) + t.Title[1:], Reference: t.Reference}
+	if len(t.Rows) > 0 {
+		if unit := t.Rows[0].Metric.Unit; unit != "" && unit != "share" {
+			out.Title += ", " + unit
+		}
+	}
+	out.Notes = slices.Clone(t.Notes)
+	counted, bounds := 0, false
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		out.Rows = append(out.Rows, newCompareRow(r))
+		bounds = bounds || r.BaseBound || r.SampleBound
+		if r.Result == nil {
+			continue
+		}
+		if r.Result.Outcome != compare.TooFew {
+			counted++
+		}
+		for _, w := range r.Result.Warnings {
+			if !slices.Contains(out.Notes, w) {
+				out.Notes = append(out.Notes, w)
+			}
+		}
+	}
+	if counted > 1 {
+		out.Notes = append(out.Notes, fmt.Sprintf("p is corrected for %d comparisons (Holm); the intervals are not.", counted))
+	}
+	if bounds {
+		out.Notes = append(out.Notes, "≥ is a lower bound: the measurement ended before the system did.")
+	}
+	return out
+}
+
+func newCompareRow(r *difference.Row) compareRow {
+	out := compareRow{Name: r.Name, Base: median(r, r.Base, r.BaseBound), Sample: median(r, r.Sample, r.SampleBound), Kind: string(r.Change)}
+	res := r.Result
+	if res == nil {
+		out.Change, out.Interval, out.P, out.Reading = "–", "–", "–", r.Note
+		return out
+	}
+	times := res.Ratio.High > 2 || res.Ratio.Low < 0.5 // so large a change reads better as a factor
+	out.Change, out.Interval, out.P = change(res.Ratio.Value, times), "–", fmt.Sprintf("%.3f", r.Adjusted)
+	if res.Ratio.Confidence > 0 {
+		out.Interval = change(res.Ratio.Low, times) + " to " + change(res.Ratio.High, times)
+	}
+	if r.Adjusted < 0.001 {
+		out.P = "<0.001"
+	}
+	switch {
+	case res.Outcome == compare.TooFew:
+		out.P, out.Reading = "–", fmt.Sprintf("too few trials: %d needed", res.Needed)
+	case r.Note != "":
+		out.Reading = r.Note
+	case res.Outcome == compare.Indistinct:
+		out.Reading = "~ no difference"
+	default:
+		out.Reading = string(r.Change)
+	}
+	return out
+}
+
+// median is what was measured, with its interval.
+func median(r *difference.Row, iv compare.Interval, bound bool) string {
+	if r.Metric.Unit == "share" {
+		return report.Percent(iv.Value)
+	}
+	if iv.Value == 0 {
+		return "–"
+	}
+	v, low, high := report.MeasuredInterval(iv.Value, iv.Low, iv.High)
+	if bound {
+		v = "≥" + v
+	}
+	if iv.Confidence == 0 {
+		return v
+	}
+	return v + " [" + low + ", " + high + "]"
+}
+
+// change writes a ratio as a change in per cent, or as a factor.
+func change(ratio float64, times bool) string {
+	percent := 100 * (ratio - 1)
+	switch {
+	case times:
+		return "×" + report.Measured(ratio)
+	case math.Abs(percent) < 0.05:
+		return "0.0 %"
+	case percent < 0:
+		return fmt.Sprintf("−%.1f %%", -percent)
+	default:
+		return fmt.Sprintf("+%.1f %%", percent)
+	}
+}
