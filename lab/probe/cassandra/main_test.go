@@ -1,0 +1,12 @@
+package cassandra
+
+import (
+	"os"
+	"testing"
+
+	"loadstone/lab/probe/probetest"
+)
+
+var program = probetest.Program{Args: os.Args, Env: os.Environ()}
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }

@@ -1,0 +1,46 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestASourceThatFailsLeavesAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		s := Source{Instance: "log-1", Read: func(ctx context.Context) (map[string]float64, error) {
+			asked++
+			switch asked {
+			case 1:
+				return map[string]float64{"lag": 5}, nil
+			case 2: // it says nothing
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case 3:
+				return nil, errors.New("no leader")
+			}
+			return map[string]float64{"lag": 7}, nil
+		}}
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		records, done := make(chan any), make(chan error, 1)
+		go func() { done <- ask(ctx, s, records) }()
+		for _, want := range []struct {
+			at  time.Duration
+			lag float64
+		}{{0, 5}, {3 * time.Second, 7}, {4 * time.Second, 7}} {
+			got := (<-records).(*Scrape)
+			if got.At.Sub(began) != want.at || got.Instance != "log-1" || got.Values["lag"] != want.lag {
+				t.Errorf("got %+v after %v, want a lag of %v after %v", got, got.At.Sub(began), want.lag, want.at)
+			}
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
