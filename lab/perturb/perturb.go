@@ -124,7 +124,9 @@ type Config struct {
 
 // DefaultConfig separates an elasticity of 1 from one of 0 within half a minute
 // where slots of a second vary by 5 %: ±0.25 is a quarter of what the limiting
-// component shows. 400 requests vary by 5 % by themselves if they come at random.
+// component shows. 100 requests would vary by 10 % if they came at random; under closed
+// load they come as fast as the limit lets them, which varies less, and what it
+// does vary by is in the interval. More and shorter slots follow drift better.
 func DefaultConfig() Config {
-	return Config{Seed: 1, Budget: 30 * time.Second, Narrow: 0.25, MinBlocks: 3, Singles: 2, MinRequests: 400, MaxWindows: 5}
+	return Config{Seed: 1, Budget: 30 * time.Second, Narrow: 0.25, MinBlocks: 3, Singles: 2, MinRequests: 100, MaxWindows: 5}
 }

@@ -45,7 +45,9 @@ func session(c Config, fail error) (*Session, map[string]float64) {
 
 func TestASessionKeepsWhatItSetAndRestoresIt(t *testing.T) {
 	t.Parallel()
-	s, now := session(DefaultConfig(), nil)
+	c := DefaultConfig()
+	c.MinRequests = 400
+	s, now := session(c, nil)
 	var clock time.Time
 	s.now = func() time.Time { return clock }
 	warm := window(t, 0, 100)

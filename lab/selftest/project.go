@@ -143,7 +143,7 @@ func (s service) dependsOn() []string {
 // share is nearly used up. Perturbing is as short as gives an interval.
 const (
 	budget     = "6s"
-	perturbing = "15s"
+	perturbing = "20s"
 	trials     = 3
 	objective  = "p(95)<250"
 )

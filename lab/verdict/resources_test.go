@@ -106,6 +106,18 @@ func TestTiesAreSaid(t *testing.T) {
 	if v.Status != Tied || v.Agreement != "3/3" || len(v.Tied) != 2 || !strings.Contains(v.Summary, "left and right limit equally") {
 		t.Errorf("got %+v, want left and right tied, 3/3", v)
 	}
+	for name, c := range map[string]struct {
+		moved []Perturbation
+		want  string
+	}{
+		"noise between equals": {[]Perturbation{changed("left", 0.26, 0, 0.52), changed("right", 0.55, 0.29, 0.81)}, Tied},
+		"only one moves":       {[]Perturbation{changed("left", 0.1, -0.4, 0.6), changed("right", 0.9, 0.4, 1.4)}, Named},
+		"one moves more":       {[]Perturbation{changed("left", 0.4, 0.3, 0.5), changed("right", 0.9, 0.8, 1)}, Named},
+	} {
+		if v := Judge(Input{Capacity: x, Components: []Component{left, right}, Perturbations: c.moved}); v.Status != c.want {
+			t.Errorf("%s: got %s %s, want %s", name, v.Status, v.Component, c.want)
+		}
+	}
 	for _, w := range v.Witnesses {
 		if w.Component != "" || len(w.Tied) != 2 {
 			t.Errorf("%s: got %+v, want it to name both and neither alone", w.Name, w)

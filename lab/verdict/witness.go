@@ -194,7 +194,7 @@ func beside(in Input) string {
 }
 
 // perturbation names the resource that moved throughput most, if the interval of
-// its elasticity leaves out 0, and with it those that moved it about as much.
+// its elasticity leaves out 0, and with it those that it cannot be told apart from.
 func perturbation(in Input, limits []limit) Witness {
 	w := Witness{Name: Perturbing}
 	sorted := slices.SortedStableFunc(slices.Values(in.Perturbations), func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
@@ -204,7 +204,7 @@ func perturbation(in Input, limits []limit) Witness {
 			w.Evidence += "; "
 		}
 		w.Evidence += fmt.Sprintf("1 %% of the %s of %s moves it by %.2f %% (%.2f to %.2f)", Limit{Resource: p.Resource, Name: p.Name}.what(), p.Component, p.Elasticity, p.Low, p.High)
-		if p.Low > 0 && p.Elasticity >= moves && p.Elasticity >= explains*sorted[0].Elasticity {
+		if p.asMuchAs(sorted[0]) {
 			moved = append(moved, matching(limits, p))
 		}
 	}
@@ -213,6 +213,18 @@ func perturbation(in Input, limits []limit) Witness {
 	}
 	w.voice(moved)
 	return w
+}
+
+// asMuchAs says whether p moved throughput, and as much as most did, or not clearly
+// less. One that limits alone has an elasticity of 1 and the others 0, two that limit
+// together share it: where intervals overlap, a third of the higher one is half way
+// between these.
+func (p Perturbation) asMuchAs(most Perturbation) bool {
+	if most.Low <= 0 || most.Elasticity < moves {
+		return false
+	}
+	return p.Low > 0 && p.Elasticity >= explains*most.Elasticity ||
+		p.High >= most.Low && p.Elasticity >= most.Elasticity/3
 }
 
 // changed is what a perturbation was about.
