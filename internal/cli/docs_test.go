@@ -18,7 +18,7 @@ import (
 // checked to be there and not run: the tests are one of them.
 func TestDocumentsRun(t *testing.T) {
 	blocks := 0
-	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "docs/scaling.md",
+	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "docs/scaling.md", "docs/selftest.md",
 		"docs/patterns/refresh-ahead.md", "docs/patterns/do-once.md", "docs/patterns/pool.md", "docs/patterns/scaling.md", "docs/patterns/async.md", "docs/patterns/nosql.md",
 		"system/results/README.md", "system/patterns/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))

@@ -44,7 +44,7 @@ Nothing else should load the machine meanwhile.
 
 Exit status: 0 at least 11 of every 12 verdicts are right (of four, all), 1 fewer
 are, or it could not be done, 2 a mistake in the arguments.`,
-		Example: `  # all planted systems, in about eight minutes
+		Example: `  # all planted systems, in about nine minutes
   loadstone selftest
 
   # four of them, in less than two minutes

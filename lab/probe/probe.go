@@ -49,7 +49,8 @@ type Config struct {
 	// Sources are asked once a second each.
 	Sources []Source
 	// Interval is the time between samples of CPU and memory; MetricsInterval
-	// that between scrapes of one endpoint.
+	// that between scrapes of one endpoint, if there are no more than a few: of more
+	// each is scraped less often, so that watching a large system costs no more.
 	Interval        time.Duration
 	MetricsInterval time.Duration
 	// Write keeps one record, a *Sample or a *Scrape. Calls do not overlap.
@@ -63,6 +64,14 @@ const (
 	DefaultInterval        = 100 * time.Millisecond
 	DefaultMetricsInterval = 250 * time.Millisecond
 )
+
+// fewEndpoints is how many are scraped at MetricsInterval each.
+const fewEndpoints = 4
+
+// metricsInterval is that of one of so many endpoints.
+func (c Config) metricsInterval(endpoints int) time.Duration {
+	return c.MetricsInterval * time.Duration(max(endpoints, fewEndpoints)) / fewEndpoints
+}
 
 // Sample is what every instance had used at one moment. All figures but
 // Memory are counters that only grow; spans are differences.
@@ -100,10 +109,15 @@ func Run(ctx context.Context, c Config) error {
 	readers, readersCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return c.sample(readersCtx, records) })
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}}
+	var scraped []Target
 	for _, t := range c.Targets {
 		if t.MetricsURL != "" {
-			readers.Go(func() error { return c.scrape(readersCtx, client, t, records) })
+			scraped = append(scraped, t)
 		}
+	}
+	every := c.metricsInterval(len(scraped))
+	for _, t := range scraped {
+		readers.Go(func() error { return scrape(readersCtx, client, t, every, records) })
 	}
 	for _, s := range c.Sources {
 		readers.Go(func() error { return ask(readersCtx, s, records) })
@@ -226,8 +240,8 @@ func (r *reader) process() (Instance, error) {
 	return sum, nil
 }
 
-func (c Config) scrape(ctx context.Context, client *http.Client, t Target, records chan<- any) error {
-	tick := time.NewTicker(c.MetricsInterval)
+func scrape(ctx context.Context, client *http.Client, t Target, every time.Duration, records chan<- any) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if values, err := Fetch(ctx, client, t.MetricsURL); err == nil {
