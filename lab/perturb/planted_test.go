@@ -285,8 +285,8 @@ func TestPlantedLimitsAreFound(t *testing.T) {
 		all.Go(func() { p.perturb(t.Context()) })
 	}
 	all.Wait()
-	cost := (ownCPU(t) - used).Seconds() / time.Since(began).Seconds() / float64(runtime.NumCPU())
-	t.Logf("perturbing three systems took %.2f %% of the machine", 100*cost)
+	cost := (ownCPU(t) - used).Seconds() / time.Since(began).Seconds() / float64(runtime.NumCPU()) / float64(len(systems))
+	t.Logf("perturbing one system took %.2f %% of the machine", 100*cost)
 	if cost > 0.02 {
 		t.Errorf("perturbing took %.2f %% of the machine, want 2 %% or less", 100*cost)
 	}
@@ -306,8 +306,8 @@ func ownCPU(t *testing.T) time.Duration {
 }
 
 // check judges with an allowance: an interval misses the truth one time in
-// twenty, and the machine's neighbours add to that. Where they make the interval
-// wider than ±0.5, what limits has to be above 0 only.
+// twenty, and the machine's neighbours add to that. Where time was up before the
+// interval was as narrow as is asked for, what limits has to be above 0 only.
 func (p *planted) check(t *testing.T) {
 	const allowance = 0.2
 	if p.err != nil {
@@ -322,7 +322,7 @@ func (p *planted) check(t *testing.T) {
 		t.Logf("%s: %.2f (%.2f to %.2f), p95 %.2f (%.2f to %.2f), %d blocks in %d slots of about %.0f req/s",
 			component, x.Value, x.Low, x.High, e.P95.Value, e.P95.Low, e.P95.High, e.Blocks, len(p.slots), p.slots[0].Throughput())
 		want := 0.5
-		if x.High-x.Low > 1 {
+		if x.High-x.Low > 2*DefaultConfig().Narrow {
 			want = 0
 		}
 		if component == p.limit && (x.Low <= want || x.Value <= 0.5) {

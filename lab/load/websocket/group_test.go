@@ -91,7 +91,9 @@ func TestFanOutDeliversToEveryMember(t *testing.T) {
 	until(t, "60 messages", func() bool { return l.Stats().Sent >= sent+60 })
 	l.finish(t, 10*time.Second)
 	n := l.Stats()
-	if n.Lost+n.CutOff+n.Duplicates+n.Late+n.Other != 0 {
+	// Late is not looked at: while clients join one after the other, a message that all
+	// who were members have had is done with, and still comes to those who were not.
+	if n.Lost+n.CutOff+n.Duplicates+n.Other != 0 {
 		t.Errorf("got %+v, want nothing lost, doubled or unknown", n)
 	}
 	by := map[time.Duration]map[int]bool{} // the clients by the message's time
