@@ -222,8 +222,10 @@ func plant(t *testing.T, tree *cgroup.Tree, p *planted, front, store part) *plan
 	}
 	goFirst(t, tree, root, p.generator.PID())
 	c := DefaultConfig()
-	// Slots of one window: what is planted is even, so that few requests tell.
-	c.Budget, c.MaxWindows = 20*time.Second, 1
+	// Slots of one window: what is planted is even, so that few requests tell. A
+	// session ends when its intervals are narrow, after some 12 s on a quiet
+	// machine; on one that is not it may take its time.
+	c.Budget, c.MaxWindows = time.Minute, 1
 	p.budget = c.Budget
 	p.session = NewSession(c, []Knob{front.knob("front", frontGroup), store.knob("store", storeGroup)})
 	return p
