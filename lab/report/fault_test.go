@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"loadstone/lab/axis"
+	"loadstone/lab/load/page/pagetest"
 )
 
 // faultsResult has faults that cost nothing, some, and everything.
@@ -65,7 +66,7 @@ func watchedResult() *Result {
 func TestPageShowsFaults(t *testing.T) {
 	t.Parallel()
 	page := render(t, "faults-numbers", faultsResult())
-	text := shown(parsePage(t, page))
+	text := pagetest.Shown(pagetest.Parse(t, page))
 	for _, want := range []string{
 		"Faults", "kill api-1", "at 60 s", "8123", "8101 status 503, 22 timeout", "24.0 s", "never", "not back", "12.3 → 14.1 → 12.2",
 		"122 → 402 (3.30×)", "119 → –", "– → 900", "<b>redis</b>", "none", "not known", "database_queries",
@@ -74,10 +75,10 @@ func TestPageShowsFaults(t *testing.T) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}
-	if strings.Contains(shown(parsePage(t, render(t, "watched-numbers", watchedResult()))), "Faults") {
+	if strings.Contains(pagetest.Shown(pagetest.Parse(t, render(t, "watched-numbers", watchedResult()))), "Faults") {
 		t.Error("a run without faults has a section about them")
 	}
-	if strings.Contains(shown(parsePage(t, render(t, "no-course", loadResult()))), "Second by second") {
+	if strings.Contains(pagetest.Shown(pagetest.Parse(t, render(t, "no-course", loadResult()))), "Second by second") {
 		t.Error("a run without a course has a section about it")
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"loadstone/lab/load/page/pagetest"
 )
 
 var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")
@@ -52,8 +53,8 @@ func TestPagesAreSoundAndSelfContained(t *testing.T) {
 			if len(page) > maxPage {
 				t.Errorf("got %d bytes, want at most %d", len(page), maxPage)
 			}
-			elements := parsePage(t, page)
-			wantNone(t, slices.Concat(fetched(elements), dangling(elements), unnamed(elements), misnumbered(elements), headless(elements)))
+			elements := pagetest.Parse(t, page)
+			wantNone(t, slices.Concat(fetched(elements), pagetest.Dangling(elements), pagetest.Unnamed(elements), pagetest.Misnumbered(elements), pagetest.Headless(elements)))
 		})
 	}
 }
@@ -62,7 +63,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 	t.Parallel()
 	r := sampleResult()
 	r.Variants[1].SLO[0].Met = false
-	text := shown(parsePage(t, render(t, "numbers", r)))
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "numbers", r)))
 	want := []string{ // some by hand, so that formatting is checked too
 		"4,310 req/s", "[4,180, 4,420]", "9.84×", "[9.28, 10.30]", "96.9 %", "562", "CPU per request, µs", "41.4 MiB", "97.8 %", "41.3 %", "98.5 % used",
 		"✗ crossed", "✓ met", "9 May 2026, 07:29 UTC", "took 5 min 12 s", "7.76 GiB", "0.0213 cores", "CPU limits enforced (cgroup v2)",
@@ -134,25 +135,17 @@ func visit(v reflect.Value, f func(reflect.Value)) {
 
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
-	for i, hostile := range []string{
-		`"><script>alert(1)</script>`,
-		`' onload='alert(1)' x='`,
-		`</title></style></svg></pre></code>--><!--<b>`,
-		`]]>&lt;&amp;{{.Title}}<?php ?><!DOCTYPE x>`,
-		"\x00\x1b[2J\u202e\ufffe\xff</p>",
-		`javascript:alert(1)`,
-		`https://example.org/x.js`,
-	} {
+	for i, hostile := range pagetest.Hostile {
 		for _, makeResult := range []func() *Result{smallResult, loadResult} {
 			r := makeResult()
 			setStrings(r, hostile)
-			elements := parsePage(t, render(t, fmt.Sprintf("hostile-%d", i), r))
-			wantNone(t, slices.Concat(fetched(elements), dangling(elements)))
+			elements := pagetest.Parse(t, render(t, fmt.Sprintf("hostile-%d", i), r))
+			wantNone(t, slices.Concat(fetched(elements), pagetest.Dangling(elements)))
 			count := 0
 			wanted := strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
 			for _, e := range elements {
-				if slices.Contains([]string{"h1", "title", "li", "pre", "code", "th", "dd", "h3"}, e.name) &&
-					strings.Contains(strings.Join(strings.Fields(e.text), " "), wanted) {
+				if slices.Contains([]string{"h1", "title", "li", "pre", "code", "th", "dd", "h3"}, e.Name) &&
+					strings.Contains(strings.Join(strings.Fields(e.Text), " "), wanted) {
 					count++
 				}
 			}
@@ -173,9 +166,9 @@ func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 					v.SetFloat(number)
 				}
 			})
-			elements := parsePage(t, render(t, "numbers-"+name, r))
+			elements := pagetest.Parse(t, render(t, "numbers-"+name, r))
 			if math.Abs(number) < 1e300 || !isFinite(number) {
-				wantNone(t, misnumbered(elements))
+				wantNone(t, pagetest.Misnumbered(elements))
 			}
 			var text bytes.Buffer
 			if err := Text(&text, r, Options{Width: 100}); err != nil {
@@ -216,7 +209,7 @@ func TestOneBadNumberSpoilsNothing(t *testing.T) {
 				n++
 			}
 		})
-		wantNone(t, misnumbered(parsePage(t, render(t, "one-number", r))))
+		wantNone(t, pagetest.Misnumbered(pagetest.Parse(t, render(t, "one-number", r))))
 	}
 }
 
@@ -243,7 +236,7 @@ func TestPartsOfDifferentLengthsAreShown(t *testing.T) {
 	r.Variants[0].Timeline.Series[0].CPU = nil
 	r.Variants[1].Timeline.Rate = []float64{1}
 	r.Variants[1].Timeline.Series[0].CPU = []float64{0.1}
-	wantNone(t, misnumbered(parsePage(t, render(t, "lengths", r))))
+	wantNone(t, pagetest.Misnumbered(pagetest.Parse(t, render(t, "lengths", r))))
 }
 
 func TestManyInstancesKeepThePageSmall(t *testing.T) {
@@ -265,7 +258,7 @@ func TestManyInstancesKeepThePageSmall(t *testing.T) {
 	if len(page) > maxPage {
 		t.Errorf("got %d bytes, want at most %d", len(page), maxPage)
 	}
-	text := shown(parsePage(t, page))
+	text := pagetest.Shown(pagetest.Parse(t, page))
 	for _, want := range []string{"55 more are in result.json", "api-42", "load generator", "peak 0.900 of 0.25 CPU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not show %q", want)
@@ -289,60 +282,19 @@ func TestInstancesAreOfTheirComponent(t *testing.T) {
 // contrasts: 4.5 for text (1.4.3), 3 for marks that carry meaning (1.4.11).
 func TestColoursContrast(t *testing.T) {
 	t.Parallel()
-	light, dark, _ := strings.Cut(pageStyle, "@media")
-	for theme, css := range map[string]string{"light": light, "dark": dark} {
-		colours := palette(t, css)
-		for _, c := range []struct {
-			front, back string
-			least       float64
-		}{
-			{"ink", "bg", 7}, {"ink", "panel", 7}, {"ink", "limit-panel", 7},
-			{"muted", "bg", 4.5}, {"muted", "panel", 4.5},
-			{"limit", "bg", 4.5}, {"limit", "panel", 4.5}, {"limit", "limit-panel", 4.5},
-			{"good", "bg", 4.5}, {"link", "bg", 4.5}, {"link", "limit-panel", 4.5},
-			{"good", "panel", 4.5}, {"link", "panel", 4.5}, {"limit-fill", "track", 2},
-			{"p99", "limit-fill", 1.4}, {"p99", "fill-edge", 1.4}, {"p99", "track", 3}, {"other", "bg", 3},
-			{"blue", "bg", 3}, {"fill-edge", "bg", 3}, {"fill-edge", "track", 3}, {"fill-edge", "band", 3},
-			{"p50", "bg", 3}, {"p95", "bg", 3}, {"p99", "bg", 3}, {"p95", "band", 3}, {"p99", "band", 3},
-			{"limit-fill", "bg", 3}, {"base", "bg", 3}, {"ink", "fill", 3},
-			// neighbours that must be told apart without hue
-			{"p50", "p95", 1.4}, {"p95", "p99", 1.4},
-		} {
-			if got := contrast(colours[c.front], colours[c.back]); got < c.least {
-				t.Errorf("%s: %s on %s has a contrast of %.2f, want at least %.1f", theme, c.front, c.back, got, c.least)
-			}
-		}
+	for _, problem := range pagetest.Faint(t, pageStyle, map[string]float64{
+		"ink on bg": 7, "ink on panel": 7, "ink on limit-panel": 7,
+		"muted on bg": 4.5, "muted on panel": 4.5,
+		"limit on bg": 4.5, "limit on panel": 4.5, "limit on limit-panel": 4.5,
+		"good on bg": 4.5, "link on bg": 4.5, "link on limit-panel": 4.5,
+		"good on panel": 4.5, "link on panel": 4.5, "limit-fill on track": 2,
+		"p99 on limit-fill": 1.4, "p99 on fill-edge": 1.4, "p99 on track": 3, "other on bg": 3,
+		"blue on bg": 3, "fill-edge on bg": 3, "fill-edge on track": 3, "fill-edge on band": 3,
+		"p50 on bg": 3, "p95 on bg": 3, "p99 on bg": 3, "p95 on band": 3, "p99 on band": 3,
+		"limit-fill on bg": 3, "base on bg": 3, "ink on fill": 3,
+		// neighbours that must be told apart without hue
+		"p50 on p95": 1.4, "p95 on p99": 1.4,
+	}) {
+		t.Error(problem)
 	}
-}
-
-func palette(t *testing.T, css string) map[string][3]float64 {
-	t.Helper()
-	colours := map[string][3]float64{}
-	for _, m := range regexp.MustCompile(`--([a-z0-9-]+): #([0-9a-f]{6})`).FindAllStringSubmatch(css, -1) {
-		rgb, err := strconv.ParseUint(m[2], 16, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
-		colours[m[1]] = [3]float64{float64(rgb >> 16), float64(rgb >> 8 & 0xff), float64(rgb & 0xff)}
-	}
-	return colours
-}
-
-// contrast is the ratio of relative luminances as WCAG 2.2 defines it.
-func contrast(a, b [3]float64) float64 {
-	luminance := func(c [3]float64) float64 {
-		sum := 0.0
-		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
-			v := c[i] / 255
-			if v <= 0.04045 {
-				v /= 12.92
-			} else {
-				v = math.Pow((v+0.055)/1.055, 2.4)
-			}
-			sum += weight * v
-		}
-		return sum
-	}
-	la, lb := luminance(a), luminance(b)
-	return (math.Max(la, lb) + 0.05) / (math.Min(la, lb) + 0.05)
 }

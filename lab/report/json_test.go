@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"loadstone/lab/load/page/pagetest"
 )
 
 func TestJSONComesBackAsItWas(t *testing.T) {
@@ -170,6 +172,6 @@ func FuzzReadJSON(f *testing.F) {
 		if err := HTML(&page, r); err != nil {
 			t.Fatalf("HTML: %v", err)
 		}
-		parsePage(t, page.String())
+		pagetest.Parse(t, page.String())
 	})
 }

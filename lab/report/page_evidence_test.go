@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/lab/load/page/pagetest"
 )
 
 // Every check of the validity box must be able to find a fault, and only its own.
@@ -35,7 +37,7 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 		if got := doubted(r); !slices.Equal(got, []string{name}) {
 			t.Errorf("%s was spoiled: got doubts %q", name, got)
 		}
-		text := shown(parsePage(t, render(t, "doubt", r)))
+		text := pagetest.Shown(pagetest.Parse(t, render(t, "doubt", r)))
 		if !strings.Contains(text, "▲ look at this") || !strings.Contains(text, "look at: "+strings.ToLower(name)) {
 			t.Errorf("%s was spoiled: the page does not say so in words", name)
 		}
@@ -64,7 +66,7 @@ func TestChecksKeepToWhatIsKnown(t *testing.T) {
 			t.Errorf("got a check %q of what the result does not hold: %s", c.Name, c.Value)
 		}
 	}
-	text := shown(parsePage(t, render(t, "earlier", r)))
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "earlier", r)))
 	for _, section := range []string{"Perturbation ", "Capacity by "} {
 		if strings.Contains(text, " "+section) {
 			t.Errorf("the page has a section %q without its data", section)
@@ -74,7 +76,7 @@ func TestChecksKeepToWhatIsKnown(t *testing.T) {
 
 func TestPageShowsTheEvidence(t *testing.T) {
 	t.Parallel()
-	text := shown(parsePage(t, render(t, "full", fullResult())))
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "full", fullResult())))
 	for _, want := range []string{
 		"Capacity of snapshot", "4,180 to 4,420 at 96.9 %, over 6 trials", "3 of 3 witnesses agree", "10 of 11 checks good", "look at: machine",
 		"39 % in the kernel", "api connections", "0.847 ms", "[4,610, 4,830]", "size 4; full 31.7 % of the time; waited 1.37 ms", "grows by 0.830/s; consumed by worker", "after api.writes; does 4,170/s; held back 17.3 % of the time; 2,130 left when the load ended; 2,040 done within 1.72 s after it", "39 % in the kernel; 2.97 visits", "4.25 s",
@@ -95,8 +97,8 @@ func TestRawDataIsLinkedWhereItLies(t *testing.T) {
 	r := fullResult()
 	r.Variants[1].Name = "../query" // no name that an experiment may have
 	links := map[string]bool{}
-	for _, e := range parsePage(t, render(t, "raw", r)) {
-		links[e.attr["href"]] = true
+	for _, e := range pagetest.Parse(t, render(t, "raw", r)) {
+		links[e.Attr["href"]] = true
 	}
 	for _, want := range []string{"run.json", "experiment.yaml", "result.json", "trials/001-query/", "trials/001-query/trial.json", "trials/024-snapshot/logs/"} {
 		if !links[want] {

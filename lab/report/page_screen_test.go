@@ -77,13 +77,13 @@ func (b *browser) check(what, path string) {
 	b.t.Helper()
 	for _, open := range []string{"false", "true"} {
 		var problems []string
-		b.eval(`document.querySelectorAll('details').forEach(d => d.open = `+open+`), true`, new(bool))
-		b.eval(laidOut, &problems)
+		b.Decode(`document.querySelectorAll('details').forEach(d => d.open = `+open+`), true`, new(bool))
+		b.Decode(laidOut, &problems)
 		for _, p := range problems {
 			b.t.Errorf("%s, details open %s: %s", what, open, p)
 		}
 	}
-	b.eval(`document.querySelectorAll('details').forEach(d => d.open = false), true`, new(bool))
+	b.Decode(`document.querySelectorAll('details').forEach(d => d.open = false), true`, new(bool))
 	for _, c := range b.complaints(filepath.Base(path)) {
 		b.t.Errorf("%s: %s", what, c)
 	}
@@ -102,7 +102,7 @@ func TestBrowserFindsFaults(t *testing.T) {
 	b.look(360, "light")
 	b.visit(path)
 	var problems []string
-	b.eval(laidOut, &problems)
+	b.Decode(laidOut, &problems)
 	all := fmt.Sprint(problems, b.complaints("bad.html"))
 	for _, want := range []string{"px wide on a screen of 360", "sticks out", "shows no heading", "cannot be focused", "contrast of 2.8", "a request to http://example.invalid/x.png", "consoleAPICalled", "exceptionThrown"} {
 		if !strings.Contains(all, want) {

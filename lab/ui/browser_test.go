@@ -8,16 +8,43 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/browsertest"
 	"loadstone/lab/probe"
 	"loadstone/lab/run"
 )
+
+// browser is one tab of a browser, in which the pages are looked at.
+type browser struct {
+	*browsertest.Tab
+	t *testing.T
+}
+
+// visit opens an address on a screen of that width and waits until it is there.
+func (b *browser) visit(url string, width int, dark bool) {
+	b.t.Helper()
+	b.Look(browsertest.Screen{Width: width, Height: 800, Dark: dark})
+	b.Visit(url)
+}
+
+// said returns what consoles said since the last call.
+func (b *browser) said() []string {
+	b.t.Helper()
+	var all []string
+	for _, e := range b.Events() {
+		if e.IsComplaint() {
+			all = append(all, e.String())
+		}
+	}
+	return all
+}
 
 // Every page in a real browser: on a desk and on a phone, in light and dark,
 // nothing is wider than the screen and no console complains. Then the page of a
 // run under way changes by itself, and gives way to the report.
 func TestInABrowser(t *testing.T) {
 	t.Parallel()
-	b := startBrowser(t)
+	b := &browser{t: t, Tab: browsertest.Start(t).Open(t, browsertest.Screen{Width: 1280, Height: 800})}
+	b.Hear("Runtime", "Log", "Page")
 	runs := t.TempDir()
 	first, second := plant(t, runs, "checkout", began, 1), plant(t, runs, "checkout", began.Add(time.Hour), 0.75)
 	writeResult(t, filepath.Join(runs, first))
@@ -43,10 +70,10 @@ func TestInABrowser(t *testing.T) {
 		for _, page := range pages {
 			dark := width == 360
 			b.visit(server.URL+page, width, dark)
-			if b.eval("document.documentElement.scrollWidth > document.documentElement.clientWidth") != false {
+			if b.Eval("document.documentElement.scrollWidth > document.documentElement.clientWidth") != false {
 				t.Errorf("%s at %d px is wider than the screen", page, width)
 			}
-			if heads := b.eval("document.querySelectorAll('h1').length"); heads != float64(1) {
+			if heads := b.Eval("document.querySelectorAll('h1').length"); heads != float64(1) {
 				t.Errorf("%s has %v first headings", page, heads)
 			}
 			for _, said := range b.said() {
@@ -54,7 +81,7 @@ func TestInABrowser(t *testing.T) {
 					t.Errorf("%s at %d px: %s", page, width, said)
 				}
 			}
-			if dark != (b.eval("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)") {
+			if dark != (b.Eval("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)") {
 				t.Errorf("%s does not follow the theme", page)
 			}
 		}
@@ -62,9 +89,9 @@ func TestInABrowser(t *testing.T) {
 	checkPicking(b, server.URL, first, second)
 
 	b.visit(server.URL+"/runs/"+name+"/", 1280, false)
-	b.until("the page is live", "document.getElementById('connection').textContent == 'Live.'")
+	b.Until("the page is live", "document.getElementById('connection').textContent == 'Live.'")
 	appendTo(t, windows, windowLine(t, 6, false, 777, 5))
-	b.until("the page shows the new second", "document.getElementById('load').textContent.includes('777')")
+	b.Until("the page shows the new second", "document.getElementById('load').textContent.includes('777')")
 	for _, p := range trials {
 		if _, err := d.TrialDir(p); err != nil {
 			t.Fatal(err)
@@ -79,41 +106,30 @@ func TestInABrowser(t *testing.T) {
 	if err := d.Complete(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	b.until("the report has come", "document.title == 'the report'")
+	b.Until("the report has come", "document.title == 'the report'")
 	if said := b.said(); len(said) > 0 {
 		t.Errorf("the consoles said %q", said)
 	}
 }
 
 // checkPicking ticks two runs and compares them with the keyboard alone.
-func checkPicking(b *devtools, base, first, second string) {
+func checkPicking(b *browser, base, first, second string) {
 	b.t.Helper()
 	b.visit(base+"/?q=checkout", 1280, false)
-	key := func(key, code string, number int, text string) {
-		b.t.Helper()
-		down := map[string]any{"type": "keyDown", "key": key, "code": code, "windowsVirtualKeyCode": number}
-		if text != "" {
-			down["text"] = text
-		}
-		b.call("Input.dispatchKeyEvent", down, nil)
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": code, "windowsVirtualKeyCode": number}, nil)
-	}
 	ticked := 0
 	for range 40 { // presses of Tab that reach the button
-		key("Tab", "Tab", 9, "")
-		if b.eval("document.activeElement.textContent") == "Compare" {
+		b.Press(browsertest.KeyTab)
+		if b.Eval("document.activeElement.textContent") == "Compare" {
 			break
 		}
-		if v := b.eval("document.activeElement.type == 'checkbox' && document.activeElement.value"); v == first || v == second {
-			key(" ", "Space", 32, " ")
+		if v := b.Eval("document.activeElement.type == 'checkbox' && document.activeElement.value"); v == first || v == second {
+			b.Press(browsertest.KeySpace)
 			ticked++
 		}
 	}
 	if ticked != 2 {
 		b.t.Fatalf("%d runs could be ticked with the keyboard, want 2", ticked)
 	}
-	b.eval("window.old = true")
-	key("Enter", "Enter", 13, "\r")
-	b.until("the comparison is there", "!window.old && document.readyState == 'complete'")
-	b.until("both are compared", fmt.Sprintf("document.body.textContent.includes(%q) && document.body.textContent.includes(%q)", first, second))
+	b.NextPage(func() { b.Press(browsertest.KeyEnter) })
+	b.Until("both are compared", fmt.Sprintf("document.body.textContent.includes(%q) && document.body.textContent.includes(%q)", first, second))
 }

@@ -6,11 +6,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/page/pagetest"
 	"loadstone/lab/load/summary"
 )
 
@@ -77,10 +79,16 @@ func TestPagesAreSoundAndSelfContained(t *testing.T) {
 		if len(page) > maxPage {
 			t.Errorf("%s: got %d bytes, want at most %d", name, len(page), maxPage)
 		}
-		for _, problem := range problems(parsePage(t, page)) {
+		for _, problem := range problems(pagetest.Parse(t, page)) {
 			t.Errorf("%s: %s", name, problem)
 		}
 	}
+}
+
+// problems are what all checks find that a load's page must pass.
+func problems(elements []*pagetest.Element) []string {
+	return slices.Concat(pagetest.Fetched(elements, pagetest.Within), pagetest.Dangling(elements),
+		pagetest.Unnamed(elements), pagetest.Misnumbered(elements))
 }
 
 func TestVerdictComesFirst(t *testing.T) {
@@ -102,14 +110,14 @@ func TestVerdictComesFirst(t *testing.T) {
 		{change(func(s *summary.Summary) { s.Failed = s.Requests }), "No request was answered well: ", true},
 		{&summary.Summary{}, "No request was made", true},
 	} {
-		elements := parsePage(t, render(t, "verdict", c.s, nil))
+		elements := pagetest.Parse(t, render(t, "verdict", c.s, nil))
 		for _, e := range elements {
-			if e.name == "h1" && (!strings.Contains(e.text, c.want) || (e.attr["class"] == "bad") != c.bad) {
-				t.Errorf("got %q (%q), want %q, bad %v", e.text, e.attr["class"], c.want, c.bad)
+			if e.Name == "h1" && (!strings.Contains(e.Text, c.want) || (e.Attr["class"] == "bad") != c.bad) {
+				t.Errorf("got %q (%q), want %q, bad %v", e.Text, e.Attr["class"], c.want, c.bad)
 			}
 		}
 	}
-	text := shown(parsePage(t, render(t, "reason", lowerBound(t), nil)))
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "reason", lowerBound(t), nil)))
 	for _, want := range []string{
 		"The measurement itself was the limit: The busiest event loop was at work 99.2 % of the time. The system can do this, and maybe more.",
 		"The load ended early: http_req_failed rate<0.01: observed 0.31", "412 of 17,300 iterations were late.",
@@ -125,7 +133,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 	t.Parallel()
 	windows := sampleWindows(t, 40)
 	s := sampleSummary(t)
-	text := shown(parsePage(t, render(t, "numbers", s, windows)))
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "numbers", s, windows)))
 	want := []string{
 		"9 May 2026, 07:29:05 UTC", "35 s measured", "5 s warm-up before", "seed 7",
 		"500 per second for 40 s, poisson", "from 10 per second, to 1,000 in 30 s, to 5,000 in 1 min",
@@ -149,15 +157,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
 	windows := sampleWindows(t, 8)
-	for i, hostile := range []string{
-		`"><script>alert(1)</script>`,
-		`' onload='alert(1)' x='`,
-		`</title></style></svg></pre></code>--><!--<b>`,
-		`]]>&lt;&amp;{{.Verdict}}<?php ?><!DOCTYPE x>`,
-		"\x00\x1b[2J\u202e\ufffe\xff</p>",
-		`javascript:alert(1)`,
-		`https://example.org/x.js`,
-	} {
+	for i, hostile := range pagetest.Hostile {
 		s := sampleSummary(t)
 		s.URL, s.Targets, s.Aborted, s.ValidityReasons = hostile, []string{hostile}, hostile, []string{hostile}
 		s.Validity = summary.LowerBoundOnly
@@ -173,12 +173,12 @@ func TestHostileTextStaysText(t *testing.T) {
 		if strings.Contains(page, "<script") {
 			t.Errorf("%d: a script is on the page", i)
 		}
-		elements := parsePage(t, page)
-		for _, problem := range append(fetched(elements), dangling(elements)...) {
+		elements := pagetest.Parse(t, page)
+		for _, problem := range append(pagetest.Fetched(elements, pagetest.Within), pagetest.Dangling(elements)...) {
 			t.Errorf("%d: %s", i, problem)
 		}
 		wanted := strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
-		if n := strings.Count(shown(elements), wanted); n < 12 {
+		if n := strings.Count(pagetest.Shown(elements), wanted); n < 12 {
 			t.Errorf("%d: %q is shown as text in %d places, want it wherever it stands", i, hostile, n)
 		}
 	}
@@ -205,14 +205,14 @@ func FuzzErrorExampleStaysText(f *testing.F) {
 		if err := HTML(&b, s, nil); err != nil {
 			t.Fatalf("HTML: %v", err)
 		}
-		elements := parsePage(t, b.String())
-		if found := append(fetched(elements), dangling(elements)...); len(found) > 0 {
+		elements := pagetest.Parse(t, b.String())
+		if found := append(pagetest.Fetched(elements, pagetest.Within), pagetest.Dangling(elements)...); len(found) > 0 {
 			t.Error(found)
 		}
 		for _, e := range elements {
 			want := strings.Map(visible, strings.ToValidUTF8(example, "\ufffd"))
-			if e.name == "code" && len(e.parents) > 1 && e.parents[len(e.parents)-1] == "td" && len(e.text) < len(want) {
-				t.Errorf("got %q, want %q", e.text, want)
+			if e.Name == "code" && len(e.Parents) > 1 && e.Parents[len(e.Parents)-1] == "td" && len(e.Text) < len(want) {
+				t.Errorf("got %q, want %q", e.Text, want)
 			}
 		}
 	})
@@ -231,7 +231,7 @@ func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 		s.Percentiles[3].Response, s.Percentiles[4].Service = number, number
 		s.Thresholds[0].Observed = &number
 		s.Plan = load.Plan{} // JSON has no such numbers, so a plan has none
-		if problems := misnumbered(parsePage(t, render(t, "numbers-none", s, windows))); len(problems) > 0 && math.Abs(number) != 1e300 {
+		if problems := pagetest.Misnumbered(pagetest.Parse(t, render(t, "numbers-none", s, windows))); len(problems) > 0 && math.Abs(number) != 1e300 {
 			t.Errorf("%v: %v", number, problems)
 		}
 	}

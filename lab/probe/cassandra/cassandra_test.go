@@ -37,24 +37,6 @@ func open(t *testing.T, in topology.Instance) *Reader {
 	return r
 }
 
-// read reads until it works: a node that was just started may be slow.
-func read(t *testing.T, r *Reader) map[string]float64 {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		values, err := r.Read(ctx)
-		cancel()
-		if err == nil {
-			return values
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // between two looks
-	}
-}
-
 // users is a session as a service has one: a connection to each node's pool, and
 // one that hears of changes.
 func users(t *testing.T, replicas int, instances ...topology.Instance) *gocql.Session {
@@ -121,12 +103,12 @@ func TestANodesPools(t *testing.T) {
 	running := program.Up(t, fmt.Sprintf(compose, 1))
 	in := running.Instances()[0]
 	r := open(t, in)
-	idle := read(t, r)
+	idle := probetest.Read(t, r)
 	if size, inUse, waiting := figures(t, r, idle, requests); size < 1 || inUse != 0 || waiting != 0 || idle[clientsSeries] != 0 || idle[droppedSeries] != 0 {
 		t.Errorf("got %v, want a node that nobody but the reader uses", idle)
 	}
 	s := users(t, 1, in)
-	if got := read(t, r)[clientsSeries]; got != 2 {
+	if got := probetest.Read(t, r)[clientsSeries]; got != 2 {
 		t.Errorf("got %v connections, want the session's two", got)
 	}
 
@@ -134,7 +116,7 @@ func TestANodesPools(t *testing.T) {
 	go func() { inserted <- insert(t.Context(), s, 5_000) }()
 	most, under := 0.0, true
 	for under {
-		values := read(t, r)
+		values := probetest.Read(t, r)
 		_, inUse, _ := figures(t, r, values, requests)
 		most = max(most, inUse)
 		select {
@@ -149,11 +131,11 @@ func TestANodesPools(t *testing.T) {
 	if most < 1 {
 		t.Errorf("with 64 writers, %s was never in use", requests)
 	}
-	if size, _, _ := figures(t, r, read(t, r), "MutationStage"); size < 1 {
+	if size, _, _ := figures(t, r, probetest.Read(t, r), "MutationStage"); size < 1 {
 		t.Errorf("got %v threads that write, want some", size)
 	}
 	t.Logf("64 writers had at most %v of %s in use", most, requests)
-	probetest.LogCost(t, in.PID, func() { read(t, r) })
+	probetest.LogCost(t, in.PID, func() { probetest.Read(t, r) })
 
 	if err := running.Kill(t.Context(), in.Name); err != nil {
 		t.Fatal(err)
@@ -166,7 +148,7 @@ func TestANodesPools(t *testing.T) {
 	if _, err := running.Start(t.Context(), in.Name); err != nil {
 		t.Fatal(err)
 	}
-	read(t, r)
+	probetest.Read(t, r)
 }
 
 func TestEachNodeOfARingTellsOfItself(t *testing.T) {
@@ -180,7 +162,7 @@ func TestEachNodeOfARingTellsOfItself(t *testing.T) {
 	var readers []*Reader
 	for _, in := range instances {
 		r := open(t, in)
-		values := read(t, r)
+		values := probetest.Read(t, r)
 		for _, pool := range []string{requests, "MutationStage", "RequestResponseStage"} {
 			if size, _, _ := figures(t, r, values, pool); size < 1 {
 				t.Errorf("%s: got %v threads in %s", in.Name, size, pool)

@@ -16,27 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"loadstone/lab/probe"
+	"loadstone/lab/probe/probetest"
 	"loadstone/lab/topology"
 	"loadstone/lab/watch"
 )
-
-// read reads until it works; a group's coordinator may have to be found first.
-func read(t *testing.T, r *Reader) map[string]float64 {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		values, err := r.Read(ctx)
-		cancel()
-		if err == nil {
-			return values
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // between two looks
-	}
-}
 
 func client(t *testing.T, brokers []string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
@@ -102,8 +85,8 @@ type state struct{ depth, done float64 }
 // returns.
 func wantQueue(t *testing.T, r *Reader, name string, want state) map[string]float64 {
 	t.Helper()
-	read(t, r)
-	values := read(t, r)
+	probetest.Read(t, r)
+	values := probetest.Read(t, r)
 	resources := r.Resources()
 	i := slices.IndexFunc(resources, func(r topology.Resource) bool { return r.Name == name })
 	if i < 0 || resources[i].Kind != topology.Queue || resources[i].Consumer != "" {
@@ -176,7 +159,7 @@ func TestWhatJustCameIsNotOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []float64{0, 1} {
-		got := read(t, r)
+		got := probetest.Read(t, r)
 		if lag, overdue := got[`kafka_group_lag{group="kitchen",topic="orders"}`], got[`kafka_group_overdue{group="kitchen",topic="orders"}`]; lag != 1 || overdue != want {
 			t.Errorf("reading %d: got a lag of %v and %v overdue, want 1 and %v", i+1, lag, overdue, want)
 		}
@@ -202,7 +185,7 @@ func TestWhatIsNotKnownIsAGap(t *testing.T) {
 		cluster.KeepControl()
 		return withholding(request), nil, true
 	})
-	got := read(t, r)
+	got := probetest.Read(t, r)
 	if len(got) != 4 || got[`kafka_group_lag{group="office",topic="bills"}`] != 10 {
 		t.Errorf("got %v, want what is known of bills and nothing of orders", slices.Sorted(maps.Keys(got)))
 	}

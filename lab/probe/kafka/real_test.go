@@ -41,7 +41,7 @@ func TestTheLagOfARealBroker(t *testing.T) {
 	consume(t, at, "orders", "kitchen", 5_000)
 	r := open(t, at...)
 	wantQueue(t, r, "orders/kitchen", state{5_000, 5_000})
-	probetest.LogCost(t, running.Instances()[0].PID, func() { read(t, r) })
+	probetest.LogCost(t, running.Instances()[0].PID, func() { probetest.Read(t, r) })
 
 	if err := running.Kill(t.Context(), "kafka-1"); err != nil {
 		t.Fatal(err)

@@ -109,6 +109,30 @@ func (p Program) Up(t *testing.T, compose string) *process.Running {
 	return running
 }
 
+// Reader reads a program once, as the probe does each second.
+type Reader interface {
+	Read(ctx context.Context) (map[string]float64, error)
+}
+
+// Read reads until it works, for 30 s at most: a node that was just started may be
+// slow, and a group's coordinator may have to be found first.
+func Read(t *testing.T, r Reader) map[string]float64 {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		values, err := r.Read(ctx)
+		cancel()
+		if err == nil {
+			return values
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks
+	}
+}
+
 // LogCost logs what a question costs this program and the one with the id, in
 // CPU time and in time until it is answered, over a hundred after some that let
 // Java compile what it does often.

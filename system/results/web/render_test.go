@@ -13,7 +13,12 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/block/browsertest"
 )
+
+// stopTimeout bounds the end of a test's server: some more than its ReadTimeout.
+const stopTimeout = 10 * time.Second
 
 // serve runs a handler on loopback until the test ends.
 func serve(t *testing.T, h fasthttp.RequestHandler) string {
@@ -29,7 +34,7 @@ func serve(t *testing.T, h fasthttp.RequestHandler) string {
 	go func() { done <- server.Serve(l) }()
 	t.Cleanup(func() {
 		// Bounded, so that a connection that does not end shows here.
-		ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 		defer cancel()
 		if err := server.ShutdownWithContext(ctx); err != nil {
 			t.Errorf("stop the tests' server: %v", err)
@@ -42,17 +47,17 @@ func serve(t *testing.T, h fasthttp.RequestHandler) string {
 // What pages are looked at on. 320 pixels are also what 640 are at 200 % zoom, and
 // 1280 at 400 %, the most that WCAG 2.2 asks for (1.4.10).
 var (
-	narrow  = screen{width: 320, height: 640}
-	phone   = screen{width: 360, height: 740}
-	night   = screen{width: 360, height: 740, dark: true}
-	desktop = screen{width: 1280, height: 900}
+	narrow  = browsertest.Screen{Width: 320, Height: 640}
+	phone   = browsertest.Screen{Width: 360, Height: 740}
+	night   = browsertest.Screen{Width: 360, Height: 740, Dark: true}
+	desktop = browsertest.Screen{Width: 1280, Height: 900}
 )
 
 // TestBrowser has one browser for all its parts: starting one takes seconds.
 func TestBrowser(t *testing.T) {
-	b := startBrowser(t)
+	b := browsertest.Start(t, "--hide-scrollbars")
 	pages := allPages(t)
-	for name, part := range map[string]func(*testing.T, *browser, map[string]string){
+	for name, part := range map[string]func(*testing.T, *browsertest.Browser, map[string]string){
 		"a student sees the result":       studentSees,
 		"a browser waits by itself":       browserWaits,
 		"a bad page is found":             badPageFound,
@@ -65,28 +70,26 @@ func TestBrowser(t *testing.T) {
 }
 
 // With scripts switched off, as everything here.
-func studentSees(t *testing.T, b *browser, _ map[string]string) {
+func studentSees(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	var requests atomic.Int64
 	s := newSite(t, nil)
 	url := serve(t, func(ctx *fasthttp.RequestCtx) {
 		requests.Add(1)
 		s.Handle(ctx)
 	})
-	tb := b.open(t, phone)
-	tb.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
-	tb.visit(url + "/")
+	tb := open(t, b, phone)
+	tb.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	tb.Visit(url + "/")
 	tb.has("Exam results", "Student id", "Access code", "Show my result")
 	tb.submit("123456", "wrongcode")
 	tb.has("There is no result for this id and access code")
-	if got := tb.eval("document.getElementById('id').value + '/' + document.getElementById('code').value"); got != "123456/" {
+	if got := tb.Eval("document.getElementById('id').value + '/' + document.getElementById('code').value"); got != "123456/" {
 		t.Errorf("the form is filled with %q, want the id alone", got)
 	}
 	tb.enter("code", code)
-	tb.eval("window.old = true")
-	tb.press("button")
-	tb.loaded()
+	tb.NextPage(func() { tb.click("button") })
 	tb.has("Hanna Tesfaye Kebede", "Passed", "438 of 700", "Physics")
-	if got := fmt.Sprint(tb.eval("location.href")); got != url+"/?lang=en" {
+	if got := fmt.Sprint(tb.Eval("location.href")); got != url+"/?lang=en" {
 		t.Errorf("the address is %s, which is kept in histories", got)
 	}
 	if got, want := requests.Load(), int64(3); got != want {
@@ -94,7 +97,7 @@ func studentSees(t *testing.T, b *browser, _ map[string]string) {
 	}
 }
 
-func browserWaits(t *testing.T, b *browser, _ map[string]string) {
+func browserWaits(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	var lookups atomic.Int64
 	s := newSite(t, func(c *Config) {
 		c.SecureCookie = func(*fasthttp.RequestCtx) bool { return false }
@@ -105,15 +108,14 @@ func browserWaits(t *testing.T, b *browser, _ map[string]string) {
 			return lookup(ctx, id, given)
 		}
 	})
-	tb := b.open(t, phone)
-	tb.visit(serve(t, s.Handle) + "/?lang=am")
+	tb := open(t, b, phone)
+	tb.Visit(serve(t, s.Handle) + "/?lang=am")
 	tb.submit("123456", code)
 	tb.has("አሁን በጣም ብዙ ሰዎች እየተጠቀሙ ነው", "ከ4 ሰከንድ በኋላ")
-	if got := fmt.Sprint(tb.eval("document.cookie")); got != "" {
+	if got := fmt.Sprint(tb.Eval("document.cookie")); got != "" {
 		t.Errorf("a script can read the cookie: %q", got)
 	}
-	tb.eval("window.old = true")
-	tb.loaded() // by itself
+	tb.NextPage(func() {}) // by itself
 	tb.has("Hanna Tesfaye Kebede", "አልፈዋል")
 	if got := lookups.Load(); got != 2 {
 		t.Errorf("got %d look-ups, want 2", got)
@@ -156,9 +158,9 @@ const layout = `(width => {
 })`
 
 // wrong lists what is wrong with the page's layout.
-func (tb *tab) wrong(s screen) []any {
+func (tb *tab) wrong(s browsertest.Screen) []any {
 	tb.t.Helper()
-	found, ok := tb.eval(fmt.Sprintf("%s(%d)", layout, s.width)).([]any)
+	found, ok := tb.Eval(fmt.Sprintf("%s(%d)", layout, s.Width)).([]any)
 	if !ok {
 		tb.t.Fatal("the layout was not checked")
 	}
@@ -167,18 +169,18 @@ func (tb *tab) wrong(s screen) []any {
 
 // Every page in both languages, from the narrowest to a desktop. With VIEWS naming
 // a directory, a picture of each is written there for people to look at.
-func pagesFit(t *testing.T, b *browser, pages map[string]string) {
+func pagesFit(t *testing.T, b *browsertest.Browser, pages map[string]string) {
 	views := os.Getenv("VIEWS")
-	for name, s := range map[string]screen{"narrow": narrow, "phone": phone, "night": night, "desktop": desktop} {
+	for name, s := range map[string]browsertest.Screen{"narrow": narrow, "phone": phone, "night": night, "desktop": desktop} {
 		t.Run(name, func(t *testing.T) {
-			tb := b.open(t, s)
+			tb := open(t, b, s)
 			for kind, page := range pages {
-				tb.visit(page)
+				tb.Visit(page)
 				for _, wrong := range tb.wrong(s) {
 					t.Errorf("%s: %v", kind, wrong)
 				}
 				if views != "" {
-					picture := tb.file("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true})
+					picture := tb.File("Page.captureScreenshot", map[string]any{"captureBeyondViewport": true})
 					if err := os.WriteFile(filepath.Join(views, kind+"-"+name+".png"), picture, 0o600); err != nil {
 						t.Fatal(err)
 					}
@@ -190,7 +192,7 @@ func pagesFit(t *testing.T, b *browser, pages map[string]string) {
 
 // The check of the layout itself must be able to fail, for each of its reasons,
 // and so must the page's policy.
-func badPageFound(t *testing.T, b *browser, _ map[string]string) {
+func badPageFound(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	s := newSite(t, nil)
 	url := serve(t, func(ctx *fasthttp.RequestCtx) {
 		s.Handle(ctx)
@@ -203,8 +205,8 @@ func badPageFound(t *testing.T, b *browser, _ map[string]string) {
 			ctx.Response.Header.Set("Content-Security-Policy", "default-src 'none'")
 		}
 	})
-	tb := b.open(t, narrow)
-	tb.visit(url + "/")
+	tb := open(t, b, narrow)
+	tb.Visit(url + "/")
 	got := fmt.Sprint(tb.wrong(narrow))
 	for _, want := range []string{
 		"scrolls sideways", "IMG sticks out", "FONT has contrast", "FONT has letters of", "not one h1", "two id",
@@ -217,13 +219,13 @@ func badPageFound(t *testing.T, b *browser, _ map[string]string) {
 	if strings.Contains(got, "has no style") {
 		t.Error("the page's own style was refused")
 	}
-	if got := tb.eval("document.title"); got == "run" {
+	if got := tb.Eval("document.title"); got == "run" {
 		t.Error("a script in the page was run")
 	}
-	if got := tb.eval("getComputedStyle(document.querySelector('p[style]')).color"); got == "rgb(255, 0, 0)" {
+	if got := tb.Eval("getComputedStyle(document.querySelector('p[style]')).color"); got == "rgb(255, 0, 0)" {
 		t.Error("a style attribute was heeded")
 	}
-	tb.visit(url + "/?policy=broken")
+	tb.Visit(url + "/?policy=broken")
 	if got := fmt.Sprint(tb.wrong(narrow)); !strings.Contains(got, "has no style") {
 		t.Errorf("a policy that refuses the style was not found: %s", got)
 	}
@@ -273,15 +275,15 @@ func allPages(t *testing.T) map[string]string {
 	return urls
 }
 
-func resultPrints(t *testing.T, b *browser, pages map[string]string) {
-	tb := b.open(t, phone)
+func resultPrints(t *testing.T, b *browsertest.Browser, pages map[string]string) {
+	tb := open(t, b, phone)
 	sheets := func(width, height float64) int { // inches
-		pdf := tb.file("Page.printToPDF", map[string]any{"paperWidth": width, "paperHeight": height})
+		pdf := tb.File("Page.printToPDF", map[string]any{"paperWidth": width, "paperHeight": height})
 		// A page's object names its type; the list of pages is /Pages.
 		return len(regexp.MustCompile(`/Type\s*/Page\b[^s]`).FindAll(pdf, -1))
 	}
 	for _, name := range []string{"passed-en", "failed-en", "passed-am"} {
-		tb.visit(pages[name])
+		tb.Visit(pages[name])
 		if got := sheets(8.27, 11.69); got != 1 {
 			t.Errorf("%s on A4: %d sheets, want 1", name, got)
 		}
@@ -292,24 +294,22 @@ func resultPrints(t *testing.T, b *browser, pages map[string]string) {
 	if got := sheets(8.27, 4); got < 2 { // the count must be able to fail
 		t.Errorf("on a third of A4: %d sheets, want more than one", got)
 	}
-	tb.call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
-	if got := tb.eval("getComputedStyle(document.querySelector('.acts')).display"); got != "none" {
+	tb.Call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+	if got := tb.Eval("getComputedStyle(document.querySelector('.acts')).display"); got != "none" {
 		t.Errorf("buttons are printed: display is %v", got)
 	}
 }
 
 // The tab key reaches the fields and buttons in their order, and what has the
 // focus can be seen.
-func keyboard(t *testing.T, b *browser, pages map[string]string) {
-	tb := b.open(t, desktop)
-	tb.visit(pages["form-en"])
+func keyboard(t *testing.T, b *browsertest.Browser, pages map[string]string) {
+	tb := open(t, b, desktop)
+	tb.Visit(pages["form-en"])
 	var order []string
 	for range 6 {
-		for _, kind := range []string{"keyDown", "keyUp"} {
-			tb.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}, nil)
-		}
-		order = append(order, fmt.Sprint(tb.eval("document.activeElement.id || document.activeElement.innerText")))
-		if got := tb.eval("getComputedStyle(document.activeElement).outlineStyle"); got != "solid" {
+		tb.Press(browsertest.KeyTab)
+		order = append(order, fmt.Sprint(tb.Eval("document.activeElement.id || document.activeElement.innerText")))
+		if got := tb.Eval("getComputedStyle(document.activeElement).outlineStyle"); got != "solid" {
 			t.Errorf("%s: the focus is not to be seen: outline is %v", order[len(order)-1], got)
 		}
 	}
