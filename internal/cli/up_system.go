@@ -17,6 +17,7 @@ import (
 	"loadstone/internal/project"
 	"loadstone/internal/shipped"
 	"loadstone/lab/experiment"
+	"loadstone/system/patterns"
 	"loadstone/system/results"
 )
 
@@ -32,7 +33,8 @@ type form struct{ name, file string }
 // shippedSystems are the systems by name.
 func shippedSystems() map[string]shippedSystem {
 	return map[string]shippedSystem{
-		"results": {files: results.Files, forms: []form{{"full", "compose.yaml"}, {"embedded", "compose.embedded.yaml"}}},
+		"patterns": {files: patterns.Files, forms: []form{{"full", "compose.all.yaml"}, {"embedded", "compose.all.embedded.yaml"}}},
+		"results":  {files: results.Files, forms: []form{{"full", "compose.yaml"}, {"embedded", "compose.embedded.yaml"}}},
 	}
 }
 

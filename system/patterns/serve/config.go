@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"loadstone/block/redact"
 	"loadstone/system/patterns/activity/stores"
 	"loadstone/system/patterns/book"
 	"loadstone/system/patterns/job"
@@ -83,7 +84,7 @@ func (c Config) attributes() []any {
 	return []any{
 		"listen", c.Listen, "admin", c.AdminListen, "max_conns", c.MaxConns,
 		"movies", c.Movies.String(), "books", c.Books.String(), "jobs", c.Jobs.String(),
-		"events", redact(c.Events), "activities", stores.Redact(c.Activities),
+		"events", redact.Address(c.Events), "activities", stores.Redact(c.Activities),
 		"drain", c.Drain.String(), "stop_timeout", c.StopTimeout.String(),
 	}
 }

@@ -47,7 +47,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"loadstone/block/httpserver"
 	"loadstone/block/lifecycle"
@@ -108,15 +107,10 @@ type service struct {
 // build makes all parts and adds them to the group in the order in which they
 // depend on each other. What it has made when it fails is in the group.
 func (s *service) build(ctx context.Context) error {
-	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := s.registry.Register(c); err != nil {
-			return fmt.Errorf("register metrics of the process: %w", err)
-		}
+	err := httpserver.RegisterProcess(s.registry)
+	if err != nil {
+		return err
 	}
-	var err error
 	if s.admin, err = httpserver.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/cache/rediscache"
+	"loadstone/block/redact"
 )
 
 // RedisForm says how a Redis is written, for people.
@@ -26,13 +27,7 @@ func CheckURL(text string) error {
 }
 
 // Redact returns the name of a Redis without its password, for people.
-func Redact(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "redis://..."
-	}
-	return u.Redacted()
-}
+func Redact(text string) string { return redact.Address(text) }
 
 // parseURL takes redis://[user:password@]host[:port], with / or nothing behind it.
 func parseURL(text string) (*url.URL, error) {

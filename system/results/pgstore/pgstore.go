@@ -38,6 +38,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/redact"
 )
 
 // Config says which database to serve and how long to wait for it.
@@ -164,20 +166,7 @@ func parse(text string) (*pgxpool.Config, error) {
 }
 
 // Redact returns an address without its secrets, for people.
-func Redact(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "postgres://..."
-	}
-	query := u.Query()
-	for _, secret := range []string{"password", "sslpassword"} {
-		if query.Has(secret) {
-			query.Set(secret, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
-}
+func Redact(text string) string { return redact.Address(text) }
 
 // poolConfig is what a serving pool is made from.
 func (c Config) poolConfig() (*pgxpool.Config, error) {

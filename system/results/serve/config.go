@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loadstone/block/cache"
+	"loadstone/block/redact"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pagecache"
@@ -213,7 +214,7 @@ func RedactStore(text string) string {
 	if kind, _, _ := strings.Cut(text, ":"); kind == StoreSQLite || kind == StoreSnapshot {
 		return text
 	}
-	return pgstore.Redact(text)
+	return redact.Address(text)
 }
 
 // attributes are the configuration for the log, without secrets.

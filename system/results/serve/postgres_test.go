@@ -83,6 +83,7 @@ func TestRedactStore(t *testing.T) {
 		"postgres://u:secret@h/d":          "postgres://u:xxxxx@h/d",
 		"postgres:///d?password=secret":    "postgres:///d?password=xxxxx",
 		"postgres://u:se%cret@h/d":         "postgres://...",
+		"host=h password=secret":           "host=h password=xxxxx",
 		"postgresql://u@h/d?sslmode=allow": "postgresql://u@h/d?sslmode=allow",
 	} {
 		if got := serve.RedactStore(text); got != want {

@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/redact"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/cassandrastore"
 	"loadstone/system/patterns/activity/pebblestore"
@@ -46,23 +46,13 @@ func Check(address string) error {
 	}
 }
 
-// Redact returns an address without its password.
+// Redact returns an address without its secrets, for people. The names of files have
+// none and come back as they are.
 func Redact(address string) string {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil && strings.Contains(address, "@"):
-		return "..."
-	case err != nil || u.User == nil:
+	if strings.HasPrefix(address, sqliteScheme) || strings.HasPrefix(address, pebbleScheme) {
 		return address
 	}
-	query := u.Query()
-	for _, secret := range []string{"password", "sslpassword"} {
-		if query.Has(secret) {
-			query.Set(secret, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
+	return redact.Address(address)
 }
 
 // Open opens the store. A database that does not answer is tried again until ctx

@@ -74,9 +74,11 @@ func TestRedact(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"postgres://u:secret@db/x?password=p&sslmode=disable": "postgres://u:xxxxx@db/x?password=xxxxx&sslmode=disable",
-		"sqlite:a@b.db":           "sqlite:a@b.db",
+		"sqlite:a:b@c.db":         "sqlite:a:b@c.db",
+		"pebble:/data/50%":        "pebble:/data/50%",
 		"cassandra:a,b/k":         "cassandra:a,b/k",
-		"postgres://u:secret@[/x": "...",
+		"off":                     "off",
+		"postgres://u:secret@[/x": "postgres://...",
 	} {
 		if got := Redact(address); got != want {
 			t.Errorf("%s: got %s, want %s", address, got, want)
