@@ -123,7 +123,7 @@ func TestRunMeasuresAndReports(t *testing.T) {
 	if got.code != exitOK {
 		t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
-	for _, want := range []string{"trial 1/2", "trial 2/2"} {
+	for _, want := range []string{"2 trials, at least about 8 s", "trial 1/2", " left\n", "trial 2/2"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("progress lacks %q:\n%s", want, got.stderr)
 		}

@@ -14,22 +14,22 @@ import (
 )
 
 // progress shows a run while it runs: on a terminal one bar with what is being
-// done and the time left, elsewhere a plain line per trial.
+// done and the time left, elsewhere a plain line per trial. The time left is told anew
+// by what each trial really took.
 type progress struct {
 	w    io.Writer
 	bars *mpb.Progress // nil if w is no terminal
 	bar  *mpb.Bar
 
-	mu     sync.Mutex // the bar is drawn by mpb's own goroutine
-	trials int
-	now    run.Planned
-	doing  string
-	began  time.Time
-	each   time.Duration
+	mu    sync.Mutex // the bar is drawn by mpb's own goroutine
+	pace  *pace
+	now   run.Planned
+	doing string
+	began time.Time // of the present trial
 }
 
 func newProgress(w io.Writer, terminal bool) *progress {
-	p := &progress{w: w}
+	p := &progress{w: w, pace: newPace(nil, nil)}
 	if terminal {
 		p.bars = mpb.New(mpb.WithOutput(w), mpb.WithWidth(30), mpb.WithRefreshRate(150*time.Millisecond))
 	}
@@ -43,9 +43,9 @@ func (p *progress) events() conduct.Events {
 	}
 }
 
-func (p *progress) planned(dir string, trials []run.Planned, each time.Duration) {
-	p.trials, p.each, p.began = len(trials), each, time.Now()
-	p.printf("run %s: %d trials, about %s\n", dir, len(trials), (time.Duration(len(trials)) * each).Round(10*time.Second))
+func (p *progress) planned(dir string, trials []run.Planned, load []time.Duration) {
+	p.pace = newPace(trials, load)
+	p.printf("run %s: %s\n", dir, beforehand(p.pace))
 	if p.bars == nil {
 		return
 	}
@@ -56,22 +56,33 @@ func (p *progress) planned(dir string, trials []run.Planned, each time.Duration)
 	)
 }
 
+// beforehand says how long a run takes as far as that is known before it.
+func beforehand(p *pace) string {
+	count := fmt.Sprintf("%d trials", len(p.trials))
+	if len(p.trials) == 1 {
+		count = "1 trial"
+	}
+	if load, _ := p.left(0); load > 0 {
+		return count + ", at least about " + roughly(load) + ": starting, seeding and stopping come on top"
+	}
+	return count + "; how long is not known before the first has ended"
+}
+
 func (p *progress) position() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return fmt.Sprintf("trial %d/%d ", p.now.Index, p.trials)
+	return fmt.Sprintf("trial %d/%d ", p.now.Index, len(p.pace.trials))
 }
 
 // left is about how long the run still takes.
 func (p *progress) left() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	done := max(p.now.Index-1, 0)
-	each := p.each
-	if done >= 2 { // the run's own pace, once it has one
-		each = time.Since(p.began) / time.Duration(done+1)
+	var present time.Duration
+	if !p.began.IsZero() {
+		present = time.Since(p.began)
 	}
-	return fmt.Sprintf("%s left", (time.Duration(p.trials-done) * each).Round(time.Second))
+	return p.pace.leftText(present)
 }
 
 func (p *progress) current() string {
@@ -83,7 +94,7 @@ func (p *progress) current() string {
 func (p *progress) trialStarted(t run.Planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.now, p.doing = t, "starting"
+	p.now, p.doing, p.began = t, "starting", time.Now()
 }
 
 func (p *progress) setDoing(what string) {
@@ -96,7 +107,16 @@ func (p *progress) trialEnded(t run.Trial) {
 	if p.bar != nil {
 		p.bar.Increment()
 	}
-	p.printf("trial %d/%d  %-12s %s  (%.1f s)\n", t.Index, p.trials, t.Variant, outcome(t), t.Ended.Sub(t.Started).Seconds())
+	took := t.Ended.Sub(t.Started)
+	p.mu.Lock()
+	p.pace.end(t.Planned, took)
+	p.began = time.Time{} // the next one has not begun
+	line := fmt.Sprintf("trial %d/%d  %-12s %s  (%.1f s)", t.Index, len(p.pace.trials), t.Variant, outcome(t), took.Seconds())
+	if p.pace.ended < len(p.pace.trials) {
+		line += "  " + p.pace.leftText(0)
+	}
+	p.mu.Unlock()
+	p.printf("%s\n", line) // without the lock, which the bar takes when it is drawn
 }
 
 // outcome is a trial in a few words.

@@ -53,6 +53,9 @@ Exit status: 0 stopped as asked, or up already; 1 failed, or a service ended;
   loadstone ps
   loadstone down results-embedded
 
+  # six patterns for high load, to try each off and on
+  loadstone up patterns embedded
+
   # your own system, without its monitoring; a variant of an experiment
   COMPOSE_PROFILES= loadstone up ./compose.yaml
   loadstone up system/results/experiments/embedded.yaml snapshot`,

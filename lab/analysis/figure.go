@@ -38,9 +38,14 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 	var out []report.Comparison
 	for _, r := range rows {
 		ratio := r.Result.Ratio
+		few := 0
+		if !r.Decidable {
+			few = r.Result.Needed
+		}
 		out = append(out, report.Comparison{
 			Variant: r.SampleName, Baseline: r.BaseName, Ratio: ratio.Value, Low: ratio.Low, High: ratio.High, Confidence: ratio.Confidence,
 			P: r.Adjusted, Significant: r.Result.Outcome == compare.Different && sided(vs, r),
+			Needed: few,
 		})
 	}
 	return out, nil

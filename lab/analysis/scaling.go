@@ -48,8 +48,13 @@ func growth(exp *experiment.Experiment, vs []report.Variant) *report.Scaling {
 	s := &report.Scaling{Service: w.service, Setting: w.setting}
 	for _, z := range w.sizes {
 		p := report.ScalingPoint{Size: z.size, Variant: z.variant.Name, Capacity: *z.variant.Capacity}
-		if z.variant.Verdict.Status == report.Named {
-			p.Limit = z.variant.Verdict.Component
+		switch who := z.variant.Verdict.Limiting(); len(who) {
+		case 0:
+		case 1:
+			p.Limit = who[0]
+		default:
+			slices.Sort(who) // so that it reads alike at all sizes
+			p.Tied = who
 		}
 		s.Points = append(s.Points, p)
 	}

@@ -105,6 +105,19 @@ func TestGrowthOfReplicas(t *testing.T) {
 	}
 }
 
+// Where the bounds are too close to tell, both are named. At 3.5 times the CPU api
+// bears exactly what lb does.
+func TestGrowthNamesTies(t *testing.T) {
+	t.Parallel()
+	s := grow(t, "cpus", []float64{1, 3.5, 8}, "sweep: {service: api, cpus: [1, 3.5, 8]}").Scaling
+	if p := s.Points[1]; p.Limit != "" || strings.Join(p.Tied, ",") != "api,lb" {
+		t.Errorf("3.5: %+v, want api and lb tied", p)
+	}
+	if p := s.Points[2]; p.Limit != "lb" || p.Tied != nil {
+		t.Errorf("8: %+v, want lb", p)
+	}
+}
+
 // A fit would go on in a line here; the bounds know that lb is in the way.
 func TestHeldOutBeyondTheTakeover(t *testing.T) {
 	t.Parallel()

@@ -149,7 +149,8 @@ type Result struct {
 	BaseN   int     `json:"base_n"`
 	Outcome Outcome `json:"outcome"`
 	// Needed is how many trials of each the smallest experiment has that can
-	// find a difference of this design; it says what to do about TooFew.
+	// find a difference of this design, in a Table of as many rows; it says what to
+	// do about TooFew.
 	Needed   int      `json:"needed"`
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -157,10 +158,6 @@ type Result struct {
 // minRounds is the fewest rounds in which the signed-rank test can fall below
 // Alpha: 2·0.5⁶ = 0.031.
 const minRounds = 6
-
-// minTrials is the fewest trials of each sample in which the rank-sum test can
-// fall below Alpha: 2/C(8,4) = 0.029.
-const minTrials = 4
 
 // Compare tells sample and base apart. Values that have no logarithm, an empty
 // sample, or a round that occurs twice in an interleaved sample are errors; too
@@ -170,19 +167,19 @@ func Compare(sample, base Sample, design Design) (Result, error) {
 }
 
 // compareAmong is Compare for one of so many rows, whose p-values will be
-// corrected for their number. The signed-rank test is used only if it could
-// survive that: six rounds give it 0.031 at best, and the rank-sum test 0.002.
+// corrected for their number.
 func compareAmong(rows int, sample, base Sample, design Design) (Result, error) {
 	if err := errors.Join(check(sample, design), check(base, design)); err != nil {
 		return Result{}, err
 	}
 	var r Result
 	logs := pairs(sample, base)
-	if design == Interleaved && len(logs) >= minRounds && float64(rows)*math.Exp2(1-float64(len(logs))) < Alpha {
+	if testFor(rows, len(logs), design) == SignedRank {
 		r = signedRank(logs)
 	} else {
 		r = rankSum(sample.Values(), base.Values())
 	}
+	r.Needed = needed(rows, design)
 	r.Outcome = outcome(r.P, r.least())
 	r.Warnings = warnings(sample, base, design, r.Test)
 	return r, nil

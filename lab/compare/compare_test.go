@@ -253,6 +253,36 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// How many trials are needed follows from the lowest p that they can give, times
+// the number of rows; with one fewer no values can be told apart, and no
+// comparison of so many trials says that it can be.
+func TestNeededFollowsFromTheTestAndItsCorrection(t *testing.T) {
+	t.Parallel()
+	for rows, want := range map[int]int{1: 4, 2: 5, 6: 5, 7: 6, 11: 6} {
+		for _, design := range []Design{Interleaved, Separate} {
+			if got := needed(rows, design); got != want {
+				t.Errorf("%d rows, %s: %d trials, want %d", rows, design, got, want)
+			}
+		}
+		for n := 1; n <= want; n++ {
+			var low, high []float64
+			for i := range n { // apart as far as can be
+				low, high = append(low, 1+0.01*float64(i)), append(high, 100+float64(i))
+			}
+			lines := slices.Repeat([]Line{{Metric{}, sample("high", high...), sample("low", low...)}}, rows)
+			got, err := Table(lines, Interleaved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range got {
+				if told := r.Result.Outcome == Different; told != (n == want) || r.Decidable != told || r.Result.Needed != want {
+					t.Errorf("%d rows of %d trials: %s, decidable %v, %d needed; want %d", rows, n, r.Result.Outcome, r.Decidable, r.Result.Needed, want)
+				}
+			}
+		}
+	}
+}
+
 // With four rounds, two comparisons are one too many; the row says so.
 func TestTableSaysWhatTheCorrectionCost(t *testing.T) {
 	t.Parallel()

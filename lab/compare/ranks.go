@@ -19,7 +19,7 @@ import (
 // interleaving in random order makes that true by construction.
 func signedRank(logs []float64) Result {
 	n := len(logs)
-	r := Result{Test: SignedRank, N: n, BaseN: n, Needed: minRounds, P: signedRankP(logs)}
+	r := Result{Test: SignedRank, N: n, BaseN: n, P: signedRankP(logs)}
 	walsh := make([]float64, 0, n*(n+1)/2)
 	for i, a := range logs {
 		for _, b := range logs[i:] {
@@ -114,7 +114,7 @@ func cumulative(dist []float64) []float64 {
 // It assumes that the two distributions have the same shape on a logarithmic
 // scale.
 func rankSum(xs, base []float64) Result {
-	r := Result{Test: RankSum, N: len(xs), BaseN: len(base), Needed: minTrials, P: 1}
+	r := Result{Test: RankSum, N: len(xs), BaseN: len(base), P: 1}
 	// The only error left after check is that all values are equal: P is 1.
 	if t, err := stats.MannWhitneyUTest(xs, base, stats.LocationDiffers); err == nil {
 		r.P = min(1, t.P)

@@ -49,6 +49,9 @@ type Row struct {
 	// Adjusted is P after Holm's correction for the number of rows.
 	Adjusted float64 `json:"adjusted"`
 	Change   Change  `json:"change"`
+	// Decidable is false if no values of so many trials could have made it
+	// Different, the correction included: Result.Needed trials of each could.
+	Decidable bool `json:"decidable"`
 }
 
 // Table compares every line. All its rows are one family: the chance that any
@@ -62,7 +65,7 @@ type Row struct {
 // than one row of six rounds, three of seven), the rank-sum test is used.
 func Table(lines []Line, design Design) ([]Row, error) {
 	rows := make([]Row, len(lines))
-	var ps []float64
+	var ps, least []float64
 	var counted []int
 	for i, l := range lines {
 		r, err := compareAmong(len(lines), l.Sample, l.Base, design)
@@ -74,8 +77,11 @@ func Table(lines []Line, design Design) ([]Row, error) {
 			Sample: Median(l.Sample.Values()), Base: Median(l.Base.Values()), Result: r, Adjusted: r.P, Change: Unclear,
 		}
 		if r.Outcome != TooFew {
-			ps, counted = append(ps, r.P), append(counted, i)
+			ps, least, counted = append(ps, r.P), append(least, r.least()), append(counted, i)
 		}
+	}
+	for j, can := range decidable(least) {
+		rows[counted[j]].Decidable = can
 	}
 	for j, p := range Holm(ps) {
 		row := &rows[counted[j]]

@@ -50,9 +50,10 @@ type Programs struct {
 // Events tell what happens while it happens. Any of them may be nil. They are
 // called one at a time and must not block.
 type Events struct {
-	// Planned is called once, with the trials to come and about how long one
-	// takes.
-	Planned func(dir string, trials []run.Planned, each time.Duration)
+	// Planned is called once, with the trials to come and about how long each of
+	// them will be under load. How long starting, seeding, settling and stopping
+	// take besides is known to nobody before.
+	Planned func(dir string, trials []run.Planned, load []time.Duration)
 	// TrialStarted and TrialEnded frame a trial. Doing says what is being done
 	// within it, such as "starting seed" or "trying 1,200 req/s".
 	TrialStarted func(run.Planned)
@@ -99,7 +100,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 		return "", fmt.Errorf("make the run's directory: %w", err)
 	}
 	if c.Events.Planned != nil {
-		c.Events.Planned(d.Path(), trials, k.trialTime()+k.perturbTime())
+		c.Events.Planned(d.Path(), trials, k.underLoad(trials))
 	}
 	for _, p := range trials {
 		if err := k.trial(ctx, d, p); err != nil {
@@ -167,21 +168,4 @@ func searchConfig(e *experiment.Experiment) capacity.Config {
 	c := capacity.DefaultConfig()
 	c.Budget, c.Tolerance, c.MaxRate = e.Search.Budget, float64(e.Search.Tolerance), float64(e.Search.MaxRate)
 	return c
-}
-
-// trialTime is about how long a trial takes, starting and stopping included.
-func (k *conductor) trialTime() time.Duration {
-	const aroundIt = 1500 * time.Millisecond
-	if k.Experiment.Measure == experiment.Capacity {
-		return k.search.Budget + aroundIt
-	}
-	var longest time.Duration
-	for _, s := range k.Experiment.Plan().Scenarios {
-		d := s.StartTime + s.Duration
-		for _, st := range s.Stages {
-			d += st.Duration
-		}
-		longest = max(longest, d)
-	}
-	return longest + aroundIt
 }

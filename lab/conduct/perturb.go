@@ -50,13 +50,13 @@ func (k *conductor) perturbBudget() time.Duration {
 	return budget
 }
 
-// perturbTime is what perturbing adds to a trial, on average over the trials.
+// perturbTime is what perturbing adds to the last trial of each variant, at most.
 func (k *conductor) perturbTime() time.Duration {
 	budget := k.perturbBudget()
 	if budget == 0 {
 		return 0
 	}
-	return (budget + perturbWarmup) / time.Duration(max(k.Experiment.Trials, 1))
+	return budget + perturbWarmup
 }
 
 // perturb perturbs the system in the variant's last trial, once its capacity

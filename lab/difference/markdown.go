@@ -32,7 +32,7 @@ func Markdown(w io.Writer, d *Difference) error {
 			}
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 		}
-		for _, n := range t.notes() {
+		for _, n := range t.AllNotes() {
 			fmt.Fprintf(&b, "\n%s\n", plain(n))
 		}
 	}

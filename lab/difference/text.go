@@ -3,7 +3,6 @@ package difference
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -35,7 +34,7 @@ func Text(w io.Writer, d *Difference, color bool) error {
 			}
 			return paint(t.Rows[row-1].Change)
 		})
-		for _, n := range t.notes() {
+		for _, n := range t.AllNotes() {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
@@ -67,16 +66,17 @@ func describe(r Run) string {
 	return fmt.Sprintf("%s (%s, %s)", r.Name, r.Experiment, r.Started.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-// heading says what the table compares and how.
+// Heading says what the table compares, with its unit.
+func (t *Table) Heading() string {
+	if len(t.Rows) == 0 || t.Rows[0].Metric.Unit == "" || t.Rows[0].Metric.Unit == "share" {
+		return t.Title
+	}
+	return t.Title + ", " + t.Rows[0].Metric.Unit
+}
+
+// heading says how it compares, too.
 func (t *Table) heading() string {
-	unit := ""
-	if len(t.Rows) > 0 {
-		unit = t.Rows[0].Metric.Unit
-	}
-	out := t.Title
-	if unit != "" && unit != "share" {
-		out += ", " + unit
-	}
+	out := t.Heading()
 	if t.Reference != "" {
 		out += "; the change is relative to " + t.Reference + ", round by round"
 	}
@@ -90,8 +90,8 @@ func (t *Table) header(d *Difference) []string {
 	return []string{"", "A", "B", "change"}
 }
 
-// notes are the table's own, and those of its comparisons, each once.
-func (t *Table) notes() []string {
+// AllNotes are the table's own, and those of its comparisons, each once.
+func (t *Table) AllNotes() []string {
 	var out []string
 	seen := make(map[string]bool)
 	add := func(text string) {
@@ -126,30 +126,35 @@ func (t *Table) notes() []string {
 }
 
 func (r *Row) cells() []string {
-	if r.Metric.Unit == "share" {
-		return []string{r.Name, report.Percent(r.Base.Value), report.Percent(r.Sample.Value), r.verdict()}
-	}
-	return []string{r.Name, measured(r.Base, r.BaseBound), measured(r.Sample, r.SampleBound), r.verdict()}
+	return []string{r.Name, r.BaseText(), r.SampleText(), r.verdict()}
 }
 
-// measured is a median with its interval, or a dash.
-func measured(iv compare.Interval, bound bool) string {
-	if iv.Value == 0 {
-		return "–"
+// BaseText is what was measured of the base: a median with its interval, or a dash.
+func (r *Row) BaseText() string { return r.measured(r.Base, r.BaseBound) }
+
+// SampleText is the same of the sample.
+func (r *Row) SampleText() string { return r.measured(r.Sample, r.SampleBound) }
+
+func (r *Row) measured(iv compare.Interval, bound bool) string {
+	if r.Metric.Unit == "share" {
+		return report.Percent(iv.Value)
 	}
-	v, low, high := report.MeasuredInterval(iv.Value, iv.Low, iv.High)
-	if bound {
-		v = "≥" + v
+	return report.Median(iv, bound)
+}
+
+// Words are the comparison in words; ok is false if there was nothing to compare,
+// which Note explains.
+func (r *Row) Words() (words report.Compared, ok bool) {
+	if r.Result == nil {
+		return report.Compared{}, false
 	}
-	if iv.Confidence == 0 {
-		return v
-	}
-	return fmt.Sprintf("%s [%s, %s]", v, low, high)
+	return report.InWords(r.Result, r.Adjusted, r.Change, r.Note), true
 }
 
 // verdict says what the comparison found: "~" or the change, its interval and p.
 func (r *Row) verdict() string {
-	if r.Result == nil {
+	words, ok := r.Words()
+	if !ok {
 		return r.Note
 	}
 	res := r.Result
@@ -157,52 +162,17 @@ func (r *Row) verdict() string {
 	if res.Test == compare.RankSum {
 		n = fmt.Sprintf("n=%d+%d", res.BaseN, res.N)
 	}
-	numbers := fmt.Sprintf("%s  %s %s", span(res.Ratio), probability(r.Adjusted), n)
+	numbers := fmt.Sprintf("%s  p%s %s", words.Interval, words.P, n)
 	switch {
 	case res.Outcome == compare.TooFew:
-		return fmt.Sprintf("%s  %s %s: too few trials, %d of each are needed", factor(res.Ratio.Value, ratioOf(res.Ratio)), span(res.Ratio), n, res.Needed)
+		return fmt.Sprintf("%s  %s %s: %s", words.Change, words.Interval, n, words.Reading)
 	case r.Note != "":
-		return fmt.Sprintf("?  %s (%s)", numbers, r.Note)
+		return fmt.Sprintf("?  %s (%s)", numbers, words.Reading)
 	case res.Outcome == compare.Indistinct:
 		return "~  " + numbers
 	default:
-		return fmt.Sprintf("%s  %s  %s", factor(res.Ratio.Value, ratioOf(res.Ratio)), numbers, r.Change)
+		return fmt.Sprintf("%s  %s  %s", words.Change, numbers, words.Reading)
 	}
-}
-
-func probability(p float64) string {
-	if p < 0.001 {
-		return "p<0.001"
-	}
-	return fmt.Sprintf("p=%.3f", p)
-}
-
-// span is the interval of a ratio.
-func span(iv compare.Interval) string {
-	if iv.Confidence == 0 {
-		return "[no interval]"
-	}
-	times := ratioOf(iv)
-	return fmt.Sprintf("[%s, %s]", factor(iv.Low, times), factor(iv.High, times))
-}
-
-// ratioOf says whether a change is so large that it reads better as a factor.
-func ratioOf(iv compare.Interval) bool { return iv.High > 2 || iv.Low < 0.5 }
-
-// factor writes a ratio as a change in per cent, or as a factor.
-func factor(ratio float64, times bool) string {
-	if times {
-		return "×" + report.Measured(ratio)
-	}
-	percent := 100 * (ratio - 1)
-	if math.Abs(percent) < 0.05 {
-		return "0.0 %"
-	}
-	sign := "+"
-	if percent < 0 {
-		sign = "−"
-	}
-	return fmt.Sprintf("%s%.1f %%", sign, math.Abs(percent))
 }
 
 func paint(c compare.Change) string {

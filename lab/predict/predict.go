@@ -242,6 +242,12 @@ func share(t threshold.Threshold) float64 {
 func (s *System) takeVerdict(v *report.Variant) {
 	switch verdict := v.Verdict; {
 	case verdict.Status == report.Named && verdict.Resource == "cpu":
+	case verdict.Status == report.Tied:
+		for _, l := range verdict.Tied {
+			if l.Resource != "cpu" {
+				s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited equally by the %s of %s, which is not in the model: only CPU is", l.Resource, l.Component))
+			}
+		}
 	case verdict.Status == report.Named:
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited by the %s of %s, which is not in the model: only CPU is", verdict.Resource, verdict.Component))
 	default:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -73,7 +74,10 @@ func hasRange(c *Comparison) bool {
 
 // holdsOne says whether 1 may be the true ratio: no difference was shown, by the
 // test and not by the interval, which is not corrected for its number.
-func holdsOne(c *Comparison) bool { return hasRange(c) && !c.Significant }
+func holdsOne(c *Comparison) bool { return c.tooFew() || hasRange(c) && !c.Significant }
+
+// tooFew says whether no difference could have been shown with so few trials.
+func (c *Comparison) tooFew() bool { return c != nil && c.Needed > 0 }
 
 // capacityText is the capacity in words: "4,310 req/s", "at least 4,310 req/s".
 func (v *Variant) capacityText() string {
@@ -124,17 +128,6 @@ func (v *Variant) limitedBy() string {
 	}
 }
 
-// tied are the components that limit equally, each once.
-func (v Verdict) tied() []string {
-	var names []string
-	for _, l := range v.Tied {
-		if !slices.Contains(names, l.Component) {
-			names = append(names, l.Component)
-		}
-	}
-	return names
-}
-
 // answer says in one sentence what the run found.
 func (r *Result) answer() sentence {
 	if r.measuresLoad() {
@@ -167,8 +160,8 @@ func (r *Result) answer() sentence {
 }
 
 // rivals returns the names that the run does not tell apart from the best one,
-// and the names whose capacity is only known from below. The ratio's interval
-// decides where there is one, because it pairs trials; else whether the
+// and the names whose capacity is only known from below. The test against the
+// baseline decides where there is one, because it pairs trials; else whether the
 // capacities' intervals overlap.
 func (r *Result) rivals(ranked []*Variant) (rivals, open []string) {
 	best := ranked[0]
@@ -182,7 +175,7 @@ func (r *Result) rivals(ranked []*Variant) (rivals, open []string) {
 			pair = r.comparison(v.Name)
 		}
 		switch {
-		case hasRange(pair) && (best.Name == r.baseline() || v.Name == r.baseline()):
+		case (pair.tooFew() || hasRange(pair)) && (best.Name == r.baseline() || v.Name == r.baseline()):
 			if holdsOne(pair) {
 				rivals = append(rivals, v.Name)
 			}
@@ -198,6 +191,9 @@ func (r *Result) whoCarries(best *Variant, rivals []string, variants int) senten
 	switch {
 	case variants == 1:
 		s = s.stress(best.Name).say(" carries ")
+	case len(rivals) > 0 && r.needed() > 0:
+		s = s.stress(best.Name).say(" carried most, though " + r.fewTrials() + " too few for the test to tell it apart from ").
+			stress(joinNames(rivals)).say(" (it takes " + strconv.Itoa(r.needed()) + "): ")
 	case len(rivals) > 0:
 		s = s.stress(best.Name).say(" carried most, though this run does not tell it apart from ").
 			stress(joinNames(rivals)).say(": ")
@@ -232,7 +228,7 @@ func (v *Variant) whatLimits(s sentence) sentence {
 	case d.Status == Named && d.Component+d.Resource != "":
 		return s.say("; ").stress(d.Component + d.Resource).say(" limits it")
 	case d.Status == Tied && len(d.Tied) > 0:
-		return s.say("; ").stress(strings.Join(d.tied(), " and ")).say(" limit it equally")
+		return s.say("; ").stress(joinNames(d.tied())).say(" limit it equally")
 	case d.Status == LowerBoundOnly:
 		return s.say("; the measurement ended before the system did")
 	default:

@@ -22,6 +22,19 @@ func TestAnswer(t *testing.T) {
 	to := func(variant string, ratio, low, high float64) Comparison {
 		return Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875, Significant: low > 1 || high < 1}
 	}
+	few := func(name string, value float64, trials int) Variant {
+		v := variant(name, value, 0.99*value, 1.01*value)
+		v.Trials, v.Capacity.Confidence = trials, 1-math.Exp2(float64(1-trials))
+		return v
+	}
+	short := func(variant string, ratio float64, needed int) Comparison {
+		c := to(variant, ratio, 0.9*ratio, 1.1*ratio)
+		c.Significant, c.Needed = false, needed
+		if needed == 5 { // of the single trial
+			c.Confidence = 0
+		}
+		return c
+	}
 	a, b, c := variant("a", 100, 95, 105), variant("b", 300, 280, 320), variant("c", 310, 290, 330)
 	undecided := b
 	undecided.Verdict = Verdict{Status: Undecided}
@@ -40,6 +53,14 @@ func TestAnswer(t *testing.T) {
 			"b carries most: 300 req/s, 1.04 times the baseline a (between 1.02 and 1.06); api (cpu) limits it."},
 		"not told apart from the baseline": {Result{Variants: []Variant{a, variant("b", 110, 107, 112)}, Comparisons: []Comparison{to("b", 1.1, 0.98, 1.2)}},
 			"b carried most, though this run does not tell it apart from a: 110 req/s, 1.10 times the baseline a (between 0.98 and 1.20); api (cpu) limits it."},
+		"too few trials": {Result{Variants: []Variant{few("a", 100, 2), few("b", 300, 2)}, Comparisons: []Comparison{short("b", 3, 4)}},
+			"b carried most, though 2 trials of each are too few for the test to tell it apart from a (it takes 4): 300 req/s, 3.00 times the baseline a (between 2.70 and 3.30); api (cpu) limits it."},
+		"too few, and the baseline wins": {Result{Variants: []Variant{few("a", 300, 2), few("b", 100, 2)}, Comparisons: []Comparison{short("b", 1.0/3, 4)}},
+			"a carried most, though 2 trials of each are too few for the test to tell it apart from b (it takes 4): 300 req/s; api (cpu) limits it."},
+		"a single trial": {Result{Variants: []Variant{few("a", 100, 1), few("b", 300, 1), few("c", 200, 1)}, Comparisons: []Comparison{short("b", 3, 5), short("c", 2, 5)}},
+			"b carried most, though 1 trial of each is too few for the test to tell it apart from a (it takes 5): 300 req/s, 3.00 times the baseline a; api (cpu) limits it."},
+		"too few of unequal numbers": {Result{Variants: []Variant{few("a", 100, 2), few("b", 300, 3)}, Comparisons: []Comparison{short("b", 3, 4)}},
+			"b carried most, though so few trials are too few for the test to tell it apart from a (it takes 4): 300 req/s, 3.00 times the baseline a (between 2.70 and 3.30); api (cpu) limits it."},
 		"undecided": {Result{Variants: []Variant{undecided}}, "b carries 300 req/s; what limits it is undecided."},
 		"the best is a lower bound": {Result{Variants: []Variant{a, lower(variant("b", 300, 280, 320))}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: at least 300 req/s, at least 3.00 times the baseline a (between 2.70 and 3.20); the measurement ended before the system did."},
@@ -103,5 +124,17 @@ func TestATieIsSaid(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text does not say %q:\n%s", want, b.String())
 		}
+	}
+	v.Components = []Component{{Name: "left", Instances: 1}, {Name: "mid", Instances: 1}, {Name: "right", Instances: 1}}
+	card := newLimitCard(&Result{Variants: []Variant{v}}, 0)
+	if rows := card.Components; !card.Decided || !rows[0].Limiting || rows[1].Limiting || !rows[2].Limiting {
+		t.Errorf("the page marks %+v, want left and right as limits", rows)
+	}
+	v.Verdict.Tied[1] = verdict.Limit{Component: "left", Resource: "pool", Name: "connections"}
+	if got, want := v.limitedBy(), "left cpu = left connections"; got != want {
+		t.Errorf("one component: got %q, want %q", got, want)
+	}
+	if got := v.Verdict.Limiting(); len(got) != 1 || got[0] != "left" {
+		t.Errorf("one component: %v limits, want left alone", got)
 	}
 }

@@ -21,7 +21,7 @@ func (r *Result) Headlines() []Headline {
 		v := &r.Variants[i]
 		h := Headline{
 			Variant: printable(v.Name), Limit: printable(v.limitedBy()),
-			Decided: v.Verdict.Status == Named || v.Verdict.Status == Tied,
+			Decided: v.Verdict.decided(),
 			Crossed: v.objectivesCell().style == red,
 		}
 		if r.measuresLoad() {

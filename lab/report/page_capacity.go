@@ -73,7 +73,7 @@ func (r *Result) capacityNote() string {
 	}
 	note += r.ratioConfidence()
 	if r.hasTilde() {
-		note += " ~: no difference was shown."
+		note += " ~: " + r.tildeMeans()
 	}
 	return note
 }
@@ -83,7 +83,7 @@ func newCapacityRow(r *Result, i int, scale axis.Scale) capacityRow {
 	tilde, ratio, of := r.ratioCells(v.Name)
 	row := capacityRow{
 		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(),
-		Decided: v.Verdict.Status == Named,
+		Decided: v.Verdict.decided(),
 		Ratio:   strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "",
 		Bound: v.hasCapacity() && v.isLowerBound(), Certainty: noNumber,
 	}

@@ -80,7 +80,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	c.addRate(t, scale, r.rateUnit())
 	var told []string
 	for _, s := range series {
-		hot := v.Verdict.Status == Named && isInstanceOf(s.Name, v.Verdict.Component)
+		hot := slices.ContainsFunc(v.Verdict.Limiting(), func(c string) bool { return isInstanceOf(s.Name, c) })
 		c.addSeries(s, t.Seconds, scale, hot)
 		told = append(told, s.Name+": "+c.Lanes[len(c.Lanes)-1].Note)
 	}

@@ -65,7 +65,7 @@ func newDemandCharts(r *Result) *demandCharts {
 			component := &v.Components[j]
 			row := newDemandRow(component, v.measuredRate(), most.High)
 			row.Demand = formatMillis(component.DemandMS * scale)
-			row.Limiting = v.Verdict.Status == Named && component.Name == v.Verdict.Component && v.Verdict.ResourceName == ""
+			row.Limiting = v.Verdict.limitedBy(component.Name, "")
 			c.Rows = append(c.Rows, row)
 			for k := range component.Resources {
 				c.Resources = append(c.Resources, newResourceRow(v, component.Name, &component.Resources[k]))
@@ -134,7 +134,7 @@ func newResourceRow(v *Variant, component string, s *Resource) resourceRow {
 	row := resourceRow{
 		Name: component + " " + s.Name, Kind: s.Kind, Held: formatLatency(s.DemandMS), Bound: noNumber,
 		Busy: formatPercent(s.Busy), BusyBar: barLength(s.Busy), Waiting: noNumber,
-		Limiting: v.Verdict.Status == Named && v.Verdict.Component == component && v.Verdict.ResourceName == s.Name,
+		Limiting: v.Verdict.limitedBy(component, s.Name),
 	}
 	if s.Bound > 0 && isFinite(s.Bound) {
 		row.Bound, row.Range = formatMeasured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)

@@ -64,7 +64,7 @@ func capacityCell(v *Variant) leadCell {
 }
 
 func verdictCell(v *Variant) leadCell {
-	c := leadCell{Name: "What limits " + v.Name, Value: v.limitedBy(), Link: "limits", Weak: v.Verdict.Status != Named && v.Verdict.Status != Tied}
+	c := leadCell{Name: "What limits " + v.Name, Value: v.limitedBy(), Link: "limits", Weak: !v.Verdict.decided()}
 	if in, of, ok := strings.Cut(v.Verdict.Agreement, "/"); ok {
 		c.Note = in + " of " + of + " witnesses agree"
 		if len(v.Verdict.Dissent) > 0 {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ type componentRow struct {
 func newLimitCard(r *Result, i int) limitCard {
 	v := &r.Variants[i]
 	c := limitCard{
-		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(), Decided: v.Verdict.Status == Named, Summary: v.Verdict.Summary,
+		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(), Decided: v.Verdict.decided(), Summary: v.Verdict.Summary,
 		Agreement: v.Verdict.Agreement, Advice: v.Verdict.Advice,
 	}
 	if v.hasCapacity() {
@@ -64,7 +65,7 @@ func newLimitCard(r *Result, i int) limitCard {
 	}
 	for j := range v.Components {
 		row := newComponentRow(&v.Components[j])
-		row.Limiting = c.Decided && row.Name == v.Verdict.Component
+		row.Limiting = slices.Contains(v.Verdict.Limiting(), row.Name)
 		c.Components = append(c.Components, row)
 	}
 	if v.Generator > 0 && isFinite(v.Generator) {

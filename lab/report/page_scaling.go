@@ -60,7 +60,7 @@ func newScalingChart(r *Result) *scalingChart {
 	}
 	for _, p := range s.Points {
 		c.Points = append(c.Points, mark(p.Size, p.Capacity))
-		row := scalingRow{Size: formatSetting(p.Size), Variant: p.Variant, Capacity: boundedText(p.Capacity), Interval: rangeText(p.Capacity), Predicted: noNumber, Limit: p.Limit}
+		row := scalingRow{Size: formatSetting(p.Size), Variant: p.Variant, Capacity: boundedText(p.Capacity), Interval: rangeText(p.Capacity), Predicted: noNumber, Limit: p.limitedBy()}
 		if s.HeldOut != nil && s.HeldOut.Size == p.Size {
 			row.Predicted = boundedText(s.HeldOut.Predicted) + " " + rangeText(s.HeldOut.Predicted)
 		}

@@ -104,8 +104,10 @@ func newComparisonRows(r *Result) []comparisonRow {
 		switch {
 		case !known:
 			row.Reading = "both capacities are lower bounds, so no statement"
+		case c.tooFew():
+			row.Reading = "~ " + readTooFew(c.Needed)
 		case holdsOne(&c):
-			row.Reading = "~ no difference was shown"
+			row.Reading = readAlike
 		case hasRange(&c) && c.Ratio > 1:
 			row.Reading = "carries more"
 		case hasRange(&c):

@@ -221,6 +221,10 @@ type Comparison struct {
 	// It is false too where one of the two is a lower bound, and may be on the
 	// other side of 1.
 	Significant bool `json:"significant"`
+	// Needed is how many trials of each variant the test takes at least, corrected
+	// for the comparisons of the run, where this run has fewer: nothing that it could
+	// have measured would be Significant. It is 0 where there are enough.
+	Needed int `json:"needed,omitempty"`
 }
 
 // CurvePoint is one rate that was tried.

@@ -211,7 +211,23 @@ func singleTrialResult() *Result {
 		c := &r.Comparisons[i]
 		c.Ratio = r.Variants[i+1].Capacity.Value / r.Variants[0].Capacity.Value
 		c.Low, c.High, c.Confidence = c.Ratio, c.Ratio, 0
+		c.Significant, c.Needed = false, 5
 	}
+	return r
+}
+
+// twoTrialsResult has two trials each of two variants that lie far apart, which are
+// too few for the test.
+func twoTrialsResult() *Result {
+	r := sampleResult()
+	r.Variants = []Variant{r.Variants[0], r.Variants[2]}
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		v.Trials, v.PerTrial, v.Capacity.Confidence = 2, v.PerTrial[:2], 0.5
+	}
+	c := r.Comparisons[1]
+	c.Low, c.High, c.Confidence, c.P, c.Significant, c.Needed = 2.64, 5.2, 0.667, 1.0/3, false, 4
+	r.Comparisons = []Comparison{c}
 	return r
 }
 

@@ -36,6 +36,28 @@ type ScalingPoint struct {
 	Capacity Interval `json:"capacity"`
 	// Limit is the component that the variant's verdict names; empty if none.
 	Limit string `json:"limit,omitempty"`
+	// Tied are the components that it finds to limit equally; Limit is empty then.
+	Tied []string `json:"tied,omitempty"`
+}
+
+// limitedBy is who limits, for a table: "lb", "api = lb"; empty if nobody is named.
+func (p *ScalingPoint) limitedBy() string {
+	if len(p.Tied) > 0 {
+		return strings.Join(p.Tied, " = ")
+	}
+	return p.Limit
+}
+
+// whoLimits is the same in words.
+func (p *ScalingPoint) whoLimits() string {
+	switch {
+	case len(p.Tied) > 0:
+		return joinNames(p.Tied) + " limit equally"
+	case p.Limit != "":
+		return p.Limit + " limits"
+	default:
+		return "nobody named"
+	}
 }
 
 // ScalingLaw is the universal scalability law (Gunther 1993),
@@ -180,22 +202,17 @@ func (s *Scaling) takeoverText(unit string) string {
 	return text + ". " + measured
 }
 
-// limitsText is who limited at which size: "Measured: api limits at 1 and 2, lb at 3".
+// limitsText is who limited at which size: "Measured: api limits at 1 and 2, lb limits at 3".
 func (s *Scaling) limitsText() string {
 	var parts []string
 	for i := 0; i < len(s.Points); {
 		j := i
 		var sizes []string
-		for ; j < len(s.Points) && s.Points[j].Limit == s.Points[i].Limit; j++ {
+		who := s.Points[i].whoLimits()
+		for ; j < len(s.Points) && s.Points[j].whoLimits() == who; j++ {
 			sizes = append(sizes, formatSetting(s.Points[j].Size))
 		}
-		limit := s.Points[i].Limit
-		if limit == "" {
-			limit = "nobody named"
-		} else {
-			limit += " limits"
-		}
-		parts = append(parts, limit+" at "+joinNames(sizes))
+		parts = append(parts, who+" at "+joinNames(sizes))
 		i = j
 	}
 	return "Measured: " + strings.Join(parts, ", ") + "."

@@ -50,6 +50,24 @@ func TestScalingInWords(t *testing.T) {
 	}
 }
 
+// Those that limit equally are all named, wherever a size's limit is told.
+func TestScalingNamesTies(t *testing.T) {
+	t.Parallel()
+	r := grownResult()
+	p := &r.Scaling.Points[2]
+	p.Limit, p.Tied = "", []string{"api", "lb"}
+	if got, want := r.Scaling.limitsText(), "Measured: api limits at 1 and 2, api and lb limit equally at 3, nobody named at 6."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Scaling.Points[3].Tied = []string{"api", "lb"}
+	if got := r.Scaling.limitsText(); !strings.Contains(got, "api and lb limit equally at 3 and 6.") {
+		t.Errorf("got %q, want one phrase for both sizes", got)
+	}
+	if row := newScalingChart(r).Rows[2]; row.Limit != "api = lb" {
+		t.Errorf("the table says %q, want api = lb", row.Limit)
+	}
+}
+
 // The sentence says when growing helps nowhere, and when it always did.
 func TestTakeoverOutsideOfTheSizes(t *testing.T) {
 	t.Parallel()

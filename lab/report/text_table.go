@@ -144,7 +144,7 @@ func (r *Result) hasTilde() bool {
 
 func (v *Variant) limitCell(limit int) cell {
 	c := cell{text: shorten(printable(v.limitedBy()), max(limit, len(LowerBoundOnly)))}
-	if v.Verdict.Status != Named {
+	if !v.Verdict.decided() {
 		c.style = yellow
 	}
 	return c
@@ -201,17 +201,9 @@ func (s *summary) legend(tilde bool) {
 		text += " ≥: a lower bound, the measurement ended before the system did."
 	}
 	if tilde {
-		text += " ~: no difference was shown (rank test" + s.result.corrected() + ")."
+		text += " ~: " + s.result.tildeMeans()
 	}
 	s.prose("  ", text+s.result.ratioConfidence()+" p95: response time at capacity.", faint)
-}
-
-// corrected says for how many comparisons the test was corrected.
-func (r *Result) corrected() string {
-	if len(r.Comparisons) < 2 {
-		return ""
-	}
-	return ", corrected for " + plural(len(r.Comparisons), "comparison")
 }
 
 func (s *summary) trials() string {

@@ -59,5 +59,6 @@ func textCases() map[string]textCase {
 		"twelve":       {twelveResult(), wide},
 		"empty":        {&Result{Schema: Schema}, wide},
 		"no-capacity":  {noCapacityResult(), wide},
+		"two-trials":   {twoTrialsResult(), wide},
 	}
 }

@@ -1,9 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -161,96 +161,23 @@ func compareAddress(a, b string, absolute bool) string {
 }
 
 func newCompareTable(i int, t *difference.Table) compareTable {
-	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: strings.ToUpper(t.Title[:1]) + t.Title[1:], Reference: t.Reference}
-	if len(t.Rows) > 0 {
-		if unit := t.Rows[0].Metric.Unit; unit != "" && unit != "share" {
-			out.Title += ", " + unit
-		}
-	}
-	out.Notes = slices.Clone(t.Notes)
-	counted, bounds := 0, false
+	title := t.Heading()
+	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: strings.ToUpper(title[:1]) + title[1:], Reference: t.Reference, Notes: t.AllNotes()}
 	for i := range t.Rows {
-		r := &t.Rows[i]
-		out.Rows = append(out.Rows, newCompareRow(r))
-		bounds = bounds || r.BaseBound || r.SampleBound
-		if r.Result == nil {
-			continue
-		}
-		if r.Result.Outcome != compare.TooFew {
-			counted++
-		}
-		for _, w := range r.Result.Warnings {
-			if !slices.Contains(out.Notes, w) {
-				out.Notes = append(out.Notes, w)
-			}
-		}
-	}
-	if counted > 1 {
-		out.Notes = append(out.Notes, fmt.Sprintf("p is corrected for %d comparisons (Holm); the intervals are not.", counted))
-	}
-	if bounds {
-		out.Notes = append(out.Notes, "≥ is a lower bound: the measurement ended before the system did.")
+		out.Rows = append(out.Rows, newCompareRow(&t.Rows[i]))
 	}
 	return out
 }
 
+// newCompareRow is a row in the words of the command compare.
 func newCompareRow(r *difference.Row) compareRow {
-	out := compareRow{Name: r.Name, Base: median(r, r.Base, r.BaseBound), Sample: median(r, r.Sample, r.SampleBound), Kind: string(r.Change)}
-	res := r.Result
-	if res == nil {
+	out := compareRow{Name: r.Name, Base: r.BaseText(), Sample: r.SampleText(), Kind: string(r.Change)}
+	words, ok := r.Words()
+	if !ok {
 		out.Change, out.Interval, out.P, out.Reading = "–", "–", "–", r.Note
 		return out
 	}
-	times := res.Ratio.High > 2 || res.Ratio.Low < 0.5 // so large a change reads better as a factor
-	out.Change, out.Interval, out.P = change(res.Ratio.Value, times), "–", fmt.Sprintf("%.3f", r.Adjusted)
-	if res.Ratio.Confidence > 0 {
-		out.Interval = change(res.Ratio.Low, times) + " to " + change(res.Ratio.High, times)
-	}
-	if r.Adjusted < 0.001 {
-		out.P = "<0.001"
-	}
-	switch {
-	case res.Outcome == compare.TooFew:
-		out.P, out.Reading = "–", fmt.Sprintf("too few trials: %d needed", res.Needed)
-	case r.Note != "":
-		out.Reading = r.Note
-	case res.Outcome == compare.Indistinct:
-		out.Reading = "~ no difference"
-	default:
-		out.Reading = string(r.Change)
-	}
+	out.Change, out.Interval, out.Reading = words.Change, words.Interval, words.Reading
+	out.P = cmp.Or(strings.TrimPrefix(words.P, "="), "–")
 	return out
-}
-
-// median is what was measured, with its interval.
-func median(r *difference.Row, iv compare.Interval, bound bool) string {
-	if r.Metric.Unit == "share" {
-		return report.Percent(iv.Value)
-	}
-	if iv.Value == 0 {
-		return "–"
-	}
-	v, low, high := report.MeasuredInterval(iv.Value, iv.Low, iv.High)
-	if bound {
-		v = "≥" + v
-	}
-	if iv.Confidence == 0 {
-		return v
-	}
-	return v + " [" + low + ", " + high + "]"
-}
-
-// change writes a ratio as a change in per cent, or as a factor.
-func change(ratio float64, times bool) string {
-	percent := 100 * (ratio - 1)
-	switch {
-	case times:
-		return "×" + report.Measured(ratio)
-	case math.Abs(percent) < 0.05:
-		return "0.0 %"
-	case percent < 0:
-		return fmt.Sprintf("−%.1f %%", -percent)
-	default:
-		return fmt.Sprintf("+%.1f %%", percent)
-	}
 }

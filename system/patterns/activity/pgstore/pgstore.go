@@ -28,6 +28,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/redact"
 	"loadstone/system/patterns/activity"
 )
 
@@ -102,7 +103,7 @@ func parse(text string) (*pgxpool.Config, error) {
 		if inner := errors.Unwrap(err); inner != nil { // without the address that pgx puts before it
 			err = inner
 		}
-		return nil, fmt.Errorf("the database's address %s is wrong: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("the database's address %s is wrong: %w", redact.Address(text), err)
 	}
 	return config, nil
 }

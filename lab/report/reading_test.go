@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"loadstone/lab/compare"
+)
+
+func TestInWords(t *testing.T) {
+	t.Parallel()
+	ratio := func(v, low, high float64) compare.Interval {
+		return compare.Interval{Value: v, Low: low, High: high, Confidence: 0.95}
+	}
+	for name, c := range map[string]struct {
+		result compare.Result
+		p      float64
+		change compare.Change
+		note   string
+		want   Compared
+	}{
+		"better": {compare.Result{Ratio: ratio(1.031, 1.01, 1.052), Outcome: compare.Different}, 0.0123, compare.Better, "",
+			Compared{"+3.1 %", "[+1.0 %, +5.2 %]", "=0.012", "better"}},
+		"worse": {compare.Result{Ratio: ratio(0.9, 0.88, 0.92), Outcome: compare.Different}, 0.0001, compare.Worse, "",
+			Compared{"−10.0 %", "[−12.0 %, −8.0 %]", "<0.001", "worse"}},
+		"a factor": {compare.Result{Ratio: ratio(2.94, 2.8, 3.1), Outcome: compare.Different}, 0.01, compare.Better, "",
+			Compared{"×2.94", "[×2.80, ×3.10]", "=0.010", "better"}},
+		"alike": {compare.Result{Ratio: ratio(1.0001, 0.98, 1.02), Outcome: compare.Indistinct}, 0.7, compare.Unclear, "",
+			Compared{"0.0 %", "[−2.0 %, +2.0 %]", "=0.700", "~ no difference was shown"}},
+		"too few": {compare.Result{Ratio: compare.Interval{Value: 1.5, Low: 1.5, High: 1.5}, Outcome: compare.TooFew, Needed: 5}, 1, compare.Unclear, "",
+			Compared{"+50.0 %", "[no interval]", "", "too few trials, 5 of each are needed"}},
+		"a note": {compare.Result{Ratio: ratio(1.5, 1.4, 1.6), Outcome: compare.Different}, 0.01, compare.Unclear, "a lower bound",
+			Compared{"+50.0 %", "[+40.0 %, +60.0 %]", "=0.010", "a lower bound"}},
+	} {
+		if got := InWords(&c.result, c.p, c.change, c.note); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+	if got := Median(compare.Interval{Value: 4312, Low: 4180, High: 4420, Confidence: 0.95}, true); got != "≥4,310 [4,180, 4,420]" {
+		t.Errorf("got %q", got)
+	}
+	if got := Median(compare.Interval{}, false) + Median(compare.Interval{Value: 2}, false); got != "–2.00" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Too few trials are said in the lead and under the table, and not as if equals
+// had been measured.
+func TestTooFewTrialsAreSaid(t *testing.T) {
+	t.Parallel()
+	var text, md bytes.Buffer
+	r := twoTrialsResult()
+	if err := Text(&text, r, Options{Width: 400}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Markdown(&md, r); err != nil {
+		t.Fatal(err)
+	}
+	page := render(t, "two-trials", r)
+	const lead, note = "2 trials of each are too few for the test to tell it apart from", "2 trials of each are too few to show a difference, it takes 4"
+	for name, got := range map[string]string{"text": text.String(), "markdown": md.String(), "page": page} {
+		if strings.Count(got, lead) != 1 || strings.Count(got, note) != 1 {
+			t.Errorf("%s: lead %d times, note %d times, want each once", name, strings.Count(got, lead), strings.Count(got, note))
+		}
+		if strings.Contains(got, "this run does not tell") || strings.Contains(got, "no difference was shown") {
+			t.Errorf("%s: reads as if equals had been measured", name)
+		}
+	}
+	if !strings.Contains(page, "~ too few trials, 4 of each are needed") {
+		t.Error("the page's table of comparisons does not say so")
+	}
+}
