@@ -66,6 +66,7 @@ deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
 test-large: setup ## the tests of clusters of Java processes, and of the whole system in Docker
 	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/topology/process
 	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...
+	LARGE=1 go test -timeout 10m -run TestRingOfThree ./system/patterns/activity/cassandrastore
 	scripts/test-docker
 
 .PHONY: bench

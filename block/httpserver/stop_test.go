@@ -232,7 +232,7 @@ func (l slowAccept) Accept() (net.Conn, error) {
 }
 
 // Step "no more": what the kernel has completed is served, what comes later is
-// refused at connect.
+// refused at connect, and does not wait until the listener closes.
 func TestStopServesTheBacklog(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
@@ -265,10 +265,20 @@ func TestStopServesTheBacklog(t *testing.T) {
 				refused <- err
 				return
 			}
-			// Before the filter was set: served like the early one.
+			// Before the gate was shut: served like the early one.
 			defer func() { _ = late.Close() }()
 		}
 	}()
+	select {
+	case err := <-done:
+		t.Fatalf("Run returned %v with a connection in the queue", err)
+	case err := <-refused:
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("late connection: got %v, want connection refused", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("late connection: it still waits for an answer, want it refused while the queue is served")
+	}
 	select {
 	case err := <-done:
 		t.Fatalf("Run returned %v with a connection in the queue", err)
@@ -278,9 +288,6 @@ func TestStopServesTheBacklog(t *testing.T) {
 	closing, err := exchange(early, bufio.NewReader(early), false)
 	if err != nil || !closing {
 		t.Errorf("queued connection: got closing %v and %v, want an answer that says close", closing, err)
-	}
-	if err := <-refused; !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("late connection: got %v, want connection refused", err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("Run: got %v, want nil", err)

@@ -107,6 +107,13 @@ type reconciler struct {
 	open  []open // oldest first
 }
 
+func newReconciler(cfg Config) *reconciler {
+	client := func(addr string) *fasthttp.HostClient {
+		return &fasthttp.HostClient{Addr: addr, MaxConns: cfg.Senders + 1, MaxIdemponentCallAttempts: 1}
+	}
+	return &reconciler{cfg: cfg, app: client(cfg.App), log: client(cfg.Log)}
+}
+
 // Run sends events for Config.For, waits until all that were accepted are found or have
 // been missing for too long, and returns the count. It serves it meanwhile:
 //
@@ -117,10 +124,7 @@ func Run(ctx context.Context, cfg Config) (Count, error) {
 	if err := cfg.Validate(); err != nil {
 		return Count{}, err
 	}
-	client := func(addr string) *fasthttp.HostClient {
-		return &fasthttp.HostClient{Addr: addr, MaxConns: cfg.Senders + 1, MaxIdemponentCallAttempts: 1}
-	}
-	r := &reconciler{cfg: cfg, app: client(cfg.App), log: client(cfg.Log)}
+	r := newReconciler(cfg)
 	defer r.app.CloseIdleConnections()
 	defer r.log.CloseIdleConnections()
 	stop, err := r.serve(ctx)
