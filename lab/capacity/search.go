@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -94,39 +95,56 @@ type Outcome struct {
 	Rate float64
 	// Try is the index of the last try at Rate, -1 if there is none.
 	Try int
-	// Rejected is the lowest rate that did not hold; 0 if every rate held.
+	// Rejected is the lowest rate that did not hold: the edge lies from Rate to
+	// Rejected. It is Rate itself where that was rejected once and held when it was
+	// measured again, and nothing above it was rejected. It is 0 if there is no
+	// such rate: if every rate held.
 	Rejected float64
+	// Confirmed is true if Rate was measured again, for longer, and held. If not,
+	// one short try is all that speaks for it.
+	Confirmed bool
 	// LowerBound is true where the measurement ended before the system did;
 	// Reason then says what ended it.
 	LowerBound bool
 	Reason     string
 }
 
+// Width is the bracket that the search ended with: Rejected over Rate, such as
+// 1.05. It is 0 if the bracket has no end above or none below.
+func (o Outcome) Width() float64 {
+	if o.Rate == 0 {
+		return 0
+	}
+	return o.Rejected / o.Rate
+}
+
+// open says that nothing above Rate was rejected.
+func (o Outcome) open() bool { return o.Rejected <= o.Rate }
+
 // Conclude reads a history. Where a rate was tried more than once the last try
 // counts; where a rate was rejected, higher rates that held do not.
 func Conclude(history []Try) Outcome {
 	out := Outcome{Try: -1}
-	var rejected *Try
-	last := latest(history)
-	for _, i := range last {
-		if t := &history[i]; !t.Held {
-			rejected = t
-			break
+	for _, i := range latest(history) {
+		t := &history[i]
+		if !t.Held {
+			out.Rejected = t.Rate
+			if t.GeneratorLimited {
+				out.LowerBound, out.Reason = true, t.Reason
+			}
+			return out
 		}
-		out.Rate, out.Try = history[i].Rate, i
+		out.Rate, out.Try, out.Confirmed = t.Rate, i, t.Purpose == Confirm
 	}
-	switch {
-	case rejected == nil && out.Try >= 0:
-		// Where a try was rejected and the same rate held later, the rate is
-		// the edge itself, and not only a bound.
-		all := !slices.ContainsFunc(history, func(t Try) bool { return !t.Held })
-		if all {
-			out.LowerBound, out.Reason = true, "every rate that was tried held"
-		}
-	case rejected != nil:
-		out.Rejected = rejected.Rate
-		if rejected.GeneratorLimited {
-			out.LowerBound, out.Reason = true, rejected.Reason
+	switch wavered := func(t Try) bool { return !t.Held && t.Rate == out.Rate }; {
+	case out.Try < 0:
+	case slices.ContainsFunc(history, wavered):
+		// The rate is the edge itself, and not only a bound.
+		out.Rejected = out.Rate
+	default:
+		out.LowerBound, out.Reason = true, "no higher rate was rejected"
+		if !slices.ContainsFunc(history, func(t Try) bool { return !t.Held }) {
+			out.Reason = "every rate that was tried held"
 		}
 	}
 	return out
@@ -148,35 +166,41 @@ func latest(history []Try) []int {
 
 // Next says what to try after history, which has taken spent so far; ok is
 // false when the search has ended. start is the first rate to try: a guess,
-// such as the throughput of a closed sweep.
+// such as the throughput of a closed sweep (see Start).
 //
 // From start it climbs, or descends, by growing steps until a rate that held
 // lies below one that did not; then it halves the bracket (geometrically) until
-// the ends are within the tolerance; then it measures the winner again, for
-// longer, and then its rejected neighbour. Either of them may overturn its
-// first result, and the search goes on from there. Tries grow longer as the
-// bracket narrows, because telling 5 % apart takes more than telling 50 %.
+// the ends are within the tolerance, or what is left of the budget is needed to
+// measure them again: the winner, for longer, and then its rejected neighbour.
+// Either of them may overturn its first result. A winner that is overturned
+// becomes the neighbour, and the rate below, which held, is measured again at
+// once. Then the search goes on where there is time for it. Tries grow longer as
+// the bracket narrows, because telling 5 % apart takes more than telling 50 %.
 func (c Config) Next(history []Try, spent time.Duration, start float64) (step Step, ok bool) {
 	left := c.Budget - spent
 	if len(history) == 0 {
-		return c.search(min(start, c.MaxRate), firstStride, left)
+		return c.search(min(start, c.MaxRate), first, left)
 	}
 	out := Conclude(history)
-	switch last := history[len(history)-1]; {
+	last := history[len(history)-1]
+	switch {
 	case last.GeneratorLimited && out.Rate > 0:
 		// Going on upwards would only measure the generator.
 		return c.confirm(history, out.Rate, left)
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
 		by := stride(history, false)
-		return c.search(out.Rejected/by, by, left+c.Budget/2)
-	case out.Rejected == 0 && out.Rate >= c.MaxRate:
-		return c.confirm(history, out.Rate, left)
-	case out.Rejected == 0:
-		by := stride(history, true)
-		return c.orConfirm(history, out.Rate, min(out.Rate*by, c.MaxRate), left)
-	case out.Rejected > out.Rate*(1+c.Tolerance):
-		return c.orConfirm(history, out.Rate, math.Sqrt(out.Rate*out.Rejected), left)
+		return c.search(out.Rejected/by, reachOf(by), left+c.Budget/2)
+	case last.Purpose == Confirm && !last.Held:
+		// An overturned winner leaves one that was only searched.
+		if step, ok := c.confirm(history, out.Rate, left); ok {
+			return step, true
+		}
+	}
+	if rate, to := c.narrower(history, out); rate > 0 {
+		if step, ok := c.search(rate, to, left-c.reserve(out)); ok {
+			return step, true
+		}
 	}
 	if step, ok := c.confirm(history, out.Rate, left); ok {
 		return step, true
@@ -184,48 +208,118 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	return c.confirm(history, out.Rejected, left)
 }
 
-// orConfirm searches at rate if that leaves time to confirm the winner, and
-// confirms it now if not.
-func (c Config) orConfirm(history []Try, winner, rate float64, left time.Duration) (Step, bool) {
-	by := max(rate/winner, winner/rate)
-	if step, ok := c.search(rate, by, left-c.confirmTime()); ok {
-		return step, true
+// reach is how far a rate is from the nearest one tried, as far as it matters
+// for how long to try it.
+type reach int
+
+const (
+	first reach = iota // there is none
+	near
+	far // more than 1.3 times away
+)
+
+const farBy = 1.3
+
+func reachOf(by float64) reach {
+	if by > farBy {
+		return far
 	}
-	return c.confirm(history, winner, left)
+	return near
 }
 
-// search is a try of a new rate, which is by times away from the nearest one
-// tried; ok is false when it does not fit. Long strides are judged on a tenth
-// of the requests: what matters there is only which way to go.
-func (c Config) search(rate, by float64, left time.Duration) (Step, bool) {
+// narrower is the rate whose try narrows the bracket most, and its reach; 0 if
+// the bracket is as narrow as is wanted, or the highest rate held.
+func (c Config) narrower(history []Try, out Outcome) (rate float64, to reach) {
+	switch {
+	case out.open():
+		if out.Rate >= c.MaxRate {
+			return 0, near
+		}
+		by := stride(history, true)
+		return min(out.Rate*by, c.MaxRate), reachOf(by)
+	case out.Rejected > out.Rate*(1+c.Tolerance):
+		by := math.Sqrt(out.Rejected / out.Rate)
+		return out.Rate * by, reachOf(by)
+	}
+	return 0, near
+}
+
+// reserve is the time that a search try must leave: for confirming the winner
+// and its neighbour. Where the winner is confirmed already it is that for a new
+// winner; and where the neighbour is far off there is no doubt about it, and
+// coming closer is worth more than confirming it.
+func (c Config) reserve(out Outcome) time.Duration {
+	one := c.confirmTime() + c.between()
+	if out.Confirmed || out.Rejected > out.Rate*(1+c.Tolerance)*(1+c.Tolerance) {
+		return one
+	}
+	return 2 * one
+}
+
+// search is a try of a new rate; ok is false when it does not fit. Long strides
+// are judged on a tenth of the requests: what matters there is only which way to go.
+func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) {
 	if rate < minRate {
 		return Step{}, false
 	}
-	d, requests := c.Budget/8, float64(c.MinRequests)
-	switch {
-	case by > 1.3:
-		d, requests = c.Budget/20, requests/10
-	case by == firstStride:
-		requests /= 10
-	case by < 1+2*c.Tolerance:
-		d = c.Budget / 7
+	lasting := func(requests int) time.Duration {
+		return time.Duration(float64(requests) / rate * float64(time.Second))
 	}
-	d = max(d, min(time.Duration(requests/rate*float64(time.Second)), c.Budget/2))
-	return Step{Purpose: Search, Rate: rate, Duration: d}, d <= left
+	d, requests := c.searchTime(), c.MinRequests
+	switch to {
+	case far:
+		d, requests = c.Budget/20, c.MinRequests/10
+	case first:
+		d = max(c.leastTime(), min(lasting(c.MinRequests/2), c.Budget/8))
+		requests = c.MinRequests / 10
+	case near:
+	}
+	d = max(d, min(lasting(requests), c.Budget/2))
+	return Step{Purpose: Search, Rate: rate, Duration: d}, d+c.between() <= left
 }
 
-// confirm measures rate once more, unless it has been confirmed already.
+// confirm measures rate once more, unless it has been confirmed already. It
+// takes what time there is, if that is no less than a search try.
 func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, bool) {
 	for _, t := range history {
 		if t.Rate == rate && t.Purpose == Confirm {
 			return Step{}, false
 		}
 	}
-	d := min(c.confirmTime(), left)
-	return Step{Purpose: Confirm, Rate: rate, Duration: d}, rate > 0 && d >= c.Budget/10
+	d := min(c.confirmTime(), left-c.between())
+	return Step{Purpose: Confirm, Rate: rate, Duration: d}, rate > 0 && d >= c.searchTime()
 }
 
-func (c Config) confirmTime() time.Duration { return c.Budget / 5 }
+// The shares of the budget that a try takes. A search try that narrows the
+// bracket is half as long as one that confirms: its errors are mended by those,
+// and what it saves pays for both ends to be confirmed. See ADR 003.
+func (c Config) searchTime() time.Duration  { return max(c.Budget/14, c.leastTime()) }
+func (c Config) confirmTime() time.Duration { return c.Budget * 3 / 20 }
+
+// leastTime is that of a short try: at the default budget, and if a smaller one
+// affords it, just enough samples of the work in flight to see a trend.
+func (c Config) leastTime() time.Duration {
+	const enough = 550 * time.Millisecond
+	return max(c.Budget/20, min(enough, c.Budget/8))
+}
+
+// between is what a try takes beside its measured part: warm-up, and waiting
+// for what is still under way.
+func (c Config) between() time.Duration { return c.Budget / 32 }
+
+// Start is where the search of one trial starts: at guess, or up to half a
+// stride from it. Where depends on nothing but the run's seed and the number of
+// the trial.
+//
+// From one guess all trials would try the same rates, and their median would be
+// one of those, however many there are. Starts that are spread evenly over a
+// whole stride, which is a whole number of halved brackets, make the error of
+// this grid independent from trial to trial: more trials make it less, and an
+// interval over trials shows it.
+func Start(guess float64, seed uint64, trial int) float64 {
+	u := rand.New(rand.NewPCG(seed, uint64(trial))).Float64()
+	return guess * math.Pow(firstStride, u-0.5)
+}
 
 // minRate is below what is worth trying, in requests per second.
 const minRate = 0.05
@@ -239,7 +333,8 @@ const (
 )
 
 // stride is the next factor, upwards from the highest rate tried or downwards
-// from the lowest: that between the outermost two, raised to the power 2.5.
+// from the lowest: that between the outermost two, squared, and raised to the
+// power 2.5 once it is large: then the start was far off.
 func stride(history []Try, up bool) float64 {
 	rates := latest(history)
 	if len(rates) < 2 {
@@ -249,5 +344,9 @@ func stride(history []Try, up bool) float64 {
 	if n := len(rates); up {
 		a, b = history[rates[n-2]].Rate, history[rates[n-1]].Rate
 	}
-	return min(max(math.Pow(b/a, 2.5), 1.05), maxStride)
+	power := 2.0
+	if b/a > 1.3 {
+		power = 2.5
+	}
+	return min(max(math.Pow(b/a, power), 1.05), maxStride)
 }

@@ -3,6 +3,7 @@ package capacity
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -50,8 +51,14 @@ func TestSearchFindsCapacity(t *testing.T) {
 		if out.LowerBound {
 			t.Errorf("start %v: got a lower bound, want a capacity", start)
 		}
-		if history[out.Try].Purpose != Confirm {
+		if history[out.Try].Purpose != Confirm || !out.Confirmed {
 			t.Errorf("start %v: the winner was not confirmed: %+v", start, history)
+		}
+		if !slices.ContainsFunc(history, func(t Try) bool { return t.Purpose == Confirm && t.Rate == out.Rejected }) {
+			t.Errorf("start %v: the neighbour was not confirmed: %+v", start, history)
+		}
+		if w := out.Width(); w < 1 || w > 1+cfg.Tolerance {
+			t.Errorf("start %v: a bracket of %.3f, want within the tolerance", start, w)
 		}
 		if spent > cfg.Budget {
 			t.Errorf("start %v: took %v, budget %v", start, spent, cfg.Budget)
@@ -126,23 +133,79 @@ func TestConclude(t *testing.T) {
 	t.Parallel()
 	held := func(r float64) Try { return Try{Rate: r, Held: true} }
 	lost := func(r float64) Try { return Try{Rate: r} }
+	again := func(t Try) Try { t.Purpose = Confirm; return t }
 	for name, c := range map[string]struct {
-		history  []Try
-		rate     float64
-		rejected float64
-		bound    bool
+		history []Try
+		want    Outcome
 	}{
-		"nothing tried":               {nil, 0, 0, false},
-		"bracket":                     {[]Try{held(10), lost(20), held(15)}, 15, 20, false},
-		"held above rejected":         {[]Try{held(10), lost(20), held(30)}, 10, 20, false},
-		"winner overturned":           {[]Try{held(10), held(15), lost(20), lost(15)}, 10, 15, false},
-		"neighbour overturned":        {[]Try{held(10), lost(12), held(10), held(12)}, 12, 0, false},
-		"all held is only a bound":    {[]Try{held(10)}, 10, 0, true},
-		"all rejected is no capacity": {[]Try{lost(10), lost(5)}, 0, 5, false},
+		"nothing tried":        {nil, Outcome{Try: -1}},
+		"bracket":              {[]Try{held(10), lost(20), held(15)}, Outcome{Rate: 15, Try: 2, Rejected: 20}},
+		"held above rejected":  {[]Try{held(10), lost(20), held(30)}, Outcome{Rate: 10, Rejected: 20}},
+		"confirmed":            {[]Try{held(10), lost(20), again(held(10))}, Outcome{Rate: 10, Try: 2, Rejected: 20, Confirmed: true}},
+		"winner overturned":    {[]Try{held(10), held(15), lost(20), again(lost(15))}, Outcome{Rate: 10, Rejected: 15}},
+		"neighbour overturned": {[]Try{held(10), lost(12), again(held(10)), again(held(12))}, Outcome{Rate: 12, Try: 3, Rejected: 12, Confirmed: true}},
+		"and then one above":   {[]Try{held(10), lost(12), again(held(12)), lost(13)}, Outcome{Rate: 12, Try: 2, Rejected: 13, Confirmed: true}},
+		"and that held": {
+			[]Try{held(10), lost(12), again(held(12)), held(13)},
+			Outcome{Rate: 13, Try: 3, LowerBound: true, Reason: "no higher rate was rejected"},
+		},
+		"all held is only a bound":    {[]Try{held(10)}, Outcome{Rate: 10, LowerBound: true, Reason: "every rate that was tried held"}},
+		"all rejected is no capacity": {[]Try{lost(10), lost(5)}, Outcome{Try: -1, Rejected: 5}},
+		"the generator's limit": {
+			[]Try{held(10), {Rate: 20, GeneratorLimited: true, Reason: "late"}},
+			Outcome{Rate: 10, Rejected: 20, LowerBound: true, Reason: "late"},
+		},
 	} {
-		out := Conclude(c.history)
-		if out.Rate != c.rate || out.Rejected != c.rejected || out.LowerBound != c.bound {
-			t.Errorf("%s: got %+v, want rate %v, rejected %v, bound %v", name, out, c.rate, c.rejected, c.bound)
+		if got := Conclude(c.history); got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestWidth(t *testing.T) {
+	t.Parallel()
+	for o, want := range map[Outcome]float64{
+		{Rate: 100, Rejected: 105}: 1.05, {Rate: 100, Rejected: 100}: 1, {Rate: 100}: 0, {Rejected: 100}: 0, {}: 0,
+	} {
+		if got := o.Width(); got != want {
+			t.Errorf("%+v: width %v, want %v", o, got, want)
+		}
+	}
+}
+
+// TestEndOfSearch has what comes next when a confirmation was overturned, or
+// when time runs short.
+func TestEndOfSearch(t *testing.T) {
+	t.Parallel()
+	held := func(p Purpose, r float64) Try { return Try{Purpose: p, Rate: r, Held: true} }
+	lost := func(p Purpose, r float64) Try { return Try{Purpose: p, Rate: r} }
+	cfg := DefaultConfig()
+	cfg.Budget = 100 * time.Second // 15 s to confirm, 7.1 s to search, 3.1 s between tries
+	bracket := []Try{held(Search, 1000), lost(Search, 1090)}
+	far := []Try{held(Search, 1000), lost(Search, 1300)}
+	overturned := []Try{held(Search, 1000), held(Search, 1100), lost(Search, 1150), lost(Confirm, 1100)}
+	confirmed := append(slices.Clone(bracket), held(Confirm, 1000))
+	both := append(slices.Clone(confirmed), lost(Confirm, 1090))
+	for name, c := range map[string]struct {
+		history []Try
+		left    float64 // s
+		purpose Purpose // "" is the end
+		rate    float64
+	}{
+		"time for everything":                      {bracket, 60, Search, 1044},
+		"time for both ends only":                  {bracket, 45, Confirm, 1000},
+		"a far neighbour is not waited for":        {far, 45, Search, 1140},
+		"but the winner is":                        {far, 27, Confirm, 1000},
+		"then the neighbour":                       {confirmed, 27, Confirm, 1090},
+		"a short confirmation is better than none": {bracket, 12, Confirm, 1000},
+		"one shorter than a search is not":         {bracket, 10, "", 0},
+		"both are confirmed, and time is left":     {both, 40, Search, 1044},
+		"both are confirmed":                       {both, 20, "", 0},
+		"overturned: the next lower, not between":  {overturned, 60, Confirm, 1000},
+	} {
+		step, ok := cfg.Next(c.history, cfg.Budget-time.Duration(c.left*1e9), 1000)
+		if ok != (c.purpose != "") || ok && (step.Purpose != c.purpose || math.Abs(step.Rate-c.rate) > 1) {
+			t.Errorf("%s: next is %+v, %v; want %q at %v", name, step, ok, c.purpose, c.rate)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func (k *conductor) check(ctx context.Context) error {
 	exp := k.Experiment
 	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env})
 	if err != nil {
-		return exp.ErrorAt(err.Error(), "system")
+		return errors.Join(k.mistakes(err, "system")...)
 	}
 	var names []string
 	for _, s := range base.Services {
@@ -134,11 +134,11 @@ func (k *conductor) check(ctx context.Context) error {
 			ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
 		})
 		if err != nil {
-			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
+			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}
-		if err := process.Check(ctx, s, k.Env); err != nil {
-			errs = append(errs, exp.ErrorAt(err.Error(), "variants", v.Name))
+		if err := errors.Join(process.Check(ctx, s, k.Env), k.checkEntry(s)); err != nil {
+			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}
 		if err := k.checkFaults(v.Name, s); err != nil {
@@ -148,7 +148,19 @@ func (k *conductor) check(ctx context.Context) error {
 		k.systems[v.Name] = s
 		k.warn(s.Warnings...)
 	}
-	return errors.Join(errs...)
+	return errors.Join(once(errs)...)
+}
+
+// once leaves out the errors that say what one before them says: most mistakes of
+// a Compose file are those of every variant.
+func once(errs []error) []error {
+	said := make(map[string]bool)
+	return slices.DeleteFunc(errs, func(err error) bool {
+		text := err.Error()
+		before := said[text]
+		said[text] = true
+		return before
+	})
 }
 
 func (k *conductor) warn(texts ...string) {

@@ -300,10 +300,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 		return err
 	}
 	m.keep(run.Sweep, capacity.Try{Rate: bore(r), Held: true}, r)
-	from := bore(r) // what the system bore when it was never idle
-	if given, ok := m.Experiment.StartRate(); ok {
-		from = given
-	}
+	from := m.start(bore(r))
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
@@ -324,6 +321,16 @@ func (m *measurer) capacity(ctx context.Context) error {
 		history = append(history, t)
 		m.keep(string(step.Purpose), t, r)
 	}
+}
+
+// start is where the trial's search starts: about the rate that the experiment
+// gives or, if it gives none, what the system bore when it was never idle.
+func (m *measurer) start(swept float64) float64 {
+	guess := swept
+	if given, ok := m.Experiment.StartRate(); ok {
+		guess = given
+	}
+	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
 }
 
 func firstError(r *load.Result) string {
