@@ -29,6 +29,11 @@ func (c Config) fitting(windows int) Config {
 
 const smallEvery = 3 // blocks of a component
 
+// splitAfter is how many blocks say enough of a group to split it. It is fewer than
+// MinBlocks, because in the default budget as many of every arm would leave no time
+// for the members; a group that is split for nothing costs a block of each.
+const splitAfter = 2
+
 // step is the setting of one slot: arm is -1 for none.
 type step struct {
 	arm    int
@@ -44,6 +49,8 @@ type arm struct {
 	down    bool
 	blocks  int  // planned so far
 	closed  bool // split into its members
+	// utilisation is that of the busiest knob.
+	utilisation float64
 }
 
 // planner decides what comes next. The same seed and the same slots lead to the
@@ -78,6 +85,7 @@ func (p *planner) add(knobs ...int) {
 	for _, k := range a.knobs {
 		a.targets = append(a.targets, p.knobs[k].Target)
 		a.down = a.down || p.knobs[k].DownOnly
+		a.utilisation = max(a.utilisation, p.knobs[k].Utilisation)
 	}
 	p.arms = append(p.arms, a)
 }
@@ -91,19 +99,18 @@ func (p *planner) next(slots []Slot, left int) (s step, ok bool) {
 	if len(slots) == 0 {
 		return unperturbed, true
 	}
-	// A block is begun only if there is time to end it.
-	if len(p.queue) == 0 || p.queue[0].arm >= 0 && slots[len(slots)-1].Targets == nil {
-		if left < blockSlots {
-			return step{}, false
-		}
-	}
 	if len(p.queue) == 0 {
 		found := Estimate(slots)
 		p.split(found)
-		if p.known(found) {
-			return step{}, false
-		}
-		p.refill()
+		p.refill(found)
+	}
+	if len(p.queue) == 0 {
+		return step{}, false // every interval is narrow enough
+	}
+	// A block is begun only if there is time to end it.
+	begins := p.queue[0].arm >= 0 && slots[len(slots)-1].Targets == nil
+	if begins && left < blockSlots {
+		return step{}, false
 	}
 	s, p.queue = p.queue[0], p.queue[1:]
 	return s, true
@@ -112,13 +119,29 @@ func (p *planner) next(slots []Slot, left int) (s step, ok bool) {
 // blockSlots is how many slots a block adds: its two, and an unperturbed one.
 const blockSlots = 3
 
-// refill plans one block for every arm, in random order.
-func (p *planner) refill() {
+// refill plans one block for each arm whose interval is not narrow yet, in random
+// order: for those with the fewest blocks, so that the members of a group that was
+// split catch up first. It plans nothing if all are narrow.
+func (p *planner) refill(found []Elasticity) {
+	var open []int
 	for _, i := range p.random.Perm(len(p.arms)) {
 		a := &p.arms[i]
-		if a.closed {
+		if a.closed || p.known(a, found) {
 			continue
 		}
+		if len(open) > 0 && a.blocks < p.arms[open[0]].blocks {
+			open = open[:0]
+		}
+		if len(open) == 0 || a.blocks == p.arms[open[0]].blocks {
+			open = append(open, i)
+		}
+	}
+	if slices.ContainsFunc(p.arms, func(a arm) bool { return a.closed }) {
+		// Time may not do for all members of a group: the busiest are the likeliest.
+		slices.SortStableFunc(open, func(i, j int) int { return cmp.Compare(p.arms[j].utilisation, p.arms[i].utilisation) })
+	}
+	for _, i := range open {
+		a := &p.arms[i]
 		a.blocks++
 		pair := large
 		switch {
@@ -142,7 +165,7 @@ func (p *planner) split(found []Elasticity) {
 			continue
 		}
 		e := find(found, a.targets)
-		if e == nil || e.Blocks < p.config.MinBlocks || e.Throughput.Low <= 0 {
+		if e == nil || e.Blocks < min(splitAfter, p.config.MinBlocks) || e.Throughput.Low <= 0 {
 			continue
 		}
 		a.closed = true
@@ -153,18 +176,10 @@ func (p *planner) split(found []Elasticity) {
 	}
 }
 
-// known says whether every interval is narrow enough.
-func (p *planner) known(found []Elasticity) bool {
-	for i := range p.arms {
-		if p.arms[i].closed {
-			continue
-		}
-		e := find(found, p.arms[i].targets)
-		if e == nil || e.Blocks < p.config.MinBlocks || e.Throughput.High-e.Throughput.Low > 2*p.config.Narrow {
-			return false
-		}
-	}
-	return true
+// known says whether an arm's interval is narrow enough.
+func (p *planner) known(a *arm, found []Elasticity) bool {
+	e := find(found, a.targets)
+	return e != nil && e.Blocks >= p.config.MinBlocks && e.Throughput.High-e.Throughput.Low <= 2*p.config.Narrow
 }
 
 func find(found []Elasticity, targets []Target) *Elasticity {

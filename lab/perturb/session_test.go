@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -136,5 +137,46 @@ func TestLongSlotsLeaveTimeForFewerSingles(t *testing.T) {
 		if got := d.fitting(c.windows).Singles; got != c.want {
 			t.Errorf("%v in slots of %d s: %d singles, want %d", c.budget, c.windows, got, c.want)
 		}
+	}
+}
+
+// A session of the default length has time to split a group: what its windows show is
+// that the resource of d limits, which is perturbed together with c at first.
+func TestASessionSplitsAGroupWithinItsBudget(t *testing.T) {
+	t.Parallel()
+	at := map[string]float64{}
+	k := knobs("a", "b", "c", "d")
+	for i := range k {
+		k[i].Set = func(_ context.Context, factor float64) error {
+			at[k[i].Component] = factor
+			return nil
+		}
+		at[k[i].Component] = 1
+	}
+	noise := rand.New(rand.NewPCG(7, 8))
+	s := NewSession(DefaultConfig(), k)
+	for second := range 60 {
+		w := window(t, second, uint64(1000*at["d"]*(1+0.03*noise.NormFloat64())))
+		w.Warmup = second == 0
+		s.now = func() time.Time { return w.Start.Add(time.Second) }
+		stop, err := s.Window(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stop == Done {
+			break
+		}
+	}
+	if got := len(s.Slots()); got > 30 {
+		t.Errorf("%d slots of a second, want 30 at most", got)
+	}
+	alone := map[string]bool{}
+	for _, e := range Estimate(s.Slots()) {
+		if len(e.Targets) == 1 {
+			alone[e.Targets[0].Component] = e.Throughput.Low > 0
+		}
+	}
+	if !alone["d"] || len(alone) != 4 || alone["a"] || alone["b"] || alone["c"] {
+		t.Errorf("by themselves moved %v, want all four told and only d to move", alone)
 	}
 }

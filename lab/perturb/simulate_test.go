@@ -133,10 +133,11 @@ func TestThePlanEndsEarlyWhenItKnowsAndInTimeWhenItDoesNot(t *testing.T) {
 	}
 }
 
+// In the default budget: a group that matters is split while there is time for its
+// members, and who limits among them is found.
 func TestAGroupThatMattersIsSplit(t *testing.T) {
 	t.Parallel()
 	c := DefaultConfig()
-	c.Budget = 90 * time.Second
 	slots := simulate(c, knobs("a", "b", "c", "d", "e"), &truth{
 		elasticity: map[string]float64{"d": 1}, noise: 0.03, random: rand.New(rand.NewPCG(1, 2)),
 	})
@@ -151,6 +152,55 @@ func TestAGroupThatMattersIsSplit(t *testing.T) {
 	want := map[string]bool{"a": false, "b": false, "cde": true, "c": false, "d": true, "e": false}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("limiting: %v, want %v", got, want)
+	}
+}
+
+// What a member of a group does is told nearly always, and hardly ever another is
+// taken for it, where slots vary by 5 %.
+func TestMembersOfAGroupAreToldApartInTime(t *testing.T) {
+	t.Parallel()
+	const runs = 200
+	tr := truth{elasticity: map[string]float64{"d": 1}, noise: 0.05, random: rand.New(rand.NewPCG(5, 6))}
+	found, wrong := 0, 0
+	for seed := range uint64(runs) {
+		c := DefaultConfig()
+		c.Seed = seed
+		slots := simulate(c, knobs("a", "b", "c", "d"), &tr)
+		if most := int(c.Budget.Seconds()); len(slots) > most {
+			t.Fatalf("seed %d: %d slots of a second, want %d at most", seed, len(slots), most)
+		}
+		for _, e := range Estimate(slots) {
+			switch moves := e.Throughput.Low > 0 && e.Throughput.Value > 0.3; {
+			case !moves || len(e.Targets) > 1:
+			case e.Targets[0].Component == "d":
+				found++
+			default:
+				wrong++
+			}
+		}
+	}
+	t.Logf("of %d: found %d, another %d", runs, found, wrong)
+	if found < runs*9/10 || wrong > runs/20 {
+		t.Errorf("of %d runs the limit was found in %d and another in %d, want %d or more and %d or fewer", runs, found, wrong, runs*9/10, runs/20)
+	}
+}
+
+// An arm that is known gets no more blocks: they are for those that are not.
+func TestNarrowArmsGiveTheirTimeAway(t *testing.T) {
+	t.Parallel()
+	p := newPlanner(DefaultConfig(), knobs("a", "b"))
+	narrow := Interval{Low: -0.1, High: 0.1}
+	found := []Elasticity{
+		{Targets: p.arms[0].targets, Throughput: narrow, Blocks: 3},
+		{Targets: p.arms[1].targets, Throughput: Interval{Low: -1, High: 1}, Blocks: 3},
+	}
+	p.refill(found)
+	if len(p.queue) != blockSlots || p.queue[0].arm != 1 {
+		t.Errorf("planned %+v, want one block of the second", p.queue)
+	}
+	p.queue, found[1].Throughput = nil, narrow
+	if p.refill(found); len(p.queue) > 0 {
+		t.Errorf("all are narrow: planned %+v, want nothing", p.queue)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"loadstone/lab/report"
+	"loadstone/lab/verdict"
 )
 
 // The resources that a component can run out of, as a Compose file's x-resources
@@ -35,7 +36,7 @@ type Truth struct {
 	Component string   `json:"component,omitempty"`
 	Resource  string   `json:"resource,omitempty"` // its kind
 	Called    string   `json:"called,omitempty"`   // its name in x-resources, if it has one
-	Equally   []string `json:"equally,omitempty"`  // components
+	Equally   []string `json:"equally,omitempty"`  // components, each by its CPU
 }
 
 func named(component, resource string) Truth { return Truth{Component: component, Resource: resource} }
@@ -65,36 +66,43 @@ func (t Truth) names(component, resource string) bool {
 }
 
 // Witness says whether what a witness said is right: that it names the
-// component and the resource; of components that limit equally none alone, but
-// all of them in its evidence; and nobody where the system is not at a limit.
+// component and the resource; of components that limit equally all of them, as
+// those that it cannot tell apart; and nobody where the system is not at a limit.
 func (t Truth) Witness(w *report.Witness) bool {
 	switch {
 	case t.Component != "":
 		return t.names(w.Component, w.Resource)
 	case len(t.Equally) > 0:
-		return w.Component == "" && mentions(w.Evidence, t.Equally)
+		return w.Component == "" && t.ties(w.Tied)
 	}
-	return w.Component == ""
+	return w.Component == "" && len(w.Tied) == 0
 }
 
 // Judge says whether the verdict is right: that it names the component and the
-// resource; of components that limit equally none alone, but all of them in its
-// summary; and that the capacity is only a lower bound where the system is not
-// at a limit.
+// resource; of components that limit equally all of them, as tied; and that the
+// capacity is only a lower bound where the system is not at a limit. A verdict that
+// is undecided is right about nothing, whatever its words mention.
 func (t Truth) Judge(v *report.Verdict) bool {
 	switch {
 	case t.Component != "":
 		return v.Status == report.Named && t.names(v.Component, v.Resource)
 	case len(t.Equally) > 0:
-		return v.Status != report.LowerBoundOnly && v.Component == "" && mentions(v.Summary, t.Equally)
+		return v.Status == report.Tied && v.Component == "" && t.ties(v.Tied)
 	}
-	return v.Status == report.LowerBoundOnly && v.Component == ""
+	return v.Status == report.LowerBoundOnly && v.Component == "" && len(v.Tied) == 0
 }
 
-// mentions says whether text has every one of the names as a word.
-func mentions(text string, names []string) bool {
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,.;:()\"'", r) })
-	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(words, name) })
+// ties says whether tied are the CPUs of the planted components, all of them and
+// nothing else.
+func (t Truth) ties(tied []verdict.Limit) bool {
+	components := make([]string, len(tied))
+	for i, l := range tied {
+		if components[i] = l.Component; l.Resource != CPU {
+			return false
+		}
+	}
+	slices.Sort(components)
+	return slices.Equal(components, slices.Sorted(slices.Values(t.Equally)))
 }
 
 // Said is what a witness, or the judge, said of a system.
@@ -140,13 +148,22 @@ func judge(p Planted, res *report.Result, failed error) Row {
 	row.Summary = v.Verdict.Summary
 	for i := range v.Verdict.Witnesses {
 		w := &v.Verdict.Witnesses[i]
-		row.Witnesses[w.Name] = Said{Text: said(w.Component, w.Resource, "nobody"), Right: p.Truth.Witness(w)}
+		row.Witnesses[w.Name] = Said{Text: said(w.Component, w.Resource, together(w.Tied)), Right: p.Truth.Witness(w)}
 	}
 	return row
 }
 
 func said(component, resource, otherwise string) string {
 	return cmp.Or(strings.TrimSpace(component+" "+resource), otherwise)
+}
+
+// together is whom a witness that names nobody alone cannot tell apart.
+func together(tied []verdict.Limit) string {
+	components := make([]string, len(tied))
+	for i, l := range tied {
+		components[i] = l.Component
+	}
+	return cmp.Or(strings.Join(components, " = "), "nobody")
 }
 
 // Score is what a self-test found.

@@ -18,6 +18,7 @@ import (
 	"loadstone/lab/report"
 	"loadstone/lab/selftest/plant"
 	"loadstone/lab/topology"
+	"loadstone/lab/verdict"
 )
 
 // Every system can be written, for many seeds, and read as an experiment and a
@@ -226,8 +227,12 @@ func verdictOf(truth Truth) report.Verdict {
 	v := report.Verdict{Status: report.Named, Component: truth.Component, Resource: truth.Resource}
 	switch {
 	case len(truth.Equally) > 0:
-		v.Status, v.Summary = report.Undecided, "left and right limit equally."
+		v.Status, v.Summary = report.Tied, "left and right limit equally."
 		w.Evidence = "right: 200 req/s; left, 201 req/s"
+		for _, c := range truth.Equally {
+			v.Tied = append(v.Tied, verdict.Limit{Component: c, Resource: CPU})
+		}
+		w.Tied = slices.Clone(v.Tied)
 	case truth.Component == "":
 		v.Status = report.LowerBoundOnly
 	}
@@ -258,8 +263,30 @@ func TestTruth(t *testing.T) {
 		"right, undecided": {pool, wrong(pool, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
 		"only a bound":     {pool, verdictOf(bound), false, false},
 		"one of two":       {tie, verdictOf(named("left", CPU)), false, false},
-		"nobody of two": {tie, wrong(tie, func(v *report.Verdict) {
-			v.Summary, v.Witnesses[0].Evidence = "Nobody, it seems.", "left did it, not the brightest"
+		// Both are mentioned, and neither is named.
+		"each by another": {tie, wrong(tie, func(v *report.Verdict) {
+			v.Status, v.Tied, v.Summary = report.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
+			v.Witnesses[0].Tied, v.Witnesses[0].Evidence = nil, "1 % of the CPU of left moves it by 0.02 %; 1 % of the CPU of right moves it by 0.01 %"
+		}), false, false},
+		"one of two is left out": {tie, wrong(tie, func(v *report.Verdict) {
+			v.Tied, v.Witnesses[0].Tied = v.Tied[:1], v.Tied[:1]
+		}), false, false},
+		"a third beside two": {tie, wrong(tie, func(v *report.Verdict) {
+			v.Tied = append(v.Tied, verdict.Limit{Component: "front", Resource: CPU})
+			v.Witnesses[0].Tied = v.Tied
+		}), false, false},
+		"two by their pools": {tie, wrong(tie, func(v *report.Verdict) {
+			v.Tied = []verdict.Limit{{Component: "left", Resource: Pool}, {Component: "right", Resource: Pool}}
+			v.Witnesses[0].Tied = v.Tied
+		}), false, false},
+		"in another order": {tie, wrong(tie, func(v *report.Verdict) {
+			slices.Reverse(v.Tied)
+			v.Witnesses[0].Tied = v.Tied
+		}), true, true},
+		"undecided between the two": {tie, wrong(tie, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
+		"two though there is no limit": {bound, wrong(bound, func(v *report.Verdict) {
+			v.Tied = []verdict.Limit{{Component: "left", Resource: CPU}, {Component: "right", Resource: CPU}}
+			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"somebody though there is no limit":  {bound, verdictOf(pool), false, false},
 		"a bound by somebody":                {bound, wrong(bound, func(v *report.Verdict) { v.Component = "api" }), false, true},

@@ -3,11 +3,12 @@ package verdict
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// machineFull is the share of the machine's cores in use at which nothing can be
+// MachineFull is the share of the machine's cores in use at which nothing can be
 // said of a component apart from the machine.
-const machineFull = 0.97
+const MachineFull = 0.97
 
 // Judge names what limits the variant. Its rule:
 //
@@ -22,14 +23,16 @@ const machineFull = 0.97
 //  4. Anything else is "undecided", with what each of them said.
 //
 // A witness that does not name the limit dissents, and is named. Perturbation
-// does so only if it changed that very resource: what it could not change, such as a
-// lock, it knows nothing of.
+// does so only if it changed that very resource and nothing moved: what it could not
+// change, such as a lock, or only together with others, it knows nothing of. One
+// that names the limit and others with it has a voice for it, but agrees only in
+// part: the agreement and the summary say what it cannot tell the limit from.
 //
 // Where the capacity lies more than a twentieth above the bound of what is named,
 // the evidence says that this cannot be, or that work piled up meanwhile.
 func Judge(in Input) Verdict {
 	if in.Capacity <= 0 {
-		return Verdict{Status: Undecided, Summary: "No rate met the objectives, so there is no capacity to explain."}
+		return Verdict{Status: Undecided, Summary: in.nothingHeld()}
 	}
 	limits := in.limits()
 	heard := []Witness{demand(in, limits), saturation(in, limits)}
@@ -45,7 +48,7 @@ func Judge(in Input) Verdict {
 		if len(first) == 0 {
 			v.Summary += " No component showed a limit inside the tested range."
 		}
-	case in.MachineBusy >= machineFull:
+	case in.MachineBusy >= MachineFull:
 		v.Status = LowerBoundOnly
 		v.Summary = fmt.Sprintf("It bears at least %s: the machine was %.0f %% busy, load generator included, so its cores were the limit.",
 			in.rate(in.Capacity), 100*in.MachineBusy)
@@ -62,6 +65,15 @@ func Judge(in Input) Verdict {
 		v.Summary = fmt.Sprintf("The witnesses do not agree: %s.", everyone(heard))
 	}
 	return v
+}
+
+// nothingHeld says that there is no capacity, and why.
+func (in Input) nothingHeld() string {
+	text := "No rate met the objectives, so there is no capacity to explain"
+	if in.Missed != "" {
+		text += ": " + in.Missed
+	}
+	return text + "."
 }
 
 // elect counts voices: those with most of them, and how many these are.
@@ -84,6 +96,9 @@ func elect(heard []Witness) (first []Limit, most int) {
 func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {
 	v.Status, v.Component, v.Resource, v.ResourceName = Named, l.Component, l.Resource, l.Name
 	v.Agreement = fmt.Sprintf("%d/%d", voices, len(v.Witnesses))
+	if unsure := v.unsure(l); len(unsure) > 0 {
+		v.Agreement += " (" + strings.Join(unsure, "; ") + ")"
+	}
 	v.Summary = l.Component + " is limited by its " + l.what() + "."
 	if found := find(limits, l); found != nil {
 		v.Summary = found.summary(in)
@@ -101,18 +116,45 @@ func (v *Verdict) tie(in Input, tied []Limit, voices int) {
 	v.dissenters(in, tied)
 }
 
-// dissenters names the witnesses that have no voice for what was named.
-func (v *Verdict) dissenters(in Input, named []Limit) {
-	changed := slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool { return slices.Contains(named, p.changed()) })
+// unsure says of each witness that names l and others with it what it cannot tell
+// l from.
+func (v *Verdict) unsure(l Limit) []string {
+	var words []string
 	for i := range v.Witnesses {
 		w := &v.Witnesses[i]
-		speaks := slices.ContainsFunc(w.named(), func(l Limit) bool { return slices.Contains(named, l) })
-		silent := w.Name == Perturbing && len(w.named()) == 0 && !changed
-		if speaks || silent {
+		if !slices.Contains(w.Tied, l) || len(w.Tied) < 2 {
 			continue
 		}
-		v.Dissent = append(v.Dissent, w.Name)
-		v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, who(w))
+		others := slices.DeleteFunc(slices.Clone(w.Tied), func(t Limit) bool { return t == l })
+		words = append(words, fmt.Sprintf("%s cannot tell it from %s", w.Name, list(said(others))))
+	}
+	return words
+}
+
+// dissenters says of the witnesses that have no voice for what was named, or not
+// for that alone, whom they do name. Those without a voice dissent.
+func (v *Verdict) dissenters(in Input, named []Limit) {
+	if len(named) == 1 {
+		for _, words := range v.unsure(named[0]) {
+			v.Summary += " But " + words + "."
+		}
+	}
+	for i := range v.Witnesses {
+		w := &v.Witnesses[i]
+		voices := 0
+		for _, l := range w.named() {
+			if slices.Contains(named, l) {
+				voices++
+			}
+		}
+		silent := w.Name == Perturbing && len(w.named()) == 0 && !denied(in.Perturbations, named)
+		switch {
+		case voices == 0 && !silent:
+			v.Dissent = append(v.Dissent, w.Name)
+			v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, who(w))
+		case voices > 0 && voices < len(named):
+			v.Summary += fmt.Sprintf(" But %s names only %s of them.", w.Name, who(w))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ type limit struct {
 	// bound is the throughput that it allows, in iterations per second, with its
 	// interval; 0 if none follows.
 	bound, low, high float64
+	trials           int     // of the interval
 	busy             float64 // of the hottest instance
 	held             bool    // it was held back
 	heat             string  // how much, in words
@@ -29,8 +30,8 @@ func (in Input) limits() []limit {
 		if c.LimitCPUs > 0 {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: CPU}, component: c,
-				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, busy: c.Busy,
-				held: c.Busy >= busyMuch || c.Throttled >= throttledMuch, heat: heat(c),
+				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, trials: c.BoundTrials, busy: c.Busy,
+				held: c.waitedForCPU(), heat: heat(c),
 			})
 		}
 		if short, how := c.shortOfMemory(); short {
@@ -39,13 +40,21 @@ func (in Input) limits() []limit {
 		for _, r := range c.Resources {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: r.Kind, Name: r.Name}, component: c, resource: r,
-				bound: r.Bound, low: r.BoundLow, high: r.BoundHigh, busy: r.Busy,
+				bound: r.Bound, low: r.BoundLow, high: r.BoundHigh, trials: r.BoundTrials, busy: r.Busy,
 				held: r.held(in), heat: r.heat(c), soft: true,
 			})
 		}
 	}
 	stages(out)
 	return out
+}
+
+// waitedForCPU says whether the hottest instance was held back by its CPU share:
+// throttled, or, where the share is not enforced by a quota, so that nothing is
+// throttled, with threads that waited for a core. A high share of its limit alone is
+// not enough: it is the demand, divided by the bound, and no second observation.
+func (c Component) waitedForCPU() bool {
+	return c.Throttled >= throttledMuch || c.Busy >= busyMuch && c.RunDelay >= delayedMuch
 }
 
 // held says whether a resource had no more to give.
@@ -98,8 +107,34 @@ func (c Component) shortOfMemory() (short bool, how string) {
 }
 
 func heat(c Component) string {
-	return fmt.Sprintf("%s used %.0f %% of its CPU share and was throttled in %.0f %% of scheduler periods",
+	text := fmt.Sprintf("%s used %.0f %% of its CPU share and was throttled in %.0f %% of scheduler periods",
 		c.Name, 100*c.Busy, 100*c.Throttled)
+	if c.Throttled < throttledMuch && c.RunDelay >= delayedMuch {
+		text += fmt.Sprintf(", and its threads waited %.1f s for a core for each second that they ran", c.RunDelay)
+	}
+	return text
+}
+
+// skewMuch is how much more than an even part of the work an instance does that is
+// worth a word.
+const skewMuch = 1.2
+
+// skew is how many times an even part of the component's work its hottest instance
+// does: 1 if all do the same, and as many as there are if one does everything.
+func (c Component) skew() float64 {
+	if c.Instances < 2 || c.DemandMS <= 0 {
+		return 1
+	}
+	return max(1, c.HottestMS*float64(c.Instances)/c.DemandMS)
+}
+
+// skewed says, behind a demand, what part of it falls on the hottest instance, where
+// that is clearly more than its part; empty if not.
+func (c Component) skewed() string {
+	if c.skew() <= skewMuch {
+		return ""
+	}
+	return fmt.Sprintf(", %.0f %% of it in the hottest of its %d instances", 100*c.HottestMS/c.DemandMS, c.Instances)
 }
 
 func find(limits []limit, l Limit) *limit {
@@ -146,6 +181,10 @@ func (l *limit) summary(in Input) string {
 	}
 	switch l.Resource {
 	case CPU:
+		if uneven := c.skewed(); uneven != "" {
+			return fmt.Sprintf("%s: each %s costs it %s%s%s, whose %g CPU allow at most %s.",
+				begin, in.one(), millis(c.DemandMS), c.visited(), uneven, c.LimitCPUs, in.rate(l.bound))
+		}
 		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), millis(c.DemandMS), c.visited(), share(c), allow(c), in.rate(l.bound))
 	case Pool:
 		return fmt.Sprintf("%s: each %s holds a slot for %s, so its %.3g slots allow at most %s.",

@@ -126,7 +126,7 @@ func TestTiesAreSaid(t *testing.T) {
 	// Demand cannot tell them apart, but only one was held back.
 	right.Busy, right.Throttled = 0.5, 0
 	v = Judge(Input{Capacity: x, Components: []Component{left, right}})
-	if v.Status != Named || v.Component != "left" || v.Agreement != "2/2" {
+	if v.Status != Named || v.Component != "left" || v.Agreement != "2/2 (demand cannot tell it from right)" {
 		t.Errorf("one held back: got %s %s %s, want left named", v.Status, v.Component, v.Agreement)
 	}
 }
@@ -137,7 +137,7 @@ func TestPerturbationHasAVoice(t *testing.T) {
 	api, db := component("api", x, 0.95, 0.8), component("db", x, 0.5, 0.1)
 	// Demand cannot see why db is full: saturation names it, demand api.
 	silentAPI, heldDB := component("api", x, 0.82, 0.1), component("db", x, 0.5, 0.1)
-	heldDB.Bound, heldDB.Busy = 2*x, 0.9
+	heldDB.Bound, heldDB.Busy, heldDB.Throttled = 2*x, 0.9, 0.8
 	for name, c := range map[string]struct {
 		components []Component
 		moved      []Perturbation

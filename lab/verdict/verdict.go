@@ -4,7 +4,9 @@
 // a stage of a pipeline or its memory. Up to three witnesses look for it in ways that can fail apart
 // from each other. Demand works out how much of a resource one iteration takes and
 // what throughput that allows (the utilisation law). Saturation looks at who was
-// held back: throttled, with all slots in use, with work piling up. Perturbation,
+// held back: throttled, with all slots in use, with work piling up. How much of its
+// CPU share a component used is not enough for that, because demand is worked out
+// from the same counter. Perturbation,
 // where it was made, says whose throughput moved when a resource was changed.
 // Judge joins them by the rule that is written there; where the measurement itself
 // was the limit, it says so first.
@@ -37,6 +39,9 @@ type Input struct {
 	Components []Component
 	// LowerBound is why capacity is only a lower bound; empty if it is not.
 	LowerBound string
+	// Missed is why no rate held, where Capacity is 0: what the lowest that was
+	// tried missed. It may be empty.
+	Missed string
 	// MachineBusy is the share of all cores that was in use, 0 to 1.
 	MachineBusy float64
 	// ListenOverflows is how many connections a full backlog turned away each
@@ -47,10 +52,11 @@ type Input struct {
 	Perturbations []Perturbation
 }
 
-// Perturbation is what changing one resource did to the whole system.
+// Perturbation is what changing one resource, or several together, did to the whole
+// system.
 type Perturbation struct {
-	Component string `json:"component"`
-	Resource  string `json:"resource"` // CPU or another kind
+	Component string `json:"component,omitempty"`
+	Resource  string `json:"resource,omitempty"` // CPU or another kind
 	// Elasticity is the relative change of throughput (or of latency, with its
 	// sign turned) for each relative change of the resource: 1 where it limits
 	// alone, 0 where it does not matter. Low to High is its interval.
@@ -59,6 +65,10 @@ type Perturbation struct {
 	High       float64 `json:"high"`
 	// Name is that of a pool.
 	Name string `json:"name,omitempty"`
+	// Group are the two or more that were changed together, where it is about
+	// them: Component, Resource and Name are empty then. It is evidence, and
+	// names none of them.
+	Group []Limit `json:"group,omitempty"`
 }
 
 // Component is one service at the variant's capacity.
@@ -81,10 +91,11 @@ type Component struct {
 
 	// What follows is not in results of earlier versions.
 
-	// BoundLow to BoundHigh is the interval of Bound over trials; both are 0
-	// if there are too few.
-	BoundLow  float64 `json:"bound_low,omitempty"`
-	BoundHigh float64 `json:"bound_high,omitempty"`
+	// BoundLow to BoundHigh is the interval of Bound over BoundTrials trials; both
+	// are 0 if there are too few.
+	BoundLow    float64 `json:"bound_low,omitempty"`
+	BoundHigh   float64 `json:"bound_high,omitempty"`
+	BoundTrials int     `json:"bound_trials,omitempty"`
 	// UserMS and SystemMS are the parts of DemandMS, where the kernel tells.
 	UserMS   float64 `json:"user_ms,omitempty"`
 	SystemMS float64 `json:"system_ms,omitempty"`
@@ -121,9 +132,10 @@ type Resource struct {
 	// its consumer works for an iteration, as far as the queue shows.
 	DemandMS float64 `json:"demand_ms"`
 	// Bound is as for a Component, with its interval.
-	Bound     float64 `json:"bound"`
-	BoundLow  float64 `json:"bound_low,omitempty"`
-	BoundHigh float64 `json:"bound_high,omitempty"`
+	Bound       float64 `json:"bound"`
+	BoundLow    float64 `json:"bound_low,omitempty"`
+	BoundHigh   float64 `json:"bound_high,omitempty"`
+	BoundTrials int     `json:"bound_trials,omitempty"`
 	// Busy is the utilisation of the hottest instance, 0 to 1; of a queue that
 	// of its consumer, of a stage that of its hottest worker. A stage that does not
 	// tell is taken to be busy when what waits for it grows.
@@ -207,7 +219,8 @@ type Verdict struct {
 	Witnesses    []Witness `json:"witnesses"`
 	// Tied are those that limit equally.
 	Tied []Limit `json:"tied,omitempty"`
-	// Agreement is how many of the witnesses that were heard name it: "2/3".
+	// Agreement is how many of the witnesses that were heard name it, "2/3", and
+	// which of them cannot tell it from what: "2/3 (demand cannot tell it from b)".
 	Agreement string `json:"agreement,omitempty"`
 	// Dissent are the witnesses that do not.
 	Dissent []string `json:"dissent,omitempty"`

@@ -22,11 +22,18 @@ const (
 	// capacity/bound is the utilisation of the hottest instance.
 	explains = 0.80
 	// tied is how close a second bound must lie for the two to be told apart
-	// no more: trials differ by about as much.
-	tied = 0.90
+	// no more: trials differ by about as much. Where enoughTrials show by how much,
+	// so are two whose intervals overlap, unless they are further apart than
+	// explains: fewer trials have intervals that overlap with nearly everything.
+	tied         = 0.90
+	enoughTrials = 4
 	// throttledMuch is the share of scheduler periods in which an instance
 	// that is at its limit gets throttled.
 	throttledMuch = 0.40
+	// delayedMuch is how long the threads of one that is at its limit wait for a
+	// core, for each second that they run: as long as they run, at least. Planted
+	// ones that were throttled waited for ten times as long and more.
+	delayedMuch = 1.0
 	// busyMuch is the share of its limit that a saturated instance uses.
 	busyMuch = 0.85
 	// fullMuch is the share of time in which a pool that limits has no free slot.
@@ -71,8 +78,7 @@ func demand(in Input, limits []limit) Witness {
 		return w
 	}
 	slices.SortStableFunc(limited, func(a, b limit) int { return cmp.Compare(a.bound, b.bound) })
-	lowest := limited[0].bound
-	near := slices.DeleteFunc(slices.Clone(limited), func(l limit) bool { return lowest <= tied*l.bound })
+	near := slices.DeleteFunc(slices.Clone(limited), func(l limit) bool { return !limited[0].closeTo(l) })
 	near = hardFirst(withoutFollowers(near))
 	first := near[0]
 	w.Evidence = fmt.Sprintf("%s, which bounds throughput at %s; capacity is %.0f %% of that", first.needs(in), in.bounded(first), 100*in.Capacity/first.bound)
@@ -81,10 +87,16 @@ func demand(in Input, limits []limit) Witness {
 		return w
 	}
 	for _, other := range near[1:] {
-		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", said([]Limit{other.Limit})[0], in.rate(other.bound))
+		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", said([]Limit{other.Limit})[0], in.bounded(other))
 	}
 	w.voice(near)
 	return w
+}
+
+// closeTo says whether a bound that is as low or higher cannot be told from l's.
+func (l *limit) closeTo(higher limit) bool {
+	overlap := min(l.trials, higher.trials) >= enoughTrials && l.high > l.low && higher.high > higher.low && higher.low <= l.high
+	return l.bound > tied*higher.bound || overlap && l.bound >= explains*higher.bound
 }
 
 // contradiction says where more was borne than a bound allows.
@@ -115,7 +127,7 @@ func (l *limit) needs(in Input) string {
 		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
-		return text
+		return text + l.component.skewed()
 	case Pool:
 		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
 	case Queue:
@@ -180,7 +192,7 @@ func coolest(limits []limit) string {
 func beside(in Input) string {
 	var text strings.Builder
 	for _, c := range in.Components {
-		if c.LimitCPUs == 0 && c.RunDelay >= 1 {
+		if c.LimitCPUs == 0 && c.RunDelay >= delayedMuch {
 			fmt.Fprintf(&text, "; %s, which has no CPU share, waited %.1f s for a core for each second that it ran", c.Name, c.RunDelay)
 		}
 		for _, r := range c.Resources {
@@ -195,24 +207,74 @@ func beside(in Input) string {
 
 // perturbation names the resource that moved throughput most, if the interval of
 // its elasticity leaves out 0, and with it those that it cannot be told apart from.
+// Where a group that was changed together is among these, it names nobody: which of
+// the group it was is not known.
 func perturbation(in Input, limits []limit) Witness {
 	w := Witness{Name: Perturbing}
 	sorted := slices.SortedStableFunc(slices.Values(in.Perturbations), func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
 	var moved []limit
+	var together []string
 	for i, p := range sorted {
 		if i > 0 {
 			w.Evidence += "; "
 		}
-		w.Evidence += fmt.Sprintf("1 %% of the %s of %s moves it by %.2f %% (%.2f to %.2f)", Limit{Resource: p.Resource, Name: p.Name}.what(), p.Component, p.Elasticity, p.Low, p.High)
-		if p.asMuchAs(sorted[0]) {
+		w.Evidence += fmt.Sprintf("1 %% of the %s moves it by %.2f %% (%.2f to %.2f)", p.subject(), p.Elasticity, p.Low, p.High)
+		switch {
+		case !p.asMuchAs(sorted[0]) || p.explained(sorted):
+		case len(p.Group) > 0:
+			together = append(together, list(said(p.Group)))
+		default:
 			moved = append(moved, matching(limits, p))
 		}
 	}
-	if len(moved) == 0 {
+	switch {
+	case len(together) > 0:
+		w.Evidence += fmt.Sprintf("; %s were changed only together, so which of them it is remains open", strings.Join(together, ", and "))
+		return w
+	case len(moved) == 0:
 		w.Evidence += "; nothing that was changed moves it enough"
 	}
 	w.voice(moved)
 	return w
+}
+
+// subject is what was changed, in words.
+func (p Perturbation) subject() string {
+	if len(p.Group) == 0 {
+		return p.changed().what() + " of " + p.Component
+	}
+	parts := make([]string, len(p.Group))
+	for i, l := range p.Group {
+		parts[i] = l.what() + " of " + l.Component
+	}
+	return list(parts) + " together"
+}
+
+// explained says whether one of the group moved throughput as much by itself as the
+// group did, so that the rest of it does not matter.
+func (p Perturbation) explained(all []Perturbation) bool {
+	return slices.ContainsFunc(all, func(one Perturbation) bool {
+		return len(one.Group) == 0 && slices.Contains(p.Group, one.changed()) && one.Low > 0 && one.Elasticity >= explains*p.Elasticity
+	})
+}
+
+// denied says whether one of the limits was changed and moved too little: alone,
+// or in a group none of which matters then.
+func denied(all []Perturbation, limits []Limit) bool {
+	if len(all) == 0 {
+		return false
+	}
+	most := slices.MaxFunc(all, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	return slices.ContainsFunc(all, func(p Perturbation) bool { return p.about(limits) && !p.asMuchAs(most) })
+}
+
+// about says whether p changed one of the limits.
+func (p Perturbation) about(limits []Limit) bool {
+	of := p.Group
+	if len(of) == 0 {
+		of = []Limit{p.changed()}
+	}
+	return slices.ContainsFunc(of, func(l Limit) bool { return slices.Contains(limits, l) })
 }
 
 // asMuchAs says whether p moved throughput, and as much as most did, or not clearly
@@ -227,7 +289,7 @@ func (p Perturbation) asMuchAs(most Perturbation) bool {
 		p.High >= most.Low && p.Elasticity >= most.Elasticity/3
 }
 
-// changed is what a perturbation was about.
+// changed is what a perturbation was about that is no group's.
 func (p Perturbation) changed() Limit { return Limit{p.Component, p.Resource, p.Name} }
 
 // matching is the limit that was changed.

@@ -1,0 +1,178 @@
+package verdict
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// between is a component at its limit whose bound has an interval over so many trials.
+func between(name string, bound, low, high float64, trials int) Component {
+	c := component(name, 0.95*bound, 0.95, 0.8)
+	c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials = bound, low, high, trials
+	return c
+}
+
+// Bounds are told apart by their distance, and by their intervals where enough trials
+// made these and the distance is not large.
+func TestIntervalsOfBoundsThatOverlap(t *testing.T) {
+	t.Parallel()
+	const x = 950
+	a := between("a", 1000, 850, 1180, 6)
+	for name, c := range map[string]struct {
+		a, b Component
+		want string
+	}{
+		"close":            {a, between("b", 1080, 1079, 1081, 6), "a b"},
+		"apart":            {a, between("b", 1115, 1190, 1300, 6), "a"},
+		"they overlap":     {a, between("b", 1115, 950, 1300, 6), "a b"},
+		"of three trials":  {between("a", 1000, 850, 1180, 3), between("b", 1115, 950, 1300, 3), "a"},
+		"too far apart":    {a, between("b", 1300, 950, 1500, 6), "a"},
+		"without interval": {a, between("b", 1115, 0, 0, 0), "a"},
+	} {
+		in := Input{Capacity: x, Components: []Component{c.a, c.b}}
+		w := demand(in, in.limits())
+		var names []string
+		for _, l := range w.named() {
+			names = append(names, l.Component)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: got %q (%s), want %q", name, got, w.Evidence, c.want)
+		}
+	}
+}
+
+// A witness that names several has a voice for one of them, but says what it cannot
+// tell it from.
+func TestAVoiceForSeveralIsNoFullAgreement(t *testing.T) {
+	t.Parallel()
+	a, b := between("a", 1000, 995, 1005, 6), between("b", 1150, 1145, 1155, 6)
+	v := Judge(Input{Capacity: 950, Components: []Component{a, b}}) // both are throttled
+	const unsure = "saturation cannot tell it from b"
+	if v.Status != Named || v.Component != "a" || v.Agreement != "2/2 ("+unsure+")" || !strings.Contains(v.Summary, "But "+unsure+".") || len(v.Dissent) > 0 {
+		t.Errorf("got %s %s, agreement %q, dissent %q (%s), want a with %q", v.Status, v.Component, v.Agreement, v.Dissent, v.Summary, unsure)
+	}
+	b.Throttled, b.Busy = 0.1, 0.5
+	if v := Judge(Input{Capacity: 950, Components: []Component{a, b}}); v.Agreement != "2/2" || strings.Contains(v.Summary, "But") {
+		t.Errorf("only a was held back: got %q (%s), want 2/2 and nothing more", v.Agreement, v.Summary)
+	}
+	// Of two that are tied, one witness names one alone.
+	b = between("b", 1150, 1145, 1155, 6)
+	v = Judge(Input{Capacity: 950, Components: []Component{a, b}, Perturbations: []Perturbation{changed("a", 0, -0.1, 0.1), changed("b", 0.9, 0.8, 1)}})
+	if v.Status != Tied || v.Agreement != "2/3" || !strings.Contains(v.Summary, "But demand names only a of them.") || !strings.Contains(v.Summary, "But perturbation names only b of them.") {
+		t.Errorf("got %s %s (%s), want a tie and who names only one of them", v.Status, v.Agreement, v.Summary)
+	}
+}
+
+// That a component used much of its share is what demand says already.
+func TestSaturationOfCPUNeedsMoreThanUse(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	for name, c := range map[string]struct {
+		busy, throttled, delay float64
+		want                   string
+	}{
+		"used alone":              {0.98, 0, 0, ""},
+		"used, waited a little":   {0.98, 0, 0.6, ""},
+		"used and throttled":      {0.86, 0.45, 0, "api"},
+		"used, and threads wait":  {0.9, 0, 1.5, "api"},
+		"threads wait for others": {0.5, 0, 5, ""},
+	} {
+		api := component("api", x, c.busy, c.throttled)
+		api.RunDelay = c.delay
+		in := Input{Capacity: x, Components: []Component{api}}
+		w := saturation(in, in.limits())
+		if w.Component != c.want {
+			t.Errorf("%s: got %q (%s), want %q", name, w.Component, w.Evidence, c.want)
+		}
+		if v := Judge(in); (v.Status == Named) != (c.want != "") {
+			t.Errorf("%s: got %s %s, want it named: %v", name, v.Status, v.Agreement, c.want != "")
+		}
+	}
+	api := component("api", x, 0.98, 0)
+	v := Judge(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{changed("api", 0.9, 0.7, 1.1)}})
+	if v.Status != Named || v.Agreement != "2/3" || !slices.Equal(v.Dissent, []string{Saturating}) {
+		t.Errorf("perturbation is a second witness: got %s %s, dissent %q", v.Status, v.Agreement, v.Dissent)
+	}
+}
+
+// One hot partition: the bound is that of the instance that has it, and what helps
+// is another balance.
+func TestOneHotInstance(t *testing.T) {
+	t.Parallel()
+	store := Component{Name: "store", Instances: 8, LimitCPUs: 0.12, DemandMS: 1, HottestMS: 0.4, Bound: 300, Busy: 0.95, Throttled: 0.9}
+	front := Component{Name: "front", Instances: 1, LimitCPUs: 0.5, DemandMS: 1, HottestMS: 1, Bound: 500, Busy: 0.57}
+	for name, c := range map[string]struct {
+		front   float64
+		hottest float64
+		summary string
+		advice  string
+	}{
+		"the hottest": {
+			0, 0.4, "each request costs it 1 ms, 40 % of it in the hottest of its 8 instances, whose 0.12 CPU allow at most 300 req/s.",
+			"balance store: spread its work evenly over its 8 instances → up to +220 %; no other bound is known.",
+		},
+		"the next limits": {500, 0.4, "40 % of it", "→ up to +67 %, then front limits at 500 req/s."},
+		"a little uneven": {0, 0.14, "so its 8 × 0.12 CPU allow at most 300 req/s.", "store CPU: +1 replica → about +12 %"},
+	} {
+		front.Bound, store.HottestMS = c.front, c.hottest
+		v := Judge(Input{Capacity: 285, Components: []Component{store, front}})
+		if v.Component != "store" || !strings.Contains(v.Summary, c.summary) || !strings.Contains(v.Advice, c.advice) {
+			t.Errorf("%s: got %s %q, advice %q, want %q and %q", name, v.Component, v.Summary, v.Advice, c.summary, c.advice)
+		}
+	}
+	store.HottestMS = 0.4
+	in := Input{Capacity: 285, Components: []Component{store}}
+	const part = "store needs 1 ms CPU for each request, 40 % of it in the hottest of its 8 instances, which bounds throughput at 300 req/s"
+	if w := demand(in, in.limits()); !strings.Contains(w.Evidence, part) {
+		t.Errorf("demand says %q, want %q", w.Evidence, part)
+	}
+}
+
+// What was changed only together with others is evidence, and names nobody.
+func TestAGroupHasNoVoice(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	group := func(e float64, of ...string) Perturbation {
+		p := Perturbation{Elasticity: e, Low: e - 0.2, High: e + 0.2}
+		for _, name := range of {
+			p.Group = append(p.Group, Limit{Component: name, Resource: CPU})
+		}
+		return p
+	}
+	at := func(name string, e float64) Perturbation { return changed(name, e, e-0.2, e+0.2) }
+	for name, c := range map[string]struct {
+		moved    []Perturbation
+		want     string // whom it names
+		evidence string
+	}{
+		"unsplit":                {[]Perturbation{at("a", 0), group(0.98, "b", "c")}, "", "b and c were changed only together"},
+		"as much as another":     {[]Perturbation{at("a", 0.7), group(0.6, "b", "c")}, "", "the CPU of b and CPU of c together moves it by 0.60 %"},
+		"it does not matter":     {[]Perturbation{at("a", 0.95), group(0.02, "b", "c")}, "a", ""},
+		"one of it was it":       {[]Perturbation{at("a", 0), group(0.98, "b", "c"), at("b", 0.95)}, "b", ""},
+		"one of it was not":      {[]Perturbation{at("a", 0), group(0.98, "b", "c"), at("b", 0.05)}, "", "b and c were changed only together"},
+		"one of it is half":      {[]Perturbation{at("a", 0), group(0.98, "b", "c"), at("b", 0.5)}, "", "remains open"},
+		"nothing matters at all": {[]Perturbation{at("a", 0), group(0.02, "b", "c")}, "", "nothing that was changed moves it enough"},
+	} {
+		w := perturbation(Input{Perturbations: c.moved}, nil)
+		if w.Component != c.want || len(w.Tied) > 0 || !strings.Contains(w.Evidence, c.evidence) {
+			t.Errorf("%s: got %q %v (%s), want %q and %q", name, w.Component, w.Tied, w.Evidence, c.want, c.evidence)
+		}
+	}
+	// Saturation alone names b, and a group does not make it two.
+	a, b := component("a", x, 0.82, 0.1), component("b", x, 0.9, 0.8)
+	b.Bound = 2 * x
+	v := Judge(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(0.98, "b", "c")}})
+	if v.Status != Undecided {
+		t.Errorf("got %s %s %s, want undecided", v.Status, v.Component, v.Agreement)
+	}
+	// Where two others name it, a group that moved does not deny it; one that did not, does.
+	b.Bound = x / 0.9
+	a.Bound = 3 * x
+	for e, dissent := range map[float64]int{0.98: 0, 0.02: 1} {
+		v := Judge(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(e, "b", "c")}})
+		if v.Component != "b" || v.Agreement != "2/3" || len(v.Dissent) != dissent {
+			t.Errorf("the group moved it by %v: got %s %s, dissent %q", e, v.Component, v.Agreement, v.Dissent)
+		}
+	}
+}
