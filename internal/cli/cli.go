@@ -90,6 +90,9 @@ func Run(ctx context.Context, env Env) int {
 	message := err.Error()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		message = "stopped before it was done"
+		if p, ok := errors.AsType[partialError](err); ok {
+			message += "\n" + p.left
+		}
 	}
 	fmt.Fprintf(env.Stderr, "loadstone: %s\n", strings.TrimSuffix(message, "\n"))
 	return code
@@ -145,19 +148,21 @@ component with evidence, and compares the variants in one report.`,
   # a results service with made-up data
   loadstone results seed --store snapshot:results.snapshot
   loadstone results serve --store snapshot:results.snapshot --access open`,
+		Version:       programVersion(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.started = true },
 	}
 	cmd.SetIn(a.Stdin)
 	cmd.SetOut(a.Stdout)
 	cmd.SetErr(a.Stderr)
+	cmd.SetVersionTemplate("loadstone {{.Version}}\n")
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w; see '%s --help'", err, c.CommandPath())
 	})
 	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
 	cmd.AddCommand(
 		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.uiCommand(), a.compareCommand(), a.predictCommand(),
-		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(),
+		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand(),
 		a.resultsCommand(),
 		a.patternsCommand(),
 	)

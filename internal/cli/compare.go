@@ -57,7 +57,8 @@ Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
   loadstone compare runs/20261121-100000-e runs/20261122-100000-e --markdown
   loadstone compare latest~1 latest --fail-if-worse 5%
   loadstone compare latest --scaling api.replicas`,
-		Args: a.args(cobra.RangeArgs(1, 2)),
+		Args:              a.args(cobra.RangeArgs(1, 2)),
+		ValidArgsFunction: completeRuns(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.failAsked, f.scalingSet = cmd.Flags().Changed("fail-if-worse"), cmd.Flags().Changed("scaling")
 			return a.compare(args, f)
@@ -80,21 +81,18 @@ func (a *app) compare(args []string, f compareFlags) error {
 	var results []*report.Result
 	var names [2]string
 	for i, arg := range args {
-		dir, err := findRun(f.runs, arg)
+		dir, err := a.findRun(f.runs, arg)
 		if err != nil {
 			return err
 		}
-		r, err := run.Open(dir)
-		if err != nil {
-			return err
-		}
-		res, err := analysis.Derive(r)
+		res, err := read(dir)
 		if err != nil {
 			return err
 		}
 		results, names[i] = append(results, res), filepath.Base(dir)
 	}
 	if f.scalingSet {
+		a.warnOfParts(names[0], results[0])
 		return a.scaling(results[0], names[0], f)
 	}
 	d, err := differ(results, names, f.absolute)
@@ -104,7 +102,31 @@ func (a *app) compare(args []string, f compareFlags) error {
 	if err := a.printDifference(d, f); err != nil {
 		return err
 	}
-	return f.judge(d)
+	if err := f.judge(d); err != nil || !f.failAsked {
+		return err
+	}
+	for i, res := range results { // what is not there must not be taken for a pass
+		if res.Partial != "" {
+			return fmt.Errorf("--fail-if-worse: nothing that was measured is worse, but %s is partial: %s", names[i], res.Partial)
+		}
+	}
+	return nil
+}
+
+// read derives what the run in dir found.
+func read(dir string) (*report.Result, error) {
+	r, err := run.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return analysis.Derive(r)
+}
+
+// warnOfParts says that a run is not whole, where the output itself does not.
+func (a *app) warnOfParts(name string, res *report.Result) {
+	if res.Partial != "" {
+		fmt.Fprintf(a.Stderr, "warning: %s is partial: %s\n", name, res.Partial)
+	}
 }
 
 func differ(results []*report.Result, names [2]string, absolute bool) (*difference.Difference, error) {
@@ -202,6 +224,34 @@ func (f *compareFlags) judge(d *difference.Difference) error {
 		return fmt.Errorf("--fail-if-worse: %s of %s could not be judged: %s", rows[0].Metric.Name, rows[0].Name, reason)
 	}
 	return nil
+}
+
+// findRun is the function of that name. If it passes over runs that are newer than
+// the latest whole one, it says so.
+func (a *app) findRun(runs, text string) (string, error) {
+	dir, err := findRun(runs, text)
+	if back, latest := parseLatest(text); err != nil || !latest || back > 0 {
+		return dir, err
+	}
+	for _, name := range newerParts(runs, dir) {
+		fmt.Fprintf(a.Stderr, "note: %s is newer and not whole, so it is not the latest; its name gives what it has\n", filepath.Join(runs, name))
+	}
+	return dir, nil
+}
+
+// newerParts are the runs that began after the one in dir and are not whole, but
+// have a trial.
+func newerParts(runs, dir string) []string {
+	latest, _ := run.Whole(dir)
+	names, err := runNames(runs)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		part := filepath.Join(runs, name)
+		started, whole := run.Whole(part)
+		return whole || !started.After(latest) || run.Ended(part) == 0
+	})
 }
 
 // findRun finds the directory of a run: a path, a name in the directory of

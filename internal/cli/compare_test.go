@@ -125,8 +125,9 @@ func TestPredictionIsChecked(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &a); err != nil {
 		t.Fatalf("%v in %s", err, got.stdout)
 	}
-	// One short trial on a machine that others use: the error is shown, not judged.
-	if c := a.Check; c == nil || c.Measured <= 0 || c.Again <= 0 || a.Loads[0].Size != "2 × 0.25 CPU" {
+	// One short trial on a machine that others use: the error is shown, not judged,
+	// and there is none where either capacity is but a lower bound.
+	if c := a.Check; c == nil || c.Measured <= 0 || c.Again < 0 || a.Loads[0].Size != "2 × 0.25 CPU" {
 		t.Fatalf("check %+v of %+v", c, a)
 	}
 	t.Logf("predicted %.0f, measured %.0f: error %.1f %%, of the factor %.1f %%", a.Capacity.Value, a.Check.Measured, 100*a.Check.Error, 100*a.Check.ErrorOfRatio)

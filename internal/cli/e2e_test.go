@@ -297,7 +297,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 func refusedAsIncomplete(t *testing.T, dir string) {
 	t.Helper()
 	got := loadstone(t, dir, "report", onlyRun(t, dir))
-	if got.code != exitFailed || !strings.Contains(got.stderr, "not whole") {
+	if got.code != exitFailed || !strings.Contains(got.stderr, "not whole, and none of its 2 trials has ended") {
 		t.Errorf("report of a stopped run: exit status %d, %q", got.code, got.stderr)
 	}
 	if files, _ := filepath.Glob(filepath.Join(onlyRun(t, dir), "re[ps]*.*")); len(files) > 0 {
@@ -318,7 +318,7 @@ func TestWrongExperiments(t *testing.T) {
 		"rate without a unit":        {[]string{"request: GET", "rate: 500\n      request: GET"}, []string{"small.yaml:18:13", "500/s"}},
 		"threshold that is none":     {[]string{"p(95)<200", "p95<200"}, []string{"small.yaml:21:23", "p(95)"}},
 		"system that is not there":   {[]string{"compose.embedded.yaml", "nothing.yaml"}, []string{"small.yaml:3:9", "nothing.yaml"}},
-		"overlay that Compose hates": {[]string{"environment: {RESULTS_ACCESS: open}}\n  snap", "environmint: {}}\n  snap"}, []string{"small.yaml:6:3", "environmint"}},
+		"overlay that Compose hates": {[]string{"environment: {RESULTS_ACCESS: open}}\n  snap", "environmint: {}}\n  snap"}, []string{"small.yaml:9:13", "environmint"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -382,7 +382,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"run"}, exitUsage, "run --help"},
 		{[]string{"run", "--frob", "x.yaml"}, exitUsage, "--frob"},
 		{[]string{"run", "nothing.yaml"}, exitFailed, "nothing.yaml"},
-		{[]string{"report", "nothing"}, exitFailed, "holds no run"},
+		{[]string{"report", "nothing"}, exitUsage, "there is no run"},
+		{[]string{"report", "latest", "--format", "html"}, exitUsage, "write text or markdown"},
+		{[]string{"version"}, exitOK, "loadstone unknown ("},
+		{[]string{"--version"}, exitOK, "loadstone unknown ("},
 		{[]string{"load", "nonsense"}, exitUsage, "nonsense"},
 		{[]string{"load", "http://127.0.0.1:1/", "--rate", "500"}, exitUsage, "500/s"},
 		{[]string{"load", "http://127.0.0.1:1/{id}", "--rate", "500/s"}, exitUsage, "id"},

@@ -81,6 +81,9 @@ func (p *pace) leftText(present time.Duration) string {
 
 // roughly writes an estimate with no more digits than it is worth.
 func roughly(d time.Duration) string {
+	if d > 0 {
+		d = max(d, time.Second) // "0 s" is for what is over
+	}
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -112,6 +113,60 @@ func TestEventsSurviveKills(t *testing.T) {
 	got := <-finished
 	if got.code != exitOK || !strings.Contains(got.stdout, " = stored ") || strings.Contains(got.stdout, "accepted 0 ") {
 		t.Errorf("reconcile: got status %d, %q and %q, want that what was accepted is stored", got.code, got.stdout, got.stderr)
+	}
+}
+
+// send puts n events into the queue and tells how often it was answered what.
+func send(t *testing.T, app string, n int) map[int]int {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second}
+	answers := map[int]int{}
+	for range n {
+		resp, err := client.Post("http://"+app+"/handle", "application/json", strings.NewReader(`{"a":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		answers[resp.StatusCode]++
+	}
+	return answers
+}
+
+// The bound that a service states holds though the broker is killed and comes back, and
+// a second broker on the same files is refused.
+func TestBrokerKeepsItsBound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	address1, address2, app := address(t), address(t), address(t)
+	broker := &part{t: t, args: []string{"patterns", "broker", "--listen", address1, "--dir", filepath.Join(dir, "broker"), "--admin-listen", "127.0.0.1:0"}}
+	broker.start()
+	t.Cleanup(func() { broker.kill() })
+	serve := &part{t: t, args: []string{"patterns", "serve", "--listen", app, "--events", "nats://" + address1 + "?capacity=5", "--admin-listen", "127.0.0.1:0"}}
+	serve.start()
+	t.Cleanup(serve.kill)
+	if got := send(t, app, 8); got[202] != 5 || got[503] != 3 {
+		t.Errorf("8 events for a queue of 5: got %v, want 5 accepted and 3 not", got)
+	}
+	second := loadstone(t, dir, "patterns", "broker", "--listen", address2, "--dir", "broker", "--admin-listen", "127.0.0.1:0")
+	if second.code != exitFailed || strings.Count(second.stderr, "\n") != 1 || !strings.Contains(second.stderr, "the broker's directory broker is taken") {
+		t.Errorf("a second broker: got status %d and %q, want %d and one sentence", second.code, second.stderr, exitFailed)
+	}
+	broker.kill()
+	broker.start()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		resp, err := http.Get("http://" + app + "/readyz")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if err == nil && resp.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the service has not found its broker again")
+		}
+	}
+	if got := send(t, app, 8); got[503] != 8 {
+		t.Errorf("8 events for a queue that was full: got %v, want none accepted", got)
 	}
 }
 

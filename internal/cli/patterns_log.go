@@ -38,6 +38,8 @@ PATTERNS_STORE. A flag wins.`,
 				if err != nil {
 					return usageError{err}
 				}
+				// The bound of a queue that is there is the producers' to change.
+				target.SetCapacity = false
 				c.Queue = &target
 			}
 			if err := c.Validate(); err != nil {
@@ -66,6 +68,11 @@ func (a *app) patternsBrokerCommand() *cobra.Command {
 files in --dir. A message is acknowledged when it is on disk; with --flush off, when
 the kernel has it, which survives the death of the process and not a loss of power.
 
+How many events the queue holds is said by who makes it, 50,000 if nothing is said, and
+kept with it. A 'patterns serve' that states a capacity (--events nats://...?capacity=N)
+changes it; the broker writes the change to its log. A directory has one broker at a
+time.
+
 Every flag can be given as an environment variable as well: --dir as PATTERNS_DIR. A
 flag wins.`,
 		Example: `  loadstone patterns broker --dir broker
@@ -89,7 +96,6 @@ flag wins.`,
 	fl.StringVar(&c.Dir, "dir", c.Dir, "directory of its files")
 	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "bound of its files")
 	fl.StringVar(&flush, "flush", flush, "bring each message to the disk before it is acknowledged: on or off")
-	fl.StringVar(&c.Events, "events", c.Events, "the queue as the services have it, for its capacity: nats://BROKER:PORT?capacity=N")
 	return cmd
 }
 
@@ -100,9 +106,11 @@ func (a *app) patternsReconcileCommand() *cobra.Command {
 		Use:   "reconcile",
 		Short: "Check that every event that was accepted is stored",
 		Long: `Check that every event that was accepted is stored: send events with ids of their own
-to 'patterns serve', each again until it is answered, and ask 'patterns log' for each.
-Kill whatever you like meanwhile, as long as it comes back. Exit status 0 if accepted
-and stored are the same, 1 if not.
+to 'patterns serve', each again until it is answered, and ask 'patterns log' for each,
+and for all of them once more at the end. Kill whatever you like meanwhile, as long as
+it comes back. With --stay it goes on asking for them, and serves the count, until it is
+told to stop. Exit status 0 if accepted and stored are the same, 1 if not, or if nothing
+was accepted.
 
 Every flag can be given as an environment variable as well: --app as PATTERNS_APP. A
 flag wins.`,
@@ -122,12 +130,16 @@ flag wins.`,
 	fl.IntVar(&c.Rate, "rate", c.Rate, "events a second")
 	fl.DurationVar(&c.For, "for", c.For, "how long to send")
 	fl.DurationVar(&c.Settle, "settle", c.Settle, "how long an accepted event may take to be stored")
+	fl.BoolVar(&c.Stay, "stay", c.Stay, "go on asking for all events, and serving the metrics, until told to stop")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
 	return cmd
 }
 
-// errUnbalanced is why a reconciliation failed.
-var errUnbalanced = errors.New("events were accepted and are not stored")
+// Why a reconciliation failed.
+var (
+	errUnbalanced = errors.New("events were accepted and are not stored")
+	errNothing    = errors.New("no event was accepted, so nothing was checked")
+)
 
 func (a *app) runReconcile(ctx context.Context, c reconcile.Config) error {
 	count, err := reconcile.Run(ctx, c)
@@ -135,8 +147,12 @@ func (a *app) runReconcile(ctx context.Context, c reconcile.Config) error {
 		return err
 	}
 	fmt.Fprintln(a.Stdout, count)
-	if !count.Balanced() {
+	switch {
+	case count.Balanced():
+		return nil
+	case count.Accepted == 0:
+		return errNothing
+	default:
 		return errUnbalanced
 	}
-	return nil
 }

@@ -10,11 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/lab/analysis"
 	"loadstone/lab/experiment"
 	"loadstone/lab/predict"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 type predictFlags struct {
@@ -57,7 +55,8 @@ latest~1 for the one before.`,
   # the same table again, from the run that the check made
   loadstone predict latest~1 --topology "cached: api.replicas=3, lb.cpus=0.4" \
     --topology "plain: api.replicas=2" --check latest`,
-		Args: a.args(cobra.ExactArgs(1)),
+		Args:              a.args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeRuns(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(cmd.Flags().Changed); err != nil {
 				return err
@@ -76,6 +75,7 @@ latest~1 for the one before.`,
 	fl.StringVar(&f.check, "check", "", "measure what was predicted too: the run's experiment file, for its place on disk; or a run that did so before")
 	fl.IntVar(&f.trials, "trials", 0, "trials of each for --check, in place of the experiment's")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
+	completing(cmd, "variant", completeRunVariants)
 	return cmd
 }
 
@@ -111,7 +111,7 @@ func (f *predictFlags) validateChanges(given func(string) bool) error {
 }
 
 func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
-	dir, res, err := derived(f.runs, name)
+	dir, res, err := a.readRun(f.runs, name)
 	if err != nil {
 		return err
 	}
@@ -155,17 +155,16 @@ func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
 	return predict.Text(a.Stdout, answer)
 }
 
-// derived is what a run found, derived from its raw data.
-func derived(runs, name string) (dir string, res *report.Result, err error) {
-	if dir, err = findRun(runs, name); err != nil {
+// readRun is what a run found, derived from its raw data.
+func (a *app) readRun(runs, name string) (dir string, res *report.Result, err error) {
+	if dir, err = a.findRun(runs, name); err != nil {
 		return "", nil, err
 	}
-	r, err := run.Open(dir)
-	if err != nil {
+	if res, err = read(dir); err != nil {
 		return "", nil, err
 	}
-	res, err = analysis.Derive(r)
-	return dir, res, err
+	a.warnOfParts(filepath.Base(dir), res)
+	return dir, res, nil
 }
 
 // predictSeveral predicts several topologies and prints a table.
@@ -238,7 +237,7 @@ func (a *app) measuredBefore(text string, f predictFlags) (*report.Result, strin
 	if f.trials > 0 {
 		return nil, "", usagef("--trials is about measuring, and --check %s is no experiment file but the name of a run; leave it out, or write the path of the experiment file", f.check)
 	}
-	dir, res, err := derived(f.runs, f.check)
+	dir, res, err := a.readRun(f.runs, f.check)
 	if isUsage(err) {
 		return nil, "", usagef("--check is neither an experiment file nor a run: %w", err)
 	}

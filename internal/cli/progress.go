@@ -10,6 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"loadstone/lab/conduct"
+	"loadstone/lab/report"
 	"loadstone/lab/run"
 )
 
@@ -119,21 +120,24 @@ func (p *progress) trialEnded(t run.Trial) {
 	p.printf("%s\n", line) // without the lock, which the bar takes when it is drawn
 }
 
-// outcome is a trial in a few words.
+// outcome is a trial in a few words, with numbers as the report writes them.
 func outcome(t run.Trial) string {
 	out, m := t.Conclude()
-	tries := len(t.Measures) - 1 // the sweep is none
+	tries := fmt.Sprintf("%d tries", max(0, len(t.Measures)-1)) // the sweep is none
+	if len(t.Measures) == 2 {
+		tries = "1 try"
+	}
 	switch {
 	case m != nil && m.Kind == run.AsWritten && m.Held:
-		return fmt.Sprintf("%.0f req/s, objectives met", m.Result.Throughput())
+		return report.Measured(m.Result.Throughput()) + " req/s, objectives met"
 	case m != nil && m.Kind == run.AsWritten:
-		return fmt.Sprintf("%.0f req/s, %s", m.Result.Throughput(), m.Reason)
+		return fmt.Sprintf("%s req/s, %s", report.Measured(m.Result.Throughput()), m.Reason)
 	case out.Rate == 0:
-		return fmt.Sprintf("no rate held in %d tries", tries)
+		return "no rate held in " + tries
 	case out.LowerBound:
-		return fmt.Sprintf("at least %.0f req/s in %d tries: %s", out.Rate, tries, out.Reason)
+		return fmt.Sprintf("at least %s req/s in %s: %s", report.Measured(out.Rate), tries, out.Reason)
 	}
-	return fmt.Sprintf("%.0f req/s in %d tries", out.Rate, tries)
+	return fmt.Sprintf("%s req/s in %s", report.Measured(out.Rate), tries)
 }
 
 func (p *progress) warning(text string) { p.printf("warning: %s\n", text) }

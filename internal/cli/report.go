@@ -16,36 +16,46 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var format string
+	var format, runs string
 	cmd := &cobra.Command{
 		Use:     "report RUN",
 		GroupID: "lab",
 		Short:   "Derive the report of a run again from its raw data",
 		Long: `Derive the report of a run again from its raw data: the summary that is printed,
-result.json and report.html. The raw data is not changed. A run that was stopped
-before it was done is refused.`,
-		Example: `  loadstone report runs/20261121-100000-results-embedded
+result.json and report.html. The raw data is not changed. The report of a run that
+was stopped before it was done is about the trials that had ended, and says so.
+
+RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
+latest~1 for the one before.`,
+		Example: `  loadstone report latest
+  loadstone report runs/20261121-100000-results-embedded
 
   # for a pull request
   loadstone report runs/20261121-100000-results-embedded --format markdown`,
-		Args: a.args(cobra.ExactArgs(1)),
+		Args:              a.args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeRuns(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch format {
-			case "text":
-				_, err := a.writeReport(args[0])
-				return err
-			case "markdown":
-				res, err := a.derived(args[0])
-				if err != nil {
-					return err
-				}
-				return report.Markdown(a.Stdout, res)
-			default:
+			if format != "text" && format != "markdown" {
 				return usagef("--format %q: write text or markdown", format)
 			}
+			dir, err := a.findRun(runs, args[0])
+			if err != nil {
+				return err
+			}
+			if format == "text" {
+				_, err := a.writeReport(dir)
+				return err
+			}
+			res, err := a.derived(dir)
+			if err != nil {
+				return err
+			}
+			return report.Markdown(a.Stdout, res)
 		},
 	}
+	cmd.Flags().StringVar(&runs, "runs", "runs", "directory of runs that are given by name")
 	cmd.Flags().StringVar(&format, "format", "text", "what to print: text, or markdown for a pull request")
+	completing(cmd, "format", cobra.FixedCompletions([]cobra.Completion{"text", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +15,6 @@ import (
 	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
 )
-
-// version is set by the linker.
-var version = "unknown"
 
 type runFlags struct {
 	runs     string
@@ -38,13 +34,17 @@ func (a *app) runCommand() *cobra.Command {
 and stopped, trials interleaved; then capacity, verdict and comparison are derived
 from the raw data, printed, and written as result.json and report.html.
 
+A run that is stopped (Ctrl-C), or of which a trial fails, is reported on as far as
+its trials had ended, marked as partial; the exit status is 1 then.
+
 Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
-1 failed, 2 a mistake in the arguments or in the experiment file.`,
+1 failed or stopped, 2 a mistake in the arguments or in the experiment file.`,
 		Example: `  loadstone run system/results/experiments/embedded.yaml
 
   # a quick look: two variants, one trial each (no intervals then)
   loadstone run experiment.yaml --variants query,snapshot --trials 1`,
-		Args: a.args(cobra.ExactArgs(1)),
+		Args:              a.args(cobra.ExactArgs(1)),
+		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			exp, err := experiment.Load(args[0])
 			if err != nil {
@@ -67,6 +67,7 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
+	completing(cmd, "variants", completeVariants)
 	return cmd
 }
 
@@ -105,10 +106,7 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	dir, err = conduct.Run(ctx, c)
 	p.close()
 	if err != nil {
-		if dir != "" {
-			err = fmt.Errorf("%w\nwhat was measured before is in %s, without a report", err, dir)
-		}
-		return nil, dir, err
+		return nil, dir, a.partly(ctx, dir, err)
 	}
 	res, err = a.writeReport(dir)
 	return res, dir, err

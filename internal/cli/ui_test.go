@@ -3,7 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +15,22 @@ import (
 	"testing"
 	"time"
 )
+
+// An address that is taken is said to be, with whose it is.
+func TestUISaysWhoHoldsItsPort(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plantRuns(t, dir)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	got := loadstone(t, dir, "ui", "--listen", l.Addr().String())
+	if want := fmt.Sprintf("(pid %d); stop that", os.Getpid()); got.code != exitFailed || !strings.Contains(got.stderr, want) {
+		t.Errorf("exit status %d, %q; want %q", got.code, got.stderr, want)
+	}
+}
 
 // The program serves the list, and ends with status 0 when it is told to stop.
 func TestUIServesAndStops(t *testing.T) {

@@ -29,8 +29,12 @@ func Derive(r *run.Run) (*report.Result, error) {
 		Started: r.Started, Finished: r.Finished, Environment: report.Environment{Environment: r.Environment},
 		Measure: exp.Measure, Unit: unit(exp), SLO: append(written(exp.SLO), bounds(exp)...), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
 	}
+	if r.Partial != nil { // above all other warnings: it is about every figure
+		res.Partial = r.Partial.String()
+		res.Warnings = slices.Insert(res.Warnings, 0, "partial: "+res.Partial)
+	}
 	var costs []float64
-	for _, v := range planned(r) {
+	for _, v := range variants(r) {
 		seen, err := variantTrials(r, exp, v)
 		if err != nil {
 			return nil, err
@@ -49,12 +53,12 @@ func Derive(r *run.Run) (*report.Result, error) {
 	return res, nil
 }
 
-// planned are the run's variants in the order of the experiment file, which is
-// the order of the first round.
-func planned(r *run.Run) []string {
+// variants are those that have a trial, in the order of the experiment file, which
+// is the order of the first round.
+func variants(r *run.Run) []string {
 	var names []string
-	for _, p := range r.Manifest.Trials {
-		if !slices.Contains(names, p.Variant) {
+	for i := range r.Trials {
+		if p := r.Trials[i].Planned; !slices.Contains(names, p.Variant) {
 			names = append(names, p.Variant)
 		}
 	}
@@ -95,39 +99,53 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	slices.SortStableFunc(v.Curve, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
 	slices.Sort(v.Warnings)
 	v.Warnings = slices.Compact(v.Warnings)
-	in := verdict.Input{LowerBound: lowerBound(trials), Several: several(exp)}
+	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
+	in := verdict.Input{
+		LowerBound: lowerBound(trials), Several: several(exp),
+		MachineBusy: medianOf(good, func(t observed) float64 { return t.machineBusy }),
+	}
 	for _, t := range trials {
+		in.Missed = cmp.Or(in.Missed, t.missed)
 		in.Perturbations = append(in.Perturbations, t.perturbations...)
 		if t.perturbed != nil {
 			v.Perturbation = t.perturbed // one trial of a variant has it
 		}
 	}
 	if exp.Measure == experiment.Capacity {
-		for _, t := range trials {
-			v.PerTrial = append(v.PerTrial, t.capacity)
-		}
-		m := compare.Median(v.PerTrial)
-		v.Capacity = &report.Interval{
-			Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit(exp), LowerBound: in.LowerBound != "",
-		}
-		in.Capacity = m.Value
+		capacityFound(&v, &in, exp, trials)
 	}
-	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
 	if len(good) == 0 {
 		v.Verdict = report.Verdict(verdict.Judge(in))
 		return v
 	}
 	atPoint(&v, good)
+	if c := v.Conditions; c.Outside > outsideMuch {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("something other than this run used %.1f cores meanwhile: stop it and repeat", c.Outside))
+	}
 	if in.Capacity == 0 && exp.Measure != experiment.Capacity {
 		in.Capacity = medianOf(good, func(t observed) float64 { return t.throughput })
 		if in.LowerBound == "" && allMet(v.SLO) {
 			in.LowerBound = "the load as written met every objective, and no more was offered"
 		}
 	}
-	in.Components, in.MachineBusy = v.Components, medianOf(good, func(t observed) float64 { return t.machineBusy })
+	in.Components = v.Components
 	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
 	v.Verdict = report.Verdict(verdict.Judge(in))
 	return v
+}
+
+// capacityFound fills in the capacity that the trials found.
+func capacityFound(v *report.Variant, in *verdict.Input, exp *experiment.Experiment, trials []observed) {
+	for _, t := range trials {
+		v.PerTrial = append(v.PerTrial, t.capacity)
+	}
+	v.Capacity = capacityOf(trials, unit(exp))
+	in.Capacity = v.Capacity.Value
+	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
+	v.Warnings = append(v.Warnings, searchWarnings(trials, float64(exp.Search.Tolerance))...)
+	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
+		in.LowerBound = "" // the verdict says how full
+	}
 }
 
 func allMet(slo []report.SLO) bool {
@@ -152,23 +170,7 @@ func atPoint(v *report.Variant, trials []observed) {
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
 	v.Faults, v.Course = faults(trials), courseOf(trials)
-	typical := slices.SortedFunc(slices.Values(trials), func(a, b observed) int { return cmp.Compare(a.capacity, b.capacity) })
-	v.Timeline = typical[(len(typical)-1)/2].timeline
-}
-
-// lowerBound is why the variant's capacity is only a lower bound: because that
-// of half its trials or more is.
-func lowerBound(trials []observed) string {
-	n, reason := 0, ""
-	for _, t := range trials {
-		if t.lowerBound != "" {
-			n, reason = n+1, t.lowerBound
-		}
-	}
-	if n == 0 || 2*n < len(trials) {
-		return ""
-	}
-	return reason
+	v.Timeline = typical(trials).timeline
 }
 
 func percentiles(trials []observed, of func(observed) report.Percentiles) report.Percentiles {

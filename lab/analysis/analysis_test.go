@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"strings"
@@ -39,6 +40,8 @@ type planted struct {
 	tilt float64
 	// generatorLimited makes the rejected try the generator's failure.
 	generatorLimited bool
+	// machine is how many of the two cores are in use; 0 for a quarter of one.
+	machine float64
 	// resources are what api declares, and tells what its first instance
 	// publishes of them after so many seconds.
 	resources []topology.Resource
@@ -127,7 +130,7 @@ func writeSamples(t *testing.T, dir string, v planted) {
 	for i := range 41 {
 		s := float64(i) / 10
 		sample := probe.Sample{
-			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
+			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(cmp.Or(v.machine, 0.25) * s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
 			Self: time.Duration(0.005 * s * 1e9),
 		}
 		for j := range v.instances {

@@ -16,12 +16,15 @@ func TestCarryOfWhatIsUncertain(t *testing.T) {
 		points      []report.ScalingPoint
 		size, maybe float64
 	}{
-		"sure of one":        {[]report.ScalingPoint{at(1, 80, 90, false), at(2, 100, 120, false)}, 2, 0},
-		"perhaps a smaller":  {[]report.ScalingPoint{at(1, 90, 110, false), at(2, 150, 170, false)}, 2, 1},
-		"perhaps":            {[]report.ScalingPoint{at(1, 90, 110, false), at(2, 95, 120, false)}, 0, 1},
-		"one trial alone":    {[]report.ScalingPoint{{Size: 1, Capacity: report.Interval{Value: 120, Low: 120, High: 120}}}, 0, 1},
-		"none":               {[]report.ScalingPoint{at(1, 50, 60, false)}, 0, 0},
-		"a lower bound":      {[]report.ScalingPoint{at(1, 50, 60, true)}, 0, 1},
+		"sure of one":       {[]report.ScalingPoint{at(1, 80, 90, false), at(2, 100, 120, false)}, 2, 0},
+		"perhaps a smaller": {[]report.ScalingPoint{at(1, 90, 110, false), at(2, 150, 170, false)}, 2, 1},
+		"perhaps":           {[]report.ScalingPoint{at(1, 90, 110, false), at(2, 95, 120, false)}, 0, 1},
+		"one trial alone":   {[]report.ScalingPoint{{Size: 1, Capacity: report.Interval{Value: 120, Low: 120, High: 120}}}, 0, 1},
+		"none":              {[]report.ScalingPoint{at(1, 50, 60, false)}, 0, 0},
+		"a lower bound":     {[]report.ScalingPoint{at(1, 50, 60, true)}, 0, 1},
+		"a lower bound below the demands' bound": {[]report.ScalingPoint{
+			{Size: 1, Bound: 70, Capacity: at(1, 50, 60, true).Capacity}, {Size: 2, Bound: 140, Capacity: at(2, 50, 60, true).Capacity},
+		}, 0, 2},
 		"a sure lower bound": {[]report.ScalingPoint{at(1, 110, 120, true)}, 1, 0},
 	} {
 		got := carry(&report.Scaling{Service: "api", Setting: "replicas", Points: c.points}, 100, "req/s")

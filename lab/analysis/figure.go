@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"slices"
+
 	"loadstone/lab/compare"
 	"loadstone/lab/report"
 )
@@ -8,7 +10,7 @@ import (
 // figure is the trial by itself, for the result.
 func (o *observed) figure() report.Figure {
 	return report.Figure{
-		Trial: o.index, Round: o.round, Capacity: o.capacity, LowerBound: o.lowerBound != "", Measured: o.measured,
+		Trial: o.index, Round: o.round, Capacity: o.capacity, Rejected: o.rejected, LowerBound: o.lowerBound != "", Measured: o.measured,
 		Rate: o.rate, Throughput: o.throughput, Requests: o.requests, Failed: o.failed, Generator: o.generator,
 		Latency: o.latency, Components: o.components,
 	}
@@ -35,8 +37,12 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	worst, err := compare.Table(against(vs, lines, rows), compare.Interleaved)
+	if err != nil {
+		return nil, err
+	}
 	var out []report.Comparison
-	for _, r := range rows {
+	for i, r := range rows {
 		ratio := r.Result.Ratio
 		few := 0
 		if !r.Decidable {
@@ -44,11 +50,54 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 		}
 		out = append(out, report.Comparison{
 			Variant: r.SampleName, Baseline: r.BaseName, Ratio: ratio.Value, Low: ratio.Low, High: ratio.High, Confidence: ratio.Confidence,
-			P: r.Adjusted, Significant: r.Result.Outcome == compare.Different && sided(vs, r),
+			P: r.Adjusted, Significant: different(r, worst[i]) && sided(vs, r),
 			Needed: few,
 		})
 	}
 	return out, nil
+}
+
+// unbounded is how much higher than the highest capacity of a run those are put
+// that may be any amount higher than measured: above all others, as ranks see it.
+const unbounded = 1000
+
+// against are the lines as they would be if each trial that ended before the
+// system did bore so much that the difference that was found turns round.
+func against(vs []report.Variant, lines []compare.Line, rows []compare.Row) []compare.Line {
+	highest := 0.0
+	bounded := make(map[string]map[int]bool) // by variant, the rounds
+	for _, v := range vs {
+		bounded[v.Name] = make(map[int]bool)
+		for _, f := range v.Figures {
+			bounded[v.Name][f.Round] = f.LowerBound
+			highest = max(highest, f.Capacity)
+		}
+	}
+	raised := func(s compare.Sample) compare.Sample {
+		s.Trials = slices.Clone(s.Trials)
+		for i, t := range s.Trials {
+			if bounded[s.Name][t.Round] {
+				s.Trials[i].Value = unbounded * highest
+			}
+		}
+		return s
+	}
+	out := slices.Clone(lines)
+	for i, r := range rows {
+		if r.Result.Ratio.Value > 1 {
+			out[i].Base = raised(out[i].Base)
+		} else {
+			out[i].Sample = raised(out[i].Sample)
+		}
+	}
+	return out
+}
+
+// different says whether a difference was found, and is still found on the same
+// side of 1 if all that is not known speaks against it.
+func different(found, worst compare.Row) bool {
+	return found.Result.Outcome == compare.Different && worst.Result.Outcome == compare.Different &&
+		(found.Result.Ratio.Value > 1) == (worst.Result.Ratio.Value > 1)
 }
 
 // sided says whether the true ratio is on the side of 1 on which it was found: a

@@ -13,9 +13,9 @@ import (
 	"loadstone/lab/verdict"
 )
 
-// perturbations are what changing the resources of a trial did. Of resources that
-// were only changed together with others each gets what all did together, unless
-// it was changed by itself later on.
+// perturbations are what changing the resources of a trial did. What several did
+// that were changed together is that group's, and is left out once each of them was
+// changed by itself.
 func perturbations(t run.Trial) []verdict.Perturbation {
 	alone := make(map[perturb.Target]bool)
 	estimates := perturb.Estimate(t.Perturbations)
@@ -26,15 +26,19 @@ func perturbations(t run.Trial) []verdict.Perturbation {
 	}
 	var out []verdict.Perturbation
 	for _, e := range estimates {
+		p := verdict.Perturbation{Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High}
+		unsplit := false
 		for _, target := range e.Targets {
-			if len(e.Targets) > 1 && alone[target] {
-				continue
-			}
-			out = append(out, verdict.Perturbation{
-				Component: target.Component, Resource: target.Resource, Name: target.Name,
-				Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
-			})
+			p.Group = append(p.Group, verdict.Limit{Component: target.Component, Resource: target.Resource, Name: target.Name})
+			unsplit = unsplit || !alone[target]
 		}
+		switch {
+		case len(p.Group) == 1:
+			p.Component, p.Resource, p.Name, p.Group = p.Group[0].Component, p.Group[0].Resource, p.Group[0].Name, nil
+		case !unsplit:
+			continue
+		}
+		out = append(out, p)
 	}
 	return out
 }
@@ -88,7 +92,7 @@ func elasticity(i perturb.Interval) report.Interval {
 // conditions are those under which a trial's measured part went by.
 func conditions(samples []probe.Sample, span probe.Span, r *load.Result) report.Conditions {
 	c := report.Conditions{
-		MachineBusy: span.MachineBusy, ProbeCPU: span.Self,
+		MachineBusy: span.MachineBusy, ProbeCPU: span.Self, Outside: max(0, span.Outside-r.Generator.Busy),
 		Working: r.Generator.Working, LateMS: r.Generator.Lateness.P99,
 	}
 	if r.Offered > 0 {
@@ -122,6 +126,7 @@ func joinConditions(all []report.Conditions) *report.Conditions {
 	joined := &report.Conditions{
 		MachineBusy:   of(func(c report.Conditions) float64 { return c.MachineBusy }),
 		ProbeCPU:      of(func(c report.Conditions) float64 { return c.ProbeCPU }),
+		Outside:       of(func(c report.Conditions) float64 { return c.Outside }),
 		Working:       of(func(c report.Conditions) float64 { return c.Working }),
 		Late:          of(func(c report.Conditions) float64 { return c.Late }),
 		LateMS:        of(func(c report.Conditions) float64 { return c.LateMS }),

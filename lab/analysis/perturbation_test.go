@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
 	"loadstone/lab/run"
+	"loadstone/lab/verdict"
 )
 
 // Twelve slots in which throughput follows the share of lb and of nobody else.
@@ -32,8 +34,8 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 		slots[i].Start, slots[i].P95 = began.Add(time.Duration(i)*time.Second), 10
 	}
 	got := perturbations(run.Trial{Perturbations: slots})
-	if len(got) != 3 {
-		t.Fatalf("got %+v, want lb, api and redis", got)
+	if len(got) != 2 || len(got[1].Group) != 2 || got[1].Group[0].Component != "api" || got[1].Component != "" {
+		t.Fatalf("got %+v, want lb, and api and redis as one group", got)
 	}
 	for _, p := range got {
 		if want := p.Component == "lb"; (p.Elasticity > 0.9 && p.Low > 0) != want {
@@ -42,6 +44,19 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 	}
 	if got := perturbations(run.Trial{}); got != nil {
 		t.Errorf("a trial that was not perturbed: got %+v", got)
+	}
+	// Once each of the group was changed by itself, the group says nothing more.
+	for i, alone := range [][]perturb.Target{rest[:1], rest[1:]} {
+		at := slots[len(slots)-1].Start
+		for j, s := range []perturb.Slot{slot(alone, 0.8, 1000), slot(alone, 1.25, 1000), slot(nil, 1, 1000)} {
+			s.Start, s.P95 = at.Add(time.Duration(j+1)*time.Second), 10
+			slots = append(slots, s)
+		}
+		got := perturbations(run.Trial{Perturbations: slots})
+		grouped := slices.ContainsFunc(got, func(p verdict.Perturbation) bool { return len(p.Group) > 0 })
+		if want := i == 0; grouped != want || len(got) != 3 {
+			t.Errorf("after %d of 2 were changed alone: got %+v, want three, the group among them: %v", i+1, got, want)
+		}
 	}
 }
 
@@ -100,10 +115,10 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 		return out
 	}
 	r := &load.Result{From: began.Add(time.Second), To: began.Add(2 * time.Second), Offered: 1000, Late: 3}
-	r.Generator.Working, r.Generator.Lateness.P99 = 0.3, 0.9
+	r.Generator.Working, r.Generator.Lateness.P99, r.Generator.Busy = 0.3, 0.9, 0.25
 	// The gaps of 0.7 s lie outside, that of 0.4 s inside.
-	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02}, r)
-	want := report.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
+	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02, Outside: 0.75}, r)
+	want := report.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

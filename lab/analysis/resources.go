@@ -222,8 +222,11 @@ func (m *meter) gauge(name, metric string) (probe.Gauge, bool) {
 }
 
 // joinDeclared gives a component the medians over trials of what is declared of
-// it.
+// it, and of how many trials the interval of its own bound is.
 func joinDeclared(c *verdict.Component, trials []observed, component int) {
+	if c.BoundHigh > 0 {
+		c.BoundTrials = len(trials)
+	}
 	c.Visits = medianOf(trials, func(t observed) float64 { return t.components[component].Visits })
 	c.Resources = joinResources(trials, component)
 }
@@ -271,7 +274,9 @@ func joinResources(trials []observed, component int) []verdict.Resource {
 		for i, r := range rs {
 			bounds[i] = r.Bound
 		}
-		r.Bound, r.BoundLow, r.BoundHigh = bounded(bounds)
+		if r.Bound, r.BoundLow, r.BoundHigh = bounded(bounds); r.BoundHigh > 0 {
+			r.BoundTrials = len(rs)
+		}
 		out = append(out, r)
 	}
 	return out

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"loadstone/lab/compare"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
 	"loadstone/lab/scaling"
@@ -48,6 +47,7 @@ func growth(exp *experiment.Experiment, vs []report.Variant) *report.Scaling {
 	s := &report.Scaling{Service: w.service, Setting: w.setting}
 	for _, z := range w.sizes {
 		p := report.ScalingPoint{Size: z.size, Variant: z.variant.Name, Capacity: *z.variant.Capacity}
+		p.Bound, _ = w.lowest(z.variant.Components, 1)
 		switch who := z.variant.Verdict.Limiting(); len(who) {
 		case 0:
 		case 1:
@@ -155,21 +155,22 @@ func (w *swept) heldOut() *report.HeldOut {
 	if base.variant.Capacity.LowerBound || measured.LowerBound || !(measured.Value > 0) {
 		return nil // nothing to predict from, or to hold against
 	}
-	var predicted []float64
+	var predicted, rejected []float64
 	for _, f := range base.variant.Figures {
 		before, ok := w.lowest(f.Components, 1)
 		after, grown := w.lowest(f.Components, largest.size/base.size)
 		if ok && grown && f.Capacity > 0 {
-			predicted = append(predicted, f.Capacity*after/before)
+			by := after / before
+			predicted, rejected = append(predicted, f.Capacity*by), append(rejected, rejectedOr(f.Rejected)*by)
 		}
 	}
 	if len(predicted) == 0 {
 		return nil
 	}
-	m := compare.Median(predicted)
+	m := between(predicted, rejected, w.unit)
 	return &report.HeldOut{
 		Size:      largest.size,
-		Predicted: report.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: w.unit},
+		Predicted: m,
 		Measured:  *measured,
 		Error:     m.Value/measured.Value - 1,
 		From:      "the capacity and the bounds of " + base.variant.Name + ", the nearest size",
@@ -248,8 +249,11 @@ func carry(s *report.Scaling, rate float64, unit string) *report.Carry {
 	c := &report.Carry{Rate: rate}
 	for _, p := range s.Points {
 		low, high := p.Capacity.Low, p.Capacity.High
-		if p.Capacity.LowerBound {
-			high = max(high, rate) // it may bear more than was tried
+		if p.Capacity.LowerBound || p.Capacity.HighOpen {
+			high = max(high, rate) // it may bear more than was tried,
+			if p.Bound > 0 && p.Bound < rate {
+				high = p.Capacity.Value // but not more than its demands allow
+			}
 		}
 		sure := p.Capacity.Confidence > 0 || p.Capacity.LowerBound // one trial has no interval
 		if c.Size == 0 && sure && low >= rate {

@@ -19,7 +19,10 @@ type observed struct {
 	// measured is false if no rate held: then only curve and warnings count.
 	measured   bool
 	capacity   float64 // iterations/s; 0 if no rate held
-	lowerBound string
+	rejected   float64 // the lowest that the system did not bear; 0 if it is not known
+	confirmed  bool    // capacity was measured again
+	missed     string  // why no rate held; empty if one did
+	lowerBound string  // why the trial ended before the system did; empty if it did not
 
 	// At capacity, or under the load as written:
 	rate        float64 // offered
@@ -83,11 +86,9 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	}
 	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
 	out, point := t.Conclude()
-	o.capacity = out.Rate
-	if out.LowerBound {
-		o.lowerBound = out.Reason
-	}
+	o.edge(out)
 	if point == nil {
+		o.missed = missedBy(t)
 		return o, nil
 	}
 	o.measured = true
@@ -97,7 +98,11 @@ func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, err
 	if err := o.followed(dir, exp, t, w, &point.Result); err != nil {
 		return o, err
 	}
-	return o, o.watched(w, t, &point.Result)
+	if err := o.watched(w, t, &point.Result); err != nil {
+		return o, err
+	}
+	o.filled(t, w.samples)
+	return o, nil
 }
 
 // load takes over what the generator measured.
@@ -130,6 +135,7 @@ func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
+	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From))...)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)

@@ -313,3 +313,24 @@ func TestTableTakesTheTestThatItsRowsAllow(t *testing.T) {
 		}
 	}
 }
+
+// TestBracketed has values of which only the ends are known: the interval runs
+// from the lower ends to the upper ones, at Median's confidence.
+func TestBracketed(t *testing.T) {
+	t.Parallel()
+	lows, highs := []float64{3, 1, 2, 5, 4, 6}, []float64{30, 10, 20, math.Inf(1), 40, 60}
+	got, same := Bracketed(lows, highs), Median(lows)
+	if got.Value != same.Value || got.Low != same.Low || got.Confidence != same.Confidence || !math.IsInf(got.High, 1) {
+		t.Errorf("got %+v, want the value and low end of %+v and no upper end", got, same)
+	}
+	highs[3] = 50
+	if got := Bracketed(lows, highs); got.High != 60 {
+		t.Errorf("got %+v, want up to 60", got)
+	}
+	if got, want := Bracketed(lows[:1], highs[:1]), (Interval{Value: 3, Low: 3, High: 3}); got != want {
+		t.Errorf("of one: got %+v, want %+v", got, want)
+	}
+	if got := Bracketed(nil, nil); got != (Interval{}) {
+		t.Errorf("of none: got %+v", got)
+	}
+}

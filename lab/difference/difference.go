@@ -106,6 +106,8 @@ func Between(base, sample *report.Result, names [2]string, c Config) (*Differenc
 		return nil, fmt.Errorf("%s and %s have no variant in common: one has %s, the other %s",
 			names[0], names[1], strings.Join(variantNames(base), ", "), strings.Join(variantNames(sample), ", "))
 	}
+	d.warnOfParts(base, d.Base.Name)
+	d.warnOfParts(sample, d.Sample.Name)
 	d.Settings = settings(base, sample, pairs)
 	d.Source = lineDifference(base.Source, sample.Source)
 	d.warnAboutQuestion(base, sample)
@@ -128,6 +130,7 @@ func Within(r *report.Result, name string) (*Difference, error) {
 	}
 	run := runOf(r, name)
 	d := &Difference{Schema: Schema, Base: run, Sample: run}
+	d.warnOfParts(r, name)
 	var pairs []pair
 	for i := range r.Variants {
 		for j := range r.Variants[:i] {
@@ -140,6 +143,13 @@ func Within(r *report.Result, name string) (*Difference, error) {
 		return nil, err
 	}
 	return d.complete(), nil
+}
+
+// warnOfParts says that a run is not whole.
+func (d *Difference) warnOfParts(r *report.Result, name string) {
+	if r.Partial != "" {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%s is partial: %s", name, r.Partial))
+	}
 }
 
 func runOf(r *report.Result, name string) Run {

@@ -8,14 +8,14 @@ import (
 	"loadstone/lab/compare"
 )
 
-// Markdown writes a difference for a pull request: what changed for the better
-// or the worse first, then the tables, and the rest folded away.
+// Markdown writes a difference for a pull request: the headline first, then the tables, and the rest folded away.
 func Markdown(w io.Writer, d *Difference) error {
 	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n", plain(d.Headline()))
 	if d.Base == d.Sample {
-		fmt.Fprintf(&b, "### Variants of %s\n", plain(describe(d.Base)))
+		fmt.Fprintf(&b, "Variants of %s\n", plain(describe(d.Base)))
 	} else {
-		fmt.Fprintf(&b, "### %s\n\n- A: %s\n- B: %s\n", d.headline(), plain(describe(d.Base)), plain(describe(d.Sample)))
+		fmt.Fprintf(&b, "- A: %s\n- B: %s\n", plain(describe(d.Base)), plain(describe(d.Sample)))
 	}
 	for _, t := range d.Tables {
 		fmt.Fprintf(&b, "\n**%s**\n\n", plain(t.heading()))
@@ -55,26 +55,6 @@ func Markdown(w io.Writer, d *Difference) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// headline counts what changed.
-func (d *Difference) headline() string {
-	better, worse := 0, 0
-	for _, t := range d.Tables {
-		for _, r := range t.Rows {
-			switch r.Change {
-			case compare.Better:
-				better++
-			case compare.Worse:
-				worse++
-			case compare.Unclear:
-			}
-		}
-	}
-	if better+worse == 0 {
-		return "No difference was found"
-	}
-	return fmt.Sprintf("%d better, %d worse", better, worse)
 }
 
 // plain keeps text from being read as markup, and within its cell.

@@ -19,6 +19,7 @@ func Text(w io.Writer, d *Difference, color bool) error {
 	} else {
 		fmt.Fprintf(&b, "A  %s\nB  %s\n", describe(d.Base), describe(d.Sample))
 	}
+	fmt.Fprintf(&b, "%s\n", d.Headline())
 	for _, t := range d.Tables {
 		fmt.Fprintf(&b, "\n%s\n", t.heading())
 		grid := [][]string{t.header(d)}

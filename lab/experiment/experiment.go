@@ -256,6 +256,9 @@ func (e *Experiment) Notes() []string {
 		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
 	}
 	for _, s := range e.Load.Scenarios {
+		if e.Measure == Capacity && s.Rate > 0 {
+			notes = append(notes, fmt.Sprintf("measure: capacity searches for a rate, and the one given, %v/s of scenario %q, only says where the search begins; measure: load offers it as written", float64(s.Rate), s.Name))
+		}
 		if e.Measure == Capacity && (s.Duration > 0 || len(s.Stages) > 0) {
 			notes = append(notes, fmt.Sprintf("measure: capacity chooses how long and at which rates it offers load: the duration or stages of scenario %q are not used", s.Name))
 		}

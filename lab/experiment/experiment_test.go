@@ -213,6 +213,7 @@ func TestNotes(t *testing.T) {
 		{"few trials", "trials: 6", "trials: 5", "95 % interval"},
 		{"failures are not judged", "  http_req_failed: [rate<0.001]\n", "", "http_req_failed"},
 		{"duration is not used", "      request", "      duration: 5s\n      request", "not used"},
+		{"rate is not offered", "      request", "      rate: 500/s\n      request", "500/s of scenario \"lookup\", only says where the search begins"},
 		{"search is not used", "measure: capacity", "measure: load\nsearch: {}", "search is not used"},
 	}
 	for _, tt := range tests {

@@ -176,7 +176,7 @@ func watch(dir string, began time.Time, v Variant, rate float64) error {
 	for i := range 41 {
 		s := float64(i) / 10
 		sample := probe.Sample{
-			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
+			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(0.25 * s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
 			Self: time.Duration(0.005 * s * 1e9),
 		}
 		for _, c := range v.Components {

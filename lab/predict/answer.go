@@ -93,12 +93,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 		return nil, err
 	}
 	a.Prediction = *p
-	// A correction above 1 is noise of the measurement: nothing bears more than
-	// its CPU allows.
-	a.Capacity.Value = max(a.Capacity.Low, min(a.Capacity.Value, a.Limit.Bound))
-	if a.Next != nil {
-		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound)
-	}
+	a.clamp(s.Model)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
 	changed, err := s.Model.Apply(changes(q.Changes))
 	if err != nil {
@@ -114,6 +109,25 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	s.unsure(a)
 	s.assume(a, q.Changes)
 	return a, nil
+}
+
+// clamp takes back what is above the limit's bound: a correction above 1 is noise
+// of the measurement, as nothing bears more than its CPU allows. The interval may
+// reach as far above the bound as the interval of the demand that it is from.
+func (a *Answer) clamp(m queueing.Model) {
+	top := a.Limit.Bound
+	for _, st := range m.Stations {
+		if d := st.Demand; st.Name == a.Limit.Station && d.Confidence > 0 && d.Low > 0 {
+			top *= d.Value / d.Low
+		}
+	}
+	c := &a.Capacity
+	c.Value = min(c.Value, a.Limit.Bound)
+	c.Low, c.High = min(c.Low, c.Value), max(c.Value, min(c.High, top))
+	a.Limit.Capacity = min(a.Limit.Capacity, a.Limit.Bound)
+	if a.Next != nil {
+		a.Next.Capacity = min(a.Next.Capacity, a.Next.Bound)
+	}
 }
 
 // enough is an error if a share is no more than what an instance uses whatever

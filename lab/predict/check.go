@@ -16,18 +16,49 @@ type Check struct {
 	Measured float64 `json:"measured"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	// LowerBound says that the truth may be higher than Measured.
+	// HighOpen says that the interval has no upper end: High is only the highest
+	// rate that held.
+	HighOpen bool `json:"high_open,omitempty"`
+	// LowerBound says that the truth may be higher than Measured: how far the
+	// prediction is off is not known then, and Error and ErrorOfRatio are 0.
 	LowerBound bool `json:"lower_bound"`
+	// TooLow says that even the upper end of the prediction, or the prediction if
+	// it has no interval, is below a lower bound: it was wrong.
+	TooLow bool `json:"too_low,omitempty"`
 	// Error is predicted ÷ measured − 1.
 	Error float64 `json:"error"`
 	// Again is the capacity of the variant without changes, measured in the same
 	// rounds, and ErrorOfRatio the error of the predicted factor between the
 	// two: what the machine's speed has changed since the run is not in it. Both
-	// are 0 if it held no rate.
+	// are 0 if it held no rate, or is only known from below.
 	Again        float64 `json:"again"`
 	ErrorOfRatio float64 `json:"error_of_ratio"`
 	// Limit is the component that the verdict named; empty if it named none.
 	Limit string `json:"limit"`
+}
+
+// measured is what was measured, with its interval if it has one.
+func (c *Check) measured() string {
+	text := report.Measured(c.Measured)
+	if c.Low < c.High {
+		text += " " + report.RangeOf(report.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen})
+	}
+	if c.LowerBound {
+		text = "at least " + text
+	}
+	return text
+}
+
+// off is how far the prediction is off, in words.
+func (c *Check) off() string {
+	switch {
+	case c.TooLow:
+		return "too low"
+	case c.LowerBound:
+		return "not known"
+	default:
+		return signed(c.Error)
+	}
 }
 
 // Against adds to an answer what was measured of the predicted topology: variant
@@ -46,10 +77,15 @@ func (a *Answer) Against(r *report.Result, name, unchanged, variant string) erro
 	}
 	c := v.Capacity
 	a.Check = &Check{
-		Run: name, Measured: c.Value, Low: c.Low, High: c.High, LowerBound: c.LowerBound,
-		Error: a.Capacity.Value/c.Value - 1, Limit: v.Verdict.Component,
+		Run: name, Measured: c.Value, Low: c.Low, High: c.High, HighOpen: c.HighOpen, LowerBound: c.LowerBound,
+		Limit: v.Verdict.Component,
 	}
-	if was.Capacity != nil && was.Capacity.Value > 0 && a.Measured != nil {
+	if c.LowerBound {
+		a.Check.TooLow = max(a.Capacity.Value, a.Capacity.High) < c.Value
+		return nil
+	}
+	a.Check.Error = a.Capacity.Value/c.Value - 1
+	if was.Capacity != nil && was.Capacity.Value > 0 && !was.Capacity.LowerBound && a.Measured != nil {
 		a.Check.Again = was.Capacity.Value
 		a.Check.ErrorOfRatio = a.Capacity.Value/a.Measured.Value/(c.Value/was.Capacity.Value) - 1
 	}

@@ -139,12 +139,11 @@ func (g *Growth) Text(w io.Writer) error {
 	table.WriteString("  replicas\tvariant\tcapacity\teach\tlaw\tceiling\n")
 	for _, s := range g.Sizes {
 		n := float64(s.Replicas)
-		v, low, high := report.MeasuredInterval(s.Capacity.Value, s.Capacity.Low, s.Capacity.High)
 		law := "–"
 		if at, err := g.Law.At(n); err == nil {
 			law = report.Measured(at.Value)
 		}
-		fmt.Fprintf(&table, "  %d\t%s\t%s [%s, %s]\t%s\t%s\t%s\n", s.Replicas, s.Variant, v, low, high,
+		fmt.Fprintf(&table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", s.Replicas, s.Variant, report.Measured(s.Capacity.Value), report.RangeOf(s.Capacity),
 			report.Measured(s.Capacity.Value/n), law, report.Measured(g.Ceiling.At(n)))
 	}
 	b.WriteString(aligned(table.String()))

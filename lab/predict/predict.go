@@ -179,6 +179,12 @@ func (s *System) takeCapacity(r *report.Result, v *report.Variant) {
 		s.Warnings = append(s.Warnings, "the capacity of the run is only a lower bound, so it does not correct the model: the prediction stands on CPU per request alone")
 	default:
 		e := estimate(compare.Median(positive(v.PerTrial)))
+		if c.Confidence > 0 && c.Low > 0 && c.Low <= c.Value && c.Value <= c.High { // a trial that bore nothing has no logarithm
+			e = queueing.Estimate{Value: c.Value, Low: c.Low, High: c.High, Confidence: c.Confidence}
+		}
+		if c.HighOpen {
+			s.Warnings = append(s.Warnings, "too many trials of the run ended before the system did, so the interval may end too low")
+		}
 		s.Measured = &e
 		s.Assumptions = append(s.Assumptions, "by what the model was off where it was measured it is off elsewhere too")
 	}

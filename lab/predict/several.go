@@ -32,9 +32,14 @@ type Score struct {
 	Topologies int    `json:"topologies"`
 	// Error and ErrorOfRatio are medians of absolute errors: of the capacity, and
 	// of the factor to the variant that it was predicted from. They are absent if
-	// they cannot be told: where most topologies held no rate, or no variant did.
+	// they cannot be told: where most topologies held no rate, or no variant did, or
+	// all have but a lower bound.
 	Error        *float64 `json:"median_error,omitempty"`
 	ErrorOfRatio *float64 `json:"median_error_of_ratio,omitempty"`
+	// Bounds is how many topologies have but a lower bound, which is in no error
+	// and in no interval, and TooLow how many of these were predicted below it.
+	Bounds int `json:"lower_bounds"`
+	TooLow int `json:"too_low"`
 	// Intervals is how many predictions had one, and Inside how many of those hold
 	// what was measured.
 	Intervals int `json:"intervals"`
@@ -86,7 +91,9 @@ func (s *Several) Against(r *report.Result, name string, changed []string) error
 		if err != nil {
 			return err
 		}
-		errs = append(errs, math.Abs(a.Check.Error))
+		if !a.Check.LowerBound {
+			errs = append(errs, math.Abs(a.Check.Error))
+		}
 		if a.Check.Again > 0 {
 			ratios = append(ratios, math.Abs(a.Check.ErrorOfRatio))
 		}
@@ -98,7 +105,13 @@ func (s *Several) Against(r *report.Result, name string, changed []string) error
 }
 
 func (c *Score) count(a *Answer) {
-	if a.Capacity.Confidence > 0 {
+	if a.Check.LowerBound {
+		c.Bounds++
+	}
+	if a.Check.TooLow {
+		c.TooLow++
+	}
+	if a.Capacity.Confidence > 0 && !a.Check.LowerBound {
 		c.Intervals++
 		if a.Capacity.Low <= a.Check.Measured && a.Check.Measured <= a.Capacity.High {
 			c.Inside++

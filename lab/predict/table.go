@@ -56,21 +56,14 @@ func (a *Answer) checked() string {
 	if c == nil {
 		return "\theld no rate\t–\t–\t–"
 	}
-	v, low, high := report.MeasuredInterval(c.Measured, c.Low, c.High)
-	measured, ratio, limit := v, "–", c.Limit
-	if c.Low < c.High {
-		measured = fmt.Sprintf("%s [%s, %s]", v, low, high)
-	}
-	if c.LowerBound {
-		measured = "at least " + measured
-	}
+	ratio, limit := "–", c.Limit
 	if c.Again > 0 {
 		ratio = signed(c.ErrorOfRatio)
 	}
 	if limit == "" {
 		limit = "–"
 	}
-	return "\t" + measured + "\t" + signed(c.Error) + "\t" + ratio + "\t" + limit
+	return "\t" + c.measured() + "\t" + c.off() + "\t" + ratio + "\t" + limit
 }
 
 func (s *Several) score(b *strings.Builder) {
@@ -85,7 +78,14 @@ func (s *Several) score(b *strings.Builder) {
 		return strings.TrimPrefix(signed(*x), "+")
 	}
 	fmt.Fprintf(b, "\nchecked    in %s, all in the same rounds as what they were predicted from\n", c.Run)
-	fmt.Fprintf(b, "error      median of %d topologies: %s of the capacity, %s of the factor\n", c.Topologies, median(c.Error), median(c.ErrorOfRatio))
+	known := fmt.Sprintf("%d topologies", c.Topologies-c.Bounds)
+	if c.Topologies-c.Bounds == 1 {
+		known = "1 topology"
+	}
+	fmt.Fprintf(b, "error      median of %s: %s of the capacity, %s of the factor\n", known, median(c.Error), median(c.ErrorOfRatio))
+	if c.Bounds > 0 {
+		fmt.Fprintf(b, "bounds     %d measured only a lower bound and count in no error; %d of these were predicted below it\n", c.Bounds, c.TooLow)
+	}
 	if c.Intervals > 0 {
 		fmt.Fprintf(b, "intervals  %d of %d hold what was measured, which is uncertain itself\n", c.Inside, c.Intervals)
 	}

@@ -100,12 +100,14 @@ func (a *Answer) check(b *strings.Builder) {
 	if c == nil {
 		return
 	}
-	sign := ""
-	if c.LowerBound {
-		sign = "at least "
+	off := "the prediction is off by " + signed(c.Error)
+	switch {
+	case c.TooLow:
+		off = "the prediction is too low"
+	case c.LowerBound:
+		off = "the measurement ended before the system did, so it is not known how far the prediction is off"
 	}
-	v, low, high := report.MeasuredInterval(c.Measured, c.Low, c.High)
-	fmt.Fprintf(b, "\nchecked    measured %s%s [%s, %s] %s in %s: the prediction is off by %s\n", sign, v, low, high, a.Unit, c.Run, signed(c.Error))
+	fmt.Fprintf(b, "\nchecked    measured %s %s in %s: %s\n", c.measured(), a.Unit, c.Run, off)
 	if c.Again > 0 {
 		fmt.Fprintf(b, "           %s bore %s %s there; as a factor the prediction is off by %s\n",
 			a.Variant, report.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))

@@ -31,6 +31,9 @@ type Span struct {
 	Instances map[string]Usage
 	// MachineBusy is the share of all cores that was in use, 0 to 1.
 	MachineBusy float64
+	// Outside is what the machine did for nobody in Instances, nor for watching, in
+	// cores: other processes, the load generator, and time given to other guests.
+	Outside float64
 	// Self is what watching cost, in cores.
 	Self float64
 	// Of all instances together, in each second of the span.
@@ -58,10 +61,16 @@ func Over(samples []Sample, from, to time.Time) (Span, bool) {
 			OOMKills: end.OOMKills - start.OOMKills,
 		}
 	}
+	busy := b.MachineBusy - a.MachineBusy
 	if total := b.MachineTotal - a.MachineTotal; total > 0 {
-		span.MachineBusy = float64(b.MachineBusy-a.MachineBusy) / float64(total)
+		span.MachineBusy = float64(busy) / float64(total)
 	}
-	span.Self = float64(b.Self-a.Self) / float64(to.Sub(from))
+	length := float64(to.Sub(from))
+	span.Self = float64(b.Self-a.Self) / length
+	for _, u := range span.Instances {
+		busy -= u.CPU
+	}
+	span.Outside = max(0, float64(busy)/length-span.Self)
 	span.slow(samples, from, to)
 	return span, true
 }

@@ -47,6 +47,9 @@ func TestOver(t *testing.T) {
 	if math.Abs(span.MachineBusy-0.5) > 1e-6 || math.Abs(span.Self-0.01) > 1e-6 {
 		t.Errorf("machine %v, self %v; want 0.5, 0.01", span.MachineBusy, span.Self)
 	}
+	if want := 1 - 0.25 - 0.01; math.Abs(span.Outside-want) > 1e-6 {
+		t.Errorf("outside %v, want %v: of one core that is busy, what neither the instance nor watching used", span.Outside, want)
+	}
 	if u.Memory != 1014 {
 		t.Errorf("memory %d, want 1014, the most within the span", u.Memory)
 	}

@@ -179,7 +179,7 @@ func (r *Result) rivals(ranked []*Variant) (rivals, open []string) {
 			if holdsOne(pair) {
 				rivals = append(rivals, v.Name)
 			}
-		case best.hasInterval() && v.hasInterval() && v.Capacity.High >= best.Capacity.Low:
+		case best.hasInterval() && v.hasInterval() && (v.Capacity.HighOpen || v.Capacity.High >= best.Capacity.Low):
 			rivals = append(rivals, v.Name)
 		}
 	}

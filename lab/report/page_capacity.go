@@ -21,10 +21,11 @@ type capacityChart struct {
 type capacityRow struct {
 	ID, Name, LimitedBy     string
 	Value, Interval, Ratio  string
-	Tilde, Bound, Decided   bool
+	Tilde, Decided          bool
+	More                    bool // it may be more than what is drawn
 	Desc                    string
 	Bar                     string // its length; empty without a capacity
-	More                    string // where the arrow of a lower bound starts
+	Arrow                   string // where the arrow of that starts
 	Low, High, Whisker      string // whisker ends and length; empty without an interval
 	Trials                  []string
 	TrialNumbers, Certainty string
@@ -62,7 +63,7 @@ func (r *Result) capacityNote() string {
 	if !slices.ContainsFunc(r.Variants, func(v Variant) bool { return v.hasCapacity() }) {
 		return note + "None was found."
 	}
-	note += r.confidences() + ". "
+	note += r.confidences() + "." + r.endsMean() + " "
 	if slices.ContainsFunc(r.Variants, func(v Variant) bool { return v.hasInterval() }) {
 		note += "Whisker: interval; dot: one trial."
 	} else {
@@ -85,7 +86,7 @@ func newCapacityRow(r *Result, i int, scale axis.Scale) capacityRow {
 		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(),
 		Decided: v.Verdict.decided(),
 		Ratio:   strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "",
-		Bound: v.hasCapacity() && v.isLowerBound(), Certainty: noNumber,
+		More: v.hasCapacity() && (v.isLowerBound() || v.hasInterval() && v.Capacity.HighOpen), Certainty: noNumber,
 	}
 	if !v.hasCapacity() {
 		row.Value = "no capacity found"
@@ -93,18 +94,21 @@ func newCapacityRow(r *Result, i int, scale axis.Scale) capacityRow {
 		return row
 	}
 	row.Bar = scale.Percent(v.Capacity.Value)
-	row.More = row.Bar
+	row.Arrow = row.Bar
 	row.Value = formatMeasured(v.Capacity.Value) + " " + v.Capacity.Unit
-	if row.Bound {
+	if v.isLowerBound() {
 		row.Value = "≥ " + row.Value
 	}
 	row.Desc = v.capacityText()
 	if v.hasInterval() {
 		_, low, high := formatInterval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
-		row.Interval = "[" + low + ", " + high + "]"
+		row.Interval = RangeOf(*v.Capacity)
 		row.Low, row.High = scale.Percent(v.Capacity.Low), scale.Percent(v.Capacity.High)
-		row.More = row.High
+		row.Arrow = row.High
 		row.Certainty = formatPercent(v.Capacity.Confidence)
+		if v.Capacity.HighOpen {
+			high += " or more"
+		}
 		row.Desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
 	} else {
 		row.Interval = plural(v.Trials, "trial") + ", no interval"

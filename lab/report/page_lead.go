@@ -56,6 +56,9 @@ func capacityCell(v *Variant) leadCell {
 	c := leadCell{Name: "Capacity of " + v.Name, Value: v.capacityText(), Weak: v.isLowerBound()}
 	if v.hasInterval() {
 		_, low, high := formatInterval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
+		if v.Capacity.HighOpen {
+			high += " or more"
+		}
 		c.Note = fmt.Sprintf("%s to %s at %s, over %s", low, high, formatPercent(v.Capacity.Confidence), plural(v.Trials, "trial"))
 		return c
 	}

@@ -12,7 +12,7 @@ func fullResult() *Result {
 			v.Figures = append(v.Figures, Figure{Trial: 4*j + i + 1, Round: j + 1, Capacity: capacity, Measured: true})
 		}
 		v.Verdict.Agreement, v.Verdict.Advice = "3/3", "api CPU: +1 replica → about +31 %, then lb limits at 7,010 req/s."
-		v.Conditions = &Conditions{MachineBusy: 0.6172, ProbeCPU: 0.0213, Working: 0.213, Late: 0.0004, LateMS: 0.913, SampleSeconds: 0.1, GapSeconds: 0.113}
+		v.Conditions = &Conditions{MachineBusy: 0.6172, ProbeCPU: 0.0213, Outside: 0.071, Working: 0.213, Late: 0.0004, LateMS: 0.913, SampleSeconds: 0.1, GapSeconds: 0.113}
 		api := &v.Components[0]
 		api.UserMS, api.SystemMS = api.DemandMS*0.61, api.DemandMS*0.39
 		api.Visits, v.Components[1].Visits = 2.97, 1

@@ -131,8 +131,7 @@ func rangeText(i Interval) string {
 	if !ranged(i) {
 		return noNumber
 	}
-	_, low, high := formatInterval(i.Value, i.Low, i.High)
-	return "[" + low + ", " + high + "]"
+	return RangeOf(i)
 }
 
 func boundedText(i Interval) string {

@@ -13,6 +13,7 @@ const (
 	busyLoop     = 0.8   // share of time: beyond, the generator is late by itself
 	lateShare    = 0.01  // of arrivals
 	mostCost     = 0.02  // share of the machine, of watching and of perturbing
+	mostOutside  = 0.15  // share of the machine, of whatever is not the run
 	widestGap    = 3     // usual distances between two samples
 	leastSure    = 0.9   // confidence
 	widestSpread = 0.15  // half an interval, as a share of its value
@@ -153,6 +154,12 @@ func (r *Result) machineChecks() []check {
 		checks = append(checks, check{Name: "Machine", Good: busy <= fullMachine,
 			Value: formatPercent(busy) + " of all cores busy" + r.at(name) + ", time given to other guests included",
 			Why:   "Beyond " + formatPercent(fullMachine) + ", what limits may be the machine that all components share."})
+	}
+	cores := float64(r.Environment.Cores)
+	if outside, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Outside }); ok && cores > 0 {
+		checks = append(checks, check{Name: "Other processes", Good: outside <= mostOutside*cores,
+			Value: "used " + formatMeasured(outside) + " cores, " + formatPercent(outside/cores) + " of the machine" + r.at(name),
+			Why:   "Beyond " + formatPercent(mostOutside) + ", stop what else runs on the machine, or what shares it, and repeat."})
 	}
 	gap, name, ok := r.worst(func(v *Variant) (float64, bool) {
 		if v.Conditions == nil || v.Conditions.SampleSeconds <= 0 {

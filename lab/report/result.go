@@ -32,6 +32,9 @@ type Result struct {
 	Variants    []Variant    `json:"variants"`
 	Comparisons []Comparison `json:"comparisons"`
 	Warnings    []string     `json:"warnings"`
+	// Partial says of a run that is not whole what there is of it and why, such
+	// as "7 of 24 trials; the run was stopped". Warnings has it too.
+	Partial string `json:"partial,omitempty"`
 	// Scaling is how capacity grew with size, if the experiment swept one.
 	Scaling *Scaling `json:"scaling,omitempty"`
 	// Source is the experiment file as it was run.
@@ -90,6 +93,10 @@ type Variant struct {
 type Conditions struct {
 	MachineBusy float64 `json:"machine_busy"` // share of all cores in use, 0 to 1
 	ProbeCPU    float64 `json:"probe_cpu"`    // what watching cost, in cores
+	// Outside is what the machine did for neither the system, nor the load
+	// generator, nor watching, in cores: other processes, other guests, and the
+	// kernel where it works for nobody in particular.
+	Outside float64 `json:"outside_cpu"`
 	// Working is the share of the time that the generator's busiest event loop
 	// was at work, 0 to 1. Late is the share of arrivals that it sent more than
 	// 5 ms after their time although it could have sent them, and LateMS the 99th
@@ -141,10 +148,18 @@ type PerturbedEffect struct {
 }
 
 // Interval is a value with the interval that holds it at a confidence.
+//
+// That of a capacity holds the edge of what the system bears. Value is the median
+// of the highest rates that held in its trials, Low one of these rates, and High
+// one of the lowest rates that did not hold.
 type Interval struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+	// HighOpen is true where the interval has no upper end, because too many
+	// trials ended before the system did. High is then the highest value that is
+	// known to lie in it.
+	HighOpen bool `json:"high_open,omitempty"`
 	// Confidence is the actual one, such as 0.969: never more than the number
 	// of trials allows. It is 0 for a single trial, which has no interval.
 	Confidence float64 `json:"confidence"`

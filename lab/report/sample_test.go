@@ -170,7 +170,7 @@ func (s sampleVariant) timeline(w *wobble) Timeline {
 func lowerBoundResult() *Result {
 	r := sampleResult()
 	v := &r.Variants[3]
-	v.Capacity.LowerBound = true
+	v.Capacity.LowerBound, v.Capacity.HighOpen = true, true
 	v.Verdict = Verdict{Status: LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
 		Witnesses: []Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
 	return r

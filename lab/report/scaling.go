@@ -34,6 +34,9 @@ type ScalingPoint struct {
 	Size     float64  `json:"size"`
 	Variant  string   `json:"variant"`
 	Capacity Interval `json:"capacity"`
+	// Bound is the rate beyond which the demands measured at this size leave some
+	// component without CPU or slots; 0 if that is not known.
+	Bound float64 `json:"bound,omitempty"`
 	// Limit is the component that the variant's verdict names; empty if none.
 	Limit string `json:"limit,omitempty"`
 	// Tied are the components that it finds to limit equally; Limit is empty then.

@@ -100,9 +100,9 @@ func (v *Variant) capacityCells(units bool) (value, interval string) {
 		return "none", ""
 	}
 	c := v.Capacity
-	value, low, high := formatInterval(c.Value, c.Low, c.High)
+	value = formatMeasured(c.Value)
 	if v.hasInterval() {
-		interval = "[" + low + ", " + high + "]"
+		interval = RangeOf(*c)
 	}
 	if units {
 		interval = strings.TrimSpace(interval + " " + printable(c.Unit))
@@ -193,7 +193,7 @@ func (s *summary) legend(tilde bool) {
 		s.prose("  ", "Response times under the load as written, from the intended start; "+s.trials()+".", faint)
 		return
 	}
-	text := "[low, high]: " + s.result.confidences() + "."
+	text := "[low, high]: " + s.result.confidences() + "." + s.result.endsMean()
 	if !slices.ContainsFunc(s.result.Variants, func(v Variant) bool { return v.hasInterval() }) {
 		text = s.result.confidences() + "."
 	}

@@ -11,27 +11,31 @@ import (
 	"time"
 )
 
-// Run is a whole run, read back.
+// Run is a run, read back: a whole one, or those trials of one that have ended.
 type Run struct {
 	Manifest
-	Path     string
+	Path string
+	// Finished is when the run ended, or its last trial if that is not known.
 	Finished time.Time
-	Source   []byte // the experiment file as it was run
-	Trials   []Trial
+	Source   []byte  // the experiment file as it was run
+	Trials   []Trial // those that have ended, in the order of the plan
+	// Partial says what a run that is not whole lacks; nil for a whole one.
+	Partial *Partial
 }
 
-// IncompleteError says that a directory holds a run that did not end.
+// IncompleteError says that a directory holds a run of which no trial has ended.
 type IncompleteError struct {
-	Path              string
-	Finished, Planned int
+	Path    string
+	Planned int
+	Why     string
 }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("run %s is not whole: %d of %d trials ended before it was stopped; run the experiment again",
-		e.Path, e.Finished, e.Planned)
+	return fmt.Sprintf("run %s is not whole, and none of its %d trials has ended: %s; run the experiment again", e.Path, e.Planned, e.Why)
 }
 
-// Open reads the run in dir. A run that did not end is an *IncompleteError.
+// Open reads the run in dir. Of a run that is not whole it reads the trials that
+// have ended; if there are none, it is an *IncompleteError.
 func Open(dir string) (*Run, error) {
 	r := &Run{Path: dir}
 	if err := readJSON(filepath.Join(dir, manifestFile), &r.Manifest); err != nil {
@@ -43,18 +47,19 @@ func Open(dir string) (*Run, error) {
 	if r.Schema != Schema {
 		return nil, fmt.Errorf("run %s has the format %q; this version reads %q", dir, r.Schema, Schema)
 	}
+	var err error
+	if r.Source, err = os.ReadFile(filepath.Join(dir, experimentFile)); err != nil {
+		return nil, err
+	}
 	var done completion
-	err := readJSON(filepath.Join(dir, completeFile), &done)
+	err = readJSON(filepath.Join(dir, completeFile), &done)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &IncompleteError{Path: dir, Finished: r.finished(), Planned: len(r.Manifest.Trials)}
+		return r.readPart()
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.Finished = done.Finished
-	if r.Source, err = os.ReadFile(filepath.Join(dir, experimentFile)); err != nil {
-		return nil, err
-	}
 	for _, p := range r.Manifest.Trials {
 		var t Trial
 		if err := readJSON(filepath.Join(trialDir(dir, p), trialFile), &t); err != nil {
@@ -63,17 +68,6 @@ func Open(dir string) (*Run, error) {
 		r.Trials = append(r.Trials, t)
 	}
 	return r, nil
-}
-
-// finished counts the trials that ended.
-func (r *Run) finished() int {
-	n := 0
-	for _, p := range r.Manifest.Trials {
-		if _, err := os.Stat(filepath.Join(trialDir(r.Path, p), trialFile)); err == nil {
-			n++
-		}
-	}
-	return n
 }
 
 // TrialDir is the directory of one of the run's trials.

@@ -11,11 +11,13 @@
 //	    events.jsonl    what was done to the system on purpose, a line per fault
 //	    logs/api-1.log  what each instance printed
 //	  complete.json     written last; a run without it is not whole
+//	  stopped.json      in place of it: when and why a run ended before it was done
 //	  result.json, report.html   derived; can be made again
 //
 // Every JSON file is written under a temporary name, synced and renamed, so
-// what is there under its name is whole. A run that was killed lacks
-// complete.json and is refused by Open.
+// what is there under its name is whole. A run that was stopped or killed lacks
+// complete.json: Open reads those of its trials that have ended, and says that
+// it is partial.
 //
 // The package knows where things are and how they are written; what the
 // numbers mean is the analysis's business.
@@ -52,6 +54,7 @@ const (
 	manifestFile   = "run.json"
 	experimentFile = "experiment.yaml"
 	completeFile   = "complete.json"
+	stoppedFile    = "stopped.json"
 	trialFile      = "trial.json"
 	trialsDir      = "trials"
 )

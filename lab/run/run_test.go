@@ -52,20 +52,79 @@ func TestWholeRunIsReadBack(t *testing.T) {
 	}
 }
 
-func TestStoppedRunIsRefused(t *testing.T) {
+func TestStoppedRunHasItsWholeTrials(t *testing.T) {
 	t.Parallel()
-	d := create(t, t.TempDir(), 3)
-	write(t, d, 1)
-	write(t, d, 2)
-	var incomplete *IncompleteError
-	if _, err := Open(d.Path()); !errors.As(err, &incomplete) || incomplete.Finished != 2 || incomplete.Planned != 3 {
-		t.Errorf("got %v, want 2 of 3 trials", err)
+	m := Manifest{Experiment: "e", Started: start}
+	for i, v := range []string{"a", "b", "c", "a"} {
+		m.Trials = append(m.Trials, Planned{Index: i + 1, Round: 1 + i/3, Variant: v})
+	}
+	d, err := Create(t.TempDir(), m, []byte("name: e\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range m.Trials[:3] {
+		if _, err := d.TrialDir(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WriteTrial(Trial{Planned: p, Ended: start.Add(time.Duration(i+1) * time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is half-written is no trial: c's record is cut short, as by a full disk.
+	if err := os.Truncate(filepath.Join(d.Path(), trialsDir, "003-c", trialFile), 20); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(d.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "2 of 4 trials; its end was not recorded: it was killed, or it is still under way; left out, for lack of a trial that ended: c"; r.Partial == nil || r.Partial.String() != want {
+		t.Errorf("got %v, want %q", r.Partial, want)
+	}
+	if len(r.Trials) != 2 || r.Trials[1].Variant != "b" || !r.Finished.Equal(start.Add(2*time.Minute)) {
+		t.Errorf("got trials %+v, finished %v", r.Trials, r.Finished)
 	}
 	if err := d.Complete(start); err == nil {
 		t.Error("a run that lacks a trial was marked as whole")
 	}
+	if err := Stop(d.Path(), "the run was stopped", start.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Open(d.Path()); err != nil || r.Partial.Why != "the run was stopped" || !r.Finished.Equal(start.Add(time.Hour)) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if _, whole := Whole(d.Path()); whole {
+		t.Error("a run that was stopped counts as whole")
+	}
+}
+
+func TestRunWithoutATrialIsRefused(t *testing.T) {
+	t.Parallel()
+	d := create(t, t.TempDir(), 3)
+	if err := Stop(d.Path(), "the run was stopped", start); err != nil {
+		t.Fatal(err)
+	}
+	var incomplete *IncompleteError
+	if _, err := Open(d.Path()); !errors.As(err, &incomplete) || incomplete.Planned != 3 || incomplete.Why != "the run was stopped" {
+		t.Errorf("got %v, want none of 3 trials", err)
+	}
 	if _, err := os.Stat(filepath.Join(d.Path(), completeFile)); err == nil {
 		t.Error("complete.json is there")
+	}
+}
+
+func TestWholeRunStaysWhole(t *testing.T) {
+	t.Parallel()
+	d := create(t, t.TempDir(), 1)
+	write(t, d, 1)
+	if err := d.Complete(start); err != nil {
+		t.Fatal(err)
+	}
+	if err := Stop(d.Path(), "the run was stopped", start); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Open(d.Path()); err != nil || r.Partial != nil {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

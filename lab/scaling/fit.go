@@ -67,7 +67,7 @@ func fitness(points []Point, df, parameters int, curve func(n float64) float64) 
 	}
 	if f.Misfit > intolerable || f.P < 0.05 && f.Misfit > tolerable {
 		f.Good = false
-		f.Reason = fmt.Sprintf("it misses them by %.0f %% on average and by %.0f %% at size %g", 100*f.Misfit, 100*f.Worst, f.WorstAt)
+		f.Reason = fmt.Sprintf("it misses them by %.0f %% on average and by %.0f %% at size %.4g", 100*f.Misfit, 100*f.Worst, f.WorstAt)
 	}
 	return f
 }

@@ -218,13 +218,14 @@ func processArgv(value any) ([]string, error) {
 
 func setLimits(c *types.ServiceConfig, s *Service) error {
 	cpus, memory := c.CPUS, c.MemLimit
+	keyCPUs, keyMemory := "cpus", "mem_limit"
 	if c.Deploy != nil && c.Deploy.Resources.Limits != nil {
 		limits := c.Deploy.Resources.Limits
 		if limits.NanoCPUs != 0 {
-			cpus = limits.NanoCPUs.Value()
+			cpus, keyCPUs = limits.NanoCPUs.Value(), "deploy.resources.limits.cpus"
 		}
 		if limits.MemoryBytes != 0 {
-			memory = limits.MemoryBytes
+			memory, keyMemory = limits.MemoryBytes, "deploy.resources.limits.memory"
 		}
 	}
 	// compose-go keeps CPUs as float32, in which 0.1 is 0.100000001490116; the
@@ -232,14 +233,14 @@ func setLimits(c *types.ServiceConfig, s *Service) error {
 	exact, err := strconv.ParseFloat(strconv.FormatFloat(float64(cpus), 'g', -1, 32), 64)
 	switch {
 	case err != nil || math.IsNaN(exact) || math.IsInf(exact, 0) || exact < 0:
-		return fmt.Errorf("service %s: deploy.resources.limits.cpus is %v; write a number of cores such as \"0.25\"", s.Name, cpus)
+		return fmt.Errorf("service %s: %s is %v; write a number of cores such as \"0.25\"", s.Name, keyCPUs, cpus)
 	case exact > 0 && exact < 0.001:
-		return fmt.Errorf("service %s: deploy.resources.limits.cpus is %v; the kernel's least is 0.001", s.Name, exact)
+		return fmt.Errorf("service %s: %s is %v; the kernel's least is 0.001", s.Name, keyCPUs, exact)
 	case exact > 0: // Compose's 0 is no limit
 		s.Limits.CPUs = &exact
 	}
 	if memory < 0 {
-		return fmt.Errorf("service %s: deploy.resources.limits.memory is %d; write a size such as 64M", s.Name, memory)
+		return fmt.Errorf("service %s: %s is %d; write a size such as 64M", s.Name, keyMemory, memory)
 	}
 	if memory > 0 {
 		s.Limits.Memory = new(uint64(memory))

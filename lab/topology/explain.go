@@ -25,10 +25,12 @@ var rewrites = []struct {
 	{regexp.MustCompile(`failed to cast to expected type: `), ""},
 	{regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): (?:invalid syntax|value out of range)`), "$1 is not such a number"},
 	{regexp.MustCompile(`^(\S+)\.([^.\s]+) false schema`), "$1: Compose has no key `$2`"},
+	{regexp.MustCompile(`^(\S+) additional properties '([^']+)' not allowed`), "$1: Compose has no key `$2`"},
 	{regexp.MustCompile(`^additional properties '([^']+)' not allowed`), "Compose has no key `$1`"},
 	{regexp.MustCompile(`must be a (array|integer|object)`), "must be an $1"},
 	{regexp.MustCompile(`invalid suffix: '([^']*)'`), "`$1` is no unit; write for example 64M or 1G"},
 	{regexp.MustCompile(`stat \S+: `), ""},
+	{regexp.MustCompile(`^Invalid (?:container|host)Port: (\d+)$`), "$1 is no port; write one from 1 to 65535"},
 }
 
 var blanks = regexp.MustCompile(`\s*\n\s*`)
@@ -36,7 +38,7 @@ var blanks = regexp.MustCompile(`\s*\n\s*`)
 // explain turns an error of compose-go into one sentence that begins with the
 // file's name.
 func explain(file string, err error) error {
-	return &fileError{text: file + ": " + reword(err), cause: err}
+	return &MistakeError{File: file, Message: reword(err), cause: err}
 }
 
 func reword(err error) string {
@@ -58,13 +60,3 @@ func reword(err error) string {
 	}
 	return text
 }
-
-// fileError is an error of compose-go in our words.
-type fileError struct {
-	text  string
-	cause error
-}
-
-func (e *fileError) Error() string { return e.text }
-
-func (e *fileError) Unwrap() error { return e.cause }

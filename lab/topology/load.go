@@ -69,8 +69,10 @@ type System struct {
 func (s *System) Source() Config { return s.config }
 
 // Load reads and checks a system. Every error is one sentence that begins with
-// the name of the file, or of the overlay, that is wrong. An overlay that
-// names a service which the file does not have is an *UnknownServiceError.
+// the name of the file, or of the overlay, that is wrong, and for a file with
+// the line and column, where they are known; what is wrong with what is written
+// is a *MistakeError. An overlay that names a service which the file does not
+// have wraps an *UnknownServiceError.
 func Load(ctx context.Context, c Config) (*System, error) {
 	l, err := newLoad(c, nil)
 	if err != nil {
@@ -80,10 +82,12 @@ func Load(ctx context.Context, c Config) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := l.variables(ctx)
+	raw, err := l.raw(ctx)
 	if err != nil {
 		return nil, err
 	}
+	used := variables(raw)
+	system.Warnings = append(system.Warnings, l.hostWarnings(system, raw, used)...)
 	system.Warnings = append(system.Warnings, system.variableWarnings(used, l.env)...)
 	return system, nil
 }
@@ -114,6 +118,10 @@ func (s *System) Without(names []string) *System {
 	}
 	return &left
 }
+
+// overlayFile is the name of a file that is none: what compose-go calls the
+// overlay.
+const overlayFile = ".loadstone-overlay.yaml"
 
 // load is one reading of a system.
 type load struct {
@@ -155,7 +163,7 @@ func newLoad(c Config, vars map[string]string) (*load, error) {
 		if name == "" {
 			name = "overlay of " + c.ComposeFiles[0]
 		}
-		l.add(name, types.ConfigFile{Filename: filepath.Join(l.dir, "overlay.yaml"), Content: c.Overlay})
+		l.add(name, types.ConfigFile{Filename: filepath.Join(l.dir, overlayFile), Content: c.Overlay})
 	}
 	return l, nil
 }
@@ -248,27 +256,29 @@ func (l *load) layerModel(ctx context.Context, file types.ConfigFile) (map[strin
 func (l *load) system(ctx context.Context) (*System, error) {
 	model, err := l.model(ctx, l.files[0])
 	if err != nil {
-		return nil, explain(l.names[0], err)
+		return nil, l.explain(0, err)
 	}
 	processes := map[string]any{}
 	for i := 1; i < len(l.files); i++ {
 		layer, err := l.layerModel(ctx, l.files[i])
 		if err != nil {
-			return nil, explain(l.names[i], err)
+			return nil, l.explain(i, err)
 		}
 		if err := checkOverlay(l.names[i], model, layer); err != nil {
-			return nil, err
+			return nil, l.explain(i, err)
 		}
 		if model, err = l.model(ctx, l.files[:i+1]...); err != nil {
-			return nil, explain(l.names[i], err)
+			return nil, l.explain(i, err)
 		}
 		collectProcesses(processes, layer)
 	}
 	replaceProcesses(model, processes)
-	blame := l.names[len(l.names)-1]
+	if err := checkExtensions(model); err != nil {
+		return nil, l.blame(err)
+	}
 	project, err := l.project(model)
 	if err != nil {
-		return nil, explain(blame, err)
+		return nil, l.blame(err)
 	}
 	system, err := convert(project)
 	if err != nil {
@@ -293,19 +303,24 @@ func (l *load) project(model map[string]any) (*types.Project, error) {
 	return guard(func() (*types.Project, error) { return loader.ModelToProject(model, options, details) })
 }
 
-// variables are those that the files use.
-func (l *load) variables(ctx context.Context) (map[string]template.Variable, error) {
+// raw is the merged model with its variables as they are written.
+func (l *load) raw(ctx context.Context) (map[string]any, error) {
 	raw, err := guard(func() (map[string]any, error) {
 		return loader.LoadModelWithContext(ctx, l.details(l.files...), l.options, func(o *loader.Options) {
 			o.SkipInterpolation, o.SkipValidation, o.SkipNormalization, o.ResolvePaths = true, true, true, false
 		})
 	})
 	if err != nil {
-		return nil, explain(l.names[0], err)
+		return nil, l.blame(err)
 	}
+	return raw, nil
+}
+
+// variables are those that a raw model uses.
+func variables(raw map[string]any) map[string]template.Variable {
 	used := template.ExtractVariables(raw, nil)
 	withoutEmptyDefaults(raw, used)
-	return used, nil
+	return used
 }
 
 // emptyDefault is ${NAME:-} or ${NAME-}: whoever writes that wants it empty, which

@@ -327,8 +327,8 @@ services:
 
 	wrong := write("wrong.yaml", "services: {ap: {environment: {B: c}}}\n")
 	for files, want := range map[string]string{
-		wrong: wrong + ": there is no service \"ap\"; did you mean \"api\"?",
-		write("type.yaml", "services: {api: {environment: 7}}\n"): "type.yaml: services.api.environment",
+		wrong: wrong + ":1:12: there is no service \"ap\"; did you mean \"api\"?",
+		write("type.yaml", "services: {api: {environment: 7}}\n"): "type.yaml:1:18: services.api.environment",
 	} {
 		c.ComposeFiles = []string{base, files, second}
 		if _, err := Load(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {

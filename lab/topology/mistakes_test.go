@@ -36,7 +36,7 @@ func TestOverlayOfAnUnknownService(t *testing.T) {
 
 func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 	t.Parallel()
-	f := func(text, want string) {
+	f := func(text, place, want string) {
 		t.Helper()
 		path := composeFile(t, text)
 		_, err := Load(t.Context(), Config{ComposeFiles: []string{path}})
@@ -44,39 +44,45 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 			t.Errorf("%q: got no error", text)
 			return
 		}
-		got, ok := strings.CutPrefix(err.Error(), path+": ")
+		got, ok := strings.CutPrefix(err.Error(), path+place)
 		if !ok || !strings.Contains(got, want) || strings.ContainsAny(got, "\n\t") || strings.Contains(got, path) {
-			t.Errorf("%q:\n got  %q\n want %q after the file's name", text, err, want)
+			t.Errorf("%q:\n got  %q\n want %q after %q and the file's name", text, err, want, place)
 		}
 	}
 	const api = "services:\n  api:\n    image: loadstone\n"
-	f(api+"    foo: 1\n", "services.api: Compose has no key `foo`")
-	f("foo: 1\n", "Compose has no key `foo`")
-	f("services:\n  api:\n    image: [1]\n", "services.api.image must be a string")
-	f(api+"    deploy: {replicas: x}\n", `services.api.deploy.replicas: "x" is not such a number`)
-	f(api+"    deploy: {resources: {limits: {cpus: abc}}}\n", `services.api.deploy.resources.limits.cpus: "abc" is not such a number`)
-	f(api+"    deploy: {resources: {limits: {cpus: '-1'}}}\n", "write a number of cores")
-	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", "the kernel's least is 0.001")
-	f(api+"    deploy: {resources: {limits: {memory: 64foo}}}\n", "write for example 64M")
-	f(api+"    depends_on: [db]\n", `service "api" depends on undefined service "db"`)
-	f("services:\n  api: [\n", "line 2")
-	f(api+"    image: again\n", `line 4: mapping key "image" already defined at line 3`)
-	f(api+"    command: ${X:?say where}\n", "services.api.command: required variable X is missing a value: say where")
-	f(api+"    command: ${X\n", "services.api.command: `${X` is no valid variable")
-	f("services:\n  a: {image: loadstone, depends_on: [b]}\n  b: {image: loadstone, depends_on: [a]}\n", "dependency cycle detected")
-	f("services:\n  a: {image: loadstone, depends_on: {b: {condition: service_healthy}}}\n  b: {image: loadstone}\n", "b has no healthcheck")
-	f("", "empty compose file")
-	f(api+"    volumes: [data:/data]\n", "undefined volume data")
-	f(api+"    healthcheck: {interval: abc}\n", "services.api.healthcheck.interval")
-	f(api+"    healthcheck: {test: [CMD]}\n", "no command after CMD")
-	f(api+"    stop_signal: SIGNOPE\n", "stop_signal SIGNOPE is no signal")
-	f(api+"    env_file: nope.env\n", "env file")
-	f(api+"    env_file: [{path: 5}]\n", "not of the type") // compose-go panics
-	f("services: {pg: {image: 'postgres:17', secrets: [p]}}\nsecrets: {p: {external: true}}\n", "service pg: secret p: it is external")
-	f("services: {app: {image: a, x-process: ./server}}\n", "expected a list")
-	f("services: {app: {image: a, x-process: [a, 1.50]}}\n", "put it in quotes")
-	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", "the variable A_B_HOST")
-	f("services: {bind: {image: loadstone}}\n", "the variable BIND_HOST")
+	f(api+"    foo: 1\n", ":4:5: ", "services.api: Compose has no key `foo`")
+	f("foo: 1\n", ":1:1: ", "Compose has no key `foo`")
+	f("services:\n  api:\n    image: [1]\n", ":3:5: ", "services.api.image must be a string")
+	f(api+"    deploy: {replicas: x}\n", ":4:14: ", `services.api.deploy.replicas: "x" is not such a number`)
+	f(api+"    deploy: {resources: {limits: {cpus: abc}}}\n", ":4:35: ", `services.api.deploy.resources.limits.cpus: "abc" is not such a number`)
+	f(api+"    deploy: {resources: {limits: {cpus: '-1'}}}\n", ":4:35: ", "write a number of cores")
+	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", ":4:35: ", "the kernel's least is 0.001")
+	f(api+"    deploy: {resources: {limits: {memory: 64foo}}}\n", ":4:35: ", "write for example 64M")
+	f(api+"    depends_on: [db]\n", ":4:18: ", `service "api" depends on undefined service "db"`)
+	f("services:\n  api: [\n", ":2:3: ", "line 2")
+	f(api+"    image: again\n", ":4:5: ", `mapping key "image" already defined at line 3`)
+	f(api+"    command: ${X:?say where}\n", ":4:5: ", "services.api.command: required variable X is missing a value: say where")
+	f(api+"    command: ${X\n", ":4:5: ", "services.api.command: `${X` is no valid variable")
+	f("services:\n  a: {image: loadstone, depends_on: [b]}\n  b: {image: loadstone, depends_on: [a]}\n", ":2:38: ", "dependency cycle detected")
+	f("services:\n  a: {image: loadstone, depends_on: {b: {condition: service_healthy}}}\n  b: {image: loadstone}\n", ":2:38: ", "b has no healthcheck")
+	f("", ": ", "empty compose file")
+	f(api+"    volumes: [data:/data]\n", ":4:15: ", "undefined volume data")
+	f(api+"    healthcheck: {interval: abc}\n", ":4:19: ", "services.api.healthcheck.interval")
+	f(api+"    healthcheck: {test: [CMD]}\n", ":4:19: ", "no command after CMD")
+	f(api+"    stop_signal: SIGNOPE\n", ":4:5: ", "stop_signal SIGNOPE is no signal")
+	f(api+"    env_file: nope.env\n", ":4:5: ", "env file")
+	f(api+"    env_file: [{path: 5}]\n", ": ", "not of the type") // compose-go panics
+	f("services: {pg: {image: 'postgres:17', secrets: [p]}}\nsecrets: {p: {external: true}}\n", ":2:11: ", "service pg: secret p: it is external")
+	f("services:\n  app:\n    image: a\n    x-prcess: [./server]\n", ":4:5: ", "service app: x-prcess says nothing here; write x-process")
+	f("services: {app: {x-prcess: [./server]}}\n", ":1:18: ", "write x-process")
+	f(api+"    ports: [80800]\n", ":4:13: ", "80800 is no port; write one from 1 to 65535")
+	f(api+"    deploy: {replica: 3}\n", ":4:14: ", "services.api.deploy: Compose has no key `replica`")
+	f(api+"    environment:\n      A: ${X\n", ":5:7: ", "no valid variable")
+	f("services:\n  api.v2:\n    image: loadstone\n    cpus: '0,3'\n", ":4:5: ", `"0,3" is not such a number`)
+	f("services: {app: {image: a, x-process: ./server}}\n", ":1:28: ", "expected a list")
+	f("services: {app: {image: a, x-process: [a, 1.50]}}\n", ":1:28: ", "put it in quotes")
+	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", ":1:37: ", "the variable A_B_HOST")
+	f("services: {bind: {image: loadstone}}\n", ":1:12: ", "the variable BIND_HOST")
 }
 
 func TestErrorsOfTheOverlayNameIt(t *testing.T) {

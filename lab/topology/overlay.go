@@ -20,12 +20,15 @@ type UnknownServiceError struct {
 	Nearest string
 }
 
-func (e *UnknownServiceError) Error() string {
+func (e *UnknownServiceError) Error() string { return e.Overlay + ": " + e.sentence() }
+
+// sentence is the error without the name of the overlay.
+func (e *UnknownServiceError) sentence() string {
 	hint := ""
 	if e.Nearest != "" {
 		hint = fmt.Sprintf("did you mean %q? ", e.Nearest)
 	}
-	return fmt.Sprintf("%s: there is no service %q; %sthe services are %s", e.Overlay, e.Name, hint, strings.Join(e.Known, ", "))
+	return fmt.Sprintf("there is no service %q; %sthe services are %s", e.Name, hint, strings.Join(e.Known, ", "))
 }
 
 // checkOverlay refuses services that only the overlay has, unless it says what
@@ -39,7 +42,7 @@ func checkOverlay(overlayName string, base, overlay map[string]any) error {
 		s := added[name]
 		if s[processKey] != nil {
 			if _, err := processArgv(s[processKey]); err != nil {
-				return fmt.Errorf("%s: service %s: %s: %w", overlayName, name, processKey, err)
+				return fmt.Errorf("service %s: %s: %w", name, processKey, err)
 			}
 		}
 		if known[name] != nil || s["image"] != nil || s["build"] != nil || s["extends"] != nil || s[processKey] != nil {
@@ -48,6 +51,23 @@ func checkOverlay(overlayName string, base, overlay map[string]any) error {
 		names := slices.Sorted(maps.Keys(known))
 		near, _ := spelling.Nearest(name, names)
 		return &UnknownServiceError{Overlay: overlayName, Name: name, Known: names, Nearest: near}
+	}
+	return nil
+}
+
+// checkExtensions refuses a misspelt x-process, which Compose would pass over as
+// it does all that it does not know.
+func checkExtensions(model map[string]any) error {
+	all := services(model)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name][processKey] != nil {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(all[name])) {
+			if near, ok := spelling.Nearest(key, []string{processKey, optionalKey, resourcesKey, requestsKey}); ok && near == processKey && strings.HasPrefix(key, "x-") {
+				return fmt.Errorf("service %s: %s says nothing here; write %s", name, key, processKey)
+			}
+		}
 	}
 	return nil
 }

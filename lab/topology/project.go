@@ -14,14 +14,13 @@ func (s *System) Project(ctx context.Context) (*types.Project, error) {
 	if err != nil {
 		return nil, err
 	}
-	blame := l.names[len(l.names)-1]
 	model, err := l.model(ctx, l.files...)
 	if err != nil {
-		return nil, explain(blame, err)
+		return nil, l.blame(err)
 	}
 	project, err := l.project(model)
 	if err != nil {
-		return nil, explain(blame, err)
+		return nil, l.blame(err)
 	}
 	return project, nil
 }

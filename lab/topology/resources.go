@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/types"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"loadstone/block/spelling"
 )
@@ -241,55 +239,4 @@ func readControl(value any) (*Control, error) {
 		return nil, errors.New(`it must say where and what to put, as in {put: /pool, value: "{n}"}`)
 	}
 	return &Control{Put: put, Value: body}, nil
-}
-
-// blame puts the name of the file before an error of what the files say
-// together. A fault of x-resources is found in the last file that has it, with
-// its line and column.
-func (l *load) blame(err error) error {
-	if fault, ok := errors.AsType[*resourceError](err); ok {
-		for i := range slices.Backward(l.files) {
-			if line, column, ok := position(l.files[i].Content, fault.path); ok {
-				return fmt.Errorf("%s:%d:%d: %w", l.names[i], line, column, err)
-			}
-		}
-	}
-	return fmt.Errorf("%s: %w", l.names[len(l.names)-1], err)
-}
-
-// position finds the key at a path of a YAML text.
-func position(text []byte, path []string) (line, column int, ok bool) {
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil || len(file.Docs) == 0 {
-		return 0, 0, false
-	}
-	node := file.Docs[0].Body
-	for _, key := range path {
-		entry := child(node, key)
-		if entry == nil {
-			return 0, 0, false
-		}
-		at := entry.Key.GetToken().Position
-		line, column, node = at.Line, at.Column, entry.Value
-	}
-	return line, column, true
-}
-
-func child(node ast.Node, key string) *ast.MappingValueNode {
-	if anchor, ok := node.(*ast.AnchorNode); ok {
-		node = anchor.Value
-	}
-	switch n := node.(type) {
-	case *ast.MappingValueNode:
-		if n.Key.GetToken().Value == key {
-			return n
-		}
-	case *ast.MappingNode:
-		for _, entry := range n.Values {
-			if entry.Key.GetToken().Value == key {
-				return entry
-			}
-		}
-	}
-	return nil
 }

@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -117,7 +119,11 @@ func TestAnOverlaysResourceIsBlamedOnTheOverlay(t *testing.T) {
 		ComposeFiles: []string{composeFile(t, withResources("l: {kind: lock, busy_seconds: b}"))},
 		Overlay:      []byte("services:\n  api:\n    x-resources:\n      l: {depth: d}\n"), OverlayName: "variant two",
 	})
-	if err == nil || !strings.HasPrefix(err.Error(), "variant two:4:11: ") {
-		t.Errorf("got %v, want an error at line 4, column 11 of the overlay", err)
+	var mistake *MistakeError
+	if !errors.As(err, &mistake) || !mistake.Overlay || !strings.HasPrefix(err.Error(), "variant two: service api: ") {
+		t.Fatalf("got %v, want a mistake of the overlay", err)
+	}
+	if want := []string{"services", "api", "x-resources", "l", "depth"}; !slices.Equal(mistake.Path, want) {
+		t.Errorf("got the path %q, want %q", mistake.Path, want)
 	}
 }

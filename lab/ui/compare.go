@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/compare"
 	"loadstone/lab/difference"
 	"loadstone/lab/report"
 )
@@ -105,37 +104,15 @@ func newComparePage(d *difference.Difference, absolute bool) *comparePage {
 	p := &comparePage{
 		Within: d.Base == d.Sample, A: d.Base, B: d.Sample, WhenA: when(d.Base.Started), WhenB: when(d.Sample.Started), Absolute: absolute,
 		Swapped: compareAddress(d.Sample.Name, d.Base.Name, absolute), Other: compareAddress(d.Base.Name, d.Sample.Name, !absolute),
-		Settings: d.Settings, Warnings: d.Warnings,
+		Answer: d.Headline() + ".", Settings: d.Settings, Warnings: d.Warnings,
 	}
-	better, worse, told := 0, 0, 0
 	relative := absolute
 	for i := range d.Tables {
-		t := &d.Tables[i]
-		relative = relative || t.Reference != ""
-		p.Tables = append(p.Tables, newCompareTable(i, t))
-		for _, r := range t.Rows {
-			if r.Result != nil && r.Result.Outcome != compare.TooFew {
-				told++
-			}
-			switch r.Change {
-			case compare.Better:
-				better++
-			case compare.Worse:
-				worse++
-			case compare.Unclear:
-			}
-		}
+		relative = relative || d.Tables[i].Reference != ""
+		p.Tables = append(p.Tables, newCompareTable(i, &d.Tables[i]))
 	}
 	if !relative {
 		p.Other = "" // nothing is relative to a baseline: both ways are the same
-	}
-	switch {
-	case better+worse > 0:
-		p.Answer = fmt.Sprintf("%d better, %d worse.", better, worse)
-	case told > 0:
-		p.Answer = "No difference was found."
-	default: // not even a large difference would have been found
-		p.Answer = "There are too few trials to tell."
 	}
 	for i, l := range d.Source {
 		if i == maxSource {

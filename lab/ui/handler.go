@@ -169,6 +169,7 @@ type runPage struct {
 	Entry    *entry
 	Question string
 	Live     bool
+	Report   bool // it has one, of the trials that ended
 	When     string
 }
 
@@ -190,8 +191,7 @@ func (h *handler) live(w http.ResponseWriter, r *http.Request, e *entry) {
 	}
 	p := runPage{livePage: l.page(), Entry: e, Question: l.question, Live: e.State == underWay, When: when(e.Started)}
 	if !p.Live {
-		p.Status = fmt.Sprintf("It was stopped after %d of %d trials: nothing has been written for %.0f minutes. A run that is not whole has no report; run the experiment again.",
-			e.Ended, e.Planned, quiet.Minutes())
+		p.Status, p.Report = l.whyStopped(e), stampOf(l.root, reportFile).there()
 		for i := range p.Trials {
 			if p.Trials[i].Current {
 				p.Trials[i].State = "cut off"

@@ -174,7 +174,7 @@ func (x *index) readManifest(root *os.Root, e *entry, m run.Manifest) {
 	var current *run.Planned
 	e.Ended, current = progress(root, m)
 	e.State = stopped
-	if x.now().Sub(lastWrite(root, current)) < quiet {
+	if !stampOf(root, stoppedFile).there() && x.now().Sub(lastWrite(root, current)) < quiet {
 		e.State = underWay
 	}
 }

@@ -119,11 +119,34 @@ func (l *live) state(now time.Time) state {
 	if stampOf(l.root, completeFile).there() {
 		return whole
 	}
+	if stampOf(l.root, stoppedFile).there() {
+		return stopped
+	}
 	_, p := progress(l.root, l.manifest)
 	if now.Sub(lastWrite(l.root, p)) < quiet {
 		return underWay
 	}
 	return stopped
+}
+
+// whyStopped says why the run is not whole, and how to read what there is of it.
+func (l *live) whyStopped(e *entry) string {
+	text := fmt.Sprintf("It was stopped after %d of %d trials: ", e.Ended, e.Planned)
+	var end struct {
+		Why string `json:"why"`
+	}
+	if err := readJSON(l.root, stoppedFile, &end); err == nil && end.Why != "" {
+		text += end.Why + ". "
+	} else {
+		text += fmt.Sprintf("nothing has been written for %.0f minutes. ", quiet.Minutes())
+	}
+	if e.Ended == 0 {
+		return text + "It has no report; run the experiment again."
+	}
+	if stampOf(l.root, reportFile).there() {
+		return text + "Its report is about those that ended."
+	}
+	return text + "loadstone report " + e.Name + " reports on those that ended."
 }
 
 // remaining is about how long the trials to come take, by those that have ended;

@@ -20,6 +20,7 @@ const (
 	manifestFile   = "run.json"
 	experimentFile = "experiment.yaml"
 	completeFile   = "complete.json"
+	stoppedFile    = "stopped.json"
 	trialFile      = "trial.json"
 	resultFile     = "result.json"
 	reportFile     = "report.html"
@@ -31,7 +32,7 @@ type state string
 const (
 	whole    state = "whole"
 	underWay state = "under way"
-	stopped  state = "stopped" // it is not whole, and nothing is written any more
+	stopped  state = "stopped" // it is not whole, and says so or is not written any more
 	broken   state = "broken"  // it cannot be read
 )
 

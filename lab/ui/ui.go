@@ -23,7 +23,10 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
+
+	"loadstone/lab/topology/publish"
 )
 
 // Config is what to serve, and where.
@@ -88,7 +91,7 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 	var lc net.ListenConfig
 	inner, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen for browsers: %w", err)
+		return nil, fmt.Errorf("listen for browsers: %w", explain(c.Listen, err))
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	return &Server{inner: inner, cancel: cancel, server: &http.Server{
@@ -97,6 +100,20 @@ func Listen(ctx context.Context, c Config) (*Server, error) {
 		// request here has a body that is read.
 		ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 	}}, nil
+}
+
+// explain says who holds an address that is taken. The address of a name is not
+// looked up for it.
+func explain(address string, err error) error {
+	at, parseErr := netip.ParseAddrPort(address)
+	if parseErr != nil || !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	who := "a process of another user, or of another container"
+	if h := publish.WhoHolds(at); h != nil {
+		who = fmt.Sprintf("%s (pid %d)", h.Program, h.PID)
+	}
+	return fmt.Errorf("port %d of %s is taken by %s; stop that, or listen on another port: %w", at.Port(), at.Addr(), who, syscall.EADDRINUSE)
 }
 
 // URL is where the list of runs is.

@@ -265,6 +265,26 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	s.shows("/runs/"+name+"/", http.StatusOK, "stopped after 0 of 2 trials", "cut off")
 	s.lacks("/runs/"+name+"/", "data-events", "<script")
 
+	// One that says why it ended is a stopped one at once, and its report is linked.
+	now := time.Now()
+	if err := d.WriteTrial(run.Trial{Planned: trials[0], Started: now, Ended: now}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.TrialDir(trials[1]); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("/runs/"+name+"/", http.StatusOK, "Trial 2 of 2 is under way")
+	if err := run.Stop(d.Path(), "the run failed: no room", now); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("/?q=stopped", http.StatusOK, name)
+	s.shows("/runs/"+name+"/", http.StatusOK, "stopped after 1 of 2 trials: the run failed: no room. loadstone report "+name)
+	s.lacks("/runs/"+name+"/", ">report</a>")
+	if err := os.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<!DOCTYPE html>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("/runs/"+name+"/", http.StatusOK, "Its report is about those that ended.", `<a href="/runs/`+name+`/report.html">report</a>`)
+
 	// Damage is said and is not served as something else.
 	for file, text := range map[string]string{
 		"run.json":      "{",

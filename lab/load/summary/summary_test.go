@@ -94,6 +94,24 @@ func TestLowerBoundIsTheFirstThingSaid(t *testing.T) {
 	}
 }
 
+// A load of which nothing was answered shows no latency: how soon requests failed
+// is none.
+func TestSilenceIsTheFirstThingSaid(t *testing.T) {
+	t.Parallel()
+	s := plainLoad(t).summary(t)
+	s.Requests, s.Failed, s.Status = 1200, 1200, map[int]uint64{}
+	s.Errors = map[string]summary.Error{"refused": {Count: 1200, Example: "connection refused"}}
+	got := text(t, s, summary.DefaultStyle())
+	if want := "nothing was answered: all 1,200 requests failed\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("the text begins with %q, want %q", got[:min(len(got), 60)], want)
+	}
+	for _, lack := range []string{"Latency Stats", "p75"} {
+		if strings.Contains(got, lack) {
+			t.Errorf("the text of a load without answers has %q:\n%s", lack, got)
+		}
+	}
+}
+
 func TestNewSaysWhatTheResultSaysOfItsValidity(t *testing.T) {
 	t.Parallel()
 	in := lowerBoundLoad(t)

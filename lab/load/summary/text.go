@@ -17,6 +17,7 @@ import (
 // a figure beside its limit must not round to it.
 func (s *Summary) Text(w io.Writer, style Style) error {
 	p := newPage(style)
+	s.silence(p)
 	s.doubts(p)
 	for _, note := range s.Notes {
 		p.wrapped(yellow, "note: ", "  ", p.clean(note))
@@ -24,7 +25,9 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 	s.wrk(p)
 	s.thresholds(p)
 	s.checks(p)
-	s.percentiles(p)
+	if !s.silent() {
+		s.percentiles(p)
+	}
 	s.steps(p)
 	s.errors(p)
 	s.statuses(p)
@@ -39,6 +42,17 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 // drainedMuch is the share of the requests that were done after the load's end
 // from which on a reader would wonder about the rate.
 const drainedMuch = 0.01
+
+// silent says whether requests were made and not one was answered. How soon each
+// of them failed is no latency then, and not shown to people as one.
+func (s *Summary) silent() bool { return s.Requests > 0 && len(s.Status) == 0 && s.WebSocket == nil }
+
+// silence says so before anything else.
+func (s *Summary) silence(p *page) {
+	if s.silent() {
+		p.wrapped(red, "", "  ", fmt.Sprintf("nothing was answered: all %s failed", plural(s.Requests, "request")))
+	}
+}
 
 // doubts says why the figures are a lower bound only, before any of them.
 func (s *Summary) doubts(p *page) {
@@ -77,7 +91,7 @@ func (s *Summary) wrk(p *page) {
 			strconv.FormatFloat(l.WithinStdev*100, 'f', 2, 64) + "%",
 		}
 	}
-	if s.Requests > 0 {
+	if s.Requests > 0 && !s.silent() {
 		rows := [][]string{{"Latency Stats", "Avg", "Stdev", "Max", "+/- Stdev"}}
 		if !s.ServiceTimeOnly {
 			rows = append(rows, spread("Response", s.Latency.Response))

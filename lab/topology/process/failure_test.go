@@ -72,11 +72,19 @@ services:
 
 	f("listens elsewhere", `
 services: {api: {image: loadstone, command: [serve, "127.0.0.1:0"], expose: ["8080"]}}
-`, func(c *Config) { c.ReadyWithin = 200 * time.Millisecond }, "api-1 accepts no connection on 127.77.", ":8080 after 200ms", "${BIND_HOST:-0.0.0.0}")
+`, func(c *Config) { c.ReadyWithin = time.Second }, "api-1 accepts no connection on 127.77.", ":8080 after 1s: it listens on 127.0.0.1:", "let it listen on ${BIND_HOST:-0.0.0.0} and port 8080")
+
+	f("listens on another port", `
+services: {api: {image: loadstone, command: [serve, "${BIND_HOST:-0.0.0.0}:8081"], expose: ["8080"]}}
+`, func(c *Config) { c.ReadyWithin = time.Second }, ":8080 after 1s: it listens on 127.77.", `:8081; write ports: ["8081"], or let it listen on port 8080`)
+
+	f("listens nowhere", `
+services: {api: {image: loadstone, command: [sleep], expose: ["8080"]}}
+`, func(c *Config) { c.ReadyWithin = 200 * time.Millisecond }, ":8080 after 200ms: it listens nowhere; let it listen on ${BIND_HOST:-0.0.0.0}")
 
 	f("no such program", `
 services: {api: {x-process: [./server]}}
-`, nil, "start api-1: there is no program /", "/server")
+`, nil, "compose.yaml:2:18: service api: there is no program /", "/server; build it, or correct its path")
 
 	f("not on the path", `
 services: {api: {x-process: [no-such-program], environment: {PATH: /bin}}}

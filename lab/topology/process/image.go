@@ -34,8 +34,10 @@ func (e *NoRecipeError) Error() string {
 }
 
 // Check says whether everything that the system needs to start is there, with
-// env as the lab's environment. Its errors are a *NoRecipeError or wrap a
-// *recipe.MissingError, all of them joined. Up checks the same before anything
+// env as the lab's environment: recipes, what they need, and the programs that
+// services name. Its errors, all of them joined, are *topology.MistakeError; they
+// wrap a *NoRecipeError or a *recipe.MissingError, or say which program is not
+// there. Up checks the same before anything
 // else; who plans many runs can know it earlier.
 func Check(ctx context.Context, s *topology.System, env map[string]string) error {
 	_, _, err := findRecipes(ctx, s, env)
@@ -47,17 +49,29 @@ func Check(ctx context.Context, s *topology.System, env map[string]string) error
 func findRecipes(ctx context.Context, s *topology.System, env map[string]string) (found map[string]*recipe.Found, left map[string]error, err error) {
 	found, left = map[string]*recipe.Found{}, map[string]error{}
 	var errs []error
+	path := env["PATH"]
+	if path == "" {
+		path = defaultPath
+	}
+	own := programs{system: s, path: path}
 	for i := range s.Services {
 		service := &s.Services[i]
 		if service.Replicas == 0 {
 			continue
 		}
-		f, err := findRecipe(ctx, service, env)
+		var f *recipe.Found
+		key := "x-process"
+		if len(service.Command) > 0 {
+			err = own.check(ctx, service)
+		} else {
+			key = "image"
+			f, err = findRecipe(ctx, service, path)
+		}
 		switch {
 		case err != nil && service.Optional:
 			left[service.Name] = err
 		case err != nil:
-			errs = append(errs, err)
+			errs = append(errs, s.Mistake(err, "services", service.Name, key))
 		case f != nil:
 			found[service.Name] = f
 		}
@@ -65,23 +79,8 @@ func findRecipes(ctx context.Context, s *topology.System, env map[string]string)
 	return found, left, errors.Join(errs...)
 }
 
-// findRecipe is nil for a service that says itself what to run. Whether that is
-// there matters only if the service can be left out: else its start will tell.
-func findRecipe(ctx context.Context, service *topology.Service, env map[string]string) (*recipe.Found, error) {
-	path := env["PATH"]
-	if path == "" {
-		path = defaultPath
-	}
-	if len(service.Command) > 0 {
-		if !service.Optional || service.Command[0] == topology.Self {
-			return nil, nil //nolint:nilnil // no recipe and no error
-		}
-		if own := service.Environment["PATH"]; own != "" {
-			path = own
-		}
-		_, err := find(service.Command[0], path)
-		return nil, err
-	}
+// findRecipe finds the recipe of a service that runs what is in its image.
+func findRecipe(ctx context.Context, service *topology.Service, path string) (*recipe.Found, error) {
 	r, ok := recipe.Find(service.Image)
 	if !ok {
 		return nil, &NoRecipeError{Service: service.Name, Image: service.Image}

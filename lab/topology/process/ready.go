@@ -75,8 +75,8 @@ func (in *instance) awaitPort(ctx context.Context) error {
 	if ok || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s accepts no connection on %s after %v; let it listen on ${BIND_HOST:-0.0.0.0}, or give it a healthcheck that says when it is ready%s",
-		in.name, address, within, lastLines(in.log.lines(), in.log.path))
+	return fmt.Errorf("%s accepts no connection on %s after %v: %s%s",
+		in.name, address, within, in.elsewhere(), lastLines(in.log.lines(), in.log.path))
 }
 
 // poll calls ready until it says yes or the time is over, with pauses of every

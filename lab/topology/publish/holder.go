@@ -38,6 +38,9 @@ func (e *TakenError) Error() string {
 
 func (e *TakenError) Unwrap() error { return e.cause }
 
+// WhoHolds is who listens where address cannot be bound; nil if it is not known.
+func WhoHolds(address netip.AddrPort) *Holder { return holder(DefaultConfig().ProcRoot, address) }
+
 // listening is a TCP socket's state in /proc/net/tcp.
 const listening = "0A"
 

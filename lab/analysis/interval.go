@@ -1,0 +1,165 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/compare"
+	"loadstone/lab/probe"
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+	"loadstone/lab/verdict"
+)
+
+// fullMachine is why a trial that filled the machine has but a lower bound.
+const fullMachine = "the machine was full, load generator included, so its cores were the limit"
+
+// outsideMuch is how many cores others than this run use before a full machine is
+// their doing. On a machine that does nothing else the kernel's own work and the
+// ticks in which it counts come to less than 0.2.
+const outsideMuch = 0.3
+
+// edge takes over what the search found, and between which rates it left the
+// system's edge.
+func (o *observed) edge(out capacity.Outcome) {
+	o.capacity, o.rejected, o.confirmed = out.Rate, out.Rejected, out.Confirmed
+	if out.LowerBound {
+		o.bounded(out.Reason)
+	}
+}
+
+// bounded makes the trial's capacity a lower bound: what was rejected was not
+// rejected by the system.
+func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
+
+// filled makes a capacity a lower bound if the machine was full at it, or where
+// the search was rejected above it: neither tells the system's own edge.
+func (o *observed) filled(t run.Trial, samples []probe.Sample) {
+	if !(o.capacity > 0) || o.lowerBound != "" {
+		return
+	}
+	busy := o.machineBusy
+	for _, m := range t.Measures {
+		if m.Kind == run.Sweep || m.Held || m.Rate != o.rejected {
+			continue
+		}
+		if span, ok := probe.Over(samples, m.Result.From, m.Result.To); ok {
+			busy = max(busy, span.MachineBusy)
+		}
+	}
+	switch outside := o.conditions.Outside; {
+	case busy < verdict.MachineFull:
+	case outside > outsideMuch:
+		o.bounded(fmt.Sprintf("the machine was full, and something other than this run used %.1f of its cores", outside))
+	default:
+		o.bounded(fullMachine)
+	}
+}
+
+// rejectedOr is the lowest rate that did not hold, +Inf if the system rejected
+// none: nothing is known of its edge then but that it is not below the capacity.
+func rejectedOr(rejected float64) float64 {
+	if rejected > 0 {
+		return rejected
+	}
+	return math.Inf(1)
+}
+
+// between is the median of the lows with an interval that runs from lows to
+// highs; see compare.Bracketed.
+func between(lows, highs []float64, unit string) report.Interval {
+	m := compare.Bracketed(lows, highs)
+	iv := report.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit}
+	if !math.IsInf(m.High, 1) {
+		return iv
+	}
+	iv.HighOpen, iv.High = true, iv.Value
+	for _, x := range slices.Concat(lows, highs) {
+		if !math.IsInf(x, 1) {
+			iv.High = max(iv.High, x)
+		}
+	}
+	return iv
+}
+
+// capacityOf is the variant's capacity: the median of the highest rates that
+// held, with an interval from these to the lowest that did not.
+func capacityOf(trials []observed, unit string) *report.Interval {
+	var held, rejected []float64
+	for _, t := range trials {
+		held, rejected = append(held, t.capacity), append(rejected, rejectedOr(t.rejected))
+	}
+	iv := between(held, rejected, unit)
+	return &iv
+}
+
+// ended is in how many trials the measurement ended before the system did, and
+// the commonest reason.
+func ended(trials []observed) (n int, reason string) {
+	times := make(map[string]int)
+	for _, t := range trials {
+		if t.lowerBound == "" {
+			continue
+		}
+		n++
+		times[t.lowerBound]++
+		if times[t.lowerBound] > times[reason] {
+			reason = t.lowerBound
+		}
+	}
+	return n, reason
+}
+
+// lowerBound is why the variant's capacity is only a lower bound: because that
+// of half its trials or more is.
+func lowerBound(trials []observed) string {
+	n, reason := ended(trials)
+	if n == 0 || 2*n < len(trials) {
+		return ""
+	}
+	return reason
+}
+
+// searchWarnings say what the capacity leaves open: trials that ended before the
+// system did, and searches that ended before they had closed in on its edge.
+func searchWarnings(trials []observed, tolerance float64) []string {
+	var out []string
+	if n, reason := ended(trials); n > 0 {
+		out = append(out, fmt.Sprintf("%d of %d trials ended before the system did: %s", n, len(trials), reason))
+	}
+	var wide []string
+	var apart []float64
+	found, once := 0, 0
+	for _, t := range trials {
+		if !(t.capacity > 0) {
+			continue
+		}
+		found++
+		if !t.confirmed {
+			once++
+		}
+		if t.rejected > 0 {
+			apart = append(apart, t.rejected/t.capacity)
+		}
+	}
+	if m := median(apart); m > 1+2*tolerance {
+		wide = append(wide, fmt.Sprintf("in the median trial the lowest rate that did not hold is %s above the highest that did", report.Percent(m-1)))
+	}
+	if 2*once > found {
+		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))
+	}
+	if len(wide) > 0 {
+		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+"; a longer search budget tells more")
+	}
+	return out
+}
+
+// typical is the trial of median capacity.
+func typical(trials []observed) observed {
+	sorted := slices.SortedFunc(slices.Values(trials), func(a, b observed) int { return cmp.Compare(a.capacity, b.capacity) })
+	return sorted[(len(sorted)-1)/2]
+}

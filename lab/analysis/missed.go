@@ -1,0 +1,37 @@
+package analysis
+
+import (
+	"fmt"
+
+	"loadstone/lab/report"
+	"loadstone/lab/run"
+)
+
+// missedBy is why no rate of a trial held: what the lowest rate that was tried
+// missed, and the commonest error there, if there were any.
+func missedBy(t run.Trial) string {
+	var lowest *run.Measure
+	for i := range t.Measures {
+		if m := &t.Measures[i]; m.Kind != run.Sweep && m.Kind != run.AsWritten && !m.Held && (lowest == nil || m.Rate <= lowest.Rate) {
+			lowest = m
+		}
+	}
+	if lowest == nil {
+		return ""
+	}
+	text := fmt.Sprintf("at %s a second, %s", report.Measured(lowest.Rate), lowest.Reason)
+	kind, most := "", uint64(0)
+	for k, e := range lowest.Result.Errors {
+		if e.Count > most || e.Count == most && k < kind {
+			kind, most = k, e.Count
+		}
+	}
+	if most == 0 {
+		return text
+	}
+	text += fmt.Sprintf("; %d requests failed with %s", most, kind)
+	if example := lowest.Result.Errors[kind].Example; example != "" {
+		text += ", such as " + example
+	}
+	return text
+}

@@ -1,0 +1,78 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"loadstone/lab/topology"
+)
+
+// programs looks for the programs that services say they run.
+type programs struct {
+	system *topology.System
+	path   string // of the lab
+	// placed is the system with addresses and directories in it; nil until it is
+	// needed.
+	placed *topology.System
+}
+
+// check says whether the program of a service is there. It is silent where that
+// cannot be known before the start: if the file names it by the directory of a
+// volume, or if a job that comes before may well be what makes it.
+func (p *programs) check(ctx context.Context, s *topology.Service) error {
+	program := s.Command[0]
+	if program == topology.Self || !s.Optional && strings.Contains(program, "/") && made(s) {
+		return nil
+	}
+	path := p.path
+	if own := s.Environment["PATH"]; own != "" {
+		path = own
+	}
+	err := missing(program, path)
+	if err == nil {
+		return nil
+	}
+	placed, errPlaced := p.place(ctx)
+	if errPlaced != nil {
+		return errPlaced
+	}
+	if now, ok := placed.Service(s.Name); ok && (now.Command[0] != program || now.Environment["PATH"] != s.Environment["PATH"]) {
+		return nil
+	}
+	return fmt.Errorf("service %s: %w", s.Name, err)
+}
+
+// missing is why a program cannot be run, and what to do about it.
+func missing(program, path string) error {
+	_, err := find(program, path)
+	if err != nil && strings.Contains(program, "/") {
+		return fmt.Errorf("%w; build it, or correct its path, which is relative to the Compose file", err)
+	}
+	return err
+}
+
+// made says whether the service waits for a job to complete.
+func made(s *topology.Service) bool {
+	return slices.ContainsFunc(s.DependsOn, func(d topology.Dependency) bool { return d.Condition == topology.Completed })
+}
+
+// place resolves the system with variables that no file has by itself.
+func (p *programs) place(ctx context.Context) (*topology.System, error) {
+	if p.placed != nil {
+		return p.placed, nil
+	}
+	hosts, volumes := map[string][]string{}, map[string]string{}
+	for i := range p.system.Services {
+		hosts[p.system.Services[i].Name] = []string{"host.invalid"}
+	}
+	for _, name := range p.system.Volumes {
+		volumes[name] = "/nonexistent/volume"
+	}
+	vars := topology.Variables(hosts, volumes)
+	vars[topology.BindHost] = "host.invalid"
+	var err error
+	p.placed, err = p.system.Resolve(ctx, vars)
+	return p.placed, err
+}
