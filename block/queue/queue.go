@@ -12,7 +12,8 @@
 //	              the message may be in the queue or not: publish it again, with its id.
 //	at least once what was accepted is given to the handler until the handler has
 //	              returned nil, also if broker, producer or consumer are killed meanwhile.
-//	              So a handler must be idempotent by Message.ID.
+//	              So a handler must be idempotent by Message.ID. Two messages that have
+//	              one ID and differ both come: the handler says which of them holds.
 //	ordered       messages of one key come in the order in which they were accepted. A
 //	              message may come again, never before one that precedes it for the first
 //	              time.

@@ -3,9 +3,11 @@
 // It is not a client for Kafka in general: a queue is one topic and one consumer
 // group of the same name, and a second topic for dead letters.
 //
-//	accepted   all in-sync replicas have the record (acks=all, idempotent producer).
-//	           Kafka leaves flushing to the kernel: one broker's power loss can lose
-//	           what it has accepted, a second replica is Kafka's answer to that.
+//	accepted   all in-sync replicas have the record (acks=all, idempotent producer), of
+//	           which there are at least two where a topic has three replicas or more
+//	           (see Config.Replicas). Kafka leaves flushing to the kernel: one broker's
+//	           power loss can lose what it has accepted, the second replica is Kafka's
+//	           answer to that. With one replica or two there may be none.
 //	bounded    Kafka has no bound that refuses. The producers ask for the group's lag
 //	           twice a second and refuse above Capacity, so the queue can exceed it by
 //	           what is accepted in that time. They fail closed: what lag cannot be
@@ -34,25 +36,27 @@ import (
 
 // Config says which queue, and how it behaves.
 type Config struct {
-	Brokers  []string // host:port, some of them
-	Name     string   // of the topic and the group
-	Capacity int64    // messages, until it is full
-	WhenFull queue.WhenFull
-	// Partitions and Replicas are for a topic that is not there yet.
-	Partitions int32
-	Replicas   int16
-	Batch      int // messages that a handler gets at most
+	Brokers    []string // host:port, some of them
+	Name       string   // of the topic and the group
+	Capacity   int64    // messages, until it is full
+	WhenFull   queue.WhenFull
+	Partitions int32 // of a topic that is made
+	// Replicas has a topic that is made, and at least as many one that is there: else
+	// Open refuses it. ByBrokers is one for each broker that is named or known, at most
+	// three.
+	Replicas int16
+	Batch    int // messages that a handler gets at most
 	// Linger is how long a broker waits for lingerBytes of messages before it sends
 	// what it has: a batch of a few costs a handler nearly as much as one of hundreds.
 	Linger time.Duration
 	Retry  queue.Retry
 }
 
-// DefaultConfig is a queue of a hundred thousand messages that refuses more, on one
-// broker. Brokers are left for the caller.
+// DefaultConfig is a queue of a hundred thousand messages that refuses more, on up to
+// three brokers. Brokers are left for the caller.
 func DefaultConfig() Config {
 	return Config{
-		Name: "events", Capacity: 100_000, WhenFull: queue.Reject, Partitions: 4, Replicas: 1,
+		Name: "events", Capacity: 100_000, WhenFull: queue.Reject, Partitions: 4, Replicas: ByBrokers,
 		Batch: 256, Linger: 20 * time.Millisecond, Retry: queue.DefaultRetry(),
 	}
 }
@@ -75,8 +79,11 @@ func (c Config) Validate() error {
 	if c.WhenFull != queue.Reject && c.WhenFull != queue.Wait {
 		bad("when it is full it does %q; write %s or %s", c.WhenFull, queue.Reject, queue.Wait)
 	}
-	if c.Partitions < 1 || c.Replicas < 1 {
-		bad("it has %d partitions and %d replicas, must be at least 1 each", c.Partitions, c.Replicas)
+	if c.Partitions < 1 {
+		bad("it has %d partitions, must be at least 1", c.Partitions)
+	}
+	if c.Replicas != ByBrokers && (c.Replicas < 1 || c.Replicas > MaxReplicas) {
+		bad("it has %d replicas, must be 1 to %d", c.Replicas, MaxReplicas)
 	}
 	if c.Batch < 1 || c.Batch > 10_000 {
 		bad("its batch is %d, must be 1 to 10000", c.Batch)
@@ -104,8 +111,10 @@ const (
 	recordTimeout = 10 * time.Second
 	// lingerBytes is about a batch of small messages.
 	lingerBytes = 32 << 10
-	// maxBuffered bounds the records under way to the broker.
+	// maxBuffered and maxBytes bound the records under way to the broker, those included
+	// that nobody waits for any more. When they are reached, Publish waits for room.
 	maxBuffered = 10_000
+	maxBytes    = 64 << 20
 )
 
 // Client is a connection to a queue, for a producer or a consumer. It owns its
@@ -132,7 +141,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	inner, err := kgo.NewClient(
 		kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID("loadstone"),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
-		kgo.MaxBufferedRecords(maxBuffered), kgo.RecordDeliveryTimeout(recordTimeout),
+		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBytes), kgo.RecordDeliveryTimeout(recordTimeout),
 		// The callers of Publish are many at once: what they bring while a request is
 		// under way goes together into the next one. Nobody waits for company.
 		kgo.ProducerLinger(0),
@@ -149,41 +158,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	c.stop = stop
 	go c.follow(follow)
 	return c, nil
-}
-
-func (c *Client) dead() string { return c.cfg.Name + "-dead" }
-
-// create makes the topics and waits until they can be used. It learns the lag.
-func (c *Client) create(ctx context.Context) error {
-	for {
-		err := c.createBoth(ctx)
-		if err == nil {
-			return nil
-		}
-		timer := time.NewTimer(openPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("make the queue %s at %v: %w", c.cfg.Name, c.cfg.Brokers, errors.Join(ctx.Err(), err))
-		case <-timer.C:
-		}
-	}
-}
-
-func (c *Client) createBoth(ctx context.Context) error {
-	// A broker that has just started may take seconds to make its first topic.
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	made, err := c.admin.CreateTopics(ctx, c.cfg.Partitions, c.cfg.Replicas, nil, c.cfg.Name, c.dead())
-	if err != nil {
-		return err
-	}
-	for _, topic := range made {
-		if topic.Err != nil && !errors.Is(topic.Err, kerr.TopicAlreadyExists) {
-			return topic.Err
-		}
-	}
-	return c.learn(ctx)
 }
 
 // follow asks for the lag until ctx ends.
@@ -222,7 +196,8 @@ func (c *Client) full() bool {
 }
 
 // Publish puts one message into the queue and returns when it is durable there, or
-// with queue.ErrFull, or when ctx ends.
+// with queue.ErrFull, or when ctx ends. What had been sent by then cannot be called
+// back: it may be stored later, or never.
 func (c *Client) Publish(ctx context.Context, m queue.Message) error {
 	if err := m.Validate(); err != nil {
 		return err
@@ -260,10 +235,33 @@ func (c *Client) put(ctx context.Context, topic string, m queue.Message, reason 
 	// The bytes are the caller's again when this returns, and a record whose context
 	// ended may still be under way.
 	r.Value = append([]byte(nil), r.Value...)
-	if err := c.inner.ProduceSync(ctx, r).FirstErr(); err != nil {
+	if err := c.produce(ctx, r); err != nil {
 		return fmt.Errorf("put %s into the queue %s: %w", m.ID, topic, err)
 	}
 	return nil
+}
+
+// errUnknown is what is known of a record that was not answered in time.
+var errUnknown = errors.New("it is not known whether it was stored")
+
+// produce returns when the record is stored, or failed, or ctx ends. The client itself
+// fails a record only while that is safe: not while it is on its way and, since the
+// producer is idempotent, may still be repeated. So it is left to the client then, and
+// counts as buffered until its fate is known.
+func (c *Client) produce(ctx context.Context, r *kgo.Record) error {
+	done := make(chan error, 1) // there may be nobody left to take it
+	c.inner.Produce(ctx, r, func(_ *kgo.Record, err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done: // both at once: then it is known
+		return err
+	default:
+		return fmt.Errorf("%w: %w", errUnknown, ctx.Err())
+	}
 }
 
 // Stats asks for the group's lag and for the dead letters. Kafka does
@@ -312,7 +310,8 @@ func (c *Client) Ready() bool {
 	return time.Since(c.at) <= lagAge
 }
 
-// Close ends the connections. It waits for nothing: Publish has returned by then.
+// Close ends the connections. It waits for nothing: Publish has returned by then, and
+// said of what is still under way that it is not known.
 func (c *Client) Close() error {
 	c.stop()
 	<-c.done

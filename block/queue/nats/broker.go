@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/sys/unix"
 )
 
 // BrokerConfig says where a broker listens and what it keeps where.
@@ -56,8 +60,15 @@ func (c BrokerConfig) address() (host string, port int, err error) {
 	return host, int(n), nil
 }
 
-// Broker is a NATS server with JetStream in this process.
-type Broker struct{ inner *server.Server }
+// Broker is a NATS server with JetStream in this process. It owns its directory.
+type Broker struct {
+	inner *server.Server
+	close func() error // once
+}
+
+// ErrTaken is wrapped by the error of StartBroker if the directory is another broker's
+// or the address is taken.
+var ErrTaken = errors.New("taken")
 
 // The broker's own times.
 const (
@@ -69,13 +80,77 @@ const (
 )
 
 // StartBroker starts a broker on the files that are there, if there are any, and
-// returns once it takes connections. It must be closed.
-func StartBroker(cfg BrokerConfig) (*Broker, error) {
+// returns once it takes connections. It must be closed. A directory has one broker at
+// a time.
+func StartBroker(ctx context.Context, cfg BrokerConfig) (*Broker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	lock, err := claim(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := start(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &Broker{inner: inner, close: sync.OnceValue(func() error {
+		inner.Shutdown()
+		inner.WaitForShutdown()
+		// Only now may another broker read the files.
+		if err := lock.Close(); err != nil {
+			return fmt.Errorf("give up the broker's directory %s: %w", cfg.Dir, err)
+		}
+		return nil
+	})}, nil
+}
+
+// lockName is the file in a broker's directory that is locked while it runs.
+const lockName = "lock"
+
+// claim locks a broker's directory. JetStream takes no lock: of two servers on the
+// same files each overwrites what the other has accepted. The kernel gives the lock
+// back when the process ends, however it ends.
+func claim(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make the broker's directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the broker's directory: %w", err)
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return lock, nil
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = fmt.Errorf("the broker's directory %s is %w: another broker keeps its files there; end that one, or give this one a directory of its own", dir, ErrTaken)
+	} else {
+		err = fmt.Errorf("lock the broker's directory %s: %w", dir, err)
+	}
+	return nil, errors.Join(err, lock.Close())
+}
+
+// free says why nobody can listen on an address. The server tries it in silence, as
+// long as it is given.
+func free(ctx context.Context, addr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("the broker's address %s is %w: another process listens there", addr, ErrTaken)
+	}
+	if err != nil {
+		return fmt.Errorf("listen as a broker: %w", err)
+	}
+	return l.Close()
+}
+
+// start starts the server on the files of its directory.
+func start(ctx context.Context, cfg BrokerConfig) (*server.Server, error) {
 	host, port, err := cfg.address()
 	if err != nil {
+		return nil, err
+	}
+	if err := free(ctx, cfg.Addr); err != nil {
 		return nil, err
 	}
 	inner, err := server.NewServer(&server.Options{
@@ -94,9 +169,9 @@ func StartBroker(cfg BrokerConfig) (*Broker, error) {
 	if !inner.ReadyForConnections(readyTimeout) || !inner.JetStreamEnabled() {
 		inner.Shutdown()
 		inner.WaitForShutdown()
-		return nil, fmt.Errorf("the broker on %s with its files in %s was not ready within %v: is the address taken, or another broker at work there?", cfg.Addr, cfg.Dir, readyTimeout)
+		return nil, fmt.Errorf("the broker on %s with its files in %s was not ready within %v: are the files whole, and is the disk writable?", cfg.Addr, cfg.Dir, readyTimeout)
 	}
-	return &Broker{inner: inner}, nil
+	return inner, nil
 }
 
 // Addr is the address that it listens on.
@@ -120,9 +195,5 @@ func (b *Broker) Run(ctx context.Context) error {
 }
 
 // Close stops the broker and waits for it; connections are cut. What was accepted is
-// on disk already.
-func (b *Broker) Close() error {
-	b.inner.Shutdown()
-	b.inner.WaitForShutdown()
-	return nil
-}
+// on disk already. A second call does nothing more.
+func (b *Broker) Close() error { return b.close() }

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (c *Client) session(ctx context.Context, d *queue.Delivery) error {
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { over(fmt.Errorf("%w: %w", errSession, err)) }),
 	)
 	if err != nil {
-		return fmt.Errorf("take from the queue %s: %w", c.cfg.Name, err)
+		return fmt.Errorf("take from the queue %s: %w", c.name, err)
 	}
 	err = c.take(ctx, arrived, d)
 	over(nil)
@@ -86,9 +87,9 @@ func (c *Client) session(ctx context.Context, d *queue.Delivery) error {
 func (c *Client) join(ctx context.Context) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	s, err := c.js.Stream(ctx, c.cfg.Name)
+	s, err := c.js.Stream(ctx, c.name)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the queue %s: %w", c.cfg.Name, err)
+		return nil, fmt.Errorf("ask for the queue %s: %w", c.name, err)
 	}
 	names := s.ConsumerNames(ctx)
 	for name := range names.Name() {
@@ -97,7 +98,7 @@ func (c *Client) join(ctx context.Context) (jetstream.Consumer, error) {
 		}
 	}
 	if err := names.Err(); err != nil {
-		return nil, fmt.Errorf("ask who consumes %s: %w", c.cfg.Name, err)
+		return nil, fmt.Errorf("ask who consumes %s: %w", c.name, err)
 	}
 	consumer, err := s.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		// A name of its own, so that a consumer that lost the queue cannot
@@ -108,7 +109,7 @@ func (c *Client) join(ctx context.Context) (jetstream.Consumer, error) {
 		InactiveThreshold: time.Minute,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("join the queue %s: %w", c.cfg.Name, err)
+		return nil, fmt.Errorf("join the queue %s: %w", c.name, err)
 	}
 	return consumer, nil
 }
@@ -176,6 +177,7 @@ func message(m jetstream.Msg) (out queue.Message, delivery uint64, err error) {
 	}
 	h := m.Headers()
 	return queue.Message{
-		ID: h.Get(jetstream.MsgIDHeader), Key: h.Get(keyHeader), Body: m.Data(), At: meta.Timestamp,
+		// What brokers of the first version kept had its id in their own header.
+		ID: cmp.Or(h.Get(idHeader), h.Get(jetstream.MsgIDHeader)), Key: h.Get(keyHeader), Body: m.Data(), At: meta.Timestamp,
 	}, meta.Sequence.Consumer, nil
 }

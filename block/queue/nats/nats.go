@@ -5,7 +5,8 @@
 // consumer at a time.
 //
 //	accepted   the stream's file has the message (see BrokerConfig.Flush)
-//	bounded    the stream has at most Capacity messages and refuses further ones
+//	bounded    the stream has at most Capacity messages and refuses further ones. The
+//	           bound is the stream's and outlives who made it: see Config.SetCapacity
 //	handled    the consumer acknowledges a batch, and the stream deletes it
 //
 // # Order, and what it costs
@@ -18,11 +19,19 @@
 // cost is that a queue has one consumer at a time: of two, the one that came later
 // has it, and they are taking turns. Where several should share the work, use Kafka.
 //
+// # Published again
+//
+// A message that is published again as it was, within ten seconds, is one message to
+// the broker. One that has the id of another but not its key and body is a message of
+// its own and reaches the handler: which of the two holds is the handler's to say.
+//
 // A Client owns its connection. Publish may be called by many goroutines.
 package nats
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -39,8 +48,12 @@ import (
 type Config struct {
 	URL      string // nats://host:port
 	Name     string // of the queue: capitals, digits and _
-	Capacity int64  // messages, until it is full
+	Capacity int64  // messages, until it is full; of a queue that is made
 	WhenFull queue.WhenFull
+	// SetCapacity makes Capacity the bound of a queue that is there with another one.
+	// Without it that bound stays, so that only who states one on purpose changes it,
+	// and of several the last. What lies in a queue above a lower bound stays there.
+	SetCapacity bool
 	// Batch is how many messages a handler gets at most, and twice as many are under
 	// way to it.
 	Batch int
@@ -93,9 +106,9 @@ func (c Config) Validate() error {
 
 // Client is a connection to a queue, for a producer or a consumer.
 type Client struct {
-	cfg  Config
-	conn *natsgo.Conn
-	js   jetstream.JetStream
+	Observer
+
+	cfg Config
 }
 
 const (
@@ -118,32 +131,19 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	conn, err := natsgo.Connect(cfg.URL,
-		natsgo.RetryOnFailedConnect(true), natsgo.MaxReconnects(-1),
-		natsgo.ReconnectWait(reconnectPause), natsgo.ReconnectJitter(reconnectPause, reconnectPause),
-		natsgo.Timeout(dialTimeout), natsgo.PingInterval(pingInterval), natsgo.MaxPingsOutstanding(maxPings),
-		// What cannot be sent now fails now: the producer's caller waits for it.
-		natsgo.ReconnectBufSize(-1),
-	)
+	o, err := Observe(cfg.URL, cfg.Name)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the broker %s: %w", cfg.URL, err)
+		return nil, err
 	}
-	js, err := jetstream.New(conn)
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("use the broker %s: %w", cfg.URL, err)
-	}
-	c := &Client{cfg: cfg, conn: conn, js: js}
+	c := &Client{Observer: *o, cfg: cfg}
 	if err := c.create(ctx); err != nil {
-		conn.Close()
+		c.conn.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Client) dead() string { return c.cfg.Name + "_DEAD" }
-
-// create makes the streams, or changes their bounds to the configured ones.
+// create makes the streams that are not there.
 func (c *Client) create(ctx context.Context) error {
 	base := jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, MaxMsgs: c.cfg.Capacity,
@@ -153,7 +153,7 @@ func (c *Client) create(ctx context.Context) error {
 		Duplicates: 10 * time.Second,
 	}
 	main, dead := base, base
-	main.Name, main.Subjects, main.Retention = c.cfg.Name, []string{c.cfg.Name}, jetstream.WorkQueuePolicy
+	main.Name, main.Subjects, main.Retention = c.name, []string{c.name}, jetstream.WorkQueuePolicy
 	dead.Name, dead.Subjects, dead.Retention = c.dead(), []string{c.dead()}, jetstream.LimitsPolicy
 	for {
 		err := c.createBoth(ctx, main, dead)
@@ -161,11 +161,11 @@ func (c *Client) create(ctx context.Context) error {
 			return nil
 		}
 		if _, refused := errors.AsType[*jetstream.APIError](err); refused {
-			return fmt.Errorf("make the queue %s at %s: %w", c.cfg.Name, c.cfg.URL, err)
+			return fmt.Errorf("make the queue %s at %s: %w", c.name, c.cfg.URL, err)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("make the queue %s at %s: %w", c.cfg.Name, c.cfg.URL, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("make the queue %s at %s: %w", c.name, c.cfg.URL, errors.Join(ctx.Err(), err))
 		case <-time.After(openPause):
 		}
 	}
@@ -176,11 +176,29 @@ func (c *Client) createBoth(ctx context.Context, configs ...jetstream.StreamConf
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for i := range configs {
-		if _, err := c.js.CreateOrUpdateStream(ctx, configs[i]); err != nil {
+		if err := c.createOne(ctx, configs[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// createOne makes a stream, or takes the one that is there: all of that but its bound
+// is always the same. Who comes second of two that make it at once finds the other's.
+func (c *Client) createOne(ctx context.Context, want jetstream.StreamConfig) error {
+	_, err := c.js.CreateStream(ctx, want)
+	if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return err
+	}
+	s, err := c.js.Stream(ctx, want.Name)
+	if err != nil {
+		return err
+	}
+	if !c.cfg.SetCapacity || s.CachedInfo().Config.MaxMsgs == want.MaxMsgs {
+		return nil
+	}
+	_, err = c.js.UpdateStream(ctx, want)
+	return err
 }
 
 // Publish puts one message into the queue and returns when it is durable there, or
@@ -190,7 +208,7 @@ func (c *Client) Publish(ctx context.Context, m queue.Message) error {
 		return err
 	}
 	for {
-		err := c.put(ctx, c.cfg.Name, m, nil)
+		err := c.put(ctx, c.name, m, nil)
 		if err == nil || !errors.Is(err, queue.ErrFull) || c.cfg.WhenFull == queue.Reject {
 			return err
 		}
@@ -204,8 +222,10 @@ func (c *Client) Publish(ctx context.Context, m queue.Message) error {
 	}
 }
 
-// The headers of a message, beside the broker's own for its id.
+// The headers of a message, beside the broker's own, which is what it knows a repeated
+// message by.
 const (
+	idHeader     = "Queue-Id"
 	keyHeader    = "Queue-Key"
 	reasonHeader = "Queue-Reason"
 	// storeFailed is the broker's code for a message that it could not keep.
@@ -215,7 +235,8 @@ const (
 func (c *Client) put(ctx context.Context, subject string, m queue.Message, reason error) error {
 	msg := natsgo.NewMsg(subject)
 	msg.Data = m.Body
-	msg.Header[jetstream.MsgIDHeader] = []string{m.ID}
+	msg.Header[idHeader] = []string{m.ID}
+	msg.Header[jetstream.MsgIDHeader] = []string{identity(m)}
 	if m.Key != "" {
 		msg.Header[keyHeader] = []string{m.Key}
 	}
@@ -228,34 +249,17 @@ func (c *Client) put(ctx context.Context, subject string, m queue.Message, reaso
 		return nil
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == storeFailed && strings.Contains(api.Description, "exceeded") {
-		return fmt.Errorf("%w: %s has %d messages", queue.ErrFull, c.cfg.Name, c.cfg.Capacity)
+		return fmt.Errorf("%w: %s has as many messages as it holds", queue.ErrFull, c.name)
 	}
 	return fmt.Errorf("put %s into the queue %s: %w", m.ID, subject, err)
 }
 
-// Stats asks the broker how the queue stands.
-func (c *Client) Stats(ctx context.Context) (queue.Stats, error) {
-	s, err := c.js.Stream(ctx, c.cfg.Name)
-	if err != nil {
-		return queue.Stats{}, fmt.Errorf("ask for the queue %s: %w", c.cfg.Name, err)
-	}
-	dead, err := c.js.Stream(ctx, c.dead())
-	if err != nil {
-		return queue.Stats{}, fmt.Errorf("ask for the dead letters of %s: %w", c.cfg.Name, err)
-	}
-	state := s.CachedInfo().State
-	stats := queue.Stats{Depth: int64(state.Msgs), Capacity: c.cfg.Capacity, OldestKnown: true, Dead: int64(dead.CachedInfo().State.Msgs)}
-	if state.Msgs > 0 {
-		stats.Oldest = max(0, time.Since(state.FirstTime))
-	}
-	return stats, nil
-}
-
-// Ready reports whether there is a connection to a broker.
-func (c *Client) Ready() bool { return c.conn.IsConnected() }
-
-// Close ends the connection.
-func (c *Client) Close() error {
-	c.conn.Close()
-	return nil
+// identity is what a message is known by when it is published again: its id, and 128
+// bits of what its key and body are. By the id alone the broker would drop another
+// message that has it, and say that it was accepted.
+func identity(m queue.Message) string {
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%d %s", len(m.Key), m.Key) // a hash takes everything
+	_, _ = sum.Write(m.Body)
+	return m.ID + "/" + hex.EncodeToString(sum.Sum(nil)[:16])
 }

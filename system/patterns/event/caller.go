@@ -14,7 +14,10 @@ import (
 // made at once; further ones wait for one until their deadline.
 const maxCalls = 512
 
-var errAnswer = errors.New("the log service did not store the event")
+var (
+	errAnswer   = errors.New("the log service did not store the event")
+	errConflict = errors.New("an event with another key or body has this id")
+)
 
 // caller passes events on by calling the log service, and waits for it.
 type caller struct{ client *fasthttp.HostClient }
@@ -50,10 +53,14 @@ func (c *caller) send(ctx context.Context, e *Event) error {
 	if err := c.client.DoDeadline(req, resp, deadline); err != nil {
 		return fmt.Errorf("call the log service: %w", err)
 	}
-	if status := resp.StatusCode(); status != fasthttp.StatusOK {
+	switch status := resp.StatusCode(); status {
+	case fasthttp.StatusOK:
+		return nil
+	case fasthttp.StatusUnprocessableEntity:
+		return fmt.Errorf("%w: %s", errConflict, e.ID)
+	default:
 		return fmt.Errorf("%w: status %d to event %s", errAnswer, status, e.ID)
 	}
-	return nil
 }
 
 // ready is true: each call finds out for itself, and an answer of 503 costs a caller

@@ -6,7 +6,9 @@
 //	        The log service takes events from the queue at its own pace.
 //
 // Either way an event that was answered 2xx is stored once, whichever process is
-// killed meanwhile. Package eventlog, below this one, is the log service;
+// killed meanwhile. The one exception is an id that is used again, with another key or
+// body: a call is answered 422; what came by the queue had to be answered before anyone
+// knew, and is put aside among its dead letters, never dropped. Package eventlog, below this one, is the log service;
 // reconcile checks from outside that accepted and stored are the same.
 //
 // An event's id is the caller's (header Idempotency-Key), so that whoever got no
@@ -20,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"loadstone/block/queue"
 )
@@ -49,6 +52,9 @@ var ErrBad = errors.New("no event")
 func (e *Event) Validate() error {
 	if len(e.Body) > MaxBody {
 		return fmt.Errorf("%w: its body has %d bytes, and the most is %d", ErrBad, len(e.Body), MaxBody)
+	}
+	if !utf8.Valid(e.Body) { // json.Valid does not look into strings
+		return fmt.Errorf("%w: its body is not UTF-8, as JSON is", ErrBad)
 	}
 	if !json.Valid(e.Body) {
 		return fmt.Errorf("%w: its body is not JSON", ErrBad)

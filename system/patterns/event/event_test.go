@@ -82,6 +82,8 @@ func TestHandle(t *testing.T) {
 		"the queue is full":   {fmt.Errorf("no: %w", queue.ErrFull), `{"a":1}`, 503},
 		"nobody takes it":     {context.DeadlineExceeded, `{"a":1}`, 503},
 		"the body is no JSON": {nil, `{"a"`, 400},
+		"it is not UTF-8":     {nil, "\"\xff\"", 400},
+		"the id is another's": {fmt.Errorf("no: %w", errConflict), `{"a":1}`, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

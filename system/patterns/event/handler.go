@@ -41,17 +41,20 @@ type sender interface {
 
 // Handler answers POST /handle. It counts:
 //
-//	patterns_events_accepted_total                   answered 2xx
-//	patterns_events_rejected_total{reason="bad"}     no event: 400
-//	patterns_events_rejected_total{reason="full"}    no room in the queue: 503
-//	patterns_events_rejected_total{reason="failed"}  the log service or the broker did not
-//	                                                 take it, or it is unknown: 503
+//	patterns_events_accepted_total                     answered 2xx
+//	patterns_events_rejected_total{reason="bad"}       no event: 400
+//	patterns_events_rejected_total{reason="conflict"}  its id is another event's: 422; only
+//	                                                   calls are told, a queue does not know
+//	patterns_events_rejected_total{reason="full"}      no room in the queue: 503
+//	patterns_events_rejected_total{reason="failed"}    the log service or the broker did not
+//	                                                   take it, or it is unknown: 503
 type Handler struct {
 	sender   sender
 	status   int // of an event that was accepted
 	timeout  time.Duration
 	accepted prometheus.Counter
 	bad      prometheus.Counter
+	conflict prometheus.Counter
 	full     prometheus.Counter
 	failed   prometheus.Counter
 }
@@ -69,7 +72,7 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 		accepted: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "patterns_events_accepted_total", Help: "Events that were answered as accepted.",
 		}),
-		bad: rejected.WithLabelValues("bad"), full: rejected.WithLabelValues("full"), failed: rejected.WithLabelValues("failed"),
+		bad: rejected.WithLabelValues("bad"), conflict: rejected.WithLabelValues("conflict"), full: rejected.WithLabelValues("full"), failed: rejected.WithLabelValues("failed"),
 	}
 	for _, c := range []prometheus.Collector{h.accepted, rejected} {
 		if err := cfg.Registerer.Register(c); err != nil {
@@ -111,6 +114,9 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	case err == nil:
 		h.accepted.Inc()
 		patterns.Answer(ctx, h.status, fmt.Appendf(nil, `{"id":%q}`, e.ID))
+	case errors.Is(err, errConflict):
+		h.conflict.Inc()
+		patterns.Fail(ctx, fasthttp.StatusUnprocessableEntity, "conflict", "an event with another key or body was stored with this id: take a new one")
 	case errors.Is(err, queue.ErrFull):
 		h.full.Inc()
 		patterns.Busy(ctx, retryAfter, "full", "the queue of events is full: send this one again, with its id")

@@ -15,7 +15,7 @@ import (
 )
 
 // TargetForms are what a Target is written as.
-const TargetForms = "off, http://LOG:PORT (sync), nats://BROKER:PORT or kafka://BROKER:PORT,... (async, with ?full=reject or wait, &capacity=N)"
+const TargetForms = "off, http://LOG:PORT (sync), nats://BROKER:PORT or kafka://BROKER:PORT,... (async, with ?full=reject or wait, &capacity=N, for Kafka &replicas=N)"
 
 // The schemes of targets.
 const (
@@ -30,6 +30,13 @@ type Target struct {
 	Hosts    []string // host:port
 	Full     queue.WhenFull
 	Capacity int64 // of the queue, in events
+	// SetCapacity is whether Capacity was stated. Then it becomes the bound of a queue
+	// that is there with another one; else that bound stays. Kafka has no bound of its
+	// own: each producer refuses above its Capacity.
+	SetCapacity bool
+	// Replicas are the least that Kafka's topics must have; kafka.ByBrokers if none were
+	// stated.
+	Replicas int16
 }
 
 // defaultCapacity is how many events may wait: a minute of what the experiments
@@ -46,7 +53,7 @@ func ParseTarget(text string) (Target, error) {
 		return bad("it is no place for events")
 	}
 	hosts, query, _ := strings.Cut(rest, "?")
-	t := Target{Scheme: scheme, Hosts: strings.Split(hosts, ","), Full: queue.Reject, Capacity: defaultCapacity}
+	t := Target{Scheme: scheme, Hosts: strings.Split(hosts, ","), Full: queue.Reject, Capacity: defaultCapacity, Replicas: kafka.ByBrokers}
 	for _, h := range t.Hosts {
 		name, port, ok := strings.Cut(h, ":")
 		if _, err := strconv.ParseUint(port, 10, 16); !ok || name == "" || err != nil {
@@ -62,6 +69,9 @@ func ParseTarget(text string) (Target, error) {
 	t, err := t.with(query)
 	if err != nil {
 		return bad("%w", err)
+	}
+	if t.Replicas != kafka.ByBrokers && scheme != schemeKafka {
+		return bad("only Kafka has replicas")
 	}
 	return t, nil
 }
@@ -82,7 +92,9 @@ func (t Target) with(query string) (Target, error) {
 		case name == "full" && (value == string(queue.Reject) || value == string(queue.Wait)):
 			t.Full = queue.WhenFull(value)
 		case name == "capacity" && err == nil && n > 0:
-			t.Capacity = n
+			t.Capacity, t.SetCapacity = n, true
+		case name == "replicas" && err == nil && n > 0 && n <= kafka.MaxReplicas:
+			t.Replicas = int16(n)
 		default:
 			return t, fmt.Errorf("%s=%s is %w", name, value, errOption)
 		}
@@ -111,7 +123,7 @@ func (t Target) OpenQueue(ctx context.Context) (Queue, error) {
 	switch t.Scheme {
 	case schemeNATS:
 		cfg := nats.DefaultConfig()
-		cfg.URL, cfg.Capacity, cfg.WhenFull = "nats://"+t.Hosts[0], t.Capacity, t.Full
+		cfg.URL, cfg.Capacity, cfg.SetCapacity, cfg.WhenFull = "nats://"+t.Hosts[0], t.Capacity, t.SetCapacity, t.Full
 		q, err := nats.Open(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("open the queue of events: %w", err)
@@ -119,7 +131,7 @@ func (t Target) OpenQueue(ctx context.Context) (Queue, error) {
 		return q, nil
 	case schemeKafka:
 		cfg := kafka.DefaultConfig()
-		cfg.Brokers, cfg.Capacity, cfg.WhenFull = t.Hosts, t.Capacity, t.Full
+		cfg.Brokers, cfg.Capacity, cfg.WhenFull, cfg.Replicas = t.Hosts, t.Capacity, t.Full, t.Replicas
 		q, err := kafka.Open(ctx, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("open the queue of events: %w", err)

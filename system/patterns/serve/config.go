@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 	if c.Drain < 0 || c.StopTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("drain %v and stop timeout %v: write a drain of 0s or more and a stop timeout above", c.Drain, c.StopTimeout))
 	}
-	return errors.Join(append(errs, c.Movies.Validate(), c.Books.Validate(), c.Jobs.Validate(), c.checkActivities())...)
+	return errors.Join(append(errs, c.Movies.Validate(), c.Books.Validate(), c.Jobs.Validate(), c.checkEvents(), c.checkActivities())...)
 }
 
 // attributes are the resolved configuration for the log, without secrets.

@@ -8,6 +8,15 @@ import (
 	"loadstone/system/patterns/event"
 )
 
+// checkEvents says what is wrong with the place of events.
+func (c Config) checkEvents() error {
+	if c.Events == Off {
+		return nil
+	}
+	_, err := event.ParseTarget(c.Events)
+	return err
+}
+
 // openEvents opens POST /handle.
 func (s *service) openEvents(ctx context.Context) error {
 	if s.cfg.Events == Off {

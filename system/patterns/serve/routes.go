@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -140,10 +143,16 @@ func (r *routes) handle(ctx *fasthttp.RequestCtx) {
 	}
 	h, ok := byMethod[string(ctx.Method())]
 	if !ok {
+		ctx.Response.Header.Set(fasthttp.HeaderAllow, methods(byMethod))
 		patterns.Fail(ctx, fasthttp.StatusMethodNotAllowed, "method_not_allowed", "this path has no such method, or its pattern is off")
 		return
 	}
 	h(ctx)
+}
+
+// methods are those of a path, as Allow lists them.
+func methods(byMethod map[string]fasthttp.RequestHandler) string {
+	return strings.Join(slices.Sorted(maps.Keys(byMethod)), ", ")
 }
 
 // done counts a request, and answers it if its handler panicked.
@@ -163,7 +172,12 @@ func (r *routes) done(ctx *fasthttp.RequestCtx, began time.Time) {
 	r.other.Inc()
 }
 
-// badRequest answers what could not be read as a request.
+// badRequest answers what could not be read as a request, and with 503 who is one
+// connection too many.
 func badRequest(ctx *fasthttp.RequestCtx, status int) {
+	if status == fasthttp.StatusServiceUnavailable {
+		patterns.Busy(ctx, time.Second, "too_many_connections", "too many connections are open; connect again after as many seconds as Retry-After says")
+		return
+	}
 	patterns.Fail(ctx, status, "bad_request", "this is no request that this service can read")
 }

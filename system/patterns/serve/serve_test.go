@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -129,6 +130,86 @@ func TestEveryPathOffAndOn(t *testing.T) {
 	}
 }
 
+// A refusal of a method says which there are, and one of a connection when to come
+// again.
+func TestARefusalSaysWhatToDoInstead(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *Config) { c.MaxConns, c.Activities = 2, "pebble:"+t.TempDir() })
+	waitReady(t, s)
+	for path, want := range map[string]string{"/handle": "GET", "/getBook/100": "GET", "/activities": "POST", "/activities/1": "GET"} {
+		if got := header(t, s.client, s.api+path, "DELETE"); got.Get("Status") != "405" || got.Get("Allow") != want {
+			t.Errorf("DELETE %s: got %v, want 405 and Allow: %s", path, got, want)
+		}
+	}
+	address := strings.TrimPrefix(s.api, "http://")
+	second, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Close() }()
+	third := &http.Client{Transport: &http.Transport{}}
+	got := header(t, third, s.api+"/healthz", "GET")
+	if got.Get("Status") != "503" || got.Get("Retry-After") != "1" || !strings.HasPrefix(got.Get("Content-Type"), "application/json") ||
+		!strings.Contains(got.Get("Body"), `{"error":{"code":"too_many_connections"`) {
+		t.Errorf("the third connection got %v, want 503, Retry-After and the form of all errors", got)
+	}
+}
+
+// header is that of an answer, with its status and its body in it.
+func header(t *testing.T, client *http.Client, url, method string) http.Header {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	resp.Header.Set("Status", strconv.Itoa(resp.StatusCode))
+	resp.Header.Set("Body", string(body))
+	return resp.Header
+}
+
+// A load that nobody waits for, and a job whose connection was cut, do not keep the
+// service from ending in its time.
+func TestTheStopIsBounded(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	cfg := DefaultConfig()
+	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Drain, cfg.StopTimeout = 0, time.Second
+	cfg.Movies.MaxAge, cfg.Movies.Delay, cfg.Movies.RefreshAhead = 10*time.Minute, 4*time.Minute, true
+	cfg.Jobs.CPU, cfg.Jobs.Sleep = 0, 5*time.Minute
+	listening, ended := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler), Events{Listening: func(api, _ net.Addr) { listening <- api }})
+	}()
+	conn, err := net.Dial("tcp", (<-listening).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "GET /handle HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	stop()
+	err = <-ended
+	const most = time.Minute // of a busy machine; both would take minutes
+	if took := time.Since(began); took > most {
+		t.Errorf("it ended after %v, want little more than %v", took, cfg.StopTimeout)
+	}
+	if err == nil || !strings.Contains(err.Error(), "cut") {
+		t.Errorf("got %v, want that a connection was cut", err)
+	}
+}
+
 func waitReady(t *testing.T, s *running) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -196,9 +277,9 @@ func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Listen, cfg.MaxConns, cfg.StopTimeout = "here", 0, 0
-	cfg.Movies.MaxAge, cfg.Books.Mode, cfg.Jobs.Pool = 0, "on", "on"
+	cfg.Movies.MaxAge, cfg.Books.Mode, cfg.Jobs.Pool, cfg.Events = 0, "on", "on", "bogus"
 	err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler), Events{})
-	for _, want := range []string{`"here"`, "0 connections", "stop timeout", "movies", "books", "jobs"} {
+	for _, want := range []string{`"here"`, "0 connections", "stop timeout", "movies", "books", "jobs", "bogus"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"loadstone/block/redact"
 )
 
 // Scheme is what the address of a cluster begins with.
@@ -34,8 +36,11 @@ func ParseAddress(text string) (Address, error) {
 	rest, ok := strings.CutPrefix(text, Scheme)
 	before, query, asked := strings.Cut(rest, "?")
 	hosts, keyspace, found := strings.Cut(strings.TrimPrefix(before, "//"), "/")
-	if !ok || !found {
-		return Address{}, fmt.Errorf("the cluster's address is %q; write %s", text, AddressForm)
+	// What has a user or a password is refused here, so that no part of one is quoted
+	// further down.
+	shown := redact.Address(text)
+	if !ok || !found || shown != text || strings.Contains(text, "@") {
+		return Address{}, fmt.Errorf("the cluster's address is %q; write %s", shown, AddressForm)
 	}
 	a := Address{Hosts: strings.Split(hosts, ","), Keyspace: keyspace, Replication: 1}
 	if asked {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +16,6 @@ import (
 	"loadstone/block/lifecycle"
 	"loadstone/block/queue"
 	"loadstone/block/queue/nats"
-	"loadstone/system/patterns/event"
 )
 
 // Config says where the broker listens and what it keeps.
@@ -26,9 +24,6 @@ type Config struct {
 
 	// AdminListen is the address for metrics and profiles, host:port.
 	AdminListen string
-	// Events is the queue as the services have it, nats://BROKER:PORT?capacity=N, of
-	// which the capacity is read; empty for the usual one.
-	Events string
 }
 
 // DefaultConfig keeps up to 1 GiB in the directory broker, each message on the disk
@@ -40,44 +35,29 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all problems, joined, or nil.
-func (c Config) Validate() error {
-	_, err := c.target("nats://" + c.Addr)
-	return errors.Join(c.BrokerConfig.Validate(), err)
-}
-
-// target is the queue at an address, with the capacity of Events.
-func (c Config) target(at string) (event.Target, error) {
-	if _, query, ok := strings.Cut(c.Events, "?"); ok {
-		at += "?" + query
-	}
-	return event.ParseTarget(at)
-}
-
 // stopTimeout bounds the stop of the broker, which writes its indexes.
 const stopTimeout = 10 * time.Second
 
 // Run serves the broker and, on the admin address, how its queue stands, until ctx
-// ends.
+// ends. It makes no queue and changes none: who puts events into one says how many it
+// holds, and that outlives the broker.
 func Run(ctx context.Context, c Config, logger *slog.Logger) error {
 	group := lifecycle.New(stopTimeout)
 	fail := func(err error) error { return errors.Join(err, group.Close()) }
 	registry := prometheus.NewRegistry()
-	inner, err := nats.StartBroker(c.BrokerConfig)
+	inner, err := nats.StartBroker(ctx, c.BrokerConfig)
 	if err != nil {
 		return err
 	}
 	group.Add(lifecycle.Component{Name: "broker", Run: inner.Run, Close: inner.Close})
-	// A client of its own knows no more than any other: how the queue stands.
-	target, err := c.target("nats://" + inner.Addr().String())
+	q, err := nats.Observe(inner.URL(), nats.DefaultConfig().Name)
 	if err != nil {
 		return fail(err)
 	}
-	q, err := target.OpenQueue(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	group.Add(lifecycle.Component{Name: "queue", Close: q.Close})
+	group.Add(lifecycle.Component{
+		Name: "queue", Close: q.Close,
+		Run: func(ctx context.Context) error { return follow(ctx, q, logger) },
+	})
 	if err := queue.RegisterStats(registry, q.Stats); err != nil {
 		return fail(err)
 	}
@@ -88,4 +68,33 @@ func Run(ctx context.Context, c Config, logger *slog.Logger) error {
 	group.Add(lifecycle.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	logger.Info("listening", "component", "broker", "address", inner.Addr().String(), "admin", admin.Addr().String(), "dir", c.Dir, "flush", c.Flush)
 	return group.Run(ctx)
+}
+
+const (
+	// followPause is how often the bound of the queue is looked at: soon enough to tell
+	// which start of a service changed it, and too seldom to cost anything.
+	followPause = time.Second
+	// followTimeout bounds a look: the broker is in this process.
+	followTimeout = time.Second
+)
+
+// follow writes the queue's bound to the log, and each change of it, until ctx ends.
+func follow(ctx context.Context, q *nats.Observer, logger *slog.Logger) error {
+	ticker := time.NewTicker(followPause)
+	defer ticker.Stop()
+	for last := int64(0); ; {
+		own, cancel := context.WithTimeout(ctx, followTimeout)
+		s, err := q.Stats(own)
+		cancel()
+		// While there is no queue, or no answer, there is nothing to tell.
+		if err == nil && s.Capacity != last {
+			logger.Info(fmt.Sprintf("the queue holds at most %d events", s.Capacity), "component", "broker", "before", last, "depth", s.Depth)
+			last = s.Capacity
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }

@@ -6,7 +6,8 @@
 // the same. An answer 200, or an acknowledgement to the queue, is given only after the
 // events are on disk; so the service may be killed at any time.
 //
-//	POST /events       stores one event; headers as in package event; 200, 400, 503
+//	POST /events       stores one event; headers as in package event; 200, 400, 503, and
+//	                   422 if its id is that of an event with another key or body
 //	POST /missing      ids, one a line; answers those that are not stored
 //	GET  /healthz, /readyz
 //
@@ -14,6 +15,8 @@
 //
 //	eventlog_stored              events in the store, counted from disk at the start
 //	eventlog_duplicates_total    events that came again
+//	eventlog_conflicts_total     attempts, of which a queue makes several, to store an event
+//	                             that has the id of one with another key or body
 //	eventlog_age_p50_seconds     from an event's acceptance to its being on disk, by two
 //	eventlog_age_p95_seconds     clocks: quantiles of the last ten seconds, absent if
 //	eventlog_age_p99_seconds     nothing came in them
@@ -30,7 +33,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"loadstone/block/httpserver"
 	"loadstone/block/lifecycle"
@@ -178,7 +180,12 @@ func (s *service) take(ctx context.Context, batch []queue.Message) error {
 		}
 		events[i] = e
 	}
-	return s.keep(ctx, events)
+	err := s.keep(ctx, events)
+	if errors.Is(err, errConflict) {
+		// Trying again will not help: it is put aside, where somebody can look at it.
+		return fmt.Errorf("%w: %w", queue.ErrRefused, err)
+	}
+	return err
 }
 
 // keep does the work for events and stores them.
@@ -207,13 +214,18 @@ func work(body []byte, rounds int) [sha256.Size]byte {
 }
 
 func (s *service) register() error {
+	if err := httpserver.RegisterProcess(s.registry); err != nil {
+		return err
+	}
 	s.age = newAge()
 	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s.age,
+		s.age,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventlog_stored", Help: "Events in the store."},
 			func() float64 { return float64(s.store.stored.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_duplicates_total", Help: "Events that came again."},
 			func() float64 { return float64(s.store.duplicates.Load()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_conflicts_total", Help: "Attempts to store an event that has the id of another one."},
+			func() float64 { return float64(s.store.conflicts.Load()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_busy_seconds_total", Help: "Seconds that the writer was writing."},
 			func() float64 { return time.Duration(s.store.busy.Load()).Seconds() }),
 	} {

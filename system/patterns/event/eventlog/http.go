@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,6 +33,10 @@ func (s *service) listen(ctx context.Context) error {
 	cfg.Addr, cfg.Drain, cfg.StopTimeout, cfg.MaxBodyBytes = s.cfg.Listen, s.cfg.Drain, s.cfg.StopTimeout, maxBody
 	cfg.Registerer, cfg.Handler = s.registry, s.handle
 	cfg.BadRequest = func(ctx *fasthttp.RequestCtx, status int) {
+		if status == fasthttp.StatusServiceUnavailable {
+			patterns.Busy(ctx, retryAfter, "too_many_connections", "too many connections are open; connect again later")
+			return
+		}
 		patterns.Fail(ctx, status, "bad_request", "this is no request that can be read")
 	}
 	var err error
@@ -69,11 +74,14 @@ func (s *service) postEvent(ctx *fasthttp.RequestCtx) {
 	}
 	own, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := s.keep(own, []event.Event{e}); err != nil {
+	switch err := s.keep(own, []event.Event{e}); {
+	case err == nil:
+		patterns.Answer(ctx, fasthttp.StatusOK, []byte(`{"stored":true}`))
+	case errors.Is(err, errConflict):
+		patterns.Fail(ctx, fasthttp.StatusUnprocessableEntity, "conflict", err.Error())
+	default:
 		patterns.Busy(ctx, retryAfter, "not_stored", "it is not known that the event was stored: send it again")
-		return
 	}
-	patterns.Answer(ctx, fasthttp.StatusOK, []byte(`{"stored":true}`))
 }
 
 // received reads an event from a call. An event without an instant of acceptance is

@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -36,19 +37,20 @@ const (
 // Store keeps events, each once by its id. It owns one writer goroutine, started by
 // run, and the database. What put has returned nil for is on disk.
 type Store struct {
-	db      *sql.DB
-	insert  *sql.Stmt
-	commit  Commit
-	waiting chan *call
-	done    chan struct{} // closed when the writer is gone
+	db           *sql.DB
+	insert, same *sql.Stmt
+	commit       Commit
+	waiting      chan *call
+	done         chan struct{} // closed when the writer is gone
 
-	stored, duplicates atomic.Int64
-	busy               atomic.Int64 // nanoseconds in transactions
+	stored, duplicates, conflicts atomic.Int64
+	busy                          atomic.Int64 // nanoseconds in transactions
 }
 
 type call struct {
-	events []event.Event
-	result chan error // has room for the answer
+	events   []event.Event
+	conflict error      // the writer's, until it answers
+	result   chan error // has room for the answer
 }
 
 const schema = `CREATE TABLE IF NOT EXISTS events (
@@ -90,12 +92,20 @@ func (s *Store) prepare(ctx context.Context) error {
 	if s.insert, err = s.db.PrepareContext(ctx, "INSERT INTO events (id, key, accepted, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
+	if s.same, err = s.db.PrepareContext(ctx, "SELECT key = ? AND body = ? FROM events WHERE id = ?"); err != nil {
+		return errors.Join(fmt.Errorf("prepare: %w", err), s.insert.Close())
+	}
 	return nil
 }
 
-// put stores events, in their order and all or none, and returns when they are on
-// disk. Those that are there already stay as they are. After an error, a deadline
-// included, they may be stored or not.
+// errConflict is returned by put for an event whose id is that of another one. It is
+// refused for good: who made the id used it twice.
+var errConflict = errors.New("its id is that of an event with another key or body")
+
+// put stores events, in their order, and returns when they are on disk. Those that are
+// there already stay as they are; one that has the id of another is errConflict, and
+// those behind it are not stored. After any other error, a deadline included, they may
+// be stored or not.
 func (s *Store) put(ctx context.Context, events []event.Event) error {
 	c := &call{events: events, result: make(chan error, 1)}
 	select {
@@ -143,12 +153,13 @@ func (s *Store) run(ctx context.Context) error {
 		err := s.write(own, group)
 		cancel()
 		for _, c := range group {
-			c.result <- err
+			// One call's conflict is not its neighbours'.
+			c.result <- cmp.Or(err, c.conflict)
 		}
 	}
 }
 
-// write is one transaction.
+// write is one transaction. Conflicts are left in the calls that have them.
 func (s *Store) write(ctx context.Context, group []*call) error {
 	begin := time.Now()
 	defer func() { s.busy.Add(int64(time.Since(begin))) }()
@@ -156,36 +167,64 @@ func (s *Store) write(ctx context.Context, group []*call) error {
 	if err != nil {
 		return fmt.Errorf("begin to store events: %w", err)
 	}
-	insert := tx.StmtContext(ctx, s.insert)
-	var added, known int64
+	w := writer{insert: tx.StmtContext(ctx, s.insert), same: tx.StmtContext(ctx, s.same)}
 	for _, c := range group {
-		for i := range c.events {
-			n, err := add(ctx, insert, &c.events[i])
-			if err != nil {
-				return errors.Join(err, tx.Rollback())
-			}
-			added, known = added+n, known+1-n
+		err := w.all(ctx, c.events)
+		if errors.Is(err, errConflict) {
+			c.conflict = err
+			w.conflicts++
+		} else if err != nil {
+			return errors.Join(err, tx.Rollback())
 		}
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("store events: %w", err)
 	}
-	s.stored.Add(added)
-	s.duplicates.Add(known)
+	s.stored.Add(w.added)
+	s.duplicates.Add(w.known)
+	s.conflicts.Add(w.conflicts)
 	return nil
 }
 
-// add returns 1 for an event that is new, and 0 for one that is there.
-func add(ctx context.Context, insert *sql.Stmt, e *event.Event) (int64, error) {
-	result, err := insert.ExecContext(ctx, e.ID, e.Key, e.Accepted.UnixNano(), e.Body)
+// writer is a transaction's statements, and what they have come to.
+type writer struct {
+	insert, same            *sql.Stmt
+	added, known, conflicts int64
+}
+
+// all stores the events of one call.
+func (w *writer) all(ctx context.Context, events []event.Event) error {
+	for i := range events {
+		if err := w.add(ctx, &events[i]); err != nil {
+			return fmt.Errorf("store the event %s: %w", events[i].ID, err)
+		}
+	}
+	return nil
+}
+
+// add stores one event, if it is not there.
+func (w *writer) add(ctx context.Context, e *event.Event) error {
+	result, err := w.insert.ExecContext(ctx, e.ID, e.Key, e.Accepted.UnixNano(), e.Body)
 	if err != nil {
-		return 0, fmt.Errorf("store the event %s: %w", e.ID, err)
+		return err
 	}
 	n, err := result.RowsAffected()
 	if err != nil {
-		return 0, fmt.Errorf("store the event %s: %w", e.ID, err)
+		return err
 	}
-	return n, nil
+	if n > 0 {
+		w.added++
+		return nil
+	}
+	var same bool
+	if err := w.same.QueryRowContext(ctx, e.Key, e.Body, e.ID).Scan(&same); err != nil {
+		return err
+	}
+	if !same {
+		return errConflict
+	}
+	w.known++
+	return nil
 }
 
 // missing returns those ids that are not stored.
@@ -210,7 +249,7 @@ func (s *Store) missing(ctx context.Context, ids []string) ([]string, error) {
 
 // Close closes the database, after the writer has ended.
 func (s *Store) Close() error {
-	if err := errors.Join(s.insert.Close(), s.db.Close()); err != nil {
+	if err := errors.Join(s.insert.Close(), s.same.Close(), s.db.Close()); err != nil {
 		return fmt.Errorf("close the store of events: %w", err)
 	}
 	return nil

@@ -1,85 +1,25 @@
 // Package reconcile checks from outside that what was accepted is stored: it sends
 // events of its own to the service, each with an id and again until it is answered 2xx,
-// and asks the log service for every id that was.
+// and asks the log service for every id that was: soon after it was accepted, and once
+// more at the end, since a store may lose what it had.
 //
 // It is an accountant and no load generator: a few events at a time, whose ids it
-// keeps in memory until they are found. It needs no knowledge of queues, so it counts
+// keeps in memory, two million at most. It needs no knowledge of queues, so it counts
 // the same way for every form of the pattern, whichever process is killed meanwhile.
 package reconcile
 
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"loadstone/block/httpserver"
 	"loadstone/system/patterns/event"
 )
-
-// Config says who is checked. Start from DefaultConfig.
-type Config struct {
-	App, Log string // host:port of the service and of the log service
-	// Rate is how many events are sent a second, and For how long.
-	Rate int
-	For  time.Duration
-	// Settle is how long an accepted event may take to be stored. One that takes
-	// longer is missing.
-	Settle time.Duration
-	// Senders is how many events wait for their answers at once, at most.
-	Senders int
-	// AdminListen is the address for metrics, host:port.
-	AdminListen string
-}
-
-// DefaultConfig sends 200 events a second for ten seconds.
-func DefaultConfig() Config {
-	return Config{Rate: 200, For: 10 * time.Second, Settle: 30 * time.Second, Senders: 16, AdminListen: "127.0.0.1:9093"}
-}
-
-// Validate returns all problems, joined, or nil.
-func (c Config) Validate() error {
-	var errs []error
-	if c.App == "" || c.Log == "" {
-		errs = append(errs, errors.New("reconcile needs the addresses of the service and of the log service, HOST:PORT"))
-	}
-	if c.Rate < 1 || c.Rate > 10_000 {
-		errs = append(errs, fmt.Errorf("%d events a second: write 1 to 10000", c.Rate))
-	}
-	if c.For <= 0 || c.Settle <= 0 {
-		errs = append(errs, fmt.Errorf("it sends for %v and waits for %v: write times above 0", c.For, c.Settle))
-	}
-	if c.Senders < 1 || c.Senders > 1024 {
-		errs = append(errs, fmt.Errorf("%d senders: write 1 to 1024", c.Senders))
-	}
-	return errors.Join(errs...)
-}
-
-// Count is what was found.
-type Count struct {
-	Accepted int64 // events answered 2xx
-	Stored   int64 // of them, found in the store
-	Missing  int64 // of them, not found within Config.Settle
-	Repeated int64 // times that an event was sent again for want of an answer
-}
-
-// Balanced reports whether every accepted event was found.
-func (c Count) Balanced() bool { return c.Accepted == c.Stored }
-
-// String is the one line that says it.
-func (c Count) String() string {
-	sign := "="
-	if !c.Balanced() {
-		sign = "≠"
-	}
-	return fmt.Sprintf("accepted %d %s stored %d (missing %d, sent again %d)", c.Accepted, sign, c.Stored, c.Missing, c.Repeated)
-}
 
 const (
 	// callTimeout is longer than the service lets its callers wait.
@@ -89,6 +29,10 @@ const (
 	// checkPause is between two questions to the log service, of checkMost ids at most.
 	checkPause = 200 * time.Millisecond
 	checkMost  = 2000
+	// stayPause is between two questions for all events.
+	stayPause = time.Second
+	// mostEvents bounds the ids that are kept: some hundred megabytes.
+	mostEvents = 2_000_000
 )
 
 // open is an event that was accepted and not yet found.
@@ -102,9 +46,11 @@ type reconciler struct {
 	cfg      Config
 	app, log *fasthttp.HostClient
 
-	mu    sync.Mutex
-	count Count
-	open  []open // oldest first
+	mu      sync.Mutex
+	count   Count
+	open    []open // oldest first
+	found   []open // all that were stored when they were last asked for
+	audited bool   // all of them were asked for since the last was sent
 }
 
 func newReconciler(cfg Config) *reconciler {
@@ -115,11 +61,14 @@ func newReconciler(cfg Config) *reconciler {
 }
 
 // Run sends events for Config.For, waits until all that were accepted are found or have
-// been missing for too long, and returns the count. It serves it meanwhile:
+// been missing for too long, asks for all of them once more, and returns the count. It
+// serves it meanwhile, as gauges:
 //
-//	reconcile_accepted, reconcile_stored, reconcile_missing   gauges
+//	reconcile_accepted, reconcile_stored, reconcile_missing   the Count
+//	reconcile_balanced                                        1 once all were sent and found,
+//	                                                          and while they are; else 0
 //
-// When ctx ends it stops sending, and checks once more what is open.
+// When ctx ends it stops sending, and does the rest.
 func Run(ctx context.Context, cfg Config) (Count, error) {
 	if err := cfg.Validate(); err != nil {
 		return Count{}, err
@@ -158,6 +107,22 @@ func (r *reconciler) run(ctx context.Context) {
 	sent.Wait()
 	close(allSent)
 	<-checked
+	r.audit()
+	for r.cfg.Stay && pause(ctx, stayPause) {
+		r.audit()
+	}
+}
+
+// pause returns false at once when ctx ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 // offer hands out new ids at the configured rate, or as fast as they are taken.
@@ -189,12 +154,8 @@ func (r *reconciler) send(ctx context.Context, id string) {
 			r.mu.Unlock()
 			return
 		}
-		timer := time.NewTimer(retryPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, retryPause) {
 			return
-		case <-timer.C:
 		}
 		r.mu.Lock()
 		r.count.Repeated++
@@ -249,12 +210,12 @@ func (r *reconciler) look() {
 		return
 	}
 	missing, ok := r.missing(asked)
-	var still []open
-	var stored, late int64
+	var still, stored []open
+	var late int64
 	for _, o := range asked {
 		switch {
 		case ok && !missing[o.id]:
-			stored++
+			stored = append(stored, o)
 		case time.Since(o.at) > r.cfg.Settle:
 			late++
 		default:
@@ -264,8 +225,35 @@ func (r *reconciler) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open = append(still, r.open[len(asked):]...)
-	r.count.Stored += stored
+	r.found = append(r.found, stored...)
+	r.count.Stored += int64(len(stored))
 	r.count.Missing += late
+}
+
+// audit asks for all that were found once more, after the last is closed: nothing else
+// uses found then. What is gone stays missing though it may come back, and so is what
+// the log service does not answer for within Config.Settle.
+func (r *reconciler) audit() {
+	var there []open
+	deadline := time.Now().Add(r.cfg.Settle)
+	for asked := range slices.Chunk(r.found, checkMost) {
+		missing, ok := r.missing(asked)
+		for !ok && time.Now().Before(deadline) {
+			time.Sleep(checkPause)
+			missing, ok = r.missing(asked)
+		}
+		for _, o := range asked {
+			if ok && !missing[o.id] {
+				there = append(there, o)
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gone := int64(len(r.found) - len(there))
+	r.found, r.audited = there, true
+	r.count.Stored -= gone
+	r.count.Missing += gone
 }
 
 // missing asks the log service. ok is false if it does not answer.
@@ -296,38 +284,9 @@ func (r *reconciler) now() Count {
 	return r.count
 }
 
-// serve serves the metrics, which whoever watches reads until the last event is
-// found: so until stop, and not until ctx ends.
-func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
-	registry := prometheus.NewRegistry()
-	if err := r.register(registry); err != nil {
-		return nil, err
-	}
-	admin, err := httpserver.ListenAdmin(ctx, r.cfg.AdminListen, registry)
-	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w", err)
-	}
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- admin.Run(serving) }()
-	return func() error {
-		cancel()
-		return <-served
-	}, nil
-}
-
-func (r *reconciler) register(registry prometheus.Registerer) error {
-	for name, value := range map[string]func(Count) int64{
-		"accepted": func(c Count) int64 { return c.Accepted },
-		"stored":   func(c Count) int64 { return c.Stored },
-		"missing":  func(c Count) int64 { return c.Missing },
-	} {
-		g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "reconcile_" + name, Help: "Events of the reconciliation that are " + name + ".",
-		}, func() float64 { return float64(value(r.now())) })
-		if err := registry.Register(g); err != nil {
-			return fmt.Errorf("register the reconciliation's metrics: %w", err)
-		}
-	}
-	return nil
+// balanced reports whether the count is final, as far as is known, and balanced.
+func (r *reconciler) balanced() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.audited && r.count.Balanced()
 }

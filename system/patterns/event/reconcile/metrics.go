@@ -1,0 +1,57 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/httpserver"
+)
+
+// serve serves the metrics, which whoever watches reads until the last event is
+// found: so until stop, and not until ctx ends.
+func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
+	registry := prometheus.NewRegistry()
+	if err := r.register(registry); err != nil {
+		return nil, err
+	}
+	admin, err := httpserver.ListenAdmin(ctx, r.cfg.AdminListen, registry)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- admin.Run(serving) }()
+	return func() error {
+		cancel()
+		return <-served
+	}, nil
+}
+
+func (r *reconciler) register(registry prometheus.Registerer) error {
+	for name, value := range map[string]func(Count) int64{
+		"accepted": func(c Count) int64 { return c.Accepted },
+		"stored":   func(c Count) int64 { return c.Stored },
+		"missing":  func(c Count) int64 { return c.Missing },
+	} {
+		g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "reconcile_" + name, Help: "Events of the reconciliation that are " + name + ".",
+		}, func() float64 { return float64(value(r.now())) })
+		if err := registry.Register(g); err != nil {
+			return fmt.Errorf("register the reconciliation's metrics: %w", err)
+		}
+	}
+	g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "reconcile_balanced", Help: "1 once all events were sent and found in the store, and while they are.",
+	}, func() float64 {
+		if r.balanced() {
+			return 1
+		}
+		return 0
+	})
+	if err := registry.Register(g); err != nil {
+		return fmt.Errorf("register the reconciliation's metrics: %w", err)
+	}
+	return nil
+}
