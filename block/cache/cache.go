@@ -43,7 +43,8 @@ var (
 	// ErrLoadPanicked is wrapped by what every waiter gets when a load panicked;
 	// the text has the stack.
 	ErrLoadPanicked = errors.New("load panicked")
-	// ErrClosed is what Get, Find, Delete and Replace return after Close.
+	// ErrClosed is what Get, Find, Delete and Replace return after Close. What Close
+	// ended wraps it.
 	ErrClosed = errors.New("the cache is closed")
 )
 
@@ -93,6 +94,9 @@ type Cache[K comparable, V any] struct {
 
 	refreshing chan struct{} // one slot for each refresh behind callers
 
+	life context.Context //nolint:containedctx // it ends with Close, and all flights with it
+	end  context.CancelFunc
+
 	mu      sync.Mutex
 	flights map[K]*flight[V]
 	closed  bool
@@ -131,6 +135,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	if cfg.Shared != nil {
 		cfg.Shared.Remote.Watch(c.dropText)
 	}
+	c.life, c.end = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	return c, nil
 }
 
@@ -241,13 +246,15 @@ func (c *Cache[K, V]) UseMemory(on bool) { c.memoryOn.Store(on && c.memory != ni
 // without bringing back what was corrected.
 func (c *Cache[K, V]) UseShared(on bool) { c.sharedOn.Store(on && c.cfg.Shared != nil) }
 
-// Close waits for the loads under way, which end within their LoadTimeout, and
-// ends the cache's goroutines. The shared tier is closed afterwards, by whoever
-// opened it.
+// Close ends the context of the loads under way, waits for them and ends the
+// cache's goroutines. It takes as long as the loader takes to heed its context. Who
+// waits for such a load gets an error that wraps ErrClosed. The shared tier is closed
+// afterwards, by whoever opened it.
 func (c *Cache[K, V]) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.end()
 	c.running.Wait()
 	if c.memory != nil {
 		c.memory.stop()

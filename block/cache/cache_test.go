@@ -394,3 +394,66 @@ func BenchmarkGet(b *testing.B) {
 		}
 	})
 }
+
+// Close calls loads off and does not wait out their time, whoever began them: a
+// caller that can be called back, one that cannot, one that waits for a place of the
+// shedder, and a refresh that nobody waits for.
+func TestCloseCallsLoadsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(func(ctx context.Context, _ int) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		cfg.LoadTimeout = time.Hour
+		cfg.Shed = &cache.Shed{Concurrent: 2, Queue: 1, Wait: time.Hour}
+		c, err := cache.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		errs := make(chan error, 3)
+		for key := range 3 {
+			ctx := t.Context()
+			if key == 1 {
+				ctx = context.Background()
+			}
+			go func() {
+				_, err := c.Get(ctx, key)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		began := time.Now()
+		if err := c.Close(); err != nil || time.Since(began) > 0 {
+			t.Errorf("closed with %v after %v, want at once", err, time.Since(began))
+		}
+		for range 3 {
+			if err := <-errs; !errors.Is(err, cache.ErrClosed) || !errors.Is(err, context.Canceled) {
+				t.Errorf("a caller got %v, want that the cache is closed", err)
+			}
+		}
+	})
+}
+
+// The greatest age is of all that was ever served, also when what is served now is
+// young.
+func TestTheGreatestAgeIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s source
+		cfg := config(s.load)
+		c := open(t, cfg)
+		for range 2 {
+			if _, err := c.Get(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(40 * time.Second)
+		}
+		if _, err := c.Get(t.Context(), 2); err != nil { // new
+			t.Fatal(err)
+		}
+		if got := metric(t, cfg, "cache_served_age_max_seconds"); got != 40 {
+			t.Errorf("got %v, want 40", got)
+		}
+	})
+}

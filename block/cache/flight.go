@@ -46,7 +46,8 @@ func (c *Cache[K, V]) join(key K, old *entry[V], from Source) (f *flight[V], lea
 	return f, true, nil
 }
 
-// run makes a flight, on the goroutine of the leader or one of its own.
+// run makes a flight, on the goroutine of the leader or one of its own. It ends with
+// the cache: nobody is left to whom it could bring something.
 func (c *Cache[K, V]) run(ctx context.Context, key K, f *flight[V]) {
 	defer c.running.Done()
 	defer close(f.done)
@@ -56,7 +57,13 @@ func (c *Cache[K, V]) run(ctx context.Context, key K, f *flight[V]) {
 		}
 		c.land(key, f)
 	}()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)() //nolint:contextcheck // this joins the two
 	e, from, err := c.fetch(ctx, key, f.old)
+	if err != nil && c.life.Err() != nil {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
 	f.fits = err == nil && c.memory != nil && c.memory.fits(key, e.value)
 	f.entry, f.from, f.err = e, from, err
 }
@@ -135,7 +142,7 @@ func (c *Cache[K, V]) better(e *entry[V], after int64) bool {
 func (c *Cache[K, V]) load(ctx context.Context, key K, old *entry[V]) (e *entry[V], err error) {
 	if c.shed != nil {
 		// A refresh has something to serve meanwhile, so it does not queue.
-		leave, err := c.shed.enter(old == nil)
+		leave, err := c.shed.enter(ctx, old == nil)
 		if err != nil {
 			c.metrics.rejected(err)
 			return nil, err

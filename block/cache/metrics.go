@@ -53,6 +53,7 @@ var refusals = [...]string{full: "queue_full", late: "waited_too_long"}
 //	                                   answer; a look-up may miss both
 //	cache_negative_hits_total{tier}    those hits that were "there is no such key"
 //	cache_served_age_seconds{tier}     histogram: age of what was served
+//	cache_served_age_max_seconds       gauge: the greatest age of what was ever served
 //	cache_stale_served_total           values served that were older than SyncAfter
 //	cache_loads_total{outcome}         loads: kept, too_large, absent, failed, panicked
 //	cache_refreshes_total{outcome}     refreshes: done, failed, skipped (no place)
@@ -81,7 +82,7 @@ type metrics struct {
 }
 
 type descs struct {
-	hits, misses, negative, age, stale, evictions, bytes, limit, entries *prometheus.Desc
+	hits, misses, negative, age, oldest, stale, evictions, bytes, limit, entries *prometheus.Desc
 }
 
 func newMetrics(name string) *metrics {
@@ -94,6 +95,7 @@ func newMetrics(name string) *metrics {
 		misses:    desc("cache_misses_total", "Look-ups that the tier could not answer.", "tier"),
 		negative:  desc("cache_negative_hits_total", "Hits that said that there is no such key.", "tier"),
 		age:       desc("cache_served_age_seconds", "Age of what was served.", "tier"),
+		oldest:    desc("cache_served_age_max_seconds", "Greatest age of what was ever served."),
 		stale:     desc("cache_stale_served_total", "Values served whose refresh failed or took too long."),
 		evictions: desc("cache_evictions_total", "Entries that had to make room or grew too old."),
 		bytes:     desc("cache_bytes", "Size of all entries."),
@@ -119,17 +121,20 @@ func newMetrics(name string) *metrics {
 
 // rejected counts a refusal.
 func (m *metrics) rejected(err error) {
-	if over, ok := errors.AsType[*OverloadError](err); ok && !over.Full {
+	over, ok := errors.AsType[*OverloadError](err)
+	switch {
+	case !ok: // the cache ends: nothing was refused
+	case over.Full:
+		m.refused[full].Inc()
+	default:
 		m.refused[late].Inc()
-		return
 	}
-	m.refused[full].Inc()
 }
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	d := m.descs
-	for _, desc := range []*prometheus.Desc{d.hits, d.misses, d.negative, d.age, d.stale, d.evictions, d.bytes, d.limit, d.entries} {
+	for _, desc := range []*prometheus.Desc{d.hits, d.misses, d.negative, d.age, d.oldest, d.stale, d.evictions, d.bytes, d.limit, d.entries} {
 		ch <- desc
 	}
 	for _, c := range m.counters() {
@@ -154,7 +159,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
 	}
+	var oldest int64
 	for from, tier := range sources {
+		oldest = max(oldest, m.served[from].most.Load())
 		buckets, count, sum := m.served[from].read()
 		ch <- prometheus.MustNewConstHistogram(d.age, count, sum, buckets, tier)
 		if Source(from) == FromLoader {
@@ -164,6 +171,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		counter(d.misses, m.misses[from].Load(), tier)
 		counter(d.negative, m.negative[from].Load(), tier)
 	}
+	gauge(d.oldest, (time.Duration(oldest) * time.Microsecond).Seconds())
 	counter(d.stale, m.stale.Load())
 	if m.memory != nil {
 		now := m.memory()
@@ -189,10 +197,12 @@ var ageMicros = func() (bounds [len(ageBounds)]int64) {
 	return bounds
 }()
 
-// ageHistogram is a histogram of two atomic additions: hits are the hot path.
+// ageHistogram is a histogram of two atomic additions and a look at the greatest age,
+// which seldom changes: hits are the hot path.
 type ageHistogram struct {
 	buckets [len(ageBounds) + 1]atomic.Uint64
 	sum     atomic.Int64 // microseconds
+	most    atomic.Int64 // microseconds
 }
 
 func (h *ageHistogram) observe(age int64) {
@@ -202,6 +212,9 @@ func (h *ageHistogram) observe(age int64) {
 	}
 	h.buckets[i].Add(1)
 	h.sum.Add(age)
+	for most := h.most.Load(); age > most && !h.most.CompareAndSwap(most, age); {
+		most = h.most.Load()
+	}
 }
 
 func (h *ageHistogram) read() (buckets map[float64]uint64, count uint64, sum float64) {

@@ -297,7 +297,7 @@ func TestTwoCachesInOneProcess(t *testing.T) {
 	for _, f := range families {
 		series += len(f.GetMetric())
 	}
-	if want := 2 * 28; series != want {
+	if want := 2 * 29; series != want {
 		t.Errorf("got %d series, want %d: labels are closed", series, want)
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -49,8 +50,8 @@ func newShedder(cfg Shed) *shedder {
 	return &shedder{cfg: cfg, places: make(chan struct{}, cfg.Concurrent)}
 }
 
-// enter waits for a place if patient. leave gives it back.
-func (s *shedder) enter(patient bool) (leave func(), err error) {
+// enter waits for a place if patient, until ctx ends. leave gives it back.
+func (s *shedder) enter(ctx context.Context, patient bool) (leave func(), err error) {
 	select {
 	case s.places <- struct{}{}:
 		return s.leave(time.Now()), nil
@@ -71,6 +72,8 @@ func (s *shedder) enter(patient bool) (leave func(), err error) {
 		return s.leave(time.Now()), nil
 	case <-limit.C:
 		return nil, &OverloadError{RetryAfter: s.drained()}
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 

@@ -20,6 +20,8 @@ type listener struct {
 	epoch    time.Time // conn.waiting counts from here
 	retries  atomic.Uint64
 
+	crowd *crowded // who comes when there is no room
+
 	// How late deadlines may be, see deadline.
 	readSlack, writeSlack time.Duration
 
@@ -34,7 +36,7 @@ type listener struct {
 func newListener(inner net.Listener, cfg *Config, draining *atomic.Bool) *listener {
 	const part = 8 // of a timeout, by which it may be late
 	return &listener{
-		inner: inner, draining: draining,
+		inner: inner, draining: draining, crowd: newCrowded(cfg),
 		readSlack:  min(cfg.ReadTimeout, cfg.IdleTimeout) / part,
 		writeSlack: cfg.WriteTimeout / part,
 		// waiting == 0 means busy, so no instant may be 0.
@@ -44,7 +46,7 @@ func newListener(inner net.Listener, cfg *Config, draining *atomic.Bool) *listen
 	}
 }
 
-// Accept waits for a connection. A lack of file descriptors or of memory passes
+// Accept waits for a connection, and turns away those that are too many. A lack of file descriptors or of memory passes
 // as soon as other connections end, while fasthttp takes any error for the end
 // of the listener: so Accept waits and tries again.
 func (l *listener) Accept() (net.Conn, error) {
@@ -52,7 +54,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		c, err := l.inner.Accept()
 		if err == nil {
-			return l.add(c), nil
+			if added := l.add(c); added != nil {
+				return added, nil
+			}
+			l.crowd.refuse(c)
+			pause = firstPause
+			continue
 		}
 		if !passing(err) {
 			return nil, err // fasthttp recognises the closed listener by this error
@@ -90,11 +97,15 @@ func (l *listener) Close() error {
 	return l.err
 }
 
+// add returns nil if as many connections as may be are open.
 func (l *listener) add(inner net.Conn) *conn {
 	c := &conn{Conn: inner, listener: l, fresh: true}
 	c.waiting.Store(l.now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.open) >= l.crowd.most {
+		return nil
+	}
 	l.open[c] = struct{}{}
 	return c
 }

@@ -28,8 +28,10 @@ type Config struct {
 	// BadRequest answers what could not be read as a request, with status 431
 	// (headers larger than ReadBufferBytes), 413 (body larger than
 	// MaxBodyBytes), 408 (slower than ReadTimeout) or 400 (no HTTP, or cut
-	// short). ctx holds no usable request. The connection is closed after it.
-	// Like Handler it must not panic.
+	// short); and with status 503 who comes when MaxConns are open, of whom
+	// nothing has been read. That answer gets a Retry-After if it has none. ctx
+	// holds no usable request. The connection is closed after it. Like Handler
+	// it must not panic.
 	BadRequest func(ctx *fasthttp.RequestCtx, status int)
 	// Registerer receives the metrics, see Listen. It must not be nil.
 	Registerer prometheus.Registerer
@@ -172,13 +174,16 @@ func Listen(ctx context.Context, cfg Config) (*Server, error) {
 func newServer(cfg Config, inner net.Listener) (*Server, error) {
 	s := &Server{cfg: cfg}
 	s.listener = newListener(inner, &s.cfg, &s.draining)
+	s.listener.crowd.answer = s.turnAway
 	var failed failures
 	s.fast = &fasthttp.Server{
-		Handler:            s.handle,
-		ErrorHandler:       func(ctx *fasthttp.RequestCtx, err error) { cfg.BadRequest(ctx, status(err)) },
-		Logger:             &failed,
-		ConnState:          observe,
-		Concurrency:        cfg.MaxConns,
+		Handler:      s.handle,
+		ErrorHandler: func(ctx *fasthttp.RequestCtx, err error) { cfg.BadRequest(ctx, status(err)) },
+		Logger:       &failed,
+		ConnState:    observe,
+		// The listener keeps to MaxConns. This bounds workers, of which each ends
+		// a moment after its connection, when the next may be there already.
+		Concurrency:        2 * cfg.MaxConns,
 		MaxRequestBodySize: cfg.MaxBodyBytes,
 		ReadBufferSize:     cfg.ReadBufferBytes,
 		ReadTimeout:        cfg.ReadTimeout,
@@ -218,6 +223,7 @@ func (s *Server) Close() error {
 // nil if every connection came to its end, and otherwise an error that says
 // how many were cut. Unless some were cut, all handlers have returned.
 func (s *Server) Run(ctx context.Context) error {
+	defer s.listener.crowd.leaving.Wait() // for twice hearing at most
 	served := make(chan error, 1)
 	go func() { served <- s.fast.Serve(s.listener) }()
 	select {
@@ -240,6 +246,19 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
+}
+
+// turnAway answers a connection that is one too many. The answer fits into the
+// socket's buffer, so this waits for nobody.
+func (s *Server) turnAway(c net.Conn) {
+	var ctx fasthttp.RequestCtx
+	ctx.Init(&fasthttp.Request{}, c.RemoteAddr(), nil)
+	s.cfg.BadRequest(&ctx, fasthttp.StatusServiceUnavailable)
+	if len(ctx.Response.Header.Peek(fasthttp.HeaderRetryAfter)) == 0 {
+		ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, "1")
+	}
+	ctx.SetConnectionClose()
+	_, _ = ctx.Response.WriteTo(c) // who cannot be told is gone, or will see the end of the connection
 }
 
 // status is the answer to a request that could not be read.
@@ -267,7 +286,9 @@ func (s *Server) register(failed *failures) error {
 			Name: "http_connections_open", Help: "Open connections.",
 		}, func() float64 { return float64(s.listener.count()) }),
 		counter("http_connections_refused_total", "Connections refused because too many were open.",
-			func() float64 { return float64(s.fast.GetRejectedConnectionsCount()) }),
+			func() float64 {
+				return float64(s.listener.crowd.refused.Load() + uint64(s.fast.GetRejectedConnectionsCount()))
+			}),
 		counter("http_connection_errors_total", "Connections ended by a client's mistake, pace or network.",
 			func() float64 { return float64(failed.n.Load()) }),
 		counter("http_accept_retries_total", "Accepts that failed for want of resources and were tried again.",

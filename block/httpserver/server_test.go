@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +70,21 @@ func TestListenFails(t *testing.T) {
 // whether it says close.
 func send(t *testing.T, s *Server, raw string) (status int, closing bool) {
 	t.Helper()
+	got := answered(t, s, raw)
+	return got.status, got.closing
+}
+
+// answer is a whole one.
+type answer struct {
+	status     int
+	closing    bool
+	retryAfter string
+	body       string
+}
+
+// answered is send with the whole answer.
+func answered(t *testing.T, s *Server, raw string) answer {
+	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +99,11 @@ func send(t *testing.T, s *Server, raw string) (status int, closing bool) {
 	if err != nil {
 		t.Fatalf("read answer: %v", err)
 	}
-	_ = resp.Body.Close()
-	return resp.StatusCode, resp.Close
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatalf("read the body: %v", err)
+	}
+	return answer{resp.StatusCode, resp.Close, resp.Header.Get("Retry-After"), string(body)}
 }
 
 func TestLimits(t *testing.T) {
@@ -208,6 +227,10 @@ func TestOneConnectionTooMany(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig()
 	cfg.MaxConns = 1
+	cfg.BadRequest = func(ctx *fasthttp.RequestCtx, status int) {
+		ctx.SetStatusCode(status)
+		ctx.SetBodyString(fmt.Sprint("bad ", status))
+	}
 	reg := prometheus.NewRegistry()
 	cfg.Registerer = reg
 	s, err := Listen(t.Context(), cfg)
@@ -223,13 +246,25 @@ func TestOneConnectionTooMany(t *testing.T) {
 	if _, err := exchange(first, bufio.NewReader(first), false); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := send(t, s, ""); got != http.StatusServiceUnavailable {
-		t.Errorf("second connection: got status %d, want 503", got)
+	// The answer is ours, and says when to come again, also to one who says nothing.
+	for _, raw := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ""} {
+		if got, want := answered(t, s, raw), (answer{http.StatusServiceUnavailable, true, "1", "bad 503"}); got != want {
+			t.Errorf("second connection: got %+v, want %+v", got, want)
+		}
 	}
-	if got := value(t, reg, "http_connections_refused_total"); got != 1 {
-		t.Errorf("refused: got %v, want 1", got)
+	if got := value(t, reg, "http_connections_refused_total"); got != 2 {
+		t.Errorf("refused: got %v, want 2", got)
 	}
 	eventually(t, "one connection is counted", func() bool { return value(t, reg, "http_connections_open") == 1 })
+
+	// There is room as soon as the first has ended.
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nobody is connected", func() bool { return value(t, reg, "http_connections_open") == 0 })
+	if got, _ := send(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); got != http.StatusOK {
+		t.Errorf("after that: got status %d, want 200", got)
+	}
 }
 
 // value reads one unlabelled metric.
@@ -323,5 +358,36 @@ func TestRunFailsWithItsListener(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Run: got %v, want %v", err, net.ErrClosed)
+	}
+}
+
+// More than can be heard at a time are refused as well, and a server that stops does
+// not leave them behind.
+func TestManyConnectionsTooMany(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.MaxConns, cfg.Drain = 1, 0
+	reg := prometheus.NewRegistry()
+	cfg.Registerer = reg
+	s, err := Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, done := run(t, s)
+	const more = heard + 20
+	for range 1 + more {
+		conn, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+	}
+	eventually(t, "all but one are refused", func() bool { return value(t, reg, "http_connections_refused_total") == more })
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if left := len(s.listener.crowd.places); left > 0 {
+		t.Errorf("%d are still being heard", left)
 	}
 }

@@ -78,7 +78,8 @@ func (t *Tier) claim(ctx context.Context, client rueidis.Client, key, token stri
 
 // release gives a lease back. If that fails, Redis does after Hold.
 func (t *Tier) release(ctx context.Context, client rueidis.Client, key, token string) {
-	ctx, cancel := context.WithTimeout(ctx, t.cfg.WriteTimeout) // see DefaultConfig
+	// Also when ctx has ended: the others should not have to wait for Hold.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.WriteTimeout) // see DefaultConfig
 	defer cancel()
 	if err := releaseScript.Exec(ctx, client, []string{t.leaseKey(key)}, []string{token}).Error(); err != nil {
 		_ = t.failed(ctx, opLease, err) // counted there

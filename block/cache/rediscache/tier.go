@@ -63,6 +63,9 @@ type Lease struct {
 	// over after that. Choose the cache's LoadTimeout and a little more.
 	Hold time.Duration
 	// Wait is how long a process waits for the holder before it loads by itself.
+	// Choose Hold, the cache's LoadTimeout and two looks: who takes over from a
+	// holder that has died still has to load. With less, all who wait reach their end
+	// just as the lease does, and load at once.
 	Wait time.Duration
 	// Poll is the time between two looks; it doubles up to eight times that.
 	Poll time.Duration

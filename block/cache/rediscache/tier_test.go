@@ -295,6 +295,15 @@ func TestLease(t *testing.T) {
 		took.Release()
 	}
 
+	// A holder whose time has ended gives it back all the same.
+	ended, cancel := context.WithCancel(t.Context())
+	held = a.Lease(ended, "6", 0)
+	cancel()
+	held.Release()
+	if got := s.Command("EXISTS", "!results:6"); got != "0" {
+		t.Errorf("a lease outlived its holder")
+	}
+
 	// For a refresh, the old item is not what it waits for.
 	now := time.Now()
 	a.Put(t.Context(), "4", present(now, "old"), time.Minute)

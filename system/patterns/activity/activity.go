@@ -60,14 +60,14 @@ type Activity struct {
 }
 
 // The failures of this pattern, matched with errors.Is. What else a store returns
-// is a failure of its own, such as a full disk.
+// is a failure of its own, such as a damaged file.
 var (
 	// ErrNotFound: no activity has the id.
 	ErrNotFound = errors.New("no activity has this id")
 	// ErrBusy: too much is under way; nothing was tried.
 	ErrBusy = errors.New("too many activities are being stored or read")
-	// ErrUnavailable: the store did not answer, or not in time. Whether
-	// something was stored is not known.
+	// ErrUnavailable: the store did not answer, or not in time, or its disk is full.
+	// Whether something was stored is not known.
 	ErrUnavailable = errors.New("the store of activities does not answer")
 	// ErrClosed: the store was closed; nothing was tried.
 	ErrClosed = errors.New("the store of activities is closed")

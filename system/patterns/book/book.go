@@ -12,7 +12,8 @@
 // A reading belongs to nobody who waits for it: a caller that gives up does not
 // end it for the others. Its error, or its panic, reaches all who waited, and is not
 // kept: who comes next tries again. A process that dies while it reads gives its
-// lease back by dying: Redis ends it after ReadTimeout and a second.
+// lease back by dying: Redis ends it after ReadTimeout and a second. One of those who
+// wait takes it over, and the others wait for that one.
 //
 // It fails open: without Redis each process reads for itself.
 package book
@@ -151,15 +152,42 @@ func (h *Handler) tierConfig() rediscache.Config {
 	cfg := rediscache.DefaultConfig("books", h.cfg.Redis, h.cfg.Registerer)
 	cfg.Prefix = "book:"
 	cfg.Synchronous = true // those who wait look when the lease is given back
-	// A Redis that is slow is worth waiting for longer than one in front of a fast
-	// source: who gives it up reads what somebody else is reading.
-	const share, most = 4, 500 * time.Millisecond
-	cfg.ReadTimeout = min(h.cfg.ReadTimeout/share, most)
-	hold := h.cfg.ReadTimeout + time.Second
-	// Who waits does so for as long as the holder may hold. 25 ms, then 50 and up to
-	// 200: one look costs Redis microseconds, and a reading takes a second.
-	cfg.Lease = &rediscache.Lease{Hold: hold, Wait: hold, Poll: 25 * time.Millisecond}
+	cfg.ReadTimeout = h.redisTimeout()
+	cfg.Lease = &rediscache.Lease{Hold: h.cfg.ReadTimeout + leaseMargin, Wait: h.leaseWait(), Poll: poll}
 	return cfg
+}
+
+const (
+	// leaseMargin is what a holder gets beyond its reading, to put the answer.
+	leaseMargin = time.Second
+	// poll is the first time between two looks, then 50 ms and up to mostPolls times
+	// that: one look costs Redis microseconds, and a reading takes a second.
+	poll, mostPolls = 25 * time.Millisecond, 8
+)
+
+// leaseWait is how long one waits for the answer of others: until the lease of a
+// holder that has died ends, until somebody looks and takes it over, until that one
+// has read, and until one's own next look. With less, all who waited since the lease
+// was taken would give up just as it ends, and read at once.
+func (h *Handler) leaseWait() time.Duration {
+	const looks = 2 * mostPolls * poll
+	return 2*h.cfg.ReadTimeout + leaseMargin + looks
+}
+
+// patience is how long a request waits: a look into Redis and the first attempt at
+// the lease, the wait, and then a reading without it.
+func (h *Handler) patience() time.Duration {
+	if h.cfg.Mode != Redis {
+		return h.cfg.ReadTimeout + leaseMargin
+	}
+	return 2*h.redisTimeout() + h.leaseWait() + h.cfg.ReadTimeout
+}
+
+// redisTimeout bounds a look. A Redis that is slow is worth waiting for longer than
+// one in front of a fast source: who gives it up reads what somebody else is reading.
+func (h *Handler) redisTimeout() time.Duration {
+	const share, most = 4, 500 * time.Millisecond
+	return min(h.cfg.ReadTimeout/share, most)
 }
 
 func shared(tier *rediscache.Tier) *cache.Shared[int64, []byte] {
@@ -188,15 +216,15 @@ func (h *Handler) Find(ctx context.Context, id int64) ([]byte, error) {
 	return h.once.Get(ctx, id)
 }
 
-// Handle answers one request. Its time is the longest that a reading may take when
-// the process that began it has died, and a second more.
+// Handle answers one request. Its time is the longest that an answer may take when
+// the process that read it has died, see patience.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	id, err := parseID(ctx.URI().PathOriginal()[len(Path):])
 	if err != nil {
 		patterns.Fail(ctx, fasthttp.StatusBadRequest, "malformed_id", err.Error())
 		return
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), 2*h.cfg.ReadTimeout+2*time.Second)
+	deadline, cancel := context.WithTimeout(context.Background(), h.patience())
 	defer cancel()
 	book, err := h.Find(deadline, id)
 	if err != nil {
@@ -215,7 +243,7 @@ func parseID(text []byte) (int64, error) {
 	return int64(id), nil
 }
 
-// Close waits for the readings under way and closes what was opened.
+// Close calls off the readings under way, waits for them and closes what was opened.
 func (h *Handler) Close() error {
 	var err error
 	if h.once != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -157,6 +158,88 @@ func TestADeadReadersLeaseEnds(t *testing.T) {
 	if string(book) != "book 7" || err != nil || s.reads.Load() != 1 {
 		t.Errorf("got %q, %v after %d readings, want the book after 1", book, err, s.reads.Load())
 	}
+}
+
+// All who have waited since before the dead reader's lease ended wait for the one who
+// takes it over: nobody reads beside it. The lease left is as long as a real one, so
+// that with a wait of the same length all would reach their end with it.
+func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t)
+	var reads atomic.Int64
+	cfg := config(Redis)
+	cfg.Redis, cfg.ReadTimeout, cfg.Delay = redis.Addr(), time.Second, 0
+	const replicas, each = 5, 20
+	var handlers []*Handler
+	for range replicas {
+		s := newSource()
+		h := open(t, cfg, s)
+		h.cfg.Read = func(ctx context.Context, id int64) ([]byte, error) {
+			reads.Add(1)
+			time.AfterFunc(cfg.ReadTimeout/2, func() { close(s.gate) }) // how long the source takes
+			return s.read(ctx, id)
+		}
+		handlers = append(handlers, h)
+	}
+	hold := cfg.ReadTimeout + leaseMargin
+	redis.Command("SET", "!book:7", "somebody who is gone", "PX", strconv.FormatInt(hold.Milliseconds(), 10))
+	statuses := make(chan int, replicas*each)
+	for _, h := range handlers {
+		for range each {
+			go func() {
+				var ctx fasthttp.RequestCtx
+				ctx.Request.SetRequestURI(Path + "7")
+				h.Handle(&ctx)
+				statuses <- ctx.Response.StatusCode()
+			}()
+		}
+	}
+	for range replicas * each {
+		if got := <-statuses; got != fasthttp.StatusOK {
+			t.Errorf("status %d, want 200", got)
+		}
+	}
+	if got := reads.Load(); got != 1 {
+		t.Errorf("%d readings, want 1", got)
+	}
+}
+
+// A request waits for as long as an answer may take in the worst case: its own
+// reading after it has waited for others in vain is part of that.
+func TestARequestWaitsForTheReadingAfterTheWait(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{100 * time.Millisecond, 2 * time.Second, time.Minute} {
+		cfg := config(Redis)
+		cfg.ReadTimeout = timeout
+		h := &Handler{cfg: cfg}
+		tier := h.tierConfig()
+		if most := tier.Lease.Hold + timeout; tier.Lease.Wait <= most {
+			t.Errorf("%v: who waits for the lease does so for %v, want more than %v", timeout, tier.Lease.Wait, most)
+		}
+		if most := 2*tier.ReadTimeout + tier.Lease.Wait + timeout; h.patience() < most {
+			t.Errorf("%v: a request waits for %v, want %v", timeout, h.patience(), most)
+		}
+	}
+}
+
+// Close does not wait for a reading that takes long: nobody waits for it any more.
+func TestCloseCallsReadingsOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSource() // its gate stays shut
+		h := open(t, config(Local), s)
+		answer := make(chan error)
+		go func() {
+			_, err := h.Find(t.Context(), 7)
+			answer <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		go func() { _ = h.Close() }()
+		if err := <-answer; !errors.Is(err, cache.ErrClosed) || time.Since(began) > 0 {
+			t.Errorf("got %v after %v, want that it is closed, at once", err, time.Since(began))
+		}
+	})
 }
 
 func TestWithoutRedisEachReplicaReadsForItself(t *testing.T) {

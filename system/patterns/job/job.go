@@ -111,7 +111,13 @@ type Handler struct {
 	pool    *pool.Pool // nil if the pattern is off
 	steps   int        // of work for one job
 	metrics *metrics
-	jobs    sync.WaitGroup // goroutines of jobs without a pool
+
+	life context.Context //nolint:containedctx // it ends with Close, and all jobs with it
+	end  context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	jobs   sync.WaitGroup // goroutines of jobs without a pool; Add under mu while not closed
 }
 
 // New returns a handler. It takes a tenth of a second to find out how much work is
@@ -124,6 +130,7 @@ func New(cfg Config) (*Handler, error) {
 	if err := h.metrics.register(cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("register metrics of jobs: %w", err)
 	}
+	h.life, h.end = context.WithCancel(context.Background())
 	if cfg.Pool == Off {
 		return h, nil
 	}
@@ -135,7 +142,7 @@ func New(cfg Config) (*Handler, error) {
 }
 
 // Do does one job and returns its result. The error is a *pool.FullError for one that
-// was refused, or ctx's.
+// was refused, pool.ErrClosed after Close, or ctx's.
 func (h *Handler) Do(ctx context.Context) (uint64, error) {
 	if h.pool != nil {
 		var sum uint64
@@ -150,10 +157,16 @@ func (h *Handler) Do(ctx context.Context) (uint64, error) {
 		err error
 	}
 	done := make(chan result, 1)
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return 0, pool.ErrClosed
+	}
 	h.jobs.Go(func() {
 		sum, err := h.job(ctx)
 		done <- result{sum, err}
 	})
+	h.mu.Unlock()
 	r := <-done
 	return r.sum, r.err
 }
@@ -165,7 +178,13 @@ func (h *Handler) job(ctx context.Context) (uint64, error) {
 	for i := 0; i < len(held); i += page {
 		held[i] = 1 // only what is written to is really there
 	}
-	sum := work(h.steps)
+	sum := uint64(seed)
+	for left := h.steps; left > 0; left -= stretch {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		sum = work(sum, min(left, stretch))
+	}
 	if h.cfg.Sleep > 0 {
 		timer := time.NewTimer(h.cfg.Sleep)
 		defer timer.Stop()
@@ -179,14 +198,19 @@ func (h *Handler) job(ctx context.Context) (uint64, error) {
 	return sum, nil
 }
 
-// Handle answers one request. Its context does not end: without a pool nothing bounds
-// a job, which is the point, and with one the pool does.
+// Handle answers one request. Its context ends with the handler's Close, which comes
+// after the server's stop, and not before: without a pool nothing bounds a job, which
+// is the point, and with one the pool does.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	began := time.Now()
-	sum, err := h.Do(context.Background())
+	sum, err := h.Do(h.life)
 	if full, ok := errors.AsType[*pool.FullError](err); ok {
 		patterns.Busy(ctx, full.RetryAfter, "busy", "all workers are busy and the queue is full; wait as many seconds as Retry-After says")
 		h.metrics.refused.observe(time.Since(began))
+		return
+	}
+	if h.life.Err() != nil && err != nil {
+		patterns.Busy(ctx, time.Second, "unavailable", "the service is being stopped; send it again")
 		return
 	}
 	if err != nil {
@@ -222,8 +246,13 @@ func (h *Handler) Resize(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// Close waits for the jobs that have begun, or have been let in.
+// Close calls off the jobs that have begun, or have been let in, and waits for them:
+// some milliseconds. Who waits for one gets an error.
 func (h *Handler) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.end()
 	h.jobs.Wait()
 	if h.pool == nil {
 		return nil

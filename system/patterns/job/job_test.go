@@ -144,10 +144,46 @@ func TestResize(t *testing.T) {
 	shut(t, off)
 }
 
+// Close does not wait for jobs that wait for something, nor for those that only work:
+// it calls them off, and the requests are told.
+func TestCloseCallsJobsOff(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{Off, Reject, Wait} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := config(mode)
+			cfg.Sleep = time.Hour
+			h := open(t, cfg)
+			answers := make(chan map[int][]*fasthttp.RequestCtx)
+			go func() { answers <- crowd(h, 4) }() // two of them in the queue of a pool
+			synctest.Wait()
+			began := time.Now()
+			shut(t, h)
+			if got := <-answers; len(got[503]) != 4 || time.Since(began) > 0 {
+				t.Errorf("%s: %d were told to come again after %v, want 4 at once", mode, len(got[503]), time.Since(began))
+			}
+			if got := crowd(h, 1); len(got[503]) != 1 {
+				t.Errorf("%s: after Close got %v, want 503", mode, got)
+			}
+		})
+	}
+	cfg := config(Off)
+	cfg.Sleep, cfg.CPU = 0, time.Hour
+	h := open(t, cfg)
+	answer := make(chan error)
+	go func() {
+		_, err := h.Do(h.life)
+		answer <- err
+	}()
+	shut(t, h)
+	if err := <-answer; err == nil {
+		t.Error("an hour's work was done in no time")
+	}
+}
+
 // The same work gives the same result, more work another one: it was done.
 func TestWorkIsDone(t *testing.T) {
 	t.Parallel()
-	first, again, more := work(1000), work(1000), work(1001)
+	first, again, more := work(seed, 1000), work(work(seed, 600), 400), work(seed, 1001)
 	if first != again || first == more {
 		t.Error("the result does not follow from the work")
 	}

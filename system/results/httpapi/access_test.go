@@ -90,3 +90,11 @@ func TestThrottle(t *testing.T) {
 		}
 	})
 }
+
+// Who is one connection too many is told so, and not that his request is no HTTP.
+func TestOneConnectionTooManyHasABodyOfItsOwn(t *testing.T) {
+	t.Parallel()
+	if got := string(unreadable(503)); !strings.Contains(got, `{"error":{"code":"too_many_connections"`) {
+		t.Errorf("got %s", got)
+	}
+}

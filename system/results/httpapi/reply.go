@@ -45,6 +45,7 @@ var (
 	bodyTooLarge    = errorBody("body_too_large", "a request needs no body")
 	bodyRateLimited = errorBody(reasonNames[rateLimited], "too many requests come from this address; wait as many seconds as Retry-After says")
 	bodyLockedOut   = errorBody(reasonNames[lockedOut], "too many wrong access codes for this id; wait as many seconds as Retry-After says")
+	bodyCrowded     = errorBody("too_many_connections", "too many connections are open; connect again after as many seconds as Retry-After says")
 	bodyHeaders     = errorBody("headers_too_large", "the request's line and headers are too large")
 )
 
@@ -58,6 +59,8 @@ func errorBody(code, message string) []byte {
 // it could not read.
 func unreadable(status int) []byte {
 	switch status {
+	case fasthttp.StatusServiceUnavailable:
+		return bodyCrowded
 	case fasthttp.StatusRequestTimeout:
 		return bodyTooSlow
 	case fasthttp.StatusRequestEntityTooLarge:

@@ -7,6 +7,10 @@
 // queue of package group is in front of it so that it is bounded, and grouped in
 // the same way as the other embedded store's.
 //
+// It fails closed. While the disk is full nothing is stored, and what is there can be
+// read; it goes on by itself when there is room, see disk. What else pebble cannot
+// survive, such as a sync that failed, ends the store until the process starts anew.
+//
 // The store owns its directory and locks it.
 package pebblestore
 
@@ -14,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -35,11 +40,18 @@ const (
 	maxReads = 1024
 )
 
+// writes are the options of each commit.
+var writes = pebble.Sync
+
 // Store is an activity.Store over one directory.
 type Store struct {
 	db     *pebble.DB
+	disk   *disk
+	stop   *stop
 	writer *group.Writer[activity.Activity]
 	gate   activity.Gate
+
+	synced bool // before Put returns
 
 	mu       sync.RWMutex // held by Get: pebble panics when it is read after its end
 	closed   bool
@@ -49,46 +61,50 @@ type Store struct {
 // Open opens the database in the directory, or makes it. The metrics are package
 // group's.
 func Open(dir string, r prometheus.Registerer) (*Store, error) {
+	// Without the watch for slow disks, which pebble adds if it chooses the file
+	// system itself: nobody here would hear it, and it is a goroutine that stays when
+	// the directory cannot be opened.
+	return openOn(vfs.Default, dir, r)
+}
+
+func openOn(files vfs.FS, dir string, r prometheus.Registerer) (*Store, error) {
+	s := &Store{disk: newDisk(files), stop: newStop(), gate: activity.NewGate(maxReads)}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database has its own reference
-	db, err := pebble.Open(dir, &pebble.Options{
+	options := &pebble.Options{
 		Cache: cache, MemTableSize: memTableBytes,
 		FormatMajorVersion: pebble.FormatNewest, // no older program reads it
-		// Without the watch for slow disks, which pebble adds if it chooses the
-		// file system itself: nobody here would hear it, and it is a goroutine
-		// that stays when the directory cannot be opened.
-		FS:     vfs.Default,
-		Logger: silent{},
+		FS:                 s.disk,
+		Logger:             s.stop,
+	}
+	s.synced = writes.Sync && !options.DisableWAL
+	err := s.stop.guard(func() (err error) {
+		s.db, err = pebble.Open(dir, options)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the activities in %s: %w", dir, err)
 	}
-	s := &Store{db: db, gate: activity.NewGate(maxReads)}
+	s.disk.patient.Store(true) // until here, a full disk is for whoever opens the store to hear of
 	cfg := group.DefaultConfig[activity.Activity]()
 	cfg.Commit, cfg.Registerer = s.commit, r
 	if s.writer, err = group.New(cfg); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
 }
 
-// silent is pebble's logger. What pebble tells is about its files, and is in its
-// metrics; only what it cannot survive is said, as it has to be.
-type silent struct{}
+// commit stores a group as one batch. While the disk is full it does not return, and
+// those who wait have their deadlines.
+func (s *Store) commit(items []activity.Activity) error {
+	group := slices.Clone(items) // it may outlive the call
+	if err := s.stop.guard(func() error { return s.write(group) }); err != nil {
+		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
+	}
+	return nil
+}
 
-// Infof does nothing.
-func (silent) Infof(string, ...any) {}
-
-// Errorf does nothing: the errors that matter are returned to somebody as well.
-func (silent) Errorf(string, ...any) {}
-
-// Fatalf ends the process, which pebble relies on: a log that could not be synced
-// is in an unknown state, and only reading it again tells what is in it. Nobody
-// was told that the writes under way are stored.
-func (silent) Fatalf(format string, args ...any) { panic("pebble: " + fmt.Sprintf(format, args...)) }
-
-// commit stores a group as one batch.
-func (s *Store) commit(group []activity.Activity) error {
+func (s *Store) write(group []activity.Activity) error {
 	batch := s.db.NewBatch()
 	var value []byte
 	for i := range group {
@@ -97,7 +113,7 @@ func (s *Store) commit(group []activity.Activity) error {
 			return errors.Join(fmt.Errorf("set: %w", err), batch.Close())
 		}
 	}
-	if err := batch.Commit(pebble.Sync); err != nil {
+	if err := batch.Commit(writes); err != nil {
 		return errors.Join(fmt.Errorf("commit: %w", err), batch.Close())
 	}
 	return batch.Close()
@@ -105,7 +121,16 @@ func (s *Store) commit(group []activity.Activity) error {
 
 // Put implements activity.Store.
 func (s *Store) Put(ctx context.Context, a *activity.Activity) error {
+	if err := s.down(); err != nil {
+		return err
+	}
+	if s.disk.isFull() {
+		return fmt.Errorf("store activity %s: %w: %w", a.ID, activity.ErrUnavailable, errFull)
+	}
 	if err := s.writer.Put(ctx, *a); err != nil {
+		if s.disk.isFull() {
+			err = fmt.Errorf("%w: %w", errFull, err) // why it took too long
+		}
 		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfGroup(err))
 	}
 	return nil
@@ -126,6 +151,9 @@ func (s *Store) Get(ctx context.Context, id string) (activity.Activity, error) {
 	if s.closed {
 		return activity.Activity{}, activity.ErrClosed
 	}
+	if err := s.down(); err != nil {
+		return activity.Activity{}, err
+	}
 	value, closer, err := s.db.Get([]byte(id))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return activity.Activity{}, activity.ErrNotFound
@@ -140,19 +168,32 @@ func (s *Store) Get(ctx context.Context, id string) (activity.Activity, error) {
 	return a, nil
 }
 
-// Durability implements activity.Store.
-func (s *Store) Durability() activity.Durability {
-	return activity.Durability{Synced: true, How: "pebble: write-ahead log synced, group commit"}
+// down is why nothing can be stored or read until the process starts anew, or nil.
+func (s *Store) down() error {
+	if err := s.stop.over(); err != nil {
+		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
+	}
+	return nil
 }
 
-// Close implements activity.Store.
+// Durability implements activity.Store.
+func (s *Store) Durability() activity.Durability {
+	if s.synced {
+		return activity.Durability{Synced: true, How: "pebble: write-ahead log synced, group commit"}
+	}
+	return activity.Durability{How: "pebble: nothing synced, group commit"}
+}
+
+// Close implements activity.Store. It does not wait for room on a full disk: what
+// was acknowledged is in the log.
 func (s *Store) Close() error {
+	s.disk.patient.Store(false)
 	s.writer.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
-		s.closeErr = s.db.Close()
+		s.closeErr = s.stop.guard(s.db.Close)
 	}
 	return s.closeErr
 }

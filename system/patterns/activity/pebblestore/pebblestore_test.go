@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,6 +18,13 @@ import (
 func TestMain(m *testing.M) {
 	if activitytest.IsWriter() {
 		os.Exit(activitytest.Writer(func(dir string) (activity.Store, error) { return Open(dir, prometheus.NewRegistry()) }))
+	}
+	if dir := os.Getenv(fatalDir); dir != "" {
+		if err := fatal(dir); err != nil {
+			panic(err)
+		}
+		fmt.Println("ok")
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -6,6 +6,9 @@
 // anybody is answered. Reads have connections of their own and wait for no
 // writer. The tables are made when the database is opened for the first time.
 //
+// While the disk is full nothing is stored, and what is there can be read; it goes on
+// by itself when there is room.
+//
 // The store owns the database file and the two files beside it. Another process may read it;
 // one that writes makes this one wait.
 package sqlitestore
@@ -19,11 +22,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
+	"modernc.org/sqlite" // registers the driver "sqlite" as well
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/group"
@@ -52,16 +57,17 @@ const maxWaiting = 1024
 
 // Store is an activity.Store over one database file.
 type Store struct {
-	path     string
-	writes   *sql.DB // one connection
-	reads    *sql.DB
-	insert   *sql.Stmt
-	find     *sql.Stmt
-	writer   *group.Writer[activity.Activity]
-	gate     activity.Gate
-	closed   atomic.Bool
-	close    sync.Once
-	closeErr error
+	path       string
+	writes     *sql.DB // one connection
+	reads      *sql.DB
+	insert     *sql.Stmt
+	find       *sql.Stmt
+	durability activity.Durability
+	writer     *group.Writer[activity.Activity]
+	gate       activity.Gate
+	closed     atomic.Bool
+	close      sync.Once
+	closeErr   error
 }
 
 // Open opens the database at path, or makes it. The metrics are package group's.
@@ -88,6 +94,9 @@ func (s *Store) open(ctx context.Context, r prometheus.Registerer) error {
 		return err
 	}
 	if err := prepareFile(ctx, s.writes); err != nil {
+		return err
+	}
+	if s.durability, err = durability(ctx, s.writes); err != nil {
 		return err
 	}
 	if err := syncDir(filepath.Dir(s.path)); err != nil {
@@ -176,6 +185,7 @@ func syncDir(dir string) error {
 // disk cannot be called off, and those who wait have theirs.
 func (s *Store) commit(group []activity.Activity) (err error) {
 	ctx := context.Background()
+	defer func() { err = unavailable(err) }()
 	tx, err := s.writes.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -184,14 +194,56 @@ func (s *Store) commit(group []activity.Activity) (err error) {
 	for i := range group {
 		a := &group[i]
 		if _, err := insert.ExecContext(ctx, a.ID, a.User, a.Kind, a.Millis(), a.Details); err != nil {
-			return errors.Join(fmt.Errorf("insert: %w", err), tx.Rollback())
+			// SQLite has rolled back by itself after some errors, and then says
+			// that there is nothing to roll back.
+			_ = tx.Rollback()
+			return fmt.Errorf("insert: %w", err)
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		// database/sql holds the transaction for ended; SQLite may not.
+		// database/sql holds the transaction for ended; SQLite may not, and
+		// would refuse to begin another.
+		_, _ = s.writes.ExecContext(ctx, "ROLLBACK")
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+// unavailable says of an error of the disk that it may pass: that it is full, that it
+// failed, or that somebody else's write took too long.
+func unavailable(err error) error {
+	failed, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	const primary = 0xff // the rest of a code says more about it
+	switch failed.Code() & primary {
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: the disk is full; nothing is stored until there is room again: %w", activity.ErrUnavailable, err)
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN:
+		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
+	default:
+		return err
+	}
+}
+
+// durability reads what the connection that writes really does: a file system may not
+// have what write-ahead mode needs, and SQLite then stays in the mode that it was in.
+func durability(ctx context.Context, db *sql.DB) (activity.Durability, error) {
+	var mode string
+	var level int
+	for statement, target := range map[string]any{"PRAGMA journal_mode": &mode, "PRAGMA synchronous": &level} {
+		if err := db.QueryRowContext(ctx, statement).Scan(target); err != nil {
+			return activity.Durability{}, fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	const full = 2
+	levels := [...]string{"OFF", "NORMAL", "FULL", "EXTRA"}
+	return activity.Durability{
+		// Without a log, or with one in memory, what a crash leaves is not even whole.
+		Synced: level >= full && mode != "off" && mode != "memory",
+		How:    fmt.Sprintf("SQLite: %s, synchronous=%s, group commit", strings.ToUpper(mode), levels[min(max(level, 0), len(levels)-1)]),
+	}, nil
 }
 
 // Put implements activity.Store.
@@ -222,13 +274,13 @@ func (s *Store) Get(ctx context.Context, id string) (activity.Activity, error) {
 	case s.closed.Load():
 		return a, activity.ErrClosed
 	default:
-		return a, fmt.Errorf("read activity %s: %w", id, err)
+		return a, fmt.Errorf("read activity %s: %w", id, unavailable(err))
 	}
 }
 
 // Durability implements activity.Store.
 func (s *Store) Durability() activity.Durability {
-	return activity.Durability{Synced: true, How: "SQLite: WAL, synchronous=FULL, group commit"}
+	return s.durability
 }
 
 // Close implements activity.Store.

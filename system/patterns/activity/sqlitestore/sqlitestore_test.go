@@ -2,6 +2,8 @@ package sqlitestore
 
 import (
 	"database/sql"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +62,76 @@ func TestTheLogIsSynced(t *testing.T) {
 	}
 	if err := s.writes.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous); err != nil || synchronous != 2 {
 		t.Errorf("got synchronous %d, %v, want 2, FULL", synchronous, err)
+	}
+}
+
+// What is said is what the connection does, and not what it should do.
+func TestDurabilityIsWhatTheConnectionDoes(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "activities.db"))
+	defer func() { _ = s.Close() }()
+	if got, want := s.Durability(), (activity.Durability{Synced: true, How: "SQLite: WAL, synchronous=FULL, group commit"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, c := range []struct {
+		statement string
+		want      activity.Durability
+	}{
+		{"PRAGMA synchronous = NORMAL", activity.Durability{How: "SQLite: WAL, synchronous=NORMAL, group commit"}},
+		{"PRAGMA synchronous = OFF", activity.Durability{How: "SQLite: WAL, synchronous=OFF, group commit"}},
+		{"PRAGMA synchronous = EXTRA", activity.Durability{Synced: true, How: "SQLite: WAL, synchronous=EXTRA, group commit"}},
+	} {
+		if _, err := s.writes.ExecContext(t.Context(), c.statement); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := durability(t.Context(), s.writes); got != c.want || err != nil {
+			t.Errorf("%s: got %+v, %v, want %+v", c.statement, got, err, c.want)
+		}
+	}
+	memory, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = memory.Close() }()
+	if got, err := durability(t.Context(), memory); got.Synced || err != nil {
+		t.Errorf("got %+v, %v of a database in memory", got, err)
+	}
+}
+
+// A bound of the database's pages is a disk of that size, as SQLite tells it.
+func TestAFullDiskIsSaidAndPasses(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "activities.db"))
+	defer func() { _ = s.Close() }()
+	bound := func(pages int) {
+		t.Helper()
+		if _, err := s.writes.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound(20)
+	var stored []string
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		a := activitytest.Example(fmt.Sprint("a", i))
+		a.Details = strings.Repeat("x", activity.MaxDetails)
+		if err = s.Put(t.Context(), &a); err == nil {
+			stored = append(stored, a.ID)
+		}
+	}
+	if !errors.Is(err, activity.ErrUnavailable) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Fatalf("got %v after %d, want that the disk is full", err, len(stored))
+	}
+	if _, err := s.Get(t.Context(), stored[0]); err != nil {
+		t.Errorf("read: %v", err)
+	}
+	bound(1000)
+	activitytest.Put(t, s, activitytest.Example("after"))
+	activitytest.Want(t, s, activitytest.Example("after"))
+	for _, id := range stored {
+		if _, err := s.Get(t.Context(), id); err != nil {
+			t.Errorf("%s was acknowledged: %v", id, err)
+		}
 	}
 }
 
