@@ -185,7 +185,13 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	last := history[len(history)-1]
 	switch {
 	case last.GeneratorLimited && out.Rate > 0:
-		// Going on upwards would only measure the generator.
+		// Once, a machine that stood still for a moment may be why. Twice, going on
+		// upwards would only measure the generator.
+		if !limitedAgain(history) {
+			if step, ok := c.search(last.Rate, near, left-c.reserve(out)); ok {
+				return step, true
+			}
+		}
 		return c.confirm(history, out.Rate, left)
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
@@ -206,6 +212,12 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		return step, true
 	}
 	return c.confirm(history, out.Rejected, left)
+}
+
+// limitedAgain says whether the generator limited the rate of the last try before.
+func limitedAgain(history []Try) bool {
+	last := len(history) - 1
+	return slices.ContainsFunc(history[:last], func(t Try) bool { return t.Rate == history[last].Rate && t.GeneratorLimited })
 }
 
 // reach is how far a rate is from the nearest one tried, as far as it matters

@@ -237,3 +237,30 @@ func TestConfigValidate(t *testing.T) {
 		}
 	}
 }
+
+// A generator that was held up once is asked again; only what limits twice ends the
+// search.
+func TestOneHiccupOfTheGeneratorEndsNoSearch(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	for _, hiccup := range []int{1, 2, 3} {
+		s := newSystem(5000, 0)
+		var history []Try
+		var spent time.Duration
+		for {
+			step, ok := cfg.Next(history, spent, 4700)
+			if !ok {
+				break
+			}
+			spent += step.Duration
+			try := s.try(step)
+			if len(history) == hiccup {
+				try.Held, try.GeneratorLimited, try.Reason = false, true, "late"
+			}
+			history = append(history, try)
+		}
+		if out := Conclude(history); out.LowerBound || out.Rate > 5000 || out.Rate < 4500 {
+			t.Errorf("late in try %d: got %+v, want about 5000; tries %+v", hiccup+1, out, history)
+		}
+	}
+}
