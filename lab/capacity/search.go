@@ -259,8 +259,12 @@ func (c Config) narrower(history []Try, out Outcome) (rate float64, to reach) {
 // reserve is the time that a search try must leave: for confirming the winner
 // and its neighbour. Where the winner is confirmed already it is that for a new
 // winner; and where the neighbour is far off there is no doubt about it, and
-// coming closer is worth more than confirming it.
+// coming closer is worth more than confirming it. Before anything was rejected it
+// is nothing: without an end above, all that is known is a lower bound.
 func (c Config) reserve(out Outcome) time.Duration {
+	if out.Rejected == 0 {
+		return 0
+	}
 	one := c.confirmTime() + c.between()
 	if out.Confirmed || out.Rejected > out.Rate*(1+c.Tolerance)*(1+c.Tolerance) {
 		return one

@@ -264,3 +264,28 @@ func TestOneHiccupOfTheGeneratorEndsNoSearch(t *testing.T) {
 		}
 	}
 }
+
+// However small the budget, what comes before confirming is to find a rate that does
+// not hold: without one all that is known is a lower bound.
+func TestASmallBudgetFindsBothEnds(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.Budget = 6 * time.Second
+	for i := range 100 {
+		s := newSystem(140, 0.02)
+		s.rng = rand.New(rand.NewPCG(7, uint64(i)))
+		var history []Try
+		spent := 1600 * time.Millisecond // the sweep
+		for {
+			step, ok := cfg.Next(history, spent, Start(136, 1, i))
+			if !ok {
+				break
+			}
+			spent += step.Duration + 300*time.Millisecond
+			history = append(history, s.try(step))
+		}
+		if out := Conclude(history); out.LowerBound {
+			t.Errorf("experiment %d: got %+v, want both ends; tries %+v", i, out, history)
+		}
+	}
+}
