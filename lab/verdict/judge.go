@@ -17,7 +17,10 @@ const MachineFull = 0.97
 //  2. Each witness has a voice for the limit that it names, or for each of those
 //     that it cannot tell apart. The limit with most voices is "named" if these
 //     are at least two: of two witnesses both, of three most.
-//  3. Several limits with as many voices, two or more, are "tied".
+//  3. Several limits with as many voices, two or more, are "tied". So are those of
+//     which two witnesses say that they cannot be told apart, the very same ones, even
+//     if the third names one of them: more of that one alone gives next to nothing.
+//     Only a perturbation that clearly moved nothing takes one out of a tie.
 //     Of a pipeline's stages the witnesses have a voice only for the first busy one
 //     that no later one holds back (see the function stages).
 //  4. Anything else is "undecided", with what each of them said.
@@ -40,7 +43,7 @@ func Judge(in Input) Verdict {
 		heard = append(heard, perturbation(in, limits))
 	}
 	v := Verdict{Witnesses: heard}
-	first, voices := elect(heard)
+	first, voices := elect(heard, in.Perturbations)
 	switch {
 	case in.LowerBound != "":
 		v.Status = LowerBoundOnly
@@ -77,7 +80,7 @@ func (in Input) nothingHeld() string {
 }
 
 // elect counts voices: those with most of them, and how many these are.
-func elect(heard []Witness) (first []Limit, most int) {
+func elect(heard []Witness, moved []Perturbation) (first []Limit, most int) {
 	voices := make(map[Limit]int)
 	var order []Limit
 	for i := range heard {
@@ -87,10 +90,27 @@ func elect(heard []Witness) (first []Limit, most int) {
 			}
 		}
 	}
+	for i := range heard {
+		if same := heard[i].Tied; len(same) > 1 && tiedBy(heard, same) >= 2 && !refuted(moved, same) {
+			return same, tiedBy(heard, same)
+		}
+	}
 	for _, l := range order {
 		most = max(most, voices[l])
 	}
 	return slices.DeleteFunc(order, func(l Limit) bool { return voices[l] < most }), most
+}
+
+// tiedBy counts the witnesses that name these very limits, in whatever order.
+func tiedBy(heard []Witness, limits []Limit) int {
+	n := 0
+	for i := range heard {
+		missing := func(l Limit) bool { return !slices.Contains(heard[i].Tied, l) }
+		if len(heard[i].Tied) == len(limits) && !slices.ContainsFunc(limits, missing) {
+			n++
+		}
+	}
+	return n
 }
 
 func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {

@@ -111,8 +111,9 @@ func TestTiesAreSaid(t *testing.T) {
 		want  string
 	}{
 		"noise between equals": {[]Perturbation{changed("left", 0.26, 0, 0.52), changed("right", 0.55, 0.29, 0.81)}, Tied},
-		"only one moves":       {[]Perturbation{changed("left", 0.1, -0.4, 0.6), changed("right", 0.9, 0.4, 1.4)}, Named},
-		"one moves more":       {[]Perturbation{changed("left", 0.4, 0.3, 0.5), changed("right", 0.9, 0.8, 1)}, Named},
+		"perhaps only one":     {[]Perturbation{changed("left", 0.2, -0.05, 0.45), changed("right", 0.96, 0.71, 1.21)}, Tied},
+		"both move, surely":    {[]Perturbation{changed("left", 0.34, 0.25, 0.43), changed("right", 0.54, 0.45, 0.64)}, Tied},
+		"only one, clearly":    {[]Perturbation{changed("left", 0.02, -0.1, 0.14), changed("right", 0.9, 0.8, 1)}, Named},
 	} {
 		if v := Judge(Input{Capacity: x, Components: []Component{left, right}, Perturbations: c.moved}); v.Status != c.want {
 			t.Errorf("%s: got %s %s, want %s", name, v.Status, v.Component, c.want)

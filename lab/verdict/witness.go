@@ -268,6 +268,18 @@ func denied(all []Perturbation, limits []Limit) bool {
 	return slices.ContainsFunc(all, func(p Perturbation) bool { return p.about(limits) && !p.asMuchAs(most) })
 }
 
+// refuted says whether perturbing one of the limits clearly did less than a third of
+// what the most effective one did: even the upper end of its interval.
+func refuted(all []Perturbation, limits []Limit) bool {
+	if len(all) == 0 {
+		return false
+	}
+	most := slices.MaxFunc(all, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	return most.Low > 0 && slices.ContainsFunc(all, func(p Perturbation) bool {
+		return len(p.Group) == 0 && p.about(limits) && p.High < most.Elasticity/3
+	})
+}
+
 // about says whether p changed one of the limits.
 func (p Perturbation) about(limits []Limit) bool {
 	of := p.Group
@@ -277,16 +289,15 @@ func (p Perturbation) about(limits []Limit) bool {
 	return slices.ContainsFunc(of, func(l Limit) bool { return slices.Contains(limits, l) })
 }
 
-// asMuchAs says whether p moved throughput, and as much as most did, or not clearly
-// less. One that limits alone has an elasticity of 1 and the others 0, two that limit
-// together share it: where intervals overlap, a third of the higher one is half way
-// between these.
+// asMuchAs says whether p moved throughput as well, and not clearly less than most
+// did. One that limits alone has an elasticity of 1 and the others 0, two that limit
+// together share it: a third of the higher one is half way between these. It counts
+// where it surely moved something, or where the intervals overlap.
 func (p Perturbation) asMuchAs(most Perturbation) bool {
 	if most.Low <= 0 || most.Elasticity < moves {
 		return false
 	}
-	return p.Low > 0 && p.Elasticity >= explains*most.Elasticity ||
-		p.High >= most.Low && p.Elasticity >= most.Elasticity/3
+	return p.Elasticity >= most.Elasticity/3 && (p.Low > 0 || p.High >= most.Low)
 }
 
 // changed is what a perturbation was about that is no group's.
