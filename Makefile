@@ -64,7 +64,7 @@ deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
 
 .PHONY: test-large
 test-large: setup ## the tests of clusters of Java processes, and of the whole system in Docker
-	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/topology/process
+	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/driver/process
 	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...
 	LARGE=1 go test -timeout 10m -run TestRingOfThree ./system/patterns/activity/cassandrastore
 	scripts/test-docker
@@ -75,7 +75,7 @@ bench: build ## run the benchmarks and print their figures
 
 .PHONY: fmt
 fmt: ## format the code
-	@gofmt -w cmd internal lab block system deploy
+	@gofmt -w bench cmd internal lab block system deploy
 
 .PHONY: clean
 clean: ## remove what was built and the runs

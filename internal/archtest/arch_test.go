@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"system":   {"block", "contract", "system/$"},
 	"internal": {"block", "contract", "lab", "system", "internal"},
 	"cmd":      {"internal/cli"},
+	"bench":    {"bench", "block", "lab"},
 }
 
 // One technology, one place: a client library may be imported only below the
@@ -33,9 +34,9 @@ var allowed = map[string][]string{
 // imported from nowhere, so that adding one is a decision made here.
 var technology = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go":  {"lab", "internal/screen"},
-	"github.com/aclements/go-moremath":         {"lab/compare"},
+	"github.com/aclements/go-moremath":         {"lab/stats"},
 	"github.com/alitto/pond":                   {"block/pool"},
-	"github.com/apache/cassandra-gocql-driver": {"lab/topology/process", "lab/probe/cassandra", "system"},
+	"github.com/apache/cassandra-gocql-driver": {"lab/driver/process", "lab/probe/cassandra", "system"},
 	"github.com/cespare/xxhash":                {"system", "block"},
 	"github.com/cockroachdb/pebble":            {"system"},
 	"github.com/compose-spec/compose-go":       {"lab/topology"},
@@ -43,13 +44,13 @@ var technology = map[string][]string{
 	"github.com/goccy/go-yaml":                 {"lab/experiment", "lab/topology", "internal"},
 	"github.com/gorilla/websocket":             {"lab/load"},
 	"github.com/invopop/jsonschema":            {"lab/experiment", "lab/load/summary"},
-	"github.com/jackc/pgx":                     {"system", "lab/topology/recipe"},
-	"github.com/klauspost/compress":            {"lab/load/remotewrite"},
+	"github.com/jackc/pgx":                     {"system", "lab/driver/process/recipe"},
+	"github.com/klauspost/compress":            {"lab/load/export/remotewrite"},
 	"github.com/mattn/go-isatty":               {"internal/cli"},
 	"github.com/maypok86/otter":                {"block/cache"},
 	"github.com/nats-io/nats-server":           {"block/queue/nats"},
 	"github.com/nats-io/nats.go":               {"block/queue/nats"},
-	"github.com/prometheus/client_golang":      {"block", "system", "lab/load/remotewrite"},
+	"github.com/prometheus/client_golang":      {"block", "system", "lab/load/export/remotewrite"},
 	"github.com/prometheus/client_model":       {"block", "system", "lab/probe"},
 	"github.com/prometheus/common":             {"lab/probe"},
 	"github.com/redis/rueidis":                 {"block", "system"},
@@ -57,14 +58,14 @@ var technology = map[string][]string{
 	"github.com/spf13/cobra":                   {"internal/cli"},
 	"github.com/spf13/pflag":                   {"internal/cli"},
 	"github.com/tidwall/gjson":                 {"lab/load"},
-	"github.com/twmb/franz-go":                 {"block/queue/kafka", "lab/topology/process", "lab/probe/kafka"},
+	"github.com/twmb/franz-go":                 {"block/queue/kafka", "lab/driver/process", "lab/probe/kafka"},
 	"github.com/valyala/fasthttp":              {"block/httpserver", "system", "lab/load", "lab/selftest/plant"},
 	"github.com/vbauerster/mpb":                {"internal/cli"},
 	"go.uber.org/goleak":                       {"block", "lab", "system", "internal"},
 	"golang.org/x/sync":                        {"block", "lab", "system", "internal"},
 	"golang.org/x/sys":                         {"block", "lab", "system", "internal"},
 	"gonum.org/v1/gonum":                       {"lab"},
-	"google.golang.org/protobuf":               {"lab/load/remotewrite"},
+	"google.golang.org/protobuf":               {"lab/load/export/remotewrite"},
 	"modernc.org/sqlite":                       {"system"},
 }
 
@@ -128,7 +129,7 @@ func TestRules(t *testing.T) {
 		want     bool
 	}{
 		{"system/results/sqlitestore", "modernc.org/sqlite", true},
-		{"lab/run", "modernc.org/sqlite", false},
+		{"lab/archive", "modernc.org/sqlite", false},
 		{"lab/topology", "github.com/compose-spec/compose-go/v2/loader", true},
 		{"internal/cli", "github.com/compose-spec/compose-go/v2/loader", false},
 		{"internal/cli", "github.com/nobody/nothing", false},

@@ -16,10 +16,10 @@ import (
 
 	"loadstone/block/spelling"
 	"loadstone/lab/analysis"
-	"loadstone/lab/difference"
+	"loadstone/lab/archive"
+	"loadstone/lab/compare"
 	"loadstone/lab/predict"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 type compareFlags struct {
@@ -115,7 +115,7 @@ func (a *app) compare(args []string, f compareFlags) error {
 
 // read derives what the run in dir found.
 func read(dir string) (*report.Result, error) {
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +129,11 @@ func (a *app) warnOfParts(name string, res *report.Result) {
 	}
 }
 
-func differ(results []*report.Result, names [2]string, absolute bool) (*difference.Difference, error) {
+func differ(results []*report.Result, names [2]string, absolute bool) (*compare.Difference, error) {
 	if len(results) == 1 {
-		return difference.Within(results[0], names[0])
+		return compare.Within(results[0], names[0])
 	}
-	return difference.Between(results[0], results[1], names, difference.Config{Absolute: absolute})
+	return compare.Between(results[0], results[1], names, compare.Config{Absolute: absolute})
 }
 
 // scaling says how capacity grows over the run's variants.
@@ -183,14 +183,14 @@ func parseShare(text string) (float64, error) {
 }
 
 // printDifference prints in the form that was asked for.
-func (a *app) printDifference(d *difference.Difference, f compareFlags) error {
+func (a *app) printDifference(d *compare.Difference, f compareFlags) error {
 	switch {
 	case f.json:
 		return a.printJSON(d)
 	case f.markdown:
-		return difference.Markdown(a.Stdout, d)
+		return compare.Markdown(a.Stdout, d)
 	default:
-		return difference.Text(a.Stdout, d, a.Color)
+		return compare.Text(a.Stdout, d, a.Color)
 	}
 }
 
@@ -203,7 +203,7 @@ func (a *app) printJSON(v any) error {
 
 // judge is the exit status that --fail-if-worse calls for. What could not have
 // been decided is a failure: whoever asks must not take it for a pass.
-func (f *compareFlags) judge(d *difference.Difference) error {
+func (f *compareFlags) judge(d *compare.Difference) error {
 	if !f.failAsked {
 		return nil
 	}
@@ -242,15 +242,15 @@ func (a *app) findRun(runs, text string) (string, error) {
 // newerParts are the runs that began after the one in dir and are not whole, but
 // have a trial.
 func newerParts(runs, dir string) []string {
-	latest, _ := run.Whole(dir)
+	latest, _ := archive.Whole(dir)
 	names, err := runNames(runs)
 	if err != nil {
 		return nil
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
 		part := filepath.Join(runs, name)
-		started, whole := run.Whole(part)
-		return whole || !started.After(latest) || run.Ended(part) == 0
+		started, whole := archive.Whole(part)
+		return whole || !started.After(latest) || archive.Ended(part) == 0
 	})
 }
 
@@ -315,7 +315,7 @@ func latestRun(runs, text string, back int) (string, error) {
 	var all []whole
 	for _, n := range names {
 		dir := filepath.Join(runs, n)
-		if started, ok := run.Whole(dir); ok {
+		if started, ok := archive.Whole(dir); ok {
 			all = append(all, whole{dir, started.UnixNano()})
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/difference"
-	"loadstone/lab/planted"
+	"loadstone/lab/archive"
+	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/compare"
 	"loadstone/lab/predict"
-	"loadstone/lab/run"
 )
 
 // plantRuns puts two runs of one experiment below dir/runs. In the second, cached
@@ -18,8 +18,8 @@ import (
 func plantRuns(t *testing.T, dir string) {
 	t.Helper()
 	noise := []float64{1, 1.02, 0.99, 1.01, 0.98, 1.03}
-	variant := func(name string, capacity, level float64) planted.Variant {
-		v := planted.Variant{Name: name, Service: 4 * time.Millisecond, Components: []planted.Component{
+	variant := func(name string, capacity, level float64) archivetest.Variant {
+		v := archivetest.Variant{Name: name, Service: 4 * time.Millisecond, Components: []archivetest.Component{
 			{Name: "api", Instances: 1, CPUs: 0.25, Demand: time.Duration(0.24e9 / (capacity * level))},
 			{Name: "lb", Instances: 1, CPUs: 0.5, Demand: time.Duration(100e3 / level)},
 		}}
@@ -30,10 +30,10 @@ func plantRuns(t *testing.T, dir string) {
 	}
 	for i, cached := range []float64{1000, 750} {
 		level := 1 + 0.1*float64(i)
-		p := planted.Run{
+		p := archivetest.Run{
 			Name: "checkout", Seed: 1, Started: time.Date(2026, 6, 1, 8, i, 0, 0, time.UTC),
-			Environment: run.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Driver: "process", Version: "test"},
-			Variants:    []planted.Variant{variant("plain", 400, level), variant("cached", cached, level)},
+			Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Driver: "process", Version: "test"},
+			Variants:    []archivetest.Variant{variant("plain", 400, level), variant("cached", cached, level)},
 		}
 		if _, err := p.Write(filepath.Join(dir, "runs")); err != nil {
 			t.Fatal(err)
@@ -46,8 +46,8 @@ func TestCompareAndPredict(t *testing.T) {
 	dir := t.TempDir()
 	plantRuns(t, dir)
 	// A run that was stopped is not the latest, and is refused by name.
-	if _, err := run.Create(filepath.Join(dir, "runs"), run.Manifest{
-		Experiment: "stopped", Started: time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC), Trials: []run.Planned{{Index: 1, Round: 1, Variant: "v"}},
+	if _, err := archive.Create(filepath.Join(dir, "runs"), archive.Manifest{
+		Experiment: "stopped", Started: time.Date(2026, 6, 2, 8, 0, 0, 0, time.UTC), Trials: []archive.Planned{{Index: 1, Round: 1, Variant: "v"}},
 	}, []byte("name: stopped\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +100,8 @@ func TestCompareAndPredict(t *testing.T) {
 			}
 		})
 	}
-	var d difference.Difference
-	if got := loadstone(t, dir, "compare", "latest~1", "latest", "--json"); json.Unmarshal([]byte(got.stdout), &d) != nil || d.Schema != difference.Schema || len(d.Tables) < 3 {
+	var d compare.Difference
+	if got := loadstone(t, dir, "compare", "latest~1", "latest", "--json"); json.Unmarshal([]byte(got.stdout), &d) != nil || d.Schema != compare.Schema || len(d.Tables) < 3 {
 		t.Errorf("JSON: %s", got.stdout)
 	}
 	var a predict.Answer

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
-	"loadstone/lab/run"
 )
 
 // completeRuns completes the first most arguments with runs, the newest first,
@@ -64,7 +64,7 @@ func completeRunVariants(cmd *cobra.Command, args []string, _ string) ([]cobra.C
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"loadstone/lab/conduct"
+	"loadstone/lab/driver/docker"
+	"loadstone/lab/driver/process/recipe"
+	"loadstone/lab/runner"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/docker"
-	"loadstone/lab/topology/recipe"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -28,7 +28,7 @@ it. Exit status 1 if an experiment's verdict would be weakened here.`,
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	env, lacking := conduct.Environment(version)
+	env, lacking := runner.Environment(version)
 	fmt.Fprintf(a.Stdout, "machine   %s, %d cores, %.1f GiB, Linux %s\n", env.CPU, env.Cores, float64(env.MemoryBytes)/(1<<30), env.Kernel)
 	if env.LimitsEnforced {
 		fmt.Fprintf(a.Stdout, "limits    ✓ CPU and memory, by control groups version %d\n", env.CgroupVersion)

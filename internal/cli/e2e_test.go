@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/host/cgroup"
 	"loadstone/lab/report"
 )
 

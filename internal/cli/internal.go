@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/driver/guardian"
+	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load"
-	"loadstone/lab/topology/process/guardian"
 )
 
 // The helpers that this program starts itself as. They are no commands for

@@ -12,10 +12,10 @@ import (
 
 	"loadstone/block/atomicfile"
 	"loadstone/lab/load"
-	"loadstone/lab/load/hdrlog"
-	"loadstone/lab/load/page"
-	"loadstone/lab/load/remotewrite"
+	"loadstone/lab/load/export/hdrlog"
+	"loadstone/lab/load/export/remotewrite"
 	"loadstone/lab/load/summary"
+	"loadstone/lab/loadpage"
 )
 
 // outputs says where a load's results go, beside the terminal.
@@ -122,7 +122,7 @@ func (w *writer) finish(a *app, s *summary.Summary) error {
 	if err := w.fill(w.json, s.WriteJSON); err != nil {
 		return err
 	}
-	if err := w.fill(w.html, func(to io.Writer) error { return page.HTML(to, s, w.windows) }); err != nil {
+	if err := w.fill(w.html, func(to io.Writer) error { return loadpage.HTML(to, s, w.windows) }); err != nil {
 		return err
 	}
 	for path, file := range w.files {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // pace tells how long a run still takes: what is known before of each trial, the
@@ -12,18 +12,18 @@ import (
 // seed, settle and stop. That differs between variants, so a variant's own trials
 // count where it has had one, and those of the others where it has not.
 type pace struct {
-	trials []run.Planned
+	trials []archive.Planned
 	load   []time.Duration // of each trial
 	ended  int
 	beyond map[string][]time.Duration // by variant; below 0 where a search ended early
 }
 
-func newPace(trials []run.Planned, load []time.Duration) *pace {
+func newPace(trials []archive.Planned, load []time.Duration) *pace {
 	return &pace{trials: trials, load: load, beyond: make(map[string][]time.Duration)}
 }
 
 // end takes note of a trial and how long all of it took.
-func (p *pace) end(t run.Planned, took time.Duration) {
+func (p *pace) end(t archive.Planned, took time.Duration) {
 	if p.ended >= len(p.trials) {
 		return
 	}

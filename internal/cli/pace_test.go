@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // twoRounds are two variants in two rounds of ten seconds of load each; the last
 // trial of each is perturbed for twenty more.
-func twoRounds() (trials []run.Planned, load []time.Duration) {
+func twoRounds() (trials []archive.Planned, load []time.Duration) {
 	for i, v := range []string{"query", "snapshot", "snapshot", "query"} {
-		trials = append(trials, run.Planned{Index: i + 1, Round: 1 + i/2, Variant: v})
+		trials = append(trials, archive.Planned{Index: i + 1, Round: 1 + i/2, Variant: v})
 		load = append(load, time.Duration(10+20*(i/2))*time.Second)
 	}
 	return trials, load
@@ -87,7 +87,7 @@ func TestProgressInAPipe(t *testing.T) {
 	began := time.Now()
 	for i, took := range []time.Duration{25 * time.Second, 12 * time.Second, 28 * time.Second, 45 * time.Second} {
 		p.trialStarted(trials[i])
-		p.trialEnded(run.Trial{Planned: trials[i], Started: began, Ended: began.Add(took)})
+		p.trialEnded(archive.Trial{Planned: trials[i], Started: began, Ended: began.Add(took)})
 	}
 	p.close()
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
@@ -118,7 +118,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	}
 	began := time.Now()
 	p.trialStarted(trials[0])
-	p.trialEnded(run.Trial{Planned: trials[0], Started: began, Ended: began.Add(25 * time.Second)})
+	p.trialEnded(archive.Trial{Planned: trials[0], Started: began, Ended: began.Add(25 * time.Second)})
 	if got, want := p.left(), "about 2 min left"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

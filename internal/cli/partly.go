@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // partialError is the failure of a run, with what is left of it.
@@ -31,11 +31,11 @@ func (a *app) partly(ctx context.Context, dir string, err error) error {
 	if ctx.Err() == nil {
 		why = "the run failed: " + shortened(err.Error())
 	}
-	if stopErr := run.Stop(dir, why, time.Now()); stopErr != nil {
+	if stopErr := archive.Stop(dir, why, time.Now()); stopErr != nil {
 		return partialError{errors.Join(err, stopErr), "what was measured before is in " + dir + ", without a report"}
 	}
 	res, reportErr := a.writeReport(dir)
-	if _, none := errors.AsType[*run.IncompleteError](reportErr); none {
+	if _, none := errors.AsType[*archive.IncompleteError](reportErr); none {
 		return partialError{err, "no trial had ended, so there is no report; what there is lies in " + dir}
 	}
 	if reportErr != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"loadstone/lab/conduct"
+	"loadstone/lab/archive"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
+	"loadstone/lab/runner"
 )
 
 // progress shows a run while it runs: on a terminal one bar with what is being
@@ -24,7 +24,7 @@ type progress struct {
 
 	mu    sync.Mutex // the bar is drawn by mpb's own goroutine
 	pace  *pace
-	now   run.Planned
+	now   archive.Planned
 	doing string
 	began time.Time // of the present trial
 }
@@ -37,14 +37,14 @@ func newProgress(w io.Writer, terminal bool) *progress {
 	return p
 }
 
-func (p *progress) events() conduct.Events {
-	return conduct.Events{
+func (p *progress) events() runner.Events {
+	return runner.Events{
 		Planned: p.planned, TrialStarted: p.trialStarted, Doing: p.setDoing,
 		TrialEnded: p.trialEnded, Warning: p.warning,
 	}
 }
 
-func (p *progress) planned(dir string, trials []run.Planned, load []time.Duration) {
+func (p *progress) planned(dir string, trials []archive.Planned, load []time.Duration) {
 	p.pace = newPace(trials, load)
 	p.printf("run %s: %s\n", dir, beforehand(p.pace))
 	if p.bars == nil {
@@ -92,7 +92,7 @@ func (p *progress) current() string {
 	return fmt.Sprintf("%s: %s", p.now.Variant, p.doing)
 }
 
-func (p *progress) trialStarted(t run.Planned) {
+func (p *progress) trialStarted(t archive.Planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now, p.doing, p.began = t, "starting", time.Now()
@@ -104,7 +104,7 @@ func (p *progress) setDoing(what string) {
 	p.doing = what
 }
 
-func (p *progress) trialEnded(t run.Trial) {
+func (p *progress) trialEnded(t archive.Trial) {
 	if p.bar != nil {
 		p.bar.Increment()
 	}
@@ -121,16 +121,16 @@ func (p *progress) trialEnded(t run.Trial) {
 }
 
 // outcome is a trial in a few words, with numbers as the report writes them.
-func outcome(t run.Trial) string {
+func outcome(t archive.Trial) string {
 	out, m := t.Conclude()
 	tries := fmt.Sprintf("%d tries", max(0, len(t.Measures)-1)) // the sweep is none
 	if len(t.Measures) == 2 {
 		tries = "1 try"
 	}
 	switch {
-	case m != nil && m.Kind == run.AsWritten && m.Held:
+	case m != nil && m.Kind == archive.AsWritten && m.Held:
 		return report.Measured(m.Result.Throughput()) + " req/s, objectives met"
-	case m != nil && m.Kind == run.AsWritten:
+	case m != nil && m.Kind == archive.AsWritten:
 		return fmt.Sprintf("%s req/s, %s", report.Measured(m.Result.Throughput()), m.Reason)
 	case out.Rate == 0:
 		return "no rate held in " + tries

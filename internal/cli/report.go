@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/lab/analysis"
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -77,7 +77,7 @@ const reportFile = "report.html"
 
 // derived derives the result of a run and writes it beside the raw data.
 func (a *app) derived(dir string) (*report.Result, error) {
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func writeWhole(path string, res *report.Result, form func(io.Writer, *report.Re
 	if err := form(&b, res); err != nil {
 		return err
 	}
-	return run.WriteFile(path, b.Bytes())
+	return archive.WriteFile(path, b.Bytes())
 }
 
 func (a *app) schemaCommand() *cobra.Command {

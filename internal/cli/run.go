@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/lab/conduct"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
+	"loadstone/lab/runner"
 )
 
 type runFlags struct {
@@ -83,7 +83,7 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 // conducted conducts an experiment, writes its report, and returns the result
 // and the run's directory.
 func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *report.Result, dir string, err error) {
-	c := conduct.Config{
+	c := runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
 		Programs: a.programs(), Version: version,
 	}
@@ -103,7 +103,7 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	for _, note := range exp.Notes() {
 		p.warning(note)
 	}
-	dir, err = conduct.Run(ctx, c)
+	dir, err = runner.Run(ctx, c)
 	p.close()
 	if err != nil {
 		return nil, dir, a.partly(ctx, dir, err)
@@ -156,8 +156,8 @@ func (a *app) composeEnv() map[string]string {
 	return env
 }
 
-func (a *app) programs() conduct.Programs {
-	return conduct.Programs{
+func (a *app) programs() runner.Programs {
+	return runner.Programs{
 		Self:      a.Executable,
 		Generator: []string{a.Executable, internalName, generatorName},
 		Shim:      []string{a.Executable, internalName, shimName},

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/fault"
-	"loadstone/lab/run"
 )
 
 // faulty is an experiment on two replicas that are loaded directly, so that a
@@ -78,7 +78,7 @@ func TestFaultsOfARun(t *testing.T) {
 		t.Errorf("the watched metric: %+v", last)
 	}
 	var events []fault.Event
-	err := run.ReadLines(filepath.Join(runDir, "trials", "001-both"), run.EventsFile, func(e fault.Event) { events = append(events, e) })
+	err := archive.ReadLines(filepath.Join(runDir, "trials", "001-both"), archive.EventsFile, func(e fault.Event) { events = append(events, e) })
 	if err != nil || len(events) != 3 || !strings.HasPrefix(events[2].Said, "at 127.77.") || events[0].Instances[0].Launched.IsZero() {
 		t.Errorf("recorded %+v, %v", events, err)
 	}

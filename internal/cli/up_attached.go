@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"loadstone/internal/project"
+	"loadstone/lab/driver/process"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/process"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/lab/driver/docker"
+	"loadstone/lab/driver/process"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/docker"
-	"loadstone/lab/topology/process"
 )
 
 // What runs services.

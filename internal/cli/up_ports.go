@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"loadstone/internal/project"
+	"loadstone/lab/driver/publish"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/publish"
 )
 
 // ports are the published ports of a system that runs as local processes.

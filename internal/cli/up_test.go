@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"loadstone/internal/project"
+	"loadstone/lab/driver/publish"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/publish"
 )
 
 // idle is a system that does nothing: each instance of a service writes its pid.

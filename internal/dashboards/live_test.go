@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"loadstone/internal/cli"
+	"loadstone/lab/driver/process"
 	"loadstone/lab/topology"
-	"loadstone/lab/topology/process"
 )
 
 // The test binary is also the program that the Compose file calls loadstone.

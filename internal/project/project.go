@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"loadstone/lab/topology/process/guardian"
+	"loadstone/lab/driver/guardian"
 )
 
 // The phases of a Record.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"loadstone/lab/topology/process/guardian"
+	"loadstone/lab/driver/guardian"
 )
 
 func TestAClaimIsSeenUntilItIsReleased(t *testing.T) {

@@ -10,16 +10,16 @@ import (
 	"maps"
 	"slices"
 
-	"loadstone/lab/compare"
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
 // Derive works out what a run found.
-func Derive(r *run.Run) (*report.Result, error) {
+func Derive(r *archive.Run) (*report.Result, error) {
 	exp, err := experiment.Parse(r.Path+"/experiment.yaml", r.Source)
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", r.Path, err)
@@ -55,7 +55,7 @@ func Derive(r *run.Run) (*report.Result, error) {
 
 // variants are those that have a trial, in the order of the experiment file, which
 // is the order of the first round.
-func variants(r *run.Run) []string {
+func variants(r *archive.Run) []string {
 	var names []string
 	for i := range r.Trials {
 		if p := r.Trials[i].Planned; !slices.Contains(names, p.Variant) {
@@ -256,10 +256,10 @@ func medianOf(trials []observed, of func(observed) float64) float64 {
 	return median(xs)
 }
 
-func median(xs []float64) float64 { return compare.Median(xs).Value }
+func median(xs []float64) float64 { return stats.Median(xs).Value }
 
 // instancesByService groups a trial's instances, services in order of name.
-func instancesByService(t run.Trial, span probe.Span) ([]string, map[string][]string) {
+func instancesByService(t archive.Trial, span probe.Span) ([]string, map[string][]string) {
 	names := make(map[string][]string)
 	for _, in := range t.Instances {
 		if _, ok := span.Instances[in.Name]; ok {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 )
 
@@ -49,15 +49,15 @@ type planted struct {
 }
 
 // write makes a whole run of two trials for each variant.
-func write(t *testing.T, variants map[string]planted) *run.Run {
+func write(t *testing.T, variants map[string]planted) *archive.Run {
 	t.Helper()
-	m := run.Manifest{Experiment: "e", Seed: 9, Started: began, Environment: run.Environment{Cores: 2, LimitsEnforced: true}}
+	m := archive.Manifest{Experiment: "e", Seed: 9, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
 	for i := range 2 {
 		for _, name := range []string{"one", "two"} {
-			m.Trials = append(m.Trials, run.Planned{Index: len(m.Trials) + 1, Round: i + 1, Variant: name})
+			m.Trials = append(m.Trials, archive.Planned{Index: len(m.Trials) + 1, Round: i + 1, Variant: name})
 		}
 	}
-	d, err := run.Create(t.TempDir(), m, []byte(experimentFile))
+	d, err := archive.Create(t.TempDir(), m, []byte(experimentFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func write(t *testing.T, variants map[string]planted) *run.Run {
 	if err := d.Complete(began.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Open(d.Path())
+	r, err := archive.Open(d.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,21 +75,21 @@ func write(t *testing.T, variants map[string]planted) *run.Run {
 }
 
 // writeTrial lets the load last from second 1 to 3, and the samples from 0 to 4.
-func writeTrial(t *testing.T, d *run.Dir, p run.Planned, v planted) {
+func writeTrial(t *testing.T, d *archive.Dir, p archive.Planned, v planted) {
 	t.Helper()
 	dir, err := d.TrialDir(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial := run.Trial{Planned: p, Started: began, Ended: began.Add(4 * time.Second)}
+	trial := archive.Trial{Planned: p, Started: began, Ended: began.Add(4 * time.Second)}
 	for i := range v.instances {
 		trial.Instances = append(trial.Instances, topology.Instance{
 			Service: "api", Index: i + 1, Name: "api-" + string(rune('1'+i)), LimitCPUs: 0.25, Enforced: true,
 			Resources: v.resources,
 		})
 	}
-	trial.Measures = []run.Measure{
-		measure(t, run.Sweep, capacity.Try{Rate: 1.1 * v.capacity, Held: true}),
+	trial.Measures = []archive.Measure{
+		measure(t, archive.Sweep, capacity.Try{Rate: 1.1 * v.capacity, Held: true}),
 		measure(t, "search", capacity.Try{Purpose: capacity.Search, Rate: v.capacity, Held: true}),
 		measure(t, "search", capacity.Try{
 			Purpose: capacity.Search, Rate: 1.04 * v.capacity, Reason: "too slow", GeneratorLimited: v.generatorLimited,
@@ -102,7 +102,7 @@ func writeTrial(t *testing.T, d *run.Dir, p run.Planned, v planted) {
 	writeSamples(t, dir, v)
 }
 
-func measure(t *testing.T, kind string, try capacity.Try) run.Measure {
+func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
 	t.Helper()
 	h := load.NewHistogram()
 	_ = h.RecordValues(20_000, 1000)
@@ -111,7 +111,7 @@ func measure(t *testing.T, kind string, try capacity.Try) run.Measure {
 		t.Fatal(err)
 	}
 	n := uint64(2 * try.Rate)
-	return run.Measure{Kind: kind, Try: try, Result: load.Result{
+	return archive.Measure{Kind: kind, Try: try, Result: load.Result{
 		From: began.Add(time.Second), To: began.Add(3 * time.Second), Offered: n, Requests: n, Iterations: n, IterationsInTime: n, CompletedInTime: n,
 		Response: load.Latency{P50: 20, P95: 20, P99: 20, Max: 20, Histogram: string(text)},
 	}}
@@ -119,11 +119,11 @@ func measure(t *testing.T, kind string, try capacity.Try) run.Measure {
 
 func writeSamples(t *testing.T, dir string, v planted) {
 	t.Helper()
-	samples, err := run.CreateLines(dir, probe.SamplesFile)
+	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := run.CreateLines(dir, probe.MetricsFile)
+	metrics, err := archive.CreateLines(dir, probe.MetricsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestDeriveNeedsSamples(t *testing.T) {
 		"one": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
 		"two": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
 	})
-	l, err := run.CreateLines(r.TrialDir(r.Trials[0].Planned), probe.SamplesFile)
+	l, err := archive.CreateLines(r.TrialDir(r.Trials[0].Planned), probe.SamplesFile)
 	if err != nil {
 		t.Fatal(err)
 	}

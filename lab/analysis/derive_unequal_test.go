@@ -9,9 +9,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 )
 
@@ -35,15 +35,15 @@ var (
 // unequal rewrites what the probe saw in all trials of a run: two instances that used
 // so much, on a machine that is six tenths busy, with six connections a second turned
 // away. Before and after the measured part, from second 1 to 3, it is quiet.
-func unequal(t *testing.T, r *run.Run, instances ...uses) {
+func unequal(t *testing.T, r *archive.Run, instances ...uses) {
 	t.Helper()
 	for _, trial := range r.Trials {
 		dir := r.TrialDir(trial.Planned)
-		samples, err := run.CreateLines(dir, probe.SamplesFile)
+		samples, err := archive.CreateLines(dir, probe.SamplesFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		metrics, err := run.CreateLines(dir, probe.MetricsFile)
+		metrics, err := archive.CreateLines(dir, probe.MetricsFile)
 		if err != nil {
 			t.Fatal(err)
 		}

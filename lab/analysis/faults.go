@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
-	"loadstone/lab/watch"
+	"loadstone/lab/series"
 )
 
 // course is a trial second by second, with what was done to it on purpose.
@@ -26,7 +26,7 @@ type course struct {
 
 // followed works out the course of a load as written, and what became of the
 // bounds on watched metrics.
-func (o *observed) followed(dir string, exp *experiment.Experiment, t run.Trial, w watched, r *load.Result) error {
+func (o *observed) followed(dir string, exp *experiment.Experiment, t archive.Trial, w watched, r *load.Result) error {
 	if len(exp.Faults)+len(exp.Watch) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (o *observed) followed(dir string, exp *experiment.Experiment, t run.Trial,
 
 // loadBegan is when the trial's load began, its warm-up included.
 func loadBegan(dir string) (began time.Time, err error) {
-	err = run.ReadLines(dir, run.WindowsFile, func(w load.Window) {
+	err = archive.ReadLines(dir, archive.WindowsFile, func(w load.Window) {
 		if began.IsZero() {
 			began = w.Start
 		}
@@ -74,7 +74,7 @@ func loadBegan(dir string) (began time.Time, err error) {
 
 // eventsOf are the trial's faults; none if there is no file of them.
 func eventsOf(dir string) (events []fault.Event, err error) {
-	err = run.ReadLines(dir, run.EventsFile, func(e fault.Event) { events = append(events, e) })
+	err = archive.ReadLines(dir, archive.EventsFile, func(e fault.Event) { events = append(events, e) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -111,14 +111,14 @@ func finite(v float64) *float64 {
 }
 
 // follow adds one watched metric.
-func (o *observed) follow(spec *experiment.Watch, t run.Trial, w watched, events []fault.Event, seconds []fault.Second) error {
+func (o *observed) follow(spec *experiment.Watch, t archive.Trial, w watched, events []fault.Event, seconds []fault.Second) error {
 	m, err := spec.Follow()
 	if err != nil {
 		return err
 	}
-	spans := make([]watch.Second, len(seconds))
+	spans := make([]series.Second, len(seconds))
 	for i, s := range seconds {
-		spans[i] = watch.Second{From: s.From, To: s.To}
+		spans[i] = series.Second{From: s.From, To: s.To}
 	}
 	figures, found := m.Seconds(w.scrapes, lives(t, spec.Service, events), spans)
 	if !found {
@@ -146,14 +146,14 @@ func (o *observed) follow(spec *experiment.Watch, t run.Trial, w watched, events
 }
 
 // lives are the times in which the instances of a service ran.
-func lives(t run.Trial, service string, events []fault.Event) []watch.Instance {
-	var out []watch.Instance
+func lives(t archive.Trial, service string, events []fault.Event) []series.Instance {
+	var out []series.Instance
 	for _, in := range t.Instances {
 		if in.Service != service {
 			continue
 		}
-		life := watch.Life{From: t.Started, To: t.Ended}
-		x := watch.Instance{Name: in.Name}
+		life := series.Life{From: t.Started, To: t.Ended}
+		x := series.Instance{Name: in.Name}
 		running := true
 		for _, e := range events {
 			for _, a := range e.Instances {
@@ -163,7 +163,7 @@ func lives(t run.Trial, service string, events []fault.Event) []watch.Instance {
 				life.To, running = a.Done, false
 				x.Lives = append(x.Lives, life)
 				if !a.Launched.IsZero() {
-					life, running = watch.Life{From: a.Launched, To: t.Ended, Began: true}, true
+					life, running = series.Life{From: a.Launched, To: t.Ended, Began: true}, true
 				}
 			}
 		}

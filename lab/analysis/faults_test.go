@@ -8,12 +8,12 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 )
 
@@ -35,11 +35,11 @@ func second(s float64) time.Time { return began.Add(time.Duration(s * float64(ti
 // second 7.1, back at 9.5, during which requests fail. queries is what both
 // instances' counters grow by per second while they run, outside of the peak in
 // second 8, which api-2 has.
-func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial run.Trial, r *load.Result) {
+func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial archive.Trial, r *load.Result) {
 	t.Helper()
 	dir = t.TempDir()
-	lines := func(name string, write func(*run.Lines)) {
-		l, err := run.CreateLines(dir, name)
+	lines := func(name string, write func(*archive.Lines)) {
+		l, err := archive.CreateLines(dir, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 			t.Fatal(err)
 		}
 	}
-	put := func(l *run.Lines, v any) {
+	put := func(l *archive.Lines, v any) {
 		if err := l.Write(v); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines(run.WindowsFile, func(l *run.Lines) {
+	lines(archive.WindowsFile, func(l *archive.Lines) {
 		for s := range 22 {
 			w := load.Window{Start: second(float64(s)), Seconds: 1, Warmup: s < 2, Requests: 100, Response: string(text), Service: string(text), Errors: map[string]uint64{}}
 			if s == 7 || s == 8 {
@@ -68,13 +68,13 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 			put(l, w)
 		}
 	})
-	lines(run.EventsFile, func(l *run.Lines) {
+	lines(archive.EventsFile, func(l *archive.Lines) {
 		put(l, fault.Event{
 			Number: 1, What: "kill api-1", Action: fault.Kill, Planned: 7, Asked: second(7.1), Done: second(7.11),
 			Instances: []fault.Affected{{Name: "api-1", Done: second(7.11), Undone: second(9.1), Launched: second(9.12), Ready: second(9.5)}},
 		})
 	})
-	lines(probe.MetricsFile, func(l *run.Lines) {
+	lines(probe.MetricsFile, func(l *archive.Lines) {
 		two := 0.0
 		for s := 0.0; s < 24; s += 0.25 {
 			switch {
@@ -89,17 +89,17 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 			}
 		}
 	})
-	lines(probe.SamplesFile, func(l *run.Lines) {
+	lines(probe.SamplesFile, func(l *archive.Lines) {
 		for s := range 25 {
 			put(l, probe.Sample{At: second(float64(s)), MachineTotal: time.Duration(s) * time.Second})
 		}
 	})
-	trial = run.Trial{
-		Planned: run.Planned{Index: 1, Round: 1, Variant: "one"}, Started: second(-1), Ended: second(25),
+	trial = archive.Trial{
+		Planned: archive.Planned{Index: 1, Round: 1, Variant: "one"}, Started: second(-1), Ended: second(25),
 		Instances: []topology.Instance{{Service: "api", Name: "api-1"}, {Service: "api", Name: "api-2"}},
 	}
 	r = &load.Result{From: second(2), To: second(22), Offered: 2000, Requests: 2000, Iterations: 2000, IterationsInTime: 2000, Response: load.Latency{Histogram: string(text)}}
-	trial.Measures = []run.Measure{{Kind: run.AsWritten, Result: *r}}
+	trial.Measures = []archive.Measure{{Kind: archive.AsWritten, Result: *r}}
 	return dir, trial, r
 }
 

@@ -3,8 +3,8 @@ package analysis
 import (
 	"slices"
 
-	"loadstone/lab/compare"
 	"loadstone/lab/report"
+	"loadstone/lab/stats"
 )
 
 // figure is the trial by itself, for the result.
@@ -27,17 +27,17 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 	if !ok {
 		return nil, nil
 	}
-	var lines []compare.Line
+	var lines []stats.Line
 	for i := range vs[1:] {
 		if sample, ok := capacities(&vs[i+1]); ok {
-			lines = append(lines, compare.Line{Metric: compare.Metric{Name: "capacity", HigherIsBetter: true}, Sample: sample, Base: base})
+			lines = append(lines, stats.Line{Metric: stats.Metric{Name: "capacity", HigherIsBetter: true}, Sample: sample, Base: base})
 		}
 	}
-	rows, err := compare.Table(lines, compare.Interleaved)
+	rows, err := stats.Table(lines, stats.Interleaved)
 	if err != nil {
 		return nil, err
 	}
-	worst, err := compare.Table(against(vs, lines, rows), compare.Interleaved)
+	worst, err := stats.Table(against(vs, lines, rows), stats.Interleaved)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ const unbounded = 1000
 
 // against are the lines as they would be if each trial that ended before the
 // system did bore so much that the difference that was found turns round.
-func against(vs []report.Variant, lines []compare.Line, rows []compare.Row) []compare.Line {
+func against(vs []report.Variant, lines []stats.Line, rows []stats.Row) []stats.Line {
 	highest := 0.0
 	bounded := make(map[string]map[int]bool) // by variant, the rounds
 	for _, v := range vs {
@@ -73,7 +73,7 @@ func against(vs []report.Variant, lines []compare.Line, rows []compare.Row) []co
 			highest = max(highest, f.Capacity)
 		}
 	}
-	raised := func(s compare.Sample) compare.Sample {
+	raised := func(s stats.Sample) stats.Sample {
 		s.Trials = slices.Clone(s.Trials)
 		for i, t := range s.Trials {
 			if bounded[s.Name][t.Round] {
@@ -95,14 +95,14 @@ func against(vs []report.Variant, lines []compare.Line, rows []compare.Row) []co
 
 // different says whether a difference was found, and is still found on the same
 // side of 1 if all that is not known speaks against it.
-func different(found, worst compare.Row) bool {
-	return found.Result.Outcome == compare.Different && worst.Result.Outcome == compare.Different &&
+func different(found, worst stats.Row) bool {
+	return found.Result.Outcome == stats.Different && worst.Result.Outcome == stats.Different &&
 		(found.Result.Ratio.Value > 1) == (worst.Result.Ratio.Value > 1)
 }
 
 // sided says whether the true ratio is on the side of 1 on which it was found: a
 // capacity that is only a lower bound may be higher.
-func sided(vs []report.Variant, r compare.Row) bool {
+func sided(vs []report.Variant, r stats.Row) bool {
 	for _, v := range vs {
 		bounded := v.Capacity != nil && v.Capacity.LowerBound
 		if bounded && (v.Name == r.BaseName && r.Result.Ratio.Value > 1 || v.Name == r.SampleName && r.Result.Ratio.Value < 1) {
@@ -114,13 +114,13 @@ func sided(vs []report.Variant, r compare.Row) bool {
 
 // capacities are those of a variant's trials, of the first compare.MaxTrials if
 // there are more; ok is false if not every one held some rate.
-func capacities(v *report.Variant) (s compare.Sample, ok bool) {
+func capacities(v *report.Variant) (s stats.Sample, ok bool) {
 	s.Name = v.Name
-	for _, f := range v.Figures[:min(len(v.Figures), compare.MaxTrials)] {
+	for _, f := range v.Figures[:min(len(v.Figures), stats.MaxTrials)] {
 		if !(f.Capacity > 0) {
 			return s, false
 		}
-		s.Trials = append(s.Trials, compare.Trial{Round: f.Round, Value: f.Capacity})
+		s.Trials = append(s.Trials, stats.Trial{Round: f.Round, Value: f.Capacity})
 	}
 	return s, len(s.Trials) > 0
 }

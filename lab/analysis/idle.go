@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // idlers names the instances that did next to nothing while another of their
 // service worked. It says the same for every trial in which that is so.
-func idlers(t run.Trial, span probe.Span, length time.Duration) []string {
+func idlers(t archive.Trial, span probe.Span, length time.Duration) []string {
 	most := make(map[string]time.Duration)
 	busiest := make(map[string]string)
 	for _, in := range t.Instances {

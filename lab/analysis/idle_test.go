@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 )
 
@@ -14,7 +14,7 @@ func TestInstancesThatDoNothingAreNamed(t *testing.T) {
 	t.Parallel()
 	f := func(want string, cpu ...time.Duration) {
 		t.Helper()
-		trial, span := run.Trial{}, probe.Span{Instances: map[string]probe.Usage{}}
+		trial, span := archive.Trial{}, probe.Span{Instances: map[string]probe.Usage{}}
 		names := []string{"stock-1", "stock-2", "stock-3"}
 		for i, used := range cpu {
 			trial.Instances = append(trial.Instances, topology.Instance{Service: "stock", Name: names[i]})

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
-	"loadstone/lab/compare"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
@@ -38,13 +38,13 @@ func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
 
 // filled makes a capacity a lower bound if the machine was full at it, or where
 // the search was rejected above it: neither tells the system's own edge.
-func (o *observed) filled(t run.Trial, samples []probe.Sample) {
+func (o *observed) filled(t archive.Trial, samples []probe.Sample) {
 	if !(o.capacity > 0) || o.lowerBound != "" {
 		return
 	}
 	busy := o.machineBusy
 	for _, m := range t.Measures {
-		if m.Kind == run.Sweep || m.Held || m.Rate != o.rejected {
+		if m.Kind == archive.Sweep || m.Held || m.Rate != o.rejected {
 			continue
 		}
 		if span, ok := probe.Over(samples, m.Result.From, m.Result.To); ok {
@@ -72,7 +72,7 @@ func rejectedOr(rejected float64) float64 {
 // between is the median of the lows with an interval that runs from lows to
 // highs; see compare.Bracketed.
 func between(lows, highs []float64, unit string) report.Interval {
-	m := compare.Bracketed(lows, highs)
+	m := stats.Bracketed(lows, highs)
 	iv := report.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit}
 	if !math.IsInf(m.High, 1) {
 		return iv

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 // search is a trial of a system whose edge is known: every try sees it through
@@ -156,10 +156,10 @@ func TestFullMachineIsALowerBound(t *testing.T) {
 func TestMachineFullAtTheRejectedRate(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * 1e9)) }
-	measured := func(rate, from float64, held bool) run.Measure {
-		return run.Measure{Kind: "search", Try: capacity.Try{Rate: rate, Held: held}, Result: load.Result{From: at(from), To: at(from + 1)}}
+	measured := func(rate, from float64, held bool) archive.Measure {
+		return archive.Measure{Kind: "search", Try: capacity.Try{Rate: rate, Held: held}, Result: load.Result{From: at(from), To: at(from + 1)}}
 	}
-	trial := run.Trial{Measures: []run.Measure{measured(1000, 0, true), measured(2000, 1, false), measured(1100, 2, false)}}
+	trial := archive.Trial{Measures: []archive.Measure{measured(1000, 0, true), measured(2000, 1, false), measured(1100, 2, false)}}
 	for _, c := range []struct {
 		second, third float64 // how busy the machine was then
 		outside       float64

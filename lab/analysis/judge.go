@@ -3,9 +3,9 @@ package analysis
 import (
 	"fmt"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
-	"loadstone/lab/run"
 	"loadstone/lab/threshold"
 )
 
@@ -32,7 +32,7 @@ func judge(dir string, slo experiment.SLO, r *load.Result) ([]threshold.Outcome,
 func windowsOf(dir string, r *load.Result) ([]load.Window, error) {
 	var out []load.Window
 	over := false
-	err := run.ReadLines(dir, run.WindowsFile, func(w load.Window) {
+	err := archive.ReadLines(dir, archive.WindowsFile, func(w load.Window) {
 		if w.Start.Before(r.From) {
 			return
 		}

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
-	"loadstone/lab/run"
 )
 
 // TestJudgeReadsTheWindowsOfItsLoad has the windows of two pieces of load in
@@ -15,7 +15,7 @@ import (
 func TestJudgeReadsTheWindowsOfItsLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lines, err := run.CreateLines(dir, run.WindowsFile)
+	lines, err := archive.CreateLines(dir, archive.WindowsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +57,8 @@ slo: {http_req_failed: [rate<0.5 over 1s]}
 			t.Errorf("from second %d: judge = %+v, %v; want met %v", from, got, err, met)
 		}
 	}
-	if _, err := judge(t.TempDir(), l.SLO, &load.Result{}); err == nil || !strings.Contains(err.Error(), run.WindowsFile) {
-		t.Errorf("without windows judge fails with %v, want an error about %s", err, run.WindowsFile)
+	if _, err := judge(t.TempDir(), l.SLO, &load.Result{}); err == nil || !strings.Contains(err.Error(), archive.WindowsFile) {
+		t.Errorf("without windows judge fails with %v, want an error about %s", err, archive.WindowsFile)
 	}
 }
 

@@ -3,16 +3,16 @@ package analysis
 import (
 	"fmt"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 // missedBy is why no rate of a trial held: what the lowest rate that was tried
 // missed, and the commonest error there, if there were any.
-func missedBy(t run.Trial) string {
-	var lowest *run.Measure
+func missedBy(t archive.Trial) string {
+	var lowest *archive.Measure
 	for i := range t.Measures {
-		if m := &t.Measures[i]; m.Kind != run.Sweep && m.Kind != run.AsWritten && !m.Held && (lowest == nil || m.Rate <= lowest.Rate) {
+		if m := &t.Measures[i]; m.Kind != archive.Sweep && m.Kind != archive.AsWritten && !m.Held && (lowest == nil || m.Rate <= lowest.Rate) {
 			lowest = m
 		}
 	}

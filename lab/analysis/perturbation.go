@@ -4,19 +4,19 @@ import (
 	"slices"
 	"time"
 
-	"loadstone/lab/compare"
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
 // perturbations are what changing the resources of a trial did. What several did
 // that were changed together is that group's, and is left out once each of them was
 // changed by itself.
-func perturbations(t run.Trial) []verdict.Perturbation {
+func perturbations(t archive.Trial) []verdict.Perturbation {
 	alone := make(map[perturb.Target]bool)
 	estimates := perturb.Estimate(t.Perturbations)
 	for _, e := range estimates {
@@ -45,7 +45,7 @@ func perturbations(t run.Trial) []verdict.Perturbation {
 
 // perturbed is the perturbation experiment of a trial, for the report; nil if
 // there was none.
-func perturbed(t run.Trial, samples []probe.Sample) *report.Perturbation {
+func perturbed(t archive.Trial, samples []probe.Sample) *report.Perturbation {
 	if len(t.Perturbations) == 0 {
 		return nil
 	}
@@ -105,7 +105,7 @@ func conditions(samples []probe.Sample, span probe.Span, r *load.Result) report.
 		}
 	}
 	if len(gaps) > 0 {
-		c.SampleSeconds, c.GapSeconds = compare.Median(gaps).Value, slices.Max(gaps)
+		c.SampleSeconds, c.GapSeconds = stats.Median(gaps).Value, slices.Max(gaps)
 	}
 	return c
 }

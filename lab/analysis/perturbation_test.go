@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 	"loadstone/lab/verdict"
 )
 
@@ -33,7 +33,7 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 	for i := range slots {
 		slots[i].Start, slots[i].P95 = began.Add(time.Duration(i)*time.Second), 10
 	}
-	got := perturbations(run.Trial{Perturbations: slots})
+	got := perturbations(archive.Trial{Perturbations: slots})
 	if len(got) != 2 || len(got[1].Group) != 2 || got[1].Group[0].Component != "api" || got[1].Component != "" {
 		t.Fatalf("got %+v, want lb, and api and redis as one group", got)
 	}
@@ -42,7 +42,7 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 			t.Errorf("got %+v, want it to move throughput: %v", p, want)
 		}
 	}
-	if got := perturbations(run.Trial{}); got != nil {
+	if got := perturbations(archive.Trial{}); got != nil {
 		t.Errorf("a trial that was not perturbed: got %+v", got)
 	}
 	// Once each of the group was changed by itself, the group says nothing more.
@@ -52,7 +52,7 @@ func TestPerturbationsReachTheVerdict(t *testing.T) {
 			s.Start, s.P95 = at.Add(time.Duration(j+1)*time.Second), 10
 			slots = append(slots, s)
 		}
-		got := perturbations(run.Trial{Perturbations: slots})
+		got := perturbations(archive.Trial{Perturbations: slots})
 		grouped := slices.ContainsFunc(got, func(p verdict.Perturbation) bool { return len(p.Group) > 0 })
 		if want := i == 0; grouped != want || len(got) != 3 {
 			t.Errorf("after %d of 2 were changed alone: got %+v, want three, the group among them: %v", i+1, got, want)
@@ -66,7 +66,7 @@ func TestPerturbedIsForTheReport(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
 	lb := []perturb.Target{{Component: "lb", Resource: perturb.CPU}}
-	trial := run.Trial{Planned: run.Planned{Index: 3}}
+	trial := archive.Trial{Planned: archive.Planned{Index: 3}}
 	for i, s := range []perturb.Slot{
 		{Requests: 1000}, {Targets: lb, Factor: 0.8, Requests: 820, Failed: 20, Set: 0.004}, {Targets: lb, Factor: 1.25, Requests: 1250},
 		{Requests: 1000}, {Targets: lb, Factor: 1.25, Requests: 1240}, {Targets: lb, Factor: 0.8, Requests: 810},
@@ -100,7 +100,7 @@ func TestPerturbedIsForTheReport(t *testing.T) {
 	if got := perturbed(trial, nil); got == nil || got.CostCPU != 0 {
 		t.Errorf("without samples: got %+v, want the slots and no cost", got)
 	}
-	if got := perturbed(run.Trial{}, samples); got != nil {
+	if got := perturbed(archive.Trial{}, samples); got != nil {
 		t.Errorf("a trial that was not perturbed: got %+v", got)
 	}
 }

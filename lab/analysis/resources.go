@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"loadstone/lab/compare"
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
+	"loadstone/lab/series"
+	"loadstone/lab/stats"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
-	"loadstone/lab/watch"
 )
 
 // mostProbe is the share of the machine that watching may cost without a warning.
@@ -30,7 +30,7 @@ func costly(cores float64, machine int) []string {
 // declared adds to a component what the Compose file declares of its service:
 // pools, locks, queues and stages, and how many requests it served. What no scrape
 // tells of is left out, with a warning.
-func declared(c *verdict.Component, t run.Trial, scrapes []probe.Scrape, r *load.Result) (warnings []string) {
+func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *load.Result) (warnings []string) {
 	var instances []string
 	var resources []topology.Resource
 	for _, in := range t.Instances {
@@ -85,7 +85,7 @@ func (m *meter) visits(instances []string) (perIteration float64, ok bool) {
 type meter struct {
 	resource   topology.Resource
 	scrapes    []probe.Scrape
-	measures   []run.Measure
+	measures   []archive.Measure
 	from, to   time.Time // the span that is judged
 	next       time.Time // until when there is no load after it
 	throughput float64   // iterations/s
@@ -102,7 +102,7 @@ func (m *meter) parse() error {
 		if metric == "" {
 			continue
 		}
-		s, err := watch.ParseSelector(metric)
+		s, err := series.ParseSelector(metric)
 		if err != nil {
 			return err
 		}
@@ -285,7 +285,7 @@ func joinResources(trials []observed, component int) []verdict.Resource {
 // bounded is the median of bounds with its interval, which is 0 to 0 for a
 // single trial or where there is no bound.
 func bounded(bounds []float64) (value, low, high float64) {
-	m := compare.Median(bounds)
+	m := stats.Median(bounds)
 	if m.Confidence == 0 || m.Value == 0 {
 		return m.Value, 0, 0
 	}

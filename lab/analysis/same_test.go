@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/planted"
+	"loadstone/lab/archive"
+	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 // trialled plants variants that bear so many times the same, in six rounds on a
@@ -18,11 +18,11 @@ import (
 func trialled(t *testing.T, seed uint64, factors ...float64) *report.Result {
 	t.Helper()
 	r := rand.New(rand.NewPCG(20260601, seed))
-	p := planted.Run{Name: "same", Seed: seed, Started: began, Environment: run.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "same", Seed: seed, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
 	for i := range factors {
-		p.Variants = append(p.Variants, planted.Variant{
+		p.Variants = append(p.Variants, archivetest.Variant{
 			Name: string(rune('a' + i)), Service: 2 * time.Millisecond,
-			Components: []planted.Component{{Name: "api", Instances: 1, CPUs: 0.25, Demand: 200 * time.Microsecond}},
+			Components: []archivetest.Component{{Name: "api", Instances: 1, CPUs: 0.25, Demand: 200 * time.Microsecond}},
 		})
 	}
 	for range 6 {
@@ -78,11 +78,11 @@ func all(res *report.Result) bool {
 // A lower bound is no difference to what may still be below it.
 func TestLowerBoundsMayBeOnTheOtherSide(t *testing.T) {
 	t.Parallel()
-	p := planted.Run{Name: "bounds", Started: began, Environment: run.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "bounds", Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
 	for i, limited := range []bool{true, false} {
-		v := planted.Variant{
+		v := archivetest.Variant{
 			Name: string(rune('a' + i)), Service: 2 * time.Millisecond, GeneratorLimited: limited,
-			Components: []planted.Component{{Name: "api", Instances: 1, CPUs: 0.25, Demand: 200 * time.Microsecond}},
+			Components: []archivetest.Component{{Name: "api", Instances: 1, CPUs: 0.25, Demand: 200 * time.Microsecond}},
 		}
 		for j := range 6 {
 			v.Capacities = append(v.Capacities, 1000+500*float64(i)+float64(j))

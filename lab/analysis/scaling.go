@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"loadstone/lab/experiment"
+	"loadstone/lab/model/scaling"
 	"loadstone/lab/report"
-	"loadstone/lab/scaling"
 	"loadstone/lab/verdict"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"loadstone/lab/analysis"
-	"loadstone/lab/planted"
+	"loadstone/lab/archive"
+	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -24,19 +24,19 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 0.01*want }
 // in all. Each size has six trials, up to 2 % off.
 func grow(t *testing.T, setting string, sizes []float64, sweep string) *report.Result {
 	t.Helper()
-	p := planted.Run{Name: "sweep", Seed: 1, Started: began, Environment: run.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "sweep", Seed: 1, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
 	for _, n := range sizes {
-		v := planted.Variant{Name: fmt.Sprintf("%s-%g", setting, n), Service: 2 * time.Millisecond}
+		v := archivetest.Variant{Name: fmt.Sprintf("%s-%g", setting, n), Service: 2 * time.Millisecond}
 		bears := min(1000*n, 3500)
 		for i := range 6 {
 			v.Capacities = append(v.Capacities, 0.95*bears*(1+0.004*float64(i*i%7-3)))
 		}
-		api := planted.Component{Name: "api", Instances: int(n), CPUs: 0.2, Demand: 200 * time.Microsecond}
+		api := archivetest.Component{Name: "api", Instances: int(n), CPUs: 0.2, Demand: 200 * time.Microsecond}
 		if setting == "cpus" {
 			api.Instances, api.CPUs = 1, 0.2*n
 		}
-		lb := planted.Component{Name: "lb", Instances: 1, CPUs: 0.35, Demand: 100 * time.Microsecond}
-		v.Components = []planted.Component{api, lb}
+		lb := archivetest.Component{Name: "lb", Instances: 1, CPUs: 0.35, Demand: 100 * time.Microsecond}
+		v.Components = []archivetest.Component{api, lb}
 		p.Variants = append(p.Variants, v)
 	}
 	return derived(t, p, sweep)
@@ -44,7 +44,7 @@ func grow(t *testing.T, setting string, sizes []float64, sweep string) *report.R
 
 // derived writes a run, whose variants a sweep made if one is given, and derives
 // its result.
-func derived(t *testing.T, p planted.Run, sweep string) *report.Result {
+func derived(t *testing.T, p archivetest.Run, sweep string) *report.Result {
 	t.Helper()
 	dir, err := p.Write(t.TempDir())
 	if err != nil {
@@ -62,7 +62,7 @@ func derived(t *testing.T, p planted.Run, sweep string) *report.Result {
 			t.Fatal(err)
 		}
 	}
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
 )
@@ -165,7 +165,7 @@ const (
 )
 
 // nextLoad is until when nothing is offered after a moment.
-func nextLoad(t run.Trial, after time.Time) time.Time {
+func nextLoad(t archive.Trial, after time.Time) time.Time {
 	next := t.Ended
 	begins := func(at time.Time, warmup time.Duration) {
 		if at.After(after) && at.Add(-warmup).Before(next) {

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 	"loadstone/lab/selftest/plant"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
@@ -154,7 +154,7 @@ func TestAFlushAfterTheLoadIsFound(t *testing.T) {
 		t.Errorf("%q does not say %q", e, want)
 	}
 	// The next load begins before it is over: what is done then is that load's.
-	trial := run.Trial{Ended: began.Add(time.Minute), Measures: []run.Measure{
+	trial := archive.Trial{Ended: began.Add(time.Minute), Measures: []archive.Measure{
 		{Result: load.Result{From: began}}, {Result: load.Result{From: began.Add(9 * time.Second)}}, {Result: load.Result{From: began.Add(20 * time.Second)}},
 	}}
 	if got, want := nextLoad(trial, began.Add(3*time.Second)), began.Add(8500*time.Millisecond); !got.Equal(want) {
@@ -235,7 +235,7 @@ func TestAPlantedFrontVisitsItsStoreThreeTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := []topology.Resource{{Name: topology.Requests, Kind: topology.Requests, Done: "plant_requests_total"}}
-	trial := run.Trial{Ended: r.To, Instances: []topology.Instance{{Service: "front", Name: "front-1", Resources: served}, {Service: "store", Name: "store-1", Resources: served}}}
+	trial := archive.Trial{Ended: r.To, Instances: []topology.Instance{{Service: "front", Name: "front-1", Resources: served}, {Service: "store", Name: "store-1", Resources: served}}}
 	for service, want := range map[string]float64{"front": 1, "store": 3} {
 		c := verdict.Component{Name: service}
 		if warnings := declared(&c, trial, scrapes, &r); len(warnings) > 0 || math.Abs(c.Visits-want) > 0.3*want {

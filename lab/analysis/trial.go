@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 	"loadstone/lab/verdict"
 )
 
@@ -49,7 +49,7 @@ type observed struct {
 }
 
 // variantTrials reads and works out the trials of one variant.
-func variantTrials(r *run.Run, exp *experiment.Experiment, variant string) ([]observed, error) {
+func variantTrials(r *archive.Run, exp *experiment.Experiment, variant string) ([]observed, error) {
 	var out []observed
 	for _, t := range r.Trials {
 		if t.Variant != variant {
@@ -71,15 +71,15 @@ type watched struct {
 }
 
 func readWatched(dir string) (w watched, err error) {
-	err = run.ReadLines(dir, probe.SamplesFile, func(s probe.Sample) { w.samples = append(w.samples, s) })
+	err = archive.ReadLines(dir, probe.SamplesFile, func(s probe.Sample) { w.samples = append(w.samples, s) })
 	if err != nil {
 		return w, err
 	}
-	err = run.ReadLines(dir, probe.MetricsFile, func(s probe.Scrape) { w.scrapes = append(w.scrapes, s) })
+	err = archive.ReadLines(dir, probe.MetricsFile, func(s probe.Scrape) { w.scrapes = append(w.scrapes, s) })
 	return w, err
 }
 
-func observe(dir string, exp *experiment.Experiment, t run.Trial) (observed, error) {
+func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed, error) {
 	w, err := readWatched(dir)
 	if err != nil {
 		return observed{}, err
@@ -127,7 +127,7 @@ func summary(l load.Latency) report.Percentiles {
 }
 
 // watched works out what each component used while the load was measured.
-func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
+func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	span, ok := probe.Over(w.samples, r.From, r.To)
 	if !ok {
 		return fmt.Errorf("the probe's samples do not cover the measured span from %s to %s",
@@ -153,7 +153,7 @@ func (o *observed) watched(w watched, t run.Trial, r *load.Result) error {
 // component works out demand, bound and saturation of one service. The
 // instance that used most CPU, the hottest, sets the bound: it reaches its
 // limit first.
-func component(t run.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
+func component(t archive.Trial, service string, span probe.Span, r *load.Result) verdict.Component {
 	c := verdict.Component{Name: service}
 	// Demand is for each iteration, as capacity is counted in iterations. Where
 	// an iteration is one request it is for each request.
@@ -196,10 +196,10 @@ func component(t run.Trial, service string, span probe.Span, r *load.Result) ver
 }
 
 // curve has every rate that the trial tried.
-func curve(t run.Trial) []report.CurvePoint {
+func curve(t archive.Trial) []report.CurvePoint {
 	var out []report.CurvePoint
 	for _, m := range t.Measures {
-		if m.Kind == run.Sweep {
+		if m.Kind == archive.Sweep {
 			continue // closed: its rate is an answer, not an offer
 		}
 		l := m.Result.Response
@@ -215,7 +215,7 @@ func curve(t run.Trial) []report.CurvePoint {
 const timelinePoints = 200
 
 // timeline is CPU use over the trial, each point the mean since the one before.
-func timeline(t run.Trial, samples []probe.Sample) report.Timeline {
+func timeline(t archive.Trial, samples []probe.Sample) report.Timeline {
 	tl := report.Timeline{Trial: t.Index}
 	if len(samples) < 2 {
 		return tl
@@ -254,8 +254,8 @@ func cores(cpu, elapsed time.Duration) float64 {
 }
 
 // during is the measure under way at a moment; nil between measures.
-func during(ms []run.Measure, at time.Time) *run.Measure {
-	i := slices.IndexFunc(ms, func(m run.Measure) bool {
+func during(ms []archive.Measure, at time.Time) *archive.Measure {
+	i := slices.IndexFunc(ms, func(m archive.Measure) bool {
 		return !at.Before(m.Result.From) && !at.After(m.Result.To)
 	})
 	if i < 0 {

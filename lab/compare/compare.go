@@ -1,282 +1,296 @@
-// Package compare tells a real difference between two variants, or two runs,
-// from the noise of the machine. Its input is one figure per trial (a capacity,
-// a latency, a demand); its output is the factor between the two with an
-// interval, an exact test, and an Outcome that says "~" where the test found
-// nothing.
+// Package compare says what differs between two runs, or between the variants
+// of one: capacity, latency at a rate that both were tried at, CPU per request
+// and failures, each with the factor between them, its interval and an exact
+// test; and what else differs, so that a change can be put down to its cause:
+// the machine, the versions, the limits, the experiment file.
 //
-// It is arithmetic and nothing else: it reads no runs and prints no tables.
-// Whoever prints owns the text; Table gives the rows.
+// Which differences are real is package compare's to say; this one decides what
+// is compared with what. It reads no files: a run comes as its derived result.
 //
-// The figures are positive and their errors multiply rather than add, so all
-// work is done on logarithms. The trials are few and a disturbance only ever
-// makes one slower, so no test here assumes a normal distribution. The interval
-// and the test of a Result come from the same ranks and agree: without ties,
-// P is below Alpha exactly where the interval leaves out 1.
-//
-// Two tests are at hand. Trials of an experiment are interleaved in rounds, and
-// the drift of the machine is nearly the same for all trials of one round: the
-// signed-rank test on the log ratios by round removes it. With fewer than six
-// rounds that test cannot reach 5 %, and for runs made at different times there
-// are no rounds in common: the rank-sum test is used then, and in a Table with
-// more rows than the signed-rank test of so few rounds can be corrected for.
-// Drift between rounds makes it miss differences, not invent them. Which test is
-// used depends on the number of rounds and rows only, never on the values, so
-// that the error rate stays what it says.
+// Two runs that begin with the same baseline are compared relative to it: the
+// speed of the machine, which differs from day to day, cancels out. What changed
+// in the baseline itself cancels out with it, so that the baseline is compared
+// too, as it was measured, and Config.Absolute does so for all variants.
 package compare
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"time"
+
+	"loadstone/lab/report"
+	"loadstone/lab/stats"
 )
 
-const (
-	// Alpha is the share of comparisons between equals that may be called different.
-	Alpha = 0.05
-	// Level is the confidence that intervals aim at.
-	Level = 0.95
-)
+// Schema names the version of Difference's JSON form.
+const Schema = "loadstone.difference/1"
 
-// Trial is the figure of one trial.
-type Trial struct {
-	// Round is the round of the experiment that the trial belonged to. It
-	// matters to interleaved samples only.
-	Round int `json:"round"`
-	// Value is in the unit of its metric, and above 0.
-	Value float64 `json:"value"`
+// Config is how to compare.
+type Config struct {
+	// Absolute compares all variants as they were measured, also where the
+	// runs share a baseline.
+	Absolute bool
 }
 
-// Sample is what was measured of one variant.
-type Sample struct {
-	Name   string  `json:"name"`
-	Trials []Trial `json:"trials"`
+// Run is a run that takes part.
+type Run struct {
+	Name       string    `json:"name"` // of its directory
+	Experiment string    `json:"experiment"`
+	Started    time.Time `json:"started"`
+	Version    string    `json:"version"` // Loadstone's
 }
 
-// Values are the sample's figures, in the order of its trials.
-func (s Sample) Values() []float64 {
-	out := make([]float64, len(s.Trials))
-	for i, t := range s.Trials {
-		out[i] = t.Value
-	}
-	return out
+// Difference is what was found. Base and Sample are the same run where its own
+// variants are compared.
+type Difference struct {
+	Schema string  `json:"schema"`
+	Base   Run     `json:"base"`
+	Sample Run     `json:"sample"`
+	Tables []Table `json:"tables"`
+	// Settings are what differs in the environment and in the variants' limits.
+	Settings []Setting `json:"settings"`
+	// Source has the lines in which the experiment files differ.
+	Source   []Line   `json:"source"`
+	Warnings []string `json:"warnings"`
 }
 
-// Design is how two samples were measured.
-type Design string
+// Table is a family of comparisons: they are corrected for their number together.
+type Table struct {
+	Title  string       `json:"title"`
+	Design stats.Design `json:"design"`
+	// Reference is the variant that all values are relative to, for
+	// compare.Referenced.
+	Reference string `json:"reference,omitempty"`
+	// Judged tables are what users notice: capacity, response time under a load
+	// as written, failures. Response time at the rate of a search is not: it is
+	// taken near the knee, where a small loss of capacity doubles it.
+	Judged bool  `json:"judged"`
+	Rows   []Row `json:"rows"`
+	// Notes are what the rows do not say, such as what could not be compared.
+	Notes []string `json:"notes"`
+}
 
-const (
-	// Interleaved samples were measured in the same rounds, one trial of each
-	// per round.
-	Interleaved Design = "interleaved"
-	// Separate samples were measured at different times, as two runs are.
-	Separate Design = "separate"
-	// Referenced samples are separate ones of which each is relative to a
-	// baseline that was measured in its own rounds; see Relative. The speed of
-	// the machine cancels out of them.
-	Referenced Design = "referenced"
-)
+// Row is one comparison.
+type Row struct {
+	Name   string       `json:"name"`
+	Metric stats.Metric `json:"metric"`
+	// Base and Sample are medians over trials as they were measured, in the
+	// metric's unit, also where the comparison is relative.
+	Base   stats.Interval `json:"base"`
+	Sample stats.Interval `json:"sample"`
+	// BaseBound and SampleBound say that it is only a lower bound.
+	BaseBound   bool `json:"base_bound,omitempty"`
+	SampleBound bool `json:"sample_bound,omitempty"`
+	// Result is absent if there was nothing to compare; Note says why.
+	Result *stats.Result `json:"result,omitempty"`
+	// Adjusted is the p-value after the correction for the rows of the table.
+	Adjusted float64      `json:"adjusted"`
+	Change   stats.Change `json:"change"`
+	Note     string       `json:"note,omitempty"`
+}
 
-// Relative divides a sample by the baseline of its own run, round by round. Two
-// runs that share a baseline are compared by this: with machines (or days) that
-// differ by ±10 %, separate samples of equals look different in nearly half of
-// all comparisons, and relative ones in no more than Alpha.
-func Relative(sample, base Sample) (Sample, error) {
-	if err := errors.Join(check(sample, Interleaved), check(base, Interleaved)); err != nil {
-		return Sample{}, err
+// pair is two variants to compare: base and sample of the same run or not.
+type pair struct {
+	name         string
+	base, sample *report.Variant
+}
+
+// Between compares two runs, variant by variant. It is an error if they have no
+// variant in common.
+func Between(base, sample *report.Result, names [2]string, c Config) (*Difference, error) {
+	d := &Difference{Schema: Schema, Base: runOf(base, names[0]), Sample: runOf(sample, names[1])}
+	pairs := d.common(base, sample)
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%s and %s have no variant in common: one has %s, the other %s",
+			names[0], names[1], strings.Join(variantNames(base), ", "), strings.Join(variantNames(sample), ", "))
 	}
-	of := make(map[int]float64, len(base.Trials))
-	for _, t := range base.Trials {
-		of[t.Round] = t.Value
+	d.warnOfParts(base, d.Base.Name)
+	d.warnOfParts(sample, d.Sample.Name)
+	d.Settings = settings(base, sample, pairs)
+	d.Source = lineDifference(base.Source, sample.Source)
+	d.warnAboutQuestion(base, sample)
+	t := tabler{result: base, difference: d, design: stats.Separate}
+	if first := base.Variants[0].Name; !c.Absolute && len(pairs) > 1 && first == sample.Variants[0].Name {
+		t.baseline, t.design = &pairs[0], stats.Referenced
+		pairs = pairs[1:]
 	}
-	out := Sample{Name: sample.Name + " / " + base.Name}
-	for _, t := range sample.Trials {
-		if b, ok := of[t.Round]; ok {
-			out.Trials = append(out.Trials, Trial{Round: t.Round, Value: t.Value / b})
+	if err := t.all(pairs, sameRates(base, sample)); err != nil {
+		return nil, err
+	}
+	return d.complete(), nil
+}
+
+// Within compares all pairs of a run's variants. It is an error if there is
+// only one.
+func Within(r *report.Result, name string) (*Difference, error) {
+	if len(r.Variants) < 2 {
+		return nil, fmt.Errorf("run %s has one variant, %s; name a second run to compare it with", name, strings.Join(variantNames(r), ""))
+	}
+	run := runOf(r, name)
+	d := &Difference{Schema: Schema, Base: run, Sample: run}
+	d.warnOfParts(r, name)
+	var pairs []pair
+	for i := range r.Variants {
+		for j := range r.Variants[:i] {
+			base, sample := &r.Variants[j], &r.Variants[i]
+			pairs = append(pairs, pair{name: base.Name + " → " + sample.Name, base: base, sample: sample})
 		}
 	}
-	if len(out.Trials) == 0 {
-		return Sample{}, fmt.Errorf("%q and %q have no round in common", sample.Name, base.Name)
+	t := tabler{result: r, difference: d, design: stats.Interleaved}
+	if err := t.all(pairs, true); err != nil {
+		return nil, err
 	}
-	return out, nil
+	return d.complete(), nil
 }
 
-// Test names the test that was used.
-type Test string
-
-const (
-	// SignedRank is Wilcoxon's test on the log ratios by round.
-	SignedRank Test = "signed rank"
-	// RankSum is Wilcoxon's test of two independent samples, also called Mann
-	// and Whitney's.
-	RankSum Test = "rank sum"
-)
-
-// Outcome is what a comparison found.
-type Outcome string
-
-const (
-	// Different means that equals would look this different in fewer than
-	// Alpha of comparisons.
-	Different Outcome = "different"
-	// Indistinct means that no difference was found. It does not mean that
-	// there is none: the interval says how large it may be.
-	Indistinct Outcome = "~"
-	// TooFew means that no result of so few trials could have been significant.
-	TooFew Outcome = "too few trials"
-)
-
-// Interval is a value with the interval that holds it at a confidence.
-type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	// Confidence is the actual one, such as 0.969: never more than the number
-	// of trials allows. It is 0 where there is a value but no interval.
-	Confidence float64 `json:"confidence"`
+// warnOfParts says that a run is not whole.
+func (d *Difference) warnOfParts(r *report.Result, name string) {
+	if r.Partial != "" {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%s is partial: %s", name, r.Partial))
+	}
 }
 
-// Result is a comparison of a sample with a baseline.
-type Result struct {
-	// Ratio is by which factor the sample exceeds the baseline.
-	Ratio Interval `json:"ratio"`
-	Test  Test     `json:"test"`
-	// P is the probability that equals look this different or more.
-	P float64 `json:"p"`
-	// N and BaseN are how many trials of each took part. In a signed-rank test
-	// both are the number of rounds.
-	N       int     `json:"n"`
-	BaseN   int     `json:"base_n"`
-	Outcome Outcome `json:"outcome"`
-	// Needed is how many trials of each the smallest experiment has that can
-	// find a difference of this design, in a Table of as many rows; it says what to
-	// do about TooFew.
-	Needed   int      `json:"needed"`
-	Warnings []string `json:"warnings,omitempty"`
+func runOf(r *report.Result, name string) Run {
+	return Run{Name: name, Experiment: r.Experiment, Started: r.Started, Version: r.Environment.Version}
 }
 
-// minRounds is the fewest rounds in which the signed-rank test can fall below
-// Alpha: 2·0.5⁶ = 0.031.
-const minRounds = 6
-
-// Compare tells sample and base apart. Values that have no logarithm, an empty
-// sample, or a round that occurs twice in an interleaved sample are errors; too
-// few trials are an Outcome.
-func Compare(sample, base Sample, design Design) (Result, error) {
-	return compareAmong(1, sample, base, design)
-}
-
-// compareAmong is Compare for one of so many rows, whose p-values will be
-// corrected for their number.
-func compareAmong(rows int, sample, base Sample, design Design) (Result, error) {
-	if err := errors.Join(check(sample, design), check(base, design)); err != nil {
-		return Result{}, err
-	}
-	var r Result
-	logs := pairs(sample, base)
-	if testFor(rows, len(logs), design) == SignedRank {
-		r = signedRank(logs)
-	} else {
-		r = rankSum(sample.Values(), base.Values())
-	}
-	r.Needed = needed(rows, design)
-	r.Outcome = outcome(r.P, r.least())
-	r.Warnings = warnings(sample, base, design, r.Test)
-	return r, nil
-}
-
-func check(s Sample, design Design) error {
-	if design != Interleaved && design != Separate && design != Referenced {
-		return fmt.Errorf("the design of a comparison is %q; it must be %q, %q or %q", design, Interleaved, Separate, Referenced)
-	}
-	if len(s.Trials) == 0 {
-		return fmt.Errorf("%q has no trials to compare", s.Name)
-	}
-	if len(s.Trials) > MaxTrials {
-		return fmt.Errorf("%q has %d trials; a comparison takes %d at most", s.Name, len(s.Trials), MaxTrials)
-	}
-	seen := make(map[int]bool, len(s.Trials))
-	for _, t := range s.Trials {
-		if !(t.Value > 0) || math.IsInf(t.Value, 0) {
-			return fmt.Errorf("%q has the value %v in round %d; only finite values above 0 have a ratio", s.Name, t.Value, t.Round)
+// common are the variants that both runs have, in the order of the first. Those
+// that one lacks are named in a warning.
+func (d *Difference) common(base, sample *report.Result) []pair {
+	var out []pair
+	only := [2][]string{}
+	for i := range base.Variants {
+		b := &base.Variants[i]
+		j := slices.Index(variantNames(sample), b.Name)
+		if j < 0 {
+			only[0] = append(only[0], b.Name)
+			continue
 		}
-		if design == Interleaved && seen[t.Round] {
-			return fmt.Errorf("%q has two trials in round %d; an interleaved sample has one of each round", s.Name, t.Round)
+		out = append(out, pair{name: b.Name, base: b, sample: &sample.Variants[j]})
+	}
+	for _, name := range variantNames(sample) {
+		if !slices.Contains(variantNames(base), name) {
+			only[1] = append(only[1], name)
 		}
-		seen[t.Round] = true
 	}
-	return nil
-}
-
-// MaxTrials is how many trials a sample has at most. It bounds the exact
-// arithmetic, whose cost grows with the cube.
-const MaxTrials = 300
-
-// pairs are the logarithms of the ratios of the rounds that both samples have.
-func pairs(sample, base Sample) []float64 {
-	of := make(map[int]float64, len(base.Trials))
-	for _, t := range base.Trials {
-		of[t.Round] = t.Value
-	}
-	var out []float64
-	for _, t := range sample.Trials {
-		if b, ok := of[t.Round]; ok {
-			out = append(out, math.Log(t.Value)-math.Log(b))
+	for i, name := range []string{d.Base.Name, d.Sample.Name} {
+		if len(only[i]) > 0 {
+			d.Warnings = append(d.Warnings, fmt.Sprintf("only %s has %s: not compared", name, strings.Join(only[i], ", ")))
 		}
 	}
 	return out
 }
 
-func outcome(p, least float64) Outcome {
+func variantNames(r *report.Result) []string {
+	out := make([]string, len(r.Variants))
+	for i, v := range r.Variants {
+		out[i] = v.Name
+	}
+	return out
+}
+
+// warnAboutQuestion says where the two runs do not answer the same question.
+func (d *Difference) warnAboutQuestion(base, sample *report.Result) {
+	if base.Experiment != sample.Experiment {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("the runs are of different experiments, %s and %s: variants of the same name may not be the same", base.Experiment, sample.Experiment))
+	}
+	if !sameRates(base, sample) {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("one run measures %s in %s, the other %s in %s: rates and CPU per request are not compared",
+			base.Measure, unitOf(base), sample.Measure, unitOf(sample)))
+		return
+	}
+	if a, b := objectives(base), objectives(sample); !slices.Equal(a, b) {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("the objectives differ, %s and %s: a capacity under one says nothing of the other",
+			strings.Join(a, ", "), strings.Join(b, ", ")))
+	}
+}
+
+// sameRates says whether rates of the two runs mean the same.
+func sameRates(base, sample *report.Result) bool {
+	return base.Measure == sample.Measure && unitOf(base) == unitOf(sample)
+}
+
+func unitOf(r *report.Result) string {
+	if r.Unit == "" {
+		return report.RequestsPerSecond
+	}
+	return r.Unit
+}
+
+func objectives(r *report.Result) []string {
+	var out []string
+	for _, o := range r.SLO {
+		out = append(out, o.Metric+": "+o.Threshold)
+	}
+	return out
+}
+
+// complete makes every list one that can be iterated over in JSON.
+func (d *Difference) complete() *Difference {
+	for i := range d.Tables {
+		d.Tables[i].Rows = append([]Row{}, d.Tables[i].Rows...)
+		d.Tables[i].Notes = append([]string{}, d.Tables[i].Notes...)
+	}
+	d.Tables = append([]Table{}, d.Tables...)
+	d.Settings = append([]Setting{}, d.Settings...)
+	d.Source = append([]Line{}, d.Source...)
+	d.Warnings = append([]string{}, d.Warnings...)
+	return d
+}
+
+// Worse are the rows of judged tables that are worse by a share (0.05 is 5 %) or
+// more: a difference that is real, and of that size. A variant that held a rate
+// and holds none any more is among them.
+func (d *Difference) Worse(share float64) []Row {
+	var out []Row
+	for _, t := range d.Tables {
+		for _, r := range t.Rows {
+			if t.Judged && r.Lost(share) {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// loss is by which share a row's sample is worse than its base.
+func (r *Row) loss() float64 {
 	switch {
-	case least >= Alpha:
-		return TooFew
-	case p < Alpha:
-		return Different
+	case r.Result == nil:
+		return math.Inf(1)
+	case r.Metric.HigherIsBetter:
+		return 1 - r.Result.Ratio.Value
 	default:
-		return Indistinct
+		return r.Result.Ratio.Value - 1
 	}
 }
 
-// least is the lowest p that so many trials can give.
-func (r Result) least() float64 {
-	if r.Test == SignedRank {
-		return math.Exp2(1 - float64(r.N))
+// Undecidable are the rows of judged tables that no outcome could have decided:
+// of too few trials, or without anything to compare.
+func (d *Difference) Undecidable() []Row {
+	var out []Row
+	for _, t := range d.Tables {
+		for _, r := range t.Rows {
+			if t.Judged && r.Change != stats.Worse && (r.Result == nil || r.Result.Outcome == stats.TooFew) {
+				out = append(out, r)
+			}
+		}
 	}
-	return 2 / choose(r.N+r.BaseN, r.N)
+	return out
 }
 
-func choose(n, k int) float64 {
-	c := 1.0
-	for i := 1; i <= k; i++ {
-		c = c * float64(n-k+i) / float64(i)
-	}
-	return c
-}
-
-func warnings(sample, base Sample, design Design, test Test) []string {
-	if design == Separate {
-		return []string{"measured at different times: if the machine was faster in one run, that counts as a difference here"}
-	}
-	lost := len(sample.Trials) + len(base.Trials) - 2*len(pairs(sample, base))
-	if test == SignedRank && lost > 0 {
-		return []string{fmt.Sprintf("trials without a partner in their round, left out: %d", lost)}
+// Baseline is the comparison of a shared baseline as it was measured; nil where
+// nothing is relative to one.
+func (d *Difference) Baseline() *Row {
+	for i := range d.Tables {
+		if t := &d.Tables[i]; t.Title == baselineTitle && len(t.Rows) == 1 {
+			return &t.Rows[0]
+		}
 	}
 	return nil
 }
 
-// middle is the median of sorted values.
-func middle(sorted []float64) float64 {
-	n := len(sorted)
-	return sorted[(n-1)/2]/2 + sorted[n/2]/2
-}
-
-// between makes the interval of a factor from sorted log ratios: their middle,
-// and the pair that leaves out k at either end.
-func between(logs []float64, k int, confidence float64) Interval {
-	return Interval{
-		Value: math.Exp(middle(logs)), Low: math.Exp(logs[k]), High: math.Exp(logs[len(logs)-1-k]), Confidence: confidence,
-	}
-}
-
-func sorted(xs []float64) []float64 { return slices.Sorted(slices.Values(xs)) }
+// Lost says whether a row is worse by a share or more.
+func (r *Row) Lost(share float64) bool { return r.Change == stats.Worse && r.loss() >= share }

@@ -1,151 +1,303 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"loadstone/lab/report"
+	"loadstone/lab/stats"
 )
 
-// Metric is what a line of a table compares.
-type Metric struct {
-	Name string `json:"name"`
-	Unit string `json:"unit"`
-	// HigherIsBetter is true of a capacity and false of a latency.
-	HigherIsBetter bool `json:"higher_is_better"`
+// tabler makes the tables of a difference.
+type tabler struct {
+	difference *Difference
+	result     *report.Result // whose unit and measure all of them have
+	design     stats.Design
+	// baseline is what both runs share, for compare.Referenced.
+	baseline *pair
 }
 
-// Line asks for one comparison.
-type Line struct {
-	Metric       Metric
-	Sample, Base Sample
-}
-
-// Change is what a row means to its reader.
-type Change string
-
+// The titles of tables that are told apart.
 const (
-	// Better is a difference for the better that stands after the correction.
-	Better Change = "better"
-	// Worse is one for the worse.
-	Worse Change = "worse"
-	// Unclear is everything else.
-	Unclear Change = "unclear"
+	baselineTitle = "capacity of the baseline"
+	latencyTitle  = "response time at the same rate"
+	failedTitle   = "failed requests"
 )
 
-// Row is one comparison of a table.
-type Row struct {
-	Metric     Metric `json:"metric"`
-	SampleName string `json:"sample_name"`
-	BaseName   string `json:"base_name"`
-	// Sample and Base are the medians of the trials, in the metric's unit.
-	Sample Interval `json:"sample"`
-	Base   Interval `json:"base"`
-	// Result is the comparison by itself. Its Outcome takes account of the
-	// other rows: it is Different only if Adjusted is below Alpha. Its interval
-	// does not, so it may leave out 1 in a row whose outcome is "~".
-	Result Result `json:"result"`
-	// Adjusted is P after Holm's correction for the number of rows.
-	Adjusted float64 `json:"adjusted"`
-	Change   Change  `json:"change"`
-	// Decidable is false if no values of so many trials could have made it
-	// Different, the correction included: Result.Needed trials of each could.
-	Decidable bool `json:"decidable"`
+// values gives a variant's figure of each trial; those that are not above 0 are
+// ones that were not measured.
+type values func(v *report.Variant) []stats.Trial
+
+// asked is a row that is yet to be compared.
+type asked struct {
+	Row
+
+	line stats.Line
 }
 
-// Table compares every line. All its rows are one family: the chance that any
-// row calls equals different is at most Alpha. Rows with too few trials are not
-// counted in, because they cannot be wrong.
-//
-// Every row that is counted in costs the others power, and few trials allow
-// few rows: six trials give P = 0.002 at best, which 23 rows survive. Put the
-// question first, in a table of its own, and the rest in another. Where the
-// signed-rank test of so few rounds could not survive the number of rows (more
-// than one row of six rounds, three of seven), the rank-sum test is used.
-func Table(lines []Line, design Design) ([]Row, error) {
-	rows := make([]Row, len(lines))
-	var ps, least []float64
-	var counted []int
-	for i, l := range lines {
-		r, err := compareAmong(len(lines), l.Sample, l.Base, design)
-		if err != nil {
-			return nil, fmt.Errorf("compare %s: %w", l.Metric.Name, err)
+// all makes every table. rates says whether rates can be compared.
+func (t *tabler) all(pairs []pair, rates bool) error {
+	withBaseline := pairs
+	if t.baseline != nil {
+		withBaseline = append([]pair{*t.baseline}, pairs...)
+	}
+	var steps []func() error
+	if rates {
+		if t.result.Measure == "capacity" {
+			steps = append(steps, func() error { return t.capacity(pairs) })
 		}
-		rows[i] = Row{
-			Metric: l.Metric, SampleName: l.Sample.Name, BaseName: l.Base.Name,
-			Sample: Median(l.Sample.Values()), Base: Median(l.Base.Values()), Result: r, Adjusted: r.P, Change: Unclear,
-		}
-		if r.Outcome != TooFew {
-			ps, least, counted = append(ps, r.P), append(least, r.least()), append(counted, i)
+		steps = append(steps,
+			func() error { return t.latency(withBaseline) },
+			func() error { return t.demand(pairs, withBaseline) })
+	}
+	steps = append(steps, func() error { return t.failed(withBaseline) })
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
 		}
 	}
-	for j, can := range decidable(least) {
-		rows[counted[j]].Decidable = can
-	}
-	for j, p := range Holm(ps) {
-		row := &rows[counted[j]]
-		row.Adjusted = p
-		row.Result.Outcome = outcome(p, 0)
-		if row.Result.Outcome == Different {
-			row.Change = change(row.Metric, row.Result.Ratio.Value)
-		} else if row.Result.P < Alpha {
-			row.Result.Warnings = append(row.Result.Warnings,
-				fmt.Sprintf("significant by itself, but not among %d comparisons: more trials would tell", len(ps)))
-		}
-	}
-	return rows, nil
+	return nil
 }
 
-func change(m Metric, ratio float64) Change {
-	if (ratio > 1) == m.HigherIsBetter {
-		return Better
+// separately is the design for what is not relative to a baseline.
+func (t *tabler) separately() stats.Design {
+	if t.design == stats.Referenced {
+		return stats.Separate
 	}
-	return Worse
+	return t.design
 }
 
-// Holm returns the p-values adjusted for their number, in their order: the
-// i-th smallest of n, counted from 0, is multiplied by n−i, and none is below a
-// smaller one (Holm 1979, A simple sequentially rejective multiple test
-// procedure). It needs no assumption on how the comparisons depend on each other.
-func Holm(ps []float64) []float64 {
-	order := make([]int, len(ps))
-	for i := range order {
-		order[i] = i
+func (t *tabler) capacity(pairs []pair) error {
+	metric := stats.Metric{Name: "capacity", Unit: unitOf(t.result), HigherIsBetter: true}
+	of := func(v *report.Variant) []stats.Trial {
+		return trials(v, func(f report.Figure) float64 { return f.Capacity })
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ps[a], ps[b]) })
-	out := make([]float64, len(ps))
-	highest := 0.0
-	for i, at := range order {
-		highest = max(highest, min(1, ps[at]*float64(len(ps)-i)))
-		out[at] = highest
+	rows := func(pairs []pair, reference values) (out []asked) {
+		for _, p := range pairs {
+			a := asked{Row: Row{Name: p.name, Metric: metric, BaseBound: bound(p.base), SampleBound: bound(p.sample)}}
+			t.ask(&a, p, of, reference)
+			out = append(out, a)
+		}
+		return out
+	}
+	if t.baseline == nil {
+		return t.add("capacity", t.design, func() ([]asked, []string) { return rows(pairs, nil), nil })
+	}
+	if err := t.add("capacity", stats.Referenced, func() ([]asked, []string) { return rows(pairs, of), nil }); err != nil {
+		return err
+	}
+	err := t.add(baselineTitle, stats.Separate, func() ([]asked, []string) { return rows([]pair{*t.baseline}, nil), nil })
+	if err != nil {
+		return err
+	}
+	if r := t.difference.Baseline(); r != nil && r.Result != nil && r.Result.Outcome == stats.Different {
+		t.difference.Warnings = append(t.difference.Warnings, fmt.Sprintf(
+			"%s, the baseline of both runs, differs by a factor of %s. If that is the machine, it cancels out of the other variants, which are relative to it; if it was changed on purpose, compare with --absolute",
+			t.baseline.name, report.Measured(r.Result.Ratio.Value)))
+	}
+	return nil
+}
+
+func bound(v *report.Variant) bool { return v.Capacity != nil && v.Capacity.LowerBound }
+
+// demand compares the CPU that components need. Where there is a baseline, it is
+// relative to all CPU that a request costs there: how fast the machine is.
+func (t *tabler) demand(pairs, withBaseline []pair) error {
+	title := "CPU per " + strings.TrimSuffix(strings.TrimSuffix(unitOf(t.result), "/s"), "s")
+	if unitOf(t.result) == report.RequestsPerSecond {
+		title = "CPU per request"
+	}
+	var reference values
+	if t.baseline != nil {
+		reference = total
+	} else {
+		pairs = withBaseline
+	}
+	return t.add(title, t.design, func() (out []asked, notes []string) {
+		for _, p := range pairs {
+			for _, c := range p.base.Components {
+				if !slices.ContainsFunc(p.sample.Components, func(o report.Component) bool { return o.Name == c.Name }) {
+					continue
+				}
+				a := asked{Row: Row{Name: p.name + ", " + c.Name, Metric: stats.Metric{Name: c.Name + " CPU", Unit: "ms"}}}
+				of := func(v *report.Variant) []stats.Trial { return demandOf(v, c.Name) }
+				t.ask(&a, p, of, reference)
+				if a.Note == "" { // a component that used nothing says nothing
+					out = append(out, a)
+				}
+			}
+		}
+		return out, nil
+	})
+}
+
+func demandOf(v *report.Variant, component string) []stats.Trial {
+	return trials(v, func(f report.Figure) float64 {
+		for _, c := range f.Components {
+			if c.Name == component {
+				return c.DemandMS
+			}
+		}
+		return 0
+	})
+}
+
+func total(v *report.Variant) []stats.Trial {
+	return trials(v, func(f report.Figure) float64 {
+		sum := 0.0
+		for _, c := range f.Components {
+			sum += c.DemandMS
+		}
+		return sum
+	})
+}
+
+// failed compares the share of failures where there were any. A share below
+// half a request in the smallest trial has no ratio and cannot be told from 0:
+// it counts as that half.
+func (t *tabler) failed(pairs []pair) error {
+	return t.add(failedTitle, t.separately(), func() (out []asked, notes []string) {
+		for _, p := range pairs {
+			least := math.Inf(1)
+			some := false
+			for _, f := range slices.Concat(p.base.Figures, p.sample.Figures) {
+				if f.Measured && f.Requests > 0 {
+					least = min(least, 0.5/float64(f.Requests))
+					some = some || f.Failed > 0
+				}
+			}
+			if !some {
+				continue
+			}
+			a := asked{Row: Row{Name: p.name, Metric: stats.Metric{Name: "failed", Unit: "share"}}}
+			of := func(v *report.Variant) []stats.Trial {
+				return trials(v, func(f report.Figure) float64 { return max(f.Failed, least) })
+			}
+			t.ask(&a, p, of, nil)
+			shown := func(v *report.Variant) stats.Interval {
+				var xs []float64
+				for _, f := range v.Figures {
+					if f.Measured {
+						xs = append(xs, f.Failed)
+					}
+				}
+				return stats.Median(xs)
+			}
+			a.Base, a.Sample = shown(p.base), shown(p.sample)
+			out = append(out, a)
+		}
+		return out, nil
+	})
+}
+
+// trials are a figure of each trial in which something was measured.
+func trials(v *report.Variant, of func(report.Figure) float64) []stats.Trial {
+	var out []stats.Trial
+	for _, f := range v.Figures {
+		if x := of(f); f.Measured && x > 0 && !math.IsInf(x, 0) && len(out) < stats.MaxTrials {
+			out = append(out, stats.Trial{Round: f.Round, Value: x})
+		}
 	}
 	return out
 }
 
-// Median returns the median of xs with a distribution-free interval: the
-// narrowest symmetric pair of order statistics whose confidence reaches Level,
-// or, with fewer than six values, the whole range at the confidence that it
-// has, 1 − 2·0.5ⁿ (Conover, Practical Nonparametric Statistics, 3.2). An empty
-// xs gives a zero Interval.
-func Median(xs []float64) Interval { return Bracketed(xs, xs) }
+// ask fills in what a row compares, or its note if there is nothing to.
+func (t *tabler) ask(a *asked, p pair, of, reference values) {
+	base, sample := stats.Sample{Name: p.base.Name, Trials: of(p.base)}, stats.Sample{Name: p.sample.Name, Trials: of(p.sample)}
+	a.Change = stats.Unclear
+	a.Base, a.Sample = stats.Median(base.Values()), stats.Median(sample.Values())
+	switch none := len(base.Trials) == 0; {
+	case none && len(sample.Trials) == 0:
+		a.Note = "no trial held any rate"
+		return
+	case none:
+		a.Note = "no trial of the first held any rate"
+		return
+	case len(sample.Trials) == 0:
+		a.Note, a.Change = "holds no rate any more", stats.Worse
+		return
+	}
+	var left []string
+	for _, v := range []*report.Variant{p.base, p.sample} {
+		if n := len(v.Figures) - len(of(v)); n > 0 {
+			left = append(left, fmt.Sprintf("%d of %d", n, len(v.Figures)))
+		}
+	}
+	if len(left) > 0 {
+		t.difference.warn(fmt.Sprintf("%s, %s: trials without a figure are left out (%s)", p.name, a.Metric.Name, strings.Join(left, " and ")))
+	}
+	if reference != nil {
+		var err error
+		if base, err = stats.Relative(base, stats.Sample{Name: t.baseline.name, Trials: reference(t.baseline.base)}); err != nil {
+			a.Note = "the baseline has no trial in the same rounds"
+			return
+		}
+		if sample, err = stats.Relative(sample, stats.Sample{Name: t.baseline.name, Trials: reference(t.baseline.sample)}); err != nil {
+			a.Note = "the baseline has no trial in the same rounds"
+			return
+		}
+	}
+	a.line = stats.Line{Metric: a.Metric, Sample: sample, Base: base}
+}
 
-// Bracketed is Median for values of which only the two ends are known that each
-// lies between, as an edge between a rate that held and one that did not. Value
-// is the median of the lows. Low and High are the order statistics of Median, Low
-// of the lows and High of the highs, so the interval holds the median of the values
-// as surely as Median's does, wherever they lie between their ends. A high may be
-// +Inf, and so may High be then. There are as many highs as lows.
-func Bracketed(lows, highs []float64) Interval {
-	n := len(lows)
-	if n == 0 {
-		return Interval{}
+func (d *Difference) warn(text string) {
+	if !slices.Contains(d.Warnings, text) {
+		d.Warnings = append(d.Warnings, text)
 	}
-	low, high := sorted(lows), sorted(highs)
-	if n == 1 {
-		return Interval{Value: low[0], Low: low[0], High: low[0]}
+}
+
+// add compares what was asked and keeps the table, if it has rows or notes.
+func (t *tabler) add(title string, design stats.Design, ask func() ([]asked, []string)) error {
+	rows, notes := ask()
+	table := Table{Title: title, Design: design, Judged: t.judged(title), Notes: notes}
+	if design == stats.Referenced {
+		table.Reference = t.baseline.name
 	}
-	b := distuv.Binomial{N: float64(n), P: 0.5}
-	k, confidence := widestCut(n, func(k int) float64 { return b.CDF(float64(k)) })
-	return Interval{Value: middle(low), Low: low[k], High: high[n-1-k], Confidence: confidence}
+	var lines []stats.Line
+	for _, a := range rows {
+		if a.Note == "" {
+			lines = append(lines, a.line)
+		}
+	}
+	compared, err := stats.Table(lines, design)
+	if err != nil {
+		return err
+	}
+	for _, a := range rows {
+		if a.Note == "" {
+			a.take(compared[0])
+			compared = compared[1:]
+		}
+		table.Rows = append(table.Rows, a.Row)
+	}
+	if len(table.Rows) > 0 || len(table.Notes) > 0 {
+		t.difference.Tables = append(t.difference.Tables, table)
+	}
+	return nil
+}
+
+// judged says which tables decide whether a run is worse.
+func (t *tabler) judged(title string) bool {
+	switch title {
+	case "capacity", failedTitle:
+		return true
+	case latencyTitle:
+		return t.result.Measure != "capacity"
+	default:
+		return false
+	}
+}
+
+// take takes over what the comparison found. A lower bound can be told from
+// what it exceeds, and from nothing else: the truth may lie higher.
+func (r *Row) take(c stats.Row) {
+	r.Result, r.Adjusted, r.Change = &c.Result, c.Adjusted, c.Change
+	if c.Result.Outcome != stats.Different || !r.BaseBound && !r.SampleBound {
+		return
+	}
+	if more := c.Result.Ratio.Value > 1; r.BaseBound && (more || r.SampleBound) || r.SampleBound && !more {
+		r.Change, r.Note = stats.Unclear, "a lower bound: the true ratio may be on either side of 1"
+	}
 }

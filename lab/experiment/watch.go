@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/series"
 	"loadstone/lab/threshold"
-	"loadstone/lab/watch"
 )
 
 const (
@@ -51,12 +51,12 @@ func (f field) watch(p pair) Watch {
 	}
 	metric := s.need("metric", "metric: db_queries_total")
 	if w.Metric = metric.text(); w.Metric != "" {
-		if _, err := watch.ParseSelector(w.Metric); err != nil {
+		if _, err := series.ParseSelector(w.Metric); err != nil {
 			s.errorf(metric.n, "%s", err)
 		}
 	}
 	w.Service = s.need("service", "service: api").text()
-	w.As = s.need("as", "as: rate").oneOf(watch.Rate, watch.Value)
+	w.As = s.need("as", "as: rate").oneOf(series.Rate, series.Value)
 	slo := s.may("slo", "slo: [max<2000]")
 	s.done()
 	if !slo.given() {
@@ -74,7 +74,7 @@ func (f field) watch(p pair) Watch {
 			s.errorf(item, "a threshold is an expression, not %s; write max<2000", describe(item))
 			continue
 		}
-		if _, err := watch.ParseBound(item.text); err != nil {
+		if _, err := series.ParseBound(item.text); err != nil {
 			s.errorf(item, "%s", err)
 		}
 		w.SLO = append(w.SLO, item.text)
@@ -83,14 +83,14 @@ func (f field) watch(p pair) Watch {
 }
 
 // Follow returns what is followed, as the analysis takes it.
-func (w *Watch) Follow() (watch.Metric, error) {
-	m := watch.Metric{Name: w.Name, Service: w.Service, As: w.As}
+func (w *Watch) Follow() (series.Metric, error) {
+	m := series.Metric{Name: w.Name, Service: w.Service, As: w.As}
 	var err error
-	if m.Selector, err = watch.ParseSelector(w.Metric); err != nil {
+	if m.Selector, err = series.ParseSelector(w.Metric); err != nil {
 		return m, err
 	}
 	for _, text := range w.SLO {
-		b, err := watch.ParseBound(text)
+		b, err := series.ParseBound(text)
 		if err != nil {
 			return m, err
 		}

@@ -6,14 +6,14 @@ import (
 	"io"
 	"sync"
 
-	"loadstone/lab/load/replay"
+	"loadstone/lab/load/accesslog"
 )
 
 // logged is the schedule of a replay: what an access log has, at its times.
 // A goroutine reads ahead, because a line may have to wait for the disk.
 type logged struct {
 	start   arrival // its time is when the scenario starts
-	entries <-chan replay.Entry
+	entries <-chan accesslog.Entry
 	head    arrival
 	ended   bool
 }
@@ -24,8 +24,8 @@ const readAhead = 4096
 
 // logReader reads a log into a channel until it ends or stop is closed.
 type logReader struct {
-	log     *replay.Log
-	entries chan replay.Entry
+	log     *accesslog.Log
+	entries chan accesslog.Entry
 	stop    chan struct{}
 	done    sync.WaitGroup
 	err     error // after done: why it ended early
@@ -33,11 +33,11 @@ type logReader struct {
 
 // openLog starts to read a scenario's log, and returns its schedule.
 func (r *run) openLog(s *Scenario) (schedule, error) {
-	log, err := replay.Open(replay.Config{Path: s.Log.Path, Speed: s.Log.Speed})
+	log, err := accesslog.Open(accesslog.Config{Path: s.Log.Path, Speed: s.Log.Speed})
 	if err != nil {
 		return nil, err
 	}
-	reader := &logReader{log: log, entries: make(chan replay.Entry, readAhead), stop: make(chan struct{})}
+	reader := &logReader{log: log, entries: make(chan accesslog.Entry, readAhead), stop: make(chan struct{})}
 	reader.done.Go(reader.read)
 	r.logs = append(r.logs, reader)
 	l := &logged{start: arrival{at: s.StartTime}, entries: reader.entries}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/lab/load/replay"
+	"loadstone/lab/load/accesslog"
 )
 
 // Bounds on what a plan may ask for: beyond them it is a slip of the pen, or
@@ -44,7 +44,7 @@ func (s *Scenario) lengthOf(ctx context.Context) (length time.Duration, notes []
 	if s.Executor != Replay {
 		return s.length(), nil, nil
 	}
-	found, err := replay.Scan(ctx, replay.Config{Path: s.Log.Path, Speed: s.Log.Speed})
+	found, err := accesslog.Scan(ctx, accesslog.Config{Path: s.Log.Path, Speed: s.Log.Speed})
 	if err != nil {
 		return 0, nil, err
 	}

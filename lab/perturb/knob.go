@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/host/cgroup"
 )
 
 // Share is the knob of a component whose instances' groups are limited to cores

@@ -22,7 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load"
 )
 

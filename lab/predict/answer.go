@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/queueing"
+	"loadstone/lab/model/queueing"
 	"loadstone/lab/report"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/planted"
-	"loadstone/lab/queueing"
+	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/model/queueing"
 )
 
 // TestLowerBoundsAreNoErrors has measurements that ended before the system did:
@@ -22,14 +22,14 @@ func TestLowerBoundsAreNoErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := []string{"four", "three", "six"}
-	bounded := func(v planted.Variant, by float64) planted.Variant {
+	bounded := func(v archivetest.Variant, by float64) archivetest.Variant {
 		v.GeneratorLimited = true
 		for i := range v.Capacities {
 			v.Capacities[i] *= by
 		}
 		return v
 	}
-	score := func(vs ...planted.Variant) (*Score, string) {
+	score := func(vs ...archivetest.Variant) (*Score, string) {
 		if err := s.Against(derive(t, vs...), "run-2", changed); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"loadstone/block/spelling"
-	"loadstone/lab/queueing"
+	"loadstone/lab/model/queueing"
 )
 
 // Change sets something of a service: exactly one of Replicas and CPUs.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/compare"
-	"loadstone/lab/queueing"
+	"loadstone/lab/model/queueing"
 	"loadstone/lab/report"
+	"loadstone/lab/stats"
 )
 
 // What a component needs for a request depends on how near it is to its limit. A
@@ -42,7 +42,7 @@ type usage struct {
 	limit   float64 // of each instance, in cores; 0 if it has none
 	busy    float64 // of the hottest instance's limit
 	rate    float64 // requests per second of each instance
-	each    compare.Interval
+	each    stats.Interval
 }
 
 // use is what a component used in a variant; ok is false if that is not known.
@@ -62,7 +62,7 @@ func use(v *report.Variant, name string) (u usage, ok bool) {
 	if len(demands) == 0 {
 		return usage{}, false
 	}
-	u.busy, u.rate, u.each = compare.Median(busy).Value, compare.Median(rates).Value, compare.Median(demands)
+	u.busy, u.rate, u.each = stats.Median(busy).Value, stats.Median(rates).Value, stats.Median(demands)
 	return u, true
 }
 

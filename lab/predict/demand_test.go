@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/planted"
+	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/report"
 )
 
@@ -24,16 +24,16 @@ func (s sized) capacity(api, lb float64) float64 {
 	return 0.96 * min((api-s.idle)/s.each, lb/s.lbBusy)
 }
 
-func (s sized) variant(name string, api, lb float64) planted.Variant {
+func (s sized) variant(name string, api, lb float64) archivetest.Variant {
 	r := rand.New(rand.NewPCG(s.seed, uint64(1000*api+lb)))
 	x := s.capacity(api, lb)
 	perLB := s.lbFree
 	if x*s.lbBusy > 0.9*lb {
 		perLB = s.lbBusy
 	}
-	v := planted.Variant{
+	v := archivetest.Variant{
 		Name: name, Service: 2 * time.Millisecond,
-		Components: []planted.Component{
+		Components: []archivetest.Component{
 			{Name: "api", Instances: 1, CPUs: api, Demand: time.Duration(1e9 * (0.96*s.idle/x + s.each))},
 			{Name: "lb", Instances: 1, CPUs: lb, Demand: time.Duration(1e9 * perLB)},
 		},
@@ -47,7 +47,7 @@ func (s sized) variant(name string, api, lb float64) planted.Variant {
 // derived has the overlays that real variants of these sizes have.
 func (s sized) derived(t *testing.T, sizes map[string][2]float64) *report.Result {
 	t.Helper()
-	var variants []planted.Variant
+	var variants []archivetest.Variant
 	var overlays []string
 	for _, name := range []string{"v", "v-wide", "v-lb"} {
 		if size, ok := sizes[name]; ok {

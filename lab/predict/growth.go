@@ -10,8 +10,8 @@ import (
 
 	"loadstone/block/spelling"
 	"loadstone/lab/experiment"
+	"loadstone/lab/model/scaling"
 	"loadstone/lab/report"
-	"loadstone/lab/scaling"
 )
 
 // GrowthSchema names the version of Growth's JSON form.

@@ -26,11 +26,11 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/block/cgroup"
 	"loadstone/block/spelling"
-	"loadstone/lab/compare"
-	"loadstone/lab/queueing"
+	"loadstone/lab/host/cgroup"
+	"loadstone/lab/model/queueing"
 	"loadstone/lab/report"
+	"loadstone/lab/stats"
 	"loadstone/lab/threshold"
 )
 
@@ -82,7 +82,7 @@ func Of(r *report.Result, name, variant string) (*System, error) {
 			other = append(other, f.Generator/f.Throughput)
 		}
 	}
-	s.Other = compare.Median(other).Value
+	s.Other = stats.Median(other).Value
 	s.takeVerdict(v)
 	if len(s.elsewhere) > 0 {
 		s.Assumptions = append(s.Assumptions, "CPU per request is from where each was nearest to its limit: "+strings.Join(s.elsewhere, ", "))
@@ -131,7 +131,7 @@ func (s *System) stations(r *report.Result, family []*report.Variant, figures []
 		station := queueing.CPU(c.Name, each, max(1, c.Instances), share)
 		station.Idle = idle
 		if len(skews) > 0 {
-			station.Skew = min(max(1, compare.Median(skews).Value), float64(station.Instances))
+			station.Skew = min(max(1, stats.Median(skews).Value), float64(station.Instances))
 		}
 		station.Period = period(r, c.LimitCPUs)
 		s.Model.Stations = append(s.Model.Stations, station)
@@ -166,7 +166,7 @@ func period(r *report.Result, share float64) float64 {
 	}
 }
 
-func estimate(iv compare.Interval) queueing.Estimate {
+func estimate(iv stats.Interval) queueing.Estimate {
 	return queueing.Estimate{Value: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence}
 }
 
@@ -178,7 +178,7 @@ func (s *System) takeCapacity(r *report.Result, v *report.Variant) {
 	case c.LowerBound:
 		s.Warnings = append(s.Warnings, "the capacity of the run is only a lower bound, so it does not correct the model: the prediction stands on CPU per request alone")
 	default:
-		e := estimate(compare.Median(positive(v.PerTrial)))
+		e := estimate(stats.Median(positive(v.PerTrial)))
 		if c.Confidence > 0 && c.Low > 0 && c.Low <= c.Value && c.Value <= c.High { // a trial that bore nothing has no logarithm
 			e = queueing.Estimate{Value: c.Value, Low: c.Low, High: c.High, Confidence: c.Confidence}
 		}

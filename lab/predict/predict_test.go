@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"loadstone/lab/analysis"
+	"loadstone/lab/archive"
+	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/experiment"
-	"loadstone/lab/planted"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -31,11 +31,11 @@ func (s truth) capacity(replicas int, apiCPUs, lbCPUs float64) float64 {
 	return 0.96 * min(float64(replicas)*apiCPUs/s.api, lbCPUs/s.lb)
 }
 
-func (s truth) variant(name string, replicas, trials int) planted.Variant {
+func (s truth) variant(name string, replicas, trials int) archivetest.Variant {
 	r := rand.New(rand.NewPCG(s.seed, uint64(replicas)))
-	v := planted.Variant{
+	v := archivetest.Variant{
 		Name: name, Service: 3 * time.Millisecond,
-		Components: []planted.Component{
+		Components: []archivetest.Component{
 			{Name: "api", Instances: replicas, CPUs: 0.25, Demand: time.Duration(s.api * 1e9)},
 			{Name: "lb", Instances: 1, CPUs: 0.5, Demand: time.Duration(s.lb * 1e9)},
 		},
@@ -46,16 +46,16 @@ func (s truth) variant(name string, replicas, trials int) planted.Variant {
 	return v
 }
 
-func derive(t *testing.T, variants ...planted.Variant) *report.Result {
+func derive(t *testing.T, variants ...archivetest.Variant) *report.Result {
 	t.Helper()
-	dir, err := planted.Run{
+	dir, err := archivetest.Run{
 		Name: "e", Seed: 1, Started: began, Variants: variants,
-		Environment: run.Environment{CPU: "one", Cores: 8, LimitsEnforced: true, Driver: "process"},
+		Environment: archive.Environment{CPU: "one", Cores: 8, LimitsEnforced: true, Driver: "process"},
 	}.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestExperimentOfAPrediction(t *testing.T) {
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	world := truth{api: 500e-6, lb: 300e-6, noise: 0.02, seed: 9}
-	var variants []planted.Variant
+	var variants []archivetest.Variant
 	for i, n := range []int{1, 2, 3, 4, 5, 6} {
 		variants = append(variants, world.variant("r"+string(rune('1'+i)), n, 6))
 	}

@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"loadstone/lab/compare"
 	"loadstone/lab/report"
+	"loadstone/lab/stats"
 )
 
 // SeveralSchema names the version of Several's JSON form.
@@ -127,7 +127,7 @@ func (c *Score) count(a *Answer) {
 
 // middle is the median; nil if there is none that is finite.
 func middle(xs []float64) *float64 {
-	m := compare.Median(xs).Value
+	m := stats.Median(xs).Value
 	if len(xs) == 0 || math.IsInf(m, 0) {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"loadstone/lab/queueing"
+	"loadstone/lab/model/queueing"
 	"loadstone/lab/report"
 )
 

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/host/cgroup"
 )
 
 // The names of the files that Run writes into Config.Dir.

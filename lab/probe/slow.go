@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/block/cgroup"
+	"loadstone/lab/host/cgroup"
 )
 
 // slowInterval is the time between two looks at what takes many small reads: a

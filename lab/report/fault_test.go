@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/axis"
-	"loadstone/lab/load/page/pagetest"
+	"loadstone/lab/chart"
+	"loadstone/lab/loadpage/pagetest"
 )
 
 // faultsResult has faults that cost nothing, some, and everything.
@@ -87,7 +87,7 @@ func TestPageShowsFaults(t *testing.T) {
 func TestGapsAreNotDrawn(t *testing.T) {
 	t.Parallel()
 	seconds := []float64{0, 1, 2, 3}
-	time, scale := axis.Scale{Low: 0, High: 4}, axis.Scale{Low: 0, High: 10}
+	time, scale := chart.Scale{Low: 0, High: 4}, chart.Scale{Low: 0, High: 10}
 	got := columnsPath(seconds, []*float64{new(5.0), nil, new(5.0), new(10.0)}, time, scale, false)
 	if want := "M0 100V50H250V100ZM500 100V50H750V0H1000V100Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -101,7 +101,7 @@ func TestGapsAreNotDrawn(t *testing.T) {
 		long[i], values[i] = float64(i), new(1.0)
 	}
 	values[1800] = new(10.0)
-	hour := columnsPath(long, values, axis.Scale{Low: 0, High: 3601}, scale, false)
+	hour := columnsPath(long, values, chart.Scale{Low: 0, High: 3601}, scale, false)
 	if len(hour) > 12*maxColumns || !strings.Contains(hour, "V0H") {
 		t.Errorf("an hour took %d bytes, or lost its one peak", len(hour))
 	}

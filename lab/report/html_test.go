@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/load/page/pagetest"
+	"loadstone/lab/loadpage/pagetest"
 )
 
 var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")

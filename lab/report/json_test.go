@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/load/page/pagetest"
+	"loadstone/lab/loadpage/pagetest"
 )
 
 func TestJSONComesBackAsItWas(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 //go:embed page*.gohtml
@@ -174,7 +174,7 @@ func (p *page) faultsName() string {
 // headerFacts are when, how long and how often, for the top of the page.
 func (r *Result) headerFacts() []string {
 	facts := []string{plural(len(r.Variants), "variant")}
-	var trials axis.Extent
+	var trials chart.Extent
 	for _, v := range r.Variants {
 		trials.See(float64(v.Trials))
 	}

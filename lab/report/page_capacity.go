@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
@@ -33,7 +33,7 @@ type capacityRow struct {
 
 func newCapacityChart(r *Result) *capacityChart {
 	c := &capacityChart{Unit: r.rateUnit(), Note: r.capacityNote()}
-	var seen axis.Extent
+	var seen chart.Extent
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		if v.hasCapacity() {
@@ -45,7 +45,7 @@ func newCapacityChart(r *Result) *capacityChart {
 		}
 		seen.See(v.PerTrial...)
 	}
-	scale, values := axis.Linear(seen, 5, true)
+	scale, values := chart.Linear(seen, 5, true)
 	for _, v := range values {
 		if seen.Any {
 			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v)})
@@ -79,7 +79,7 @@ func (r *Result) capacityNote() string {
 	return note
 }
 
-func newCapacityRow(r *Result, i int, scale axis.Scale) capacityRow {
+func newCapacityRow(r *Result, i int, scale chart.Scale) capacityRow {
 	v := &r.Variants[i]
 	tilde, ratio, of := r.ratioCells(v.Name)
 	row := capacityRow{
@@ -147,7 +147,7 @@ type loadRow struct {
 
 func newLoadChart(r *Result) *loadChart {
 	c := &loadChart{}
-	var seen axis.Extent
+	var seen chart.Extent
 	for _, v := range r.Variants {
 		p := v.Latency.Response
 		seen.SeePositive(p.P50, p.P95, p.P99)
@@ -156,7 +156,7 @@ func newLoadChart(r *Result) *loadChart {
 	for _, t := range limits {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
-	scale, values := axis.Log(seen)
+	scale, values := chart.Log(seen)
 	for _, v := range values {
 		c.Ticks = append(c.Ticks, tick{scale.Percent(v), tickMS(v)})
 	}

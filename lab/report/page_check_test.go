@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"testing"
 
-	"loadstone/lab/load/page/pagetest"
+	"loadstone/lab/loadpage/pagetest"
 )
 
 // beside are the links that a page may have: to places on it, and to the files

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
@@ -64,10 +64,10 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 		return cpuChart{}, false
 	}
 	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.rateUnit()}
-	var span axis.Extent
+	var span chart.Extent
 	span.See(t.Seconds...)
-	scale := axis.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
-	_, values := axis.Linear(span, 5, false)
+	scale := chart.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
+	_, values := chart.Linear(span, 5, false)
 	for _, v := range values {
 		if v >= scale.Low && v <= scale.High {
 			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v) + " s"})
@@ -129,7 +129,7 @@ func heat(s TimelineSeries) float64 {
 }
 
 func peak(s TimelineSeries) float64 {
-	var seen axis.Extent
+	var seen chart.Extent
 	seen.See(s.CPU...)
 	return seen.High
 }
@@ -140,8 +140,8 @@ func (c *cpuChart) addLane(l lane) {
 	c.Lanes = append(c.Lanes, l)
 }
 
-func (c *cpuChart) addRate(t Timeline, scale axis.Scale, unit string) {
-	var seen axis.Extent
+func (c *cpuChart) addRate(t Timeline, scale chart.Scale, unit string) {
+	var seen chart.Extent
 	seen.See(t.Rate...)
 	if !seen.Any || seen.High <= 0 {
 		return
@@ -150,14 +150,14 @@ func (c *cpuChart) addRate(t Timeline, scale axis.Scale, unit string) {
 		Path: lanePath(t.Seconds, t.Rate, scale, seen.High*1.05, true)})
 }
 
-func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis.Scale, hot bool) {
+func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale chart.Scale, hot bool) {
 	highest := peak(s)
 	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
 	top := highest * 1.05
 	switch {
 	case s.LimitCPUs > 0 && isFinite(s.LimitCPUs):
 		top = math.Max(top, s.LimitCPUs*1.12)
-		l.Limit = axis.Number((1-s.LimitCPUs/top)*laneHeight, 1)
+		l.Limit = chart.Number((1-s.LimitCPUs/top)*laneHeight, 1)
 		l.Note = fmt.Sprintf("peak %s of %s CPU", formatMeasured(highest), formatSetting(s.LimitCPUs))
 	default:
 		top = math.Max(math.Ceil(highest), 1) // whole cores, so that a small use looks small
@@ -172,7 +172,7 @@ func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale axis.Sca
 
 // lanePath draws values over time as an area on the lane's floor. With steps a
 // value holds until the next. Points without a finite number are left out.
-func lanePath(seconds, values []float64, scale axis.Scale, top float64, steps bool) string {
+func lanePath(seconds, values []float64, scale chart.Scale, top float64, steps bool) string {
 	var b strings.Builder
 	write := func(command byte, number int) { // or, after a blank, a second number
 		b.WriteByte(command)

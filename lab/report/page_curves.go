@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // curveHeight is the height of a latency chart's plot in pixels.
@@ -75,7 +75,7 @@ func (r *Result) latencyLimits() []latencyLimit {
 }
 
 func newCurveCharts(r *Result) *curveCharts {
-	var seen axis.Extent
+	var seen chart.Extent
 	for _, v := range r.Variants {
 		for _, p := range v.Curve {
 			seen.SeePositive(p.P50, p.P95, p.P99)
@@ -88,8 +88,8 @@ func newCurveCharts(r *Result) *curveCharts {
 	for _, t := range limits {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
-	scale, values := axis.Log(seen)
-	height := func(v float64) string { return axis.Number((1-scale.At(v))*curveHeight, 1) }
+	scale, values := chart.Log(seen)
+	height := func(v float64) string { return chart.Number((1-scale.At(v))*curveHeight, 1) }
 	charts := &curveCharts{Unit: r.rateUnit(), Height: curveHeight, Limits: len(limits) > 0}
 	for i := range r.Variants {
 		if len(r.Variants[i].Curve) == 0 {
@@ -108,9 +108,9 @@ func newCurveCharts(r *Result) *curveCharts {
 	return charts
 }
 
-func newCurveChart(v *Variant, unit string, latency axis.Scale) curveChart {
-	height := func(v float64) string { return axis.Number((1-latency.At(v))*curveHeight, 1) }
-	var rates axis.Extent
+func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
+	height := func(v float64) string { return chart.Number((1-latency.At(v))*curveHeight, 1) }
+	var rates chart.Extent
 	held := 0
 	for _, p := range v.Curve {
 		rates.See(p.Rate)
@@ -118,7 +118,7 @@ func newCurveChart(v *Variant, unit string, latency axis.Scale) curveChart {
 			held++
 		}
 	}
-	scale, values := axis.Linear(rates, 4, false)
+	scale, values := chart.Linear(rates, 4, false)
 	c := curveChart{Name: v.Name}
 	for _, t := range values {
 		c.XTicks = append(c.XTicks, tick{scale.Percent(t), formatSetting(t)})
@@ -129,7 +129,7 @@ func newCurveChart(v *Variant, unit string, latency axis.Scale) curveChart {
 	}
 	if v.hasInterval() {
 		c.BandFrom = scale.Percent(v.Capacity.Low)
-		c.Band = axis.Percent(scale.At(v.Capacity.High) - scale.At(v.Capacity.Low))
+		c.Band = chart.Percent(scale.At(v.Capacity.High) - scale.At(v.Capacity.Low))
 	}
 	for _, p := range v.Curve {
 		c.addPoint(p, scale, height)
@@ -140,7 +140,7 @@ func newCurveChart(v *Variant, unit string, latency axis.Scale) curveChart {
 	return c
 }
 
-func (c *curveChart) addPoint(p CurvePoint, scale axis.Scale, height func(float64) string) {
+func (c *curveChart) addPoint(p CurvePoint, scale chart.Scale, height func(float64) string) {
 	c.Rows = append(c.Rows, curveRow{
 		Rate: formatMeasured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: formatSetting(p.Seconds),
 		P50: formatMillis(p.P50), P95: formatMillis(p.P95), P99: formatMillis(p.P99),
@@ -165,7 +165,7 @@ const kneeWindow = 5
 
 // kneePath is the running median of p95 by rate, so that the eye finds where it
 // bends. Points are in order of their rates.
-func kneePath(points []CurvePoint, rates, latency axis.Scale) string {
+func kneePath(points []CurvePoint, rates, latency chart.Scale) string {
 	var line [][2]float64
 	var usable []CurvePoint
 	for _, p := range points {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // demandCharts say who needs how much CPU for each request, and what that
@@ -41,7 +41,7 @@ type resourceRow struct {
 }
 
 func newDemandCharts(r *Result) *demandCharts {
-	var most axis.Extent
+	var most chart.Extent
 	for _, v := range r.Variants {
 		for _, c := range v.Components {
 			most.See(c.DemandMS)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/load/page/pagetest"
+	"loadstone/lab/loadpage/pagetest"
 )
 
 // Every check of the validity box must be able to find a fault, and only its own.

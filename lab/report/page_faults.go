@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // maxColumns bounds the points of a lane, and with them the page: a longer load
@@ -72,10 +72,10 @@ func (r *Result) p95Limit() float64 {
 
 func (c *faultChart) draw(course *Course, limit float64) {
 	c.Trial = strconv.Itoa(course.Trial)
-	var span axis.Extent
+	var span chart.Extent
 	span.See(course.Seconds...)
-	time := axis.Scale{Low: span.Low, High: span.High + 1} // the last second has its length
-	_, values := axis.Linear(span, 5, false)
+	time := chart.Scale{Low: span.Low, High: span.High + 1} // the last second has its length
+	_, values := chart.Linear(span, 5, false)
 	for _, v := range values {
 		if v >= time.Low && v <= time.High {
 			c.Ticks = append(c.Ticks, tick{time.Percent(v), formatSetting(v) + " s"})
@@ -83,7 +83,7 @@ func (c *faultChart) draw(course *Course, limit float64) {
 	}
 	for i, f := range course.Faults {
 		width := max(time.At(f.To)-time.At(f.From), 0.002) // to be seen if it took no time
-		c.Shades = append(c.Shades, shade{time.Percent(f.From), axis.Percent(width), strconv.Itoa(i + 1)})
+		c.Shades = append(c.Shades, shade{time.Percent(f.From), chart.Percent(width), strconv.Itoa(i + 1)})
 	}
 	draw := func(name, unit, kind string, values []*float64, log, mean bool, limit float64) {
 		c.addLane(name, unit, kind, course.Seconds, values, time, log, mean, limit)
@@ -117,8 +117,8 @@ func known(values []float64) []*float64 {
 }
 
 //nolint:revive // one lane's properties, used in one place
-func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values []*float64, time axis.Scale, log, mean bool, limit float64) {
-	var seen axis.Extent
+func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values []*float64, time chart.Scale, log, mean bool, limit float64) {
+	var seen chart.Extent
 	for _, v := range values {
 		if v == nil {
 			continue
@@ -144,17 +144,17 @@ func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values 
 		l.Note = strings.TrimSpace("up to " + formatMeasured(seen.High) + space + unit)
 	}
 	if seen.Any && seen.High > 0 {
-		var scale axis.Scale
+		var scale chart.Scale
 		if log {
 			seen.SeePositive(limit)
-			scale, _ = axis.Log(seen)
+			scale, _ = chart.Log(seen)
 			l.Note += ", logarithmic"
 		} else {
-			scale, _ = axis.Linear(seen, 2, true)
+			scale, _ = chart.Linear(seen, 2, true)
 		}
 		l.Path = columnsPath(seconds, values, time, scale, mean)
 		if limit > 0 && log {
-			l.Limit = axis.Number((1-scale.At(limit))*laneHeight, 1)
+			l.Limit = chart.Number((1-scale.At(limit))*laneHeight, 1)
 		}
 	}
 	c.Lanes = append(c.Lanes, l)
@@ -162,7 +162,7 @@ func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values 
 
 // columnsPath draws each second as a column from the lane's floor. A second of
 // which nothing is known is left out, and its neighbours are not joined.
-func columnsPath(seconds []float64, values []*float64, time, scale axis.Scale, mean bool) string {
+func columnsPath(seconds []float64, values []*float64, time, scale chart.Scale, mean bool) string {
 	var b strings.Builder
 	write := func(command byte, share float64, units float64) {
 		b.WriteByte(command)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // leadCell is one of the few things that somebody who reads one screen should
@@ -119,8 +119,8 @@ func newRawTrials(r *Result) []rawTrial {
 				}
 			}
 			if f.Trial > 0 && linkable.MatchString(v.Name) {
-				var here run.Run // whose path is empty: relative to the run's directory
-				row.Dir = here.TrialDir(run.Planned{Index: f.Trial, Variant: v.Name})
+				var here archive.Run // whose path is empty: relative to the run's directory
+				row.Dir = here.TrialDir(archive.Planned{Index: f.Trial, Variant: v.Name})
 			}
 			places = append(places, place{f.Trial, row})
 		}

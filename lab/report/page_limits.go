@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 	"loadstone/lab/verdict"
 )
 
@@ -107,5 +107,5 @@ func barLength(share float64) string {
 	if !isFinite(share) {
 		return "0%"
 	}
-	return axis.Percent(min(max(share, 0), 1))
+	return chart.Percent(min(max(share, 0), 1))
 }

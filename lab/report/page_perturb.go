@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // The sizes of a perturbation chart, in pixels.
@@ -60,7 +60,7 @@ type slotMark struct {
 type slotRow struct{ At, What, Factor, Throughput, P95 string }
 
 func newPerturbCharts(r *Result) *perturbCharts {
-	seen := axis.Extent{}
+	seen := chart.Extent{}
 	seen.See(-0.5, 1.5)
 	level, made := 0.0, false
 	for i := range r.Variants {
@@ -77,7 +77,7 @@ func newPerturbCharts(r *Result) *perturbCharts {
 	if !made {
 		return nil
 	}
-	scale, values := axis.Linear(seen, 5, false)
+	scale, values := chart.Linear(seen, 5, false)
 	charts := &perturbCharts{Zero: scale.Percent(0), One: scale.Percent(1)}
 	if level > 0 && isFinite(level) {
 		charts.Level = formatPercent(level)
@@ -106,7 +106,7 @@ func (r *Result) perturbedCost(p *Perturbation) string {
 	return text
 }
 
-func newPerturbChart(v *Variant, scale axis.Scale) perturbChart {
+func newPerturbChart(v *Variant, scale chart.Scale) perturbChart {
 	p := v.Perturbation
 	c := perturbChart{Name: v.Name, Trial: strconv.Itoa(p.Trial), Height: len(p.Effects) * effectRow}
 	letters := map[string]string{}
@@ -124,7 +124,7 @@ func newPerturbChart(v *Variant, scale axis.Scale) perturbChart {
 	return c
 }
 
-func newEffectMark(e PerturbedEffect, scale axis.Scale) effectMark {
+func newEffectMark(e PerturbedEffect, scale chart.Scale) effectMark {
 	m := effectMark{
 		Name: strings.Join(e.Targets, " and "), Blocks: e.Blocks,
 		At: scale.Percent(e.Throughput.Value), Low: scale.Percent(e.Throughput.Low), High: scale.Percent(e.Throughput.High),
@@ -155,11 +155,11 @@ func letter(i int) string { return string(rune('a' + i%26)) }
 func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
 	slots := p.Slots[:min(len(p.Slots), maxSlots)]
 	last := slots[len(slots)-1]
-	span := axis.Scale{Low: 0, High: max(last.At+last.Seconds, 1)}
+	span := chart.Scale{Low: 0, High: max(last.At+last.Seconds, 1)}
 	if !isFinite(span.High) {
 		return
 	}
-	var seen axis.Extent
+	var seen chart.Extent
 	var steady []float64
 	for _, s := range slots {
 		seen.See(s.Throughput, 0)
@@ -167,14 +167,14 @@ func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
 			steady = append(steady, s.Throughput)
 		}
 	}
-	high := axis.Scale{Low: 0, High: max(seen.High, 1)}
-	up := func(v float64) string { return axis.Number((1-high.At(v))*slotHeight, 1) }
+	high := chart.Scale{Low: 0, High: max(seen.High, 1)}
+	up := func(v float64) string { return chart.Number((1-high.At(v))*slotHeight, 1) }
 	c.Base = up(mean(steady))
 	for _, s := range slots {
 		name := strings.Join(s.Targets, " and ")
 		from, to := span.At(s.At), span.At(s.At+s.Seconds)
-		m := slotMark{X: axis.Percent(from), Width: axis.Percent(max(to-from, 0) * 0.88), Mid: axis.Percent((from + to*0.88 + from*0.12) / 2),
-			Y: up(s.Throughput), Height: axis.Number(high.At(s.Throughput)*slotHeight, 1), Kind: "steady", Letter: letters[name]}
+		m := slotMark{X: chart.Percent(from), Width: chart.Percent(max(to-from, 0) * 0.88), Mid: chart.Percent((from + to*0.88 + from*0.12) / 2),
+			Y: up(s.Throughput), Height: chart.Number(high.At(s.Throughput)*slotHeight, 1), Kind: "steady", Letter: letters[name]}
 		row := slotRow{At: formatAt(s.At, -1), What: "nothing", Factor: noNumber, Throughput: formatMeasured(s.Throughput), P95: formatMillis(s.P95)}
 		if name != "" {
 			row.What, row.Factor = name, formatSetting(s.Factor)+"×"

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"loadstone/lab/axis"
+	"loadstone/lab/chart"
 )
 
 // scalingHeight is the height of the scaling chart's plot in pixels.
@@ -80,8 +80,8 @@ func newScalingChart(r *Result) *scalingChart {
 }
 
 // axes cover everything that is drawn; capacity starts at zero.
-func (c *scalingChart) axes(s *Scaling) (x, y axis.Scale, ok bool) {
-	var sizes, rates axis.Extent
+func (c *scalingChart) axes(s *Scaling) (x, y chart.Scale, ok bool) {
+	var sizes, rates chart.Extent
 	see := func(i Interval) { rates.See(i.Value); rates.See(i.High) }
 	for _, p := range s.Points {
 		sizes.See(p.Size)
@@ -104,22 +104,22 @@ func (c *scalingChart) axes(s *Scaling) (x, y axis.Scale, ok bool) {
 		return x, y, false
 	}
 	var ticks []float64
-	x, _ = axis.Linear(sizes, 6, true)
+	x, _ = chart.Linear(sizes, 6, true)
 	for _, p := range s.Points {
 		ticks = append(ticks, p.Size)
 	}
 	for _, v := range ticks { // sizes are few, and no others were measured
 		c.XTicks = append(c.XTicks, tick{x.Percent(v), formatSetting(v)})
 	}
-	y, ticks = axis.Linear(rates, 5, true)
+	y, ticks = chart.Linear(rates, 5, true)
 	for _, v := range ticks {
 		c.YTicks = append(c.YTicks, tick{height(y, v), formatSetting(v)})
 	}
 	return x, y, true
 }
 
-func height(y axis.Scale, v float64) string {
-	return axis.Number((1-y.At(v))*scalingHeight, 1)
+func height(y chart.Scale, v float64) string {
+	return chart.Number((1-y.At(v))*scalingHeight, 1)
 }
 
 // ranged says whether an interval has ends.
@@ -143,7 +143,7 @@ func boundedText(i Interval) string {
 }
 
 // curvePath is a line through points; those that are no numbers are left out.
-func curvePath(points [][2]float64, x, y axis.Scale) string {
+func curvePath(points [][2]float64, x, y chart.Scale) string {
 	var b strings.Builder
 	for _, p := range points {
 		if !isFinite(p[0]) || !isFinite(p[1]) {
@@ -159,7 +159,7 @@ func curvePath(points [][2]float64, x, y axis.Scale) string {
 }
 
 // addLines draws where another component takes over, and the rate asked for.
-func (c *scalingChart) addLines(s *Scaling, x, y axis.Scale) {
+func (c *scalingChart) addLines(s *Scaling, x, y chart.Scale) {
 	if t := s.Takeover; t != nil && isFinite(t.At) && t.At >= x.Low && t.At <= x.High {
 		c.Takeover, c.TakeoverLabel = x.Percent(t.At), t.Next+" limits"
 		if t.Bound > 0 && isFinite(t.Bound) && t.Bound <= y.High {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"loadstone/lab/compare"
+	"loadstone/lab/stats"
 )
 
 // readAlike is what a comparison says that found nothing.
@@ -27,7 +27,7 @@ type Compared struct {
 // InWords puts a comparison into words. adjusted is its p-value after the correction for
 // the other rows of its table, and change what it means to the reader; note stands
 // in place of that, unless it is empty.
-func InWords(c *compare.Result, adjusted float64, change compare.Change, note string) Compared {
+func InWords(c *stats.Result, adjusted float64, change stats.Change, note string) Compared {
 	ratio := c.Ratio
 	times := ratio.High > 2 || ratio.Low < 0.5 // so large a change reads better as a factor
 	out := Compared{Change: changeText(ratio.Value, times), Interval: "[no interval]", P: fmt.Sprintf("=%.3f", adjusted)}
@@ -38,11 +38,11 @@ func InWords(c *compare.Result, adjusted float64, change compare.Change, note st
 		out.P = "<0.001"
 	}
 	switch {
-	case c.Outcome == compare.TooFew:
+	case c.Outcome == stats.TooFew:
 		out.P, out.Reading = "", readTooFew(c.Needed)
 	case note != "":
 		out.Reading = note
-	case c.Outcome == compare.Indistinct:
+	case c.Outcome == stats.Indistinct:
 		out.Reading = readAlike
 	default:
 		out.Reading = string(change)
@@ -67,7 +67,7 @@ func changeText(ratio float64, times bool) string {
 
 // Median is what was measured with its interval, "4,310 [4,180, 4,420]", or a dash
 // if it is 0. bound says that it is only a lower bound.
-func Median(iv compare.Interval, bound bool) string {
+func Median(iv stats.Interval, bound bool) string {
 	if iv.Value == 0 {
 		return noNumber
 	}

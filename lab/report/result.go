@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 	"loadstone/lab/verdict"
 )
 
@@ -43,7 +43,7 @@ type Result struct {
 
 // Environment is the machine and the versions that the numbers belong to.
 type Environment struct {
-	run.Environment
+	archive.Environment
 
 	// ProbeCPU is what watching cost, in cores, while load ran.
 	ProbeCPU float64 `json:"probe_cpu"`

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // sampleSource is an experiment file with markup and long lines in it.
@@ -59,7 +59,7 @@ func sampleResult() *Result {
 		Schema: Schema, Experiment: "results-embedded",
 		Question: "How should exam results be served on results day, when everybody looks at once?",
 		Seed:     7, Started: started, Finished: started.Add(5*time.Minute + 12*time.Second),
-		Environment: Environment{Environment: run.Environment{
+		Environment: Environment{Environment: archive.Environment{
 			CPU: "Intel(R) Xeon(R) Processor @ 2.60GHz", Cores: 2, MemoryBytes: 8331091968, Kernel: "Linux 6.1.0",
 			Driver: "process", LimitsEnforced: true, CgroupVersion: 2, Version: "0.1.0", Go: "go1.26.8",
 		}, ProbeCPU: 0.0213},

@@ -24,10 +24,10 @@ import (
 	"time"
 
 	"loadstone/lab/analysis"
-	"loadstone/lab/conduct"
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
+	"loadstone/lab/runner"
 )
 
 // Planted is one system with a known limit.
@@ -120,14 +120,14 @@ func (p Planted) Write(dir string, seed uint64) (string, error) {
 	}
 	path := filepath.Join(dir, "experiment.yaml")
 	return path, errors.Join(
-		run.WriteFile(filepath.Join(dir, "compose.yaml"), compose),
-		run.WriteFile(path, made.experiment(p, seed)),
+		archive.WriteFile(filepath.Join(dir, "compose.yaml"), compose),
+		archive.WriteFile(path, made.experiment(p, seed)),
 	)
 }
 
 // Conducted returns a Config.Measure that conducts experiments as c says, whose
 // experiment, variants and directories are replaced.
-func Conducted(c conduct.Config) func(ctx context.Context, path, dir string) (*report.Result, string, error) {
+func Conducted(c runner.Config) func(ctx context.Context, path, dir string) (*report.Result, string, error) {
 	return func(ctx context.Context, path, dir string) (*report.Result, string, error) {
 		exp, err := experiment.Load(path)
 		if err != nil {
@@ -139,11 +139,11 @@ func Conducted(c conduct.Config) func(ctx context.Context, path, dir string) (*r
 			c.Variants = append(c.Variants, v.Name)
 		}
 		c.RunsDir, c.VolumesDir = filepath.Join(dir, "runs"), filepath.Join(dir, "volumes")
-		at, err := conduct.Run(ctx, c)
+		at, err := runner.Run(ctx, c)
 		if err != nil {
 			return nil, at, err
 		}
-		r, err := run.Open(at)
+		r, err := archive.Open(at)
 		if err != nil {
 			return nil, at, err
 		}

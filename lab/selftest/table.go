@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // WriteText prints the score as a table, and beneath it what was wrong and where
@@ -118,5 +118,5 @@ func Keep(path string, s *Score) error {
 	if err := WriteJSON(&b, s); err != nil {
 		return err
 	}
-	return run.WriteFile(path, b.Bytes())
+	return archive.WriteFile(path, b.Bytes())
 }

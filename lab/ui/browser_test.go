@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"loadstone/block/browsertest"
+	"loadstone/lab/archive"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 )
 
 // browser is one tab of a browser, in which the pages are looked at.
@@ -54,7 +54,7 @@ func TestInABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	windows := filepath.Join(dir, run.WindowsFile)
+	windows := filepath.Join(dir, archive.WindowsFile)
 	for i := range 5 {
 		appendTo(t, windows, windowLine(t, i, i == 0, uint64(100+i), 5))
 		appendTo(t, filepath.Join(dir, probe.SamplesFile), sampleLine(t, i))
@@ -96,11 +96,11 @@ func TestInABrowser(t *testing.T) {
 		if _, err := d.TrialDir(p); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.WriteTrial(run.Trial{Planned: p, Started: began, Ended: began.Add(time.Second)}); err != nil {
+		if err := d.WriteTrial(archive.Trial{Planned: p, Started: began, Ended: began.Add(time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := run.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<title>the report</title>")); err != nil {
+	if err := archive.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<title>the report</title>")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Complete(time.Now()); err != nil {

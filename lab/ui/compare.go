@@ -9,14 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/difference"
+	"loadstone/lab/compare"
 	"loadstone/lab/report"
 )
 
 // comparePage is a difference as tables.
 type comparePage struct {
 	Within   bool // the variants of one run
-	A, B     difference.Run
+	A, B     compare.Run
 	WhenA    string
 	WhenB    string
 	Swapped  string // address of the comparison the other way round
@@ -24,7 +24,7 @@ type comparePage struct {
 	Other    string // address of the comparison as measured, or relative to the baseline
 	Answer   string
 	Tables   []compareTable
-	Settings []difference.Setting
+	Settings []compare.Setting
 	Source   []sourceLine
 	More     int // lines that are not shown
 	Warnings []string
@@ -76,7 +76,7 @@ func (h *handler) compare(w http.ResponseWriter, r *http.Request) {
 }
 
 // difference is the one that the command compare prints.
-func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (*difference.Difference, error) {
+func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (*compare.Difference, error) {
 	var results []*report.Result
 	for _, e := range entries {
 		if e.State != whole {
@@ -89,18 +89,18 @@ func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (
 		results = append(results, res)
 	}
 	if len(results) == 1 {
-		return difference.Within(results[0], entries[0].Name)
+		return compare.Within(results[0], entries[0].Name)
 	}
 	if entries[0].Name == entries[1].Name {
 		return nil, errors.New("both are the same run")
 	}
-	return difference.Between(results[0], results[1], [2]string{entries[0].Name, entries[1].Name}, difference.Config{Absolute: absolute})
+	return compare.Between(results[0], results[1], [2]string{entries[0].Name, entries[1].Name}, compare.Config{Absolute: absolute})
 }
 
 // maxSource is how many lines of a difference between experiment files are shown.
 const maxSource = 200
 
-func newComparePage(d *difference.Difference, absolute bool) *comparePage {
+func newComparePage(d *compare.Difference, absolute bool) *comparePage {
 	p := &comparePage{
 		Within: d.Base == d.Sample, A: d.Base, B: d.Sample, WhenA: when(d.Base.Started), WhenB: when(d.Sample.Started), Absolute: absolute,
 		Swapped: compareAddress(d.Sample.Name, d.Base.Name, absolute), Other: compareAddress(d.Base.Name, d.Sample.Name, !absolute),
@@ -137,7 +137,7 @@ func compareAddress(a, b string, absolute bool) string {
 	return "/compare?" + v.Encode()
 }
 
-func newCompareTable(i int, t *difference.Table) compareTable {
+func newCompareTable(i int, t *compare.Table) compareTable {
 	title := t.Heading()
 	out := compareTable{ID: fmt.Sprintf("t%d", i), Title: strings.ToUpper(title[:1]) + title[1:], Reference: t.Reference, Notes: t.AllNotes()}
 	for i := range t.Rows {
@@ -147,7 +147,7 @@ func newCompareTable(i int, t *difference.Table) compareTable {
 }
 
 // newCompareRow is a row in the words of the command compare.
-func newCompareRow(r *difference.Row) compareRow {
+func newCompareRow(r *compare.Row) compareRow {
 	out := compareRow{Name: r.Name, Base: r.BaseText(), Sample: r.SampleText(), Kind: string(r.Change)}
 	words, ok := r.Words()
 	if !ok {

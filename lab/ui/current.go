@@ -12,9 +12,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // current is the trial under way, as far as its raw files tell. It belongs to one
 // goroutine.
 type current struct {
-	run.Planned
+	archive.Planned
 
 	windows, samples tail
 	seconds          []second
@@ -96,10 +96,10 @@ type cpuSecond struct {
 	Cores map[string]float64
 }
 
-func newCurrent(root *os.Root, p run.Planned) *current {
+func newCurrent(root *os.Root, p archive.Planned) *current {
 	return &current{
 		Planned: p,
-		windows: tail{root: root, name: path.Join(trialPath(p), run.WindowsFile)},
+		windows: tail{root: root, name: path.Join(trialPath(p), archive.WindowsFile)},
 		samples: tail{root: root, name: path.Join(trialPath(p), probe.SamplesFile)},
 	}
 }

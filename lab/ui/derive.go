@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"loadstone/lab/analysis"
+	"loadstone/lab/archive"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 // maxDerived is how many results are kept: about a megabyte each.
@@ -49,7 +49,7 @@ func (d *deriver) result(ctx context.Context, e *entry) (*report.Result, error) 
 	if r := d.find(e); r != nil { // somebody else derived it meanwhile
 		return r, nil
 	}
-	whole, err := run.Open(filepath.Join(d.dir, e.Name))
+	whole, err := archive.Open(filepath.Join(d.dir, e.Name))
 	if err != nil {
 		return nil, err
 	}

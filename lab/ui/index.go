@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 // maxRuns bounds the index. Directories beyond it, the oldest by name, are not
@@ -160,7 +160,7 @@ func (x *index) fill(root *os.Root, e *entry) {
 	e.text = strings.ToLower(strings.Join([]string{e.Name, e.Experiment, string(e.State), strings.Join(e.Variants, " "), string(source[:min(len(source), maxText)])}, "\n"))
 }
 
-func (x *index) readManifest(root *os.Root, e *entry, m run.Manifest) {
+func (x *index) readManifest(root *os.Root, e *entry, m archive.Manifest) {
 	e.Experiment, e.Started, e.Planned = m.Experiment, m.Started, len(m.Trials)
 	for _, p := range m.Trials {
 		if !slices.Contains(e.Variants, p.Variant) {
@@ -171,7 +171,7 @@ func (x *index) readManifest(root *os.Root, e *entry, m run.Manifest) {
 		e.State, e.Ended = whole, e.Planned
 		return
 	}
-	var current *run.Planned
+	var current *archive.Planned
 	e.Ended, current = progress(root, m)
 	e.State = stopped
 	if !stampOf(root, stoppedFile).there() && x.now().Sub(lastWrite(root, current)) < quiet {

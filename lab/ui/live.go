@@ -8,15 +8,15 @@ import (
 	"path"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
-	"loadstone/lab/run"
 )
 
 // live follows a run under way. It belongs to one goroutine; whoever opens it
 // must close it.
 type live struct {
 	root     *os.Root
-	manifest run.Manifest
+	manifest archive.Manifest
 	question string
 	measure  string // capacity or load; empty if the experiment file cannot be read
 	ended    map[int]*ended
@@ -58,13 +58,13 @@ func (l *live) close() error { return l.root.Close() }
 
 // refresh takes in what has been written since the last call.
 func (l *live) refresh() error {
-	var next *run.Planned
+	var next *archive.Planned
 	for i := range l.manifest.Trials {
 		p := &l.manifest.Trials[i]
 		if l.ended[p.Index] != nil {
 			continue
 		}
-		var t run.Trial
+		var t archive.Trial
 		switch err := readJSON(l.root, path.Join(trialPath(*p), trialFile), &t); {
 		case errors.Is(err, fs.ErrNotExist):
 			if next == nil {
@@ -88,7 +88,7 @@ func (l *live) refresh() error {
 }
 
 // follow has the trial that is under way be the current one.
-func (l *live) follow(p *run.Planned) {
+func (l *live) follow(p *archive.Planned) {
 	switch {
 	case p == nil:
 		l.current = nil
@@ -97,12 +97,12 @@ func (l *live) follow(p *run.Planned) {
 	}
 }
 
-func (l *live) end(p *run.Planned, t *run.Trial) {
+func (l *live) end(p *archive.Planned, t *archive.Trial) {
 	out, m := t.Conclude()
 	e := &ended{Seconds: t.Ended.Sub(t.Started).Seconds(), Rate: out.Rate, LowerBound: out.LowerBound, Tries: len(t.Measures), Warnings: len(t.Warnings)}
 	if m != nil {
 		e.P95 = m.Result.Response.P95
-		if m.Kind == run.AsWritten {
+		if m.Kind == archive.AsWritten {
 			e.Rate = m.Rate
 		}
 	}

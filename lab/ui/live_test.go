@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/run"
 	"loadstone/lab/topology"
 )
 
@@ -33,7 +33,7 @@ func TestRunUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	windows, samples := filepath.Join(dir, run.WindowsFile), filepath.Join(dir, probe.SamplesFile)
+	windows, samples := filepath.Join(dir, archive.WindowsFile), filepath.Join(dir, probe.SamplesFile)
 	line := windowLine(t, 0, true, 70, 3)
 	appendTo(t, windows, line[:len(line)/2])
 	s.shows(page, http.StatusOK, "No load has been offered yet") // half a line is none
@@ -50,10 +50,10 @@ func TestRunUnderWay(t *testing.T) {
 	s.shows(page, http.StatusOK, "0.250 cores", "api: now")
 
 	// The trial ends: its row has what came of it, and the next one is followed.
-	end := run.Trial{
+	end := archive.Trial{
 		Planned: trials[0], Started: began, Ended: began.Add(20 * time.Second),
 		Instances: []topology.Instance{{Service: "api", Name: "api-1", LimitCPUs: 0.25}},
-		Measures: []run.Measure{
+		Measures: []archive.Measure{
 			{Kind: "search", Try: capacity.Try{Purpose: capacity.Search, Rate: 321, Held: true}, Result: load.Result{Response: load.Latency{P95: 12}}},
 			{Kind: "search", Try: capacity.Try{Purpose: capacity.Search, Rate: 330, Reason: "too slow"}},
 		},
@@ -69,7 +69,7 @@ func TestRunUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appendTo(t, filepath.Join(dir, run.WindowsFile), "not JSON\n")
+	appendTo(t, filepath.Join(dir, archive.WindowsFile), "not JSON\n")
 	s.shows(page, http.StatusOK, "cannot be shown", "<td>321</td>")
 }
 
@@ -140,13 +140,13 @@ func TestEventsFollowARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appendTo(t, filepath.Join(dir, run.WindowsFile), windowLine(t, 0, false, 123, 5))
+	appendTo(t, filepath.Join(dir, archive.WindowsFile), windowLine(t, 0, false, 123, 5))
 	e.until("load", "123, most 123")
 	for _, p := range trials {
 		if _, err := d.TrialDir(p); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.WriteTrial(run.Trial{Planned: p, Started: began, Ended: began.Add(time.Second)}); err != nil {
+		if err := d.WriteTrial(archive.Trial{Planned: p, Started: began, Ended: began.Add(time.Second)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestEventsFollowARun(t *testing.T) {
 	if err := d.Complete(time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<p>")); err != nil {
+	if err := archive.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<p>")); err != nil {
 		t.Fatal(err)
 	}
 	e.until("end", "whole")
@@ -214,7 +214,7 @@ func TestTail(t *testing.T) {
 // A trial of many pieces and seconds keeps only the latest of them.
 func TestCurrentIsBounded(t *testing.T) {
 	t.Parallel()
-	c := newCurrent(nil, run.Planned{Index: 1, Variant: "v"})
+	c := newCurrent(nil, archive.Planned{Index: 1, Variant: "v"})
 	for i := range 1000 {
 		if err := c.window([]byte(windowLine(t, i, i%2 == 0, 10, 5))); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func FuzzRawLines(f *testing.F) {
 	f.Add(`{"seconds":1,"requests":1,"response":"HIST"}`, `{"t":"2026-01-01T00:00:00Z","i":[{"n":"api-1","c":1}]}`)
 	f.Add(`{"seconds":1e-300,"requests":9}`, `{"i":[{"n":"-"},{"n":"-"}]}`)
 	f.Fuzz(func(t *testing.T, window, sample string) {
-		c := newCurrent(nil, run.Planned{})
+		c := newCurrent(nil, archive.Planned{})
 		for range 2 {
 			_ = c.window([]byte(window))
 			_ = c.sample([]byte(sample))

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/lab/run"
+	"loadstone/lab/archive"
 )
 
 // The files of a run's directory that are read while it is not whole; package
@@ -106,16 +106,16 @@ func readJSON(root *os.Root, name string, v any) error {
 
 // readManifest reads what a run set out to do. Names in it become paths, so
 // those that are none are refused.
-func readManifest(root *os.Root) (run.Manifest, error) {
-	var m run.Manifest
+func readManifest(root *os.Root) (archive.Manifest, error) {
+	var m archive.Manifest
 	if err := readJSON(root, manifestFile, &m); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return m, errors.New("there is no run.json in it: it was stopped before it began")
 		}
 		return m, err
 	}
-	if m.Schema != run.Schema {
-		return m, fmt.Errorf("it has the format %q; this version reads %q", m.Schema, run.Schema)
+	if m.Schema != archive.Schema {
+		return m, fmt.Errorf("it has the format %q; this version reads %q", m.Schema, archive.Schema)
 	}
 	for _, p := range m.Trials {
 		if !fs.ValidPath(trialPath(p)) || strings.ContainsAny(p.Variant, "/\x00") {
@@ -125,13 +125,13 @@ func readManifest(root *os.Root) (run.Manifest, error) {
 	return m, nil
 }
 
-func trialPath(p run.Planned) string {
+func trialPath(p archive.Planned) string {
 	return path.Join("trials", fmt.Sprintf("%03d-%s", p.Index, p.Variant))
 }
 
 // progress is how many trials have ended, and the first that has not; nil if
 // all have.
-func progress(root *os.Root, m run.Manifest) (ended int, current *run.Planned) {
+func progress(root *os.Root, m archive.Manifest) (ended int, current *archive.Planned) {
 	for i := range m.Trials {
 		if stampOf(root, path.Join(trialPath(m.Trials[i]), trialFile)).there() {
 			ended++
@@ -143,7 +143,7 @@ func progress(root *os.Root, m run.Manifest) (ended int, current *run.Planned) {
 }
 
 // lastWrite is when something of a run was written last.
-func lastWrite(root *os.Root, current *run.Planned) time.Time {
+func lastWrite(root *os.Root, current *archive.Planned) time.Time {
 	var last time.Time
 	see := func(name string) {
 		if info, err := root.Lstat(name); err == nil && info.ModTime().After(last) {

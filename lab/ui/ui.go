@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"loadstone/lab/topology/publish"
+	"loadstone/lab/driver/publish"
 )
 
 // Config is what to serve, and where.

@@ -18,11 +18,11 @@ import (
 	"go.uber.org/goleak"
 
 	"loadstone/lab/analysis"
+	"loadstone/lab/archive"
+	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/load"
-	"loadstone/lab/planted"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
-	"loadstone/lab/run"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,12 +44,12 @@ trials: 1
 func plant(t *testing.T, runs, name string, started time.Time, level float64) string {
 	t.Helper()
 	noise := []float64{1, 1.02, 0.99, 1.01, 0.98, 1.03}
-	p := planted.Run{Name: name, Seed: 1, Started: started, Environment: run.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Version: "test"}}
+	p := archivetest.Run{Name: name, Seed: 1, Started: started, Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Version: "test"}}
 	for _, v := range []struct {
 		name     string
 		capacity float64
 	}{{"plain", 400}, {"cached", 1000 * level}} {
-		pv := planted.Variant{Name: v.name, Service: 4 * time.Millisecond, Components: []planted.Component{
+		pv := archivetest.Variant{Name: v.name, Service: 4 * time.Millisecond, Components: []archivetest.Component{
 			{Name: "api", Instances: 1, CPUs: 0.25, Demand: time.Duration(0.24e9 / v.capacity)},
 		}}
 		for i := range noise {
@@ -67,10 +67,10 @@ func plant(t *testing.T, runs, name string, started time.Time, level float64) st
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
 
 // begin makes a run of two trials that is under way: nothing has ended.
-func begin(t *testing.T, runs string) (*run.Dir, []run.Planned) {
+func begin(t *testing.T, runs string) (*archive.Dir, []archive.Planned) {
 	t.Helper()
-	trials := []run.Planned{{Index: 1, Round: 1, Variant: "plain"}, {Index: 2, Round: 1, Variant: "cached"}}
-	d, err := run.Create(runs, run.Manifest{Experiment: "checkout", Started: time.Now(), Trials: trials}, []byte(experimentSource))
+	trials := []archive.Planned{{Index: 1, Round: 1, Variant: "plain"}, {Index: 2, Round: 1, Variant: "cached"}}
+	d, err := archive.Create(runs, archive.Manifest{Experiment: "checkout", Started: time.Now(), Trials: trials}, []byte(experimentSource))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestListAndRunPages(t *testing.T) {
 
 func writeResult(t *testing.T, dir string) {
 	t.Helper()
-	r, err := run.Open(dir)
+	r, err := archive.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func writeResult(t *testing.T, dir string) {
 	if err := report.WriteJSON(&b, res); err != nil {
 		t.Fatal(err)
 	}
-	if err := run.WriteFile(filepath.Join(dir, "result.json"), b.Bytes()); err != nil {
+	if err := archive.WriteFile(filepath.Join(dir, "result.json"), b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -267,14 +267,14 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 
 	// One that says why it ended is a stopped one at once, and its report is linked.
 	now := time.Now()
-	if err := d.WriteTrial(run.Trial{Planned: trials[0], Started: now, Ended: now}); err != nil {
+	if err := d.WriteTrial(archive.Trial{Planned: trials[0], Started: now, Ended: now}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.TrialDir(trials[1]); err != nil {
 		t.Fatal(err)
 	}
 	s.shows("/runs/"+name+"/", http.StatusOK, "Trial 2 of 2 is under way")
-	if err := run.Stop(d.Path(), "the run failed: no room", now); err != nil {
+	if err := archive.Stop(d.Path(), "the run failed: no room", now); err != nil {
 		t.Fatal(err)
 	}
 	s.shows("/?q=stopped", http.StatusOK, name)
@@ -296,7 +296,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	}
 	s.shows("/", http.StatusOK, "broken", "Read run.json")
 	s.shows("/runs/"+name+"/", http.StatusOK, "cannot be read", "/files/"+name)
-	hostile := `{"schema":"` + run.Schema + `","trials":[{"index":1,"round":1,"variant":"../../../etc"}]}`
+	hostile := `{"schema":"` + archive.Schema + `","trials":[{"index":1,"round":1,"variant":"../../../etc"}]}`
 	if err := os.WriteFile(filepath.Join(d.Path(), "run.json"), []byte(hostile), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +442,7 @@ func TestIndexReadsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()
 	for i := range 130 {
-		d, err := run.Create(runs, run.Manifest{Experiment: "e", Started: began.Add(time.Duration(i) * time.Minute)}, []byte("name: e\n"))
+		d, err := archive.Create(runs, archive.Manifest{Experiment: "e", Started: began.Add(time.Duration(i) * time.Minute)}, []byte("name: e\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,8 +138,8 @@ func (r *Reader) pools(ctx context.Context, out map[string]float64) error {
 		if name == requests {
 			active = max(active-1, 0) // the question itself
 		}
-		out[series(activeSeries, name)], out[series(sizeSeries, name)] = float64(active), float64(size)
-		out[series(pendingSeries, name)], out[series(blockedSeries, name)] = float64(pending), float64(blocked)
+		out[poolSeries(activeSeries, name)], out[poolSeries(sizeSeries, name)] = float64(active), float64(size)
+		out[poolSeries(pendingSeries, name)], out[poolSeries(blockedSeries, name)] = float64(pending), float64(blocked)
 		r.mu.Lock()
 		r.seen[name] = true
 		r.mu.Unlock()
@@ -183,7 +183,7 @@ func (r *Reader) dropped(ctx context.Context, out map[string]float64) error {
 	return err
 }
 
-func series(name, pool string) string { return fmt.Sprintf("%s{pool=%q}", name, pool) }
+func poolSeries(name, pool string) string { return fmt.Sprintf("%s{pool=%q}", name, pool) }
 
 // Resources are the pools that were read so far, by name.
 func (r *Reader) Resources() []topology.Resource {
@@ -193,7 +193,7 @@ func (r *Reader) Resources() []topology.Resource {
 	for name := range r.seen {
 		out = append(out, topology.Resource{
 			Name: name, Kind: topology.Pool,
-			Size: series(sizeSeries, name), InUse: series(activeSeries, name), Waiting: series(pendingSeries, name),
+			Size: poolSeries(sizeSeries, name), InUse: poolSeries(activeSeries, name), Waiting: poolSeries(pendingSeries, name),
 		})
 	}
 	slices.SortFunc(out, func(a, b topology.Resource) int { return cmp.Compare(a.Name, b.Name) })

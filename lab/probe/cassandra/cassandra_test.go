@@ -10,10 +10,10 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"golang.org/x/sync/errgroup"
 
+	"loadstone/lab/driver/drivertest/probetest"
 	"loadstone/lab/probe"
-	"loadstone/lab/probe/probetest"
+	"loadstone/lab/series"
 	"loadstone/lab/topology"
-	"loadstone/lab/watch"
 )
 
 // compose has so many nodes. Their Java compiles quickly rather than well, which
@@ -83,7 +83,7 @@ func figures(t *testing.T, r *Reader, values map[string]float64, pool string) (s
 			continue
 		}
 		for metric, place := range map[string]*float64{resource.Size: &size, resource.InUse: &inUse, resource.Waiting: &waiting} {
-			s, err := watch.ParseSelector(metric)
+			s, err := series.ParseSelector(metric)
 			if err != nil {
 				t.Fatal(err)
 			}

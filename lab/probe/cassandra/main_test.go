@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"loadstone/lab/probe/probetest"
+	"loadstone/lab/driver/drivertest/probetest"
 )
 
 var program = probetest.Program{Args: os.Args, Env: os.Environ()}

@@ -15,10 +15,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"loadstone/lab/driver/drivertest/probetest"
 	"loadstone/lab/probe"
-	"loadstone/lab/probe/probetest"
+	"loadstone/lab/series"
 	"loadstone/lab/topology"
-	"loadstone/lab/watch"
 )
 
 func client(t *testing.T, brokers []string, options ...kgo.Opt) *kgo.Client {
@@ -93,7 +93,7 @@ func wantQueue(t *testing.T, r *Reader, name string, want state) map[string]floa
 		t.Fatalf("got %+v, want the queue %s of nobody", resources, name)
 	}
 	for metric, want := range map[string]float64{resources[i].Depth: want.depth, resources[i].Done: want.done} {
-		s, err := watch.ParseSelector(metric)
+		s, err := series.ParseSelector(metric)
 		if err != nil {
 			t.Fatal(err)
 		}

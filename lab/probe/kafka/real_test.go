@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/probe/probetest"
-	"loadstone/lab/topology/process"
+	"loadstone/lab/driver/drivertest/probetest"
+	"loadstone/lab/driver/process"
 )
 
 // compose has so many brokers. Their Java compiles quickly rather than well and

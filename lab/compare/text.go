@@ -1,0 +1,234 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"loadstone/lab/report"
+	"loadstone/lab/stats"
+)
+
+// Text writes a difference for a terminal or a pipe: aligned columns, with
+// colours if they are wanted.
+func Text(w io.Writer, d *Difference, color bool) error {
+	var b strings.Builder
+	if d.Base == d.Sample {
+		fmt.Fprintf(&b, "run %s\n", describe(d.Base))
+	} else {
+		fmt.Fprintf(&b, "A  %s\nB  %s\n", describe(d.Base), describe(d.Sample))
+	}
+	fmt.Fprintf(&b, "%s\n", d.Headline())
+	for _, t := range d.Tables {
+		fmt.Fprintf(&b, "\n%s\n", t.heading())
+		grid := [][]string{t.header(d)}
+		for _, r := range t.Rows {
+			grid = append(grid, r.cells())
+		}
+		if len(t.Rows) == 0 {
+			grid = nil // there are only notes
+		}
+		writeGrid(&b, grid, func(row int) string {
+			if !color || row == 0 {
+				return ""
+			}
+			return paint(t.Rows[row-1].Change)
+		})
+		for _, n := range t.AllNotes() {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+	}
+	if len(d.Settings) > 0 {
+		grid := [][]string{{"what differs", "A", "B"}}
+		for _, s := range d.Settings {
+			grid = append(grid, []string{s.What, s.Base, s.Sample})
+		}
+		b.WriteByte('\n')
+		writeGrid(&b, grid, func(int) string { return "" })
+	}
+	if len(d.Source) > 0 {
+		b.WriteString("\nthe experiment files differ: - A, + B\n")
+		for _, line := range d.shownSource() {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	for i, text := range d.Warnings {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "warning: %s\n", text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func describe(r Run) string {
+	return fmt.Sprintf("%s (%s, %s)", r.Name, r.Experiment, r.Started.UTC().Format("2006-01-02 15:04 MST"))
+}
+
+// Heading says what the table compares, with its unit.
+func (t *Table) Heading() string {
+	if len(t.Rows) == 0 || t.Rows[0].Metric.Unit == "" || t.Rows[0].Metric.Unit == "share" {
+		return t.Title
+	}
+	return t.Title + ", " + t.Rows[0].Metric.Unit
+}
+
+// heading says how it compares, too.
+func (t *Table) heading() string {
+	out := t.Heading()
+	if t.Reference != "" {
+		out += "; the change is relative to " + t.Reference + ", round by round"
+	}
+	return out
+}
+
+func (t *Table) header(d *Difference) []string {
+	if d.Base == d.Sample {
+		return []string{"", "first", "second", "change"}
+	}
+	return []string{"", "A", "B", "change"}
+}
+
+// AllNotes are the table's own, and those of its comparisons, each once.
+func (t *Table) AllNotes() []string {
+	var out []string
+	seen := make(map[string]bool)
+	add := func(text string) {
+		if text != "" && !seen[text] {
+			seen[text] = true
+			out = append(out, text)
+		}
+	}
+	for _, n := range t.Notes {
+		add(n)
+	}
+	counted, bounds := 0, false
+	for _, r := range t.Rows {
+		bounds = bounds || r.BaseBound || r.SampleBound
+		if r.Result == nil {
+			continue
+		}
+		if r.Result.Outcome != stats.TooFew {
+			counted++
+		}
+		for _, w := range r.Result.Warnings {
+			add(w)
+		}
+	}
+	if counted > 1 {
+		add(fmt.Sprintf("p is corrected for %d comparisons (Holm); the intervals are not", counted))
+	}
+	if bounds {
+		add("≥ is a lower bound: the measurement ended before the system did, and the comparison knows nothing of what lies beyond")
+	}
+	return out
+}
+
+func (r *Row) cells() []string {
+	return []string{r.Name, r.BaseText(), r.SampleText(), r.verdict()}
+}
+
+// BaseText is what was measured of the base: a median with its interval, or a dash.
+func (r *Row) BaseText() string { return r.measured(r.Base, r.BaseBound) }
+
+// SampleText is the same of the sample.
+func (r *Row) SampleText() string { return r.measured(r.Sample, r.SampleBound) }
+
+func (r *Row) measured(iv stats.Interval, bound bool) string {
+	if r.Metric.Unit == "share" {
+		return report.Percent(iv.Value)
+	}
+	return report.Median(iv, bound)
+}
+
+// Words are the comparison in words; ok is false if there was nothing to compare,
+// which Note explains.
+func (r *Row) Words() (words report.Compared, ok bool) {
+	if r.Result == nil {
+		return report.Compared{}, false
+	}
+	return report.InWords(r.Result, r.Adjusted, r.Change, r.Note), true
+}
+
+// verdict says what the comparison found: "~" or the change, its interval and p.
+func (r *Row) verdict() string {
+	words, ok := r.Words()
+	if !ok {
+		return r.Note
+	}
+	res := r.Result
+	n := fmt.Sprintf("n=%d", res.N)
+	if res.Test == stats.RankSum {
+		n = fmt.Sprintf("n=%d+%d", res.BaseN, res.N)
+	}
+	numbers := fmt.Sprintf("%s  p%s %s", words.Interval, words.P, n)
+	switch {
+	case res.Outcome == stats.TooFew:
+		return fmt.Sprintf("%s  %s %s: %s", words.Change, words.Interval, n, words.Reading)
+	case r.Note != "":
+		return fmt.Sprintf("?  %s (%s)", numbers, words.Reading)
+	case res.Outcome == stats.Indistinct:
+		return "~  " + numbers
+	default:
+		return fmt.Sprintf("%s  %s  %s", words.Change, numbers, words.Reading)
+	}
+}
+
+func paint(c stats.Change) string {
+	switch c {
+	case stats.Better:
+		return "\x1b[32m"
+	case stats.Worse:
+		return "\x1b[31m"
+	default:
+		return ""
+	}
+}
+
+// writeGrid aligns all columns but the last, which is the one that is painted.
+func writeGrid(b *strings.Builder, grid [][]string, color func(row int) string) {
+	var widths []int
+	for _, row := range grid {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	for at, row := range grid {
+		var line strings.Builder
+		for i, c := range row {
+			if i == len(row)-1 {
+				if paint := color(at); paint != "" {
+					c = paint + c + "\x1b[0m"
+				}
+				line.WriteString(c)
+				break
+			}
+			line.WriteString(c + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
+		}
+		fmt.Fprintf(b, "  %s\n", strings.TrimRight(line.String(), " "))
+	}
+}
+
+// maxSource is how many lines of a difference between experiment files are shown.
+const maxSource = 60
+
+// shownSource are the lines in which the files differ, as diff writes them.
+func (d *Difference) shownSource() []string {
+	var out []string
+	for i, l := range d.Source {
+		if i == maxSource {
+			return append(out, fmt.Sprintf("… and %d more lines", len(d.Source)-maxSource))
+		}
+		sign := "-"
+		if l.In == "sample" {
+			sign = "+"
+		}
+		out = append(out, fmt.Sprintf("%s%4d  %s", sign, l.Number, l.Text))
+	}
+	return out
+}

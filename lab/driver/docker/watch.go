@@ -1,0 +1,130 @@
+package docker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loadstone/lab/driver/process"
+)
+
+// watch starts one `docker events` for the whole run and the goroutine that
+// reads the ends of containers from it. It goes on until Down ends it.
+func (r *Running) watch(ctx context.Context) error {
+	// From before any container is started, because the command does not say
+	// when it listens: the daemon replays what it has missed.
+	since := strconv.FormatFloat(float64(time.Now().Add(-time.Second).UnixMilli())/1000, 'f', 3, 64)
+	ctx, r.unwatch = context.WithCancel(context.WithoutCancel(ctx))
+	cmd := r.docker.command(ctx, []string{
+		r.docker.docker, "events", "--since", since,
+		"--filter", "label=" + projectLabel + "=" + r.name, "--filter", "event=die", "--format", "{{json .}}",
+	})
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		r.unwatch()
+		return fmt.Errorf("watch the containers: %w", err)
+	}
+	r.watched = make(chan struct{})
+	go func() {
+		defer close(r.watched)
+		errRead := r.readEnds(ctx, out)
+		err := cmd.Wait()
+		if ctx.Err() == nil {
+			r.lost(fmt.Errorf("the Docker daemon is lost: what becomes of the containers cannot be seen any more: %w", errors.Join(err, errRead, io.ErrUnexpectedEOF)))
+		}
+	}()
+	return nil
+}
+
+// event is what matters of a line of `docker events`.
+type event struct {
+	ID    string `json:"id"`
+	Actor struct {
+		Attributes struct {
+			ExitCode string `json:"exitCode"`
+		} `json:"Attributes"`
+	} `json:"Actor"`
+}
+
+// readEnds handles the ends of containers until out ends.
+func (r *Running) readEnds(ctx context.Context, out io.Reader) error {
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return fmt.Errorf("read %.80q: %w", lines.Text(), err)
+		}
+		for _, in := range r.instances {
+			if in.id == e.ID {
+				in.ended(ctx, e.Actor.Attributes.ExitCode)
+			}
+		}
+	}
+	return lines.Err()
+}
+
+// lost reports that containers end without our knowing.
+func (r *Running) lost(err error) {
+	if !r.acts.Over() {
+		r.report(err)
+	}
+}
+
+// report has room for every instance once, and for the loss of the daemon.
+func (r *Running) report(err error) {
+	select {
+	case r.failed <- err:
+	default: // whoever starts instances again and again does not read it
+		r.warnf("%v", err)
+	}
+	r.abort(err)
+}
+
+// ended handles the end of an instance.
+func (in *instance) ended(ctx context.Context, exitCode string) {
+	l := in.current()
+	if l.hasEnded() {
+		return // a container that somebody else has started again, and that ended again
+	}
+	lines, err := in.fetchLog(ctx)
+	if err != nil {
+		in.run.warnf("%s: %v", in.name, err)
+	}
+	l.err = in.judge(ctx, exitCode, lines)
+	close(l.exited)
+	if l.err != nil && !in.service.Job && !in.run.acts.Over() {
+		in.run.report(l.err)
+	}
+}
+
+// judge turns the end of a container into an error, unless it is a job's good
+// end.
+func (in *instance) judge(ctx context.Context, exitCode string, lines []string) error {
+	if in.service.Job && exitCode == "0" {
+		return nil
+	}
+	e := &process.ExitError{
+		Instance: in.name, Job: in.service.Job, Log: lines, LogFile: in.logFile(), Status: "exited with status " + exitCode,
+	}
+	// Docker says 128 + the signal's number, as shells do. A program that exits
+	// with such a status itself cannot be told from one that was killed.
+	if code, err := strconv.Atoi(exitCode); err == nil && code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
+		e.Status = "was killed by " + unix.SignalName(unix.Signal(code-128))
+	}
+	if limit := in.service.Limits.Memory; limit != nil {
+		if i, err := in.inspect(ctx); err == nil && i.State.OOMKilled {
+			e.Memory = *limit
+		}
+	}
+	return e
+}

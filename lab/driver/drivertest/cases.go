@@ -1,0 +1,334 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"loadstone/lab/host/cgroup"
+	"loadstone/lab/topology"
+)
+
+const shop = `
+services:
+  db:
+    image: $IMAGE
+    command: [serve, "${BIND_HOST:-0.0.0.0}:5432", $DIR/shared/notes]
+    environment: {NAME: db}
+    healthcheck: {test: [CMD, loadstone, check, $DIR/shared/notes], interval: 5s, retries: 4, start_interval: 50ms}
+    volumes: ["$DIR/shared:$DIR/shared"]
+    ports: ["5432"]
+    stop_signal: SIGINT
+  seed:
+    image: $IMAGE
+    command: [exit, "0", "it costs $$5", "note:$DIR/shared/notes"]
+    environment: {NAME: seed}
+    volumes: ["$DIR/shared:$DIR/shared"]
+    depends_on: {db: {condition: service_healthy}}
+  api:
+    image: $IMAGE
+    command: [serve, "${BIND_HOST:-0.0.0.0}:8080", $DIR/shared/notes]
+    environment: {NAME: api, PEER: "${DB_HOST:-db}:5432", DATA: "a $$ b"}
+    volumes: ["$DIR/shared:$DIR/shared"]
+    ports: ["8080"]
+    labels: {prometheus.io/port: "9100"}
+    deploy: {replicas: 3}
+    depends_on: {seed: {condition: service_completed_successfully}}
+`
+
+func (s suite) order(t *testing.T) {
+	dir := place(t)
+	r := s.up(t, dir, shop)
+	notes := filepath.Join(dir, "shared", "notes")
+	starts := []string{"start db", "job seed", "start api", "start api", "start api"}
+	if got := lines(t, notes); !slices.Equal(got, starts) {
+		t.Errorf("got %q, want %q", got, starts)
+	}
+	wantInstances(t, r)
+	s.down(t, r)
+	want := slices.Concat(starts, []string{"stop api terminated", "stop api terminated", "stop api terminated", "stop db interrupt"})
+	if got := lines(t, notes); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err, open := <-r.Failed(); open {
+		t.Errorf("got failure %v from a clean run", err)
+	}
+	if err := r.Down(t.Context()); err != nil {
+		t.Errorf("second Down: %v", err)
+	}
+	if w := r.Warnings(); len(w) > 0 {
+		t.Errorf("got warnings %q from a clean run", w)
+	}
+	if got := lines(t, filepath.Join(dir, "logs", "seed-1.log")); !slices.Equal(got, []string{"it costs $5"}) {
+		t.Errorf("got log %q of seed-1", got)
+	}
+	if said := lines(t, filepath.Join(dir, "logs", "guardian.log")); len(said) > 0 {
+		t.Errorf("the guardian said %q", said)
+	}
+}
+
+func wantInstances(t *testing.T, r Running) {
+	t.Helper()
+	instances := r.Instances()
+	names, hosts := make([]string, 0, 4), map[string]bool{}
+	for _, in := range instances {
+		names = append(names, in.Name)
+		hosts[in.Host] = true
+		if in.PID == 0 || in.StartedAt.IsZero() || in.ReadyAt.Before(in.StartedAt) {
+			t.Errorf("incomplete: %+v", in)
+		}
+		if in.Service != "api" {
+			continue
+		}
+		if in.Port != 8080 || in.MetricsURL != "http://"+in.Host+":9100/metrics" || in.LimitCPUs != 0 || in.Enforced {
+			t.Errorf("got %+v", in)
+		}
+		if status, text := get(t, in, "/reach"); status != http.StatusOK || text != "a $ b" {
+			t.Errorf("%s does not reach db: %d, %s", in.Name, status, text)
+		}
+	}
+	if want := []string{"db-1", "api-1", "api-2", "api-3"}; !slices.Equal(names, want) || len(hosts) != 4 {
+		t.Errorf("got instances %q on hosts %v, want %q on 4 different ones", names, hosts, want)
+	}
+}
+
+// get asks an instance. The status is 0 if there was no answer.
+func get(t *testing.T, in topology.Instance, path string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+net.JoinHostPort(in.Host, strconv.Itoa(in.Port))+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	body := make([]byte, 1000)
+	n, _ := res.Body.Read(body) // texts are short
+	_ = res.Body.Close()
+	return res.StatusCode, string(body[:n])
+}
+
+func (s suite) volumes(t *testing.T) {
+	dir := place(t)
+	const compose = `
+services:
+  seed: {image: $IMAGE, command: [count, "${DATA_VOLUME:-/data}/runs", $DIR/shared/notes], volumes: ["data:/data", "$DIR/shared:$DIR/shared"]}
+  api: {image: $IMAGE, command: [sleep], depends_on: {seed: {condition: service_completed_successfully}}}
+volumes: {data: {}}
+`
+	for range 2 {
+		s.down(t, s.up(t, dir, compose))
+	}
+	if got, want := lines(t, filepath.Join(dir, "shared", "notes")), []string{"run 1", "run 2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func (s suite) needLimits(t *testing.T) {
+	t.Helper()
+	if !s.Limits {
+		t.Skip("limits cannot be set here")
+	}
+}
+
+func (s suite) cpu(t *testing.T) {
+	s.needLimits(t)
+	r := s.up(t, place(t), `
+services:
+  api: {image: $IMAGE, command: [spin], deploy: {resources: {limits: {cpus: "0.25", memory: 64M}}}}
+  free: {image: $IMAGE, command: [sleep]}
+`)
+	api := r.Instances()[0]
+	if api.LimitCPUs != 0.25 || !api.Enforced || r.CgroupVersion() == 0 || len(r.Warnings()) > 0 {
+		t.Errorf("got %+v, version %d, warnings %q", api, r.CgroupVersion(), r.Warnings())
+	}
+	group := r.Group("api-1")
+	if group == nil || r.Group("free-1") == nil || r.Group("nobody-1") != nil {
+		t.Fatalf("got groups %v, %v and %v for api-1, free-1 and nobody-1", group, r.Group("free-1"), r.Group("nobody-1"))
+	}
+	var pids []int
+	poll(t, func() bool { // it may be on its way into the group
+		pids, _ = group.Procs()
+		return slices.Contains(pids, api.PID)
+	}, func() { t.Errorf("got processes %v in the group, want %d among them", pids, api.PID) })
+	// More than its share never; less only while others have the machine.
+	var used float64
+	poll(t, func() bool {
+		used = usedInASecond(t, group)
+		return used >= 0.2 || t.Failed()
+	}, func() { t.Errorf("got %.3f cores, want 0.25 within 20 %%", used) })
+	if used > 0.3 {
+		t.Errorf("got %.3f cores, want 0.25 within 20 %%", used)
+	}
+	var stat cgroup.Stat
+	if err := group.Read(&stat); err != nil || stat.ThrottledPeriods == 0 {
+		t.Errorf("got %+v, %v, want throttled periods", stat, err)
+	}
+}
+
+// usedInASecond is the CPU use of a group over a second, in cores.
+func usedInASecond(t *testing.T, g *cgroup.Group) float64 {
+	t.Helper()
+	var before, after cgroup.Stat
+	errBefore := g.Read(&before)
+	begin := time.Now()
+	<-time.After(time.Second)
+	if err := errors.Join(errBefore, g.Read(&after)); err != nil {
+		t.Fatal(err)
+	}
+	return (after.CPU - before.CPU).Seconds() / time.Since(begin).Seconds()
+}
+
+func (s suite) memory(t *testing.T) {
+	s.needLimits(t)
+	dir := place(t)
+	r, err := s.Up(t.Context(), s.load(t, dir, `
+services:
+  api: {image: $IMAGE, command: [fill], deploy: {resources: {limits: {memory: 32M}}}}
+  other: {image: $IMAGE, command: [sleep], depends_on: [api]}
+`), dir)
+	if err == nil { // it may have been up for a moment
+		t.Cleanup(func() { s.down(t, r) })
+		err = <-r.Failed()
+	}
+	if want := "api-1 was killed by SIGKILL, because it had used up its memory limit of 32 MiB"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func (s suite) crash(t *testing.T) {
+	dir := place(t)
+	r := s.up(t, dir, `
+services:
+  api:
+    image: $IMAGE
+    command: [serve, "${BIND_HOST:-0.0.0.0}:8080", $DIR/shared/notes]
+    volumes: ["$DIR/shared:$DIR/shared"]
+    expose: ["8080"]
+    restart: always
+    deploy: {replicas: 2}
+`)
+	get(t, r.Instances()[1], "/crash")
+	var err error
+	select {
+	case err = <-r.Failed():
+	case <-time.After(30 * time.Second):
+	}
+	want := "api-2 exited with status 7 while it should run"
+	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "about to crash") {
+		t.Errorf("got %v, want %q and its last words", err, want)
+	}
+	s.down(t, r)
+	if err, more := <-r.Failed(); more {
+		t.Errorf("got a second report: %v", err)
+	}
+	if got := lines(t, filepath.Join(dir, "shared", "notes")); len(got) != 3 { // two starts, one stop
+		t.Errorf("got %q, want two starts and one stop", got)
+	}
+}
+
+func (s suite) deaf(t *testing.T) {
+	// A second is the shortest grace that all drivers know.
+	dir := place(t)
+	r := s.up(t, dir, `
+services:
+  api:
+    image: $IMAGE
+    command: [deaf, $DIR/shared/notes]
+    volumes: ["$DIR/shared:$DIR/shared"]
+    stop_grace_period: 1s
+`)
+	poll(t, func() bool { return len(lines(t, filepath.Join(dir, "shared", "notes"))) > 0 }, func() { t.Error("it does not start") })
+	s.down(t, r)
+	if w := r.Warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "api-1 did not end within 1s of ") || !strings.HasSuffix(w[0], " and was killed") {
+		t.Errorf("got warnings %q, want one of api-1 killed", w)
+	}
+}
+
+func (s suite) reasons(t *testing.T) {
+	f := func(name, compose string, want ...string) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			dir := place(t)
+			r, err := s.Up(t.Context(), s.load(t, dir, compose), dir)
+			if err == nil {
+				s.down(t, r)
+				t.Fatal("got no error")
+			}
+			for _, w := range want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("got %q\nwant %q in it", err, w)
+				}
+			}
+			s.wantNothingLeft(t, os.Getpid())
+		})
+	}
+	f("seeder", `
+services:
+  seed: {image: $IMAGE, command: [exit, "3", connecting, "cannot open the table"]}
+  api: {image: $IMAGE, command: [sleep], depends_on: {seed: {condition: service_completed_successfully}}}
+`, "seed-1 exited with status 3", "cannot open the table", "seed-1.log")
+	f("never healthy", `
+services:
+  other: {image: $IMAGE, command: [sleep]}
+  api:
+    image: $IMAGE
+    command: [sleep]
+    healthcheck: {test: [CMD, loadstone, check, /never], interval: 100ms, retries: 10}
+`, "api-1 is not healthy after 1s", "not yet: stat", "exit status 1", "api-1.log")
+	f("ends while it starts", `
+services:
+  db: {image: $IMAGE, command: [exit, "0", "port is taken"], healthcheck: {test: [CMD, loadstone, check, /never]}}
+  api: {image: $IMAGE, command: [sleep], depends_on: {db: {condition: service_healthy}}}
+`, "db-1 exited with status 0 while it should run", "service_completed_successfully", "port is taken")
+}
+
+func (s suite) cancelled(t *testing.T) {
+	dir := place(t)
+	system := s.load(t, dir, `
+services:
+  seed:
+    image: $IMAGE
+    command: [serve, "${BIND_HOST:-0.0.0.0}:8080", $DIR/shared/notes]
+    environment: {NAME: seed}
+    volumes: ["$DIR/shared:$DIR/shared"]
+  api: {image: $IMAGE, command: [sleep], depends_on: {seed: {condition: service_completed_successfully}}}
+`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Up(ctx, system, dir)
+		done <- err
+	}()
+	poll(t, func() bool { return len(lines(t, filepath.Join(dir, "shared", "notes"))) > 0 }, func() { t.Error("the seeder does not start") })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	s.wantNothingLeft(t, os.Getpid())
+}
+
+func (s suite) killed(t *testing.T) {
+	dir := place(t)
+	lab := s.startLab(t, s.file(t, dir, `services: {api: {image: $IMAGE, command: [sleep], deploy: {replicas: 2}}}`), dir)
+	pid := lab.Process.Pid
+	if len(s.Left(t, pid)) == 0 {
+		t.Error("nothing is seen of a lab that is up")
+	}
+	if err := lab.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = lab.Wait() // killed
+	s.wantNothingLeft(t, pid)
+}

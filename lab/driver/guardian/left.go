@@ -1,0 +1,238 @@
+package guardian
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"loadstone/lab/host/cgroup"
+)
+
+// MarkVariable is the environment variable that carries the mark of a run.
+const MarkVariable = "LOADSTONE_RUN"
+
+const (
+	// scanWithin bounds the wait for killed processes; as for control groups,
+	// only one that waits for a disk takes more than milliseconds.
+	scanWithin = 10 * time.Second
+	scanPause  = 10 * time.Millisecond
+)
+
+// Process names a process for good: its pid may be in use again, but not with
+// the same start time.
+type Process struct {
+	PID int `json:"pid"`
+	// Start is field 22 of /proc/PID/stat: clock ticks since boot.
+	Start uint64 `json:"start"`
+}
+
+// Left is what a lab may have left behind.
+type Left struct {
+	Cgroups  []cgroup.Paths
+	Groups   []Process // process groups, by their leader
+	Mark     string    // empty for none
+	Removals []Command // run once the processes are gone
+	Dirs     []string  // directories, removed last
+	ProcRoot string    // where proc is mounted
+}
+
+// removable says whether a directory is one that a lab makes for its run: the
+// last defence against removing anything else.
+func removable(dir string) bool {
+	return filepath.IsAbs(dir) && filepath.Clean(dir) == dir && strings.HasPrefix(filepath.Base(dir), "loadstone-")
+}
+
+func (l *Left) removeDirs() error {
+	var errs []error
+	for _, dir := range l.Dirs {
+		if !removable(dir) {
+			errs = append(errs, fmt.Errorf("%s is not removed: it is no directory of a run", dir))
+			continue
+		}
+		errs = append(errs, removeAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll tries again: a process that is not in a group may just be ending,
+// and make another file.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	for deadline := time.Now().Add(time.Second); err != nil && time.Now().Before(deadline); err = os.RemoveAll(dir) {
+		<-time.After(scanPause)
+	}
+	return err
+}
+
+// Clean kills all of it, waits until it is gone and removes the control groups
+// and directories.
+// What is gone already is no error.
+func (l *Left) Clean(ctx context.Context) error {
+	var errs []error
+	for _, p := range l.Cgroups {
+		errs = append(errs, cgroup.Destroy(ctx, p))
+	}
+	scan, cancel := context.WithTimeout(ctx, scanWithin)
+	defer cancel()
+	for {
+		found, err := l.killFound()
+		if err != nil || len(found) == 0 {
+			return errors.Join(append(errs, err, l.runRemovals(ctx), l.removeDirs())...)
+		}
+		timer := time.NewTimer(scanPause)
+		select {
+		case <-timer.C:
+		case <-scan.Done():
+			timer.Stop()
+			return errors.Join(append(errs, fmt.Errorf("processes %v do not end: %w", found, scan.Err()))...)
+		}
+	}
+}
+
+// killFound sends SIGKILL to every process that is left and returns which they
+// were.
+func (l *Left) killFound() ([]int, error) {
+	if len(l.Groups) == 0 && l.Mark == "" {
+		return nil, nil
+	}
+	all, err := processes(l.ProcRoot)
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, s := range all {
+		if s.dead() || s.PID <= 1 || s.PID == os.Getpid() || !l.inGroup(s, all) && !l.marked(s.PID) {
+			continue
+		}
+		found = append(found, s.PID)
+		if err := unix.Kill(s.PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return found, fmt.Errorf("kill process %d: %w", s.PID, err)
+		}
+	}
+	return found, nil
+}
+
+// inGroup says whether the process is in one of the groups. As long as a group
+// has members its number is not given to a new process, so a member that is
+// younger than the leader belongs to it, unless the leader's pid is now that
+// of another process.
+func (l *Left) inGroup(s status, all []status) bool {
+	return slices.ContainsFunc(l.Groups, func(g Process) bool {
+		if g.PID <= 1 || s.group != g.PID || s.Start < g.Start {
+			return false
+		}
+		i := slices.IndexFunc(all, func(o status) bool { return o.PID == g.PID })
+		return i < 0 || all[i].Start == g.Start
+	})
+}
+
+// marked says whether the process carries the mark. One that may not be looked
+// at is somebody else's.
+func (l *Left) marked(pid int) bool {
+	if l.Mark == "" {
+		return false
+	}
+	environ, err := os.ReadFile(filepath.Join(l.ProcRoot, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return false
+	}
+	want := []byte(MarkVariable + "=" + l.Mark)
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.Equal(entry, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// Identify names the process that has a pid now. Its error is fs.ErrNotExist
+// if there is none.
+func Identify(procRoot string, pid int) (Process, error) {
+	s, err := readStatus(procRoot, pid)
+	return s.Process, err
+}
+
+// Alive says whether a process still runs. One that has ended and was not
+// waited for does not.
+func (p Process) Alive(procRoot string) bool {
+	s, err := readStatus(procRoot, p.PID)
+	return err == nil && s.Start == p.Start && !s.dead()
+}
+
+// status is what /proc/PID/stat says, as far as it matters here.
+type status struct {
+	Process
+	state  byte
+	parent int
+	group  int
+}
+
+func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+func processes(procRoot string) ([]status, error) {
+	entries, err := os.ReadDir(procRoot)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []status
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := readStatus(procRoot, pid); err == nil { // else it has just ended
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+func readStatus(procRoot string, pid int) (status, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
+	if errors.Is(err, unix.ESRCH) {
+		err = fs.ErrNotExist // it ended between open and read
+	}
+	if err != nil {
+		return status{}, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	s, err := parseStatus(string(text))
+	if err != nil {
+		return status{}, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	return s, nil
+}
+
+// parseStatus reads a /proc/PID/stat text: pid (name) state ppid pgrp ... with
+// the start time as field 22. The name may hold anything, brackets included.
+func parseStatus(text string) (status, error) {
+	pid, rest, ok := strings.Cut(text, " (")
+	end := strings.LastIndexByte(rest, ')')
+	if !ok || end < 0 {
+		return status{}, errors.New("its stat has no name")
+	}
+	fields := strings.Fields(rest[end+1:])
+	const fromState = 3 // the number of the first field after the name
+	if len(fields) <= 22-fromState || len(fields[0]) != 1 {
+		return status{}, errors.New("its stat has too few fields")
+	}
+	s := status{state: fields[0][0]}
+	var errs [4]error
+	s.PID, errs[0] = strconv.Atoi(pid)
+	s.group, errs[1] = strconv.Atoi(fields[5-fromState])
+	s.parent, errs[3] = strconv.Atoi(fields[4-fromState])
+	s.Start, errs[2] = strconv.ParseUint(fields[22-fromState], 10, 64)
+	if err := errors.Join(errs[:]...); err != nil {
+		return status{}, fmt.Errorf("its stat: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,318 @@
+package loadpage
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/summary"
+)
+
+// secondRow is a stretch of time in numbers.
+type secondRow struct {
+	Span                                      string
+	Aside                                     bool // warm-up, or after the end
+	Rate, Failed, Dropped, Late, Flight, Busy string
+	Response, Service                         [3]string
+}
+
+func newSecondRows(slots []slot) []secondRow {
+	rows := make([]secondRow, 0, len(slots))
+	for i := range slots {
+		s := &slots[i]
+		rows = append(rows, secondRow{
+			Span: oneDecimal(s.from) + "–" + oneDecimal(s.to), Aside: s.phase != measuring,
+			Rate: measured(s.perSecond(s.requests)), Failed: count(s.failed), Dropped: count(s.dropped), Late: count(s.late),
+			Flight: strconv.Itoa(s.inFlight), Busy: measured(s.busy),
+			Response: s.response.texts(), Service: s.service.texts(),
+		})
+	}
+	return rows
+}
+
+func oneDecimal(v float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+}
+
+func (q quantiles) texts() [3]string { return [3]string{bare(q.p50), bare(q.p95), bare(q.p99)} }
+
+// percentileRow is a line of the table of percentiles.
+type percentileRow struct{ Name, Response, Service string }
+
+func newPercentileRows(s *summary.Summary) []percentileRow {
+	if s.Requests == 0 {
+		return nil
+	}
+	r, v := s.Latency.Response, s.Latency.Service
+	rows := []percentileRow{{"shortest", bare(r.Min), bare(v.Min)}}
+	for _, p := range s.Percentiles {
+		name := "p" + strconv.FormatFloat(round(p.Quantile*100), 'f', -1, 64)
+		if p.Quantile >= 1 {
+			name = "longest"
+		}
+		rows = append(rows, percentileRow{name, bare(p.Response), bare(p.Service)})
+	}
+	return append(rows,
+		percentileRow{"mean", bare(r.Mean), bare(v.Mean)},
+		percentileRow{"standard deviation", bare(r.Stdev), bare(v.Stdev)},
+		percentileRow{"within one of the mean", percent(r.WithinStdev), percent(v.WithinStdev)})
+}
+
+// round takes away what multiplying by 100 adds: 99.9, not 99.90000000000001.
+func round(v float64) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', 6, 64), 64)
+	if err != nil {
+		return v
+	}
+	return rounded
+}
+
+// thresholdRow is one threshold and what came of it.
+type thresholdRow struct {
+	Metric, Expression, Observed, Reason string
+	Met                                  bool
+}
+
+func newThresholdRows(s *summary.Summary) []thresholdRow {
+	rows := make([]thresholdRow, 0, len(s.Thresholds))
+	for _, t := range s.Thresholds {
+		observed := noNumber
+		if t.Observed != nil {
+			observed = observedText(*t.Observed, t.Unit)
+		}
+		rows = append(rows, thresholdRow{t.Metric, t.Expression, observed, t.Reason, t.Met})
+	}
+	return rows
+}
+
+// observedText has more digits than other figures, so that a value does not
+// read as the limit that it is just above.
+func observedText(v float64, unit string) string {
+	switch unit {
+	case summary.UnitShare:
+		return precise(round(v*100)) + " %"
+	case summary.UnitPerSecond:
+		return precise(v) + " per second"
+	case summary.UnitCount:
+		return precise(v)
+	default:
+		return precise(v) + " " + unit
+	}
+}
+
+// checkRow is one check.
+type checkRow struct {
+	Where, Name, Passes, Fails, Share string
+	Held                              bool
+}
+
+func newCheckRows(s *summary.Summary) []checkRow {
+	rows := make([]checkRow, 0, len(s.Checks))
+	for _, c := range s.Checks {
+		share := noNumber
+		if all := c.Passes + c.Fails; all > 0 {
+			share = percent(float64(c.Passes) / float64(all))
+		}
+		rows = append(rows, checkRow{where(c.Scenario, c.Step), c.Name, count(c.Passes), count(c.Fails), share, c.Fails == 0})
+	}
+	return rows
+}
+
+// where names a step within its scenario.
+func where(scenario, step string) string {
+	if scenario == "" || step == "" {
+		return scenario + step
+	}
+	return scenario + " · " + step
+}
+
+// stepRow is one named step.
+type stepRow struct {
+	Where, Requests, Rate, Failed string
+	Response, Service             [4]string // p50, p95, p99 and the longest
+}
+
+func newStepRows(s *summary.Summary) []stepRow {
+	rows := make([]stepRow, 0, len(s.Steps))
+	figures := func(l summary.Latency) [4]string {
+		return [4]string{bare(l.P50), bare(l.P95), bare(l.P99), bare(l.Max)}
+	}
+	for _, step := range s.Steps {
+		rows = append(rows, stepRow{
+			where(step.Scenario, step.Name), count(step.Requests), measured(step.Rate), count(step.Failed),
+			figures(step.Latency.Response), figures(step.Latency.Service),
+		})
+	}
+	return rows
+}
+
+// errorRow is one kind of error.
+type errorRow struct{ Kind, Count, Example string }
+
+func newErrorRows(s *summary.Summary) []errorRow {
+	var rows []errorRow
+	for _, kind := range byCount(s.Errors, func(e summary.Error) uint64 { return e.Count }) {
+		rows = append(rows, errorRow{kind, count(s.Errors[kind].Count), s.Errors[kind].Example})
+	}
+	return rows
+}
+
+// byCount is the keys of what is most frequent first.
+func byCount[V any](m map[string]V, of func(V) uint64) []string {
+	keys := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(keys, func(a, b string) int {
+		switch x, y := of(m[a]), of(m[b]); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		default:
+			return 0
+		}
+	})
+	return keys
+}
+
+// statusRow is one HTTP status.
+type statusRow struct {
+	Status, Name, Count, Share string
+	Failed                     bool
+}
+
+func newStatusRows(s *summary.Summary) []statusRow {
+	var rows []statusRow
+	for _, status := range slices.Sorted(maps.Keys(s.Status)) {
+		n := s.Status[status]
+		rows = append(rows, statusRow{
+			strconv.Itoa(status), http.StatusText(status), count(n),
+			percent(float64(n) / float64(max(s.Requests, 1))), status >= http.StatusBadRequest,
+		})
+	}
+	return rows
+}
+
+func webSocketFacts(s *summary.Summary) []fact {
+	w := s.WebSocket
+	if w == nil {
+		return nil
+	}
+	return []fact{
+		{"Connections opened", count(w.Connects)}, {"Of them again", count(w.Reconnects)}, {"Ended by the server", count(w.Closed)},
+		{"Messages sent", count(w.Sent)}, {"Deliveries", count(w.Delivered)}, {"Lost", count(w.Lost)},
+		{"Delivered twice", count(w.Duplicates)}, {"Messages of others", count(w.Other)},
+	}
+}
+
+func generatorFacts(s *summary.Summary) []fact {
+	g := s.Generator
+	facts := []fact{
+		{"Validity", s.Validity}, {"CPU", measured(g.Busy) + " cores"}, {"CPU time", measured(g.CPUSeconds) + " s"},
+		{"CPU per request", measured(g.CPUPerRequest) + " µs"}, {"Busiest event loop at work", percent(g.Working)},
+	}
+	if l := g.Lateness; l.Max > 0 {
+		facts = append(facts,
+			fact{"Sent within 1 ms of its time", percent(l.WithinMs)},
+			fact{"Lateness p50, p99, p99.9, longest", fmt.Sprintf("%s, %s, %s, %s", millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))})
+	}
+	facts = append(facts, fact{"Late", count(s.Late)}, fact{"Dropped", count(s.Dropped)}, fact{"Waited for a free user", count(s.Waited)},
+		fact{"Most in flight", strconv.Itoa(s.InFlight.Max)})
+	if m := s.Machine; m.Cores > 0 {
+		facts = append(facts, fact{"Machine", fmt.Sprintf("%s, %s, GOMAXPROCS %d", m.OS, counted(uint64(m.Cores), "core"), m.GOMAXPROCS)})
+	}
+	return facts
+}
+
+func planFacts(s *summary.Summary) []fact {
+	facts := []fact{
+		{"Targets", strings.Join(s.Targets, ", ")}, {"Seed", strconv.FormatUint(s.Seed, 10)},
+		{"Offered", counted(s.Offered, "iteration") + ", " + measured(s.OfferedRate) + " per second"},
+		{"Begun and ended", counted(s.Iterations, "iteration")}, {"Requests", count(s.Requests)},
+		{"Ended in time", count(s.Completed)}, {"Failed", count(s.Failed)},
+		{"Sent", bytesText(s.SentBytes)}, {"Received", bytesText(s.ReceivedBytes)},
+		{"Time-out", seconds(s.Plan.Timeout.Seconds())},
+	}
+	if s.Plan.Protocol != "" {
+		facts = append(facts, fact{"Protocol", s.Plan.Protocol})
+	}
+	if s.Plan.Connections > 0 {
+		facts = append(facts, fact{"Connections at most", strconv.Itoa(s.Plan.Connections)})
+	}
+	return facts
+}
+
+// scenarioRow is one scenario in words.
+type scenarioRow struct{ Name, Executor, Offers, Requests string }
+
+func newScenarioRows(s *summary.Summary) []scenarioRow {
+	rows := make([]scenarioRow, 0, len(s.Plan.Scenarios))
+	for i := range s.Plan.Scenarios {
+		c := &s.Plan.Scenarios[i]
+		rows = append(rows, scenarioRow{c.Name, c.Executor, offers(c), requests(c)})
+	}
+	return rows
+}
+
+// offers is how much a scenario offers.
+func offers(c *load.Scenario) string {
+	during := " for " + seconds(c.Duration.Seconds())
+	var text string
+	switch c.Executor {
+	case load.ConstantArrivalRate:
+		text = setting(c.Rate) + " per second" + during + ", " + c.Arrivals
+	case load.ConstantVUs:
+		text = counted(uint64(max(c.VUs, 0)), "virtual user") + during
+	case load.SharedIterations:
+		text = fmt.Sprintf("%s by %s", counted(c.Iterations, "iteration"), counted(uint64(max(c.VUs, 0)), "virtual user"))
+	case load.PerVUIterations:
+		text = fmt.Sprintf("%s by each of %s", counted(c.Iterations, "iteration"), counted(uint64(max(c.VUs, 0)), "virtual user"))
+	case load.RampingArrivalRate:
+		text = "from " + setting(c.StartRate) + " per second" + stages(c)
+	case load.RampingVUs:
+		text = "from " + counted(uint64(max(c.StartVUs, 0)), "virtual user") + stages(c)
+	case load.Replay:
+		if c.Log != nil {
+			text = fmt.Sprintf("%s at %s times its speed", c.Log.Path, setting(c.Log.Speed))
+		}
+	}
+	if c.StartTime > 0 {
+		text += ", after " + seconds(c.StartTime.Seconds())
+	}
+	return text
+}
+
+func stages(c *load.Scenario) string {
+	var b strings.Builder
+	for _, stage := range c.Stages {
+		b.WriteString(", to " + setting(stage.Target) + " in " + seconds(stage.Duration.Seconds()))
+	}
+	return b.String()
+}
+
+// requests is what a scenario's iteration consists of.
+func requests(c *load.Scenario) string {
+	if c.WebSocket != nil {
+		return "WebSocket " + c.WebSocket.Path
+	}
+	var parts []string
+	for _, step := range c.Steps {
+		parts = append(parts, step.Request.Method+" "+step.Request.Path)
+	}
+	if c.Weighted {
+		return strings.Join(parts, " or ")
+	}
+	return strings.Join(parts, ", then ")
+}
+
+// planSource is the whole plan, as a generator reads it.
+func planSource(s *summary.Summary) (string, error) {
+	text, err := json.MarshalIndent(s.Plan, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("write the plan: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,126 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/driver/process"
+	"loadstone/lab/fault"
+	"loadstone/lab/load"
+	"loadstone/lab/threshold"
+	"loadstone/lab/topology"
+)
+
+// checkFaults checks the faults against a variant's system, before anything
+// starts.
+func (k *conductor) checkFaults(variant string, s *topology.System) error {
+	exp := k.Experiment
+	if err := exp.CheckFaults(variant, running(s)); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range exp.Faults {
+		action, service := exp.Faults[i].Action()
+		if action != fault.Exec {
+			continue
+		}
+		if err := process.CheckExec(s, service, exp.Faults[i].Exec, k.Env); err != nil {
+			errs = append(errs, exp.ErrorAt(err.Error(), "faults", fmt.Sprint(i), "exec"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// running are the instances that each service has while load is offered: jobs
+// have none.
+func running(s *topology.System) map[string]int {
+	instances := map[string]int{}
+	for i := range s.Services {
+		if !s.Services[i].Job {
+			instances[s.Services[i].Name] = s.Services[i].Replicas
+		}
+	}
+	return instances
+}
+
+type offerFunc = func(context.Context) (*load.Result, []threshold.Outcome, error)
+
+// underFaults has the experiment's faults carried out while load is offered. A
+// fault that could not be carried out ends the load.
+func (m *measurer) underFaults(offer offerFunc) offerFunc {
+	return func(ctx context.Context) (_ *load.Result, _ []threshold.Outcome, err error) {
+		events, err := archive.CreateLines(m.dir, archive.EventsFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer func() { err = errors.Join(err, events.Close()) }()
+		began, over, done := make(chan time.Time, 1), make(chan struct{}), make(chan struct{})
+		m.onFirst = func(at time.Time) { began <- at }
+		defer func() { m.onFirst = nil }()
+		ctx, fail := context.WithCancelCause(ctx)
+		defer fail(nil)
+		var begun int
+		var failed error
+		go func() {
+			defer close(done)
+			begun, failed = fault.Carry(ctx, m.faultConfig(events), began, over)
+			if failed != nil {
+				fail(failed)
+			}
+		}()
+		r, outcomes, err := offer(ctx)
+		close(over)
+		<-done
+		if e, ok := errors.AsType[*fault.Error](failed); ok {
+			return nil, nil, e // the load's error is only its consequence
+		}
+		if err = errors.Join(err, failed); err != nil {
+			return nil, nil, err
+		}
+		return r, outcomes, m.allBegun(begun, r)
+	}
+}
+
+func (m *measurer) faultConfig(events *archive.Lines) fault.Config {
+	instances := running(m.systems[m.trial.Variant])
+	c := fault.Config{
+		System: m.up, Write: func(e fault.Event) error { return events.Write(e) },
+		Doing: func(what string) { m.Events.doingf("%s", what) },
+	}
+	for i := range m.Experiment.Faults {
+		c.Faults = append(c.Faults, m.Experiment.Faults[i].Plan(instances))
+	}
+	return c
+}
+
+// allBegun says whether there was load for every fault. Load that an objective
+// has ended is no error: that it did is the result.
+func (m *measurer) allBegun(begun int, r *load.Result) error {
+	all := m.Experiment.Faults
+	if begun == len(all) {
+		return nil
+	}
+	text := fmt.Sprintf("the load ended after %.1f s, before fault %d at %v", r.To.Sub(r.From).Seconds()+m.base.Warmup.Seconds(), begun+1, all[begun].At)
+	if r.Aborted != "" {
+		m.trial.Warnings = append(m.trial.Warnings, text+", because "+r.Aborted)
+		return nil
+	}
+	return m.Experiment.ErrorAt(text+"; write an earlier time, or a longer load", "faults", fmt.Sprint(begun), "at")
+}
+
+// telling keeps windows as keep does, and tells of the beginning of the first.
+func (m *measurer) telling(keep func(any) error) func(any) error {
+	first := true
+	return func(window any) error {
+		if w, ok := window.(load.Window); ok && first {
+			first = false
+			m.onFirst(w.Start)
+		}
+		return keep(window)
+	}
+}
+
+var _ fault.System = (*process.Running)(nil)

@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"time"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/experiment"
+)
+
+// aroundIt is what starting and stopping a small system takes. Nobody knows it before:
+// it is only used to weigh perturbing against the rest of a run.
+const aroundIt = 1500 * time.Millisecond
+
+// trialTime is about how long a trial of a small system takes.
+func (k *conductor) trialTime() time.Duration { return k.loadTime() + aroundIt }
+
+// loadTime is how long a trial is under load, without perturbing: the budget of
+// the search, or the length of the load as written. The length of a script, or of
+// so many iterations, shows only when it is over, and counts as nothing.
+func (k *conductor) loadTime() time.Duration {
+	if k.Experiment.Measure == experiment.Capacity {
+		return k.search.Budget
+	}
+	var longest time.Duration
+	for _, s := range k.Experiment.Plan().Scenarios {
+		d := s.StartTime
+		if s.Iterations == 0 { // else Duration only bounds it
+			d += s.Duration
+		}
+		for _, st := range s.Stages {
+			d += st.Duration
+		}
+		longest = max(longest, d)
+	}
+	return longest
+}
+
+// underLoad is how long each trial is under load, perturbing included.
+func (k *conductor) underLoad(trials []archive.Planned) []time.Duration {
+	out := make([]time.Duration, len(trials))
+	for i, p := range trials {
+		out[i] = k.loadTime()
+		if p.Round == k.Experiment.Trials {
+			out[i] += k.perturbTime()
+		}
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"loadstone/lab/experiment"
+	"loadstone/lab/host/cgroup"
+	"loadstone/lab/load"
+	"loadstone/lab/perturb"
+	"loadstone/lab/topology"
+)
+
+const (
+	// perturbWarmup is until closed load is in its stride; its last windows say
+	// who is busy.
+	perturbWarmup = 3 * time.Second
+	// leastPerturb is the least time that is worth it unasked: four blocks.
+	leastPerturb = 12 * time.Second
+	// mostLonger is the part of a run's time that perturbing may add unasked.
+	mostLonger = 3 // a third
+
+	leastUsers, mostUsers = 16, 256
+	// usersPerBusy is how many virtual users there are for each request that was
+	// under way at the capacity: enough that the limit is never idle, and not so
+	// many that their queue changes what the system does.
+	usersPerBusy = 2
+)
+
+// perturbBudget is how long the slots of one trial of each variant may take; 0
+// if none is perturbed.
+func (k *conductor) perturbBudget() time.Duration {
+	e := k.Experiment
+	switch {
+	case e.Measure != experiment.Capacity || e.Perturb.Off:
+		return 0
+	case e.Perturb.Budget > 0:
+		return e.Perturb.Budget
+	case e.Perturb.Asked:
+		return experiment.DefaultPerturbBudget
+	}
+	budget := min(experiment.DefaultPerturbBudget, time.Duration(e.Trials)*k.trialTime()/mostLonger-perturbWarmup)
+	if budget < leastPerturb {
+		return 0
+	}
+	return budget
+}
+
+// perturbTime is what perturbing adds to the last trial of each variant, at most.
+func (k *conductor) perturbTime() time.Duration {
+	budget := k.perturbBudget()
+	if budget == 0 {
+		return 0
+	}
+	return budget + perturbWarmup
+}
+
+// perturb perturbs the system in the variant's last trial, once its capacity
+// is known. It does so after everything else, so that it can change nothing of
+// that. What keeps it from being done is a warning: it is one witness of three.
+func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
+	budget := m.perturbBudget()
+	if budget == 0 || m.trial.Round != m.Experiment.Trials {
+		return nil
+	}
+	found, at := m.trial.Conclude()
+	switch {
+	case at == nil:
+		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: no rate was held")
+		return nil
+	case found.LowerBound: // closed load would seek a limit that the search did not reach
+		return nil
+	}
+	parts := m.parts()
+	sized, warnings := pools(ctx, m.trial.Instances, running(m.systems[m.trial.Variant]))
+	m.trial.Warnings = append(m.trial.Warnings, warnings...)
+	if len(parts) == 0 && len(sized) == 0 {
+		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")
+		return nil
+	}
+	m.Events.doingf("perturbing for up to %.0f s", budget.Seconds())
+	c := perturb.DefaultConfig()
+	c.Budget = budget
+	m.offered++
+	c.Seed = m.seed()
+	p := steady(m.base, scenario, &at.Result, budget)
+	p.Seed = c.Seed
+	w := &perturber{config: c, parts: parts, pools: sized}
+	_, err := m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
+	if w.session != nil {
+		w.failed = errors.Join(w.failed, w.session.Close(ctx))
+		m.trial.Perturbations = w.session.Slots()
+	}
+	if w.failed != nil {
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("perturbing ended after %d slots: %v", len(m.trial.Perturbations), w.failed))
+	}
+	if err != nil {
+		return fmt.Errorf("offer load (perturbation): %w", err)
+	}
+	return nil
+}
+
+// steady is closed load at about the knee: by Little's law, throughput times
+// response time were under way at the capacity.
+func steady(base load.Plan, s load.Scenario, at *load.Result, budget time.Duration) load.Plan {
+	busy := at.Throughput() * at.Response.Mean / 1000
+	s.Executor, s.Stages = load.ConstantVUs, nil
+	s.VUs = int(min(max(usersPerBusy*busy, leastUsers), mostUsers))
+	s.Duration, s.StartTime, s.GracefulStop = perturbWarmup+budget, 0, leastDrain
+	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, perturbWarmup, false
+	return base
+}
+
+// component is a service whose CPU can be changed.
+type component struct {
+	name   string
+	groups []*cgroup.Group
+	cores  float64 // limit of each instance; 0 if it has none
+	used   time.Duration
+}
+
+// parts are the services that run and have control groups.
+func (m *measurer) parts() []component {
+	return componentsOf(m.trial.Instances, running(m.systems[m.trial.Variant]), m.up.Group)
+}
+
+func componentsOf(instances []topology.Instance, runs map[string]int, group func(string) *cgroup.Group) []component {
+	var out []component
+	for _, in := range instances {
+		g := group(in.Name)
+		if g == nil || runs[in.Service] == 0 {
+			continue
+		}
+		i := slices.IndexFunc(out, func(c component) bool { return c.name == in.Service })
+		if i < 0 {
+			i = len(out)
+			out = append(out, component{name: in.Service})
+			if in.Enforced {
+				out[i].cores = in.LimitCPUs
+			}
+		}
+		out[i].groups = append(out[i].groups, g)
+	}
+	return out
+}
+
+// cpu is what its instances have used so far.
+func (c *component) cpu() (time.Duration, error) {
+	var sum time.Duration
+	for _, g := range c.groups {
+		var s cgroup.Stat
+		if err := g.Read(&s); err != nil {
+			return 0, err
+		}
+		sum += s.CPU
+	}
+	return sum, nil
+}
+
+// knob is what changes the CPU of a component that has used so much of it in
+// so long.
+func (c *component) knob(used, in time.Duration) perturb.Knob {
+	cores := float64(runtime.NumCPU())
+	k := perturb.Stall(c.name, c.groups)
+	if c.cores > 0 {
+		cores = c.cores * float64(len(c.groups))
+		k = perturb.Share(c.name, c.groups, c.cores)
+	}
+	k.Utilisation = used.Seconds() / (max(in.Seconds(), 1e-3) * cores)
+	return k
+}
+
+// perturber makes a session once the warm-up has shown who is busy.
+type perturber struct {
+	config  perturb.Config
+	parts   []component
+	pools   []pool
+	since   time.Time   // when the parts' used was read
+	warm    load.Window // the last of the warm-up
+	session *perturb.Session
+	failed  error
+}
+
+// window passes windows on to the session.
+func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
+	if p.failed != nil {
+		return ""
+	}
+	switch {
+	case w.Warmup && p.since.IsZero():
+		p.failed = p.read()
+	case !w.Warmup && p.session == nil:
+		p.failed = p.begin(ctx)
+	}
+	if p.failed == nil && w.Warmup {
+		p.warm = w
+		return ""
+	}
+	if p.failed == nil {
+		stop, p.failed = p.session.Window(ctx, w)
+	}
+	if p.failed != nil {
+		return perturb.Done
+	}
+	return stop
+}
+
+// read notes what the parts have used so far.
+func (p *perturber) read() (err error) {
+	p.since = time.Now()
+	for i := range p.parts {
+		if p.parts[i].used, err = p.parts[i].cpu(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *perturber) begin(ctx context.Context) error {
+	var knobs []perturb.Knob
+	for i := range p.parts {
+		c := &p.parts[i]
+		used, err := c.cpu()
+		if err != nil {
+			return err
+		}
+		knobs = append(knobs, c.knob(used-c.used, time.Since(p.since)))
+	}
+	client := metricsClient()
+	defer client.CloseIdleConnections()
+	for i := range p.pools {
+		knobs = append(knobs, p.pools[i].knob(ctx, client))
+	}
+	p.session = perturb.NewSession(p.config, knobs)
+	_, err := p.session.Window(ctx, p.warm)
+	return err
+}

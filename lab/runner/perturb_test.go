@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"loadstone/lab/experiment"
+	"loadstone/lab/host/cgroup"
+	"loadstone/lab/load"
+	"loadstone/lab/perturb"
+	"loadstone/lab/topology"
+)
+
+func TestPerturbingIsBoundedUnlessAskedFor(t *testing.T) {
+	t.Parallel()
+	f := func(name, measure string, trials int, p experiment.Perturb, want time.Duration) {
+		t.Helper()
+		e := &experiment.Experiment{Measure: measure, Trials: trials, Search: experiment.DefaultSearch(), Perturb: p}
+		k := &conductor{Config: Config{Experiment: e}, search: searchConfig(e)}
+		if got := k.perturbBudget(); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		if p.Asked {
+			return
+		}
+		whole := time.Duration(trials) * k.trialTime()
+		if added := k.perturbTime(); 3*added > whole+time.Second {
+			t.Errorf("%s: %v is added to %v, want a third at most", name, added, whole)
+		}
+	}
+	f("few trials", experiment.Capacity, 3, experiment.Perturb{}, 0)
+	f("six trials", experiment.Capacity, 6, experiment.Perturb{}, 22*time.Second)
+	f("many trials", experiment.Capacity, 20, experiment.Perturb{}, 30*time.Second)
+	f("asked for", experiment.Capacity, 1, experiment.Perturb{Asked: true}, 30*time.Second)
+	f("asked for so long", experiment.Capacity, 1, experiment.Perturb{Asked: true, Budget: time.Minute}, time.Minute)
+	f("off", experiment.Capacity, 20, experiment.Perturb{Off: true}, 0)
+}
+
+func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := &load.Result{From: now, To: now.Add(time.Second), CompletedInTime: 1000, Response: load.Latency{Mean: 20}}
+	p := steady(load.Plan{StopOnOverload: true}, load.Scenario{Rate: 5, StartTime: time.Second}, at, 10*time.Second)
+	s := p.Scenarios[0]
+	if s.VUs != 40 || s.Executor != load.ConstantVUs || s.Duration != 13*time.Second || s.StartTime != 0 || p.Warmup != 3*time.Second || p.StopOnOverload {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestComponentsAreServicesThatRunInGroups(t *testing.T) {
+	t.Parallel()
+	all := map[string]*cgroup.Group{"api-1": {}, "api-2": {}, "db-1": {}, "seed-1": {}}
+	instances := []topology.Instance{
+		{Service: "seed", Name: "seed-1"},
+		{Service: "api", Name: "api-1", LimitCPUs: 0.5, Enforced: true},
+		{Service: "api", Name: "api-2", LimitCPUs: 0.5, Enforced: true},
+		{Service: "db", Name: "db-1"},
+		{Service: "gone", Name: "gone-1"},
+	}
+	out := componentsOf(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, func(name string) *cgroup.Group { return all[name] })
+	if len(out) != 2 || out[0].name != "api" || len(out[0].groups) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
+		t.Fatalf("got %+v", out)
+	}
+	k := out[0].knob(600*time.Millisecond, time.Second)
+	if want := (perturb.Target{Component: "api", Resource: perturb.CPU}); !reflect.DeepEqual(k.Target, want) || k.DownOnly || k.Utilisation != 0.6 {
+		t.Errorf("the knob of a limited component is %+v", k)
+	}
+	if k := out[1].knob(0, time.Second); !k.DownOnly {
+		t.Error("the knob of a component without a limit can be turned up")
+	}
+}

@@ -1,0 +1,151 @@
+package runner
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"loadstone/lab/selftest/plant"
+	"loadstone/lab/topology"
+)
+
+// grow runs a plant until the test ends, and returns it as an instance.
+func grow(t *testing.T, service string, edit func(*plant.Config)) (*plant.Service, topology.Instance) {
+	t.Helper()
+	c := plant.DefaultConfig()
+	c.Listen, c.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	edit(&c)
+	s, err := plant.Listen(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("run a plant: %v", err)
+		}
+	})
+	return s, topology.Instance{Service: service, Name: service + "-1", MetricsURL: "http://" + s.AdminAddr().String() + "/metrics"}
+}
+
+func get(t *testing.T, s *plant.Service) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+s.Addr().String()+"/", http.NoBody)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	_ = resp.Body.Close()
+}
+
+func callTo(t *testing.T, s *plant.Service) []plant.Call {
+	t.Helper()
+	tcp, ok := s.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatalf("%v is no TCP address", s.Addr())
+	}
+	return []plant.Call{{Hosts: tcp.IP.String(), Port: tcp.Port, Visits: 1}}
+}
+
+func TestPoolsOfAPlantAreFoundAndTurned(t *testing.T) {
+	t.Parallel()
+	slow, _ := grow(t, "slow", func(c *plant.Config) { c.SleepMillis = 400 })
+	api, in := grow(t, "api", func(c *plant.Config) { c.Pool, c.Calls = &plant.Pool{Size: 4}, callTo(t, slow) })
+	in.Resources = []topology.Resource{
+		{Name: "connections", Kind: topology.Pool, Size: "plant_pool_size", InUse: "plant_pool_in_use", Control: &topology.Control{Put: "/pool", Value: "{n}"}},
+		{Name: "fixed", Kind: topology.Pool, Size: "plant_pool_size", InUse: "plant_pool_in_use"},
+		{Name: "gone", Kind: topology.Pool, Size: "no_such_size", InUse: "x", Control: &topology.Control{Put: "/pool", Value: "{n}"}},
+	}
+	stopped := in
+	stopped.Service, stopped.Name = "job", "job-1"
+	found, warnings := pools(t.Context(), []topology.Instance{in, stopped}, map[string]int{"api": 1})
+	if len(found) != 1 || found[0].at[0].Size != 4 || !strings.HasSuffix(found[0].at[0].URL, "/pool") {
+		t.Fatalf("got %+v, want one pool of 4", found)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "the pool gone of api was not perturbed: api-1 tells no size") {
+		t.Errorf("got warnings %q, want one about the pool that nobody tells of", warnings)
+	}
+	client := metricsClient()
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { get(t, api) })
+	}
+	defer all.Wait()
+	p := &found[0]
+	until(t, "three slots are used", func() bool { return p.knob(t.Context(), client).Utilisation == 0.75 })
+	k := p.knob(t.Context(), client)
+	if got := k.String(); got != "api pool connections" {
+		t.Errorf("the knob is of %q", got)
+	}
+	for factor, want := range map[float64]int{1.25: 5, 0.8: 3, 1: 4} {
+		if err := k.Set(t.Context(), factor); err != nil {
+			t.Fatal(err)
+		}
+		now, _ := pools(t.Context(), []topology.Instance{in}, map[string]int{"api": 1})
+		if len(now) != 1 || now[0].at[0].Size != want {
+			t.Errorf("turned to %g: got %+v, want %d slots", factor, now, want)
+		}
+	}
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// settle waits for what is declared to be worked off, and for nothing else.
+func TestSettleWaitsUntilQueuesAreEmpty(t *testing.T) {
+	t.Parallel()
+	s, in := grow(t, "intake", func(c *plant.Config) { c.Queue = &plant.Queue{Capacity: 20, SleepMillis: 30} })
+	for range 12 {
+		get(t, s)
+	}
+	settle(t.Context(), []topology.Instance{in}) // declares nothing
+	queue := topology.Resource{Name: "jobs", Kind: topology.Queue, Depth: "plant_queue_depth"}
+	in.Resources = []topology.Resource{queue}
+	client := metricsClient()
+	defer client.CloseIdleConnections()
+	if n, ok := waiting(t.Context(), client, backlogs([]topology.Instance{in})); !ok || n == 0 {
+		t.Fatalf("%g wait (%v) before, want some: nothing that is not declared is waited for", n, ok)
+	}
+	settle(t.Context(), []topology.Instance{in})
+	if n, ok := waiting(t.Context(), client, backlogs([]topology.Instance{in})); !ok || n != 0 {
+		t.Errorf("%g wait (%v) afterwards, want 0", n, ok)
+	}
+}
+
+func TestSettleGivesUp(t *testing.T) {
+	t.Parallel()
+	_, stuck := grow(t, "intake", func(c *plant.Config) { c.Queue = &plant.Queue{Capacity: 20} })
+	stuck.Resources = []topology.Resource{{Name: "jobs", Kind: topology.Stage, Lag: "plant_queue_capacity"}} // always 20
+	gone := stuck
+	gone.MetricsURL = "http://127.0.0.1:1/metrics"
+	for name, in := range map[string]topology.Instance{"what never falls": stuck, "who does not answer": gone} {
+		began := time.Now()
+		settle(t.Context(), []topology.Instance{in})
+		if took := time.Since(began); took > settleWithin {
+			t.Errorf("%s: it waited %v, want less than %v", name, took, settleWithin)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	settle(ended, []topology.Instance{stuck})
+}

@@ -1,0 +1,183 @@
+// Package runner carries out an experiment: it plans the trials, and for each
+// of them has the system started, loaded, watched and stopped, and keeps the
+// raw data. It decides the order of things and whether a rate was held; every
+// single thing is done by the part that it belongs to. It derives no results.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/capacity"
+	"loadstone/lab/driver/process"
+	"loadstone/lab/experiment"
+	"loadstone/lab/topology"
+)
+
+// Config is what to conduct, and how this program is started again for its
+// helpers.
+type Config struct {
+	Experiment *experiment.Experiment
+	// Variants are the names of those to run, in the experiment's order.
+	Variants []string
+	// RunsDir is where the run's directory is made; VolumesDir is where named
+	// volumes live, by project as in Compose. They outlast the run.
+	RunsDir    string
+	VolumesDir string
+	// Env are the variables that Compose files may use.
+	Env map[string]string
+
+	// Programs are the command lines of this program's own helpers.
+	Programs Programs
+
+	Version string // Loadstone's, for the record
+	Events  Events
+}
+
+// Programs are the command lines that start this program's helpers.
+type Programs struct {
+	Self      string   // what stands for the image "loadstone"
+	Generator []string // the load generator
+	Shim      []string // joins a control group, then becomes the instance
+	Guardian  []string // cleans up after this process
+	K6        string   // the user's own k6; needed if the load is a script
+}
+
+// Events tell what happens while it happens. Any of them may be nil. They are
+// called one at a time and must not block.
+type Events struct {
+	// Planned is called once, with the trials to come and about how long each of
+	// them will be under load. How long starting, seeding, settling and stopping
+	// take besides is known to nobody before.
+	Planned func(dir string, trials []archive.Planned, load []time.Duration)
+	// TrialStarted and TrialEnded frame a trial. Doing says what is being done
+	// within it, such as "starting seed" or "trying 1,200 req/s".
+	TrialStarted func(archive.Planned)
+	Doing        func(what string)
+	TrialEnded   func(archive.Trial)
+	Warning      func(text string)
+}
+
+func (e Events) doingf(format string, args ...any) {
+	if e.Doing != nil {
+		e.Doing(fmt.Sprintf(format, args...))
+	}
+}
+
+// conductor is one run under way.
+type conductor struct {
+	Config
+	systems map[string]*topology.System
+	search  capacity.Config
+	warned  []string
+}
+
+// Run conducts the experiment and returns the directory of the run. The
+// directory is there, not whole, if the error came after the run began.
+//
+// Everything that can be checked is checked before anything starts: the
+// experiment against the system, and every variant's system.
+func Run(ctx context.Context, c Config) (dir string, err error) {
+	k := &conductor{Config: c, search: searchConfig(c.Experiment)}
+	if err := k.check(ctx); err != nil {
+		return "", err
+	}
+	trials := plan(c.Variants, c.Experiment.Trials)
+	started := time.Now()
+	env, warnings := Environment(c.Version)
+	awake, release := keepAwake()
+	defer release()
+	env.CoresAwake = awake
+	k.warn(warnings...)
+	d, err := archive.Create(c.RunsDir, archive.Manifest{
+		Experiment: c.Experiment.Name, Seed: c.Experiment.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,
+	}, c.Experiment.Source())
+	if err != nil {
+		return "", fmt.Errorf("make the run's directory: %w", err)
+	}
+	if c.Events.Planned != nil {
+		c.Events.Planned(d.Path(), trials, k.underLoad(trials))
+	}
+	for _, p := range trials {
+		if err := k.trial(ctx, d, p); err != nil {
+			return d.Path(), fmt.Errorf("trial %d (%s): %w", p.Index, p.Variant, err)
+		}
+	}
+	return d.Path(), d.Complete(time.Now())
+}
+
+// check loads the system of every variant.
+func (k *conductor) check(ctx context.Context) error {
+	exp := k.Experiment
+	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env})
+	if err != nil {
+		return errors.Join(k.mistakes(err, "system")...)
+	}
+	var names []string
+	for _, s := range base.Services {
+		names = append(names, s.Name)
+	}
+	if err := exp.CheckServices(names); err != nil {
+		return err
+	}
+	k.systems = make(map[string]*topology.System)
+	var errs []error
+	for _, v := range exp.Variants {
+		if !slices.Contains(k.Variants, v.Name) {
+			continue
+		}
+		s, err := topology.Load(ctx, topology.Config{
+			ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
+		})
+		if err != nil {
+			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
+			continue
+		}
+		if err := errors.Join(process.Check(ctx, s, k.Env), k.checkEntry(s)); err != nil {
+			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
+			continue
+		}
+		if err := k.checkFaults(v.Name, s); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		k.systems[v.Name] = s
+		k.warn(s.Warnings...)
+	}
+	return errors.Join(once(errs)...)
+}
+
+// once leaves out the errors that say what one before them says: most mistakes of
+// a Compose file are those of every variant.
+func once(errs []error) []error {
+	said := make(map[string]bool)
+	return slices.DeleteFunc(errs, func(err error) bool {
+		text := err.Error()
+		before := said[text]
+		said[text] = true
+		return before
+	})
+}
+
+func (k *conductor) warn(texts ...string) {
+	for _, w := range texts {
+		if slices.Contains(k.warned, w) {
+			continue
+		}
+		k.warned = append(k.warned, w)
+		if k.Events.Warning != nil {
+			k.Events.Warning(w)
+		}
+	}
+}
+
+// searchConfig is the search that the experiment asks for.
+func searchConfig(e *experiment.Experiment) capacity.Config {
+	c := capacity.DefaultConfig()
+	c.Budget, c.Tolerance, c.MaxRate = e.Search.Budget, float64(e.Search.Tolerance), float64(e.Search.MaxRate)
+	return c
+}

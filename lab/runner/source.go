@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/driver/process/recipe"
+	"loadstone/lab/probe"
+	"loadstone/lab/probe/cassandra"
+	"loadstone/lab/probe/kafka"
+	"loadstone/lab/topology"
+)
+
+// reader asks a service's instances in their own protocol. Both probes are one.
+type reader interface {
+	Read(ctx context.Context) (map[string]float64, error)
+	Resources() []topology.Resource
+	Close()
+}
+
+// source is one reader of a trial, and what came of it.
+type source struct {
+	reader
+
+	service  string
+	instance string                // whose figures it reads
+	answered atomic.Bool           // it answered once
+	last     atomic.Pointer[error] // what went wrong last; nil if nothing did
+}
+
+// sources are the readers of what runs by a recipe whose program tells of its
+// queues or pools in its own protocol: one for a Kafka cluster, one for each
+// Cassandra node. None of them has connected yet.
+func sources(system *topology.System, instances []topology.Instance) ([]*source, error) {
+	var out []*source
+	for i := range system.Services {
+		s := &system.Services[i]
+		r, known := recipe.Find(s.Image)
+		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
+		if !known || len(s.Command) > 0 || len(own) == 0 {
+			continue
+		}
+		var addresses []string
+		for _, in := range own {
+			port := r.Port
+			if in.Port > 0 {
+				port = in.Port
+			}
+			addresses = append(addresses, net.JoinHostPort(in.Host, strconv.Itoa(port)))
+		}
+		switch r.Image {
+		case "apache/kafka":
+			if roles := s.Environment["KAFKA_PROCESS_ROLES"]; roles != "" && !strings.Contains(roles, "broker") {
+				continue // a controller has no groups
+			}
+			reader, err := kafka.Open(addresses...)
+			if err != nil {
+				closeAll(out)
+				return nil, err
+			}
+			out = append(out, &source{reader: reader, service: s.Name, instance: own[0].Name})
+		case "cassandra":
+			for i, in := range own {
+				out = append(out, &source{reader: cassandra.Open(addresses[i]), service: s.Name, instance: in.Name})
+			}
+		}
+	}
+	return out, nil
+}
+
+func closeAll(all []*source) {
+	for _, s := range all {
+		s.Close()
+	}
+}
+
+// probed are the sources as the probe asks them.
+func probed(all []*source) []probe.Source {
+	var out []probe.Source
+	for _, s := range all {
+		out = append(out, probe.Source{Instance: s.instance, Read: s.ask})
+	}
+	return out
+}
+
+func (s *source) ask(ctx context.Context) (map[string]float64, error) {
+	values, err := s.Read(ctx)
+	if err != nil {
+		s.last.Store(&err)
+	} else {
+		s.answered.Store(true)
+	}
+	return values, err
+}
+
+// tell adds what the sources found to the trial's instances: to all of a
+// service's, as what the Compose file declares is. What that declares under the
+// same name stays, so that a file can say who consumes a queue. The probe must
+// have ended.
+func tell(all []*source, t *archive.Trial) {
+	for _, s := range all {
+		if err := s.last.Load(); err != nil && !s.answered.Load() {
+			t.Warnings = append(t.Warnings, fmt.Sprintf("what %s knows of its queues and pools was never read: %v", s.instance, *err))
+		}
+		for _, found := range s.Resources() {
+			for i := range t.Instances {
+				in := &t.Instances[i]
+				if in.Service != s.service || slices.ContainsFunc(in.Resources, func(r topology.Resource) bool { return r.Name == found.Name }) {
+					continue
+				}
+				in.Resources = append(slices.Clip(in.Resources), found) // others may share what is declared
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/topology"
+)
+
+func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
+	t.Parallel()
+	system := &topology.System{Services: []topology.Service{
+		{Name: "log", Image: "apache/kafka:4.1"},
+		{Name: "controller", Image: "apache/kafka", Environment: map[string]string{"KAFKA_PROCESS_ROLES": "controller"}},
+		{Name: "own", Image: "apache/kafka", Command: []string{"/bin/true"}},
+		{Name: "store", Image: "cassandra"},
+		{Name: "other", Image: "redis"},
+		{Name: "none", Image: "cassandra"},
+	}}
+	var instances []topology.Instance
+	for _, name := range []string{"log-1", "log-2", "controller-1", "own-1", "store-1", "store-2", "other-1"} {
+		service, _, _ := strings.Cut(name, "-")
+		instances = append(instances, topology.Instance{Service: service, Name: name, Host: "127.0.0.1", Port: 1})
+	}
+	all, err := sources(system, instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(all)
+	var got []string
+	for _, s := range probed(all) {
+		got = append(got, s.Instance)
+	}
+	if want := []string{"log-1", "store-1", "store-2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q: a cluster of brokers once, and each node", got, want)
+	}
+}
+
+// told is a reader that found resources or fails.
+type told struct {
+	resources []topology.Resource
+	err       error
+}
+
+func (f told) Read(context.Context) (map[string]float64, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return map[string]float64{"x": 1}, nil
+}
+func (f told) Resources() []topology.Resource { return f.resources }
+func (f told) Close()                         {}
+
+func TestWhatWasFoundIsOfTheTrial(t *testing.T) {
+	t.Parallel()
+	declared := topology.Resource{Name: "orders/kitchen", Kind: topology.Queue, Depth: "kafka_group_lag", Consumer: "api"}
+	found := topology.Resource{Name: "orders/kitchen", Kind: topology.Queue, Depth: "lag"}
+	more := topology.Resource{Name: "bills/office", Kind: topology.Queue, Depth: "lag2"}
+	shared := []topology.Resource{declared}
+	trial := archive.Trial{Instances: []topology.Instance{
+		{Service: "log", Name: "log-1", Resources: shared},
+		{Service: "log", Name: "log-2", Resources: shared},
+		{Service: "api", Name: "api-1"},
+	}}
+	works := &source{reader: told{resources: []topology.Resource{more, found}}, service: "log", instance: "log-1"}
+	fails := &source{reader: told{err: errors.New("refused")}, service: "store", instance: "store-1"}
+	for _, s := range []*source{works, fails} {
+		_, err := s.ask(t.Context())
+		if (err != nil) != (s == fails) {
+			t.Fatal(err)
+		}
+	}
+	tell([]*source{works, fails}, &trial)
+	for i, in := range trial.Instances[:2] {
+		if len(in.Resources) != 2 || in.Resources[0] != declared || in.Resources[1] != more {
+			t.Errorf("instance %d: got %+v, want what is declared, and what was found under another name", i, in.Resources)
+		}
+	}
+	if len(trial.Instances[2].Resources) > 0 {
+		t.Errorf("got %+v for another service", trial.Instances[2].Resources)
+	}
+	if want := "what store-1 knows of its queues and pools was never read: refused"; len(trial.Warnings) != 1 || trial.Warnings[0] != want {
+		t.Errorf("got warnings %q, want %q", trial.Warnings, want)
+	}
+}

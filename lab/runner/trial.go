@@ -1,0 +1,341 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/capacity"
+	"loadstone/lab/driver/process"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+	"loadstone/lab/load/k6"
+	"loadstone/lab/probe"
+	"loadstone/lab/threshold"
+	"loadstone/lab/topology"
+)
+
+// trial runs one trial and keeps it.
+func (k *conductor) trial(ctx context.Context, d *archive.Dir, p archive.Planned) (err error) {
+	if k.Events.TrialStarted != nil {
+		k.Events.TrialStarted(p)
+	}
+	dir, err := d.TrialDir(p)
+	if err != nil {
+		return err
+	}
+	t := archive.Trial{Planned: p, Started: time.Now()}
+	if err := k.runTrial(ctx, dir, &t); err != nil {
+		return err
+	}
+	t.Ended = time.Now()
+	if err := d.WriteTrial(t); err != nil {
+		return fmt.Errorf("keep the trial: %w", err)
+	}
+	if k.Events.TrialEnded != nil {
+		k.Events.TrialEnded(t)
+	}
+	return nil
+}
+
+// runTrial has the system up for as long as the load runs. Down is on every
+// way out, and gets a context of its own: a run that is being stopped still
+// stops its services.
+func (k *conductor) runTrial(ctx context.Context, dir string, t *archive.Trial) (err error) {
+	k.Events.doingf("starting")
+	c := process.DefaultConfig()
+	system := k.systems[t.Variant]
+	c.System, c.LogDir, c.VolumeDir, c.Env = system, filepath.Join(dir, "logs"), filepath.Join(k.VolumesDir, system.Name), k.Env
+	c.Self, c.Shim, c.Guardian = k.Programs.Self, k.Programs.Shim, k.Programs.Guardian
+	up, err := process.Up(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, up.Down(context.WithoutCancel(ctx))) }()
+	t.Instances, t.Warnings = up.Instances(), up.Warnings()
+	t.LimitsEnforced = enforced(t.Instances)
+
+	// An instance that ends by itself ends the trial.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	defer func() { cancel(nil); <-watching }()
+	go func() {
+		defer close(watching)
+		select {
+		case err := <-up.Failed():
+			cancel(err)
+		case <-ctx.Done():
+		}
+	}()
+	if err := k.measure(ctx, dir, up, t); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return nil
+}
+
+func enforced(instances []topology.Instance) bool {
+	for _, in := range instances {
+		if in.LimitCPUs > 0 && !in.Enforced {
+			return false
+		}
+	}
+	return true
+}
+
+// measure offers the load while the probe watches.
+func (k *conductor) measure(ctx context.Context, dir string, up *process.Running, t *archive.Trial) (err error) {
+	generatorLog, err := os.Create(filepath.Join(dir, "logs", "generator.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, generatorLog.Close()) }()
+	windows, err := archive.CreateLines(dir, archive.WindowsFile)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, windows.Close()) }()
+	asked, err := sources(k.systems[t.Variant], t.Instances)
+	if err != nil {
+		return err
+	}
+	defer closeAll(asked)
+	stopProbe, err := startProbe(ctx, dir, up, asked)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopProbe()); tell(asked, t) }()
+	generator, err := load.Start(ctx, k.Programs.Generator, generatorLog)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, generator.Close()) }()
+
+	m := &measurer{conductor: k, trial: t, dir: dir, up: up, generator: generator, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
+	if len(m.base.Targets) == 0 {
+		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
+	}
+	if k.Experiment.Measure == experiment.Capacity {
+		return m.capacity(ctx)
+	}
+	return m.asWritten(ctx)
+}
+
+// targets are the base URLs of the entry service's instances.
+func targets(instances []topology.Instance, entry string, secure bool) []string {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
+	var out []string
+	for _, in := range instances {
+		if in.Service == entry && in.Port > 0 {
+			out = append(out, scheme+net.JoinHostPort(in.Host, strconv.Itoa(in.Port)))
+		}
+	}
+	return out
+}
+
+// startProbe watches the instances, and asks the sources, until stop is called, which returns what
+// went wrong.
+func startProbe(ctx context.Context, dir string, up *process.Running, asked []*source) (stop func() error, err error) {
+	samples, err := archive.CreateLines(dir, probe.SamplesFile)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := archive.CreateLines(dir, probe.MetricsFile)
+	if err != nil {
+		return nil, errors.Join(err, samples.Close())
+	}
+	c := probe.Config{Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
+	c.Write = func(record any) error {
+		if s, ok := record.(*probe.Scrape); ok {
+			return metrics.Write(s)
+		}
+		return samples.Write(record)
+	}
+	for _, in := range up.Instances() {
+		c.Targets = append(c.Targets, probe.Target{Name: in.Name, PID: func() int { return up.PID(in.Name) }, Group: up.Group(in.Name), MetricsURL: in.MetricsURL})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- probe.Run(ctx, c) }()
+	return func() error {
+		cancel()
+		return errors.Join(<-done, samples.Close(), metrics.Close())
+	}, nil
+}
+
+// measurer measures one trial.
+type measurer struct {
+	*conductor
+	trial     *archive.Trial
+	dir       string           // of the trial
+	up        *process.Running // what faults are done to
+	generator *load.Process
+	windows   *archive.Lines
+	log       io.Writer             // what the generator says
+	base      load.Plan             // the experiment's, with targets
+	offered   int                   // pieces of load so far, for their seeds
+	onFirst   func(began time.Time) // nil if nobody wants to know when the load began
+}
+
+// offer has the generator carry out a plan, keeps its windows, and says what
+// became of the objectives.
+func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
+	m.offered++
+	p.Seed = m.seed()
+	return m.observe(kind, slo, func(onWindow func(load.Window) string) (load.Result, error) {
+		defer settle(ctx, m.trial.Instances)
+		return m.generator.Run(ctx, p, onWindow)
+	})
+}
+
+// script has k6 carry out the experiment's script.
+func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
+	s := m.Experiment.Load.K6
+	c := k6.Config{Binary: m.Programs.K6, Script: s.Script, Env: s.Env, Target: m.base.Targets[0], Log: m.log}
+	if len(m.base.Targets) > 1 {
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("k6 loads %s alone, the first of the entry service's %d instances; put a balancer in front and load that", c.Target, len(m.base.Targets)))
+	}
+	return m.observe(archive.AsWritten, m.Experiment.SLO, func(onWindow func(load.Window) string) (load.Result, error) {
+		defer settle(ctx, m.trial.Instances)
+		report, err := k6.Run(ctx, c, onWindow)
+		m.trial.Warnings = append(m.trial.Warnings, report.Notes...)
+		if report.Failed != "" {
+			m.trial.Warnings = append(m.trial.Warnings, "k6 itself says: "+report.Failed)
+		}
+		return report.Result, err
+	})
+}
+
+// observe keeps the windows of a piece of load, and says what became of the
+// objectives.
+func (m *measurer) observe(kind string, slo experiment.SLO, carryOut func(func(load.Window) string) (load.Result, error)) (*load.Result, []threshold.Outcome, error) {
+	keep := m.windows.Write
+	if m.onFirst != nil {
+		keep = m.telling(keep)
+	}
+	o := observer{keep: keep, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
+	r, err := carryOut(o.window)
+	if err = errors.Join(err, o.failed); err != nil {
+		return nil, nil, fmt.Errorf("offer load (%s): %w", kind, err)
+	}
+	outcomes, err := o.watch.Outcomes(&r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("judge load (%s): %w", kind, err)
+	}
+	return &r, outcomes, nil
+}
+
+// observer sees the windows of one piece of load.
+type observer struct {
+	keep      func(window any) error
+	watch     *threshold.Watch
+	onWindows bool // an objective has to see the windows
+	failed    error
+}
+
+// window takes the next window, and says why the load is to end now, if it is.
+func (o *observer) window(w load.Window) (stop string) {
+	if o.failed != nil {
+		return "the windows of the load cannot be kept or read" // the load's result is not used
+	}
+	if o.failed = o.keep(w); o.failed == nil && o.onWindows {
+		stop, o.failed = o.watch.Add(w)
+	}
+	return stop
+}
+
+// seed differs for every piece of load of every trial, and follows from the
+// run's.
+func (m *measurer) seed() uint64 {
+	return m.Experiment.Seed + uint64(m.trial.Index)<<32 + uint64(m.offered)
+}
+
+func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
+	m.trial.Measures = append(m.trial.Measures, archive.Measure{Kind: kind, Try: t, Result: *r})
+}
+
+// asWritten drives the experiment's scenarios as they are, and carries out its
+// faults meanwhile.
+func (m *measurer) asWritten(ctx context.Context) error {
+	m.Events.doingf("offering the load as written")
+	offer := func(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
+		return m.offer(ctx, archive.AsWritten, m.base, m.Experiment.SLO)
+	}
+	if m.Experiment.Load.K6 != nil {
+		offer = m.script
+	}
+	if len(m.Experiment.Faults) > 0 {
+		offer = m.underFaults(offer)
+	}
+	r, outcomes, err := offer(ctx)
+	if err != nil {
+		return err
+	}
+	m.keep(archive.AsWritten, judge(r.OfferedRate(), r, outcomes), r)
+	return nil
+}
+
+// capacity searches the highest rate that is held.
+func (m *measurer) capacity(ctx context.Context) error {
+	scenario := m.base.Scenarios[0]
+	began := time.Now()
+	m.Events.doingf("sweeping with %d virtual users", sweepVUs)
+	// A sweep has no objectives: it is to load the system beyond them.
+	r, _, err := m.offer(ctx, archive.Sweep, sweep(m.base, scenario, m.search.Budget), nil)
+	if err != nil {
+		return err
+	}
+	m.keep(archive.Sweep, capacity.Try{Rate: bore(r), Held: true}, r)
+	from := m.start(bore(r))
+	if from <= 0 {
+		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
+	}
+	wait := drain(m.Experiment.SLO, scenario, m.base.Timeout)
+	var history []capacity.Try
+	for {
+		step, ok := m.search.Next(history, time.Since(began), from)
+		if !ok {
+			return m.perturb(ctx, scenario)
+		}
+		m.Events.doingf("trying %.0f req/s", step.Rate)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait), m.Experiment.SLO)
+		if err != nil {
+			return err
+		}
+		t := judge(step.Rate, r, outcomes)
+		t.Purpose = step.Purpose
+		history = append(history, t)
+		m.keep(string(step.Purpose), t, r)
+	}
+}
+
+// start is where the trial's search starts: about the rate that the experiment
+// gives or, if it gives none, what the system bore when it was never idle.
+func (m *measurer) start(swept float64) float64 {
+	guess := swept
+	if given, ok := m.Experiment.StartRate(); ok {
+		guess = given
+	}
+	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
+}
+
+func firstError(r *load.Result) string {
+	for kind, e := range r.Errors {
+		return fmt.Sprintf("%d × %s, such as %s", e.Count, kind, e.Example)
+	}
+	return "every request was still under way"
+}
