@@ -200,7 +200,7 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 	most := 0.0
 	for i := range m.measures {
 		r := &m.measures[i].Result
-		v := probe.View{Scrapes: m.scrapes, Instance: name, From: r.From, To: r.To}
+		v := series.View{Scrapes: m.scrapes, Instance: name, From: r.From, To: r.To}
 		g, seen := v.Gauge(m.match[d.Depth])
 		rate, grew := v.Growth(m.match[d.Done])
 		if seen && grew && g.Scrapes > 2 && g.Above >= neverEmpty {
@@ -213,11 +213,11 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 	return true
 }
 
-func (m *meter) view(name string) *probe.View {
-	return &probe.View{Scrapes: m.scrapes, Instance: name, From: m.from, To: m.to}
+func (m *meter) view(name string) *series.View {
+	return &series.View{Scrapes: m.scrapes, Instance: name, From: m.from, To: m.to}
 }
 
-func (m *meter) gauge(name, metric string) (probe.Gauge, bool) {
+func (m *meter) gauge(name, metric string) (series.Gauge, bool) {
 	return m.view(name).Gauge(m.match[metric])
 }
 

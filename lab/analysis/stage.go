@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
-	"loadstone/lab/probe"
+	"loadstone/lab/series"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
 )
@@ -143,7 +143,7 @@ func (m *meter) flush(instances []string, out *verdict.Resource) {
 			g, _ := m.gauge(name, waiting)
 			left += g.Last - g.First
 		}
-		after := probe.View{Scrapes: m.scrapes, Instance: name, From: m.to, To: m.next}
+		after := series.View{Scrapes: m.scrapes, Instance: name, From: m.to, To: m.next}
 		grown, seconds := after.WorkedOff(m.match[d.Done], quietRate*out.Rate)
 		flushed += grown
 		within = max(within, seconds)

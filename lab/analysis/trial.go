@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
+	"loadstone/lab/series"
 	"loadstone/lab/verdict"
 )
 
@@ -142,7 +143,7 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 		warnings := declared(&c, t, w.scrapes, r)
 		o.components, o.warnings = append(o.components, c), append(o.warnings, warnings...)
 		for _, n := range names[s] {
-			for _, h := range probe.HitRatios(w.scrapes, n, r.From, r.To) {
+			for _, h := range series.HitRatios(w.scrapes, n, r.From, r.To) {
 				o.ratios = append(o.ratios, report.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})
 			}
 		}

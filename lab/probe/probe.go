@@ -4,8 +4,8 @@
 // endpoint and is asked in its own protocol comes from its Sources, which are in
 // the packages below this one.
 //
-// It only collects: counters are written as they are read, and Usage and
-// Series turn them into figures for a span of time afterwards. Its own cost is
+// It only collects: counters are written as they are read, and Over and package
+// series turn them into figures for a span of time afterwards. Its own cost is
 // collected with them.
 package probe
 

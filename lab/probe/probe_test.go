@@ -137,6 +137,15 @@ h_count 3
 	}
 }
 
+// What is no number is left out: it could not be kept.
+func TestWhatIsNoNumberIsLeftOut(t *testing.T) {
+	t.Parallel()
+	got, err := parse(strings.NewReader("# TYPE busy gauge\nbusy{k=\"a\"} NaN\nbusy{k=\"b\"} +Inf\nbusy{k=\"c\"} 3\n"))
+	if err != nil || len(got) != 1 || got[`busy{k="c"}`] != 3 {
+		t.Errorf("got %v, %v; want c alone", got, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("a_total 1\n")
 	f.Add("# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_sum 1\nh_count 2\n")

@@ -95,53 +95,6 @@ func TestSlowFiguresCoverTheSpan(t *testing.T) {
 	}
 }
 
-func TestGauges(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	var scrapes []Scrape
-	for i := range 9 {
-		s := float64(i)
-		scrapes = append(scrapes,
-			Scrape{At: began.Add(time.Duration(i) * time.Second), Instance: "a-1", Values: map[string]float64{
-				"depth": 3 * s, "cap": 12, `done{k="x"}`: 10 * s, `done{k="y"}`: 5 * s, "idle": 0,
-			}},
-			Scrape{At: began.Add(time.Duration(i) * time.Second), Instance: "b-1", Values: map[string]float64{"depth": 1000}})
-	}
-	is := func(name string) func(string) bool {
-		return func(series string) bool { base, _, _ := strings.Cut(series, "{"); return base == name }
-	}
-	from, to := began.Add(2*time.Second), began.Add(6*time.Second)
-	a := View{Scrapes: scrapes, Instance: "a-1", From: from, To: to}
-	g, ok := a.Gauge(is("depth"))
-	if !ok || math.Abs(g.Mean-12) > 1e-9 || math.Abs(g.Slope-3) > 1e-9 || g.Most != 18 || g.Last != 18 || math.Abs(g.Above-1) > 1e-9 || g.Scrapes != 5 {
-		t.Errorf("got %+v, %v", g, ok)
-	}
-	if g, ok := a.Gauge(is("idle")); !ok || g.Above != 0 || g.Slope != 0 {
-		t.Errorf("idle: got %+v, %v", g, ok)
-	}
-	if _, ok := a.Gauge(is("other")); ok {
-		t.Error("a metric that nobody published has a figure")
-	}
-	if share, ok := a.ShareAtLeast(is("depth"), is("cap")); !ok || math.Abs(share-0.6) > 1e-9 {
-		t.Errorf("full: got %v, %v; want 0.6", share, ok)
-	}
-	if rate, ok := a.Growth(is("done")); !ok || math.Abs(rate-15) > 1e-9 {
-		t.Errorf("growth: got %v, %v; want 15", rate, ok)
-	}
-	// Started again in the span: 10 before, then 4.
-	again := []Scrape{{At: from, Instance: "a-1", Values: map[string]float64{"done": 100}},
-		{At: from.Add(time.Second), Instance: "a-1", Values: map[string]float64{"done": 110}},
-		{At: to, Instance: "a-1", Values: map[string]float64{"done": 4}}}
-	a.Scrapes = again
-	if rate, ok := a.Growth(is("done")); !ok || math.Abs(rate-14.0/4) > 1e-9 {
-		t.Errorf("started again: got %v, want 3.5", rate)
-	}
-	a.Scrapes = again[:1]
-	if _, ok := a.Growth(is("done")); ok {
-		t.Error("one scrape has a rate")
-	}
-}
-
 // BenchmarkSlow is what one look at this process's threads costs; it is made
 // once a second for each instance.
 func BenchmarkSlow(b *testing.B) {

@@ -73,26 +73,6 @@ func TestOverNeedsSamples(t *testing.T) {
 	}
 }
 
-func TestHitRatios(t *testing.T) {
-	t.Parallel()
-	at := func(s, hits, misses float64) Scrape {
-		return Scrape{At: moment(s), Instance: "api-1", Values: map[string]float64{
-			"cache_hits_total": hits, "cache_misses_total": misses, "alone_hits_total": 5,
-		}}
-	}
-	scrapes := []Scrape{at(0, 0, 100), at(1, 50, 200), at(2, 350, 300), at(3, 9999, 300)}
-	got := HitRatios(scrapes, "api-1", moment(1.2), moment(2.2))
-	if len(got) != 1 || got[0].Name != "cache" || got[0].Value != 0.75 || got[0].Of != 400 {
-		t.Errorf("got %+v, want cache 0.75 of 400", got)
-	}
-	if got := HitRatios(scrapes, "api-2", moment(1.2), moment(2.2)); got != nil {
-		t.Errorf("of another instance: got %+v, want none", got)
-	}
-	if got := HitRatios(scrapes[1:2], "api-1", moment(1), moment(2)); got != nil {
-		t.Errorf("of a single scrape: got %+v, want none", got)
-	}
-}
-
 func TestParseMachine(t *testing.T) {
 	t.Parallel()
 	busy, total, err := parseMachine("cpu  10 1 20 300 40 5 6 7 0 0")

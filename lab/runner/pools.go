@@ -72,7 +72,7 @@ func newPool(ctx context.Context, client *http.Client, instances []topology.Inst
 		if err != nil {
 			return p, err
 		}
-		n, ok := probe.Total(values, p.size)
+		n, ok := series.Total(values, p.size)
 		if !ok || n < 1 {
 			return p, fmt.Errorf("%s tells no size of it", in.Name)
 		}
@@ -91,7 +91,7 @@ func (p *pool) knob(ctx context.Context, client *http.Client) perturb.Knob {
 	for i, endpoint := range p.metrics {
 		share := 1.0
 		if values, err := probe.Fetch(ctx, client, endpoint); err == nil {
-			used, _ := probe.Total(values, p.use)
+			used, _ := series.Total(values, p.use)
 			share = used / float64(p.at[i].Size)
 		}
 		k.Utilisation = max(k.Utilisation, share)

@@ -96,7 +96,7 @@ func waiting(ctx context.Context, client *http.Client, all []backlog) (sum float
 			return 0, false
 		}
 		for _, match := range b.match {
-			n, _ := probe.Total(values, match)
+			n, _ := series.Total(values, match)
 			sum += n
 		}
 	}

@@ -7,6 +7,9 @@
 // ran and was not heard of is a gap, and never a 0; an instance that did not run
 // counted nothing.
 //
+// A View is what the scrapes of one instance say of a span of time: how a gauge
+// stood, by how much a counter grew, and the hit ratios of caches.
+//
 // The package reads no file and scrapes nothing: that is lab/probe's.
 package series
 

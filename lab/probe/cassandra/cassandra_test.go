@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"loadstone/lab/driver/drivertest/probetest"
-	"loadstone/lab/probe"
 	"loadstone/lab/series"
 	"loadstone/lab/topology"
 )
@@ -87,7 +86,7 @@ func figures(t *testing.T, r *Reader, values map[string]float64, pool string) (s
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, ok := probe.Total(values, s.Matches)
+			n, ok := series.Total(values, s.Matches)
 			if !ok {
 				t.Errorf("%s has no series", metric)
 			}

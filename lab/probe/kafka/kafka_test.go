@@ -16,7 +16,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"loadstone/lab/driver/drivertest/probetest"
-	"loadstone/lab/probe"
 	"loadstone/lab/series"
 	"loadstone/lab/topology"
 )
@@ -97,7 +96,7 @@ func wantQueue(t *testing.T, r *Reader, name string, want state) map[string]floa
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := probe.Total(values, s.Matches); !ok || got != want {
+		if got, ok := series.Total(values, s.Matches); !ok || got != want {
 			t.Errorf("%s: got %v, %v, want %v", metric, got, ok, want)
 		}
 	}

@@ -1,20 +1,22 @@
-package probe
+package series
 
 import (
 	"maps"
 	"slices"
 	"time"
+
+	"loadstone/lab/probe"
 )
 
 // View is what the scrapes of one instance say of a span.
 type View struct {
-	Scrapes  []Scrape // of any instance, in order of time
+	Scrapes  []probe.Scrape // of any instance, in order of time
 	Instance string
 	From, To time.Time
 }
 
 // has says whether a scrape is the instance's and within the span.
-func (v *View) has(s *Scrape) bool {
+func (v *View) has(s *probe.Scrape) bool {
 	return s.Instance == v.Instance && !s.At.Before(v.From) && !s.At.After(v.To)
 }
 
@@ -100,7 +102,7 @@ func (v *View) ShareAtLeast(gauge, limit func(series string) bool) (share float6
 // its end. A counter that fell began again at 0. ok is false if there are
 // no two such scrapes.
 func (v *View) Growth(match func(series string) bool) (perSecond float64, ok bool) {
-	var first, before *Scrape
+	var first, before *probe.Scrape
 	grown := 0.0
 	for i := range v.Scrapes {
 		s := &v.Scrapes[i]
@@ -152,7 +154,7 @@ func (v *View) Series(match func(series string) bool) []string {
 // from its begin, in seconds. What grew before the first scrape in the view is
 // not counted, so that nothing is from before it.
 func (v *View) WorkedOff(match func(series string) bool, quiet float64) (grown, within float64) {
-	var before *Scrape
+	var before *probe.Scrape
 	for i := range v.Scrapes {
 		s := &v.Scrapes[i]
 		n, has := Total(s.Values, match)

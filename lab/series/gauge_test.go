@@ -1,0 +1,126 @@
+package series
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/lab/probe"
+)
+
+var t0 = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+
+func moment(seconds float64) time.Time {
+	return t0.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func TestSeriesAreThoseOfTheInstanceInTheSpan(t *testing.T) {
+	t.Parallel()
+	at := func(s float64, instance, series string) probe.Scrape {
+		return probe.Scrape{At: moment(s), Instance: instance, Values: map[string]float64{series: 1, "other": 1}}
+	}
+	v := View{Instance: "a-1", From: moment(1), To: moment(3), Scrapes: []probe.Scrape{
+		at(0, "a-1", `busy{k="early"}`), at(1, "a-1", `busy{k="y"}`), at(2, "b-1", `busy{k="b"}`), at(2, "a-1", `busy{k="x"}`), at(3, "a-1", `busy{k="y"}`),
+	}}
+	got := v.Series(func(series string) bool { return strings.HasPrefix(series, "busy") })
+	if want := []string{`busy{k="x"}`, `busy{k="y"}`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWorkedOffEndsWhereItIsQuiet(t *testing.T) {
+	t.Parallel()
+	done := func(counts ...float64) []probe.Scrape {
+		var out []probe.Scrape
+		for i, n := range counts {
+			out = append(out, probe.Scrape{At: moment(float64(i) / 4), Instance: "a-1", Values: map[string]float64{"done": n}})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		scrapes       []probe.Scrape
+		grown, within float64
+	}{
+		"a flush":         {done(0, 100, 200, 250, 250, 400), 150, 0.65},
+		"nothing":         {done(0, 100, 100, 100), 0, 0},
+		"hardly anything": {done(0, 100, 101, 102), 0, 0},
+		"not quiet yet":   {done(0, 100, 200, 300), 200, 0.65},
+		"one scrape":      {done(0, 100), 0, 0},
+		"no scrapes":      {nil, 0, 0},
+	} {
+		v := View{Scrapes: c.scrapes, Instance: "a-1", From: moment(0.1), To: moment(10)}
+		grown, within := v.WorkedOff(func(series string) bool { return series == "done" }, 8)
+		if grown != c.grown || math.Abs(within-c.within) > 1e-9 {
+			t.Errorf("%s: got %g within %g s, want %g within %g", name, grown, within, c.grown, c.within)
+		}
+	}
+}
+
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	var scrapes []probe.Scrape
+	for i := range 9 {
+		s := float64(i)
+		scrapes = append(scrapes,
+			probe.Scrape{At: began.Add(time.Duration(i) * time.Second), Instance: "a-1", Values: map[string]float64{
+				"depth": 3 * s, "cap": 12, `done{k="x"}`: 10 * s, `done{k="y"}`: 5 * s, "idle": 0,
+			}},
+			probe.Scrape{At: began.Add(time.Duration(i) * time.Second), Instance: "b-1", Values: map[string]float64{"depth": 1000}})
+	}
+	is := func(name string) func(string) bool {
+		return func(series string) bool { base, _, _ := strings.Cut(series, "{"); return base == name }
+	}
+	from, to := began.Add(2*time.Second), began.Add(6*time.Second)
+	a := View{Scrapes: scrapes, Instance: "a-1", From: from, To: to}
+	g, ok := a.Gauge(is("depth"))
+	if !ok || math.Abs(g.Mean-12) > 1e-9 || math.Abs(g.Slope-3) > 1e-9 || g.Most != 18 || g.Last != 18 || math.Abs(g.Above-1) > 1e-9 || g.Scrapes != 5 {
+		t.Errorf("got %+v, %v", g, ok)
+	}
+	if g, ok := a.Gauge(is("idle")); !ok || g.Above != 0 || g.Slope != 0 {
+		t.Errorf("idle: got %+v, %v", g, ok)
+	}
+	if _, ok := a.Gauge(is("other")); ok {
+		t.Error("a metric that nobody published has a figure")
+	}
+	if share, ok := a.ShareAtLeast(is("depth"), is("cap")); !ok || math.Abs(share-0.6) > 1e-9 {
+		t.Errorf("full: got %v, %v; want 0.6", share, ok)
+	}
+	if rate, ok := a.Growth(is("done")); !ok || math.Abs(rate-15) > 1e-9 {
+		t.Errorf("growth: got %v, %v; want 15", rate, ok)
+	}
+	// Started again in the span: 10 before, then 4.
+	again := []probe.Scrape{{At: from, Instance: "a-1", Values: map[string]float64{"done": 100}},
+		{At: from.Add(time.Second), Instance: "a-1", Values: map[string]float64{"done": 110}},
+		{At: to, Instance: "a-1", Values: map[string]float64{"done": 4}}}
+	a.Scrapes = again
+	if rate, ok := a.Growth(is("done")); !ok || math.Abs(rate-14.0/4) > 1e-9 {
+		t.Errorf("started again: got %v, want 3.5", rate)
+	}
+	a.Scrapes = again[:1]
+	if _, ok := a.Growth(is("done")); ok {
+		t.Error("one scrape has a rate")
+	}
+}
+
+func TestHitRatios(t *testing.T) {
+	t.Parallel()
+	at := func(s, hits, misses float64) probe.Scrape {
+		return probe.Scrape{At: moment(s), Instance: "api-1", Values: map[string]float64{
+			"cache_hits_total": hits, "cache_misses_total": misses, "alone_hits_total": 5,
+		}}
+	}
+	scrapes := []probe.Scrape{at(0, 0, 100), at(1, 50, 200), at(2, 350, 300), at(3, 9999, 300)}
+	got := HitRatios(scrapes, "api-1", moment(1.2), moment(2.2))
+	if len(got) != 1 || got[0].Name != "cache" || got[0].Value != 0.75 || got[0].Of != 400 {
+		t.Errorf("got %+v, want cache 0.75 of 400", got)
+	}
+	if got := HitRatios(scrapes, "api-2", moment(1.2), moment(2.2)); got != nil {
+		t.Errorf("of another instance: got %+v, want none", got)
+	}
+	if got := HitRatios(scrapes[1:2], "api-1", moment(1), moment(2)); got != nil {
+		t.Errorf("of a single scrape: got %+v, want none", got)
+	}
+}
