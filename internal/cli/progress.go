@@ -10,7 +10,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"loadstone/lab/archive"
-	"loadstone/lab/report"
+
+	"loadstone/lab/format"
 	"loadstone/lab/runner"
 )
 
@@ -129,15 +130,15 @@ func outcome(t archive.Trial) string {
 	}
 	switch {
 	case m != nil && m.Kind == archive.AsWritten && m.Held:
-		return report.Measured(m.Result.Throughput()) + " req/s, objectives met"
+		return format.Measured(m.Result.Throughput()) + " req/s, objectives met"
 	case m != nil && m.Kind == archive.AsWritten:
-		return fmt.Sprintf("%s req/s, %s", report.Measured(m.Result.Throughput()), m.Reason)
+		return fmt.Sprintf("%s req/s, %s", format.Measured(m.Result.Throughput()), m.Reason)
 	case out.Rate == 0:
 		return "no rate held in " + tries
 	case out.LowerBound:
-		return fmt.Sprintf("at least %s req/s in %s: %s", report.Measured(out.Rate), tries, out.Reason)
+		return fmt.Sprintf("at least %s req/s in %s: %s", format.Measured(out.Rate), tries, out.Reason)
 	}
-	return fmt.Sprintf("%s req/s in %s", report.Measured(out.Rate), tries)
+	return fmt.Sprintf("%s req/s in %s", format.Measured(out.Rate), tries)
 }
 
 func (p *progress) warning(text string) { p.printf("warning: %s\n", text) }

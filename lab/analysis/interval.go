@@ -9,6 +9,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/format"
 	"loadstone/lab/probe"
 	"loadstone/lab/report"
 	"loadstone/lab/stats"
@@ -147,7 +148,7 @@ func searchWarnings(trials []observed, tolerance float64) []string {
 		}
 	}
 	if m := median(apart); m > 1+2*tolerance {
-		wide = append(wide, fmt.Sprintf("in the median trial the lowest rate that did not hold is %s above the highest that did", report.Percent(m-1)))
+		wide = append(wide, fmt.Sprintf("in the median trial the lowest rate that did not hold is %s above the highest that did", format.Percent(m-1)))
 	}
 	if 2*once > found {
 		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))

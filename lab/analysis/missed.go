@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"loadstone/lab/archive"
-	"loadstone/lab/report"
+
+	"loadstone/lab/format"
 )
 
 // missedBy is why no rate of a trial held: what the lowest rate that was tried
@@ -19,7 +20,7 @@ func missedBy(t archive.Trial) string {
 	if lowest == nil {
 		return ""
 	}
-	text := fmt.Sprintf("at %s a second, %s", report.Measured(lowest.Rate), lowest.Reason)
+	text := fmt.Sprintf("at %s a second, %s", format.Measured(lowest.Rate), lowest.Reason)
 	kind, most := "", uint64(0)
 	for k, e := range lowest.Result.Errors {
 		if e.Count > most || e.Count == most && k < kind {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 	"loadstone/lab/stats"
 )
@@ -40,7 +41,7 @@ func (t *tabler) latency(pairs []pair) error {
 			}
 			for _, x := range percentiles() {
 				a := asked{Row: Row{
-					Name:   fmt.Sprintf("%s, %s at %s", p.name, x.name, report.Measured(rate)),
+					Name:   fmt.Sprintf("%s, %s at %s", p.name, x.name, format.Measured(rate)),
 					Metric: stats.Metric{Name: x.name, Unit: "ms"},
 				}}
 				a.line = stats.Line{

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 )
 
@@ -46,7 +47,7 @@ func settings(base, sample *report.Result, pairs []pair) []Setting {
 	return out
 }
 
-func gibibytes(n uint64) string { return report.Measured(float64(n)/(1<<30)) + " GiB" }
+func gibibytes(n uint64) string { return format.Measured(float64(n)/(1<<30)) + " GiB" }
 
 func yes(b bool) string {
 	if b {
@@ -74,7 +75,7 @@ func limits(v *report.Variant, name string) string {
 		}
 		share := "unlimited"
 		if c.LimitCPUs > 0 {
-			share = report.Setting(c.LimitCPUs) + " CPU"
+			share = format.Setting(c.LimitCPUs) + " CPU"
 		}
 		return fmt.Sprintf("%d × %s", c.Instances, share)
 	}

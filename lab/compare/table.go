@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 	"loadstone/lab/stats"
 )
@@ -95,7 +96,7 @@ func (t *tabler) capacity(pairs []pair) error {
 	if r := t.difference.Baseline(); r != nil && r.Result != nil && r.Result.Outcome == stats.Different {
 		t.difference.Warnings = append(t.difference.Warnings, fmt.Sprintf(
 			"%s, the baseline of both runs, differs by a factor of %s. If that is the machine, it cancels out of the other variants, which are relative to it; if it was changed on purpose, compare with --absolute",
-			t.baseline.name, report.Measured(r.Result.Ratio.Value)))
+			t.baseline.name, format.Measured(r.Result.Ratio.Value)))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 	"loadstone/lab/stats"
 )
@@ -138,7 +139,7 @@ func (r *Row) SampleText() string { return r.measured(r.Sample, r.SampleBound) }
 
 func (r *Row) measured(iv stats.Interval, bound bool) string {
 	if r.Metric.Unit == "share" {
-		return report.Percent(iv.Value)
+		return format.Percent(iv.Value)
 	}
 	return report.Median(iv, bound)
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"loadstone/lab/model/queueing"
-	"loadstone/lab/report"
+
+	"loadstone/lab/format"
 )
 
 // Schema names the version of Answer's JSON form.
@@ -137,7 +138,7 @@ func (s *System) enough(cs []Change) error {
 		i := slices.IndexFunc(s.Model.Stations, func(st queueing.Station) bool { return st.Name == c.Service })
 		if c.CPUs != nil && i >= 0 && *c.CPUs <= s.Model.Stations[i].Idle {
 			return fmt.Errorf("%s: each instance of %s uses %s CPU whatever the rate, so that share would bear nothing; write more",
-				c, c.Service, report.Measured(s.Model.Stations[i].Idle))
+				c, c.Service, format.Measured(s.Model.Stations[i].Idle))
 		}
 	}
 	return nil
@@ -197,7 +198,7 @@ func (s *System) machine(a *Answer, changed queueing.Model) {
 	if cores > nearlyFull*float64(s.Cores) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf(
 			"the system and its load need %s cores at that rate, and the measured machine has %d: the prediction is for components that have their shares, and that machine would limit it first, at about %s %s",
-			report.Measured(cores), s.Cores, report.Measured(max(0, float64(s.Cores)-idle)/each), s.Unit))
+			format.Measured(cores), s.Cores, format.Measured(max(0, float64(s.Cores)-idle)/each), s.Unit))
 	}
 }
 
@@ -206,7 +207,7 @@ func (s *System) unsure(a *Answer) {
 	if busy := s.busiest[a.Limit.Station]; busy > 0 && busy < atLimit {
 		a.Warnings = append(a.Warnings, fmt.Sprintf(
 			"%s limits, and was %s busy at most where it was measured: at its limit it may need more or less for a request; a variant of the run in which it limits would tell",
-			a.Limit.Station, report.Percent(busy)))
+			a.Limit.Station, format.Percent(busy)))
 	}
 }
 
@@ -235,7 +236,7 @@ func (s *System) assume(a *Answer, cs []Change) {
 	}
 	for i, st := range s.Model.Stations {
 		if st.Skew > 1.02 && i < len(a.Loads) {
-			add("the hottest instance of %s stays %s busier than the mean", st.Name, report.Percent(st.Skew-1))
+			add("the hottest instance of %s stays %s busier than the mean", st.Name, format.Percent(st.Skew-1))
 		}
 	}
 	if len(s.unlimited) > 0 {

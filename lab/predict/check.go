@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 )
 
@@ -39,7 +40,7 @@ type Check struct {
 
 // measured is what was measured, with its interval if it has one.
 func (c *Check) measured() string {
-	text := report.Measured(c.Measured)
+	text := format.Measured(c.Measured)
 	if c.Low < c.High {
 		text += " " + report.RangeOf(report.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen})
 	}
@@ -73,7 +74,7 @@ func (a *Answer) Against(r *report.Result, name, unchanged, variant string) erro
 		return err
 	}
 	if v.Capacity == nil || !(v.Capacity.Value > 0) {
-		return fmt.Errorf("%w in run %s: the prediction of %s %s was wrong", ErrHeldNothing, name, report.Measured(a.Capacity.Value), a.Unit)
+		return fmt.Errorf("%w in run %s: the prediction of %s %s was wrong", ErrHeldNothing, name, format.Measured(a.Capacity.Value), a.Unit)
 	}
 	c := v.Capacity
 	a.Check = &Check{

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/model/queueing"
 	"loadstone/lab/report"
 	"loadstone/lab/stats"
@@ -98,14 +99,14 @@ func (s *System) demand(name string, family []*report.Variant) (each queueing.Es
 			}
 		}
 		s.Assumptions = append(s.Assumptions, fmt.Sprintf("each instance of %s uses %s CPU whatever the rate, and %s ms for each request, by what it bore at its limit in %s",
-			name, report.Measured(d.Idle.Value), report.Measured(1000*d.PerRequest.Value), strings.Join(from, ", ")))
+			name, format.Measured(d.Idle.Value), format.Measured(1000*d.PerRequest.Value), strings.Join(from, ", ")))
 		// Two points leave nothing to tell the line's error from: it is taken to be
 		// that of the point which is known least.
 		by := d.PerRequest.Value / widest.Value
 		return queueing.Estimate{Value: d.PerRequest.Value, Low: by * widest.Low, High: by * widest.High, Confidence: widest.Confidence}, d.Idle.Value
 	}
 	if nearest.variant != own.variant {
-		s.elsewhere = append(s.elsewhere, fmt.Sprintf("%s in %s (%s busy and not %s)", name, nearest.variant, report.Percent(nearest.busy), report.Percent(own.busy)))
+		s.elsewhere = append(s.elsewhere, fmt.Sprintf("%s in %s (%s busy and not %s)", name, nearest.variant, format.Percent(nearest.busy), format.Percent(own.busy)))
 	}
 	return estimate(nearest.each), 0
 }

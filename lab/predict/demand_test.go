@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 )
 
@@ -53,8 +54,8 @@ func (s sized) derived(t *testing.T, sizes map[string][2]float64) *report.Result
 		if size, ok := sizes[name]; ok {
 			variants = append(variants, s.variant(name, size[0], size[1]))
 			overlays = append(overlays, "  "+name+": {}\n", "  "+name+": {services: {"+
-				"lb: {deploy: {resources: {limits: {cpus: \""+report.Setting(size[1])+"\"}}}}, "+
-				"api: {deploy: {resources: {limits: {cpus: \""+report.Setting(size[0])+"\"}}}, environment: {CACHE: redis}}}}\n")
+				"lb: {deploy: {resources: {limits: {cpus: \""+format.Setting(size[1])+"\"}}}}, "+
+				"api: {deploy: {resources: {limits: {cpus: \""+format.Setting(size[0])+"\"}}}, environment: {CACHE: redis}}}}\n")
 		}
 	}
 	res := derive(t, variants...)

@@ -10,6 +10,7 @@ import (
 
 	"loadstone/block/spelling"
 	"loadstone/lab/experiment"
+	"loadstone/lab/format"
 	"loadstone/lab/model/scaling"
 	"loadstone/lab/report"
 )
@@ -141,17 +142,17 @@ func (g *Growth) Text(w io.Writer) error {
 		n := float64(s.Replicas)
 		law := "–"
 		if at, err := g.Law.At(n); err == nil {
-			law = report.Measured(at.Value)
+			law = format.Measured(at.Value)
 		}
-		fmt.Fprintf(&table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", s.Replicas, s.Variant, report.Measured(s.Capacity.Value), report.RangeOf(s.Capacity),
-			report.Measured(s.Capacity.Value/n), law, report.Measured(g.Ceiling.At(n)))
+		fmt.Fprintf(&table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", s.Replicas, s.Variant, format.Measured(s.Capacity.Value), report.RangeOf(s.Capacity),
+			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))
 	}
 	b.WriteString(aligned(table.String()))
 	fmt.Fprintf(&b, "\nlaw      %s, σ %s, κ %s\n", g.Law.Model, fitted(g.Law.Sigma), fitted(g.Law.Kappa))
 	fmt.Fprintf(&b, "peak     %s\n", g.peak())
 	fmt.Fprintf(&b, "shape    %s: %s\n", g.Shape, g.Reason)
 	if t := g.Takeover; t != nil && t.Next != "" {
-		fmt.Fprintf(&b, "next     by demand, %s limits from %d replicas on, at about %s %s\n", t.Next, t.At, report.Measured(t.Bound), g.Unit)
+		fmt.Fprintf(&b, "next     by demand, %s limits from %d replicas on, at about %s %s\n", t.Next, t.At, format.Measured(t.Bound), g.Unit)
 	}
 	for _, text := range slices.Concat(g.Warnings, g.Law.Warnings) {
 		fmt.Fprintf(&b, "warning: %s\n", text)
@@ -167,7 +168,7 @@ func (g *Growth) peak() string {
 	case g.Shape == scaling.Neither:
 		return "not known: neither curve describes the measurements"
 	case g.Shape == scaling.Smooth && p.Inside:
-		return fmt.Sprintf("at %s replicas, %s %s", report.Measured(p.N.Value), report.Measured(p.X), g.Unit)
+		return fmt.Sprintf("at %s replicas, %s %s", format.Measured(p.N.Value), format.Measured(p.X), g.Unit)
 	default:
 		return "no peak inside the measured range"
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/report"
+	"loadstone/lab/format"
 )
 
 // Text writes the predictions for people: a line to a topology, and what came of
@@ -36,10 +36,10 @@ func (s *Several) table() string {
 	for i, a := range s.Predictions {
 		factor, next := "–", "–"
 		if a.Measured != nil {
-			factor = "×" + report.Measured(a.Capacity.Value/a.Measured.Value)
+			factor = "×" + format.Measured(a.Capacity.Value/a.Measured.Value)
 		}
 		if a.Next != nil {
-			next = fmt.Sprintf("%s, %s", a.Next.Station, report.Measured(a.Next.Capacity))
+			next = fmt.Sprintf("%s, %s", a.Next.Station, format.Measured(a.Next.Capacity))
 		}
 		fmt.Fprintf(&b, "  %d\t%s\t%s\t%s\t%s\t%s", i+1, s.topologies[i], estimated(a.Capacity), factor, a.Limit.Station, next)
 		if s.Check != nil {

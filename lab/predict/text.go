@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 
 	"loadstone/lab/model/queueing"
-	"loadstone/lab/report"
+
+	"loadstone/lab/format"
 )
 
 // Text writes an answer for people.
@@ -41,20 +42,20 @@ func Text(w io.Writer, a *Answer) error {
 func (a *Answer) capacity(b *strings.Builder) {
 	fmt.Fprintf(b, "predicted  %s %s\n", estimated(a.Capacity), a.Unit)
 	if a.Measured != nil {
-		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, report.Measured(a.Capacity.Value/a.Measured.Value))
-		fmt.Fprintf(b, "model      %s of what it says without the correction\n", report.Percent(a.Factor))
+		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, format.Measured(a.Capacity.Value/a.Measured.Value))
+		fmt.Fprintf(b, "model      %s of what it says without the correction\n", format.Percent(a.Factor))
 	}
 	sure := ""
 	if a.Sure < 0.995 {
-		sure = fmt.Sprintf(" (in %s of what the demands leave possible)", report.Percent(a.Sure))
+		sure = fmt.Sprintf(" (in %s of what the demands leave possible)", format.Percent(a.Sure))
 	}
-	fmt.Fprintf(b, "limit      %s CPU, which bears %s %s%s", a.Limit.Station, report.Measured(a.Limit.Bound), a.Unit, sure)
+	fmt.Fprintf(b, "limit      %s CPU, which bears %s %s%s", a.Limit.Station, format.Measured(a.Limit.Bound), a.Unit, sure)
 	if a.Before.Station != a.Limit.Station {
 		fmt.Fprintf(b, "; before it was %s", a.Before.Station)
 	}
 	b.WriteByte('\n')
 	if a.Next != nil {
-		fmt.Fprintf(b, "next       %s CPU, at about %s %s\n", a.Next.Station, report.Measured(a.Next.Capacity), a.Unit)
+		fmt.Fprintf(b, "next       %s CPU, at about %s %s\n", a.Next.Station, format.Measured(a.Next.Capacity), a.Unit)
 	}
 }
 
@@ -68,15 +69,15 @@ func (a *Answer) loads(b *strings.Builder) {
 			size += " (was " + l.WasSize + ")"
 		}
 		if l.Bound > 0 {
-			bound = report.Measured(l.Bound)
+			bound = format.Measured(l.Bound)
 		}
 		demand := l.Demand
 		demand.Value, demand.Low, demand.High = 1000*demand.Value, 1000*demand.Low, 1000*demand.High
 		each := estimated(demand)
 		if l.Idle > 0 {
-			each += " and " + report.Measured(l.Idle) + " CPU"
+			each += " and " + format.Measured(l.Idle) + " CPU"
 		}
-		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, each, bound, report.Percent(l.Busy))
+		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, each, bound, format.Percent(l.Busy))
 	}
 	b.WriteString(aligned(table.String()))
 }
@@ -87,11 +88,11 @@ func (a *Answer) closed(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\n%d users who think for %s: %s %s, answered in %s on average (%s mean-value analysis)\n",
-		c.Users, seconds(c.Think), report.Measured(c.Throughput), a.Unit, seconds(c.Response), c.Method)
+		c.Users, seconds(c.Think), format.Measured(c.Throughput), a.Unit, seconds(c.Response), c.Method)
 	fmt.Fprintf(b, "  bounds %s to %s %s; queueing begins at about %s users\n",
-		report.Measured(c.Bounds.Low), report.Measured(c.Bounds.High), a.Unit, report.Measured(math.Ceil(c.Bounds.Knee)))
+		format.Measured(c.Bounds.Low), format.Measured(c.Bounds.High), a.Unit, format.Measured(math.Ceil(c.Bounds.Knee)))
 	if a.Measured != nil && (a.Factor < 0.95 || a.Factor > 1.05) && c.Throughput > 0.7*a.Limit.Bound {
-		fmt.Fprintf(b, "  near the limit expect %s of that: so much of the model was measured\n", report.Percent(a.Factor))
+		fmt.Fprintf(b, "  near the limit expect %s of that: so much of the model was measured\n", format.Percent(a.Factor))
 	}
 }
 
@@ -110,7 +111,7 @@ func (a *Answer) check(b *strings.Builder) {
 	fmt.Fprintf(b, "\nchecked    measured %s %s in %s: %s\n", c.measured(), a.Unit, c.Run, off)
 	if c.Again > 0 {
 		fmt.Fprintf(b, "           %s bore %s %s there; as a factor the prediction is off by %s\n",
-			a.Variant, report.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
+			a.Variant, format.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
 	}
 	if c.Limit != "" && c.Limit != a.Limit.Station {
 		fmt.Fprintf(b, "           it was limited by %s, and not by %s\n", c.Limit, a.Limit.Station)
@@ -132,14 +133,14 @@ func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
 // seconds writes a time given in seconds.
 func seconds(s float64) string {
 	if s < 1 {
-		return report.Measured(1000*s) + " ms"
+		return format.Measured(1000*s) + " ms"
 	}
-	return report.Setting(s) + " s"
+	return format.Setting(s) + " s"
 }
 
 // estimated writes an estimate with its interval and confidence.
 func estimated(e queueing.Estimate) string {
-	v, low, high := report.MeasuredInterval(e.Value, e.Low, e.High)
+	v, low, high := format.Interval(e.Value, e.Low, e.High)
 	if e.Confidence == 0 {
 		return v
 	}

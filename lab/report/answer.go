@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // phrase is a piece of a sentence; Strong ones carry its meaning.
@@ -56,7 +58,7 @@ func (r *Result) comparison(variant string) *Comparison {
 
 // hasCapacity says whether a capacity was found that can be shown.
 func (v *Variant) hasCapacity() bool {
-	return v.Capacity != nil && isFinite(v.Capacity.Value)
+	return v.Capacity != nil && format.Finite(v.Capacity.Value)
 }
 
 func (v *Variant) isLowerBound() bool { return v.Capacity != nil && v.Capacity.LowerBound }
@@ -64,12 +66,12 @@ func (v *Variant) isLowerBound() bool { return v.Capacity != nil && v.Capacity.L
 // hasInterval says whether the capacity has an interval: a single trial gives none.
 func (v *Variant) hasInterval() bool {
 	c := v.Capacity
-	return c != nil && c.Confidence > 0 && isFinite(c.Confidence) && isFinite(c.Low) && isFinite(c.High)
+	return c != nil && c.Confidence > 0 && format.Finite(c.Confidence) && format.Finite(c.Low) && format.Finite(c.High)
 }
 
 // hasRange is hasInterval for a ratio.
 func hasRange(c *Comparison) bool {
-	return c != nil && c.Confidence > 0 && isFinite(c.Confidence) && isFinite(c.Low) && isFinite(c.High)
+	return c != nil && c.Confidence > 0 && format.Finite(c.Confidence) && format.Finite(c.Low) && format.Finite(c.High)
 }
 
 // holdsOne says whether 1 may be the true ratio: no difference was shown, by the
@@ -82,9 +84,9 @@ func (c *Comparison) tooFew() bool { return c != nil && c.Needed > 0 }
 // capacityText is the capacity in words: "4,310 req/s", "at least 4,310 req/s".
 func (v *Variant) capacityText() string {
 	if !v.hasCapacity() {
-		return noNumber
+		return format.Missing
 	}
-	text := formatMeasured(v.Capacity.Value) + " " + v.Capacity.Unit
+	text := format.Measured(v.Capacity.Value) + " " + v.Capacity.Unit
 	if v.Capacity.LowerBound {
 		text = "at least " + text
 	}
@@ -124,7 +126,7 @@ func (v *Variant) limitedBy() string {
 	case d.Status == Undecided || d.Status == LowerBoundOnly:
 		return d.Status
 	default:
-		return noNumber
+		return format.Missing
 	}
 }
 
@@ -208,14 +210,14 @@ func (r *Result) whoCarries(best *Variant, rivals []string, variants int) senten
 func (r *Result) timesBaseline(s sentence, best *Variant) sentence {
 	c := r.comparison(best.Name)
 	sign, known := r.boundSign(best.Name)
-	if c == nil || best.Name == c.Baseline || !isFinite(c.Ratio) || !known {
+	if c == nil || best.Name == c.Baseline || !format.Finite(c.Ratio) || !known {
 		return s
 	}
 	words := map[string]string{"": ", ", "≥": ", at least ", "≤": ", at most "}[sign]
 	if !hasRange(c) {
-		return s.say(words).stress(formatMeasured(c.Ratio) + " times").say(" the baseline " + c.Baseline)
+		return s.say(words).stress(format.Measured(c.Ratio) + " times").say(" the baseline " + c.Baseline)
 	}
-	ratio, low, high := formatInterval(c.Ratio, c.Low, c.High)
+	ratio, low, high := format.Interval(c.Ratio, c.Low, c.High)
 	return s.say(words).stress(ratio + " times").
 		say(" the baseline " + c.Baseline + " (between " + low + " and " + high + ")")
 }
@@ -251,7 +253,7 @@ func (r *Result) loadAnswer() sentence {
 		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s SLO) bool { return !s.Met }) {
 			met = append(met, v.Name)
 		}
-		if p95 := v.Latency.Response.P95; isFinite(p95) && p95 > 0 && p95 < lowest {
+		if p95 := v.Latency.Response.P95; format.Finite(p95) && p95 > 0 && p95 < lowest {
 			lowest, fastest = p95, i
 		}
 	}
@@ -271,7 +273,7 @@ func (r *Result) loadAnswer() sentence {
 		s = s.say("Under the load as written, ").stress(joinNames(met)).say(" met every objective and the others did not")
 	}
 	if fastest >= 0 {
-		s = s.say("; ").stress(r.Variants[fastest].Name).say(" had the lowest p95: ").stress(formatMS(lowest))
+		s = s.say("; ").stress(r.Variants[fastest].Name).say(" had the lowest p95: ").stress(format.Milliseconds(lowest))
 	}
 	return s.say(".")
 }
@@ -291,12 +293,12 @@ func (r *Result) confidences() string {
 	names := map[string][]string{}
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		text := plural(v.Trials, "trial") + ", no interval"
+		text := format.Plural(v.Trials, "trial") + ", no interval"
 		if v.hasInterval() {
-			text = formatPercent(v.Capacity.Confidence) + " interval over " + plural(v.Trials, "trial")
+			text = format.Percent(v.Capacity.Confidence) + " interval over " + format.Plural(v.Trials, "trial")
 		}
 		if !v.hasCapacity() {
-			text = plural(v.Trials, "trial") + ", no capacity"
+			text = format.Plural(v.Trials, "trial") + ", no capacity"
 		}
 		if names[text] == nil {
 			texts = append(texts, text)
@@ -318,13 +320,13 @@ func (r *Result) ratioConfidence() string {
 	said := map[string]bool{}
 	for i := range r.Variants {
 		if v := &r.Variants[i]; v.hasInterval() {
-			said[formatPercent(v.Capacity.Confidence)] = true
+			said[format.Percent(v.Capacity.Confidence)] = true
 		}
 	}
 	var others []string
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
-		if text := formatPercent(c.Confidence); hasRange(c) && !said[text] {
+		if text := format.Percent(c.Confidence); hasRange(c) && !said[text] {
 			said[text] = true
 			others = append(others, text)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
 )
 
@@ -71,7 +72,7 @@ func TestPageShowsFaults(t *testing.T) {
 		"Faults", "kill api-1", "at 60 s", "8123", "8101 status 503, 22 timeout", "24.0 s", "never", "not back", "12.3 → 14.1 → 12.2",
 		"122 → 402 (3.30×)", "119 → –", "– → 900", "<b>redis</b>", "none", "not known", "database_queries",
 	} {
-		if !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, "–", noNumber)) {
+		if !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, "–", format.Missing)) {
 			t.Errorf("the page does not show %q", want)
 		}
 	}

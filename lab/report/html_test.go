@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
 )
 
@@ -70,19 +71,19 @@ func TestPageShowsEveryNumber(t *testing.T) {
 	}
 	for _, v := range r.Variants {
 		for _, p := range v.PerTrial {
-			want = append(want, formatMeasured(p))
+			want = append(want, format.Measured(p))
 		}
 		for _, p := range v.Curve {
-			want = append(want, formatMeasured(p.Rate), formatMeasured(p.P50), formatMeasured(p.P95), formatMeasured(p.P99))
+			want = append(want, format.Measured(p.Rate), format.Measured(p.P50), format.Measured(p.P95), format.Measured(p.P99))
 		}
 		for _, p := range []Percentiles{v.Latency.Response, v.Latency.Service} {
-			want = append(want, formatMS(p.P50), formatMS(p.P95), formatMS(p.P99), formatMS(p.Max))
+			want = append(want, format.Milliseconds(p.P50), format.Milliseconds(p.P95), format.Milliseconds(p.P99), format.Milliseconds(p.Max))
 		}
 		for _, c := range v.Components {
-			want = append(want, formatMeasured(c.DemandMS*1000), formatMeasured(c.Bound), formatPercent(c.Busy), formatPercent(c.Throttled))
+			want = append(want, format.Measured(c.DemandMS*1000), format.Measured(c.Bound), format.Percent(c.Busy), format.Percent(c.Throttled))
 		}
 		for _, s := range v.Timeline.Series {
-			want = append(want, "peak "+formatMeasured(peak(s)))
+			want = append(want, "peak "+format.Measured(peak(s)))
 		}
 		for _, s := range v.SLO {
 			want = append(want, s.Metric, s.Threshold, objective(s).observed())
@@ -90,7 +91,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 		for _, w := range v.Verdict.Witnesses {
 			want = append(want, w.Name, w.Evidence)
 		}
-		want = append(want, v.Name, v.Verdict.Summary, formatMeasured(v.Generator)+" cores")
+		want = append(want, v.Name, v.Verdict.Summary, format.Measured(v.Generator)+" cores")
 	}
 	for _, w := range want {
 		if !strings.Contains(text, w) {
@@ -167,7 +168,7 @@ func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 				}
 			})
 			elements := pagetest.Parse(t, render(t, "numbers-"+name, r))
-			if math.Abs(number) < 1e300 || !isFinite(number) {
+			if math.Abs(number) < 1e300 || !format.Finite(number) {
 				wantNone(t, pagetest.Misnumbered(elements))
 			}
 			var text bytes.Buffer

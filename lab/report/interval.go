@@ -1,12 +1,14 @@
 package report
 
+import "loadstone/lab/format"
+
 // noEnd stands where an interval has no upper end.
 const noEnd = "…)"
 
 // RangeOf writes the ends of an interval with the last digit of its value:
 // "[4,180, 4,420]", or "[4,180, …)" where it has no upper end.
 func RangeOf(i Interval) string {
-	_, low, high := formatInterval(i.Value, i.Low, i.High)
+	_, low, high := format.Interval(i.Value, i.Low, i.High)
 	if i.HighOpen {
 		return "[" + low + ", " + noEnd
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // Markdown writes r for a pull request: the question and its answer, a table
@@ -62,13 +64,13 @@ func (r *Result) markdownTable(b *strings.Builder) {
 		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(v.limitedBy()), v.objectivesCell().text
 		p := v.Latency.Response
 		if r.measuresLoad() {
-			row(name, formatMeasured(v.Rate), formatLatency(p.P50), formatLatency(p.P95), formatLatency(p.P99), formatPercent(v.Failed), objectives, limit)
+			row(name, format.Measured(v.Rate), format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Percent(v.Failed), objectives, limit)
 			continue
 		}
 		value, interval := v.capacityCells(false)
 		tilde, ratio, of := r.ratioCells(v.Name)
 		row(name, markdownText(strings.TrimSpace(value+" "+interval)),
-			markdownText(strings.TrimSpace(strings.Join([]string{tilde, ratio, of}, " "))), formatLatency(p.P95), objectives, limit)
+			markdownText(strings.TrimSpace(strings.Join([]string{tilde, ratio, of}, " "))), format.Latency(p.P95), objectives, limit)
 	}
 	legend := &summary{result: r, width: 1 << 16}
 	legend.legend(r.hasTilde())

@@ -3,6 +3,8 @@ package report
 import (
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // objective is an SLO that can be explained.
@@ -17,7 +19,7 @@ func (s objective) limit() (float64, bool) {
 	}
 	number, _, _ := strings.Cut(strings.TrimSpace(s.Threshold[i+1:]), " ")
 	v, err := strconv.ParseFloat(number, 64)
-	return v, err == nil && isFinite(v)
+	return v, err == nil && format.Finite(v)
 }
 
 // aggregate returns what the threshold is on: "p(95)" of "p(95)<200".
@@ -59,8 +61,8 @@ func (s objective) inMilliseconds() bool {
 // as it takes to see on which side of the threshold it lies: 200.3 ms is not
 // below 200 ms, so it must not be written as "200 ms".
 func (s objective) observed() string {
-	if !isFinite(s.Observed) {
-		return noNumber
+	if !format.Finite(s.Observed) {
+		return format.Missing
 	}
 	unit, scale := "", 1.0
 	switch {
@@ -72,16 +74,16 @@ func (s objective) observed() string {
 		unit = "/s"
 	}
 	value := s.Observed * scale
-	exponent := quantumOf(value)
+	exponent := format.Quantum(value)
 	if limit, ok := s.limit(); ok && limit != s.Observed {
 		for range 4 {
-			if roundTo(value, exponent) != roundTo(limit*scale, exponent) {
+			if format.Round(value, exponent) != format.Round(limit*scale, exponent) {
 				break
 			}
 			exponent--
 		}
 	}
-	return trimZeros(formatAt(value, exponent)) + unit
+	return format.TrimZeros(format.At(value, exponent)) + unit
 }
 
 // mark is k6's sign for an objective.

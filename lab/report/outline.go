@@ -1,5 +1,7 @@
 package report
 
+import "loadstone/lab/format"
+
 // Headline is a variant in a line: what it bears and what holds it back.
 type Headline struct {
 	Variant string
@@ -25,7 +27,7 @@ func (r *Result) Headlines() []Headline {
 			Crossed: v.objectivesCell().style == red,
 		}
 		if r.measuresLoad() {
-			h.Figure = "p95 " + formatLatency(v.Latency.Response.P95) + " at " + formatMeasured(v.Rate) + " " + printable(r.rateUnit())
+			h.Figure = "p95 " + format.Latency(v.Latency.Response.P95) + " at " + format.Measured(v.Rate) + " " + printable(r.rateUnit())
 		} else {
 			h.Figure, h.Interval = v.capacityCells(false)
 			if v.hasCapacity() {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 //go:embed page*.gohtml
@@ -173,14 +174,14 @@ func (p *page) faultsName() string {
 
 // headerFacts are when, how long and how often, for the top of the page.
 func (r *Result) headerFacts() []string {
-	facts := []string{plural(len(r.Variants), "variant")}
+	facts := []string{format.Plural(len(r.Variants), "variant")}
 	var trials chart.Extent
 	for _, v := range r.Variants {
 		trials.See(float64(v.Trials))
 	}
 	switch {
 	case trials.Any && trials.Low == trials.High:
-		facts = append(facts, plural(int(trials.Low), "trial")+" each")
+		facts = append(facts, format.Plural(int(trials.Low), "trial")+" each")
 	case trials.Any:
 		facts = append(facts, fmt.Sprintf("%d to %d trials each", int(trials.Low), int(trials.High)))
 	}
@@ -188,7 +189,7 @@ func (r *Result) headerFacts() []string {
 		facts = append(facts, r.Started.UTC().Format("2 January 2006, 15:04 UTC"))
 	}
 	if r.Finished.After(r.Started) {
-		facts = append(facts, "took "+formatDuration(r.Finished.Sub(r.Started)))
+		facts = append(facts, "took "+format.Duration(r.Finished.Sub(r.Started)))
 	}
 	return facts
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
@@ -48,7 +49,7 @@ func newCapacityChart(r *Result) *capacityChart {
 	scale, values := chart.Linear(seen, 5, true)
 	for _, v := range values {
 		if seen.Any {
-			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v)})
+			c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.Setting(v)})
 		}
 	}
 	for i := range r.Variants {
@@ -86,7 +87,7 @@ func newCapacityRow(r *Result, i int, scale chart.Scale) capacityRow {
 		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(),
 		Decided: v.Verdict.decided(),
 		Ratio:   strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "",
-		More: v.hasCapacity() && (v.isLowerBound() || v.hasInterval() && v.Capacity.HighOpen), Certainty: noNumber,
+		More: v.hasCapacity() && (v.isLowerBound() || v.hasInterval() && v.Capacity.HighOpen), Certainty: format.Missing,
 	}
 	if !v.hasCapacity() {
 		row.Value = "no capacity found"
@@ -95,30 +96,30 @@ func newCapacityRow(r *Result, i int, scale chart.Scale) capacityRow {
 	}
 	row.Bar = scale.Percent(v.Capacity.Value)
 	row.Arrow = row.Bar
-	row.Value = formatMeasured(v.Capacity.Value) + " " + v.Capacity.Unit
+	row.Value = format.Measured(v.Capacity.Value) + " " + v.Capacity.Unit
 	if v.isLowerBound() {
 		row.Value = "≥ " + row.Value
 	}
 	row.Desc = v.capacityText()
 	if v.hasInterval() {
-		_, low, high := formatInterval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
+		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
 		row.Interval = RangeOf(*v.Capacity)
 		row.Low, row.High = scale.Percent(v.Capacity.Low), scale.Percent(v.Capacity.High)
 		row.Arrow = row.High
-		row.Certainty = formatPercent(v.Capacity.Confidence)
+		row.Certainty = format.Percent(v.Capacity.Confidence)
 		if v.Capacity.HighOpen {
 			high += " or more"
 		}
 		row.Desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
 	} else {
-		row.Interval = plural(v.Trials, "trial") + ", no interval"
+		row.Interval = format.Plural(v.Trials, "trial") + ", no interval"
 		row.Desc += ", " + row.Interval
 	}
 	var numbers []string
 	for _, trial := range v.PerTrial {
-		if isFinite(trial) {
+		if format.Finite(trial) {
 			row.Trials = append(row.Trials, scale.Percent(trial))
-			numbers = append(numbers, formatMeasured(trial))
+			numbers = append(numbers, format.Measured(trial))
 		}
 	}
 	row.TrialNumbers = strings.Join(numbers, "; ")
@@ -167,8 +168,8 @@ func newLoadChart(r *Result) *loadChart {
 		v := &r.Variants[i]
 		p := v.Latency.Response
 		met := v.objectivesCell()
-		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: formatMeasured(v.Rate) + " " + r.rateUnit() + " offered",
-			P50: formatLatency(p.P50), P95: formatLatency(p.P95), P99: formatLatency(p.P99),
+		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.rateUnit() + " offered",
+			P50: format.Latency(p.P50), P95: format.Latency(p.P95), P99: format.Latency(p.P99),
 			Met: met.text, Crossed: met.style == red}
 		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)
 		if p.P50 > 0 && p.P95 > 0 && p.P99 > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
@@ -60,7 +61,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	v := &r.Variants[i]
 	t := v.Timeline
 	n := len(t.Seconds)
-	if n < 2 || !slices.ContainsFunc(t.Seconds, isFinite) {
+	if n < 2 || !slices.ContainsFunc(t.Seconds, format.Finite) {
 		return cpuChart{}, false
 	}
 	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.rateUnit()}
@@ -70,7 +71,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	_, values := chart.Linear(span, 5, false)
 	for _, v := range values {
 		if v >= scale.Low && v <= scale.High {
-			c.Ticks = append(c.Ticks, tick{scale.Percent(v), formatSetting(v) + " s"})
+			c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.Setting(v) + " s"})
 		}
 	}
 	series := hottest(t.Series, min(max(allLanes/len(r.Variants), minLanes), maxLanes))
@@ -146,7 +147,7 @@ func (c *cpuChart) addRate(t Timeline, scale chart.Scale, unit string) {
 	if !seen.Any || seen.High <= 0 {
 		return
 	}
-	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + formatMeasured(seen.High) + " " + unit,
+	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + format.Measured(seen.High) + " " + unit,
 		Path: lanePath(t.Seconds, t.Rate, scale, seen.High*1.05, true)})
 }
 
@@ -155,13 +156,13 @@ func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale chart.Sc
 	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
 	top := highest * 1.05
 	switch {
-	case s.LimitCPUs > 0 && isFinite(s.LimitCPUs):
+	case s.LimitCPUs > 0 && format.Finite(s.LimitCPUs):
 		top = math.Max(top, s.LimitCPUs*1.12)
 		l.Limit = chart.Number((1-s.LimitCPUs/top)*laneHeight, 1)
-		l.Note = fmt.Sprintf("peak %s of %s CPU", formatMeasured(highest), formatSetting(s.LimitCPUs))
+		l.Note = fmt.Sprintf("peak %s of %s CPU", format.Measured(highest), format.Setting(s.LimitCPUs))
 	default:
 		top = math.Max(math.Ceil(highest), 1) // whole cores, so that a small use looks small
-		l.Note = fmt.Sprintf("peak %s CPU, no limit", formatMeasured(highest))
+		l.Note = fmt.Sprintf("peak %s CPU, no limit", format.Measured(highest))
 	}
 	if hot {
 		l.Kind = "hot"
@@ -180,7 +181,7 @@ func lanePath(seconds, values []float64, scale chart.Scale, top float64, steps b
 	}
 	lastX, lastY := -1, -1
 	for i := range min(len(seconds), len(values)) {
-		if !isFinite(seconds[i]) || !isFinite(values[i]) {
+		if !format.Finite(seconds[i]) || !format.Finite(values[i]) {
 			continue
 		}
 		x := int(math.Round(scale.At(seconds[i]) * laneUnits))
@@ -222,14 +223,14 @@ func (c *cpuChart) tabulate(t Timeline, series []TimelineSeries) {
 	}
 	for _, stretch := range stretches(t) {
 		from, to := stretch[0], stretch[1]
-		row := cpuRow{Span: formatAt(t.Seconds[from], -1) + "–" + formatAt(t.Seconds[to-1], -1), Rate: noNumber}
+		row := cpuRow{Span: format.At(t.Seconds[from], -1) + "–" + format.At(t.Seconds[to-1], -1), Rate: format.Missing}
 		if to <= len(t.Rate) {
-			row.Rate = formatMeasured(mean(t.Rate[from:to]))
+			row.Rate = format.Measured(mean(t.Rate[from:to]))
 		}
 		for _, s := range series {
-			text := noNumber
+			text := format.Missing
 			if to <= len(s.CPU) {
-				text = formatMeasured(mean(s.CPU[from:to]))
+				text = format.Measured(mean(s.CPU[from:to]))
 			}
 			row.CPU = append(row.CPU, text)
 		}
@@ -266,7 +267,7 @@ func stretches(t Timeline) [][2]int {
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
-		if isFinite(v) {
+		if format.Finite(v) {
 			sum, n = sum+v, n+1
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // curveHeight is the height of a latency chart's plot in pixels.
@@ -121,7 +122,7 @@ func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
 	scale, values := chart.Linear(rates, 4, false)
 	c := curveChart{Name: v.Name}
 	for _, t := range values {
-		c.XTicks = append(c.XTicks, tick{scale.Percent(t), formatSetting(t)})
+		c.XTicks = append(c.XTicks, tick{scale.Percent(t), format.Setting(t)})
 	}
 	if v.hasCapacity() {
 		c.Capacity = scale.Percent(v.Capacity.Value)
@@ -136,24 +137,24 @@ func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
 	}
 	c.Knee = kneePath(v.Curve, scale, latency)
 	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
-		plural(len(v.Curve), "rate"), formatMeasured(rates.Low), formatMeasured(rates.High), unit, held, v.capacityText())
+		format.Plural(len(v.Curve), "rate"), format.Measured(rates.Low), format.Measured(rates.High), unit, held, v.capacityText())
 	return c
 }
 
 func (c *curveChart) addPoint(p CurvePoint, scale chart.Scale, height func(float64) string) {
 	c.Rows = append(c.Rows, curveRow{
-		Rate: formatMeasured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: formatSetting(p.Seconds),
-		P50: formatMillis(p.P50), P95: formatMillis(p.P95), P99: formatMillis(p.P99),
+		Rate: format.Measured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: format.Setting(p.Seconds),
+		P50: format.LatencyNumber(p.P50), P95: format.LatencyNumber(p.P95), P99: format.LatencyNumber(p.P99),
 		Held: p.Held, Reason: p.Reason,
 	})
-	if !isFinite(p.Rate) {
+	if !format.Finite(p.Rate) {
 		return
 	}
 	for _, m := range []struct {
 		kind string
 		ms   float64
 	}{{"50", p.P50}, {"95", p.P95}, {"99", p.P99}} {
-		if m.ms > 0 && isFinite(m.ms) {
+		if m.ms > 0 && format.Finite(m.ms) {
 			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.Percent(p.Rate), Y: height(m.ms), Held: p.Held})
 		}
 	}
@@ -169,7 +170,7 @@ func kneePath(points []CurvePoint, rates, latency chart.Scale) string {
 	var line [][2]float64
 	var usable []CurvePoint
 	for _, p := range points {
-		if isFinite(p.Rate) && isFinite(p.P95) && p.P95 > 0 {
+		if format.Finite(p.Rate) && format.Finite(p.P95) && p.P95 > 0 {
 			usable = append(usable, p)
 		}
 	}
@@ -190,7 +191,7 @@ func kneePath(points []CurvePoint, rates, latency chart.Scale) string {
 // tickMS writes a round number of milliseconds for an axis: 0.5 ms, 200 ms, 5 s.
 func tickMS(ms float64) string {
 	if ms >= 1000 {
-		return formatSetting(ms/1000) + " s"
+		return format.Setting(ms/1000) + " s"
 	}
-	return formatSetting(ms) + " ms"
+	return format.Setting(ms) + " ms"
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // demandCharts say who needs how much CPU for each request, and what that
@@ -64,7 +65,7 @@ func newDemandCharts(r *Result) *demandCharts {
 		for j := range v.Components {
 			component := &v.Components[j]
 			row := newDemandRow(component, v.measuredRate(), most.High)
-			row.Demand = formatMillis(component.DemandMS * scale)
+			row.Demand = format.LatencyNumber(component.DemandMS * scale)
 			row.Limiting = v.Verdict.limitedBy(component.Name, "")
 			c.Rows = append(c.Rows, row)
 			for k := range component.Resources {
@@ -93,54 +94,54 @@ func (v *Variant) measuredRate() float64 {
 }
 
 func newDemandRow(c *Component, rate, most float64) demandRow {
-	row := demandRow{Name: c.Name, Share: shareText(c), Bound: noNumber, UseBar: barLength(0)}
+	row := demandRow{Name: c.Name, Share: shareText(c), Bound: format.Missing, UseBar: barLength(0)}
 	length := c.DemandMS / most
 	row.User, row.System, row.SystemAt = barLength(length), barLength(0), barLength(length)
-	if total := c.UserMS + c.SystemMS; total > 0 && c.SystemMS > 0 && isFinite(total) {
+	if total := c.UserMS + c.SystemMS; total > 0 && c.SystemMS > 0 && format.Finite(total) {
 		user := length * c.UserMS / total
 		row.User, row.System, row.SystemAt = barLength(user), barLength(length-user), barLength(user)
-		row.Parts = formatPercent(c.SystemMS/total) + " in the kernel"
+		row.Parts = format.Percent(c.SystemMS/total) + " in the kernel"
 	}
-	if c.Visits > 0 && isFinite(c.Visits) {
-		row.Parts = strings.TrimPrefix(row.Parts+"; "+formatMeasured(c.Visits)+" visits", "; ")
+	if c.Visits > 0 && format.Finite(c.Visits) {
+		row.Parts = strings.TrimPrefix(row.Parts+"; "+format.Measured(c.Visits)+" visits", "; ")
 	}
-	if c.Bound > 0 && isFinite(c.Bound) {
-		row.Bound = formatMeasured(c.Bound)
+	if c.Bound > 0 && format.Finite(c.Bound) {
+		row.Bound = format.Measured(c.Bound)
 		row.Range = boundRange(c.Bound, c.BoundLow, c.BoundHigh)
-		if rate > 0 && isFinite(rate) {
-			row.Use, row.UseBar = formatPercent(rate/c.Bound)+" used", barLength(rate/c.Bound)
+		if rate > 0 && format.Finite(rate) {
+			row.Use, row.UseBar = format.Percent(rate/c.Bound)+" used", barLength(rate/c.Bound)
 		}
 	}
 	return row
 }
 
 func shareText(c *Component) string {
-	if c.LimitCPUs > 0 && isFinite(c.LimitCPUs) {
-		return fmt.Sprintf("%d × %s CPU", c.Instances, formatSetting(c.LimitCPUs))
+	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
+		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
 	}
-	return plural(c.Instances, "instance") + ", no CPU limit"
+	return format.Plural(c.Instances, "instance") + ", no CPU limit"
 }
 
 // boundRange is a bound's interval over trials; empty without one.
 func boundRange(bound, low, high float64) string {
-	if low <= 0 || high <= 0 || !isFinite(low) || !isFinite(high) {
+	if low <= 0 || high <= 0 || !format.Finite(low) || !format.Finite(high) {
 		return ""
 	}
-	_, l, h := formatInterval(bound, low, high)
+	_, l, h := format.Interval(bound, low, high)
 	return "[" + l + ", " + h + "]"
 }
 
 func newResourceRow(v *Variant, component string, s *Resource) resourceRow {
 	row := resourceRow{
-		Name: component + " " + s.Name, Kind: s.Kind, Held: formatLatency(s.DemandMS), Bound: noNumber,
-		Busy: formatPercent(s.Busy), BusyBar: barLength(s.Busy), Waiting: noNumber,
+		Name: component + " " + s.Name, Kind: s.Kind, Held: format.Latency(s.DemandMS), Bound: format.Missing,
+		Busy: format.Percent(s.Busy), BusyBar: barLength(s.Busy), Waiting: format.Missing,
 		Limiting: v.Verdict.limitedBy(component, s.Name),
 	}
-	if s.Bound > 0 && isFinite(s.Bound) {
-		row.Bound, row.Range = formatMeasured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)
+	if s.Bound > 0 && format.Finite(s.Bound) {
+		row.Bound, row.Range = format.Measured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)
 	}
 	if s.Waiting > 0 || s.WaitMS > 0 {
-		row.Waiting = formatMeasured(s.Waiting)
+		row.Waiting = format.Measured(s.Waiting)
 	}
 	row.Note = resourceNote(s)
 	return row
@@ -154,19 +155,19 @@ func resourceNote(s *Resource) string {
 			notes = append(notes, text)
 		}
 	}
-	positive := func(v float64) bool { return v > 0 && isFinite(v) }
+	positive := func(v float64) bool { return v > 0 && format.Finite(v) }
 	add(s.After != "", "after "+s.After)
-	add(positive(s.Capacity), "size "+formatSetting(s.Capacity))
-	add(positive(s.Full), "full "+formatPercent(s.Full)+" of the time")
-	add(positive(s.WaitMS), "waited "+formatMS(s.WaitMS))
-	add(positive(s.Depth), "holds "+formatMeasured(s.Depth))
-	add(s.Slope != 0 && isFinite(s.Slope), "grows by "+formatMeasured(s.Slope)+"/s")
+	add(positive(s.Capacity), "size "+format.Setting(s.Capacity))
+	add(positive(s.Full), "full "+format.Percent(s.Full)+" of the time")
+	add(positive(s.WaitMS), "waited "+format.Milliseconds(s.WaitMS))
+	add(positive(s.Depth), "holds "+format.Measured(s.Depth))
+	add(s.Slope != 0 && format.Finite(s.Slope), "grows by "+format.Measured(s.Slope)+"/s")
 	add(s.Consumer != "", "consumed by "+s.Consumer)
-	add(positive(s.Rate), "does "+formatMeasured(s.Rate)+"/s")
-	if s.Backpressured != nil && isFinite(*s.Backpressured) {
-		add(true, "held back "+formatPercent(*s.Backpressured)+" of the time")
+	add(positive(s.Rate), "does "+format.Measured(s.Rate)+"/s")
+	if s.Backpressured != nil && format.Finite(*s.Backpressured) {
+		add(true, "held back "+format.Percent(*s.Backpressured)+" of the time")
 	}
-	add(positive(s.Left), formatMeasured(s.Left)+" left when the load ended")
-	add(positive(s.Flushed), formatMeasured(s.Flushed)+" done within "+formatMeasured(s.FlushSeconds)+" s after it")
+	add(positive(s.Left), format.Measured(s.Left)+" left when the load ended")
+	add(positive(s.Flushed), format.Measured(s.Flushed)+" done within "+format.Measured(s.FlushSeconds)+" s after it")
 	return strings.Join(notes, "; ")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // maxColumns bounds the points of a lane, and with them the page: a longer load
@@ -78,7 +79,7 @@ func (c *faultChart) draw(course *Course, limit float64) {
 	_, values := chart.Linear(span, 5, false)
 	for _, v := range values {
 		if v >= time.Low && v <= time.High {
-			c.Ticks = append(c.Ticks, tick{time.Percent(v), formatSetting(v) + " s"})
+			c.Ticks = append(c.Ticks, tick{time.Percent(v), format.Setting(v) + " s"})
 		}
 	}
 	for i, f := range course.Faults {
@@ -103,13 +104,13 @@ func (c *faultChart) draw(course *Course, limit float64) {
 	for i, l := range c.Lanes {
 		told[i] = l.Name + ": " + l.Note
 	}
-	c.Desc = "One trial second by second, with " + plural(len(course.Faults), "fault") + ". " + strings.Join(told, "; ") + "."
+	c.Desc = "One trial second by second, with " + format.Plural(len(course.Faults), "fault") + ". " + strings.Join(told, "; ") + "."
 }
 
 func known(values []float64) []*float64 {
 	out := make([]*float64, len(values))
 	for i := range values {
-		if isFinite(values[i]) {
+		if format.Finite(values[i]) {
 			out[i] = &values[i]
 		}
 	}
@@ -141,7 +142,7 @@ func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values 
 	case seen.High == 0:
 		l.Note = "none"
 	default:
-		l.Note = strings.TrimSpace("up to " + formatMeasured(seen.High) + space + unit)
+		l.Note = strings.TrimSpace("up to " + format.Measured(seen.High) + space + unit)
 	}
 	if seen.Any && seen.High > 0 {
 		var scale chart.Scale
@@ -174,7 +175,7 @@ func columnsPath(seconds []float64, values []*float64, time, scale chart.Scale, 
 	n := min(len(seconds), len(values))
 	for i := 0; i < n; i += group {
 		v, ok := together(values[i:min(i+group, n)], mean)
-		if !ok || !isFinite(seconds[i]) {
+		if !ok || !format.Finite(seconds[i]) {
 			if open {
 				b.WriteString("V100Z")
 			}
@@ -208,7 +209,7 @@ func together(values []*float64, mean bool) (v float64, ok bool) {
 	n := 0
 	for _, x := range values {
 		switch {
-		case x == nil || !isFinite(*x):
+		case x == nil || !format.Finite(*x):
 			continue
 		case mean:
 			v += *x
@@ -227,14 +228,14 @@ func (c *faultChart) tabulate(v *Variant) {
 	for i := range v.Faults {
 		f := &v.Faults[i]
 		row := faultRow{
-			Number: strconv.Itoa(i + 1), What: f.What, At: formatSetting(f.At) + " s",
+			Number: strconv.Itoa(i + 1), What: f.What, At: format.Setting(f.At) + " s",
 			Back: secondsText(f.Back, "not back"), Recovered: secondsText(f.Recovered, "never"), Bad: strconv.Itoa(f.BadSeconds),
 			Failed: strconv.FormatUint(f.Failed, 10), Kinds: f.kinds(), Cost: f.Failed > 0, Never: f.Recovered == nil,
 		}
 		for j, figures := range []*FaultFigures{f.Before, f.During, f.After} {
-			row.P95[j], row.P99[j] = noNumber, noNumber
+			row.P95[j], row.P99[j] = format.Missing, format.Missing
 			if figures != nil {
-				row.P95[j], row.P99[j] = formatMillis(figures.P95), formatMillis(figures.P99)
+				row.P95[j], row.P99[j] = format.LatencyNumber(figures.P95), format.LatencyNumber(figures.P99)
 			}
 		}
 		for _, w := range f.Watched {
@@ -266,14 +267,14 @@ func (f *Fault) kinds() string {
 // String is "120 → 610 (5.08×)": the mean before and the most during.
 func (w FaultWatched) String() string {
 	text := func(v *float64) string {
-		if v == nil || !isFinite(*v) {
-			return noNumber
+		if v == nil || !format.Finite(*v) {
+			return format.Missing
 		}
-		return formatMeasured(*v)
+		return format.Measured(*v)
 	}
 	s := text(w.Before) + " → " + text(w.Most)
-	if w.Before != nil && w.Most != nil && *w.Before > 0 && isFinite(*w.Most / *w.Before) {
-		s += " (" + formatMeasured(*w.Most / *w.Before) + "×)"
+	if w.Before != nil && w.Most != nil && *w.Before > 0 && format.Finite(*w.Most / *w.Before) {
+		s += " (" + format.Measured(*w.Most / *w.Before) + "×)"
 	}
 	return s
 }
@@ -282,11 +283,11 @@ func secondsText(v *float64, never string) string {
 	switch {
 	case v == nil:
 		return never
-	case !isFinite(*v):
-		return noNumber
+	case !format.Finite(*v):
+		return format.Missing
 	case *v == 0:
 		return "0 s"
 	default:
-		return formatMeasured(*v) + " s"
+		return format.Measured(*v) + " s"
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/format"
 )
 
 // leadCell is one of the few things that somebody who reads one screen should
@@ -55,14 +56,14 @@ func (r *Result) leader() *Variant {
 func capacityCell(v *Variant) leadCell {
 	c := leadCell{Name: "Capacity of " + v.Name, Value: v.capacityText(), Weak: v.isLowerBound()}
 	if v.hasInterval() {
-		_, low, high := formatInterval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
+		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
 		if v.Capacity.HighOpen {
 			high += " or more"
 		}
-		c.Note = fmt.Sprintf("%s to %s at %s, over %s", low, high, formatPercent(v.Capacity.Confidence), plural(v.Trials, "trial"))
+		c.Note = fmt.Sprintf("%s to %s at %s, over %s", low, high, format.Percent(v.Capacity.Confidence), format.Plural(v.Trials, "trial"))
 		return c
 	}
-	c.Note, c.Weak = plural(v.Trials, "trial")+", no interval", true
+	c.Note, c.Weak = format.Plural(v.Trials, "trial")+", no interval", true
 	return c
 }
 
@@ -85,7 +86,7 @@ func believeCell(checks []check) leadCell {
 		}
 	}
 	c := leadCell{Name: "Can it be believed?", Link: "validity", Weak: len(doubts) > 0}
-	c.Value = fmt.Sprintf("%d of %s good", len(checks)-len(doubts), plural(len(checks), "check"))
+	c.Value = fmt.Sprintf("%d of %s good", len(checks)-len(doubts), format.Plural(len(checks), "check"))
 	if len(doubts) > 0 {
 		c.Note = "look at: " + joinNames(doubts)
 	}
@@ -111,9 +112,9 @@ func newRawTrials(r *Result) []rawTrial {
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		for _, f := range v.Figures {
-			row := rawTrial{Trial: strconv.Itoa(f.Trial), Variant: v.Name, Round: strconv.Itoa(f.Round), Capacity: noNumber}
-			if f.Capacity > 0 && isFinite(f.Capacity) {
-				row.Capacity = formatMeasured(f.Capacity)
+			row := rawTrial{Trial: strconv.Itoa(f.Trial), Variant: v.Name, Round: strconv.Itoa(f.Round), Capacity: format.Missing}
+			if f.Capacity > 0 && format.Finite(f.Capacity) {
+				row.Capacity = format.Measured(f.Capacity)
 				if f.LowerBound {
 					row.Capacity = "≥ " + row.Capacity
 				}

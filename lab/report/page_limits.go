@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 	"loadstone/lab/verdict"
 )
 
@@ -57,8 +58,8 @@ func newLimitCard(r *Result, i int) limitCard {
 	}
 	if v.hasCapacity() {
 		c.Capacity = v.capacityText()
-	} else if isFinite(v.Rate) && v.Rate > 0 {
-		c.Capacity = formatMeasured(v.Rate) + " " + r.rateUnit() + " offered"
+	} else if format.Finite(v.Rate) && v.Rate > 0 {
+		c.Capacity = format.Measured(v.Rate) + " " + r.rateUnit() + " offered"
 	}
 	for _, w := range v.Verdict.Witnesses {
 		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, named(w), w.Evidence})
@@ -68,35 +69,35 @@ func newLimitCard(r *Result, i int) limitCard {
 		row.Limiting = slices.Contains(v.Verdict.Limiting(), row.Name)
 		c.Components = append(c.Components, row)
 	}
-	if v.Generator > 0 && isFinite(v.Generator) {
-		c.Generator = formatMeasured(v.Generator) + " cores"
+	if v.Generator > 0 && format.Finite(v.Generator) {
+		c.Generator = format.Measured(v.Generator) + " cores"
 	}
 	return c
 }
 
 func newComponentRow(c *Component) componentRow {
 	row := componentRow{
-		Name: c.Name, Share: shareText(c), Busy: noNumber, BusyBar: barLength(0),
-		Throttled: formatPercent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: noNumber, Memory: noNumber,
+		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
+		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: format.Missing, Memory: format.Missing,
 	}
 	if c.MemoryBytes > 0 {
-		row.Memory = formatBytes(c.MemoryBytes)
+		row.Memory = format.Bytes(c.MemoryBytes)
 	}
-	if c.LimitCPUs > 0 && isFinite(c.LimitCPUs) {
-		row.Busy, row.BusyBar = formatPercent(c.Busy), barLength(c.Busy)
+	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
+		row.Busy, row.BusyBar = format.Percent(c.Busy), barLength(c.Busy)
 	}
-	if c.RunDelay > 0 && isFinite(c.RunDelay) {
-		row.Delay = formatMeasured(c.RunDelay) + " s"
+	if c.RunDelay > 0 && format.Finite(c.RunDelay) {
+		row.Delay = format.Measured(c.RunDelay) + " s"
 	}
 	var trouble []string
 	if c.OOMKills > 0 {
 		trouble = append(trouble, "killed for memory: "+strconv.FormatUint(c.OOMKills, 10))
 	}
-	if c.MemoryStall > 0 && isFinite(c.MemoryStall) {
-		trouble = append(trouble, "waited for it "+formatPercent(c.MemoryStall))
+	if c.MemoryStall > 0 && format.Finite(c.MemoryStall) {
+		trouble = append(trouble, "waited for it "+format.Percent(c.MemoryStall))
 	}
-	if c.MemoryFails > 0 && isFinite(c.MemoryFails) {
-		trouble = append(trouble, "at its limit "+formatMeasured(c.MemoryFails)+"/s")
+	if c.MemoryFails > 0 && format.Finite(c.MemoryFails) {
+		trouble = append(trouble, "at its limit "+format.Measured(c.MemoryFails)+"/s")
 	}
 	row.Trouble = strings.Join(trouble, "; ")
 	return row
@@ -104,7 +105,7 @@ func newComponentRow(c *Component) componentRow {
 
 // barLength is the length of a bar for a share of 1; what is no number has none.
 func barLength(share float64) string {
-	if !isFinite(share) {
+	if !format.Finite(share) {
 		return "0%"
 	}
 	return chart.Percent(min(max(share, 0), 1))

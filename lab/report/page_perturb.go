@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // The sizes of a perturbation chart, in pixels.
@@ -79,11 +80,11 @@ func newPerturbCharts(r *Result) *perturbCharts {
 	}
 	scale, values := chart.Linear(seen, 5, false)
 	charts := &perturbCharts{Zero: scale.Percent(0), One: scale.Percent(1)}
-	if level > 0 && isFinite(level) {
-		charts.Level = formatPercent(level)
+	if level > 0 && format.Finite(level) {
+		charts.Level = format.Percent(level)
 	}
 	for _, v := range values {
-		charts.Ticks = append(charts.Ticks, tick{scale.Percent(v), formatSetting(v)})
+		charts.Ticks = append(charts.Ticks, tick{scale.Percent(v), format.Setting(v)})
 	}
 	for i := range r.Variants {
 		if p := r.Variants[i].Perturbation; p != nil && len(p.Slots) > 0 {
@@ -99,9 +100,9 @@ func newPerturbCharts(r *Result) *perturbCharts {
 // perturbedCost is what the experiment took, in words.
 func (r *Result) perturbedCost(p *Perturbation) string {
 	last := p.Slots[len(p.Slots)-1]
-	text := fmt.Sprintf("%s over %s s of load", plural(len(p.Slots), "slot"), formatMeasured(last.At+last.Seconds))
-	if cores := float64(r.Environment.Cores); p.CostCPU > 0 && isFinite(p.CostCPU) && cores > 0 {
-		text += fmt.Sprintf("; watching and perturbing took %s of the machine", formatPercent(p.CostCPU/cores))
+	text := fmt.Sprintf("%s over %s s of load", format.Plural(len(p.Slots), "slot"), format.Measured(last.At+last.Seconds))
+	if cores := float64(r.Environment.Cores); p.CostCPU > 0 && format.Finite(p.CostCPU) && cores > 0 {
+		text += fmt.Sprintf("; watching and perturbing took %s of the machine", format.Percent(p.CostCPU/cores))
 	}
 	return text
 }
@@ -133,7 +134,7 @@ func newEffectMark(e PerturbedEffect, scale chart.Scale) effectMark {
 	// What limits alone has 1, two that limit together share it: below a half
 	// nothing does. The verdict's third witness asks for more: see package verdict.
 	switch {
-	case !isFinite(e.Throughput.Low) || !isFinite(e.Throughput.High):
+	case !format.Finite(e.Throughput.Low) || !format.Finite(e.Throughput.High):
 		m.Reading = "not known"
 	case e.Throughput.Low > 0:
 		m.Reading, m.Limiting = "moves throughput", true
@@ -146,7 +147,7 @@ func newEffectMark(e PerturbedEffect, scale chart.Scale) effectMark {
 }
 
 func elasticityText(i Interval) string {
-	return fmt.Sprintf("%s (%s to %s)", formatAt(i.Value, -2), formatAt(i.Low, -2), formatAt(i.High, -2))
+	return fmt.Sprintf("%s (%s to %s)", format.At(i.Value, -2), format.At(i.Low, -2), format.At(i.High, -2))
 }
 
 // letter names the targets on the slots: a, b, c and so on.
@@ -156,7 +157,7 @@ func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
 	slots := p.Slots[:min(len(p.Slots), maxSlots)]
 	last := slots[len(slots)-1]
 	span := chart.Scale{Low: 0, High: max(last.At+last.Seconds, 1)}
-	if !isFinite(span.High) {
+	if !format.Finite(span.High) {
 		return
 	}
 	var seen chart.Extent
@@ -175,9 +176,9 @@ func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
 		from, to := span.At(s.At), span.At(s.At+s.Seconds)
 		m := slotMark{X: chart.Percent(from), Width: chart.Percent(max(to-from, 0) * 0.88), Mid: chart.Percent((from + to*0.88 + from*0.12) / 2),
 			Y: up(s.Throughput), Height: chart.Number(high.At(s.Throughput)*slotHeight, 1), Kind: "steady", Letter: letters[name]}
-		row := slotRow{At: formatAt(s.At, -1), What: "nothing", Factor: noNumber, Throughput: formatMeasured(s.Throughput), P95: formatMillis(s.P95)}
+		row := slotRow{At: format.At(s.At, -1), What: "nothing", Factor: format.Missing, Throughput: format.Measured(s.Throughput), P95: format.LatencyNumber(s.P95)}
 		if name != "" {
-			row.What, row.Factor = name, formatSetting(s.Factor)+"×"
+			row.What, row.Factor = name, format.Setting(s.Factor)+"×"
 			m.Kind, m.Sign = "less", "−"
 			if s.Factor > 1 {
 				m.Kind, m.Sign = "more", "+"
@@ -185,5 +186,5 @@ func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
 		}
 		c.Slots, c.Rows = append(c.Slots, m), append(c.Rows, row)
 	}
-	c.SlotDesc = fmt.Sprintf("Throughput of each slot, up to %s req/s; %s req/s on average where nothing was changed.", formatMeasured(seen.High), formatMeasured(mean(steady)))
+	c.SlotDesc = fmt.Sprintf("Throughput of each slot, up to %s req/s; %s req/s on average where nothing was changed.", format.Measured(seen.High), format.Measured(mean(steady)))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // scalingHeight is the height of the scaling chart's plot in pixels.
@@ -60,7 +61,7 @@ func newScalingChart(r *Result) *scalingChart {
 	}
 	for _, p := range s.Points {
 		c.Points = append(c.Points, mark(p.Size, p.Capacity))
-		row := scalingRow{Size: formatSetting(p.Size), Variant: p.Variant, Capacity: boundedText(p.Capacity), Interval: rangeText(p.Capacity), Predicted: noNumber, Limit: p.limitedBy()}
+		row := scalingRow{Size: format.Setting(p.Size), Variant: p.Variant, Capacity: boundedText(p.Capacity), Interval: rangeText(p.Capacity), Predicted: format.Missing, Limit: p.limitedBy()}
 		if s.HeldOut != nil && s.HeldOut.Size == p.Size {
 			row.Predicted = boundedText(s.HeldOut.Predicted) + " " + rangeText(s.HeldOut.Predicted)
 		}
@@ -109,11 +110,11 @@ func (c *scalingChart) axes(s *Scaling) (x, y chart.Scale, ok bool) {
 		ticks = append(ticks, p.Size)
 	}
 	for _, v := range ticks { // sizes are few, and no others were measured
-		c.XTicks = append(c.XTicks, tick{x.Percent(v), formatSetting(v)})
+		c.XTicks = append(c.XTicks, tick{x.Percent(v), format.Setting(v)})
 	}
 	y, ticks = chart.Linear(rates, 5, true)
 	for _, v := range ticks {
-		c.YTicks = append(c.YTicks, tick{height(y, v), formatSetting(v)})
+		c.YTicks = append(c.YTicks, tick{height(y, v), format.Setting(v)})
 	}
 	return x, y, true
 }
@@ -124,18 +125,18 @@ func height(y chart.Scale, v float64) string {
 
 // ranged says whether an interval has ends.
 func ranged(i Interval) bool {
-	return i.Confidence > 0 && isFinite(i.Confidence) && isFinite(i.Low) && isFinite(i.High)
+	return i.Confidence > 0 && format.Finite(i.Confidence) && format.Finite(i.Low) && format.Finite(i.High)
 }
 
 func rangeText(i Interval) string {
 	if !ranged(i) {
-		return noNumber
+		return format.Missing
 	}
 	return RangeOf(i)
 }
 
 func boundedText(i Interval) string {
-	text := formatMeasured(i.Value)
+	text := format.Measured(i.Value)
 	if i.LowerBound {
 		text = "≥ " + text
 	}
@@ -146,7 +147,7 @@ func boundedText(i Interval) string {
 func curvePath(points [][2]float64, x, y chart.Scale) string {
 	var b strings.Builder
 	for _, p := range points {
-		if !isFinite(p[0]) || !isFinite(p[1]) {
+		if !format.Finite(p[0]) || !format.Finite(p[1]) {
 			continue
 		}
 		command := "L"
@@ -160,14 +161,14 @@ func curvePath(points [][2]float64, x, y chart.Scale) string {
 
 // addLines draws where another component takes over, and the rate asked for.
 func (c *scalingChart) addLines(s *Scaling, x, y chart.Scale) {
-	if t := s.Takeover; t != nil && isFinite(t.At) && t.At >= x.Low && t.At <= x.High {
+	if t := s.Takeover; t != nil && format.Finite(t.At) && t.At >= x.Low && t.At <= x.High {
 		c.Takeover, c.TakeoverLabel = x.Percent(t.At), t.Next+" limits"
-		if t.Bound > 0 && isFinite(t.Bound) && t.Bound <= y.High {
+		if t.Bound > 0 && format.Finite(t.Bound) && t.Bound <= y.High {
 			c.TakeoverBound = height(y, t.Bound)
 		}
 	}
-	if s.Carry != nil && isFinite(s.Carry.Rate) && s.Carry.Rate > 0 {
-		c.Carry, c.CarryLabel = height(y, s.Carry.Rate), formatSetting(s.Carry.Rate)+" "+c.Unit+" asked for"
+	if s.Carry != nil && format.Finite(s.Carry.Rate) && s.Carry.Rate > 0 {
+		c.Carry, c.CarryLabel = height(y, s.Carry.Rate), format.Setting(s.Carry.Rate)+" "+c.Unit+" asked for"
 	}
 }
 

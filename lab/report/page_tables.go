@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 func (r *Result) environmentTable() []fact {
@@ -16,11 +18,11 @@ func (r *Result) environmentTable() []fact {
 	}
 	processor := e.CPU
 	if e.Cores > 0 {
-		processor = strings.TrimPrefix(processor+" · "+plural(e.Cores, "core"), " · ")
+		processor = strings.TrimPrefix(processor+" · "+format.Plural(e.Cores, "core"), " · ")
 	}
 	add("Processor", processor)
 	if e.MemoryBytes > 0 {
-		add("Memory", formatBytes(e.MemoryBytes))
+		add("Memory", format.Bytes(e.MemoryBytes))
 	}
 	add("Kernel", e.Kernel)
 	add("Driver", e.Driver)
@@ -29,8 +31,8 @@ func (r *Result) environmentTable() []fact {
 	add("Loadstone", e.Version)
 	add("Go", e.Go)
 	add("Seed", strconv.FormatUint(r.Seed, 10))
-	if e.ProbeCPU > 0 && isFinite(e.ProbeCPU) {
-		add("Cost of watching", formatMeasured(e.ProbeCPU)+" cores while load ran")
+	if e.ProbeCPU > 0 && format.Finite(e.ProbeCPU) {
+		add("Cost of watching", format.Measured(e.ProbeCPU)+" cores while load ran")
 	}
 	return facts
 }
@@ -70,7 +72,7 @@ func newLatencyRows(r *Result) []latencyRow {
 			continue
 		}
 		rows = append(rows, latencyRow{
-			Variant: v.Name, Rate: formatMeasured(v.Rate) + " " + r.rateUnit(), Failed: formatPercent(v.Failed),
+			Variant: v.Name, Rate: format.Measured(v.Rate) + " " + r.rateUnit(), Failed: format.Percent(v.Failed),
 			Response: figures(v.Latency.Response), Service: figures(v.Latency.Service),
 		})
 	}
@@ -78,7 +80,7 @@ func newLatencyRows(r *Result) []latencyRow {
 }
 
 func figures(p Percentiles) [4]string {
-	return [4]string{formatLatency(p.P50), formatLatency(p.P95), formatLatency(p.P99), formatLatency(p.Max)}
+	return [4]string{format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Latency(p.Max)}
 }
 
 // comparisonRow is one variant against the baseline.
@@ -89,17 +91,17 @@ type comparisonRow struct {
 func newComparisonRows(r *Result) []comparisonRow {
 	rows := make([]comparisonRow, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
-		value, low, high := formatInterval(c.Ratio, c.Low, c.High)
+		value, low, high := format.Interval(c.Ratio, c.Low, c.High)
 		sign, known := r.boundSign(c.Variant)
-		row := comparisonRow{Variant: c.Variant, Baseline: c.Baseline, Ratio: noNumber,
-			Interval: noNumber, Confidence: noNumber, P: noNumber, Reading: "no interval, so no statement"}
-		if isFinite(c.Ratio) {
+		row := comparisonRow{Variant: c.Variant, Baseline: c.Baseline, Ratio: format.Missing,
+			Interval: format.Missing, Confidence: format.Missing, P: format.Missing, Reading: "no interval, so no statement"}
+		if format.Finite(c.Ratio) {
 			row.Ratio = sign + value + "×"
 		}
 		if hasRange(&c) {
 			row.Interval = "[" + low + ", " + high + "]"
-			row.Confidence = formatPercent(c.Confidence)
-			row.P = formatMeasured(c.P)
+			row.Confidence = format.Percent(c.Confidence)
+			row.P = format.Measured(c.P)
 		}
 		switch {
 		case !known:
@@ -125,7 +127,7 @@ func newRatioRows(r *Result) []ratioRow {
 	var rows []ratioRow
 	for _, v := range r.Variants {
 		for _, ratio := range v.Ratios {
-			rows = append(rows, ratioRow{v.Name, ratio.Component, ratio.Name, formatMeasured(ratio.Value)})
+			rows = append(rows, ratioRow{v.Name, ratio.Component, ratio.Name, format.Measured(ratio.Value)})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b ratioRow) int {

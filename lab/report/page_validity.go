@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // What a check takes for good. Those of the generator and of watching are as
@@ -56,7 +58,7 @@ func newChecks(r *Result) []check {
 func (r *Result) worst(of func(*Variant) (float64, bool)) (highest float64, name string, ok bool) {
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		if x, has := of(v); has && isFinite(x) && (!ok || x > highest) {
+		if x, has := of(v); has && format.Finite(x) && (!ok || x > highest) {
 			highest, name, ok = x, v.Name, true
 		}
 	}
@@ -118,8 +120,8 @@ func spreadCheck(r *Result) []check {
 		return nil
 	}
 	return []check{{Name: "Spread of trials", Good: half <= widestSpread,
-		Value: "intervals reach up to " + formatPercent(half) + " from their capacity" + r.at(name),
-		Why:   "Beyond " + formatPercent(widestSpread) + ", only large differences between variants can be told."}}
+		Value: "intervals reach up to " + format.Percent(half) + " from their capacity" + r.at(name),
+		Why:   "Beyond " + format.Percent(widestSpread) + ", only large differences between variants can be told."}}
 }
 
 // generatorChecks are about whether the generator offered what it was to offer.
@@ -127,22 +129,22 @@ func (r *Result) generatorChecks() []check {
 	var checks []check
 	cores, name, ok := r.worst(func(v *Variant) (float64, bool) { return v.Generator, v.Generator > 0 })
 	if ok {
-		value := "used " + formatMeasured(cores) + " cores"
+		value := "used " + format.Measured(cores) + " cores"
 		if r.Environment.Cores > 0 {
-			value += ", " + formatPercent(cores/float64(r.Environment.Cores)) + " of the machine"
+			value += ", " + format.Percent(cores/float64(r.Environment.Cores)) + " of the machine"
 		}
 		good := true
 		if working, _, known := r.worstCondition(func(c *Conditions) float64 { return c.Working }); known {
-			value += "; its busiest loop worked " + formatPercent(working) + " of the time"
+			value += "; its busiest loop worked " + format.Percent(working) + " of the time"
 			good = working <= busyLoop
 		}
 		checks = append(checks, check{Name: "Load generator", Value: value + r.at(name), Good: good,
-			Why: "A loop that works more than " + formatPercent(busyLoop) + " of the time is late by itself."})
+			Why: "A loop that works more than " + format.Percent(busyLoop) + " of the time is late by itself."})
 	}
 	if late, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Late }); ok {
 		delay, _, _ := r.worstCondition(func(c *Conditions) float64 { return c.LateMS })
 		checks = append(checks, check{Name: "Lateness", Good: late <= lateShare,
-			Value: formatPercent(late) + " of arrivals sent more than 5 ms late" + r.at(name) + "; 99 % within " + formatMS(delay),
+			Value: format.Percent(late) + " of arrivals sent more than 5 ms late" + r.at(name) + "; 99 % within " + format.Milliseconds(delay),
 			Why:   "Late by the generator's own doing: what the system delays counts as response time."})
 	}
 	return checks
@@ -152,14 +154,14 @@ func (r *Result) machineChecks() []check {
 	var checks []check
 	if busy, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.MachineBusy }); ok {
 		checks = append(checks, check{Name: "Machine", Good: busy <= fullMachine,
-			Value: formatPercent(busy) + " of all cores busy" + r.at(name) + ", time given to other guests included",
-			Why:   "Beyond " + formatPercent(fullMachine) + ", what limits may be the machine that all components share."})
+			Value: format.Percent(busy) + " of all cores busy" + r.at(name) + ", time given to other guests included",
+			Why:   "Beyond " + format.Percent(fullMachine) + ", what limits may be the machine that all components share."})
 	}
 	cores := float64(r.Environment.Cores)
 	if outside, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Outside }); ok && cores > 0 {
 		checks = append(checks, check{Name: "Other processes", Good: outside <= mostOutside*cores,
-			Value: "used " + formatMeasured(outside) + " cores, " + formatPercent(outside/cores) + " of the machine" + r.at(name),
-			Why:   "Beyond " + formatPercent(mostOutside) + ", stop what else runs on the machine, or what shares it, and repeat."})
+			Value: "used " + format.Measured(outside) + " cores, " + format.Percent(outside/cores) + " of the machine" + r.at(name),
+			Why:   "Beyond " + format.Percent(mostOutside) + ", stop what else runs on the machine, or what shares it, and repeat."})
 	}
 	gap, name, ok := r.worst(func(v *Variant) (float64, bool) {
 		if v.Conditions == nil || v.Conditions.SampleSeconds <= 0 {
@@ -169,7 +171,7 @@ func (r *Result) machineChecks() []check {
 	})
 	if ok {
 		checks = append(checks, check{Name: "Clock", Good: gap <= widestGap,
-			Value: "looks at the system came at most " + formatMeasured(gap) + " times their usual distance apart" + r.at(name),
+			Value: "looks at the system came at most " + format.Measured(gap) + " times their usual distance apart" + r.at(name),
 			Why:   "A long gap is a machine that stood still, whose time was stolen, or whose clock was set."})
 	}
 	return checks
@@ -185,12 +187,12 @@ func (r *Result) costChecks() []check {
 	add := func(cost float64, name, title, when string) {
 		share := cost / cores
 		checks = append(checks, check{Name: title, Good: share <= mostCost,
-			Value: strings.TrimSpace(formatPercent(share)+" of the machine ("+formatMeasured(cost)+" cores) "+when) + r.at(name),
-			Why:   "Up to " + formatPercent(mostCost) + " leave the figures alone."})
+			Value: strings.TrimSpace(format.Percent(share)+" of the machine ("+format.Measured(cost)+" cores) "+when) + r.at(name),
+			Why:   "Up to " + format.Percent(mostCost) + " leave the figures alone."})
 	}
 	cost, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.ProbeCPU })
 	if !ok && len(r.Variants) > 0 {
-		cost, name, ok = r.Environment.ProbeCPU, "median", r.Environment.ProbeCPU > 0 && isFinite(r.Environment.ProbeCPU)
+		cost, name, ok = r.Environment.ProbeCPU, "median", r.Environment.ProbeCPU > 0 && format.Finite(r.Environment.ProbeCPU)
 	}
 	if ok {
 		add(cost, name, "Cost of watching", "while load ran")
@@ -215,6 +217,6 @@ func (v *Variant) perturbationCost() float64 {
 func failedCheck(r *Result) check {
 	failed, name, _ := r.worst(func(v *Variant) (float64, bool) { return v.Failed, true })
 	return check{Name: "Failed requests", Good: failed <= mostFailed,
-		Value: fmt.Sprintf("%s at the measured point%s", formatPercent(failed), r.at(name)),
+		Value: fmt.Sprintf("%s at the measured point%s", format.Percent(failed), r.at(name)),
 		Why:   "A failed request costs the system less than an answered one, and makes its demand look smaller."}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"loadstone/lab/format"
 	"loadstone/lab/stats"
 )
 
@@ -55,7 +56,7 @@ func changeText(ratio float64, times bool) string {
 	percent := 100 * (ratio - 1)
 	switch {
 	case times:
-		return "×" + formatMeasured(ratio)
+		return "×" + format.Measured(ratio)
 	case math.Abs(percent) < 0.05:
 		return "0.0 %"
 	case percent < 0:
@@ -69,9 +70,9 @@ func changeText(ratio float64, times bool) string {
 // if it is 0. bound says that it is only a lower bound.
 func Median(iv stats.Interval, bound bool) string {
 	if iv.Value == 0 {
-		return noNumber
+		return format.Missing
 	}
-	v, low, high := formatInterval(iv.Value, iv.Low, iv.High)
+	v, low, high := format.Interval(iv.Value, iv.Low, iv.High)
 	if bound {
 		v = "≥" + v
 	}
@@ -112,7 +113,7 @@ func (r *Result) fewTrials() string {
 func (r *Result) tildeMeans() string {
 	test := "rank test"
 	if n := len(r.Comparisons); n > 1 {
-		test += ", corrected for " + plural(n, "comparison")
+		test += ", corrected for " + format.Plural(n, "comparison")
 	}
 	if n := r.needed(); n > 0 {
 		return fmt.Sprintf("%s too few to show a difference, it takes %d (%s).", r.fewTrials(), n, test)

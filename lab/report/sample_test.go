@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/format"
 )
 
 // sampleSource is an experiment file with markup and long lines in it.
@@ -100,9 +101,9 @@ func (s sampleVariant) variant(w *wobble) Variant {
 		},
 		Verdict: Verdict{Status: Named, Component: "api", Resource: "cpu",
 			Summary: fmt.Sprintf("api has used up its CPU: %s CPU per request, and %d × 0.25 CPU bear no more than %s req/s.",
-				formatMS(demand), s.instances, formatMeasured(bound)),
+				format.Milliseconds(demand), s.instances, format.Measured(bound)),
 			Witnesses: []Witness{
-				{Name: "demand", Component: "api", Resource: "cpu", Evidence: fmt.Sprintf("api spends %s of CPU per request; its share allows %s req/s, the measured capacity is 98.5 %% of that; the next, lb, allows 7,010 req/s", formatMS(demand), formatMeasured(bound))},
+				{Name: "demand", Component: "api", Resource: "cpu", Evidence: fmt.Sprintf("api spends %s of CPU per request; its share allows %s req/s, the measured capacity is 98.5 %% of that; the next, lb, allows 7,010 req/s", format.Milliseconds(demand), format.Measured(bound))},
 				{Name: "saturation", Component: "api", Resource: "cpu", Evidence: "api-1 was throttled in 41.3 % of scheduler periods and 97.8 % busy; nothing else was above 62 %"},
 			}},
 		SLO: []SLO{{Metric: "http_req_duration", Threshold: "p(95)<200", Observed: 151.3 + s.knee*4, Met: true},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // Scaling is how capacity grew with the size of one component, in a run whose
@@ -113,17 +115,17 @@ type Carry struct {
 // each is a size in words: "3 replicas of api", "0.25 CPUs for api".
 func (s *Scaling) each(size float64) string {
 	if s.Setting != "replicas" {
-		return formatSetting(size) + " CPU for " + s.Service
+		return format.Setting(size) + " CPU for " + s.Service
 	}
 	if size == 1 {
 		return "1 replica of " + s.Service
 	}
-	return formatSetting(size) + " replicas of " + s.Service
+	return format.Setting(size) + " replicas of " + s.Service
 }
 
 // CarryText is the answer to which size carries a rate, for people.
 func (s *Scaling) CarryText(c *Carry, unit string) string {
-	rate := formatSetting(c.Rate) + " " + unit
+	rate := format.Setting(c.Rate) + " " + unit
 	at := func(size float64) string {
 		i := slices.IndexFunc(s.Points, func(p ScalingPoint) bool { return p.Size == size })
 		if i < 0 {
@@ -155,9 +157,9 @@ func withRange(i Interval) string {
 // signedPercent says by how much a prediction was too high (+) or too low (-).
 func signedPercent(share float64) string {
 	if share < 0 {
-		return "-" + formatPercent(-share)
+		return "-" + format.Percent(-share)
 	}
-	return "+" + formatPercent(share)
+	return "+" + format.Percent(share)
 }
 
 // sentences say for people where growing stops helping, what was measured, and
@@ -173,7 +175,7 @@ func (s *Scaling) sentences(unit string) []string {
 	add(s.lawText())
 	if h := s.HeldOut; h != nil {
 		add(fmt.Sprintf("%s, predicted from %s: %s %s; measured %s: off by %s.", s.each(h.Size), h.From,
-			withRange(h.Predicted), unit, formatMeasured(h.Measured.Value), signedPercent(h.Error)))
+			withRange(h.Predicted), unit, format.Measured(h.Measured.Value), signedPercent(h.Error)))
 	}
 	if s.Carry != nil {
 		add(s.Carry.Text)
@@ -191,7 +193,7 @@ func (s *Scaling) takeoverText(unit string) string {
 	if t == nil {
 		return measured
 	}
-	bound := " (" + formatMeasured(t.Bound) + " " + unit + " at most)"
+	bound := " (" + format.Measured(t.Bound) + " " + unit + " at most)"
 	first, last := s.Points[0], s.Points[len(s.Points)-1]
 	text := "By the demands at " + s.each(first.Size) + ", "
 	switch {
@@ -213,7 +215,7 @@ func (s *Scaling) limitsText() string {
 		var sizes []string
 		who := s.Points[i].whoLimits()
 		for ; j < len(s.Points) && s.Points[j].whoLimits() == who; j++ {
-			sizes = append(sizes, formatSetting(s.Points[j].Size))
+			sizes = append(sizes, format.Setting(s.Points[j].Size))
 		}
 		parts = append(parts, who+" at "+joinNames(sizes))
 		i = j
@@ -242,8 +244,8 @@ func (s *Scaling) lawText() string {
 // is never known better.
 func coefficient(i Interval) string {
 	digits := func(v float64) string {
-		if !isFinite(v) {
-			return noNumber
+		if !format.Finite(v) {
+			return format.Missing
 		}
 		return strconv.FormatFloat(v, 'g', 2, 64)
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // MinWidth is the narrowest terminal, in columns, that Text lays out for. A
@@ -123,7 +125,7 @@ func (s *summary) variant(v *Variant) {
 	}
 	s.faults(v)
 	for _, ratio := range v.Ratios {
-		s.prose("    ", ratio.Component+" "+ratio.Name+" "+formatMeasured(ratio.Value), faint)
+		s.prose("    ", ratio.Component+" "+ratio.Name+" "+format.Measured(ratio.Value), faint)
 	}
 }
 
@@ -187,9 +189,9 @@ func (r *Result) environmentFacts() []string {
 			facts = append(facts, fact)
 		}
 	}
-	add(e.Cores > 0, plural(e.Cores, "core"))
+	add(e.Cores > 0, format.Plural(e.Cores, "core"))
 	add(e.CPU != "", e.CPU)
-	add(e.MemoryBytes > 0, formatBytes(e.MemoryBytes))
+	add(e.MemoryBytes > 0, format.Bytes(e.MemoryBytes))
 	add(e.Kernel != "", e.Kernel)
 	add(e.Driver != "", e.Driver+" driver")
 	add(true, limitsText(e))
@@ -197,8 +199,8 @@ func (r *Result) environmentFacts() []string {
 	add(e.Version != "", "loadstone "+e.Version)
 	add(e.Go != "", e.Go)
 	add(true, fmt.Sprintf("seed %d", r.Seed))
-	add(e.ProbeCPU > 0 && isFinite(e.ProbeCPU), "watching cost "+formatMeasured(e.ProbeCPU)+" cores")
-	add(r.Finished.After(r.Started), "took "+formatDuration(r.Finished.Sub(r.Started)))
+	add(e.ProbeCPU > 0 && format.Finite(e.ProbeCPU), "watching cost "+format.Measured(e.ProbeCPU)+" cores")
+	add(r.Finished.After(r.Started), "took "+format.Duration(r.Finished.Sub(r.Started)))
 	return facts
 }
 

@@ -3,6 +3,8 @@ package report
 import (
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // faults writes what each fault cost a variant, one paragraph each.
@@ -13,14 +15,14 @@ func (s *summary) faults(v *Variant) {
 		if f.Failed > 0 || f.Recovered == nil {
 			st = yellow
 		}
-		s.prose("    ", formatSetting(f.At)+" s  "+f.What, bold)
+		s.prose("    ", format.Setting(f.At)+" s  "+f.What, bold)
 		s.prose("      ", strings.Join(f.sentences(), "; "), st)
 	}
 }
 
 // sentences are what one fault cost.
 func (f *Fault) sentences() []string {
-	failed := plural(int(min(f.Failed, 1<<53)), "request") + " failed"
+	failed := format.Plural(int(min(f.Failed, 1<<53)), "request") + " failed"
 	if kinds := f.kinds(); kinds != "" {
 		failed += " (" + kinds + ")"
 	}
@@ -40,9 +42,9 @@ func (f *Fault) sentences() []string {
 	}
 	var p95, p99 []string
 	for _, figures := range []*FaultFigures{f.Before, f.During, f.After} {
-		a, b := noNumber, noNumber
+		a, b := format.Missing, format.Missing
 		if figures != nil {
-			a, b = formatMS(figures.P95), formatMS(figures.P99)
+			a, b = format.Milliseconds(figures.P95), format.Milliseconds(figures.P99)
 		}
 		p95, p99 = append(p95, a), append(p99, b)
 	}

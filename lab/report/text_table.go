@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // table writes a row per variant in the first layout that fits: in full, with
@@ -63,7 +65,7 @@ func (s *summary) capacityGrid(l layout) *grid {
 		}
 		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{value, bold}, cell{text: interval},
 			cell{strings.TrimSpace(tilde + " " + ratio), doubt}, cell{ratioInterval, doubt},
-			cell{text: formatLatency(v.Latency.Response.P95)}, v.limitCell(l.name))
+			cell{text: format.Latency(v.Latency.Response.P95)}, v.limitCell(l.name))
 	}
 	return g
 }
@@ -79,9 +81,9 @@ func (s *summary) loadGrid(l layout) *grid {
 	for i := range s.result.Variants {
 		v := &s.result.Variants[i]
 		response := v.Latency.Response
-		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{text: formatMeasured(v.Rate) + unit},
-			cell{text: formatLatency(response.P50)}, cell{formatLatency(response.P95), bold}, cell{text: formatLatency(response.P99)},
-			cell{text: formatPercent(v.Failed)}, v.objectivesCell(), v.limitCell(l.name))
+		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{text: format.Measured(v.Rate) + unit},
+			cell{text: format.Latency(response.P50)}, cell{format.Latency(response.P95), bold}, cell{text: format.Latency(response.P99)},
+			cell{text: format.Percent(v.Failed)}, v.objectivesCell(), v.limitCell(l.name))
 	}
 	return g
 }
@@ -100,7 +102,7 @@ func (v *Variant) capacityCells(units bool) (value, interval string) {
 		return "none", ""
 	}
 	c := v.Capacity
-	value = formatMeasured(c.Value)
+	value = format.Measured(c.Value)
 	if v.hasInterval() {
 		interval = RangeOf(*c)
 	}
@@ -121,10 +123,10 @@ func (r *Result) ratioCells(variant string) (tilde, ratio, interval string) {
 	}
 	c := r.comparison(variant)
 	sign, known := r.boundSign(variant)
-	if c == nil || !known || !isFinite(c.Ratio) {
+	if c == nil || !known || !format.Finite(c.Ratio) {
 		return "", "", ""
 	}
-	value, low, high := formatInterval(c.Ratio, c.Low, c.High)
+	value, low, high := format.Interval(c.Ratio, c.Low, c.High)
 	ratio = sign + value + "x"
 	if hasRange(c) {
 		interval = "[" + low + ", " + high + "]"
@@ -173,7 +175,7 @@ func (v *Variant) objectivesCell() cell {
 func (s *summary) listed(v *Variant) {
 	s.prose("  ", v.Name, bold)
 	if s.result.measuresLoad() {
-		s.prose("    offered  ", formatMeasured(v.Rate)+" "+printable(s.result.rateUnit()), plain)
+		s.prose("    offered  ", format.Measured(v.Rate)+" "+printable(s.result.rateUnit()), plain)
 	} else {
 		value, interval := v.capacityCells(true)
 		s.prose("    capacity ", value+" "+interval, plain)
@@ -181,7 +183,7 @@ func (s *summary) listed(v *Variant) {
 			s.prose("    ratio    ", strings.Join([]string{tilde, ratio, of}, " "), plain)
 		}
 	}
-	s.prose("    p95      ", formatLatency(v.Latency.Response.P95), plain)
+	s.prose("    p95      ", format.Latency(v.Latency.Response.P95), plain)
 	limit := v.limitCell(s.width)
 	s.prose("    limit    ", limit.text, limit.style)
 }
@@ -212,7 +214,7 @@ func (s *summary) trials() string {
 		counts[v.Trials] = true
 	}
 	if len(counts) == 1 {
-		return "median of " + plural(s.result.Variants[0].Trials, "trial")
+		return "median of " + format.Plural(s.result.Variants[0].Trials, "trial")
 	}
 	return "median over trials"
 }

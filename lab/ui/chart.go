@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/lab/report"
+	"loadstone/lab/format"
 )
 
 // lane is one figure over the last seconds, as a filled curve: the mark of the
@@ -75,7 +75,7 @@ func number(v float64) string {
 	if !finite(v) {
 		return "–"
 	}
-	return report.Measured(v)
+	return format.Measured(v)
 }
 
 // millis writes a response time; one of 0 was not measured.
@@ -84,9 +84,9 @@ func millis(ms float64) string {
 	case !finite(ms) || ms == 0:
 		return "–"
 	case ms >= 10_000:
-		return report.Measured(ms/1000) + " s"
+		return format.Measured(ms/1000) + " s"
 	default:
-		return report.Measured(ms) + " ms"
+		return format.Measured(ms) + " ms"
 	}
 }
 
@@ -149,7 +149,7 @@ func (c *current) cpuLanes(limits map[string]float64) []lane {
 		l := newLane(name, points, from, to, limits[name])
 		l.Note = number(now) + " cores"
 		if limit := limits[name]; limit > 0 {
-			l.Note = number(now) + " of " + report.Setting(limit) + " cores"
+			l.Note = number(now) + " of " + format.Setting(limit) + " cores"
 			if now > 0.9*limit {
 				l.Kind = "hot"
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"loadstone/lab/format"
 	"loadstone/lab/report"
 )
 
@@ -266,11 +267,11 @@ func size(n int64) string {
 	v := float64(n)
 	for _, unit := range []string{"B", "KiB", "MiB"} {
 		if v < 1000 {
-			return report.Setting(v) + " " + unit
+			return format.Setting(v) + " " + unit
 		}
 		v /= 1024
 	}
-	return report.Setting(v) + " GiB"
+	return format.Setting(v) + " GiB"
 }
 
 // sentence makes an error one.
