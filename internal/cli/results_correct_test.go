@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/pagecache"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -102,8 +101,8 @@ func TestCorrectSQLite(t *testing.T) {
 func TestCorrectReachesServers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	redis := redistest.Start(t)
-	store := strings.Replace(pgtest.New(t).Database(t), "postgres@", "postgres:secret@", 1)
+	redis := servertest.Redis(t)
+	store := strings.Replace(servertest.Postgres(t).Database(t), "postgres@", "postgres:secret@", 1)
 	where := "redis://" + redis.Addr()
 	correctionFile(t, filepath.Join(dir, "one.csv"), "Corrected Once", 7)
 	correctionFile(t, filepath.Join(dir, "again.csv"), "Corrected Twice", 7)
@@ -120,7 +119,7 @@ func TestCorrectReachesServers(t *testing.T) {
 	eventually(t, "the first correction", name("Corrected Once"))
 	redis.Kill()
 	said(t, dir, "correct again.csv --store "+store+" --redis "+where, exitFailed, "it is at revision 2", "is corrected, but not all servers have been told", "run this again")
-	redis.Restart()
+	redis.Start()
 	said(t, dir, "correct again.csv --store "+store+" --redis "+where, exitOK, "nothing changed", "has the pages of 1 student")
 	eventually(t, "the second correction", name("Corrected Twice"))
 	// Redis was emptied and filled again: the same data set, corrected.

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/system/results/pgstore/pgtest"
+	"loadstone/block/servertest"
 )
 
 // Seeding, seeding again, seeding something else, importing and publishing, with a
 // real PostgreSQL; no output shows the password.
 func TestResultsOnPostgres(t *testing.T) {
 	t.Parallel()
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	withPassword := func(url string) string { return strings.Replace(url, "postgres@", "postgres:secret@", 1) }
 	seeded, imported := withPassword(server.Database(t)), withPassword(server.Database(t))
 	dir := t.TempDir()

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 )
 
 func TestResultsPreload(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	redis.Command("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all")
 	to := "--redis redis://u:secret@" + redis.Addr()
 	dir := t.TempDir()

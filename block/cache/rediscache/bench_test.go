@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"loadstone/block/cache/rediscache"
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 )
 
 // students and page are the size of results' data.
@@ -42,7 +42,7 @@ func entries(n int) iter.Seq2[rediscache.Entry, error] {
 // BenchmarkPreload compares the preload with redis-cli --pipe fed from a file that
 // was made before, and a second run of it, all over the same items.
 func BenchmarkPreload(b *testing.B) {
-	s := redistest.Start(b)
+	s := servertest.Redis(b)
 	host, port, err := net.SplitHostPort(s.Addr())
 	if err != nil {
 		b.Fatal(err)
@@ -115,7 +115,7 @@ func BenchmarkLayout(b *testing.B) {
 		ttl    bool
 	}{{"strings with TTL", 0, true}, {"strings", 0, false}, {"hash of 64", 64, false}, {"hash of 512", 512, false}} {
 		b.Run(layout.name, func(b *testing.B) {
-			s := redistest.Start(b, "--hash-max-listpack-entries", "512", "--hash-max-listpack-value", "1024")
+			s := servertest.Redis(b, "--hash-max-listpack-entries", "512", "--hash-max-listpack-value", "1024")
 			client := dial(b, s.Addr(), 0)
 			value := string(append(make([]byte, 10), page...))
 			empty := s.Memory()
@@ -174,7 +174,7 @@ func BenchmarkLayout(b *testing.B) {
 // BenchmarkFlushDelay says what the flush delay saves: CPU of both sides for one
 // read at a fixed number of readers, and the time that one takes.
 func BenchmarkFlushDelay(b *testing.B) {
-	s := redistest.Start(b)
+	s := servertest.Redis(b)
 	s.Command("SET", "results:1", string(page))
 	for _, readers := range []int{1, 64} {
 		for _, delay := range []time.Duration{0, 20 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond} {
@@ -230,7 +230,7 @@ func ownCPU() time.Duration {
 
 // BenchmarkGet is a hit in Redis through the tier, with 64 readers.
 func BenchmarkGet(b *testing.B) {
-	s := redistest.Start(b)
+	s := servertest.Redis(b)
 	cfg := tierConfig(b, s.Addr())
 	tier := openTier(b, cfg)
 	s.Command("SET", "results:1", string(encoded(time.Now(), page)))

@@ -14,7 +14,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 )
 
 // database is a loader that says how hard it was asked.
@@ -65,7 +65,7 @@ func asIs(*rediscache.Config, *cache.Config[int, string]) {}
 // for more at a time than the shedder lets.
 func TestNoLookupFailsWhateverHappensToRedis(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	d := &database{}
 	c, reg := process(t, s.Addr(), d, func(tier *rediscache.Config, cfg *cache.Config[int, string]) {
 		tier.ReadTimeout, tier.WriteTimeout = 20*time.Millisecond, 100*time.Millisecond
@@ -102,7 +102,7 @@ func TestNoLookupFailsWhateverHappensToRedis(t *testing.T) {
 		what string
 		do   func()
 	}{
-		{"flushed", s.Flush}, {"killed", s.Kill}, {"restarted", s.Restart}, {"paused", s.Pause}, {"resumed", s.Resume},
+		{"flushed", s.Flush}, {"killed", s.Kill}, {"restarted", s.Start}, {"paused", s.Pause}, {"resumed", s.Resume},
 		{"Redis off", func() { c.UseShared(false) }}, {"Redis on", func() { c.UseShared(true) }},
 		{"memory off", func() { c.UseMemory(false) }}, {"memory on", func() { c.UseMemory(true) }},
 	} {
@@ -124,7 +124,7 @@ func TestNoLookupFailsWhateverHappensToRedis(t *testing.T) {
 
 func TestCorrectionReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	d := &database{}
 	a, _ := process(t, s.Addr(), d, asIs)
 	b, reg := process(t, s.Addr(), d, asIs)
@@ -169,7 +169,7 @@ func TestCorrectionReachesOtherProcesses(t *testing.T) {
 
 func TestOneLoadForAllProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	d := &database{}
 	var all []*cache.Cache[int, string]
 	for range 4 {
@@ -199,7 +199,7 @@ func TestOneLoadForAllProcesses(t *testing.T) {
 
 func TestPreload(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	var last rediscache.Progress
 	p := rediscache.DefaultPreload(cfg, time.Hour)
@@ -248,7 +248,7 @@ func TestPreload(t *testing.T) {
 
 func TestPreloadStopsAtAnErrorAndGoesOn(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	p := rediscache.DefaultPreload(tierConfig(t, s.Addr()), time.Hour)
 	p.Batch = 10
 	boom := errors.New("boom")
@@ -283,7 +283,7 @@ func TestPreloadStopsAtAnErrorAndGoesOn(t *testing.T) {
 
 func TestPasswords(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	s.Command("ACL", "SETUSER", "app", "on", ">other", "~*", "&*", "+@all")
 	s.Command("CONFIG", "SET", "requirepass", "secret")
 	for _, c := range []struct {
@@ -304,7 +304,7 @@ func TestPasswords(t *testing.T) {
 
 func TestCloseWhileRedisHangs(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.ReadTimeout, cfg.WriteTimeout = 50*time.Millisecond, 200*time.Millisecond
 	tier := openTier(t, cfg)

@@ -13,7 +13,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 )
 
 func present(born time.Time, value string) cache.Item {
@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 
 func TestPutAndGet(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	for _, synchronous := range []bool{false, true} {
 		cfg := tierConfig(t, s.Addr())
 		cfg.Synchronous = synchronous
@@ -76,7 +76,7 @@ func TestPutAndGet(t *testing.T) {
 
 func TestGarbageIsTold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	tier := openTier(t, cfg)
 	s.Command("SET", "results:1", "somebody else's")
@@ -99,13 +99,13 @@ func TestGarbageIsTold(t *testing.T) {
 
 func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]struct{ lose, restore func(*redistest.Server) }{
-		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
-		"paused": {(*redistest.Server).Pause, (*redistest.Server).Resume},
+	for name, fault := range map[string]struct{ lose, restore func(*servertest.RedisServer) }{
+		"killed": {(*servertest.RedisServer).Kill, (*servertest.RedisServer).Start},
+		"paused": {(*servertest.RedisServer).Pause, (*servertest.RedisServer).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
+			s := servertest.Redis(t)
 			cfg := tierConfig(t, s.Addr())
 			cfg.ReadTimeout = 100 * time.Millisecond
 			tier := openTier(t, cfg)
@@ -143,7 +143,7 @@ func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 
 func TestRedisNeedNotRunAtTheStart(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	s.Kill()
 	cfg := tierConfig(t, s.Addr())
 	tier := openTier(t, cfg)
@@ -153,7 +153,7 @@ func TestRedisNeedNotRunAtTheStart(t *testing.T) {
 	if err := tier.Correct(t.Context(), "1", present(time.Now(), "v"), time.Minute); !errors.Is(err, cache.ErrDown) {
 		t.Errorf("correction: got %v, want %v", err, cache.ErrDown)
 	}
-	s.Restart()
+	s.Start()
 	eventually(t, "Redis is found", func() bool {
 		_, err := tier.Get(t.Context(), "1")
 		return errors.Is(err, cache.ErrMiss)
@@ -162,7 +162,7 @@ func TestRedisNeedNotRunAtTheStart(t *testing.T) {
 
 func TestFullQueueDrops(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.QueueItems, cfg.QueueBytes = 1000, 500
 	tier := openTier(t, cfg)
@@ -186,7 +186,7 @@ func TestFullQueueDrops(t *testing.T) {
 
 func TestCorrectionsWinAndAreTold(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.Synchronous = true
 	a := openTier(t, cfg)
@@ -236,7 +236,7 @@ func TestCorrectionsWinAndAreTold(t *testing.T) {
 
 	// It subscribes again after Redis was away, and counts the gap.
 	s.Kill()
-	s.Restart()
+	s.Start()
 	subscribed(2)
 	if err := a.Correct(t.Context(), "2", present(time.Now(), "v"), time.Minute); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestCorrectionsWinAndAreTold(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.Synchronous = true
 	cfg.Lease = &rediscache.Lease{Hold: 60 * time.Second, Wait: patience, Poll: time.Millisecond}
@@ -321,7 +321,7 @@ func TestLease(t *testing.T) {
 
 func TestWaitForALeaseIsBounded(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := servertest.Redis(t)
 	cfg := tierConfig(t, s.Addr())
 	cfg.Synchronous = true
 	cfg.Lease = &rediscache.Lease{Hold: time.Minute, Wait: 20 * time.Millisecond, Poll: time.Millisecond}

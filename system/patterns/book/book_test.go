@@ -16,7 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 )
 
 const callers = 1000
@@ -127,7 +127,7 @@ func TestOffAThousandCallersAreAThousandReadings(t *testing.T) {
 
 func TestAThousandCallersOnThreeReplicasAreOneReading(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	s := newSource()
 	cfg := config(Redis)
 	cfg.Redis = redis.Addr()
@@ -147,7 +147,7 @@ func TestAThousandCallersOnThreeReplicasAreOneReading(t *testing.T) {
 // A process that died while it read left its lease behind; it ends by itself.
 func TestADeadReadersLeaseEnds(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	s := newSource()
 	close(s.gate)
 	cfg := config(Redis)
@@ -165,7 +165,7 @@ func TestADeadReadersLeaseEnds(t *testing.T) {
 // that with a wait of the same length all would reach their end with it.
 func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	var reads atomic.Int64
 	cfg := config(Redis)
 	cfg.Redis, cfg.ReadTimeout, cfg.Delay = redis.Addr(), time.Second, 0
@@ -244,7 +244,7 @@ func TestCloseCallsReadingsOff(t *testing.T) {
 
 func TestWithoutRedisEachReplicaReadsForItself(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	s := newSource()
 	cfg := config(Redis)
 	cfg.Redis = redis.Addr()

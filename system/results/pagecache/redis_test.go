@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/cache"
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -86,7 +86,7 @@ func bodyOf(t *testing.T, s *Shared, set Set, id int64) string {
 // data set is none of it; an emptied Redis is filled again.
 func TestPreload(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	url := "redis://" + redis.Addr()
 	source := resultstest.Generator(t, 5, students)
 	run := func(what string, source results.Source, written, existing int64, want error) {
@@ -126,7 +126,7 @@ func TestPreload(t *testing.T) {
 
 func TestCorrect(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	url := "redis://u:secret@" + redis.Addr()
 	redis.Command("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all")
 	source := resultstest.Generator(t, 5, students)

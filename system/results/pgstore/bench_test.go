@@ -14,8 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -128,7 +128,7 @@ func BenchmarkSeedRatios(b *testing.B) {
 		{"multirow-deferred", count, inserted(multirowChunk, false)},
 		{"rows", rowStudents, inserted(insertChunk, true)},
 	}
-	psql, err := pgtest.Program("psql")
+	psql, err := servertest.PostgresProgram("psql")
 	if err != nil {
 		b.Skip(err)
 	}
@@ -139,7 +139,7 @@ func BenchmarkSeedRatios(b *testing.B) {
 			fillPsql(b, seeder{address: url, source: source}, psqlRun{psql, script, keyed})
 		}
 	}
-	server := pgtest.Shared(b)
+	server := servertest.SharedPostgres(b)
 	took := make([]time.Duration, len(ways))
 	for range b.N {
 		for i, w := range ways {
@@ -161,7 +161,7 @@ func BenchmarkSeedRatios(b *testing.B) {
 // client and server.
 func seeding(b *testing.B, count int64, fill func(url string)) {
 	b.Helper()
-	server := pgtest.Shared(b)
+	server := servertest.SharedPostgres(b)
 	var used time.Duration
 	b.StopTimer()
 	for range b.N {
@@ -178,7 +178,7 @@ func seeding(b *testing.B, count int64, fill func(url string)) {
 
 // cpu is the processor time that this program, its ended children and the server
 // have used so far.
-func cpu(b *testing.B, server *pgtest.Server) time.Duration {
+func cpu(b *testing.B, server *servertest.PostgresServer) time.Duration {
 	b.Helper()
 	total, err := server.CPU()
 	if err != nil {
@@ -200,7 +200,7 @@ const batchRows = 1000
 // benchmarkPsql fills the tables with psql's \copy from files that were written
 // beforehand, between the same steps as a seed.
 func benchmarkPsql(b *testing.B, count int64, workers int) {
-	psql, err := pgtest.Program("psql")
+	psql, err := servertest.PostgresProgram("psql")
 	if err != nil {
 		b.Skip(err)
 	}
@@ -216,7 +216,7 @@ func benchmarkPsql(b *testing.B, count int64, workers int) {
 func BenchmarkLookup(b *testing.B) {
 	const count, callers = 100_000, 32
 	url := filled(b, resultstest.Generator(b, 1, count))
-	server := pgtest.Shared(b)
+	server := servertest.SharedPostgres(b)
 	for _, connections := range []int{1, 2, 3, 4, 6, 8, 16} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
 			cfg := config(url)
@@ -252,7 +252,7 @@ func BenchmarkLookup(b *testing.B) {
 // by one connection on databases of the versions that the statements are of.
 func BenchmarkStatement(b *testing.B) {
 	const count, turn = 100_000, 4000
-	server := pgtest.Shared(b)
+	server := servertest.SharedPostgres(b)
 	source := resultstest.Generator(b, 1, count)
 	ways := []struct {
 		name, query, before string

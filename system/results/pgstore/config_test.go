@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"loadstone/system/results/pgstore/pgtest"
+	"loadstone/block/servertest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -155,7 +155,7 @@ func TestMetrics(t *testing.T) {
 // TestReadyAsksNothing: however often readiness is asked for, the database is not.
 func TestReadyAsksNothing(t *testing.T) {
 	t.Parallel()
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	url := server.Database(t)
 	fill(t, url, resultstest.Generator(t, 1, 10))
 	store := open(t, config(url))

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -74,17 +74,13 @@ func (w *watched) checkShut(t *testing.T) {
 func TestLazy(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 1, 100)
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	url := server.Database(t)
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill()
 	w := lazy(t, url)
 	poll(t, "refusal of nothing", func() bool { return errors.Is(w.last(), results.ErrUnavailable) })
 	w.checkShut(t)
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	server.Start()
 	poll(t, "refusal of an empty database", func() bool { return errors.Is(w.last(), results.ErrMissing) })
 	w.checkShut(t)
 	ctx, cancel := context.WithCancel(t.Context())

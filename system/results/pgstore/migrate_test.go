@@ -9,14 +9,14 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	var group sync.WaitGroup
 	for range 6 {
 		conn := dial(t, url)
@@ -40,7 +40,7 @@ func TestMigrateAtOnce(t *testing.T) {
 
 func TestMigrateStepByStep(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	conn := dial(t, url)
 	steps := []migration{
 		{1, "one", "CREATE TABLE results.one (n int)"},
@@ -163,7 +163,7 @@ func TestMigrateUnderReaders(t *testing.T) {
 func TestMigrateAnInterruptedSeed(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 4, 3*chunkStudents)
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := Seed(ctx, url, source, func(int64, int64) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want context.Canceled", err)

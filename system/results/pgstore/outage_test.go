@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -21,7 +21,7 @@ func TestOutage(t *testing.T) {
 	t.Parallel()
 	const count = 1000
 	source := resultstest.Generator(t, 3, count)
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	url := server.Database(t)
 	fill(t, url, source)
 	cfg := config(url)
@@ -51,14 +51,10 @@ func TestOutage(t *testing.T) {
 		t.Errorf("before: ready %t with %d failures", store.Ready(), r.failed.Load())
 	}
 	for range 2 {
-		if err := server.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		server.Kill()
 		more(&r.failed)
 		poll(t, "end of readiness", func() bool { return !store.Ready() })
-		if err := server.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		server.Start()
 		more(&r.good)
 		poll(t, "readiness", store.Ready)
 		before := r.failed.Load()
@@ -100,7 +96,7 @@ func (r *reader) readOn(ctx context.Context, t *testing.T, id int64) {
 // more than the configured times, and comes back.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	url := server.Database(t)
 	fill(t, url, resultstest.Generator(t, 3, 100))
 	cfg := config(url)
@@ -112,9 +108,7 @@ func TestSilence(t *testing.T) {
 	watch.Go(func() { _ = store.Run(ctx) })
 	defer watch.Wait()
 	defer stop()
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	server.Pause()
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
@@ -126,9 +120,7 @@ func TestSilence(t *testing.T) {
 	}
 	callers.Wait() // ends at all: nobody gave these a deadline but the store
 	poll(t, "end of readiness", func() bool { return !store.Ready() })
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	server.Resume()
 	poll(t, "answer", func() bool { _, err := store.Lookup(t.Context(), 5); return err == nil })
 	poll(t, "readiness", store.Ready)
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 )
 
@@ -52,7 +52,7 @@ func TestSeedIsIdempotent(t *testing.T) {
 	t.Parallel()
 	const count = 2*chunkStudents + 100
 	source := resultstest.Generator(t, 5, count)
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	var told []int64
 	seeded, err := Seed(t.Context(), url, source, func(done, total int64) {
 		if total != count {
@@ -91,7 +91,7 @@ const allKeys = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 // migrations have.
 func TestSeedLeavesAllKeys(t *testing.T) {
 	t.Parallel()
-	fresh := pgtest.Database(t)
+	fresh := servertest.Database(t)
 	if err := Migrate(t.Context(), dial(t, fresh)); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func beVictim(address string) int {
 
 func TestSeedSurvivesBeingKilled(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func poll(t *testing.T, what string, ok func() bool) {
 func TestSeedsAtOnce(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 2, 20_000)
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	var group sync.WaitGroup
 	all := make([]Seeded, 4)
 	for i := range all {
@@ -235,7 +235,7 @@ func TestSeedFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.Database(t)
+			url := servertest.Database(t)
 			if _, err := Seed(t.Context(), url, c.source, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -248,7 +248,7 @@ func TestSeedFails(t *testing.T) {
 func TestSeedInAnotherOrder(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 1, 3*chunkStudents)
-	url := pgtest.Database(t)
+	url := servertest.Database(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, err := Seed(ctx, url, source, func(int64, int64) { cancel() })

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/snapshot"
 )
@@ -21,15 +21,12 @@ func TestMain(m *testing.M) {
 	if address := os.Getenv(victimAddress); address != "" {
 		os.Exit(beVictim(address))
 	}
-	os.Exit(pgtest.Main(func() int {
-		code := m.Run()
-		// The goroutine that waits for the shared server ends in Main.
-		if err := goleak.Find(goleak.IgnoreAnyFunction("loadstone/system/results/pgstore/pgtest.(*Server).run.func1")); code == 0 && err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-		return code
-	}))
+	code := servertest.Main(m.Run)
+	if err := goleak.Find(); code == 0 && err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		code = 1
+	}
+	os.Exit(code)
 }
 
 func config(url string) Config {
@@ -41,7 +38,7 @@ func config(url string) Config {
 // filled returns a new database with the students of the source.
 func filled(tb testing.TB, source results.Source) string {
 	tb.Helper()
-	url := pgtest.Database(tb)
+	url := servertest.Database(tb)
 	fill(tb, url, source)
 	return url
 }
@@ -236,10 +233,10 @@ func TestOpenRefuses(t *testing.T) {
 		want error
 		text string
 	}{
-		"an empty database": {func(t *testing.T) string { t.Helper(); return pgtest.Database(t) }, results.ErrMissing, "seed or import first"},
+		"an empty database": {func(t *testing.T) string { t.Helper(); return servertest.Database(t) }, results.ErrMissing, "seed or import first"},
 		"tables without students": {func(t *testing.T) string {
 			t.Helper()
-			url := pgtest.Database(t)
+			url := servertest.Database(t)
 			if err := Migrate(t.Context(), dial(t, url)); err != nil {
 				t.Fatal(err)
 			}
@@ -266,7 +263,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no server": {func(*testing.T) string { return "postgres://me:secret@127.0.0.1:1/none" }, results.ErrUnavailable, "connect"},
 		"no database": {func(t *testing.T) string {
 			t.Helper()
-			return pgtest.Shared(t).URL("nothing_here")
+			return servertest.SharedPostgres(t).URL("nothing_here")
 		}, results.ErrUnavailable, "nothing_here"},
 	} {
 		t.Run(name, func(t *testing.T) {

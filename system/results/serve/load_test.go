@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/resultstest"
@@ -89,7 +89,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 			t.Parallel()
 			var redis string
 			if strings.Contains(cache, serve.CacheRedis) {
-				redis = "redis://" + redistest.Start(t).Addr()
+				redis = "redis://" + servertest.Redis(t).Addr()
 			}
 			const generations = 3
 			sources := make([]*results.Generator, 0, generations)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/pgstore"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
 )
@@ -18,7 +18,7 @@ import (
 // log.
 func TestPostgres(t *testing.T) {
 	t.Parallel()
-	server := pgtest.New(t)
+	server := servertest.Postgres(t)
 	url := strings.Replace(server.Database(t), "postgres@", "postgres:secret@", 1)
 	source := resultstest.Generator(t, 3, students)
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
@@ -49,9 +49,7 @@ func TestPostgres(t *testing.T) {
 		}
 	}
 
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill()
 	until(t, func() bool { status, _ := get(t, services[serve.CacheNone].api, "/readyz"); return status == 503 })
 	if status, _ := get(t, services[serve.CacheNone].api, "/student/77", code); status != 503 {
 		t.Errorf("without the database: got status %d, want 503", status)
@@ -64,9 +62,7 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("readiness with a cache: got status %d, want 200", status)
 	}
 
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	server.Start()
 	for _, s := range services {
 		until(t, func() bool { status, _ := get(t, s.api, "/readyz"); return status == 200 })
 		until(t, func() bool { status, body := get(t, s.api, "/student/77", code); return status == 200 && body == want })

@@ -12,18 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/block/redistest"
+	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/pgstore"
-	"loadstone/system/results/pgstore/pgtest"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
 )
 
 // replica is a configuration of one of several services over a store and a Redis.
-func replica(store, cache string, redis *redistest.Server) serve.Config {
+func replica(store, cache string, redis *servertest.RedisServer) serve.Config {
 	cfg := serve.DefaultConfig()
 	cfg.Store, cfg.Cache, cfg.Redis, cfg.Drain = store, cache, "redis://"+redis.Addr(), 0
 	cfg.CacheRefresh = serve.DefaultRefresh(cache)
@@ -50,7 +49,7 @@ func metric(t *testing.T, s *service, series string) (sum float64) {
 // Two services share what either has loaded, and a correction reaches both.
 func TestReplicasShareRedis(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	source := resultstest.Generator(t, 3, students)
 	store := stores(t, source)[0]
 	var replicas [2]*service
@@ -102,8 +101,8 @@ func TestReplicasShareRedis(t *testing.T) {
 // request fails, and the database is never asked by more than its pool at a time.
 func TestRedisLostUnderLoad(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
-	url := pgtest.New(t).Database(t)
+	redis := servertest.Redis(t)
+	url := servertest.Postgres(t).Database(t)
 	source := resultstest.Generator(t, 3, students)
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
 		t.Fatal(err)
@@ -151,7 +150,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 		load("all well")
 		redis.Kill()
 		load("redis killed")
-		redis.Restart()
+		redis.Start()
 		until(t, func() bool { return metric(t, s, "cache_redis_breaker_open{") == 0 })
 		load("redis back, empty")
 		if cache == serve.CacheRedis {
@@ -176,7 +175,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 // also those that are due to be read again.
 func TestDatabaseGone(t *testing.T) {
 	t.Parallel()
-	redis, server := redistest.Start(t), pgtest.New(t)
+	redis, server := servertest.Redis(t), servertest.Postgres(t)
 	url := server.Database(t)
 	source := resultstest.Generator(t, 3, students)
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
@@ -199,9 +198,7 @@ func TestDatabaseGone(t *testing.T) {
 			replicas = append(replicas, s)
 		}
 	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill()
 	for _, s := range replicas {
 		for id := int64(1); id <= students; id += 7 {
 			student := source.Student(id)
@@ -223,15 +220,13 @@ func TestDatabaseGone(t *testing.T) {
 // database has come.
 func TestStartsBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
-	redis, server := redistest.Start(t), pgtest.New(t)
+	redis, server := servertest.Redis(t), servertest.Postgres(t)
 	url := server.Database(t)
 	source := resultstest.Generator(t, 3, students)
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	server.Kill()
 	redis.Kill() // neither is there
 	student := source.Student(77)
 	for _, cache := range []string{serve.CacheNone, serve.CacheMemoryRedis} {
@@ -249,15 +244,13 @@ func TestStartsBeforeTheDatabase(t *testing.T) {
 			}
 		}
 	}
-	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	server.Start()
 }
 
 // Nothing but the date tells a known id from an unknown one, whatever tier answers.
 func TestCachesTellNobodyWhoExists(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	store := stores(t, resultstest.Generator(t, 3, students))[0]
 	s := run(t, replica(store, serve.CacheMemoryRedis, redis))
 	defer s.end(t)
@@ -278,7 +271,7 @@ func TestCachesTellNobodyWhoExists(t *testing.T) {
 
 func TestSwitches(t *testing.T) {
 	t.Parallel()
-	redis := redistest.Start(t)
+	redis := servertest.Redis(t)
 	store := stores(t, resultstest.Generator(t, 3, students))[0]
 	s := run(t, replica(store, serve.CacheRedis, redis))
 	defer s.end(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
 )
@@ -26,7 +27,7 @@ func open(t *testing.T, cfg Config) *Store {
 // One node for all: it takes twenty seconds to start, and as many after it was
 // killed.
 func TestCassandra(t *testing.T) {
-	server := activitytest.Cassandra(t, "commitlog_sync: batch")
+	server := servertest.Cassandra(t, servertest.CassandraConfig{CommitLog: "commitlog_sync: batch"})
 	cfg := DefaultConfig()
 	cfg.Cluster = Address{[]string{server.Host}, "activities", 1}
 	t.Run("the schema is made once", func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestCassandra(t *testing.T) {
 	t.Run("what was acknowledged survives a killed node", func(t *testing.T) { outlives(t, server, cfg) })
 }
 
-func outlives(t *testing.T, server *activitytest.Server, cfg Config) {
+func outlives(t *testing.T, server *servertest.CassandraNode, cfg Config) {
 	cfg.RequestTimeout = time.Second
 	s := open(t, cfg)
 	a := activitytest.Example("acknowledged")

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/servertest"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
 )
@@ -36,7 +37,8 @@ func open(t *testing.T, cfg Config) *Store {
 
 // One server for all: it takes seconds to start. It syncs, because one of the tests kills it.
 func TestPostgres(t *testing.T) {
-	server, url := activitytest.Postgres(t)
+	server := servertest.Postgres(t, "fsync=on", "full_page_writes=on")
+	url := server.URL("postgres")
 	// First, when there is no table: several services that start at one time.
 	t.Run("the table is made once", func(t *testing.T) {
 		var all sync.WaitGroup
@@ -119,7 +121,7 @@ func busy(t *testing.T, url string) {
 	}
 }
 
-func outlives(t *testing.T, server *activitytest.Server, url string) {
+func outlives(t *testing.T, server *servertest.PostgresServer, url string) {
 	s := open(t, config(url))
 	a := activitytest.Example("acknowledged")
 	activitytest.Put(t, s, a)
@@ -142,7 +144,7 @@ func outlives(t *testing.T, server *activitytest.Server, url string) {
 }
 
 func TestADatabaseThatDoesNotSyncIsSaid(t *testing.T) {
-	_, url := activitytest.Postgres(t, "fsync=off")
+	url := servertest.Postgres(t, "fsync=off").URL("postgres")
 	if d := open(t, config(url)).Durability(); d.Synced || !strings.Contains(d.How, "fsync=off") {
 		t.Errorf("got %+v, want that it is not synced", d)
 	}

@@ -11,6 +11,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
+	"loadstone/block/servertest"
 	"loadstone/system/patterns/event/eventlog"
 	"loadstone/system/patterns/serve"
 )
@@ -79,33 +80,31 @@ func (r *reconciliation) reach(what string, more int64, count func(Count) int64)
 // while events come: here with a real Kafka. That this can fail is what the second
 // test shows, on the same broker.
 func TestKafka(t *testing.T) {
-	at := host()
-	broker := kafka(t, at)
 	began := time.Now()
-	broker.start()
+	broker, at := servertest.Kafka(t), servertest.Host()
 	t.Logf("the broker was ready after %v", time.Since(began).Round(time.Second/10))
-	app, log, events := at+":8080", at+":8081", "kafka://"+at+":9092?capacity=5000"
+	app, log, events := at+":8080", at+":8081", "kafka://"+broker.Addr+"?capacity=5000"
 
 	t.Run("three kills lose nothing", func(t *testing.T) {
-		parts := map[string]*process{
-			"broker": broker,
+		parts := map[string]*servertest.Process{
+			"broker": broker.Process,
 			"log":    part(t, log, "log", log, filepath.Join(t.TempDir(), "events.db"), events),
 			"app":    part(t, app, "app", app, events),
 		}
-		parts["log"].start()
-		parts["app"].start()
+		parts["log"].Start()
+		parts["app"].Start()
 		r := reconcileAll(t, app, log, time.Minute)
 		for _, name := range []string{"broker", "log", "app"} {
 			r.accepts(200)
 			began := time.Now()
-			parts[name].kill()
-			parts[name].start()
+			parts[name].Kill()
+			parts[name].Start()
 			r.accepts(200)
 			r.stores(1) // what comes after the kill is read again
 			t.Logf("%s killed: events were accepted and stored again within %v", name, time.Since(began).Round(time.Second/10))
 		}
 		got := r.end()
-		parts["log"].stop()
+		parts["log"].Stop()
 		t.Log(got)
 		if !got.Balanced() || got.Missing != 0 || got.Accepted < 1200 || got.Repeated == 0 {
 			t.Errorf("got %s, want 1200 or more, none missing, and some that were sent again", got)
@@ -114,17 +113,15 @@ func TestKafka(t *testing.T) {
 	t.Run("who acknowledges before he stores is found out", func(t *testing.T) {
 		service := part(t, app, "app", app, events)
 		honest := part(t, log, "log", log, filepath.Join(t.TempDir(), "events.db"), events)
-		hasty := part(t, "", "hasty", events)
-		hasty.ready = nil // it listens to nobody
-		hasty.start()
-		service.start()
+		hasty := startAcknowledging(t, events)
+		service.Start()
 		r := reconcileAll(t, app, log, 10*time.Second)
 		acknowledged := 0
 		for acknowledged < 100 {
 			acknowledged = hasty.number()
 		}
-		hasty.kill()
-		honest.start() // it gets all that was not acknowledged
+		hasty.Kill()
+		honest.Start() // it gets all that was not acknowledged
 		r.stores(1)
 		got := r.end()
 		t.Log(got, "acknowledged before the kill:", acknowledged)

@@ -1,4 +1,4 @@
-package pgtest
+package servertest
 
 import (
 	"bytes"
@@ -13,22 +13,22 @@ import (
 // Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// CPU is the processor time that the server has used so far, all its processes
-// together, those that have ended included.
-func (s *Server) CPU() (time.Duration, error) {
-	children, err := s.children()
+// CPU is the processor time that the program has used so far, with its children,
+// those that have ended included.
+func (p *Process) CPU() (time.Duration, error) {
+	children, err := p.children()
 	if err != nil {
 		return 0, err
 	}
-	// The postmaster's own and that of its ended children.
-	total, err := ticks(s.postmaster.Pid, true)
+	// Its own and that of its ended children.
+	total, err := ticks(p.process.Pid, true)
 	if err != nil {
 		return 0, err
 	}
 	for _, pid := range children {
 		own, err := ticks(pid, false)
 		if os.IsNotExist(err) {
-			continue // ended since; the postmaster has it next time
+			continue // ended since; the parent has it next time
 		}
 		if err != nil {
 			return 0, err

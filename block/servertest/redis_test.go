@@ -1,18 +1,14 @@
-package redistest
+package servertest
 
 import (
 	"net"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestServer(t *testing.T) {
+func TestRedis(t *testing.T) {
 	t.Parallel()
-	s := Start(t)
+	s := Redis(t)
 	is := func(what, got, want string) {
 		t.Helper()
 		if got != want {
@@ -35,7 +31,7 @@ func TestServer(t *testing.T) {
 		t.Error("a killed server answers")
 	}
 	addr := s.Addr()
-	s.Restart()
+	s.Start()
 	is("address after a restart", s.Addr(), addr)
 	is("after a restart", s.Command("GET", "a"), "(nil)")
 	if _, err := command(s.Addr(), "NONSENSE"); err == nil {

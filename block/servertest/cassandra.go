@@ -1,0 +1,71 @@
+package servertest
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+)
+
+// CassandraNode is a Cassandra that listens on Host.
+type CassandraNode struct {
+	*Process
+
+	Host string
+}
+
+// CassandraConfig says how a node differs from others.
+type CassandraConfig struct {
+	// CommitLog is the lines of its configuration about the commit log, such as
+	// "commitlog_sync: batch".
+	CommitLog string
+	// Seed is the host of the node whose cluster it joins; empty for its own.
+	Seed string
+}
+
+// cassandraSettings are what differs from the program's own defaults.
+const cassandraSettings = `
+cluster_name: test
+num_tokens: 4
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: SimpleSnitch
+listen_address: %[1]s
+rpc_address: %[1]s
+%[3]s
+commitlog_directory: %[2]s/commitlog
+saved_caches_directory: %[2]s/saved_caches
+hints_directory: %[2]s/hints
+cdc_raw_directory: %[2]s/cdc_raw
+data_file_directories: [%[2]s/data]
+seed_provider:
+  - class_name: org.apache.cassandra.locator.SimpleSeedProvider
+    parameters: [{seeds: %[4]s}]
+`
+
+// Cassandra starts a node and waits until it serves. One node at a time may join a
+// cluster.
+func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
+	tb.Helper()
+	program := fetched(tb, "Cassandra", "cassandra-*/bin/cassandra-node")
+	dir, host := tb.TempDir(), Host()
+	// What is waited for on a network takes microseconds here, and a node alone
+	// waits for nobody.
+	seed, ringDelay := cfg.Seed, "2000"
+	if seed == "" {
+		seed, ringDelay = host, "1000"
+	}
+	settings := filepath.Join(dir, "cassandra.yaml")
+	write(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed)
+	n := &CassandraNode{Host: host, Process: New(tb, Program{
+		Command: []string{
+			program, "-Xms384m", "-Xmx384m", "-Djava.io.tmpdir=" + dir, "-Djna.tmpdir=" + dir,
+			"-Dcassandra.config=file://" + settings, "-Dcassandra.storagedir=" + dir,
+			"-Dcassandra.logdir=" + filepath.Join(dir, "logs"),
+			"-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=" + ringDelay,
+		},
+		Env: []string{"PATH=/usr/bin:/bin", "CASSANDRA_CONF=" + dir, "HOME=" + dir, "XDG_CACHE_HOME=" + dir},
+		Dir: dir, Log: filepath.Join(dir, "log"),
+		Ready: Dials(net.JoinHostPort(host, "9042")), // it takes connections when it has joined
+	})}
+	n.Start()
+	return n
+}
