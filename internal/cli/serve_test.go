@@ -11,6 +11,7 @@ import (
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
+	"loadstone/lab/load/feed"
 )
 
 // startServe starts `results serve` over a small snapshot and returns it with
@@ -62,7 +63,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		Scenarios: []load.Scenario{{
 			Name: "stop", Executor: load.ConstantVUs, VUs: 16, Duration: 2 * time.Second, GracefulStop: 5 * time.Second,
 			Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/student/{id}"}}},
-			Feed:  map[string]load.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
+			Feed:  map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
 		}},
 	}, nil)
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *Scenario) resolve() load.Scenario {
 		Rate: float64(s.Rate), StartRate: float64(s.StartRate), Arrivals: s.Arrivals,
 		PreAllocatedVUs: s.PreAllocatedVUs, MaxVUs: s.MaxVUs, VUs: s.VUs, StartVUs: s.StartVUs,
 		Iterations: s.Iterations, Weighted: s.Weighted, KeepCookies: s.KeepCookies,
-		Feed: make(map[string]load.Feed, len(s.Feed)),
+		Feed: make(map[string]feed.Feed, len(s.Feed)),
 	}
 	if countsIterations(s.Executor) {
 		out.Duration = s.MaxDuration
@@ -107,8 +107,8 @@ func (s Step) resolve(weighted bool) load.Step {
 	return out
 }
 
-func (f Feed) resolve() load.Feed {
-	out := load.Feed{Uniform: f.Uniform, Sequential: f.Sequential, CSV: f.CSV.resolve(), JSONL: f.JSONL.resolve(), PerVU: f.PerVU}
+func (f Feed) resolve() feed.Feed {
+	out := feed.Feed{Uniform: f.Uniform, Sequential: f.Sequential, CSV: f.CSV.resolve(), JSONL: f.JSONL.resolve(), PerVU: f.PerVU}
 	if f.Zipf != nil {
 		z := feed.Zipf(*f.Zipf)
 		out.Zipf = &z

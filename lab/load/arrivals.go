@@ -59,11 +59,11 @@ func newArrivals(s *Scenario, master uint64) *arrivals {
 	return a
 }
 
-// peek returns the next arrival, or false when there is none.
-func (a *arrivals) peek() (arrival, bool) { return a.head, !a.ended }
+// Peek returns the next arrival, or false when there is none.
+func (a *arrivals) Peek() (arrival, bool) { return a.head, !a.ended }
 
-// advance moves on to the arrival after the next.
-func (a *arrivals) advance() {
+// Advance moves on to the arrival after the next.
+func (a *arrivals) Advance() {
 	if a.ended {
 		return
 	}

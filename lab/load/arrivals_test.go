@@ -18,8 +18,8 @@ func rampingRate(start float64, process string, stages ...Stage) *Scenario {
 // walk returns the times of all arrivals of s, in seconds.
 func walk(s *Scenario, seed uint64) []float64 {
 	var times []float64
-	for a := newArrivals(s, seed); ; a.advance() {
-		head, ok := a.peek()
+	for a := newArrivals(s, seed); ; a.Advance() {
+		head, ok := a.Peek()
 		if !ok {
 			return times
 		}
@@ -121,14 +121,14 @@ func TestUniformArrivalsAtAConstantRate(t *testing.T) {
 	s.StartTime = 3 * time.Second
 	a := newArrivals(s, 1)
 	for k := range 100 {
-		head, ok := a.peek()
+		head, ok := a.Peek()
 		want := 3*time.Second + time.Duration(k)*10*time.Millisecond + 5*time.Millisecond
 		if !ok || head.number != uint64(k) || (head.at-want).Abs() > 1 {
 			t.Fatalf("arrival %d: got %+v, %v, want %v", k, head, ok, want)
 		}
-		a.advance()
+		a.Advance()
 	}
-	if head, ok := a.peek(); ok {
+	if head, ok := a.Peek(); ok {
 		t.Errorf("after the last: got %+v, want none", head)
 	}
 }
@@ -231,7 +231,7 @@ func TestArrivalsComeFromTheSeed(t *testing.T) {
 
 func TestArrivalsAllocateNothing(t *testing.T) {
 	a := newArrivals(constantRate(1e6, time.Hour, Poisson), 1)
-	if n := testing.AllocsPerRun(1000, a.advance); n != 0 {
+	if n := testing.AllocsPerRun(1000, a.Advance); n != 0 {
 		t.Errorf("got %v allocations for an arrival, want 0", n)
 	}
 }
@@ -262,7 +262,7 @@ func FuzzArrivalsStayInOrder(f *testing.F) {
 			a := newArrivals(s, seed)
 			last := arrival{}
 			for n := range uint64(2000) {
-				head, more := a.peek()
+				head, more := a.Peek()
 				if !more {
 					break
 				}
@@ -270,7 +270,7 @@ func FuzzArrivalsStayInOrder(f *testing.F) {
 					t.Fatalf("%s: %+v after %+v, in a load of %v", process, head, last, s.length())
 				}
 				last = head
-				a.advance()
+				a.Advance()
 			}
 		}
 	})

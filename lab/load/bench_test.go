@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"loadstone/lab/load/feed"
 )
 
 // BenchmarkGenerator says what the generator itself costs, as a process of its
@@ -15,7 +17,7 @@ func BenchmarkGenerator(b *testing.B) {
 	url := startServer(b)
 	base := Scenario{
 		Name: "bench", Steps: []Step{{Request: Request{Method: "GET", Path: "/student/{id}"}}},
-		Feed:         map[string]Feed{"id": {Uniform: &[2]int64{10000, 674823}}},
+		Feed:         map[string]feed.Feed{"id": {Uniform: &[2]int64{10000, 674823}}},
 		GracefulStop: time.Second,
 	}
 	run := func(name string, change func(*Scenario)) {

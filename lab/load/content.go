@@ -69,7 +69,7 @@ func newScope(p *problems, s *Scenario) *scope {
 // step checks one step, and adds what it extracts.
 func (c *scope) step(step *Step) {
 	c.request(&step.Request)
-	for _, name := range sortedKeys(step.Extract) {
+	for _, name := range slices.Sorted(maps.Keys(step.Extract)) {
 		e := step.Extract[name]
 		pieces := splitPlaceholders("{" + name + "}")
 		c.checkf(len(pieces) == 2 && !strings.Contains(name, "."), "extract: the name %q: use letters, digits and _", name)
@@ -115,7 +115,7 @@ func (c *scope) request(r *Request) {
 	c.checkf(!strings.Contains(r.Path, "#"), "request: the path %q: leave out # and what follows, which is never sent", r.Path)
 	c.placeholders("path", r.Path)
 	c.placeholders("body", r.Body)
-	for _, name := range sortedKeys(r.Header) {
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		value := r.Header[name]
 		c.header(name, value)
 		hostHasFeed := strings.EqualFold(name, "host") && len(splitPlaceholders(value)) > 1
@@ -169,7 +169,7 @@ func (c *scope) unused() {
 func (p *problems) websocket(s *Scenario) {
 	w := s.WebSocket
 	p.checkf(strings.HasPrefix(w.Path, "/"), "websocket: the path %q: begin it with /", w.Path)
-	for _, name := range sortedKeys(w.Header) {
+	for _, name := range slices.Sorted(maps.Keys(w.Header)) {
 		p.header(name, w.Header[name])
 	}
 	p.checkf(w.Rate >= 0 && w.Rate <= mostRate, "websocket: rate %v: give messages per second for each sender", w.Rate)

@@ -1,10 +1,13 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"time"
 
 	"loadstone/lab/load/accesslog"
 )
@@ -41,7 +44,7 @@ func (r *run) openLog(s *Scenario) (schedule, error) {
 	reader.done.Go(reader.read)
 	r.logs = append(r.logs, reader)
 	l := &logged{start: arrival{at: s.StartTime}, entries: reader.entries}
-	l.advance()
+	l.Advance()
 	return l, nil
 }
 
@@ -71,15 +74,34 @@ func (r *logReader) close() error {
 	return errors.Join(r.err, r.log.Close())
 }
 
-// peek returns the next arrival, or false when there is none.
-func (l *logged) peek() (arrival, bool) { return l.head, !l.ended }
+// Peek returns the next arrival, or false when there is none.
+func (l *logged) Peek() (arrival, bool) { return l.head, !l.ended }
 
-// advance moves on to the arrival after the next.
-func (l *logged) advance() {
+// Advance moves on to the arrival after the next.
+func (l *logged) Advance() {
 	e, ok := <-l.entries
 	if !ok {
 		l.ended = true
 		return
 	}
 	l.head = arrival{number: e.Number, at: l.start.at + e.At, method: e.Method, target: e.Target}
+}
+
+// lengthOf is how long a scenario offers load. The log of a replay is read for it;
+// notes say which lines cannot be repeated.
+func lengthOf(ctx context.Context, s *Scenario) (length time.Duration, notes []string, err error) {
+	if s.Executor != Replay {
+		return s.length(), nil, nil
+	}
+	found, err := accesslog.Scan(ctx, accesslog.Config{Path: s.Log.Path, Speed: s.Log.Speed})
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, skip := range found.Reasons {
+		notes = append(notes, fmt.Sprintf("%s: %d lines were left out: %s, such as line %d: %s", s.Log.Path, skip.Count, skip.Reason, skip.Line, skip.Example))
+	}
+	if found.Entries == 0 {
+		return 0, nil, fmt.Errorf("%s has no GET or HEAD request that can be repeated: give a log in the combined format (%s)", s.Log.Path, strings.Join(notes, "; "))
+	}
+	return found.Length, notes, nil
 }

@@ -151,7 +151,7 @@ func (o *observer) measure() {
 	if !o.run.plan.StopOnOverload {
 		return
 	}
-	if o.fit.taken == 1 {
+	if o.fit.samples() == 1 {
 		o.replayedBefore = replayed
 	}
 	rate := (expected - o.run.expected(o.run.from) + float64(replayed-o.replayedBefore)) / (now - o.run.from).Seconds()

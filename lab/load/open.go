@@ -106,7 +106,7 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 			}
 		}
 		if p.dropping || now-a.at >= p.loop.timeout {
-			p.schedule.advance()
+			p.schedule.Advance()
 			p.loop.shard.dropped(a.at, true)
 			continue
 		}
@@ -123,7 +123,7 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 			}
 			continue
 		}
-		p.schedule.advance()
+		p.schedule.Advance()
 		p.send(u, a, now)
 		if sent++; sent == mostAtOnce {
 			return now, false
@@ -139,11 +139,11 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 // peek returns the share's next arrival.
 func (p *openLane) peek() (arrival, bool) {
 	for {
-		a, ok := p.schedule.peek()
+		a, ok := p.schedule.Peek()
 		if !ok || int(a.number%uint64(p.own.of)) == p.own.index {
 			return a, ok
 		}
-		p.schedule.advance()
+		p.schedule.Advance()
 	}
 }
 

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"net/http"
 	"runtime"
 	"time"
 
@@ -263,9 +264,6 @@ type Request struct {
 	Body   string            `json:"body,omitempty"`
 }
 
-// Feed supplies the values of one placeholder.
-type Feed = feed.Feed
-
 // ThreadCount is how many event loops the plan is shared by.
 func (p *Plan) ThreadCount() int {
 	n := p.Threads
@@ -313,7 +311,7 @@ func (p *Plan) shares() bool {
 func (s *Scenario) stepNames() []string {
 	switch {
 	case s.Executor == Replay:
-		return replayed
+		return replayMethods
 	case s.WebSocket != nil:
 		return []string{"connect", "message"}
 	}
@@ -336,6 +334,17 @@ func (s *Scenario) checksOf(k int) []Check {
 	return s.Steps[k].Checks
 }
 
-// Length is how long the plan offers load, warm-up included: 0 for a replay,
-// whose log has not been read.
-func (p *Plan) Length() time.Duration { return p.end() }
+// Length is how long the plan offers load, warm-up included. A replay counts
+// as no time, because its log has not been read.
+func (p *Plan) Length() time.Duration {
+	var end time.Duration
+	for i := range p.Scenarios {
+		s := &p.Scenarios[i]
+		end = max(end, s.StartTime+s.length())
+	}
+	return end
+}
+
+// replayMethods are the methods that can be repeated from a log: what had a body
+// cannot.
+var replayMethods = []string{http.MethodGet, http.MethodHead}

@@ -168,52 +168,6 @@ type Trend struct {
 	Samples int     `json:"samples"`
 }
 
-// Window is one second of a load, the warm-up included, sent while it runs.
-type Window struct {
-	Start    time.Time `json:"start"`
-	Warmup   bool      `json:"warmup"`
-	Requests uint64    `json:"requests"`
-	Failed   uint64    `json:"failed"`
-	Late     uint64    `json:"late"`
-	Dropped  uint64    `json:"dropped"`
-	InFlight int       `json:"in_flight"`
-	// Iterations ended in the window; Checks and CheckFails are checks made and
-	// those that did not hold.
-	Iterations uint64 `json:"iterations"`
-	Checks     uint64 `json:"checks,omitempty"`
-	CheckFails uint64 `json:"check_fails,omitempty"`
-	// Sent and Received are bytes, as in Result.
-	Sent     uint64 `json:"sent_bytes"`
-	Received uint64 `json:"received_bytes"`
-	// Errors counts failures by kind.
-	Errors map[string]uint64 `json:"errors,omitempty"`
-	// Busy is the generator's CPU time over the window's, in cores.
-	Busy float64 `json:"busy"`
-	// Seconds is the window's length: 1, or less where a load ends in between.
-	Seconds float64 `json:"seconds"`
-	// Steps is there if the plan has more than one step.
-	Steps []WindowStep `json:"steps,omitempty"`
-	// Drain says that the window begins at or after the end of the measured
-	// part (Result.To): nothing is offered, and what was under way ends.
-	Drain bool `json:"drain,omitempty"`
-	// Response and Service are HdrHistograms of the requests that ended in the
-	// window, encoded as in an HdrHistogram log (V2, compressed, base64).
-	// Values are microseconds.
-	Response string `json:"response"`
-	Service  string `json:"service"`
-}
-
-// WindowStep is one step's part of a Window. Steps in which nothing ended are
-// left out.
-type WindowStep struct {
-	Scenario string `json:"scenario"`
-	Name     string `json:"name"`
-	Requests uint64 `json:"requests"`
-	Failed   uint64 `json:"failed"`
-	Response string `json:"response"` // as in Window
-	Service  string `json:"service"`
-}
-
 // Latency is a distribution of times, carried whole and summarised.
 type Latency struct {
 	P50  float64 `json:"p50"` // all in milliseconds

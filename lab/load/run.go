@@ -123,7 +123,7 @@ func newRun(ctx context.Context, plan *Plan, onWindow func(Window) string) (*run
 	}
 	for i := range plan.Scenarios {
 		s := &plan.Scenarios[i]
-		length, notes, err := s.lengthOf(ctx)
+		length, notes, err := lengthOf(ctx, s)
 		if err != nil {
 			return nil, InputError{fmt.Errorf("scenario %q: %w", s.Name, err)}
 		}

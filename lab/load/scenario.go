@@ -98,12 +98,12 @@ func (sc *scenario) advance(now time.Duration) (due uint64, working int) {
 		return 0, int(sc.busy.Load() - sc.thinking.Load())
 	}
 	for {
-		a, ok := sc.due.peek()
+		a, ok := sc.due.Peek()
 		if !ok || a.at > now {
 			return sc.dueSoFar, -int(sc.thinking.Load())
 		}
 		sc.dueSoFar++
-		sc.due.advance()
+		sc.due.Advance()
 	}
 }
 
@@ -113,10 +113,10 @@ func (sc *scenario) busiest() int { return int(sc.mostBusy.Load()) }
 // schedule is when iterations of an open scenario are to begin, in order. Two
 // walks with the same plan see the same arrivals.
 type schedule interface {
-	// peek returns the next arrival, or false when there is none.
-	peek() (arrival, bool)
-	// advance moves on to the one after it.
-	advance()
+	// Peek returns the next arrival, or false when there is none.
+	Peek() (arrival, bool)
+	// Advance moves on to the one after it.
+	Advance()
 }
 
 // newSchedule returns the schedule of an open scenario from its first arrival.

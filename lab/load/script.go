@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -80,7 +81,7 @@ func compile(s *Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script 
 		key:     ids.key,
 	}
 	for i := range s.Steps {
-		for _, name := range sortedKeys(s.Steps[i].Extract) {
+		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {
 			c.source(name, true)
 		}
 	}
@@ -90,7 +91,7 @@ func compile(s *Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script 
 	c.sumWeights(s.Steps)
 	if s.Executor == Replay {
 		c.replays = true
-		for i, method := range replayed {
+		for i, method := range s.stepNames() {
 			c.steps = append(c.steps, c.replay(method, base, ids, i))
 		}
 	}
@@ -158,7 +159,7 @@ func (c *script) step(from *Step, base *url.URL, ids *stepIDs, number int) step 
 	}
 	s.target = c.text(&s, s.path+r.Path, thenPathValue)
 	agent := userAgent
-	for _, name := range sortedKeys(r.Header) {
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		switch strings.ToLower(name) {
 		case "host":
 			s.host = r.Header[name]
@@ -172,7 +173,7 @@ func (c *script) step(from *Step, base *url.URL, ids *stepIDs, number int) step 
 	s.body = c.text(&s, r.Body, thenBodyValue)
 	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
 	s.wire = s.assemble(c.cookies)
-	for _, name := range sortedKeys(from.Extract) {
+	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
 		s.extract = append(s.extract, extraction{c.source(name, true), name, from.Extract[name]})
 	}
 	for i := range from.Checks {
@@ -181,10 +182,6 @@ func (c *script) step(from *Step, base *url.URL, ids *stepIDs, number int) step 
 	s.keep = s.keeper(c.cookies)
 	return s
 }
-
-// replayed are the methods that can be repeated from a log: what had a body
-// cannot.
-var replayed = []string{http.MethodGet, http.MethodHead}
 
 // replay compiles the step that repeats a log's lines of one method.
 func (c *script) replay(method string, base *url.URL, ids *stepIDs, number int) step {

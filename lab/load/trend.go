@@ -114,6 +114,9 @@ func (f *trendFit) add(t, y, surplus float64) {
 	}
 }
 
+// samples is how many samples were offered to add.
+func (f *trendFit) samples() int { return f.taken }
+
 // growth is how much more is in flight at the last sample than at the first.
 func (f *trendFit) growth() float64 {
 	if len(f.y) == 0 {

@@ -249,7 +249,7 @@ func (u *user) digest(o *outcome) {
 }
 
 // where is an extraction's place in words.
-func (e Extract) where() string {
+func (e *extraction) where() string {
 	if e.Header != "" {
 		return "header " + e.Header
 	}

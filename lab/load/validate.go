@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"loadstone/lab/load/accesslog"
 )
 
 // Bounds on what a plan may ask for: beyond them it is a slip of the pen, or
@@ -25,7 +22,8 @@ const (
 	mostThreads = 256
 )
 
-// length is how long the scenario offers load.
+// length is how long the scenario offers load; 0 for a replay, whose log has
+// not been read.
 func (s *Scenario) length() time.Duration {
 	switch s.Executor {
 	case ConstantArrivalRate, ConstantVUs, SharedIterations, PerVUIterations:
@@ -36,38 +34,6 @@ func (s *Scenario) length() time.Duration {
 		sum += stage.Duration
 	}
 	return sum
-}
-
-// lengthOf is length, and for a replay that of its log, which is read for it;
-// notes say which lines cannot be repeated.
-func (s *Scenario) lengthOf(ctx context.Context) (length time.Duration, notes []string, err error) {
-	if s.Executor != Replay {
-		return s.length(), nil, nil
-	}
-	found, err := accesslog.Scan(ctx, accesslog.Config{Path: s.Log.Path, Speed: s.Log.Speed})
-	if err != nil {
-		return 0, nil, err
-	}
-	for _, skip := range found.Reasons {
-		notes = append(notes, fmt.Sprintf("%s: %d lines were left out: %s, such as line %d: %s", s.Log.Path, skip.Count, skip.Reason, skip.Line, skip.Example))
-	}
-	if found.Entries == 0 {
-		return 0, nil, fmt.Errorf("%s has no GET or HEAD request that can be repeated: give a log in the combined format (%s)", s.Log.Path, strings.Join(notes, "; "))
-	}
-	return found.Length, notes, nil
-}
-
-// end is when the scenario stops offering load, within the plan; of a replay
-// it is known only when its log has been read.
-func (s *Scenario) end() time.Duration { return s.StartTime + s.length() }
-
-// end is when the plan stops offering load.
-func (p *Plan) end() time.Duration {
-	var end time.Duration
-	for i := range p.Scenarios {
-		end = max(end, p.Scenarios[i].end())
-	}
-	return end
 }
 
 // problems gathers what is wrong with a plan.
@@ -106,7 +72,7 @@ func (p *Plan) Validate() error {
 	found.at = ""
 	found.machinery(p)
 	if len(found.errs) == 0 && !slices.ContainsFunc(p.Scenarios, func(s Scenario) bool { return s.Executor == Replay }) {
-		found.checkf(p.Warmup < p.end(), "warmup: %v leaves nothing to measure of a load of %v: make it shorter", p.Warmup, p.end())
+		found.checkf(p.Warmup < p.Length(), "warmup: %v leaves nothing to measure of a load of %v: make it shorter", p.Warmup, p.Length())
 	}
 	return errors.Join(found.errs...)
 }
@@ -236,4 +202,9 @@ func (p *problems) schedule(s *Scenario) {
 }
 
 // isTokenText says whether s is a token of HTTP: a method, a header's name.
-func isTokenText(s string) bool { return s != "" && all([]byte(s), token) }
+// They have letters, digits and a few signs (RFC 9110, 5.6.2).
+func isTokenText(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}

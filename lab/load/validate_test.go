@@ -59,10 +59,10 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 			s.Steps[0].Extract, s.Steps[0].Request.Path = map[string]Extract{"a": {JSON: "x"}}, "/{a}"
 		}), "no earlier step extracts"},
 		{open(func(_ *Plan, s *Scenario) {
-			s.Steps[0].Request.Path, s.Feed = "/{u}", map[string]Feed{"u": {CSV: &feed.File{Path: "x"}}}
+			s.Steps[0].Request.Path, s.Feed = "/{u}", map[string]feed.Feed{"u": {CSV: &feed.File{Path: "x"}}}
 		}), "write {u.column}"},
 		{open(func(_ *Plan, s *Scenario) {
-			s.Steps[0].Request.Path, s.Feed = "/{u.c}", map[string]Feed{"u": {CSV: &feed.File{Path: "x", Column: "c"}}}
+			s.Steps[0].Request.Path, s.Feed = "/{u.c}", map[string]feed.Feed{"u": {CSV: &feed.File{Path: "x", Column: "c"}}}
 		}), "has no columns to choose from"},
 		{open(func(_ *Plan, s *Scenario) { s.WebSocket = &WebSocket{} }), "websocket: executor constant-arrival-rate"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "127.0.0.1:8080" }), "give a base URL"},
@@ -95,10 +95,10 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Header = map[string]string{"X Y": "a"} }), "header name"},
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Header = map[string]string{"Content-length": "5"} }), "set by the generator"},
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path = "/{id}" }), "there is no feed of that name"},
-		{open(func(_ *Plan, s *Scenario) { s.Feed = map[string]Feed{"id": {Uniform: &[2]int64{1, 2}}} }), "nothing in the request uses it"},
-		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {}} }), "it has no source"},
+		{open(func(_ *Plan, s *Scenario) { s.Feed = map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 2}}} }), "nothing in the request uses it"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]feed.Feed{"id": {}} }), "it has no source"},
 		{open(func(_ *Plan, s *Scenario) {
-			s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]Feed{"id": {Uniform: &[2]int64{2, 1}}}
+			s.Steps[0].Request.Path, s.Feed = "/{id}", map[string]feed.Feed{"id": {Uniform: &[2]int64{2, 1}}}
 		}), "lower number first"},
 		{executor(ConstantVUs, func(s *Scenario) { s.VUs = 0 }), "vus: 0"},
 		{executor(RampingVUs, func(s *Scenario) { s.StartVUs = -1 }), "start_vus: -1"},

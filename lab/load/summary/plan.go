@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/feed"
 )
 
 // hidden stands for a value that is nobody's business.
@@ -26,7 +27,7 @@ func presentable(plan *load.Plan) load.Plan {
 			s.Steps[j].Request.Header = withoutSecrets(s.Steps[j].Request.Header)
 		}
 		if s.Feed == nil {
-			s.Feed = map[string]load.Feed{}
+			s.Feed = map[string]feed.Feed{}
 		}
 		if s.WebSocket != nil {
 			ws := *s.WebSocket

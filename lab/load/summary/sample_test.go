@@ -9,6 +9,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/feed"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/threshold"
 )
@@ -89,7 +90,7 @@ func plainLoad(t *testing.T) *sample {
 				Steps: []load.Step{{Name: "default", Request: load.Request{
 					Method: "GET", Path: "/student/{id}", Header: map[string]string{"Authorization": "Bearer abc", "Accept": "text/html"},
 				}}},
-				Feed: map[string]load.Feed{"id": {Uniform: &[2]int64{10000, 674823}}},
+				Feed: map[string]feed.Feed{"id": {Uniform: &[2]int64{10000, 674823}}},
 			}},
 			Seed: 42, Timeout: 10 * time.Second, Connections: 64,
 		},
