@@ -135,7 +135,7 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 // offer carries out the load, or has k6 do so.
 func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) string) (report k6.Report, err error) {
 	if j.k6 == nil {
-		report.Result, err = load.Run(ctx, j.plan, onWindow)
+		report.Result, err = load.Run(ctx, j.plan, onWindow, nil)
 		return report, err
 	}
 	if j.k6.Binary, err = k6.Find(exec.LookPath); err != nil {

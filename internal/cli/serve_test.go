@@ -65,7 +65,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 			Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/student/{id}"}}},
 			Feed:  map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
 		}},
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

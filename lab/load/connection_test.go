@@ -177,7 +177,7 @@ func (t *tester) connected() bool { return t.user.link.(*connection).fd != noSoc
 
 func TestUnknownHostIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := Run(t.Context(), closedPlan("http://no-such-host.invalid", 1, time.Second), nil)
+	_, err := Run(t.Context(), closedPlan("http://no-such-host.invalid", 1, time.Second), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "no-such-host.invalid") {
 		t.Errorf("got %v, want an error about the host", err)
 	}

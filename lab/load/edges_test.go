@@ -247,7 +247,7 @@ func collect(tb testing.TB, plan Plan) (r Result, windows []Window, err error) {
 	r, err = Run(tb.Context(), plan, func(w Window) string {
 		windows = append(windows, w)
 		return ""
-	})
+	}, nil)
 	return r, windows, err
 }
 

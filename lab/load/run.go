@@ -73,26 +73,22 @@ func (e InputError) Unwrap() error { return e.error }
 // Run carries out a plan in this process and returns what came of it. onWindow
 // is called with each second as it ends, from another goroutine and one at a
 // time; it may be nil. If it returns a text, the load ends early and that text
-// is why. A slow onWindow makes windows longer and delays nothing else.
+// is why; so does a text that comes from stops, which may be nil. A slow
+// onWindow makes windows longer and delays nothing else.
 //
 // It fails if the plan is not valid, if a target's name or a feed's file cannot
 // be found, if ctx ends before the load does, and if the machine refuses what
 // an event loop needs. What the targets do is never an error: it is in the
 // Result. Generator in the Result is about the whole process: run nothing else
-// in it, or use Process.
-func Run(ctx context.Context, plan Plan, onWindow func(Window) (stop string)) (Result, error) {
-	return carryOut(ctx, &plan, onWindow, nil)
-}
-
-// carryOut is Run, which can also be told to stop from outside.
-func carryOut(ctx context.Context, plan *Plan, onWindow func(Window) string, stops <-chan string) (Result, error) {
+// in it, or use a generator.Process.
+func Run(ctx context.Context, plan Plan, onWindow func(Window) (stop string), stops <-chan string) (Result, error) {
 	if err := plan.Validate(); err != nil {
 		return Result{}, fmt.Errorf("load plan: %w", err)
 	}
 	if onWindow == nil {
 		onWindow = func(Window) string { return "" }
 	}
-	r, err := newRun(ctx, plan, onWindow)
+	r, err := newRun(ctx, &plan, onWindow)
 	if err != nil {
 		return Result{}, err
 	}

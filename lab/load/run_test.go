@@ -43,7 +43,7 @@ func mustRun(tb testing.TB, plan Plan) (Result, []Window) {
 	r, err := Run(tb.Context(), plan, func(w Window) string {
 		windows = append(windows, w)
 		return ""
-	})
+	}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -421,7 +421,7 @@ func TestCancelledRunEndsAtOnce(t *testing.T) {
 			plan = closedPlan(server.url, 5, time.Hour)
 		}
 		plan.Scenarios[0].GracefulStop = time.Hour
-		if _, err := Run(ctx, plan, nil); !errors.Is(err, why) {
+		if _, err := Run(ctx, plan, nil, nil); !errors.Is(err, why) {
 			t.Errorf("%s: got %v, want %v", kind, err, why)
 		}
 		cancel(nil)

@@ -110,7 +110,7 @@ func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byt
 	stops, over := make(chan string, 1), make(chan struct{})
 	var listening sync.WaitGroup
 	listening.Go(func() { l.listen(lines, stops, over) })
-	result, err := carryOut(ctx, &o.Plan, func(w Window) string {
+	result, err := Run(ctx, o.Plan, func(w Window) string {
 		l.write(message{Window: &w})
 		return ""
 	}, stops)

@@ -314,7 +314,7 @@ func TestWindowStopsTheLoad(t *testing.T) {
 	r, err := Run(t.Context(), plan, func(w Window) string {
 		windows = append(windows, w)
 		return "seen enough"
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func realLoad(t *testing.T, target string) *summary.Summary {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a hundred times what it takes
 	defer cancel()
-	result, err := load.Run(ctx, plan, nil)
+	result, err := load.Run(ctx, plan, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
