@@ -9,7 +9,7 @@ import (
 
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup"
-	"loadstone/lab/load"
+	"loadstone/lab/load/generator"
 )
 
 // The helpers that this program starts itself as. They are no commands for
@@ -27,7 +27,7 @@ func (a *app) internalCommand() *cobra.Command {
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: generatorName, Short: "Offer the load that standard input describes",
-			RunE: func(cmd *cobra.Command, _ []string) error { return load.Serve(cmd.Context(), a.Stdin, a.Stdout) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return generator.Serve(cmd.Context(), a.Stdin, a.Stdout) },
 		},
 		&cobra.Command{
 			Use: shimName, Short: "Join a control group and become another program", DisableFlagParsing: true,

@@ -21,6 +21,7 @@ import (
 	"loadstone/internal/screen"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/load/engine"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/threshold"
@@ -135,7 +136,7 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 // offer carries out the load, or has k6 do so.
 func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) string) (report k6.Report, err error) {
 	if j.k6 == nil {
-		report.Result, err = load.Run(ctx, j.plan, onWindow, nil)
+		report.Result, err = engine.Run(ctx, j.plan, onWindow, nil)
 		return report, err
 	}
 	if j.k6.Binary, err = k6.Find(exec.LookPath); err != nil {
@@ -153,7 +154,7 @@ func (a *app) offer(ctx context.Context, j *job, onWindow func(load.Window) stri
 
 // asUsage tells a mistake in what a plan names from a failure.
 func asUsage(err error) error {
-	if _, ok := errors.AsType[load.InputError](err); ok {
+	if _, ok := errors.AsType[engine.InputError](err); ok {
 		return usageError{err}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/engine"
 	"loadstone/lab/load/failure"
 	"loadstone/lab/load/feed"
 )
@@ -58,7 +59,7 @@ func TestSIGTERMLosesNoRequest(t *testing.T) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		ended <- cmd.Wait()
 	})
-	r, err := load.Run(t.Context(), load.Plan{
+	r, err := engine.Run(t.Context(), load.Plan{
 		Targets: []string{"http://" + address}, Seed: 1, Timeout: 5 * time.Second,
 		Scenarios: []load.Scenario{{
 			Name: "stop", Executor: load.ConstantVUs, VUs: 16, Duration: 2 * time.Second, GracefulStop: 5 * time.Second,

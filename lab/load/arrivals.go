@@ -8,16 +8,16 @@ import (
 	"loadstone/lab/load/seed"
 )
 
-// arrival is one request that the schedule wants: its number, which its feed
+// Arrival is one request that the schedule wants: its number, which its feed
 // values are drawn by, and when, as an offset from the start of the plan.
-type arrival struct {
-	number uint64
-	at     time.Duration
+type Arrival struct {
+	Number uint64
+	At     time.Duration
 
-	method, target string // of an access log's line; else empty
+	Method, Target string // of an access log's line; else empty
 }
 
-// arrivals is the schedule of an open scenario, walked one arrival at a time
+// Arrivals is the schedule of an open scenario, walked one arrival at a time
 // and in order. Two walks with the same scenario and seed see the same
 // arrivals, which is how the observer counts those that are due without
 // asking the virtual users. Not safe for concurrent use.
@@ -29,23 +29,23 @@ type arrival struct {
 // result is an exact non-homogeneous Poisson process on ramps too; it has the
 // places 1/2, 3/2, 5/2 … for Uniform, so the number of arrivals by any time is
 // the integral of the rate rounded to the nearest whole number.
-type arrivals struct {
-	curve   *rateCurve
+type Arrivals struct {
+	curve   *RateCurve
 	start   time.Duration // of the scenario within the plan
 	poisson bool
 	random  *rand.PCG
 
 	place  float64 // of head in the unit process
 	legNow int
-	head   arrival
+	head   Arrival
 	ended  bool
 }
 
-// newArrivals returns the schedule of s from its first arrival on.
-func newArrivals(s *Scenario, master uint64) *arrivals {
+// NewArrivals returns the schedule of s from its first arrival on.
+func NewArrivals(s *Scenario, master uint64) *Arrivals {
 	key := seed.Derive(master, s.Name, "arrivals")
-	a := &arrivals{
-		curve:   newRateCurve(s),
+	a := &Arrivals{
+		curve:   NewRateCurve(s),
 		start:   s.StartTime,
 		poisson: s.Arrivals == Poisson,
 		random:  rand.NewPCG(key, seed.Mix(key)),
@@ -60,10 +60,10 @@ func newArrivals(s *Scenario, master uint64) *arrivals {
 }
 
 // Peek returns the next arrival, or false when there is none.
-func (a *arrivals) Peek() (arrival, bool) { return a.head, !a.ended }
+func (a *Arrivals) Peek() (Arrival, bool) { return a.head, !a.ended }
 
 // Advance moves on to the arrival after the next.
-func (a *arrivals) Advance() {
+func (a *Arrivals) Advance() {
 	if a.ended {
 		return
 	}
@@ -71,28 +71,28 @@ func (a *arrivals) Advance() {
 		a.place += a.exponential()
 	} else {
 		// Not place++, which would add up rounding errors.
-		a.place = float64(a.head.number+1) + 0.5
+		a.place = float64(a.head.Number+1) + 0.5
 	}
-	a.head.number++
+	a.head.Number++
 	a.locate()
 }
 
 // locate sets the time of head from its place. Times never go backwards:
 // rounding to nanoseconds could make them, across the border of two legs.
-func (a *arrivals) locate() {
+func (a *Arrivals) locate() {
 	if a.place >= a.curve.total {
 		a.ended = true
 		return
 	}
 	var t time.Duration
 	t, a.legNow = a.curve.when(a.place, a.legNow)
-	a.head.at = max(a.head.at, a.start+t)
+	a.head.At = max(a.head.At, a.start+t)
 }
 
 // exponential draws from the exponential distribution of mean 1. It is written
 // out, and not taken from math/rand, so that a seed means the same arrivals
 // for as long as PCG is PCG.
-func (a *arrivals) exponential() float64 {
+func (a *Arrivals) exponential() float64 {
 	u := float64(a.random.Uint64()>>11) / (1 << 53)
 	return -math.Log(1 - u)
 }

@@ -18,12 +18,12 @@ func rampingRate(start float64, process string, stages ...Stage) *Scenario {
 // walk returns the times of all arrivals of s, in seconds.
 func walk(s *Scenario, seed uint64) []float64 {
 	var times []float64
-	for a := newArrivals(s, seed); ; a.Advance() {
+	for a := NewArrivals(s, seed); ; a.Advance() {
 		head, ok := a.Peek()
 		if !ok {
 			return times
 		}
-		times = append(times, head.at.Seconds())
+		times = append(times, head.At.Seconds())
 	}
 }
 
@@ -64,7 +64,7 @@ func TestRateCurveIntegral(t *testing.T) {
 		{"steep and short", 2 * time.Millisecond, 1000},
 	}
 	for _, test := range tests {
-		if got := newRateCurve(curves[test.curve]).due(test.at); math.Abs(got-test.want) > 1e-9*max(1, test.want) {
+		if got := NewRateCurve(curves[test.curve]).Due(test.at); math.Abs(got-test.want) > 1e-9*max(1, test.want) {
 			t.Errorf("%s: due(%v) = %v, want %v", test.curve, test.at, got, test.want)
 		}
 	}
@@ -75,7 +75,7 @@ func TestRateCurveIntegral(t *testing.T) {
 func TestRateCurveInversion(t *testing.T) {
 	t.Parallel()
 	for name, s := range curves {
-		c := newRateCurve(s)
+		c := NewRateCurve(s)
 		legNow := 0
 		last := time.Duration(0)
 		for i := range 10_000 {
@@ -86,7 +86,7 @@ func TestRateCurveInversion(t *testing.T) {
 				t.Fatalf("%s: arrival %v at %v, after one at %v and with the end at %v", name, n, at, last, c.end)
 			}
 			last = at
-			below, above := c.due(at-2*time.Nanosecond), c.due(at+2*time.Nanosecond)
+			below, above := c.Due(at-2*time.Nanosecond), c.Due(at+2*time.Nanosecond)
 			if slack := 1e-9 * c.total; n < below-slack || n > above+slack {
 				t.Fatalf("%s: when(%v) = %v, but due there is %v to %v", name, n, at, below, above)
 			}
@@ -101,13 +101,13 @@ func TestUniformArrivalsFollowTheIntegral(t *testing.T) {
 	for name, scenario := range curves {
 		s := *scenario
 		s.Arrivals = Uniform
-		c := newRateCurve(&s)
+		c := NewRateCurve(&s)
 		times := walk(&s, 1)
 		if got, want := len(times), int(math.Round(c.total)); got != want {
 			t.Errorf("%s: %d arrivals, want %d", name, got, want)
 		}
 		for i, at := range times {
-			due := c.due(time.Duration(math.Round(at * 1e9)))
+			due := c.Due(time.Duration(math.Round(at * 1e9)))
 			if want := float64(i) + 0.5; math.Abs(due-want) > 1e-6*max(1, c.total) {
 				t.Fatalf("%s: arrival %d when %v are due, want %v", name, i, due, want)
 			}
@@ -119,11 +119,11 @@ func TestUniformArrivalsAtAConstantRate(t *testing.T) {
 	t.Parallel()
 	s := constantRate(100, time.Second, Uniform)
 	s.StartTime = 3 * time.Second
-	a := newArrivals(s, 1)
+	a := NewArrivals(s, 1)
 	for k := range 100 {
 		head, ok := a.Peek()
 		want := 3*time.Second + time.Duration(k)*10*time.Millisecond + 5*time.Millisecond
-		if !ok || head.number != uint64(k) || (head.at-want).Abs() > 1 {
+		if !ok || head.Number != uint64(k) || (head.At-want).Abs() > 1 {
 			t.Fatalf("arrival %d: got %+v, %v, want %v", k, head, ok, want)
 		}
 		a.Advance()
@@ -149,11 +149,11 @@ func kolmogorov(gaps []float64) float64 {
 
 // unitGaps maps arrivals back to a process of unit rate and returns its gaps.
 func unitGaps(s *Scenario, times []float64) []float64 {
-	c := newRateCurve(s)
+	c := NewRateCurve(s)
 	var gaps []float64
 	last := 0.0
 	for _, at := range times {
-		due := c.due(time.Duration(at * 1e9))
+		due := c.Due(time.Duration(at * 1e9))
 		gaps = append(gaps, due-last)
 		last = due
 	}
@@ -172,7 +172,7 @@ func TestPoissonArrivals(t *testing.T) {
 	for name, s := range tests {
 		for seed := range uint64(5) {
 			times := walk(s, seed)
-			total := newRateCurve(s).total
+			total := NewRateCurve(s).total
 			// A Poisson count has the variance of its mean.
 			if d := math.Abs(float64(len(times)) - total); d > 4.5*math.Sqrt(total) {
 				t.Errorf("%s, seed %d: %d arrivals, want %.0f within 4.5 standard deviations", name, seed, len(times), total)
@@ -230,7 +230,7 @@ func TestArrivalsComeFromTheSeed(t *testing.T) {
 }
 
 func TestArrivalsAllocateNothing(t *testing.T) {
-	a := newArrivals(constantRate(1e6, time.Hour, Poisson), 1)
+	a := NewArrivals(constantRate(1e6, time.Hour, Poisson), 1)
 	if n := testing.AllocsPerRun(1000, a.Advance); n != 0 {
 		t.Errorf("got %v allocations for an arrival, want 0", n)
 	}
@@ -259,15 +259,15 @@ func FuzzArrivalsStayInOrder(f *testing.F) {
 		d := func(ms uint32) time.Duration { return time.Duration(ms%5000) * time.Millisecond }
 		for _, process := range []string{Poisson, Uniform} {
 			s := rampingRate(start, process, Stage{d(ms1), rate1}, Stage{d(ms2), rate2})
-			a := newArrivals(s, seed)
-			last := arrival{}
+			a := NewArrivals(s, seed)
+			last := Arrival{}
 			for n := range uint64(2000) {
 				head, more := a.Peek()
 				if !more {
 					break
 				}
-				if head.at < last.at || head.at > s.length() || head.number != n {
-					t.Fatalf("%s: %+v after %+v, in a load of %v", process, head, last, s.length())
+				if head.At < last.At || head.At > s.Length() || head.Number != n {
+					t.Fatalf("%s: %+v after %+v, in a load of %v", process, head, last, s.Length())
 				}
 				last = head
 				a.Advance()

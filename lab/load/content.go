@@ -71,7 +71,7 @@ func (c *scope) step(step *Step) {
 	c.request(&step.Request)
 	for _, name := range slices.Sorted(maps.Keys(step.Extract)) {
 		e := step.Extract[name]
-		pieces := splitPlaceholders("{" + name + "}")
+		pieces := SplitPlaceholders("{" + name + "}")
 		c.checkf(len(pieces) == 2 && !strings.Contains(name, "."), "extract: the name %q: use letters, digits and _", name)
 		c.checkf((e.JSON == "") != (e.Header == ""), "extract: %s: give it either a JSON path or a header", name)
 		c.extracted[name] = true
@@ -118,7 +118,7 @@ func (c *scope) request(r *Request) {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		value := r.Header[name]
 		c.header(name, value)
-		hostHasFeed := strings.EqualFold(name, "host") && len(splitPlaceholders(value)) > 1
+		hostHasFeed := strings.EqualFold(name, "host") && len(SplitPlaceholders(value)) > 1
 		c.checkf(!hostHasFeed, "request: header Host: a placeholder is of no use in it: write the host out")
 		c.placeholders("header "+name, value)
 	}
@@ -134,8 +134,8 @@ func (p *problems) header(name, value string) {
 
 // placeholders checks that each placeholder of text has a value.
 func (c *scope) placeholders(where, text string) {
-	for _, piece := range splitPlaceholders(text) {
-		name := piece.name
+	for _, piece := range SplitPlaceholders(text) {
+		name := piece.Name
 		if name == "" || c.extracted[name] {
 			continue
 		}

@@ -1,50 +1,17 @@
-// Package load offers load to a system and says what came of it: arrival
-// schedules, virtual users, requests, histograms.
+// Package load is what a load is and what came of it, as types and pure
+// functions: a Plan and whether it is valid, the schedules that it stands for, a
+// Result, its Windows, and the Trend of the work in flight.
 //
-// It does not look for a capacity, judge an SLO, start a system or watch its
-// components: it carries out one Plan and returns one Result. Serve runs it as
-// a process of its own, and Process drives such a process from the outside, so
-// that what the generator costs is neither the lab's nor the system's.
+// It sends nothing, and knows neither sockets nor files: package engine carries
+// a Plan out, and package generator does so in a process of its own. Both import
+// this package, which imports neither, so that whoever only reads a plan or a
+// result does not depend on how load is generated. It looks for no capacity and
+// judges no SLO.
 //
-// # How a plan runs
+// # Time
 //
-//	Plan ─► schedules ─► event loops: users ─► links ─► targets
-//	                          │
-//	                       recorder ─► one Window a second
-//	                          │
-//	        observer (each 50 ms):  work in flight, its Trend, the overload stop
-//
-// Time is one monotonic clock that starts with the load: every intended, sent
-// and done time is an offset from it. A schedule is a pure function of the
+// The time of a load is monotonic and starts with the load: every intended,
+// sent and done time is an offset from it. A schedule is a pure function of the
 // plan and its seed, and is produced one arrival at a time, so memory grows
 // neither with the length of a plan nor with its rate.
-//
-// # Who owns what
-//
-// Run owns every goroutine and returns when all of them have ended. A scenario
-// is shared out to the event loops in lanes; an event loop owns its lanes, their
-// virtual users, and their links; a user is a state machine that goes through
-// the steps of its script, one iteration after the other. A link is how a user
-// gets to its target: a connection (HTTP/1.1 without TLS, spoken here), or a
-// remote (everything else, spoken by package httpclient in a goroutine). Where
-// the plan caps connections, users take turns on slots. Clients of WebSocket
-// scenarios are package websocket's. The recorder owns the histograms.
-//
-// # What a request may end as
-//
-// A request ends with a status, or as exactly one kind of package failure. All
-// of them are in the latency distributions, as in k6: leaving out what failed
-// would hide timeouts. A refused connection is fast, so read Failed beside any
-// latency.
-//
-// A request is never sent twice: what a user of the system would have seen as
-// an error is an error here. The one thing that is repaired silently is a
-// keep-alive connection that the server closed while it was idle, or after an
-// answer with Connection: close, noticed before a byte of the next request was
-// written. The time that a new connection takes is part of that request; only
-// a virtual user's first connection is opened ahead of its first request.
-//
-// # What it needs
-//
-// Linux, for epoll and timers that are exact to microseconds.
 package load

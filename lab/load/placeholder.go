@@ -1,14 +1,14 @@
 package load
 
-// placeholder is a stretch of text and the name of the placeholder after it,
+// Placeholder is a stretch of text and the name of the placeholder after it,
 // empty at the end of the text.
-type placeholder struct{ before, name string }
+type Placeholder struct{ Before, Name string }
 
-// splitPlaceholders cuts text at its placeholders. A placeholder is a name of
+// SplitPlaceholders cuts text at its placeholders. A placeholder is a name of
 // letters, digits, _ and dots in braces, not beginning with a digit; any other
 // brace is text, so JSON bodies need no escapes.
-func splitPlaceholders(text string) []placeholder {
-	var pieces []placeholder
+func SplitPlaceholders(text string) []Placeholder {
+	var pieces []Placeholder
 	begin := 0
 	for i := 0; i < len(text); i++ {
 		if text[i] != '{' {
@@ -21,10 +21,10 @@ func splitPlaceholders(text string) []placeholder {
 		if end == i+1 || end == len(text) || text[end] != '}' {
 			continue
 		}
-		pieces = append(pieces, placeholder{before: text[begin:i], name: text[i+1 : end]})
+		pieces = append(pieces, Placeholder{Before: text[begin:i], Name: text[i+1 : end]})
 		begin, i = end+1, end
 	}
-	return append(pieces, placeholder{before: text[begin:]})
+	return append(pieces, Placeholder{Before: text[begin:]})
 }
 
 // isNameByte says whether c may stand in a placeholder's name; digits and dots

@@ -281,34 +281,34 @@ func (p *Plan) users() int {
 	n := 0
 	for i := range p.Scenarios {
 		if s := &p.Scenarios[i]; s.WebSocket == nil {
-			n += s.users()
+			n += s.PeakVUs()
 		}
 	}
 	return n
 }
 
-// users is the most virtual users that the scenario can have.
-func (s *Scenario) users() int {
+// PeakVUs is the most virtual users that the scenario can have.
+func (s *Scenario) PeakVUs() int {
 	if s.Open() {
 		return s.MaxVUs
 	}
-	ramp := newUserRamp(s)
-	return ramp.most()
+	ramp := NewUserRamp(s)
+	return ramp.Peak()
 }
 
-// counts says whether the scenario ends when its iterations are done.
-func (s *Scenario) counts() bool {
+// CountsIterations says whether the scenario ends when its iterations are done.
+func (s *Scenario) CountsIterations() bool {
 	return s.Executor == SharedIterations || s.Executor == PerVUIterations
 }
 
-// shares says whether virtual users have to take turns on connections. Over
+// SharesConnections says whether virtual users have to take turns on connections. Over
 // HTTP/2 they share them without.
-func (p *Plan) shares() bool {
+func (p *Plan) SharesConnections() bool {
 	return p.Connections > 0 && p.Protocol != HTTP2 && p.Connections < p.users()
 }
 
-// stepNames are the names that the scenario's requests are reported under.
-func (s *Scenario) stepNames() []string {
+// StepNames are the names that the scenario's requests are reported under.
+func (s *Scenario) StepNames() []string {
 	switch {
 	case s.Executor == Replay:
 		return replayMethods
@@ -326,8 +326,8 @@ func (s *Scenario) stepNames() []string {
 	return names
 }
 
-// checksOf are the checks of the scenario's step k.
-func (s *Scenario) checksOf(k int) []Check {
+// ChecksOf are the checks of the scenario's step k.
+func (s *Scenario) ChecksOf(k int) []Check {
 	if k >= len(s.Steps) {
 		return nil // a replay's, or a WebSocket client's
 	}
@@ -340,7 +340,7 @@ func (p *Plan) Length() time.Duration {
 	var end time.Duration
 	for i := range p.Scenarios {
 		s := &p.Scenarios[i]
-		end = max(end, s.StartTime+s.length())
+		end = max(end, s.StartTime+s.Length())
 	}
 	return end
 }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// userRamp is the number of virtual users of a closed scenario as a function
+// UserRamp is the number of virtual users of a closed scenario as a function
 // of the time since its start. As in k6, a stage moves from the count before
 // it to its target in steps of one user, evenly spaced, the last of them at
 // the stage's end; a stage of no length is a jump.
-type userRamp struct {
+type UserRamp struct {
 	first  int
 	stages []userStage
 }
@@ -19,20 +19,20 @@ type userStage struct {
 	target int
 }
 
-// newUserRamp returns the ramp of a constant-vus or ramping-vus scenario.
-func newUserRamp(s *Scenario) userRamp {
+// NewUserRamp returns the ramp of a constant-vus or ramping-vus scenario.
+func NewUserRamp(s *Scenario) UserRamp {
 	if s.Executor != RampingVUs {
-		return userRamp{first: s.VUs, stages: []userStage{{length: s.Duration, target: s.VUs}}}
+		return UserRamp{first: s.VUs, stages: []userStage{{length: s.Duration, target: s.VUs}}}
 	}
-	r := userRamp{first: s.StartVUs}
+	r := UserRamp{first: s.StartVUs}
 	for _, stage := range s.Stages {
 		r.stages = append(r.stages, userStage{length: stage.Duration, target: int(stage.Target)})
 	}
 	return r
 }
 
-// end is when the ramp is over and all users are to stop.
-func (r *userRamp) end() time.Duration {
+// End is when the ramp is over and all users are to stop.
+func (r *UserRamp) End() time.Duration {
 	var sum time.Duration
 	for _, stage := range r.stages {
 		sum += stage.length
@@ -40,8 +40,8 @@ func (r *userRamp) end() time.Duration {
 	return sum
 }
 
-// most is the largest number of users that the ramp asks for.
-func (r *userRamp) most() int {
+// Peak is the largest number of users that the ramp asks for.
+func (r *UserRamp) Peak() int {
 	most := r.first
 	for _, stage := range r.stages {
 		most = max(most, stage.target)
@@ -49,8 +49,8 @@ func (r *userRamp) most() int {
 	return most
 }
 
-// at returns how many users there are to be at time t, from 0 up to the end.
-func (r *userRamp) at(t time.Duration) int {
+// At returns how many users there are to be at time t, from 0 up to the end.
+func (r *UserRamp) At(t time.Duration) int {
 	count := r.first
 	for _, stage := range r.stages {
 		if t < stage.length {
@@ -76,10 +76,10 @@ func (s *userStage) steps(from int) uint64 {
 	return uint64(max(s.target-from, from-s.target))
 }
 
-// next returns the first time after t at which the number of users changes,
+// Next returns the first time after t at which the number of users changes,
 // or false if it stays as it is to the end.
-func (r *userRamp) next(t time.Duration) (time.Duration, bool) {
-	now := r.at(t)
+func (r *UserRamp) Next(t time.Duration) (time.Duration, bool) {
+	now := r.At(t)
 	var start time.Duration
 	from := r.first
 	for _, stage := range r.stages {
@@ -88,7 +88,7 @@ func (r *userRamp) next(t time.Duration) (time.Duration, bool) {
 			if at, ok := stage.next(from, max(t-start, 0), now); ok {
 				return start + at, true
 			}
-			if r.at(end) != now {
+			if r.At(end) != now {
 				return end, true
 			}
 		}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// rateCurve is the arrival rate of an open scenario as a function of time:
+// RateCurve is the arrival rate of an open scenario as a function of time:
 // legs on which it is linear, as k6's stages make it. Its integral, the number
 // of arrivals due by a time, is inverted exactly, leg by leg.
-type rateCurve struct {
+type RateCurve struct {
 	legs  []leg
 	end   time.Duration
 	total float64 // arrivals due over the whole curve
 }
 
-// leg is a stretch of a rateCurve on which the rate goes linearly from one
+// leg is a stretch of a RateCurve on which the rate goes linearly from one
 // value to another, in arrivals per second.
 type leg struct {
 	start, length time.Duration
@@ -22,10 +22,10 @@ type leg struct {
 	before        float64 // arrivals due before start
 }
 
-// newRateCurve returns the curve of a constant-arrival-rate or
+// NewRateCurve returns the curve of a constant-arrival-rate or
 // ramping-arrival-rate scenario. Times count from the scenario's start.
-func newRateCurve(s *Scenario) *rateCurve {
-	c := &rateCurve{}
+func NewRateCurve(s *Scenario) *RateCurve {
+	c := &RateCurve{}
 	if s.Executor == ConstantArrivalRate {
 		c.add(s.Duration, s.Rate, s.Rate)
 		return c
@@ -39,7 +39,7 @@ func newRateCurve(s *Scenario) *rateCurve {
 }
 
 // add appends a leg. One of no length is a jump and needs no leg.
-func (c *rateCurve) add(length time.Duration, from, to float64) {
+func (c *RateCurve) add(length time.Duration, from, to float64) {
 	if length <= 0 {
 		return
 	}
@@ -52,8 +52,8 @@ func (c *rateCurve) add(length time.Duration, from, to float64) {
 // area is the number of arrivals due on the leg.
 func (l *leg) area() float64 { return (l.from + l.to) / 2 * l.length.Seconds() }
 
-// due is the number of arrivals due by time t.
-func (c *rateCurve) due(t time.Duration) float64 {
+// Due is the number of arrivals due by time t.
+func (c *RateCurve) Due(t time.Duration) float64 {
 	if t <= 0 {
 		return 0
 	}
@@ -71,7 +71,7 @@ func (c *rateCurve) due(t time.Duration) float64 {
 // when inverts due: the time by which n arrivals are due, for n below total.
 // It begins to look at leg number from and returns the leg it found, so that
 // rising n cost one step each.
-func (c *rateCurve) when(n float64, from int) (t time.Duration, legIndex int) {
+func (c *RateCurve) when(n float64, from int) (t time.Duration, legIndex int) {
 	for i := from; i < len(c.legs); i++ {
 		if l := &c.legs[i]; n < l.before+l.area() {
 			return l.start + l.when(n-l.before), i

@@ -15,8 +15,8 @@ const SampleEvery = 50 * time.Millisecond
 // The confidence of a published Trend, and of one that ends a load early,
 // which is looked at after every sample and so has many chances to err.
 const (
-	trendConfidence = 0.95
-	stopConfidence  = 0.999
+	TrendConfidence = 0.95
+	StopConfidence  = 0.999
 )
 
 const (
@@ -44,7 +44,7 @@ func (t Trend) Growing(offeredRate float64) bool {
 	return t.Samples >= leastSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= leastGrowth
 }
 
-// trendFit fits a line to samples of the work in flight, taken at even times.
+// TrendFit fits a line to samples of the work in flight, taken at even times.
 //
 // # Why not the textbook interval
 //
@@ -87,15 +87,15 @@ func (t Trend) Growing(offeredRate float64) bool {
 // and no surplus it tends to 6/5·σ²/T, where σ² is the walk's variance per
 // second (Durlauf and Phillips, Trends versus random walks in time series
 // analysis, Econometrica 56, 1988).
-type trendFit struct {
+type TrendFit struct {
 	t, y, a []float64
 	taken   int // samples offered to add
 	stride  int // every how many of them one is kept
 }
 
-// add takes a sample: at t seconds y requests are in flight, and surplus more
+// Add takes a sample: at t seconds y requests are in flight, and surplus more
 // arrivals have come than the rate called for.
-func (f *trendFit) add(t, y, surplus float64) {
+func (f *TrendFit) Add(t, y, surplus float64) {
 	f.stride = max(f.stride, 1)
 	keep := f.taken%f.stride == 0
 	f.taken++
@@ -114,19 +114,19 @@ func (f *trendFit) add(t, y, surplus float64) {
 	}
 }
 
-// samples is how many samples were offered to add.
-func (f *trendFit) samples() int { return f.taken }
+// Samples is how many samples were offered to add.
+func (f *TrendFit) Samples() int { return f.taken }
 
 // growth is how much more is in flight at the last sample than at the first.
-func (f *trendFit) growth() float64 {
+func (f *TrendFit) growth() float64 {
 	if len(f.y) == 0 {
 		return 0
 	}
 	return f.y[len(f.y)-1] - f.y[0]
 }
 
-// trend returns the line's slope with its bounds at the given confidence.
-func (f *trendFit) trend(confidence float64) Trend {
+// Trend returns the line's slope with its bounds at the given confidence.
+func (f *TrendFit) Trend(confidence float64) Trend {
 	result := Trend{Samples: f.taken}
 	if len(f.t) < leastSamples {
 		return result
@@ -222,14 +222,14 @@ func shockWeight(w []float64, phi float64) float64 {
 	return sum
 }
 
-// overload says whether the samples so far are enough to end a load that
+// Overload says whether the samples so far are enough to end a load that
 // arrives at rate per second: half a second of samples, a backlog that has
 // grown by what arrives in 100 ms and by ten requests at least, and a slope
 // above 5 % of the rate and, at 99.9 % confidence, above nought.
-func (f *trendFit) overload(rate float64) bool {
+func (f *TrendFit) Overload(rate float64) bool {
 	if f.taken < leastSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, leastGrowth) {
 		return false
 	}
-	t := f.trend(stopConfidence)
+	t := f.Trend(StopConfidence)
 	return t.Low > 0 && t.Slope > rate/20
 }

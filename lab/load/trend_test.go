@@ -66,13 +66,13 @@ func TestTrendOfSimulatedQueues(t *testing.T) {
 				service = func() float64 { return random.ExpFloat64() / test.capacity }
 			}
 			rate := test.rho * test.capacity
-			var fit trendFit
+			var fit TrendFit
 			stops := false
 			queueSamples(random, rate, test.seconds, service, func(t, y, surplus float64) {
-				fit.add(t, y, surplus)
-				stops = stops || fit.overload(rate)
+				fit.Add(t, y, surplus)
+				stops = stops || fit.Overload(rate)
 			})
-			if fit.trend(trendConfidence).Growing(rate) {
+			if fit.Trend(TrendConfidence).Growing(rate) {
 				growing += 1.0 / runs
 			}
 			if stops {
@@ -91,12 +91,12 @@ func TestTrendOfSimulatedQueues(t *testing.T) {
 func TestTrendOfExactLines(t *testing.T) {
 	t.Parallel()
 	for _, slope := range []float64{0, 3, -40, 1000} {
-		var fit trendFit
+		var fit TrendFit
 		for i := range 100 {
 			x := float64(i) * SampleEvery.Seconds()
-			fit.add(1e6+x, 5000+slope*x, 0)
+			fit.Add(1e6+x, 5000+slope*x, 0)
 		}
-		got := fit.trend(trendConfidence)
+		got := fit.Trend(TrendConfidence)
 		if math.Abs(got.Slope-slope) > 1e-3 || got.Low > slope || got.High < slope || got.High-got.Low > 4 {
 			t.Errorf("slope %v: got %+v", slope, got)
 		}
@@ -124,14 +124,14 @@ func TestTrendIntervalCovers(t *testing.T) {
 		covered, textbook := 0, 0
 		random := rand.New(rand.NewPCG(1, 2))
 		for range runs {
-			var fit trendFit
+			var fit TrendFit
 			e := 0.0
 			for i := range n {
 				e = test.phi*e + 5*random.NormFloat64()
 				x := float64(i) * SampleEvery.Seconds()
-				fit.add(x, drift*x+e, 0)
+				fit.Add(x, drift*x+e, 0)
 			}
-			got := fit.trend(trendConfidence)
+			got := fit.Trend(TrendConfidence)
 			if got.Low <= drift && drift <= got.High {
 				covered++
 			}
@@ -158,13 +158,13 @@ func TestTrendIntervalCovers(t *testing.T) {
 
 func TestTrendKeepsBoundedSamples(t *testing.T) {
 	t.Parallel()
-	var fit trendFit
+	var fit TrendFit
 	const n = 50_000
 	for i := range n {
 		x := float64(i) * SampleEvery.Seconds()
-		fit.add(x, 12*x, 0)
+		fit.Add(x, 12*x, 0)
 	}
-	got := fit.trend(trendConfidence)
+	got := fit.Trend(TrendConfidence)
 	if len(fit.t) >= mostSamples || cap(fit.t) > 4*mostSamples {
 		t.Errorf("kept %d samples with room for %d, want below %d", len(fit.t), cap(fit.t), mostSamples)
 	}
@@ -177,24 +177,24 @@ func TestTrendKeepsBoundedSamples(t *testing.T) {
 // carry, however odd the samples.
 func TestTrendBesideASurplusThatIsALine(t *testing.T) {
 	t.Parallel()
-	var fit trendFit
+	var fit TrendFit
 	for i := range 100 {
 		x := float64(i) * SampleEvery.Seconds()
-		fit.add(x, 50*x, 20*x)
+		fit.Add(x, 50*x, 20*x)
 	}
-	if got := fit.trend(trendConfidence); math.Abs(got.Slope-50) > 1e-6 || math.IsNaN(got.Low) || math.IsNaN(got.High) {
+	if got := fit.Trend(TrendConfidence); math.Abs(got.Slope-50) > 1e-6 || math.IsNaN(got.Low) || math.IsNaN(got.High) {
 		t.Errorf("got %+v, want slope 50", got)
 	}
 }
 
 func TestTrendNeedsSamples(t *testing.T) {
 	t.Parallel()
-	var fit trendFit
+	var fit TrendFit
 	for i := range leastSamples - 1 {
-		fit.add(float64(i), 1000*float64(i), 0)
+		fit.Add(float64(i), 1000*float64(i), 0)
 	}
-	got := fit.trend(trendConfidence)
-	if got.Slope != 0 || got.Growing(1) || fit.overload(1) {
+	got := fit.Trend(TrendConfidence)
+	if got.Slope != 0 || got.Growing(1) || fit.Overload(1) {
 		t.Errorf("got %+v from %d samples, want no trend", got, got.Samples)
 	}
 }

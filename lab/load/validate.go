@@ -22,9 +22,9 @@ const (
 	mostThreads = 256
 )
 
-// length is how long the scenario offers load; 0 for a replay, whose log has
+// Length is how long the scenario offers load; 0 for a replay, whose log has
 // not been read.
-func (s *Scenario) length() time.Duration {
+func (s *Scenario) Length() time.Duration {
 	switch s.Executor {
 	case ConstantArrivalRate, ConstantVUs, SharedIterations, PerVUIterations:
 		return s.Duration
@@ -86,7 +86,7 @@ func (p *problems) machinery(plan *Plan) {
 	p.checkf(plan.Connections == 0 || http, "connections: %d: a WebSocket client is a connection: leave it out, and give so many virtual users", plan.Connections)
 	steps := 0
 	for i := range plan.Scenarios {
-		steps += len(plan.Scenarios[i].stepNames())
+		steps += len(plan.Scenarios[i].StepNames())
 	}
 	p.checkf(steps <= mostSteps, "scenarios: they have %d steps together: use %d at most", steps, mostSteps)
 }
@@ -114,7 +114,7 @@ func (p *problems) scenario(s *Scenario) {
 	if s.Executor != RampingVUs && s.Executor != RampingArrivalRate && s.Executor != Replay {
 		p.checkf(s.Duration > 0, "duration: %v: give how long the load lasts, such as 30s", s.Duration)
 	}
-	p.checkf(s.StartTime <= mostTime && s.Duration <= mostTime && s.GracefulStop <= mostTime && s.length() <= mostTime,
+	p.checkf(s.StartTime <= mostTime && s.Duration <= mostTime && s.GracefulStop <= mostTime && s.Length() <= mostTime,
 		"duration: longer than %v: make it shorter", mostTime)
 	p.content(s)
 }
@@ -131,8 +131,8 @@ func (p *problems) shape(s *Scenario) bool {
 		for i, stage := range s.Stages {
 			p.checkf(stage.Target == math.Trunc(stage.Target), "stages[%d].target: %v: give a whole number of virtual users", i, stage.Target)
 		}
-		ramp := newUserRamp(s)
-		p.checkf(len(s.Stages) == 0 || ramp.most() > 0, "stages: no stage has a virtual user: give a target above 0")
+		ramp := NewUserRamp(s)
+		p.checkf(len(s.Stages) == 0 || ramp.Peak() > 0, "stages: no stage has a virtual user: give a target above 0")
 	case ConstantArrivalRate:
 		p.rate("rate", s.Rate)
 		p.checkf(s.Rate > 0, "rate: %v: give requests per second, above 0", s.Rate)
@@ -140,7 +140,7 @@ func (p *problems) shape(s *Scenario) bool {
 	case RampingArrivalRate:
 		p.rate("start_rate", s.StartRate)
 		p.stages(s.Stages, mostRate, "requests per second")
-		total := newRateCurve(s).total
+		total := NewRateCurve(s).total
 		p.checkf(len(s.Stages) == 0 || total > 0, "stages: the rate is 0 throughout: give a target above 0")
 		p.schedule(s)
 	case SharedIterations, PerVUIterations:

@@ -129,3 +129,24 @@ func TestValidateFindsAllProblems(t *testing.T) {
 		t.Errorf("got %d problems, want six or more: %v", got, err)
 	}
 }
+
+// openPlan is a plan of one open scenario.
+func openPlan(url string, rate float64, d time.Duration, users int) Plan {
+	return Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []Scenario{{
+			Name: "open", Executor: ConstantArrivalRate, Rate: rate, Duration: d, Arrivals: Poisson,
+			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Steps: []Step{{Request: Request{Method: "GET", Path: "/"}}},
+		}},
+	}
+}
+
+// closedPlan is a plan of one closed scenario.
+func closedPlan(url string, users int, d time.Duration) Plan {
+	return Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []Scenario{{
+			Name: "closed", Executor: ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Steps: []Step{{Request: Request{Method: "GET", Path: "/"}}},
+		}},
+	}
+}

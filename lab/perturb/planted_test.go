@@ -24,6 +24,7 @@ import (
 
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load"
+	"loadstone/lab/load/generator"
 )
 
 // The test binary plays other parts when its first argument names one.
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch role {
 	case asGenerator:
-		err = load.Serve(context.Background(), os.Stdin, os.Stdout)
+		err = generator.Serve(context.Background(), os.Stdin, os.Stdout)
 	case asShim:
 		err = cgroup.JoinAndExec(os.Args[2:], os.Environ())
 	case asServer:
@@ -191,7 +192,7 @@ func (p part) knob(name string, g *cgroup.Group) Knob {
 type planted struct {
 	name, limit string
 	address     string
-	generator   *load.Process
+	generator   *generator.Process
 	session     *Session
 	budget      time.Duration
 	slots       []Slot
@@ -216,7 +217,7 @@ func plant(t *testing.T, tree *cgroup.Tree, p *planted, front, store part) *plan
 		t.Fatal(err)
 	}
 	p.address = address
-	p.generator, err = load.Start(t.Context(), []string{self, asGenerator}, os.Stderr)
+	p.generator, err = generator.Start(t.Context(), []string{self, asGenerator}, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}

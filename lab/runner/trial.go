@@ -16,6 +16,7 @@ import (
 	"loadstone/lab/driver/process"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
+	"loadstone/lab/load/generator"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/probe"
 	"loadstone/lab/threshold"
@@ -115,13 +116,13 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 		return err
 	}
 	defer func() { err = errors.Join(err, stopProbe()); tell(asked, t) }()
-	generator, err := load.Start(ctx, k.Programs.Generator, generatorLog)
+	process, err := generator.Start(ctx, k.Programs.Generator, generatorLog)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, generator.Close()) }()
+	defer func() { err = errors.Join(err, process.Close()) }()
 
-	m := &measurer{conductor: k, trial: t, dir: dir, up: up, generator: generator, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m := &measurer{conductor: k, trial: t, dir: dir, up: up, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -183,7 +184,7 @@ type measurer struct {
 	trial     *archive.Trial
 	dir       string           // of the trial
 	up        *process.Running // what faults are done to
-	generator *load.Process
+	generator *generator.Process
 	windows   *archive.Lines
 	log       io.Writer             // what the generator says
 	base      load.Plan             // the experiment's, with targets

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/engine"
 	"loadstone/lab/load/summary"
 )
 
@@ -67,7 +68,7 @@ func realLoad(t *testing.T, target string) *summary.Summary {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a hundred times what it takes
 	defer cancel()
-	result, err := load.Run(ctx, plan, nil, nil)
+	result, err := engine.Run(ctx, plan, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+)
+
+// result puts together what was recorded. Everything must have ended.
+func (r *run) result() (load.Result, error) {
+	t, w := &r.recorder.total.measured, &r.recorder.total.warm
+	all := t.all()
+	result := load.Result{
+		From:             r.clock.wall(r.from),
+		To:               r.clock.wall(r.observer.ended),
+		Offered:          t.iterations + t.dropped,
+		Iterations:       t.iterations,
+		Requests:         all.requests,
+		Failed:           all.failed,
+		Dropped:          t.dropped,
+		Waited:           t.waited,
+		Late:             t.late,
+		IterationsInTime: t.iterationsInTime + w.iterationsInTime,
+		CompletedInTime:  t.requestsInTime + w.requestsInTime,
+		Sent:             t.wrote,
+		Received:         t.got,
+		Status:           all.statuses(),
+		Errors:           map[string]load.ErrorCount{},
+		MaxInFlight:      r.observer.most,
+		InFlight:         r.observer.fit.Trend(load.TrendConfidence),
+		Generator:        r.observer.usage,
+		Aborted:          r.observer.why,
+		WebSocket:        r.socketStats(),
+		Notes:            r.notes,
+	}
+	for _, e := range r.executors {
+		result.MaxInFlight = max(result.MaxInFlight, e.busiest())
+	}
+	for kind, count := range t.failures {
+		if count.Count > 0 {
+			result.Errors[failure.Kind(kind).String()] = count
+		}
+	}
+	result.Generator.Lateness = t.latenessOf()
+	var err error
+	if result.Response, err = latency(all.response); err != nil {
+		return load.Result{}, err
+	}
+	if result.Service, err = latency(all.service); err != nil {
+		return load.Result{}, err
+	}
+	return result, r.details(&result)
+}
+
+// details adds what there is about each step and check.
+func (r *run) details(result *load.Result) error {
+	t := &r.recorder.total.measured
+	for i := range r.plan.Scenarios {
+		s := &r.plan.Scenarios[i]
+		for k, name := range s.StepNames() {
+			step, err := t.steps[r.ids[i].steps[k]].result(s.Name, name)
+			if err != nil {
+				return err
+			}
+			if s.Executor == load.Replay && step.Requests == 0 {
+				continue // the log has none of this method
+			}
+			result.Steps = append(result.Steps, step)
+		}
+		for k := range s.Steps {
+			for c, check := range s.Steps[k].Checks {
+				p := t.checks[r.ids[i].checks[k][c]]
+				result.Checks = append(result.Checks, load.CheckResult{
+					Scenario: s.Name, Step: s.Steps[k].Name, Name: check.Name, Passes: p.passed, Fails: p.failed,
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// result is a step's part of a Result.
+func (t *tally) result(scenario, name string) (load.StepResult, error) {
+	r := load.StepResult{Scenario: scenario, Name: name, Requests: t.requests, Failed: t.failed, Status: t.statuses()}
+	response, service := t.response, t.service
+	if response == nil {
+		response, service = load.NewHistogram(), load.NewHistogram()
+	}
+	var err error
+	if r.Response, err = latency(response); err != nil {
+		return r, err
+	}
+	r.Service, err = latency(service)
+	return r, err
+}
+
+// statuses returns the counts of the statuses that there were.
+func (t *tally) statuses() map[int]uint64 {
+	out := map[int]uint64{}
+	for status, n := range t.status {
+		if n > 0 && status > 0 {
+			out[status] = uint64(n)
+		}
+	}
+	return out
+}

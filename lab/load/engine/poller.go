@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller waits for sockets and for time, with epoll. The runtime's own poller
+// will not do: its timers end in a wait whose unit is a millisecond, and a
+// goroutine for each connection costs a switch for each answer.
+type poller struct {
+	epoll  int
+	bell   int // an eventfd, which ring makes readable
+	events [256]unix.EpollEvent
+	coarse bool // the kernel has no epoll_pwait2: waits are in milliseconds
+	thread int  // whose timers are exact
+
+	// asleep says that a ring has to go through the kernel.
+	asleep atomic.Bool
+	rung   atomic.Bool
+}
+
+// interest is what every socket is watched for: once, when it is opened. Edge
+// triggered, so that a busy connection needs no further call to watch it.
+const interest = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
+
+// newPoller opens a poller. Close it.
+func newPoller() (*poller, error) {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open an event queue: %w", err)
+	}
+	p := &poller{epoll: epoll}
+	if p.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		return nil, errors.Join(fmt.Errorf("open an event counter: %w", err), unix.Close(epoll))
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(p.bell)}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, p.bell, &event); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch an event counter: %w", err), p.close())
+	}
+	return p, nil
+}
+
+// close frees the poller.
+func (p *poller) close() error { return errors.Join(unix.Close(p.bell), unix.Close(p.epoll)) }
+
+// watch adds a socket. tag comes back with its events and tells them from
+// those of an earlier socket of the same number.
+func (p *poller) watch(fd int, tag int32) error {
+	event := unix.EpollEvent{Events: interest, Fd: int32(fd), Pad: tag}
+	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event)
+}
+
+// ring ends the wait that is going on, or the next. Any goroutine may call it.
+func (p *poller) ring() {
+	p.rung.Store(true)
+	if p.asleep.Load() {
+		one := [8]byte{1}
+		// It can only fail because the counter is full, and then it is readable.
+		_, _ = unix.Write(p.bell, one[:])
+	}
+}
+
+// wait returns the events there are, after d at the latest; for d of nought it
+// only looks. The result is valid until the next call.
+func (p *poller) wait(d time.Duration) ([]unix.EpollEvent, error) {
+	var n int
+	var errno syscall.Errno
+	if d <= 0 {
+		n, errno = p.look()
+	} else {
+		p.asleep.Store(true)
+		if p.rung.Load() { // asked before: a ring after this line writes to the bell
+			n, errno = p.look()
+		} else {
+			n, errno = p.sleep(d)
+		}
+		p.asleep.Store(false)
+	}
+	p.rung.Store(false)
+	switch errno {
+	case 0:
+		return p.withoutBell(n), nil
+	case syscall.EINTR:
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("wait for events: %w", errno)
+	}
+}
+
+// look polls without telling the scheduler: a call that cannot block needs
+// neither its preparations nor its watch.
+func (p *poller) look() (int, syscall.Errno) {
+	const atOnce, noMask = 0, 0
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), atOnce, noMask, 0) //nolint:gosec // as documented for RawSyscall6
+	return int(n), errno
+}
+
+// sleep blocks for d at most.
+func (p *poller) sleep(d time.Duration) (int, syscall.Errno) {
+	const noMask, maskSize = 0, 8
+	p.exactTimers()
+	if !p.coarse {
+		spec := unix.NsecToTimespec(int64(d))
+		n, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(unsafe.Pointer(&spec)), noMask, maskSize) //nolint:gosec // as documented for Syscall6
+		if errno != syscall.ENOSYS {
+			return int(n), errno
+		}
+		p.coarse = true // Linux before 5.11
+	}
+	// Rounded down, so that the last fraction of a millisecond is spent looking.
+	n, _, errno := syscall.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(d/time.Millisecond), noMask, maskSize) //nolint:gosec // as documented for Syscall6
+	return int(n), errno
+}
+
+// withoutBell empties the bell if it is among the first n events, and returns
+// the others.
+func (p *poller) withoutBell(n int) []unix.EpollEvent {
+	for i := range n {
+		if int(p.events[i].Fd) != p.bell {
+			continue
+		}
+		var count [8]byte
+		_, _ = unix.Read(p.bell, count[:]) // it was readable, and only this reads it
+		p.events[i] = p.events[n-1]
+		n--
+		break
+	}
+	return p.events[:n]
+}
+
+// exactTimers asks for this thread's sleeps to end on time: by default the
+// kernel may add 50 µs, to wake several sleepers at once. The goroutine is not
+// locked to its thread, which would cost two switches at every preemption; so
+// it looks whether it is still on the one it was.
+func (p *poller) exactTimers() {
+	const oneNanosecond = 1
+	if thread := unix.Gettid(); thread != p.thread {
+		p.thread = thread
+		// Where it is refused, sleeps end 50 µs later, and lateness shows it.
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, oneNanosecond, 0, 0, 0)
+	}
+}

@@ -1,0 +1,404 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+)
+
+// recorder takes down what came of each request. It is split into shards, one
+// for each event loop, so that loops do not wait for each other. What belongs
+// to the measured part is decided by a request's intended time; what belongs
+// to a window, by when it ended.
+//
+// A shard holds what has happened since the last rotation only. Once a second
+// its tallies are swapped for empty ones, which takes no time, and added up
+// outside: recording costs one histogram entry and not two, and nobody merges
+// histograms while a request waits.
+type recorder struct {
+	from   time.Duration // where the measured part begins
+	to     atomic.Int64  // and ends, in nanoseconds
+	steps  int
+	checks int
+	shards []*shard
+
+	// Owned by whoever rotates.
+	spare  *tallies
+	window *tallies // of the last rotation
+	total  *tallies // of the measured part
+}
+
+// outcome is what came of one request.
+type outcome struct {
+	step                 int // in the recorder
+	intended, sent, done time.Duration
+
+	status     int          // 0 if failed
+	failed     failure.Kind // why there is no status, or no use in it
+	err        error        // the failure in words
+	open       bool         // its time is that of a schedule
+	waited     bool         // no user, or no connection, was free at its time
+	wrote, got int64        // bytes
+	unsent     bool         // no connection came free for it: it has no service time
+}
+
+// shard is one part of a recorder.
+type shard struct {
+	recorder *recorder
+	mu       sync.Mutex
+	now      *tallies
+
+	// Of the whole run.
+	openEnded uint64 // iterations of schedules that ended, or were dropped
+	completed uint64 // requests of the measured part
+}
+
+// tallies is what is counted between two rotations: for requests that were
+// intended in the warm-up and for those that were intended after it.
+type tallies struct {
+	warm, measured sums
+}
+
+// sums is what requests add up to.
+type sums struct {
+	steps  []tally // by step; their histograms are made when they are needed
+	checks []passes
+
+	iterations, dropped uint64
+	waited, late        uint64
+	wrote, got          uint64
+	failures            [failure.Kinds]load.ErrorCount
+
+	// Whenever they were intended: what was done in the measured part.
+	requestsInTime, iterationsInTime uint64
+
+	scheduled uint64 // requests sent at a schedule's time, or as soon as the generator could
+	onTime    uint64 // of them, within a millisecond
+	lateness  *hdrhistogram.Histogram
+}
+
+// tally is what the requests of one step add up to.
+type tally struct {
+	requests, failed  uint64
+	status            [600]uint32
+	response, service *hdrhistogram.Histogram // nil until the first request
+}
+
+// passes is what came of one check.
+type passes struct{ passed, failed uint64 }
+
+// The generator's lateness needs less room than a latency: up to ten seconds,
+// two digits, about 20 KiB.
+const (
+	mostLateness   = 10 * time.Second
+	latenessDigits = 2
+)
+
+// newRecorder returns a recorder with so many shards.
+func newRecorder(shards, steps, checks int) *recorder {
+	r := &recorder{steps: steps, checks: checks}
+	r.spare, r.window, r.total = r.newTallies(), r.newTallies(), r.newTallies()
+	for range shards {
+		r.shards = append(r.shards, &shard{recorder: r, now: r.newTallies()})
+	}
+	return r
+}
+
+func (r *recorder) newTallies() *tallies {
+	return &tallies{warm: r.newSums(), measured: r.newSums()}
+}
+
+func (r *recorder) newSums() sums {
+	return sums{
+		steps: make([]tally, r.steps), checks: make([]passes, r.checks),
+		lateness: hdrhistogram.New(1, mostLateness.Microseconds(), latenessDigits),
+	}
+}
+
+// of returns the sums that something intended for a time belongs to.
+func (s *shard) of(intended time.Duration) *sums {
+	if intended < s.recorder.from {
+		return &s.now.warm
+	}
+	return &s.now.measured
+}
+
+// inTime says whether something done at a time was done in the measured part.
+func (r *recorder) inTime(done time.Duration) bool {
+	return done >= r.from && int64(done) < r.to.Load()
+}
+
+// ended records a request that was sent.
+func (s *shard) ended(o *outcome) {
+	response, service := microseconds(o.done-o.intended), microseconds(o.done-o.sent)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.of(o.intended)
+	if s.recorder.inTime(o.done) {
+		sum.requestsInTime++
+	}
+	if o.intended >= s.recorder.from {
+		s.completed++
+	}
+	sum.wrote += uint64(o.wrote)
+	sum.got += uint64(o.got)
+	t := &sum.steps[o.step]
+	t.requests++
+	if o.failed != failure.None || o.status >= 400 {
+		t.failed++
+	}
+	t.status[o.status]++
+	if t.response == nil {
+		t.response, t.service = load.NewHistogram(), load.NewHistogram()
+	}
+	record(t.response, response)
+	if !o.unsent {
+		record(t.service, service)
+	}
+	if o.open {
+		sum.schedule(o)
+	}
+	if o.failed != failure.None {
+		f := &sum.failures[o.failed]
+		if f.Count++; f.Count == 1 {
+			f.Example = o.err.Error()
+		}
+	}
+}
+
+// carried records bytes that belong to no single request.
+func (s *shard) carried(now time.Duration, sent, received uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.of(now)
+	sum.wrote += sent
+	sum.got += received
+}
+
+// schedule records how a request kept to its schedule.
+func (s *sums) schedule(o *outcome) {
+	if o.waited {
+		s.waited++
+		return
+	}
+	late := o.sent - o.intended
+	if late > load.LateAfter {
+		s.late++
+	}
+	s.scheduled++
+	if late <= time.Millisecond {
+		s.onTime++
+	}
+	record(s.lateness, min(microseconds(late), mostLateness.Microseconds()))
+}
+
+// iterated records an iteration that ended. scheduled is as for dropped.
+func (s *shard) iterated(scheduled, measured bool, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if scheduled {
+		s.openEnded++
+	}
+	sum := &s.now.warm
+	if measured {
+		sum = &s.now.measured
+	}
+	sum.iterations++
+	if s.recorder.inTime(now) {
+		sum.iterationsInTime++
+	}
+}
+
+// dropped records an arrival that was never sent. scheduled says that it is one
+// of those that the observer counts when they are due.
+func (s *shard) dropped(intended time.Duration, scheduled bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if scheduled {
+		s.openEnded++
+	}
+	s.of(intended).dropped++
+}
+
+// checked records a check of the answer to a request.
+func (s *shard) checked(index int, intended time.Duration, holds bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.of(intended).checks[index]
+	if holds {
+		p.passed++
+	} else {
+		p.failed++
+	}
+}
+
+// ofSchedules is how many iterations of schedules have ended, or were dropped.
+func (r *recorder) ofSchedules() uint64 {
+	var n uint64
+	for _, s := range r.shards {
+		s.mu.Lock()
+		n += s.openEnded
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// completed is how many requests of the measured part have ended.
+func (r *recorder) completed() uint64 {
+	var n uint64
+	for _, s := range r.shards {
+		s.mu.Lock()
+		n += s.completed
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// rotate makes what happened since the last rotation the window, and adds it to
+// the total.
+func (r *recorder) rotate() {
+	r.window.clear()
+	for _, s := range r.shards {
+		s.mu.Lock()
+		s.now, r.spare = r.spare, s.now
+		s.mu.Unlock()
+		r.window.warm.merge(&r.spare.warm)
+		r.window.measured.merge(&r.spare.measured)
+		r.spare.clear()
+	}
+	r.total.measured.merge(&r.window.measured)
+	r.total.warm.merge(&r.window.warm)
+}
+
+// merge adds what from counted.
+func (s *sums) merge(from *sums) {
+	for i := range from.steps {
+		s.steps[i].merge(&from.steps[i])
+	}
+	for i := range from.checks {
+		s.checks[i].passed += from.checks[i].passed
+		s.checks[i].failed += from.checks[i].failed
+	}
+	s.iterations += from.iterations
+	s.dropped += from.dropped
+	s.waited += from.waited
+	s.late += from.late
+	s.wrote += from.wrote
+	s.got += from.got
+	s.requestsInTime += from.requestsInTime
+	s.iterationsInTime += from.iterationsInTime
+	s.scheduled += from.scheduled
+	s.onTime += from.onTime
+	if from.scheduled > 0 {
+		s.lateness.Merge(from.lateness)
+	}
+	for i := range from.failures {
+		if s.failures[i].Count == 0 {
+			s.failures[i].Example = from.failures[i].Example
+		}
+		s.failures[i].Count += from.failures[i].Count
+	}
+}
+
+// merge adds what from counted. All histograms have the same bounds, so
+// nothing can be lost.
+func (t *tally) merge(from *tally) {
+	if from.requests == 0 {
+		return
+	}
+	t.requests += from.requests
+	t.failed += from.failed
+	for i, n := range from.status {
+		t.status[i] += n
+	}
+	if t.response == nil {
+		t.response, t.service = load.NewHistogram(), load.NewHistogram()
+	}
+	t.response.Merge(from.response)
+	t.service.Merge(from.service)
+}
+
+// clear empties the tallies. Histograms stay, so that they are made once.
+func (t *tallies) clear() {
+	t.warm.clear()
+	t.measured.clear()
+}
+
+func (s *sums) clear() {
+	steps, checks, lateness := s.steps, s.checks, s.lateness
+	if s.scheduled > 0 {
+		lateness.Reset()
+	}
+	for i := range steps {
+		if t := &steps[i]; t.requests > 0 {
+			t.response.Reset()
+			t.service.Reset()
+			*t = tally{response: t.response, service: t.service}
+		}
+	}
+	clear(checks)
+	*s = sums{steps: steps, checks: checks, lateness: lateness}
+}
+
+// all merges the steps into one.
+func (s *sums) all() *tally {
+	sum := &tally{response: load.NewHistogram(), service: load.NewHistogram()}
+	for i := range s.steps {
+		sum.merge(&s.steps[i])
+	}
+	return sum
+}
+
+// microseconds rounds d to whole microseconds within a histogram's bounds.
+func microseconds(d time.Duration) int64 {
+	return min(max(int64(d+time.Microsecond/2)/int64(time.Microsecond), 0), longest)
+}
+
+const longest = int64(10 * time.Minute / time.Microsecond)
+
+// record adds a value that is within the histogram's bounds.
+func record(h *hdrhistogram.Histogram, v int64) {
+	if err := h.RecordValue(v); err != nil {
+		panic(fmt.Sprintf("load: a histogram refused %d, which is within its bounds: %v", v, err))
+	}
+}
+
+// latency summarises a histogram.
+func latency(h *hdrhistogram.Histogram) (load.Latency, error) {
+	encoded, err := encode(h)
+	if err != nil {
+		return load.Latency{}, err
+	}
+	ms := func(quantile float64) float64 { return float64(h.ValueAtQuantile(quantile)) / 1000 }
+	return load.Latency{
+		P50: ms(50), P90: ms(90), P95: ms(95), P99: ms(99), P999: ms(99.9),
+		Max: float64(h.Max()) / 1000, Mean: h.Mean() / 1000,
+		Histogram: encoded,
+	}, nil
+}
+
+// latenessOf summarises the generator's delays.
+func (s *sums) latenessOf() load.Lateness {
+	h := s.lateness
+	ms := func(quantile float64) float64 { return float64(h.ValueAtQuantile(quantile)) / 1000 }
+	l := load.Lateness{P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(h.Max()) / 1000}
+	if s.scheduled > 0 {
+		l.WithinMs = float64(s.onTime) / float64(s.scheduled)
+	}
+	return l
+}
+
+// encode writes a histogram as one line of text.
+func encode(h *hdrhistogram.Histogram) (string, error) {
+	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return "", fmt.Errorf("encode a histogram: %w", err)
+	}
+	return string(b), nil
+}

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	"loadstone/lab/load/failure"
+	"loadstone/lab/load/httpclient"
+)
+
+// remote is a link for what connection does not speak: TLS and HTTP/2. A
+// goroutine of its own has the round trips, over net/http, and posts what came
+// of each to the event loop. That costs several times what a connection does;
+// what it measures is the same.
+type remote struct {
+	loop *loop
+	to   *target
+	line *line
+
+	user   *user // whose request is under way
+	opened func(failure.Kind, error)
+	cancel context.CancelFunc // of what is under way
+	why    failure.Kind       // it was cut off; None if it was not
+	whyErr error
+
+	tasks   chan task // to the goroutine; nil until it is needed
+	request httpclient.Request
+	answer  httpclient.Answer
+}
+
+// task is one thing for a remote's goroutine to do.
+type task struct {
+	ctx    context.Context //nolint:containedctx // it lives as long as the task
+	ahead  bool            // only connect
+	finish func(done time.Duration, err error)
+}
+
+// newRemote returns a link over a line.
+func newRemote(l *loop, to *target, over *line) *remote {
+	return &remote{loop: l, to: to, line: over}
+}
+
+// target is the index of the target that it leads to.
+func (r *remote) target() int { return r.to.index }
+
+// ahead connects before it is needed, and calls done.
+func (r *remote) ahead(done func(failure.Kind, error)) {
+	r.opened = done
+	r.start(true, r.loop.clock.now(), func(_ time.Duration, err error) {
+		done := r.opened
+		r.opened = nil
+		done(r.ended(err))
+	})
+}
+
+// send has one round trip for u, connecting first if need be.
+func (r *remote) send(u *user) {
+	r.user = u
+	r.compose(u)
+	r.start(false, u.sent, func(done time.Duration, err error) {
+		r.user = nil
+		kind, err := r.ended(err)
+		u.done, u.wrote, u.got = done, r.answer.Sent, r.answer.Received
+		status := 0
+		switch {
+		case kind != failure.None:
+		case r.answer.Status < 100 || r.answer.Status > 599:
+			kind, err = failure.BadHTTP, badHTTPError(fmt.Sprintf("status %d", r.answer.Status))
+		default:
+			status = r.answer.Status
+			r.keep(u)
+		}
+		r.answer.Body = trim(r.answer.Body[:0])
+		u.answered(status, kind, err)
+	})
+}
+
+// start gives the goroutine a task, which is due a request's timeout after it
+// began.
+func (r *remote) start(ahead bool, began time.Duration, finish func(time.Duration, error)) {
+	if r.tasks == nil {
+		r.tasks = make(chan task, 1)
+		r.loop.remotes.Go(func() { r.serve(r.tasks) })
+	}
+	r.why, r.whyErr = failure.None, nil
+	left := r.loop.timeout - (r.loop.clock.now() - began)
+	ctx, cancel := context.WithTimeout(context.Background(), left)
+	r.cancel = cancel
+	r.tasks <- task{ctx: ctx, ahead: ahead, finish: finish}
+}
+
+// serve is the goroutine.
+func (r *remote) serve(tasks <-chan task) {
+	for t := range tasks {
+		err := r.carryOut(t)
+		done := r.loop.clock.now()
+		r.loop.post(func() { t.finish(done, err) })
+	}
+}
+
+// carryOut connects if need be, and has the round trip.
+func (r *remote) carryOut(t task) error {
+	if t.ahead {
+		conn, err := r.line.get(t.ctx)
+		r.line.give(conn)
+		return err
+	}
+	for try := 1; ; try++ {
+		conn, err := r.line.get(t.ctx)
+		if err != nil {
+			return err
+		}
+		err = conn.Do(t.ctx, &r.request, &r.answer)
+		r.line.give(conn)
+		// If the server ended the connection while it was idle, nothing was
+		// sent; if it said in its goodbye that it has not looked at the request,
+		// nothing came of it. Another try sends nothing twice.
+		again := httpclient.Unsent(err) || httpclient.Unprocessed(err)
+		if !again || try == mostTries || t.ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// mostTries bounds the connections that a request is tried on: a server that
+// says goodbye on every one of them has failed.
+const mostTries = 3
+
+// ended is what a task ended as.
+func (r *remote) ended(err error) (failure.Kind, error) {
+	r.cancel()
+	switch {
+	case err == nil:
+		return failure.None, nil
+	case r.why != failure.None:
+		return r.why, r.whyErr
+	default:
+		return httpclient.Kind(err), err
+	}
+}
+
+// compose makes the request of u's step.
+func (r *remote) compose(u *user) {
+	l, s := r.loop, u.step()
+	l.fill(u)
+	q := &r.request
+	target := u.target(l.out[:0])
+	l.out = target
+	q.Method, q.Target, q.Host = s.method, string(target), s.host
+	q.Header = q.Header[:0]
+	for _, h := range s.header {
+		q.Header = append(q.Header, httpclient.Field{Name: h.name, Value: string(h.value.append(nil, l.values))})
+	}
+	if u.jar != nil {
+		if cookies := u.jar.header(target); cookies != "" {
+			q.Header = append(q.Header, httpclient.Field{Name: "Cookie", Value: cookies})
+		}
+	}
+	q.Body = s.body.append(q.Body[:0], l.values)
+	q.WantBody = s.keep != nil && s.keep.body
+	q.WantHeader = s.keep != nil
+}
+
+// keep hands over what is to be kept of the answer.
+func (r *remote) keep(u *user) {
+	want := u.step().keep
+	if want == nil {
+		return
+	}
+	u.kept.reset()
+	u.kept.add(r.answer.Body)
+	for name, values := range r.answer.Header {
+		for _, value := range values {
+			u.kept.header(want, []byte(name), []byte(value))
+		}
+	}
+}
+
+// abort cuts off what is under way. It ends when the goroutine says so.
+func (r *remote) abort(kind failure.Kind, err error) {
+	if (r.user != nil || r.opened != nil) && r.why == failure.None {
+		r.why, r.whyErr = kind, err
+		r.cancel()
+	}
+}
+
+// close ends the goroutine, and the connection if nobody shares it. Nothing may
+// be under way.
+func (r *remote) close() {
+	if r.tasks != nil {
+		close(r.tasks)
+		r.tasks = nil
+	}
+	r.line.release()
+}
+
+// line is one connection over TLS or HTTP/2, opened when it is needed, and
+// shared by as many remotes as have it.
+type line struct {
+	config httpclient.Config
+	shared bool
+
+	turn chan struct{} // held while a connection is opened
+
+	mu    sync.Mutex
+	conn  *httpclient.Conn
+	users map[*httpclient.Conn]int // requests under way on each, also on those that were replaced
+}
+
+// newLine returns a line to a target.
+func newLine(to *target, protocol string, trust *tls.Config, shared bool) *line {
+	c := httpclient.Config{URL: to.base, Protocol: protocol, TLS: trust}
+	for _, a := range to.addresses {
+		c.Addresses = append(c.Addresses, a.String())
+	}
+	return &line{config: c, shared: shared, turn: make(chan struct{}, 1), users: map[*httpclient.Conn]int{}}
+}
+
+// get returns the connection, and opens it if there is none that can be used.
+// It is to be given back.
+func (l *line) get(ctx context.Context) (*httpclient.Conn, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the shared connection: %w", ctx.Err())
+	}
+	if conn := l.usable(); conn != nil {
+		return conn, nil
+	}
+	conn, err := httpclient.Dial(ctx, l.config)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = conn
+	l.users[conn]++
+	return conn, nil
+}
+
+// usable returns the connection if it can be used, and gives it up if not: it
+// is closed when the requests under way on it have ended, which a server that
+// says goodbye still answers.
+func (l *line) usable() *httpclient.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == nil {
+		return nil
+	}
+	if l.conn.Usable() {
+		l.users[l.conn]++
+		return l.conn
+	}
+	l.closeUnused(l.conn)
+	l.conn = nil
+	return nil
+}
+
+// give gives a connection back.
+func (l *line) give(conn *httpclient.Conn) {
+	if conn == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users[conn]--
+	if conn != l.conn {
+		l.closeUnused(conn)
+	}
+}
+
+// closeUnused closes a connection that nobody uses. mu is held.
+func (l *line) closeUnused(conn *httpclient.Conn) {
+	if l.users[conn] == 0 {
+		delete(l.users, conn)
+		_ = conn.Close() // nothing is under way whose end it could tell
+	}
+}
+
+// release ends the connection, unless it is shared.
+func (l *line) release() {
+	if !l.shared {
+		l.shut()
+	}
+}
+
+// shut ends the connection. Nothing may be under way.
+func (l *line) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		l.closeUnused(l.conn)
+		l.conn = nil
+	}
+}

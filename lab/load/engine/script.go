@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/feed"
+	"loadstone/lab/load/seed"
+)
+
+// script is what an iteration of a scenario does, compiled for one target. It
+// does not change, and virtual users share it.
+type script struct {
+	steps    []step
+	values   []source // of all placeholders
+	feeds    *feed.Set
+	weighted bool
+	replays  bool      // an access log: the steps are GET and HEAD
+	weights  []float64 // of a weighted script, summed up; the last is 1
+	cookies  bool      // answers may set cookies that later requests need
+	keepJar  bool
+	base     *url.URL
+	key      uint64 // of the stream that weights and think times are drawn from
+}
+
+// step is one request of a script, compiled.
+type step struct {
+	name  string
+	index int // in the recorder
+
+	method string
+	host   string // of the Host header
+	path   string // of the target's base URL, put before the request's
+	target text
+	header []headerField
+	body   text
+	wire   text // all of it, as HTTP/1.1
+
+	hasBody bool
+	used    []int // the values that it takes
+	extract []extraction
+	checks  []check
+	keep    *keeper // what of an answer is to be kept; nil if nothing
+	think   [2]time.Duration
+}
+
+// headerField is one header line of a request.
+type headerField struct {
+	name  string
+	value text
+}
+
+// extraction takes a value from an answer.
+type extraction struct {
+	variable int // index into script.values
+	name     string
+	load.Extract
+}
+
+// check is a claim about an answer, and where it is counted.
+type check struct {
+	index int // in the recorder
+	load.Check
+}
+
+// userAgent names the generator in the servers' logs.
+const userAgent = "loadstone"
+
+// compile prepares scenario s for the target at base. Validate has found it
+// good. ids has the recorder's numbers of its steps and checks.
+func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script {
+	c := &script{
+		feeds: feeds, weighted: s.Weighted, keepJar: s.KeepCookies,
+		cookies: s.KeepCookies || len(s.Steps) > 1 && !s.Weighted,
+		base:    base,
+		key:     ids.key,
+	}
+	for i := range s.Steps {
+		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {
+			c.source(name, true)
+		}
+	}
+	for i := range s.Steps {
+		c.steps = append(c.steps, c.step(&s.Steps[i], base, ids, i))
+	}
+	c.sumWeights(s.Steps)
+	if s.Executor == load.Replay {
+		c.replays = true
+		for i, method := range s.StepNames() {
+			c.steps = append(c.steps, c.replay(method, base, ids, i))
+		}
+	}
+	return c
+}
+
+// sumWeights prepares the draw of a step.
+func (c *script) sumWeights(steps []load.Step) {
+	var sum float64
+	for i := range steps {
+		sum += steps[i].Weight
+		c.weights = append(c.weights, sum)
+	}
+	for i := range c.weights {
+		c.weights[i] /= sum
+	}
+}
+
+// single says whether an iteration makes one of the steps only.
+func (c *script) single() bool { return c.weighted || c.replays }
+
+// draw returns the step that an iteration of a weighted script makes.
+func (c *script) draw(iteration uint64) int {
+	at := seed.Unit(seed.At(c.key, iteration))
+	i := 0
+	for i < len(c.weights)-1 && at >= c.weights[i] {
+		i++
+	}
+	return i
+}
+
+// source returns the index of a placeholder's value.
+func (c *script) source(name string, extracted bool) int {
+	i := slices.IndexFunc(c.values, func(s source) bool { return s.name == name })
+	if i >= 0 {
+		return i
+	}
+	column, _ := c.feeds.Lookup(name)
+	c.values = append(c.values, source{name: name, extracted: extracted, column: column})
+	return len(c.values) - 1
+}
+
+// text compiles a text, whose placeholders are filled in as kind says.
+func (c *script) text(s *step, raw string, kind partKind) text {
+	var out text
+	for _, piece := range load.SplitPlaceholders(raw) {
+		p := part{literal: piece.Before}
+		if piece.Name != "" {
+			p.then, p.value = kind, c.source(piece.Name, false)
+			if !slices.Contains(s.used, p.value) {
+				s.used = append(s.used, p.value)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// step compiles one step.
+func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) step {
+	r := &from.Request
+	s := step{
+		name: from.Name, index: ids.steps[number], think: from.Think,
+		method: r.Method, host: base.Host, path: strings.TrimSuffix(base.EscapedPath(), "/"),
+	}
+	s.target = c.text(&s, s.path+r.Path, thenPathValue)
+	agent := userAgent
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		switch strings.ToLower(name) {
+		case "host":
+			s.host = r.Header[name]
+		case "user-agent":
+			agent = r.Header[name]
+		default:
+			s.header = append(s.header, headerField{name, c.text(&s, r.Header[name], thenHeaderValue)})
+		}
+	}
+	s.header = append([]headerField{{"User-Agent", c.text(&s, agent, thenHeaderValue)}}, s.header...)
+	s.body = c.text(&s, r.Body, thenBodyValue)
+	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
+	s.wire = s.assemble(c.cookies)
+	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
+		s.extract = append(s.extract, extraction{c.source(name, true), name, from.Extract[name]})
+	}
+	for i := range from.Checks {
+		s.checks = append(s.checks, check{ids.checks[number][i], from.Checks[i]})
+	}
+	s.keep = s.keeper(c.cookies)
+	return s
+}
+
+// replay compiles the step that repeats a log's lines of one method.
+func (c *script) replay(method string, base *url.URL, ids *stepIDs, number int) step {
+	s := c.step(&load.Step{Name: method, Request: load.Request{Method: method}}, base, ids, number)
+	s.target = text{{literal: s.path, then: thenLogged}}
+	s.wire = s.assemble(c.cookies)
+	return s
+}
+
+// assemble puts the request together as it goes over the wire.
+func (s *step) assemble(cookies bool) text {
+	wire := text{{literal: s.method + " "}}
+	wire = append(wire, s.target...)
+	wire = append(wire, part{literal: fmt.Sprintf(" HTTP/1.1\r\nHost: %s\r\n", s.host)})
+	for _, h := range s.header {
+		wire = append(wire, part{literal: h.name + ": "})
+		wire = append(wire, h.value...)
+		wire = append(wire, part{literal: "\r\n"})
+	}
+	if cookies {
+		wire = append(wire, part{then: thenCookies})
+	}
+	if s.hasBody {
+		wire = append(wire, part{literal: "Content-Length: ", then: thenBodyLength}, part{literal: "\r\n"})
+	}
+	wire = append(wire, part{literal: "\r\n"})
+	return join(append(wire, s.body...))
+}
+
+// join merges neighbouring literals: fewer parts are filled in faster.
+func join(t text) text {
+	var out text
+	for _, p := range t {
+		if last := len(out) - 1; last >= 0 && out[last].then == thenNothing {
+			p.literal = out[last].literal + p.literal
+			out = out[:last]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// keeper returns what of an answer has to be kept: nil for nothing.
+func (s *step) keeper(cookies bool) *keeper {
+	k := keeper{cookies: cookies}
+	for i := range s.extract {
+		k.body = k.body || s.extract[i].JSON != ""
+		if h := s.extract[i].Header; h != "" {
+			k.names = append(k.names, strings.ToLower(h))
+		}
+	}
+	for i := range s.checks {
+		k.body = k.body || s.checks[i].Contains != "" || s.checks[i].JSON != ""
+	}
+	if !k.body && !k.cookies && len(k.names) == 0 {
+		return nil
+	}
+	return &k
+}

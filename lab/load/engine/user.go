@@ -1,0 +1,342 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+	"loadstone/lab/load/feed"
+	"loadstone/lab/load/seed"
+)
+
+// link is a user's way to its target: a connection of its own, or a share in
+// others'. Each send ends in the user's answered, on the user's event loop,
+// perhaps before it returns if it fails.
+type link interface {
+	// target is the index of the target that it leads to.
+	target() int
+	// ahead makes the link ready before it is needed, and calls done.
+	ahead(done func(failure.Kind, error))
+	// send has one round trip for u.
+	send(u *user)
+	// abort ends what is under way, if anything is.
+	abort(kind failure.Kind, err error)
+	// close ends the connection, if there is one and nobody else uses it.
+	close()
+}
+
+// user is a virtual user: it makes one iteration after the other, each of one
+// or more steps. It is a state machine and belongs to one event loop.
+type user struct {
+	loop     *loop
+	owner    owner
+	index    int // within its scenario
+	own      uint64
+	thinking *atomic.Int64 // users of the scenario that are
+	scripts  []*script     // by target
+	script   *script
+	link     link
+	slots    *slots // where links are borrowed; nil if link is its own
+
+	state    userState
+	freeAt   time.Duration
+	number   uint64 // of the iteration
+	logged   string // the target that the access log has for it
+	measured bool   // the iteration's intended time lies in the measured part
+	open     bool   // it came from a schedule
+	waited   bool   // nobody was free at the iteration's time
+	first    bool   // no step of it has ended
+	at       int    // which step of the script
+	turn     uint64 // counts states, so that a late timer sees that it is too late
+
+	// Of the step under way.
+	intended, sent, done time.Duration
+	wrote, got           int64
+	unsent               bool // no connection came free for it
+
+	values         [][]byte // extracted, by script.values
+	kept           *kept    // of the answer; nil if no step keeps any
+	jar            *jar
+	before, behind *user         // in a line of free users, or of those waiting for a link
+	askedAt        time.Duration // when it began to wait for a link
+}
+
+type userState uint8
+
+const (
+	userFree     userState = iota
+	userWaiting            // for a link
+	userSending            // and waiting for the answer
+	userThinking           // between steps, or after the last
+)
+
+// owner is the part of a scenario that users of one event loop belong to.
+type owner interface {
+	// released takes back a user whose iteration has ended.
+	released(u *user, failed failure.Kind)
+}
+
+// newUser returns user number index of a scenario.
+func newUser(index int, sc *scenario, l *loop, own owner) *user {
+	u := &user{loop: l, owner: own, index: index, thinking: &sc.thinking, scripts: sc.scripts, script: sc.scripts[0]}
+	if l.slots != nil {
+		u.slots = l.slots
+	} else {
+		u.link = l.newLink(index)
+	}
+	if n := len(u.script.values); n > 0 && slices.ContainsFunc(u.script.values, func(s source) bool { return s.extracted }) {
+		u.values = make([][]byte, n)
+	}
+	if slices.ContainsFunc(u.script.steps, func(s step) bool { return s.keep != nil }) {
+		u.kept = &kept{}
+	}
+	return u
+}
+
+// begin starts an iteration that was intended for a time.
+func (u *user) begin(a load.Arrival, open, waited bool) {
+	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
+	u.measured = a.At >= u.loop.run.from
+	if u.jar != nil && !u.script.keepJar {
+		u.jar = nil
+	}
+	u.pick(a)
+	u.ask(a.At)
+}
+
+// pick sets the first step of an iteration.
+func (u *user) pick(a load.Arrival) {
+	u.at, u.logged = 0, a.Target
+	switch {
+	case u.script.weighted:
+		u.at = u.script.draw(u.number)
+	case a.Method == http.MethodHead:
+		u.at = 1
+	}
+}
+
+// step is the step under way.
+func (u *user) step() *step { return &u.script.steps[u.at] }
+
+// ask has the step's request, which was intended for a time, sent.
+func (u *user) ask(intended time.Duration) {
+	u.intended, u.wrote, u.got = intended, 0, 0
+	u.turn++
+	u.unsent = false
+	if u.slots == nil {
+		u.linked(u.link)
+	} else if free := u.slots.take(u); free != nil {
+		u.linked(free)
+	} else {
+		u.state, u.waited = userWaiting, true // the slots call linked
+	}
+}
+
+// linked goes on once there is a link.
+func (u *user) linked(by link) {
+	u.link, u.script = by, u.scripts[by.target()]
+	u.state = userSending
+	u.sent = u.loop.clock.now()
+	u.link.send(u)
+}
+
+// wire returns the step's request as HTTP/1.1. It is valid until the next
+// call on the same event loop.
+func (u *user) wire() []byte {
+	l := u.loop
+	l.fill(u)
+	out := l.out[:0]
+	step := u.step()
+	t := step.wire
+	for i := range t {
+		p := &t[i]
+		out = append(out, p.literal...)
+		switch p.then {
+		case thenNothing:
+		case thenPathValue:
+			out = appendEscaped(out, l.values[p.value])
+		case thenHeaderValue:
+			out = appendPrintable(out, l.values[p.value])
+		case thenBodyValue:
+			out = append(out, l.values[p.value]...)
+		case thenBodyLength:
+			out = appendInt(out, step.body.length(l.values))
+		case thenLogged:
+			out = append(out, u.logged...)
+		case thenCookies:
+			if u.jar != nil {
+				out = u.jar.append(out, u.target(nil))
+			}
+		}
+	}
+	l.out = out
+	u.wrote = int64(len(out))
+	return out
+}
+
+// target appends the target of the step's request, once its values are drawn.
+func (u *user) target(dst []byte) []byte {
+	if u.logged != "" {
+		return append(append(dst, u.step().path...), u.logged...)
+	}
+	return u.step().target.append(dst, u.loop.values)
+}
+
+// position is where in the load the iteration is.
+func (u *user) position() feed.Position {
+	return feed.Position{Iteration: u.number, VU: u.index, Own: u.own}
+}
+
+// answered ends the step under way; done is set.
+func (u *user) answered(status int, kind failure.Kind, err error) {
+	now := u.done
+	if u.slots != nil {
+		link := u.link
+		u.link = nil
+		if link != nil {
+			defer u.slots.give(link)
+		}
+	}
+	o := outcome{
+		step: u.step().index, intended: u.intended, sent: u.sent, done: now,
+		status: status, failed: kind, err: err,
+		open: u.open && u.first, waited: u.waited,
+		wrote: u.wrote, got: u.got, unsent: u.unsent,
+	}
+	step := u.step()
+	if kind == failure.None && step.keep != nil {
+		u.digest(&o)
+	}
+	for i := range step.checks {
+		u.loop.shard.checked(step.checks[i].index, u.intended, u.holds(&step.checks[i], status, kind))
+	}
+	u.loop.shard.ended(&o)
+	if u.kept != nil {
+		u.kept.body = trim(u.kept.body[:0])
+	}
+	u.first, u.waited = false, false
+	if o.failed != failure.None {
+		u.end(o.failed, now)
+		return
+	}
+	u.pause(now)
+}
+
+// digest takes cookies and values from an answer.
+func (u *user) digest(o *outcome) {
+	k := u.kept
+	if len(k.setCookies) > 0 {
+		if u.jar == nil {
+			u.jar = newJar(u.script.base)
+		}
+		u.loop.fill(u)
+		u.jar.set(u.target(nil), k.setCookies)
+	}
+	for i := range u.step().extract {
+		e := &u.step().extract[i]
+		value, ok := k.value(&e.Extract)
+		if !ok {
+			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}", u.step().name, o.status, e.where(), e.name)
+			o.status, o.failed = 0, failure.NoValue
+			return
+		}
+		u.values[e.variable] = append(u.values[e.variable][:0], value...)
+	}
+}
+
+// where is an extraction's place in words.
+func (e *extraction) where() string {
+	if e.Header != "" {
+		return "header " + e.Header
+	}
+	return "value at " + e.JSON
+}
+
+// holds says whether a check holds.
+func (u *user) holds(c *check, status int, kind failure.Kind) bool {
+	if kind != failure.None {
+		return false
+	}
+	switch {
+	case len(c.Status) > 0:
+		return slices.Contains(c.Status, status)
+	case c.Contains != "":
+		return bytes.Contains(u.kept.body, []byte(c.Contains))
+	default:
+		value, ok := u.kept.json(c.JSON)
+		return ok && (c.Equals == nil || value == *c.Equals)
+	}
+}
+
+// pause has the user think after a step, and go on.
+func (u *user) pause(now time.Duration) {
+	think := u.step().think
+	if think[1] <= 0 {
+		u.goOn(now)
+		return
+	}
+	// Drawn by iteration and step: who makes it does not matter.
+	draw := seed.Unit(seed.At(u.script.key+uint64(u.step().index)+1, u.number))
+	pause := think[0] + time.Duration(draw*float64(think[1]-think[0]))
+	u.state = userThinking
+	u.thinking.Add(1)
+	u.turn++
+	turn := u.turn
+	u.loop.timers.add(now+pause, func(at time.Duration) {
+		if u.state == userThinking && u.turn == turn {
+			u.thinking.Add(-1)
+			u.goOn(at)
+		}
+	})
+}
+
+// goOn makes the next step, if there is one.
+func (u *user) goOn(now time.Duration) {
+	if u.script.single() || u.at == len(u.script.steps)-1 {
+		u.end(failure.None, now)
+		return
+	}
+	u.at++
+	u.ask(now)
+}
+
+// end ends the iteration.
+func (u *user) end(kind failure.Kind, now time.Duration) {
+	u.turn++
+	u.state, u.freeAt = userFree, now
+	u.own++
+	u.loop.shard.iterated(u.open, u.measured, now)
+	u.owner.released(u, kind)
+}
+
+// cut ends the iteration where it is, because its time is over.
+func (u *user) cut() {
+	switch u.state {
+	case userFree:
+	case userThinking:
+		u.thinking.Add(-1)
+		u.end(failure.CutOff, u.loop.clock.now())
+	case userWaiting:
+		u.slots.leave(u)
+		u.sent = u.loop.clock.now()
+		u.done, u.unsent = u.sent, true
+		u.answered(0, failure.CutOff, errCutOff)
+	case userSending:
+		u.link.abort(failure.CutOff, errCutOff)
+	}
+}
+
+// refused is an iteration that ended with its first connection: intended for a
+// time, and failed since.
+func (u *user) refused(a load.Arrival, kind failure.Kind, err error) {
+	u.number, u.open, u.waited, u.first = a.Number, false, false, true
+	u.measured = a.At >= u.loop.run.from
+	u.pick(a)
+	u.intended, u.sent, u.done, u.wrote, u.got, u.unsent = a.At, a.At, u.freeAt, 0, 0, false
+	u.answered(0, kind, err)
+}

@@ -1,0 +1,167 @@
+package generator
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"loadstone/lab/load"
+)
+
+// closeWithin is how long a generator may take to end by itself once its input
+// is closed. It has to notice, close its connections and leave: milliseconds,
+// unless the machine is overloaded, which after a load test it may well be.
+const closeWithin = 5 * time.Second
+
+// Process is a generator in a process of its own, which runs Serve on its
+// standard input and output. It is not safe for concurrent use.
+type Process struct {
+	command *exec.Cmd
+	input   io.WriteCloser
+	pipe    io.ReadCloser  // its standard output
+	output  *bufio.Scanner // of pipe
+	broken  error          // why no more plans can be run
+	closed  bool
+}
+
+// Start starts command, which must run Serve on its standard input and output;
+// what it writes to standard error goes to log. The process gets a process
+// group of its own, so that Ctrl-C at a terminal reaches the caller, who can
+// end the load in order. Should the caller die, the process ends as well,
+// because its input does. ctx ends the process; Close must be called all the
+// same.
+func Start(ctx context.Context, command []string, log io.Writer) (*Process, error) {
+	if len(command) == 0 {
+		return nil, errors.New("start the load generator: no command given")
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = closeWithin
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the load generator: %w", err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start the load generator: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the load generator %q: %w", command[0], err)
+	}
+	output := bufio.NewScanner(pipe)
+	output.Buffer(nil, mostLine)
+	return &Process{command: cmd, input: input, pipe: pipe, output: output}, nil
+}
+
+// kill ends the process by force, and any read of what it writes: whatever it
+// has started could hold its end of the pipe open.
+func (p *Process) kill() {
+	_ = p.command.Process.Kill() // it may have ended already
+	_ = p.pipe.Close()
+}
+
+// PID is the process's id, for whoever watches what it uses.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
+// Run has the process carry out plan, and returns what came of it. onWindow is
+// called with each second as it arrives, on the caller's goroutine; it may be
+// nil. If it returns a text, the load ends early and that text is why. An invalid plan is an error, and the next plan may be run. When ctx
+// ends, or the process does, the load stops and no other plan can be run.
+func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Window) (stop string)) (load.Result, error) {
+	if p.broken != nil {
+		return load.Result{}, fmt.Errorf("load generator: it ended earlier: %w", p.broken)
+	}
+	if err := ctx.Err(); err != nil {
+		return load.Result{}, fmt.Errorf("load generator: %w", context.Cause(ctx))
+	}
+	line, err := json.Marshal(plan)
+	if err != nil {
+		return load.Result{}, fmt.Errorf("load generator: encode the plan: %w", err)
+	}
+	// The read below has no deadline of its own: a plan lasts as long as it
+	// lasts. Whatever ends ctx ends the process, and so the read.
+	unhook := context.AfterFunc(ctx, p.kill)
+	defer unhook()
+	if _, err := p.input.Write(append(line, '\n')); err != nil {
+		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
+	}
+	for p.output.Scan() {
+		var m message
+		if err := json.Unmarshal(p.output.Bytes(), &m); err != nil {
+			return load.Result{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q: %w", p.output.Bytes(), err))
+		}
+		switch {
+		case m.Window != nil:
+			if err := p.tell(m.Window, onWindow); err != nil {
+				return load.Result{}, p.breakDown(ctx, err)
+			}
+		case m.Result != nil:
+			return *m.Result, nil
+		default:
+			return load.Result{}, fmt.Errorf("load generator: %s", m.Error)
+		}
+	}
+	err = p.output.Err()
+	if err == nil {
+		err = errors.New("it ended in the middle of a load")
+	}
+	return load.Result{}, p.breakDown(ctx, err)
+}
+
+// tell calls onWindow, and sends on its word to stop.
+func (p *Process) tell(w *load.Window, onWindow func(load.Window) string) error {
+	if onWindow == nil {
+		return nil
+	}
+	why := onWindow(*w)
+	if why == "" {
+		return nil
+	}
+	line, err := json.Marshal(map[string]string{"stop": why})
+	if err != nil {
+		return fmt.Errorf("encode the word to stop: %w", err)
+	}
+	if _, err := p.input.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("stop the load: %w", err)
+	}
+	return nil
+}
+
+// breakDown notes that the process is of no more use, and says why: because
+// ctx ended, if it did.
+func (p *Process) breakDown(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	p.broken = err
+	p.kill()
+	return fmt.Errorf("load generator: %w", err)
+}
+
+// Close ends the process and waits for it: by closing its input, and by force
+// if that does not help within five seconds. It returns an error if the process
+// failed in a way that Run has not reported.
+func (p *Process) Close() error {
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	_ = p.input.Close() // fails only if the process has closed it by ending
+	kill := time.AfterFunc(closeWithin, p.kill)
+	defer kill.Stop()
+	for p.output.Scan() {
+		// Let it finish what it is writing; nobody wants it any more.
+	}
+	err := p.command.Wait()
+	if err != nil && p.broken == nil {
+		return fmt.Errorf("load generator: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package loadtest is what the tests of the load generator's parts share: small
+// plans, and what holds for the result of every plan. Only tests import it.
+package loadtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+)
+
+// OpenPlan is a plan of one open scenario.
+func OpenPlan(url string, rate float64, d time.Duration, users int) load.Plan {
+	return load.Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []load.Scenario{{
+			Name: "open", Executor: load.ConstantArrivalRate, Rate: rate, Duration: d, Arrivals: load.Poisson,
+			PreAllocatedVUs: 1, MaxVUs: users, GracefulStop: 5 * time.Second, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
+		}},
+	}
+}
+
+// ClosedPlan is a plan of one closed scenario.
+func ClosedPlan(url string, users int, d time.Duration) load.Plan {
+	return load.Plan{
+		Targets: []string{url}, Seed: 1, Timeout: 10 * time.Second,
+		Scenarios: []load.Scenario{{
+			Name: "closed", Executor: load.ConstantVUs, VUs: users, Duration: d, GracefulStop: 5 * time.Second, Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/"}}},
+		}},
+	}
+}
+
+// CheckSums checks that everything offered ended as exactly one thing, and
+// that the Result, its histograms and its windows tell the same story.
+func CheckSums(tb testing.TB, plan load.Plan, r load.Result, windows []load.Window) {
+	tb.Helper()
+	var ended, bad uint64
+	for status, n := range r.Status {
+		ended += n
+		if status >= 400 {
+			bad += n
+		}
+	}
+	for kind, e := range r.Errors {
+		ended += e.Count
+		bad += e.Count
+		if e.Example == "" {
+			tb.Errorf("no example of %s", kind)
+		}
+	}
+	if r.Offered != r.Iterations+r.Dropped {
+		tb.Errorf("offered %d, but %d iterations and %d dropped", r.Offered, r.Iterations, r.Dropped)
+	}
+	if r.WebSocket != nil {
+		ended += r.WebSocket.Delivered // which has no status
+	}
+	if ended != r.Requests || bad != r.Failed {
+		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
+	}
+	// Those that the warm-up left under way come on top.
+	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests {
+		tb.Errorf("%d requests, but %d in time, %d waited and %d late", r.Requests, r.CompletedInTime, r.Waited, r.Late)
+	}
+	for name, l := range map[string]load.Latency{"response": r.Response, "service": r.Service} {
+		h, err := hdrhistogram.Decode([]byte(l.Histogram))
+		if err != nil {
+			tb.Fatalf("%s: %v", name, err)
+		}
+		if h.TotalCount() != int64(r.Requests) {
+			tb.Errorf("%s: the histogram has %d values of %d requests", name, h.TotalCount(), r.Requests)
+		}
+		if got, want := l.P99, float64(h.ValueAtQuantile(99))/1000; got != want {
+			tb.Errorf("%s: p99 %v ms, but the histogram has %v", name, got, want)
+		}
+	}
+	var requests, failed, dropped uint64
+	for i, w := range windows {
+		requests += w.Requests
+		failed += w.Failed
+		dropped += w.Dropped
+		if i > 0 && !w.Start.After(windows[i-1].Start) {
+			tb.Errorf("window %d starts at %v, after one at %v", i, w.Start, windows[i-1].Start)
+		}
+	}
+	if requests < r.Requests || failed < r.Failed || dropped < r.Dropped ||
+		plan.Warmup == 0 && (requests != r.Requests || failed != r.Failed || dropped != r.Dropped) {
+		tb.Errorf("windows have %d requests, %d failed, %d dropped; the result %d, %d, %d",
+			requests, failed, dropped, r.Requests, r.Failed, r.Dropped)
+	}
+}
+
+// Due counts the arrivals of a plan's open scenarios from its warm-up on.
+func Due(plan load.Plan) uint64 {
+	var n uint64
+	for i := range plan.Scenarios {
+		if s := &plan.Scenarios[i]; s.Open() {
+			for walk := load.NewArrivals(s, plan.Seed); ; walk.Advance() {
+				a, ok := walk.Peek()
+				if !ok {
+					break
+				}
+				if a.At >= plan.Warmup {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
