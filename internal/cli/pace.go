@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"fmt"
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/format"
 )
 
 // pace tells how long a run still takes: what is known before of each trial, the
@@ -74,29 +74,7 @@ func (p *pace) leftText(present time.Duration) string {
 		if left == 0 { // the length of a script is not known
 			return "time left not known yet"
 		}
-		return "at least " + roughly(left) + " left"
+		return "at least " + format.Remaining(left) + " left"
 	}
-	return "about " + roughly(left) + " left"
-}
-
-// roughly writes an estimate with no more digits than it is worth.
-func roughly(d time.Duration) string {
-	if d > 0 {
-		d = max(d, time.Second) // "0 s" is for what is over
-	}
-	switch d = d.Round(time.Second); {
-	case d < time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 10*time.Minute:
-		d = d.Round(10 * time.Second)
-		if s := int(d.Seconds()) % 60; s != 0 {
-			return fmt.Sprintf("%d min %d s", int(d.Minutes()), s)
-		}
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 2*time.Hour-30*time.Second:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	default:
-		d = d.Round(time.Minute)
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	}
+	return "about " + format.Remaining(left) + " left"
 }

@@ -65,18 +65,6 @@ func TestPaceOfAScript(t *testing.T) {
 	}
 }
 
-func TestRoughly(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		0: "0 s", 12400 * time.Millisecond: "12 s", 59900 * time.Millisecond: "1 min", 61 * time.Second: "1 min", 245 * time.Second: "4 min 10 s",
-		599 * time.Second: "10 min", 11*time.Minute + 40*time.Second: "12 min", 119*time.Minute + 59*time.Second: "2 h 0 min", 150 * time.Minute: "2 h 30 min",
-	} {
-		if got := roughly(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
-	}
-}
-
 // A pipe gets a line per trial, each with the time that is left by then.
 func TestProgressInAPipe(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // An interrupted run is reported on as far as it went, and stays a failure.
@@ -168,12 +167,5 @@ func TestCompletion(t *testing.T) {
 		if !strings.Contains(oneLine(got.stdout), want) {
 			t.Errorf("%s: got %q, want %q", args, got.stdout, want)
 		}
-	}
-}
-
-func TestEstimatesOfShortRuns(t *testing.T) {
-	t.Parallel()
-	if got, want := roughly(300*time.Millisecond), "1 s"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"loadstone/lab/format"
 	"loadstone/lab/threshold"
 )
 
@@ -87,9 +88,9 @@ func (s *Screen) rate(width int) []line {
 	t := s.tally
 	past := t.rates[max(0, len(t.rates)-max(width-labelWidth, 1)):]
 	most := slices.Max(past)
-	text := measured(t.rates[len(t.rates)-1]) + " req/s"
+	text := format.Figure(t.rates[len(t.rates)-1]) + " req/s"
 	first := labelled("rate", text)
-	first = append(first, span{faint, "   most " + measured(most)})
+	first = append(first, span{faint, "   most " + format.Figure(most)})
 	return []line{first, labelled(fmt.Sprintf("last %d s", len(past)), sparkline(past, most))}
 }
 
@@ -112,17 +113,17 @@ func sparkline(values []float64, most float64) string {
 // counts are the work in flight and what did not go as planned.
 func (s *Screen) counts(width int) []line {
 	t := s.tally
-	flight := labelled("in flight", count(uint64(max(t.now.InFlight, 0))))
-	failed := line{{faint, "failed "}, {alarm(t.failed), count(t.failed)}, {faint, " (" + share(t.failed, t.requests) + ")"}}
+	flight := labelled("in flight", format.Count(uint64(max(t.now.InFlight, 0))))
+	failed := line{{faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}, {faint, " (" + share(t.failed, t.requests) + ")"}}
 	missed := line{
-		{faint, "late "}, {alarm(t.late), count(t.late)},
-		{faint, "   dropped "}, {alarm(t.dropped), count(t.dropped)},
+		{faint, "late "}, {alarm(t.late), format.Count(t.late)},
+		{faint, "   dropped "}, {alarm(t.dropped), format.Count(t.dropped)},
 	}
 	if width >= 72 {
 		return []line{slices.Concat(flight, say("   "), failed, say("   "), missed)}
 	}
 	return []line{
-		slices.Concat(flight, say("   "), line{{faint, "failed "}, {alarm(t.failed), count(t.failed)}}),
+		slices.Concat(flight, say("   "), line{{faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}}),
 		slices.Concat(line{{faint, named("")}}, missed),
 	}
 }
@@ -168,15 +169,15 @@ func (s *Screen) errors() line {
 	})
 	parts := make([]string, 0, len(kinds))
 	for _, kind := range kinds {
-		parts = append(parts, clean(kind)+" "+count(t.errors[kind]))
+		parts = append(parts, clean(kind)+" "+format.Count(t.errors[kind]))
 	}
 	return line{{faint, named("errors")}, {bad, strings.Join(parts, ", ")}}
 }
 
 func (s *Screen) checks() line {
 	t := s.tally
-	l := labelled("checks", count(t.checks-min(t.checkFails, t.checks))+" ✓   ")
-	return append(l, span{alarm(t.checkFails), count(t.checkFails) + " ✗"})
+	l := labelled("checks", format.Count(t.checks-min(t.checkFails, t.checks))+" ✓   ")
+	return append(l, span{alarm(t.checkFails), format.Count(t.checkFails) + " ✗"})
 }
 
 // generator is the generator's own use of the processor.
@@ -236,7 +237,7 @@ func outcome(o threshold.Outcome, width int) line {
 	if !o.Met {
 		mark = span{bad, "✗ "}
 	}
-	observed := "  " + precise(o.Observed)
+	observed := "  " + format.Precise(o.Observed)
 	name := say(clean(o.Metric + "  " + o.Threshold)).fit(max(width-2-len([]rune(observed)), 1))
 	l := slices.Concat(line{mark}, name, line{{mark.style, observed}})
 	if o.Reason != "" {

@@ -1,95 +1,66 @@
-// Package format writes numbers for people: how many digits, which unit, and a
-// dash where a number is missing or not finite. It knows no type of the lab
-// and lays nothing out.
+// Package format writes numbers for people: measurements with the digits that
+// they are worth, settings, shares, times, sizes and counts. Whatever shows a
+// number, in a terminal, on a page or in a sentence, writes it with this
+// package, so that one figure reads the same everywhere.
+//
+// It lays nothing out, which packages term and chart do, and knows nothing of
+// what the numbers mean. JSON has its numbers in full and does not use it.
 package format
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Missing stands where a number is missing or not finite.
 const Missing = "–"
 
-// Finite says whether v is a number that can be shown.
+// Finite says whether v is a number: neither NaN nor infinite.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Quantum returns the power of ten to which v is rounded to keep three
-// significant digits: 10 for 4312, 0.01 for 2.94.
-func Quantum(v float64) int {
-	if v == 0 || !Finite(v) {
-		return 0
-	}
-	exponent := int(math.Floor(math.Log10(math.Abs(v)))) - 2
-	// 999.6 becomes 1,000 and has then four digits before the point.
-	if rounded := Round(v, exponent); math.Abs(rounded) >= math.Pow10(exponent+3) {
-		exponent++
-	}
-	return exponent
-}
+// Measured writes a measured number with three significant digits: 4,310, 43.1,
+// 0.0431. Trailing zeros stay, they are part of the precision.
+func Measured(v float64) string { return At(v, exponentOf(v, 3)) }
 
-// Round returns v rounded to a multiple of 10^exponent.
-func Round(v float64, exponent int) float64 {
-	if exponent < 0 { // a division by 10^n is exact where a product by 10^-n is not
-		return math.Round(v*math.Pow10(-exponent)) / math.Pow10(-exponent)
-	}
-	return math.Round(v/math.Pow10(exponent)) * math.Pow10(exponent)
-}
+// Digits writes a number with that many significant digits and all of those
+// before the point, with three: 4,312, 43.1, 0.0431.
+func Digits(v float64, digits int) string { return At(v, min(exponentOf(v, digits), 0)) }
 
-// At writes v rounded to 10^exponent, with commas between thousands.
-func At(v float64, exponent int) string {
-	if !Finite(v) {
-		return Missing
-	}
-	if exponent < -9 || exponent > 12 { // out of the range that people read as digits
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	rounded := Round(v, exponent)
-	if math.Abs(v) >= 1e15 || !Finite(rounded) {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	v = rounded
-	digits := strconv.FormatFloat(math.Abs(v), 'f', max(0, -exponent), 64)
-	whole, fraction, _ := strings.Cut(digits, ".")
-	var b strings.Builder
-	if v < 0 { // so zero has no sign, even if it was rounded from below
-		b.WriteByte('-')
-	}
-	for i, digit := range whole {
-		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(digit)
-	}
-	if fraction != "" {
-		b.WriteString("." + fraction)
-	}
-	return b.String()
-}
+// Short is Digits without trailing zeros.
+func Short(v float64, digits int) string { return trimZeros(Digits(v, digits)) }
 
-// Measured writes a measured number with three significant digits:
-// 4,310, 43.1, 0.0431. Trailing zeros stay, they are part of the precision.
-func Measured(v float64) string { return At(v, Quantum(v)) }
+// Figure is Digits with three of them.
+func Figure(v float64) string { return Digits(v, 3) }
+
+// Precise writes a number with five significant digits: what was observed must
+// not read as the limit that it is just above.
+func Precise(v float64) string { return Short(v, 5) }
 
 // Setting writes a number that somebody chose, such as a CPU limit or a
-// threshold: without trailing zeros.
-func Setting(v float64) string { return TrimZeros(Measured(v)) }
+// threshold: without trailing zeros, and with every digit before the point.
+func Setting(v float64) string { return Short(v, 3) }
 
-// TrimZeros cuts trailing zeros off a decimal fraction.
-func TrimZeros(s string) string {
-	if !strings.Contains(s, ".") || strings.Contains(s, "e") {
-		return s
+// Beside writes what was observed with as many digits as it takes to see on
+// which side of a limit it lies: 200.3 must not be written as 200 if that is
+// the limit.
+func Beside(v, limit float64) string {
+	exponent := exponentOf(v, 3)
+	if limit != v {
+		for range 4 {
+			if At(v, exponent) != At(limit, exponent) {
+				break
+			}
+			exponent--
+		}
 	}
-	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	return trimZeros(At(v, exponent))
 }
 
-// Interval writes a value and the ends of its interval with the same
-// last digit, so that they can be compared by eye.
+// Interval writes a value and the ends of its interval with the same last
+// digit, so that they can be compared by eye.
 func Interval(value, low, high float64) (v, l, h string) {
-	exponent := Quantum(value)
+	exponent := exponentOf(value, 3)
 	end := func(x float64) string {
 		if Finite(x) && x != 0 && math.Abs(x) < math.Pow10(exponent) {
 			return Measured(x) // rounding to the value's digit would say 0
@@ -99,74 +70,73 @@ func Interval(value, low, high float64) (v, l, h string) {
 	return At(value, exponent), end(low), end(high)
 }
 
-// Percent writes a share of 1 as a percentage with at most three
-// significant digits: 96.9 %, 100 %, 0.04 %.
-func Percent(share float64) string {
-	if !Finite(share) {
+// At writes v rounded to 10^exponent, with commas between thousands.
+func At(v float64, exponent int) string {
+	if !Finite(v) {
 		return Missing
 	}
-	return Setting(share*100) + " %"
+	if exponent < -9 || exponent > 12 || math.Abs(v) >= 1e15 { // out of the range that people read as digits
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	if exponent >= 0 {
+		v = math.Round(v/math.Pow10(exponent)) * math.Pow10(exponent)
+	}
+	text := Commas(strconv.FormatFloat(v, 'f', max(0, -exponent), 64))
+	if strings.Trim(text, "-0.") == "" { // zero has no sign, even if it was rounded from below
+		return strings.TrimPrefix(text, "-")
+	}
+	return text
 }
 
-// Milliseconds writes milliseconds: 0.42 ms, 187 ms, 1,840 ms, and seconds from ten
-// seconds on.
-func Milliseconds(ms float64) string {
-	switch {
-	case !Finite(ms):
-		return Missing
-	case math.Abs(ms) >= 10_000:
-		return Measured(ms/1000) + " s"
-	default:
-		return Measured(ms) + " ms"
+// exponentOf returns the power of ten to which v is rounded to keep that many
+// significant digits: for three of them 1 for 4312, -2 for 2.94. 999.6 becomes
+// 1,000 and has then four digits before the point.
+func exponentOf(v float64, digits int) int {
+	if v == 0 || !Finite(v) {
+		return 0
 	}
+	_, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', digits-1, 64), "e")
+	power, err := strconv.Atoi(exponent)
+	if err != nil {
+		return 0 // not reached: FormatFloat wrote it
+	}
+	return power + 1 - digits
 }
 
-// Latency is Milliseconds for a measured latency, which is never 0: a zero
-// is one that was not measured.
-func Latency(ms float64) string {
-	if ms == 0 {
-		return Missing
+// Commas puts commas between the thousands of a decimal number.
+func Commas(number string) string {
+	digits, negative := strings.CutPrefix(number, "-")
+	whole, fraction, point := strings.Cut(digits, ".")
+	var b strings.Builder
+	if negative {
+		b.WriteByte('-')
 	}
-	return Milliseconds(ms)
+	for i, digit := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(digit)
+	}
+	if point {
+		b.WriteString("." + fraction)
+	}
+	return b.String()
 }
 
-// LatencyNumber is Latency without the unit, for a column that names it:
-// a time of 0 is one that was not measured.
-func LatencyNumber(ms float64) string {
-	if ms == 0 {
-		return Missing
+func trimZeros(s string) string {
+	if !strings.Contains(s, ".") || strings.Contains(s, "e") {
+		return s
 	}
-	return Measured(ms)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// Bytes writes a size in binary units.
-func Bytes(n uint64) string {
-	v, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for v >= 1000 && i < len(units)-1 {
-		v, i = v/1024, i+1
-	}
-	return Setting(v) + " " + units[i]
-}
-
-// Duration writes a length of time in its two largest units.
-func Duration(d time.Duration) string {
-	d = d.Round(time.Second)
-	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
-	switch {
-	case h > 0:
-		return fmt.Sprintf("%d h %d min", h, m)
-	case m > 0:
-		return fmt.Sprintf("%d min %d s", m, s)
-	default:
-		return fmt.Sprintf("%d s", s)
-	}
-}
+// Count writes a whole number with commas between thousands: 94,435.
+func Count[T int | int64 | uint64](n T) string { return Commas(strconv.FormatInt(int64(n), 10)) }
 
 // Plural writes a count with its noun: 1 trial, 6 trials.
-func Plural(n int, noun string) string {
+func Plural[T int | int64 | uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return Count(n) + " " + noun + "s"
 }

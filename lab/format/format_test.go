@@ -17,7 +17,7 @@ func TestNumbersKeepThreeDigits(t *testing.T) {
 		{math.NaN(), "–"}, {math.Inf(1), "–"}, {math.MaxFloat64, "1.8e+308"},
 	} {
 		if got := Measured(c.v); got != c.want {
-			t.Errorf("formatMeasured(%v): got %q, want %q", c.v, got, c.want)
+			t.Errorf("Measured(%v): got %q, want %q", c.v, got, c.want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestIntervalsShareTheirLastDigit(t *testing.T) {
 	} {
 		v, l, h := Interval(c.value, c.low, c.high)
 		if got := v + " " + l + " " + h; got != c.want {
-			t.Errorf("formatInterval(%v, %v, %v): got %q, want %q", c.value, c.low, c.high, got, c.want)
+			t.Errorf("Interval(%v, %v, %v): got %q, want %q", c.value, c.low, c.high, got, c.want)
 		}
 	}
 }
@@ -51,10 +51,48 @@ func TestUnitsAreNamed(t *testing.T) {
 		{Latency(0), "–"}, {Setting(0.25), "0.25"},
 		{Bytes(512), "512 B"}, {Bytes(43384832), "41.4 MiB"}, {Bytes(math.MaxUint64), "16,800,000 TiB"},
 		{Duration(312 * time.Second), "5 min 12 s"}, {Duration(3 * time.Hour), "3 h 0 min"}, {Duration(900 * time.Millisecond), "1 s"},
+		{Duration(5 * time.Minute), "5 min"}, {Seconds(0.5), "0.5 s"}, {Seconds(90), "1 min 30 s"}, {Seconds(math.Inf(1)), "–"},
+		{Share(0.99996), "99.996 %"}, {Share(1), "100 %"}, {Share(0.9999999), "99.9999 %"}, {Percent(0.99996), "100 %"},
+		{Change(0.0613), "+6.1 %"}, {Change(-0.004), "−0.4 %"}, {LatencyTick(5000), "5 s"}, {LatencyTick(0.5), "0.5 ms"},
+		{LatencyNumber(0), "–"}, {LatencyNumber(1843), "1,840"}, {Bytes(1), "1 B"}, {Count(94435), "94,435"}, {Count(-1234), "-1,234"},
 		{Plural(1, "trial"), "1 trial"}, {Plural(6, "trial"), "6 trials"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestFiguresKeepWhatIsBeforeThePoint(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[float64]string{
+		0: "0", 0.0123: "0.0123", 1.234: "1.23", 9.996: "10.0", 12.34: "12.3", 99.96: "100", 999: "999", 1234.5: "1,235",
+		-12.34: "-12.3", -1234: "-1,234", math.Inf(1): "–", math.NaN(): "–", 4987.2: "4,987",
+	} {
+		if got := Figure(v); got != want {
+			t.Errorf("Figure(%v): got %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 200.4: "200.4", 0.00141: "0.00141", 123456.7: "123,457", math.Inf(-1): "–"} {
+		if got := Precise(v); got != want {
+			t.Errorf("Precise(%v): got %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{4312: "4,312", 0.25: "0.25", 1234567: "1,234,567", 12.5: "12.5", 100: "100"} {
+		if got := Setting(v); got != want {
+			t.Errorf("Setting(%v): got %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0 s", 300 * time.Millisecond: "1 s", 12400 * time.Millisecond: "12 s", 59900 * time.Millisecond: "1 min", 61 * time.Second: "1 min", 245 * time.Second: "4 min 10 s",
+		599 * time.Second: "10 min", 11*time.Minute + 40*time.Second: "12 min", 119*time.Minute + 59*time.Second: "2 h 0 min", 150 * time.Minute: "2 h 30 min",
+	} {
+		if got := Remaining(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
 		}
 	}
 }

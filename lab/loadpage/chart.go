@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 )
 
 // plot is one drawing: lanes under each other over one horizontal axis.
@@ -91,7 +92,7 @@ func linePath(steps []step, x, y chart.Scale) string {
 	var b strings.Builder
 	open, end := false, math.NaN()
 	for _, s := range steps {
-		if !isFinite(s.value) || y.Log && s.value <= 0 {
+		if !format.Finite(s.value) || y.Log && s.value <= 0 {
 			open = false
 			continue
 		}
@@ -120,7 +121,7 @@ func areaPath(steps []step, x, y chart.Scale) string {
 		open = false
 	}
 	for _, s := range steps {
-		if !isFinite(s.value) || s.value <= 0 {
+		if !format.Finite(s.value) || s.value <= 0 {
 			shut()
 			continue
 		}
@@ -162,7 +163,7 @@ func timeChart(id, title string, slots []slot, x chart.Scale) *plot {
 	_, values := chart.Linear(e, 5, true)
 	for _, v := range values {
 		if v <= x.High {
-			c.XTicks = append(c.XTicks, tick{x.Percent(v), setting(v)})
+			c.XTicks = append(c.XTicks, tick{x.Percent(v), format.Setting(v)})
 		}
 	}
 	for i := 0; i < len(slots); {
@@ -214,7 +215,7 @@ func (c *plot) addCounts(name string, height int, x chart.Scale, of map[string][
 			l.Curves = append(l.Curves, curve{"area " + kind, path})
 		}
 	}
-	c.add(l, y, values, setting)
+	c.add(l, y, values, format.Setting)
 }
 
 func newThroughputChart(slots []slot, x chart.Scale) *plot {
@@ -226,14 +227,14 @@ func newThroughputChart(slots []slot, x chart.Scale) *plot {
 	c.addCounts("requests per second", 160, x, map[string][]step{"rate": requests}, "rate")
 	c.addCounts("failed per second", 48, x, map[string][]step{"hot": failed}, "hot")
 	c.Desc = fmt.Sprintf("Requests per second, at most %s; failed requests per second, at most %s",
-		measured(peak(requests)), measured(peak(failed)))
+		format.Measured(peak(requests)), format.Measured(peak(failed)))
 	for _, more := range []struct {
 		name  string
 		steps []step
 	}{{"dropped", dropped}, {"late", late}} {
 		if most := peak(more.steps); most > 0 {
 			c.addCounts(more.name+" per second", 48, x, map[string][]step{"hot": more.steps}, "hot")
-			c.Desc += fmt.Sprintf("; %s, at most %s", more.name, measured(most))
+			c.Desc += fmt.Sprintf("; %s, at most %s", more.name, format.Measured(most))
 		}
 	}
 	c.Desc += "."
@@ -247,6 +248,6 @@ func newFlightChart(slots []slot, x chart.Scale) *plot {
 	c.addCounts("requests in flight", 110, x, map[string][]step{"rate": flight}, "rate")
 	c.addCounts("generator, cores", 48, x, map[string][]step{"other": busy}, "other")
 	c.Desc = fmt.Sprintf("Requests waiting or under way, at most %s; CPU of the load generator, at most %s cores.",
-		measured(peak(flight)), measured(peak(busy)))
+		format.Measured(peak(flight)), format.Measured(peak(busy)))
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"loadstone/lab/chart"
+	"loadstone/lab/format"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/threshold"
 )
@@ -19,7 +20,7 @@ func latencyLimits(s *summary.Summary) []limit {
 	var limits []limit
 	for _, t := range s.Thresholds {
 		parsed, err := threshold.Parse(t.Metric, t.Expression)
-		if err != nil || t.Metric != "http_req_duration" || !(parsed.Value > 0) || !isFinite(parsed.Value) {
+		if err != nil || t.Metric != "http_req_duration" || !(parsed.Value > 0) || !format.Finite(parsed.Value) {
 			continue // a metric with a selector is about other requests
 		}
 		switch parsed.Aggregation {
@@ -69,9 +70,9 @@ func newTimesCharts(slots []slot, x chart.Scale, limits []limit) []*plot {
 			if path := linePath(steps, x, y); path != "" {
 				l.Curves = append(l.Curves, curve{"line " + q.name, path})
 			}
-			c.Desc += fmt.Sprintf(" %s: at most %s.", q.name, millis(peak(steps)))
+			c.Desc += fmt.Sprintf(" %s: at most %s.", q.name, format.Latency(peak(steps)))
 		}
-		c.add(l, y, values, axisMillis)
+		c.add(l, y, values, format.LatencyTick)
 		charts = append(charts, c)
 	}
 	return charts
@@ -94,10 +95,10 @@ func newCurveChart(s *summary.Summary) *plot {
 		if p.Quantile < 1 {
 			x = math.Min(-math.Log10(1-p.Quantile), end)
 		}
-		if p.Response > 0 && isFinite(p.Response) {
+		if p.Response > 0 && format.Finite(p.Response) {
 			response = append(response, [2]float64{x, p.Response})
 		}
-		if p.Service > 0 && isFinite(p.Service) {
+		if p.Service > 0 && format.Finite(p.Service) {
 			service = append(service, [2]float64{x, p.Service})
 		}
 	}
@@ -117,9 +118,9 @@ func newCurveChart(s *summary.Summary) *plot {
 		}
 	}
 	c.Desc = fmt.Sprintf("Response time: p50 %s, p99 %s, longest %s. Service time: p50 %s, p99 %s, longest %s.",
-		millis(s.Latency.Response.P50), millis(s.Latency.Response.P99), millis(s.Latency.Response.Max),
-		millis(s.Latency.Service.P50), millis(s.Latency.Service.P99), millis(s.Latency.Service.Max))
-	c.add(l, y, values, axisMillis)
+		format.Latency(s.Latency.Response.P50), format.Latency(s.Latency.Response.P99), format.Latency(s.Latency.Response.Max),
+		format.Latency(s.Latency.Service.P50), format.Latency(s.Latency.Service.P99), format.Latency(s.Latency.Service.Max))
+	c.add(l, y, values, format.LatencyTick)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/format"
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/loadpage/pagetest"
@@ -145,7 +146,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 		"linux/amd64, 2 cores, GOMAXPROCS 2", "12 iterations of", "3 iterations began more than 5 ms late",
 	}
 	for _, p := range s.Percentiles {
-		want = append(want, bare(p.Response), bare(p.Service))
+		want = append(want, format.LatencyNumber(p.Response), format.LatencyNumber(p.Service))
 	}
 	for _, w := range want {
 		if !strings.Contains(text, w) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
 )
@@ -27,8 +28,8 @@ func newSecondRows(slots []slot) []secondRow {
 		s := &slots[i]
 		rows = append(rows, secondRow{
 			Span: oneDecimal(s.from) + "–" + oneDecimal(s.to), Aside: s.phase != measuring,
-			Rate: measured(s.perSecond(s.requests)), Failed: count(s.failed), Dropped: count(s.dropped), Late: count(s.late),
-			Flight: strconv.Itoa(s.inFlight), Busy: measured(s.busy),
+			Rate: format.Measured(s.perSecond(s.requests)), Failed: format.Count(s.failed), Dropped: format.Count(s.dropped), Late: format.Count(s.late),
+			Flight: strconv.Itoa(s.inFlight), Busy: format.Measured(s.busy),
 			Response: s.response.texts(), Service: s.service.texts(),
 		})
 	}
@@ -39,7 +40,9 @@ func oneDecimal(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
 }
 
-func (q quantiles) texts() [3]string { return [3]string{bare(q.p50), bare(q.p95), bare(q.p99)} }
+func (q quantiles) texts() [3]string {
+	return [3]string{format.LatencyNumber(q.p50), format.LatencyNumber(q.p95), format.LatencyNumber(q.p99)}
+}
 
 // percentileRow is a line of the table of percentiles.
 type percentileRow struct{ Name, Response, Service string }
@@ -49,18 +52,18 @@ func newPercentileRows(s *summary.Summary) []percentileRow {
 		return nil
 	}
 	r, v := s.Latency.Response, s.Latency.Service
-	rows := []percentileRow{{"shortest", bare(r.Min), bare(v.Min)}}
+	rows := []percentileRow{{"shortest", format.LatencyNumber(r.Min), format.LatencyNumber(v.Min)}}
 	for _, p := range s.Percentiles {
 		name := "p" + strconv.FormatFloat(round(p.Quantile*100), 'f', -1, 64)
 		if p.Quantile >= 1 {
 			name = "longest"
 		}
-		rows = append(rows, percentileRow{name, bare(p.Response), bare(p.Service)})
+		rows = append(rows, percentileRow{name, format.LatencyNumber(p.Response), format.LatencyNumber(p.Service)})
 	}
 	return append(rows,
-		percentileRow{"mean", bare(r.Mean), bare(v.Mean)},
-		percentileRow{"standard deviation", bare(r.Stdev), bare(v.Stdev)},
-		percentileRow{"within one of the mean", percent(r.WithinStdev), percent(v.WithinStdev)})
+		percentileRow{"mean", format.LatencyNumber(r.Mean), format.LatencyNumber(v.Mean)},
+		percentileRow{"standard deviation", format.LatencyNumber(r.Stdev), format.LatencyNumber(v.Stdev)},
+		percentileRow{"within one of the mean", format.Share(r.WithinStdev), format.Share(v.WithinStdev)})
 }
 
 // round takes away what multiplying by 100 adds: 99.9, not 99.90000000000001.
@@ -81,7 +84,7 @@ type thresholdRow struct {
 func newThresholdRows(s *summary.Summary) []thresholdRow {
 	rows := make([]thresholdRow, 0, len(s.Thresholds))
 	for _, t := range s.Thresholds {
-		observed := noNumber
+		observed := format.Missing
 		if t.Observed != nil {
 			observed = observedText(*t.Observed, t.Unit)
 		}
@@ -95,13 +98,13 @@ func newThresholdRows(s *summary.Summary) []thresholdRow {
 func observedText(v float64, unit string) string {
 	switch unit {
 	case summary.UnitShare:
-		return precise(round(v*100)) + " %"
+		return format.Precise(round(v*100)) + " %"
 	case summary.UnitPerSecond:
-		return precise(v) + " per second"
+		return format.Precise(v) + " per second"
 	case summary.UnitCount:
-		return precise(v)
+		return format.Precise(v)
 	default:
-		return precise(v) + " " + unit
+		return format.Precise(v) + " " + unit
 	}
 }
 
@@ -114,11 +117,11 @@ type checkRow struct {
 func newCheckRows(s *summary.Summary) []checkRow {
 	rows := make([]checkRow, 0, len(s.Checks))
 	for _, c := range s.Checks {
-		share := noNumber
+		share := format.Missing
 		if all := c.Passes + c.Fails; all > 0 {
-			share = percent(float64(c.Passes) / float64(all))
+			share = format.Share(float64(c.Passes) / float64(all))
 		}
-		rows = append(rows, checkRow{where(c.Scenario, c.Step), c.Name, count(c.Passes), count(c.Fails), share, c.Fails == 0})
+		rows = append(rows, checkRow{where(c.Scenario, c.Step), c.Name, format.Count(c.Passes), format.Count(c.Fails), share, c.Fails == 0})
 	}
 	return rows
 }
@@ -140,11 +143,11 @@ type stepRow struct {
 func newStepRows(s *summary.Summary) []stepRow {
 	rows := make([]stepRow, 0, len(s.Steps))
 	figures := func(l summary.Latency) [4]string {
-		return [4]string{bare(l.P50), bare(l.P95), bare(l.P99), bare(l.Max)}
+		return [4]string{format.LatencyNumber(l.P50), format.LatencyNumber(l.P95), format.LatencyNumber(l.P99), format.LatencyNumber(l.Max)}
 	}
 	for _, step := range s.Steps {
 		rows = append(rows, stepRow{
-			where(step.Scenario, step.Name), count(step.Requests), measured(step.Rate), count(step.Failed),
+			where(step.Scenario, step.Name), format.Count(step.Requests), format.Measured(step.Rate), format.Count(step.Failed),
 			figures(step.Latency.Response), figures(step.Latency.Service),
 		})
 	}
@@ -157,7 +160,7 @@ type errorRow struct{ Kind, Count, Example string }
 func newErrorRows(s *summary.Summary) []errorRow {
 	var rows []errorRow
 	for _, kind := range byCount(s.Errors, func(e summary.Error) uint64 { return e.Count }) {
-		rows = append(rows, errorRow{kind, count(s.Errors[kind].Count), s.Errors[kind].Example})
+		rows = append(rows, errorRow{kind, format.Count(s.Errors[kind].Count), s.Errors[kind].Example})
 	}
 	return rows
 }
@@ -189,8 +192,8 @@ func newStatusRows(s *summary.Summary) []statusRow {
 	for _, status := range slices.Sorted(maps.Keys(s.Status)) {
 		n := s.Status[status]
 		rows = append(rows, statusRow{
-			strconv.Itoa(status), http.StatusText(status), count(n),
-			percent(float64(n) / float64(max(s.Requests, 1))), status >= http.StatusBadRequest,
+			strconv.Itoa(status), http.StatusText(status), format.Count(n),
+			format.Share(float64(n) / float64(max(s.Requests, 1))), status >= http.StatusBadRequest,
 		})
 	}
 	return rows
@@ -202,27 +205,27 @@ func webSocketFacts(s *summary.Summary) []fact {
 		return nil
 	}
 	return []fact{
-		{"Connections opened", count(w.Connects)}, {"Of them again", count(w.Reconnects)}, {"Ended by the server", count(w.Closed)},
-		{"Messages sent", count(w.Sent)}, {"Deliveries", count(w.Delivered)}, {"Lost", count(w.Lost)},
-		{"Delivered twice", count(w.Duplicates)}, {"Messages of others", count(w.Other)},
+		{"Connections opened", format.Count(w.Connects)}, {"Of them again", format.Count(w.Reconnects)}, {"Ended by the server", format.Count(w.Closed)},
+		{"Messages sent", format.Count(w.Sent)}, {"Deliveries", format.Count(w.Delivered)}, {"Lost", format.Count(w.Lost)},
+		{"Delivered twice", format.Count(w.Duplicates)}, {"Messages of others", format.Count(w.Other)},
 	}
 }
 
 func generatorFacts(s *summary.Summary) []fact {
 	g := s.Generator
 	facts := []fact{
-		{"Validity", s.Validity}, {"CPU", measured(g.Busy) + " cores"}, {"CPU time", measured(g.CPUSeconds) + " s"},
-		{"CPU per request", measured(g.CPUPerRequest) + " µs"}, {"Busiest event loop at work", percent(g.Working)},
+		{"Validity", s.Validity}, {"CPU", format.Measured(g.Busy) + " cores"}, {"CPU time", format.Measured(g.CPUSeconds) + " s"},
+		{"CPU per request", format.Measured(g.CPUPerRequest) + " µs"}, {"Busiest event loop at work", format.Share(g.Working)},
 	}
 	if l := g.Lateness; l.Max > 0 {
 		facts = append(facts,
-			fact{"Sent within 1 ms of its time", percent(l.WithinMs)},
-			fact{"Lateness p50, p99, p99.9, longest", fmt.Sprintf("%s, %s, %s, %s", millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max))})
+			fact{"Sent within 1 ms of its time", format.Share(l.WithinMs)},
+			fact{"Lateness p50, p99, p99.9, longest", fmt.Sprintf("%s, %s, %s, %s", format.Latency(l.P50), format.Latency(l.P99), format.Latency(l.P999), format.Latency(l.Max))})
 	}
-	facts = append(facts, fact{"Late", count(s.Late)}, fact{"Dropped", count(s.Dropped)}, fact{"Waited for a free user", count(s.Waited)},
+	facts = append(facts, fact{"Late", format.Count(s.Late)}, fact{"Dropped", format.Count(s.Dropped)}, fact{"Waited for a free user", format.Count(s.Waited)},
 		fact{"Most in flight", strconv.Itoa(s.InFlight.Max)})
 	if m := s.Machine; m.Cores > 0 {
-		facts = append(facts, fact{"Machine", fmt.Sprintf("%s, %s, GOMAXPROCS %d", m.OS, counted(uint64(m.Cores), "core"), m.GOMAXPROCS)})
+		facts = append(facts, fact{"Machine", fmt.Sprintf("%s, %s, GOMAXPROCS %d", m.OS, format.Plural(m.Cores, "core"), m.GOMAXPROCS)})
 	}
 	return facts
 }
@@ -230,11 +233,11 @@ func generatorFacts(s *summary.Summary) []fact {
 func planFacts(s *summary.Summary) []fact {
 	facts := []fact{
 		{"Targets", strings.Join(s.Targets, ", ")}, {"Seed", strconv.FormatUint(s.Seed, 10)},
-		{"Offered", counted(s.Offered, "iteration") + ", " + measured(s.OfferedRate) + " per second"},
-		{"Begun and ended", counted(s.Iterations, "iteration")}, {"Requests", count(s.Requests)},
-		{"Ended in time", count(s.Completed)}, {"Failed", count(s.Failed)},
-		{"Sent", bytesText(s.SentBytes)}, {"Received", bytesText(s.ReceivedBytes)},
-		{"Time-out", seconds(s.Plan.Timeout.Seconds())},
+		{"Offered", format.Plural(s.Offered, "iteration") + ", " + format.Measured(s.OfferedRate) + " per second"},
+		{"Begun and ended", format.Plural(s.Iterations, "iteration")}, {"Requests", format.Count(s.Requests)},
+		{"Ended in time", format.Count(s.Completed)}, {"Failed", format.Count(s.Failed)},
+		{"Sent", format.Bytes(s.SentBytes)}, {"Received", format.Bytes(s.ReceivedBytes)},
+		{"Time-out", format.Seconds(s.Plan.Timeout.Seconds())},
 	}
 	if s.Plan.Protocol != "" {
 		facts = append(facts, fact{"Protocol", s.Plan.Protocol})
@@ -259,28 +262,28 @@ func newScenarioRows(s *summary.Summary) []scenarioRow {
 
 // offers is how much a scenario offers.
 func offers(c *load.Scenario) string {
-	during := " for " + seconds(c.Duration.Seconds())
+	during := " for " + format.Seconds(c.Duration.Seconds())
 	var text string
 	switch c.Executor {
 	case load.ConstantArrivalRate:
-		text = setting(c.Rate) + " per second" + during + ", " + c.Arrivals
+		text = format.Setting(c.Rate) + " per second" + during + ", " + c.Arrivals
 	case load.ConstantVUs:
-		text = counted(uint64(max(c.VUs, 0)), "virtual user") + during
+		text = format.Plural(max(c.VUs, 0), "virtual user") + during
 	case load.SharedIterations:
-		text = fmt.Sprintf("%s by %s", counted(c.Iterations, "iteration"), counted(uint64(max(c.VUs, 0)), "virtual user"))
+		text = fmt.Sprintf("%s by %s", format.Plural(c.Iterations, "iteration"), format.Plural(max(c.VUs, 0), "virtual user"))
 	case load.PerVUIterations:
-		text = fmt.Sprintf("%s by each of %s", counted(c.Iterations, "iteration"), counted(uint64(max(c.VUs, 0)), "virtual user"))
+		text = fmt.Sprintf("%s by each of %s", format.Plural(c.Iterations, "iteration"), format.Plural(max(c.VUs, 0), "virtual user"))
 	case load.RampingArrivalRate:
-		text = "from " + setting(c.StartRate) + " per second" + stages(c)
+		text = "from " + format.Setting(c.StartRate) + " per second" + stages(c)
 	case load.RampingVUs:
-		text = "from " + counted(uint64(max(c.StartVUs, 0)), "virtual user") + stages(c)
+		text = "from " + format.Plural(max(c.StartVUs, 0), "virtual user") + stages(c)
 	case load.Replay:
 		if c.Log != nil {
-			text = fmt.Sprintf("%s at %s times its speed", c.Log.Path, setting(c.Log.Speed))
+			text = fmt.Sprintf("%s at %s times its speed", c.Log.Path, format.Setting(c.Log.Speed))
 		}
 	}
 	if c.StartTime > 0 {
-		text += ", after " + seconds(c.StartTime.Seconds())
+		text += ", after " + format.Seconds(c.StartTime.Seconds())
 	}
 	return text
 }
@@ -288,7 +291,7 @@ func offers(c *load.Scenario) string {
 func stages(c *load.Scenario) string {
 	var b strings.Builder
 	for _, stage := range c.Stages {
-		b.WriteString(", to " + setting(stage.Target) + " in " + seconds(stage.Duration.Seconds()))
+		b.WriteString(", to " + format.Setting(stage.Target) + " in " + format.Seconds(stage.Duration.Seconds()))
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/load/summary"
 )
 
@@ -14,15 +15,15 @@ func verdict(s *summary.Summary) string {
 	case s.Requests == 0:
 		return bound(s) + "No request was made"
 	case s.Failed == s.Requests:
-		return bound(s) + "No request was answered well: " + counted(s.Failed, "failure")
+		return bound(s) + "No request was answered well: " + format.Plural(s.Failed, "failure")
 	}
-	text := fmt.Sprintf("%s%s req/s with p95 %s", bound(s), measured(s.Rate), millis(s.Latency.Response.P95))
+	text := fmt.Sprintf("%s%s req/s with p95 %s", bound(s), format.Measured(s.Rate), format.Latency(s.Latency.Response.P95))
 	total, crossed := len(s.Thresholds), crossed(s)
 	switch {
 	case total == 0:
 		return text
 	case crossed > 0:
-		return fmt.Sprintf("%s: %d of %s crossed", text, crossed, counted(uint64(total), "threshold"))
+		return fmt.Sprintf("%s: %d of %s crossed", text, crossed, format.Plural(total, "threshold"))
 	case total == 1:
 		return text + ": the threshold is met"
 	default:
@@ -68,11 +69,11 @@ func answer(s *summary.Summary) string {
 	if s.Requests > 0 {
 		r := s.Latency.Response
 		parts = append(parts, fmt.Sprintf("Half of the %s took at most %s from when they were due, one in a hundred longer than %s.",
-			counted(s.Requests, "request"), millis(r.P50), millis(r.P99)))
+			format.Plural(s.Requests, "request"), format.Latency(r.P50), format.Latency(r.P99)))
 		if s.Failed == 0 {
 			parts = append(parts, "None failed.")
 		} else {
-			parts = append(parts, percent(s.FailedShare)+" failed.")
+			parts = append(parts, format.Share(s.FailedShare)+" failed.")
 		}
 	}
 	return strings.Join(parts, " ")
@@ -84,9 +85,9 @@ func facts(s *summary.Summary) []string {
 	if !s.Started.IsZero() {
 		facts = append(facts, s.Started.UTC().Format("2 January 2006, 15:04:05 UTC"))
 	}
-	facts = append(facts, seconds(s.Seconds)+" measured")
+	facts = append(facts, format.Seconds(s.Seconds)+" measured")
 	if s.WarmupSeconds > 0 {
-		facts = append(facts, seconds(s.WarmupSeconds)+" warm-up before")
+		facts = append(facts, format.Seconds(s.WarmupSeconds)+" warm-up before")
 	}
 	return append(facts, fmt.Sprintf("seed %d", s.Seed))
 }
@@ -99,14 +100,14 @@ func remarks(s *summary.Summary) []string {
 	}
 	if s.Dropped > 0 {
 		remarks = append(remarks, fmt.Sprintf("%s of %s dropped: no virtual user came free in time.",
-			counted(s.Dropped, "iteration"), count(s.Offered)))
+			format.Plural(s.Dropped, "iteration"), format.Count(s.Offered)))
 	}
 	if s.InFlight.Growing {
-		remarks = append(remarks, fmt.Sprintf("Work in flight grew by %s requests each second: the system did not keep up.", measured(s.InFlight.Slope)))
+		remarks = append(remarks, fmt.Sprintf("Work in flight grew by %s requests each second: the system did not keep up.", format.Measured(s.InFlight.Slope)))
 	}
 	if s.Late > 0 {
 		remarks = append(remarks, fmt.Sprintf("%s began more than 5 ms late although a virtual user was free: the generator’s doing.",
-			counted(s.Late, "iteration")))
+			format.Plural(s.Late, "iteration")))
 	}
 	return remarks
 }

@@ -73,17 +73,10 @@ func (s objective) observed() string {
 	case s.aggregate() == "rate":
 		unit = "/s"
 	}
-	value := s.Observed * scale
-	exponent := format.Quantum(value)
-	if limit, ok := s.limit(); ok && limit != s.Observed {
-		for range 4 {
-			if format.Round(value, exponent) != format.Round(limit*scale, exponent) {
-				break
-			}
-			exponent--
-		}
+	if limit, ok := s.limit(); ok {
+		return format.Beside(s.Observed*scale, limit*scale) + unit
 	}
-	return format.TrimZeros(format.At(value, exponent)) + unit
+	return format.Beside(s.Observed*scale, s.Observed*scale) + unit
 }
 
 // mark is k6's sign for an objective.

@@ -159,7 +159,7 @@ func newLoadChart(r *Result) *loadChart {
 	}
 	scale, values := chart.Log(seen)
 	for _, v := range values {
-		c.Ticks = append(c.Ticks, tick{scale.Percent(v), tickMS(v)})
+		c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.LatencyTick(v)})
 	}
 	for _, t := range limits {
 		c.Thresholds = append(c.Thresholds, threshold{At: scale.Percent(t.limit), Label: t.label})

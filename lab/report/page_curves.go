@@ -99,7 +99,7 @@ func newCurveCharts(r *Result) *curveCharts {
 		c := newCurveChart(&r.Variants[i], r.rateUnit(), scale)
 		c.ID = fmt.Sprintf("curve-%d", i+1)
 		for _, v := range values {
-			c.YTicks = append(c.YTicks, tick{height(v), tickMS(v)})
+			c.YTicks = append(c.YTicks, tick{height(v), format.LatencyTick(v)})
 		}
 		for _, t := range limits {
 			c.Thresholds = append(c.Thresholds, threshold{height(t.limit), t.label})
@@ -186,12 +186,4 @@ func kneePath(points []CurvePoint, rates, latency chart.Scale) string {
 		return ""
 	}
 	return curvePath(line, rates, latency)
-}
-
-// tickMS writes a round number of milliseconds for an axis: 0.5 ms, 200 ms, 5 s.
-func tickMS(ms float64) string {
-	if ms >= 1000 {
-		return format.Setting(ms/1000) + " s"
-	}
-	return format.Setting(ms) + " ms"
 }

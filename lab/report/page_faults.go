@@ -230,7 +230,7 @@ func (c *faultChart) tabulate(v *Variant) {
 		row := faultRow{
 			Number: strconv.Itoa(i + 1), What: f.What, At: format.Setting(f.At) + " s",
 			Back: secondsText(f.Back, "not back"), Recovered: secondsText(f.Recovered, "never"), Bad: strconv.Itoa(f.BadSeconds),
-			Failed: strconv.FormatUint(f.Failed, 10), Kinds: f.kinds(), Cost: f.Failed > 0, Never: f.Recovered == nil,
+			Failed: format.Count(f.Failed), Kinds: f.kinds(), Cost: f.Failed > 0, Never: f.Recovered == nil,
 		}
 		for j, figures := range []*FaultFigures{f.Before, f.During, f.After} {
 			row.P95[j], row.P99[j] = format.Missing, format.Missing
@@ -259,7 +259,7 @@ func (f *Fault) kinds() string {
 	})
 	parts := make([]string, len(names))
 	for i, name := range names {
-		parts[i] = strconv.FormatUint(f.Kinds[name], 10) + " " + name
+		parts[i] = format.Count(f.Kinds[name]) + " " + name
 	}
 	return strings.Join(parts, ", ")
 }

@@ -33,7 +33,7 @@ type point struct {
 func newLane(name string, points []point, from, to time.Time, top float64) lane {
 	highest := 0.0
 	for _, p := range points {
-		if finite(p.value) {
+		if format.Finite(p.value) {
 			highest = max(highest, p.value)
 		}
 	}
@@ -47,7 +47,7 @@ func newLane(name string, points []point, from, to time.Time, top float64) lane 
 	end := 0.0
 	for _, p := range points {
 		x := 1000 * float64(p.at.Sub(from)) / float64(to.Sub(from))
-		if x = min(max(x, 0), 1000); !finite(p.value) {
+		if x = min(max(x, 0), 1000); !format.Finite(p.value) {
 			if open {
 				fmt.Fprintf(&b, "L%.1f 100Z", end)
 			}
@@ -68,28 +68,6 @@ func newLane(name string, points []point, from, to time.Time, top float64) lane 
 	return l
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
-// number writes a measured number, or a dash.
-func number(v float64) string {
-	if !finite(v) {
-		return "–"
-	}
-	return format.Measured(v)
-}
-
-// millis writes a response time; one of 0 was not measured.
-func millis(ms float64) string {
-	switch {
-	case !finite(ms) || ms == 0:
-		return "–"
-	case ms >= 10_000:
-		return format.Measured(ms/1000) + " s"
-	default:
-		return format.Measured(ms) + " ms"
-	}
-}
-
 // loadLanes are what the load did: answered, response time and failures.
 func (c *current) loadLanes() []lane {
 	if len(c.seconds) == 0 {
@@ -106,7 +84,7 @@ func (c *current) loadLanes() []lane {
 	highest := func(points []point) float64 {
 		top := 0.0
 		for _, p := range points {
-			if finite(p.value) {
+			if format.Finite(p.value) {
 				top = max(top, p.value)
 			}
 		}
@@ -118,11 +96,11 @@ func (c *current) loadLanes() []lane {
 	half := figure(func(s second) float64 { return s.P50 })
 	lost := figure(func(s second) float64 { return float64(s.Failed + s.Dropped) })
 	rate := newLane("answered, req/s", answered, from, to, 0)
-	rate.Kind, rate.Note = "rate", number(last.Rate)+", most "+number(highest(answered))
+	rate.Kind, rate.Note = "rate", format.Measured(last.Rate)+", most "+format.Measured(highest(answered))
 	p95 := newLane("p95 of response time", slow, from, to, 0)
-	p95.Note = millis(last.P95) + ", most " + millis(highest(slow))
+	p95.Note = format.Latency(last.P95) + ", most " + format.Latency(highest(slow))
 	p50 := newLane("p50 of response time", half, from, to, highest(slow))
-	p50.Note = millis(last.P50) + ", on the same scale"
+	p50.Note = format.Latency(last.P50) + ", on the same scale"
 	failed := newLane("failed or dropped, a second", lost, from, to, 0)
 	failed.Kind, failed.Note = "hot", fmt.Sprintf("%d, most %.0f", last.Failed+last.Dropped, highest(lost))
 	return described([]lane{rate, p95, p50, failed})
@@ -147,9 +125,9 @@ func (c *current) cpuLanes(limits map[string]float64) []lane {
 			points[i], now = point{s.At, v}, v
 		}
 		l := newLane(name, points, from, to, limits[name])
-		l.Note = number(now) + " cores"
+		l.Note = format.Measured(now) + " cores"
 		if limit := limits[name]; limit > 0 {
-			l.Note = number(now) + " of " + format.Setting(limit) + " cores"
+			l.Note = format.Measured(now) + " of " + format.Setting(limit) + " cores"
 			if now > 0.9*limit {
 				l.Kind = "hot"
 			}

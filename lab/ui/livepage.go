@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"time"
+
+	"loadstone/lab/format"
 )
 
 // livePage is what the page of a run under way shows, in parts that are sent
@@ -42,7 +44,7 @@ func (l *live) page() *livePage {
 	for _, t := range l.manifest.Trials {
 		row := trialRow{Index: t.Index, Round: t.Round, Variant: t.Variant, State: "to come", Rate: "–", P95: "–", Tries: "–", Seconds: "–"}
 		if e := l.ended[t.Index]; e != nil {
-			row.State, row.Rate, row.P95, row.Warnings = "done", e.rate(), millis(e.P95), e.Warnings
+			row.State, row.Rate, row.P95, row.Warnings = "done", e.rate(), format.Latency(e.P95), e.Warnings
 			row.Tries, row.Seconds = fmt.Sprint(e.Tries), fmt.Sprintf("%.0f s", e.Seconds)
 		} else if l.current != nil && l.current.Index == t.Index {
 			row.State, row.Current = "under way", true
@@ -53,7 +55,7 @@ func (l *live) page() *livePage {
 		p.Variant, p.Skipped = c.Variant, c.skipped
 		for i, pc := range c.pieces {
 			p.Pieces = append(p.Pieces, pieceRow{
-				Number: pc.Number, Name: l.pieceName(pc), Rate: number(pc.rate()), P95: millis(pc.p95()), Seconds: fmt.Sprintf("%.1f s", pc.Seconds),
+				Number: pc.Number, Name: l.pieceName(pc), Rate: format.Measured(pc.rate()), P95: format.Latency(pc.p95()), Seconds: fmt.Sprintf("%.1f s", pc.Seconds),
 				Failed: pc.Failed, Dropped: pc.Dropped, Current: i == len(c.pieces)-1, Warming: pc.Warming,
 			})
 		}
@@ -69,9 +71,9 @@ func (e *ended) rate() string {
 	case e.Rate <= 0:
 		return "none held"
 	case e.LowerBound:
-		return "≥" + number(e.Rate)
+		return "≥" + format.Measured(e.Rate)
 	default:
-		return number(e.Rate)
+		return format.Measured(e.Rate)
 	}
 }
 

@@ -3,6 +3,8 @@ package summary
 import (
 	"cmp"
 	"fmt"
+
+	"loadstone/lab/format"
 )
 
 func order[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
@@ -53,13 +55,13 @@ func observed(t *Threshold) string {
 	var text string
 	switch t.Unit {
 	case UnitShare:
-		text = trimmed(rounded(v*100, significant)) + "%"
+		text = format.Short(v*100, significant) + "%"
 	case UnitPerSecond:
-		text = rounded(v, significant) + "/s"
+		text = format.Digits(v, significant) + "/s"
 	case UnitCount:
-		text = trimmed(rounded(v, significant))
+		text = format.Short(v, significant)
 	default:
-		text = rounded(v, significant) + " " + t.Unit
+		text = format.Digits(v, significant) + " " + t.Unit
 	}
 	return "observed " + text
 }
@@ -95,7 +97,7 @@ func (s *Summary) checks(p *page) {
 		p.check(indent, c)
 	}
 	if all := passes + fails; all > 0 {
-		p.line(fmt.Sprintf("  %s of %s held", percent(float64(passes)/float64(all)), count(all)))
+		p.line(fmt.Sprintf("  %s of %s held", percent(float64(passes)/float64(all)), format.Count(all)))
 	}
 }
 
@@ -111,6 +113,6 @@ func (p *page) check(indent string, c *Check) {
 	default:
 		p.line(indent, p.mark(false), " ", name)
 		p.line(indent, " ", p.or("↳", "->"), " ", percent(float64(c.Passes)/float64(all)), p.or(" — ", " - "),
-			p.mark(true), " ", count(c.Passes), " / ", p.mark(false), " ", count(c.Fails))
+			p.mark(true), " ", format.Count(c.Passes), " / ", p.mark(false), " ", format.Count(c.Fails))
 	}
 }

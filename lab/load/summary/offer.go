@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/lab/format"
 	"loadstone/lab/load"
 )
 
@@ -14,28 +15,28 @@ import (
 func offer(s *load.Scenario) string {
 	switch s.Executor {
 	case load.ConstantVUs:
-		return users(s, plural(s.VUs, "virtual user"))
+		return users(s, format.Plural(s.VUs, "virtual user"))
 	case load.RampingVUs:
 		most := float64(s.StartVUs)
 		for _, stage := range s.Stages {
 			most = max(most, stage.Target)
 		}
-		return users(s, fmt.Sprintf("%d to %s", s.StartVUs, plural(int(most), "virtual user")))
+		return users(s, fmt.Sprintf("%d to %s", s.StartVUs, format.Plural(int(most), "virtual user")))
 	case load.ConstantArrivalRate:
 		return perSecond(s.Rate) + " iterations/s" + arrivals(s)
 	case load.RampingArrivalRate:
 		return ramp(s) + " iterations/s" + arrivals(s)
 	case load.SharedIterations:
-		return fmt.Sprintf("%s shared by %s", plural(s.Iterations, "iteration"), plural(s.VUs, "virtual user"))
+		return fmt.Sprintf("%s shared by %s", format.Plural(s.Iterations, "iteration"), format.Plural(s.VUs, "virtual user"))
 	case load.PerVUIterations:
-		return fmt.Sprintf("%s with %s each", plural(s.VUs, "virtual user"), plural(s.Iterations, "iteration"))
+		return fmt.Sprintf("%s with %s each", format.Plural(s.VUs, "virtual user"), format.Plural(s.Iterations, "iteration"))
 	case load.Replay:
 		if s.Log == nil {
 			return "replay"
 		}
 		text := "replay of " + filepath.Base(s.Log.Path)
 		if s.Log.Speed != 1 {
-			text += fmt.Sprintf(" at %s times its speed", trimmed(rounded(s.Log.Speed, 3)))
+			text += fmt.Sprintf(" at %s times its speed", format.Setting(s.Log.Speed))
 		}
 		return text
 	default:
@@ -64,12 +65,12 @@ func users(s *load.Scenario, text string) string {
 	}
 	text += " as WebSocket clients"
 	if ws := s.WebSocket; ws.Rate > 0 && ws.Senders > 0 {
-		text += fmt.Sprintf(", %s of them sending %s/s each", count(ws.Senders), trimmed(rounded(ws.Rate, 3)))
+		text += fmt.Sprintf(", %s of them sending %s/s each", format.Count(ws.Senders), format.Setting(ws.Rate))
 	}
 	return text
 }
 
-func perSecond(rate float64) string { return trimmed(rounded(rate, 3)) }
+func perSecond(rate float64) string { return format.Setting(rate) }
 
 func arrivals(s *load.Scenario) string {
 	text := ""
@@ -77,7 +78,7 @@ func arrivals(s *load.Scenario) string {
 		text = " (" + s.Arrivals + ")"
 	}
 	if s.MaxVUs > 0 {
-		text += ", up to " + plural(s.MaxVUs, "virtual user")
+		text += ", up to " + format.Plural(s.MaxVUs, "virtual user")
 	}
 	return text
 }
@@ -86,7 +87,7 @@ func arrivals(s *load.Scenario) string {
 func (p *page) offers(plan *load.Plan) {
 	means := ""
 	if plan.Connections > 0 {
-		means = plural(plan.Connections, "connection")
+		means = format.Plural(plan.Connections, "connection")
 	}
 	if plan.Protocol == load.HTTP2 {
 		means = strings.TrimPrefix(means+", HTTP/2", ", ")

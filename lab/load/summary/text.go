@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // Text writes the summary for people: the lines that wrk writes, thresholds and
@@ -50,7 +52,7 @@ func (s *Summary) silent() bool { return s.Requests > 0 && len(s.Status) == 0 &&
 // silence says so before anything else.
 func (s *Summary) silence(p *page) {
 	if s.silent() {
-		p.wrapped(red, "", "  ", fmt.Sprintf("nothing was answered: all %s failed", plural(s.Requests, "request")))
+		p.wrapped(red, "", "  ", fmt.Sprintf("nothing was answered: all %s failed", format.Plural(s.Requests, "request")))
 	}
 }
 
@@ -79,7 +81,7 @@ func (s *Summary) wrk(p *page) {
 	}
 	p.line("Running ", length(s.Seconds), " test @ ", p.clean(s.URL), warmup)
 	if more := len(s.Targets) - 1; more > 0 {
-		p.line("  and ", plural(more, "more target"))
+		p.line("  and ", format.Plural(more, "more target"))
 	}
 	p.offers(&s.Plan)
 	if s.Aborted != "" {
@@ -128,7 +130,7 @@ func (s *Summary) percentiles(p *page) {
 		if !slices.Contains(shownQuantiles, line.Quantile) {
 			continue
 		}
-		name := "p" + trimmed(rounded(line.Quantile*100, 4))
+		name := "p" + format.Short(line.Quantile*100, 4)
 		if line.Quantile == 1 {
 			name = "max"
 		}
@@ -167,7 +169,7 @@ func (s *Summary) steps(p *page) {
 		}
 		l := &step.Latency.Response
 		rows = append(rows, []string{
-			p.clean(name), count(step.Requests), rounded(step.Rate, 3), count(step.Failed),
+			p.clean(name), format.Count(step.Requests), format.Figure(step.Rate), format.Count(step.Failed),
 			p.milliseconds(l.P50), p.milliseconds(l.P95), p.milliseconds(l.P99),
 		})
 	}
@@ -189,7 +191,7 @@ func (s *Summary) errors(p *page) {
 	})
 	for _, kind := range kinds {
 		e := s.Errors[kind]
-		p.line("  ", p.paint(red, p.clean(kind)), "  ", count(e.Count))
+		p.line("  ", p.paint(red, p.clean(kind)), "  ", format.Count(e.Count))
 		if example := p.clean(e.Example); example != "" {
 			p.wrapped(plain, "    ", "    ", example)
 		}
@@ -208,7 +210,7 @@ func (s *Summary) statuses(p *page) {
 	var rows [][]string
 	for _, status := range slices.Sorted(maps.Keys(s.Status)) {
 		n := s.Status[status]
-		rows = append(rows, []string{strconv.Itoa(status), count(n), percent(float64(n) / float64(all))})
+		rows = append(rows, []string{strconv.Itoa(status), format.Count(n), percent(float64(n) / float64(all))})
 	}
 	p.heading("Status codes")
 	p.table("lrr", rows)
@@ -221,32 +223,32 @@ func (s *Summary) websocket(p *page) {
 	}
 	p.heading("WebSocket")
 	p.table("lr", [][]string{
-		{"connections opened", count(ws.Connects)},
-		{"  of them again", count(ws.Reconnects)},
-		{"ended by the server", count(ws.Closed)},
-		{"messages sent", count(ws.Sent)},
-		{"delivered", count(ws.Delivered)},
-		{"lost", count(ws.Lost)},
-		{"delivered twice", count(ws.Duplicates)},
-		{"of others", count(ws.Other)},
-		{"before they were due", count(ws.Early)},
+		{"connections opened", format.Count(ws.Connects)},
+		{"  of them again", format.Count(ws.Reconnects)},
+		{"ended by the server", format.Count(ws.Closed)},
+		{"messages sent", format.Count(ws.Sent)},
+		{"delivered", format.Count(ws.Delivered)},
+		{"lost", format.Count(ws.Lost)},
+		{"delivered twice", format.Count(ws.Duplicates)},
+		{"of others", format.Count(ws.Other)},
+		{"before they were due", format.Count(ws.Early)},
 	})
 }
 
 // generator says what the figures cost, and how well the schedule was kept.
 func (s *Summary) generator(p *page) {
 	g := &s.Generator
-	cpu := rounded(g.CPUSeconds, 3) + " s"
+	cpu := format.Figure(g.CPUSeconds) + " s"
 	if s.Requests > 0 {
 		cpu += ", " + p.milliseconds(g.CPUPerRequest/1000) + " per request"
 	}
 	cores := "cores"
 	if s.Machine.Cores > 0 {
-		cores = "of " + plural(s.Machine.Cores, "core")
+		cores = "of " + format.Plural(s.Machine.Cores, "core")
 	}
 	rows := [][2]string{
 		{"CPU", cpu},
-		{"busy", rounded(g.Busy, 3) + " " + cores},
+		{"busy", format.Figure(g.Busy) + " " + cores},
 	}
 	if g.Working > 0 {
 		rows[1][1] += ", busiest event loop at work " + percent(g.Working) + " of the time"
@@ -267,14 +269,14 @@ func (s *Summary) schedule(p *page) [][2]string {
 		if n == 0 {
 			return "0"
 		}
-		text := count(n)
+		text := format.Count(n)
 		if n <= s.Offered { // messages are not among the iterations
 			text += " (" + percent(float64(n)/float64(s.Offered)) + ")"
 		}
 		return text + ", " + why
 	}
 	rows := [][2]string{
-		{"offered", plural(s.Offered, "iteration") + ", " + rounded(s.OfferedRate, 3) + "/s"},
+		{"offered", format.Plural(s.Offered, "iteration") + ", " + format.Figure(s.OfferedRate) + "/s"},
 		{"late", of(s.Late, "by more than 5 ms, which is the generator's doing")},
 		{"waited", of(s.Waited, "because no virtual user or connection was free")},
 		{"dropped", of(s.Dropped, "because none came free in time")},
