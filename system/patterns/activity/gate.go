@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"loadstone/system/patterns/activity/group"
+	"loadstone/block/commit"
 )
 
 // Gate bounds how many are inside at once. It is for stores whose clients would
@@ -30,12 +30,12 @@ func (g Gate) Leave() { <-g.slots }
 // Inside is how many are inside now.
 func (g Gate) Inside() int { return len(g.slots) }
 
-// OfGroup gives an error of a group commit the identity that Store promises.
-func OfGroup(err error) error {
+// OfCommit gives an error of a group commit the identity that Store promises.
+func OfCommit(err error) error {
 	switch {
-	case errors.Is(err, group.ErrFull):
+	case errors.Is(err, commit.ErrFull):
 		return fmt.Errorf("%w: %w", ErrBusy, err)
-	case errors.Is(err, group.ErrClosed):
+	case errors.Is(err, commit.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	default:
 		return err

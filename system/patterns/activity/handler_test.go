@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"loadstone/system/patterns/activity/group"
+	"loadstone/block/commit"
 )
 
 // memory is a store in memory that fails as it is told.
@@ -169,10 +169,10 @@ func TestWhatTheStoreSaysBecomesAnAnswer(t *testing.T) {
 		status int
 		code   string
 	}{
-		{OfGroup(group.ErrFull), 503, `"busy"`},
-		{OfGroup(group.ErrClosed), 503, `"unavailable"`},
+		{OfCommit(commit.ErrFull), 503, `"busy"`},
+		{OfCommit(commit.ErrClosed), 503, `"unavailable"`},
 		{fmt.Errorf("put: %w", ErrUnavailable), 503, `"unavailable"`},
-		{OfGroup(errors.New("no space left, says /secret/disk")), 500, `"internal"`},
+		{OfCommit(errors.New("no space left, says /secret/disk")), 500, `"internal"`},
 	} {
 		f.store.err = c.err
 		want(t, f.post(good), c.status, c.code)

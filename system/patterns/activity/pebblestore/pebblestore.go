@@ -4,7 +4,7 @@
 // A key is an activity's id and its value the rest, see codec.go. Writes are
 // committed in groups, each one batch in the write-ahead log that is synced
 // before anybody is answered. Pebble would group concurrent writers by itself; the
-// queue of package group is in front of it so that it is bounded, and grouped in
+// queue of package commit is in front of it so that it is bounded, and grouped in
 // the same way as the other embedded store's.
 //
 // It fails closed. While the disk is full nothing is stored, and what is there can be
@@ -25,8 +25,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/commit"
 	"loadstone/system/patterns/activity"
-	"loadstone/system/patterns/activity/group"
 )
 
 const (
@@ -48,7 +48,7 @@ type Store struct {
 	db     *pebble.DB
 	disk   *disk
 	stop   *stop
-	writer *group.Writer[activity.Activity]
+	writer *commit.Writer[activity.Activity]
 	gate   activity.Gate
 
 	synced bool // before Put returns
@@ -59,7 +59,7 @@ type Store struct {
 }
 
 // Open opens the database in the directory, or makes it. The metrics are package
-// group's.
+// commit's.
 func Open(dir string, r prometheus.Registerer) (*Store, error) {
 	// Without the watch for slow disks, which pebble adds if it chooses the file
 	// system itself: nobody here would hear it, and it is a goroutine that stays when
@@ -86,9 +86,9 @@ func openOn(files vfs.FS, dir string, r prometheus.Registerer) (*Store, error) {
 		return nil, fmt.Errorf("open the activities in %s: %w", dir, err)
 	}
 	s.disk.patient.Store(true) // until here, a full disk is for whoever opens the store to hear of
-	cfg := group.DefaultConfig[activity.Activity]()
+	cfg := commit.DefaultConfig[activity.Activity]()
 	cfg.Commit, cfg.Registerer = s.commit, r
-	if s.writer, err = group.New(cfg); err != nil {
+	if s.writer, err = commit.New(cfg); err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	return s, nil
@@ -131,7 +131,7 @@ func (s *Store) Put(ctx context.Context, a *activity.Activity) error {
 		if s.disk.isFull() {
 			err = fmt.Errorf("%w: %w", errFull, err) // why it took too long
 		}
-		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfGroup(err))
+		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfCommit(err))
 	}
 	return nil
 }

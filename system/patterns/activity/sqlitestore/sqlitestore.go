@@ -30,8 +30,8 @@ import (
 	"modernc.org/sqlite" // registers the driver "sqlite" as well
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"loadstone/block/commit"
 	"loadstone/system/patterns/activity"
-	"loadstone/system/patterns/activity/group"
 )
 
 const (
@@ -63,14 +63,14 @@ type Store struct {
 	insert     *sql.Stmt
 	find       *sql.Stmt
 	durability activity.Durability
-	writer     *group.Writer[activity.Activity]
+	writer     *commit.Writer[activity.Activity]
 	gate       activity.Gate
 	closed     atomic.Bool
 	close      sync.Once
 	closeErr   error
 }
 
-// Open opens the database at path, or makes it. The metrics are package group's.
+// Open opens the database at path, or makes it. The metrics are package commit's.
 func Open(ctx context.Context, path string, r prometheus.Registerer) (*Store, error) {
 	s := &Store{path: path, gate: activity.NewGate(maxWaiting)}
 	if err := s.open(ctx, r); err != nil {
@@ -113,9 +113,9 @@ func (s *Store) open(ctx context.Context, r prometheus.Registerer) error {
 	if s.find, err = s.reads.PrepareContext(ctx, get); err != nil {
 		return fmt.Errorf("prepare to read: %w", err)
 	}
-	cfg := group.DefaultConfig[activity.Activity]()
+	cfg := commit.DefaultConfig[activity.Activity]()
 	cfg.Commit, cfg.Registerer = s.commit, r
-	s.writer, err = group.New(cfg)
+	s.writer, err = commit.New(cfg)
 	return err
 }
 
@@ -249,7 +249,7 @@ func durability(ctx context.Context, db *sql.DB) (activity.Durability, error) {
 // Put implements activity.Store.
 func (s *Store) Put(ctx context.Context, a *activity.Activity) error {
 	if err := s.writer.Put(ctx, *a); err != nil {
-		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfGroup(err))
+		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfCommit(err))
 	}
 	return nil
 }

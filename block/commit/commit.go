@@ -1,4 +1,4 @@
-// Package group is a group commit: many writers, one sync.
+// Package commit is a group commit: many writers, one sync.
 //
 // A sync of a disk takes as long for one write as for a hundred. So one goroutine
 // takes all that wait, commits them together and answers each; while it does, the
@@ -9,7 +9,7 @@
 //
 // The package does not know what is written or where; Commit does. A Writer owns
 // its goroutine and its queue.
-package group
+package commit
 
 import (
 	"context"
@@ -57,13 +57,13 @@ func DefaultConfig[T any]() Config[T] { return Config[T]{Queue: 1024, Batch: 256
 func (c Config[T]) Validate() error {
 	var errs []error
 	if c.Commit == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("group: a commit function or a registerer is missing"))
+		errs = append(errs, errors.New("commit: a commit function or a registerer is missing"))
 	}
 	if c.Queue < 1 {
-		errs = append(errs, fmt.Errorf("group: queue is %d, must be at least 1", c.Queue))
+		errs = append(errs, fmt.Errorf("commit: queue is %d, must be at least 1", c.Queue))
 	}
 	if c.Batch < 1 {
-		errs = append(errs, fmt.Errorf("group: batch is %d, must be at least 1", c.Batch))
+		errs = append(errs, fmt.Errorf("commit: batch is %d, must be at least 1", c.Batch))
 	}
 	return errors.Join(errs...)
 }
