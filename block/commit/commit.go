@@ -5,7 +5,7 @@
 // next group gathers. Nobody waits for a group to fill: a single writer has the
 // latency of one commit, and with more writers groups grow by themselves.
 //
-//	writers ──► queue (bounded, rejects) ──► one goroutine ──► Commit ──► answers
+//	writers ──► queue (bounded, see Policy) ──► one goroutine ──► Commit ──► answers
 //
 // The package does not know what is written or where; Commit does. A Writer owns
 // its goroutine and its queue.
@@ -29,14 +29,29 @@ var (
 	ErrClosed = errors.New("the writer is closed")
 )
 
-// Config says how to commit. Queue and Batch may come from DefaultConfig.
+// Policy is what Put does when the queue is full or the caller's context ends.
+type Policy string
+
+const (
+	// Refuse returns ErrFull at once where there is no room. Who waits for a commit
+	// leaves when its context ends; the item may still be committed.
+	Refuse Policy = "refuse"
+	// Wait waits for room until the context ends. Who got it stays until the item is
+	// committed, whatever becomes of the context: the item may be in memory that the
+	// caller uses again.
+	Wait Policy = "wait"
+)
+
+// Config says how to commit. Queue, Batch and WhenFull may come from DefaultConfig.
 type Config[T any] struct {
 	// Commit stores the items, in this order, and returns when they are durable;
 	// all of them, or an error. It has the items until it returns. There is one
 	// call at a time.
 	Commit func(items []T) error
-	// Queue bounds the items that wait. One more is refused.
+	// Queue bounds the items that wait.
 	Queue int
+	// WhenFull says what becomes of one more.
+	WhenFull Policy
 	// Batch bounds the items of one Commit.
 	Batch int
 	// Registerer receives the metrics, see New.
@@ -51,7 +66,10 @@ type Config[T any] struct {
 //     come back.
 //   - Batch: 256. A sync is shared by so many that its part of each write is
 //     small beside the write itself, and a group stays a few hundred KiB.
-func DefaultConfig[T any]() Config[T] { return Config[T]{Queue: 1024, Batch: 256} }
+//   - WhenFull: Refuse, for the same reason.
+func DefaultConfig[T any]() Config[T] {
+	return Config[T]{Queue: 1024, WhenFull: Refuse, Batch: 256}
+}
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config[T]) Validate() error {
@@ -61,6 +79,9 @@ func (c Config[T]) Validate() error {
 	}
 	if c.Queue < 1 {
 		errs = append(errs, fmt.Errorf("commit: queue is %d, must be at least 1", c.Queue))
+	}
+	if c.WhenFull != Refuse && c.WhenFull != Wait {
+		errs = append(errs, fmt.Errorf("commit: policy %q, must be %s or %s", c.WhenFull, Refuse, Wait))
 	}
 	if c.Batch < 1 {
 		errs = append(errs, fmt.Errorf("commit: batch is %d, must be at least 1", c.Batch))
@@ -73,6 +94,7 @@ type Writer[T any] struct {
 	commit  func([]T) error
 	queue   chan entry[T]
 	batch   int
+	policy  Policy
 	metrics *metrics
 	ended   chan struct{}
 
@@ -99,7 +121,7 @@ func New[T any](cfg Config[T]) (*Writer[T], error) {
 		return nil, err
 	}
 	w := &Writer[T]{
-		commit: cfg.Commit, batch: cfg.Batch,
+		commit: cfg.Commit, batch: cfg.Batch, policy: cfg.WhenFull,
 		queue: make(chan entry[T], cfg.Queue), ended: make(chan struct{}),
 	}
 	m, err := newMetrics(cfg.Registerer, func() float64 { return float64(len(w.queue)) }, cfg.Queue)
@@ -112,12 +134,15 @@ func New[T any](cfg Config[T]) (*Writer[T], error) {
 }
 
 // Put returns when the item is committed. ErrFull and ErrClosed mean that nothing
-// was tried. If ctx ends first the item may still be committed; the error is then
-// that of ctx. Other errors are Commit's.
+// was tried; an error of ctx means the same under Wait, and under Refuse that the item
+// may be committed. Other errors are Commit's.
 func (w *Writer[T]) Put(ctx context.Context, item T) error {
 	done := make(chan error, 1)
-	if err := w.enqueue(entry[T]{item, done}); err != nil {
+	if err := w.enqueue(ctx, entry[T]{item, done}); err != nil {
 		return err
+	}
+	if w.policy == Wait {
+		return <-done
 	}
 	select {
 	case err := <-done:
@@ -127,7 +152,7 @@ func (w *Writer[T]) Put(ctx context.Context, item T) error {
 	}
 }
 
-func (w *Writer[T]) enqueue(e entry[T]) error {
+func (w *Writer[T]) enqueue(ctx context.Context, e entry[T]) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
@@ -137,12 +162,20 @@ func (w *Writer[T]) enqueue(e entry[T]) error {
 	case w.queue <- e:
 		return nil
 	default:
+	}
+	if w.policy == Refuse {
 		w.metrics.refused.Inc()
 		return ErrFull
 	}
+	select {
+	case w.queue <- e:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for room: %w", ctx.Err())
+	}
 }
 
-// Close commits what is in the queue and ends the writer. A second call waits for
+// Close commits what is in the queue, or waits for room in it, and ends the writer. A second call waits for
 // the same.
 func (w *Writer[T]) Close() {
 	w.mu.Lock()

@@ -36,8 +36,13 @@ func (d *disk) commit(items []int) error {
 
 func newWriter(t *testing.T, commit func([]int) error, queue, batch int) (*Writer[int], *prometheus.Registry) {
 	t.Helper()
+	return newWriterThat(t, Refuse, commit, queue, batch)
+}
+
+func newWriterThat(t *testing.T, policy Policy, commit func([]int) error, queue, batch int) (*Writer[int], *prometheus.Registry) {
+	t.Helper()
 	r := prometheus.NewRegistry()
-	w, err := New(Config[int]{Commit: commit, Queue: queue, Batch: batch, Registerer: r})
+	w, err := New(Config[int]{Commit: commit, Queue: queue, WhenFull: policy, Batch: batch, Registerer: r})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +160,54 @@ func TestWhoLeavesIsCommittedAllTheSame(t *testing.T) {
 	})
 }
 
+// Under Wait one more waits for room, leaves if its context ends before there is some,
+// and stays to the end once it has it.
+func TestAFullQueueIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisk()
+		w, _ := newWriterThat(t, Wait, d.commit, 1, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		answers, left := make(chan error, 3), make(chan error)
+		put := func(i int) { answers <- w.Put(ctx, i) }
+		go put(0)
+		<-d.began
+		go put(1) // in the queue
+		synctest.Wait()
+		leaving, leave := context.WithCancel(t.Context())
+		go func() { left <- w.Put(leaving, 2) }()
+		synctest.Wait()
+		if len(left) > 0 {
+			t.Error("it did not wait for room")
+		}
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left before there was room: got %v", err)
+		}
+		go func() { answers <- w.Put(t.Context(), 3) }() // waits for room
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(answers) > 0 {
+			t.Error("somebody whose item is under way has left")
+		}
+		for range 2 {
+			d.goOn <- nil
+			<-d.began
+		}
+		d.goOn <- nil
+		w.Close()
+		for range 3 {
+			if err := <-answers; err != nil {
+				t.Errorf("got %v, want it committed", err)
+			}
+		}
+		if want := [][]int{{0}, {1}, {3}}; !slices.EqualFunc(d.groups, want, slices.Equal) {
+			t.Errorf("got groups %v, want %v", d.groups, want)
+		}
+	})
+}
+
 func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +241,7 @@ func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 func TestABadConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config[int]{})
-	for _, want := range []string{"commit function", "queue is 0", "batch is 0"} {
+	for _, want := range []string{"commit function", "queue is 0", "batch is 0", "policy"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
