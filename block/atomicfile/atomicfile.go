@@ -149,7 +149,7 @@ func (p *Pending) Commit() error {
 		return errors.Join(fmt.Errorf("put the new file in place: %w", err), p.Discard())
 	}
 	p.ended = true
-	if err := errors.Join(syncDirectory(filepath.Dir(p.target)), p.file.Close()); err != nil {
+	if err := errors.Join(SyncDirectory(filepath.Dir(p.target)), p.file.Close()); err != nil {
 		return fmt.Errorf("%s is in place, but may not survive a power cut: %w", p.target, err)
 	}
 	return nil
@@ -169,8 +169,8 @@ func (p *Pending) Discard() error {
 	return nil
 }
 
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(name string) error {
+// SyncDirectory makes the names in a directory durable.
+func SyncDirectory(name string) error {
 	directory, err := os.Open(name)
 	if err != nil {
 		return err

@@ -66,7 +66,7 @@ var technology = map[string][]string{
 	"golang.org/x/sys":                         {"block", "lab", "system", "internal"},
 	"gonum.org/v1/gonum":                       {"lab"},
 	"google.golang.org/protobuf":               {"lab/load/export/remotewrite"},
-	"modernc.org/sqlite":                       {"system"},
+	"modernc.org/sqlite":                       {"block/sqlite"},
 }
 
 // Within a system, adapters do not know each other: they meet at the system's
@@ -128,7 +128,7 @@ func TestRules(t *testing.T) {
 		src, imp string
 		want     bool
 	}{
-		{"system/results/sqlitestore", "modernc.org/sqlite", true},
+		{"block/sqlite", "modernc.org/sqlite", true},
 		{"lab/archive", "modernc.org/sqlite", false},
 		{"lab/topology", "github.com/compose-spec/compose-go/v2/loader", true},
 		{"internal/cli", "github.com/compose-spec/compose-go/v2/loader", false},

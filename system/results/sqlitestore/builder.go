@@ -6,11 +6,10 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"net/url"
-	"path/filepath"
 	"strconv"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
 
@@ -37,14 +36,6 @@ func Build(ctx context.Context, path string, source results.Source, progress res
 	return pending.Commit()
 }
 
-// buildPragmas give up everything that protects a database in use: nobody else
-// has the file, and if the build fails the file is thrown away. The journal and
-// the syncs are what a normal bulk load waits for; atomicfile syncs once at the end.
-var buildPragmas = []string{
-	"journal_mode(OFF)", "synchronous(OFF)", "locking_mode(EXCLUSIVE)",
-	"cache_size(-2048)", // KiB; rows come in the order of ids, so few pages are in use at a time
-}
-
 // finishStatements end a build. The marks by which Open knows a database of ours
 // come last, so that a half-written file does not have them.
 var finishStatements = []string{
@@ -53,36 +44,9 @@ var finishStatements = []string{
 	"COMMIT",
 }
 
-// dataSource names a database file with its options for the driver.
-func dataSource(path string, query url.Values) (string, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("absolute path of %s: %w", path, err)
-	}
-	source := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
-	return source.String(), nil
-}
-
-// openAlone opens a database that nobody else has, to write into it.
-func openAlone(ctx context.Context, path string) (conn *sql.Conn, closeAll func() error, err error) {
-	name, err := dataSource(path, url.Values{"_pragma": buildPragmas})
-	if err != nil {
-		return nil, nil, err
-	}
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, nil, err
-	}
-	conn, err = db.Conn(ctx)
-	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
-	}
-	return conn, func() error { return errors.Join(conn.Close(), db.Close()) }, nil
-}
-
 // fill makes the tables in the empty file and writes everything in one transaction.
 func fill(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
-	conn, closeAll, err := openAlone(ctx, path)
+	conn, closeAll, err := sqlite.OpenAlone(ctx, path)
 	if err != nil {
 		return err
 	}

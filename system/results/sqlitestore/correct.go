@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
 
@@ -117,7 +118,7 @@ type revisionOf struct {
 
 // rewrite makes the changes in a database that nobody else has.
 func rewrite(ctx context.Context, path string, r revisionOf) (err error) {
-	conn, closeAll, err := openAlone(ctx, path)
+	conn, closeAll, err := sqlite.OpenAlone(ctx, path)
 	if err != nil {
 		return err
 	}

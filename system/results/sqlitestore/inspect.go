@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"os"
 
-	"modernc.org/sqlite"
-	sqlitelib "modernc.org/sqlite/lib"
-
+	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
 
@@ -81,9 +79,8 @@ func inspectHeader(file *os.File) (size int64, err error) {
 // blame, what to do. What SQLite itself complains about in a file that has our
 // header is damage.
 func refusal(path string, err error) error {
-	var failure *sqlite.Error
 	damaged := errors.Is(err, results.ErrCorrupt)
-	if !damaged && (errors.As(err, &failure) || errors.Is(err, sql.ErrNoRows)) {
+	if !damaged && (sqlite.KindOf(err) != sqlite.Other || errors.Is(err, sql.ErrNoRows)) {
 		err, damaged = fmt.Errorf("%w: %w", results.ErrCorrupt, err), true
 	}
 	if damaged || errors.Is(err, results.ErrVersion) {
@@ -94,15 +91,12 @@ func refusal(path string, err error) error {
 
 // explain makes SQLite's errors of a damaged file wrap results.ErrCorrupt.
 func explain(err error) error {
-	var failure *sqlite.Error
-	if !errors.As(err, &failure) {
+	switch sqlite.KindOf(err) {
+	case sqlite.Corrupt:
+		return fmt.Errorf("%w: %w", results.ErrCorrupt, err)
+	case sqlite.Conflict:
+		return fmt.Errorf("each id must be given once: %w", err)
+	default:
 		return err
 	}
-	switch failure.Code() & 0xff { // the lower byte is the primary code
-	case sqlitelib.SQLITE_CORRUPT, sqlitelib.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w", results.ErrCorrupt, err)
-	case sqlitelib.SQLITE_CONSTRAINT:
-		return fmt.Errorf("each id must be given once: %w", err)
-	}
-	return err
 }

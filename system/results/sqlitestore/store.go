@@ -19,13 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/url"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 
-	_ "modernc.org/sqlite" // registers the driver "sqlite"
-
+	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
 
@@ -66,20 +63,7 @@ func Describe(ctx context.Context, path string) (results.Meta, error) {
 }
 
 func openChecked(ctx context.Context, path string, size int64) (_ *Store, err error) {
-	name, err := dataSource(path, url.Values{
-		"mode":      {"ro"},
-		"immutable": {"1"},
-		"_pragma": {
-			// The whole file: reads become memory accesses without a system call
-			// or a copy.
-			"mmap_size(" + strconv.FormatInt(size, 10) + ")",
-			"query_only(1)",
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("sqlite", name)
+	db, err := sqlite.OpenImmutable(path, size)
 	if err != nil {
 		return nil, err
 	}
@@ -88,12 +72,6 @@ func openChecked(ctx context.Context, path string, size int64) (_ *Store, err er
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	// A query is processor work from its first to its last instruction, the
-	// file being in memory. More connections than processors would only
-	// interrupt each other; who finds none free waits.
-	connections := runtime.GOMAXPROCS(0)
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
 	store := &Store{db: db, path: path}
 	if err := store.readMeta(ctx); err != nil {
 		return nil, err

@@ -18,35 +18,28 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"modernc.org/sqlite" // registers the driver "sqlite" as well
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"loadstone/block/commit"
+	"loadstone/block/sqlite"
 	"loadstone/system/patterns/activity"
 )
 
-const (
-	// applicationID tells our databases from others: "LSAC".
-	applicationID = 0x4c534143
-	// version is that of the tables, kept as PRAGMA user_version.
-	version = 1
-
-	// The rows are in the tree of their key: one tree to write instead of two.
-	schema = `CREATE TABLE activities (
+// schema: the rows are in the tree of their key: one tree to write instead of two.
+var schema = sqlite.Schema{
+	ApplicationID: 0x4c534143, // "LSAC"
+	Version:       1,
+	Statements: []string{`CREATE TABLE activities (
 		id TEXT PRIMARY KEY, user TEXT NOT NULL, kind TEXT NOT NULL,
 		at INTEGER NOT NULL, -- milliseconds since 1970
 		details TEXT NOT NULL
-	) STRICT, WITHOUT ROWID`
+	) STRICT, WITHOUT ROWID`},
+}
 
+const (
 	put = `INSERT INTO activities (id, user, kind, at, details) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET user = excluded.user, kind = excluded.kind, at = excluded.at, details = excluded.details`
 	get = `SELECT user, kind, at, details FROM activities WHERE id = ?`
@@ -57,9 +50,7 @@ const maxWaiting = 1024
 
 // Store is an activity.Store over one database file.
 type Store struct {
-	path       string
-	writes     *sql.DB // one connection
-	reads      *sql.DB
+	db         *sqlite.DB
 	insert     *sql.Stmt
 	find       *sql.Stmt
 	durability activity.Durability
@@ -72,45 +63,28 @@ type Store struct {
 
 // Open opens the database at path, or makes it. The metrics are package commit's.
 func Open(ctx context.Context, path string, r prometheus.Registerer) (*Store, error) {
-	s := &Store{path: path, gate: activity.NewGate(maxWaiting)}
-	if err := s.open(ctx, r); err != nil {
+	s := &Store{gate: activity.NewGate(maxWaiting)}
+	if err := s.open(ctx, path, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the activities in %s: %w", path, err), s.Close())
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, r prometheus.Registerer) error {
+func (s *Store) open(ctx context.Context, path string, r prometheus.Registerer) error {
 	var err error
-	if s.writes, err = connect(s.path, url.Values{
-		"_pragma": {
-			"busy_timeout(5000)", // ms: somebody else's write, or what a killed process left to be recovered
-			"journal_mode(WAL)",
-			"synchronous(FULL)",        // the log is synced by each commit
-			"wal_autocheckpoint(4000)", // pages: 16 MB between syncs of the database itself
-		},
-		// A transaction that writes is one from the start, and waits instead of failing.
-		"_txlock": {"immediate"},
-	}, 1); err != nil {
+	if s.db, err = sqlite.Open(ctx, path); err != nil {
 		return err
 	}
-	if err := prepareFile(ctx, s.writes); err != nil {
+	if err := s.db.Make(ctx, schema); err != nil {
 		return err
 	}
-	if s.durability, err = durability(ctx, s.writes); err != nil {
+	if s.durability, err = durability(ctx, s.db); err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
-		return err
-	}
-	// A read is processor work: more of them than processors only interrupt
-	// each other.
-	if s.reads, err = connect(s.path, url.Values{"_pragma": {"busy_timeout(5000)", "query_only(1)"}}, runtime.GOMAXPROCS(0)); err != nil {
-		return err
-	}
-	if s.insert, err = s.writes.PrepareContext(ctx, put); err != nil {
+	if s.insert, err = s.db.Write.PrepareContext(ctx, put); err != nil {
 		return fmt.Errorf("prepare to store: %w", err)
 	}
-	if s.find, err = s.reads.PrepareContext(ctx, get); err != nil {
+	if s.find, err = s.db.Read.PrepareContext(ctx, get); err != nil {
 		return fmt.Errorf("prepare to read: %w", err)
 	}
 	cfg := commit.DefaultConfig[activity.Activity]()
@@ -119,74 +93,12 @@ func (s *Store) open(ctx context.Context, r prometheus.Registerer) error {
 	return err
 }
 
-func connect(path string, query url.Values, connections int) (*sql.DB, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	source := url.URL{Scheme: "file", Path: absolute, RawQuery: query.Encode()}
-	db, err := sql.Open("sqlite", source.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
-}
-
-// prepareFile makes the tables, in one transaction, or refuses a database that is
-// not ours.
-func prepareFile(ctx context.Context, db *sql.DB) (err error) {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tx.Rollback())
-		}
-	}()
-	var id, found, tables int
-	for statement, target := range map[string]*int{
-		"PRAGMA application_id": &id, "PRAGMA user_version": &found, "SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := tx.QueryRowContext(ctx, statement).Scan(target); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	switch {
-	case id == applicationID && found == version:
-	case id == 0 && tables == 0:
-		for _, statement := range []string{
-			schema, fmt.Sprintf("PRAGMA application_id = %d", applicationID), fmt.Sprintf("PRAGMA user_version = %d", version),
-		} {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("make the table: %w", err)
-			}
-		}
-	case id == applicationID:
-		return fmt.Errorf("its tables are of version %d and this program's of %d; name another file", found, version)
-	default:
-		return errors.New("this database holds something else; name another file")
-	}
-	return tx.Commit()
-}
-
-// syncDir makes the names of new files in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // commit stores a group in one transaction. It has no deadline: a sync of a local
 // disk cannot be called off, and those who wait have theirs.
 func (s *Store) commit(group []activity.Activity) (err error) {
 	ctx := context.Background()
 	defer func() { err = unavailable(err) }()
-	tx, err := s.writes.BeginTx(ctx, nil)
+	tx, err := s.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -200,10 +112,7 @@ func (s *Store) commit(group []activity.Activity) (err error) {
 			return fmt.Errorf("insert: %w", err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		// database/sql holds the transaction for ended; SQLite may not, and
-		// would refuse to begin another.
-		_, _ = s.writes.ExecContext(ctx, "ROLLBACK")
+	if err := s.db.Commit(ctx, tx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
@@ -212,37 +121,24 @@ func (s *Store) commit(group []activity.Activity) (err error) {
 // unavailable says of an error of the disk that it may pass: that it is full, that it
 // failed, or that somebody else's write took too long.
 func unavailable(err error) error {
-	failed, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return err
-	}
-	const primary = 0xff // the rest of a code says more about it
-	switch failed.Code() & primary {
-	case sqlite3.SQLITE_FULL:
+	switch sqlite.KindOf(err) {
+	case sqlite.Full:
 		return fmt.Errorf("%w: the disk is full; nothing is stored until there is room again: %w", activity.ErrUnavailable, err)
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN:
+	case sqlite.Unavailable:
 		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
 	default:
 		return err
 	}
 }
 
-// durability reads what the connection that writes really does: a file system may not
-// have what write-ahead mode needs, and SQLite then stays in the mode that it was in.
-func durability(ctx context.Context, db *sql.DB) (activity.Durability, error) {
-	var mode string
-	var level int
-	for statement, target := range map[string]any{"PRAGMA journal_mode": &mode, "PRAGMA synchronous": &level} {
-		if err := db.QueryRowContext(ctx, statement).Scan(target); err != nil {
-			return activity.Durability{}, fmt.Errorf("%s: %w", statement, err)
-		}
+func durability(ctx context.Context, db *sqlite.DB) (activity.Durability, error) {
+	d, err := db.Durability(ctx)
+	if err != nil {
+		return activity.Durability{}, err
 	}
-	const full = 2
-	levels := [...]string{"OFF", "NORMAL", "FULL", "EXTRA"}
 	return activity.Durability{
-		// Without a log, or with one in memory, what a crash leaves is not even whole.
-		Synced: level >= full && mode != "off" && mode != "memory",
-		How:    fmt.Sprintf("SQLite: %s, synchronous=%s, group commit", strings.ToUpper(mode), levels[min(max(level, 0), len(levels)-1)]),
+		Synced: d.Synced,
+		How:    fmt.Sprintf("SQLite: %s, synchronous=%s, group commit", d.Journal, d.Synchronous),
 	}, nil
 }
 
@@ -295,10 +191,8 @@ func (s *Store) Close() error {
 				s.closeErr = errors.Join(s.closeErr, statement.Close())
 			}
 		}
-		for _, db := range []*sql.DB{s.reads, s.writes} { // the last connection moves the log into the database
-			if db != nil {
-				s.closeErr = errors.Join(s.closeErr, db.Close())
-			}
+		if s.db != nil {
+			s.closeErr = errors.Join(s.closeErr, s.db.Close())
 		}
 	})
 	return s.closeErr

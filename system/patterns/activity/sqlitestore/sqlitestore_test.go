@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/sqlite"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
 )
@@ -57,10 +58,10 @@ func TestTheLogIsSynced(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	var mode string
 	var synchronous int
-	if err := s.writes.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
+	if err := s.db.Write.QueryRowContext(t.Context(), "PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
 		t.Errorf("got journal_mode %q, %v", mode, err)
 	}
-	if err := s.writes.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous); err != nil || synchronous != 2 {
+	if err := s.db.Write.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&synchronous); err != nil || synchronous != 2 {
 		t.Errorf("got synchronous %d, %v, want 2, FULL", synchronous, err)
 	}
 }
@@ -81,10 +82,10 @@ func TestDurabilityIsWhatTheConnectionDoes(t *testing.T) {
 		{"PRAGMA synchronous = OFF", activity.Durability{How: "SQLite: WAL, synchronous=OFF, group commit"}},
 		{"PRAGMA synchronous = EXTRA", activity.Durability{Synced: true, How: "SQLite: WAL, synchronous=EXTRA, group commit"}},
 	} {
-		if _, err := s.writes.ExecContext(t.Context(), c.statement); err != nil {
+		if _, err := s.db.Write.ExecContext(t.Context(), c.statement); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := durability(t.Context(), s.writes); got != c.want || err != nil {
+		if got, err := durability(t.Context(), s.db); got != c.want || err != nil {
 			t.Errorf("%s: got %+v, %v, want %+v", c.statement, got, err, c.want)
 		}
 	}
@@ -93,7 +94,7 @@ func TestDurabilityIsWhatTheConnectionDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = memory.Close() }()
-	if got, err := durability(t.Context(), memory); got.Synced || err != nil {
+	if got, err := durability(t.Context(), &sqlite.DB{Write: memory}); got.Synced || err != nil {
 		t.Errorf("got %+v, %v of a database in memory", got, err)
 	}
 }
@@ -105,7 +106,7 @@ func TestAFullDiskIsSaidAndPasses(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	bound := func(pages int) {
 		t.Helper()
-		if _, err := s.writes.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
+		if _, err := s.db.Write.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}

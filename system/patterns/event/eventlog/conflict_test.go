@@ -17,7 +17,7 @@ import (
 func bodyOf(t *testing.T, s *Store, id string) string {
 	t.Helper()
 	var body []byte
-	if err := s.db.QueryRowContext(t.Context(), "SELECT body FROM events WHERE id = ?", id).Scan(&body); err != nil {
+	if err := s.db.Read.QueryRowContext(t.Context(), "SELECT body FROM events WHERE id = ?", id).Scan(&body); err != nil {
 		t.Fatalf("the event %s: %v", id, err)
 	}
 	return string(body)

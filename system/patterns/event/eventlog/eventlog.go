@@ -132,7 +132,7 @@ func (s *service) build(ctx context.Context) (*httpserver.Admin, error) {
 		return nil, err
 	}
 	s.store = store
-	s.group.Add(lifecycle.Component{Name: "store", Run: store.run, Close: store.Close})
+	s.group.Add(lifecycle.Component{Name: "store", Close: store.Close})
 	if err := s.register(); err != nil {
 		return nil, err
 	}

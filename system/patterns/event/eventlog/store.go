@@ -1,17 +1,17 @@
 package eventlog
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"sync/atomic"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/commit"
+	"loadstone/block/sqlite"
 	"loadstone/system/patterns/event"
 )
 
@@ -34,23 +34,21 @@ const (
 	maxGroup = 256
 )
 
-// Store keeps events, each once by its id. It owns one writer goroutine, started by
-// run, and the database. What put has returned nil for is on disk.
+// Store keeps events, each once by its id. It owns the database and its writer. What
+// put has returned nil for is on disk.
 type Store struct {
-	db           *sql.DB
+	db           *sqlite.DB
 	insert, same *sql.Stmt
-	commit       Commit
-	waiting      chan *call
-	done         chan struct{} // closed when the writer is gone
+	writer       *commit.Writer[*call]
 
 	stored, duplicates, conflicts atomic.Int64
 	busy                          atomic.Int64 // nanoseconds in transactions
 }
 
+// call is the events of one put, which are stored in one transaction.
 type call struct {
 	events   []event.Event
-	conflict error      // the writer's, until it answers
-	result   chan error // has room for the answer
+	conflict error // the writer's, until it has answered
 }
 
 const schema = `CREATE TABLE IF NOT EXISTS events (
@@ -62,37 +60,43 @@ const schema = `CREATE TABLE IF NOT EXISTS events (
 ) STRICT`
 
 // OpenStore opens or makes the database in a file.
-func OpenStore(ctx context.Context, file string, commit Commit) (*Store, error) {
-	if commit != CommitEach && commit != CommitGroup {
-		return nil, fmt.Errorf("commit %q: write %s or %s", commit, CommitEach, CommitGroup)
+func OpenStore(ctx context.Context, file string, how Commit) (*Store, error) {
+	batch, ok := map[Commit]int{CommitEach: 1, CommitGroup: maxGroup}[how]
+	if !ok {
+		return nil, fmt.Errorf("commit %q: write %s or %s", how, CommitEach, CommitGroup)
 	}
-	// FULL: a transaction has reached the disk when it returns.
-	query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(5000)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: query.Encode()}).String())
+	db, err := sqlite.Open(ctx, file)
 	if err != nil {
 		return nil, fmt.Errorf("open the events in %s: %w", file, err)
 	}
-	s := &Store{db: db, commit: commit, waiting: make(chan *call, maxWaiting), done: make(chan struct{})}
+	s := &Store{db: db}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the events in %s: %w", file, err), db.Close())
+	}
+	s.writer, err = commit.New(commit.Config[*call]{
+		Commit: s.commit, Queue: maxWaiting, WhenFull: commit.Wait, Batch: batch,
+		Registerer: prometheus.NewRegistry(), // read by nobody: the service has metrics of its own
+	})
+	if err != nil {
+		return nil, errors.Join(err, s.insert.Close(), s.same.Close(), db.Close())
 	}
 	return s, nil
 }
 
 func (s *Store) prepare(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, schema); err != nil {
+	if _, err := s.db.Write.ExecContext(ctx, schema); err != nil {
 		return fmt.Errorf("make the table: %w", err)
 	}
 	var n int64
-	if err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n); err != nil {
+	if err := s.db.Write.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n); err != nil {
 		return fmt.Errorf("count: %w", err)
 	}
 	s.stored.Store(n)
 	var err error
-	if s.insert, err = s.db.PrepareContext(ctx, "INSERT INTO events (id, key, accepted, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"); err != nil {
+	if s.insert, err = s.db.Write.PrepareContext(ctx, "INSERT INTO events (id, key, accepted, body) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	if s.same, err = s.db.PrepareContext(ctx, "SELECT key = ? AND body = ? FROM events WHERE id = ?"); err != nil {
+	if s.same, err = s.db.Write.PrepareContext(ctx, "SELECT key = ? AND body = ? FROM events WHERE id = ?"); err != nil {
 		return errors.Join(fmt.Errorf("prepare: %w", err), s.insert.Close())
 	}
 	return nil
@@ -107,65 +111,30 @@ var errConflict = errors.New("its id is that of an event with another key or bod
 // those behind it are not stored. After any other error, a deadline included, they may
 // be stored or not.
 func (s *Store) put(ctx context.Context, events []event.Event) error {
-	c := &call{events: events, result: make(chan error, 1)}
-	select {
-	case s.waiting <- c:
-	case <-s.done:
-		return errClosed
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the writer: %w", ctx.Err())
+	c := &call{events: events}
+	// The writer uses the events until it answers, and Put stays until then.
+	if err := s.writer.Put(ctx, c); err != nil {
+		return fmt.Errorf("store events: %w", err)
 	}
-	// The writer uses the events until it answers, so put stays until then: a
-	// transaction bounds itself.
-	select {
-	case err := <-c.result:
-		return err
-	case <-s.done:
-		select {
-		case err := <-c.result:
-			return err
-		default:
-			return errClosed
-		}
-	}
+	return c.conflict // one call's is not its neighbours'
 }
-
-var errClosed = errors.New("the store of events is closed")
 
 // writeTimeout bounds a transaction: a hundred times what a slow disk takes.
 const writeTimeout = 5 * time.Second
 
-// run is the writer: it writes until ctx ends.
-func (s *Store) run(ctx context.Context) error {
-	defer close(s.done)
-	group := make([]*call, 0, maxGroup)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case c := <-s.waiting:
-			group = append(group[:0], c)
-		}
-		for s.commit == CommitGroup && len(group) < maxGroup && len(s.waiting) > 0 {
-			group = append(group, <-s.waiting) // the only receiver
-		}
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		err := s.write(own, group)
-		cancel()
-		for _, c := range group {
-			// One call's conflict is not its neighbours'.
-			c.result <- cmp.Or(err, c.conflict)
-		}
-	}
+func (s *Store) commit(group []*call) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	return s.write(ctx, group)
 }
 
 // write is one transaction. Conflicts are left in the calls that have them.
 func (s *Store) write(ctx context.Context, group []*call) error {
 	begin := time.Now()
 	defer func() { s.busy.Add(int64(time.Since(begin))) }()
-	tx, err := s.db.BeginTx(ctx, nil)
+	tx, err := s.db.Write.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("begin to store events: %w", err)
+		return fmt.Errorf("begin: %w", err)
 	}
 	w := writer{insert: tx.StmtContext(ctx, s.insert), same: tx.StmtContext(ctx, s.same)}
 	for _, c := range group {
@@ -177,8 +146,8 @@ func (s *Store) write(ctx context.Context, group []*call) error {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("store events: %w", err)
+	if err := s.db.Commit(ctx, tx); err != nil {
+		return err
 	}
 	s.stored.Add(w.added)
 	s.duplicates.Add(w.known)
@@ -229,7 +198,7 @@ func (w *writer) add(ctx context.Context, e *event.Event) error {
 
 // missing returns those ids that are not stored.
 func (s *Store) missing(ctx context.Context, ids []string) ([]string, error) {
-	there, err := s.db.PrepareContext(ctx, "SELECT 1 FROM events WHERE id = ?")
+	there, err := s.db.Read.PrepareContext(ctx, "SELECT 1 FROM events WHERE id = ?")
 	if err != nil {
 		return nil, fmt.Errorf("ask for events: %w", err)
 	}
@@ -247,8 +216,9 @@ func (s *Store) missing(ctx context.Context, ids []string) ([]string, error) {
 	return missing, nil
 }
 
-// Close closes the database, after the writer has ended.
+// Close stores what waits and closes the database.
 func (s *Store) Close() error {
+	s.writer.Close()
 	if err := errors.Join(s.insert.Close(), s.same.Close(), s.db.Close()); err != nil {
 		return fmt.Errorf("close the store of events: %w", err)
 	}

@@ -19,14 +19,7 @@ func openStore(t *testing.T, file string, commit Commit) (s *Store, stop func())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.run(ctx) }()
 	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -70,7 +63,7 @@ func TestStoreKeepsEachOnce(t *testing.T) {
 				t.Errorf("missing: got %q and %v, want nobody", missing, err)
 			}
 			var ids []string
-			rows, err := again.db.QueryContext(t.Context(), "SELECT id FROM events WHERE key = '3' ORDER BY place")
+			rows, err := again.db.Read.QueryContext(t.Context(), "SELECT id FROM events WHERE key = '3' ORDER BY place")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
-
 	"loadstone/block/servertest"
 	"loadstone/system/patterns/event/eventlog"
 	"loadstone/system/patterns/serve"
