@@ -1,12 +1,11 @@
-// Package capacity finds how much load a system bears.
+// Package capacity finds the highest rate at which a system meets its
+// objectives.
 //
 // The search is a pure function of what was tried so far: Config.Next says
-// which rate to try next and for how long, Conclude says what the tries amount
-// to. It offers no load and reads no clock, so the same history always leads
-// to the same answer, whether it is being made or is read back from a run.
-//
-// Median and Ratio turn the answers of several trials into values with
-// intervals.
+// which rate to try next and for how long, NewTry whether a rate was held,
+// Conclude what the tries amount to. It offers no load and reads no clock, so the
+// same history always leads to the same answer, whether it is being made or is
+// read back from a run.
 package capacity
 
 import (

@@ -111,15 +111,16 @@ type WebSocketResult struct {
 	Early uint64 `json:"early"`
 }
 
-// LateAfter is how much later than intended a request may be sent before it
-// counts as late.
-const LateAfter = 5 * time.Millisecond
-
 // Seconds is the length of the measured part in seconds.
 func (r *Result) Seconds() float64 { return r.To.Sub(r.From).Seconds() }
 
 // Throughput is the completed requests per second of the measured part.
 func (r *Result) Throughput() float64 { return float64(r.CompletedInTime) / r.Seconds() }
+
+// IterationRate is the completed iterations per second of the measured part.
+// Capacity is counted in iterations, because those are what a schedule starts;
+// where an iteration is one request they are requests.
+func (r *Result) IterationRate() float64 { return float64(r.IterationsInTime) / r.Seconds() }
 
 // OfferedRate is the arrivals per second of the measured part.
 func (r *Result) OfferedRate() float64 { return float64(r.Offered) / r.Seconds() }

@@ -20,8 +20,8 @@ const (
 )
 
 const (
-	// leastSamples is how many samples a Trend needs to have bounds at all.
-	leastSamples = 10
+	// MinSamples is how many samples a Trend needs to have bounds at all.
+	MinSamples = 10
 	// mostSamples bounds what a fit keeps: one minute of samples. After that it
 	// keeps every second one, then every fourth, and so on.
 	mostSamples = 1200
@@ -41,7 +41,7 @@ const (
 // Dropped and Failed as well.
 func (t Trend) Growing(offeredRate float64) bool {
 	growth := t.Slope * float64(t.Samples) * SampleEvery.Seconds()
-	return t.Samples >= leastSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= leastGrowth
+	return t.Samples >= MinSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= leastGrowth
 }
 
 // TrendFit fits a line to samples of the work in flight, taken at even times.
@@ -128,7 +128,7 @@ func (f *TrendFit) growth() float64 {
 // Trend returns the line's slope with its bounds at the given confidence.
 func (f *TrendFit) Trend(confidence float64) Trend {
 	result := Trend{Samples: f.taken}
-	if len(f.t) < leastSamples {
+	if len(f.t) < MinSamples {
 		return result
 	}
 	n := float64(len(f.t))
@@ -227,7 +227,7 @@ func shockWeight(w []float64, phi float64) float64 {
 // grown by what arrives in 100 ms and by ten requests at least, and a slope
 // above 5 % of the rate and, at 99.9 % confidence, above nought.
 func (f *TrendFit) Overload(rate float64) bool {
-	if f.taken < leastSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, leastGrowth) {
+	if f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, leastGrowth) {
 		return false
 	}
 	t := f.Trend(StopConfidence)

@@ -190,7 +190,7 @@ func TestTrendBesideASurplusThatIsALine(t *testing.T) {
 func TestTrendNeedsSamples(t *testing.T) {
 	t.Parallel()
 	var fit TrendFit
-	for i := range leastSamples - 1 {
+	for i := range MinSamples - 1 {
 		fit.Add(float64(i), 1000*float64(i), 0)
 	}
 	got := fit.Trend(TrendConfidence)

@@ -6,14 +6,12 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/load"
 )
 
-// What a check takes for good. Those of the generator and of watching are as
-// the measurement itself judges a trial; the others are this page's.
+// What a check takes for good. Those of the generator are package load's.
 const (
 	fullMachine  = 0.9   // share of all cores: beyond, components wait for each other's
-	busyLoop     = 0.8   // share of time: beyond, the generator is late by itself
-	lateShare    = 0.01  // of arrivals
 	mostCost     = 0.02  // share of the machine, of watching and of perturbing
 	mostOutside  = 0.15  // share of the machine, of whatever is not the run
 	widestGap    = 3     // usual distances between two samples
@@ -136,14 +134,14 @@ func (r *Result) generatorChecks() []check {
 		good := true
 		if working, _, known := r.worstCondition(func(c *Conditions) float64 { return c.Working }); known {
 			value += "; its busiest loop worked " + format.Percent(working) + " of the time"
-			good = working <= busyLoop
+			good = working <= load.BusyInReport
 		}
 		checks = append(checks, check{Name: "Load generator", Value: value + r.at(name), Good: good,
-			Why: "A loop that works more than " + format.Percent(busyLoop) + " of the time is late by itself."})
+			Why: "A loop that works more than " + format.Percent(load.BusyInReport) + " of the time is late by itself."})
 	}
 	if late, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Late }); ok {
 		delay, _, _ := r.worstCondition(func(c *Conditions) float64 { return c.LateMS })
-		checks = append(checks, check{Name: "Lateness", Good: late <= lateShare,
+		checks = append(checks, check{Name: "Lateness", Good: late <= load.LateInMeasurement,
 			Value: format.Percent(late) + " of arrivals sent more than 5 ms late" + r.at(name) + "; 99 % within " + format.Milliseconds(delay),
 			Why:   "Late by the generator's own doing: what the system delays counts as response time."})
 	}

@@ -7,12 +7,12 @@ import (
 	"loadstone/lab/experiment"
 )
 
-// aroundIt is what starting and stopping a small system takes. Nobody knows it before:
-// it is only used to weigh perturbing against the rest of a run.
-const aroundIt = 1500 * time.Millisecond
+// startAndStopTime is what starting and stopping a small system takes. It is not
+// known before: it only serves to weigh perturbing against the rest of a run.
+const startAndStopTime = 1500 * time.Millisecond
 
 // trialTime is about how long a trial of a small system takes.
-func (k *conductor) trialTime() time.Duration { return k.loadTime() + aroundIt }
+func (k *conductor) trialTime() time.Duration { return k.loadTime() + startAndStopTime }
 
 // loadTime is how long a trial is under load, without perturbing: the budget of
 // the search, or the length of the load as written. The length of a script, or of
@@ -35,8 +35,8 @@ func (k *conductor) loadTime() time.Duration {
 	return longest
 }
 
-// underLoad is how long each trial is under load, perturbing included.
-func (k *conductor) underLoad(trials []archive.Planned) []time.Duration {
+// timesUnderLoad is how long each trial is under load, perturbing included.
+func (k *conductor) timesUnderLoad(trials []archive.Planned) []time.Duration {
 	out := make([]time.Duration, len(trials))
 	for i, p := range trials {
 		out[i] = k.loadTime()

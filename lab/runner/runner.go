@@ -100,7 +100,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 		return "", fmt.Errorf("make the run's directory: %w", err)
 	}
 	if c.Events.Planned != nil {
-		c.Events.Planned(d.Path(), trials, k.underLoad(trials))
+		c.Events.Planned(d.Path(), trials, k.timesUnderLoad(trials))
 	}
 	for _, p := range trials {
 		if err := k.trial(ctx, d, p); err != nil {

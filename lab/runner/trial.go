@@ -286,7 +286,7 @@ func (m *measurer) asWritten(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.keep(archive.AsWritten, judge(r.OfferedRate(), r, outcomes), r)
+	m.keep(archive.AsWritten, capacity.NewTry(r.OfferedRate(), r, outcomes), r)
 	return nil
 }
 
@@ -300,8 +300,8 @@ func (m *measurer) capacity(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.keep(archive.Sweep, capacity.Try{Rate: bore(r), Held: true}, r)
-	from := m.start(bore(r))
+	m.keep(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: true}, r)
+	from := m.start(r.IterationRate())
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
@@ -317,7 +317,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t := judge(step.Rate, r, outcomes)
+		t := capacity.NewTry(step.Rate, r, outcomes)
 		t.Purpose = step.Purpose
 		history = append(history, t)
 		m.keep(string(step.Purpose), t, r)

@@ -6,33 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
 	"loadstone/lab/topology"
 )
-
-// held is a result that meets every objective.
-func held() *load.Result {
-	from := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
-	r := &load.Result{
-		From: from, To: from.Add(2 * time.Second), Offered: 2000, Requests: 2000, CompletedInTime: 1990,
-		Iterations: 2000, IterationsInTime: 1990,
-		InFlight: load.Trend{Slope: 1, Low: -5, High: 7, Samples: 40},
-	}
-	h := load.NewHistogram()
-	for range 2000 {
-		_ = h.RecordValue(5000) // 5 ms
-	}
-	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		panic(err)
-	}
-	r.Response.Histogram = string(text)
-	return r
-}
 
 func parse(t *testing.T, metric, expression string) experiment.Objective {
 	t.Helper()
@@ -46,50 +25,6 @@ func parse(t *testing.T, metric, expression string) experiment.Objective {
 func objectives(t *testing.T) experiment.SLO {
 	t.Helper()
 	return experiment.SLO{parse(t, "http_req_duration", "p(95)<200"), parse(t, "http_req_failed", "rate<0.001")}
-}
-
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	slow := load.NewHistogram()
-	for range 2000 {
-		_ = slow.RecordValue(300_000) // 300 ms
-	}
-	slowText, err := slow.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		change  func(*load.Result)
-		held    bool
-		limited bool
-		reason  string
-	}{
-		"held":                    {func(*load.Result) {}, true, false, ""},
-		"too slow":                {func(r *load.Result) { r.Response.Histogram = string(slowText) }, false, false, "p(95)<200: it was 300"},
-		"failures":                {func(r *load.Result) { r.Failed = 10 }, false, false, "http_req_failed"},
-		"dropped count as failed": {func(r *load.Result) { r.Requests, r.Iterations, r.Dropped = 1990, 1990, 10 }, false, false, "http_req_failed"},
-		"ebb and flow":            {func(r *load.Result) { r.InFlight = load.Trend{Slope: 40, Low: -80, High: 160, Samples: 9} }, true, false, ""},
-		"backlog grows":           {func(r *load.Result) { r.InFlight = load.Trend{Slope: 50, Low: 20, High: 80, Samples: 40} }, false, false, "backlog grew"},
-		"short and far behind":    {func(r *load.Result) { r.InFlight = load.Trend{Slope: 150, Low: -80, High: 380, Samples: 9} }, false, false, "backlog grew"},
-		"aborted":                 {func(r *load.Result) { r.Aborted = "overload" }, false, false, "overload"},
-		"nothing answered":        {func(r *load.Result) { r.Requests, r.IterationsInTime = 0, 0 }, false, false, "nothing was answered"},
-		"late and too slow":       {func(r *load.Result) { r.Late = 200; r.Response.Histogram = string(slowText) }, false, true, "late"},
-		"generator burns all":     {func(r *load.Result) { r.Generator.Busy = 1e6; r.Failed = 10 }, false, true, "cores"},
-		// Lateness is part of response time: what is met in spite of it is met.
-		"late and still met": {func(r *load.Result) { r.Late = 200 }, true, false, ""},
-	} {
-		r := held()
-		c.change(r)
-		outcomes, err := threshold.NewWatch(objectives(t).Thresholds()).Outcomes(r)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		got := judge(1000, r, outcomes)
-		if got.Held != c.held || got.GeneratorLimited != c.limited || !strings.Contains(got.Reason, c.reason) {
-			t.Errorf("%s: got %+v, want held %v, generator limited %v, reason with %q", name, got, c.held, c.limited, c.reason)
-		}
-	}
 }
 
 func TestPlanInterleaves(t *testing.T) {
@@ -172,5 +107,28 @@ func TestTargetsOfAnExperiment(t *testing.T) {
 		if got := targets(instances, "lb", secure); len(got) != 1 || got[0] != want {
 			t.Errorf("secure %v: targets %v, want %s", secure, got, want)
 		}
+	}
+}
+
+func TestEachTrialStartsElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ given, about float64 }{"from the sweep": {0, 700}, "from a given rate": {500, 500}} {
+		seen := map[float64]bool{}
+		for seed := range uint64(2) {
+			for trial := range 6 {
+				e := &experiment.Experiment{Seed: seed}
+				e.Load.Scenarios = []experiment.Scenario{{Rate: experiment.Rate(c.given)}}
+				m := &measurer{conductor: &conductor{Config: Config{Experiment: e}}, trial: &archive.Trial{Planned: archive.Planned{Index: trial + 1}}}
+				from := m.start(700)
+				if seen[from] || from < 0.95*c.about || from > 1.05*c.about || from != m.start(700) {
+					t.Errorf("%s, seed %d: trial %d starts at %v; want it about %v, always the same, and unlike the others", name, seed, trial+1, from, c.about)
+				}
+				seen[from] = true
+			}
+		}
+	}
+	m := &measurer{conductor: &conductor{Config: Config{Experiment: &experiment.Experiment{}}}, trial: &archive.Trial{}}
+	if from := m.start(0); from != 0 {
+		t.Errorf("nothing was answered, and the search starts at %v", from)
 	}
 }

@@ -1,4 +1,4 @@
-package runner
+package capacity
 
 import (
 	"strings"
@@ -7,11 +7,87 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"loadstone/lab/archive"
-	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
 )
+
+// held is a result that meets every objective.
+func held() *load.Result {
+	from := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
+	r := &load.Result{
+		From: from, To: from.Add(2 * time.Second), Offered: 2000, Requests: 2000, CompletedInTime: 1990,
+		Iterations: 2000, IterationsInTime: 1990,
+		InFlight: load.Trend{Slope: 1, Low: -5, High: 7, Samples: 40},
+	}
+	h := load.NewHistogram()
+	for range 2000 {
+		_ = h.RecordValue(5000) // 5 ms
+	}
+	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		panic(err)
+	}
+	r.Response.Histogram = string(text)
+	return r
+}
+
+// objectives parses thresholds, given as metric and expression in turn.
+func objectives(t *testing.T, written ...string) []threshold.Threshold {
+	t.Helper()
+	var out []threshold.Threshold
+	for i := 0; i < len(written); i += 2 {
+		parsed, err := threshold.Parse(written[i], written[i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, parsed)
+	}
+	return out
+}
+
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	slow := load.NewHistogram()
+	for range 2000 {
+		_ = slow.RecordValue(300_000) // 300 ms
+	}
+	slowText, err := slow.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change  func(*load.Result)
+		held    bool
+		limited bool
+		reason  string
+	}{
+		"held":                    {func(*load.Result) {}, true, false, ""},
+		"too slow":                {func(r *load.Result) { r.Response.Histogram = string(slowText) }, false, false, "p(95)<200: it was 300"},
+		"failures":                {func(r *load.Result) { r.Failed = 10 }, false, false, "http_req_failed"},
+		"dropped count as failed": {func(r *load.Result) { r.Requests, r.Iterations, r.Dropped = 1990, 1990, 10 }, false, false, "http_req_failed"},
+		"ebb and flow":            {func(r *load.Result) { r.InFlight = load.Trend{Slope: 40, Low: -80, High: 160, Samples: 9} }, true, false, ""},
+		"backlog grows":           {func(r *load.Result) { r.InFlight = load.Trend{Slope: 50, Low: 20, High: 80, Samples: 40} }, false, false, "backlog grew"},
+		"short and far behind":    {func(r *load.Result) { r.InFlight = load.Trend{Slope: 150, Low: -80, High: 380, Samples: 9} }, false, false, "backlog grew"},
+		"aborted":                 {func(r *load.Result) { r.Aborted = "overload" }, false, false, "overload"},
+		"nothing answered":        {func(r *load.Result) { r.Requests, r.IterationsInTime = 0, 0 }, false, false, "nothing was answered"},
+		"late and too slow":       {func(r *load.Result) { r.Late = 200; r.Response.Histogram = string(slowText) }, false, true, "late"},
+		"generator burns all":     {func(r *load.Result) { r.Generator.Busy, r.Generator.Cores = 3.7, 4; r.Failed = 10 }, false, true, "cores"},
+		// Lateness is part of response time: what is met in spite of it is met.
+		"late and still met": {func(r *load.Result) { r.Late = 200 }, true, false, ""},
+	} {
+		r := held()
+		c.change(r)
+		outcomes, err := threshold.NewWatch(objectives(t, "http_req_duration", "p(95)<200", "http_req_failed", "rate<0.001")).Outcomes(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := NewTry(1000, r, outcomes)
+		if got.Held != c.held || got.GeneratorLimited != c.limited || !strings.Contains(got.Reason, c.reason) {
+			t.Errorf("%s: got %+v, want held %v, generator limited %v, reason with %q", name, got, c.held, c.limited, c.reason)
+		}
+	}
+}
 
 // times is a distribution: most requests took the first time, few of a hundred
 // the second.
@@ -27,9 +103,9 @@ func times(t *testing.T, most, slow time.Duration, few int64) load.Latency {
 	return load.Latency{Histogram: string(text)}
 }
 
-// TestJudgeWhatWasOffered has objectives on latency alone, which say nothing of
+// TestHeldNeedsWhatWasOffered has objectives on latency alone, which say nothing of
 // what was never sent and what never came back.
-func TestJudgeWhatWasOffered(t *testing.T) {
+func TestHeldNeedsWhatWasOffered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change  func(*load.Result)
@@ -65,21 +141,20 @@ func TestJudgeWhatWasOffered(t *testing.T) {
 	} {
 		r := held()
 		c.change(r)
-		slo := experiment.SLO{parse(t, "http_req_duration", "p(95)<2000")}
-		outcomes, err := threshold.NewWatch(slo.Thresholds()).Outcomes(r)
+		outcomes, err := threshold.NewWatch(objectives(t, "http_req_duration", "p(95)<2000")).Outcomes(r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := judge(1000, r, outcomes)
+		got := NewTry(1000, r, outcomes)
 		if got.Held != c.held || got.GeneratorLimited != c.limited || !strings.Contains(got.Reason, c.reason) {
 			t.Errorf("%s: got %+v, want held %v, generator limited %v, reason with %q", name, got, c.held, c.limited, c.reason)
 		}
 	}
 }
 
-// TestJudgeTheGenerator has tries that failed, with little sign of why.
-func TestJudgeTheGenerator(t *testing.T) {
+// TestFailedTriesOfTheGenerator has tries that failed, with little sign of why.
+func TestFailedTriesOfTheGenerator(t *testing.T) {
 	t.Parallel()
 	fast, slow := 5*time.Millisecond, 300*time.Millisecond
 	late := func(r *load.Result) { // 4 % of the requests, by 300 ms
@@ -111,42 +186,19 @@ func TestJudgeTheGenerator(t *testing.T) {
 	} {
 		r := held()
 		c.change(r)
-		outcomes, err := threshold.NewWatch(experiment.SLO{parse(t, "http_req_duration", c.objective)}.Thresholds()).Outcomes(r)
+		outcomes, err := threshold.NewWatch(objectives(t, "http_req_duration", c.objective)).Outcomes(r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		got := judge(1000, r, outcomes)
+		got := NewTry(1000, r, outcomes)
 		if got.Held || got.GeneratorLimited != (c.reason != "") || !strings.Contains(got.Reason, c.reason) {
 			t.Errorf("%s: got %+v, want a failure, generator limited: %q", name, got, c.reason)
 		}
 	}
 	r := held()
 	r.Generator.Working = 0.99
-	if got := judge(1000, r, nil); !got.Held || got.GeneratorLimited {
+	if got := NewTry(1000, r, nil); !got.Held || got.GeneratorLimited {
 		t.Errorf("a try that was held at 99 %% of an event loop: got %+v, want it held", got)
-	}
-}
-
-func TestEachTrialStartsElsewhere(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct{ given, about float64 }{"from the sweep": {0, 700}, "from a given rate": {500, 500}} {
-		seen := map[float64]bool{}
-		for seed := range uint64(2) {
-			for trial := range 6 {
-				e := &experiment.Experiment{Seed: seed}
-				e.Load.Scenarios = []experiment.Scenario{{Rate: experiment.Rate(c.given)}}
-				m := &measurer{conductor: &conductor{Config: Config{Experiment: e}}, trial: &archive.Trial{Planned: archive.Planned{Index: trial + 1}}}
-				from := m.start(700)
-				if seen[from] || from < 0.95*c.about || from > 1.05*c.about || from != m.start(700) {
-					t.Errorf("%s, seed %d: trial %d starts at %v; want it about %v, always the same, and unlike the others", name, seed, trial+1, from, c.about)
-				}
-				seen[from] = true
-			}
-		}
-	}
-	m := &measurer{conductor: &conductor{Config: Config{Experiment: &experiment.Experiment{}}}, trial: &archive.Trial{}}
-	if from := m.start(0); from != 0 {
-		t.Errorf("nothing was answered, and the search starts at %v", from)
 	}
 }

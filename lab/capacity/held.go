@@ -1,0 +1,175 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+	"loadstone/lab/threshold"
+)
+
+// What may be missing from a rate that is held all the same. The limits of the
+// generator are package load's.
+const (
+	// backlogLimit is the share of the offered requests by which a backlog may
+	// grow during a try, and by which what was offered may fall short of the
+	// rate: the resolution of the search.
+	backlogLimit = 0.05
+	// droppedLimit is the share of the arrivals that may find nobody to send them
+	// within the timeout. The system did not carry what was dropped, and no
+	// latency shows it.
+	droppedLimit = 0.01
+	// chance is how many standard deviations of a Poisson count are chance.
+	chance = 3
+)
+
+// NewTry says whether a rate, in iterations per second, was held: it was really
+// offered, what was offered was done, the objectives were met, and no backlog
+// grew. A backlog is looked for apart from the objectives because at a rate just
+// above capacity latency climbs for minutes before it crosses any threshold.
+// A try that failed for the generator's sake is GeneratorLimited. The Try has no
+// Purpose yet.
+func NewTry(rate float64, r *load.Result, outcomes []threshold.Outcome) Try {
+	reasons := failures(rate, r, outcomes)
+	limit := ""
+	if r.Aborted == "" {
+		limit = underOffered(rate, r)
+	}
+	t := Try{Rate: rate, Held: len(reasons) == 0 && limit == "", Reason: strings.Join(reasons, "; ")}
+	if limit == "" {
+		limit = generatorLimit(r, outcomes)
+	}
+	if !t.Held && limit != "" {
+		t.GeneratorLimited, t.Reason = true, limit
+	}
+	return t
+}
+
+// failures says why a rate that was offered was not held; nothing if it was.
+func failures(rate float64, r *load.Result, outcomes []threshold.Outcome) []string {
+	switch {
+	case r.Aborted != "":
+		return []string{r.Aborted}
+	case r.IterationsInTime == 0:
+		return []string{"nothing was answered in time"}
+	}
+	reasons := shortfalls(r)
+	if r.InFlight.Growing(rate) || backlogGrew(r) {
+		reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f a second", r.InFlight.Slope))
+	}
+	for _, o := range outcomes {
+		if !o.Met {
+			reasons = append(reasons, missedObjective(o))
+		}
+	}
+	return reasons
+}
+
+// shortfalls says what became of arrivals that the system did not carry: they
+// were dropped, or have not come back.
+func shortfalls(r *load.Result) (reasons []string) {
+	offered := float64(r.Offered)
+	if dropped := float64(r.Dropped); dropped > droppedLimit*offered {
+		reasons = append(reasons, fmt.Sprintf("%d of %d arrivals were dropped", r.Dropped, r.Offered))
+	}
+	if missing := missingRequests(r); missing > backlogLimit*offered+chance*math.Sqrt(offered) {
+		reasons = append(reasons, fmt.Sprintf("%d requests were offered and %d completed", r.Offered, r.CompletedInTime))
+	}
+	return reasons
+}
+
+// missingRequests is how many more requests were offered than were done in the
+// measured part and than may be under way at its end, in a try too short for a
+// trend. Where there is a trend it shows that as well, and is not misled by a
+// hiccup at the end. What may be under way is by Little's law, with the latency
+// that even a quick answer took: one in twenty was quicker. A closed model has no
+// arrivals to miss, and an iteration of several requests may pause for as long as
+// it likes: then it is 0.
+func missingRequests(r *load.Result) float64 {
+	if r.InFlight.Samples == 0 || r.InFlight.Samples >= load.MinSamples || r.Requests != r.Iterations {
+		return 0
+	}
+	h, err := hdrhistogram.Decode([]byte(r.Response.Histogram))
+	if err != nil {
+		return 0 // the objectives cannot be judged either, which is an error there
+	}
+	quick := float64(h.ValueAtQuantile(5)) / 1e6
+	return float64(r.Offered) - float64(r.CompletedInTime) - r.OfferedRate()*quick
+}
+
+// underOffered says that fewer iterations were to begin than the rate called for,
+// by more than chance explains: then the rate was not tried. Only the generator
+// can be why. It is empty if enough were.
+func underOffered(rate float64, r *load.Result) string {
+	wanted := rate * r.Seconds()
+	if float64(r.Offered) >= (1-backlogLimit)*wanted-chance*math.Sqrt(wanted) {
+		return ""
+	}
+	return fmt.Sprintf("the load generator offered %.4g a second in place of %.4g", r.OfferedRate(), rate)
+}
+
+// backlogGrew says whether the backlog grew by more than backlogLimit of what
+// was offered, and by more than chance explains. A short try has too few samples for the growth to be
+// significant as a trend; if it is this large, the rate was not held all the
+// same.
+func backlogGrew(r *load.Result) bool {
+	growth, offered := r.InFlight.Slope*r.Seconds(), float64(r.Offered)
+	return growth > backlogLimit*offered && growth > chance*math.Sqrt(offered)
+}
+
+// missedObjective says what was observed in place of what was to be.
+func missedObjective(o threshold.Outcome) string {
+	if o.Observed == 0 && o.Reason != "" { // nothing to observe
+		return fmt.Sprintf("%s %s: %s", o.Metric, o.Threshold, o.Reason)
+	}
+	text := fmt.Sprintf("%s %s: it was %.4g", o.Metric, o.Threshold, o.Observed)
+	if o.Reason != "" {
+		text += " " + o.Reason
+	}
+	return text
+}
+
+// generatorLimit says why the generator was the limit of a failed try; empty if
+// it was not.
+func generatorLimit(r *load.Result, outcomes []threshold.Outcome) string {
+	late, cores := r.LateShare(), float64(r.Generator.Cores)
+	ports := r.Errors[failure.PortExhausted.String()].Count
+	switch {
+	case late > load.LateInFailedTry:
+		return fmt.Sprintf("the load generator sent %.0f %% of the requests late", 100*late)
+	case cores > 0 && r.Generator.Busy > load.BusyLimit*cores:
+		return fmt.Sprintf("the load generator used %.2g of the machine's %g cores", r.Generator.Busy, cores)
+	case r.Generator.Working > load.BusyLimit:
+		return fmt.Sprintf("an event loop of the load generator was at work %.0f %% of the time", 100*r.Generator.Working)
+	case ports > 0:
+		return fmt.Sprintf("%d requests of the load generator found no local port or file descriptor left", ports)
+	}
+	for _, o := range outcomes {
+		if !o.Met && missedByLateness(r, o) {
+			return fmt.Sprintf("the load generator sent %.1f %% of the requests late, and without that %s %s was met", 100*late, o.Metric, o.Threshold)
+		}
+	}
+	return ""
+}
+
+// missedByLateness says whether an objective on a percentile of the response
+// time was missed because the generator was late: more requests were late than
+// the percentile leaves out, and from when they were sent they were answered in
+// time. Where as many waited because every virtual user was busy, that is the
+// system's doing.
+func missedByLateness(r *load.Result, o threshold.Outcome) bool {
+	selector, ok := strings.CutPrefix(o.Metric, threshold.HTTPReqDuration)
+	if !ok || r.Late <= r.Waited {
+		return false
+	}
+	service, err := threshold.Parse(threshold.HTTPReqService+selector, o.Threshold)
+	if err != nil || service.Over > 0 || service.Aggregation != "p" || r.LateShare() <= 1-service.Percentile/100 {
+		return false
+	}
+	outcomes, err := threshold.NewWatch([]threshold.Threshold{service}).Outcomes(r)
+	return err == nil && outcomes[0].Met
+}
