@@ -1,7 +1,5 @@
-// Package httpserver serves HTTP on two kinds of address: Server for the
-// public, on fasthttp, bounded in everything a client can make it spend, and
-// stopping without losing a request; Admin for the operator, on net/http, with
-// metrics and profiles.
+// Package httpserver serves HTTP to the public, on fasthttp, bounded in everything a
+// client can make it spend, and stopping without losing a request.
 //
 // It does not route, log or know what is served. A Server owns its listener
 // and every connection accepted from it; the handler belongs to the caller.

@@ -45,7 +45,7 @@ PATTERNS_STORE. A flag wins.`,
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			return eventlog.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)), nil)
+			return eventlog.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)))
 		},
 	}
 	fl := cmd.Flags()

@@ -55,7 +55,7 @@ PATTERNS_JOB_CPU. A flag wins.`,
 				return usageError{err}
 			}
 			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
-			return serve.Run(cmd.Context(), c, logger, serve.Events{})
+			return serve.Run(cmd.Context(), c, logger)
 		},
 	}
 	fl := cmd.Flags()

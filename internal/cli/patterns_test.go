@@ -19,7 +19,7 @@ func TestPatternsServeRefusesWrongArguments(t *testing.T) {
 		{`pool "on": write off, reject or wait`, []string{"--pool", "on"}},
 		{"0 workers: write a number from 1", []string{"--pool", "wait", "--pool-workers", "0"}},
 		{"less than half of the max age", []string{"--movies-max-age", "5s"}},
-		{`listen address "8080"`, []string{"--listen", "8080"}},
+		{`listen address is "8080"`, []string{"--listen", "8080"}},
 		{"see 'loadstone patterns serve --help'", []string{"all"}},
 	} {
 		s.want(exitUsage, c.want, append([]string{"patterns", "serve"}, c.args...)...)

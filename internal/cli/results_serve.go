@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadstone/block/service"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pagecache"
@@ -168,8 +169,8 @@ func (a *app) healthCommand() *cobra.Command {
 			// A server that takes longer to say that it is ready is not.
 			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 			defer cancel()
-			err := serve.Health(ctx, url)
-			if errors.Is(err, serve.ErrAddress) {
+			err := service.Health(ctx, url)
+			if errors.Is(err, service.ErrAddress) {
 				return usagef("--url: %w", err)
 			}
 			return err

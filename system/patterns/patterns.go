@@ -12,37 +12,57 @@
 // Each pattern is a package below this one that knows none of the others; package
 // serve puts them together. The mechanisms are blocks: a pattern here only
 // configures one and gives it something slow to do. This package holds what all
-// patterns share, which is the form of an answer, and no data.
+// patterns share, which is how they answer a request that was not done, and no data.
 package patterns
 
 import (
-	"fmt"
-	"strconv"
+	"net/http"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"loadstone/block/route"
 )
 
-// Answer writes a whole answer in JSON that no cache may keep.
-func Answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
-	ctx.Response.SetStatusCode(status)
-	ctx.Response.Header.SetContentType("application/json; charset=utf-8")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.SetBody(body)
-}
+// The codes of requests that were not done, beside those of package route.
+const (
+	MalformedID     route.Code = "malformed_id"     // of a book
+	InvalidID       route.Code = "invalid_id"       // of an activity
+	InvalidActivity route.Code = "invalid_activity" // it cannot be read
+	BadEvent        route.Code = "bad_event"
+	TooLarge        route.Code = "too_large"
+	NotFound        route.Code = "not_found"
+	Conflict        route.Code = "conflict"     // the id is that of something else
+	Full            route.Code = "full"         // no room in the queue
+	Busy            route.Code = "busy"         // too much is under way; nothing was tried
+	Unavailable     route.Code = "unavailable"  // what is needed does not answer
+	NotAccepted     route.Code = "not_accepted" // it is not known whether an event was
+	Failed          route.Code = "failed"       // a job
+)
 
-// Fail writes the one form of all errors, {"error":{"code","message"}}. Both texts
-// are plain ASCII, for which Go's quoting is JSON's.
-func Fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
-	Answer(ctx, status, fmt.Appendf(nil, `{"error":{"code":%q,"message":%q}}`, code, message))
-}
+// soon is when to try again what passes by itself. Queues here are emptied several
+// times in it, and a database that is being restarted needs more than one of them
+// anyway.
+const soon = time.Second
 
-// Busy writes 503 with Retry-After, in whole seconds and never too early: for
-// what passes by itself.
-func Busy(ctx *fasthttp.RequestCtx, wait time.Duration, code, message string) {
-	Fail(ctx, fasthttp.StatusServiceUnavailable, code, message)
-	ctx.Response.Header.Set("Retry-After", strconv.FormatInt(Seconds(wait), 10))
-}
+// Errors is how each code is answered. The texts that are left out are said by whoever
+// fails: they depend on what was sent or asked for.
+var Errors = route.Table{
+	route.Internal:           {Status: http.StatusInternalServerError, Text: "the server made a mistake"},
+	route.NoSuchPath:         {Status: http.StatusNotFound, Text: "there is nothing at this path, or its pattern is off"},
+	route.MethodNotAllowed:   {Status: http.StatusMethodNotAllowed, Text: "this path has no such method, or its pattern is off"},
+	route.NotReady:           {Status: http.StatusServiceUnavailable, Text: "the service is starting or stopping", RetryAfter: soon},
+	route.TooManyConnections: {Status: http.StatusServiceUnavailable, Text: "too many connections are open; connect again after as many seconds as Retry-After says", RetryAfter: soon},
+	route.BadRequest:         {Status: http.StatusBadRequest, Text: "this is no request that this service can read"},
 
-// Seconds is a time in whole seconds, rounded up, and at least one.
-func Seconds(d time.Duration) int64 { return max(int64((d+time.Second-1)/time.Second), 1) }
+	MalformedID:     {Status: http.StatusBadRequest},
+	InvalidID:       {Status: http.StatusBadRequest},
+	InvalidActivity: {Status: http.StatusBadRequest},
+	BadEvent:        {Status: http.StatusBadRequest},
+	TooLarge:        {Status: http.StatusRequestEntityTooLarge},
+	NotFound:        {Status: http.StatusNotFound},
+	Conflict:        {Status: http.StatusUnprocessableEntity, Text: "an event with another key or body was stored with this id: take a new one"},
+	Full:            {Status: http.StatusServiceUnavailable, Text: "the queue of events is full: send this one again, with its id", RetryAfter: soon},
+	Busy:            {Status: http.StatusServiceUnavailable, RetryAfter: soon},
+	Unavailable:     {Status: http.StatusServiceUnavailable, RetryAfter: soon},
+	NotAccepted:     {Status: http.StatusServiceUnavailable, Text: "it is not known that the event was accepted: send it again, with its id", RetryAfter: soon},
+	Failed:          {Status: http.StatusInternalServerError, Text: "the job failed"},
+}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
 
@@ -52,14 +52,10 @@ func (c Config) Validate() error {
 
 // Handler answers requests for activities. It is safe for concurrent use.
 type Handler struct {
-	store   Store
-	timeout time.Duration
-	logger  *slog.Logger
-	metrics *metrics
-
-	mu     sync.Mutex // of what follows
-	told   time.Time  // the last failure that was logged
-	untold int        // since then
+	store    Store
+	timeout  time.Duration
+	failures *route.ErrorLog
+	metrics  *metrics
 }
 
 // New returns a handler and registers its metrics.
@@ -71,7 +67,7 @@ func New(cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics of activities: %w", err)
 	}
-	return &Handler{store: cfg.Store, timeout: cfg.Timeout, logger: cfg.Logger, metrics: m}, nil
+	return &Handler{store: cfg.Store, timeout: cfg.Timeout, failures: route.NewErrorLog(cfg.Logger, "the store of activities failed"), metrics: m}, nil
 }
 
 // Durability is what the store does before an activity is acknowledged.
@@ -92,40 +88,37 @@ func (h *Handler) bound() (context.Context, context.CancelFunc) {
 
 // Post answers POST Path. Like Get it does not panic, and returns within
 // Config.Timeout.
-func (h *Handler) Post(request *fasthttp.RequestCtx) {
+func (h *Handler) Post(request *fasthttp.RequestCtx) error {
 	body := request.PostBody()
 	if len(body) > MaxBody {
 		h.metrics.count(operationPut, outcomeInvalid)
-		refuseInput(request, fasthttp.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the activity has %d bytes of JSON; write at most %d", len(body), MaxBody))
-		return
+		return &route.Error{Code: patterns.TooLarge, Text: fmt.Sprintf("the activity has %d bytes of JSON; write at most %d", len(body), MaxBody)}
 	}
 	a, err := Decode(body)
 	if err != nil {
 		h.metrics.count(operationPut, outcomeInvalid)
-		refuseInput(request, fasthttp.StatusBadRequest, "invalid_activity", err.Error())
-		return
+		return &route.Error{Code: patterns.InvalidActivity, Text: err.Error()}
 	}
 	ctx, cancel := h.bound()
 	defer cancel()
 	began := time.Now()
 	if err := h.store.Put(ctx, &a); err != nil {
-		h.refuse(request, operationPut, err)
-		return
+		return h.failed(operationPut, err)
 	}
 	h.metrics.took(operationPut, began)
 	h.metrics.count(operationPut, outcomeDone)
 	request.Response.Header.Set(fasthttp.HeaderLocation, Path+"/"+a.ID)
-	patterns.Answer(request, fasthttp.StatusCreated, []byte(`{"id":"`+a.ID+`"}`)) // an id needs no quoting
+	route.JSON(request, fasthttp.StatusCreated, []byte(`{"id":"`+a.ID+`"}`)) // an id needs no quoting
+	return nil
 }
 
 // Get answers GET of what begins with Path and a slash.
-func (h *Handler) Get(request *fasthttp.RequestCtx) {
+func (h *Handler) Get(request *fasthttp.RequestCtx) error {
 	path, _ := bytes.CutPrefix(request.URI().PathOriginal(), []byte(Path+"/"))
 	id := string(path)
 	if err := CheckID(id); err != nil {
 		h.metrics.count(operationGet, outcomeInvalid)
-		refuseInput(request, fasthttp.StatusBadRequest, "invalid_id", err.Error())
-		return
+		return &route.Error{Code: patterns.InvalidID, Text: err.Error()}
 	}
 	ctx, cancel := h.bound()
 	defer cancel()
@@ -139,52 +132,33 @@ func (h *Handler) Get(request *fasthttp.RequestCtx) {
 		body, err = Encode(&a)
 	}
 	if err != nil {
-		h.refuse(request, operationGet, err)
-		return
+		return h.failed(operationGet, err)
 	}
 	h.metrics.count(operationGet, outcomeDone)
-	patterns.Answer(request, fasthttp.StatusOK, body)
+	route.JSON(request, fasthttp.StatusOK, body)
+	return nil
 }
 
-// retryAfter is one second: queues here are emptied several times in it, and a
-// database that is being restarted needs more than one of them anyway.
-const retryAfter = time.Second
-
-// refuse answers for a store that did not do it.
-func (h *Handler) refuse(request *fasthttp.RequestCtx, operation string, err error) {
+// failed counts what the store did not do, and says how it is answered.
+func (h *Handler) failed(operation string, err error) error {
+	failed := &route.Error{Err: err}
+	outcome := outcomeFailed
 	switch {
 	case errors.Is(err, ErrNotFound):
-		h.metrics.count(operation, outcomeNotFound)
-		patterns.Fail(request, fasthttp.StatusNotFound, "not_found", ErrNotFound.Error())
+		outcome, failed.Code, failed.Text = outcomeNotFound, patterns.NotFound, ErrNotFound.Error()
 	case errors.Is(err, ErrBusy):
-		h.metrics.count(operation, outcomeBusy)
-		patterns.Busy(request, retryAfter, "busy", "too much is under way and nothing was tried; send it again after as many seconds as Retry-After says")
+		outcome, failed.Code = outcomeBusy, patterns.Busy
+		failed.Text = "too much is under way and nothing was tried; send it again after as many seconds as Retry-After says"
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed), errors.Is(err, context.DeadlineExceeded):
-		h.metrics.count(operation, outcomeUnavailable)
-		h.tell(err)
-		patterns.Busy(request, retryAfter, "unavailable", "the store does not answer, and what was sent may or may not be stored; send the same again after as many seconds as Retry-After says")
+		outcome, failed.Code = outcomeUnavailable, patterns.Unavailable
+		failed.Text = "the store does not answer, and what was sent may or may not be stored; send the same again after as many seconds as Retry-After says"
 	default:
-		h.metrics.count(operation, outcomeFailed)
-		h.tell(err)
-		patterns.Fail(request, fasthttp.StatusInternalServerError, "internal", "the store failed, and what was sent may or may not be stored; to send the same again is safe")
+		failed.Code = route.Internal
+		failed.Text = "the store failed, and what was sent may or may not be stored; to send the same again is safe"
 	}
-}
-
-// tellEvery is between two failures that are told: a store that is away fails
-// each request, and the log is for people.
-const tellEvery = 10 * time.Second
-
-// tell tells of a failure unless one was told just now.
-func (h *Handler) tell(err error) {
-	now := time.Now()
-	h.mu.Lock()
-	if !h.told.IsZero() && now.Sub(h.told) < tellEvery {
-		h.untold++
-		h.mu.Unlock()
-		return
+	h.metrics.count(operation, outcome)
+	if outcome == outcomeUnavailable || outcome == outcomeFailed {
+		h.failures.Log("error", err)
 	}
-	untold := h.untold
-	h.told, h.untold = now, 0
-	h.mu.Unlock()
-	h.logger.Error("the store of activities failed", "error", err, "more_since_the_last", untold)
+	return failed
 }

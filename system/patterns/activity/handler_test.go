@@ -16,6 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/commit"
+	"loadstone/block/route"
+	"loadstone/system/patterns"
 )
 
 // memory is a store in memory that fails as it is told.
@@ -84,14 +86,20 @@ func (f *fixture) post(body string) *fasthttp.RequestCtx {
 	ctx.Request.Header.SetMethod("POST")
 	ctx.Request.SetRequestURI(Path)
 	ctx.Request.SetBodyString(body)
-	f.Post(ctx)
+	f.answer(ctx, f.Post(ctx))
 	return ctx
+}
+
+func (*fixture) answer(ctx *fasthttp.RequestCtx, err error) {
+	if err != nil {
+		route.Prepare(patterns.Errors).Write(ctx, err)
+	}
 }
 
 func (f *fixture) get(id string) *fasthttp.RequestCtx {
 	ctx := &fasthttp.RequestCtx{}
 	ctx.Request.SetRequestURI(Path + "/" + id)
-	f.Get(ctx)
+	f.answer(ctx, f.Get(ctx))
 	return ctx
 }
 
@@ -204,7 +212,7 @@ func TestAStoreThatHangsIsLeft(t *testing.T) {
 		for range 3 { // each five seconds: one of two is told
 			want(t, f.get("x"), 503, `"unavailable"`)
 		}
-		if got := strings.Count(f.log.String(), "more_since_the_last=1"); got != 1 {
+		if got := strings.Count(f.log.String(), "dropped=1"); got != 1 {
 			t.Errorf("got the log\n%s\nwant one line that counts another", f.log.String())
 		}
 	})

@@ -31,6 +31,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
+	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
 
@@ -174,9 +175,9 @@ func (h *Handler) leaseWait() time.Duration {
 	return 2*h.cfg.ReadTimeout + leaseMargin + looks
 }
 
-// patience is how long a request waits: a look into Redis and the first attempt at
+// requestTimeout is how long a request waits: a look into Redis and the first attempt at
 // the lease, the wait, and then a reading without it.
-func (h *Handler) patience() time.Duration {
+func (h *Handler) requestTimeout() time.Duration {
 	if h.cfg.Mode != Redis {
 		return h.cfg.ReadTimeout + leaseMargin
 	}
@@ -217,21 +218,20 @@ func (h *Handler) Find(ctx context.Context, id int64) ([]byte, error) {
 }
 
 // Handle answers one request. Its time is the longest that an answer may take when
-// the process that read it has died, see patience.
-func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+// the process that read it has died, see requestTimeout.
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) error {
 	id, err := parseID(ctx.URI().PathOriginal()[len(Path):])
 	if err != nil {
-		patterns.Fail(ctx, fasthttp.StatusBadRequest, "malformed_id", err.Error())
-		return
+		return &route.Error{Code: patterns.MalformedID, Text: err.Error()}
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), h.patience())
+	deadline, cancel := context.WithTimeout(context.Background(), h.requestTimeout())
 	defer cancel()
 	book, err := h.Find(deadline, id)
 	if err != nil {
-		patterns.Busy(ctx, h.cfg.Delay, "unavailable", "the book cannot be read now; try again in a moment")
-		return
+		return &route.Error{Code: patterns.Unavailable, Text: "the book cannot be read now; try again in a moment", RetryAfter: h.cfg.Delay, Err: err}
 	}
-	patterns.Answer(ctx, fasthttp.StatusOK, book)
+	route.JSON(ctx, fasthttp.StatusOK, book)
+	return nil
 }
 
 // parseID reads the digits of an id.

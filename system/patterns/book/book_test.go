@@ -16,7 +16,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
+	"loadstone/block/route"
 	"loadstone/block/servertest"
+	"loadstone/system/patterns"
 )
 
 const callers = 1000
@@ -189,7 +191,7 @@ func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
 			go func() {
 				var ctx fasthttp.RequestCtx
 				ctx.Request.SetRequestURI(Path + "7")
-				h.Handle(&ctx)
+				answer(h, &ctx)
 				statuses <- ctx.Response.StatusCode()
 			}()
 		}
@@ -216,8 +218,8 @@ func TestARequestWaitsForTheReadingAfterTheWait(t *testing.T) {
 		if most := tier.Lease.Hold + timeout; tier.Lease.Wait <= most {
 			t.Errorf("%v: who waits for the lease does so for %v, want more than %v", timeout, tier.Lease.Wait, most)
 		}
-		if most := 2*tier.ReadTimeout + tier.Lease.Wait + timeout; h.patience() < most {
-			t.Errorf("%v: a request waits for %v, want %v", timeout, h.patience(), most)
+		if most := 2*tier.ReadTimeout + tier.Lease.Wait + timeout; h.requestTimeout() < most {
+			t.Errorf("%v: a request waits for %v, want %v", timeout, h.requestTimeout(), most)
 		}
 	}
 }
@@ -321,7 +323,7 @@ func TestHandle(t *testing.T) {
 	} {
 		var ctx fasthttp.RequestCtx
 		ctx.Request.SetRequestURI(Path + path)
-		h.Handle(&ctx)
+		answer(h, &ctx)
 		if got := ctx.Response.StatusCode(); got != want {
 			t.Errorf("%q: status %d, want %d", path, got, want)
 		}
@@ -365,5 +367,12 @@ func waitFor(t *testing.T, what string, met func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not within 10 s: %s", what)
 		}
+	}
+}
+
+// answer lets the handler answer as the service does.
+func answer(h *Handler, ctx *fasthttp.RequestCtx) {
+	if err := h.Handle(ctx); err != nil {
+		route.Prepare(patterns.Errors).Write(ctx, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/queue"
+	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
 
@@ -28,8 +29,6 @@ const (
 	DefaultTimeout = 3 * time.Second
 	// openTimeout bounds the wait for a broker at the start.
 	openTimeout = 30 * time.Second
-	// retryAfter is what a caller is asked to wait when there is no room.
-	retryAfter = time.Second
 )
 
 // sender passes one event on, and returns when it is durable.
@@ -94,7 +93,7 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 }
 
 // Handle answers one request.
-func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) error {
 	e := Event{
 		ID: string(ctx.Request.Header.Peek(IDHeader)), Key: string(ctx.Request.Header.Peek(KeyHeader)),
 		Body: ctx.PostBody(), Accepted: time.Now(),
@@ -104,8 +103,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if err := e.Validate(); err != nil {
 		h.bad.Inc()
-		patterns.Fail(ctx, fasthttp.StatusBadRequest, "bad_event", err.Error())
-		return
+		return &route.Error{Code: patterns.BadEvent, Text: err.Error()}
 	}
 	// Not the RequestCtx: that ends with the server only.
 	own, cancel := context.WithTimeout(context.Background(), h.timeout)
@@ -113,16 +111,17 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	switch err := h.sender.send(own, &e); {
 	case err == nil:
 		h.accepted.Inc()
-		patterns.Answer(ctx, h.status, fmt.Appendf(nil, `{"id":%q}`, e.ID))
+		route.JSON(ctx, h.status, fmt.Appendf(nil, `{"id":%q}`, e.ID))
+		return nil
 	case errors.Is(err, errConflict):
 		h.conflict.Inc()
-		patterns.Fail(ctx, fasthttp.StatusUnprocessableEntity, "conflict", "an event with another key or body was stored with this id: take a new one")
+		return &route.Error{Code: patterns.Conflict, Err: err}
 	case errors.Is(err, queue.ErrFull):
 		h.full.Inc()
-		patterns.Busy(ctx, retryAfter, "full", "the queue of events is full: send this one again, with its id")
+		return &route.Error{Code: patterns.Full, Err: err}
 	default:
 		h.failed.Inc()
-		patterns.Busy(ctx, retryAfter, "not_accepted", "it is not known that the event was accepted: send it again, with its id")
+		return &route.Error{Code: patterns.NotAccepted, Err: err}
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/pool"
+	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
 
@@ -201,24 +202,25 @@ func (h *Handler) job(ctx context.Context) (uint64, error) {
 // Handle answers one request. Its context ends with the handler's Close, which comes
 // after the server's stop, and not before: without a pool nothing bounds a job, which
 // is the point, and with one the pool does.
-func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) error {
 	began := time.Now()
 	sum, err := h.Do(h.life)
 	if full, ok := errors.AsType[*pool.FullError](err); ok {
-		patterns.Busy(ctx, full.RetryAfter, "busy", "all workers are busy and the queue is full; wait as many seconds as Retry-After says")
 		h.metrics.refused.observe(time.Since(began))
-		return
+		return &route.Error{
+			Code: patterns.Busy, Text: "all workers are busy and the queue is full; wait as many seconds as Retry-After says",
+			RetryAfter: full.RetryAfter, Err: err,
+		}
 	}
 	if h.life.Err() != nil && err != nil {
-		patterns.Busy(ctx, time.Second, "unavailable", "the service is being stopped; send it again")
-		return
+		return &route.Error{Code: patterns.Unavailable, Text: "the service is being stopped; send it again", Err: err}
 	}
 	if err != nil {
-		patterns.Fail(ctx, fasthttp.StatusInternalServerError, "failed", "the job failed")
-		return
+		return &route.Error{Code: patterns.Failed, Err: err}
 	}
-	patterns.Answer(ctx, fasthttp.StatusOK, fmt.Appendf(nil, `{"sum":"%016x"}`, sum))
+	route.JSON(ctx, fasthttp.StatusOK, fmt.Appendf(nil, `{"sum":"%016x"}`, sum))
 	h.metrics.served.observe(time.Since(began))
+	return nil
 }
 
 // Resize answers PUT /pool, with the number of workers as the body, on the address

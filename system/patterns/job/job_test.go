@@ -15,6 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/pool"
+	"loadstone/block/route"
+	"loadstone/system/patterns"
 )
 
 // config is a job that takes a second and no processor time.
@@ -49,7 +51,7 @@ func crowd(h *Handler, n int) map[int][]*fasthttp.RequestCtx {
 	for range n {
 		all.Go(func() {
 			var ctx fasthttp.RequestCtx
-			h.Handle(&ctx)
+			answer(h, &ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			answers[ctx.Response.StatusCode()] = append(answers[ctx.Response.StatusCode()], &ctx)
@@ -242,5 +244,12 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 	}
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// answer lets the handler answer as the service does.
+func answer(h *Handler, ctx *fasthttp.RequestCtx) {
+	if err := h.Handle(ctx); err != nil {
+		route.Prepare(patterns.Errors).Write(ctx, err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
+	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
 
@@ -180,17 +181,17 @@ func (h *Handler) Find(ctx context.Context) ([]byte, time.Duration, error) {
 
 // Handle answers one request. It waits as long as the source may take and a little
 // more, so that the source's own end is what the client is told.
-func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) error {
 	deadline, cancel := context.WithTimeout(context.Background(), h.cfg.MaxAge/loadShare+time.Second)
 	defer cancel()
 	list, age, err := h.Find(deadline)
 	if err != nil {
-		patterns.Busy(ctx, h.cfg.MaxAge/lookShare, "unavailable", "the list is not to be had now; try again in a moment")
-		return
+		return &route.Error{Code: patterns.Unavailable, Text: "the list is not to be had now; try again in a moment", RetryAfter: h.cfg.MaxAge / lookShare, Err: err}
 	}
-	patterns.Answer(ctx, fasthttp.StatusOK, list)
+	route.JSON(ctx, fasthttp.StatusOK, list)
 	ctx.Response.Header.Set("Age", fmt.Sprint(int64((age+time.Second-1)/time.Second)))
 	ctx.Response.Header.Set("Cache-Control", h.control)
+	return nil
 }
 
 // Close waits for the read under way and ends the cache.

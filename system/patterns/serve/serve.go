@@ -15,27 +15,20 @@
 // Each package of a pattern has a Config with its switch, its limits, a
 // prometheus.Registerer and whatever else it needs, a Validate, and
 //
-//	New(ctx context.Context, cfg Config) (*Handler, error)
-//	(*Handler) Handle(ctx *fasthttp.RequestCtx)   answers; must not panic; reads id and body itself
-//	(*Handler) Run(ctx context.Context) error     its goroutines, until ctx ends; only if it has some
-//	(*Handler) Ready() bool                       only if it can be not ready
-//	(*Handler) Close() error                      after the last answer has been given
+//	New(cfg Config) (*Handler, error)
+//	(*Handler) Handle(ctx *fasthttp.RequestCtx) error   see route.Handler; reads id and body itself
+//	(*Handler) Run(ctx context.Context) error           its goroutines, until ctx ends; only if it has some
+//	(*Handler) Ready() bool                             only if it can be not ready
+//	(*Handler) Close() error                            after the last answer has been given
 //
-// and answers with patterns.Answer, patterns.Fail and patterns.Busy. The
-// context of a request is not the fasthttp.RequestCtx, whose Done is the whole
-// server's: a handler makes its own, with a deadline.
+// and fails with the codes of package patterns, which says how each is answered. In this
+// package each pattern has a function that makes the handler, adds it to the service,
+// and adds the routes; and its part of Config. A pattern that is off has no
+// route, and is answered 404, unless "off" is a way of doing the same: so it is for
+// movies, books and jobs.
 //
-// In this package each pattern has one file named after it (movie.go, event.go
-// and so on) with a method (s *service) openX(ctx) that makes the handler, adds what
-// runs and closes to the group, and adds the routes; and the part of Config that
-// belongs to it. A pattern that is off has no route, and is answered 404, unless
-// "off" is a way of doing the same: so it is for movies, books and jobs.
-//
-// # Stopping
-//
-// Not ready, accept for Drain, stop accepting, answer what was accepted, then each
-// pattern in the reverse order of opening, then the stores. A request that was
-// accepted is answered.
+// What starts and stops when is package service's to say. A request that was accepted is
+// answered, and then the patterns stop in the reverse order of opening.
 package serve
 
 import (
@@ -43,116 +36,119 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
+	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"loadstone/block/httpserver"
-	"loadstone/block/lifecycle"
+	"loadstone/block/route"
+	"loadstone/block/service"
+	"loadstone/system/patterns"
+	"loadstone/system/patterns/activity"
+	"loadstone/system/patterns/activity/stores"
+	"loadstone/system/patterns/book"
+	"loadstone/system/patterns/event"
+	"loadstone/system/patterns/job"
+	"loadstone/system/patterns/movie"
 )
 
-// Events tell a test or a supervisor what happens. Each may be nil; they must
-// return soon.
-type Events struct {
-	// Listening: requests are accepted from now on, on these addresses.
-	Listening func(api, admin net.Addr)
-}
-
-// stopMargin is what a component gets to return beyond what it allows itself.
-const stopMargin = time.Second
-
-// Run serves until ctx ends and then stops as the package says. It returns nil if
+// Run serves until ctx ends and then stops as package service says. It returns nil if
 // that lost nothing. It logs the whole configuration once, then the addresses.
-func Run(ctx context.Context, cfg Config, logger *slog.Logger, events Events) error {
+func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	logger = logger.With("component", "patterns")
 	logger.Info("configuration", cfg.attributes()...)
-	s := &service{
-		cfg: cfg, logger: logger,
-		registry: prometheus.NewRegistry(),
-		group:    lifecycle.New(cfg.Drain + cfg.StopTimeout + stopMargin),
-		routes:   newRoutes(),
+	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
+		routes, err := route.New(route.Config{Table: patterns.Errors, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
+		if err != nil {
+			return service.Handler{}, err
+		}
+		for _, open := range []func(context.Context, Config, *service.Service, *route.Routes) error{
+			openMovies, openBooks, openJobs, openEvents, openActivities,
+		} {
+			if err := open(ctx, cfg, s, routes); err != nil {
+				return service.Handler{}, err
+			}
+		}
+		return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
+	})
+}
+
+func openMovies(_ context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
+	cfg.Movies.Registerer = s.Registry
+	h, err := movie.New(cfg.Movies)
+	if err != nil {
+		return fmt.Errorf("open the movies: %w", err)
 	}
-	if err := s.build(ctx); err != nil {
-		return errors.Join(err, s.group.Close())
-	}
-	logger.Info("listening", "address", s.api.Addr().String(), "admin", s.admin.Addr().String())
-	if events.Listening != nil {
-		events.Listening(s.api.Addr(), s.admin.Addr())
-	}
-	if err := s.group.Run(ctx); err != nil {
-		return fmt.Errorf("serve patterns: %w", err)
-	}
-	logger.Info("stopped")
+	s.Add(service.Component{Name: "movies", Run: h.Run, Close: h.Close, Ready: h.Ready})
+	routes.Add("GET", "/getPopularMovies", h.Handle)
 	return nil
 }
 
-// service is the parts of one Run.
-type service struct {
-	cfg      Config
-	logger   *slog.Logger
-	registry *prometheus.Registry
-	group    *lifecycle.Group
-	routes   *routes
-	// readiness is asked for /readyz; every one must agree.
-	readiness []func() bool
-
-	api   *httpserver.Server
-	admin *httpserver.Admin
+func openBooks(ctx context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
+	cfg.Books.Registerer = s.Registry
+	h, err := book.New(ctx, cfg.Books)
+	if err != nil {
+		return fmt.Errorf("open the books: %w", err)
+	}
+	s.Add(service.Component{Name: "books", Close: h.Close})
+	routes.Add("GET", book.Path, h.Handle)
+	return nil
 }
 
-// build makes all parts and adds them to the group in the order in which they
-// depend on each other. What it has made when it fails is in the group.
-func (s *service) build(ctx context.Context) error {
-	err := httpserver.RegisterProcess(s.registry)
+func openJobs(_ context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
+	cfg.Jobs.Registerer = s.Registry
+	h, err := job.New(cfg.Jobs)
+	if err != nil {
+		return fmt.Errorf("open the jobs: %w", err)
+	}
+	s.Add(service.Component{Name: "jobs", Close: h.Close})
+	routes.Add("GET", "/handle", h.Handle)
+	s.HandleAdmin("PUT /pool", http.HandlerFunc(h.Resize))
+	return nil
+}
+
+func openEvents(ctx context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
+	if cfg.Events == Off {
+		return nil
+	}
+	target, err := event.ParseTarget(cfg.Events)
 	if err != nil {
 		return err
 	}
-	if s.admin, err = httpserver.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+	h, err := event.New(ctx, event.Config{Target: target, Registerer: s.Registry, Timeout: event.DefaultTimeout})
+	if err != nil {
+		return fmt.Errorf("open the events: %w", err)
 	}
-	s.group.Add(lifecycle.Component{Name: "admin", Run: s.admin.Run, Close: s.admin.Close})
-	for _, open := range []func(context.Context) error{
-		s.openMovies, s.openBooks, s.openJobs, s.openEvents, s.openActivities,
-	} {
-		if err := open(ctx); err != nil {
-			return err
-		}
-	}
-	return s.listen(ctx)
-}
-
-// listen makes the server, last: nothing is accepted before all patterns are open.
-func (s *service) listen(ctx context.Context) error {
-	if err := s.routes.register(s.registry); err != nil {
-		return err
-	}
-	s.routes.ready, s.routes.logger = s.ready, s.logger
-	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.StopTimeout = s.cfg.Listen, s.cfg.Drain, s.cfg.StopTimeout
-	cfg.MaxConns, cfg.MaxBodyBytes = s.cfg.MaxConns, maxBodyBytes
-	cfg.Handler, cfg.BadRequest, cfg.Registerer = s.routes.handle, badRequest, s.registry
-	var err error
-	if s.api, err = httpserver.Listen(ctx, cfg); err != nil {
-		return fmt.Errorf("serve patterns: %w", err)
-	}
-	s.group.Add(lifecycle.Component{Name: "api", Run: s.api.Run, Close: s.api.Close})
+	s.Add(service.Component{Name: "events", Close: h.Close, Ready: h.Ready})
+	routes.Add("POST", "/handle", h.Handle)
 	return nil
 }
 
-// ready reports whether requests should be sent here. It is asked only by
-// requests, which come only while s.api runs.
-func (s *service) ready() bool {
-	if s.api.Draining() {
-		return false
+// storeDeadline bounds the wait for the database of activities when the service
+// starts, the making of its tables included: a Cassandra node on a busy machine
+// takes most of a minute until it answers.
+const storeDeadline = time.Minute
+
+func openActivities(ctx context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
+	if cfg.Activities == Off {
+		return nil
 	}
-	for _, ready := range s.readiness {
-		if !ready() {
-			return false
-		}
+	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
+	defer cancel()
+	store, err := stores.Open(ctx, cfg.Activities, s.Registry)
+	if err != nil {
+		return err
 	}
-	return true
+	c := activity.DefaultConfig()
+	c.Store, c.Logger, c.Registerer = store, s.Logger, s.Registry
+	h, err := activity.New(c)
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the activities: %w", err), store.Close())
+	}
+	durability := h.Durability()
+	s.Logger.Info("activities", "synced_before_answer", durability.Synced, "how", durability.How)
+	s.Add(service.Component{Name: "activities", Close: h.Close})
+	routes.Add("POST", activity.Path, h.Post)
+	routes.Add("GET", activity.Path+"/", h.Get)
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
 	"loadstone/system/patterns/job"
@@ -47,9 +46,8 @@ func start(t *testing.T, change func(*Config)) *running {
 	type addresses struct{ api, admin net.Addr }
 	listening := make(chan addresses, 1)
 	go func() {
-		r.ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler), Events{
-			Listening: func(api, admin net.Addr) { listening <- addresses{api, admin} },
-		})
+		cfg.Listening = func(api, admin net.Addr) { listening <- addresses{api, admin} }
+		r.ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler))
 	}()
 	select {
 	case at := <-listening:
@@ -188,7 +186,8 @@ func TestTheStopIsBounded(t *testing.T) {
 	cfg.Jobs.CPU, cfg.Jobs.Sleep = 0, 5*time.Minute
 	listening, ended := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler), Events{Listening: func(api, _ net.Addr) { listening <- api }})
+		cfg.Listening = func(api, _ net.Addr) { listening <- api }
+		ended <- Run(ctx, cfg, slog.New(slog.DiscardHandler))
 	}()
 	conn, err := net.Dial("tcp", (<-listening).String())
 	if err != nil {
@@ -257,28 +256,12 @@ func TestStoppingLosesNobody(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatPanics(t *testing.T) {
-	t.Parallel()
-	r := newRoutes()
-	r.logger = slog.New(slog.DiscardHandler)
-	r.add("GET", "/bad", func(*fasthttp.RequestCtx) { panic("bad") })
-	var ctx fasthttp.RequestCtx
-	ctx.Request.SetRequestURI("/bad")
-	r.handle(&ctx)
-	if got := ctx.Response.StatusCode(); got != 500 {
-		t.Errorf("status %d, want 500", got)
-	}
-	if r.inFlight.Load() != 0 {
-		t.Error("it still counts as in flight")
-	}
-}
-
 func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Listen, cfg.MaxConns, cfg.StopTimeout = "here", 0, 0
 	cfg.Movies.MaxAge, cfg.Books.Mode, cfg.Jobs.Pool, cfg.Events = 0, "on", "on", "bogus"
-	err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler), Events{})
+	err := Run(t.Context(), cfg, slog.New(slog.DiscardHandler))
 	for _, want := range []string{`"here"`, "0 connections", "stop timeout", "movies", "books", "jobs", "bogus"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)

@@ -19,8 +19,8 @@ import (
 	"loadstone/system/results/httpapi"
 )
 
-// service is NGINX before one real replica that wants codes.
-func service(t *testing.T) *balancer {
+// balanced is NGINX before one real replica that wants codes.
+func balanced(t *testing.T) *balancer {
 	t.Helper()
 	program(t)
 	store, _ := published(t)
@@ -56,7 +56,7 @@ func raw(t *testing.T, at, request string) (status int, body string) {
 
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
-	b := service(t)
+	b := balanced(t)
 	unknown := ""
 	get := func(path string, want ...int) {
 		t.Helper()
@@ -159,7 +159,7 @@ func (b *balancer) memory(tb testing.TB) (total int64) {
 // Who sends a request byte by byte is cut off, and keeps nobody out meanwhile.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()
-	b := service(t)
+	b := balanced(t)
 	var slow sync.WaitGroup
 	const clients = 300
 	for i := range clients {
@@ -202,7 +202,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 // Ten thousand connections that only wait are more than NGINX takes. It closes
 // some of them for those who ask something.
 func TestIdleConnections(t *testing.T) {
-	b := service(t) // not parallel: it needs the files
+	b := balanced(t) // not parallel: it needs the files
 	count := 10_000
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/serve"
@@ -95,7 +96,7 @@ func startReplica(tb testing.TB, at, store string, access httpapi.Access) *repli
 	wait(tb, "a replica is ready", func() bool {
 		ctx, cancel := context.WithTimeout(tb.Context(), time.Second)
 		defer cancel()
-		return serve.Health(ctx, "http://"+at+"/readyz") == nil
+		return service.Health(ctx, "http://"+at+"/readyz") == nil
 	})
 	return r
 }

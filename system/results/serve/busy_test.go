@@ -77,7 +77,7 @@ func TestBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &service{cfg: DefaultConfig(), logger: logger, registry: registry}
+		s := &server{cfg: DefaultConfig(), logger: logger, registry: registry}
 		s.cfg.SecureCookie = cookie
 		handler, err := s.handler(api)
 		if err != nil {

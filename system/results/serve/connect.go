@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"loadstone/block/lifecycle"
+	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/pgstore"
@@ -17,7 +17,7 @@ import (
 // later, when it does: until then the service is not ready, and answers that it
 // cannot look up. One that answers and cannot be served is a mistake that is better
 // told at once.
-func (s *service) connect(ctx context.Context, address string) (results.Store, error) {
+func (s *server) connect(ctx context.Context, address string) (results.Store, error) {
 	cfg := pgstore.DefaultConfig()
 	cfg.URL, cfg.Registerer = address, s.registry
 	cfg.Events.Opened = s.openedLater
@@ -34,7 +34,7 @@ func (s *service) connect(ctx context.Context, address string) (results.Store, e
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	s.answers, s.pool = store.Ready, poolSize(address, cfg.Connections)
-	s.group.Add(lifecycle.Component{Name: "store", Run: store.Run, Close: store.Close})
+	s.group.Add(service.Component{Name: "store", Run: store.Run, Close: store.Close})
 	if !cfg.Lazy {
 		s.opened(store.Meta())
 	}
@@ -42,7 +42,7 @@ func (s *service) connect(ctx context.Context, address string) (results.Store, e
 }
 
 // openedLater follows the opening of a database that was not there at the start.
-func (s *service) openedLater(meta results.Meta) {
+func (s *server) openedLater(meta results.Meta) {
 	s.opened(meta)
 	if s.cached == nil {
 		return
@@ -63,7 +63,7 @@ func poolSize(address string, configured int) int {
 }
 
 // cache puts the caches before a store.
-func (s *service) cache(ctx context.Context, store results.Store) (results.Store, error) {
+func (s *server) cache(ctx context.Context, store results.Store) (results.Store, error) {
 	behind := backing{Store: store, set: s.set, pool: s.pool}
 	var err error
 	if !s.cfg.hasRedis() {
@@ -74,16 +74,16 @@ func (s *service) cache(ctx context.Context, store results.Store) (results.Store
 	if err != nil {
 		return nil, err
 	}
-	s.group.Add(lifecycle.Component{Name: "cache", Close: s.cached.Close})
+	s.group.Add(service.Component{Name: "cache", Close: s.cached.Close})
 	return s.cached, nil
 }
 
-func (s *service) cacheShared(ctx context.Context, behind backing) error {
+func (s *server) cacheShared(ctx context.Context, behind backing) error {
 	shared, err := pagecache.OpenShared(ctx, s.cfg.Redis, s.registry)
 	if err != nil {
 		return err
 	}
-	s.group.Add(lifecycle.Component{Name: "redis", Run: shared.Run, Close: shared.Close})
+	s.group.Add(service.Component{Name: "redis", Run: shared.Run, Close: shared.Close})
 	s.cached, err = newCached(behind, s.cfg, shared, s.registry)
 	return err
 }

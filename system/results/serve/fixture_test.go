@@ -15,8 +15,8 @@ import (
 	"loadstone/system/results/serve"
 )
 
-// service is a running one.
-type service struct {
+// running is a service of the test.
+type running struct {
 	api, admin string
 	logs       *logs
 	switched   chan results.Meta
@@ -43,11 +43,11 @@ func (l *logs) String() string {
 
 // run starts a service and waits until it listens. The caller stops it and
 // receives from done.
-func run(tb testing.TB, cfg serve.Config) *service {
+func run(tb testing.TB, cfg serve.Config) *running {
 	tb.Helper()
 	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, stop := context.WithCancel(context.Background())
-	s := &service{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
+	s := &running{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
 	tb.Cleanup(stop)
 	listening := make(chan struct{})
 	go func() {
@@ -67,7 +67,7 @@ func run(tb testing.TB, cfg serve.Config) *service {
 	return s
 }
 
-func (s *service) end(tb testing.TB) {
+func (s *running) end(tb testing.TB) {
 	tb.Helper()
 	s.stop()
 	if err := <-s.done; err != nil {

@@ -20,7 +20,7 @@ const (
 )
 
 // handler is the interface, with the page at all other addresses if it is wanted.
-func (s *service) handler(api *httpapi.API) (fasthttp.RequestHandler, error) {
+func (s *server) handler(api *httpapi.API) (fasthttp.RequestHandler, error) {
 	if !s.cfg.Page {
 		return api.Handle, nil
 	}
@@ -40,7 +40,7 @@ func (s *service) handler(api *httpapi.API) (fasthttp.RequestHandler, error) {
 	}, nil
 }
 
-func (s *service) siteConfig(api *httpapi.API) web.Config {
+func (s *server) siteConfig(api *httpapi.API) web.Config {
 	cfg := web.DefaultConfig()
 	var until time.Time
 	if s.cfg.PublishAt != nil {

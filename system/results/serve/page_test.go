@@ -17,13 +17,13 @@ import (
 const formType = "Content-Type: application/x-www-form-urlencoded"
 
 // enter fills in the form.
-func enter(t *testing.T, s *service, id int64, code string) (status int, html string) {
+func enter(t *testing.T, s *running, id int64, code string) (status int, html string) {
 	t.Helper()
 	form := url.Values{"id": {fmt.Sprint(id)}, "code": {code}}.Encode()
 	return send(t, "POST", "http://"+s.api+"/", form, formType)
 }
 
-func page(t *testing.T, source *results.Generator, change func(*serve.Config)) *service {
+func page(t *testing.T, source *results.Generator, change func(*serve.Config)) *running {
 	t.Helper()
 	limits := guard.DefaultConfig()
 	cfg := serve.DefaultConfig()

@@ -24,7 +24,7 @@ func TestPostgres(t *testing.T) {
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
 		t.Fatal(err)
 	}
-	services := map[string]*service{}
+	services := map[string]*running{}
 	for _, cache := range []string{serve.CacheNone, serve.CacheMemory} {
 		cfg := serve.DefaultConfig()
 		cfg.Store, cfg.Cache, cfg.Drain = url, cache, 0

@@ -30,7 +30,7 @@ func replica(store, cache string, redis *servertest.RedisServer) serve.Config {
 }
 
 // metric reads the sum of a service's series that begin with the text.
-func metric(t *testing.T, s *service, series string) (sum float64) {
+func metric(t *testing.T, s *running, series string) (sum float64) {
 	t.Helper()
 	_, text := get(t, s.admin, "/metrics")
 	for line := range strings.Lines(text) {
@@ -52,7 +52,7 @@ func TestReplicasShareRedis(t *testing.T) {
 	redis := servertest.Redis(t)
 	source := resultstest.Generator(t, 3, students)
 	store := stores(t, source)[0]
-	var replicas [2]*service
+	var replicas [2]*running
 	for i := range replicas {
 		replicas[i] = run(t, replica(store, serve.CacheMemoryRedis, redis))
 		defer replicas[i].end(t)
@@ -188,7 +188,7 @@ func TestDatabaseGone(t *testing.T) {
 	if written, _, err := pagecache.Preload(t.Context(), "redis://"+redis.Addr(), db, nil); err != nil || written != students {
 		t.Fatalf("preload: %d written, %v", written, err)
 	}
-	var replicas []*service
+	var replicas []*running
 	for _, refresh := range []time.Duration{serve.DefaultRefresh(serve.CacheRedis), 20 * time.Millisecond} {
 		for _, cache := range []string{serve.CacheRedis, serve.CacheMemoryRedis} {
 			cfg := replica(url, cache, redis)

@@ -56,7 +56,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/httpserver"
-	"loadstone/block/lifecycle"
+	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/pagecache"
@@ -86,10 +86,10 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, events Events) er
 	}
 	logger = logger.With("component", "results")
 	logger.Info("configuration", cfg.attributes()...)
-	s := &service{
+	s := &server{
 		cfg: cfg, logger: logger, events: events,
 		registry: prometheus.NewRegistry(),
-		group:    lifecycle.New(cfg.Drain + cfg.StopTimeout + stopMargin),
+		group:    service.NewGroup(cfg.Drain + cfg.StopTimeout + stopMargin),
 	}
 	if err := s.build(ctx); err != nil {
 		return errors.Join(err, s.group.Close())
@@ -105,13 +105,13 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, events Events) er
 	return nil
 }
 
-// service is the parts of one Run.
-type service struct {
+// server is the parts of one Run.
+type server struct {
 	cfg      Config
 	logger   *slog.Logger
 	events   Events
 	registry *prometheus.Registry
-	group    *lifecycle.Group
+	group    *service.Group
 
 	cached *cached // nil without a cache
 	set    func() pagecache.Set
@@ -123,13 +123,13 @@ type service struct {
 	// answers reports whether the store can be asked at all.
 	answers func() bool
 	api     *httpserver.Server
-	admin   *httpserver.Admin
+	admin   *service.Admin
 }
 
 // build makes all parts and adds them to the group in the order in which they
 // depend on each other. What it has made when it fails is in the group.
-func (s *service) build(ctx context.Context) error {
-	if err := httpserver.RegisterProcess(s.registry); err != nil {
+func (s *server) build(ctx context.Context) error {
+	if err := service.RegisterProcess(s.registry); err != nil {
 		return err
 	}
 	store, err := s.openStore(ctx)
@@ -141,7 +141,7 @@ func (s *service) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.admin, err = httpserver.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
+	if s.admin, err = service.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	tiers := &switches{}
@@ -153,12 +153,12 @@ func (s *service) build(ctx context.Context) error {
 	}
 	s.admin.Handle("/cache", tiers)
 	s.admin.Handle("/cache/", tiers)
-	s.group.Add(lifecycle.Component{Name: "admin", Run: s.admin.Run, Close: s.admin.Close})
+	s.group.Add(service.Component{Name: "admin", Run: s.admin.Run, Close: s.admin.Close})
 	return s.listen(ctx, store)
 }
 
 // listen makes the interface and its server.
-func (s *service) listen(ctx context.Context, store results.Store) error {
+func (s *server) listen(ctx context.Context, store results.Store) error {
 	api, err := httpapi.New(httpapi.Config{
 		Store:      store,
 		Access:     s.cfg.Access,
@@ -183,7 +183,7 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 	if s.api, err = httpserver.Listen(ctx, cfg); err != nil {
 		return fmt.Errorf("serve results: %w", err)
 	}
-	s.group.Add(lifecycle.Component{Name: "api", Run: s.api.Run, Close: s.api.Close})
+	s.group.Add(service.Component{Name: "api", Run: s.api.Run, Close: s.api.Close})
 	return nil
 }
 
@@ -194,12 +194,12 @@ func (s *service) listen(ctx context.Context, store results.Store) error {
 // it has, and so would all its peers, which share the database. Taking them all out
 // would turn a part of the failures into failures only. One that has never seen its
 // database is not ready: it does not know whose pages to serve.
-func (s *service) ready() bool {
+func (s *server) ready() bool {
 	return !s.api.Draining() && s.holds.Load() && (s.cfg.Cache != CacheNone || s.answers())
 }
 
 // openStore opens what the configuration names.
-func (s *service) openStore(ctx context.Context) (results.Store, error) {
+func (s *server) openStore(ctx context.Context) (results.Store, error) {
 	kind, path, err := ParseStore(s.cfg.Store)
 	if err != nil {
 		return nil, err
@@ -216,13 +216,13 @@ func (s *service) openStore(ctx context.Context) (results.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	s.group.Add(lifecycle.Component{Name: "store", Close: store.Close})
+	s.group.Add(service.Component{Name: "store", Close: store.Close})
 	s.opened(store.Meta())
 	return store, nil
 }
 
 // follow opens the snapshot at path and serves each newer one.
-func (s *service) follow(path string) (results.Store, error) {
+func (s *server) follow(path string) (results.Store, error) {
 	looks := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "results_snapshots_total",
 		Help: "New snapshot files, by whether they are served or were refused.",
@@ -245,14 +245,14 @@ func (s *service) follow(path string) (results.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	s.group.Add(lifecycle.Component{Name: "store", Run: store.Run, Close: store.Close})
+	s.group.Add(service.Component{Name: "store", Run: store.Run, Close: store.Close})
 	s.opened(store.Meta())
 	s.set = func() pagecache.Set { return pagecache.SnapshotSetOf(store.Meta()) }
 	return store, nil
 }
 
 // switched follows a change of the snapshot.
-func (s *service) switched(from, to results.Meta) {
+func (s *server) switched(from, to results.Meta) {
 	if s.cached != nil {
 		if err := s.cached.Switch(); err != nil {
 			// Old pages then take room until their age is over.
@@ -266,7 +266,7 @@ func (s *service) switched(from, to results.Meta) {
 }
 
 // opened tells what is served.
-func (s *service) opened(meta results.Meta) {
+func (s *server) opened(meta results.Meta) {
 	s.database.Store(uint64(pagecache.SetOf(meta)))
 	s.holds.Store(true)
 	s.logger.Info("store opened", "origin", meta.Origin, "students", meta.Count)

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
@@ -84,7 +85,7 @@ func TestServes(t *testing.T) {
 					if status, _ := get(t, s.api, "/student/77"); (status == 200) != (access == httpapi.Open) {
 						t.Errorf("without a code: got status %d with access %s", status, access)
 					}
-					if err := serve.Health(t.Context(), "http://"+s.api+"/readyz"); err != nil {
+					if err := service.Health(t.Context(), "http://"+s.api+"/readyz"); err != nil {
 						t.Errorf("Health: got %v, want nil", err)
 					}
 					_, metrics := get(t, s.admin, "/metrics")
@@ -124,14 +125,14 @@ func TestReadinessWhileDraining(t *testing.T) {
 			t.Fatalf("while draining: got status %d and %q, want 503 and draining", status, body)
 		}
 	}
-	err := serve.Health(t.Context(), "http://"+s.api+"/readyz")
+	err := service.Health(t.Context(), "http://"+s.api+"/readyz")
 	if err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("Health while draining: got %v, want an error with status 503", err)
 	}
 	if err := <-s.done; err != nil {
 		t.Errorf("Run: got %v, want nil", err)
 	}
-	if err := serve.Health(t.Context(), "http://"+s.api+"/readyz"); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := service.Health(t.Context(), "http://"+s.api+"/readyz"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("Health after the stop: got %v, want connection refused", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestParseStore(t *testing.T) {
 func TestHealthOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "127.0.0.1:8080/readyz", "ftp://127.0.0.1/", "http://", "::"} {
-		if err := serve.Health(t.Context(), address); err == nil || !strings.Contains(err.Error(), "must be like") {
+		if err := service.Health(t.Context(), address); err == nil || !strings.Contains(err.Error(), "must be like") {
 			t.Errorf("%q: got %v, want an error that says what an address is like", address, err)
 		}
 	}

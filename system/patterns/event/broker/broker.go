@@ -12,10 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"loadstone/block/httpserver"
-	"loadstone/block/lifecycle"
 	"loadstone/block/queue"
 	"loadstone/block/queue/nats"
+	"loadstone/block/service"
 )
 
 // Config says where the broker listens and what it keeps.
@@ -42,30 +41,30 @@ const stopTimeout = 10 * time.Second
 // ends. It makes no queue and changes none: who puts events into one says how many it
 // holds, and that outlives the broker.
 func Run(ctx context.Context, c Config, logger *slog.Logger) error {
-	group := lifecycle.New(stopTimeout)
+	group := service.NewGroup(stopTimeout)
 	fail := func(err error) error { return errors.Join(err, group.Close()) }
 	registry := prometheus.NewRegistry()
 	inner, err := nats.StartBroker(ctx, c.BrokerConfig)
 	if err != nil {
 		return err
 	}
-	group.Add(lifecycle.Component{Name: "broker", Run: inner.Run, Close: inner.Close})
+	group.Add(service.Component{Name: "broker", Run: inner.Run, Close: inner.Close})
 	q, err := nats.Observe(inner.URL(), nats.DefaultConfig().Name)
 	if err != nil {
 		return fail(err)
 	}
-	group.Add(lifecycle.Component{
+	group.Add(service.Component{
 		Name: "queue", Close: q.Close,
 		Run: func(ctx context.Context) error { return follow(ctx, q, logger) },
 	})
 	if err := queue.RegisterStats(registry, q.Stats); err != nil {
 		return fail(err)
 	}
-	admin, err := httpserver.ListenAdmin(ctx, c.AdminListen, registry)
+	admin, err := service.ListenAdmin(ctx, c.AdminListen, registry)
 	if err != nil {
 		return fail(fmt.Errorf("serve metrics: %w", err))
 	}
-	group.Add(lifecycle.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
+	group.Add(service.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	logger.Info("listening", "component", "broker", "address", inner.Addr().String(), "admin", admin.Addr().String(), "dir", c.Dir, "flush", c.Flush)
 	return group.Run(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/queue"
+	"loadstone/block/route"
 	"loadstone/system/patterns/event"
 )
 
@@ -72,7 +73,7 @@ func TestStoreRefusesAnotherEventWithTheSameID(t *testing.T) {
 func TestConflictsAreToldToBothSides(t *testing.T) {
 	t.Parallel()
 	store, _ := openStore(t, filepath.Join(t.TempDir(), "events.db"), CommitEach)
-	s := &service{cfg: DefaultConfig(), store: store, age: newAge()}
+	s := &eventLog{cfg: DefaultConfig(), store: store, age: newAge()}
 	first := event.Event{ID: "1", Body: []byte("10"), Accepted: time.Now()}
 	second := event.Event{ID: "1", Body: []byte("99"), Accepted: time.Now()}
 	if err := s.take(t.Context(), []queue.Message{first.Message()}); err != nil {
@@ -92,7 +93,9 @@ func TestConflictsAreToldToBothSides(t *testing.T) {
 		ctx.Request.Header.SetMethod("POST")
 		ctx.Request.Header.Set(event.IDHeader, "1")
 		ctx.Request.SetBodyString(body)
-		s.postEvent(&ctx)
+		if err := s.postEvent(&ctx); err != nil {
+			route.Prepare(answers).Write(&ctx, err)
+		}
 		if got := ctx.Response.StatusCode(); got != want {
 			t.Errorf("a call with %q: got %d and %s, want %d", body, got, ctx.Response.Body(), want)
 		}

@@ -29,20 +29,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"loadstone/block/httpserver"
-	"loadstone/block/lifecycle"
 	"loadstone/block/queue"
+	"loadstone/block/route"
+	"loadstone/block/service"
 	"loadstone/system/patterns/event"
 )
 
 // Config says what to store where, and from where. Start from DefaultConfig.
 type Config struct {
-	Listen, AdminListen string // host:port
+	service.Config
+
 	// Store is the file of the database.
 	Store string
 	// Queue is where events come from beside the calls; nil for nowhere.
@@ -50,17 +50,15 @@ type Config struct {
 	Commit Commit
 	// Rounds is the work for each event: how often its body is hashed.
 	Rounds int
-	// Drain and StopTimeout are httpserver's.
-	Drain, StopTimeout time.Duration
 }
 
 // DefaultConfig takes calls only, on loopback.
 func DefaultConfig() Config {
-	return Config{
-		Listen: "127.0.0.1:8081", AdminListen: "127.0.0.1:9091", Store: "events.db", Commit: CommitEach, Rounds: 100,
-		// Few call it, and they try again.
-		Drain: 0, StopTimeout: 8 * time.Second,
-	}
+	c := Config{Config: service.DefaultConfig("eventlog"), Store: "events.db", Commit: CommitEach, Rounds: 100}
+	c.Listen, c.AdminListen = "127.0.0.1:8081", "127.0.0.1:9091"
+	c.Drain = 0              // few call it, and they try again
+	c.MaxBodyBytes = 1 << 20 // an event, or a list of some thousand ids
+	return c
 }
 
 // maxRounds bounds the work: a second for an event is no log service.
@@ -68,7 +66,7 @@ const maxRounds = 1_000_000
 
 // Validate returns all problems, joined, or nil.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Config.Validate()}
 	if c.Store == "" {
 		errs = append(errs, errors.New("the log service has no file for its store"))
 	}
@@ -84,73 +82,55 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Listening is called once, when requests are accepted.
-type Listening func(api, admin net.Addr)
-
 // openTimeout bounds the wait for a broker at the start.
 const openTimeout = 30 * time.Second
 
-// service is the parts of one Run.
-type service struct {
-	cfg      Config
-	registry *prometheus.Registry
-	group    *lifecycle.Group
-	store    *Store
-	queue    event.Queue // nil for none
-	age      *age
-	api      *httpserver.Server
+// eventLog is the parts of one Run.
+type eventLog struct {
+	cfg   Config
+	store *Store
+	queue event.Queue // nil for none
+	age   *age
 }
 
 // Run serves until ctx ends, stops taking events, and returns nil if nothing was lost
-// in stopping. listening may be nil.
-func Run(ctx context.Context, cfg Config, logger *slog.Logger, listening Listening) error {
+// in stopping.
+func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	s := &service{cfg: cfg, registry: prometheus.NewRegistry(), group: lifecycle.New(cfg.Drain + cfg.StopTimeout + time.Second)}
-	admin, err := s.build(ctx)
-	if err != nil {
-		return errors.Join(err, s.group.Close())
-	}
-	logger.Info("listening", "component", "eventlog", "address", s.api.Addr().String(), "admin", admin.Addr().String(),
-		"store", cfg.Store, "commit", cfg.Commit, "rounds", cfg.Rounds, "queue", cfg.Queue != nil, "stored", s.store.stored.Load())
-	if listening != nil {
-		listening(s.api.Addr(), admin.Addr())
-	}
-	if err := s.group.Run(ctx); err != nil {
-		return fmt.Errorf("serve the log of events: %w", err)
-	}
-	logger.Info("stopped", "component", "eventlog", "stored", s.store.stored.Load())
-	return nil
+	logger.Info("configuration", "component", cfg.Name,
+		"store", cfg.Store, "commit", cfg.Commit, "rounds", cfg.Rounds, "queue", cfg.Queue != nil)
+	return service.Run(ctx, cfg.Config, logger, (&eventLog{cfg: cfg, age: newAge()}).open)
 }
 
-// build adds the parts in the order in which they depend on each other. What it has
-// made when it fails is in the group.
-func (s *service) build(ctx context.Context) (*httpserver.Admin, error) {
-	store, err := OpenStore(ctx, s.cfg.Store, s.cfg.Commit)
-	if err != nil {
-		return nil, err
+// open adds the parts in the order in which they depend on each other.
+func (s *eventLog) open(ctx context.Context, in *service.Service) (service.Handler, error) {
+	var err error
+	if s.store, err = OpenStore(ctx, s.cfg.Store, s.cfg.Commit); err != nil {
+		return service.Handler{}, err
 	}
-	s.store = store
-	s.group.Add(lifecycle.Component{Name: "store", Close: store.Close})
-	if err := s.register(); err != nil {
-		return nil, err
+	in.Add(service.Component{Name: "store", Close: s.store.Close})
+	in.Logger.Info("store opened", "stored", s.store.stored.Load())
+	if err := s.register(in.Registry); err != nil {
+		return service.Handler{}, err
 	}
-	admin, err := httpserver.ListenAdmin(ctx, s.cfg.AdminListen, s.registry)
-	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w", err)
-	}
-	s.group.Add(lifecycle.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	if s.cfg.Queue != nil {
-		if err := s.consume(ctx); err != nil {
-			return nil, err
+		if err := s.consume(ctx, in); err != nil {
+			return service.Handler{}, err
 		}
 	}
-	return admin, s.listen(ctx)
+	routes, err := route.New(route.Config{Table: answers, Ready: in.Ready, Logger: in.Logger, Registerer: in.Registry})
+	if err != nil {
+		return service.Handler{}, err
+	}
+	routes.Add("POST", "/events", s.postEvent)
+	routes.Add("POST", "/missing", s.postMissing)
+	return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
 }
 
-func (s *service) consume(ctx context.Context) error {
-	m, err := queue.NewMetrics(s.registry)
+func (s *eventLog) consume(ctx context.Context, in *service.Service) error {
+	m, err := queue.NewMetrics(in.Registry)
 	if err != nil {
 		return err
 	}
@@ -159,19 +139,20 @@ func (s *service) consume(ctx context.Context) error {
 	if s.queue, err = s.cfg.Queue.OpenQueue(open); err != nil {
 		return err
 	}
-	if err := queue.RegisterStats(s.registry, s.queue.Stats); err != nil {
+	if err := queue.RegisterStats(in.Registry, s.queue.Stats); err != nil {
 		return errors.Join(err, s.queue.Close())
 	}
-	s.group.Add(lifecycle.Component{
+	in.Add(service.Component{
 		Name:  "consumer",
 		Run:   func(ctx context.Context) error { return s.queue.Consume(ctx, s.take, m) },
 		Close: s.queue.Close,
+		Ready: s.queue.Ready,
 	})
 	return nil
 }
 
 // take stores a batch from the queue.
-func (s *service) take(ctx context.Context, batch []queue.Message) error {
+func (s *eventLog) take(ctx context.Context, batch []queue.Message) error {
 	events := make([]event.Event, len(batch))
 	for i, m := range batch {
 		e, err := event.Open(m)
@@ -189,7 +170,7 @@ func (s *service) take(ctx context.Context, batch []queue.Message) error {
 }
 
 // keep does the work for events and stores them.
-func (s *service) keep(ctx context.Context, events []event.Event) error {
+func (s *eventLog) keep(ctx context.Context, events []event.Event) error {
 	for i := range events {
 		work(events[i].Body, s.cfg.Rounds)
 	}
@@ -213,11 +194,7 @@ func work(body []byte, rounds int) [sha256.Size]byte {
 	return sum
 }
 
-func (s *service) register() error {
-	if err := httpserver.RegisterProcess(s.registry); err != nil {
-		return err
-	}
-	s.age = newAge()
+func (s *eventLog) register(to prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
 		s.age,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventlog_stored", Help: "Events in the store."},
@@ -229,7 +206,7 @@ func (s *service) register() error {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_busy_seconds_total", Help: "Seconds that the writer was writing."},
 			func() float64 { return time.Duration(s.store.busy.Load()).Seconds() }),
 	} {
-		if err := s.registry.Register(c); err != nil {
+		if err := to.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}

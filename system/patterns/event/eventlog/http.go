@@ -5,21 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
-	"loadstone/block/httpserver"
-	"loadstone/block/lifecycle"
-	"loadstone/system/patterns"
+	"loadstone/block/route"
 	"loadstone/system/patterns/event"
 )
 
 const (
-	// maxBody bounds a request: an event, or a list of some thousand ids.
-	maxBody = 1 << 20
 	// maxIDs bounds one question for missing events.
 	maxIDs = 10_000
 	// callTimeout bounds a call: the time of a transaction behind those that wait.
@@ -27,60 +24,47 @@ const (
 	retryAfter  = time.Second
 )
 
-// listen makes the server, last: nothing is accepted before all else is there.
-func (s *service) listen(ctx context.Context) error {
-	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.StopTimeout, cfg.MaxBodyBytes = s.cfg.Listen, s.cfg.Drain, s.cfg.StopTimeout, maxBody
-	cfg.Registerer, cfg.Handler = s.registry, s.handle
-	cfg.BadRequest = func(ctx *fasthttp.RequestCtx, status int) {
-		if status == fasthttp.StatusServiceUnavailable {
-			patterns.Busy(ctx, retryAfter, "too_many_connections", "too many connections are open; connect again later")
-			return
-		}
-		patterns.Fail(ctx, status, "bad_request", "this is no request that can be read")
-	}
-	var err error
-	if s.api, err = httpserver.Listen(ctx, cfg); err != nil {
-		return fmt.Errorf("serve the log of events: %w", err)
-	}
-	s.group.Add(lifecycle.Component{Name: "api", Run: s.api.Run, Close: s.api.Close})
-	return nil
+// The codes of calls that were not done.
+const (
+	badEvent  route.Code = "bad_event"
+	conflict  route.Code = "conflict" // the id is that of another event
+	notStored route.Code = "not_stored"
+	tooMany   route.Code = "too_many"
+	failed    route.Code = "failed"
+)
+
+// answers is how each code is answered. The texts that are left out depend on what was
+// sent.
+var answers = route.Table{
+	route.Internal:           {Status: http.StatusInternalServerError, Text: "the log service made a mistake"},
+	route.NoSuchPath:         {Status: http.StatusNotFound, Code: "not_found", Text: "there are POST /events and POST /missing"},
+	route.MethodNotAllowed:   {Status: http.StatusMethodNotAllowed, Text: "there are POST /events and POST /missing"},
+	route.NotReady:           {Status: http.StatusServiceUnavailable, Text: "it stops, or has no broker", RetryAfter: retryAfter},
+	route.TooManyConnections: {Status: http.StatusServiceUnavailable, Text: "too many connections are open; connect again later", RetryAfter: retryAfter},
+	route.BadRequest:         {Status: http.StatusBadRequest, Text: "this is no request that can be read"},
+
+	badEvent:  {Status: http.StatusBadRequest},
+	conflict:  {Status: http.StatusUnprocessableEntity},
+	notStored: {Status: http.StatusServiceUnavailable, Text: "it is not known that the event was stored: send it again", RetryAfter: retryAfter},
+	tooMany:   {Status: http.StatusBadRequest},
+	failed:    {Status: http.StatusServiceUnavailable, Text: "the store does not answer", RetryAfter: retryAfter},
 }
 
-func (s *service) handle(ctx *fasthttp.RequestCtx) {
-	switch string(ctx.Method()) + " " + string(ctx.Path()) {
-	case "POST /events":
-		s.postEvent(ctx)
-	case "POST /missing":
-		s.postMissing(ctx)
-	case "GET /healthz":
-		patterns.Answer(ctx, fasthttp.StatusOK, []byte(`{"status":"alive"}`))
-	case "GET /readyz":
-		if s.api.Draining() || s.queue != nil && !s.queue.Ready() {
-			patterns.Busy(ctx, retryAfter, "not_ready", "it stops, or has no broker")
-			return
-		}
-		patterns.Answer(ctx, fasthttp.StatusOK, []byte(`{"status":"ready"}`))
-	default:
-		patterns.Fail(ctx, fasthttp.StatusNotFound, "not_found", "there are POST /events and POST /missing")
-	}
-}
-
-func (s *service) postEvent(ctx *fasthttp.RequestCtx) {
+func (s *eventLog) postEvent(ctx *fasthttp.RequestCtx) error {
 	e, err := received(&ctx.Request)
 	if err != nil {
-		patterns.Fail(ctx, fasthttp.StatusBadRequest, "bad_event", err.Error())
-		return
+		return &route.Error{Code: badEvent, Text: err.Error()}
 	}
 	own, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	switch err := s.keep(own, []event.Event{e}); {
 	case err == nil:
-		patterns.Answer(ctx, fasthttp.StatusOK, []byte(`{"stored":true}`))
+		route.JSON(ctx, fasthttp.StatusOK, []byte(`{"stored":true}`))
+		return nil
 	case errors.Is(err, errConflict):
-		patterns.Fail(ctx, fasthttp.StatusUnprocessableEntity, "conflict", err.Error())
+		return &route.Error{Code: conflict, Text: err.Error()}
 	default:
-		patterns.Busy(ctx, retryAfter, "not_stored", "it is not known that the event was stored: send it again")
+		return &route.Error{Code: notStored, Err: err}
 	}
 }
 
@@ -102,18 +86,16 @@ func received(req *fasthttp.Request) (event.Event, error) {
 }
 
 // postMissing answers which of the ids in its body are not stored.
-func (s *service) postMissing(ctx *fasthttp.RequestCtx) {
+func (s *eventLog) postMissing(ctx *fasthttp.RequestCtx) error {
 	ids := strings.Fields(string(ctx.PostBody()))
 	if len(ids) > maxIDs {
-		patterns.Fail(ctx, fasthttp.StatusBadRequest, "too_many", fmt.Sprintf("%d ids, and the most is %d", len(ids), maxIDs))
-		return
+		return &route.Error{Code: tooMany, Text: fmt.Sprintf("%d ids, and the most is %d", len(ids), maxIDs)}
 	}
 	own, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	missing, err := s.store.missing(own, ids)
 	if err != nil {
-		patterns.Busy(ctx, retryAfter, "failed", "the store does not answer")
-		return
+		return &route.Error{Code: failed, Err: err}
 	}
 	var text bytes.Buffer
 	for _, id := range missing {
@@ -122,4 +104,5 @@ func (s *service) postMissing(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBody(text.Bytes())
+	return nil
 }

@@ -22,12 +22,14 @@ func pair(t *testing.T) (app, log, file string) {
 	log = served(t, func(ctx context.Context, listening func(api, admin net.Addr)) error {
 		cfg := eventlog.DefaultConfig()
 		cfg.Listen, cfg.AdminListen, cfg.Store = anyAdmin, anyAdmin, file
-		return eventlog.Run(ctx, cfg, quiet, listening)
+		cfg.Listening = listening
+		return eventlog.Run(ctx, cfg, quiet)
 	})
 	app = served(t, func(ctx context.Context, listening func(api, admin net.Addr)) error {
 		cfg := serve.DefaultConfig()
 		cfg.Listen, cfg.AdminListen, cfg.Events = anyAdmin, anyAdmin, "http://"+log
-		return serve.Run(ctx, cfg, quiet, serve.Events{Listening: listening})
+		cfg.Listening = listening
+		return serve.Run(ctx, cfg, quiet)
 	})
 	return app, log, file
 }

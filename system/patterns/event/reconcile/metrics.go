@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"loadstone/block/httpserver"
+	"loadstone/block/service"
 )
 
 // serve serves the metrics, which whoever watches reads until the last event is
@@ -16,7 +16,7 @@ func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 	if err := r.register(registry); err != nil {
 		return nil, err
 	}
-	admin, err := httpserver.ListenAdmin(ctx, r.cfg.AdminListen, registry)
+	admin, err := service.ListenAdmin(ctx, r.cfg.AdminListen, registry)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}

@@ -45,7 +45,7 @@ func runPart(ctx context.Context, name string, args []string) error {
 	case "app": // its address and the events
 		cfg := serve.DefaultConfig()
 		cfg.AdminListen, cfg.Listen, cfg.Events = anyAdmin, args[0], args[1]
-		return serve.Run(ctx, cfg, logger, serve.Events{})
+		return serve.Run(ctx, cfg, logger)
 	case "log": // its address, the file of its store, and the events
 		cfg := eventlog.DefaultConfig()
 		target, err := event.ParseTarget(args[2])
@@ -53,7 +53,7 @@ func runPart(ctx context.Context, name string, args []string) error {
 			return err
 		}
 		cfg.AdminListen, cfg.Listen, cfg.Store, cfg.Queue = anyAdmin, args[0], args[1], &target
-		return eventlog.Run(ctx, cfg, logger, nil)
+		return eventlog.Run(ctx, cfg, logger)
 	default:
 		return takeAndForget(ctx, args[0])
 	}

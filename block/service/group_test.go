@@ -1,4 +1,4 @@
-package lifecycle_test
+package service_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"loadstone/block/lifecycle"
+	"loadstone/block/service"
 )
 
 // journal notes what happened in which order.
@@ -32,8 +32,8 @@ func (j *journal) all() []string {
 }
 
 // component runs until it is told to stop, then returns runErr.
-func (j *journal) component(name string, runErr, closeErr error) lifecycle.Component {
-	return lifecycle.Component{
+func (j *journal) component(name string, runErr, closeErr error) service.Component {
+	return service.Component{
 		Name: name,
 		Run: func(ctx context.Context) error {
 			<-ctx.Done()
@@ -51,8 +51,8 @@ func TestGroupStopsInReverseOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		g := lifecycle.New(time.Second)
-		g.Add(lifecycle.Component{Name: "store", Close: func() error { j.note("close store"); return nil }})
+		g := service.NewGroup(time.Second)
+		g.Add(service.Component{Name: "store", Close: func() error { j.note("close store"); return nil }})
 		g.Add(j.component("admin", nil, nil))
 		g.Add(j.component("api", nil, nil))
 
@@ -78,32 +78,32 @@ func TestGroupEnds(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	closing := errors.New("closing")
-	fails := func(err error) lifecycle.Component {
-		return lifecycle.Component{Name: "worker", Run: func(context.Context) error { return err }}
+	fails := func(err error) service.Component {
+		return service.Component{Name: "worker", Run: func(context.Context) error { return err }}
 	}
-	stuck := lifecycle.Component{Name: "stuck", Run: func(ctx context.Context) error {
+	stuck := service.Component{Name: "stuck", Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		time.Sleep(time.Minute) // virtual time: longer than the group waits
 		return nil
 	}}
 	for name, c := range map[string]struct {
-		add       func(j *journal, g *lifecycle.Group)
+		add       func(j *journal, g *service.Group)
 		cancelled bool
 		want      []error
 		first     string
 	}{
 		"component fails": {
-			add:   func(_ *journal, g *lifecycle.Group) { g.Add(fails(boom)) },
+			add:   func(_ *journal, g *service.Group) { g.Add(fails(boom)) },
 			want:  []error{boom},
 			first: "worker: boom",
 		},
 		"component returns nil too early": {
-			add:   func(_ *journal, g *lifecycle.Group) { g.Add(fails(nil)) },
-			want:  []error{lifecycle.ErrEnded},
+			add:   func(_ *journal, g *service.Group) { g.Add(fails(nil)) },
+			want:  []error{service.ErrEnded},
 			first: "worker: ended",
 		},
 		"first error leads and closes are joined": {
-			add: func(j *journal, g *lifecycle.Group) {
+			add: func(j *journal, g *service.Group) {
 				g.Add(j.component("late", nil, closing))
 				g.Add(fails(boom))
 			},
@@ -111,18 +111,18 @@ func TestGroupEnds(t *testing.T) {
 			first: "worker: boom",
 		},
 		"error while stopping": {
-			add:       func(j *journal, g *lifecycle.Group) { g.Add(j.component("api", boom, nil)) },
+			add:       func(j *journal, g *service.Group) { g.Add(j.component("api", boom, nil)) },
 			cancelled: true,
 			want:      []error{boom},
 			first:     "stop api: boom",
 		},
 		"stuck component does not keep the others open": {
-			add: func(j *journal, g *lifecycle.Group) {
+			add: func(j *journal, g *service.Group) {
 				g.Add(j.component("late", nil, closing))
 				g.Add(stuck)
 			},
 			cancelled: true,
-			want:      []error{lifecycle.ErrStuck, closing},
+			want:      []error{service.ErrStuck, closing},
 			first:     "stop stuck",
 		},
 	} {
@@ -130,7 +130,7 @@ func TestGroupEnds(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var j journal
-				g := lifecycle.New(time.Second)
+				g := service.NewGroup(time.Second)
 				g.Add(j.component("base", nil, nil))
 				c.add(&j, g)
 				ctx, stop := context.WithCancel(t.Context())
@@ -160,7 +160,7 @@ func TestGroupCloseWithoutRun(t *testing.T) {
 	t.Parallel()
 	var j journal
 	boom := errors.New("boom")
-	g := lifecycle.New(time.Second)
+	g := service.NewGroup(time.Second)
 	g.Add(j.component("store", nil, nil))
 	g.Add(j.component("cache", nil, boom))
 	if err := g.Close(); !errors.Is(err, boom) {

@@ -1,11 +1,4 @@
-// Package lifecycle runs the parts of a process together and stops them in
-// the order that is written down by adding them.
-//
-// It is not a supervisor: nothing is restarted, and when one part ends, all the
-// others are stopped. It does not know signals: whoever owns the process turns
-// the first into the end of a context and the second into the end of the process.
-// The group owns the goroutines of its components and waits for them.
-package lifecycle
+package service
 
 import (
 	"cmp"
@@ -27,18 +20,18 @@ type Component struct {
 	// Close frees what Run used. It is called once, after Run has returned
 	// (or has missed its time to stop). Nil if there is nothing to free.
 	Close func() error
+	// Ready reports whether the part can do its share of a request now. It must be
+	// fast. Nil if it always can.
+	Ready func() bool
 }
 
 // Group is a set of components. They start in the order in which they were
 // added and stop in the reverse order, one after the other, so that each may
-// rely until its own end on all that were added before it. For a server:
+// rely until its own end on all that were added before it.
 //
-//	store        added first: closed last, when nobody can ask it any more
-//	followers    write to the store's place: stop after the last reader
-//	admin        still tells the metrics while requests are drained
-//	api          added last: not ready, stop accepting, drain with a deadline
-//
-// A Group is used by one goroutine and runs once.
+// It is not a supervisor: nothing is restarted, and when one component ends, all the
+// others are stopped. The group owns the goroutines of its components and waits for
+// them. A Group is used by one goroutine and runs once.
 type Group struct {
 	stopTimeout time.Duration
 	components  []Component
@@ -51,10 +44,10 @@ var (
 	ErrStuck = errors.New("did not stop in time")
 )
 
-// New returns an empty group. stopTimeout is how long the group waits for each
+// NewGroup returns an empty group. stopTimeout is how long the group waits for each
 // component to return once its context has ended. Components bound their own
 // stopping; this is the net below them, so it should be the longer of the two.
-func New(stopTimeout time.Duration) *Group { return &Group{stopTimeout: stopTimeout} }
+func NewGroup(stopTimeout time.Duration) *Group { return &Group{stopTimeout: stopTimeout} }
 
 // Add appends a component.
 func (g *Group) Add(c Component) { g.components = append(g.components, c) }

@@ -1,4 +1,4 @@
-package httpserver
+package service
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// RegisterProcess adds to what an Admin serves what every process has: the metrics
+// RegisterProcess adds what every process has: the metrics
 // go_* of its runtime and process_* of the kernel, such as processor time in seconds
 // and memory in bytes. It fails if r has them already.
 func RegisterProcess(r prometheus.Registerer) error {
