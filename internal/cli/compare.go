@@ -19,7 +19,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/compare"
 	"loadstone/lab/predict"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 type compareFlags struct {
@@ -78,7 +78,7 @@ func (a *app) compare(args []string, f compareFlags) error {
 	if err := f.check(args); err != nil {
 		return err
 	}
-	var results []*report.Result
+	var results []*result.Result
 	var names [2]string
 	for i, arg := range args {
 		dir, err := a.findRun(f.runs, arg)
@@ -114,7 +114,7 @@ func (a *app) compare(args []string, f compareFlags) error {
 }
 
 // read derives what the run in dir found.
-func read(dir string) (*report.Result, error) {
+func read(dir string) (*result.Result, error) {
 	r, err := archive.Open(dir)
 	if err != nil {
 		return nil, err
@@ -123,13 +123,13 @@ func read(dir string) (*report.Result, error) {
 }
 
 // warnOfParts says that a run is not whole, where the output itself does not.
-func (a *app) warnOfParts(name string, res *report.Result) {
+func (a *app) warnOfParts(name string, res *result.Result) {
 	if res.Partial != "" {
 		fmt.Fprintf(a.Stderr, "warning: %s is partial: %s\n", name, res.Partial)
 	}
 }
 
-func differ(results []*report.Result, names [2]string, absolute bool) (*compare.Difference, error) {
+func differ(results []*result.Result, names [2]string, absolute bool) (*compare.Difference, error) {
 	if len(results) == 1 {
 		return compare.Within(results[0], names[0])
 	}
@@ -137,7 +137,7 @@ func differ(results []*report.Result, names [2]string, absolute bool) (*compare.
 }
 
 // scaling says how capacity grows over the run's variants.
-func (a *app) scaling(res *report.Result, name string, f compareFlags) error {
+func (a *app) scaling(res *result.Result, name string, f compareFlags) error {
 	g, err := predict.Grow(res, name, f.scaling)
 	if errors.Is(err, predict.ErrService) {
 		return usagef("--scaling: %w", err)

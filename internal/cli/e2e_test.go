@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"loadstone/lab/host/cgroup"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // program is the real binary, built once for all tests of this package.
@@ -132,7 +132,7 @@ func TestRunMeasuresAndReports(t *testing.T) {
 		t.Error("there are escape sequences in a pipe")
 	}
 	runDir := onlyRun(t, dir)
-	first := result(t, runDir)
+	first := derivedResult(t, runDir)
 	checkResult(t, first)
 	nothingLeft(t, runDir)
 
@@ -143,7 +143,7 @@ func TestRunMeasuresAndReports(t *testing.T) {
 	if again := loadstone(t, dir, "report", runDir); again.code != exitOK {
 		t.Fatalf("report: exit status %d\n%s", again.code, again.stderr)
 	}
-	second := result(t, runDir)
+	second := derivedResult(t, runDir)
 	a, _ := json.Marshal(first)
 	b, _ := json.Marshal(second)
 	if !bytes.Equal(a, b) {
@@ -151,7 +151,7 @@ func TestRunMeasuresAndReports(t *testing.T) {
 	}
 }
 
-func checkResult(t *testing.T, r *report.Result) {
+func checkResult(t *testing.T, r *result.Result) {
 	t.Helper()
 	if r.Seed != 3 || len(r.Variants) != 2 || len(r.Comparisons) != 1 {
 		t.Fatalf("seed %d, %d variants, %d comparisons; want 3, 2, 1", r.Seed, len(r.Variants), len(r.Comparisons))
@@ -193,14 +193,14 @@ func onlyRun(t *testing.T, dir string) string {
 	return runs[0]
 }
 
-func result(t *testing.T, runDir string) *report.Result {
+func derivedResult(t *testing.T, runDir string) *result.Result {
 	t.Helper()
 	f, err := os.Open(filepath.Join(runDir, "result.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	r, err := report.ReadJSON(f)
+	r, err := result.ReadJSON(f)
 	if err != nil {
 		t.Fatal(err)
 	}

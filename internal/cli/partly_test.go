@@ -47,7 +47,7 @@ func TestInterruptedRunIsReportedInPart(t *testing.T) {
 	if got := oneLine(stdout.String()); !strings.Contains(got, "! partial: "+partial) || !strings.Contains(got, "report "+runDir) {
 		t.Errorf("the report does not say that it is partial: %s", got)
 	}
-	r := result(t, filepath.Join(dir, runDir))
+	r := derivedResult(t, filepath.Join(dir, runDir))
 	if r.Partial != partial || len(r.Variants) != 1 || r.Variants[0].Trials != 1 || r.Variants[0].Capacity.Value <= 0 {
 		t.Errorf("got %q with %+v", r.Partial, r.Variants)
 	}

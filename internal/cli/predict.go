@@ -12,7 +12,7 @@ import (
 
 	"loadstone/lab/experiment"
 	"loadstone/lab/predict"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 type predictFlags struct {
@@ -156,7 +156,7 @@ func (a *app) predict(ctx context.Context, name string, f predictFlags) error {
 }
 
 // readRun is what a run found, derived from its raw data.
-func (a *app) readRun(runs, name string) (dir string, res *report.Result, err error) {
+func (a *app) readRun(runs, name string) (dir string, res *result.Result, err error) {
 	if dir, err = a.findRun(runs, name); err != nil {
 		return "", nil, err
 	}
@@ -168,7 +168,7 @@ func (a *app) readRun(runs, name string) (dir string, res *report.Result, err er
 }
 
 // predictSeveral predicts several topologies and prints a table.
-func (a *app) predictSeveral(ctx context.Context, dir string, res *report.Result, f predictFlags) error {
+func (a *app) predictSeveral(ctx context.Context, dir string, res *result.Result, f predictFlags) error {
 	var topologies []predict.Topology
 	for _, text := range f.topologies {
 		t, err := predict.ParseTopology(text, res, f.variant)
@@ -206,7 +206,7 @@ func (a *app) predictSeveral(ctx context.Context, dir string, res *report.Result
 // change, with the experiment as it was run: --check says only where its file
 // lies, for the paths in it, or names the run that did this before. where is that
 // run's name, and names those of the topologies in it.
-func (a *app) measured(ctx context.Context, res *report.Result, ts []predict.Topology, f predictFlags) (measured *report.Result, where string, names []string, err error) {
+func (a *app) measured(ctx context.Context, res *result.Result, ts []predict.Topology, f predictFlags) (measured *result.Result, where string, names []string, err error) {
 	exp, err := experiment.Parse(f.check, []byte(res.Source))
 	if err != nil {
 		return nil, "", nil, err
@@ -233,7 +233,7 @@ func (a *app) measured(ctx context.Context, res *report.Result, ts []predict.Top
 }
 
 // measuredBefore is a run that measured an experiment of this text.
-func (a *app) measuredBefore(text string, f predictFlags) (*report.Result, string, error) {
+func (a *app) measuredBefore(text string, f predictFlags) (*result.Result, string, error) {
 	if f.trials > 0 {
 		return nil, "", usagef("--trials is about measuring, and --check %s is no experiment file but the name of a run; leave it out, or write the path of the experiment file", f.check)
 	}

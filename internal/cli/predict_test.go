@@ -71,7 +71,7 @@ func TestSeveralPredictionsAreChecked(t *testing.T) {
 	if s.Check == nil || s.Check.Topologies != 2 {
 		t.Fatalf("score %+v of %s", s.Check, first.stdout)
 	}
-	r := result(t, filepath.Join(dir, "runs", s.Check.Run))
+	r := derivedResult(t, filepath.Join(dir, "runs", s.Check.Run))
 	var names []string
 	for _, v := range r.Variants {
 		names = append(names, v.Name)

@@ -13,6 +13,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -61,7 +62,7 @@ latest~1 for the one before.`,
 
 // writeReport derives the result of a run, writes it beside the raw data and
 // prints the summary.
-func (a *app) writeReport(dir string) (*report.Result, error) {
+func (a *app) writeReport(dir string) (*result.Result, error) {
 	res, err := a.derived(dir)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (a *app) writeReport(dir string) (*report.Result, error) {
 const reportFile = "report.html"
 
 // derived derives the result of a run and writes it beside the raw data.
-func (a *app) derived(dir string) (*report.Result, error) {
+func (a *app) derived(dir string) (*result.Result, error) {
 	r, err := archive.Open(dir)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (a *app) derived(dir string) (*report.Result, error) {
 	}
 	if err := errors.Join(
 		writeWhole(filepath.Join(dir, reportFile), res, report.HTML),
-		writeWhole(filepath.Join(dir, "result.json"), res, report.WriteJSON),
+		writeWhole(filepath.Join(dir, "result.json"), res, result.WriteJSON),
 	); err != nil {
 		return nil, fmt.Errorf("write the report of %s: %w", dir, err)
 	}
@@ -95,7 +96,7 @@ func (a *app) derived(dir string) (*report.Result, error) {
 }
 
 // writeWhole writes a result in one form to path, whole or not at all.
-func writeWhole(path string, res *report.Result, form func(io.Writer, *report.Result) error) error {
+func writeWhole(path string, res *result.Result, form func(io.Writer, *result.Result) error) error {
 	var b bytes.Buffer
 	if err := form(&b, res); err != nil {
 		return err

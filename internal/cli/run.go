@@ -12,7 +12,7 @@ import (
 
 	"loadstone/lab/experiment"
 	"loadstone/lab/load/k6"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/runner"
 )
 
@@ -82,7 +82,7 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 
 // conducted conducts an experiment, writes its report, and returns the result
 // and the run's directory.
-func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *report.Result, dir string, err error) {
+func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *result.Result, dir string, err error) {
 	c := runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
 		Programs: a.programs(), Version: version,
@@ -130,7 +130,7 @@ func chosen(exp *experiment.Experiment, names []string) ([]string, error) {
 }
 
 // status is the exit status that the result calls for.
-func status(res *report.Result) error {
+func status(res *result.Result) error {
 	for _, v := range res.Variants {
 		if v.Capacity != nil && v.Capacity.Value <= 0 {
 			return exitStatusError(exitCrossed)

@@ -62,7 +62,7 @@ func TestFaultsOfARun(t *testing.T) {
 		t.Fatalf("exit status %d, want %d: a killed replica that is loaded directly fails requests\n%s\n%s", got.code, exitCrossed, got.stdout, got.stderr)
 	}
 	runDir := onlyRun(t, dir)
-	first := result(t, runDir)
+	first := derivedResult(t, runDir)
 	v := first.Variants[0]
 	if len(v.Faults) != 3 || v.Course == nil || len(v.Course.Faults) != 3 || len(v.Course.Watched) != 1 {
 		t.Fatalf("got %d faults, course %+v", len(v.Faults), v.Course)
@@ -97,7 +97,7 @@ func TestFaultsOfARun(t *testing.T) {
 		t.Fatalf("report: exit status %d\n%s", again.code, again.stderr)
 	}
 	a, _ := json.Marshal(first)
-	b, _ := json.Marshal(result(t, runDir))
+	b, _ := json.Marshal(derivedResult(t, runDir))
 	if !bytes.Equal(a, b) {
 		t.Error("the report that was derived again differs")
 	}

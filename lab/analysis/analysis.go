@@ -13,20 +13,20 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
 // Derive works out what a run found.
-func Derive(r *archive.Run) (*report.Result, error) {
+func Derive(r *archive.Run) (*result.Result, error) {
 	exp, err := experiment.Parse(r.Path+"/experiment.yaml", r.Source)
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", r.Path, err)
 	}
-	res := &report.Result{
-		Schema: report.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
-		Started: r.Started, Finished: r.Finished, Environment: report.Environment{Environment: r.Environment},
+	res := &result.Result{
+		Schema: result.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
+		Started: r.Started, Finished: r.Finished, Environment: result.Environment{Environment: r.Environment},
 		Measure: exp.Measure, Unit: unit(exp), SLO: append(written(exp.SLO), bounds(exp)...), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
 	}
 	if r.Partial != nil { // above all other warnings: it is about every figure
@@ -65,11 +65,11 @@ func variants(r *archive.Run) []string {
 	return names
 }
 
-func written(slo experiment.SLO) []report.SLO {
-	var out []report.SLO
+func written(slo experiment.SLO) []result.SLO {
+	var out []result.SLO
 	for _, o := range slo {
 		for _, t := range o.Thresholds {
-			out = append(out, report.SLO{Metric: o.Metric, Threshold: t.String()})
+			out = append(out, result.SLO{Metric: o.Metric, Threshold: t.String()})
 		}
 	}
 	return out
@@ -83,20 +83,20 @@ func several(exp *experiment.Experiment) bool {
 
 func unit(exp *experiment.Experiment) string {
 	if several(exp) {
-		return report.IterationsPerSecond
+		return result.IterationsPerSecond
 	}
-	return report.RequestsPerSecond
+	return result.RequestsPerSecond
 }
 
 // summarise joins a variant's trials.
-func summarise(exp *experiment.Experiment, name string, trials []observed) report.Variant {
-	v := report.Variant{Name: name, Trials: len(trials)}
+func summarise(exp *experiment.Experiment, name string, trials []observed) result.Variant {
+	v := result.Variant{Name: name, Trials: len(trials)}
 	for _, t := range trials {
 		v.Curve = append(v.Curve, t.curve...)
 		v.Warnings = append(v.Warnings, t.warnings...)
 		v.Figures = append(v.Figures, t.figure())
 	}
-	slices.SortStableFunc(v.Curve, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
+	slices.SortStableFunc(v.Curve, func(a, b result.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
 	slices.Sort(v.Warnings)
 	v.Warnings = slices.Compact(v.Warnings)
 	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
@@ -115,7 +115,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 		capacityFound(&v, &in, exp, trials)
 	}
 	if len(good) == 0 {
-		v.Verdict = report.Verdict(verdict.Judge(in))
+		v.Verdict = result.Verdict(verdict.Judge(in))
 		return v
 	}
 	atPoint(&v, good)
@@ -130,12 +130,12 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) repor
 	}
 	in.Components = v.Components
 	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
-	v.Verdict = report.Verdict(verdict.Judge(in))
+	v.Verdict = result.Verdict(verdict.Judge(in))
 	return v
 }
 
 // capacityFound fills in the capacity that the trials found.
-func capacityFound(v *report.Variant, in *verdict.Input, exp *experiment.Experiment, trials []observed) {
+func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experiment, trials []observed) {
 	for _, t := range trials {
 		v.PerTrial = append(v.PerTrial, t.capacity)
 	}
@@ -148,21 +148,21 @@ func capacityFound(v *report.Variant, in *verdict.Input, exp *experiment.Experim
 	}
 }
 
-func allMet(slo []report.SLO) bool {
-	return !slices.ContainsFunc(slo, func(s report.SLO) bool { return !s.Met })
+func allMet(slo []result.SLO) bool {
+	return !slices.ContainsFunc(slo, func(s result.SLO) bool { return !s.Met })
 }
 
 // atPoint fills in the figures at capacity (or under the load as written).
-func atPoint(v *report.Variant, trials []observed) {
+func atPoint(v *result.Variant, trials []observed) {
 	v.Rate = medianOf(trials, func(t observed) float64 { return t.rate })
 	v.Failed = medianOf(trials, func(t observed) float64 { return t.failed })
 	v.Generator = medianOf(trials, func(t observed) float64 { return t.generator })
-	v.Latency = report.LatencyPair{
-		Response: percentiles(trials, func(t observed) report.Percentiles { return t.latency.Response }),
-		Service:  percentiles(trials, func(t observed) report.Percentiles { return t.latency.Service }),
+	v.Latency = result.LatencyPair{
+		Response: percentiles(trials, func(t observed) result.Percentiles { return t.latency.Response }),
+		Service:  percentiles(trials, func(t observed) result.Percentiles { return t.latency.Service }),
 	}
 	v.SLO = objectives(trials)
-	var met []report.Conditions
+	var met []result.Conditions
 	for _, t := range trials {
 		met = append(met, t.conditions)
 	}
@@ -173,8 +173,8 @@ func atPoint(v *report.Variant, trials []observed) {
 	v.Timeline = typical(trials).timeline
 }
 
-func percentiles(trials []observed, of func(observed) report.Percentiles) report.Percentiles {
-	return report.Percentiles{
+func percentiles(trials []observed, of func(observed) result.Percentiles) result.Percentiles {
+	return result.Percentiles{
 		P50: medianOf(trials, func(t observed) float64 { return of(t).P50 }),
 		P95: medianOf(trials, func(t observed) float64 { return of(t).P95 }),
 		P99: medianOf(trials, func(t observed) float64 { return of(t).P99 }),
@@ -184,7 +184,7 @@ func percentiles(trials []observed, of func(observed) report.Percentiles) report
 
 // objectives are met if they were met at that point in most trials; at a
 // capacity they are, by its definition, in all.
-func objectives(trials []observed) []report.SLO {
+func objectives(trials []observed) []result.SLO {
 	out := slices.Clone(trials[0].slo)
 	for i := range out {
 		met := 0
@@ -229,7 +229,7 @@ func components(trials []observed) []verdict.Component {
 }
 
 // ratios are the medians over trials and instances of each component's hit ratios.
-func ratios(trials []observed) []report.Ratio {
+func ratios(trials []observed) []result.Ratio {
 	type key struct{ component, name string }
 	values := make(map[key][]float64)
 	for _, t := range trials {
@@ -238,11 +238,11 @@ func ratios(trials []observed) []report.Ratio {
 			values[k] = append(values[k], r.Value)
 		}
 	}
-	var out []report.Ratio
+	var out []result.Ratio
 	for k, vs := range values {
-		out = append(out, report.Ratio{Name: k.name, Component: k.component, Value: median(vs)})
+		out = append(out, result.Ratio{Name: k.name, Component: k.component, Value: median(vs)})
 	}
-	slices.SortFunc(out, func(a, b report.Ratio) int {
+	slices.SortFunc(out, func(a, b result.Ratio) int {
 		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Name, b.Name))
 	})
 	return out

@@ -14,7 +14,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/topology"
 )
 
@@ -163,7 +163,7 @@ func writeSamples(t *testing.T, dir string, v planted) {
 	}
 }
 
-func derive(t *testing.T, variants map[string]planted) *report.Result {
+func derive(t *testing.T, variants map[string]planted) *result.Result {
 	t.Helper()
 	res, err := Derive(write(t, variants))
 	if err != nil {
@@ -188,7 +188,7 @@ func TestDeriveFindsWhatWasPlanted(t *testing.T) {
 	if !near(api.DemandMS, 0.05, 0.001) || !near(api.Bound, 5000, 0.001) || !near(api.Busy, 0.96, 0.001) {
 		t.Errorf("api: %+v; want 0.05 ms, 5000 req/s, 96 %% busy", api)
 	}
-	if one.Verdict.Status != report.Named || one.Verdict.Component != "api" || one.Verdict.Resource != "cpu" {
+	if one.Verdict.Status != result.Named || one.Verdict.Component != "api" || one.Verdict.Resource != "cpu" {
 		t.Errorf("verdict %+v, want api cpu", one.Verdict)
 	}
 	if three := two.Components[0]; three.Instances != 3 || !near(three.DemandMS, 0.05, 0.001) || !near(three.Bound, 15_000, 0.001) {
@@ -227,11 +227,11 @@ func TestDeriveDoesNotNameWithoutEvidence(t *testing.T) {
 		"one": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
 		"two": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, generatorLimited: true},
 	})
-	if v := res.Variants[0].Verdict; v.Status != report.Undecided || v.Component != "" {
+	if v := res.Variants[0].Verdict; v.Status != result.Undecided || v.Component != "" {
 		t.Errorf("a fifth of its share used: %+v, want undecided", v)
 	}
 	two := res.Variants[1]
-	if two.Verdict.Status != report.LowerBoundOnly || !two.Capacity.LowerBound {
+	if two.Verdict.Status != result.LowerBoundOnly || !two.Capacity.LowerBound {
 		t.Errorf("generator limited: %+v, want a lower bound only", two.Verdict)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/series"
 )
 
 // course is a trial second by second, with what was done to it on purpose.
 type course struct {
 	effects []fault.Effect
-	watched [][]report.FaultWatched // of each effect
-	shown   *report.Course          // nil if the experiment has neither faults nor watched metrics
+	watched [][]result.FaultWatched // of each effect
+	shown   *result.Course          // nil if the experiment has neither faults nor watched metrics
 }
 
 // followed works out the course of a load as written, and what became of the
@@ -53,7 +53,7 @@ func (o *observed) followed(dir string, exp *experiment.Experiment, t archive.Tr
 		return err
 	}
 	o.course.shown = newCourse(t.Index, began, seconds, events, r.To)
-	o.course.watched = make([][]report.FaultWatched, len(events))
+	o.course.watched = make([][]result.FaultWatched, len(events))
 	for i := range exp.Watch {
 		if err := o.follow(&exp.Watch[i], t, w, events, seconds); err != nil {
 			return err
@@ -81,8 +81,8 @@ func eventsOf(dir string) (events []fault.Event, err error) {
 	return events, err
 }
 
-func newCourse(trial int, began time.Time, seconds []fault.Second, events []fault.Event, end time.Time) *report.Course {
-	c := &report.Course{Trial: trial}
+func newCourse(trial int, began time.Time, seconds []fault.Second, events []fault.Event, end time.Time) *result.Course {
+	c := &result.Course{Trial: trial}
 	for _, s := range seconds {
 		c.Seconds = append(c.Seconds, s.From.Sub(began).Seconds())
 		c.Rate, c.Failed = append(c.Rate, s.Rate), append(c.Failed, s.Failed)
@@ -97,7 +97,7 @@ func newCourse(trial int, began time.Time, seconds []fault.Second, events []faul
 		if !ok {
 			to = end
 		}
-		c.Faults = append(c.Faults, report.CourseFault{What: e.What, From: e.Asked.Sub(began).Seconds(), To: to.Sub(began).Seconds()})
+		c.Faults = append(c.Faults, result.CourseFault{What: e.What, From: e.Asked.Sub(began).Seconds(), To: to.Sub(began).Seconds()})
 	}
 	return c
 }
@@ -124,18 +124,18 @@ func (o *observed) follow(spec *experiment.Watch, t archive.Trial, w watched, ev
 	if !found {
 		o.warnings = append(o.warnings, fmt.Sprintf("watched metric %s: no instance of %s published %s", m.Name, m.Service, spec.Metric))
 	}
-	shown := report.CourseMetric{Name: m.Name, As: m.As}
+	shown := result.CourseMetric{Name: m.Name, As: m.As}
 	for _, v := range figures {
 		shown.Values = append(shown.Values, finite(v))
 	}
 	o.course.shown.Watched = append(o.course.shown.Watched, shown)
 	for _, b := range m.Judge(figures) {
-		o.slo = append(o.slo, report.SLO{Metric: m.Name, Threshold: b.Bound, Observed: b.Observed, Met: b.Met})
+		o.slo = append(o.slo, result.SLO{Metric: m.Name, Threshold: b.Bound, Observed: b.Observed, Met: b.Met})
 	}
 	since := time.Time{}
 	for i, x := range o.course.effects {
 		end := x.Asked.Add(time.Duration(x.Window * float64(time.Second)))
-		o.course.watched[i] = append(o.course.watched[i], report.FaultWatched{
+		o.course.watched[i] = append(o.course.watched[i], result.FaultWatched{
 			Name:   m.Name,
 			Before: finite(meanOf(figures, seconds, func(s fault.Second) bool { return !s.From.Before(since) && !s.To.After(x.Asked) })),
 			Most:   finite(mostOf(figures, seconds, func(s fault.Second) bool { return s.To.After(x.Asked) && s.From.Before(end) })),
@@ -196,19 +196,19 @@ func mostOf(figures []float64, seconds []fault.Second, in func(fault.Second) boo
 }
 
 // bounds are those on watched metrics, beside the objectives as written.
-func bounds(exp *experiment.Experiment) []report.SLO {
-	var out []report.SLO
+func bounds(exp *experiment.Experiment) []result.SLO {
+	var out []result.SLO
 	for _, w := range exp.Watch {
 		for _, text := range w.SLO {
-			out = append(out, report.SLO{Metric: w.Name, Threshold: text})
+			out = append(out, result.SLO{Metric: w.Name, Threshold: text})
 		}
 	}
 	return out
 }
 
 // faults joins what each fault cost in the trials: the worst of every figure.
-func faults(trials []observed) []report.Fault {
-	byNumber := map[int]*report.Fault{}
+func faults(trials []observed) []result.Fault {
+	byNumber := map[int]*result.Fault{}
 	for _, t := range trials {
 		for i := range t.course.effects {
 			x := &t.course.effects[i]
@@ -220,15 +220,15 @@ func faults(trials []observed) []report.Fault {
 			}
 		}
 	}
-	var out []report.Fault
+	var out []result.Fault
 	for _, n := range slices.Sorted(maps.Keys(byNumber)) {
 		out = append(out, *byNumber[n])
 	}
 	return out
 }
 
-func inReport(x *fault.Effect, watched []report.FaultWatched) *report.Fault {
-	f := &report.Fault{
+func inReport(x *fault.Effect, watched []result.FaultWatched) *result.Fault {
+	f := &result.Fault{
 		What: x.What, At: x.Planned, Trials: 1, BadSeconds: x.BadSeconds, Window: x.Window, Failed: x.Failed, Kinds: maps.Clone(x.Kinds),
 		Before: faultFigures(x.Before), During: faultFigures(x.During), After: faultFigures(x.After), Watched: slices.Clone(watched),
 	}
@@ -241,15 +241,15 @@ func inReport(x *fault.Effect, watched []report.FaultWatched) *report.Fault {
 	return f
 }
 
-func faultFigures(f fault.Figures) *report.FaultFigures {
+func faultFigures(f fault.Figures) *result.FaultFigures {
 	if f.P95 <= 0 {
 		return nil
 	}
-	return &report.FaultFigures{P95: f.P95, P99: f.P99}
+	return &result.FaultFigures{P95: f.P95, P99: f.P99}
 }
 
 // worse takes over what was worse in another trial.
-func worse(f, o *report.Fault) {
+func worse(f, o *result.Fault) {
 	f.Trials++
 	f.Back, f.Recovered = longer(f.Back, o.Back), longer(f.Recovered, o.Recovered)
 	f.BadSeconds, f.Window = max(f.BadSeconds, o.BadSeconds), max(f.Window, o.Window)
@@ -283,21 +283,21 @@ func more(a, b *float64) *float64 {
 	}
 }
 
-func slower(a, b *report.FaultFigures) *report.FaultFigures {
+func slower(a, b *result.FaultFigures) *result.FaultFigures {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
 	default:
-		return &report.FaultFigures{P95: max(a.P95, b.P95), P99: max(a.P99, b.P99)}
+		return &result.FaultFigures{P95: max(a.P95, b.P95), P99: max(a.P99, b.P99)}
 	}
 }
 
 // courseOf is that of the trial that the faults cost most: the most failed
 // requests, then the most seconds in which the objectives did not hold.
-func courseOf(trials []observed) *report.Course {
-	var worst *report.Course
+func courseOf(trials []observed) *result.Course {
+	var worst *result.Course
 	most := [2]uint64{}
 	for _, t := range trials {
 		var cost [2]uint64

@@ -13,7 +13,7 @@ import (
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/topology"
 )
 
@@ -103,7 +103,7 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 	return dir, trial, r
 }
 
-func derived(t *testing.T, failures uint64, peak float64) (report.Fault, *report.Course, []report.SLO) {
+func derived(t *testing.T, failures uint64, peak float64) (result.Fault, *result.Course, []result.SLO) {
 	t.Helper()
 	exp, err := experiment.Parse("e.yaml", []byte(faultyFile))
 	if err != nil {
@@ -159,8 +159,8 @@ func TestTheWorstOfTrials(t *testing.T) {
 			e.Recovered = *recovered
 		}
 		return observed{course: course{
-			effects: []fault.Effect{e}, shown: &report.Course{Trial: int(failed)},
-			watched: [][]report.FaultWatched{{{Name: "q", Before: &before}}},
+			effects: []fault.Effect{e}, shown: &result.Course{Trial: int(failed)},
+			watched: [][]result.FaultWatched{{{Name: "q", Before: &before}}},
 		}}
 	}
 	three, five := 3.0, 5.0

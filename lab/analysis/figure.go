@@ -3,13 +3,13 @@ package analysis
 import (
 	"slices"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
 // figure is the trial by itself, for the result.
-func (o *observed) figure() report.Figure {
-	return report.Figure{
+func (o *observed) figure() result.Figure {
+	return result.Figure{
 		Trial: o.index, Round: o.round, Capacity: o.capacity, Rejected: o.rejected, LowerBound: o.lowerBound != "", Measured: o.measured,
 		Rate: o.rate, Throughput: o.throughput, Requests: o.requests, Failed: o.failed, Generator: o.generator,
 		Latency: o.latency, Components: o.components,
@@ -19,7 +19,7 @@ func (o *observed) figure() report.Figure {
 // comparisons divide every variant's capacity by the first one's, round by
 // round, and test the difference by ranks, corrected for their number. A variant
 // of which a trial held no rate has no ratio.
-func comparisons(vs []report.Variant) ([]report.Comparison, error) {
+func comparisons(vs []result.Variant) ([]result.Comparison, error) {
 	if len(vs) == 0 {
 		return nil, nil
 	}
@@ -41,14 +41,14 @@ func comparisons(vs []report.Variant) ([]report.Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []report.Comparison
+	var out []result.Comparison
 	for i, r := range rows {
 		ratio := r.Result.Ratio
 		few := 0
 		if !r.Decidable {
 			few = r.Result.Needed
 		}
-		out = append(out, report.Comparison{
+		out = append(out, result.Comparison{
 			Variant: r.SampleName, Baseline: r.BaseName, Ratio: ratio.Value, Low: ratio.Low, High: ratio.High, Confidence: ratio.Confidence,
 			P: r.Adjusted, Significant: different(r, worst[i]) && sided(vs, r),
 			Needed: few,
@@ -63,7 +63,7 @@ const unbounded = 1000
 
 // against are the lines as they would be if each trial that ended before the
 // system did bore so much that the difference that was found turns round.
-func against(vs []report.Variant, lines []stats.Line, rows []stats.Row) []stats.Line {
+func against(vs []result.Variant, lines []stats.Line, rows []stats.Row) []stats.Line {
 	highest := 0.0
 	bounded := make(map[string]map[int]bool) // by variant, the rounds
 	for _, v := range vs {
@@ -102,7 +102,7 @@ func different(found, worst stats.Row) bool {
 
 // sided says whether the true ratio is on the side of 1 on which it was found: a
 // capacity that is only a lower bound may be higher.
-func sided(vs []report.Variant, r stats.Row) bool {
+func sided(vs []result.Variant, r stats.Row) bool {
 	for _, v := range vs {
 		bounded := v.Capacity != nil && v.Capacity.LowerBound
 		if bounded && (v.Name == r.BaseName && r.Result.Ratio.Value > 1 || v.Name == r.SampleName && r.Result.Ratio.Value < 1) {
@@ -114,7 +114,7 @@ func sided(vs []report.Variant, r stats.Row) bool {
 
 // capacities are those of a variant's trials, of the first compare.MaxTrials if
 // there are more; ok is false if not every one held some rate.
-func capacities(v *report.Variant) (s stats.Sample, ok bool) {
+func capacities(v *result.Variant) (s stats.Sample, ok bool) {
 	s.Name = v.Name
 	for _, f := range v.Figures[:min(len(v.Figures), stats.MaxTrials)] {
 		if !(f.Capacity > 0) {

@@ -11,7 +11,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/format"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
@@ -72,9 +72,9 @@ func rejectedOr(rejected float64) float64 {
 
 // between is the median of the lows with an interval that runs from lows to
 // highs; see compare.Bracketed.
-func between(lows, highs []float64, unit string) report.Interval {
+func between(lows, highs []float64, unit string) result.Interval {
 	m := stats.Bracketed(lows, highs)
-	iv := report.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit}
+	iv := result.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit}
 	if !math.IsInf(m.High, 1) {
 		return iv
 	}
@@ -89,7 +89,7 @@ func between(lows, highs []float64, unit string) report.Interval {
 
 // capacityOf is the variant's capacity: the median of the highest rates that
 // held, with an interval from these to the lowest that did not.
-func capacityOf(trials []observed, unit string) *report.Interval {
+func capacityOf(trials []observed, unit string) *result.Interval {
 	var held, rejected []float64
 	for _, t := range trials {
 		held, rejected = append(held, t.capacity), append(rejected, rejectedOr(t.rejected))

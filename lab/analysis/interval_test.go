@@ -12,7 +12,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // search is a trial of a system whose edge is known: every try sees it through
@@ -57,7 +57,7 @@ func TestIntervalsHoldTheEdge(t *testing.T) {
 				}
 				trials = append(trials, search(r, edge, c.noise, start))
 			}
-			iv := capacityOf(trials, report.RequestsPerSecond)
+			iv := capacityOf(trials, result.RequestsPerSecond)
 			if iv.Confidence < 0.95 || iv.Value < iv.Low || iv.Value > iv.High {
 				t.Fatalf("%+v is no interval of 95 %%", iv)
 			}
@@ -93,14 +93,14 @@ func TestIntervalsWithoutAnUpperEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		held, rejected []float64
-		want           report.Interval
+		want           result.Interval
 		bounds         string
 	}{
-		{[]float64{900, 950, 980, 2000, 2000}, []float64{940, 1000, 1030, 0, 0}, report.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}, "2 of 5 trials ended"},
-		{[]float64{900, 950, 980, 990, 1000}, []float64{940, 1000, 1030, 1040, 1050}, report.Interval{Value: 980, Low: 900, High: 1050, Confidence: 0.9375}, ""},
-		{[]float64{980}, []float64{1030}, report.Interval{Value: 980, Low: 980, High: 980}, ""},
+		{[]float64{900, 950, 980, 2000, 2000}, []float64{940, 1000, 1030, 0, 0}, result.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}, "2 of 5 trials ended"},
+		{[]float64{900, 950, 980, 990, 1000}, []float64{940, 1000, 1030, 1040, 1050}, result.Interval{Value: 980, Low: 900, High: 1050, Confidence: 0.9375}, ""},
+		{[]float64{980}, []float64{1030}, result.Interval{Value: 980, Low: 980, High: 980}, ""},
 		// Nine trials leave out one at each end: one without an end is left out.
-		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 20}, []float64{2, 3, 4, 5, 6, 7, 8, 9, 0}, report.Interval{Value: 5, Low: 2, High: 9, Confidence: 0.9609375}, "1 of 9 trials ended"},
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 20}, []float64{2, 3, 4, 5, 6, 7, 8, 9, 0}, result.Interval{Value: 5, Low: 2, High: 9, Confidence: 0.9609375}, "1 of 9 trials ended"},
 	} {
 		trials := trialsOf(c.held, c.rejected)
 		got := capacityOf(trials, "")
@@ -141,13 +141,13 @@ func TestFullMachineIsALowerBound(t *testing.T) {
 	full.machine = 1.98
 	res := derive(t, map[string]planted{"one": full, "two": free})
 	one, two := res.Variants[0], res.Variants[1]
-	if one.Verdict.Status != report.LowerBoundOnly || !one.Capacity.LowerBound || !one.Capacity.HighOpen || !one.Figures[0].LowerBound || one.Figures[0].Rejected != 0 {
+	if one.Verdict.Status != result.LowerBoundOnly || !one.Capacity.LowerBound || !one.Capacity.HighOpen || !one.Figures[0].LowerBound || one.Figures[0].Rejected != 0 {
 		t.Errorf("99 %% busy: %s, %+v, %+v", one.Verdict.Status, one.Capacity, one.Figures[0])
 	}
 	if !strings.Contains(one.Verdict.Summary, "something other than this run used 1.7 of its cores") || !strings.Contains(strings.Join(one.Warnings, ""), "2 of 2 trials ended before the system did: the machine was full") {
 		t.Errorf("99 %% busy: %q, %q", one.Verdict.Summary, one.Warnings)
 	}
-	if two.Verdict.Status != report.Named || two.Capacity.LowerBound || two.Capacity.HighOpen || len(two.Warnings) != 0 || !near(two.Capacity.High, 1.04*4800, 1e-9) {
+	if two.Verdict.Status != result.Named || two.Capacity.LowerBound || two.Capacity.HighOpen || len(two.Warnings) != 0 || !near(two.Capacity.High, 1.04*4800, 1e-9) {
 		t.Errorf("half busy: %s, %+v, %q", two.Verdict.Status, two.Capacity, two.Warnings)
 	}
 }
@@ -176,7 +176,7 @@ func TestMachineFullAtTheRejectedRate(t *testing.T) {
 			busy += share
 			samples = append(samples, probe.Sample{At: at(float64(i)), MachineBusy: time.Duration(busy * 2e9), MachineTotal: time.Duration(i) * 2 * time.Second})
 		}
-		o := observed{capacity: 1000, rejected: 1100, machineBusy: 0.5, conditions: report.Conditions{Outside: c.outside}}
+		o := observed{capacity: 1000, rejected: 1100, machineBusy: 0.5, conditions: result.Conditions{Outside: c.outside}}
 		o.filled(trial, samples)
 		if o.lowerBound != c.want || (o.rejected == 0) != (c.want != "") {
 			t.Errorf("%v: bounded by %q, rejected %v; want %q", c, o.lowerBound, o.rejected, c.want)
@@ -190,7 +190,7 @@ func TestObjectivesAreMetInMostTrials(t *testing.T) {
 	for met, want := range map[int]bool{0: false, 1: false, 2: true, 3: true} {
 		var trials []observed
 		for i := range 3 {
-			trials = append(trials, observed{slo: []report.SLO{{Metric: "http_req_duration", Threshold: "p(95)<200", Observed: float64(i), Met: i < met}}})
+			trials = append(trials, observed{slo: []result.SLO{{Metric: "http_req_duration", Threshold: "p(95)<200", Observed: float64(i), Met: i < met}}})
 		}
 		if got := objectives(trials); got[0].Met != want || got[0].Observed != 1 {
 			t.Errorf("met in %d of 3 trials: %+v, want met %v", met, got[0], want)
@@ -201,22 +201,22 @@ func TestObjectivesAreMetInMostTrials(t *testing.T) {
 // Trials that ended before the system did may hide a difference the other way.
 func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 	t.Parallel()
-	variant := func(name string, capacity float64, bounds ...int) report.Variant {
-		v := report.Variant{Name: name}
+	variant := func(name string, capacity float64, bounds ...int) result.Variant {
+		v := result.Variant{Name: name}
 		for i := range 6 {
-			v.Figures = append(v.Figures, report.Figure{Round: i + 1, Capacity: capacity + float64(i*i%5), LowerBound: slices.Contains(bounds, i)})
+			v.Figures = append(v.Figures, result.Figure{Round: i + 1, Capacity: capacity + float64(i*i%5), LowerBound: slices.Contains(bounds, i)})
 		}
 		return v
 	}
 	for _, c := range []struct {
 		name string
-		vs   []report.Variant
+		vs   []result.Variant
 		want bool
 	}{
-		{"none", []report.Variant{variant("a", 1000), variant("b", 1500)}, true},
-		{"the lower one's", []report.Variant{variant("a", 1000, 1, 4), variant("b", 1500)}, false},
-		{"the higher one's", []report.Variant{variant("a", 1000), variant("b", 1500, 1, 4)}, true},
-		{"the lower one's, which is not the baseline", []report.Variant{variant("a", 1500), variant("b", 1000, 1, 4)}, false},
+		{"none", []result.Variant{variant("a", 1000), variant("b", 1500)}, true},
+		{"the lower one's", []result.Variant{variant("a", 1000, 1, 4), variant("b", 1500)}, false},
+		{"the higher one's", []result.Variant{variant("a", 1000), variant("b", 1500, 1, 4)}, true},
+		{"the lower one's, which is not the baseline", []result.Variant{variant("a", 1500), variant("b", 1000, 1, 4)}, false},
 	} {
 		got, err := comparisons(c.vs)
 		if err != nil || len(got) != 1 || got[0].Significant != c.want {
@@ -228,8 +228,8 @@ func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 // The size that may carry a rate may have no upper end.
 func TestCarryOfAnOpenInterval(t *testing.T) {
 	t.Parallel()
-	s := &report.Scaling{Points: []report.ScalingPoint{{Size: 1, Capacity: report.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}}}
-	if c := carry(s, 2500, report.RequestsPerSecond); c.Size != 0 || c.Maybe != 1 {
+	s := &result.Scaling{Points: []result.ScalingPoint{{Size: 1, Capacity: result.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}}}
+	if c := carry(s, 2500, result.RequestsPerSecond); c.Size != 0 || c.Maybe != 1 {
 		t.Errorf("%+v: want that size 1 may carry 2,500", c)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
@@ -45,20 +45,20 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 
 // perturbed is the perturbation experiment of a trial, for the report; nil if
 // there was none.
-func perturbed(t archive.Trial, samples []probe.Sample) *report.Perturbation {
+func perturbed(t archive.Trial, samples []probe.Sample) *result.Perturbation {
 	if len(t.Perturbations) == 0 {
 		return nil
 	}
 	first, last := t.Perturbations[0], t.Perturbations[len(t.Perturbations)-1]
-	p := &report.Perturbation{Trial: t.Index, Effects: []report.PerturbedEffect{}}
+	p := &result.Perturbation{Trial: t.Index, Effects: []result.PerturbedEffect{}}
 	for _, s := range t.Perturbations {
-		p.Slots = append(p.Slots, report.PerturbedSlot{
+		p.Slots = append(p.Slots, result.PerturbedSlot{
 			At: s.Start.Sub(first.Start).Seconds(), Seconds: s.Seconds, Set: s.Set, Targets: targetNames(s.Targets),
 			Factor: s.Factor, Throughput: throughput(&s), P95: s.P95,
 		})
 	}
 	for _, e := range perturb.Estimate(t.Perturbations) {
-		p.Effects = append(p.Effects, report.PerturbedEffect{
+		p.Effects = append(p.Effects, result.PerturbedEffect{
 			Targets: targetNames(e.Targets), Throughput: elasticity(e.Throughput), P95: elasticity(e.P95), Blocks: e.Blocks,
 		})
 	}
@@ -85,13 +85,13 @@ func targetNames(targets []perturb.Target) []string {
 	return names
 }
 
-func elasticity(i perturb.Interval) report.Interval {
-	return report.Interval{Value: i.Value, Low: i.Low, High: i.High, Confidence: perturb.Level}
+func elasticity(i perturb.Interval) result.Interval {
+	return result.Interval{Value: i.Value, Low: i.Low, High: i.High, Confidence: perturb.Level}
 }
 
 // conditions are those under which a trial's measured part went by.
-func conditions(samples []probe.Sample, span probe.Span, r *load.Result) report.Conditions {
-	c := report.Conditions{
+func conditions(samples []probe.Sample, span probe.Span, r *load.Result) result.Conditions {
+	c := result.Conditions{
 		MachineBusy: span.MachineBusy, ProbeCPU: span.Self, Outside: max(0, span.Outside-r.Generator.Busy),
 		Working: r.Generator.Working, LateMS: r.Generator.Lateness.P99,
 	}
@@ -112,25 +112,25 @@ func conditions(samples []probe.Sample, span probe.Span, r *load.Result) report.
 
 // joinConditions is the median over trials of each condition, and the longest of
 // the gaps; nil of none.
-func joinConditions(all []report.Conditions) *report.Conditions {
+func joinConditions(all []result.Conditions) *result.Conditions {
 	if len(all) == 0 {
 		return nil
 	}
-	of := func(f func(report.Conditions) float64) float64 {
+	of := func(f func(result.Conditions) float64) float64 {
 		xs := make([]float64, len(all))
 		for i, c := range all {
 			xs[i] = f(c)
 		}
 		return median(xs)
 	}
-	joined := &report.Conditions{
-		MachineBusy:   of(func(c report.Conditions) float64 { return c.MachineBusy }),
-		ProbeCPU:      of(func(c report.Conditions) float64 { return c.ProbeCPU }),
-		Outside:       of(func(c report.Conditions) float64 { return c.Outside }),
-		Working:       of(func(c report.Conditions) float64 { return c.Working }),
-		Late:          of(func(c report.Conditions) float64 { return c.Late }),
-		LateMS:        of(func(c report.Conditions) float64 { return c.LateMS }),
-		SampleSeconds: of(func(c report.Conditions) float64 { return c.SampleSeconds }),
+	joined := &result.Conditions{
+		MachineBusy:   of(func(c result.Conditions) float64 { return c.MachineBusy }),
+		ProbeCPU:      of(func(c result.Conditions) float64 { return c.ProbeCPU }),
+		Outside:       of(func(c result.Conditions) float64 { return c.Outside }),
+		Working:       of(func(c result.Conditions) float64 { return c.Working }),
+		Late:          of(func(c result.Conditions) float64 { return c.Late }),
+		LateMS:        of(func(c result.Conditions) float64 { return c.LateMS }),
+		SampleSeconds: of(func(c result.Conditions) float64 { return c.SampleSeconds }),
 	}
 	for _, c := range all {
 		joined.GapSeconds = max(joined.GapSeconds, c.GapSeconds)

@@ -10,7 +10,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/verdict"
 )
 
@@ -118,13 +118,13 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	r.Generator.Working, r.Generator.Lateness.P99, r.Generator.Busy = 0.3, 0.9, 0.25
 	// The gaps of 0.7 s lie outside, that of 0.4 s inside.
 	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02, Outside: 0.75}, r)
-	want := report.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
+	want := result.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	calm := want
 	calm.GapSeconds, calm.MachineBusy = 0.1, 0.4
-	joined := joinConditions([]report.Conditions{calm, want, calm})
+	joined := joinConditions([]result.Conditions{calm, want, calm})
 	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 {
 		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
 	}

@@ -11,11 +11,12 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // trialled plants variants that bear so many times the same, in six rounds on a
 // machine that drifts by a tenth, with 5 % noise, and derives the result.
-func trialled(t *testing.T, seed uint64, factors ...float64) *report.Result {
+func trialled(t *testing.T, seed uint64, factors ...float64) *result.Result {
 	t.Helper()
 	r := rand.New(rand.NewPCG(20260601, seed))
 	p := archivetest.Run{Name: "same", Seed: seed, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
@@ -66,7 +67,7 @@ func TestEqualsAreNotToldApart(t *testing.T) {
 	}
 }
 
-func all(res *report.Result) bool {
+func all(res *result.Result) bool {
 	for _, c := range res.Comparisons {
 		if c.Significant {
 			return false

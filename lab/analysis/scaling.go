@@ -7,7 +7,7 @@ import (
 
 	"loadstone/lab/experiment"
 	"loadstone/lab/model/scaling"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/verdict"
 )
 
@@ -27,26 +27,26 @@ type swept struct {
 // sized is one size of it.
 type sized struct {
 	size    float64
-	variant *report.Variant
+	variant *result.Variant
 }
 
 // growth says how capacity grew over the sizes that an experiment swept; nil if
 // it swept none or searched no capacity.
-func growth(exp *experiment.Experiment, vs []report.Variant) *report.Scaling {
+func growth(exp *experiment.Experiment, vs []result.Variant) *result.Scaling {
 	if exp.Sweep == nil || exp.Measure != experiment.Capacity {
 		return nil
 	}
 	w := swept{service: exp.Sweep.Service, setting: exp.Sweep.Setting(), unit: unit(exp)}
 	for _, size := range exp.Sweep.Sizes() {
-		i := slices.IndexFunc(vs, func(v report.Variant) bool { return v.Name == size.Variant })
+		i := slices.IndexFunc(vs, func(v result.Variant) bool { return v.Name == size.Variant })
 		if i >= 0 && vs[i].Capacity != nil { // a run may have been of some of them
 			w.sizes = append(w.sizes, sized{size.Size, &vs[i]})
 		}
 	}
 	slices.SortFunc(w.sizes, func(a, b sized) int { return cmp.Compare(a.size, b.size) })
-	s := &report.Scaling{Service: w.service, Setting: w.setting}
+	s := &result.Scaling{Service: w.service, Setting: w.setting}
 	for _, z := range w.sizes {
-		p := report.ScalingPoint{Size: z.size, Variant: z.variant.Name, Capacity: *z.variant.Capacity}
+		p := result.ScalingPoint{Size: z.size, Variant: z.variant.Name, Capacity: *z.variant.Capacity}
 		p.Bound, _ = w.lowest(z.variant.Components, 1)
 		switch who := z.variant.Verdict.Limiting(); len(who) {
 		case 0:
@@ -76,7 +76,7 @@ func (w *swept) one() float64 {
 }
 
 // law fits all trials of all sizes. The note says why it could not.
-func (w *swept) law() (law *report.ScalingLaw, note string) {
+func (w *swept) law() (law *result.ScalingLaw, note string) {
 	var points []scaling.Point
 	var sizes []float64
 	var warnings []string
@@ -98,7 +98,7 @@ func (w *swept) law() (law *report.ScalingLaw, note string) {
 	if err != nil {
 		return nil, "No scaling law: " + err.Error()
 	}
-	law = &report.ScalingLaw{
+	law = &result.ScalingLaw{
 		Shape:  string(d.Shape),
 		Lambda: fitted(d.Law.Lambda, 1, w.unit), Sigma: fitted(d.Law.Sigma, 1, ""), Kappa: fitted(d.Law.Kappa, 1, ""),
 		Curve: w.curve(d), Warnings: append(warnings, d.Law.Warnings...),
@@ -117,8 +117,8 @@ func (w *swept) law() (law *report.ScalingLaw, note string) {
 
 // fitted puts an interval of a fit into the result's form, times a factor. One
 // that is open above keeps the highest value that was looked at.
-func fitted(iv scaling.Interval, by float64, unit string) report.Interval {
-	return report.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence, Unit: unit}
+func fitted(iv scaling.Interval, by float64, unit string) result.Interval {
+	return result.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence, Unit: unit}
 }
 
 // curve has the fit over the measured range, and its bend if it has one.
@@ -146,7 +146,7 @@ func (w *swept) curve(d *scaling.Description) [][2]float64 {
 // The bounds of the smallest size do, but what a request costs changes with size
 // (a component that idles spends more on each, and replicas share the machine's
 // caches), so the nearest size is the best witness; docs/scaling.md has figures.
-func (w *swept) heldOut() *report.HeldOut {
+func (w *swept) heldOut() *result.HeldOut {
 	if len(w.sizes) < 2 {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (w *swept) heldOut() *report.HeldOut {
 		return nil
 	}
 	m := between(predicted, rejected, w.unit)
-	return &report.HeldOut{
+	return &result.HeldOut{
 		Size:      largest.size,
 		Predicted: m,
 		Measured:  *measured,
@@ -217,7 +217,7 @@ func (w *swept) lowest(cs []verdict.Component, factor float64) (rate float64, ok
 }
 
 // takeover is told from the smallest size alone, before any larger one is run.
-func (w *swept) takeover() *report.Takeover {
+func (w *swept) takeover() *result.Takeover {
 	if len(w.sizes) == 0 {
 		return nil
 	}
@@ -241,12 +241,12 @@ func (w *swept) takeover() *report.Takeover {
 	if w.setting == "cpus" {
 		at = t.Bound / grown.Each // shares come in all sizes
 	}
-	return &report.Takeover{Grown: t.Grown, Next: t.Next, At: at, Bound: t.Bound}
+	return &result.Takeover{Grown: t.Grown, Next: t.Next, At: at, Bound: t.Bound}
 }
 
 // carry answers which size is enough.
-func carry(s *report.Scaling, rate float64, unit string) *report.Carry {
-	c := &report.Carry{Rate: rate}
+func carry(s *result.Scaling, rate float64, unit string) *result.Carry {
+	c := &result.Carry{Rate: rate}
 	for _, p := range s.Points {
 		low, high := p.Capacity.Low, p.Capacity.High
 		if p.Capacity.LowerBound || p.Capacity.HighOpen {

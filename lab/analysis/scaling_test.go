@@ -12,7 +12,7 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -22,7 +22,7 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 0.01*want }
 
 // grow plants a sweep: api bears 1,000 req/s for each unit of size, and lb 3,500
 // in all. Each size has six trials, up to 2 % off.
-func grow(t *testing.T, setting string, sizes []float64, sweep string) *report.Result {
+func grow(t *testing.T, setting string, sizes []float64, sweep string) *result.Result {
 	t.Helper()
 	p := archivetest.Run{Name: "sweep", Seed: 1, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
 	for _, n := range sizes {
@@ -44,7 +44,7 @@ func grow(t *testing.T, setting string, sizes []float64, sweep string) *report.R
 
 // derived writes a run, whose variants a sweep made if one is given, and derives
 // its result.
-func derived(t *testing.T, p archivetest.Run, sweep string) *report.Result {
+func derived(t *testing.T, p archivetest.Run, sweep string) *result.Result {
 	t.Helper()
 	dir, err := p.Write(t.TempDir())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/series"
 	"loadstone/lab/verdict"
 )
@@ -34,17 +34,17 @@ type observed struct {
 	machineBusy float64
 	probeCPU    float64
 	overflows   float64 // connections that full backlogs turned away, each second
-	latency     report.LatencyPair
-	slo         []report.SLO
+	latency     result.LatencyPair
+	slo         []result.SLO
 	components  []verdict.Component
-	ratios      []report.Ratio
+	ratios      []result.Ratio
 
 	perturbations []verdict.Perturbation // nil in trials that were not perturbed
-	perturbed     *report.Perturbation   // as perturbations
-	conditions    report.Conditions
+	perturbed     *result.Perturbation   // as perturbations
+	conditions    result.Conditions
 
-	curve    []report.CurvePoint
-	timeline report.Timeline
+	curve    []result.CurvePoint
+	timeline result.Timeline
 	course   course
 	warnings []string
 }
@@ -112,19 +112,19 @@ func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) 
 	if o.requests = r.Requests + r.Dropped; o.requests > 0 {
 		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
-	o.latency = report.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
+	o.latency = result.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
 	outcomes, err := judge(dir, exp.SLO, r)
 	if err != nil {
 		return err
 	}
 	for _, x := range outcomes {
-		o.slo = append(o.slo, report.SLO{Metric: x.Metric, Threshold: x.Threshold, Observed: x.Observed, Met: x.Met})
+		o.slo = append(o.slo, result.SLO{Metric: x.Metric, Threshold: x.Threshold, Observed: x.Observed, Met: x.Met})
 	}
 	return nil
 }
 
-func summary(l load.Latency) report.Percentiles {
-	return report.Percentiles{P50: l.P50, P95: l.P95, P99: l.P99, Max: l.Max}
+func summary(l load.Latency) result.Percentiles {
+	return result.Percentiles{P50: l.P50, P95: l.P95, P99: l.P99, Max: l.Max}
 }
 
 // watched works out what each component used while the load was measured.
@@ -144,7 +144,7 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 		o.components, o.warnings = append(o.components, c), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range series.HitRatios(w.scrapes, n, r.From, r.To) {
-				o.ratios = append(o.ratios, report.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})
+				o.ratios = append(o.ratios, result.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})
 			}
 		}
 	}
@@ -197,14 +197,14 @@ func component(t archive.Trial, service string, span probe.Span, r *load.Result)
 }
 
 // curve has every rate that the trial tried.
-func curve(t archive.Trial) []report.CurvePoint {
-	var out []report.CurvePoint
+func curve(t archive.Trial) []result.CurvePoint {
+	var out []result.CurvePoint
 	for _, m := range t.Measures {
 		if m.Kind == archive.Sweep {
 			continue // closed: its rate is an answer, not an offer
 		}
 		l := m.Result.Response
-		out = append(out, report.CurvePoint{
+		out = append(out, result.CurvePoint{
 			Trial: t.Index, Rate: m.Result.OfferedRate(), P50: l.P50, P95: l.P95, P99: l.P99,
 			Held: m.Held, Reason: m.Reason, Seconds: m.Result.Seconds(),
 		})
@@ -216,8 +216,8 @@ func curve(t archive.Trial) []report.CurvePoint {
 const timelinePoints = 200
 
 // timeline is CPU use over the trial, each point the mean since the one before.
-func timeline(t archive.Trial, samples []probe.Sample) report.Timeline {
-	tl := report.Timeline{Trial: t.Index}
+func timeline(t archive.Trial, samples []probe.Sample) result.Timeline {
+	tl := result.Timeline{Trial: t.Index}
 	if len(samples) < 2 {
 		return tl
 	}
@@ -226,9 +226,9 @@ func timeline(t archive.Trial, samples []probe.Sample) report.Timeline {
 		limits[in.Name] = in.LimitCPUs
 	}
 	for _, in := range samples[0].Instances {
-		tl.Series = append(tl.Series, report.TimelineSeries{Name: in.Name, LimitCPUs: limits[in.Name]})
+		tl.Series = append(tl.Series, result.TimelineSeries{Name: in.Name, LimitCPUs: limits[in.Name]})
 	}
-	generator := report.TimelineSeries{Name: "load generator"}
+	generator := result.TimelineSeries{Name: "load generator"}
 	step := max(1, (len(samples)+timelinePoints-1)/timelinePoints)
 	for i := step; i < len(samples); i += step {
 		a, b := samples[i-step], samples[i]

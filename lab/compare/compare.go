@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
@@ -94,12 +94,12 @@ type Row struct {
 // pair is two variants to compare: base and sample of the same run or not.
 type pair struct {
 	name         string
-	base, sample *report.Variant
+	base, sample *result.Variant
 }
 
 // Between compares two runs, variant by variant. It is an error if they have no
 // variant in common.
-func Between(base, sample *report.Result, names [2]string, c Config) (*Difference, error) {
+func Between(base, sample *result.Result, names [2]string, c Config) (*Difference, error) {
 	d := &Difference{Schema: Schema, Base: runOf(base, names[0]), Sample: runOf(sample, names[1])}
 	pairs := d.common(base, sample)
 	if len(pairs) == 0 {
@@ -124,7 +124,7 @@ func Between(base, sample *report.Result, names [2]string, c Config) (*Differenc
 
 // Within compares all pairs of a run's variants. It is an error if there is
 // only one.
-func Within(r *report.Result, name string) (*Difference, error) {
+func Within(r *result.Result, name string) (*Difference, error) {
 	if len(r.Variants) < 2 {
 		return nil, fmt.Errorf("run %s has one variant, %s; name a second run to compare it with", name, strings.Join(variantNames(r), ""))
 	}
@@ -146,19 +146,19 @@ func Within(r *report.Result, name string) (*Difference, error) {
 }
 
 // warnOfParts says that a run is not whole.
-func (d *Difference) warnOfParts(r *report.Result, name string) {
+func (d *Difference) warnOfParts(r *result.Result, name string) {
 	if r.Partial != "" {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("%s is partial: %s", name, r.Partial))
 	}
 }
 
-func runOf(r *report.Result, name string) Run {
+func runOf(r *result.Result, name string) Run {
 	return Run{Name: name, Experiment: r.Experiment, Started: r.Started, Version: r.Environment.Version}
 }
 
 // common are the variants that both runs have, in the order of the first. Those
 // that one lacks are named in a warning.
-func (d *Difference) common(base, sample *report.Result) []pair {
+func (d *Difference) common(base, sample *result.Result) []pair {
 	var out []pair
 	only := [2][]string{}
 	for i := range base.Variants {
@@ -183,7 +183,7 @@ func (d *Difference) common(base, sample *report.Result) []pair {
 	return out
 }
 
-func variantNames(r *report.Result) []string {
+func variantNames(r *result.Result) []string {
 	out := make([]string, len(r.Variants))
 	for i, v := range r.Variants {
 		out[i] = v.Name
@@ -192,7 +192,7 @@ func variantNames(r *report.Result) []string {
 }
 
 // warnAboutQuestion says where the two runs do not answer the same question.
-func (d *Difference) warnAboutQuestion(base, sample *report.Result) {
+func (d *Difference) warnAboutQuestion(base, sample *result.Result) {
 	if base.Experiment != sample.Experiment {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("the runs are of different experiments, %s and %s: variants of the same name may not be the same", base.Experiment, sample.Experiment))
 	}
@@ -208,18 +208,18 @@ func (d *Difference) warnAboutQuestion(base, sample *report.Result) {
 }
 
 // sameRates says whether rates of the two runs mean the same.
-func sameRates(base, sample *report.Result) bool {
+func sameRates(base, sample *result.Result) bool {
 	return base.Measure == sample.Measure && unitOf(base) == unitOf(sample)
 }
 
-func unitOf(r *report.Result) string {
+func unitOf(r *result.Result) string {
 	if r.Unit == "" {
-		return report.RequestsPerSecond
+		return result.RequestsPerSecond
 	}
 	return r.Unit
 }
 
-func objectives(r *report.Result) []string {
+func objectives(r *result.Result) []string {
 	var out []string
 	for _, o := range r.SLO {
 		out = append(out, o.Metric+": "+o.Threshold)

@@ -12,7 +12,7 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
@@ -48,7 +48,7 @@ func (w world) variant(name string, mean float64, n int) archivetest.Variant {
 	}
 }
 
-func derive(t *testing.T, p archivetest.Run) *report.Result {
+func derive(t *testing.T, p archivetest.Run) *result.Result {
 	t.Helper()
 	dir, err := p.Write(t.TempDir())
 	if err != nil {
@@ -69,7 +69,7 @@ func planting(variants ...archivetest.Variant) archivetest.Run {
 	return archivetest.Run{Name: "e", Seed: 1, Started: began, Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true}, Variants: variants}
 }
 
-func between(t *testing.T, a, b *report.Result, c Config) *Difference {
+func between(t *testing.T, a, b *result.Result, c Config) *Difference {
 	t.Helper()
 	d, err := Between(a, b, [2]string{"run-a", "run-b"}, c)
 	if err != nil {
@@ -299,7 +299,7 @@ func TestCommonRate(t *testing.T) {
 	trial := func(round int, rates ...float64) curve {
 		c := curve{round: round}
 		for _, r := range rates {
-			c.points = append(c.points, report.CurvePoint{Rate: r, P95: r / 10})
+			c.points = append(c.points, result.CurvePoint{Rate: r, P95: r / 10})
 		}
 		return c
 	}

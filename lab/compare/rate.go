@@ -9,21 +9,21 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
 // percentile is one that is compared.
 type percentile struct {
 	name string
-	of   func(report.CurvePoint) float64
+	of   func(result.CurvePoint) float64
 }
 
 func percentiles() []percentile {
 	return []percentile{
-		{"p50", func(p report.CurvePoint) float64 { return p.P50 }},
-		{"p95", func(p report.CurvePoint) float64 { return p.P95 }},
-		{"p99", func(p report.CurvePoint) float64 { return p.P99 }},
+		{"p50", func(p result.CurvePoint) float64 { return p.P50 }},
+		{"p95", func(p result.CurvePoint) float64 { return p.P95 }},
+		{"p99", func(p result.CurvePoint) float64 { return p.P99 }},
 	}
 }
 
@@ -66,10 +66,10 @@ func (t *tabler) latency(pairs []pair) error {
 // curve are the rates that one trial tried, by rising rate.
 type curve struct {
 	round  int
-	points []report.CurvePoint
+	points []result.CurvePoint
 }
 
-func curves(v *report.Variant) []curve {
+func curves(v *result.Variant) []curve {
 	of := make(map[int]*curve)
 	for _, f := range v.Figures {
 		of[f.Trial] = &curve{round: f.Round}
@@ -82,7 +82,7 @@ func curves(v *report.Variant) []curve {
 	var out []curve
 	for _, trial := range slices.Sorted(maps.Keys(of)) {
 		if c := of[trial]; len(c.points) > 0 && len(out) < stats.MaxTrials {
-			slices.SortStableFunc(c.points, func(a, b report.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
+			slices.SortStableFunc(c.points, func(a, b result.CurvePoint) int { return cmp.Compare(a.Rate, b.Rate) })
 			out = append(out, *c)
 		}
 	}
@@ -150,8 +150,8 @@ func at(cs []curve, rate float64, x percentile) []stats.Trial {
 // interpolate takes latency between two tried rates as exponential in the rate;
 // beyond either end, by the slack at most, it is that of the end. Tries of the
 // same rate count by their geometric mean.
-func (c curve) interpolate(rate float64, of func(report.CurvePoint) float64) float64 {
-	i, _ := slices.BinarySearchFunc(c.points, rate, func(p report.CurvePoint, r float64) int { return cmp.Compare(p.Rate, r) })
+func (c curve) interpolate(rate float64, of func(result.CurvePoint) float64) float64 {
+	i, _ := slices.BinarySearchFunc(c.points, rate, func(p result.CurvePoint, r float64) int { return cmp.Compare(p.Rate, r) })
 	if same := c.tried(rate); len(same) > 0 {
 		sum := 0.0
 		for _, p := range same {
@@ -171,8 +171,8 @@ func (c curve) interpolate(rate float64, of func(report.CurvePoint) float64) flo
 }
 
 // tried are the points at a rate.
-func (c curve) tried(rate float64) []report.CurvePoint {
-	var out []report.CurvePoint
+func (c curve) tried(rate float64) []result.CurvePoint {
+	var out []result.CurvePoint
 	for _, p := range c.points {
 		if math.Abs(p.Rate-rate) <= 1e-9*rate {
 			out = append(out, p)

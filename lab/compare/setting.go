@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // Setting is something about the machine, the versions or the limits that
@@ -19,7 +19,7 @@ type Setting struct {
 }
 
 // settings are what differs around the measurements.
-func settings(base, sample *report.Result, pairs []pair) []Setting {
+func settings(base, sample *result.Result, pairs []pair) []Setting {
 	var out []Setting
 	add := func(what, a, b string) {
 		if a != b {
@@ -68,7 +68,7 @@ func componentNames(p pair) []string {
 
 // limits are the instances and shares of a component. Nothing is known of the
 // components of a variant that held no rate.
-func limits(v *report.Variant, name string) string {
+func limits(v *result.Variant, name string) string {
 	for _, c := range v.Components {
 		if c.Name != name {
 			continue

@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
 // tabler makes the tables of a difference.
 type tabler struct {
 	difference *Difference
-	result     *report.Result // whose unit and measure all of them have
+	result     *result.Result // whose unit and measure all of them have
 	design     stats.Design
 	// baseline is what both runs share, for compare.Referenced.
 	baseline *pair
@@ -29,7 +29,7 @@ const (
 
 // values gives a variant's figure of each trial; those that are not above 0 are
 // ones that were not measured.
-type values func(v *report.Variant) []stats.Trial
+type values func(v *result.Variant) []stats.Trial
 
 // asked is a row that is yet to be compared.
 type asked struct {
@@ -72,8 +72,8 @@ func (t *tabler) separately() stats.Design {
 
 func (t *tabler) capacity(pairs []pair) error {
 	metric := stats.Metric{Name: "capacity", Unit: unitOf(t.result), HigherIsBetter: true}
-	of := func(v *report.Variant) []stats.Trial {
-		return trials(v, func(f report.Figure) float64 { return f.Capacity })
+	of := func(v *result.Variant) []stats.Trial {
+		return trials(v, func(f result.Figure) float64 { return f.Capacity })
 	}
 	rows := func(pairs []pair, reference values) (out []asked) {
 		for _, p := range pairs {
@@ -101,13 +101,13 @@ func (t *tabler) capacity(pairs []pair) error {
 	return nil
 }
 
-func bound(v *report.Variant) bool { return v.Capacity != nil && v.Capacity.LowerBound }
+func bound(v *result.Variant) bool { return v.Capacity != nil && v.Capacity.LowerBound }
 
 // demand compares the CPU that components need. Where there is a baseline, it is
 // relative to all CPU that a request costs there: how fast the machine is.
 func (t *tabler) demand(pairs, withBaseline []pair) error {
 	title := "CPU per " + strings.TrimSuffix(strings.TrimSuffix(unitOf(t.result), "/s"), "s")
-	if unitOf(t.result) == report.RequestsPerSecond {
+	if unitOf(t.result) == result.RequestsPerSecond {
 		title = "CPU per request"
 	}
 	var reference values
@@ -119,11 +119,11 @@ func (t *tabler) demand(pairs, withBaseline []pair) error {
 	return t.add(title, t.design, func() (out []asked, notes []string) {
 		for _, p := range pairs {
 			for _, c := range p.base.Components {
-				if !slices.ContainsFunc(p.sample.Components, func(o report.Component) bool { return o.Name == c.Name }) {
+				if !slices.ContainsFunc(p.sample.Components, func(o result.Component) bool { return o.Name == c.Name }) {
 					continue
 				}
 				a := asked{Row: Row{Name: p.name + ", " + c.Name, Metric: stats.Metric{Name: c.Name + " CPU", Unit: "ms"}}}
-				of := func(v *report.Variant) []stats.Trial { return demandOf(v, c.Name) }
+				of := func(v *result.Variant) []stats.Trial { return demandOf(v, c.Name) }
 				t.ask(&a, p, of, reference)
 				if a.Note == "" { // a component that used nothing says nothing
 					out = append(out, a)
@@ -134,8 +134,8 @@ func (t *tabler) demand(pairs, withBaseline []pair) error {
 	})
 }
 
-func demandOf(v *report.Variant, component string) []stats.Trial {
-	return trials(v, func(f report.Figure) float64 {
+func demandOf(v *result.Variant, component string) []stats.Trial {
+	return trials(v, func(f result.Figure) float64 {
 		for _, c := range f.Components {
 			if c.Name == component {
 				return c.DemandMS
@@ -145,8 +145,8 @@ func demandOf(v *report.Variant, component string) []stats.Trial {
 	})
 }
 
-func total(v *report.Variant) []stats.Trial {
-	return trials(v, func(f report.Figure) float64 {
+func total(v *result.Variant) []stats.Trial {
+	return trials(v, func(f result.Figure) float64 {
 		sum := 0.0
 		for _, c := range f.Components {
 			sum += c.DemandMS
@@ -173,11 +173,11 @@ func (t *tabler) failed(pairs []pair) error {
 				continue
 			}
 			a := asked{Row: Row{Name: p.name, Metric: stats.Metric{Name: "failed", Unit: "share"}}}
-			of := func(v *report.Variant) []stats.Trial {
-				return trials(v, func(f report.Figure) float64 { return max(f.Failed, least) })
+			of := func(v *result.Variant) []stats.Trial {
+				return trials(v, func(f result.Figure) float64 { return max(f.Failed, least) })
 			}
 			t.ask(&a, p, of, nil)
-			shown := func(v *report.Variant) stats.Interval {
+			shown := func(v *result.Variant) stats.Interval {
 				var xs []float64
 				for _, f := range v.Figures {
 					if f.Measured {
@@ -194,7 +194,7 @@ func (t *tabler) failed(pairs []pair) error {
 }
 
 // trials are a figure of each trial in which something was measured.
-func trials(v *report.Variant, of func(report.Figure) float64) []stats.Trial {
+func trials(v *result.Variant, of func(result.Figure) float64) []stats.Trial {
 	var out []stats.Trial
 	for _, f := range v.Figures {
 		if x := of(f); f.Measured && x > 0 && !math.IsInf(x, 0) && len(out) < stats.MaxTrials {
@@ -221,7 +221,7 @@ func (t *tabler) ask(a *asked, p pair, of, reference values) {
 		return
 	}
 	var left []string
-	for _, v := range []*report.Variant{p.base, p.sample} {
+	for _, v := range []*result.Variant{p.base, p.sample} {
 		if n := len(v.Figures) - len(of(v)); n > 0 {
 			left = append(left, fmt.Sprintf("%d of %d", n, len(v.Figures)))
 		}

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"loadstone/lab/format"
-	"loadstone/lab/report"
 	"loadstone/lab/stats"
 )
 
@@ -141,16 +140,16 @@ func (r *Row) measured(iv stats.Interval, bound bool) string {
 	if r.Metric.Unit == "share" {
 		return format.Percent(iv.Value)
 	}
-	return report.Median(iv, bound)
+	return Median(iv, bound)
 }
 
 // Words are the comparison in words; ok is false if there was nothing to compare,
 // which Note explains.
-func (r *Row) Words() (words report.Compared, ok bool) {
+func (r *Row) Words() (words Compared, ok bool) {
 	if r.Result == nil {
-		return report.Compared{}, false
+		return Compared{}, false
 	}
-	return report.InWords(r.Result, r.Adjusted, r.Change, r.Note), true
+	return InWords(r.Result, r.Adjusted, r.Change, r.Note), true
 }
 
 // verdict says what the comparison found: "~" or the change, its interval and p.

@@ -6,18 +6,18 @@ import (
 	"strings"
 
 	"loadstone/lab/experiment"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // relatives are the variants of a run that differ from v in nothing but the
 // replicas and CPU shares of services, v first. One with the same overlay is the
 // same system again, and is left out.
-func relatives(r *report.Result, v *report.Variant, name string) ([]*report.Variant, error) {
+func relatives(r *result.Result, v *result.Variant, name string) ([]*result.Variant, error) {
 	exp, err := experiment.Parse(name, []byte(r.Source))
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
 	}
-	out := []*report.Variant{v}
+	out := []*result.Variant{v}
 	own, err := overlayOf(exp, v.Name)
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)

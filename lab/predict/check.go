@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"loadstone/lab/format"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // ErrHeldNothing marks a predicted topology that held no rate when it was measured.
@@ -42,7 +42,7 @@ type Check struct {
 func (c *Check) measured() string {
 	text := format.Measured(c.Measured)
 	if c.Low < c.High {
-		text += " " + report.RangeOf(report.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen})
+		text += " " + (&result.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen, Confidence: 1}).Range()
 	}
 	if c.LowerBound {
 		text = "at least " + text
@@ -64,7 +64,7 @@ func (c *Check) off() string {
 
 // Against adds to an answer what was measured of the predicted topology: variant
 // is its name in the result, unchanged that of the variant as it was.
-func (a *Answer) Against(r *report.Result, name, unchanged, variant string) error {
+func (a *Answer) Against(r *result.Result, name, unchanged, variant string) error {
 	v, err := find(r, variant)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/model/queueing"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
@@ -47,11 +47,11 @@ type usage struct {
 }
 
 // use is what a component used in a variant; ok is false if that is not known.
-func use(v *report.Variant, name string) (u usage, ok bool) {
+func use(v *result.Variant, name string) (u usage, ok bool) {
 	var busy, rates, demands []float64
 	u.variant = v.Name
 	for _, f := range v.Figures {
-		i := slices.IndexFunc(f.Components, func(c report.Component) bool { return c.Name == name })
+		i := slices.IndexFunc(f.Components, func(c result.Component) bool { return c.Name == name })
 		if !f.Measured || i < 0 || !(f.Components[i].DemandMS > 0) || !(f.Throughput > 0) {
 			continue
 		}
@@ -69,7 +69,7 @@ func use(v *report.Variant, name string) (u usage, ok bool) {
 
 // demand is what a component needs for each request, and what each of its
 // instances uses whatever the rate.
-func (s *System) demand(name string, family []*report.Variant) (each queueing.Estimate, idle float64) {
+func (s *System) demand(name string, family []*result.Variant) (each queueing.Estimate, idle float64) {
 	own, ok := use(family[0], name)
 	if !ok {
 		return queueing.Known(0), 0

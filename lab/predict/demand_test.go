@@ -10,7 +10,7 @@ import (
 
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/format"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // sized is a system whose api uses some CPU whatever the rate, and whose lb needs
@@ -46,7 +46,7 @@ func (s sized) variant(name string, api, lb float64) archivetest.Variant {
 }
 
 // derived has the overlays that real variants of these sizes have.
-func (s sized) derived(t *testing.T, sizes map[string][2]float64) *report.Result {
+func (s sized) derived(t *testing.T, sizes map[string][2]float64) *result.Result {
 	t.Helper()
 	var variants []archivetest.Variant
 	var overlays []string

@@ -12,7 +12,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/format"
 	"loadstone/lab/model/scaling"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // GrowthSchema names the version of Growth's JSON form.
@@ -38,7 +38,7 @@ type Growth struct {
 type Size struct {
 	Variant  string          `json:"variant"`
 	Replicas int             `json:"replicas"`
-	Capacity report.Interval `json:"capacity"`
+	Capacity result.Interval `json:"capacity"`
 }
 
 // ErrService marks what is not a service's replicas.
@@ -46,7 +46,7 @@ var ErrService = errors.New("not the replicas of a service")
 
 // Grow describes how capacity grew over the variants of a run that differ in
 // nothing but the replicas of a service. what is "api.replicas".
-func Grow(r *report.Result, name, what string) (*Growth, error) {
+func Grow(r *result.Result, name, what string) (*Growth, error) {
 	service, ok := strings.CutSuffix(what, "."+keyReplicas)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s; write SERVICE.replicas, such as api.replicas", ErrService, spelling.Quote(what))
@@ -68,14 +68,14 @@ func Grow(r *report.Result, name, what string) (*Growth, error) {
 	return g, nil
 }
 
-func unitOf(r *report.Result) string {
+func unitOf(r *result.Result) string {
 	if r.Unit == "" {
-		return report.RequestsPerSecond
+		return result.RequestsPerSecond
 	}
 	return r.Unit
 }
 
-func (g *Growth) sizes(r *report.Result, exp *experiment.Experiment) error {
+func (g *Growth) sizes(r *result.Result, exp *experiment.Experiment) error {
 	names := knownServices(r)
 	if !slices.Contains(names, g.Service) {
 		return fmt.Errorf("%w: the run has no service %s; %s", ErrService, spelling.Quote(g.Service), spelling.ChooseName(g.Service, names))
@@ -85,7 +85,7 @@ func (g *Growth) sizes(r *report.Result, exp *experiment.Experiment) error {
 		return err
 	}
 	for _, v := range r.Variants {
-		i := slices.IndexFunc(v.Components, func(c report.Component) bool { return c.Name == g.Service })
+		i := slices.IndexFunc(v.Components, func(c result.Component) bool { return c.Name == g.Service })
 		if i < 0 || v.Capacity == nil || !slices.Contains(alike, v.Name) {
 			continue
 		}
@@ -101,7 +101,7 @@ func (g *Growth) sizes(r *report.Result, exp *experiment.Experiment) error {
 	return nil
 }
 
-func knownServices(r *report.Result) []string {
+func knownServices(r *result.Result) []string {
 	var out []string
 	for _, v := range r.Variants {
 		for _, c := range v.Components {
@@ -114,7 +114,7 @@ func knownServices(r *report.Result) []string {
 }
 
 // takeover needs no fit: it is told from the demands of the smallest size.
-func (g *Growth) takeover(r *report.Result) {
+func (g *Growth) takeover(r *result.Result) {
 	s, err := Of(r, g.Run, g.Sizes[0].Variant)
 	if err != nil {
 		return
@@ -144,7 +144,7 @@ func (g *Growth) Text(w io.Writer) error {
 		if at, err := g.Law.At(n); err == nil {
 			law = format.Measured(at.Value)
 		}
-		fmt.Fprintf(&table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", s.Replicas, s.Variant, format.Measured(s.Capacity.Value), report.RangeOf(s.Capacity),
+		fmt.Fprintf(&table, "  %d\t%s\t%s\t%s\t%s\t%s\n", s.Replicas, s.Variant, s.Capacity.WithRange(),
 			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))
 	}
 	b.WriteString(aligned(table.String()))

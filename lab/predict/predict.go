@@ -29,7 +29,7 @@ import (
 	"loadstone/block/spelling"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/model/queueing"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/threshold"
 )
@@ -57,13 +57,13 @@ type System struct {
 
 // Of makes a model of one of a run's variants, of the first if variant is
 // empty. What cannot be predicted from is an error of one sentence.
-func Of(r *report.Result, name, variant string) (*System, error) {
+func Of(r *result.Result, name, variant string) (*System, error) {
 	v, err := find(r, variant)
 	if err != nil {
 		return nil, err
 	}
 	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64)}
-	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f report.Figure) bool { return !f.Measured })
+	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
 	}
@@ -93,7 +93,7 @@ func Of(r *report.Result, name, variant string) (*System, error) {
 // ErrVariant marks a variant that the run has not.
 var ErrVariant = errors.New("no such variant")
 
-func find(r *report.Result, variant string) (*report.Variant, error) {
+func find(r *result.Result, variant string) (*result.Variant, error) {
 	if len(r.Variants) == 0 {
 		return nil, errors.New("the run has no variants")
 	}
@@ -111,12 +111,12 @@ func find(r *report.Result, variant string) (*report.Variant, error) {
 }
 
 // stations makes one of every component.
-func (s *System) stations(r *report.Result, family []*report.Variant, figures []report.Figure) error {
+func (s *System) stations(r *result.Result, family []*result.Variant, figures []result.Figure) error {
 	v := family[0]
 	for _, c := range v.Components {
 		var skews []float64
 		for _, f := range figures {
-			i := slices.IndexFunc(f.Components, func(o report.Component) bool { return o.Name == c.Name })
+			i := slices.IndexFunc(f.Components, func(o result.Component) bool { return o.Name == c.Name })
 			if i < 0 || !(f.Components[i].DemandMS > 0) {
 				continue
 			}
@@ -144,7 +144,7 @@ func (s *System) stations(r *report.Result, family []*report.Variant, figures []
 
 // skew is the hottest instance's share of the work relative to the mean one:
 // its bound is the limit divided by its work.
-func skew(c report.Component) float64 {
+func skew(c result.Component) float64 {
 	if !(c.Bound > 0) || !(c.DemandMS > 0) {
 		return 1
 	}
@@ -155,7 +155,7 @@ func skew(c report.Component) float64 {
 const kernelPeriod = 0.1
 
 // period is how often the quota of a component is renewed, in seconds.
-func period(r *report.Result, share float64) float64 {
+func period(r *result.Result, share float64) float64 {
 	switch {
 	case share == 0 || !r.Environment.LimitsEnforced:
 		return 0
@@ -171,7 +171,7 @@ func estimate(iv stats.Interval) queueing.Estimate {
 }
 
 // takeCapacity is what corrects the model.
-func (s *System) takeCapacity(r *report.Result, v *report.Variant) {
+func (s *System) takeCapacity(r *result.Result, v *result.Variant) {
 	switch c := v.Capacity; {
 	case c == nil || !(c.Value > 0):
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the run measured the %s as written, not a capacity: the prediction stands on CPU per request alone, and below capacity that is higher", r.Measure))
@@ -202,13 +202,13 @@ func positive(xs []float64) []float64 {
 const endless = 3600
 
 // takeObjective takes the percentile that was nearest to its limit.
-func (s *System) takeObjective(v *report.Variant) {
+func (s *System) takeObjective(v *result.Variant) {
 	s.Objective = queueing.Objective{Share: 0.95, Seconds: endless}
 	nearest := math.Inf(-1)
 	var left []string
 	for _, o := range v.SLO {
 		t, err := threshold.Parse(o.Metric, o.Threshold)
-		if err != nil || s.Unit != report.RequestsPerSecond || !usable(t) {
+		if err != nil || s.Unit != result.RequestsPerSecond || !usable(t) {
 			left = append(left, o.Metric+": "+o.Threshold)
 			continue
 		}
@@ -245,16 +245,16 @@ func share(t threshold.Threshold) float64 {
 }
 
 // takeVerdict warns if it was not CPU that limited the run.
-func (s *System) takeVerdict(v *report.Variant) {
+func (s *System) takeVerdict(v *result.Variant) {
 	switch verdict := v.Verdict; {
-	case verdict.Status == report.Named && verdict.Resource == "cpu":
-	case verdict.Status == report.Tied:
+	case verdict.Status == result.Named && verdict.Resource == "cpu":
+	case verdict.Status == result.Tied:
 		for _, l := range verdict.Tied {
 			if l.Resource != "cpu" {
 				s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited equally by the %s of %s, which is not in the model: only CPU is", l.Resource, l.Component))
 			}
 		}
-	case verdict.Status == report.Named:
+	case verdict.Status == result.Named:
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited by the %s of %s, which is not in the model: only CPU is", verdict.Resource, verdict.Component))
 	default:
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the verdict of the run is %q: what limited it may not be in the model, which knows only CPU", verdict.Status))

@@ -14,7 +14,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/experiment"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -46,7 +46,7 @@ func (s truth) variant(name string, replicas, trials int) archivetest.Variant {
 	return v
 }
 
-func derive(t *testing.T, variants ...archivetest.Variant) *report.Result {
+func derive(t *testing.T, variants ...archivetest.Variant) *result.Result {
 	t.Helper()
 	dir, err := archivetest.Run{
 		Name: "e", Seed: 1, Started: began, Variants: variants,
@@ -66,7 +66,7 @@ func derive(t *testing.T, variants ...archivetest.Variant) *report.Result {
 	return res
 }
 
-func of(t *testing.T, res *report.Result, variant string) *System {
+func of(t *testing.T, res *result.Result, variant string) *System {
 	t.Helper()
 	s, err := Of(res, "run", variant)
 	if err != nil {

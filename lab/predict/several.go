@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
 
@@ -52,7 +52,7 @@ type Score struct {
 
 // AskSeveral predicts each of the topologies. Mistakes in them are errors of one
 // sentence.
-func AskSeveral(r *report.Result, name string, ts []Topology) (*Several, error) {
+func AskSeveral(r *result.Result, name string, ts []Topology) (*Several, error) {
 	if err := CheckTopologies(ts); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func AskSeveral(r *report.Result, name string, ts []Topology) (*Several, error) 
 // Against adds what was measured of the topologies in one run: changed are their
 // names in it, in their order. The variants that they were predicted from have
 // the names that they had.
-func (s *Several) Against(r *report.Result, name string, changed []string) error {
+func (s *Several) Against(r *result.Result, name string, changed []string) error {
 	if len(changed) != len(s.Predictions) {
 		return fmt.Errorf("run %s measured %d topologies, and %d were predicted", name, len(changed), len(s.Predictions))
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
-func topologies(t *testing.T, r *report.Result, texts ...string) []Topology {
+func topologies(t *testing.T, r *result.Result, texts ...string) []Topology {
 	t.Helper()
 	var out []Topology
 	for _, text := range texts {
@@ -67,7 +67,7 @@ func FuzzParseTopology(f *testing.F) {
 	for _, s := range []string{"v: api.replicas=8", "lb.cpus=0.5", "", ":", "v:,", "v: api.cpus=1, lb.replicas=2", "v:v:api.cpus=1"} {
 		f.Add(s)
 	}
-	r := &report.Result{Variants: []report.Variant{{Name: "v", Components: []report.Component{{Name: "api"}, {Name: "lb"}}}}}
+	r := &result.Result{Variants: []result.Variant{{Name: "v", Components: []result.Component{{Name: "api"}, {Name: "lb"}}}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		x, err := ParseTopology(text, r, "")
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // Topology is a variant of a run with something changed.
@@ -32,7 +32,7 @@ var ErrTopology = errors.New("not a topology")
 // ParseTopology reads "cached: api.replicas=3, lb.cpus=0.4", where the variant
 // may be left out: it is variant then, or the run's first if that is empty, too.
 // The error is one sentence.
-func ParseTopology(text string, r *report.Result, variant string) (Topology, error) {
+func ParseTopology(text string, r *result.Result, variant string) (Topology, error) {
 	sets := text
 	if before, after, ok := strings.Cut(text, ":"); ok {
 		variant, sets = strings.TrimSpace(before), after
@@ -90,7 +90,7 @@ func bases(ts []Topology) []string {
 	return out
 }
 
-func servicesOf(v *report.Variant) []string {
+func servicesOf(v *result.Variant) []string {
 	var out []string
 	for _, c := range v.Components {
 		out = append(out, c.Name)

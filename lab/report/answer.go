@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // phrase is a piece of a sentence; Strong ones carry its meaning.
@@ -30,60 +31,9 @@ func (s sentence) String() string {
 	return b.String()
 }
 
-// measuresLoad says whether the run drove the load as written instead of
-// searching for capacity.
-func (r *Result) measuresLoad() bool { return r.Measure == "load" }
-
-// baseline is the variant that the others are compared with: by convention the
-// first.
-func (r *Result) baseline() string {
-	if len(r.Comparisons) > 0 {
-		return r.Comparisons[0].Baseline
-	}
-	if len(r.Variants) > 0 {
-		return r.Variants[0].Name
-	}
-	return ""
-}
-
-// comparison returns the variant's comparison, nil if it has none.
-func (r *Result) comparison(variant string) *Comparison {
-	for i := range r.Comparisons {
-		if r.Comparisons[i].Variant == variant {
-			return &r.Comparisons[i]
-		}
-	}
-	return nil
-}
-
-// hasCapacity says whether a capacity was found that can be shown.
-func (v *Variant) hasCapacity() bool {
-	return v.Capacity != nil && format.Finite(v.Capacity.Value)
-}
-
-func (v *Variant) isLowerBound() bool { return v.Capacity != nil && v.Capacity.LowerBound }
-
-// hasInterval says whether the capacity has an interval: a single trial gives none.
-func (v *Variant) hasInterval() bool {
-	c := v.Capacity
-	return c != nil && c.Confidence > 0 && format.Finite(c.Confidence) && format.Finite(c.Low) && format.Finite(c.High)
-}
-
-// hasRange is hasInterval for a ratio.
-func hasRange(c *Comparison) bool {
-	return c != nil && c.Confidence > 0 && format.Finite(c.Confidence) && format.Finite(c.Low) && format.Finite(c.High)
-}
-
-// holdsOne says whether 1 may be the true ratio: no difference was shown, by the
-// test and not by the interval, which is not corrected for its number.
-func holdsOne(c *Comparison) bool { return c.tooFew() || hasRange(c) && !c.Significant }
-
-// tooFew says whether no difference could have been shown with so few trials.
-func (c *Comparison) tooFew() bool { return c != nil && c.Needed > 0 }
-
 // capacityText is the capacity in words: "4,310 req/s", "at least 4,310 req/s".
-func (v *Variant) capacityText() string {
-	if !v.hasCapacity() {
+func capacityText(v *result.Variant) string {
+	if !v.HasCapacity() {
 		return format.Missing
 	}
 	text := format.Measured(v.Capacity.Value) + " " + v.Capacity.Unit
@@ -95,12 +45,12 @@ func (v *Variant) capacityText() string {
 
 // boundSign says on which side of the written ratio the true one lies when one
 // of the two capacities is only a lower bound; known is false if both are.
-func (r *Result) boundSign(variant string) (sign string, known bool) {
+func boundSign(r *result.Result, variant string) (sign string, known bool) {
 	var above, below bool
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		above = above || v.Name == variant && v.isLowerBound()
-		below = below || v.Name == r.baseline() && v.isLowerBound()
+		above = above || v.Name == variant && v.IsLowerBound()
+		below = below || v.Name == r.Baseline() && v.IsLowerBound()
 	}
 	switch {
 	case above && below:
@@ -115,15 +65,15 @@ func (r *Result) boundSign(variant string) (sign string, known bool) {
 }
 
 // limitedBy is the verdict in two or three words.
-func (v *Variant) limitedBy() string {
+func limitedBy(v *result.Variant) string {
 	d := v.Verdict
 	named := strings.TrimSpace(d.Component + " " + d.Resource)
 	switch {
-	case d.Status == Named && named != "":
+	case d.Status == result.Named && named != "":
 		return named
-	case d.Status == Tied && len(d.Tied) > 0:
-		return strings.Join(d.tied(), " = ")
-	case d.Status == Undecided || d.Status == LowerBoundOnly:
+	case d.Status == result.Tied && len(d.Tied) > 0:
+		return strings.Join(d.TiedNames(), " = ")
+	case d.Status == result.Undecided || d.Status == result.LowerBoundOnly:
 		return d.Status
 	default:
 		return format.Missing
@@ -131,13 +81,13 @@ func (v *Variant) limitedBy() string {
 }
 
 // answer says in one sentence what the run found.
-func (r *Result) answer() sentence {
-	if r.measuresLoad() {
-		return r.loadAnswer()
+func answer(r *result.Result) sentence {
+	if r.MeasuresLoad() {
+		return loadAnswer(r)
 	}
-	ranked := make([]*Variant, 0, len(r.Variants))
+	ranked := make([]*result.Variant, 0, len(r.Variants))
 	for i := range r.Variants {
-		if r.Variants[i].hasCapacity() {
+		if r.Variants[i].HasCapacity() {
 			ranked = append(ranked, &r.Variants[i])
 		}
 	}
@@ -147,14 +97,14 @@ func (r *Result) answer() sentence {
 	if len(ranked) == 0 {
 		return sentence{}.say("No capacity was found: no variant met the objectives at any rate that was tried.")
 	}
-	slices.SortStableFunc(ranked, func(a, b *Variant) int {
+	slices.SortStableFunc(ranked, func(a, b *result.Variant) int {
 		return cmp.Compare(b.Capacity.Value, a.Capacity.Value)
 	})
 	best := ranked[0]
-	rivals, open := r.rivals(ranked)
-	s := r.whoCarries(best, rivals, len(ranked))
-	s = r.timesBaseline(s, best)
-	s = best.whatLimits(s)
+	rivals, open := rivals(r, ranked)
+	s := whoCarries(r, best, rivals, len(ranked))
+	s = timesBaseline(r, s, best)
+	s = whatLimits(best, s)
 	if len(open) > 0 {
 		s = s.say("; ").say(joinNames(open)).say(" may carry more than was measured")
 	}
@@ -165,56 +115,56 @@ func (r *Result) answer() sentence {
 // and the names whose capacity is only known from below. The test against the
 // baseline decides where there is one, because it pairs trials; else whether the
 // capacities' intervals overlap.
-func (r *Result) rivals(ranked []*Variant) (rivals, open []string) {
+func rivals(r *result.Result, ranked []*result.Variant) (rivals, open []string) {
 	best := ranked[0]
 	for _, v := range ranked[1:] {
-		if v.isLowerBound() {
+		if v.IsLowerBound() {
 			open = append(open, v.Name)
 			continue
 		}
-		pair := r.comparison(best.Name)
-		if best.Name == r.baseline() {
-			pair = r.comparison(v.Name)
+		pair := r.Comparison(best.Name)
+		if best.Name == r.Baseline() {
+			pair = r.Comparison(v.Name)
 		}
 		switch {
-		case (pair.tooFew() || hasRange(pair)) && (best.Name == r.baseline() || v.Name == r.baseline()):
-			if holdsOne(pair) {
+		case (pair.TooFew() || pair.HasRange()) && (best.Name == r.Baseline() || v.Name == r.Baseline()):
+			if pair.NoDifference() {
 				rivals = append(rivals, v.Name)
 			}
-		case best.hasInterval() && v.hasInterval() && (v.Capacity.HighOpen || v.Capacity.High >= best.Capacity.Low):
+		case best.HasInterval() && v.HasInterval() && (v.Capacity.HighOpen || v.Capacity.High >= best.Capacity.Low):
 			rivals = append(rivals, v.Name)
 		}
 	}
 	return rivals, open
 }
 
-func (r *Result) whoCarries(best *Variant, rivals []string, variants int) sentence {
+func whoCarries(r *result.Result, best *result.Variant, rivals []string, variants int) sentence {
 	s := sentence{}
 	switch {
 	case variants == 1:
 		s = s.stress(best.Name).say(" carries ")
-	case len(rivals) > 0 && r.needed() > 0:
-		s = s.stress(best.Name).say(" carried most, though " + r.fewTrials() + " too few for the test to tell it apart from ").
-			stress(joinNames(rivals)).say(" (it takes " + strconv.Itoa(r.needed()) + "): ")
+	case len(rivals) > 0 && r.TrialsNeeded() > 0:
+		s = s.stress(best.Name).say(" carried most, though " + fewTrials(r) + " too few for the test to tell it apart from ").
+			stress(joinNames(rivals)).say(" (it takes " + strconv.Itoa(r.TrialsNeeded()) + "): ")
 	case len(rivals) > 0:
 		s = s.stress(best.Name).say(" carried most, though this run does not tell it apart from ").
 			stress(joinNames(rivals)).say(": ")
-	case best.Name == r.baseline():
+	case best.Name == r.Baseline():
 		s = s.say("The baseline ").stress(best.Name).say(" carries most: ")
 	default:
 		s = s.stress(best.Name).say(" carries most: ")
 	}
-	return s.stress(best.capacityText())
+	return s.stress(capacityText(best))
 }
 
-func (r *Result) timesBaseline(s sentence, best *Variant) sentence {
-	c := r.comparison(best.Name)
-	sign, known := r.boundSign(best.Name)
+func timesBaseline(r *result.Result, s sentence, best *result.Variant) sentence {
+	c := r.Comparison(best.Name)
+	sign, known := boundSign(r, best.Name)
 	if c == nil || best.Name == c.Baseline || !format.Finite(c.Ratio) || !known {
 		return s
 	}
 	words := map[string]string{"": ", ", "≥": ", at least ", "≤": ", at most "}[sign]
-	if !hasRange(c) {
+	if !c.HasRange() {
 		return s.say(words).stress(format.Measured(c.Ratio) + " times").say(" the baseline " + c.Baseline)
 	}
 	ratio, low, high := format.Interval(c.Ratio, c.Low, c.High)
@@ -222,16 +172,16 @@ func (r *Result) timesBaseline(s sentence, best *Variant) sentence {
 		say(" the baseline " + c.Baseline + " (between " + low + " and " + high + ")")
 }
 
-func (v *Variant) whatLimits(s sentence) sentence {
+func whatLimits(v *result.Variant, s sentence) sentence {
 	d := v.Verdict
 	switch {
-	case d.Status == Named && d.Component != "" && d.Resource != "":
+	case d.Status == result.Named && d.Component != "" && d.Resource != "":
 		return s.say("; ").stress(d.Component + " (" + d.Resource + ")").say(" limits it")
-	case d.Status == Named && d.Component+d.Resource != "":
+	case d.Status == result.Named && d.Component+d.Resource != "":
 		return s.say("; ").stress(d.Component + d.Resource).say(" limits it")
-	case d.Status == Tied && len(d.Tied) > 0:
-		return s.say("; ").stress(joinNames(d.tied())).say(" limit it equally")
-	case d.Status == LowerBoundOnly:
+	case d.Status == result.Tied && len(d.Tied) > 0:
+		return s.say("; ").stress(joinNames(d.TiedNames())).say(" limit it equally")
+	case d.Status == result.LowerBoundOnly:
 		return s.say("; the measurement ended before the system did")
 	default:
 		return s.say("; what limits it is undecided")
@@ -243,14 +193,14 @@ func nothingMeasured() sentence {
 }
 
 // loadAnswer says who met the objectives, and who answered fastest.
-func (r *Result) loadAnswer() sentence {
+func loadAnswer(r *result.Result) sentence {
 	var met []string
 	fastest, objectives := -1, false
 	lowest := math.Inf(1)
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		objectives = objectives || len(v.SLO) > 0
-		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s SLO) bool { return !s.Met }) {
+		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s result.SLO) bool { return !s.Met }) {
 			met = append(met, v.Name)
 		}
 		if p95 := v.Latency.Response.P95; format.Finite(p95) && p95 > 0 && p95 < lowest {
@@ -288,16 +238,16 @@ func joinNames(names []string) string {
 
 // confidences says at which confidence the intervals hold, variant by variant
 // only where they differ.
-func (r *Result) confidences() string {
+func confidences(r *result.Result) string {
 	var texts []string
 	names := map[string][]string{}
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		text := format.Plural(v.Trials, "trial") + ", no interval"
-		if v.hasInterval() {
+		if v.HasInterval() {
 			text = format.Percent(v.Capacity.Confidence) + " interval over " + format.Plural(v.Trials, "trial")
 		}
-		if !v.hasCapacity() {
+		if !v.HasCapacity() {
 			text = format.Plural(v.Trials, "trial") + ", no capacity"
 		}
 		if names[text] == nil {
@@ -316,17 +266,17 @@ func (r *Result) confidences() string {
 
 // ratioConfidence says at which confidence the ratios' intervals hold, where
 // that is another one than the capacities'.
-func (r *Result) ratioConfidence() string {
+func ratioConfidence(r *result.Result) string {
 	said := map[string]bool{}
 	for i := range r.Variants {
-		if v := &r.Variants[i]; v.hasInterval() {
+		if v := &r.Variants[i]; v.HasInterval() {
 			said[format.Percent(v.Capacity.Confidence)] = true
 		}
 	}
 	var others []string
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
-		if text := format.Percent(c.Confidence); hasRange(c) && !said[text] {
+		if text := format.Percent(c.Confidence); c.HasRange() && !said[text] {
 			said[text] = true
 			others = append(others, text)
 		}

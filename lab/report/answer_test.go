@@ -5,29 +5,30 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/result"
 	"loadstone/lab/verdict"
 )
 
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	variant := func(name string, value, low, high float64) Variant {
-		return Variant{Name: name, Trials: 6, Capacity: &Interval{Value: value, Low: low, High: high, Confidence: 0.96875, Unit: "req/s"},
-			Verdict: Verdict{Status: Named, Component: "api", Resource: "cpu"}}
+	variant := func(name string, value, low, high float64) result.Variant {
+		return result.Variant{Name: name, Trials: 6, Capacity: &result.Interval{Value: value, Low: low, High: high, Confidence: 0.96875, Unit: "req/s"},
+			Verdict: result.Verdict{Status: result.Named, Component: "api", Resource: "cpu"}}
 	}
-	lower := func(v Variant) Variant {
+	lower := func(v result.Variant) result.Variant {
 		v.Capacity.LowerBound = true
-		v.Verdict = Verdict{Status: LowerBoundOnly}
+		v.Verdict = result.Verdict{Status: result.LowerBoundOnly}
 		return v
 	}
-	to := func(variant string, ratio, low, high float64) Comparison {
-		return Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875, Significant: low > 1 || high < 1}
+	to := func(variant string, ratio, low, high float64) result.Comparison {
+		return result.Comparison{Variant: variant, Baseline: "a", Ratio: ratio, Low: low, High: high, Confidence: 0.96875, Significant: low > 1 || high < 1}
 	}
-	few := func(name string, value float64, trials int) Variant {
+	few := func(name string, value float64, trials int) result.Variant {
 		v := variant(name, value, 0.99*value, 1.01*value)
 		v.Trials, v.Capacity.Confidence = trials, 1-math.Exp2(float64(1-trials))
 		return v
 	}
-	short := func(variant string, ratio float64, needed int) Comparison {
+	short := func(variant string, ratio float64, needed int) result.Comparison {
 		c := to(variant, ratio, 0.9*ratio, 1.1*ratio)
 		c.Significant, c.Needed = false, needed
 		if needed == 5 { // of the single trial
@@ -37,49 +38,49 @@ func TestAnswer(t *testing.T) {
 	}
 	a, b, c := variant("a", 100, 95, 105), variant("b", 300, 280, 320), variant("c", 310, 290, 330)
 	undecided := b
-	undecided.Verdict = Verdict{Status: Undecided}
+	undecided.Verdict = result.Verdict{Status: result.Undecided}
 	for name, test := range map[string]struct {
-		result Result
+		result result.Result
 		want   string
 	}{
-		"one variant": {Result{Variants: []Variant{a}}, "a carries 100 req/s; api (cpu) limits it."},
-		"a clear winner": {Result{Variants: []Variant{a, b}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+		"one variant": {result.Result{Variants: []result.Variant{a}}, "a carries 100 req/s; api (cpu) limits it."},
+		"a clear winner": {result.Result{Variants: []result.Variant{a, b}, Comparisons: []result.Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: 300 req/s, 3.00 times the baseline a (between 2.70 and 3.20); api (cpu) limits it."},
-		"the baseline wins": {Result{Variants: []Variant{b, a}, Comparisons: []Comparison{{Variant: "a", Baseline: "b", Ratio: 0.33, Low: 0.3, High: 0.36, Confidence: 0.97, Significant: true}}},
+		"the baseline wins": {result.Result{Variants: []result.Variant{b, a}, Comparisons: []result.Comparison{{Variant: "a", Baseline: "b", Ratio: 0.33, Low: 0.3, High: 0.36, Confidence: 0.97, Significant: true}}},
 			"The baseline b carries most: 300 req/s; api (cpu) limits it."},
-		"two overlap": {Result{Variants: []Variant{a, b, c}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2), to("c", 3.1, 2.8, 3.3)}},
+		"two overlap": {result.Result{Variants: []result.Variant{a, b, c}, Comparisons: []result.Comparison{to("b", 3, 2.7, 3.2), to("c", 3.1, 2.8, 3.3)}},
 			"c carried most, though this run does not tell it apart from b: 310 req/s, 3.10 times the baseline a (between 2.80 and 3.30); api (cpu) limits it."},
-		"pairs decide over overlap": {Result{Variants: []Variant{variant("a", 295, 270, 315), b}, Comparisons: []Comparison{to("b", 1.04, 1.02, 1.06)}},
+		"pairs decide over overlap": {result.Result{Variants: []result.Variant{variant("a", 295, 270, 315), b}, Comparisons: []result.Comparison{to("b", 1.04, 1.02, 1.06)}},
 			"b carries most: 300 req/s, 1.04 times the baseline a (between 1.02 and 1.06); api (cpu) limits it."},
-		"not told apart from the baseline": {Result{Variants: []Variant{a, variant("b", 110, 107, 112)}, Comparisons: []Comparison{to("b", 1.1, 0.98, 1.2)}},
+		"not told apart from the baseline": {result.Result{Variants: []result.Variant{a, variant("b", 110, 107, 112)}, Comparisons: []result.Comparison{to("b", 1.1, 0.98, 1.2)}},
 			"b carried most, though this run does not tell it apart from a: 110 req/s, 1.10 times the baseline a (between 0.98 and 1.20); api (cpu) limits it."},
-		"too few trials": {Result{Variants: []Variant{few("a", 100, 2), few("b", 300, 2)}, Comparisons: []Comparison{short("b", 3, 4)}},
+		"too few trials": {result.Result{Variants: []result.Variant{few("a", 100, 2), few("b", 300, 2)}, Comparisons: []result.Comparison{short("b", 3, 4)}},
 			"b carried most, though 2 trials of each are too few for the test to tell it apart from a (it takes 4): 300 req/s, 3.00 times the baseline a (between 2.70 and 3.30); api (cpu) limits it."},
-		"too few, and the baseline wins": {Result{Variants: []Variant{few("a", 300, 2), few("b", 100, 2)}, Comparisons: []Comparison{short("b", 1.0/3, 4)}},
+		"too few, and the baseline wins": {result.Result{Variants: []result.Variant{few("a", 300, 2), few("b", 100, 2)}, Comparisons: []result.Comparison{short("b", 1.0/3, 4)}},
 			"a carried most, though 2 trials of each are too few for the test to tell it apart from b (it takes 4): 300 req/s; api (cpu) limits it."},
-		"a single trial": {Result{Variants: []Variant{few("a", 100, 1), few("b", 300, 1), few("c", 200, 1)}, Comparisons: []Comparison{short("b", 3, 5), short("c", 2, 5)}},
+		"a single trial": {result.Result{Variants: []result.Variant{few("a", 100, 1), few("b", 300, 1), few("c", 200, 1)}, Comparisons: []result.Comparison{short("b", 3, 5), short("c", 2, 5)}},
 			"b carried most, though 1 trial of each is too few for the test to tell it apart from a (it takes 5): 300 req/s, 3.00 times the baseline a; api (cpu) limits it."},
-		"too few of unequal numbers": {Result{Variants: []Variant{few("a", 100, 2), few("b", 300, 3)}, Comparisons: []Comparison{short("b", 3, 4)}},
+		"too few of unequal numbers": {result.Result{Variants: []result.Variant{few("a", 100, 2), few("b", 300, 3)}, Comparisons: []result.Comparison{short("b", 3, 4)}},
 			"b carried most, though so few trials are too few for the test to tell it apart from a (it takes 4): 300 req/s, 3.00 times the baseline a (between 2.70 and 3.30); api (cpu) limits it."},
-		"undecided": {Result{Variants: []Variant{undecided}}, "b carries 300 req/s; what limits it is undecided."},
-		"the best is a lower bound": {Result{Variants: []Variant{a, lower(variant("b", 300, 280, 320))}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+		"undecided": {result.Result{Variants: []result.Variant{undecided}}, "b carries 300 req/s; what limits it is undecided."},
+		"the best is a lower bound": {result.Result{Variants: []result.Variant{a, lower(variant("b", 300, 280, 320))}, Comparisons: []result.Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: at least 300 req/s, at least 3.00 times the baseline a (between 2.70 and 3.20); the measurement ended before the system did."},
-		"another is a lower bound": {Result{Variants: []Variant{lower(variant("a", 100, 95, 105)), b}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+		"another is a lower bound": {result.Result{Variants: []result.Variant{lower(variant("a", 100, 95, 105)), b}, Comparisons: []result.Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: 300 req/s, at most 3.00 times the baseline a (between 2.70 and 3.20); api (cpu) limits it; a may carry more than was measured."},
-		"both are lower bounds": {Result{Variants: []Variant{lower(variant("a", 100, 95, 105)), lower(variant("b", 300, 280, 320))}, Comparisons: []Comparison{to("b", 3, 2.7, 3.2)}},
+		"both are lower bounds": {result.Result{Variants: []result.Variant{lower(variant("a", 100, 95, 105)), lower(variant("b", 300, 280, 320))}, Comparisons: []result.Comparison{to("b", 3, 2.7, 3.2)}},
 			"b carries most: at least 300 req/s; the measurement ended before the system did; a may carry more than was measured."},
-		"nothing held":      {Result{Variants: []Variant{{Name: "a"}}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
-		"no finite number":  {Result{Variants: []Variant{variant("a", math.NaN(), 1, 2)}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
-		"nothing":           {Result{}, "Nothing was measured: the result has no variants."},
-		"load, no variants": {Result{Measure: "load"}, "Nothing was measured: the result has no variants."},
-		"load, none met": {Result{Measure: "load", Variants: []Variant{{Name: "a", SLO: []SLO{{}}, Latency: LatencyPair{Response: Percentiles{P95: 12}}}}},
+		"nothing held":      {result.Result{Variants: []result.Variant{{Name: "a"}}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
+		"no finite number":  {result.Result{Variants: []result.Variant{variant("a", math.NaN(), 1, 2)}}, "No capacity was found: no variant met the objectives at any rate that was tried."},
+		"nothing":           {result.Result{}, "Nothing was measured: the result has no variants."},
+		"load, no variants": {result.Result{Measure: "load"}, "Nothing was measured: the result has no variants."},
+		"load, none met": {result.Result{Measure: "load", Variants: []result.Variant{{Name: "a", SLO: []result.SLO{{}}, Latency: result.LatencyPair{Response: result.Percentiles{P95: 12}}}}},
 			"No variant met every objective under the load as written; a had the lowest p95: 12.0 ms."},
-		"load, all met":       {Result{Measure: "load", Variants: []Variant{{Name: "a", SLO: []SLO{{Met: true}}}, {Name: "b", SLO: []SLO{{Met: true}}}}}, "Every variant met every objective under the load as written."},
-		"load, no objectives": {Result{Measure: "load", Variants: []Variant{{Name: "a"}}}, "Under the load as written, no objective was set."},
+		"load, all met":       {result.Result{Measure: "load", Variants: []result.Variant{{Name: "a", SLO: []result.SLO{{Met: true}}}, {Name: "b", SLO: []result.SLO{{Met: true}}}}}, "Every variant met every objective under the load as written."},
+		"load, no objectives": {result.Result{Measure: "load", Variants: []result.Variant{{Name: "a"}}}, "Under the load as written, no objective was set."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := test.result.answer().String(); got != test.want {
+			if got := answer(&test.result).String(); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -89,35 +90,35 @@ func TestAnswer(t *testing.T) {
 func TestConfidenceIsTheActualOne(t *testing.T) {
 	t.Parallel()
 	r := sampleResult()
-	if got, want := r.confidences(), "96.9 % interval over 6 trials"; got != want {
+	if got, want := confidences(r), "96.9 % interval over 6 trials"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := r.ratioConfidence(); got != "" {
+	if got := ratioConfidence(r); got != "" {
 		t.Errorf("got %q, want the ratios' confidence left out where it is the same", got)
 	}
 	r.Comparisons[0].Confidence = 0.95
-	if got, want := r.ratioConfidence(), " Ratios: 95 % interval."; got != want {
+	if got, want := ratioConfidence(r), " Ratios: 95 % interval."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Variants[1].Trials, r.Variants[1].Capacity.Confidence = 5, 0.9375
 	r.Variants[2].Trials, r.Variants[2].Capacity.Confidence = 1, 0
 	want := "query and snapshot: 96.9 % interval over 6 trials; query-3: 93.8 % interval over 5 trials; cached: 1 trial, no interval"
-	if got := r.confidences(); got != want {
+	if got := confidences(r); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestATieIsSaid(t *testing.T) {
 	t.Parallel()
-	v := Variant{Name: "one", Verdict: Verdict{
-		Status: Tied, Agreement: "2/2", Advice: "Change left and right together.",
+	v := result.Variant{Name: "one", Verdict: result.Verdict{
+		Status: result.Tied, Agreement: "2/2", Advice: "Change left and right together.",
 		Tied: []verdict.Limit{{Component: "left", Resource: "cpu"}, {Component: "right", Resource: "cpu"}},
 	}}
-	if got, want := v.limitedBy(), "left = right"; got != want {
+	if got, want := limitedBy(&v), "left = right"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	var b strings.Builder
-	if err := Text(&b, &Result{Schema: Schema, Measure: "capacity", Variants: []Variant{v}}, Options{Width: 100}); err != nil {
+	if err := Text(&b, &result.Result{Schema: result.Schema, Measure: "capacity", Variants: []result.Variant{v}}, Options{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"left = right", "agreement     2/2", "change        Change left and right together."} {
@@ -125,13 +126,13 @@ func TestATieIsSaid(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", want, b.String())
 		}
 	}
-	v.Components = []Component{{Name: "left", Instances: 1}, {Name: "mid", Instances: 1}, {Name: "right", Instances: 1}}
-	card := newLimitCard(&Result{Variants: []Variant{v}}, 0)
+	v.Components = []result.Component{{Name: "left", Instances: 1}, {Name: "mid", Instances: 1}, {Name: "right", Instances: 1}}
+	card := newLimitCard(&result.Result{Variants: []result.Variant{v}}, 0)
 	if rows := card.Components; !card.Decided || !rows[0].Limiting || rows[1].Limiting || !rows[2].Limiting {
 		t.Errorf("the page marks %+v, want left and right as limits", rows)
 	}
 	v.Verdict.Tied[1] = verdict.Limit{Component: "left", Resource: "pool", Name: "connections"}
-	if got, want := v.limitedBy(), "left cpu = left connections"; got != want {
+	if got, want := limitedBy(&v), "left cpu = left connections"; got != want {
 		t.Errorf("one component: got %q, want %q", got, want)
 	}
 	if got := v.Verdict.Limiting(); len(got) != 1 || got[0] != "left" {

@@ -1,7 +1,7 @@
-// Package report tells what a run found: as result.json for programs, as a
-// summary for a terminal, and as report.html, one file for people.
+// Package report tells people what a run found: as a summary for a terminal, as
+// Markdown for a pull request, and as report.html, one file.
 //
-// A Result is the only input of all three, so that they cannot disagree. The
+// A result.Result is the only input of all three, so that they cannot disagree. The
 // package measures nothing and decides nothing: intervals, ratios and verdicts
 // arrive finished. What it owns is how they are said: how many digits, which
 // words when a number is missing, and that a weak result looks weak.

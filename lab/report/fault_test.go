@@ -10,27 +10,28 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
+	"loadstone/lab/result"
 )
 
 // faultsResult has faults that cost nothing, some, and everything.
-func faultsResult() *Result {
+func faultsResult() *result.Result {
 	r := loadResult()
 	r.Variants = r.Variants[:2]
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		v.Faults = []Fault{
+		v.Faults = []result.Fault{
 			{What: "kill api-1", At: 60, Trials: 2, Back: new(11.234), Recovered: new(0.0), Window: 11.234,
-				Before: &FaultFigures{12.3, 18.8}, During: &FaultFigures{14.1, 25.2}, After: &FaultFigures{12.2, 18.4},
-				Watched: []FaultWatched{{"database_queries", new(121.7), new(402.0)}}},
+				Before: &result.FaultFigures{P95: 12.3, P99: 18.8}, During: &result.FaultFigures{P95: 14.1, P99: 25.2}, After: &result.FaultFigures{P95: 12.2, P99: 18.4},
+				Watched: []result.FaultWatched{{Name: "database_queries", Before: new(121.7), Most: new(402.0)}}},
 			{What: "stop postgres-1", At: 120, Trials: 2, Back: new(22.9), Recovered: new(24.02), BadSeconds: 21, Window: 24.02, Failed: 8123,
 				Kinds:  map[string]uint64{"status 503": 8101, "timeout": 22},
-				Before: &FaultFigures{12.2, 18.4}, During: &FaultFigures{1912, 4980}, After: &FaultFigures{12.4, 19},
-				Watched: []FaultWatched{{"database_queries", new(119.0), nil}}},
+				Before: &result.FaultFigures{P95: 12.2, P99: 18.4}, During: &result.FaultFigures{P95: 1912, P99: 4980}, After: &result.FaultFigures{P95: 12.4, P99: 19},
+				Watched: []result.FaultWatched{{Name: "database_queries", Before: new(119.0), Most: nil}}},
 			{What: "exec redis-cli -h <b>redis</b> flushall", At: 200, Trials: 2, Failed: 1, BadSeconds: 60, Window: 100,
-				Kinds: map[string]uint64{"dropped": 1}, Watched: []FaultWatched{{"database_queries", nil, new(900.0)}}},
+				Kinds: map[string]uint64{"dropped": 1}, Watched: []result.FaultWatched{{Name: "database_queries", Before: nil, Most: new(900.0)}}},
 		}
-		c := &Course{Trial: 1, Faults: []CourseFault{{"kill api-1", 60.01, 71.2}, {"stop postgres-1", 120, 142.9}, {"exec", 200, 200.004}}}
-		queries := CourseMetric{Name: "database_queries", As: "rate"}
+		c := &result.Course{Trial: 1, Faults: []result.CourseFault{{What: "kill api-1", From: 60.01, To: 71.2}, {What: "stop postgres-1", From: 120, To: 142.9}, {What: "exec", From: 200, To: 200.004}}}
+		queries := result.CourseMetric{Name: "database_queries", As: "rate"}
 		for s := range 300 {
 			c.Seconds = append(c.Seconds, float64(s))
 			down := s >= 120 && s < 144
@@ -48,15 +49,15 @@ func faultsResult() *Result {
 			c.Rate, c.Failed, c.P95 = append(c.Rate, rate), append(c.Failed, failed), append(c.P95, p95)
 			queries.Values = append(queries.Values, q)
 		}
-		c.Watched = []CourseMetric{queries, {Name: "never_published", As: "value", Values: make([]*float64, 300)}}
+		c.Watched = []result.CourseMetric{queries, {Name: "never_published", As: "value", Values: make([]*float64, 300)}}
 		v.Course = c
-		v.SLO = append(v.SLO, SLO{Metric: "database_queries", Threshold: "max<300", Observed: 402})
+		v.SLO = append(v.SLO, result.SLO{Metric: "database_queries", Threshold: "max<300", Observed: 402})
 	}
 	return r
 }
 
 // watchedResult has watched metrics and no faults.
-func watchedResult() *Result {
+func watchedResult() *result.Result {
 	r := faultsResult()
 	for i := range r.Variants {
 		r.Variants[i].Faults, r.Variants[i].Course.Faults = nil, nil
@@ -114,13 +115,13 @@ func TestGapsAreNotDrawn(t *testing.T) {
 func TestCourseSurvivesJSON(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := WriteJSON(&b, faultsResult()); err != nil {
+	if err := result.WriteJSON(&b, faultsResult()); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(b.String(), "\n"); n > 1500 {
 		t.Errorf("got %d lines: lists with gaps are one number to a line", n)
 	}
-	r, err := ReadJSON(&b)
+	r, err := result.ReadJSON(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,15 +131,15 @@ func TestCourseSurvivesJSON(t *testing.T) {
 	}
 	bad := faultsResult()
 	bad.Variants[0].Faults[1].Watched[0].Most = new(math.Inf(1))
-	if err := WriteJSON(&b, bad); err == nil || !strings.Contains(err.Error(), "faults[1].watched[0].most") {
+	if err := result.WriteJSON(&b, bad); err == nil || !strings.Contains(err.Error(), "faults[1].watched[0].most") {
 		t.Errorf("got %v, want the place of what is not finite", err)
 	}
 }
 
 func TestFaultInWords(t *testing.T) {
 	t.Parallel()
-	f := Fault{What: "kill api-1", Failed: 1, Kinds: map[string]uint64{"timeout": 1}, BadSeconds: 1, Recovered: new(1.5), Back: new(3.0)}
-	got := fmt.Sprint(f.sentences())
+	f := result.Fault{What: "kill api-1", Failed: 1, Kinds: map[string]uint64{"timeout": 1}, BadSeconds: 1, Recovered: new(1.5), Back: new(3.0)}
+	got := fmt.Sprint(faultSentences(&f))
 	for _, want := range []string{"1 request failed (1 timeout)", "held again after 1.50 s (1 bad second)", "back after 3.00 s"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %q in it", got, want)

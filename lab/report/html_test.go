@@ -15,6 +15,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
+	"loadstone/lab/result"
 )
 
 var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")
@@ -23,15 +24,15 @@ var keep = flag.String("keep", "", "write the pages of the tests into this direc
 const maxPage = 500_000
 
 // pageCases are the results of the summary's tests and one with everything.
-func pageCases() map[string]*Result {
-	cases := map[string]*Result{"full": fullResult()}
+func pageCases() map[string]*result.Result {
+	cases := map[string]*result.Result{"full": fullResult()}
 	for name, c := range textCases() {
 		cases[name] = c.result
 	}
 	return cases
 }
 
-func render(t *testing.T, name string, r *Result) string {
+func render(t *testing.T, name string, r *result.Result) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := HTML(&b, r); err != nil {
@@ -76,7 +77,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 		for _, p := range v.Curve {
 			want = append(want, format.Measured(p.Rate), format.Measured(p.P50), format.Measured(p.P95), format.Measured(p.P99))
 		}
-		for _, p := range []Percentiles{v.Latency.Response, v.Latency.Service} {
+		for _, p := range []result.Percentiles{v.Latency.Response, v.Latency.Service} {
 			want = append(want, format.Milliseconds(p.P50), format.Milliseconds(p.P95), format.Milliseconds(p.P99), format.Milliseconds(p.Max))
 		}
 		for _, c := range v.Components {
@@ -105,9 +106,9 @@ func TestPageShowsEveryNumber(t *testing.T) {
 
 // setStrings sets every string that comes from outside; fixed words stay, or
 // the page would take other branches.
-func setStrings(r *Result, text string) {
+func setStrings(r *result.Result, text string) {
 	visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
-		if v.Kind() == reflect.String && !slices.Contains([]string{Schema, "capacity", "load", Named, Undecided, LowerBoundOnly, "http_req_duration", "p(95)<200"}, v.String()) {
+		if v.Kind() == reflect.String && !slices.Contains([]string{result.Schema, "capacity", "load", result.Named, result.Undecided, result.LowerBoundOnly, "http_req_duration", "p(95)<200"}, v.String()) {
 			v.SetString(text)
 		}
 	})
@@ -137,7 +138,7 @@ func visit(v reflect.Value, f func(reflect.Value)) {
 func TestHostileTextStaysText(t *testing.T) {
 	t.Parallel()
 	for i, hostile := range pagetest.Hostile {
-		for _, makeResult := range []func() *Result{smallResult, loadResult} {
+		for _, makeResult := range []func() *result.Result{smallResult, loadResult} {
 			r := makeResult()
 			setStrings(r, hostile)
 			elements := pagetest.Parse(t, render(t, fmt.Sprintf("hostile-%d", i), r))
@@ -160,7 +161,7 @@ func TestHostileTextStaysText(t *testing.T) {
 func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 	t.Parallel()
 	for _, number := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1, 1e308, -1e308, 5e-324} {
-		for name, makeResult := range map[string]func() *Result{"small": smallResult, "load": loadResult} {
+		for name, makeResult := range map[string]func() *result.Result{"small": smallResult, "load": loadResult} {
 			r := makeResult()
 			visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
 				if v.Kind() == reflect.Float64 {
@@ -187,7 +188,7 @@ func TestNumbersThatAreNoneStayOffThePage(t *testing.T) {
 // because that makes many pages.
 func TestOneBadNumberSpoilsNothing(t *testing.T) {
 	t.Parallel()
-	one := func() *Result {
+	one := func() *result.Result {
 		r := smallResult()
 		r.Variants = r.Variants[1:]
 		return r
@@ -215,7 +216,7 @@ func TestOneBadNumberSpoilsNothing(t *testing.T) {
 }
 
 // smallResult has one of each.
-func smallResult() *Result {
+func smallResult() *result.Result {
 	r := fullResult()
 	r.Variants, r.Comparisons = r.Variants[1:3], r.Comparisons[:1]
 	r.Scaling.Points, r.Scaling.Law.Curve = r.Scaling.Points[2:], r.Scaling.Law.Curve[:3]
@@ -224,8 +225,8 @@ func smallResult() *Result {
 		v := &r.Variants[i]
 		v.PerTrial, v.Curve, v.Components, v.Figures = v.PerTrial[:2], v.Curve[:6], v.Components[:2], v.Figures[:1]
 		v.Perturbation.Slots, v.Perturbation.Effects = v.Perturbation.Slots[:3], v.Perturbation.Effects[:1]
-		v.Timeline = Timeline{Seconds: []float64{0, 1, 2}, Rate: []float64{1, 1, 2},
-			Series: []TimelineSeries{{Name: "api-1", LimitCPUs: 0.25, CPU: []float64{0.1, 0.2, 0.25}}, {Name: "generator", CPU: []float64{0.1, 0.1, 0.1}}}}
+		v.Timeline = result.Timeline{Seconds: []float64{0, 1, 2}, Rate: []float64{1, 1, 2},
+			Series: []result.TimelineSeries{{Name: "api-1", LimitCPUs: 0.25, CPU: []float64{0.1, 0.2, 0.25}}, {Name: "generator", CPU: []float64{0.1, 0.1, 0.1}}}}
 	}
 	return r
 }
@@ -252,7 +253,7 @@ func TestManyInstancesKeepThePageSmall(t *testing.T) {
 			s.Name = fmt.Sprintf("api-%d", j+1)
 			timeline.Series = append(timeline.Series, s)
 		}
-		timeline.Series = append(timeline.Series, TimelineSeries{Name: "load generator", CPU: one.CPU})
+		timeline.Series = append(timeline.Series, result.TimelineSeries{Name: "load generator", CPU: one.CPU})
 		timeline.Series[41].CPU = slices.Repeat([]float64{0.9}, len(one.CPU))
 	}
 	page := render(t, "instances", r)

@@ -1,27 +1,14 @@
 package report
 
-import "loadstone/lab/format"
-
-// noEnd stands where an interval has no upper end.
-const noEnd = "…)"
-
-// RangeOf writes the ends of an interval with the last digit of its value:
-// "[4,180, 4,420]", or "[4,180, …)" where it has no upper end.
-func RangeOf(i Interval) string {
-	_, low, high := format.Interval(i.Value, i.Low, i.High)
-	if i.HighOpen {
-		return "[" + low + ", " + noEnd
-	}
-	return "[" + low + ", " + high + "]"
-}
+import "loadstone/lab/result"
 
 // endsMean says what the ends of capacities' intervals are, as far as they occur.
-func (r *Result) endsMean() string {
+func endsMean(r *result.Result) string {
 	intervals, open := false, false
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		intervals = intervals || v.hasInterval()
-		open = open || v.hasInterval() && v.Capacity.HighOpen
+		intervals = intervals || v.HasInterval()
+		open = open || v.HasInterval() && v.Capacity.HighOpen
 	}
 	text := ""
 	if intervals {

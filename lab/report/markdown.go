@@ -6,18 +6,19 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // Markdown writes r for a pull request: the question and its answer, a table
 // with a row per variant, and the rest folded away. It fails only if w does.
-func Markdown(w io.Writer, r *Result) error {
+func Markdown(w io.Writer, r *result.Result) error {
 	var b strings.Builder
 	title := r.Question
 	if title == "" {
 		title = r.Experiment
 	}
 	fmt.Fprintf(&b, "### %s\n\n", markdownText(title))
-	for _, p := range r.answer() {
+	for _, p := range answer(r) {
 		text := markdownText(p.Text)
 		if p.Strong && text != "" {
 			text = "**" + text + "**"
@@ -27,15 +28,15 @@ func Markdown(w io.Writer, r *Result) error {
 		b.WriteString(text)
 	}
 	b.WriteString("\n")
-	r.markdownTable(&b)
-	if warnings := r.allWarnings(); len(warnings) > 0 {
+	markdownTable(r, &b)
+	if warnings := allWarnings(r); len(warnings) > 0 {
 		b.WriteByte('\n')
 		for _, text := range warnings {
 			fmt.Fprintf(&b, "> ⚠ %s\n>\n", markdownText(text))
 		}
 	}
-	r.markdownReasons(&b)
-	fmt.Fprintf(&b, "\n<sub>%s</sub>\n", markdownText(strings.Join(r.environmentFacts(), " · ")))
+	markdownReasons(r, &b)
+	fmt.Fprintf(&b, "\n<sub>%s</sub>\n", markdownText(strings.Join(environmentFacts(r), " · ")))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
@@ -46,39 +47,39 @@ func leading(s string) int  { return len(s) - len(strings.TrimLeft(s, " ")) }
 func trailing(s string) int { return min(len(s)-len(strings.TrimRight(s, " ")), len(s)-leading(s)) }
 
 // markdownTable writes a row per variant, and what the signs in it mean.
-func (r *Result) markdownTable(b *strings.Builder) {
+func markdownTable(r *result.Result, b *strings.Builder) {
 	if len(r.Variants) == 0 {
 		return
 	}
 	row := func(cells ...string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
 	b.WriteByte('\n')
-	if r.measuresLoad() {
-		row("variant", "offered, "+markdownText(r.rateUnit()), "p50", "p95", "p99", "failed", "objectives", "limited by")
+	if r.MeasuresLoad() {
+		row("variant", "offered, "+markdownText(r.RateUnit()), "p50", "p95", "p99", "failed", "objectives", "limited by")
 		row("---", "---:", "---:", "---:", "---:", "---:", "---", "---")
 	} else {
-		row("variant", "capacity, "+markdownText(r.rateUnit()), "ratio", "p95", "objectives", "limited by")
+		row("variant", "capacity, "+markdownText(r.RateUnit()), "ratio", "p95", "objectives", "limited by")
 		row("---", "---:", "---:", "---:", "---", "---")
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(v.limitedBy()), v.objectivesCell().text
+		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(limitedBy(v)), objectivesCell(v).text
 		p := v.Latency.Response
-		if r.measuresLoad() {
+		if r.MeasuresLoad() {
 			row(name, format.Measured(v.Rate), format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Percent(v.Failed), objectives, limit)
 			continue
 		}
-		value, interval := v.capacityCells(false)
-		tilde, ratio, of := r.ratioCells(v.Name)
+		value, interval := capacityCells(v, false)
+		tilde, ratio, of := ratioCells(r, v.Name)
 		row(name, markdownText(strings.TrimSpace(value+" "+interval)),
 			markdownText(strings.TrimSpace(strings.Join([]string{tilde, ratio, of}, " "))), format.Latency(p.P95), objectives, limit)
 	}
 	legend := &summary{result: r, width: 1 << 16}
-	legend.legend(r.hasTilde())
+	legend.legend(hasTilde(r))
 	fmt.Fprintf(b, "\n%s\n", markdownText(legend.b.String()))
 }
 
 // markdownReasons says why each variant bears what it bears.
-func (r *Result) markdownReasons(b *strings.Builder) {
+func markdownReasons(r *result.Result, b *strings.Builder) {
 	if len(r.Variants) == 0 {
 		return
 	}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"loadstone/lab/result"
 )
 
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
-	write := func(r *Result) string {
+	write := func(r *result.Result) string {
 		t.Helper()
 		var b bytes.Buffer
 		if err := Markdown(&b, r); err != nil {
@@ -25,7 +27,7 @@ func TestMarkdown(t *testing.T) {
 	if text := write(loadResult()); !strings.Contains(text, "| p50 | p95 | p99 |") {
 		t.Errorf("a load as written has no response times:\n%s", text)
 	}
-	if text := write(&Result{}); !strings.Contains(text, "Nothing was measured") {
+	if text := write(&result.Result{}); !strings.Contains(text, "Nothing was measured") {
 		t.Errorf("an empty result: %s", text)
 	}
 
@@ -56,11 +58,11 @@ func tableLines(text string) (out []string) {
 
 func TestHeadlines(t *testing.T) {
 	t.Parallel()
-	heads := sampleResult().Headlines()
+	heads := Headlines(sampleResult())
 	if h := heads[len(heads)-1]; h.Figure != "4,310 req/s" || h.Interval != "[4,180, 4,420]" || h.Limit == "" || h.Crossed {
 		t.Errorf("got %+v", h)
 	}
-	if h := loadResult().Headlines()[0]; !strings.HasPrefix(h.Figure, "p95 ") || h.Interval != "" {
+	if h := Headlines(loadResult())[0]; !strings.HasPrefix(h.Figure, "p95 ") || h.Interval != "" {
 		t.Errorf("got %+v", h)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // objective is an SLO that can be explained.
-type objective SLO
+type objective result.SLO
 
 // limit returns the number that the threshold compares with: 200 of "p(95)<200"
 // and of "p(95)<200 over 10s".

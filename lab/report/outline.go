@@ -1,6 +1,7 @@
 package report
 
 import "loadstone/lab/format"
+import "loadstone/lab/result"
 
 // Headline is a variant in a line: what it bears and what holds it back.
 type Headline struct {
@@ -17,20 +18,20 @@ type Headline struct {
 }
 
 // Headlines are the variants in the order of the experiment.
-func (r *Result) Headlines() []Headline {
+func Headlines(r *result.Result) []Headline {
 	out := make([]Headline, len(r.Variants))
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		h := Headline{
-			Variant: printable(v.Name), Limit: printable(v.limitedBy()),
-			Decided: v.Verdict.decided(),
-			Crossed: v.objectivesCell().style == red,
+			Variant: printable(v.Name), Limit: printable(limitedBy(v)),
+			Decided: v.Verdict.Decided(),
+			Crossed: objectivesCell(v).style == red,
 		}
-		if r.measuresLoad() {
-			h.Figure = "p95 " + format.Latency(v.Latency.Response.P95) + " at " + format.Measured(v.Rate) + " " + printable(r.rateUnit())
+		if r.MeasuresLoad() {
+			h.Figure = "p95 " + format.Latency(v.Latency.Response.P95) + " at " + format.Measured(v.Rate) + " " + printable(r.RateUnit())
 		} else {
-			h.Figure, h.Interval = v.capacityCells(false)
-			if v.hasCapacity() {
+			h.Figure, h.Interval = capacityCells(v, false)
+			if v.HasCapacity() {
 				h.Figure += " " + printable(v.Capacity.Unit)
 			}
 		}

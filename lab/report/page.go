@@ -11,6 +11,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 //go:embed page*.gohtml
@@ -32,7 +33,7 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 // vertical lengths are pixels: they stretch to the width of the reader's screen
 // and their text keeps its size. Each has a title, a description and a table of
 // its numbers.
-func HTML(w io.Writer, r *Result) error {
+func HTML(w io.Writer, r *result.Result) error {
 	t, err := pageTemplate()
 	if err != nil {
 		return fmt.Errorf("read the page's template: %w", err)
@@ -89,20 +90,20 @@ type fact struct{ Name, Value string }
 // tick is a mark on an axis.
 type tick struct{ At, Label string }
 
-func newPage(r *Result) *page {
+func newPage(r *result.Result) *page {
 	p := &page{
 		Style:       template.CSS(pageStyle), //nolint:gosec // the embedded file, not input
 		Title:       r.Question,
 		Experiment:  r.Experiment,
-		Answer:      r.answer(),
-		Facts:       r.headerFacts(),
-		Warnings:    r.allWarnings(),
+		Answer:      answer(r),
+		Facts:       headerFacts(r),
+		Warnings:    allWarnings(r),
 		Curves:      newCurveCharts(r),
 		Objectives:  newObjectiveRows(r),
 		Latencies:   newLatencyRows(r),
 		Comparisons: newComparisonRows(r),
 		Ratios:      newRatioRows(r),
-		Environment: r.environmentTable(),
+		Environment: environmentTable(r),
 		Demand:      newDemandCharts(r),
 		Perturb:     newPerturbCharts(r),
 		Scaling:     newScalingChart(r),
@@ -119,7 +120,7 @@ func newPage(r *Result) *page {
 	}
 	switch {
 	case len(r.Variants) == 0:
-	case r.measuresLoad():
+	case r.MeasuresLoad():
 		p.Load = newLoadChart(r)
 	default:
 		p.Capacity = newCapacityChart(r)
@@ -173,7 +174,7 @@ func (p *page) faultsName() string {
 }
 
 // headerFacts are when, how long and how often, for the top of the page.
-func (r *Result) headerFacts() []string {
+func headerFacts(r *result.Result) []string {
 	facts := []string{format.Plural(len(r.Variants), "variant")}
 	var trials chart.Extent
 	for _, v := range r.Variants {

@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
@@ -32,16 +33,16 @@ type capacityRow struct {
 	TrialNumbers, Certainty string
 }
 
-func newCapacityChart(r *Result) *capacityChart {
-	c := &capacityChart{Unit: r.rateUnit(), Note: r.capacityNote()}
+func newCapacityChart(r *result.Result) *capacityChart {
+	c := &capacityChart{Unit: r.RateUnit(), Note: capacityNote(r)}
 	var seen chart.Extent
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		if v.hasCapacity() {
+		if v.HasCapacity() {
 			seen.See(v.Capacity.Value)
 			c.Unit = v.Capacity.Unit
 		}
-		if v.hasInterval() {
+		if v.HasInterval() {
 			seen.See(v.Capacity.Low, v.Capacity.High)
 		}
 		seen.See(v.PerTrial...)
@@ -59,37 +60,37 @@ func newCapacityChart(r *Result) *capacityChart {
 }
 
 // capacityNote explains the capacity chart, as far as it needs it.
-func (r *Result) capacityNote() string {
+func capacityNote(r *result.Result) string {
 	note := "The highest rate at which every objective held. "
-	if !slices.ContainsFunc(r.Variants, func(v Variant) bool { return v.hasCapacity() }) {
+	if !slices.ContainsFunc(r.Variants, func(v result.Variant) bool { return v.HasCapacity() }) {
 		return note + "None was found."
 	}
-	note += r.confidences() + "." + r.endsMean() + " "
-	if slices.ContainsFunc(r.Variants, func(v Variant) bool { return v.hasInterval() }) {
+	note += confidences(r) + "." + endsMean(r) + " "
+	if slices.ContainsFunc(r.Variants, func(v result.Variant) bool { return v.HasInterval() }) {
 		note += "Whisker: interval; dot: one trial."
 	} else {
 		note += "Dot: one trial."
 	}
-	if slices.ContainsFunc(r.Variants, func(v Variant) bool { return v.isLowerBound() }) {
+	if slices.ContainsFunc(r.Variants, func(v result.Variant) bool { return v.IsLowerBound() }) {
 		note += " ≥: a lower bound, the measurement ended before the system did."
 	}
-	note += r.ratioConfidence()
-	if r.hasTilde() {
-		note += " ~: " + r.tildeMeans()
+	note += ratioConfidence(r)
+	if hasTilde(r) {
+		note += " ~: " + tildeMeans(r)
 	}
 	return note
 }
 
-func newCapacityRow(r *Result, i int, scale chart.Scale) capacityRow {
+func newCapacityRow(r *result.Result, i int, scale chart.Scale) capacityRow {
 	v := &r.Variants[i]
-	tilde, ratio, of := r.ratioCells(v.Name)
+	tilde, ratio, of := ratioCells(r, v.Name)
 	row := capacityRow{
-		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(),
-		Decided: v.Verdict.decided(),
+		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: limitedBy(v),
+		Decided: v.Verdict.Decided(),
 		Ratio:   strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "",
-		More: v.hasCapacity() && (v.isLowerBound() || v.hasInterval() && v.Capacity.HighOpen), Certainty: format.Missing,
+		More: v.HasCapacity() && (v.IsLowerBound() || v.HasInterval() && v.Capacity.HighOpen), Certainty: format.Missing,
 	}
-	if !v.hasCapacity() {
+	if !v.HasCapacity() {
 		row.Value = "no capacity found"
 		row.Desc = "No rate that was tried met the objectives."
 		return row
@@ -97,13 +98,13 @@ func newCapacityRow(r *Result, i int, scale chart.Scale) capacityRow {
 	row.Bar = scale.Percent(v.Capacity.Value)
 	row.Arrow = row.Bar
 	row.Value = format.Measured(v.Capacity.Value) + " " + v.Capacity.Unit
-	if v.isLowerBound() {
+	if v.IsLowerBound() {
 		row.Value = "≥ " + row.Value
 	}
-	row.Desc = v.capacityText()
-	if v.hasInterval() {
+	row.Desc = capacityText(v)
+	if v.HasInterval() {
 		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
-		row.Interval = RangeOf(*v.Capacity)
+		row.Interval = v.Capacity.Range()
 		row.Low, row.High = scale.Percent(v.Capacity.Low), scale.Percent(v.Capacity.High)
 		row.Arrow = row.High
 		row.Certainty = format.Percent(v.Capacity.Confidence)
@@ -146,14 +147,14 @@ type loadRow struct {
 	Crossed              bool
 }
 
-func newLoadChart(r *Result) *loadChart {
+func newLoadChart(r *result.Result) *loadChart {
 	c := &loadChart{}
 	var seen chart.Extent
 	for _, v := range r.Variants {
 		p := v.Latency.Response
 		seen.SeePositive(p.P50, p.P95, p.P99)
 	}
-	limits := r.latencyLimits()
+	limits := latencyLimits(r)
 	for _, t := range limits {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
@@ -167,8 +168,8 @@ func newLoadChart(r *Result) *loadChart {
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		p := v.Latency.Response
-		met := v.objectivesCell()
-		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.rateUnit() + " offered",
+		met := objectivesCell(v)
+		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.RateUnit() + " offered",
 			P50: format.Latency(p.P50), P95: format.Latency(p.P95), P99: format.Latency(p.P99),
 			Met: met.text, Crossed: met.style == red}
 		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)

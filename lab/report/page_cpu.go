@@ -10,6 +10,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
@@ -57,14 +58,14 @@ type cpuRow struct {
 	CPU        []string
 }
 
-func newCPUChart(r *Result, i int) (cpuChart, bool) {
+func newCPUChart(r *result.Result, i int) (cpuChart, bool) {
 	v := &r.Variants[i]
 	t := v.Timeline
 	n := len(t.Seconds)
 	if n < 2 || !slices.ContainsFunc(t.Seconds, format.Finite) {
 		return cpuChart{}, false
 	}
-	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.rateUnit()}
+	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.RateUnit()}
 	var span chart.Extent
 	span.See(t.Seconds...)
 	scale := chart.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
@@ -78,7 +79,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 	if left := len(t.Series) - len(series); left > 0 {
 		c.Omitted = fmt.Sprintf("The %d instances that came closest to their limits are shown; %d more are in result.json.", len(series), left)
 	}
-	c.addRate(t, scale, r.rateUnit())
+	c.addRate(t, scale, r.RateUnit())
 	var told []string
 	for _, s := range series {
 		hot := slices.ContainsFunc(v.Verdict.Limiting(), func(c string) bool { return isInstanceOf(s.Name, c) })
@@ -93,7 +94,7 @@ func newCPUChart(r *Result, i int) (cpuChart, bool) {
 
 // hottest returns the series to draw, in their order: those that came closest
 // to their limits if there are too many.
-func hottest(series []TimelineSeries, limit int) []TimelineSeries {
+func hottest(series []result.TimelineSeries, limit int) []result.TimelineSeries {
 	if len(series) <= limit {
 		return series
 	}
@@ -104,7 +105,7 @@ func hottest(series []TimelineSeries, limit int) []TimelineSeries {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(heat(series[b]), heat(series[a])) })
 	order = order[:limit]
 	slices.Sort(order)
-	kept := make([]TimelineSeries, 0, limit)
+	kept := make([]result.TimelineSeries, 0, limit)
 	for _, i := range order {
 		kept = append(kept, series[i])
 	}
@@ -122,14 +123,14 @@ func isInstanceOf(name, component string) bool {
 // heat is the highest use as a share of the limit. What has no limit, the load
 // generator above all, ranks before what has one: nothing else shows how near
 // it came to its end.
-func heat(s TimelineSeries) float64 {
+func heat(s result.TimelineSeries) float64 {
 	if s.LimitCPUs > 0 {
 		return peak(s) / s.LimitCPUs
 	}
 	return math.MaxFloat64
 }
 
-func peak(s TimelineSeries) float64 {
+func peak(s result.TimelineSeries) float64 {
 	var seen chart.Extent
 	seen.See(s.CPU...)
 	return seen.High
@@ -141,7 +142,7 @@ func (c *cpuChart) addLane(l lane) {
 	c.Lanes = append(c.Lanes, l)
 }
 
-func (c *cpuChart) addRate(t Timeline, scale chart.Scale, unit string) {
+func (c *cpuChart) addRate(t result.Timeline, scale chart.Scale, unit string) {
 	var seen chart.Extent
 	seen.See(t.Rate...)
 	if !seen.Any || seen.High <= 0 {
@@ -151,7 +152,7 @@ func (c *cpuChart) addRate(t Timeline, scale chart.Scale, unit string) {
 		Path: lanePath(t.Seconds, t.Rate, scale, seen.High*1.05, true)})
 }
 
-func (c *cpuChart) addSeries(s TimelineSeries, seconds []float64, scale chart.Scale, hot bool) {
+func (c *cpuChart) addSeries(s result.TimelineSeries, seconds []float64, scale chart.Scale, hot bool) {
 	highest := peak(s)
 	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
 	top := highest * 1.05
@@ -217,7 +218,7 @@ func lanePath(seconds, values []float64, scale chart.Scale, top float64, steps b
 
 // tabulate gives the chart's numbers as means: over each stretch of one
 // offered rate, or over equal stretches where the rate changes all the time.
-func (c *cpuChart) tabulate(t Timeline, series []TimelineSeries) {
+func (c *cpuChart) tabulate(t result.Timeline, series []result.TimelineSeries) {
 	for _, s := range series {
 		c.Heads = append(c.Heads, s.Name)
 	}
@@ -240,7 +241,7 @@ func (c *cpuChart) tabulate(t Timeline, series []TimelineSeries) {
 
 // stretches cuts the timeline where the offered rate changes; where that gives
 // more than maxSlices, into maxSlices of equal length.
-func stretches(t Timeline) [][2]int {
+func stretches(t result.Timeline) [][2]int {
 	n := len(t.Seconds)
 	var cuts [][2]int
 	start := 0

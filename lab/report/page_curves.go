@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // curveHeight is the height of a latency chart's plot in pixels.
@@ -58,7 +59,7 @@ type latencyLimit struct {
 	label string
 }
 
-func (r *Result) latencyLimits() []latencyLimit {
+func latencyLimits(r *result.Result) []latencyLimit {
 	var limits []latencyLimit
 	objectives := slices.Clone(r.SLO)
 	if len(objectives) == 0 && len(r.Variants) > 0 {
@@ -75,7 +76,7 @@ func (r *Result) latencyLimits() []latencyLimit {
 	return limits
 }
 
-func newCurveCharts(r *Result) *curveCharts {
+func newCurveCharts(r *result.Result) *curveCharts {
 	var seen chart.Extent
 	for _, v := range r.Variants {
 		for _, p := range v.Curve {
@@ -85,18 +86,18 @@ func newCurveCharts(r *Result) *curveCharts {
 	if !seen.Any {
 		return nil
 	}
-	limits := r.latencyLimits()
+	limits := latencyLimits(r)
 	for _, t := range limits {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
 	scale, values := chart.Log(seen)
 	height := func(v float64) string { return chart.Number((1-scale.At(v))*curveHeight, 1) }
-	charts := &curveCharts{Unit: r.rateUnit(), Height: curveHeight, Limits: len(limits) > 0}
+	charts := &curveCharts{Unit: r.RateUnit(), Height: curveHeight, Limits: len(limits) > 0}
 	for i := range r.Variants {
 		if len(r.Variants[i].Curve) == 0 {
 			continue
 		}
-		c := newCurveChart(&r.Variants[i], r.rateUnit(), scale)
+		c := newCurveChart(&r.Variants[i], r.RateUnit(), scale)
 		c.ID = fmt.Sprintf("curve-%d", i+1)
 		for _, v := range values {
 			c.YTicks = append(c.YTicks, tick{height(v), format.LatencyTick(v)})
@@ -109,7 +110,7 @@ func newCurveCharts(r *Result) *curveCharts {
 	return charts
 }
 
-func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
+func newCurveChart(v *result.Variant, unit string, latency chart.Scale) curveChart {
 	height := func(v float64) string { return chart.Number((1-latency.At(v))*curveHeight, 1) }
 	var rates chart.Extent
 	held := 0
@@ -124,11 +125,11 @@ func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
 	for _, t := range values {
 		c.XTicks = append(c.XTicks, tick{scale.Percent(t), format.Setting(t)})
 	}
-	if v.hasCapacity() {
+	if v.HasCapacity() {
 		c.Capacity = scale.Percent(v.Capacity.Value)
-		c.CapacityLabel = v.capacityText()
+		c.CapacityLabel = capacityText(v)
 	}
-	if v.hasInterval() {
+	if v.HasInterval() {
 		c.BandFrom = scale.Percent(v.Capacity.Low)
 		c.Band = chart.Percent(scale.At(v.Capacity.High) - scale.At(v.Capacity.Low))
 	}
@@ -137,11 +138,11 @@ func newCurveChart(v *Variant, unit string, latency chart.Scale) curveChart {
 	}
 	c.Knee = kneePath(v.Curve, scale, latency)
 	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
-		format.Plural(len(v.Curve), "rate"), format.Measured(rates.Low), format.Measured(rates.High), unit, held, v.capacityText())
+		format.Plural(len(v.Curve), "rate"), format.Measured(rates.Low), format.Measured(rates.High), unit, held, capacityText(v))
 	return c
 }
 
-func (c *curveChart) addPoint(p CurvePoint, scale chart.Scale, height func(float64) string) {
+func (c *curveChart) addPoint(p result.CurvePoint, scale chart.Scale, height func(float64) string) {
 	c.Rows = append(c.Rows, curveRow{
 		Rate: format.Measured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: format.Setting(p.Seconds),
 		P50: format.LatencyNumber(p.P50), P95: format.LatencyNumber(p.P95), P99: format.LatencyNumber(p.P99),
@@ -166,9 +167,9 @@ const kneeWindow = 5
 
 // kneePath is the running median of p95 by rate, so that the eye finds where it
 // bends. Points are in order of their rates.
-func kneePath(points []CurvePoint, rates, latency chart.Scale) string {
+func kneePath(points []result.CurvePoint, rates, latency chart.Scale) string {
 	var line [][2]float64
-	var usable []CurvePoint
+	var usable []result.CurvePoint
 	for _, p := range points {
 		if format.Finite(p.Rate) && format.Finite(p.P95) && p.P95 > 0 {
 			usable = append(usable, p)

@@ -6,6 +6,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // demandCharts say who needs how much CPU for each request, and what that
@@ -41,7 +42,7 @@ type resourceRow struct {
 	Busy, BusyBar, Waiting, Note   string
 }
 
-func newDemandCharts(r *Result) *demandCharts {
+func newDemandCharts(r *result.Result) *demandCharts {
 	var most chart.Extent
 	for _, v := range r.Variants {
 		for _, c := range v.Components {
@@ -51,7 +52,7 @@ func newDemandCharts(r *Result) *demandCharts {
 	if !most.Any {
 		return nil
 	}
-	charts := &demandCharts{Unit: "ms", RateUnit: r.rateUnit(), One: r.one(), AtCapacity: !r.measuresLoad()}
+	charts := &demandCharts{Unit: "ms", RateUnit: r.RateUnit(), One: oneUnit(r), AtCapacity: !r.MeasuresLoad()}
 	scale := 1.0
 	if most.High < 1 {
 		charts.Unit, scale = "µs", 1000
@@ -64,9 +65,9 @@ func newDemandCharts(r *Result) *demandCharts {
 		c := demandChart{ID: fmt.Sprintf("demand-%d", i+1), Name: v.Name}
 		for j := range v.Components {
 			component := &v.Components[j]
-			row := newDemandRow(component, v.measuredRate(), most.High)
+			row := newDemandRow(component, measuredRate(v), most.High)
 			row.Demand = format.LatencyNumber(component.DemandMS * scale)
-			row.Limiting = v.Verdict.limitedBy(component.Name, "")
+			row.Limiting = v.Verdict.Limits(component.Name, "")
 			c.Rows = append(c.Rows, row)
 			for k := range component.Resources {
 				c.Resources = append(c.Resources, newResourceRow(v, component.Name, &component.Resources[k]))
@@ -78,22 +79,22 @@ func newDemandCharts(r *Result) *demandCharts {
 }
 
 // one is what demand is of.
-func (r *Result) one() string {
-	if r.rateUnit() == IterationsPerSecond {
+func oneUnit(r *result.Result) string {
+	if r.RateUnit() == result.IterationsPerSecond {
 		return "iteration"
 	}
 	return "request"
 }
 
 // measuredRate is the capacity, or the rate of the load as written.
-func (v *Variant) measuredRate() float64 {
-	if v.hasCapacity() {
+func measuredRate(v *result.Variant) float64 {
+	if v.HasCapacity() {
 		return v.Capacity.Value
 	}
 	return v.Rate
 }
 
-func newDemandRow(c *Component, rate, most float64) demandRow {
+func newDemandRow(c *result.Component, rate, most float64) demandRow {
 	row := demandRow{Name: c.Name, Share: shareText(c), Bound: format.Missing, UseBar: barLength(0)}
 	length := c.DemandMS / most
 	row.User, row.System, row.SystemAt = barLength(length), barLength(0), barLength(length)
@@ -115,7 +116,7 @@ func newDemandRow(c *Component, rate, most float64) demandRow {
 	return row
 }
 
-func shareText(c *Component) string {
+func shareText(c *result.Component) string {
 	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
 		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
 	}
@@ -131,11 +132,11 @@ func boundRange(bound, low, high float64) string {
 	return "[" + l + ", " + h + "]"
 }
 
-func newResourceRow(v *Variant, component string, s *Resource) resourceRow {
+func newResourceRow(v *result.Variant, component string, s *result.Resource) resourceRow {
 	row := resourceRow{
 		Name: component + " " + s.Name, Kind: s.Kind, Held: format.Latency(s.DemandMS), Bound: format.Missing,
 		Busy: format.Percent(s.Busy), BusyBar: barLength(s.Busy), Waiting: format.Missing,
-		Limiting: v.Verdict.limitedBy(component, s.Name),
+		Limiting: v.Verdict.Limits(component, s.Name),
 	}
 	if s.Bound > 0 && format.Finite(s.Bound) {
 		row.Bound, row.Range = format.Measured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)
@@ -148,7 +149,7 @@ func newResourceRow(v *Variant, component string, s *Resource) resourceRow {
 }
 
 // resourceNote is what only some kinds of resources tell.
-func resourceNote(s *Resource) string {
+func resourceNote(s *result.Resource) string {
 	var notes []string
 	add := func(known bool, text string) {
 		if known {

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"loadstone/lab/loadpage/pagetest"
+	"loadstone/lab/result"
 )
 
 // Every check of the validity box must be able to find a fault, and only its own.
 func TestValidityChecksFindTheirFault(t *testing.T) {
 	t.Parallel()
-	good := func() *Result {
+	good := func() *result.Result {
 		r := fullResult()
 		r.Variants[2].Conditions.MachineBusy = 0.5
 		return r
@@ -19,19 +20,19 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 	if doubts := doubted(good()); len(doubts) > 0 {
 		t.Fatalf("a sound run: got doubts %q", doubts)
 	}
-	for name, spoil := range map[string]func(r *Result, v *Variant){
-		"CPU limits":         func(r *Result, _ *Variant) { r.Environment.LimitsEnforced = false },
-		"Confidence":         func(_ *Result, v *Variant) { v.Capacity.Confidence = 0.75 },
-		"Ends of the search": func(_ *Result, v *Variant) { v.Capacity.LowerBound = true },
-		"Spread of trials":   func(_ *Result, v *Variant) { v.Capacity.Low = v.Capacity.Value / 2 },
-		"Load generator":     func(_ *Result, v *Variant) { v.Conditions.Working = 0.93 },
-		"Lateness":           func(_ *Result, v *Variant) { v.Conditions.Late = 0.02 },
-		"Machine":            func(_ *Result, v *Variant) { v.Conditions.MachineBusy = 0.97 },
-		"Other processes":    func(_ *Result, v *Variant) { v.Conditions.Outside = 0.7 },
-		"Clock":              func(_ *Result, v *Variant) { v.Conditions.GapSeconds = 1.7 },
-		"Cost of watching":   func(_ *Result, v *Variant) { v.Conditions.ProbeCPU = 0.0413 },
-		"Cost of perturbing": func(_ *Result, v *Variant) { v.Perturbation.CostCPU = 0.0437 },
-		"Failed requests":    func(_ *Result, v *Variant) { v.Failed = 0.013 },
+	for name, spoil := range map[string]func(r *result.Result, v *result.Variant){
+		"CPU limits":         func(r *result.Result, _ *result.Variant) { r.Environment.LimitsEnforced = false },
+		"Confidence":         func(_ *result.Result, v *result.Variant) { v.Capacity.Confidence = 0.75 },
+		"Ends of the search": func(_ *result.Result, v *result.Variant) { v.Capacity.LowerBound = true },
+		"Spread of trials":   func(_ *result.Result, v *result.Variant) { v.Capacity.Low = v.Capacity.Value / 2 },
+		"Load generator":     func(_ *result.Result, v *result.Variant) { v.Conditions.Working = 0.93 },
+		"Lateness":           func(_ *result.Result, v *result.Variant) { v.Conditions.Late = 0.02 },
+		"Machine":            func(_ *result.Result, v *result.Variant) { v.Conditions.MachineBusy = 0.97 },
+		"Other processes":    func(_ *result.Result, v *result.Variant) { v.Conditions.Outside = 0.7 },
+		"Clock":              func(_ *result.Result, v *result.Variant) { v.Conditions.GapSeconds = 1.7 },
+		"Cost of watching":   func(_ *result.Result, v *result.Variant) { v.Conditions.ProbeCPU = 0.0413 },
+		"Cost of perturbing": func(_ *result.Result, v *result.Variant) { v.Perturbation.CostCPU = 0.0437 },
+		"Failed requests":    func(_ *result.Result, v *result.Variant) { v.Failed = 0.013 },
 	} {
 		r := good()
 		spoil(r, &r.Variants[1])
@@ -43,12 +44,12 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 			t.Errorf("%s was spoiled: the page does not say so in words", name)
 		}
 	}
-	if got := newChecks(&Result{}); got != nil {
+	if got := newChecks(&result.Result{}); got != nil {
 		t.Errorf("a result without variants: got %v", got)
 	}
 }
 
-func doubted(r *Result) []string {
+func doubted(r *result.Result) []string {
 	var names []string
 	for _, c := range newChecks(r) {
 		if !c.Good {
@@ -120,7 +121,7 @@ func TestReadingOfAnElasticity(t *testing.T) {
 		want      string
 	}{{0.1, 1.2, "moves throughput"}, {-0.2, 0.3, "does not matter"}, {-0.2, 0.7, "not told apart from nothing"}, {-2, -1, "does not matter"}} {
 		p := fullResult()
-		p.Variants[0].Perturbation.Effects[0].Throughput = Interval{Value: (c.low + c.high) / 2, Low: c.low, High: c.high, Confidence: 0.95}
+		p.Variants[0].Perturbation.Effects[0].Throughput = result.Interval{Value: (c.low + c.high) / 2, Low: c.low, High: c.high, Confidence: 0.95}
 		if got := newPerturbCharts(p).Charts[0].Effects[0].Reading; got != c.want {
 			t.Errorf("%v to %v: got %q, want %q", c.low, c.high, got, c.want)
 		}
@@ -132,7 +133,7 @@ func TestReadingOfAnElasticity(t *testing.T) {
 func TestKneeIsARunningMedian(t *testing.T) {
 	t.Parallel()
 	v := &fullResult().Variants[0]
-	r := &Result{Variants: []Variant{*v}}
+	r := &result.Result{Variants: []result.Variant{*v}}
 	if got := newCurveCharts(r).Charts[0].Knee; !strings.HasPrefix(got, "M") || strings.Count(got, "L") != len(v.Curve)-kneeWindow {
 		t.Errorf("got %q from %d rates", got, len(v.Curve))
 	}

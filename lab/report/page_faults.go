@@ -10,6 +10,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // maxColumns bounds the points of a lane, and with them the page: a longer load
@@ -44,7 +45,7 @@ type faultRow struct {
 	Cost, Never          bool
 }
 
-func newFaultCharts(r *Result) []faultChart {
+func newFaultCharts(r *result.Result) []faultChart {
 	var charts []faultChart
 	for i := range r.Variants {
 		v := &r.Variants[i]
@@ -53,7 +54,7 @@ func newFaultCharts(r *Result) []faultChart {
 		}
 		c := faultChart{ID: fmt.Sprintf("fault-%d", i+1), Name: v.Name}
 		if v.Course != nil && len(v.Course.Seconds) > 1 {
-			c.draw(v.Course, r.p95Limit())
+			c.draw(v.Course, p95Limit(r))
 		}
 		c.tabulate(v)
 		charts = append(charts, c)
@@ -62,8 +63,8 @@ func newFaultCharts(r *Result) []faultChart {
 }
 
 // p95Limit is the objective that the lane of p95 can show; 0 without one.
-func (r *Result) p95Limit() float64 {
-	for _, l := range r.latencyLimits() {
+func p95Limit(r *result.Result) float64 {
+	for _, l := range latencyLimits(r) {
 		if strings.HasPrefix(l.label, "p(95)") {
 			return l.limit
 		}
@@ -71,7 +72,7 @@ func (r *Result) p95Limit() float64 {
 	return 0
 }
 
-func (c *faultChart) draw(course *Course, limit float64) {
+func (c *faultChart) draw(course *result.Course, limit float64) {
 	c.Trial = strconv.Itoa(course.Trial)
 	var span chart.Extent
 	span.See(course.Seconds...)
@@ -224,15 +225,15 @@ func together(values []*float64, mean bool) (v float64, ok bool) {
 	return v, n > 0
 }
 
-func (c *faultChart) tabulate(v *Variant) {
+func (c *faultChart) tabulate(v *result.Variant) {
 	for i := range v.Faults {
 		f := &v.Faults[i]
 		row := faultRow{
 			Number: strconv.Itoa(i + 1), What: f.What, At: format.Setting(f.At) + " s",
 			Back: secondsText(f.Back, "not back"), Recovered: secondsText(f.Recovered, "never"), Bad: strconv.Itoa(f.BadSeconds),
-			Failed: format.Count(f.Failed), Kinds: f.kinds(), Cost: f.Failed > 0, Never: f.Recovered == nil,
+			Failed: format.Count(f.Failed), Kinds: failureKinds(f), Cost: f.Failed > 0, Never: f.Recovered == nil,
 		}
-		for j, figures := range []*FaultFigures{f.Before, f.During, f.After} {
+		for j, figures := range []*result.FaultFigures{f.Before, f.During, f.After} {
 			row.P95[j], row.P99[j] = format.Missing, format.Missing
 			if figures != nil {
 				row.P95[j], row.P99[j] = format.LatencyNumber(figures.P95), format.LatencyNumber(figures.P99)
@@ -242,7 +243,7 @@ func (c *faultChart) tabulate(v *Variant) {
 			if i == 0 {
 				c.Heads = append(c.Heads, w.Name)
 			}
-			row.Watched = append(row.Watched, w.String())
+			row.Watched = append(row.Watched, watchedText(w))
 		}
 		c.Rows = append(c.Rows, row)
 		c.Marks = append(c.Marks, fact{row.Number, f.What})
@@ -250,7 +251,7 @@ func (c *faultChart) tabulate(v *Variant) {
 }
 
 // kinds are how requests failed, the most frequent kind first.
-func (f *Fault) kinds() string {
+func failureKinds(f *result.Fault) string {
 	names := slices.SortedFunc(maps.Keys(f.Kinds), func(a, b string) int {
 		if f.Kinds[a] != f.Kinds[b] {
 			return int(min(max(int64(f.Kinds[b])-int64(f.Kinds[a]), -1), 1))
@@ -265,7 +266,7 @@ func (f *Fault) kinds() string {
 }
 
 // String is "120 → 610 (5.08×)": the mean before and the most during.
-func (w FaultWatched) String() string {
+func watchedText(w result.FaultWatched) string {
 	text := func(v *float64) string {
 		if v == nil || !format.Finite(*v) {
 			return format.Missing

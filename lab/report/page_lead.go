@@ -9,6 +9,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // leadCell is one of the few things that somebody who reads one screen should
@@ -21,10 +22,10 @@ type leadCell struct {
 
 // newLead is about the variant that the answer names: its capacity, what limits
 // it and what to change first; and how far all of it can be believed.
-func newLead(r *Result, checks []check) []leadCell {
+func newLead(r *result.Result, checks []check) []leadCell {
 	var cells []leadCell
-	if v := r.leader(); v != nil {
-		if v.hasCapacity() {
+	if v := leader(r); v != nil {
+		if v.HasCapacity() {
 			cells = append(cells, capacityCell(v))
 		}
 		cells = append(cells, verdictCell(v))
@@ -40,10 +41,10 @@ func newLead(r *Result, checks []check) []leadCell {
 
 // leader is the variant of the highest capacity; of a load as written the only
 // one, because nothing else singles one out.
-func (r *Result) leader() *Variant {
-	var best *Variant
+func leader(r *result.Result) *result.Variant {
+	var best *result.Variant
 	for i := range r.Variants {
-		if v := &r.Variants[i]; v.hasCapacity() && (best == nil || v.Capacity.Value > best.Capacity.Value) {
+		if v := &r.Variants[i]; v.HasCapacity() && (best == nil || v.Capacity.Value > best.Capacity.Value) {
 			best = v
 		}
 	}
@@ -53,9 +54,9 @@ func (r *Result) leader() *Variant {
 	return best
 }
 
-func capacityCell(v *Variant) leadCell {
-	c := leadCell{Name: "Capacity of " + v.Name, Value: v.capacityText(), Weak: v.isLowerBound()}
-	if v.hasInterval() {
+func capacityCell(v *result.Variant) leadCell {
+	c := leadCell{Name: "Capacity of " + v.Name, Value: capacityText(v), Weak: v.IsLowerBound()}
+	if v.HasInterval() {
 		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
 		if v.Capacity.HighOpen {
 			high += " or more"
@@ -67,8 +68,8 @@ func capacityCell(v *Variant) leadCell {
 	return c
 }
 
-func verdictCell(v *Variant) leadCell {
-	c := leadCell{Name: "What limits " + v.Name, Value: v.limitedBy(), Link: "limits", Weak: !v.Verdict.decided()}
+func verdictCell(v *result.Variant) leadCell {
+	c := leadCell{Name: "What limits " + v.Name, Value: limitedBy(v), Link: "limits", Weak: !v.Verdict.Decided()}
 	if in, of, ok := strings.Cut(v.Verdict.Agreement, "/"); ok {
 		c.Note = in + " of " + of + " witnesses agree"
 		if len(v.Verdict.Dissent) > 0 {
@@ -103,7 +104,7 @@ type rawTrial struct {
 var linkable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // newRawTrials lists the trials in the order in which they ran.
-func newRawTrials(r *Result) []rawTrial {
+func newRawTrials(r *result.Result) []rawTrial {
 	type place struct {
 		trial int
 		row   rawTrial

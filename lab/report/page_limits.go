@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 	"loadstone/lab/verdict"
 )
 
@@ -50,16 +51,16 @@ type componentRow struct {
 	Memory, Trouble   string // trouble is what memory is short of; empty if of nothing
 }
 
-func newLimitCard(r *Result, i int) limitCard {
+func newLimitCard(r *result.Result, i int) limitCard {
 	v := &r.Variants[i]
 	c := limitCard{
-		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: v.limitedBy(), Decided: v.Verdict.decided(), Summary: v.Verdict.Summary,
+		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: limitedBy(v), Decided: v.Verdict.Decided(), Summary: v.Verdict.Summary,
 		Agreement: v.Verdict.Agreement, Advice: v.Verdict.Advice,
 	}
-	if v.hasCapacity() {
-		c.Capacity = v.capacityText()
+	if v.HasCapacity() {
+		c.Capacity = capacityText(v)
 	} else if format.Finite(v.Rate) && v.Rate > 0 {
-		c.Capacity = format.Measured(v.Rate) + " " + r.rateUnit() + " offered"
+		c.Capacity = format.Measured(v.Rate) + " " + r.RateUnit() + " offered"
 	}
 	for _, w := range v.Verdict.Witnesses {
 		c.Witnesses = append(c.Witnesses, witnessRow{w.Name, named(w), w.Evidence})
@@ -75,7 +76,7 @@ func newLimitCard(r *Result, i int) limitCard {
 	return c
 }
 
-func newComponentRow(c *Component) componentRow {
+func newComponentRow(c *result.Component) componentRow {
 	row := componentRow{
 		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
 		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: format.Missing, Memory: format.Missing,

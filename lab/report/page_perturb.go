@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // The sizes of a perturbation chart, in pixels.
@@ -60,7 +61,7 @@ type slotMark struct {
 // slotRow is one slot in the chart's table.
 type slotRow struct{ At, What, Factor, Throughput, P95 string }
 
-func newPerturbCharts(r *Result) *perturbCharts {
+func newPerturbCharts(r *result.Result) *perturbCharts {
 	seen := chart.Extent{}
 	seen.See(-0.5, 1.5)
 	level, made := 0.0, false
@@ -90,7 +91,7 @@ func newPerturbCharts(r *Result) *perturbCharts {
 		if p := r.Variants[i].Perturbation; p != nil && len(p.Slots) > 0 {
 			c := newPerturbChart(&r.Variants[i], scale)
 			c.ID = fmt.Sprintf("perturb-%d", i+1)
-			c.Cost = r.perturbedCost(p)
+			c.Cost = perturbedCost(r, p)
 			charts.Charts = append(charts.Charts, c)
 		}
 	}
@@ -98,7 +99,7 @@ func newPerturbCharts(r *Result) *perturbCharts {
 }
 
 // perturbedCost is what the experiment took, in words.
-func (r *Result) perturbedCost(p *Perturbation) string {
+func perturbedCost(r *result.Result, p *result.Perturbation) string {
 	last := p.Slots[len(p.Slots)-1]
 	text := fmt.Sprintf("%s over %s s of load", format.Plural(len(p.Slots), "slot"), format.Measured(last.At+last.Seconds))
 	if cores := float64(r.Environment.Cores); p.CostCPU > 0 && format.Finite(p.CostCPU) && cores > 0 {
@@ -107,7 +108,7 @@ func (r *Result) perturbedCost(p *Perturbation) string {
 	return text
 }
 
-func newPerturbChart(v *Variant, scale chart.Scale) perturbChart {
+func newPerturbChart(v *result.Variant, scale chart.Scale) perturbChart {
 	p := v.Perturbation
 	c := perturbChart{Name: v.Name, Trial: strconv.Itoa(p.Trial), Height: len(p.Effects) * effectRow}
 	letters := map[string]string{}
@@ -125,7 +126,7 @@ func newPerturbChart(v *Variant, scale chart.Scale) perturbChart {
 	return c
 }
 
-func newEffectMark(e PerturbedEffect, scale chart.Scale) effectMark {
+func newEffectMark(e result.PerturbedEffect, scale chart.Scale) effectMark {
 	m := effectMark{
 		Name: strings.Join(e.Targets, " and "), Blocks: e.Blocks,
 		At: scale.Percent(e.Throughput.Value), Low: scale.Percent(e.Throughput.Low), High: scale.Percent(e.Throughput.High),
@@ -146,14 +147,14 @@ func newEffectMark(e PerturbedEffect, scale chart.Scale) effectMark {
 	return m
 }
 
-func elasticityText(i Interval) string {
+func elasticityText(i result.Interval) string {
 	return fmt.Sprintf("%s (%s to %s)", format.At(i.Value, -2), format.At(i.Low, -2), format.At(i.High, -2))
 }
 
 // letter names the targets on the slots: a, b, c and so on.
 func letter(i int) string { return string(rune('a' + i%26)) }
 
-func (c *perturbChart) addSlots(p *Perturbation, letters map[string]string) {
+func (c *perturbChart) addSlots(p *result.Perturbation, letters map[string]string) {
 	slots := p.Slots[:min(len(p.Slots), maxSlots)]
 	last := slots[len(slots)-1]
 	span := chart.Scale{Low: 0, High: max(last.At+last.Seconds, 1)}

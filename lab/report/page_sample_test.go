@@ -1,23 +1,24 @@
 package report
 
 import "math"
+import "loadstone/lab/result"
 
 // fullResult is a run with everything that a page can show: the sample, swept
 // over replicas, with a pool and a queue, perturbed, with conditions and trials.
-func fullResult() *Result {
+func fullResult() *result.Result {
 	r := sampleResult()
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		for j, capacity := range v.PerTrial {
-			v.Figures = append(v.Figures, Figure{Trial: 4*j + i + 1, Round: j + 1, Capacity: capacity, Measured: true})
+			v.Figures = append(v.Figures, result.Figure{Trial: 4*j + i + 1, Round: j + 1, Capacity: capacity, Measured: true})
 		}
 		v.Verdict.Agreement, v.Verdict.Advice = "3/3", "api CPU: +1 replica → about +31 %, then lb limits at 7,010 req/s."
-		v.Conditions = &Conditions{MachineBusy: 0.6172, ProbeCPU: 0.0213, Outside: 0.071, Working: 0.213, Late: 0.0004, LateMS: 0.913, SampleSeconds: 0.1, GapSeconds: 0.113}
+		v.Conditions = &result.Conditions{MachineBusy: 0.6172, ProbeCPU: 0.0213, Outside: 0.071, Working: 0.213, Late: 0.0004, LateMS: 0.913, SampleSeconds: 0.1, GapSeconds: 0.113}
 		api := &v.Components[0]
 		api.UserMS, api.SystemMS = api.DemandMS*0.61, api.DemandMS*0.39
 		api.Visits, v.Components[1].Visits = 2.97, 1
 		api.BoundLow, api.BoundHigh, api.RunDelay = api.Bound*0.97, api.Bound*1.04, 4.25
-		api.Resources = []Resource{
+		api.Resources = []result.Resource{
 			{Name: "connections", Kind: "pool", Capacity: 4, DemandMS: 0.847, Bound: 4722, BoundLow: 4610, BoundHigh: 4830, Busy: 0.873, Full: 0.317, Waiting: 2.43, WaitMS: 1.37},
 			{Name: "writes", Kind: "queue", DemandMS: 0.153, Bound: 6536, Busy: 0.413, NotEmpty: 0.21, Depth: 17.3, Slope: 0.83, Consumer: "worker"},
 			{Name: "sink", Kind: "stage", Bound: 6210, Busy: 0.613, After: "api.writes", Backpressured: new(0.173), Rate: 4170, Left: 2130, Flushed: 2040, FlushSeconds: 1.72},
@@ -29,11 +30,11 @@ func fullResult() *Result {
 	return r
 }
 
-func samplePerturbation(rate float64) *Perturbation {
-	p := &Perturbation{Trial: 24, CostCPU: 0.0231, MachineBusy: 0.643}
+func samplePerturbation(rate float64) *result.Perturbation {
+	p := &result.Perturbation{Trial: 24, CostCPU: 0.0231, MachineBusy: 0.643}
 	w := &wobble{n: 400}
 	add := func(factor, answer float64, targets ...string) {
-		p.Slots = append(p.Slots, PerturbedSlot{At: float64(len(p.Slots)), Seconds: 1, Set: 0.004, Targets: targets, Factor: factor,
+		p.Slots = append(p.Slots, result.PerturbedSlot{At: float64(len(p.Slots)), Seconds: 1, Set: 0.004, Targets: targets, Factor: factor,
 			Throughput: rate * math.Pow(factor, answer) * (1 + 0.02*w.next()), P95: 143 * math.Pow(factor, -answer)})
 	}
 	for range 4 {
@@ -45,28 +46,28 @@ func samplePerturbation(rate float64) *Perturbation {
 		add(0.8, 0, "lb cpu", "postgres cpu")
 	}
 	add(1, 0)
-	p.Effects = []PerturbedEffect{
-		{Targets: []string{"api cpu"}, Blocks: 4, Throughput: Interval{Value: 0.94, Low: 0.78, High: 1.1, Confidence: 0.95}, P95: Interval{Value: -1.13, Low: -1.71, High: -0.55, Confidence: 0.95}},
-		{Targets: []string{"lb cpu", "postgres cpu"}, Blocks: 4, Throughput: Interval{Value: -0.03, Low: -0.19, High: 0.13, Confidence: 0.95}, P95: Interval{Value: 0.07, Low: -0.51, High: 0.65, Confidence: 0.95}},
+	p.Effects = []result.PerturbedEffect{
+		{Targets: []string{"api cpu"}, Blocks: 4, Throughput: result.Interval{Value: 0.94, Low: 0.78, High: 1.1, Confidence: 0.95}, P95: result.Interval{Value: -1.13, Low: -1.71, High: -0.55, Confidence: 0.95}},
+		{Targets: []string{"lb cpu", "postgres cpu"}, Blocks: 4, Throughput: result.Interval{Value: -0.03, Low: -0.19, High: 0.13, Confidence: 0.95}, P95: result.Interval{Value: 0.07, Low: -0.51, High: 0.65, Confidence: 0.95}},
 	}
 	return p
 }
 
-func sampleScaling() *Scaling {
-	at := func(value float64) Interval {
-		return Interval{Value: value, Low: value * 0.96, High: value * 1.05, Confidence: 0.96875, Unit: RequestsPerSecond}
+func sampleScaling() *result.Scaling {
+	at := func(value float64) result.Interval {
+		return result.Interval{Value: value, Low: value * 0.96, High: value * 1.05, Confidence: 0.96875, Unit: result.RequestsPerSecond}
 	}
-	s := &Scaling{
+	s := &result.Scaling{
 		Service: "api", Setting: "replicas",
-		Points: []ScalingPoint{
+		Points: []result.ScalingPoint{
 			{Size: 1, Variant: "query", Capacity: at(438), Limit: "api"}, {Size: 2, Variant: "query-2", Capacity: at(847), Limit: "api"},
 			{Size: 3, Variant: "query-3", Capacity: at(1220), Limit: "api"}, {Size: 6, Variant: "query-6", Capacity: at(1873), Limit: "lb"},
 		},
-		Law: &ScalingLaw{Shape: "law", Lambda: at(441), Sigma: Interval{Value: 0.0213, Low: 0.0107, High: 0.0319, Confidence: 0.95},
-			Kappa: Interval{Value: 0.0041, Low: 0, High: 0.0083, Confidence: 0.95}, PeakNote: "no peak inside the measured range"},
-		HeldOut:  &HeldOut{Size: 6, Predicted: at(1931), Measured: at(1873), Error: 0.031, From: "sizes 1, 2 and 3"},
-		Takeover: &Takeover{Grown: "api", Next: "lb", At: 4.7, Bound: 1910},
-		Carry:    &Carry{Rate: 1000, Size: 3, Text: "3 replicas carry it; 2 do not."},
+		Law: &result.ScalingLaw{Shape: "law", Lambda: at(441), Sigma: result.Interval{Value: 0.0213, Low: 0.0107, High: 0.0319, Confidence: 0.95},
+			Kappa: result.Interval{Value: 0.0041, Low: 0, High: 0.0083, Confidence: 0.95}, PeakNote: "no peak inside the measured range"},
+		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(1931), Measured: at(1873), Error: 0.031, From: "sizes 1, 2 and 3"},
+		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 4.7, Bound: 1910},
+		Carry:    &result.Carry{Rate: 1000, Size: 3, Text: "3 replicas carry it; 2 do not."},
 		Note:     "Sizes are few: the interval of κ is wide.",
 	}
 	for n := 1.0; n <= 6; n += 0.25 {

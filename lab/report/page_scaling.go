@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // scalingHeight is the height of the scaling chart's plot in pixels.
@@ -41,29 +42,29 @@ type scalingRow struct {
 	Size, Variant, Capacity, Interval, Predicted, Limit string
 }
 
-func newScalingChart(r *Result) *scalingChart {
+func newScalingChart(r *result.Result) *scalingChart {
 	s := r.Scaling
 	if s == nil || len(s.Points) == 0 {
 		return nil
 	}
-	c := &scalingChart{Unit: r.rateUnit(), Height: scalingHeight, XName: strings.TrimSpace(s.Service + " " + s.Setting)}
+	c := &scalingChart{Unit: r.RateUnit(), Height: scalingHeight, XName: strings.TrimSpace(s.Service + " " + s.Setting)}
 	c.Title = "Capacity by " + c.XName
 	x, y, ok := c.axes(s)
 	if !ok {
 		return nil
 	}
-	mark := func(size float64, i Interval) scalingMark {
+	mark := func(size float64, i result.Interval) scalingMark {
 		m := scalingMark{X: x.Percent(size), Y: height(y, i.Value), Bound: i.LowerBound}
-		if ranged(i) {
+		if i.HasRange() {
 			m.Low, m.High = height(y, i.Low), height(y, i.High)
 		}
 		return m
 	}
 	for _, p := range s.Points {
 		c.Points = append(c.Points, mark(p.Size, p.Capacity))
-		row := scalingRow{Size: format.Setting(p.Size), Variant: p.Variant, Capacity: boundedText(p.Capacity), Interval: rangeText(p.Capacity), Predicted: format.Missing, Limit: p.limitedBy()}
+		row := scalingRow{Size: format.Setting(p.Size), Variant: p.Variant, Capacity: p.Capacity.Bounded(), Interval: p.Capacity.Range(), Predicted: format.Missing, Limit: sizeLimitedBy(&p)}
 		if s.HeldOut != nil && s.HeldOut.Size == p.Size {
-			row.Predicted = boundedText(s.HeldOut.Predicted) + " " + rangeText(s.HeldOut.Predicted)
+			row.Predicted = s.HeldOut.Predicted.Bounded() + " " + s.HeldOut.Predicted.Range()
 		}
 		c.Rows = append(c.Rows, row)
 	}
@@ -81,9 +82,9 @@ func newScalingChart(r *Result) *scalingChart {
 }
 
 // axes cover everything that is drawn; capacity starts at zero.
-func (c *scalingChart) axes(s *Scaling) (x, y chart.Scale, ok bool) {
+func (c *scalingChart) axes(s *result.Scaling) (x, y chart.Scale, ok bool) {
 	var sizes, rates chart.Extent
-	see := func(i Interval) { rates.See(i.Value); rates.See(i.High) }
+	see := func(i result.Interval) { rates.See(i.Value); rates.See(i.High) }
 	for _, p := range s.Points {
 		sizes.See(p.Size)
 		see(p.Capacity)
@@ -123,26 +124,6 @@ func height(y chart.Scale, v float64) string {
 	return chart.Number((1-y.At(v))*scalingHeight, 1)
 }
 
-// ranged says whether an interval has ends.
-func ranged(i Interval) bool {
-	return i.Confidence > 0 && format.Finite(i.Confidence) && format.Finite(i.Low) && format.Finite(i.High)
-}
-
-func rangeText(i Interval) string {
-	if !ranged(i) {
-		return format.Missing
-	}
-	return RangeOf(i)
-}
-
-func boundedText(i Interval) string {
-	text := format.Measured(i.Value)
-	if i.LowerBound {
-		text = "≥ " + text
-	}
-	return text
-}
-
 // curvePath is a line through points; those that are no numbers are left out.
 func curvePath(points [][2]float64, x, y chart.Scale) string {
 	var b strings.Builder
@@ -160,7 +141,7 @@ func curvePath(points [][2]float64, x, y chart.Scale) string {
 }
 
 // addLines draws where another component takes over, and the rate asked for.
-func (c *scalingChart) addLines(s *Scaling, x, y chart.Scale) {
+func (c *scalingChart) addLines(s *result.Scaling, x, y chart.Scale) {
 	if t := s.Takeover; t != nil && format.Finite(t.At) && t.At >= x.Low && t.At <= x.High {
 		c.Takeover, c.TakeoverLabel = x.Percent(t.At), t.Next+" limits"
 		if t.Bound > 0 && format.Finite(t.Bound) && t.Bound <= y.High {
@@ -173,8 +154,8 @@ func (c *scalingChart) addLines(s *Scaling, x, y chart.Scale) {
 }
 
 // tell puts what the chart shows into words, those of the summary.
-func (c *scalingChart) tell(s *Scaling) {
-	c.Answers = s.sentences(c.Unit)
+func (c *scalingChart) tell(s *result.Scaling) {
+	c.Answers = scalingSentences(s, c.Unit)
 	if s.Note != "" && s.Law != nil { // without a law the sentences have it
 		c.Notes = append(c.Notes, s.Note)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"loadstone/lab/result"
 )
 
 // mostBytes is the bound on report.html.
@@ -48,7 +50,7 @@ const laidOut = `(() => {
 func TestPagesInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	dir := t.TempDir()
-	for name, r := range map[string]*Result{"full": fullResult(), "long": longNamesResult(), "load": loadResult(), "twelve": twelveResult(), "faults": textCases()["faults"].result} {
+	for name, r := range map[string]*result.Result{"full": fullResult(), "long": longNamesResult(), "load": loadResult(), "twelve": twelveResult(), "faults": textCases()["faults"].result} {
 		page := render(t, "browser-"+name, r)
 		if len(page) > mostBytes {
 			t.Errorf("%s: got %d bytes, want at most %d", name, len(page), mostBytes)

@@ -5,10 +5,12 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/lab/compare"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
-func (r *Result) environmentTable() []fact {
+func environmentTable(r *result.Result) []fact {
 	e := r.Environment
 	var facts []fact
 	add := func(name, value string) {
@@ -45,7 +47,7 @@ type objectiveRow struct {
 	Met                       bool
 }
 
-func newObjectiveRows(r *Result) []objectiveRow {
+func newObjectiveRows(r *result.Result) []objectiveRow {
 	var rows []objectiveRow
 	for _, v := range r.Variants {
 		for i, s := range v.SLO {
@@ -65,21 +67,21 @@ type latencyRow struct {
 	Response, Service     [4]string
 }
 
-func newLatencyRows(r *Result) []latencyRow {
+func newLatencyRows(r *result.Result) []latencyRow {
 	var rows []latencyRow
 	for _, v := range r.Variants {
-		if v.Latency == (LatencyPair{}) {
+		if v.Latency == (result.LatencyPair{}) {
 			continue
 		}
 		rows = append(rows, latencyRow{
-			Variant: v.Name, Rate: format.Measured(v.Rate) + " " + r.rateUnit(), Failed: format.Percent(v.Failed),
+			Variant: v.Name, Rate: format.Measured(v.Rate) + " " + r.RateUnit(), Failed: format.Percent(v.Failed),
 			Response: figures(v.Latency.Response), Service: figures(v.Latency.Service),
 		})
 	}
 	return rows
 }
 
-func figures(p Percentiles) [4]string {
+func figures(p result.Percentiles) [4]string {
 	return [4]string{format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Latency(p.Max)}
 }
 
@@ -88,17 +90,17 @@ type comparisonRow struct {
 	Variant, Baseline, Ratio, Interval, Confidence, P, Reading string
 }
 
-func newComparisonRows(r *Result) []comparisonRow {
+func newComparisonRows(r *result.Result) []comparisonRow {
 	rows := make([]comparisonRow, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
 		value, low, high := format.Interval(c.Ratio, c.Low, c.High)
-		sign, known := r.boundSign(c.Variant)
+		sign, known := boundSign(r, c.Variant)
 		row := comparisonRow{Variant: c.Variant, Baseline: c.Baseline, Ratio: format.Missing,
 			Interval: format.Missing, Confidence: format.Missing, P: format.Missing, Reading: "no interval, so no statement"}
 		if format.Finite(c.Ratio) {
 			row.Ratio = sign + value + "×"
 		}
-		if hasRange(&c) {
+		if c.HasRange() {
 			row.Interval = "[" + low + ", " + high + "]"
 			row.Confidence = format.Percent(c.Confidence)
 			row.P = format.Measured(c.P)
@@ -106,13 +108,13 @@ func newComparisonRows(r *Result) []comparisonRow {
 		switch {
 		case !known:
 			row.Reading = "both capacities are lower bounds, so no statement"
-		case c.tooFew():
-			row.Reading = "~ " + readTooFew(c.Needed)
-		case holdsOne(&c):
-			row.Reading = readAlike
-		case hasRange(&c) && c.Ratio > 1:
+		case c.TooFew():
+			row.Reading = "~ " + compare.TooFew(c.Needed)
+		case c.NoDifference():
+			row.Reading = compare.NoDifference
+		case c.HasRange() && c.Ratio > 1:
 			row.Reading = "carries more"
-		case hasRange(&c):
+		case c.HasRange():
 			row.Reading = "carries less"
 		}
 		rows = append(rows, row)
@@ -123,7 +125,7 @@ func newComparisonRows(r *Result) []comparisonRow {
 // ratioRow is one ratio of counters that a component published.
 type ratioRow struct{ Variant, Component, Name, Value string }
 
-func newRatioRows(r *Result) []ratioRow {
+func newRatioRows(r *result.Result) []ratioRow {
 	var rows []ratioRow
 	for _, v := range r.Variants {
 		for _, ratio := range v.Ratios {

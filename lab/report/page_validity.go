@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/load"
+	"loadstone/lab/result"
 )
 
 // What a check takes for good. Those of the generator are package load's.
@@ -35,25 +36,25 @@ func (c check) Mark() string {
 }
 
 // newChecks judges the measurement. What a result does not tell has no check.
-func newChecks(r *Result) []check {
+func newChecks(r *result.Result) []check {
 	if len(r.Variants) == 0 {
 		return nil
 	}
 	checks := []check{{Name: "CPU limits", Value: limitsText(r.Environment), Good: r.Environment.LimitsEnforced,
 		Why: "Without them every component may use the whole machine, and what limits is the machine."}}
-	if !r.measuresLoad() {
+	if !r.MeasuresLoad() {
 		checks = append(checks, sureCheck(r), boundCheck(r))
 		checks = append(checks, spreadCheck(r)...)
 	}
-	checks = append(checks, r.generatorChecks()...)
-	checks = append(checks, r.machineChecks()...)
-	checks = append(checks, r.costChecks()...)
+	checks = append(checks, generatorChecks(r)...)
+	checks = append(checks, machineChecks(r)...)
+	checks = append(checks, costChecks(r)...)
 	return append(checks, failedCheck(r))
 }
 
 // worst is the variant of which a figure is highest; ok is false if no variant
 // has it.
-func (r *Result) worst(of func(*Variant) (float64, bool)) (highest float64, name string, ok bool) {
+func worst(r *result.Result, of func(*result.Variant) (float64, bool)) (highest float64, name string, ok bool) {
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		if x, has := of(v); has && format.Finite(x) && (!ok || x > highest) {
@@ -64,8 +65,8 @@ func (r *Result) worst(of func(*Variant) (float64, bool)) (highest float64, name
 }
 
 // conditions is worst for those that have Conditions.
-func (r *Result) worstCondition(of func(*Conditions) float64) (float64, string, bool) {
-	return r.worst(func(v *Variant) (float64, bool) {
+func worstCondition(r *result.Result, of func(*result.Conditions) float64) (float64, string, bool) {
+	return worst(r, func(v *result.Variant) (float64, bool) {
 		if v.Conditions == nil {
 			return 0, false
 		}
@@ -74,29 +75,29 @@ func (r *Result) worstCondition(of func(*Conditions) float64) (float64, string, 
 }
 
 // at says of which variant a figure is, where there are several.
-func (r *Result) at(name string) string {
+func ofVariant(r *result.Result, name string) string {
 	if len(r.Variants) == 1 {
 		return ""
 	}
 	return " (" + name + ")"
 }
 
-func sureCheck(r *Result) check {
+func sureCheck(r *result.Result) check {
 	good := true
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		good = good && v.hasInterval() && v.Capacity.Confidence >= leastSure
+		good = good && v.HasInterval() && v.Capacity.Confidence >= leastSure
 	}
-	return check{Name: "Confidence", Value: r.confidences(), Good: good,
+	return check{Name: "Confidence", Value: confidences(r), Good: good,
 		Why: "An interval is only as sure as the number of trials allows: five trials give 93.8 %, six 96.9 %."}
 }
 
-func boundCheck(r *Result) check {
+func boundCheck(r *result.Result) check {
 	c := check{Name: "Ends of the search", Value: "the system's own limit, in every variant", Good: true,
 		Why: "A capacity that the measurement itself ended is a lower bound."}
 	var bounds []string
 	for i := range r.Variants {
-		if v := &r.Variants[i]; v.isLowerBound() || !v.hasCapacity() {
+		if v := &r.Variants[i]; v.IsLowerBound() || !v.HasCapacity() {
 			bounds = append(bounds, v.Name)
 		}
 	}
@@ -107,9 +108,9 @@ func boundCheck(r *Result) check {
 }
 
 // spreadCheck is about how much trials of one variant differ.
-func spreadCheck(r *Result) []check {
-	half, name, ok := r.worst(func(v *Variant) (float64, bool) {
-		if !v.hasInterval() || v.Capacity.Value <= 0 {
+func spreadCheck(r *result.Result) []check {
+	half, name, ok := worst(r, func(v *result.Variant) (float64, bool) {
+		if !v.HasInterval() || v.Capacity.Value <= 0 {
 			return 0, false
 		}
 		return math.Max(v.Capacity.High-v.Capacity.Value, v.Capacity.Value-v.Capacity.Low) / v.Capacity.Value, true
@@ -118,50 +119,50 @@ func spreadCheck(r *Result) []check {
 		return nil
 	}
 	return []check{{Name: "Spread of trials", Good: half <= widestSpread,
-		Value: "intervals reach up to " + format.Percent(half) + " from their capacity" + r.at(name),
+		Value: "intervals reach up to " + format.Percent(half) + " from their capacity" + ofVariant(r, name),
 		Why:   "Beyond " + format.Percent(widestSpread) + ", only large differences between variants can be told."}}
 }
 
 // generatorChecks are about whether the generator offered what it was to offer.
-func (r *Result) generatorChecks() []check {
+func generatorChecks(r *result.Result) []check {
 	var checks []check
-	cores, name, ok := r.worst(func(v *Variant) (float64, bool) { return v.Generator, v.Generator > 0 })
+	cores, name, ok := worst(r, func(v *result.Variant) (float64, bool) { return v.Generator, v.Generator > 0 })
 	if ok {
 		value := "used " + format.Measured(cores) + " cores"
 		if r.Environment.Cores > 0 {
 			value += ", " + format.Percent(cores/float64(r.Environment.Cores)) + " of the machine"
 		}
 		good := true
-		if working, _, known := r.worstCondition(func(c *Conditions) float64 { return c.Working }); known {
+		if working, _, known := worstCondition(r, func(c *result.Conditions) float64 { return c.Working }); known {
 			value += "; its busiest loop worked " + format.Percent(working) + " of the time"
 			good = working <= load.BusyInReport
 		}
-		checks = append(checks, check{Name: "Load generator", Value: value + r.at(name), Good: good,
+		checks = append(checks, check{Name: "Load generator", Value: value + ofVariant(r, name), Good: good,
 			Why: "A loop that works more than " + format.Percent(load.BusyInReport) + " of the time is late by itself."})
 	}
-	if late, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Late }); ok {
-		delay, _, _ := r.worstCondition(func(c *Conditions) float64 { return c.LateMS })
+	if late, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Late }); ok {
+		delay, _, _ := worstCondition(r, func(c *result.Conditions) float64 { return c.LateMS })
 		checks = append(checks, check{Name: "Lateness", Good: late <= load.LateInMeasurement,
-			Value: format.Percent(late) + " of arrivals sent more than 5 ms late" + r.at(name) + "; 99 % within " + format.Milliseconds(delay),
+			Value: format.Percent(late) + " of arrivals sent more than 5 ms late" + ofVariant(r, name) + "; 99 % within " + format.Milliseconds(delay),
 			Why:   "Late by the generator's own doing: what the system delays counts as response time."})
 	}
 	return checks
 }
 
-func (r *Result) machineChecks() []check {
+func machineChecks(r *result.Result) []check {
 	var checks []check
-	if busy, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.MachineBusy }); ok {
+	if busy, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.MachineBusy }); ok {
 		checks = append(checks, check{Name: "Machine", Good: busy <= fullMachine,
-			Value: format.Percent(busy) + " of all cores busy" + r.at(name) + ", time given to other guests included",
+			Value: format.Percent(busy) + " of all cores busy" + ofVariant(r, name) + ", time given to other guests included",
 			Why:   "Beyond " + format.Percent(fullMachine) + ", what limits may be the machine that all components share."})
 	}
 	cores := float64(r.Environment.Cores)
-	if outside, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.Outside }); ok && cores > 0 {
+	if outside, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Outside }); ok && cores > 0 {
 		checks = append(checks, check{Name: "Other processes", Good: outside <= mostOutside*cores,
-			Value: "used " + format.Measured(outside) + " cores, " + format.Percent(outside/cores) + " of the machine" + r.at(name),
+			Value: "used " + format.Measured(outside) + " cores, " + format.Percent(outside/cores) + " of the machine" + ofVariant(r, name),
 			Why:   "Beyond " + format.Percent(mostOutside) + ", stop what else runs on the machine, or what shares it, and repeat."})
 	}
-	gap, name, ok := r.worst(func(v *Variant) (float64, bool) {
+	gap, name, ok := worst(r, func(v *result.Variant) (float64, bool) {
 		if v.Conditions == nil || v.Conditions.SampleSeconds <= 0 {
 			return 0, false
 		}
@@ -169,14 +170,14 @@ func (r *Result) machineChecks() []check {
 	})
 	if ok {
 		checks = append(checks, check{Name: "Clock", Good: gap <= widestGap,
-			Value: "looks at the system came at most " + format.Measured(gap) + " times their usual distance apart" + r.at(name),
+			Value: "looks at the system came at most " + format.Measured(gap) + " times their usual distance apart" + ofVariant(r, name),
 			Why:   "A long gap is a machine that stood still, whose time was stolen, or whose clock was set."})
 	}
 	return checks
 }
 
 // costChecks are what measuring took from the machine that was measured.
-func (r *Result) costChecks() []check {
+func costChecks(r *result.Result) []check {
 	cores := float64(r.Environment.Cores)
 	if cores <= 0 {
 		return nil
@@ -185,18 +186,18 @@ func (r *Result) costChecks() []check {
 	add := func(cost float64, name, title, when string) {
 		share := cost / cores
 		checks = append(checks, check{Name: title, Good: share <= mostCost,
-			Value: strings.TrimSpace(format.Percent(share)+" of the machine ("+format.Measured(cost)+" cores) "+when) + r.at(name),
+			Value: strings.TrimSpace(format.Percent(share)+" of the machine ("+format.Measured(cost)+" cores) "+when) + ofVariant(r, name),
 			Why:   "Up to " + format.Percent(mostCost) + " leave the figures alone."})
 	}
-	cost, name, ok := r.worstCondition(func(c *Conditions) float64 { return c.ProbeCPU })
+	cost, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.ProbeCPU })
 	if !ok && len(r.Variants) > 0 {
 		cost, name, ok = r.Environment.ProbeCPU, "median", r.Environment.ProbeCPU > 0 && format.Finite(r.Environment.ProbeCPU)
 	}
 	if ok {
 		add(cost, name, "Cost of watching", "while load ran")
 	}
-	cost, name, ok = r.worst(func(v *Variant) (float64, bool) {
-		return v.perturbationCost(), v.perturbationCost() > 0
+	cost, name, ok = worst(r, func(v *result.Variant) (float64, bool) {
+		return perturbationCost(v), perturbationCost(v) > 0
 	})
 	if ok {
 		add(cost, name, "Cost of perturbing", "with watching, while it lasted")
@@ -205,16 +206,16 @@ func (r *Result) costChecks() []check {
 }
 
 // perturbationCost is in cores; 0 if it is not known.
-func (v *Variant) perturbationCost() float64 {
+func perturbationCost(v *result.Variant) float64 {
 	if v.Perturbation == nil {
 		return 0
 	}
 	return v.Perturbation.CostCPU
 }
 
-func failedCheck(r *Result) check {
-	failed, name, _ := r.worst(func(v *Variant) (float64, bool) { return v.Failed, true })
+func failedCheck(r *result.Result) check {
+	failed, name, _ := worst(r, func(v *result.Variant) (float64, bool) { return v.Failed, true })
 	return check{Name: "Failed requests", Good: failed <= mostFailed,
-		Value: fmt.Sprintf("%s at the measured point%s", format.Percent(failed), r.at(name)),
+		Value: fmt.Sprintf("%s at the measured point%s", format.Percent(failed), ofVariant(r, name)),
 		Why:   "A failed request costs the system less than an answered one, and makes its demand look smaller."}
 }

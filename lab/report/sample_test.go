@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // sampleSource is an experiment file with markup and long lines in it.
@@ -54,18 +55,18 @@ type sampleVariant struct {
 
 // sampleResult is a run as `make demo` would leave it: four variants, six
 // trials each, curves and timelines that look like a queue's.
-func sampleResult() *Result {
+func sampleResult() *result.Result {
 	started := time.Date(2026, 5, 9, 7, 29, 33, 0, time.UTC)
-	r := &Result{
-		Schema: Schema, Experiment: "results-embedded",
+	r := &result.Result{
+		Schema: result.Schema, Experiment: "results-embedded",
 		Question: "How should exam results be served on results day, when everybody looks at once?",
 		Seed:     7, Started: started, Finished: started.Add(5*time.Minute + 12*time.Second),
-		Environment: Environment{Environment: archive.Environment{
+		Environment: result.Environment{Environment: archive.Environment{
 			CPU: "Intel(R) Xeon(R) Processor @ 2.60GHz", Cores: 2, MemoryBytes: 8331091968, Kernel: "Linux 6.1.0",
 			Driver: "process", LimitsEnforced: true, CgroupVersion: 2, Version: "0.1.0", Go: "go1.26.8",
 		}, ProbeCPU: 0.0213},
 		Measure: "capacity",
-		SLO: []SLO{{Metric: "http_req_duration", Threshold: "p(95)<200"},
+		SLO: []result.SLO{{Metric: "http_req_duration", Threshold: "p(95)<200"},
 			{Metric: "http_req_failed", Threshold: "rate<0.001"}},
 		Warnings: []string{"2 cores carry the system, the generator and the probe: another process on this machine shifts the numbers"},
 		Source:   sampleSource,
@@ -74,39 +75,39 @@ func sampleResult() *Result {
 		r.Variants = append(r.Variants, s.variant(&wobble{n: 100 * i}))
 		if i > 0 {
 			ratio := s.capacity / 438.4
-			r.Comparisons = append(r.Comparisons, Comparison{Variant: s.name, Baseline: "query",
+			r.Comparisons = append(r.Comparisons, result.Comparison{Variant: s.name, Baseline: "query",
 				Ratio: ratio, Low: ratio * 0.943, High: ratio * 1.047, Confidence: 0.96875, P: 0.0065, Significant: true})
 		}
 	}
-	r.Variants[2].Ratios = []Ratio{{Name: "cache hit ratio", Component: "api", Value: 0.6172}}
+	r.Variants[2].Ratios = []result.Ratio{{Name: "cache hit ratio", Component: "api", Value: 0.6172}}
 	r.Variants[3].Warnings = []string{"the generator used 0.61 of a core at capacity"}
 	return r
 }
 
-func (s sampleVariant) variant(w *wobble) Variant {
+func (s sampleVariant) variant(w *wobble) result.Variant {
 	limit := 0.25
 	demand := limit * float64(s.instances) / s.capacity * 1000 * 0.985
 	bound := limit * float64(s.instances) / demand * 1000
-	v := Variant{
+	v := result.Variant{
 		Name: s.name, Trials: 6,
-		Capacity: &Interval{Value: s.capacity, Low: s.capacity * 0.969, High: s.capacity * 1.026, Confidence: 0.96875, Unit: "req/s"},
-		Latency: LatencyPair{
-			Response: Percentiles{P50: s.knee * 3.1, P95: 151.3 + s.knee*4, P99: 212.4 + s.knee*6, Max: 431.9},
-			Service:  Percentiles{P50: s.knee * 2.4, P95: 93.2 + s.knee*2, P99: 141.8 + s.knee*3, Max: 287.5},
+		Capacity: &result.Interval{Value: s.capacity, Low: s.capacity * 0.969, High: s.capacity * 1.026, Confidence: 0.96875, Unit: "req/s"},
+		Latency: result.LatencyPair{
+			Response: result.Percentiles{P50: s.knee * 3.1, P95: 151.3 + s.knee*4, P99: 212.4 + s.knee*6, Max: 431.9},
+			Service:  result.Percentiles{P50: s.knee * 2.4, P95: 93.2 + s.knee*2, P99: 141.8 + s.knee*3, Max: 287.5},
 		},
 		Rate: s.capacity, Failed: 0, Generator: 0.08 + s.capacity/8000,
-		Components: []Component{
+		Components: []result.Component{
 			{Name: "api", Instances: s.instances, LimitCPUs: limit, DemandMS: demand, Bound: bound, Busy: 0.978, Throttled: 0.413, MemoryBytes: 43384832},
 			{Name: "lb", Instances: 1, LimitCPUs: 0.5, DemandMS: 0.0713, Bound: 7013, Busy: s.capacity / 7013, Throttled: 0.004, MemoryBytes: 12582912},
 		},
-		Verdict: Verdict{Status: Named, Component: "api", Resource: "cpu",
+		Verdict: result.Verdict{Status: result.Named, Component: "api", Resource: "cpu",
 			Summary: fmt.Sprintf("api has used up its CPU: %s CPU per request, and %d × 0.25 CPU bear no more than %s req/s.",
 				format.Milliseconds(demand), s.instances, format.Measured(bound)),
-			Witnesses: []Witness{
+			Witnesses: []result.Witness{
 				{Name: "demand", Component: "api", Resource: "cpu", Evidence: fmt.Sprintf("api spends %s of CPU per request; its share allows %s req/s, the measured capacity is 98.5 %% of that; the next, lb, allows 7,010 req/s", format.Milliseconds(demand), format.Measured(bound))},
 				{Name: "saturation", Component: "api", Resource: "cpu", Evidence: "api-1 was throttled in 41.3 % of scheduler periods and 97.8 % busy; nothing else was above 62 %"},
 			}},
-		SLO: []SLO{{Metric: "http_req_duration", Threshold: "p(95)<200", Observed: 151.3 + s.knee*4, Met: true},
+		SLO: []result.SLO{{Metric: "http_req_duration", Threshold: "p(95)<200", Observed: 151.3 + s.knee*4, Met: true},
 			{Metric: "http_req_failed", Threshold: "rate<0.001", Observed: 0, Met: true}},
 	}
 	for trial := range 6 {
@@ -114,19 +115,19 @@ func (s sampleVariant) variant(w *wobble) Variant {
 		v.PerTrial = append(v.PerTrial, c)
 		v.Curve = append(v.Curve, s.curve(trial+1, c, w)...)
 	}
-	slices.SortStableFunc(v.Curve, func(a, b CurvePoint) int { return int(math.Copysign(1, a.Rate-b.Rate)) })
+	slices.SortStableFunc(v.Curve, func(a, b result.CurvePoint) int { return int(math.Copysign(1, a.Rate-b.Rate)) })
 	v.Timeline = s.timeline(w)
 	return v
 }
 
 // curve are the rates that one trial tried: up in steps, then around the knee.
-func (s sampleVariant) curve(trial int, capacity float64, w *wobble) []CurvePoint {
+func (s sampleVariant) curve(trial int, capacity float64, w *wobble) []result.CurvePoint {
 	shares := []float64{0.35, 0.55, 0.75, 0.9, 1, 1.04, 1.12, 1.4}
-	points := make([]CurvePoint, 0, len(shares))
+	points := make([]result.CurvePoint, 0, len(shares))
 	for _, share := range shares {
 		rate := capacity * share * (1 + w.next()*0.01)
 		wait := 1 / math.Max(1-rate/(capacity*1.03), 0.02)
-		p := CurvePoint{Trial: trial, Rate: rate, P50: s.knee * (0.6 + 0.05*wait), P95: s.knee * wait * (1 + w.next()*0.2),
+		p := result.CurvePoint{Trial: trial, Rate: rate, P50: s.knee * (0.6 + 0.05*wait), P95: s.knee * wait * (1 + w.next()*0.2),
 			Held: share <= 1, Seconds: 6}
 		p.P99 = p.P95 * 1.6
 		if !p.Held {
@@ -139,13 +140,13 @@ func (s sampleVariant) curve(trial int, capacity float64, w *wobble) []CurvePoin
 	return points
 }
 
-func (s sampleVariant) timeline(w *wobble) Timeline {
-	t := Timeline{Trial: 4}
+func (s sampleVariant) timeline(w *wobble) result.Timeline {
+	t := result.Timeline{Trial: 4}
 	steps := []float64{0.35, 0.55, 0.75, 0.9, 1.4, 1.12, 1.04, 1}
 	for i := range s.instances {
-		t.Series = append(t.Series, TimelineSeries{Name: fmt.Sprintf("api-%d", i+1), LimitCPUs: 0.25})
+		t.Series = append(t.Series, result.TimelineSeries{Name: fmt.Sprintf("api-%d", i+1), LimitCPUs: 0.25})
 	}
-	t.Series = append(t.Series, TimelineSeries{Name: "lb-1", LimitCPUs: 0.5}, TimelineSeries{Name: "load generator"})
+	t.Series = append(t.Series, result.TimelineSeries{Name: "lb-1", LimitCPUs: 0.5}, result.TimelineSeries{Name: "load generator"})
 	for i := range 200 {
 		share := steps[i/25]
 		if i%25 >= 21 { // between two probes
@@ -168,18 +169,18 @@ func (s sampleVariant) timeline(w *wobble) Timeline {
 
 // lowerBoundResult is a run in which the generator could not reach the limit
 // of the fastest variant.
-func lowerBoundResult() *Result {
+func lowerBoundResult() *result.Result {
 	r := sampleResult()
 	v := &r.Variants[3]
 	v.Capacity.LowerBound, v.Capacity.HighOpen = true, true
-	v.Verdict = Verdict{Status: LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
-		Witnesses: []Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
+	v.Verdict = result.Verdict{Status: result.LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
+		Witnesses: []result.Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
 	return r
 }
 
 // undecidedResult is a run whose witnesses disagree and whose variants cannot
 // be told apart.
-func undecidedResult() *Result {
+func undecidedResult() *result.Result {
 	r := sampleResult()
 	r.Variants = r.Variants[:2]
 	r.Comparisons = r.Comparisons[:1]
@@ -187,9 +188,9 @@ func undecidedResult() *Result {
 	r.Comparisons[0].P, r.Comparisons[0].Significant = 0.31, false
 	v := &r.Variants[1]
 	*v = sampleVariant{"query-3", 451.2, 3, 5.6}.variant(&wobble{n: 900})
-	v.Capacity = &Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875, Unit: "req/s"}
-	v.Verdict = Verdict{Status: Undecided, Summary: "The witnesses disagree: demand names lb, saturation names api.",
-		Witnesses: []Witness{
+	v.Capacity = &result.Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875, Unit: "req/s"}
+	v.Verdict = result.Verdict{Status: result.Undecided, Summary: "The witnesses disagree: demand names lb, saturation names api.",
+		Witnesses: []result.Witness{
 			{Name: "demand", Component: "lb", Resource: "cpu", Evidence: "lb spends 1.06 ms of CPU per request; its share allows 472 req/s"},
 			{Name: "saturation", Component: "api", Resource: "cpu", Evidence: "api-2 was throttled in 22 % of periods while lb was in none"}}}
 	v.SLO[0].Observed, v.SLO[0].Met = 200.04, false
@@ -199,14 +200,14 @@ func undecidedResult() *Result {
 }
 
 // singleTrialResult has one trial per variant: no interval can be given.
-func singleTrialResult() *Result {
+func singleTrialResult() *result.Result {
 	r := sampleResult()
 	r.Variants = r.Variants[:3]
 	r.Comparisons = r.Comparisons[:2]
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		v.Trials, v.PerTrial = 1, v.PerTrial[:1]
-		v.Capacity = &Interval{Value: v.PerTrial[0], Low: v.PerTrial[0], High: v.PerTrial[0], Unit: "req/s"}
+		v.Capacity = &result.Interval{Value: v.PerTrial[0], Low: v.PerTrial[0], High: v.PerTrial[0], Unit: "req/s"}
 	}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
@@ -219,36 +220,36 @@ func singleTrialResult() *Result {
 
 // twoTrialsResult has two trials each of two variants that lie far apart, which are
 // too few for the test.
-func twoTrialsResult() *Result {
+func twoTrialsResult() *result.Result {
 	r := sampleResult()
-	r.Variants = []Variant{r.Variants[0], r.Variants[2]}
+	r.Variants = []result.Variant{r.Variants[0], r.Variants[2]}
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		v.Trials, v.PerTrial, v.Capacity.Confidence = 2, v.PerTrial[:2], 0.5
 	}
 	c := r.Comparisons[1]
 	c.Low, c.High, c.Confidence, c.P, c.Significant, c.Needed = 2.64, 5.2, 0.667, 1.0/3, false, 4
-	r.Comparisons = []Comparison{c}
+	r.Comparisons = []result.Comparison{c}
 	return r
 }
 
 // loadResult drove the load as written: it has no capacity.
-func loadResult() *Result {
+func loadResult() *result.Result {
 	r := sampleResult()
 	r.Measure, r.Comparisons = "load", nil
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		v.Capacity, v.PerTrial, v.Curve = nil, nil, nil
 		v.Rate = 400
-		v.Latency.Response = Percentiles{P50: 61.2 / float64(i+1), P95: 241.9 / float64(i+1), P99: 380 / float64(i+1), Max: 912.4}
+		v.Latency.Response = result.Percentiles{P50: 61.2 / float64(i+1), P95: 241.9 / float64(i+1), P99: 380 / float64(i+1), Max: 912.4}
 		v.SLO[0].Observed, v.SLO[0].Met = v.Latency.Response.P95, v.Latency.Response.P95 < 200
-		v.Verdict = Verdict{Status: Undecided, Summary: "The load was driven as written, so no limit was looked for."}
+		v.Verdict = result.Verdict{Status: result.Undecided, Summary: "The load was driven as written, so no limit was looked for."}
 	}
 	return r
 }
 
 // longNamesResult has names that are long, and wide in a terminal.
-func longNamesResult() *Result {
+func longNamesResult() *result.Result {
 	r := sampleResult()
 	names := []string{
 		"the-database-with-one-query-per-request-and-nothing-else-in-front-of-it",
@@ -267,7 +268,7 @@ func longNamesResult() *Result {
 }
 
 // twelveResult has as many variants as fit in one experiment with comfort.
-func twelveResult() *Result {
+func twelveResult() *result.Result {
 	r := sampleResult()
 	four := r.Variants
 	r.Variants = nil
@@ -281,18 +282,18 @@ func twelveResult() *Result {
 	r.Comparisons = nil
 	for i, v := range r.Variants[1:] {
 		ratio := v.Capacity.Value / r.Variants[0].Capacity.Value * (1 + float64(i)/100)
-		r.Comparisons = append(r.Comparisons, Comparison{Variant: v.Name, Baseline: r.Variants[0].Name, Ratio: ratio,
+		r.Comparisons = append(r.Comparisons, result.Comparison{Variant: v.Name, Baseline: r.Variants[0].Name, Ratio: ratio,
 			Low: ratio * 0.95, High: ratio * 1.06, Confidence: 0.96875, Significant: ratio > 1.06 || ratio < 0.94})
 	}
 	return r
 }
 
 // noCapacityResult is a run in which nothing held at any rate.
-func noCapacityResult() *Result {
+func noCapacityResult() *result.Result {
 	r := sampleResult()
 	r.Variants = r.Variants[:1]
 	r.Comparisons = nil
 	v := &r.Variants[0]
-	*v = Variant{Name: "query", Trials: 6, Curve: v.Curve[40:], Verdict: Verdict{Status: Undecided, Summary: "No rate held."}}
+	*v = result.Variant{Name: "query", Trials: 6, Curve: v.Curve[40:], Verdict: result.Verdict{Status: result.Undecided, Summary: "No rate held."}}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // MinWidth is the narrowest terminal, in columns, that Text lays out for. A
@@ -22,7 +23,7 @@ type Options struct {
 // Text writes the summary of r for a terminal: the question and its answer, a
 // table with a row per variant, how capacity grew with size, then why each variant bears what it bears. It
 // fails only if w does.
-func Text(w io.Writer, r *Result, o Options) error {
+func Text(w io.Writer, r *result.Result, o Options) error {
 	s := &summary{result: r, width: max(o.Width, MinWidth), color: o.Color}
 	s.head()
 	s.table()
@@ -54,7 +55,7 @@ const (
 // before it is measured or written.
 type summary struct {
 	b      strings.Builder
-	result *Result
+	result *result.Result
 	width  int
 	color  bool
 }
@@ -88,11 +89,11 @@ func (s *summary) head() {
 	}
 	s.line("")
 	s.prose("  ", title, bold)
-	s.prose("  ", s.result.answer().String(), plain)
+	s.prose("  ", answer(s.result).String(), plain)
 }
 
 // variant writes why one variant bears what it bears.
-func (s *summary) variant(v *Variant) {
+func (s *summary) variant(v *result.Variant) {
 	s.line("")
 	lead := "  " + s.paint(bold, printable(v.Name))
 	if s.width < MinWidth*3/2 || columns(v.Name) > s.width/4 {
@@ -153,7 +154,7 @@ func padded(s string, width int) string {
 }
 
 func (s *summary) warnings() {
-	all := s.result.allWarnings()
+	all := allWarnings(s.result)
 	if len(all) == 0 {
 		return
 	}
@@ -164,7 +165,7 @@ func (s *summary) warnings() {
 }
 
 // allWarnings are the run's warnings and then each variant's, named.
-func (r *Result) allWarnings() []string {
+func allWarnings(r *result.Result) []string {
 	all := slices.Clone(r.Warnings)
 	for _, v := range r.Variants {
 		for _, warning := range v.Warnings {
@@ -176,12 +177,12 @@ func (r *Result) allWarnings() []string {
 
 func (s *summary) environment() {
 	s.line("")
-	s.prose("  ", strings.Join(s.result.environmentFacts(), " · "), faint)
+	s.prose("  ", strings.Join(environmentFacts(s.result), " · "), faint)
 }
 
 // environmentFacts are the machine, the versions and the run in short phrases,
 // those that are known.
-func (r *Result) environmentFacts() []string {
+func environmentFacts(r *result.Result) []string {
 	e := r.Environment
 	facts := []string{}
 	add := func(known bool, fact string) {
@@ -204,14 +205,14 @@ func (r *Result) environmentFacts() []string {
 	return facts
 }
 
-func coresText(e Environment) string {
+func coresText(e result.Environment) string {
 	if e.CoresAwake {
 		return "idle cores kept awake"
 	}
 	return "idle cores may halt"
 }
 
-func limitsText(e Environment) string {
+func limitsText(e result.Environment) string {
 	switch {
 	case !e.LimitsEnforced:
 		return "CPU limits not enforced"

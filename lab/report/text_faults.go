@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // faults writes what each fault cost a variant, one paragraph each.
-func (s *summary) faults(v *Variant) {
+func (s *summary) faults(v *result.Variant) {
 	for i := range v.Faults {
 		f := &v.Faults[i]
 		st := plain
@@ -16,14 +17,14 @@ func (s *summary) faults(v *Variant) {
 			st = yellow
 		}
 		s.prose("    ", format.Setting(f.At)+" s  "+f.What, bold)
-		s.prose("      ", strings.Join(f.sentences(), "; "), st)
+		s.prose("      ", strings.Join(faultSentences(f), "; "), st)
 	}
 }
 
 // sentences are what one fault cost.
-func (f *Fault) sentences() []string {
+func faultSentences(f *result.Fault) []string {
 	failed := format.Plural(int(min(f.Failed, 1<<53)), "request") + " failed"
-	if kinds := f.kinds(); kinds != "" {
+	if kinds := failureKinds(f); kinds != "" {
 		failed += " (" + kinds + ")"
 	}
 	out := []string{failed}
@@ -41,7 +42,7 @@ func (f *Fault) sentences() []string {
 		out = append(out, "back after "+secondsText(f.Back, ""))
 	}
 	var p95, p99 []string
-	for _, figures := range []*FaultFigures{f.Before, f.During, f.After} {
+	for _, figures := range []*result.FaultFigures{f.Before, f.During, f.After} {
 		a, b := format.Missing, format.Missing
 		if figures != nil {
 			a, b = format.Milliseconds(figures.P95), format.Milliseconds(figures.P99)
@@ -50,7 +51,7 @@ func (f *Fault) sentences() []string {
 	}
 	out = append(out, "p95 "+strings.Join(p95, " → "), "p99 "+strings.Join(p99, " → "))
 	for _, w := range f.Watched {
-		out = append(out, w.Name+" "+w.String())
+		out = append(out, w.Name+" "+watchedText(w))
 	}
 	return out
 }

@@ -8,7 +8,7 @@ func (s *summary) scaling() {
 	}
 	s.line("")
 	s.prose("  ", "scaling of "+r.Scaling.Service+" "+r.Scaling.Setting, bold)
-	for _, text := range r.Scaling.sentences(printable(r.rateUnit())) {
+	for _, text := range scalingSentences(r.Scaling, printable(r.RateUnit())) {
 		s.prose("    ", text, plain)
 	}
 	if l := r.Scaling.Law; l != nil {

@@ -4,27 +4,29 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"loadstone/lab/result"
 )
 
 // grownResult is a sweep from 1 to 6 replicas of which the last two are limited
 // by what stands before them.
-func grownResult() *Result {
+func grownResult() *result.Result {
 	r := sampleResult()
-	at := func(v float64) Interval {
-		return Interval{Value: v, Low: 0.9 * v, High: 1.1 * v, Confidence: 0.97, Unit: RequestsPerSecond}
+	at := func(v float64) result.Interval {
+		return result.Interval{Value: v, Low: 0.9 * v, High: 1.1 * v, Confidence: 0.97, Unit: result.RequestsPerSecond}
 	}
-	r.Scaling = &Scaling{
+	r.Scaling = &result.Scaling{
 		Service: "api", Setting: "replicas",
-		Points: []ScalingPoint{
+		Points: []result.ScalingPoint{
 			{Size: 1, Capacity: at(1400), Limit: "api"}, {Size: 2, Capacity: at(2800), Limit: "api"},
 			{Size: 3, Capacity: at(4000), Limit: "lb"}, {Size: 6, Capacity: at(4100)},
 		},
-		Law:      &ScalingLaw{Shape: "ceiling", Sigma: Interval{Value: 0.0213, Low: 0, High: 0.043, Confidence: 0.95}, PeakNote: "no peak inside the measured range", Warnings: []string{"few sizes"}},
-		HeldOut:  &HeldOut{Size: 6, Predicted: at(4000), Measured: at(4100), Error: -0.0244, From: "the bounds of replicas-3"},
-		Takeover: &Takeover{Grown: "api", Next: "lb", At: 3, Bound: 4120},
+		Law:      &result.ScalingLaw{Shape: "ceiling", Sigma: result.Interval{Value: 0.0213, Low: 0, High: 0.043, Confidence: 0.95}, PeakNote: "no peak inside the measured range", Warnings: []string{"few sizes"}},
+		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(4000), Measured: at(4100), Error: -0.0244, From: "the bounds of replicas-3"},
+		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 3, Bound: 4120},
 	}
-	c := &Carry{Rate: 3000, Size: 3, Maybe: 2}
-	c.Text = r.Scaling.CarryText(c, RequestsPerSecond)
+	c := &result.Carry{Rate: 3000, Size: 3, Maybe: 2}
+	c.Text = r.Scaling.CarryText(c, result.RequestsPerSecond)
 	r.Scaling.Carry = c
 	return r
 }
@@ -56,11 +58,11 @@ func TestScalingNamesTies(t *testing.T) {
 	r := grownResult()
 	p := &r.Scaling.Points[2]
 	p.Limit, p.Tied = "", []string{"api", "lb"}
-	if got, want := r.Scaling.limitsText(), "Measured: api limits at 1 and 2, api and lb limit equally at 3, nobody named at 6."; got != want {
+	if got, want := sizeLimits(r.Scaling), "Measured: api limits at 1 and 2, api and lb limit equally at 3, nobody named at 6."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Scaling.Points[3].Tied = []string{"api", "lb"}
-	if got := r.Scaling.limitsText(); !strings.Contains(got, "api and lb limit equally at 3 and 6.") {
+	if got := sizeLimits(r.Scaling); !strings.Contains(got, "api and lb limit equally at 3 and 6.") {
 		t.Errorf("got %q, want one phrase for both sizes", got)
 	}
 	if row := newScalingChart(r).Rows[2]; row.Limit != "api = lb" {
@@ -73,8 +75,8 @@ func TestTakeoverOutsideOfTheSizes(t *testing.T) {
 	t.Parallel()
 	s := *grownResult().Scaling
 	say := func(at float64) string {
-		s.Takeover = &Takeover{Grown: "api", Next: "lb", At: at, Bound: 4120}
-		return s.takeoverText(RequestsPerSecond)
+		s.Takeover = &result.Takeover{Grown: "api", Next: "lb", At: at, Bound: 4120}
+		return takeoverText(&s, result.RequestsPerSecond)
 	}
 	if got := say(1); !strings.Contains(got, "growing does not help: lb limits already (4,120 req/s at most)") {
 		t.Errorf("at the smallest size: %q", got)
@@ -87,7 +89,7 @@ func TestTakeoverOutsideOfTheSizes(t *testing.T) {
 		t.Errorf("a share: %q", got)
 	}
 	s.Takeover, s.Law, s.Note = nil, nil, "too few sizes"
-	if got := strings.Join(s.sentences(RequestsPerSecond), "|"); !strings.HasPrefix(got, "Measured: api limits at 1 and 2") || !strings.Contains(got, "|too few sizes|") {
+	if got := strings.Join(scalingSentences(&s, result.RequestsPerSecond), "|"); !strings.HasPrefix(got, "Measured: api limits at 1 and 2") || !strings.Contains(got, "|too few sizes|") {
 		t.Errorf("without takeover and law: %q", got)
 	}
 }

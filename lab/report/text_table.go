@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/result"
 )
 
 // table writes a row per variant in the first layout that fits: in full, with
@@ -18,7 +19,7 @@ func (s *summary) table() {
 	layouts := []layout{{units: true, name: 40}, {name: 40}, {name: 20}, {name: 12}}
 	for _, l := range layouts {
 		g := s.capacityGrid(l)
-		if s.result.measuresLoad() {
+		if s.result.MeasuresLoad() {
 			g = s.loadGrid(l)
 		}
 		if g.width() > s.width {
@@ -27,13 +28,13 @@ func (s *summary) table() {
 		for _, line := range g.lines(s.paint) {
 			s.line(line)
 		}
-		s.legend(s.result.hasTilde())
+		s.legend(hasTilde(s.result))
 		return
 	}
 	for i := range s.result.Variants {
 		s.listed(&s.result.Variants[i])
 	}
-	s.legend(s.result.hasTilde())
+	s.legend(hasTilde(s.result))
 }
 
 // layout is how much room a table takes: whether each cell repeats its unit,
@@ -48,24 +49,24 @@ func (s *summary) capacityGrid(l layout) *grid {
 		{gap: 1}, {gap: 2, right: true}, {gap: 2}}}
 	versus := ""
 	if len(s.result.Comparisons) > 0 {
-		versus = "vs " + shorten(printable(s.result.baseline()), min(l.name, 16))
+		versus = "vs " + shorten(printable(s.result.Baseline()), min(l.name, 16))
 	}
 	head := []string{"variant", "capacity", "", versus, "", "p95", "limited by"}
 	if !l.units {
-		head[1] = printable(s.result.rateUnit())
+		head[1] = printable(s.result.RateUnit())
 	}
 	g.add(styled(faint, head...)...)
 	for i := range s.result.Variants {
 		v := &s.result.Variants[i]
-		value, interval := v.capacityCells(l.units)
-		tilde, ratio, ratioInterval := s.result.ratioCells(v.Name)
+		value, interval := capacityCells(v, l.units)
+		tilde, ratio, ratioInterval := ratioCells(s.result, v.Name)
 		doubt := plain
 		if tilde != "" {
 			doubt = yellow
 		}
 		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{value, bold}, cell{text: interval},
 			cell{strings.TrimSpace(tilde + " " + ratio), doubt}, cell{ratioInterval, doubt},
-			cell{text: format.Latency(v.Latency.Response.P95)}, v.limitCell(l.name))
+			cell{text: format.Latency(v.Latency.Response.P95)}, limitCell(v, l.name))
 	}
 	return g
 }
@@ -73,9 +74,9 @@ func (s *summary) capacityGrid(l layout) *grid {
 func (s *summary) loadGrid(l layout) *grid {
 	g := &grid{columns: []column{{gap: 2}, {gap: 2, right: true}, {gap: 2, right: true}, {gap: 2, right: true},
 		{gap: 2, right: true}, {gap: 2, right: true}, {gap: 2}, {gap: 2}}}
-	offered, unit := "offered", " "+printable(s.result.rateUnit())
+	offered, unit := "offered", " "+printable(s.result.RateUnit())
 	if !l.units {
-		offered, unit = printable(s.result.rateUnit()), ""
+		offered, unit = printable(s.result.RateUnit()), ""
 	}
 	g.add(styled(faint, "variant", offered, "p50", "p95", "p99", "failed", "objectives", "limited by")...)
 	for i := range s.result.Variants {
@@ -83,7 +84,7 @@ func (s *summary) loadGrid(l layout) *grid {
 		response := v.Latency.Response
 		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{text: format.Measured(v.Rate) + unit},
 			cell{text: format.Latency(response.P50)}, cell{format.Latency(response.P95), bold}, cell{text: format.Latency(response.P99)},
-			cell{text: format.Percent(v.Failed)}, v.objectivesCell(), v.limitCell(l.name))
+			cell{text: format.Percent(v.Failed)}, objectivesCell(v), limitCell(v, l.name))
 	}
 	return g
 }
@@ -97,14 +98,14 @@ func styled(st style, texts ...string) []cell {
 }
 
 // capacityCells are the capacity and its interval: "≥4,310", "[4,180, 4,420] req/s".
-func (v *Variant) capacityCells(units bool) (value, interval string) {
-	if !v.hasCapacity() {
+func capacityCells(v *result.Variant, units bool) (value, interval string) {
+	if !v.HasCapacity() {
 		return "none", ""
 	}
 	c := v.Capacity
 	value = format.Measured(c.Value)
-	if v.hasInterval() {
-		interval = RangeOf(*c)
+	if v.HasInterval() {
+		interval = c.Range()
 	}
 	if units {
 		interval = strings.TrimSpace(interval + " " + printable(c.Unit))
@@ -117,43 +118,43 @@ func (v *Variant) capacityCells(units bool) (value, interval string) {
 
 // ratioCells are the mark of a difference that was not shown, the ratio to the
 // baseline and its interval.
-func (r *Result) ratioCells(variant string) (tilde, ratio, interval string) {
-	if len(r.Comparisons) > 0 && variant == r.baseline() {
+func ratioCells(r *result.Result, variant string) (tilde, ratio, interval string) {
+	if len(r.Comparisons) > 0 && variant == r.Baseline() {
 		return "", "baseline", ""
 	}
-	c := r.comparison(variant)
-	sign, known := r.boundSign(variant)
+	c := r.Comparison(variant)
+	sign, known := boundSign(r, variant)
 	if c == nil || !known || !format.Finite(c.Ratio) {
 		return "", "", ""
 	}
 	value, low, high := format.Interval(c.Ratio, c.Low, c.High)
 	ratio = sign + value + "x"
-	if hasRange(c) {
+	if c.HasRange() {
 		interval = "[" + low + ", " + high + "]"
 	}
-	if holdsOne(c) {
+	if c.NoDifference() {
 		tilde = "~"
 	}
 	return tilde, ratio, interval
 }
 
-func (r *Result) hasTilde() bool {
-	return slices.ContainsFunc(r.Variants, func(v Variant) bool {
-		tilde, _, _ := r.ratioCells(v.Name)
+func hasTilde(r *result.Result) bool {
+	return slices.ContainsFunc(r.Variants, func(v result.Variant) bool {
+		tilde, _, _ := ratioCells(r, v.Name)
 		return tilde != ""
 	})
 }
 
-func (v *Variant) limitCell(limit int) cell {
-	c := cell{text: shorten(printable(v.limitedBy()), max(limit, len(LowerBoundOnly)))}
-	if !v.Verdict.decided() {
+func limitCell(v *result.Variant, limit int) cell {
+	c := cell{text: shorten(printable(limitedBy(v)), max(limit, len(result.LowerBoundOnly)))}
+	if !v.Verdict.Decided() {
 		c.style = yellow
 	}
 	return c
 }
 
 // objectivesCell says how many objectives the variant met.
-func (v *Variant) objectivesCell() cell {
+func objectivesCell(v *result.Variant) cell {
 	met := 0
 	for _, s := range v.SLO {
 		if s.Met {
@@ -172,40 +173,40 @@ func (v *Variant) objectivesCell() cell {
 
 // listed writes one variant's row as lines, for a terminal that is narrower
 // than the table.
-func (s *summary) listed(v *Variant) {
+func (s *summary) listed(v *result.Variant) {
 	s.prose("  ", v.Name, bold)
-	if s.result.measuresLoad() {
-		s.prose("    offered  ", format.Measured(v.Rate)+" "+printable(s.result.rateUnit()), plain)
+	if s.result.MeasuresLoad() {
+		s.prose("    offered  ", format.Measured(v.Rate)+" "+printable(s.result.RateUnit()), plain)
 	} else {
-		value, interval := v.capacityCells(true)
+		value, interval := capacityCells(v, true)
 		s.prose("    capacity ", value+" "+interval, plain)
-		if tilde, ratio, of := s.result.ratioCells(v.Name); ratio != "" {
+		if tilde, ratio, of := ratioCells(s.result, v.Name); ratio != "" {
 			s.prose("    ratio    ", strings.Join([]string{tilde, ratio, of}, " "), plain)
 		}
 	}
 	s.prose("    p95      ", format.Latency(v.Latency.Response.P95), plain)
-	limit := v.limitCell(s.width)
+	limit := limitCell(v, s.width)
 	s.prose("    limit    ", limit.text, limit.style)
 }
 
 // legend says what the signs of the table mean, as far as they occur.
 func (s *summary) legend(tilde bool) {
 	s.line("")
-	if s.result.measuresLoad() {
+	if s.result.MeasuresLoad() {
 		s.prose("  ", "Response times under the load as written, from the intended start; "+s.trials()+".", faint)
 		return
 	}
-	text := "[low, high]: " + s.result.confidences() + "." + s.result.endsMean()
-	if !slices.ContainsFunc(s.result.Variants, func(v Variant) bool { return v.hasInterval() }) {
-		text = s.result.confidences() + "."
+	text := "[low, high]: " + confidences(s.result) + "." + endsMean(s.result)
+	if !slices.ContainsFunc(s.result.Variants, func(v result.Variant) bool { return v.HasInterval() }) {
+		text = confidences(s.result) + "."
 	}
-	if slices.ContainsFunc(s.result.Variants, func(v Variant) bool { return v.isLowerBound() }) {
+	if slices.ContainsFunc(s.result.Variants, func(v result.Variant) bool { return v.IsLowerBound() }) {
 		text += " ≥: a lower bound, the measurement ended before the system did."
 	}
 	if tilde {
-		text += " ~: " + s.result.tildeMeans()
+		text += " ~: " + tildeMeans(s.result)
 	}
-	s.prose("  ", text+s.result.ratioConfidence()+" p95: response time at capacity.", faint)
+	s.prose("  ", text+ratioConfidence(s.result)+" p95: response time at capacity.", faint)
 }
 
 func (s *summary) trials() string {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"loadstone/lab/result"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -37,7 +39,7 @@ func TestTextIsAsAgreed(t *testing.T) {
 }
 
 type textCase struct {
-	result  *Result
+	result  *result.Result
 	options Options
 }
 
@@ -57,7 +59,7 @@ func textCases() map[string]textCase {
 		"watched":      {watchedResult(), wide},
 		"long-names":   {longNamesResult(), wide},
 		"twelve":       {twelveResult(), wide},
-		"empty":        {&Result{Schema: Schema}, wide},
+		"empty":        {&result.Result{Schema: result.Schema}, wide},
 		"no-capacity":  {noCapacityResult(), wide},
 		"two-trials":   {twoTrialsResult(), wide},
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/verdict"
 )
 
@@ -56,7 +56,7 @@ func (t Truth) String() string {
 	case len(t.Equally) > 0:
 		return strings.Join(t.Equally, " = ")
 	}
-	return report.LowerBoundOnly
+	return result.LowerBoundOnly
 }
 
 // names says whether a component's resource, by kind or by name, is the planted
@@ -68,7 +68,7 @@ func (t Truth) names(component, resource string) bool {
 // Witness says whether what a witness said is right: that it names the
 // component and the resource; of components that limit equally all of them, as
 // those that it cannot tell apart; and nobody where the system is not at a limit.
-func (t Truth) Witness(w *report.Witness) bool {
+func (t Truth) Witness(w *result.Witness) bool {
 	switch {
 	case t.Component != "":
 		return t.names(w.Component, w.Resource)
@@ -82,14 +82,14 @@ func (t Truth) Witness(w *report.Witness) bool {
 // resource; of components that limit equally all of them, as tied; and that the
 // capacity is only a lower bound where the system is not at a limit. A verdict that
 // is undecided is right about nothing, whatever its words mention.
-func (t Truth) Judge(v *report.Verdict) bool {
+func (t Truth) Judge(v *result.Verdict) bool {
 	switch {
 	case t.Component != "":
-		return v.Status == report.Named && t.names(v.Component, v.Resource)
+		return v.Status == result.Named && t.names(v.Component, v.Resource)
 	case len(t.Equally) > 0:
-		return v.Status == report.Tied && v.Component == "" && t.ties(v.Tied)
+		return v.Status == result.Tied && v.Component == "" && t.ties(v.Tied)
 	}
-	return v.Status == report.LowerBoundOnly && v.Component == "" && len(v.Tied) == 0
+	return v.Status == result.LowerBoundOnly && v.Component == "" && len(v.Tied) == 0
 }
 
 // ties says whether tied are the CPUs of the planted components, all of them and
@@ -130,7 +130,7 @@ type Row struct {
 func (r *Row) Right() bool { return r.Error == "" && r.Judge.Right }
 
 // judge scores what was found about a system.
-func judge(p Planted, res *report.Result, failed error) Row {
+func judge(p Planted, res *result.Result, failed error) Row {
 	row := Row{Name: p.Name, What: p.What, Truth: p.Truth, Witnesses: map[string]Said{}}
 	switch {
 	case failed != nil:

@@ -26,7 +26,7 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/runner"
 )
 
@@ -48,7 +48,7 @@ type Config struct {
 	Systems []Planted
 	// Measure runs the experiment in the file at path, keeps its raw data below
 	// dir, and returns what it found and where that data is.
-	Measure func(ctx context.Context, path, dir string) (*report.Result, string, error)
+	Measure func(ctx context.Context, path, dir string) (*result.Result, string, error)
 	// Started and Ended frame a system. Either may be nil.
 	Started func(number int, p Planted)
 	Ended   func(number int, r Row)
@@ -127,8 +127,8 @@ func (p Planted) Write(dir string, seed uint64) (string, error) {
 
 // Conducted returns a Config.Measure that conducts experiments as c says, whose
 // experiment, variants and directories are replaced.
-func Conducted(c runner.Config) func(ctx context.Context, path, dir string) (*report.Result, string, error) {
-	return func(ctx context.Context, path, dir string) (*report.Result, string, error) {
+func Conducted(c runner.Config) func(ctx context.Context, path, dir string) (*result.Result, string, error) {
+	return func(ctx context.Context, path, dir string) (*result.Result, string, error) {
 		exp, err := experiment.Load(path)
 		if err != nil {
 			return nil, "", err

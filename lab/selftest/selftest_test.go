@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"loadstone/lab/experiment"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 	"loadstone/lab/selftest/plant"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
@@ -222,35 +222,35 @@ func TestThereAreEnoughSystems(t *testing.T) {
 }
 
 // verdictOf is a right verdict about a planted system.
-func verdictOf(truth Truth) report.Verdict {
-	w := report.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
-	v := report.Verdict{Status: report.Named, Component: truth.Component, Resource: truth.Resource}
+func verdictOf(truth Truth) result.Verdict {
+	w := result.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
+	v := result.Verdict{Status: result.Named, Component: truth.Component, Resource: truth.Resource}
 	switch {
 	case len(truth.Equally) > 0:
-		v.Status, v.Summary = report.Tied, "left and right limit equally."
+		v.Status, v.Summary = result.Tied, "left and right limit equally."
 		w.Evidence = "right: 200 req/s; left, 201 req/s"
 		for _, c := range truth.Equally {
 			v.Tied = append(v.Tied, verdict.Limit{Component: c, Resource: CPU})
 		}
 		w.Tied = slices.Clone(v.Tied)
 	case truth.Component == "":
-		v.Status = report.LowerBoundOnly
+		v.Status = result.LowerBoundOnly
 	}
-	v.Witnesses = []report.Witness{w}
+	v.Witnesses = []result.Witness{w}
 	return v
 }
 
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	pool, tie, bound := named("api", Pool), equally("left", "right"), lowerBound()
-	wrong := func(of Truth, edit func(*report.Verdict)) report.Verdict {
+	wrong := func(of Truth, edit func(*result.Verdict)) result.Verdict {
 		v := verdictOf(of)
 		edit(&v)
 		return v
 	}
 	for name, c := range map[string]struct {
 		truth          Truth
-		verdict        report.Verdict
+		verdict        result.Verdict
 		judge, witness bool
 	}{
 		"named":            {pool, verdictOf(pool), true, true},
@@ -260,37 +260,37 @@ func TestTruth(t *testing.T) {
 		"by another name":  {pool.called("slots"), verdictOf(named("api", "")), false, false},
 		"another service":  {pool, verdictOf(named("slow", Pool)), false, false},
 		"another resource": {pool, verdictOf(named("api", CPU)), false, false},
-		"right, undecided": {pool, wrong(pool, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
+		"right, undecided": {pool, wrong(pool, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
 		"only a bound":     {pool, verdictOf(bound), false, false},
 		"one of two":       {tie, verdictOf(named("left", CPU)), false, false},
 		// Both are mentioned, and neither is named.
-		"each by another": {tie, wrong(tie, func(v *report.Verdict) {
-			v.Status, v.Tied, v.Summary = report.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
+		"each by another": {tie, wrong(tie, func(v *result.Verdict) {
+			v.Status, v.Tied, v.Summary = result.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
 			v.Witnesses[0].Tied, v.Witnesses[0].Evidence = nil, "1 % of the CPU of left moves it by 0.02 %; 1 % of the CPU of right moves it by 0.01 %"
 		}), false, false},
-		"one of two is left out": {tie, wrong(tie, func(v *report.Verdict) {
+		"one of two is left out": {tie, wrong(tie, func(v *result.Verdict) {
 			v.Tied, v.Witnesses[0].Tied = v.Tied[:1], v.Tied[:1]
 		}), false, false},
-		"a third beside two": {tie, wrong(tie, func(v *report.Verdict) {
+		"a third beside two": {tie, wrong(tie, func(v *result.Verdict) {
 			v.Tied = append(v.Tied, verdict.Limit{Component: "front", Resource: CPU})
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
-		"two by their pools": {tie, wrong(tie, func(v *report.Verdict) {
+		"two by their pools": {tie, wrong(tie, func(v *result.Verdict) {
 			v.Tied = []verdict.Limit{{Component: "left", Resource: Pool}, {Component: "right", Resource: Pool}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
-		"in another order": {tie, wrong(tie, func(v *report.Verdict) {
+		"in another order": {tie, wrong(tie, func(v *result.Verdict) {
 			slices.Reverse(v.Tied)
 			v.Witnesses[0].Tied = v.Tied
 		}), true, true},
-		"undecided between the two": {tie, wrong(tie, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
-		"two though there is no limit": {bound, wrong(bound, func(v *report.Verdict) {
+		"undecided between the two": {tie, wrong(tie, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
+		"two though there is no limit": {bound, wrong(bound, func(v *result.Verdict) {
 			v.Tied = []verdict.Limit{{Component: "left", Resource: CPU}, {Component: "right", Resource: CPU}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"somebody though there is no limit":  {bound, verdictOf(pool), false, false},
-		"a bound by somebody":                {bound, wrong(bound, func(v *report.Verdict) { v.Component = "api" }), false, true},
-		"undecided though there is no limit": {bound, wrong(bound, func(v *report.Verdict) { v.Status = report.Undecided }), false, true},
+		"a bound by somebody":                {bound, wrong(bound, func(v *result.Verdict) { v.Component = "api" }), false, true},
+		"undecided though there is no limit": {bound, wrong(bound, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
 	} {
 		if got := c.truth.Judge(&c.verdict); got != c.judge {
 			t.Errorf("%s: the judge is right: got %v, want %v", name, got, c.judge)
@@ -305,7 +305,7 @@ func TestTruth(t *testing.T) {
 // the named systems.
 func score(t *testing.T, systems []Planted, wrong ...string) *Score {
 	t.Helper()
-	s, err := Run(t.Context(), Config{Dir: t.TempDir(), Seed: 5, Systems: systems, Measure: func(_ context.Context, path, dir string) (*report.Result, string, error) {
+	s, err := Run(t.Context(), Config{Dir: t.TempDir(), Seed: 5, Systems: systems, Measure: func(_ context.Context, path, dir string) (*result.Result, string, error) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, "", err
 		}
@@ -318,8 +318,8 @@ func score(t *testing.T, systems []Planted, wrong ...string) *Score {
 		if name == "front" && slices.Contains(wrong, "fails") {
 			return nil, "", errors.New("it did not start")
 		}
-		return &report.Result{Variants: []report.Variant{{
-			Capacity: &report.Interval{Value: 123}, Verdict: v,
+		return &result.Result{Variants: []result.Variant{{
+			Capacity: &result.Interval{Value: 123}, Verdict: v,
 		}}}, "the-run", nil
 	}})
 	if err != nil {
@@ -385,7 +385,7 @@ func TestTextSaysWhatIsWrong(t *testing.T) {
 func TestStoppedRunHasNoScore(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	_, err := Run(ctx, Config{Dir: t.TempDir(), Systems: Quick(), Measure: func(context.Context, string, string) (*report.Result, string, error) {
+	_, err := Run(ctx, Config{Dir: t.TempDir(), Systems: Quick(), Measure: func(context.Context, string, string) (*result.Result, string, error) {
 		stop()
 		return nil, "", ctx.Err()
 	}})

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"loadstone/lab/compare"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // comparePage is a difference as tables.
@@ -77,7 +77,7 @@ func (h *handler) compare(w http.ResponseWriter, r *http.Request) {
 
 // difference is the one that the command compare prints.
 func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (*compare.Difference, error) {
-	var results []*report.Result
+	var results []*result.Result
 	for _, e := range entries {
 		if e.State != whole {
 			return nil, fmt.Errorf("%s is %s, and only whole runs are compared", e.Name, e.State)

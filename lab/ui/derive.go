@@ -9,7 +9,7 @@ import (
 
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // maxDerived is how many results are kept: about a megabyte each.
@@ -30,13 +30,13 @@ type deriver struct {
 type derived struct {
 	name   string
 	stamp  stamp // of complete.json
-	result *report.Result
+	result *result.Result
 }
 
 func newDeriver(dir string) *deriver { return &deriver{dir: dir, slot: make(chan struct{}, 1)} }
 
 // result returns what a whole run found. Nobody may change it.
-func (d *deriver) result(ctx context.Context, e *entry) (*report.Result, error) {
+func (d *deriver) result(ctx context.Context, e *entry) (*result.Result, error) {
 	if r := d.find(e); r != nil {
 		return r, nil
 	}
@@ -61,7 +61,7 @@ func (d *deriver) result(ctx context.Context, e *entry) (*report.Result, error) 
 	return r, nil
 }
 
-func (d *deriver) find(e *entry) *report.Result {
+func (d *deriver) find(e *entry) *result.Result {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.kept, func(k derived) bool { return k.name == e.Name && k.stamp == e.complete })

@@ -17,6 +17,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 //go:embed pages.gohtml live.gohtml ui.css ui.js
@@ -157,7 +158,7 @@ func (h *handler) report(w http.ResponseWriter, r *http.Request, e *entry) {
 // about a second; a run of an hour, several.
 const deriveTimeout = 2 * time.Minute
 
-func (h *handler) result(ctx context.Context, e *entry) (*report.Result, error) {
+func (h *handler) result(ctx context.Context, e *entry) (*result.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, deriveTimeout)
 	defer cancel()
 	return h.derive.result(ctx, e)

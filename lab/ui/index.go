@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 // maxRuns bounds the index. Directories beyond it, the oldest by name, are not
@@ -217,8 +218,8 @@ func (x *index) show(e *entry) details {
 	defer f.Close() //nolint:errcheck // read only
 	// One that cannot be read was left by another version: the run's page
 	// derives it again.
-	if r, err := report.ReadJSON(f); err == nil {
-		e.details.Headlines = r.Headlines()
+	if r, err := result.ReadJSON(f); err == nil {
+		e.details.Headlines = report.Headlines(r)
 	}
 	return e.details
 }

@@ -22,7 +22,7 @@ import (
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/report"
+	"loadstone/lab/result"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -234,7 +234,7 @@ func writeResult(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := report.WriteJSON(&b, res); err != nil {
+	if err := result.WriteJSON(&b, res); err != nil {
 		t.Fatal(err)
 	}
 	if err := archive.WriteFile(filepath.Join(dir, "result.json"), b.Bytes()); err != nil {

@@ -1,4 +1,4 @@
-package report
+package result
 
 // Figure is what one trial of a variant found by itself. The variant's own
 // figures are medians of these. Whoever compares variants or runs, or predicts

@@ -1,7 +1,12 @@
-package report
+// Package result has the words of a result: what a run found, as types, and
+// their one form on disk, result.json.
+//
+// lab/analysis derives a Result from a run's directory; lab/predict, lab/compare
+// and lab/report read it. The package measures nothing, decides nothing and lays
+// nothing out: its methods only state what a Result holds.
+package result
 
 import (
-	"cmp"
 	"time"
 
 	"loadstone/lab/archive"
@@ -208,9 +213,6 @@ const (
 	RequestsPerSecond   = "req/s"
 	IterationsPerSecond = "iterations/s"
 )
-
-// rateUnit is what rates are in.
-func (r *Result) rateUnit() string { return cmp.Or(r.Unit, RequestsPerSecond) }
 
 // SLO is one objective and, for a variant, what became of it at capacity.
 type SLO struct {

@@ -1,4 +1,4 @@
-package report
+package result
 
 // Fault is what one fault cost a variant. Over several trials every figure is
 // the worst that any of them had.

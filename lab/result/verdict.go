@@ -1,4 +1,4 @@
-package report
+package result
 
 import (
 	"cmp"
@@ -33,18 +33,18 @@ func (v Verdict) Limiting() []string {
 	return names
 }
 
-// limitedBy says whether a component's resource of that name is among what limits.
+// Limits says whether a component's resource of that name is among what limits.
 // CPU and memory have no name.
-func (v Verdict) limitedBy(component, resource string) bool {
+func (v Verdict) Limits(component, resource string) bool {
 	return slices.ContainsFunc(v.limits(), func(l verdict.Limit) bool { return l.Component == component && l.Name == resource })
 }
 
-// decided says whether it is known what limits: one thing, or several equally.
-func (v Verdict) decided() bool { return v.Status == Named || v.Status == Tied }
+// Decided says whether it is known what limits: one thing, or several equally.
+func (v Verdict) Decided() bool { return v.Status == Named || v.Status == Tied }
 
-// tied names those that limit equally: components, or the resources where one
+// TiedNames are those that limit equally: components, or the resources where one
 // component has them all.
-func (v Verdict) tied() []string {
+func (v Verdict) TiedNames() []string {
 	names := v.Limiting()
 	if len(names) > 1 {
 		return names
