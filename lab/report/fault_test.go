@@ -70,7 +70,7 @@ func TestPageShowsFaults(t *testing.T) {
 	page := render(t, "faults-numbers", faultsResult())
 	text := pagetest.Shown(pagetest.Parse(t, page))
 	for _, want := range []string{
-		"Faults", "kill api-1", "at 60 s", "8123", "8101 status 503, 22 timeout", "24.0 s", "never", "not back", "12.3 → 14.1 → 12.2",
+		"Faults", "kill api-1", "at 60 s", "8,123", "8,101 status 503, 22 timeout", "24.0 s", "never", "not back", "12.3 → 14.1 → 12.2",
 		"122 → 402 (3.30×)", "119 → –", "– → 900", "<b>redis</b>", "none", "not known", "database_queries",
 	} {
 		if !strings.Contains(text, want) && !strings.Contains(text, strings.ReplaceAll(want, "–", format.Missing)) {
