@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/lab/experiment"
+	"loadstone/lab/term"
 )
 
 // Exit statuses.
@@ -50,12 +51,11 @@ func ProcessEnv() Env {
 	if err != nil {
 		exe = os.Args[0]
 	}
-	stdout := isatty.IsTerminal(os.Stdout.Fd())
 	return Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Executable: exe,
 		Terminal: isatty.IsTerminal(os.Stderr.Fd()) && os.Getenv("TERM") != "dumb",
-		Color:    stdout && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Color:    term.Colors(isatty.IsTerminal(os.Stdout.Fd()), os.Getenv),
 		Width:    terminalWidth(os.Stdout),
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"loadstone/lab/load/engine"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/load/summary"
+	"loadstone/lab/term"
 	"loadstone/lab/threshold"
 )
 
@@ -167,7 +168,7 @@ func machine() summary.Machine {
 // screenConfig is what is shown while a load runs.
 func (a *app) screenConfig(j *job, quiet bool) screen.Config {
 	c := screen.Config{
-		Out: a.Stderr, Terminal: a.Terminal, Color: a.Terminal && a.Getenv("NO_COLOR") == "",
+		Out: a.Stderr, Terminal: a.Terminal, Color: term.Colors(a.Terminal, a.Getenv),
 		Title: j.title, Threads: j.plan.ThreadCount(), Total: j.plan.Length(),
 		Size: func() (int, int) { return terminalSize(os.Stderr) },
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/format"
+	"loadstone/lab/term"
 	"loadstone/lab/threshold"
 )
 
@@ -27,7 +28,7 @@ const busyShare = 0.8
 // low terminal loses the end of it.
 func (s *Screen) lines(width, height int, outcomes []threshold.Outcome) []line {
 	t := s.tally
-	lines := []line{{{strong, clean(s.cfg.Title)}}}
+	lines := []line{{{term.Bold, clean(s.cfg.Title)}}}
 	if s.cfg.Total > 0 {
 		lines = append(lines, s.bar(width))
 	} else {
@@ -51,7 +52,7 @@ func (s *Screen) lines(width, height int, outcomes []threshold.Outcome) []line {
 
 // labelled is a line with its name in the first column.
 func labelled(name, text string) line {
-	return line{{faint, named(name)}, {plainText, text}}
+	return line{{term.Faint, named(name)}, {term.Plain, text}}
 }
 
 // phase says that nothing is measured yet, or that nothing is offered any more.
@@ -75,11 +76,11 @@ func (s *Screen) bar(width int) line {
 	at := func(seconds float64) int { return int(math.Round(min(seconds/total, 1) * float64(cells))) }
 	warm, done := at(t.warmup), at(t.seconds)
 	return line{
-		{plainText, "["},
-		{warn, strings.Repeat("▒", warm)},
-		{good, strings.Repeat("█", done-warm)},
-		{faint, strings.Repeat("·", cells-done)},
-		{plainText, "]" + times},
+		{term.Plain, "["},
+		{term.Yellow, strings.Repeat("▒", warm)},
+		{term.Green, strings.Repeat("█", done-warm)},
+		{term.Faint, strings.Repeat("·", cells-done)},
+		{term.Plain, "]" + times},
 	}
 }
 
@@ -90,7 +91,7 @@ func (s *Screen) rate(width int) []line {
 	most := slices.Max(past)
 	text := format.Figure(t.rates[len(t.rates)-1]) + " req/s"
 	first := labelled("rate", text)
-	first = append(first, span{faint, "   most " + format.Figure(most)})
+	first = append(first, span{term.Faint, "   most " + format.Figure(most)})
 	return []line{first, labelled(fmt.Sprintf("last %d s", len(past)), sparkline(past, most))}
 }
 
@@ -114,32 +115,32 @@ func sparkline(values []float64, most float64) string {
 func (s *Screen) counts(width int) []line {
 	t := s.tally
 	flight := labelled("in flight", format.Count(uint64(max(t.now.InFlight, 0))))
-	failed := line{{faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}, {faint, " (" + share(t.failed, t.requests) + ")"}}
+	failed := line{{term.Faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}, {term.Faint, " (" + share(t.failed, t.requests) + ")"}}
 	missed := line{
-		{faint, "late "}, {alarm(t.late), format.Count(t.late)},
-		{faint, "   dropped "}, {alarm(t.dropped), format.Count(t.dropped)},
+		{term.Faint, "late "}, {alarm(t.late), format.Count(t.late)},
+		{term.Faint, "   dropped "}, {alarm(t.dropped), format.Count(t.dropped)},
 	}
 	if width >= 72 {
 		return []line{slices.Concat(flight, say("   "), failed, say("   "), missed)}
 	}
 	return []line{
-		slices.Concat(flight, say("   "), line{{faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}}),
-		slices.Concat(line{{faint, named("")}}, missed),
+		slices.Concat(flight, say("   "), line{{term.Faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}}),
+		slices.Concat(line{{term.Faint, named("")}}, missed),
 	}
 }
 
 // alarm is the style of a count that is best zero.
-func alarm(n uint64) style {
+func alarm(n uint64) term.Style {
 	if n > 0 {
-		return bad
+		return term.Red
 	}
-	return plainText
+	return term.Plain
 }
 
 // latencies are response and service time, in the last window and all over.
 func (s *Screen) latencies() []line {
 	t := s.tally
-	lines := []line{{{faint, named("ms") + figure("p50") + figure("p95") + figure("p99")}}}
+	lines := []line{{{term.Faint, named("ms") + figure("p50") + figure("p95") + figure("p99")}}}
 	for _, row := range []struct {
 		name string
 		of   *hdrhistogram.Histogram
@@ -171,7 +172,7 @@ func (s *Screen) errors() line {
 	for _, kind := range kinds {
 		parts = append(parts, clean(kind)+" "+format.Count(t.errors[kind]))
 	}
-	return line{{faint, named("errors")}, {bad, strings.Join(parts, ", ")}}
+	return line{{term.Faint, named("errors")}, {term.Red, strings.Join(parts, ", ")}}
 }
 
 func (s *Screen) checks() line {
@@ -189,7 +190,7 @@ func (s *Screen) generator() line {
 	}
 	l := labelled("generator", text)
 	if busy > busyShare*float64(threads) {
-		l = append(l, span{warn, "  ▲ busy"})
+		l = append(l, span{term.Yellow, "  ▲ busy"})
 	}
 	return l
 }
@@ -225,7 +226,7 @@ func thresholds(outcomes []threshold.Outcome, rows, width int) []line {
 				crossed++
 			}
 		}
-		lines = append(lines, line{{faint, fmt.Sprintf("… %d more, %d of them crossed", len(rest), crossed)}})
+		lines = append(lines, line{{term.Faint, fmt.Sprintf("… %d more, %d of them crossed", len(rest), crossed)}})
 	}
 	return lines
 }
@@ -233,15 +234,15 @@ func thresholds(outcomes []threshold.Outcome, rows, width int) []line {
 // outcome is one threshold. What was observed stays in sight, so it is the name
 // that gives way.
 func outcome(o threshold.Outcome, width int) line {
-	mark := span{good, "✓ "}
+	mark := span{term.Green, "✓ "}
 	if !o.Met {
-		mark = span{bad, "✗ "}
+		mark = span{term.Red, "✗ "}
 	}
 	observed := "  " + format.Precise(o.Observed)
 	name := say(clean(o.Metric + "  " + o.Threshold)).fit(max(width-2-len([]rune(observed)), 1))
 	l := slices.Concat(line{mark}, name, line{{mark.style, observed}})
 	if o.Reason != "" {
-		l = append(l, span{faint, "  " + clean(o.Reason)})
+		l = append(l, span{term.Faint, "  " + clean(o.Reason)})
 	}
 	return l
 }

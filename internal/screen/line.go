@@ -4,26 +4,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadstone/lab/term"
 )
-
-// style is how a piece of a line looks.
-type style int
-
-const (
-	plainText style = iota
-	faint
-	strong
-	good
-	bad
-	warn
-)
-
-// paints are the styles' select graphic rendition parameters.
-var paints = map[style]string{faint: "2", strong: "1", good: "32", bad: "31", warn: "33"}
 
 // span is a piece of a line in one style.
 type span struct {
-	style style
+	style term.Style
 	text  string
 }
 
@@ -31,14 +18,13 @@ type span struct {
 type line []span
 
 // say makes a line, or a part of one, of plain text.
-func say(text string) line { return line{{plainText, text}} }
+func say(text string) line { return line{{term.Plain, text}} }
 
-// width is a line's length in characters, which is in columns as long as no
-// character is a wide one.
+// width is how many columns a line takes.
 func (l line) width() int {
 	n := 0
 	for _, s := range l {
-		n += utf8.RuneCountInString(s.text)
+		n += term.Columns(s.text)
 	}
 	return n
 }
@@ -51,9 +37,9 @@ func (l line) fit(width int) line {
 	left := width - 1
 	var short line
 	for _, s := range l {
-		n := utf8.RuneCountInString(s.text)
+		n := term.Columns(s.text)
 		if n > left {
-			return append(short, span{s.style, string([]rune(s.text)[:left]) + "…"})
+			return append(short, span{s.style, term.Front(s.text, left) + "…"})
 		}
 		short = append(short, s)
 		left -= n
@@ -64,11 +50,7 @@ func (l line) fit(width int) line {
 // paint writes a line with its colours, or without.
 func (l line) paint(b *strings.Builder, color bool) {
 	for _, s := range l {
-		if code := paints[s.style]; color && code != "" {
-			b.WriteString("\x1b[" + code + "m" + s.text + "\x1b[0m")
-		} else {
-			b.WriteString(s.text)
-		}
+		b.WriteString(s.style.Paint(s.text, color))
 	}
 }
 
@@ -84,10 +66,8 @@ func clean(text string) string {
 }
 
 // named writes text into the first column, figure into one of those beside it.
-func named(text string) string {
-	return text + strings.Repeat(" ", max(0, labelWidth-utf8.RuneCountInString(text)))
-}
+func named(text string) string { return term.Pad(text, labelWidth) }
 
 func figure(text string) string {
-	return strings.Repeat(" ", max(0, figureWidth-utf8.RuneCountInString(text))) + text
+	return strings.Repeat(" ", max(0, figureWidth-term.Columns(text))) + text
 }

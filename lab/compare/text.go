@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"loadstone/lab/format"
 	"loadstone/lab/stats"
+	"loadstone/lab/term"
 )
 
 // Text writes a difference for a terminal or a pipe: aligned columns, with
@@ -22,30 +22,27 @@ func Text(w io.Writer, d *Difference, color bool) error {
 	fmt.Fprintf(&b, "%s\n", d.Headline())
 	for _, t := range d.Tables {
 		fmt.Fprintf(&b, "\n%s\n", t.heading())
-		grid := [][]string{t.header(d)}
-		for _, r := range t.Rows {
-			grid = append(grid, r.cells())
-		}
-		if len(t.Rows) == 0 {
-			grid = nil // there are only notes
-		}
-		writeGrid(&b, grid, func(row int) string {
-			if !color || row == 0 {
-				return ""
+		if len(t.Rows) > 0 { // else there are only notes
+			table := term.Table{Columns: term.Columned(2, "llll")}
+			table.Add(term.Plain.Cells(t.header(d)...)...)
+			for _, r := range t.Rows {
+				cells := term.Plain.Cells(r.cells()...)
+				cells[3].Style = style(r.Change)
+				table.Add(cells...)
 			}
-			return paint(t.Rows[row-1].Change)
-		})
+			b.WriteString(table.Text(color))
+		}
 		for _, n := range t.AllNotes() {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
 	if len(d.Settings) > 0 {
-		grid := [][]string{{"what differs", "A", "B"}}
+		table := term.Table{Columns: term.Columned(2, "lll")}
+		table.Add(term.Plain.Cells("what differs", "A", "B")...)
 		for _, s := range d.Settings {
-			grid = append(grid, []string{s.What, s.Base, s.Sample})
+			table.Add(term.Plain.Cells(s.What, s.Base, s.Sample)...)
 		}
-		b.WriteByte('\n')
-		writeGrid(&b, grid, func(int) string { return "" })
+		b.WriteString("\n" + table.Text(color))
 	}
 	if len(d.Source) > 0 {
 		b.WriteString("\nthe experiment files differ: - A, + B\n")
@@ -176,41 +173,15 @@ func (r *Row) verdict() string {
 	}
 }
 
-func paint(c stats.Change) string {
+// style is green for what got better and red for what got worse.
+func style(c stats.Change) term.Style {
 	switch c {
 	case stats.Better:
-		return "\x1b[32m"
+		return term.Green
 	case stats.Worse:
-		return "\x1b[31m"
+		return term.Red
 	default:
-		return ""
-	}
-}
-
-// writeGrid aligns all columns but the last, which is the one that is painted.
-func writeGrid(b *strings.Builder, grid [][]string, color func(row int) string) {
-	var widths []int
-	for _, row := range grid {
-		for i, c := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
-	for at, row := range grid {
-		var line strings.Builder
-		for i, c := range row {
-			if i == len(row)-1 {
-				if paint := color(at); paint != "" {
-					c = paint + c + "\x1b[0m"
-				}
-				line.WriteString(c)
-				break
-			}
-			line.WriteString(c + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
-		}
-		fmt.Fprintf(b, "  %s\n", strings.TrimRight(line.String(), " "))
+		return term.Plain
 	}
 }
 

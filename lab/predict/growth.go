@@ -13,6 +13,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/model/scaling"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // GrowthSchema names the version of Growth's JSON form.
@@ -136,18 +137,18 @@ func (g *Growth) takeover(r *result.Result) {
 func (g *Growth) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "capacity of %s over the replicas of %s, %s\n\n", g.Run, g.Service, g.Unit)
-	var table strings.Builder
-	table.WriteString("  replicas\tvariant\tcapacity\teach\tlaw\tceiling\n")
+	table := term.Table{Columns: term.Columned(2, "llllll")}
+	table.Add(term.Plain.Cells("replicas", "variant", "capacity", "each", "law", "ceiling")...)
 	for _, s := range g.Sizes {
 		n := float64(s.Replicas)
 		law := "–"
 		if at, err := g.Law.At(n); err == nil {
 			law = format.Measured(at.Value)
 		}
-		fmt.Fprintf(&table, "  %d\t%s\t%s\t%s\t%s\t%s\n", s.Replicas, s.Variant, s.Capacity.WithRange(),
-			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))
+		table.Add(term.Plain.Cells(strconv.Itoa(s.Replicas), s.Variant, s.Capacity.WithRange(),
+			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))...)
 	}
-	b.WriteString(aligned(table.String()))
+	b.WriteString(table.Text(false))
 	fmt.Fprintf(&b, "\nlaw      %s, σ %s, κ %s\n", g.Law.Model, fitted(g.Law.Sigma), fitted(g.Law.Kappa))
 	fmt.Fprintf(&b, "peak     %s\n", g.peak())
 	fmt.Fprintf(&b, "shape    %s: %s\n", g.Shape, g.Reason)

@@ -1,12 +1,15 @@
 package predict
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/term"
 )
 
 // Text writes the predictions for people: a line to a topology, and what came of
@@ -14,7 +17,7 @@ import (
 func (s *Several) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d topologies from %s, %s\n\n", len(s.Predictions), s.Run, s.Unit)
-	b.WriteString(aligned(s.table()))
+	b.WriteString(s.table().Text(false))
 	s.score(&b)
 	for _, line := range s.notes("assumed: ", func(a *Answer) []string { return a.Assumptions }) {
 		b.WriteString(line)
@@ -26,44 +29,41 @@ func (s *Several) Text(w io.Writer) error {
 	return err
 }
 
-func (s *Several) table() string {
-	var b strings.Builder
-	b.WriteString("  #\ttopology\tpredicted\tfactor\tlimit\tnext")
+func (s *Several) table() *term.Table {
+	heads := []string{"#", "topology", "predicted", "factor", "limit", "next"}
 	if s.Check != nil {
-		b.WriteString("\tmeasured\terror\tof factor\tlimit")
+		heads = append(heads, "measured", "error", "of factor", "limit")
 	}
-	b.WriteByte('\n')
+	t := &term.Table{Columns: term.Columned(2, strings.Repeat("l", len(heads)))}
+	t.Add(term.Plain.Cells(heads...)...)
 	for i, a := range s.Predictions {
-		factor, next := "–", "–"
+		factor, next := format.Missing, format.Missing
 		if a.Measured != nil {
 			factor = "×" + format.Measured(a.Capacity.Value/a.Measured.Value)
 		}
 		if a.Next != nil {
 			next = fmt.Sprintf("%s, %s", a.Next.Station, format.Measured(a.Next.Capacity))
 		}
-		fmt.Fprintf(&b, "  %d\t%s\t%s\t%s\t%s\t%s", i+1, s.topologies[i], estimated(a.Capacity), factor, a.Limit.Station, next)
+		row := []string{strconv.Itoa(i + 1), s.topologies[i].String(), estimated(a.Capacity), factor, a.Limit.Station, next}
 		if s.Check != nil {
-			b.WriteString(a.checked())
+			row = append(row, a.checked()...)
 		}
-		b.WriteByte('\n')
+		t.Add(term.Plain.Cells(row...)...)
 	}
-	return b.String()
+	return t
 }
 
 // checked are the cells of a prediction that was checked.
-func (a *Answer) checked() string {
+func (a *Answer) checked() []string {
 	c := a.Check
 	if c == nil {
-		return "\theld no rate\t–\t–\t–"
+		return []string{"held no rate", format.Missing, format.Missing, format.Missing}
 	}
-	ratio, limit := "–", c.Limit
+	ratio := format.Missing
 	if c.Again > 0 {
 		ratio = signed(c.ErrorOfRatio)
 	}
-	if limit == "" {
-		limit = "–"
-	}
-	return "\t" + c.measured() + "\t" + c.off() + "\t" + ratio + "\t" + limit
+	return []string{c.measured(), c.off(), ratio, cmp.Or(c.Limit, format.Missing)}
 }
 
 func (s *Several) score(b *strings.Builder) {

@@ -5,11 +5,11 @@ import (
 	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 
 	"loadstone/lab/model/queueing"
 
 	"loadstone/lab/format"
+	"loadstone/lab/term"
 )
 
 // Text writes an answer for people.
@@ -61,8 +61,8 @@ func (a *Answer) capacity(b *strings.Builder) {
 
 func (a *Answer) loads(b *strings.Builder) {
 	b.WriteByte('\n')
-	var table strings.Builder
-	fmt.Fprintf(&table, "  component\tsize\tCPU each, ms\tbound, %s\tbusy\n", a.Unit)
+	table := term.Table{Columns: term.Columned(2, "lllll")}
+	table.Add(term.Plain.Cells("component", "size", "CPU each, ms", "bound, "+a.Unit, "busy")...)
 	for _, l := range a.Loads {
 		size, bound := l.Size, "–"
 		if l.WasSize != "" {
@@ -77,9 +77,9 @@ func (a *Answer) loads(b *strings.Builder) {
 		if l.Idle > 0 {
 			each += " and " + format.Measured(l.Idle) + " CPU"
 		}
-		fmt.Fprintf(&table, "  %s\t%s\t%s\t%s\t%s\n", l.Name, size, each, bound, format.Percent(l.Busy))
+		table.Add(term.Plain.Cells(l.Name, size, each, bound, format.Percent(l.Busy))...)
 	}
-	b.WriteString(aligned(table.String()))
+	b.WriteString(table.Text(false))
 }
 
 func (a *Answer) closed(b *strings.Builder) {
@@ -116,16 +116,6 @@ func (a *Answer) check(b *strings.Builder) {
 	if c.Limit != "" && c.Limit != a.Limit.Station {
 		fmt.Fprintf(b, "           it was limited by %s, and not by %s\n", c.Limit, a.Limit.Station)
 	}
-}
-
-// aligned puts cells that are separated by tabs into columns.
-func aligned(table string) string {
-	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	if _, err := io.WriteString(tw, table); err != nil || tw.Flush() != nil {
-		return table // a strings.Builder refuses nothing
-	}
-	return b.String()
 }
 
 func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }

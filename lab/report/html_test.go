@@ -16,6 +16,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")
@@ -144,7 +145,7 @@ func TestHostileTextStaysText(t *testing.T) {
 			elements := pagetest.Parse(t, render(t, fmt.Sprintf("hostile-%d", i), r))
 			wantNone(t, slices.Concat(fetched(elements), pagetest.Dangling(elements)))
 			count := 0
-			wanted := strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
+			wanted := strings.Join(strings.Fields(strings.Map(term.Visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
 			for _, e := range elements {
 				if slices.Contains([]string{"h1", "title", "li", "pre", "code", "th", "dd", "h3"}, e.Name) &&
 					strings.Contains(strings.Join(strings.Fields(e.Text), " "), wanted) {

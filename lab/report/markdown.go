@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // Markdown writes r for a pull request: the question and its answer, a table
@@ -62,7 +63,7 @@ func markdownTable(r *result.Result, b *strings.Builder) {
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(limitedBy(v)), objectivesCell(v).text
+		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(limitedBy(v)), objectivesCell(v).Text
 		p := v.Latency.Response
 		if r.MeasuresLoad() {
 			row(name, format.Measured(v.Rate), format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Percent(v.Failed), objectives, limit)
@@ -105,5 +106,5 @@ func markdownText(text string) string {
 	return strings.NewReplacer(
 		"\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", "\\*", "_", "\\_",
 		"`", "\\`", "[", "\\[", "]", "\\]", "~", "\\~", "@", "@\u200b", "#", "\\#", "://", ":\u200b//",
-	).Replace(printable(text))
+	).Replace(term.Printable(text))
 }

@@ -1,5 +1,7 @@
 package report
 
+import "loadstone/lab/term"
+
 import "loadstone/lab/format"
 import "loadstone/lab/result"
 
@@ -23,16 +25,16 @@ func Headlines(r *result.Result) []Headline {
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		h := Headline{
-			Variant: printable(v.Name), Limit: printable(limitedBy(v)),
+			Variant: term.Printable(v.Name), Limit: term.Printable(limitedBy(v)),
 			Decided: v.Verdict.Decided(),
-			Crossed: objectivesCell(v).style == red,
+			Crossed: objectivesCell(v).Style == term.Red,
 		}
 		if r.MeasuresLoad() {
-			h.Figure = "p95 " + format.Latency(v.Latency.Response.P95) + " at " + format.Measured(v.Rate) + " " + printable(r.RateUnit())
+			h.Figure = "p95 " + format.Latency(v.Latency.Response.P95) + " at " + format.Measured(v.Rate) + " " + term.Printable(r.RateUnit())
 		} else {
 			h.Figure, h.Interval = capacityCells(v, false)
 			if v.HasCapacity() {
-				h.Figure += " " + printable(v.Capacity.Unit)
+				h.Figure += " " + term.Printable(v.Capacity.Unit)
 			}
 		}
 		out[i] = h

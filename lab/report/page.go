@@ -12,6 +12,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 //go:embed page*.gohtml
@@ -42,7 +43,7 @@ func HTML(w io.Writer, r *result.Result) error {
 	if err := t.ExecuteTemplate(&b, "page.gohtml", newPage(r)); err != nil {
 		return fmt.Errorf("make report.html: %w", err)
 	}
-	if _, err := w.Write(bytes.Map(visible, b.Bytes())); err != nil {
+	if _, err := w.Write(bytes.Map(term.Visible, b.Bytes())); err != nil {
 		return fmt.Errorf("write report.html: %w", err)
 	}
 	return nil

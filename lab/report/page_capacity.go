@@ -8,6 +8,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
@@ -171,7 +172,7 @@ func newLoadChart(r *result.Result) *loadChart {
 		met := objectivesCell(v)
 		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.RateUnit() + " offered",
 			P50: format.Latency(p.P50), P95: format.Latency(p.P95), P99: format.Latency(p.P99),
-			Met: met.text, Crossed: met.style == red}
+			Met: met.Text, Crossed: met.Style == term.Red}
 		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)
 		if p.P50 > 0 && p.P95 > 0 && p.P99 > 0 {
 			row.X50, row.X95, row.X99 = scale.Percent(p.P50), scale.Percent(p.P95), scale.Percent(p.P99)

@@ -11,6 +11,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
@@ -154,7 +155,7 @@ func (c *cpuChart) addRate(t result.Timeline, scale chart.Scale, unit string) {
 
 func (c *cpuChart) addSeries(s result.TimelineSeries, seconds []float64, scale chart.Scale, hot bool) {
 	highest := peak(s)
-	l := lane{Name: shorten(s.Name, 26), Kind: "cpu"}
+	l := lane{Name: term.Shorten(s.Name, 26), Kind: "cpu"}
 	top := highest * 1.05
 	switch {
 	case s.LimitCPUs > 0 && format.Finite(s.LimitCPUs):

@@ -11,6 +11,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // maxColumns bounds the points of a lane, and with them the page: a longer load
@@ -132,7 +133,7 @@ func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values 
 		}
 	}
 	top := len(c.Lanes) * (laneLabel + laneHeight + laneGap)
-	l := lane{Name: shorten(name, 26), Kind: kind, Y: top + laneLabel, Label: top + laneLabel - 5}
+	l := lane{Name: term.Shorten(name, 26), Kind: kind, Y: top + laneLabel, Label: top + laneLabel - 5}
 	space := " "
 	if unit == "/s" {
 		space = ""

@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // MinWidth is the narrowest terminal, in columns, that Text lays out for. A
@@ -39,18 +40,6 @@ func Text(w io.Writer, r *result.Result, o Options) error {
 	return nil
 }
 
-type style string
-
-// The styles, as ANSI SGR parameters.
-const (
-	plain  style = ""
-	bold   style = "1"
-	faint  style = "2"
-	red    style = "31"
-	green  style = "32"
-	yellow style = "33"
-)
-
 // summary lays the text out. Every string of the result passes printable
 // before it is measured or written.
 type summary struct {
@@ -60,25 +49,18 @@ type summary struct {
 	color  bool
 }
 
-func (s *summary) paint(st style, text string) string {
-	if !s.color || st == plain || text == "" {
-		return text
-	}
-	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
-}
-
 func (s *summary) line(text string) { s.b.WriteString(text + "\n") }
 
 // prose writes text wrapped to the width; lead stands before the first line,
 // and the others are indented by its width.
-func (s *summary) prose(lead, text string, st style) {
-	indent := columns(lead)
-	for i, line := range wrap(printable(text), max(s.width-indent, MinWidth/2)) {
+func (s *summary) prose(lead, text string, st term.Style) {
+	indent := term.Columns(lead)
+	for i, line := range term.Wrap(term.Printable(text), max(s.width-indent, MinWidth/2)) {
 		if i == 0 {
-			s.line(lead + s.paint(st, line))
+			s.line(lead + st.Paint(line, s.color))
 			continue
 		}
-		s.line(strings.Repeat(" ", indent) + s.paint(st, line))
+		s.line(strings.Repeat(" ", indent) + st.Paint(line, s.color))
 	}
 }
 
@@ -88,52 +70,52 @@ func (s *summary) head() {
 		title = s.result.Experiment
 	}
 	s.line("")
-	s.prose("  ", title, bold)
-	s.prose("  ", answer(s.result).String(), plain)
+	s.prose("  ", title, term.Bold)
+	s.prose("  ", answer(s.result).String(), term.Plain)
 }
 
 // variant writes why one variant bears what it bears.
 func (s *summary) variant(v *result.Variant) {
 	s.line("")
-	lead := "  " + s.paint(bold, printable(v.Name))
-	if s.width < MinWidth*3/2 || columns(v.Name) > s.width/4 {
+	lead := "  " + term.Bold.Paint(term.Printable(v.Name), s.color)
+	if s.width < MinWidth*3/2 || term.Columns(v.Name) > s.width/4 {
 		s.line(lead)
-		s.prose("    ", v.Verdict.Summary, plain)
+		s.prose("    ", v.Verdict.Summary, term.Plain)
 	} else {
-		s.prosePainted(lead+"  ", 4+columns(printable(v.Name)), v.Verdict.Summary)
+		s.prosePainted(lead+"  ", 4+term.Columns(term.Printable(v.Name)), v.Verdict.Summary)
 	}
 	for _, w := range v.Verdict.Witnesses {
-		s.prose("    "+padded(printable(w.Name), labelWidth), w.Evidence, faint)
+		s.prose("    "+term.Pad(term.Printable(w.Name), labelWidth), w.Evidence, term.Faint)
 	}
 	if v.Verdict.Agreement != "" {
-		s.prose("    "+padded("agreement", labelWidth), v.Verdict.Agreement, faint)
+		s.prose("    "+term.Pad("agreement", labelWidth), v.Verdict.Agreement, term.Faint)
 	}
 	if v.Verdict.Advice != "" {
-		s.prose("    "+padded("change", labelWidth), v.Verdict.Advice, plain)
+		s.prose("    "+term.Pad("change", labelWidth), v.Verdict.Advice, term.Plain)
 	}
-	g := &grid{columns: []column{{gap: 4}, {gap: 1}, {gap: 2}, {gap: 2, right: true}}}
+	g := &term.Table{Columns: []term.Column{{Gap: 4}, {Gap: 1}, {Gap: 2}, {Gap: 2, Right: true}}}
 	for _, written := range v.SLO {
 		slo := objective(written)
-		st := green
+		st := term.Green
 		if !slo.Met {
-			st = red
+			st = term.Red
 		}
-		g.add(cell{slo.mark(), st}, cell{text: printable(slo.Metric)}, cell{text: printable(slo.Threshold)},
-			cell{slo.observed(), st})
+		g.Add(st.Cell(slo.mark()), term.Plain.Cell(term.Printable(slo.Metric)), term.Plain.Cell(term.Printable(slo.Threshold)),
+			st.Cell(slo.observed()))
 	}
-	for _, line := range g.lines(s.paint) {
+	for _, line := range g.Lines(s.color) {
 		s.line(line)
 	}
 	s.faults(v)
 	for _, ratio := range v.Ratios {
-		s.prose("    ", ratio.Component+" "+ratio.Name+" "+format.Measured(ratio.Value), faint)
+		s.prose("    ", ratio.Component+" "+ratio.Name+" "+format.Measured(ratio.Value), term.Faint)
 	}
 }
 
 // prosePainted is prose whose lead has colour codes, so that its width, indent,
 // is given.
 func (s *summary) prosePainted(lead string, indent int, text string) {
-	lines := wrap(printable(text), s.width-indent)
+	lines := term.Wrap(term.Printable(text), s.width-indent)
 	if len(lines) == 0 {
 		s.line(strings.TrimRight(lead, " "))
 	}
@@ -149,10 +131,6 @@ func (s *summary) prosePainted(lead string, indent int, text string) {
 // labelWidth is the column of a witness's name: "perturbation" and two spaces.
 const labelWidth = 14
 
-func padded(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-columns(s)))
-}
-
 func (s *summary) warnings() {
 	all := allWarnings(s.result)
 	if len(all) == 0 {
@@ -160,7 +138,7 @@ func (s *summary) warnings() {
 	}
 	s.line("")
 	for _, warning := range all {
-		s.prose("  ! ", warning, yellow)
+		s.prose("  ! ", warning, term.Yellow)
 	}
 }
 
@@ -177,7 +155,7 @@ func allWarnings(r *result.Result) []string {
 
 func (s *summary) environment() {
 	s.line("")
-	s.prose("  ", strings.Join(environmentFacts(s.result), " · "), faint)
+	s.prose("  ", strings.Join(environmentFacts(s.result), " · "), term.Faint)
 }
 
 // environmentFacts are the machine, the versions and the run in short phrases,

@@ -6,17 +6,18 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // faults writes what each fault cost a variant, one paragraph each.
 func (s *summary) faults(v *result.Variant) {
 	for i := range v.Faults {
 		f := &v.Faults[i]
-		st := plain
+		st := term.Plain
 		if f.Failed > 0 || f.Recovered == nil {
-			st = yellow
+			st = term.Yellow
 		}
-		s.prose("    ", format.Setting(f.At)+" s  "+f.What, bold)
+		s.prose("    ", format.Setting(f.At)+" s  "+f.What, term.Bold)
 		s.prose("      ", strings.Join(faultSentences(f), "; "), st)
 	}
 }

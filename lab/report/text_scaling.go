@@ -1,5 +1,7 @@
 package report
 
+import "loadstone/lab/term"
+
 // scaling writes how capacity grew with the size of what was swept.
 func (s *summary) scaling() {
 	r := s.result
@@ -7,13 +9,13 @@ func (s *summary) scaling() {
 		return
 	}
 	s.line("")
-	s.prose("  ", "scaling of "+r.Scaling.Service+" "+r.Scaling.Setting, bold)
-	for _, text := range scalingSentences(r.Scaling, printable(r.RateUnit())) {
-		s.prose("    ", text, plain)
+	s.prose("  ", "scaling of "+r.Scaling.Service+" "+r.Scaling.Setting, term.Bold)
+	for _, text := range scalingSentences(r.Scaling, term.Printable(r.RateUnit())) {
+		s.prose("    ", text, term.Plain)
 	}
 	if l := r.Scaling.Law; l != nil {
 		for _, warning := range l.Warnings {
-			s.prose("    ", warning, yellow)
+			s.prose("    ", warning, term.Yellow)
 		}
 	}
 }

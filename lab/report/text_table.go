@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/term"
 )
 
 // table writes a row per variant in the first layout that fits: in full, with
@@ -22,10 +23,10 @@ func (s *summary) table() {
 		if s.result.MeasuresLoad() {
 			g = s.loadGrid(l)
 		}
-		if g.width() > s.width {
+		if g.Width() > s.width {
 			continue
 		}
-		for _, line := range g.lines(s.paint) {
+		for _, line := range g.Lines(s.color) {
 			s.line(line)
 		}
 		s.legend(hasTilde(s.result))
@@ -44,57 +45,49 @@ type layout struct {
 	name  int
 }
 
-func (s *summary) capacityGrid(l layout) *grid {
-	g := &grid{columns: []column{{gap: 2}, {gap: 2, right: true}, {gap: 1}, {gap: 2, right: true},
-		{gap: 1}, {gap: 2, right: true}, {gap: 2}}}
+func (s *summary) capacityGrid(l layout) *term.Table {
+	g := &term.Table{Columns: []term.Column{{Gap: 2}, {Gap: 2, Right: true}, {Gap: 1}, {Gap: 2, Right: true},
+		{Gap: 1}, {Gap: 2, Right: true}, {Gap: 2}}}
 	versus := ""
 	if len(s.result.Comparisons) > 0 {
-		versus = "vs " + shorten(printable(s.result.Baseline()), min(l.name, 16))
+		versus = "vs " + term.Shorten(term.Printable(s.result.Baseline()), min(l.name, 16))
 	}
 	head := []string{"variant", "capacity", "", versus, "", "p95", "limited by"}
 	if !l.units {
-		head[1] = printable(s.result.RateUnit())
+		head[1] = term.Printable(s.result.RateUnit())
 	}
-	g.add(styled(faint, head...)...)
+	g.Add(term.Faint.Cells(head...)...)
 	for i := range s.result.Variants {
 		v := &s.result.Variants[i]
 		value, interval := capacityCells(v, l.units)
 		tilde, ratio, ratioInterval := ratioCells(s.result, v.Name)
-		doubt := plain
+		doubt := term.Plain
 		if tilde != "" {
-			doubt = yellow
+			doubt = term.Yellow
 		}
-		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{value, bold}, cell{text: interval},
-			cell{strings.TrimSpace(tilde + " " + ratio), doubt}, cell{ratioInterval, doubt},
-			cell{text: format.Latency(v.Latency.Response.P95)}, limitCell(v, l.name))
+		g.Add(term.Plain.Cell(term.Shorten(term.Printable(v.Name), l.name)), term.Bold.Cell(value), term.Plain.Cell(interval),
+			doubt.Cell(strings.TrimSpace(tilde+" "+ratio)), doubt.Cell(ratioInterval),
+			term.Plain.Cell(format.Latency(v.Latency.Response.P95)), limitCell(v, l.name))
 	}
 	return g
 }
 
-func (s *summary) loadGrid(l layout) *grid {
-	g := &grid{columns: []column{{gap: 2}, {gap: 2, right: true}, {gap: 2, right: true}, {gap: 2, right: true},
-		{gap: 2, right: true}, {gap: 2, right: true}, {gap: 2}, {gap: 2}}}
-	offered, unit := "offered", " "+printable(s.result.RateUnit())
+func (s *summary) loadGrid(l layout) *term.Table {
+	g := &term.Table{Columns: []term.Column{{Gap: 2}, {Gap: 2, Right: true}, {Gap: 2, Right: true}, {Gap: 2, Right: true},
+		{Gap: 2, Right: true}, {Gap: 2, Right: true}, {Gap: 2}, {Gap: 2}}}
+	offered, unit := "offered", " "+term.Printable(s.result.RateUnit())
 	if !l.units {
-		offered, unit = printable(s.result.RateUnit()), ""
+		offered, unit = term.Printable(s.result.RateUnit()), ""
 	}
-	g.add(styled(faint, "variant", offered, "p50", "p95", "p99", "failed", "objectives", "limited by")...)
+	g.Add(term.Faint.Cells("variant", offered, "p50", "p95", "p99", "failed", "objectives", "limited by")...)
 	for i := range s.result.Variants {
 		v := &s.result.Variants[i]
 		response := v.Latency.Response
-		g.add(cell{text: shorten(printable(v.Name), l.name)}, cell{text: format.Measured(v.Rate) + unit},
-			cell{text: format.Latency(response.P50)}, cell{format.Latency(response.P95), bold}, cell{text: format.Latency(response.P99)},
-			cell{text: format.Percent(v.Failed)}, objectivesCell(v), limitCell(v, l.name))
+		g.Add(term.Plain.Cell(term.Shorten(term.Printable(v.Name), l.name)), term.Plain.Cell(format.Measured(v.Rate)+unit),
+			term.Plain.Cell(format.Latency(response.P50)), term.Bold.Cell(format.Latency(response.P95)), term.Plain.Cell(format.Latency(response.P99)),
+			term.Plain.Cell(format.Percent(v.Failed)), objectivesCell(v), limitCell(v, l.name))
 	}
 	return g
-}
-
-func styled(st style, texts ...string) []cell {
-	row := make([]cell, len(texts))
-	for i, text := range texts {
-		row[i] = cell{text, st}
-	}
-	return row
 }
 
 // capacityCells are the capacity and its interval: "≥4,310", "[4,180, 4,420] req/s".
@@ -108,7 +101,7 @@ func capacityCells(v *result.Variant, units bool) (value, interval string) {
 		interval = c.Range()
 	}
 	if units {
-		interval = strings.TrimSpace(interval + " " + printable(c.Unit))
+		interval = strings.TrimSpace(interval + " " + term.Printable(c.Unit))
 	}
 	if c.LowerBound {
 		value = "≥" + value
@@ -145,16 +138,16 @@ func hasTilde(r *result.Result) bool {
 	})
 }
 
-func limitCell(v *result.Variant, limit int) cell {
-	c := cell{text: shorten(printable(limitedBy(v)), max(limit, len(result.LowerBoundOnly)))}
+func limitCell(v *result.Variant, limit int) term.Cell {
+	c := term.Plain.Cell(term.Shorten(term.Printable(limitedBy(v)), max(limit, len(result.LowerBoundOnly))))
 	if !v.Verdict.Decided() {
-		c.style = yellow
+		c.Style = term.Yellow
 	}
 	return c
 }
 
 // objectivesCell says how many objectives the variant met.
-func objectivesCell(v *result.Variant) cell {
+func objectivesCell(v *result.Variant) term.Cell {
 	met := 0
 	for _, s := range v.SLO {
 		if s.Met {
@@ -163,37 +156,37 @@ func objectivesCell(v *result.Variant) cell {
 	}
 	switch {
 	case len(v.SLO) == 0:
-		return cell{text: "none set"}
+		return term.Plain.Cell("none set")
 	case met == len(v.SLO):
-		return cell{fmt.Sprintf("✓ %d of %d", met, len(v.SLO)), green}
+		return term.Green.Cell(fmt.Sprintf("✓ %d of %d", met, len(v.SLO)))
 	default:
-		return cell{fmt.Sprintf("✗ %d of %d", met, len(v.SLO)), red}
+		return term.Red.Cell(fmt.Sprintf("✗ %d of %d", met, len(v.SLO)))
 	}
 }
 
 // listed writes one variant's row as lines, for a terminal that is narrower
 // than the table.
 func (s *summary) listed(v *result.Variant) {
-	s.prose("  ", v.Name, bold)
+	s.prose("  ", v.Name, term.Bold)
 	if s.result.MeasuresLoad() {
-		s.prose("    offered  ", format.Measured(v.Rate)+" "+printable(s.result.RateUnit()), plain)
+		s.prose("    offered  ", format.Measured(v.Rate)+" "+term.Printable(s.result.RateUnit()), term.Plain)
 	} else {
 		value, interval := capacityCells(v, true)
-		s.prose("    capacity ", value+" "+interval, plain)
+		s.prose("    capacity ", value+" "+interval, term.Plain)
 		if tilde, ratio, of := ratioCells(s.result, v.Name); ratio != "" {
-			s.prose("    ratio    ", strings.Join([]string{tilde, ratio, of}, " "), plain)
+			s.prose("    ratio    ", strings.Join([]string{tilde, ratio, of}, " "), term.Plain)
 		}
 	}
-	s.prose("    p95      ", format.Latency(v.Latency.Response.P95), plain)
+	s.prose("    p95      ", format.Latency(v.Latency.Response.P95), term.Plain)
 	limit := limitCell(v, s.width)
-	s.prose("    limit    ", limit.text, limit.style)
+	s.prose("    limit    ", limit.Text, limit.Style)
 }
 
 // legend says what the signs of the table mean, as far as they occur.
 func (s *summary) legend(tilde bool) {
 	s.line("")
 	if s.result.MeasuresLoad() {
-		s.prose("  ", "Response times under the load as written, from the intended start; "+s.trials()+".", faint)
+		s.prose("  ", "Response times under the load as written, from the intended start; "+s.trials()+".", term.Faint)
 		return
 	}
 	text := "[low, high]: " + confidences(s.result) + "." + endsMean(s.result)
@@ -206,7 +199,7 @@ func (s *summary) legend(tilde bool) {
 	if tilde {
 		text += " ~: " + tildeMeans(s.result)
 	}
-	s.prose("  ", text+ratioConfidence(s.result)+" p95: response time at capacity.", faint)
+	s.prose("  ", text+ratioConfidence(s.result)+" p95: response time at capacity.", term.Faint)
 }
 
 func (s *summary) trials() string {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/term"
 )
 
 // WriteText prints the score as a table, and beneath it what was wrong and where
 // its raw data is. A * marks a witness that was wrong, a dash one that was not
 // heard.
 func WriteText(w io.Writer, s *Score) error {
-	rows := [][]string{{"system", "planted", "demand", "saturation", "perturbation", "judge", ""}}
+	table := term.Table{Columns: term.Columned(0, "lllllll")}
+	table.Add(term.Plain.Cells("system", "planted", "demand", "saturation", "perturbation", "judge", "")...)
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		row := []string{r.Name, r.Truth.String()}
@@ -26,11 +27,10 @@ func WriteText(w io.Writer, s *Score) error {
 		if !r.Right() {
 			verdict = "WRONG"
 		}
-		rows = append(rows, append(row, r.Judge.cell(), verdict))
+		table.Add(term.Plain.Cells(append(row, r.Judge.cell(), verdict)...)...)
 	}
 	var b strings.Builder
-	writeRows(&b, rows)
-	b.WriteByte('\n')
+	b.WriteString(table.Text(false) + "\n")
 	for i := range s.Rows {
 		s.Rows[i].explain(&b)
 	}
@@ -86,23 +86,6 @@ func (r *Row) explain(b *strings.Builder) {
 		fmt.Fprintf(b, "  raw %s\n", r.Run)
 	}
 	b.WriteByte('\n')
-}
-
-// writeRows sets cells below each other, two spaces apart.
-func writeRows(b *strings.Builder, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
 }
 
 // WriteJSON prints the score for programs.

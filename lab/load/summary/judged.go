@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"loadstone/lab/format"
+	"loadstone/lab/term"
 )
 
 func order[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
@@ -19,26 +20,26 @@ func (s *Summary) thresholds(p *page) {
 	var metric, expression, widest int
 	for i := range s.Thresholds {
 		t := &s.Thresholds[i]
-		metric = max(metric, width(p.clean(t.Metric)))
-		expression = max(expression, width(p.clean(t.Expression)))
-		widest = max(widest, width(observed(t)))
+		metric = max(metric, term.Columns(p.clean(t.Metric)))
+		expression = max(expression, term.Columns(p.clean(t.Expression)))
+		widest = max(widest, term.Columns(observed(t)))
 	}
 	// Names with selectors can be too long for one line: then all take two.
-	oneLine := 2+width(p.mark(false))+1+metric+2+expression+2+widest <= p.style.Width
+	oneLine := 2+term.Columns(p.or("✗", "FAIL"))+1+metric+2+expression+2+widest <= p.style.Width
 	for i := range s.Thresholds {
 		t := &s.Thresholds[i]
 		name, asked, got := p.clean(t.Metric), p.clean(t.Expression), observed(t)
 		if !t.Met {
-			got = p.paint(red, got)
+			got = p.paint(term.Red, got)
 		}
 		if oneLine {
-			p.line("  ", p.mark(t.Met), " ", pad(name, metric), "  ", pad(asked, expression), "  ", got)
+			p.line("  ", p.mark(t.Met), " ", term.Pad(name, metric), "  ", term.Pad(asked, expression), "  ", got)
 		} else {
 			p.line("  ", p.mark(t.Met), " ", name)
-			p.line("      ", pad(asked, expression), "  ", got)
+			p.line("      ", term.Pad(asked, expression), "  ", got)
 		}
 		if t.Reason != "" {
-			p.wrapped(plain, "      ", "      ", p.clean(t.Reason))
+			p.wrapped(term.Plain, "      ", "      ", p.clean(t.Reason))
 		}
 	}
 }

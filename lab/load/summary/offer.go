@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/load"
+	"loadstone/lab/term"
 )
 
 // offer says in a few words what a scenario offers: the place where wrk has its
@@ -97,12 +98,12 @@ func (p *page) offers(plan *load.Plan) {
 		if means != "" {
 			text += ", " + means
 		}
-		p.wrapped(plain, "  ", "    ", p.clean(text))
+		p.wrapped(term.Plain, "  ", "    ", p.clean(text))
 		return
 	}
 	for i := range plan.Scenarios {
 		s := &plan.Scenarios[i]
-		p.wrapped(plain, "  ", "    ", p.clean(s.Name+": "+offer(s)))
+		p.wrapped(term.Plain, "  ", "    ", p.clean(s.Name+": "+offer(s)))
 	}
 	if means != "" {
 		p.line("  ", means)

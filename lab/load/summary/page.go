@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"loadstone/lab/term"
 )
 
 // Style is how text looks.
@@ -22,15 +24,6 @@ type Style struct {
 func DefaultStyle() Style { return Style{Width: 80} }
 
 const leastWidth = 60
-
-// The colours, as SGR parameters.
-const (
-	plain  = ""
-	bold   = "1"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
 
 // page is a text in the making.
 type page struct {
@@ -52,27 +45,21 @@ func (p *page) line(parts ...string) {
 // heading begins a section.
 func (p *page) heading(title string) {
 	p.line()
-	p.line(p.paint(bold, title))
+	p.line(p.paint(term.Bold, title))
 }
 
-// paint puts text into a colour.
-func (p *page) paint(colour, text string) string {
-	if !p.style.Color || colour == plain || text == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[0m"
-}
+func (p *page) paint(style term.Style, text string) string { return style.Paint(text, p.style.Color) }
 
 // mark is the sign for what holds and what does not, in its colour.
 func (p *page) mark(ok bool) string {
-	colour, sign, word := red, "✗", "FAIL"
+	style, sign, word := term.Red, "✗", "FAIL"
 	if ok {
-		colour, sign, word = green, "✓", "PASS"
+		style, sign, word = term.Green, "✓", "PASS"
 	}
 	if p.style.ASCII {
 		sign = word
 	}
-	return p.paint(colour, sign)
+	return p.paint(style, sign)
 }
 
 // or is one of two ways to write the same: the second if only ASCII will do.
@@ -101,19 +88,18 @@ func (p *page) clean(text string) string {
 }
 
 // wrapped writes text on as many lines as it takes, the first of them after
-// first, the others below it after indent.
-func (p *page) wrapped(colour, first, indent, text string) {
-	room := p.style.Width - max(width(first), width(indent))
+// first, the others below it after indent. A word that is longer than a line is
+// broken.
+func (p *page) wrapped(style term.Style, first, indent, text string) {
+	room := p.style.Width - max(term.Columns(first), term.Columns(indent))
 	for {
-		part := text
-		if width(text) > room {
-			cut := fitting(text, room)
-			if space := strings.LastIndexByte(text[:min(cut+1, len(text))], ' '); space > 0 {
-				cut = space
+		part := term.Front(text, room)
+		if len(part) < len(text) {
+			if space := strings.LastIndexByte(text[:len(part)+1], ' '); space > 0 {
+				part = text[:space]
 			}
-			part = text[:cut]
 		}
-		p.line(p.paint(colour, first+part))
+		p.line(p.paint(style, first+part))
 		text = strings.TrimLeft(text[len(part):], " ")
 		if text == "" {
 			return
@@ -122,71 +108,31 @@ func (p *page) wrapped(colour, first, indent, text string) {
 	}
 }
 
-// width is how many columns text takes, its colours not counted.
-func width(text string) int {
-	n := utf8.RuneCountInString(text)
-	for {
-		_, rest, found := strings.Cut(text, "\x1b[")
-		if !found {
-			return n
-		}
-		code, rest, _ := strings.Cut(rest, "m")
-		n -= len("\x1b[") + len(code) + len("m")
-		text = rest
-	}
-}
-
-// fitting is how many bytes of text fit into so many columns.
-func fitting(text string, columns int) int {
-	for i := range text {
-		if columns == 0 {
-			return i
-		}
-		columns--
-	}
-	return len(text)
-}
-
 // cut shortens text to so many columns.
 func (p *page) cut(text string, columns int) string {
-	if width(text) <= columns {
+	if term.Columns(text) <= columns {
 		return text
 	}
 	dots := p.or("…", "...")
-	return text[:fitting(text, max(columns-width(dots), 1))] + dots
-}
-
-// pad fills text up to so many columns.
-func pad(text string, columns int) string {
-	return text + strings.Repeat(" ", max(columns-width(text), 0))
+	return term.Front(text, max(columns-term.Columns(dots), 1)) + dots
 }
 
 // table writes rows in columns. align has a letter for each column: l or r.
 // The first column is cut if the table would be wider than the page.
 func (p *page) table(align string, rows [][]string) {
-	const indent, gap, leastName = 2, "  ", 8
-	widths := make([]int, len(align))
-	total := indent - len(gap)
-	for column := range widths {
-		for _, row := range rows {
-			widths[column] = max(widths[column], width(row[column]))
-		}
-		total += widths[column] + len(gap)
-	}
-	if over := total - p.style.Width; over > 0 {
-		widths[0] = max(widths[0]-over, min(widths[0], leastName))
-	}
+	const leastName = 8
+	t := term.Table{Columns: term.Columned(2, align)}
+	widest := 0
 	for _, row := range rows {
-		cells := make([]string, len(row))
-		for column, text := range row {
-			if column == 0 {
-				text = p.cut(text, widths[0])
-			}
-			cells[column] = pad(text, widths[column])
-			if align[column] == 'r' {
-				cells[column] = strings.Repeat(" ", widths[column]-width(text)) + text
-			}
-		}
-		p.line(strings.Repeat(" ", indent), strings.Join(cells, gap))
+		t.Add(term.Plain.Cells(row...)...)
+		widest = max(widest, term.Columns(row[0]))
 	}
+	if over := t.Width() - p.style.Width; over > 0 {
+		t = term.Table{Columns: t.Columns}
+		for _, row := range rows {
+			row[0] = p.cut(row[0], max(widest-over, min(widest, leastName)))
+			t.Add(term.Plain.Cells(row...)...)
+		}
+	}
+	p.b.WriteString(t.Text(p.style.Color))
 }

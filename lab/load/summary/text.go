@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"loadstone/lab/format"
+	"loadstone/lab/term"
 )
 
 // Text writes the summary for people: the lines that wrk writes, thresholds and
@@ -22,7 +23,7 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 	s.silence(p)
 	s.doubts(p)
 	for _, note := range s.Notes {
-		p.wrapped(yellow, "note: ", "  ", p.clean(note))
+		p.wrapped(term.Yellow, "note: ", "  ", p.clean(note))
 	}
 	s.wrk(p)
 	s.thresholds(p)
@@ -52,7 +53,7 @@ func (s *Summary) silent() bool { return s.Requests > 0 && len(s.Status) == 0 &&
 // silence says so before anything else.
 func (s *Summary) silence(p *page) {
 	if s.silent() {
-		p.wrapped(red, "", "  ", fmt.Sprintf("nothing was answered: all %s failed", format.Plural(s.Requests, "request")))
+		p.wrapped(term.Red, "", "  ", fmt.Sprintf("nothing was answered: all %s failed", format.Plural(s.Requests, "request")))
 	}
 }
 
@@ -63,12 +64,12 @@ func (s *Summary) doubts(p *page) {
 	}
 	reasons := s.ValidityReasons
 	if len(reasons) == 0 {
-		p.line(p.paint(yellow, s.Validity))
+		p.line(p.paint(term.Yellow, s.Validity))
 		return
 	}
-	p.wrapped(yellow, s.Validity+": ", "  ", p.clean(reasons[0]))
+	p.wrapped(term.Yellow, s.Validity+": ", "  ", p.clean(reasons[0]))
 	for _, reason := range reasons[1:] {
-		p.wrapped(yellow, "  and: ", "    ", p.clean(reason))
+		p.wrapped(term.Yellow, "  and: ", "    ", p.clean(reason))
 	}
 }
 
@@ -85,7 +86,7 @@ func (s *Summary) wrk(p *page) {
 	}
 	p.offers(&s.Plan)
 	if s.Aborted != "" {
-		p.wrapped(yellow, "  ended early: ", "    ", p.clean(s.Aborted))
+		p.wrapped(term.Yellow, "  ended early: ", "    ", p.clean(s.Aborted))
 	}
 	spread := func(name string, l Latency) []string {
 		return []string{
@@ -112,10 +113,10 @@ func (s *Summary) wrk(p *page) {
 		}
 	}
 	if bad > 0 {
-		p.line(p.paint(red, fmt.Sprintf("  Non-2xx or 3xx responses: %d", bad)))
+		p.line(p.paint(term.Red, fmt.Sprintf("  Non-2xx or 3xx responses: %d", bad)))
 	}
 	if s.Failed > 0 {
-		p.line(p.paint(red, fmt.Sprintf("  Failed requests: %d (%s)", s.Failed, percent(s.FailedShare))))
+		p.line(p.paint(term.Red, fmt.Sprintf("  Failed requests: %d (%s)", s.Failed, percent(s.FailedShare))))
 	}
 	p.line(fmt.Sprintf("Requests/sec: %9.2f", s.Rate))
 	p.line(fmt.Sprintf("Transfer/sec: %11s", wrkBytes(ratio(float64(s.ReceivedBytes)*ratio(float64(s.Completed), float64(s.Requests)), s.Seconds))))
@@ -191,9 +192,9 @@ func (s *Summary) errors(p *page) {
 	})
 	for _, kind := range kinds {
 		e := s.Errors[kind]
-		p.line("  ", p.paint(red, p.clean(kind)), "  ", format.Count(e.Count))
+		p.line("  ", p.paint(term.Red, p.clean(kind)), "  ", format.Count(e.Count))
 		if example := p.clean(e.Example); example != "" {
-			p.wrapped(plain, "    ", "    ", example)
+			p.wrapped(term.Plain, "    ", "    ", example)
 		}
 	}
 }
@@ -259,7 +260,7 @@ func (s *Summary) generator(p *page) {
 	rows = append(rows, [2]string{"seed", strconv.FormatUint(s.Seed, 10)})
 	p.heading("Generator")
 	for _, row := range rows {
-		p.wrapped(plain, "  "+pad(row[0], len("lateness"))+"  ", strings.Repeat(" ", 12), row[1])
+		p.wrapped(term.Plain, "  "+term.Pad(row[0], len("lateness"))+"  ", strings.Repeat(" ", 12), row[1])
 	}
 }
 

@@ -5,56 +5,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"loadstone/lab/term"
 )
-
-func TestColumnsCountsCells(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{
-		"": 0, "abc": 3, "≥4,310": 6, "キャッシュ": 10, "e\u0301te\u0301": 3, "🚀": 2, "한국": 4, "–·✓✗×": 5,
-	} {
-		if got := columns(text); got != want {
-			t.Errorf("columns(%q): got %d, want %d", text, got, want)
-		}
-	}
-}
-
-func TestShortenKeepsBothEnds(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text  string
-		limit int
-		want  string
-	}{
-		{"short", 10, "short"},
-		{"query-with-three-replicas", 11, "query…licas"},
-		{"キャッシュ付きの構成", 9, "キャ…構成"},
-		{"anything", 1, "…"},
-		{"anything", 0, ""},
-	} {
-		got := shorten(c.text, c.limit)
-		if got != c.want {
-			t.Errorf("shorten(%q, %d): got %q, want %q", c.text, c.limit, got, c.want)
-		}
-		if columns(got) > c.limit {
-			t.Errorf("shorten(%q, %d): got %d columns", c.text, c.limit, columns(got))
-		}
-	}
-}
-
-func TestPrintableStopsTerminalControl(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ text, want string }{
-		{"two\nlines\tand\r tabs", "two lines and  tabs"},
-		{"\x1b[2Jgone", "\ufffd[2Jgone"},
-		{"\u009b31mred", "\ufffd31mred"},
-		{"abc\u202edcb", "abc\ufffddcb"},
-		{"ok ✓", "ok ✓"},
-	} {
-		if got := printable(c.text); got != c.want {
-			t.Errorf("printable(%q): got %q, want %q", c.text, got, c.want)
-		}
-	}
-}
 
 func TestTextHidesNoControlCharacters(t *testing.T) {
 	t.Parallel()
@@ -103,8 +56,8 @@ func TestTextKeepsToTheWidth(t *testing.T) {
 				if strings.HasSuffix(line, " ") {
 					t.Errorf("%s at %d: line ends in a blank: %q", name, width, line)
 				}
-				if columns(line) > width && len(strings.Fields(line)) > 2 && !strings.ContainsAny(line, "✓✗") {
-					t.Errorf("%s at %d: got %d columns: %q", name, width, columns(line), line)
+				if term.Columns(line) > width && len(strings.Fields(line)) > 2 && !strings.ContainsAny(line, "✓✗") {
+					t.Errorf("%s at %d: got %d columns: %q", name, width, term.Columns(line), line)
 				}
 			}
 		}
