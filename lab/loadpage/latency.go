@@ -20,7 +20,7 @@ func latencyLimits(s *summary.Summary) []limit {
 	var limits []limit
 	for _, t := range s.Thresholds {
 		parsed, err := threshold.Parse(t.Metric, t.Expression)
-		if err != nil || t.Metric != "http_req_duration" || !(parsed.Value > 0) || !format.Finite(parsed.Value) {
+		if err != nil || t.Metric != threshold.HTTPReqDuration || !(parsed.Value > 0) || !format.Finite(parsed.Value) {
 			continue // a metric with a selector is about other requests
 		}
 		switch parsed.Aggregation {

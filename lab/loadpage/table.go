@@ -12,6 +12,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
+	"loadstone/lab/threshold"
 )
 
 // secondRow is a stretch of time in numbers.
@@ -96,12 +97,12 @@ func newThresholdRows(s *summary.Summary) []thresholdRow {
 // observedText has more digits than other figures, so that a value does not
 // read as the limit that it is just above.
 func observedText(v float64, unit string) string {
-	switch unit {
-	case summary.UnitShare:
+	switch threshold.Unit(unit) {
+	case threshold.Share:
 		return format.Precise(round(v*100)) + " %"
-	case summary.UnitPerSecond:
+	case threshold.PerSecond:
 		return format.Precise(v) + " per second"
-	case summary.UnitCount:
+	case threshold.Count:
 		return format.Precise(v)
 	default:
 		return format.Precise(v) + " " + unit

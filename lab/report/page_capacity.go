@@ -136,7 +136,7 @@ func newCapacityRow(r *result.Result, i int, scale chart.Scale) capacityRow {
 type loadChart struct {
 	Rows       []loadRow
 	Ticks      []tick
-	Thresholds []threshold
+	Thresholds []limitLine
 	Note       string
 }
 
@@ -164,7 +164,7 @@ func newLoadChart(r *result.Result) *loadChart {
 		c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.LatencyTick(v)})
 	}
 	for _, t := range limits {
-		c.Thresholds = append(c.Thresholds, threshold{At: scale.Percent(t.limit), Label: t.label})
+		c.Thresholds = append(c.Thresholds, limitLine{At: scale.Percent(t.limit), Label: t.label})
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]

@@ -8,6 +8,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/threshold"
 )
 
 // curveHeight is the height of a latency chart's plot in pixels.
@@ -27,7 +28,7 @@ type curveCharts struct {
 type curveChart struct {
 	ID, Name, Desc string
 	XTicks, YTicks []tick
-	Thresholds     []threshold
+	Thresholds     []limitLine
 	Points         []curveMark
 	Knee           string // the middle p95 by rate, as a path; empty for few points
 	Capacity       string // its place; empty without one
@@ -36,8 +37,8 @@ type curveChart struct {
 	Rows           []curveRow
 }
 
-// threshold is an objective's limit, drawn as a line.
-type threshold struct{ At, Label string }
+// limitLine is an objective's limit, drawn as a line.
+type limitLine struct{ At, Label string }
 
 // curveMark is one percentile at one rate.
 type curveMark struct {
@@ -66,11 +67,9 @@ func latencyLimits(r *result.Result) []latencyLimit {
 		objectives = r.Variants[0].SLO
 	}
 	for _, written := range objectives {
-		s := objective(written)
-		limit, ok := s.limit()
-		aggregate := s.aggregate()
-		if ok && limit > 0 && s.Metric == "http_req_duration" && !s.inWindows() && (len(aggregate) > 3 && aggregate[:2] == "p(" || aggregate == "med") {
-			limits = append(limits, latencyLimit{limit, s.Threshold + " ms"})
+		t, ok := objective(written).parsed()
+		if ok && t.Value > 0 && t.Name() == threshold.HTTPReqDuration && t.Over == 0 && (t.Aggregation == "p" || t.Aggregation == "med") {
+			limits = append(limits, latencyLimit{t.Value, written.Threshold + " ms"})
 		}
 	}
 	return limits
@@ -103,7 +102,7 @@ func newCurveCharts(r *result.Result) *curveCharts {
 			c.YTicks = append(c.YTicks, tick{height(v), format.LatencyTick(v)})
 		}
 		for _, t := range limits {
-			c.Thresholds = append(c.Thresholds, threshold{height(t.limit), t.label})
+			c.Thresholds = append(c.Thresholds, limitLine{height(t.limit), t.label})
 		}
 		charts.Charts = append(charts.Charts, c)
 	}

@@ -54,19 +54,35 @@ const (
 	stepMessage = "message"
 )
 
-// kind is what a metric is, k6's types of metrics.
-type kind int
+// Kind is what a metric is, k6's types of metrics.
+type Kind int
 
+// The kinds.
 const (
-	duration kind = iota // k6's Trend
-	share                // k6's Rate
-	counter              // k6's Counter
+	KindTime  Kind = iota // k6's Trend
+	KindShare             // k6's Rate
+	KindCount             // k6's Counter
 )
 
-// metric is what can be said of one metric.
-type metric struct {
-	name      string
-	kind      kind
+// Unit is what the values of a threshold are in. Nothing else derives it from a
+// metric's name.
+type Unit string
+
+// The units.
+const (
+	Milliseconds   Unit = "ms"
+	Share          Unit = "share" // from 0 to 1
+	Count          Unit = "count"
+	PerSecond      Unit = "/s"
+	Bytes          Unit = "B"
+	BytesPerSecond Unit = "B/s"
+)
+
+// Metric is what can be said of one metric.
+type Metric struct {
+	Name string
+	Kind Kind
+
 	example   string   // a threshold that suits it
 	selectors []string // what it can be selected by
 	// inWindows says that the metric is known of each second of a load, and
@@ -82,55 +98,73 @@ var (
 )
 
 // metrics are all there are, in the order in which they are listed.
-var metrics = []metric{
-	{name: HTTPReqDuration, kind: duration, example: "p(95)<200", selectors: byStep, inWindows: true},
-	{name: HTTPReqService, kind: duration, example: "p(95)<200", selectors: byStep, inWindows: true},
-	{name: HTTPReqFailed, kind: share, example: "rate<0.001", selectors: byStep, inWindows: true},
-	{name: HTTPReqs, kind: counter, example: "rate>100", selectors: byStep, inWindows: true},
-	{name: Iterations, kind: counter, example: "rate>100", inWindows: true},
-	{name: DroppedIterations, kind: counter, example: "count<10", inWindows: true},
-	{name: Checks, kind: share, example: "rate>0.99", selectors: byCheck, inWindows: true},
-	{name: DataSent, kind: counter, example: "rate<1000000", inWindows: true},
-	{name: DataReceived, kind: counter, example: "rate<1000000", inWindows: true},
-	{name: WSConnecting, kind: duration, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{name: WSMsgDuration, kind: duration, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{name: WSSessions, kind: counter, example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
-	{name: WSMsgsSent, kind: counter, example: "rate>100", websocket: true},
-	{name: WSMsgsReceived, kind: counter, example: "rate>100", websocket: true},
+var metrics = []Metric{
+	{Name: HTTPReqDuration, Kind: KindTime, example: "p(95)<200", selectors: byStep, inWindows: true},
+	{Name: HTTPReqService, Kind: KindTime, example: "p(95)<200", selectors: byStep, inWindows: true},
+	{Name: HTTPReqFailed, Kind: KindShare, example: "rate<0.001", selectors: byStep, inWindows: true},
+	{Name: HTTPReqs, Kind: KindCount, example: "rate>100", selectors: byStep, inWindows: true},
+	{Name: Iterations, Kind: KindCount, example: "rate>100", inWindows: true},
+	{Name: DroppedIterations, Kind: KindCount, example: "count<10", inWindows: true},
+	{Name: Checks, Kind: KindShare, example: "rate>0.99", selectors: byCheck, inWindows: true},
+	{Name: DataSent, Kind: KindCount, example: "rate<1000000", inWindows: true},
+	{Name: DataReceived, Kind: KindCount, example: "rate<1000000", inWindows: true},
+	{Name: WSConnecting, Kind: KindTime, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSMsgDuration, Kind: KindTime, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSSessions, Kind: KindCount, example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSMsgsSent, Kind: KindCount, example: "rate>100", websocket: true},
+	{Name: WSMsgsReceived, Kind: KindCount, example: "rate>100", websocket: true},
 }
 
 // find returns the metric of a name.
-func find(name string) (metric, bool) {
-	i := slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+func find(name string) (Metric, bool) {
+	i := slices.IndexFunc(metrics, func(m Metric) bool { return m.Name == name })
 	if i < 0 {
-		return metric{}, false
+		return Metric{}, false
 	}
 	return metrics[i], true
 }
 
 // names returns the names of metrics.
-func names(ms []metric) []string {
+func names(ms []Metric) []string {
 	out := make([]string, len(ms))
 	for i, m := range ms {
-		out[i] = m.name
+		out[i] = m.Name
 	}
 	return out
 }
 
 // aggregations returns what can be asked of the metric.
-func (m metric) aggregations() []string {
-	switch m.kind {
-	case duration:
+func (m Metric) aggregations() []string {
+	switch m.Kind {
+	case KindTime:
 		return []string{"avg", "min", "med", "max", "p(N)"}
-	case share:
+	case KindShare:
 		return []string{"rate"}
 	default:
 		return []string{"count", "rate"}
 	}
 }
 
+// Unit is what an aggregation of the metric is in.
+func (m Metric) Unit(aggregation string) Unit {
+	switch {
+	case m.Kind == KindTime:
+		return Milliseconds
+	case m.Kind == KindShare:
+		return Share
+	case aggregation == "rate" && m.isBytes():
+		return BytesPerSecond
+	case aggregation == "rate":
+		return PerSecond
+	case m.isBytes():
+		return Bytes
+	default:
+		return Count
+	}
+}
+
 // isBytes says whether the metric's unit is the byte.
-func (m metric) isBytes() bool { return m.name == DataSent || m.name == DataReceived }
+func (m Metric) isBytes() bool { return m.Name == DataSent || m.Name == DataReceived }
 
 // elsewhere is what to write for the metrics that k6 has and a load here has
 // not, where there is something near.

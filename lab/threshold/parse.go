@@ -67,7 +67,7 @@ func Parse(metric, expression string) (Threshold, error) {
 	return t, nil
 }
 
-func notOne(m metric, expression string) error {
+func notOne(m Metric, expression string) error {
 	return fmt.Errorf("%s is no threshold; write an aggregation, a comparison and a number, such as %s", spelling.Quote(expression), m.example)
 }
 
@@ -77,15 +77,15 @@ var otherWords = map[string]string{
 }
 
 // parseAggregation checks an aggregation, and takes a percentile apart.
-func parseAggregation(m metric, written string) (word string, percentile float64, err error) {
+func parseAggregation(m Metric, written string) (word string, percentile float64, err error) {
 	valid := m.aggregations()
 	if other := otherWords[written]; slices.Contains(valid, other) {
-		return "", 0, fmt.Errorf("%s has no %s; write %s", m.name, written, other)
+		return "", 0, fmt.Errorf("%s has no %s; write %s", m.Name, written, other)
 	}
-	if bare := barePercentile.FindStringSubmatch(written); bare != nil && m.kind == duration {
+	if bare := barePercentile.FindStringSubmatch(written); bare != nil && m.Kind == KindTime {
 		return "", 0, fmt.Errorf("%s is not an aggregation; write p(%s)", oneLine(written), oneLine(bare[1]))
 	}
-	if strings.HasPrefix(written, "p(") && m.kind == duration {
+	if strings.HasPrefix(written, "p(") && m.Kind == KindTime {
 		p := percentileForm.FindStringSubmatch(written)
 		if p == nil {
 			return "", 0, fmt.Errorf("%s is no percentile; write a number from 0 to 100 in it, such as p(95)", oneLine(written))
@@ -97,7 +97,7 @@ func parseAggregation(m metric, written string) (word string, percentile float64
 		return "p", n, nil
 	}
 	if !slices.Contains(valid, written) || written == "p(N)" {
-		return "", 0, fmt.Errorf("%s has no %s; %s, such as %s", m.name, oneLine(written), spelling.Choose(written, valid), m.example)
+		return "", 0, fmt.Errorf("%s has no %s; %s, such as %s", m.Name, oneLine(written), spelling.Choose(written, valid), m.example)
 	}
 	return written, 0, nil
 }
@@ -113,7 +113,7 @@ func oneLine(written string) string {
 
 // parseValue reads the number that a threshold compares with. left is what
 // stands before it, for the message.
-func parseValue(m metric, left, written string) (float64, error) {
+func parseValue(m Metric, left, written string) (float64, error) {
 	const longest = 40 // of what still is a number to somebody
 	if len(written) > longest {
 		return 0, fmt.Errorf("%s is not a number; write %s", spelling.Quote(written), m.example)
@@ -122,14 +122,14 @@ func parseValue(m metric, left, written string) (float64, error) {
 		return 0, unitError(m, left, unit)
 	}
 	if strings.HasPrefix(written, "-") && valueForm.MatchString(written[1:]) {
-		return 0, fmt.Errorf("%s is never negative; write a number above 0, as in %s", m.name, m.example)
+		return 0, fmt.Errorf("%s is never negative; write a number above 0, as in %s", m.Name, m.example)
 	}
 	v, err := strconv.ParseFloat(written, 64)
 	if err != nil || !valueForm.MatchString(written) {
 		return 0, fmt.Errorf("%s is not a number; write %s", spelling.Quote(written), m.example)
 	}
-	if m.kind == share && v > 1 {
-		return 0, fmt.Errorf("%s is a share from 0 to 1, never %s; write %s%s for %s %%", m.name, written, left, number(v/100), written)
+	if m.Kind == KindShare && v > 1 {
+		return 0, fmt.Errorf("%s is a share from 0 to 1, never %s; write %s%s for %s %%", m.Name, written, left, number(v/100), written)
 	}
 	return v, nil
 }
@@ -141,18 +141,18 @@ var bytesOf = map[string]float64{
 
 // unitError explains a number with a unit: written is the whole, the number,
 // the unit.
-func unitError(m metric, left string, written []string) error {
+func unitError(m Metric, left string, written []string) error {
 	n, err := strconv.ParseFloat(written[1], 64)
 	prefix, isBytes := strings.CutSuffix(strings.TrimSuffix(written[2], "/s"), "B")
 	switch {
-	case err == nil && m.kind == share && written[2] == "%":
-		return fmt.Errorf("%s has a unit, and %s is a share; write %s%s", written[0], m.name, left, number(n/100))
-	case err == nil && m.kind == duration && written[2] == "s":
+	case err == nil && m.Kind == KindShare && written[2] == "%":
+		return fmt.Errorf("%s has a unit, and %s is a share; write %s%s", written[0], m.Name, left, number(n/100))
+	case err == nil && m.Kind == KindTime && written[2] == "s":
 		return fmt.Errorf("%s has a unit, and thresholds are in milliseconds without it; write %s%s", written[0], left, number(n*1000))
-	case m.kind == duration && written[2] == "ms":
+	case m.Kind == KindTime && written[2] == "ms":
 		return fmt.Errorf("%s has a unit, and thresholds are in milliseconds without it; write %s%s", written[0], left, written[1])
 	case err == nil && m.isBytes() && isBytes:
-		return fmt.Errorf("%s has a unit, and %s is in bytes without it; write %s%s", written[0], m.name, left, number(n*bytesOf[prefix]))
+		return fmt.Errorf("%s has a unit, and %s is in bytes without it; write %s%s", written[0], m.Name, left, number(n*bytesOf[prefix]))
 	default:
 		return fmt.Errorf("%s has a unit, and a threshold has none; write %s%s", written[0], left, written[1])
 	}
@@ -168,7 +168,7 @@ func number(v float64) string {
 
 // parseOver reads the window at the end of an expression. left is what stands
 // before it, for the message.
-func parseOver(m metric, expression, left, written string) (time.Duration, error) {
+func parseOver(m Metric, expression, left, written string) (time.Duration, error) {
 	if meant := overMeantForm.FindStringSubmatch(written); meant != nil {
 		return 0, fmt.Errorf("%s is no window; write %s over %s", spelling.Quote(written), left, meant[1])
 	}
@@ -198,14 +198,14 @@ func parseOver(m metric, expression, left, written string) (time.Duration, error
 }
 
 // overKnown refuses a window where only the whole load is known.
-func overKnown(m metric, t Threshold) error {
+func overKnown(m Metric, t Threshold) error {
 	switch {
 	case t.knownWhileRunning():
 		return nil
 	case m.inWindows:
-		return fmt.Errorf("in windows, %s are known together only; write %s without a selector, or the threshold without over", m.name, m.name)
+		return fmt.Errorf("in windows, %s are known together only; write %s without a selector, or the threshold without over", m.Name, m.Name)
 	default:
-		return fmt.Errorf("%s is known of the load as a whole only; write the threshold without over", m.name)
+		return fmt.Errorf("%s is known of the load as a whole only; write the threshold without over", m.Name)
 	}
 }
 

@@ -21,21 +21,21 @@ func (m Metrics) Names() []string {
 	var out []string
 	for _, metric := range metrics {
 		if m.produced(metric) {
-			out = append(out, metric.name)
+			out = append(out, metric.Name)
 		}
 	}
 	return out
 }
 
-func (m Metrics) produced(metric metric) bool {
+func (m Metrics) produced(metric Metric) bool {
 	switch {
 	case metric.websocket:
 		return m.hasWebSocket()
-	case metric.name == HTTPReqDuration, metric.name == HTTPReqService, metric.name == Iterations:
+	case metric.Name == HTTPReqDuration, metric.Name == HTTPReqService, metric.Name == Iterations:
 		return m.any(func(s *load.Scenario) bool { return s.WebSocket == nil })
-	case metric.name == DroppedIterations:
+	case metric.Name == DroppedIterations:
 		return m.any((*load.Scenario).Open)
-	case metric.name == Checks:
+	case metric.Name == Checks:
 		return m.any(func(s *load.Scenario) bool { return len(checkNames(s, "")) > 0 })
 	default:
 		return true
@@ -77,16 +77,16 @@ func (m Metrics) Check(t Threshold) error {
 }
 
 // absent says what to do about a metric that the load does not produce.
-func (m Metrics) absent(metric metric) error {
+func (m Metrics) absent(metric Metric) error {
 	switch {
-	case metric.name == DroppedIterations:
-		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.name)
-	case metric.name == Checks:
+	case metric.Name == DroppedIterations:
+		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.Name)
+	case metric.Name == Checks:
 		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
 	case metric.websocket:
-		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.name, spelling.Choose(metric.name, m.Names()))
+		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.Name, spelling.Choose(metric.Name, m.Names()))
 	default:
-		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.name, spelling.Choose(metric.name, m.Names()))
+		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.Name, spelling.Choose(metric.Name, m.Names()))
 	}
 }
 
@@ -146,20 +146,20 @@ func checkNames(s *load.Scenario, step string) []string {
 
 // mixes refuses to put times of HTTP requests, of opening connections and of
 // messages into one distribution, which would be of nothing.
-func (m Metrics) mixes(metric metric, t Threshold) error {
+func (m Metrics) mixes(metric Metric, t Threshold) error {
 	wrong := func(s *load.Scenario) bool {
 		selected := (t.Scenario == "" || s.Name == t.Scenario) && (t.Step == "" || slices.Contains(stepNames(s), t.Step))
 		return selected && s.WebSocket != nil && !metric.websocket
 	}
-	if metric.kind != duration || !m.any(wrong) {
+	if metric.Kind != KindTime || !m.any(wrong) {
 		return nil
 	}
 	for i := range m.scenarios {
 		if s := &m.scenarios[i]; s.WebSocket == nil && t.Scenario == "" {
-			return fmt.Errorf("%s would mix HTTP requests with WebSocket messages; write %s{scenario:%s}, and %s for the messages", oneLine(t.name), metric.name, s.Name, WSMsgDuration)
+			return fmt.Errorf("%s would mix HTTP requests with WebSocket messages; write %s{scenario:%s}, and %s for the messages", oneLine(t.name), metric.Name, s.Name, WSMsgDuration)
 		}
 	}
-	return fmt.Errorf("%s selects WebSocket clients; write %s or %s in place of %s", oneLine(t.name), WSMsgDuration, WSConnecting, metric.name)
+	return fmt.Errorf("%s selects WebSocket clients; write %s or %s in place of %s", oneLine(t.name), WSMsgDuration, WSConnecting, metric.Name)
 }
 
 // checkAbort says whether a threshold that is to end the load can.

@@ -34,7 +34,7 @@ func base(name string) string {
 
 // parseMetric reads a metric and k6's submetric syntax after it:
 // http_req_duration{scenario:lookup,step:login}.
-func parseMetric(written string) (metric, Threshold, error) {
+func parseMetric(written string) (Metric, Threshold, error) {
 	t := Threshold{Metric: base(written), name: strings.TrimSpace(written)}
 	m, ok := find(t.Metric)
 	if !ok {
@@ -69,15 +69,15 @@ func unknownMetric(name string) error {
 
 // selected returns an example of a metric with a selector, or the bare metric
 // if it takes none.
-func selected(m metric) string {
+func selected(m Metric) string {
 	if len(m.selectors) == 0 {
-		return m.name
+		return m.Name
 	}
-	return fmt.Sprintf("%s{%s:NAME}", m.name, m.selectors[len(m.selectors)-1])
+	return fmt.Sprintf("%s{%s:NAME}", m.Name, m.selectors[len(m.selectors)-1])
 }
 
 // take sets the field of t that a tag selects by.
-func take(t *Threshold, m metric, tag [2]string) error {
+func take(t *Threshold, m Metric, tag [2]string) error {
 	key, value := tag[0], tag[1]
 	if key == keyName {
 		key = keyStep
@@ -85,17 +85,17 @@ func take(t *Threshold, m metric, tag [2]string) error {
 	field := map[string]*string{keyScenario: &t.Scenario, keyStep: &t.Step, keyCheck: &t.Check}[key]
 	switch {
 	case key == "expected_response":
-		return fmt.Errorf("expected_response leaves out the requests that failed, so that a system which fails fast looks fast; write %s without it and http_req_failed beside it", m.name)
+		return fmt.Errorf("expected_response leaves out the requests that failed, so that a system which fails fast looks fast; write %s without it and http_req_failed beside it", m.Name)
 	case len(m.selectors) == 0:
-		return fmt.Errorf("%s is counted over the whole load and has no selectors; write %s", m.name, m.name)
+		return fmt.Errorf("%s is counted over the whole load and has no selectors; write %s", m.Name, m.Name)
 	case field == nil:
-		return fmt.Errorf("%s cannot be selected by %s, which is not kept; %s", m.name, spelling.Quote(key), spelling.Choose(key, m.selectors))
+		return fmt.Errorf("%s cannot be selected by %s, which is not kept; %s", m.Name, spelling.Quote(key), spelling.Choose(key, m.selectors))
 	case !slices.Contains(m.selectors, key):
-		return fmt.Errorf("%s cannot be selected by %s; write %s", m.name, key, selected(m))
+		return fmt.Errorf("%s cannot be selected by %s; write %s", m.Name, key, selected(m))
 	case value == "":
-		return fmt.Errorf("%s selects by %s without saying which; write %s{%s:NAME}", m.name, key, m.name, key)
+		return fmt.Errorf("%s selects by %s without saying which; write %s{%s:NAME}", m.Name, key, m.Name, key)
 	case *field != "":
-		return fmt.Errorf("%s selects by %s twice; write one of them", m.name, key)
+		return fmt.Errorf("%s selects by %s twice; write one of them", m.Name, key)
 	}
 	*field = value
 	return nil

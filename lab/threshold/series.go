@@ -45,7 +45,7 @@ const (
 
 func (t Threshold) times() times {
 	switch m, _ := find(t.Metric); {
-	case m.kind != duration:
+	case m.Kind != KindTime:
 		return noTimes
 	case t.Metric == HTTPReqService:
 		return serviceTimes

@@ -30,8 +30,7 @@ type Threshold struct {
 	Percentile float64
 	// Operator is <, <=, >, >=, ==, === or !=.
 	Operator string
-	// Value is in the metric's unit: ms, a share from 0 to 1, a count, or a
-	// count per second.
+	// Value is in Unit.
 	Value float64
 
 	// Over is the length of the windows in which the threshold must hold, each
@@ -57,6 +56,12 @@ func (t Threshold) String() string { return t.source }
 
 // Name returns the metric with its selector as it was written.
 func (t Threshold) Name() string { return t.name }
+
+// Unit is what the threshold's value, and what is observed for it, is in.
+func (t Threshold) Unit() Unit {
+	m, _ := find(t.Metric)
+	return m.Unit(t.Aggregation)
+}
 
 // Holds reports whether an observed value meets the threshold. What is not a
 // number meets none, != included: nothing was observed.
@@ -106,7 +111,7 @@ func (t Threshold) isCeiling() bool { return t.Operator == "<" || t.Operator == 
 type Outcome struct {
 	Metric    string // with its selector, as written
 	Threshold string // as written
-	// Observed is in the metric's unit (see Threshold.Value). It is always a
+	// Observed is in the threshold's Unit. It is always a
 	// finite number: 0, with a Reason, where there was nothing to observe. Of a
 	// threshold on windows it is the worst window's.
 	Observed float64

@@ -247,3 +247,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]threshold.Unit{
+		"http_req_duration{step:login} p(95) < 200": threshold.Milliseconds,
+		"ws_connecting max<200":                     threshold.Milliseconds,
+		"http_req_failed rate<0.01":                 threshold.Share,
+		"checks{check:status} rate>0.99":            threshold.Share,
+		"http_reqs rate>100":                        threshold.PerSecond,
+		"http_reqs count>100":                       threshold.Count,
+		"data_sent rate<100":                        threshold.BytesPerSecond,
+		"data_received count<100":                   threshold.Bytes,
+	} {
+		if got := parse(t, text).Unit(); got != want {
+			t.Errorf("%s: unit %q, want %q", text, got, want)
+		}
+	}
+}

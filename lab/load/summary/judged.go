@@ -6,6 +6,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/term"
+	"loadstone/lab/threshold"
 )
 
 func order[T cmp.Ordered](a, b T) int { return cmp.Compare(a, b) }
@@ -54,12 +55,12 @@ func observed(t *Threshold) string {
 	}
 	v := *t.Observed
 	var text string
-	switch t.Unit {
-	case UnitShare:
+	switch threshold.Unit(t.Unit) {
+	case threshold.Share:
 		text = format.Short(v*100, significant) + "%"
-	case UnitPerSecond:
+	case threshold.PerSecond:
 		text = format.Digits(v, significant) + "/s"
-	case UnitCount:
+	case threshold.Count:
 		text = format.Short(v, significant)
 	default:
 		text = format.Digits(v, significant) + " " + t.Unit

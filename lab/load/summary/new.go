@@ -230,34 +230,15 @@ func percentiles(response, service *hdrhistogram.Histogram) []Percentile {
 // and a reason; one that is about windows has a reason always, so there a 0 may
 // well be what was observed.
 func thresholdOf(o threshold.Outcome) Threshold {
-	t := Threshold{Metric: o.Metric, Expression: o.Threshold, Unit: unitOf(o.Metric, o.Threshold), Met: o.Met, Reason: o.Reason}
-	if o.Observed != 0 || o.Met || o.Reason == "" || strings.Contains(o.Threshold, " over ") {
+	t := Threshold{Metric: o.Metric, Expression: o.Threshold, Met: o.Met, Reason: o.Reason}
+	onWindows := false
+	if parsed, err := threshold.Parse(o.Metric, o.Threshold); err == nil {
+		t.Unit, onWindows = string(parsed.Unit()), parsed.Over > 0
+	}
+	if o.Observed != 0 || o.Met || o.Reason == "" || onWindows {
 		t.Observed = &o.Observed
 	}
 	return t
-}
-
-// unitOf says what a threshold's figure is in.
-func unitOf(metric, expression string) string {
-	metric, _, _ = strings.Cut(metric, "{")
-	expression = strings.TrimSpace(expression)
-	bytes := metric == threshold.DataSent || metric == threshold.DataReceived
-	switch {
-	case metric == threshold.HTTPReqFailed || metric == threshold.Checks:
-		return UnitShare
-	case strings.HasPrefix(expression, "rate"):
-		if bytes {
-			return UnitBytesPerSecond
-		}
-		return UnitPerSecond
-	case strings.HasPrefix(expression, "count"):
-		if bytes {
-			return UnitBytes
-		}
-		return UnitCount
-	default:
-		return UnitMilliseconds
-	}
 }
 
 // WriteJSON writes the summary as indented JSON, as docs/load.schema.json

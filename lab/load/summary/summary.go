@@ -27,16 +27,6 @@ const (
 	LowerBoundOnly = "lower bound only"
 )
 
-// The units of what thresholds observe.
-const (
-	UnitMilliseconds   = "ms"
-	UnitShare          = "share" // from 0 to 1
-	UnitCount          = "count"
-	UnitPerSecond      = "/s"
-	UnitBytes          = "B"
-	UnitBytesPerSecond = "B/s"
-)
-
 // Summary is what came of one load. All of it is about the measured part,
 // without the warm-up. Times are in milliseconds unless a name says otherwise,
 // shares are from 0 to 1, bytes are bytes on the wire. Lists and mappings are

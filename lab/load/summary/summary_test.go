@@ -276,14 +276,14 @@ func TestTextOfOthersIsHarmless(t *testing.T) {
 func TestUnits(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][3]string{
-		{"http_req_duration{step:login}", "p(95) < 200", summary.UnitMilliseconds},
-		{"http_req_service", "avg<200", summary.UnitMilliseconds},
-		{"http_req_failed", "rate<0.01", summary.UnitShare},
-		{"checks{check:status}", "rate>0.99", summary.UnitShare},
-		{"http_reqs", " rate>100", summary.UnitPerSecond},
-		{"http_reqs", "count>100", summary.UnitCount},
-		{"data_sent", "rate<100", summary.UnitBytesPerSecond},
-		{"data_received", "count<100", summary.UnitBytes},
+		{"http_req_duration{step:login}", "p(95) < 200", string(threshold.Milliseconds)},
+		{"http_req_service", "avg<200", string(threshold.Milliseconds)},
+		{"http_req_failed", "rate<0.01", string(threshold.Share)},
+		{"checks{check:status}", "rate>0.99", string(threshold.Share)},
+		{"http_reqs", " rate>100", string(threshold.PerSecond)},
+		{"http_reqs", "count>100", string(threshold.Count)},
+		{"data_sent", "rate<100", string(threshold.BytesPerSecond)},
+		{"data_received", "count<100", string(threshold.Bytes)},
 	} {
 		in := plainLoad(t)
 		in.outcomes = []threshold.Outcome{{Metric: c[0], Threshold: c[1]}}
@@ -302,7 +302,7 @@ func TestNothingObservedIsNotZero(t *testing.T) {
 		{threshold.Outcome{Threshold: "p(95)<200", Reason: "there was no request"}, false},
 		{threshold.Outcome{Threshold: "rate<0.1", Met: true}, true},
 		{threshold.Outcome{Threshold: "rate>100"}, true},
-		{threshold.Outcome{Threshold: "rate>100 over 10s", Reason: "from 3s to 13s"}, true},
+		{threshold.Outcome{Metric: "http_reqs", Threshold: "rate>100 over 10s", Reason: "from 3s to 13s"}, true},
 	} {
 		in := plainLoad(t)
 		in.outcomes = []threshold.Outcome{c.outcome}
