@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,26 +89,6 @@ type reference struct {
 	n    *node
 	path string // from where the program runs
 	what string
-	// compose says that a directory is not meant, but the Compose file in it.
-	compose bool
-}
-
-// file reads the path of a file, and returns it from where the program runs.
-// Whether there is such a file is looked at when the experiment is loaded.
-func (f field) file(what string) string {
-	path := f.text()
-	if path == "" {
-		return ""
-	}
-	if strings.ContainsRune(path, 0) {
-		f.errorf(f.n, "%s cannot be the path of a file; write %s", spelling.Quote(path), f.example)
-		return ""
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(f.decoder.file), path)
-	}
-	f.files = append(f.files, reference{n: f.n, path: path, what: what})
-	return path
 }
 
 // columnUse is a placeholder that names a column of a feed.
@@ -130,7 +109,7 @@ func (d *document) checkFiles(l *Offer) error {
 			found.errorf(f.n, "there is no file %s; write the path of %s, relative to this file", f.path, f.what)
 		case err != nil:
 			found.errorf(f.n, "%s cannot be read (%v); write the path of %s", f.path, err, f.what)
-		case info.IsDir() && f.compose:
+		case info.IsDir() && f.what == composeFile:
 			found.errorf(f.n, "%s is a directory; write the path of the Compose file in it, such as %s", f.path, inDirectory(f.path, f.n.text))
 		case info.IsDir():
 			found.errorf(f.n, "%s is a directory; write the path of %s", f.path, f.what)

@@ -14,18 +14,91 @@
 // measures nothing.
 //
 // A file that has only a load ([LoadFile]) is read in the same way.
+// Each key is declared once, as a field of a struct (see key).
 package experiment
 
 import (
 	"fmt"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"time"
+
+	"github.com/invopop/jsonschema"
 
 	"loadstone/block/spelling"
-	"loadstone/lab/threshold"
 )
+
+// The doc comments of the types in this file and in the others of the format are also
+// the descriptions in the JSON Schema, where an editor shows them while somebody writes
+// an experiment: they speak of the file, by the names that the file uses.
+
+// Experiment is a system, the variants to choose between, the load to offer,
+// the objective that the variants must meet, and how to measure it.
+type Experiment struct {
+	// Names the experiment and the directories of its runs: letters, digits,
+	// dots, dashes and underscores, at most 63.
+	Name string `key:"name,need" eg:"my-experiment" form:"name"`
+
+	// What the experiment is to answer, in one sentence. It heads the report.
+	Question string `key:"question" eg:"Which cache buys the most?"`
+
+	// Path of the Compose file, relative to this file, or a list of paths that are
+	// merged in order, as by docker compose -f A -f B.
+	System Files `key:"system,need" eg:"compose.yaml" lone:"" least:"1" path:"a Compose file"`
+
+	// The profiles of the Compose file that are enabled: none if not given,
+	// whatever COMPOSE_PROFILES says.
+	Profiles []string `key:"profiles" eg:"[monitoring]" list:"a list of names" each:"profile %d" least:"1" form:"profile"`
+
+	// The service that takes the load.
+	Entry string `key:"entry,need" eg:"and the service that takes the load"`
+
+	// What is compared: for each name a Compose override of the system, {} for
+	// the system as it is. The first is the baseline. With sweep there is one, which
+	// all sizes are made from, or none.
+	Variants Variants `key:"variants" eg:"{baseline: {}}" list:"a mapping from names to Compose overrides" least:"1" names:"variant"`
+
+	// Instead of variants: one service in several sizes, each of which becomes a
+	// variant, named as in replicas-3 or cpus-0.25.
+	Sweep *Sweep `key:"sweep" eg:"{service: api, replicas: [1, 2, 3, 6]}"`
+
+	// What is offered to every variant.
+	Load Offer `key:"load,need" eg:"{scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}"`
+
+	// What every variant must meet: for each metric a list of k6's threshold
+	// expressions, such as http_req_duration: [p(95)<200]. With a selector, as
+	// in http_req_duration{step:login}, it is about that part of the load; with
+	// " over 10s" at its end a threshold must hold in every 10 s of it.
+	SLO SLO `key:"slo" eg:"{http_req_duration: [p(95)<200], http_req_failed: [rate<0.001]}"`
+
+	// capacity searches the highest rate at which the SLO holds; load drives
+	// the scenarios exactly as written.
+	Measure string `key:"measure,need" eg:"capacity" enum:"capacity|load"`
+
+	// What is done to the system on purpose while it is under load, in order of
+	// time and one after the other. Only for measure: load.
+	Faults []Fault `key:"faults" eg:"[{at: 60s, kill: api, instance: 1, for: 10s}]" each:"fault %d" most:"100"`
+
+	// Prometheus metrics to follow over the load, each by a name of your own,
+	// with bounds if they are to stay within some. Only for measure: load.
+	Watch Watches `key:"watch" eg:"{queries: {metric: db_queries_total, service: api, as: rate}}" list:"a mapping from names to metrics" each:"watched metric %s" least:"1" most:"20" names:"watch"`
+
+	// How often each variant is started fresh and measured. A 95 % interval
+	// takes at least 6.
+	Trials int `key:"trials,need" eg:"6" min:"1" max:"1000"`
+
+	// Fixes the arrival times, the feeds and the order of the trials: the same
+	// seed offers the same load.
+	Seed uint64 `key:"seed" eg:"1" default:"1" min:"0"`
+
+	// How measure: capacity searches. Every key has a default that serves.
+	Search Search `key:"search" eg:"{budget: 11s}"`
+
+	// Whether one trial of each variant ends with a perturbation experiment: under
+	// steady load each component is given a little less and more CPU, to see which
+	// of them limits. true, false, or how long it may take; if not given, it is
+	// done where it makes a run at most a third longer. Only for measure: capacity.
+	Perturb Perturb `key:"perturb" eg:"{budget: 30s}"`
+
+	document
+}
 
 // The kinds of measurement.
 const (
@@ -34,20 +107,6 @@ const (
 	// AsWritten drives the scenarios exactly as they are written.
 	AsWritten = "load"
 )
-
-const (
-	defaultSeed = 1
-	maxTrials   = 1000
-	// minTrials is the fewest from which a 95 % interval on a median follows:
-	// the probability that all of n trials lie on one side of it is 2/2^n.
-	minTrials = 6
-)
-
-// DefaultSearch returns the search of an experiment that says nothing about
-// it: 11 s of load to a trial, 5 % tolerance, up to 100,000 requests per second.
-func DefaultSearch() Search {
-	return Search{Budget: 11 * time.Second, Tolerance: 0.05, MaxRate: 100_000}
-}
 
 // Load reads the experiment in the file at path, and looks whether the files
 // that it names are there and can be used. An error about what the file says is
@@ -71,11 +130,17 @@ func Load(path string) (*Experiment, error) {
 // the paths in it are relative to. It opens no other file. The error is an
 // [Errors].
 func Parse(file string, data []byte) (*Experiment, error) {
-	d := &decoder{file: file}
+	return parse(&decoder{file: file}, data, "the experiment", "name: my-experiment, and the keys system, entry, variants, load, slo, measure and trials")
+}
+
+// parse reads what a file holds; example is what to write instead of another.
+func parse(d *decoder, data []byte, what, example string) (*Experiment, error) {
 	root := d.parse(data)
-	var e *Experiment
+	e := &Experiment{Search: DefaultSearch()}
 	if root != nil && len(d.errs) == 0 { // a tree with holes would report what is not so
-		e = d.experiment(root)
+		if s := d.section(root, root, what, example); s != nil {
+			s.read(e)
+		}
 	}
 	if err := d.errs.sorted(); err != nil {
 		return nil, err
@@ -84,190 +149,111 @@ func Parse(file string, data []byte) (*Experiment, error) {
 	return e, nil
 }
 
-// experiment reads the whole file.
-func (d *decoder) experiment(root *node) *Experiment {
-	e := &Experiment{Seed: defaultSeed, Search: DefaultSearch()}
-	s := d.section(root, root, "the experiment", "name: my-experiment, and the keys system, entry, variants, load, slo, measure and trials")
-	if s == nil {
-		return e
-	}
+func (e *Experiment) prepare(s *section) {
 	s.hints = map[string]hint{
 		"thresholds": {"write them under slo", "slo"},
 		"scenarios":  {"write them under load", "load"},
 		"services":   {"write them within a variant, or in the Compose file that system names", ""},
 	}
-	if f := s.need("name", "name: my-experiment"); f.text() != "" && d.validName(f.n, "name", "name: results-caching") {
-		e.Name = f.n.text
+	if s.loadOnly {
+		s.measure = AsWritten
+		s.skipped = func(key string) bool { return key != "load" && key != "slo" && key != "seed" }
+	} else if p, ok := s.n.pair("measure"); ok && (p.value.text == Capacity || p.value.text == AsWritten) {
+		s.measure = p.value.text
 	}
-	e.Question = s.may("question", "question: Which cache buys the most?").text()
-	e.System = s.need("system", "system: compose.yaml").composeFiles()
-	e.Profiles = s.may("profiles", "profiles: [monitoring]").profiles()
-	e.Entry = s.need("entry", "entry: and the service that takes the load").text()
-	s.variants(e)
-	offer := s.need("load", "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}")
-	slo := s.may("slo", sloExample)
-	measure := s.need("measure", "measure: capacity")
-	e.Measure = measure.oneOf(Capacity, AsWritten)
-	e.Load = offer.offer(e.Measure)
-	e.SLO = slo.slo(&e.Load)
-	faults, watch := s.may("faults", "faults: [{at: 60s, kill: api, instance: 1, for: 10s}]"), s.may("watch", watchExample)
-	e.Faults = faults.faults(&e.Load)
-	e.Watch = watch.watches()
-	e.Trials = int(s.need("trials", "trials: 6").whole(1, maxTrials))
-	if f := s.may("seed", "seed: 1"); f.given() {
-		e.Seed = f.seed()
+}
+
+func (e *Experiment) check(s *section) {
+	if s.fields["load"].sound {
+		e.SLO.produced(s.fields["slo"], &e.Load)
 	}
-	e.Search.read(s.may("search", "search: {budget: 11s}"))
-	perturb := s.may("perturb", "perturb: {budget: 30s}")
-	e.Perturb.read(perturb)
-	s.carried(e)
-	s.done()
-	if e.Measure == AsWritten && perturb.n != nil {
-		s.errorf(perturb.place, "perturb is for measure: capacity, which knows what rate the system bears; remove perturb")
+	if s.loadOnly {
+		return
+	}
+	e.checkVariants(s)
+	e.checkCarry(s)
+	if f := s.fields["faults"]; f.sound {
+		f.inTime(e.Faults, &e.Load)
+	}
+	if e.Measure == AsWritten {
+		for _, f := range s.given("perturb") {
+			s.errorf(f.place, "perturb is for measure: capacity, which knows what rate the system bears; remove perturb")
+		}
 	}
 	if e.Measure == Capacity {
-		s.capacity(e, measure, slo)
-		for _, f := range []field{faults, watch} {
-			if f.n != nil {
-				s.errorf(f.place, "measure: capacity offers many rates for about a second each; remove %s, or write measure: load", f.key)
-			}
-		}
+		e.checkCapacity(s)
 	}
-	return e
 }
 
-// capacity checks what a search for capacity needs.
-func (s *section) capacity(e *Experiment, measure, slo field) {
-	switch {
+// checkCapacity checks what a search for capacity needs.
+func (e *Experiment) checkCapacity(s *section) {
+	for _, f := range s.given("faults", "watch") {
+		s.errorf(f.place, "measure: capacity offers many rates for about a second each; remove %s, or write measure: load", f.key)
+	}
+	switch slo := s.fields["slo"]; {
 	case slo.n == nil && !s.meant["slo"]:
-		s.errorf(measure.n, "measure: capacity needs an SLO to search under; write %s", sloExample)
+		s.errorf(s.fields["measure"].n, "measure: capacity needs an SLO to search under; write %s", slo.example)
 	case slo.given() && slo.n.kind == mapping && len(slo.n.pairs) == 0:
-		s.errorf(slo.n, "slo is empty, and measure: capacity needs one to search under; write %s", sloExample)
+		s.errorf(slo.n, "slo is empty, and measure: capacity needs one to search under; write %s", slo.example)
 	}
-	p, ok := s.n.pair("load")
-	if !ok {
-		return
-	}
-	if warmup, ok := p.value.pair("warmup"); ok {
+	if warmup, ok := s.n.pair("load", "warmup"); ok {
 		s.errorf(warmup.key, "measure: capacity warms up each of its tries by itself; remove warmup, or write measure: load")
 	}
-	p, ok = p.value.pair("scenarios")
-	if ok && len(p.value.pairs) == len(e.Load.Scenarios) {
-		s.searched(e, p)
+	if p, ok := s.n.pair("load", "scenarios"); ok && len(p.value.pairs) == len(e.Load.Scenarios) {
+		for i, at := range p.value.pairs {
+			e.checkSearched(s, i, at)
+		}
 	}
 }
 
-// searched checks what is to be the one scenario whose rate is searched.
-func (s *section) searched(e *Experiment, p pair) {
-	for i, scenario := range e.Load.Scenarios {
-		at := p.value.pairs[i]
-		s.thinks(at)
-		switch {
-		case i > 0:
-			s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", spelling.Quote(scenario.Name))
-		case scenario.Executor != "" && !hasRate(scenario.Executor):
-			executor, _ := at.value.pair("executor")
-			s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
-		case max(scenario.Rate, scenario.StartRate) > e.Search.MaxRate:
-			rate, ok := at.value.pair("rate")
-			if !ok {
-				rate, _ = at.value.pair("startRate")
+// checkSearched checks a scenario whose rate is searched: there is one.
+func (e *Experiment) checkSearched(s *section, i int, at pair) {
+	if steps, ok := at.value.pair("steps"); ok {
+		for _, step := range steps.value.items {
+			if think, ok := step.pair("think"); ok {
+				s.errorf(think.key, "measure: capacity offers each rate for about a second, and think keeps iterations under way for longer, which looks like a backlog; remove think, or write measure: load")
 			}
-			s.errorf(rate.value, "scenario %s starts above the search's maxRate, %g/s; write a lower rate, or a higher maxRate", spelling.Quote(scenario.Name), float64(e.Search.MaxRate))
 		}
 	}
-}
-
-// thinks refuses think time in what is searched.
-func (s *section) thinks(scenario pair) {
-	steps, ok := scenario.value.pair("steps")
-	if !ok {
-		return
-	}
-	for _, step := range steps.value.items {
-		if think, ok := step.pair("think"); ok {
-			s.errorf(think.key, "measure: capacity offers each rate for about a second, and think keeps iterations under way for longer, which looks like a backlog; remove think, or write measure: load")
+	scenario := &e.Load.Scenarios[i]
+	switch {
+	case i > 0:
+		s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", spelling.Quote(scenario.Name))
+	case scenario.Executor != "" && !hasRate(scenario.Executor):
+		executor, _ := at.value.pair("executor")
+		s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
+	case max(scenario.Rate, scenario.StartRate) > e.Search.MaxRate:
+		rate, ok := at.value.pair("rate")
+		if !ok {
+			rate, _ = at.value.pair("startRate")
 		}
+		s.errorf(rate.value, "scenario %s starts above the search's maxRate, %g/s; write a lower rate, or a higher maxRate", spelling.Quote(scenario.Name), float64(e.Search.MaxRate))
 	}
 }
 
-// seed reads an unsigned number.
-func (f field) seed() uint64 {
-	if v, err := strconv.ParseUint(f.n.text, 10, 64); err == nil && f.n.kind == integer {
-		return v
+// rules say what each kind of measurement needs, that variants are listed or swept,
+// and that what is swept has one base.
+func (*Experiment) rules(s *schema) {
+	var complete []*schema
+	for _, ex := range executors() {
+		complete = append(complete, &schema{If: isOneOf("executor", ex.name), Then: with(ex.needs...)})
 	}
-	f.wrong("a whole number from 0 to 18446744073709551615")
-	return 0
-}
-
-// read reads how to search.
-func (to *Search) read(f field) {
-	if !f.given() {
-		return
+	search := without("faults", "watch")
+	search.Required = []string{"slo"}
+	search.Properties.Set("slo", &schema{MinProperties: count64(1)})
+	offer := without("k6", "warmup")
+	offer.Properties.Set("scenarios", &schema{
+		MaxProperties:        count64(1),
+		AdditionalProperties: where(&schema{Enum: words(executorNames(hasRate))}, "executor"),
+	})
+	search.Properties.Set("load", offer)
+	written := where(&schema{AdditionalProperties: &schema{AllOf: complete}}, "load", "scenarios")
+	written.Properties.Set("perturb", jsonschema.FalseSchema)
+	written.Properties.Set("sweep", without("carry"))
+	s.AllOf = []*schema{
+		{If: isOneOf("measure", Capacity), Then: search},
+		{If: isOneOf("measure", AsWritten), Then: written},
+		either(with("variants"), with("sweep")),
+		{If: with("sweep"), Then: where(&schema{MaxProperties: count64(1)}, "variants")},
 	}
-	s := f.section(f.n, f.place, "search", f.example)
-	if s == nil {
-		return
-	}
-	if b := s.may("budget", "budget: 11s"); b.given() {
-		to.Budget = b.duration(time.Second)
-	}
-	if t := s.may("tolerance", "tolerance: 5%"); t.given() {
-		to.Tolerance = t.share(0.001, 0.5)
-	}
-	if m := s.may("maxRate", "maxRate: 100000/s"); m.given() {
-		to.MaxRate = m.positiveRate(timeUnit{})
-	}
-	s.done()
-}
-
-// SystemPaths returns the paths of the Compose files, from where the program
-// runs, in the order in which they are merged.
-func (e *Experiment) SystemPaths() []string {
-	paths := make([]string, len(e.System))
-	for i, path := range e.System {
-		paths[i] = path
-		if !filepath.IsAbs(path) {
-			paths[i] = filepath.Join(filepath.Dir(e.file), path)
-		}
-	}
-	return paths
-}
-
-// StartRate returns the rate, in requests per second, that the file gives a
-// search for capacity to start from; ok is false if it gives none.
-func (e *Experiment) StartRate() (rate float64, ok bool) {
-	if len(e.Load.Scenarios) == 0 {
-		return 0, false
-	}
-	first := e.Load.Scenarios[0]
-	rate = float64(max(first.Rate, first.StartRate))
-	return rate, rate > 0
-}
-
-// Notes returns what is allowed and may still not be meant, one sentence each,
-// to be shown before the run.
-func (e *Experiment) Notes() []string {
-	var notes []string
-	if e.Measure == Capacity && e.Trials < minTrials {
-		notes = append(notes, fmt.Sprintf("trials: %d is too few for a 95 %% interval, which takes %d", e.Trials, minTrials))
-	}
-	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
-		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
-	}
-	for _, s := range e.Load.Scenarios {
-		if e.Measure == Capacity && s.Rate > 0 {
-			notes = append(notes, fmt.Sprintf("measure: capacity searches for a rate, and the one given, %v/s of scenario %q, only says where the search begins; measure: load offers it as written", float64(s.Rate), s.Name))
-		}
-		if e.Measure == Capacity && (s.Duration > 0 || len(s.Stages) > 0) {
-			notes = append(notes, fmt.Sprintf("measure: capacity chooses how long and at which rates it offers load: the duration or stages of scenario %q are not used", s.Name))
-		}
-	}
-	if _, given := e.root.pair("search"); given && e.Measure == AsWritten {
-		notes = append(notes, "measure: load searches nothing: search is not used")
-	}
-	if len(e.Load.Target) > 0 {
-		notes = append(notes, "an experiment loads its entry service: target is only used by loadstone load")
-	}
-	return notes
 }

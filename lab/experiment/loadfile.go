@@ -39,41 +39,11 @@ func LoadOnly(path string) (*LoadFile, error) {
 // ParseLoad reads a load from data. file is its name in errors, and what the
 // paths in it are relative to. It opens no other file. The error is an [Errors].
 func ParseLoad(file string, data []byte) (*LoadFile, error) {
-	d := &decoder{file: file}
-	root := d.parse(data)
-	var l *LoadFile
-	if root != nil && len(d.errs) == 0 { // a tree with holes would report what is not so
-		l = d.loadFile(root)
-	}
-	if err := d.errs.sorted(); err != nil {
+	e, err := parse(&decoder{file: file, loadOnly: true}, data, "the file", "load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}")
+	if err != nil {
 		return nil, err
 	}
-	l.document = d.document(root, data)
-	return l, nil
-}
-
-// loadFile reads the whole file.
-func (d *decoder) loadFile(root *node) *LoadFile {
-	l := &LoadFile{Seed: defaultSeed}
-	s := d.section(root, root, "the file", offerExample)
-	if s == nil {
-		return l
-	}
-	s.hints = map[string]hint{
-		"thresholds": {"write them under slo", "slo"},
-		"scenarios":  {"write them under load", "load"},
-	}
-	offer := s.need("load", offerExample)
-	slo := s.may("slo", sloExample)
-	if f := s.may("seed", "seed: 1"); f.given() {
-		l.Seed = f.seed()
-	}
-	// The other keys of an experiment are for whoever runs it as one.
-	s.known = append(s.known, "name", "question", "system", "profiles", "entry", "variants", "sweep", "measure", "faults", "watch", "trials", "search")
-	l.Offer = offer.offer(AsWritten)
-	l.SLO = slo.slo(&l.Offer)
-	s.done()
-	return l
+	return &LoadFile{Offer: e.Load, SLO: e.SLO, Seed: e.Seed, document: e.document}, nil
 }
 
 // Plan returns the load as the generator takes it, with the file's targets if

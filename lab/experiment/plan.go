@@ -108,7 +108,7 @@ func (s Step) resolve(weighted bool) load.Step {
 }
 
 func (f Feed) resolve() feed.Feed {
-	out := feed.Feed{Uniform: f.Uniform, Sequential: f.Sequential, CSV: f.CSV.resolve(), JSONL: f.JSONL.resolve(), PerVU: f.PerVU}
+	out := feed.Feed{Uniform: (*[2]int64)(f.Uniform), Sequential: (*[2]int64)(f.Sequential), CSV: f.CSV.resolve(), JSONL: f.JSONL.resolve(), PerVU: f.PerVU}
 	if f.Zipf != nil {
 		z := feed.Zipf(*f.Zipf)
 		out.Zipf = &z

@@ -8,10 +8,20 @@ import (
 	"loadstone/block/spelling"
 )
 
+// Request is a request, written in full.
+type Request struct {
+	// The HTTP method, in capitals.
+	Method string `key:"method,need" eg:"GET" enum:"GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"`
+	// The path and query, such as /student/{id}?lang=en.
+	Path string `key:"path,need" eg:"/path" form:"request"`
+	// Header fields by name.
+	Headers map[string]string `key:"headers" eg:"{Accept: application/json}" list:"a mapping" names:"header"`
+	// The body as text.
+	Body string `key:"body" eg:"'{\"name\": \"x\"}'" form:"body"`
+}
+
 const (
 	methodWords = "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS"
-	feedWord    = `[A-Za-z_][A-Za-z0-9_]*`
-	feedPattern = `^` + feedWord + `$`
 	// sourceWord is what a placeholder names: a feed or what a step extracted,
 	// or a column of a feed after a dot. The load generator takes whatever has
 	// this form for a placeholder.
@@ -22,39 +32,30 @@ const (
 	pathBody       = `/(?:[!"$&-z|~]|%[0-9A-Fa-f]{2}|\{` + sourceWord + `\})*`
 	pathPattern    = `^` + pathBody + `$`
 	requestPattern = `^(?:` + methodWords + `) ` + pathBody + `$`
-
-	requestExample = "request: GET /path"
 )
 
 var (
 	placeholderForm = regexp.MustCompile(`\{(` + sourceWord + `)\}`)
-	feedForm        = regexp.MustCompile(feedPattern)
 	pathForm        = regexp.MustCompile(pathPattern)
 	fieldNameForm   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
 func methods() []string { return strings.Split(methodWords, "|") }
 
-// use is one text of a request that may hold placeholders.
-type use struct {
-	n      *node
-	isBody bool
-	step   int // index of the step that it belongs to
-}
-
-// request reads a request and where placeholders may be in it.
-func (f field) request() (Request, []use) {
-	switch {
-	case !f.given():
-	case f.n.kind == mapping:
-		return f.requestKeys()
-	case f.n.kind == text:
-		return f.requestLine(), []use{{n: f.n}}
+// short reads "GET /path".
+func (r *Request) short(f field) bool {
+	switch f.n.kind {
+	case mapping:
+		return false
+	case text:
+		*r = f.requestLine()
 	default:
 		f.wrong("a method and a path, or a mapping of method, path, headers and body")
 	}
-	return Request{}, nil
+	return true
 }
+
+func (r *Request) check(s *section) { s.fields["headers"].checkHeaders() }
 
 // requestLine reads "GET /path".
 func (f field) requestLine() Request {
@@ -76,56 +77,34 @@ func (f field) requestLine() Request {
 		f.errorf(f.n, "the request %s has no path; write request: %s /path", method, method)
 		return Request{}
 	}
-	f.path(f.n, path)
+	f.checkPath(path)
 	return Request{Method: method, Path: path}
 }
 
-// requestKeys reads a request written in full.
-func (f field) requestKeys() (Request, []use) {
-	var r Request
-	var uses []use
-	s := f.section(f.n, f.place, "the request", requestExample)
-	if s == nil {
-		return r, nil
+// requestPath reads the path of a request.
+func (f field) requestPath() string {
+	path := f.text()
+	if path != "" {
+		f.checkPath(path)
 	}
-	r.Method = s.need("method", "method: GET").oneOf(methods()...)
-	if p := s.need("path", "path: /path"); p.text() != "" {
-		p.path(p.n, p.n.text)
-		r.Path = p.n.text
-		uses = append(uses, use{n: p.n})
-	}
-	if h := s.may("headers", "headers: {Accept: application/json}"); h.given() {
-		r.Headers = h.headers()
-		for _, p := range h.n.pairs {
-			uses = append(uses, use{n: p.value})
-		}
-	}
-	if b := s.may("body", `body: '{"name": "x"}'`); b.given() {
-		if b.n.kind == mapping || b.n.kind == list {
-			b.errorf(b.n, `body must be text, not %s; write it in quotes or after |, as in body: '{"name": "x"}'`, describe(b.n))
-		} else if r.Body = b.text(); r.Body != "" {
-			uses = append(uses, use{n: b.n, isBody: true})
-		}
-	}
-	s.done()
-	return r, uses
+	return path
 }
 
-// path checks a path at n.
-func (f field) path(n *node, path string) {
+// checkPath checks a path, which is the value or a part of it.
+func (f field) checkPath(path string) {
 	switch {
 	case strings.Contains(path, "://"):
-		f.errorf(n, "the path names a host; write only the path, %s: the host is the entry service", pathOf(path))
+		f.errorf(f.n, "the path names a host; write only the path, %s: the host is the entry service", pathOf(path))
 	case !strings.HasPrefix(path, "/"):
-		f.errorf(n, "the path %s does not start with a slash; write /%s", spelling.Quote(path), path)
+		f.errorf(f.n, "the path %s does not start with a slash; write /%s", spelling.Quote(path), path)
 	case strings.Contains(path, "#"):
-		f.errorf(n, "a server never sees what follows #; write the path without it")
+		f.errorf(f.n, "a server never sees what follows #; write the path without it")
 	case strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
-		f.errorf(n, "the path %s has a space or a character outside ASCII; write it percent-encoded, such as %%20", spelling.Quote(path))
+		f.errorf(f.n, "the path %s has a space or a character outside ASCII; write it percent-encoded, such as %%20", spelling.Quote(path))
 	case strings.ContainsAny(placeholderForm.ReplaceAllString(path, ""), "{}"):
-		f.errorf(n, "the path has a brace that belongs to no placeholder; write {name} with letters, digits and _, or %%7B and %%7D")
+		f.errorf(f.n, "the path has a brace that belongs to no placeholder; write {name} with letters, digits and _, or %%7B and %%7D")
 	case !pathForm.MatchString(path):
-		f.errorf(n, "the path %s has a %% that starts no escape; write %%25 for the sign itself", spelling.Quote(path))
+		f.errorf(f.n, "the path %s has a %% that starts no escape; write %%25 for the sign itself", spelling.Quote(path))
 	}
 }
 
@@ -144,23 +123,24 @@ func ownHeaders() []string {
 	return []string{"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"}
 }
 
-// headers reads header fields.
-func (f field) headers() map[string]string {
-	if f.n.kind != mapping {
-		f.wrong("a mapping")
-		return nil
+// body reads text, as the others do, and says how to write what is none.
+func (f field) body() string {
+	if f.n.kind == mapping || f.n.kind == list {
+		f.errorf(f.n, `body must be text, not %s; write it in quotes or after |, as in body: '{"name": "x"}'`, describe(f.n))
+		return ""
 	}
-	out := make(map[string]string, len(f.n.pairs))
+	return f.text()
+}
+
+// checkHeaders refuses header fields that the load generator writes, or that
+// cannot be sent.
+func (f field) checkHeaders() {
+	if !f.given() {
+		return
+	}
 	for _, p := range f.n.pairs {
-		name := p.key.text
-		h := field{decoder: f.decoder, key: name, example: name + ": text", n: p.value, place: p.key}
-		if !f.plain(p.value) {
-			continue
-		}
-		value := h.text()
+		name, value := p.key.text, p.value.text
 		switch {
-		case !fieldNameForm.MatchString(name):
-			f.errorf(p.key, "%s cannot name a header; write letters, digits and dashes, such as Accept", spelling.Quote(name))
 		case slices.Contains(ownHeaders(), strings.ToLower(name)):
 			f.errorf(p.key, "the load generator writes %s itself; remove it", name)
 		case strings.EqualFold(name, "host") && placeholderForm.MatchString(value):
@@ -168,7 +148,32 @@ func (f field) headers() map[string]string {
 		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			f.errorf(p.value, "the header %s has a line break or a control character in it; write it as one line", name)
 		}
-		out[name] = value
 	}
-	return out
+}
+
+func (*Request) shortSchema() *schema {
+	return &schema{Type: "string", Pattern: requestPattern, Examples: []any{"GET /student/{id}"}}
+}
+
+func (*Request) rules(s *schema) {
+	var own []*schema
+	for _, name := range ownHeaders() {
+		own = append(own, &schema{Pattern: anyCase(name)})
+	}
+	headers, _ := s.Properties.Get("headers")
+	headers.PropertyNames = &schema{Not: either(own...)}
+}
+
+// anyCase is a pattern of a word in capitals or not: patterns of a schema have
+// no flags.
+func anyCase(word string) string {
+	var b strings.Builder
+	for _, r := range word {
+		if lower, upper := strings.ToLower(string(r)), strings.ToUpper(string(r)); lower != upper {
+			b.WriteString("[" + lower + upper + "]")
+		} else {
+			b.WriteString(lower)
+		}
+	}
+	return "^" + b.String() + "$"
 }

@@ -6,204 +6,256 @@ import (
 	"strings"
 	"time"
 
-	"loadstone/block/spelling"
 	"loadstone/lab/load"
 )
 
-const (
-	// maxVUs bounds the virtual users of one scenario, as the load generator does.
-	maxVUs = 100_000
-	// maxSteps bounds the steps of all scenarios, and maxSpeed the speed of a
-	// replay, as the load generator does.
-	maxSteps = 100
-	maxSpeed = 1000
-	// maxIterations bounds the iterations of one scenario: a year at 30,000/s.
-	maxIterations = 1_000_000_000_000
+// Scenario is one of k6's scenarios, with k6's options by k6's names, and what
+// an iteration of it does: a request, steps, or a WebSocket client's work.
+type Scenario struct {
+	Name string
 
-	defaultTimeout      = 5 * time.Second  // longer than any answer that a user waits for
-	defaultGracefulStop = 30 * time.Second // k6's
-	defaultMaxDuration  = 10 * time.Minute // k6's
-	defaultStartVUs     = 1                // k6's
+	// How the load is shaped, by k6's names. The arrival-rate executors start
+	// iterations at a rate, whatever the system answers (open model); the vus
+	// executors keep a number of virtual users busy, and the iterations
+	// executors do until a number of iterations is done (closed model). replay
+	// repeats an access log.
+	Executor string `key:"executor,need" eg:"constant-arrival-rate" enum:"shared-iterations|per-vu-iterations|constant-vus|ramping-vus|constant-arrival-rate|ramping-arrival-rate|replay"`
+
+	// The request that is repeated: "GET /path", or method, path, headers and
+	// body. {name} in the path, a header value or the body takes the next value
+	// of the feed of that name.
+	Request Request `key:"request" eg:"GET /path" each:"the request"`
+
+	// The requests of an iteration, in place of request: all of them in turn,
+	// or one of them if the scenario is weighted.
+	Steps []Step `key:"steps" eg:"[{name: home, request: GET /}]" list:"a list with a step in it" each:"step %d" least:"1"`
+
+	// Has each iteration make one of the steps, drawn by weight, in place of
+	// all of them.
+	Weighted bool `key:"weighted" eg:"true" default:"false"`
+
+	// Has a virtual user keep its cookies from one iteration to the next. They
+	// last for one iteration otherwise, as in k6.
+	KeepCookies bool `key:"keepCookies" eg:"true" default:"false"`
+
+	// The access log that executor: replay repeats.
+	Replay *Replay `key:"replay" eg:"{log: access.log}"`
+
+	// What each virtual user of a vus executor does in place of requests: it is
+	// a client with one WebSocket connection. Its path, or path and more.
+	WebSocket *WebSocket `key:"websocket" eg:"/chat"`
+
+	// Where the values of the {placeholders} come from, by name.
+	Feed map[string]Feed `key:"feed" eg:"{id: {uniform: [1, 1000]}}" list:"a mapping" each:"feed %s" names:"feed"`
+
+	// How long after the start of the load this scenario starts.
+	StartTime time.Duration `key:"startTime" eg:"10s" default:"0s"`
+
+	// How long what is under way at the end may take before it is cut off.
+	GracefulStop time.Duration `key:"gracefulStop" eg:"30s" default:"30s"`
+
+	// How long the load lasts. measure: capacity chooses it itself.
+	Duration time.Duration `key:"duration" eg:"30s" min:"1ns"`
+
+	// How many iterations start, which are requests where an iteration is one:
+	// 5000/s, 300/m or 1/h; a bare number beside timeUnit. For measure:
+	// capacity it is where the search starts.
+	Rate Rate `key:"rate" eg:"100/s" bare:""`
+
+	// The rate at the start of the first stage, 0/s if not given. For measure:
+	// capacity it is where the search starts.
+	StartRate Rate `key:"startRate" eg:"100/s" bare:"" min:"0"`
+
+	// What rates without a unit are counted by, as in k6: rate: 300 with
+	// timeUnit: 1m is 300/m.
+	TimeUnit time.Duration `key:"timeUnit" eg:"1s" min:"1ns"`
+
+	// The legs of the ramp, one after the other.
+	Stages []Stage `key:"stages" eg:"[{duration: 30s, target: 100/s}]" each:"stage %d" least:"1"`
+
+	// poisson spaces arrivals as many independent users do; uniform spaces them
+	// evenly, as k6 does.
+	Arrivals string `key:"arrivals" eg:"poisson" enum:"poisson|uniform" default:"poisson"`
+
+	// How many virtual users are made before the load starts: 64 if not given,
+	// or maxVUs where that is lower.
+	PreAllocatedVUs int `key:"preAllocatedVUs" eg:"64" min:"1" max:"100000"`
+
+	// How many iterations may be under way at once: preAllocatedVUs if only
+	// that is given, as in k6, and 1024 if neither is.
+	MaxVUs int `key:"maxVUs" eg:"1024" min:"1" max:"100000"`
+
+	// How many virtual users there are, each of which begins an iteration when
+	// its last one has ended.
+	VUs int `key:"vus" eg:"10" min:"1" max:"100000"`
+
+	// The number of virtual users at the start of the first stage.
+	StartVUs int `key:"startVUs" eg:"1" min:"0" max:"100000" default:"1"`
+
+	// How many iterations are done: by all virtual users together
+	// (shared-iterations), or by each of them (per-vu-iterations).
+	Iterations uint64 `key:"iterations" eg:"1000" min:"1" max:"1000000000000"`
+
+	// How long the iterations may take; what is not begun by then is not done.
+	MaxDuration time.Duration `key:"maxDuration" eg:"10m" min:"1ns" default:"10m"`
+}
+
+// Replay is an access log to repeat, each request at the log's own time.
+type Replay struct {
+	// Path of a web server's log in the combined (or common) format, relative
+	// to this file.
+	Log string `key:"log,need" eg:"access.log" path:"an access log"`
+	// How much faster than in the log: 2 is twice as fast, 0.5 half as fast.
+	Speed float64 `key:"speed" eg:"2" default:"1" min:"0.001" max:"1000"`
+}
+
+const (
 	// Enough connections for a fast system from the start, and as many as a
 	// slow one can need on one machine: 1024 under way at 200 ms are 5120/s.
 	defaultPreAllocatedVUs = 64
 	defaultMaxVUs          = 1024
 )
 
-// externallyControlled is k6's executor whose load somebody changes while it
-// runs. It is refused: a run that does not follow from its file cannot be
-// repeated.
-const externallyControlled = "externally-controlled"
-
-// executor is what one of k6's executors takes beside the keys of every
-// scenario, and what it cannot do without when the load is driven as written.
-type executor struct {
-	name  string
-	takes []string
-	needs []string
-}
-
-// executors returns the executors that there are, in k6's order.
-func executors() []executor {
-	of := func(name string, needs []string, takes ...string) executor {
-		return executor{name, slices.Concat(ofRequests(), takes), needs}
+func (to *Scenario) prepare(s *section) {
+	ex := to.executor(s)
+	s.shape = shapeOf(s, ex)
+	s.examples = s.shape.examples()
+	all, others := executors(), ex.name == ""
+	s.known = append(ofEvery(), ex.takes...)
+	takenBy := make(map[string][]string)
+	for _, other := range all {
+		for _, key := range other.takes {
+			if others && !slices.Contains(s.known, key) {
+				s.known = append(s.known, key)
+			}
+			takenBy[key] = append(takenBy[key], other.name)
+		}
 	}
-	return []executor{
-		of(load.SharedIterations, []string{"vus", "iterations"}, "vus", "iterations", "maxDuration"),
-		of(load.PerVUIterations, []string{"vus", "iterations"}, "vus", "iterations", "maxDuration"),
-		of(load.ConstantVUs, []string{"vus", "duration"}, "vus", "duration", "websocket"),
-		of(load.RampingVUs, []string{"stages"}, "startVUs", "stages", "websocket"),
-		of(load.ConstantArrivalRate, []string{"rate", "duration"}, "rate", "duration", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"),
-		of(load.RampingArrivalRate, []string{"stages"}, "startRate", "stages", "timeUnit", "arrivals", "preAllocatedVUs", "maxVUs"),
-		{load.Replay, []string{"replay", "preAllocatedVUs", "maxVUs"}, []string{"replay"}},
+	s.skipped = func(key string) bool {
+		switch {
+		case key == "executor":
+			return ex.refused
+		case slices.Contains(ofRequests(), key):
+			return s.has("websocket") || ex.name == load.Replay
+		case key == "websocket":
+			return false
+		case others:
+			return !slices.Contains(ofEvery(), key)
+		}
+		return !slices.Contains(s.known, key)
 	}
-}
-
-// ofEvery returns the keys that every executor takes.
-func ofEvery() []string { return []string{"executor", "startTime", "gracefulStop"} }
-
-// ofRequests returns the keys that say which requests an iteration makes.
-func ofRequests() []string { return []string{"request", "steps", "weighted", "keepCookies", "feed"} }
-
-// hasRate reports whether an executor starts iterations at a rate that the
-// file gives.
-func hasRate(executor string) bool {
-	return executor == load.ConstantArrivalRate || executor == load.RampingArrivalRate
-}
-
-// isOpen reports whether an executor has a schedule, whatever comes back.
-func isOpen(executor string) bool { return hasRate(executor) || executor == load.Replay }
-
-// countsIterations reports whether an executor ends when a number of
-// iterations is done.
-func countsIterations(executor string) bool {
-	return executor == load.SharedIterations || executor == load.PerVUIterations
-}
-
-// scenario reads one scenario. complete says that its load is driven as
-// written and must be there in full.
-func (d *decoder) scenario(p pair, complete bool) Scenario {
-	s := Scenario{Name: p.key.text, GracefulStop: defaultGracefulStop}
-	d.validName(p.key, "scenario", "lookup")
-	what := "scenario " + spelling.Quote(s.Name)
-	sec := d.section(p.value, p.key, what, s.Name+": {executor: constant-arrival-rate, rate: 100/s, duration: 30s, request: GET /}")
-	if sec == nil {
-		return s
+	switch {
+	case s.measure == AsWritten:
+		s.needs = ex.needs
+	case ex.name == load.Replay:
+		s.needs = []string{"replay"}
 	}
-	ex := sec.executor()
-	s.Executor = ex.name
-	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + s.Name + ", request: GET /}]", ""}
-	sec.hints = map[string]hint{
+	s.refuses = func(key string) string { return notTaken(ex.name, key, takenBy[key]) }
+	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + to.Name + ", request: GET /}]", ""}
+	s.hints = map[string]hint{
 		"url": {"write request: GET /path", "request"}, "target": {"write it within stages", ""}, "log": {"write replay: {log: access.log}", "replay"},
 		"checks": oneOfSteps, "extract": oneOfSteps, "think": oneOfSteps, "weight": oneOfSteps,
 	}
-	sec.keys(ex)
-	if f := sec.may("startTime", "startTime: 10s"); f.given() {
-		s.StartTime = f.duration(0)
-	}
-	if f := sec.may("gracefulStop", "gracefulStop: 30s"); f.given() {
-		s.GracefulStop = f.duration(0)
-	}
-	switch {
-	case hasRate(ex.name):
-		s.Arrivals = load.Poisson
-		sec.users(&s)
-	case ex.name == load.Replay:
-		s.Arrivals = load.Uniform // those of the log, not drawn
-		sec.users(&s)
-	case ex.name == load.RampingVUs:
-		s.StartVUs = defaultStartVUs
-	}
-	sec.shape(&s, ex, complete)
-	sec.work(&s)
-	sec.lacks()
-	return s
 }
 
-// work reads what an iteration does.
-func (s *section) work(to *Scenario) {
-	websocket := s.may("websocket", "websocket: /chat")
+// executor returns the executor that is written. It is the zero value if that is
+// unknown.
+func (to *Scenario) executor(s *section) executor {
+	p, _ := s.n.pair("executor")
+	if p.value == nil || p.value.kind != text || p.value.tag != "" {
+		return executor{}
+	}
+	for _, ex := range executors() {
+		if ex.name == p.value.text {
+			return ex
+		}
+	}
+	if p.value.text != externallyControlled {
+		return executor{}
+	}
+	s.errorf(p.value, "with k6's executor %s somebody changes the load while it runs, so no run could be repeated; write one of: %s", externallyControlled, strings.Join(executorNames(func(string) bool { return true }), ", "))
+	return executor{refused: true}
+}
+
+func (to *Scenario) check(s *section) {
 	switch {
 	case to.Executor == load.Replay:
-		to.Replay = s.need("replay", "replay: {log: access.log}").replay()
-	case websocket.n != nil:
+		to.Arrivals = load.Uniform // those of the log, not drawn
+		to.checkUsers(s)
+	case hasRate(to.Executor):
+		to.checkUsers(s)
+	case to.Executor == load.SharedIterations && s.fields["iterations"].sound && to.Iterations < uint64(to.VUs):
+		s.errorf(s.fields["iterations"].n, "%d virtual users cannot share iterations: %d; write %d or more, or fewer vus", to.VUs, to.Iterations, to.VUs)
+	}
+	if f := s.fields["stages"]; f.sound {
+		to.checkRamp(s, f)
+	}
+	switch {
+	case to.Executor == load.Replay:
+	case s.has("websocket"):
 		for _, key := range ofRequests() {
 			if p, ok := s.n.pair(key); ok {
 				s.errorf(p.key, "a WebSocket scenario makes no requests, so %s has no use; remove it, or remove websocket", key)
 			}
 		}
-		to.WebSocket = websocket.websocket(to)
+		if to.WebSocket != nil {
+			to.checkClients(s)
+		}
 	default:
-		s.requests(to)
+		to.checkRequests(s)
 	}
 }
 
-// replay reads which access log to repeat.
-func (f field) replay() *Replay {
-	r := &Replay{Speed: 1}
-	if !f.given() {
-		return r
+// checkUsers checks how many virtual users an arrival-rate executor may have. As
+// in k6, maxVUs is preAllocatedVUs where only that is given.
+func (to *Scenario) checkUsers(s *section) {
+	pre, most := s.fields["preAllocatedVUs"], s.fields["maxVUs"]
+	switch {
+	case !pre.given() && !most.given():
+		to.PreAllocatedVUs, to.MaxVUs = defaultPreAllocatedVUs, defaultMaxVUs
+	case !most.given():
+		to.MaxVUs = to.PreAllocatedVUs
+	case !pre.given():
+		to.PreAllocatedVUs = min(defaultPreAllocatedVUs, to.MaxVUs)
 	}
+	if to.PreAllocatedVUs > to.MaxVUs {
+		s.errorf(most.n, "maxVUs %d is lower than preAllocatedVUs %d; write maxVUs: %d or more", to.MaxVUs, to.PreAllocatedVUs, to.PreAllocatedVUs)
+	}
+}
+
+// short refuses a path without its key.
+func (r *Replay) short(f field) bool {
 	if f.n.kind == text {
 		f.errorf(f.n, "replay must have keys; write replay: {log: %s}", f.n.text)
-		return r
 	}
-	s := f.section(f.n, f.place, "replay", f.example)
-	if s == nil {
-		return r
-	}
-	r.Log = s.need("log", "log: access.log").file("an access log")
-	if speed := s.may("speed", "speed: 2"); speed.given() {
-		r.Speed = speed.factor(0.001, maxSpeed)
-	}
-	s.done()
-	return r
+	return f.n.kind == text
 }
 
-// executor reads the executor. It is the zero value if that is unknown.
-func (s *section) executor() executor {
-	all := executors()
-	names := make([]string, len(all))
-	for i, ex := range all {
-		names[i] = ex.name
-	}
-	f := s.need("executor", "executor: constant-arrival-rate")
-	if f.given() && f.n.kind == text && f.n.text == externallyControlled {
-		f.errorf(f.n, "with k6's executor %s somebody changes the load while it runs, so no run could be repeated; write one of: %s", externallyControlled, strings.Join(names, ", "))
-		return executor{}
-	}
-	name := f.oneOf(names...)
-	for _, ex := range all {
-		if ex.name == name {
-			return ex
+// checkRequests checks the requests of an iteration against each other, and
+// against the feeds of their placeholders.
+func (to *Scenario) checkRequests(s *section) {
+	request, steps, weighted := s.fields["request"], s.fields["steps"], s.fields["weighted"]
+	before := len(s.errs)
+	switch {
+	case request.n != nil && steps.n != nil:
+		s.errorf(request.place, "request is the only step of a scenario, and this one has steps; write it as one of them, or remove steps")
+	case steps.n != nil:
+		to.checkSteps(s, steps.n)
+	case request.n != nil:
+		if weighted.n != nil {
+			s.errorf(weighted.place, "weighted draws between steps, and there is one request; write steps, or remove weighted")
 		}
+	case s.meant["steps"], s.meant["websocket"], s.has("replay"): // reported
+	default:
+		s.lack("request", request.example)
 	}
-	return executor{}
-}
-
-// keys refuses the keys that the executor does not take. With an unknown
-// executor only those that no executor takes.
-func (s *section) keys(ex executor) {
-	known := append(ofEvery(), ex.takes...)
-	takenBy := make(map[string][]string)
-	for _, other := range executors() {
-		for _, key := range other.takes {
-			if ex.name == "" && !slices.Contains(known, key) {
-				known = append(known, key)
-			}
-			takenBy[key] = append(takenBy[key], other.name)
-		}
-	}
-	for _, p := range s.n.pairs {
-		key := p.key.text
-		if slices.Contains(known, key) {
-			continue
-		}
-		if wrong := notTaken(ex.name, key, takenBy[key]); wrong != "" {
-			s.errorf(p.key, "%s", wrong)
-		} else {
-			s.unknown(p.key, known)
-		}
+	understood := (request.sound || steps.sound) && len(s.errs) == before
+	it := iterationOf(to, s)
+	feeds := s.fields["feed"]
+	used := s.match(it, to.Feed)
+	if understood {
+		feeds.checkUsed(used, to.Feed)
+		s.checkTaken(it)
 	}
 }
 
@@ -231,3 +283,37 @@ func notTaken(executor, key string, others []string) string {
 	}
 	return ""
 }
+
+// rules say which keys an executor takes, what its stages end at, and that an
+// iteration is made of one of request, steps, replay and websocket.
+func (*Scenario) rules(s *schema) {
+	for _, ex := range executors() {
+		var refused []string
+		for _, other := range executors() {
+			for _, key := range other.takes {
+				if !slices.Contains(ex.takes, key) {
+					refused = append(refused, key)
+				}
+			}
+		}
+		s.AllOf = append(s.AllOf, &schema{If: isOneOf("executor", ex.name), Then: without(refused...)})
+	}
+	stages := func(s *schema, key string) *schema { return where(&schema{Items: where(s, key)}, "stages") }
+	rates := func(kind string) *schema {
+		s := &schema{Type: kind}
+		return &schema{AllOf: []*schema{where(s, "rate"), where(s, "startRate"), stages(s, "target")}}
+	}
+	usersOnly := executorNames(func(name string) bool { return !hasRate(name) && name != load.Replay })
+	s.AllOf = append(s.AllOf,
+		&schema{If: isOneOf("executor", usersOnly...), Then: stages(&schema{Type: "integer"}, "target")},
+		&schema{If: isOneOf("executor", executorNames(hasRate)...), Then: &schema{If: with("timeUnit"), Then: rates("number"), Else: rates("string")}},
+		where(&schema{Not: either(&schema{Enum: []any{0}}, &schema{Type: "string", Pattern: zeroRate})}, "rate"),
+		&schema{OneOf: exactlyOne("request", "steps", "replay", "websocket")},
+		&schema{If: isOneOf("executor", load.Replay), Then: with("replay")},
+		&schema{If: with("websocket"), Then: without(ofRequests()...)},
+		&schema{If: with("request"), Then: without("weighted")},
+		&schema{If: &schema{Not: with("weighted")}, Then: where(&schema{Items: without("weight")}, "steps")},
+	)
+}
+
+func (*Replay) shortSchema() *schema { return nil }

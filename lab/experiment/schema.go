@@ -1,13 +1,14 @@
 package experiment
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,12 +17,12 @@ import (
 
 // The files whose doc comments become descriptions, so that what an editor
 // shows and what the code says cannot drift apart.
-var (
-	//go:embed format.go
-	formatSource string
-	//go:embed formatload.go
-	formatLoadSource string
-)
+//
+//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go check.go feed.go websocket.go slo.go fault.go watch.go
+var sources embed.FS
+
+// schema is a part of the JSON Schema.
+type schema = jsonschema.Schema
 
 // Schema returns the JSON Schema (draft 2020-12) of the experiment file, for
 // editors and other tools. It refuses what a schema can see: keys, types,
@@ -29,16 +30,13 @@ var (
 // and feeds, units of percentiles, names of services) only Parse refuses.
 func Schema() ([]byte, error) {
 	g := &generator{comments: make(map[string]string)}
-	for _, source := range []string{formatSource, formatLoadSource} {
-		if err := g.docComments(source); err != nil {
-			return nil, fmt.Errorf("describe the experiment schema: %w", err)
-		}
+	if err := g.docComments(); err != nil {
+		return nil, fmt.Errorf("describe the experiment schema: %w", err)
 	}
-	root := g.reflect(reflect.TypeFor[Experiment]())
+	root := g.structure(reflect.TypeFor[Experiment]())
 	root.Version = jsonschema.Version
+	root.Description = g.comments["Experiment"]
 	root.Title = "Loadstone experiment"
-	root.AllOf = append(measureRules(), sizeRules()...)
-	refine(root)
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the experiment schema: %w", err)
@@ -67,146 +65,243 @@ func LoadSchema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// docComments takes over the comments of the types ("Stage") and their fields
-// ("Stage.Duration") in a Go file, each as one line.
-func (g *generator) docComments(source string) error {
-	file, err := parser.ParseFile(token.NewFileSet(), "format.go", source, parser.ParseComments)
+// generator turns the table of the format into schemas. It writes them out where
+// they are used, without definitions: no struct is used twice.
+type generator struct {
+	comments map[string]string // of types ("Stage") and fields ("Stage.Duration")
+}
+
+// describer is a type that describes its form in the file itself.
+type describer interface {
+	describe(g *generator, t tag) *schema
+}
+
+// ruler is a struct that says which of its keys go together.
+type ruler interface{ rules(s *schema) }
+
+// docComments takes over the comments of the types and their fields, each as one
+// line.
+func (g *generator) docComments() error {
+	files, err := sources.ReadDir(".")
 	if err != nil {
 		return err
 	}
 	line := func(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
-	for _, decl := range file.Decls {
-		general, ok := decl.(*ast.GenDecl)
-		if !ok || general.Tok != token.TYPE {
-			continue
+	for _, entry := range files {
+		source, err := sources.ReadFile(entry.Name())
+		if err != nil {
+			return err
 		}
-		for _, spec := range general.Specs {
-			typ, ok := spec.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			g.comments[typ.Name.Name] = line(general.Doc)
-			fields, ok := typ.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
-			for _, field := range fields.Fields.List {
-				for _, name := range field.Names {
-					g.comments[typ.Name.Name+"."+name.Name] = line(field.Doc)
+		file, err := parser.ParseFile(token.NewFileSet(), entry.Name(), source, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		typeName := ""
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GenDecl:
+				if typ, ok := n.Specs[0].(*ast.TypeSpec); ok {
+					typeName = typ.Name.Name
+					g.comments[typeName] = line(n.Doc)
 				}
+			case *ast.Field:
+				if len(n.Names) == 1 {
+					g.comments[typeName+"."+n.Names[0].Name] = line(n.Doc)
+				}
+			case *ast.FuncDecl:
+				return false
 			}
-		}
+			return true
+		})
 	}
 	return nil
 }
 
-// generator turns the types of the format into schemas. It writes them out
-// where they are used, without definitions: no type is used twice but the
-// scalars.
-type generator struct {
-	comments map[string]string
-	inFull   reflect.Type // whose own form custom must not replace
-}
-
-func (g *generator) reflect(t reflect.Type) *jsonschema.Schema {
-	r := &jsonschema.Reflector{
-		Anonymous:      true,
-		DoNotReference: true,
-		Mapper:         g.custom,
-		LookupComment: func(t reflect.Type, field string) string {
-			if field == "" {
-				return g.comments[t.Name()]
+// structure is the schema of a struct's keys.
+func (g *generator) structure(t reflect.Type) *schema {
+	s := &schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, k := range keysOf(t) {
+		value := g.value(k.typ, k.tag)
+		value.Description = g.comments[t.Name()+"."+k.goName]
+		if text, ok := k.tag.Lookup("default"); ok {
+			value.Default = defaultOf(text)
+		}
+		s.Properties.Set(k.name, value)
+		if k.need {
+			s.Required = append(s.Required, k.name)
+		}
+		if other := k.tag.Get("beside"); other != "" {
+			if s.DependentRequired == nil {
+				s.DependentRequired = make(map[string][]string)
 			}
-			return g.comments[t.Name()+"."+field]
-		},
+			s.DependentRequired[k.name] = []string{other}
+		}
 	}
-	s := r.ReflectFromType(t)
-	s.Version, s.Definitions = "", nil
+	if r, ok := reflect.New(t).Interface().(ruler); ok {
+		r.rules(s)
+	}
 	return s
 }
 
-// custom returns the schema of a type whose form in the file is not that of
-// its Go type, or nil.
-func (g *generator) custom(t reflect.Type) *jsonschema.Schema {
+// defaultOf is a default as a value of JSON.
+func defaultOf(text string) any {
+	switch kindOf(text) {
+	case boolean:
+		return text == "true"
+	case integer, number:
+		return json.Number(text)
+	}
+	return text
+}
+
+// value is the schema of a key's value.
+func (g *generator) value(t reflect.Type, k tag) *schema {
+	if d, ok := reflect.New(t).Interface().(describer); ok {
+		return d.describe(g, k)
+	}
 	switch t {
-	case g.inFull:
-		return nil
 	case reflect.TypeFor[time.Duration]():
-		return &jsonschema.Schema{Type: "string", Pattern: durationPattern}
-	case reflect.TypeFor[Rate](), reflect.TypeFor[Target]():
-		return either(&jsonschema.Schema{Type: "string", Pattern: ratePattern}, &jsonschema.Schema{Type: "number", Minimum: "0"})
+		s := &schema{Type: "string", Pattern: durationPattern}
+		if k.shortest() > 0 {
+			s.Not = &schema{Pattern: `^(0+(\.0+)?[a-zµ]+)+$`}
+		}
+		return s
+	case reflect.TypeFor[Rate]():
+		if k.has("bare") {
+			return either(&schema{Type: "string", Pattern: ratePattern}, &schema{Type: "number", Minimum: "0"})
+		}
+		return &schema{Type: "string", Pattern: ratePattern, Not: &schema{Pattern: zeroRate}}
 	case reflect.TypeFor[Share]():
-		return either(&jsonschema.Schema{Type: "string", Pattern: sharePattern}, &jsonschema.Schema{Type: "number", Minimum: "0.001", Maximum: "0.5"})
-	case reflect.TypeFor[Variants]():
-		overlay := where("services", &jsonschema.Schema{Type: "object"})
-		overlay.Type = "object"
-		overlay.Description = "A Compose override: {} for the system as it is."
-		overlay.PropertyNames = either(&jsonschema.Schema{Enum: words(composeKeys())}, &jsonschema.Schema{Pattern: "^x-"})
-		return named(overlay)
-	case reflect.TypeFor[Files]():
-		one := uint64(1)
-		path := &jsonschema.Schema{Type: "string", Pattern: nonEmpty}
-		return either(path, &jsonschema.Schema{Type: "array", Items: path, MinItems: &one})
-	case reflect.TypeFor[Fault]():
-		return g.fault()
-	case reflect.TypeFor[Sweep]():
-		return g.sweep()
-	case reflect.TypeFor[Perturb]():
-		s := g.full(t)
-		positive(s, "budget")
-		return either(&jsonschema.Schema{Type: "boolean"}, s)
-	case reflect.TypeFor[Watches]():
-		return g.watches()
-	case reflect.TypeFor[Offer]():
-		return g.offer()
-	case reflect.TypeFor[SLO]():
-		return slo()
-	default:
-		return g.customLoad(t)
+		return either(&schema{Type: "string", Pattern: sharePattern}, bounded("number", k))
 	}
+	switch t.Kind() {
+	case reflect.String:
+		return textSchema(k)
+	case reflect.Bool:
+		return &schema{Type: "boolean"}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return bounded("integer", k)
+	case reflect.Float64:
+		return bounded("number", k)
+	case reflect.Pointer:
+		return g.value(t.Elem(), k)
+	case reflect.Struct:
+		if short, ok := reflect.New(t).Interface().(shorthand); ok && short.shortSchema() != nil {
+			return either(short.shortSchema(), g.structure(t))
+		}
+		return g.structure(t)
+	case reflect.Slice:
+		if !k.has("names") {
+			return g.list(t, k)
+		}
+	}
+	return g.named(t, k)
 }
 
-func either(s ...*jsonschema.Schema) *jsonschema.Schema { return &jsonschema.Schema{AnyOf: s} }
+// zeroRate is a rate of 0, which most rates must not be.
+const zeroRate = `^0+(\.0+)?/`
 
-// named is a mapping from names that fit a directory.
-func named(value *jsonschema.Schema) *jsonschema.Schema {
-	one, longest := uint64(1), uint64(maxName)
-	return &jsonschema.Schema{
-		Type: "object", MinProperties: &one, AdditionalProperties: value,
-		PropertyNames: &jsonschema.Schema{Pattern: namePattern, MaxLength: &longest},
-	}
+// bounded is a number within the bounds of its tags.
+func bounded(kind string, k tag) *schema {
+	return &schema{Type: kind, Minimum: json.Number(k.Get("min")), Maximum: json.Number(k.Get("max"))}
 }
 
-// refine adds what the types do not say.
-func refine(root *jsonschema.Schema) {
-	one, longest := uint64(1), uint64(maxName)
-	for _, key := range []string{"question", "entry"} {
-		s, _ := root.Properties.Get(key)
-		s.MinLength = &one
+// textSchema is a text as its tags have it.
+func textSchema(k tag) *schema {
+	form := forms[k.Get("form")]
+	switch {
+	case form.schema != nil:
+		return form.schema()
+	case k.has("scalar"):
+		return scalars()
+	case k.has("enum"):
+		return &schema{Type: "string", Enum: words(k.words())}
+	case form.pattern == "":
+		return &schema{Type: "string", Pattern: nonEmpty}
 	}
-	name, _ := root.Properties.Get("name")
-	name.Pattern, name.MaxLength = namePattern, &longest
-	profiles, _ := root.Properties.Get("profiles")
-	profiles.MinItems = &one
-	profiles.Items.Pattern, profiles.Items.MaxLength = namePattern, &longest
-	most := uint64(maxFaults)
-	faults, _ := root.Properties.Get("faults")
-	faults.MaxItems = &most
-	search, _ := root.Properties.Get("search")
-	positive(search, "budget")
-	highest, _ := search.Properties.Get("maxRate")
-	highest.AnyOf, highest.Type, highest.Pattern = nil, "string", ratePattern
-	highest.Default = "100000/s"
-	tolerance, _ := search.Properties.Get("tolerance")
-	tolerance.Default = "5%"
+	return &schema{Type: "string", Pattern: form.pattern, MaxLength: count64(form.longest)}
 }
 
-// positive refuses 0 as the value of durations.
-func positive(s *jsonschema.Schema, keys ...string) {
+// list is a list, or also one of its items.
+func (g *generator) list(t reflect.Type, k tag) *schema {
+	item := g.value(t.Elem(), k)
+	item.Description = g.comments[t.Elem().Name()]
+	s := &schema{Type: "array", Items: item, MinItems: k.count("least"), MaxItems: k.count("most"), UniqueItems: k.has("unique")}
+	if k.has("lone") {
+		return either(item, s)
+	}
+	return s
+}
+
+// named is a mapping from names.
+func (g *generator) named(t reflect.Type, k tag) *schema {
+	item := g.value(t.Elem(), k)
+	item.Description = g.comments[t.Elem().Name()]
+	s := &schema{
+		Type: "object", AdditionalProperties: item,
+		MinProperties: k.count("least"), MaxProperties: k.count("most"),
+	}
+	if form := forms[k.Get("names")]; form.pattern != "" {
+		s.PropertyNames = &schema{Pattern: form.pattern, MaxLength: count64(form.longest)}
+	}
+	return s
+}
+
+// count is a number of items.
+func (t tag) count(name string) *uint64 { return count64(int(t.whole(name, 0))) }
+
+// count64 is a bound of a schema: none for 0.
+func count64(n int) *uint64 {
+	if n == 0 {
+		return nil
+	}
+	return new(uint64(n))
+}
+
+func either(s ...*schema) *schema { return &schema{AnyOf: s} }
+
+// scalars is any text, number or boolean.
+func scalars() *schema {
+	return either(&schema{Type: "string"}, &schema{Type: "number"}, &schema{Type: "boolean"})
+}
+
+// where returns a schema that constrains what a path of keys leads to, wherever
+// that is there.
+func where(s *schema, path ...string) *schema {
+	for _, key := range slices.Backward(path) {
+		list := jsonschema.NewProperties()
+		list.Set(key, s)
+		s = &schema{Properties: list}
+	}
+	return s
+}
+
+// isOneOf is a condition on one property: it is there and one of some words.
+func isOneOf(name string, list ...string) *schema {
+	s := where(&schema{Enum: words(list)}, name)
+	s.Required = []string{name}
+	return s
+}
+
+// with is that some keys are there.
+func with(keys ...string) *schema { return &schema{Required: keys} }
+
+// without is that some keys are not there.
+func without(keys ...string) *schema {
+	s := &schema{Properties: jsonschema.NewProperties()}
 	for _, key := range keys {
-		duration, _ := s.Properties.Get(key)
-		duration.Not = &jsonschema.Schema{Pattern: `^(0+(\.0+)?[a-zµ]+)+$`}
+		s.Properties.Set(key, jsonschema.FalseSchema)
 	}
+	return s
+}
+
+// exactlyOne has one of some keys be there.
+func exactlyOne(keys ...string) []*schema {
+	var out []*schema
+	for _, key := range keys {
+		out = append(out, with(key))
+	}
+	return out
 }
 
 func words(list []string) []any {

@@ -1,8 +1,12 @@
 package experiment
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/invopop/jsonschema"
 
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
@@ -27,43 +31,29 @@ func (s SLO) Thresholds() []threshold.Threshold {
 	return out
 }
 
-// sloExample is an objective as it is written.
-const sloExample = "slo: {http_req_duration: [p(95)<200], http_req_failed: [rate<0.001]}"
-
-// slo reads the objectives on what l offers.
-func (f field) slo(l *Offer) SLO {
-	if !f.given() {
-		return nil
-	}
+func (s *SLO) read(f field) {
 	if f.n.kind != mapping {
 		f.wrong("a mapping from metrics to lists of thresholds")
-		return nil
+		return
 	}
-	var slo SLO
 	for _, p := range f.n.pairs {
-		metric := p.key.text
-		if err := threshold.CheckMetric(metric); err != nil {
+		if err := threshold.CheckMetric(p.key.text); err != nil {
 			f.errorf(p.key, "%s", err)
 			continue
 		}
-		o := Objective{Metric: metric, Thresholds: f.thresholds(p)}
-		slo = append(slo, o)
+		*s = append(*s, Objective{Metric: p.key.text, Thresholds: f.thresholds(p)})
 	}
-	if l.understood {
-		f.produced(slo, l)
-	}
-	return slo
 }
 
 // produced refuses thresholds on what the load does not produce. What a k6
 // script produces only the script knows.
-func (f field) produced(slo SLO, l *Offer) {
-	if l.K6 != nil {
+func (s SLO) produced(f field, l *Offer) {
+	if l.K6 != nil || !f.given() {
 		return
 	}
-	plan := l.plan(defaultSeed)
+	plan := l.plan(0)
 	metrics := threshold.MetricsOf(plan.Scenarios)
-	for _, o := range slo {
+	for _, o := range s {
 		p, _ := f.n.pair(o.Metric)
 		for i, t := range o.Thresholds {
 			plain := t
@@ -129,25 +119,39 @@ func (f field) threshold(n *node, metric string) (threshold.Threshold, bool) {
 	return t, err == nil
 }
 
-// longThreshold reads k6's long form: an expression that may end the load.
-func (f field) longThreshold(n *node, metric string) (threshold.Threshold, bool) {
-	example := threshold.Example(metric)
-	s := f.section(n, n, "the threshold", example)
-	if s == nil {
-		return threshold.Threshold{}, false
-	}
-	expression := s.need("threshold", "threshold: "+example)
-	abort, delay := s.may("abortOnFail", "abortOnFail: true"), s.may("delayAbortEval", "delayAbortEval: 10s")
-	s.done()
-	ends, after := abort.boolean(), delay.duration(0)
-	if after > 0 && !ends && len(s.missing) == 0 {
+// longThreshold is k6's long form: an expression that may end the load.
+type longThreshold struct {
+	Threshold string `key:"threshold,need" eg:"p(95)<200"`
+	// Ends the load once the threshold does not hold.
+	AbortOnFail bool `key:"abortOnFail" eg:"true"`
+	// How much of the load is measured before that.
+	DelayAbortEval time.Duration `key:"delayAbortEval" eg:"10s" beside:"abortOnFail"`
+
+	metric string
+}
+
+func (t *longThreshold) prepare(s *section) {
+	s.examples = strings.NewReplacer("p(95)<200", threshold.Example(t.metric))
+}
+
+func (t *longThreshold) check(s *section) {
+	if delay := s.fields["delayAbortEval"]; t.DelayAbortEval > 0 && !t.AbortOnFail && s.fields["threshold"].n != nil {
 		s.errorf(delay.place, "delayAbortEval delays abortOnFail, which is not on; write abortOnFail: true, or remove it")
 	}
-	if expression.text() == "" {
+}
+
+// longThreshold reads the long form.
+func (f field) longThreshold(n *node, metric string) (threshold.Threshold, bool) {
+	long := longThreshold{metric: metric}
+	item := f.item(f.key, n)
+	item.place, item.example = n, threshold.Example(metric)
+	item.structure(&long, "the threshold")
+	p, ok := n.pair("threshold")
+	if long.Threshold == "" || !ok {
 		return threshold.Threshold{}, false
 	}
-	t, ok := f.threshold(expression.n, metric)
-	t.AbortOnFail, t.DelayAbortEval = ends, after
+	t, ok := f.threshold(p.value, metric)
+	t.AbortOnFail, t.DelayAbortEval = long.AbortOnFail, long.DelayAbortEval
 	return t, ok
 }
 
@@ -176,4 +180,63 @@ func allMetrics() []string {
 		{Executor: load.ConstantArrivalRate, Steps: []load.Step{{Checks: check}}},
 		{Executor: load.ConstantVUs, WebSocket: &load.WebSocket{}},
 	}).Names()
+}
+
+// slo lists the metrics, each with the thresholds that suit it, with and
+// without a selector.
+func (*SLO) describe(g *generator, _ tag) *schema {
+	s := &schema{
+		Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema,
+		PatternProperties: make(map[string]*schema),
+	}
+	for _, metric := range allMetrics() {
+		expression := &schema{Type: "string", Pattern: expressionPattern(metric), Examples: []any{threshold.Example(metric)}}
+		long := g.structure(reflect.TypeFor[longThreshold]())
+		long.Properties.Set("threshold", expression)
+		list := &schema{Type: "array", MinItems: count64(1), Description: metricMeanings()[metric], Items: either(expression, long)}
+		s.Properties.Set(metric, list)
+		if _, err := threshold.Parse(metric+"{scenario:a}", threshold.Example(metric)); err == nil {
+			s.PatternProperties["^"+metric+`\s*\{.+\}$`] = list
+		}
+	}
+	return s
+}
+
+// expressionPattern is the form of a metric's thresholds, as package threshold
+// parses them.
+func expressionPattern(metric string) string {
+	var forms []string
+	for _, word := range []string{"avg", "min", "med", "max", "count", "rate"} {
+		if _, err := threshold.Parse(metric, word+"<1"); err == nil {
+			forms = append(forms, word)
+		}
+	}
+	if _, err := threshold.Parse(metric, "p(95)<1"); err == nil {
+		forms = append(forms, `p\(\s*(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)\s*\)`)
+	}
+	value := `[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`
+	if _, err := threshold.Parse(metric, "rate<2"); err != nil && forms[0] == "rate" {
+		value = `(0+(\.[0-9]+)?|1(\.0+)?|[0-9]+(\.[0-9]+)?[eE]-[0-9]+)`
+	}
+	return `^\s*(` + strings.Join(forms, "|") + `)\s*(===|==|!=|<=|>=|<|>)\s*` + value + `(\s+over\s+([0-9]+(\.[0-9]+)?(ms|s|m|h))+)?\s*$`
+}
+
+// metricMeanings says of every metric what it is.
+func metricMeanings() map[string]string {
+	return map[string]string{
+		threshold.HTTPReqDuration:   "Response time in ms, from the intended start of a request to the end of its answer: avg, min, med, max, p(N).",
+		threshold.HTTPReqService:    "Service time in ms, from when a request was sent to the end of its answer: avg, min, med, max, p(N).",
+		threshold.HTTPReqFailed:     "The share of requests that failed or were dropped, 0 to 1: rate.",
+		threshold.HTTPReqs:          "Requests sent and ended: count, or rate per second.",
+		threshold.Iterations:        "Iterations begun and ended: count, or rate per second. Where an iteration is one request, the same as http_reqs.",
+		threshold.DroppedIterations: "Arrivals that were never sent because no virtual user came free in time: count, or rate per second.",
+		threshold.Checks:            "The share of checks that held, 0 to 1: rate.",
+		threshold.DataSent:          "Bytes sent: count, or rate per second.",
+		threshold.DataReceived:      "Bytes received: count, or rate per second.",
+		threshold.WSConnecting:      "How long a WebSocket connection took to open, in ms: avg, min, med, max, p(N).",
+		threshold.WSMsgDuration:     "How long a message took to a client, in ms: avg, min, med, max, p(N).",
+		threshold.WSSessions:        "WebSocket connections opened: count, or rate per second.",
+		threshold.WSMsgsSent:        "WebSocket messages sent: count, or rate per second.",
+		threshold.WSMsgsReceived:    "WebSocket messages received: count, or rate per second.",
+	}
 }

@@ -1,24 +1,32 @@
 package experiment
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
 	"loadstone/block/spelling"
 )
 
-const (
-	sweepExample    = "sweep: {service: api, replicas: [1, 2, 3, 6]}"
-	variantsExample = "variants: {baseline: {}}"
-	keyReplicas     = "replicas"
-	keyCPUs         = "cpus"
+// Sweep is one service in several sizes: replicas or cpus. The first of the list
+// is the baseline.
+type Sweep struct {
+	// The service that grows.
+	Service string `key:"service,need" eg:"api"`
 
-	minSizes    = 2 // one size has nothing to grow to
-	maxSizes    = 20
-	maxReplicas = 1000
-	minCPUs     = 0.001
-	maxCPUs     = 1024
+	// Its numbers of instances, from 1 to 1000.
+	Replicas []int `key:"replicas" eg:"[1, 2, 3, 6]" list:"a list of at least 2 sizes" each:"size %d of replicas" few:"a sweep goes from one size to another" least:"2" most:"20" unique:"" min:"1" max:"1000"`
+
+	// The shares of a CPU that each of its instances gets.
+	CPUs []float64 `key:"cpus" eg:"[0.1, 0.2, 0.4]" list:"a list of at least 2 sizes" each:"size %d of cpus" few:"a sweep goes from one size to another" least:"2" most:"20" unique:"" min:"0.001" max:"1024" unit:"CPUs"`
+
+	// A rate, such as 4000/s: the report then says which is the smallest size that
+	// carries it. Only for measure: capacity.
+	Carry Rate `key:"carry" eg:"4000/s"`
+}
+
+const (
+	keyReplicas = "replicas"
+	keyCPUs     = "cpus"
 )
 
 // Size is one size of a sweep and the variant that it became.
@@ -67,24 +75,23 @@ func (s *Sweep) alternative() string {
 	return "scale"
 }
 
-// variants reads the variants, or those that a sweep makes.
-func (s *section) variants(e *Experiment) {
-	listed, swept := s.may("variants", variantsExample), s.may("sweep", sweepExample)
-	if listed.n == nil && swept.n == nil {
-		s.missing = append(s.missing, lack{"variants", variantsExample + ", or " + sweepExample})
-	}
-	before := len(s.errs)
-	e.Variants = listed.variants()
-	e.Sweep = swept.sweep()
-	if e.Sweep == nil || len(s.errs) > before {
+// checkVariants checks that variants are listed or swept, and makes those of a
+// sweep.
+func (e *Experiment) checkVariants(s *section) {
+	listed, swept := s.fields["variants"], s.fields["sweep"]
+	switch {
+	case listed.n == nil && swept.n == nil:
+		s.lack("variants", listed.example+", or "+swept.example)
+		return
+	case !swept.sound || listed.n != nil && !listed.sound:
 		return
 	}
 	base := &node{kind: mapping}
-	switch {
-	case listed.n != nil && len(listed.n.pairs) > 1:
-		s.errorf(swept.place, "sweep makes every size from one variant, and there are %d; keep one of them, or remove sweep", len(listed.n.pairs))
-		return
-	case listed.n != nil && len(listed.n.pairs) == 1:
+	if listed.n != nil {
+		if n := len(listed.n.pairs); n > 1 {
+			s.errorf(swept.place, "sweep makes every size from one variant, and there are %d; keep one of them, or remove sweep", n)
+			return
+		}
 		only := listed.n.pairs[0]
 		if base = only.value; !s.sweepable(only.key.text, base, e.Sweep) {
 			return
@@ -158,56 +165,21 @@ func (d *decoder) alreadySized(name string, key *node, s *Sweep) bool {
 	return false
 }
 
-// sweep reads which service grows, and over which sizes. It returns nil if that
-// cannot be told.
-func (f field) sweep() *Sweep {
-	if !f.given() {
-		return nil
+func (s *Sweep) check(sec *section) {
+	sizes := sec.given(keyReplicas, keyCPUs)
+	switch len(sizes) {
+	case 0:
+		sec.lack(keyReplicas, sec.fields[keyReplicas].example+", or "+sec.fields[keyCPUs].example)
+	case 2:
+		sec.errorf(sizes[1].place, "sweep has replicas and cpus, and grows one of the two; remove one")
 	}
-	s := f.section(f.n, f.place, "sweep", f.example)
-	if s == nil {
-		return nil
-	}
-	to := &Sweep{Service: s.need("service", "service: api").text()}
-	replicas, cpus := s.may(keyReplicas, "replicas: [1, 2, 3, 6]"), s.may(keyCPUs, "cpus: [0.1, 0.2, 0.4]")
-	switch {
-	case replicas.n != nil && cpus.n != nil:
-		s.errorf(cpus.place, "sweep has replicas and cpus, and grows one of the two; remove one")
-	case replicas.n == nil && cpus.n == nil:
-		s.missing = append(s.missing, lack{keyReplicas, replicas.example + ", or " + cpus.example})
-	}
-	for _, n := range replicas.sizes(func(one field) float64 { return float64(one.whole(1, maxReplicas)) }) {
-		to.Replicas = append(to.Replicas, int(n))
-	}
-	to.CPUs = cpus.sizes(field.cores)
-	if c := s.may("carry", "carry: 4000/s"); c.given() {
-		to.Carry = c.positiveRate(timeUnit{})
-	}
-	s.done()
-	return to
 }
 
-// cores reads a number of CPUs.
-func (f field) cores() float64 {
-	v, err := strconv.ParseFloat(f.n.text, 64)
-	if f.n.kind != integer && f.n.kind != number || !amountForm.MatchString(f.n.text) || err != nil {
-		f.wrong("a number of CPUs")
-		return 0
-	}
-	if v < minCPUs || v > maxCPUs {
-		f.errorf(f.n, "%s must be from %g to %d CPUs, not %s; write %s", f.key, minCPUs, maxCPUs, f.n.text, f.example)
-	}
-	return v
-}
-
-// carried checks the rate that some size is to carry.
-func (s *section) carried(e *Experiment) {
-	if e.Sweep == nil || e.Sweep.Carry == 0 {
-		return
-	}
-	p, _ := s.n.pair("sweep")
-	carry, _ := p.value.pair("carry")
+// checkCarry checks the rate that some size is to carry.
+func (e *Experiment) checkCarry(s *section) {
+	carry, _ := s.n.pair("sweep", "carry")
 	switch {
+	case e.Sweep == nil || e.Sweep.Carry == 0:
 	case e.Measure == AsWritten:
 		s.errorf(carry.key, "carry asks for a capacity, which measure: load does not search; remove carry, or write measure: capacity")
 	case e.Measure == Capacity && e.Sweep.Carry > e.Search.MaxRate:
@@ -215,38 +187,4 @@ func (s *section) carried(e *Experiment) {
 	}
 }
 
-// sizes reads a list of sizes, each written once.
-func (f field) sizes(read func(field) float64) []float64 {
-	if !f.given() {
-		return nil
-	}
-	switch {
-	case f.n.kind != list:
-		f.wrong(fmt.Sprintf("a list of at least %d sizes", minSizes))
-		return nil
-	case len(f.n.items) < minSizes:
-		f.errorf(f.n, "%s has %s, and a sweep goes from one size to another; write at least %d, such as %s", f.key, count(len(f.n.items), "size"), minSizes, f.example)
-		return nil
-	case len(f.n.items) > maxSizes:
-		f.errorf(f.n.items[maxSizes], "these are more than %d sizes; write fewer", maxSizes)
-		return nil
-	}
-	var out []float64
-	for i, item := range f.n.items {
-		if !f.plain(item) {
-			continue
-		}
-		one := f
-		one.n, one.key = item, fmt.Sprintf("size %d of %s", i+1, f.key)
-		before := len(f.errs)
-		n := read(one)
-		switch {
-		case len(f.errs) > before:
-		case slices.Contains(out, n):
-			f.errorf(item, "size %s is written twice; write each size once", item.text)
-		default:
-			out = append(out, n)
-		}
-	}
-	return out
-}
+func (*Sweep) rules(s *schema) { s.OneOf = exactlyOne(keyReplicas, keyCPUs) }

@@ -50,13 +50,17 @@ type node struct {
 // pair is one key of a mapping, a scalar, and its value.
 type pair struct{ key, value *node }
 
-// pair returns a key and its value; ok is false if there is no such key.
-func (n *node) pair(key string) (p pair, ok bool) {
-	i := slices.IndexFunc(n.pairs, func(p pair) bool { return p.key.text == key })
-	if i < 0 {
-		return pair{}, false
+// pair returns the last of a path of keys and its value; ok is false if the path
+// leads nowhere.
+func (n *node) pair(path ...string) (last pair, ok bool) {
+	for _, key := range path {
+		i := slices.IndexFunc(n.pairs, func(p pair) bool { return p.key.text == key })
+		if i < 0 {
+			return pair{}, false
+		}
+		last, n = n.pairs[i], n.pairs[i].value
 	}
-	return n.pairs[i], true
+	return last, len(path) > 0
 }
 
 // builder turns the library's tree into nodes. What cannot be used is recorded

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"regexp"
 	"slices"
 
 	"loadstone/block/spelling"
@@ -9,77 +8,61 @@ import (
 	"loadstone/lab/threshold"
 )
 
-const (
-	watchExample = "watch: {queries: {metric: db_queries_total, service: api, as: rate}}"
-	watchPattern = `^[a-z][a-z0-9_]*$`
-	maxWatches   = 20
-)
+// Watches are the metrics to follow, in the order of the file.
+type Watches []Watch
 
-var watchForm = regexp.MustCompile(watchPattern)
+// Watch is one metric to follow, summed over the instances of its service.
+type Watch struct {
+	Name string
 
-// watches reads the metrics to follow.
-func (f field) watches() Watches {
-	switch {
-	case !f.given():
-		return nil
-	case f.n.kind != mapping || len(f.n.pairs) == 0:
-		f.wrong("a mapping from names to metrics")
-		return nil
-	case len(f.n.pairs) > maxWatches:
-		f.errorf(f.n.pairs[maxWatches].key, "these are more than %d metrics; write fewer", maxWatches)
-		return nil
-	}
-	out := make(Watches, len(f.n.pairs))
-	for i, p := range f.n.pairs {
-		name := p.key.text
-		switch {
-		case !watchForm.MatchString(name) || len(name) > maxName:
-			f.errorf(p.key, "%s cannot name a watched metric; write small letters, digits and _, beginning with a letter, at most %d", spelling.Quote(name), maxName)
-		case slices.Contains(allMetrics(), name) || threshold.CheckMetric(name) == nil:
-			f.errorf(p.key, "%s is a metric of the load already; write another name", spelling.Quote(name))
-		}
-		out[i] = f.watch(p)
-	}
-	return out
+	// The metric as the service publishes it, with labels if not all of its
+	// series are meant: cache_hits_total{tier="redis"}.
+	Metric string `key:"metric,need" eg:"db_queries_total" form:"metric"`
+
+	// The service that publishes it, on the port of its label prometheus.io/port.
+	Service string `key:"service,need" eg:"api"`
+
+	// rate follows how much a counter grows per second, value where a gauge
+	// stands.
+	As string `key:"as,need" eg:"rate" enum:"rate|value"`
+
+	// What the metric must meet in every second of the load: thresholds as under
+	// slo, with min, avg, med, max and p(N), such as max<2000.
+	SLO []string `key:"slo" eg:"[max<2000]" list:"a list of thresholds" least:"1" form:"bound"`
 }
 
-func (f field) watch(p pair) Watch {
-	w := Watch{Name: p.key.text}
-	s := f.section(p.value, p.key, "watched metric "+spelling.Quote(w.Name), "{metric: db_queries_total, service: api, as: rate}")
-	if s == nil {
-		return w
+const (
+	watchPattern = `^[a-z][a-z0-9_]*$`
+	boundPattern = `^\s*(min|avg|med|max|p\(\s*[0-9.]+\s*\))\s*(<=|>=|===|==|!=|<|>)\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$`
+)
+
+func (w *Watch) check(s *section) {
+	if name := s.place; slices.Contains(allMetrics(), name.text) || threshold.CheckMetric(name.text) == nil {
+		s.errorf(name, "%s is a metric of the load already; write another name", spelling.Quote(name.text))
 	}
-	metric := s.need("metric", "metric: db_queries_total")
-	if w.Metric = metric.text(); w.Metric != "" {
-		if _, err := series.ParseSelector(w.Metric); err != nil {
-			s.errorf(metric.n, "%s", err)
+}
+
+// selector reads a metric with its labels.
+func (f field) selector() string {
+	text := f.text()
+	if text != "" {
+		if _, err := series.ParseSelector(text); err != nil {
+			f.errorf(f.n, "%s", err)
 		}
 	}
-	w.Service = s.need("service", "service: api").text()
-	w.As = s.need("as", "as: rate").oneOf(series.Rate, series.Value)
-	slo := s.may("slo", "slo: [max<2000]")
-	s.done()
-	if !slo.given() {
-		return w
+	return text
+}
+
+// bound reads a threshold of a watched metric.
+func (f field) bound() string {
+	if f.n.kind != text {
+		f.errorf(f.n, "a threshold is an expression, not %s; write max<2000", describe(f.n))
+		return ""
 	}
-	if slo.n.kind != list || len(slo.n.items) == 0 {
-		slo.wrong("a list of thresholds")
-		return w
+	if _, err := series.ParseBound(f.n.text); err != nil {
+		f.errorf(f.n, "%s", err)
 	}
-	for _, item := range slo.n.items {
-		if !s.plain(item) {
-			continue
-		}
-		if item.kind != text {
-			s.errorf(item, "a threshold is an expression, not %s; write max<2000", describe(item))
-			continue
-		}
-		if _, err := series.ParseBound(item.text); err != nil {
-			s.errorf(item, "%s", err)
-		}
-		w.SLO = append(w.SLO, item.text)
-	}
-	return w
+	return f.n.text
 }
 
 // Follow returns what is followed, as the analysis takes it.

@@ -9,79 +9,157 @@ import (
 	"loadstone/lab/load"
 )
 
+// WebSocket is what a WebSocket client does, in full.
+type WebSocket struct {
+	// The path and query that it connects to, such as /chat?room=1.
+	Path string `key:"path,need" eg:"/chat" form:"socket"`
+	// Header fields of the handshake, by name.
+	Headers map[string]string `key:"headers" eg:"{Authorization: Bearer x}" list:"a mapping" names:"header"`
+	// The subprotocols that it offers, best first.
+	Subprotocols []string `key:"subprotocols" eg:"[chat.v1]" lone:""`
+
+	// What a client sends, as text. {id} in it is replaced by the message's id,
+	// by which it is known again where it arrives. Without a message clients
+	// only listen.
+	Message string `key:"message" eg:"'{\"id\": \"{id}\", \"text\": \"hello\"}'"`
+	// How many messages each sending client sends: 5/s, 300/m or 1/h.
+	Rate Rate `key:"rate" eg:"1/s" default:"1/s" beside:"message"`
+	// poisson spaces messages as independent people do; uniform spaces them
+	// evenly.
+	Arrivals string `key:"arrivals" eg:"poisson" enum:"poisson|uniform" default:"poisson" beside:"message"`
+	// How many of the clients send, the first of them: all if not given.
+	Senders int `key:"senders" eg:"10" min:"1" max:"100000" beside:"message"`
+	// Where a message must arrive: at the client that sent it (echo), at every
+	// client that was connected (all), or nowhere (none). Each delivery is one
+	// latency. echo if there is a message.
+	Deliver string `key:"deliver" eg:"all" enum:"echo|all|none" beside:"message"`
+
+	// How many connections are opened per second at most.
+	ConnectRate Rate `key:"connectRate" eg:"500/s" default:"500/s"`
+	// Has a client whose connection ends open another after a pause; {} for the
+	// usual pauses. Without it the client stays away.
+	Reconnect *Reconnect `key:"reconnect" eg:"{after: 1s, most: 30s}"`
+
+	// How many of the clients, the last of them, read slowly.
+	SlowClients int `key:"slowClients" eg:"10" min:"1" max:"100000"`
+	// How many bytes a slow client reads per second: 1000/s.
+	SlowRate Rate `key:"slowRate" eg:"1000/s" default:"1000/s" beside:"slowClients"`
+}
+
+// Reconnect says how long a client waits before it connects again.
+type Reconnect struct {
+	// The first pause, which doubles with each try that fails.
+	After time.Duration `key:"after" eg:"1s" default:"1s" min:"1ms"`
+	// The longest pause.
+	Most time.Duration `key:"most" eg:"30s" default:"30s" min:"1ms"`
+}
+
 const (
 	// messageID is the one placeholder of a WebSocket message.
 	messageID = "{id}"
-
-	defaultMessageRate    = 1   // per second: somebody who types
-	defaultConnectRate    = 500 // per second: below what a kernel's default backlogs bear
-	defaultReconnectAfter = time.Second
-	defaultReconnectMost  = 30 * time.Second
-	defaultSlowRate       = 1000 // bytes per second: a telephone at the edge of its cell
+	// Bounds of the load generator on what it does per second.
+	minSocketRate = 1e-6
+	maxSocketRate = 1e6
 )
 
-// websocket reads what a WebSocket client does: its path, or path and more.
-func (f field) websocket(scenario *Scenario) *WebSocket {
-	to := &WebSocket{ConnectRate: defaultConnectRate, Deliver: load.DeliverNone, Arrivals: load.Poisson}
-	if !f.given() {
-		return to
+// short reads a path.
+func (to *WebSocket) short(f field) bool {
+	if f.n.kind == mapping {
+		return false
 	}
-	if f.n.kind != mapping {
-		if to.Path = f.text(); to.Path != "" {
-			f.socketPath(to.Path)
-		}
-		return to
-	}
-	s := f.section(f.n, f.place, "websocket", f.example)
-	if s == nil {
-		return to
-	}
-	s.hints = map[string]hint{"url": {"write path: /chat", "path"}}
-	path := s.need("path", "path: /chat")
-	if to.Path = path.text(); to.Path != "" {
-		path.socketPath(to.Path)
-	}
-	if h := s.may("headers", "headers: {Authorization: Bearer x}"); h.given() {
-		to.Headers = h.headers()
-		h.socketHeaders()
-	}
-	to.Subprotocols = s.may("subprotocols", "subprotocols: [chat.v1]").tokens()
-	if r := s.may("connectRate", "connectRate: 500/s"); r.given() {
-		to.ConnectRate = r.socketRate()
-	}
-	to.Reconnect = s.may("reconnect", "reconnect: {after: 1s, most: 30s}").reconnect()
-	s.messages(to, scenario.most())
-	s.slow(to, scenario.most())
-	s.done()
-	return to
+	fillIn(to)
+	to.Path = f.socketPath()
+	return true
 }
 
-// most is the most virtual users that the scenario has at once; 0 if that was
-// not read.
-func (s *Scenario) most() int {
-	most := max(s.VUs, s.StartVUs)
-	for _, stage := range s.Stages {
+func (*WebSocket) prepare(s *section) {
+	s.hints = map[string]hint{"url": {"write path: /chat", "path"}}
+}
+
+func (to *WebSocket) check(s *section) {
+	s.fields["headers"].checkHeaders()
+	s.fields["headers"].checkSocketHeaders()
+	s.fields["subprotocols"].checkTokens()
+	for _, f := range s.given("rate", "connectRate") {
+		if v := map[string]Rate{"rate": to.Rate, "connectRate": to.ConnectRate}[f.key]; v > maxSocketRate || v > 0 && v < minSocketRate {
+			s.errorf(f.n, "%s must be from 1 in eleven days to %d/s, not %s; write %s", f.key, int(maxSocketRate), f.n.text, f.example)
+		}
+	}
+	if f := s.fields["slowRate"]; to.SlowRate > 0 && to.SlowRate < 1 {
+		s.errorf(f.n, "slowRate %s is less than a byte per second; write slowRate: 1/s or more", f.n.text)
+	}
+	for _, f := range s.given("slowRate") {
+		if !s.has("slowClients") {
+			s.errorf(f.place, "slowRate is about slowClients, and there are none; write slowClients: 10 too, or remove it")
+		}
+	}
+	to.checkMessage(s)
+}
+
+// checkMessage checks what is sent, and to whom.
+func (to *WebSocket) checkMessage(s *section) {
+	message := s.fields["message"]
+	if message.n == nil {
+		to.Deliver, to.Arrivals = load.DeliverNone, load.Poisson
+		for _, f := range s.given("rate", "senders", "deliver", "arrivals") {
+			s.errorf(f.place, "without a message nothing is sent, so %s has no use; write message: '{id}', or remove it", f.key)
+		}
+		return
+	}
+	if !s.fields["deliver"].given() {
+		to.Deliver = load.DeliverEcho
+	}
+	for _, name := range placeholderForm.FindAllString(to.Message, -1) {
+		if name != messageID {
+			s.errorf(message.n, "a message has no placeholder but {id}, and %s looks like one; write the value out, or spaces within its braces", name)
+			break
+		}
+	}
+	if to.Message != "" && to.Deliver != load.DeliverNone && to.Deliver != "" && !strings.Contains(to.Message, messageID) {
+		s.errorf(message.n, "deliver: %s looks for the message where it arrives, and this one has no {id} to know it by; write {id} in it, or deliver: none", to.Deliver)
+	}
+}
+
+// checkClients checks how many of a scenario's clients send, and how many read
+// slowly.
+func (to *Scenario) checkClients(s *section) {
+	most := max(to.VUs, to.StartVUs)
+	for _, stage := range to.Stages {
 		most = max(most, int(stage.Target))
 	}
-	return most
+	if to.WebSocket.Message != "" && to.WebSocket.Senders == 0 {
+		to.WebSocket.Senders = most
+	}
+	for key, n := range map[string]int{"senders": to.WebSocket.Senders, "slowClients": to.WebSocket.SlowClients} {
+		if p, ok := s.n.pair("websocket", key); ok && most > 0 && n > most {
+			s.errorf(p.value, "%s %d is more than the scenario has clients; write %d or less, or more virtual users", key, n, most)
+		}
+	}
 }
 
-// socketPath checks the path of a WebSocket, which has no placeholders.
-func (f field) socketPath(path string) {
+// socketPath reads the path of a WebSocket, which has no placeholders.
+func (f field) socketPath() string {
+	path := f.text()
 	if name := placeholderForm.FindString(path); name != "" {
 		f.errorf(f.n, "the path of a WebSocket has no placeholders, and %s looks like one; write the path out", name)
-		return
+		return path
 	}
 	if _, rest, found := strings.Cut(path, "://"); found {
 		_, rest, _ = strings.Cut(rest, "/")
 		f.errorf(f.n, "the path names a host; write only the path, /%s: the host is the entry service", rest)
-		return
+		return path
 	}
-	f.path(f.n, path)
+	if path != "" {
+		f.checkPath(path)
+	}
+	return path
 }
 
-// socketHeaders refuses what only the handshake itself may say.
-func (f field) socketHeaders() {
+// checkSocketHeaders refuses what only the handshake itself may say.
+func (f field) checkSocketHeaders() {
+	if !f.given() {
+		return
+	}
 	for _, p := range f.n.pairs {
 		name := strings.ToLower(p.key.text)
 		switch {
@@ -95,134 +173,38 @@ func (f field) socketHeaders() {
 	}
 }
 
-// tokens reads subprotocols: a list, or one.
-func (f field) tokens() []string {
+// checkTokens refuses subprotocols that are none, or there twice.
+func (f field) checkTokens() {
 	if !f.given() {
-		return nil
-	}
-	var out []string
-	for _, item := range f.values() {
-		name := item.text()
-		switch {
-		case name == "":
-		case !fieldNameForm.MatchString(name):
-			f.errorf(item.n, "%s cannot name a subprotocol; write letters, digits, dots and dashes, such as chat.v1", spelling.Quote(name))
-		case slices.Contains(out, name):
-			f.errorf(item.n, "the subprotocol %s is there twice; write it once", spelling.Quote(name))
-		default:
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// socketRate reads a rate of messages or of connections, within the bounds of
-// the load generator.
-func (f field) socketRate() Rate {
-	const least, most = 1e-6, 1e6
-	v := f.positiveRate(timeUnit{})
-	if v > most || v > 0 && v < least {
-		f.errorf(f.n, "%s must be from 1 in eleven days to %d/s, not %s; write %s", f.key, int(most), f.n.text, f.example)
-	}
-	return v
-}
-
-// messages reads what is sent, by whom, how often and to whom. most is how
-// many clients there are; 0 if that was not read.
-func (s *section) messages(to *WebSocket, most int) {
-	message, rate := s.may("message", `message: '{"id": "{id}", "text": "hello"}'`), s.may("rate", "rate: 1/s")
-	senders, deliver := s.may("senders", "senders: 10"), s.may("deliver", "deliver: all")
-	arrivals := s.may("arrivals", "arrivals: poisson")
-	if message.n == nil {
-		for _, f := range []field{rate, senders, deliver, arrivals} {
-			if f.n != nil {
-				s.errorf(f.place, "without a message nothing is sent, so %s has no use; write message: '{id}', or remove it", f.key)
-			}
-		}
 		return
 	}
-	to.Deliver, to.Rate, to.Senders = load.DeliverEcho, defaultMessageRate, most
-	if message.n.kind == mapping || message.n.kind == list {
-		message.wrong("text")
-	} else {
-		to.Message = message.text()
+	var seen []string
+	items := f.n.items
+	if f.n.kind != list {
+		items = []*node{f.n}
 	}
-	if rate.given() {
-		to.Rate = rate.socketRate()
-	}
-	if arrivals.given() {
-		to.Arrivals = arrivals.oneOf(load.Poisson, load.Uniform)
-	}
-	if deliver.given() {
-		to.Deliver = deliver.oneOf(load.DeliverEcho, load.DeliverAll, load.DeliverNone)
-	}
-	to.Senders = senders.clients(to.Senders, most)
-	for _, name := range placeholderForm.FindAllString(to.Message, -1) {
-		if name != messageID {
-			s.errorf(message.n, "a message has no placeholder but {id}, and %s looks like one; write the value out, or spaces within its braces", name)
-			break
+	for _, n := range items {
+		switch {
+		case n.kind != text || n.text == "":
+		case !fieldNameForm.MatchString(n.text):
+			f.errorf(n, "%s cannot name a subprotocol; write letters, digits, dots and dashes, such as chat.v1", spelling.Quote(n.text))
+		case slices.Contains(seen, n.text):
+			f.errorf(n, "the subprotocol %s is there twice; write it once", spelling.Quote(n.text))
 		}
-	}
-	if to.Message != "" && to.Deliver != load.DeliverNone && to.Deliver != "" && !strings.Contains(to.Message, messageID) {
-		s.errorf(message.n, "deliver: %s looks for the message where it arrives, and this one has no {id} to know it by; write {id} in it, or deliver: none", to.Deliver)
+		seen = append(seen, n.text)
 	}
 }
 
-// clients reads a number of the scenario's clients, of which there are most.
-func (f field) clients(otherwise, most int) int {
-	if !f.given() {
-		return otherwise
-	}
-	before := len(f.errs)
-	n := int(f.whole(1, maxVUs))
-	if len(f.errs) == before && most > 0 && n > most {
-		f.errorf(f.n, "%s %d is more than the scenario has clients; write %d or less, or more virtual users", f.key, n, most)
-	}
-	return n
-}
-
-// reconnect reads how a client comes back.
-func (f field) reconnect() *Reconnect {
-	if !f.given() {
-		return nil
-	}
-	r := &Reconnect{After: defaultReconnectAfter, Most: defaultReconnectMost}
-	s := f.section(f.n, f.place, "reconnect", f.example)
-	if s == nil {
-		return r
-	}
-	after, most := s.may("after", "after: 1s"), s.may("most", "most: 30s")
-	before := len(s.errs)
-	if after.given() {
-		r.After = after.duration(time.Millisecond)
+func (r *Reconnect) check(s *section) {
+	after, most := s.fields["after"], s.fields["most"]
+	switch {
+	case after.given() && !most.given():
 		r.Most = max(r.Most, r.After)
-	}
-	if most.given() {
-		r.Most = most.duration(time.Millisecond)
-		if r.After > r.Most && !after.given() {
-			r.After = r.Most
-		}
-	}
-	s.done()
-	if len(s.errs) == before && r.After > r.Most {
+	case most.given() && !after.given():
+		r.After = min(r.After, r.Most)
+	case after.sound && most.sound && r.After > r.Most:
 		s.errorf(most.n, "the longest pause, %s, is shorter than the first, %s; write most: %s or more", r.Most, r.After, r.After)
 	}
-	return r
 }
 
-// slow reads which clients read slowly.
-func (s *section) slow(to *WebSocket, most int) {
-	clients, rate := s.may("slowClients", "slowClients: 10"), s.may("slowRate", "slowRate: 1000/s")
-	if clients.n == nil {
-		if rate.n != nil {
-			s.errorf(rate.place, "slowRate is about slowClients, and there are none; write slowClients: 10 too, or remove it")
-		}
-		return
-	}
-	to.SlowClients, to.SlowRate = clients.clients(0, most), defaultSlowRate
-	if rate.given() {
-		if to.SlowRate = rate.positiveRate(timeUnit{}); to.SlowRate > 0 && to.SlowRate < 1 {
-			s.errorf(rate.n, "slowRate %s is less than a byte per second; write slowRate: 1/s or more", rate.n.text)
-		}
-	}
-}
+func (*WebSocket) shortSchema() *schema { return &schema{Type: "string", Pattern: pathPattern} }

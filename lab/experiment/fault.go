@@ -9,13 +9,48 @@ import (
 	"loadstone/lab/fault"
 )
 
-const (
-	// leastAt has some load before a fault: what came after it is compared with
-	// that.
-	leastAt     = 2 * time.Second
-	execTimeout = 30 * time.Second
-	maxFaults   = 100
-)
+// Fault is one thing that is done to the system: exactly one of kill, stop,
+// pause and exec.
+type Fault struct {
+	// When, from the beginning of the load, its warm-up included: 2s at least.
+	At time.Duration `key:"at,need" eg:"60s" min:"2s"`
+
+	// The service of which instances are killed (SIGKILL), and started again
+	// after for.
+	Kill string `key:"kill" eg:"api"`
+
+	// The service of which instances are stopped by their stop signal, and
+	// started again after for.
+	Stop string `key:"stop" eg:"postgres"`
+
+	// The service of which instances stand still for a time: they neither answer
+	// nor refuse.
+	Pause string `key:"pause" eg:"redis"`
+
+	// A command that is run against service, as a list of its words. Variables
+	// are filled in as in the Compose file, as in ${REDIS_HOST:-redis}.
+	Exec []string `key:"exec" eg:"[redis-cli, -h, \"${REDIS_HOST:-redis}\", flushall]" list:"a list of words" each:"word %d of exec" least:"1" scalar:"text"`
+
+	// The service in whose place exec runs: with its environment, user and
+	// working directory.
+	Service string `key:"service" eg:"redis"`
+
+	// The number of the instance, from 1. If not given, kill, stop and pause are
+	// done to all instances of the service at once, and exec to the first.
+	Instance int `key:"instance" eg:"1" min:"1" max:"1000"`
+
+	// After how long the instances come back. If not given, they stay away until
+	// the load ends.
+	For time.Duration `key:"for" eg:"10s" min:"1ms"`
+
+	// How long exec may take. A command that fails or takes longer fails the
+	// trial.
+	Timeout time.Duration `key:"timeout" eg:"30s" default:"30s" min:"1ms"`
+}
+
+// leastAt has some load before a fault: what came after it is compared with
+// that.
+const leastAt = 2 * time.Second
 
 // Action returns which of the four it is, and the service that it is done to.
 func (f *Fault) Action() (action, service string) {
@@ -31,130 +66,43 @@ func (f *Fault) Action() (action, service string) {
 	}
 }
 
-// faults reads the list of faults, on what l offers.
-func (f field) faults(l *Offer) []Fault {
-	switch {
-	case !f.given():
-		return nil
-	case f.n.kind != list:
-		f.wrong("a list")
-		return nil
-	case len(f.n.items) > maxFaults:
-		f.errorf(f.n.items[maxFaults], "these are more than %d faults; write fewer, or several experiments", maxFaults)
-		return nil
-	}
-	before := len(f.errs)
-	var out []Fault
-	for i, item := range f.n.items {
-		out = append(out, f.fault(item, i+1))
-	}
-	if len(f.errs) == before {
-		f.inTime(out, l)
-	}
-	return out
-}
-
-func (f field) fault(n *node, number int) Fault {
-	to := Fault{Timeout: execTimeout}
-	s := f.section(n, n, fmt.Sprintf("fault %d", number), "{at: 60s, kill: api, instance: 1, for: 10s}")
-	if s == nil {
-		return to
-	}
+func (*Fault) prepare(s *section) {
 	s.hints = map[string]hint{
 		"restart_after": {"write for", "for"}, "duration": {"write for", "for"}, "index": {"write instance", "instance"},
 		"command": {"write exec", "exec"}, "run": {"write exec", "exec"}, "restart": {"write stop, with for", "stop"},
 	}
-	to.At = s.need("at", "at: 60s").duration(leastAt)
-	var actions []field
-	for _, a := range []struct {
-		key, example string
-		to           *string
-	}{{fault.Kill, "kill: api", &to.Kill}, {fault.Stop, "stop: postgres", &to.Stop}, {fault.Pause, "pause: redis", &to.Pause}} {
-		action := s.may(a.key, a.example)
-		*a.to = action.text()
-		actions = append(actions, action)
-	}
-	exec := s.may(fault.Exec, `exec: [redis-cli, -h, "${REDIS_HOST:-redis}", flushall]`)
-	to.Exec = exec.argv()
-	actions = append(actions, exec)
-	service, timeout, ends := s.may("service", "service: redis"), s.may("timeout", "timeout: 30s"), s.may("for", "for: 10s")
-	to.Service = service.text()
-	if instance := s.may("instance", "instance: 1"); instance.given() {
-		to.Instance = int(instance.whole(1, 1000))
-	}
-	to.For = ends.duration(time.Millisecond)
-	if timeout.given() {
-		to.Timeout = timeout.duration(time.Millisecond)
-	}
-	s.done()
-	s.oneAction(n, actions, service, timeout, ends)
-	return to
 }
 
-// oneAction checks that there is one thing to do, with the keys that belong to
-// it.
-func (s *section) oneAction(n *node, actions []field, service, timeout, ends field) {
-	actions = slices.DeleteFunc(actions, func(a field) bool { return a.n == nil })
+// check checks that there is one thing to do, with the keys that belong to it.
+func (f *Fault) check(s *section) {
+	actions := s.given(fault.Kill, fault.Stop, fault.Pause, fault.Exec)
 	switch {
 	case len(actions) == 0:
 		if !slices.ContainsFunc([]string{fault.Kill, fault.Stop, fault.Pause, fault.Exec}, func(key string) bool { return s.meant[key] }) {
-			s.errorf(n, "%s does nothing; write one of kill: SERVICE, stop: SERVICE, pause: SERVICE and exec: [PROGRAM, ARGUMENT]", s.what)
+			s.errorf(s.n, "%s does nothing; write one of kill: SERVICE, stop: SERVICE, pause: SERVICE and exec: [PROGRAM, ARGUMENT]", s.what)
 		}
 		return
 	case len(actions) > 1:
 		s.errorf(actions[1].place, "%s does %s already; write %s as a fault of its own", s.what, actions[0].key, actions[1].key)
 		return
+	case actions[0].key == fault.Exec:
+		f.checkExec(s, actions[0])
+		return
 	}
-	isExec := actions[0].key == fault.Exec
-	for _, f := range []field{service, timeout} {
-		if f.n != nil && !isExec {
-			s.errorf(f.place, "%s is for exec; remove it", f.key)
-		}
+	for _, only := range s.given("service", "timeout") {
+		s.errorf(only.place, "%s is for exec; remove it", only.key)
 	}
-	switch {
-	case isExec && service.n == nil:
-		s.errorf(actions[0].place, "exec needs the service in whose place it runs; write %s", service.example)
-	case isExec && ends.n != nil:
+}
+
+func (f *Fault) checkExec(s *section, exec field) {
+	if len(f.Exec) > 0 && f.Exec[0] == "" {
+		s.errorf(exec.n.items[0], "exec has no program; write %s", exec.example)
+	}
+	if service := s.fields["service"]; service.n == nil {
+		s.errorf(exec.place, "exec needs the service in whose place it runs; write %s", service.example)
+	} else if ends := s.fields["for"]; ends.n != nil {
 		s.errorf(ends.place, "exec is over when its command has ended; remove for, or write timeout to bound it")
 	}
-}
-
-// argv reads a command.
-func (f field) argv() []string {
-	if !f.given() {
-		return nil
-	}
-	if f.n.kind != list || len(f.n.items) == 0 {
-		f.wrong("a list of words")
-		return nil
-	}
-	var out []string
-	for i, item := range f.n.items {
-		switch {
-		case !f.plain(item):
-		case item.kind == null || item.kind == list || item.kind == mapping:
-			f.errorf(item, "word %d of exec must be text, not %s; write %s", i+1, describe(item), f.example)
-		default:
-			out = append(out, item.text)
-		}
-	}
-	if len(out) > 0 && out[0] == "" {
-		f.errorf(f.n.items[0], "exec has no program; write %s", f.example)
-	}
-	return out
-}
-
-// length is how long the load lasts; 0 if that is not known before.
-func (l *Offer) length() time.Duration {
-	var longest time.Duration
-	for i := range l.Scenarios {
-		d := l.Scenarios[i].length()
-		if d == 0 {
-			return 0
-		}
-		longest = max(longest, l.Scenarios[i].StartTime+d)
-	}
-	return longest
 }
 
 // inTime checks that faults come one after the other within the load.
@@ -233,4 +181,11 @@ func (f *Fault) Plan(instances map[string]int) fault.Fault {
 		out.Targets = append(out.Targets, fmt.Sprintf("%s-%d", service, i))
 	}
 	return out
+}
+
+func (*Fault) rules(s *schema) {
+	s.OneOf = exactlyOne(fault.Kill, fault.Stop, fault.Pause, fault.Exec)
+	exec := without("for")
+	exec.Required = []string{"service"}
+	s.If, s.Then, s.Else = with(fault.Exec), exec, without("service", "timeout")
 }

@@ -9,27 +9,32 @@ import (
 	"loadstone/block/spelling"
 )
 
+// Variants are the variants in the order of the file.
+type Variants []Variant
+
+// Variant is the system with one Compose override applied.
+type Variant struct {
+	Name string
+	// Overlay is the override as YAML, with the interpolations and the Compose
+	// tags (!reset, !override) of the file and with its aliases resolved.
+	Overlay []byte
+}
+
 // composeKeys returns the top-level keys that the Compose Specification has.
 func composeKeys() []string {
 	return []string{"services", "networks", "volumes", "configs", "secrets", "models", "include", "name", "version"}
 }
 
-// variants reads the variants and checks the outline of their overlays.
-func (f field) variants() Variants {
-	if !f.given() {
-		return nil
-	}
+func (to *Variants) read(f field) {
 	if f.n.kind != mapping || len(f.n.pairs) == 0 {
-		f.wrong("a mapping from names to Compose overrides")
-		return nil
+		f.wrong(f.tag.Get("list"))
+		return
 	}
-	out := make(Variants, len(f.n.pairs))
-	for i, p := range f.n.pairs {
-		f.validName(p.key, "variant", "redis")
+	for _, p := range f.n.pairs {
+		forms["variant"].check(f.decoder, p.key)
 		f.overlay(p)
-		out[i] = Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil)}
+		*to = append(*to, Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil)})
 	}
-	return out
 }
 
 // overlay checks what a Compose override has at its top, where a forgotten
@@ -186,5 +191,17 @@ func (n *node) appendScalar(b []byte) []byte {
 		return strconv.AppendQuote(b, n.text)
 	default:
 		return append(b, n.text...)
+	}
+}
+
+func (*Variants) describe(_ *generator, t tag) *schema {
+	overlay := where(&schema{Type: "object"}, "services")
+	overlay.Type = "object"
+	overlay.Description = "A Compose override: {} for the system as it is."
+	overlay.PropertyNames = either(&schema{Enum: words(composeKeys())}, &schema{Pattern: "^x-"})
+	form := forms[t.Get("names")]
+	return &schema{
+		Type: "object", MinProperties: t.count("least"), AdditionalProperties: overlay,
+		PropertyNames: &schema{Pattern: form.pattern, MaxLength: count64(form.longest)},
 	}
 }

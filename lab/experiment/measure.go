@@ -1,0 +1,58 @@
+package experiment
+
+import "time"
+
+// Search says how measure: capacity searches.
+type Search struct {
+	// How much load one trial may offer in total, probes and confirmation
+	// together; starting the variant is not counted.
+	Budget time.Duration `key:"budget" eg:"11s" default:"11s" min:"1s"`
+
+	// How close the search gets to the capacity: 5% or 0.05.
+	Tolerance Share `key:"tolerance" eg:"5%" default:"5%" min:"0.001" max:"0.5"`
+
+	// The highest rate that is tried. A variant that bears it is reported as
+	// bearing at least that.
+	MaxRate Rate `key:"maxRate" eg:"100000/s" default:"100000/s"`
+}
+
+// Share is a part of one: 0.05 is 5 %.
+type Share float64
+
+// Rate is in iterations per second.
+type Rate float64
+
+// DefaultSearch returns the search of an experiment that says nothing about it.
+func DefaultSearch() Search {
+	var search Search
+	fillIn(&search)
+	return search
+}
+
+// Perturb says whether and for how long to perturb.
+type Perturb struct {
+	// How long it may take, for each variant: at least 10s. It ends earlier once
+	// its intervals are narrow.
+	Budget time.Duration `key:"budget" eg:"30s" default:"30s" min:"10s"`
+
+	// Asked and Off are true and false in the file; neither is the default.
+	Asked bool
+	Off   bool
+}
+
+// DefaultPerturbBudget is that of an experiment that asks to be perturbed and
+// says no more.
+const DefaultPerturbBudget = 30 * time.Second
+
+// short reads true or false.
+func (p *Perturb) short(f field) bool {
+	if f.n.kind == boolean {
+		p.Asked = f.boolean()
+		p.Off = !p.Asked
+	}
+	return f.n.kind == boolean
+}
+
+func (p *Perturb) check(*section) { p.Asked = true }
+
+func (*Perturb) shortSchema() *schema { return &schema{Type: "boolean"} }

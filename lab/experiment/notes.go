@@ -1,0 +1,64 @@
+package experiment
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"loadstone/lab/threshold"
+)
+
+// SystemPaths returns the paths of the Compose files, from where the program
+// runs, in the order in which they are merged.
+func (e *Experiment) SystemPaths() []string {
+	paths := make([]string, len(e.System))
+	for i, path := range e.System {
+		paths[i] = path
+		if !filepath.IsAbs(path) {
+			paths[i] = filepath.Join(filepath.Dir(e.file), path)
+		}
+	}
+	return paths
+}
+
+// StartRate returns the rate, in requests per second, that the file gives a
+// search for capacity to start from; ok is false if it gives none.
+func (e *Experiment) StartRate() (rate float64, ok bool) {
+	if len(e.Load.Scenarios) == 0 {
+		return 0, false
+	}
+	first := e.Load.Scenarios[0]
+	rate = float64(max(first.Rate, first.StartRate))
+	return rate, rate > 0
+}
+
+// minTrials is the fewest from which a 95 % interval on a median follows: the
+// probability that all of n trials lie on one side of it is 2/2^n.
+const minTrials = 6
+
+// Notes returns what is allowed and may still not be meant, one sentence each,
+// to be shown before the run.
+func (e *Experiment) Notes() []string {
+	var notes []string
+	if e.Measure == Capacity && e.Trials < minTrials {
+		notes = append(notes, fmt.Sprintf("trials: %d is too few for a 95 %% interval, which takes %d", e.Trials, minTrials))
+	}
+	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
+		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
+	}
+	for _, s := range e.Load.Scenarios {
+		if e.Measure == Capacity && s.Rate > 0 {
+			notes = append(notes, fmt.Sprintf("measure: capacity searches for a rate, and the one given, %v/s of scenario %q, only says where the search begins; measure: load offers it as written", float64(s.Rate), s.Name))
+		}
+		if e.Measure == Capacity && (s.Duration > 0 || len(s.Stages) > 0) {
+			notes = append(notes, fmt.Sprintf("measure: capacity chooses how long and at which rates it offers load: the duration or stages of scenario %q are not used", s.Name))
+		}
+	}
+	if _, given := e.root.pair("search"); given && e.Measure == AsWritten {
+		notes = append(notes, "measure: load searches nothing: search is not used")
+	}
+	if len(e.Load.Target) > 0 {
+		notes = append(notes, "an experiment loads its entry service: target is only used by loadstone load")
+	}
+	return notes
+}

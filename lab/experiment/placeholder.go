@@ -1,0 +1,220 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"loadstone/block/spelling"
+)
+
+// taking is one value that a step extracts.
+type taking struct {
+	key  *node
+	step int
+	used bool
+}
+
+// use is one text of a request that may hold placeholders.
+type use struct {
+	n      *node
+	isBody bool
+	step   int // index of the step that it belongs to
+}
+
+// iteration is what was read of an iteration, for matching placeholders with
+// what they stand for.
+type iteration struct {
+	scenario string
+	names    []string // of the steps
+	weighted bool
+	uses     []use
+	takings  []*taking
+}
+
+// iterationOf looks through the requests of a scenario.
+func iterationOf(to *Scenario, s *section) *iteration {
+	it := &iteration{scenario: to.Name, names: []string{to.Name}, weighted: to.Weighted}
+	if request, steps := s.fields["request"], s.fields["steps"]; steps.n == nil {
+		it.request(request.n, 0)
+		return it
+	} else if request.n != nil {
+		return it
+	}
+	it.names = nil
+	for i := range to.Steps {
+		step := s.fields["steps"].n.items[i]
+		it.names = append(it.names, to.Steps[i].Name)
+		request, _ := step.pair("request")
+		it.request(request.value, i)
+		if extract, ok := step.pair("extract"); ok {
+			for _, p := range extract.value.pairs {
+				it.takings = append(it.takings, &taking{key: p.key, step: i})
+			}
+		}
+	}
+	return it
+}
+
+// request adds where placeholders may be in a request.
+func (it *iteration) request(n *node, step int) {
+	add := func(n *node, isBody bool) {
+		if n.kind == text {
+			it.uses = append(it.uses, use{n: n, isBody: isBody, step: step})
+		}
+	}
+	if n == nil {
+		return
+	}
+	add(n, false)
+	for _, p := range n.pairs {
+		switch p.key.text {
+		case "path", "body":
+			add(p.value, p.key.text == "body")
+		case "headers":
+			for _, header := range p.value.pairs {
+				add(header.value, false)
+			}
+		}
+	}
+}
+
+// match refuses a placeholder that nothing supplies a value for, and returns
+// the names of the feeds that are used.
+func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
+	used, seen := make(map[string]bool), make(map[string]bool)
+	for _, t := range it.takings {
+		if _, ok := feeds[t.key.text]; ok {
+			t.used = true
+			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
+		}
+	}
+	for _, u := range it.uses {
+		// Each placeholder that is wrong is reported where it is first.
+		for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
+			written := m[1]
+			name, column, dotted := strings.Cut(written, ".")
+			feed, fed := feeds[name]
+			var wrong string
+			switch {
+			case dotted && column == "":
+				used[name] = true
+				wrong = fmt.Sprintf("the placeholder {%s} names no column; write {%s}, or {%s.column}", written, name, name)
+			case fed:
+				used[name] = true
+				if wrong = feed.wrongColumn(name, column); wrong == "" && column != "" {
+					s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
+				}
+			case it.has(name):
+				wrong = it.take(u, written, name)
+			default:
+				wrong = it.unfed(u, written, name)
+			}
+			if wrong != "" && !seen[written] {
+				seen[written] = true
+				s.errorf(u.n, "%s", wrong)
+			}
+		}
+	}
+	return used
+}
+
+// wrongColumn says what is wrong with {name.column} of a feed, "" for nothing.
+func (f Feed) wrongColumn(name, column string) string {
+	rows := f.rows()
+	switch {
+	case f == (Feed{}), rows != nil && rows.File == "": // broken, and reported
+	case rows == nil && column != "":
+		return fmt.Sprintf("the feed %s has no columns, and the placeholder {%s.%s} names one; write {%s}", spelling.Quote(name), name, column, name)
+	case rows != nil && rows.Column == "" && column == "":
+		return fmt.Sprintf("the feed %s is a file of rows, and the placeholder {%s} names no column; write {%s.column}, or column: in the feed", spelling.Quote(name), name, name)
+	case rows != nil && rows.Column != "" && column != "":
+		return fmt.Sprintf("the feed %s is the column %s, and the placeholder {%s.%s} names one too; write {%s}, or remove column from the feed", spelling.Quote(name), spelling.Quote(rows.Column), name, column, name)
+	}
+	return ""
+}
+
+// has reports whether any step extracts a value of that name.
+func (it *iteration) has(name string) bool {
+	return slices.ContainsFunc(it.takings, func(t *taking) bool { return t.key.text == name })
+}
+
+// take marks what a placeholder uses, and says what is wrong with that.
+func (it *iteration) take(u use, written, name string) string {
+	if written != name {
+		it.reported(name)
+		return fmt.Sprintf("the placeholder {%s} names a column, and {%s} is one value that a step extracts; write {%s}", written, name, name)
+	}
+	found, first := false, ""
+	for _, t := range it.takings {
+		if t.key.text != name {
+			continue
+		}
+		if t.step < u.step && !it.weighted {
+			t.used, found = true, true
+		} else if first == "" {
+			first = it.names[t.step]
+		}
+	}
+	if found {
+		return ""
+	}
+	it.reported(name)
+	switch {
+	case it.weighted:
+		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, spelling.Quote(first))
+	case first == it.names[u.step]:
+		return fmt.Sprintf("the placeholder {%s} is used in the step that extracts it; extract it in an earlier step", name)
+	default:
+		return fmt.Sprintf("the placeholder {%s} is used before step %s has extracted it; write that step first", name, spelling.Quote(first))
+	}
+}
+
+// reported marks the values of a name as used: what is wrong with them is said.
+func (it *iteration) reported(name string) {
+	for _, t := range it.takings {
+		t.used = t.used || t.key.text == name
+	}
+}
+
+// unfed says what to write for a placeholder that nothing supplies.
+func (it *iteration) unfed(u use, written, name string) string {
+	instead := fmt.Sprintf("write feed: {%s: {uniform: [1, 1000]}}", name)
+	if written != name {
+		instead = fmt.Sprintf("write feed: {%s: {csv: %ss.csv}}", name, name)
+	}
+	if u.step > 0 && written == name {
+		instead += ", or extract it in an earlier step"
+	}
+	if u.isBody {
+		instead += fmt.Sprintf(", or { %s } with spaces if it is no placeholder", written)
+	}
+	return fmt.Sprintf("the placeholder {%s} has no feed; %s", written, instead)
+}
+
+// checkUsed refuses a feed that no placeholder names.
+func (f field) checkUsed(used map[string]bool, feeds map[string]Feed) {
+	if !f.given() {
+		return
+	}
+	for _, p := range f.n.pairs {
+		name := p.key.text
+		if used[name] || !forms["feed"].holds(name) {
+			continue
+		}
+		written := name
+		if rows := feeds[name].rows(); rows != nil && rows.Column == "" {
+			written += ".column"
+		}
+		f.errorf(p.key, "feed %s is not used; write {%s} in the request, or remove the feed", spelling.Quote(name), written)
+	}
+}
+
+// checkTaken refuses a value that is extracted for nobody.
+func (s *section) checkTaken(it *iteration) {
+	for _, t := range it.takings {
+		if name := t.key.text; !t.used && forms["feed"].holds(name) {
+			s.errorf(t.key, "no later step uses what is extracted here; write {%s} in one, or remove it", name)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package experiment
+
+import (
+	"slices"
+	"time"
+
+	"loadstone/block/spelling"
+)
+
+// Step is one named request of an iteration.
+type Step struct {
+	// What the step is reported under, unique in its scenario: letters, digits,
+	// dots, dashes and underscores, at most 63.
+	Name string `key:"name,need" eg:"home" form:"step"`
+	// The request: "GET /path", or method, path, headers and body. {name} in
+	// the path, a header value or the body takes the value of the feed of that
+	// name, or what an earlier step extracted under it.
+	Request Request `key:"request,need" eg:"GET /path" each:"the request"`
+	// The step's share of the iterations of a weighted scenario: 3 is three
+	// times as often as 1.
+	Weight float64 `key:"weight" eg:"3" default:"1" min:"0.001" max:"1000"`
+	// Values to take from the answer for later steps of the iteration, by the
+	// name of their placeholder: a path into a JSON body (user.token, in
+	// gjson's syntax, as in k6), {json: path}, or {header: Name}.
+	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" list:"a mapping from names to paths" each:"what is extracted" names:"placeholder"`
+	// What must be so of each answer, by a name of your choice: {status: 200},
+	// {status: [200, 201]}, {contains: text}, {json: path} for a value that is
+	// there, or {json: path, equals: value}. As in k6 a check that does not
+	// hold is counted and is no failed request.
+	Checks Checks `key:"checks" eg:"{found: {status: 200}}" list:"a mapping from names to checks" each:"check %s" names:"check"`
+	// How long the virtual user pauses after the step: 2s, or [1s, 3s] to draw
+	// it between the two.
+	Think Think `key:"think" eg:"2s"`
+}
+
+// Extract is where in an answer a value is: one of its keys.
+type Extract struct {
+	// A path into a JSON body, in gjson's syntax, such as items.0.id.
+	JSON string `key:"json" eg:"user.token" form:"json"`
+	// A header's name.
+	Header string `key:"header" eg:"Location" form:"taken"`
+}
+
+// Think is a pause, drawn between its ends.
+type Think [2]time.Duration
+
+func (*Step) prepare(s *section) {
+	s.hints = map[string]hint{"url": {"write request: GET /path", "request"}, "sleep": {"write think: 1s", "think"}, "feed": {"write it beside steps", ""}}
+}
+
+// checkSteps checks the steps against each other. n is their list.
+func (to *Scenario) checkSteps(s *section, n *node) {
+	var names []string
+	for i := range to.Steps {
+		name := to.Steps[i].Name
+		if p, ok := n.items[i].pair("name"); ok && slices.Contains(names, name) && forms["step"].holds(name) {
+			s.errorf(p.value, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(name), name)
+		}
+		names = append(names, name)
+		if p, ok := n.items[i].pair("weight"); ok && !to.Weighted {
+			s.errorf(p.key, "every iteration makes every step, so weight has no use; remove it, or write weighted: true in the scenario")
+		}
+	}
+}
+
+// short reads a path into a JSON body.
+func (e *Extract) short(f field) bool {
+	if f.n.kind == mapping {
+		return false
+	}
+	e.JSON = f.jsonPath()
+	return true
+}
+
+func (e *Extract) check(s *section) {
+	name := spelling.Quote(s.place.text)
+	switch given := s.given("json", "header"); {
+	case len(given) == 2:
+		s.errorf(s.place, "%s is both json and header; write one of the two", name)
+	case len(s.n.pairs) == 0:
+		s.errorf(s.place, "%s is taken from nowhere; write %s: user.token", name, s.place.text)
+	}
+}
+
+func (to *Think) read(f field) {
+	if f.n.kind != list {
+		d := f.pause()
+		*to = Think{d, d}
+		return
+	}
+	if len(f.n.items) != 2 {
+		f.errorf(f.n, "think must be a duration or two, the shortest and the longest; write think: [1s, 3s]")
+		return
+	}
+	before := len(f.errs)
+	for i, n := range f.n.items {
+		if item := f.item(f.key, n); item.given() {
+			to[i] = item.pause()
+		}
+	}
+	if len(f.errs) == before && to[0] > to[1] {
+		f.errorf(f.n, "think goes from %s down to %s; write think: [%s, %s]", to[0], to[1], to[1], to[0])
+	}
+}
+
+// pause reads one think time.
+func (f field) pause() time.Duration {
+	const most = 24 * time.Hour // the load generator's
+	d := f.duration(0)
+	if d > most {
+		f.errorf(f.n, "think %s is more than a day; write think: 2s", f.n.text)
+	}
+	return d
+}
+
+func (*Extract) shortSchema() *schema { return &schema{Type: "string", Pattern: nonEmpty} }
+
+func (*Extract) rules(s *schema) { s.OneOf = exactlyOne("json", "header") }
+
+func (*Think) describe(*generator, tag) *schema {
+	pause := &schema{Type: "string", Pattern: durationPattern}
+	return either(pause, &schema{Type: "array", Items: pause, MinItems: count64(2), MaxItems: count64(2)})
+}
