@@ -42,12 +42,8 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 		spec: s, run: r, shard: r.recorder.shards[len(r.recorder.shards)-1],
 		ramp: load.NewUserRamp(s), steps: ids.steps, stopped: make(chan struct{}),
 	}
-	w := s.WebSocket
 	c := websocket.Config{
-		TLS: r.trust, Path: w.Path, Header: w.Header, Subprotocols: w.Subprotocols,
-		Message: w.Message, Rate: w.Rate, Senders: w.Senders, Deliver: w.Deliver,
-		ConnectRate: w.ConnectRate, Reconnect: w.Reconnect, ReconnectAfter: w.ReconnectAfter, ReconnectMost: w.ReconnectMost,
-		SlowClients: w.SlowClients, SlowRate: w.SlowRate,
+		WebSocket: *s.WebSocket, TLS: r.trust,
 		Clients: k.ramp.Peak(), Arrivals: s.Arrivals, Seed: seed.Derive(r.plan.Seed, s.Name, "websocket"),
 		JoinAfter: joinAfter, Timeout: r.plan.Timeout, Now: r.clock.now, Record: k.record,
 	}

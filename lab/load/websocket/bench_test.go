@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"loadstone/lab/load"
 )
 
 // The test binary is a server process of its own when this variable says so:
@@ -191,7 +193,7 @@ func BenchmarkIdleClients(b *testing.B) {
 // a second: read µs/delivery, of which there are 125,000 a second. A core is 8.
 func BenchmarkFanOut(b *testing.B) {
 	config := basic("ws://"+startHub(b), 500)
-	config.Deliver, config.Rate, config.Timeout = DeliverAll, 0.5, 10*time.Second
+	config.Deliver, config.Rate, config.Timeout = load.DeliverAll, 0.5, 10*time.Second
 	config.Message += strings.Repeat("x", 200)
 	config.JoinAfter = 200 * time.Millisecond
 	g := startClients(b, config)
@@ -211,7 +213,7 @@ func BenchmarkFanOut(b *testing.B) {
 // nothing.
 func BenchmarkArrival(b *testing.B) {
 	config := basic("ws://127.0.0.1:1", 500)
-	config.Deliver = DeliverAll
+	config.Deliver = load.DeliverAll
 	config.Now, config.Record = func() time.Duration { return 0 }, func(Outcome) {}
 	g, err := New(config)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/textproto"
 	"net/url"
@@ -11,25 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
-)
-
-// Where a message must arrive.
-const (
-	// DeliverEcho: at the client that sent it.
-	DeliverEcho = "echo"
-	// DeliverAll: at every client that was a member when it was sent.
-	DeliverAll = "all"
-	// DeliverNone: nowhere; messages are sent and not waited for.
-	DeliverNone = "none"
-)
-
-// The arrival processes of a sending client.
-const (
-	// Poisson draws independent exponential gaps.
-	Poisson = "poisson"
-	// Uniform spaces messages evenly, from a first time that is drawn.
-	Uniform = "uniform"
 )
 
 // Placeholder is what a message's id takes the place of.
@@ -51,38 +35,27 @@ const (
 	mostRate  = 1e6
 )
 
-// Config says what the clients do. The fields from Path to SlowRate are those
-// of the plan's WebSocket, by the same names.
+// Config says what the clients do: what the plan says, and what one run adds.
 type Config struct {
+	// The Message must hold Placeholder, unless Deliver is load.DeliverNone.
+	// SlowRate is 1 at least.
+	load.WebSocket
+
 	// URLs are the servers, ws:// or wss://, without a path. Clients are dealt
 	// to them in turn.
 	URLs []string
 	// TLS is how wss servers are spoken to; nil trusts whom the machine trusts.
 	TLS *tls.Config
 
-	Path         string
-	Header       map[string]string
-	Subprotocols []string
-
-	Message        string  // must hold Placeholder, unless Deliver is DeliverNone
-	Rate           float64 // messages per second and sender; 0 to listen only
-	Senders        int
-	Deliver        string
-	ConnectRate    float64 // connections per second, reconnects included
-	Reconnect      bool
-	ReconnectAfter time.Duration
-	ReconnectMost  time.Duration
-	SlowClients    int
-	SlowRate       float64 // bytes per second, 1 at least
-
 	// Clients is the most clients that SetClients will ask for. The last
 	// SlowClients of them are slow.
 	Clients int
 	// JoinAfter is how long after its handshake a client is a member for
-	// DeliverAll: servers subscribe a client after they have answered its
+	// load.DeliverAll: servers subscribe a client after they have answered its
 	// handshake, and a message sent in between would be called lost.
 	JoinAfter time.Duration
-	// Arrivals is Poisson or Uniform.
+	// Arrivals is load.Poisson or load.Uniform. Evenly spaced messages begin at a
+	// time that is drawn.
 	Arrivals string
 	// Seed fixes the schedules and the pauses before reconnecting.
 	Seed uint64
@@ -168,7 +141,7 @@ func (c *Config) checkServers(f *faults) {
 		f.addf(err != nil || u.Host == "" || u.User != nil || u.Scheme != "ws" && u.Scheme != "wss",
 			"URL %q: write ws://host:port or wss://host:port", raw)
 	}
-	for _, name := range sortedKeys(c.Header) {
+	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
 		f.addf(slices.Contains(reserved, textproto.CanonicalMIMEHeaderKey(name)),
 			"header %q belongs to the handshake: leave it out (subprotocols have a field of their own)", name)
 	}
@@ -191,12 +164,12 @@ func (c *Config) checkClients(f *faults) {
 func (c *Config) checkMessages(f *faults) {
 	rated := c.Rate == 0 || c.Rate >= leastRate && c.Rate <= mostRate
 	f.addf(!rated, "rate of %v messages/s: give 0, or %v to %v", c.Rate, leastRate, mostRate)
-	f.addf(!slices.Contains([]string{DeliverEcho, DeliverAll, DeliverNone}, c.Deliver),
-		"deliver %q: write %s, %s or %s", c.Deliver, DeliverEcho, DeliverAll, DeliverNone)
-	f.addf(c.sends() && c.Deliver != DeliverNone && !strings.Contains(c.Message, Placeholder),
+	f.addf(!slices.Contains([]string{load.DeliverEcho, load.DeliverAll, load.DeliverNone}, c.Deliver),
+		"deliver %q: write %s, %s or %s", c.Deliver, load.DeliverEcho, load.DeliverAll, load.DeliverNone)
+	f.addf(c.sends() && c.Deliver != load.DeliverNone && !strings.Contains(c.Message, Placeholder),
 		"message without %s: put it where it comes back", Placeholder)
 	f.addf(len(c.Message) > mostMessage, "message of %d bytes: %d at most", len(c.Message), mostMessage)
-	f.addf(c.Arrivals != Poisson && c.Arrivals != Uniform, "arrivals %q: write %s or %s", c.Arrivals, Poisson, Uniform)
+	f.addf(c.Arrivals != load.Poisson && c.Arrivals != load.Uniform, "arrivals %q: write %s or %s", c.Arrivals, load.Poisson, load.Uniform)
 }
 
 // reserved are the headers that the handshake itself sets.
@@ -209,21 +182,12 @@ var reserved = []string{
 func (c *Config) sends() bool { return c.Rate > 0 && c.Senders > 0 }
 
 // tracked says whether messages are waited for.
-func (c *Config) tracked() bool { return c.sends() && c.Deliver != DeliverNone }
+func (c *Config) tracked() bool { return c.sends() && c.Deliver != load.DeliverNone }
 
 // mostUnderWay is how many messages of one sender can be outstanding: those of
 // twice the Timeout, because what waited for as long as Timeout may be sent in
-// one go, and six standard deviations of a Poisson count more.
+// one go, and six standard deviations of a load.Poisson count more.
 func (c *Config) mostUnderWay() int {
 	mean := 2 * c.Rate * c.Timeout.Seconds()
 	return int(min(mean+6*math.Sqrt(mean)+16, 1<<20))
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
 )
 
@@ -221,7 +222,7 @@ func TestReconnects(t *testing.T) {
 
 func TestPausesDouble(t *testing.T) {
 	t.Parallel()
-	c := &client{group: &Group{config: Config{ReconnectAfter: time.Second, ReconnectMost: 10 * time.Second, Seed: 1}}}
+	c := &client{group: &Group{config: Config{WebSocket: load.WebSocket{ReconnectAfter: time.Second, ReconnectMost: 10 * time.Second}, Seed: 1}}}
 	for i := range 100 {
 		most := min(10*time.Second, time.Second<<min(i, 10))
 		if got := c.pause(); got < most/2 || got > most {

@@ -37,7 +37,7 @@
 // messages of any format are searched for it. One id that stands several times
 // in a row in one frame is one delivery.
 //
-// With DeliverAll a message is due at the clients that are members when it is
+// With load.DeliverAll a message is due at the clients that are members when it is
 // sent. A client becomes a member JoinAfter after its handshake and stays one
 // until its connection ends or it is taken away. What arrives at others is
 // counted (Unexpected) and is no outcome.
@@ -63,7 +63,7 @@
 //
 // An idle client is a goroutine, a socket and about a KiB of buffers: read
 // buffers are taken from a pool when there is something to read. What is under
-// way costs a few words for each message, and with DeliverAll one bit more for
+// way costs a few words for each message, and with load.DeliverAll one bit more for
 // each client. A ledger holds what its sender can send in twice the
 // Timeout. A message that a server sends in pieces is held until it is whole, up
 // to MessageLimit.

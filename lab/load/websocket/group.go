@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"loadstone/lab/load"
 )
 
 // Group is the clients of one scenario. New makes it, SetClients says how many
@@ -83,7 +85,7 @@ func New(config Config) (*Group, error) {
 	for name, value := range config.Header {
 		g.header.Set(name, value)
 	}
-	if config.tracked() && config.Deliver == DeliverAll {
+	if config.tracked() && config.Deliver == load.DeliverAll {
 		g.roster = newRoster(config.Clients)
 	}
 	g.cutAt.Store(int64(never))

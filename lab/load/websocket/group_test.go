@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
 )
 
@@ -47,8 +48,8 @@ func TestEchoDeliversEveryMessageOnce(t *testing.T) {
 
 func TestSeedFixesTheGaps(t *testing.T) {
 	t.Parallel()
-	for _, arrivals := range []string{Poisson, Uniform} {
-		c := Config{Rate: 100, Arrivals: arrivals, Seed: 3}
+	for _, arrivals := range []string{load.Poisson, load.Uniform} {
+		c := Config{WebSocket: load.WebSocket{Rate: 100}, Arrivals: arrivals, Seed: 3}
 		walk := func(start time.Duration, seed uint64) []time.Duration {
 			c.Seed = seed
 			s := newSchedule(&c, 5)
@@ -82,7 +83,7 @@ func TestSeedFixesTheGaps(t *testing.T) {
 func TestFanOutDeliversToEveryMember(t *testing.T) {
 	t.Parallel()
 	config := basic(serve(t, newHub().handle), 70) // more than one word of bits
-	config.Senders, config.Rate, config.Deliver = 3, 20, DeliverAll
+	config.Senders, config.Rate, config.Deliver = 3, 20, load.DeliverAll
 	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
 	l := begin(t, config)
 	until(t, "all to be members", func() bool { return l.roster.now.Load().count == 70 })
@@ -116,7 +117,7 @@ func TestFanOutDeliversToEveryMember(t *testing.T) {
 func TestClientThatLeavesKeepsWhatWasDue(t *testing.T) {
 	t.Parallel()
 	config := basic(serve(t, newHub().handle), 20)
-	config.Senders, config.Rate, config.Deliver = 2, 100, DeliverAll
+	config.Senders, config.Rate, config.Deliver = 2, 100, load.DeliverAll
 	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
 	l := begin(t, config)
 	until(t, "all to be members", func() bool { return l.roster.now.Load().count == 20 })
@@ -221,7 +222,7 @@ func TestStallShowsInResponseTimes(t *testing.T) {
 			}
 		}
 	}), 1)
-	config.Rate, config.Arrivals = 100, Uniform
+	config.Rate, config.Arrivals = 100, load.Uniform
 	config.Timeout = 10 * time.Second
 	l := begin(t, config)
 	until(t, "250 deliveries", func() bool { return l.Stats().Delivered >= 250 })
@@ -302,7 +303,7 @@ func TestGracefulStopCutsOffWhatIsUnderWay(t *testing.T) {
 func TestMessagesWithoutDeliveryAreDoneWhenSent(t *testing.T) {
 	t.Parallel()
 	config := basic(serve(t, echo), 2)
-	config.Deliver, config.Message = DeliverNone, "tick"
+	config.Deliver, config.Message = load.DeliverNone, "tick"
 	l := begin(t, config)
 	until(t, "50 sent", func() bool { return l.Stats().Sent >= 50 })
 	l.finish(t, 0)

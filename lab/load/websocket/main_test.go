@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 	"go.uber.org/goleak"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
 )
 
@@ -77,14 +78,17 @@ func dropped(o Outcome) bool { return o.Dropped }
 // basic is a configuration for echo: clients that all send.
 func basic(url string, clients int) Config {
 	return Config{
-		URLs: []string{url}, Path: "/ws", Message: `{"id":"{id}"}`,
-		Rate: 50, Senders: clients, Deliver: DeliverEcho, ConnectRate: 1000,
-		Clients: clients, Arrivals: Poisson, Seed: 7, Timeout: 10 * time.Second,
+		WebSocket: load.WebSocket{
+			Path: "/ws", Message: `{"id":"{id}"}`,
+			Rate: 50, Senders: clients, Deliver: load.DeliverEcho, ConnectRate: 1000,
+		},
+		URLs:    []string{url},
+		Clients: clients, Arrivals: load.Poisson, Seed: 7, Timeout: 10 * time.Second,
 	}
 }
 
-// load is a running Group and what it records.
-type load struct {
+// running is a running Group and what it records.
+type running struct {
 	*Group
 	*outcomes
 
@@ -92,9 +96,9 @@ type load struct {
 }
 
 // begin runs a Group with all its clients.
-func begin(t *testing.T, config Config) *load {
+func begin(t *testing.T, config Config) *running {
 	t.Helper()
-	l := &load{outcomes: &outcomes{}, ended: make(chan error, 1)}
+	l := &running{outcomes: &outcomes{}, ended: make(chan error, 1)}
 	epoch := time.Now()
 	config.Now = func() time.Duration { return time.Since(epoch) }
 	config.Record, config.Ended = l.record, l.outcomes.ended
@@ -116,7 +120,7 @@ func begin(t *testing.T, config Config) *load {
 }
 
 // finish stops the load and waits for its end.
-func (l *load) finish(t *testing.T, graceful time.Duration) {
+func (l *running) finish(t *testing.T, graceful time.Duration) {
 	t.Helper()
 	l.Stop(graceful)
 	err := <-l.ended

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/seed"
 )
 
@@ -27,7 +28,7 @@ func newSchedule(c *Config, client int) schedule {
 	return schedule{
 		key:     seed.Derive(c.Seed, "websocket", "arrivals", strconv.Itoa(client)),
 		gap:     1 / c.Rate,
-		poisson: c.Arrivals == Poisson,
+		poisson: c.Arrivals == load.Poisson,
 	}
 }
 
