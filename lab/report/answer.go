@@ -1,10 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"loadstone/lab/format"
@@ -82,109 +80,13 @@ func limitedBy(v *result.Variant) string {
 
 // answer says in one sentence what the run found.
 func answer(r *result.Result) sentence {
-	if r.MeasuresLoad() {
+	switch {
+	case r.MeasuresLoad():
 		return loadAnswer(r)
-	}
-	ranked := make([]*result.Variant, 0, len(r.Variants))
-	for i := range r.Variants {
-		if r.Variants[i].HasCapacity() {
-			ranked = append(ranked, &r.Variants[i])
-		}
-	}
-	if len(r.Variants) == 0 {
+	case len(r.Variants) == 0:
 		return nothingMeasured()
-	}
-	if len(ranked) == 0 {
-		return sentence{}.say("No capacity was found: no variant met the objectives at any rate that was tried.")
-	}
-	slices.SortStableFunc(ranked, func(a, b *result.Variant) int {
-		return cmp.Compare(b.Capacity.Value, a.Capacity.Value)
-	})
-	best := ranked[0]
-	rivals, open := rivals(r, ranked)
-	s := whoCarries(r, best, rivals, len(ranked))
-	s = timesBaseline(r, s, best)
-	s = whatLimits(best, s)
-	if len(open) > 0 {
-		s = s.say("; ").say(joinNames(open)).say(" may carry more than was measured")
-	}
-	return s.say(".")
-}
-
-// rivals returns the names that the run does not tell apart from the best one,
-// and the names whose capacity is only known from below. The test against the
-// baseline decides where there is one, because it pairs trials; else whether the
-// capacities' intervals overlap.
-func rivals(r *result.Result, ranked []*result.Variant) (rivals, open []string) {
-	best := ranked[0]
-	for _, v := range ranked[1:] {
-		if v.IsLowerBound() {
-			open = append(open, v.Name)
-			continue
-		}
-		pair := r.Comparison(best.Name)
-		if best.Name == r.Baseline() {
-			pair = r.Comparison(v.Name)
-		}
-		switch {
-		case (pair.TooFew() || pair.HasRange()) && (best.Name == r.Baseline() || v.Name == r.Baseline()):
-			if pair.NoDifference() {
-				rivals = append(rivals, v.Name)
-			}
-		case best.HasInterval() && v.HasInterval() && (v.Capacity.HighOpen || v.Capacity.High >= best.Capacity.Low):
-			rivals = append(rivals, v.Name)
-		}
-	}
-	return rivals, open
-}
-
-func whoCarries(r *result.Result, best *result.Variant, rivals []string, variants int) sentence {
-	s := sentence{}
-	switch {
-	case variants == 1:
-		s = s.stress(best.Name).say(" carries ")
-	case len(rivals) > 0 && r.TrialsNeeded() > 0:
-		s = s.stress(best.Name).say(" carried most, though " + fewTrials(r) + " too few for the test to tell it apart from ").
-			stress(joinNames(rivals)).say(" (it takes " + strconv.Itoa(r.TrialsNeeded()) + "): ")
-	case len(rivals) > 0:
-		s = s.stress(best.Name).say(" carried most, though this run does not tell it apart from ").
-			stress(joinNames(rivals)).say(": ")
-	case best.Name == r.Baseline():
-		s = s.say("The baseline ").stress(best.Name).say(" carries most: ")
 	default:
-		s = s.stress(best.Name).say(" carries most: ")
-	}
-	return s.stress(capacityText(best))
-}
-
-func timesBaseline(r *result.Result, s sentence, best *result.Variant) sentence {
-	c := r.Comparison(best.Name)
-	sign, known := boundSign(r, best.Name)
-	if c == nil || best.Name == c.Baseline || !format.Finite(c.Ratio) || !known {
-		return s
-	}
-	words := map[string]string{"": ", ", "≥": ", at least ", "≤": ", at most "}[sign]
-	if !c.HasRange() {
-		return s.say(words).stress(format.Measured(c.Ratio) + " times").say(" the baseline " + c.Baseline)
-	}
-	ratio, low, high := format.Interval(c.Ratio, c.Low, c.High)
-	return s.say(words).stress(ratio + " times").
-		say(" the baseline " + c.Baseline + " (between " + low + " and " + high + ")")
-}
-
-func whatLimits(v *result.Variant, s sentence) sentence {
-	d := v.Verdict
-	switch {
-	case d.Status == result.Named && d.Component != "" && d.Resource != "":
-		return s.say("; ").stress(d.Component + " (" + d.Resource + ")").say(" limits it")
-	case d.Status == result.Named && d.Component+d.Resource != "":
-		return s.say("; ").stress(d.Component + d.Resource).say(" limits it")
-	case d.Status == result.Tied && len(d.Tied) > 0:
-		return s.say("; ").stress(joinNames(d.TiedNames())).say(" limit it equally")
-	case d.Status == result.LowerBoundOnly:
-		return s.say("; the measurement ended before the system did")
-	default:
-		return s.say("; what limits it is undecided")
+		return capacityAnswer(r)
 	}
 }
 
@@ -226,14 +128,6 @@ func loadAnswer(r *result.Result) sentence {
 		s = s.say("; ").stress(r.Variants[fastest].Name).say(" had the lowest p95: ").stress(format.Milliseconds(lowest))
 	}
 	return s.say(".")
-}
-
-func joinNames(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // confidences says at which confidence the intervals hold, variant by variant

@@ -19,12 +19,12 @@ func TestTooFewTrialsAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := render(t, "two-trials", r)
-	const lead, note = "2 trials of each are too few for the test to tell it apart from", "2 trials of each are too few to show a difference, it takes 4"
+	const lead, note = "There are too few trials to tell", "2 trials of each are too few to show a difference, it takes 4"
 	for name, got := range map[string]string{"text": text.String(), "markdown": md.String(), "page": page} {
 		if strings.Count(got, lead) != 1 || strings.Count(got, note) != 1 {
 			t.Errorf("%s: lead %d times, note %d times, want each once", name, strings.Count(got, lead), strings.Count(got, note))
 		}
-		if strings.Contains(got, "this run does not tell") || strings.Contains(got, "no difference was shown") {
+		if strings.Contains(got, "has the highest capacity") || strings.Contains(got, "no difference was shown") {
 			t.Errorf("%s: reads as if equals had been measured", name)
 		}
 	}

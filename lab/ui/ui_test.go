@@ -197,7 +197,7 @@ func TestListAndRunPages(t *testing.T) {
 	s.shows("/?page=-1", http.StatusOK, first)
 
 	// Without a report on disk the page is derived, and nothing is written.
-	s.shows("/runs/"+first+"/", http.StatusOK, "<style>", "carries most")
+	s.shows("/runs/"+first+"/", http.StatusOK, "<style>", "has the highest capacity")
 	if _, err := os.Stat(filepath.Join(runs, first, "report.html")); err == nil {
 		t.Error("a report was written")
 	}
