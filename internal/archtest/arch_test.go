@@ -44,7 +44,7 @@ var technology = map[string][]string{
 	"github.com/goccy/go-yaml":                 {"lab/experiment", "lab/topology", "lab/driver/process/recipe", "internal"},
 	"github.com/gorilla/websocket":             {"lab/load"},
 	"github.com/invopop/jsonschema":            {"lab/experiment", "lab/load/summary"},
-	"github.com/jackc/pgx":                     {"block/servertest", "system", "lab/driver/process/recipe"},
+	"github.com/jackc/pgx":                     {"block/postgres", "block/servertest", "system", "lab/driver/process/recipe"},
 	"github.com/klauspost/compress":            {"lab/load/export/remotewrite"},
 	"github.com/mattn/go-isatty":               {"internal/cli"},
 	"github.com/maypok86/otter":                {"block/cache"},

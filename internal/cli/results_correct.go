@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"loadstone/block/redact"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/pagecache"
@@ -129,7 +130,7 @@ func userName() string {
 func (a *app) correctStore(ctx context.Context, kind, target string, c results.Corrections, redis string) (done results.Corrected, err error) {
 	shown := target
 	if kind == serve.StorePostgres {
-		shown = pgstore.Redact(target)
+		shown = redact.Address(target)
 	}
 	tell := func(ctx context.Context, meta results.Meta, done results.Corrected) error {
 		a.sayCorrected(shown, done)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"loadstone/block/postgres"
 	"loadstone/block/servertest"
 	"loadstone/system/results/resultstest"
 )
@@ -22,7 +23,7 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Errorf("defaults: got %v, want nil", err)
 	}
-	err := Config{URL: "mysql://x"}.Validate()
+	err := Config{Config: postgres.Config{URL: "mysql://x"}}.Validate()
 	for _, want := range []string{
 		"postgres://USER@HOST", "connections is 0", "acquire timeout is 0s", "query timeout is 0s",
 		"check interval is 0s", "statement timeout is 0s", "no metrics registerer",
@@ -37,49 +38,6 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), Config{}); err == nil {
 		t.Error("Open without a configuration: got nil, want an error")
-	}
-}
-
-// TestAddresses: no error and no name shows the password.
-func TestAddresses(t *testing.T) {
-	t.Parallel()
-	for text, ok := range map[string]bool{
-		"postgres://u:secret@h:5432/db":                  true,
-		"postgresql://u:secret@h/db?sslmode=disable":     true,
-		"postgres:///db?host=/tmp&password=secret":       true,
-		"postgres://u:secret@h/db?pool_max_conns=x":      false,
-		"postgres://u:secret@h:port/db":                  false,
-		"postgres://u:se%cret@h/db":                      false,
-		"postgres:secret":                                false,
-		"host=h password=secret":                         false,
-		"mysql://u:secret@h/db":                          false,
-		"postgres://u:secret@h/db?sslmode=sometimes":     false,
-		"postgres://u@h/db?sslmode=no&password=secret":   false,
-		"postgres://u:secret@h/db?sslpassword=secret":    true,
-		"postgres://u:secret@h,h2:5433/db?target=secret": true,
-	} {
-		err := CheckURL(text)
-		if (err == nil) != ok {
-			t.Errorf("%s: got %v, want ok %t", text, err, ok)
-		}
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the password is in %v", text, err)
-		}
-		if shown := Redact(text); strings.HasPrefix(text, "postgres") && ok && !strings.Contains(text, "target=") && strings.Contains(shown, "secret") {
-			t.Errorf("%s: the password is in %s", text, shown)
-		}
-	}
-}
-
-func TestPoolSize(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]int32{"postgres://h/x": 5, "postgres://h/x?pool_max_conns=9": 9} {
-		cfg := config(url)
-		cfg.Connections = 5
-		got, err := cfg.poolConfig()
-		if err != nil || got.MaxConns != want {
-			t.Errorf("%s: got %d connections and %v, want %d", url, got.MaxConns, err, want)
-		}
 	}
 }
 

@@ -44,8 +44,7 @@ func resultValues(values []any, r *record) {
 
 // copyChunk writes records by COPY, one for each table.
 func copyChunk(ctx context.Context, tx pgx.Tx, records []record) error {
-	source := &copySource{records: records, values: make([]any, len(studentColumns)), set: studentValues}
-	if err := source.copy(ctx, tx, "students", studentColumns); err != nil {
+	if err := (copying{records: records, set: studentValues}).into(ctx, tx, "students", studentColumns); err != nil {
 		return err
 	}
 	return copyResults(ctx, tx, records)
@@ -54,48 +53,38 @@ func copyChunk(ctx context.Context, tx pgx.Tx, records []record) error {
 // copyResults writes the results alone.
 func copyResults(ctx context.Context, tx pgx.Tx, records []record) error {
 	for _, stream := range []results.Stream{results.Natural, results.Social} {
-		columns := resultColumns(stream)
-		source := &copySource{records: records, stream: stream, values: make([]any, len(columns)), set: resultValues}
-		if err := source.copy(ctx, tx, resultTable(stream), columns); err != nil {
+		c := copying{records: records, stream: stream, set: resultValues}
+		if err := c.into(ctx, tx, resultTable(stream), resultColumns(stream)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copySource is a pgx.CopyFromSource over the records of a stream, or of both if
-// stream is none. The values are used again for each row: pgx has encoded them
-// before it asks for the next.
-type copySource struct {
+// copying is the records of a stream, or of both if stream is none, as rows.
+type copying struct {
 	records []record
 	stream  results.Stream
-	values  []any
 	set     func(values []any, r *record)
-	next    int
 }
 
-func (c *copySource) copy(ctx context.Context, tx pgx.Tx, table string, columns []string) error {
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"results", table}, columns, c); err != nil {
+func (c copying) into(ctx context.Context, tx pgx.Tx, table string, columns []string) error {
+	// Used again for each row: pgx has encoded them before it asks for the next.
+	values := make([]any, len(columns))
+	next := 0
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"results", table}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+		for next < len(c.records) {
+			r := &c.records[next]
+			next++
+			if c.stream == 0 || c.stream == r.student.Stream {
+				c.set(values, r)
+				return values, nil
+			}
+		}
+		return nil, nil
+	}))
+	if err != nil {
 		return fmt.Errorf("copy into %s: %w", table, err)
 	}
 	return nil
 }
-
-// Next implements pgx.CopyFromSource.
-func (c *copySource) Next() bool {
-	for c.next < len(c.records) {
-		r := &c.records[c.next]
-		c.next++
-		if c.stream == 0 || c.stream == r.student.Stream {
-			c.set(c.values, r)
-			return true
-		}
-	}
-	return false
-}
-
-// Values implements pgx.CopyFromSource.
-func (c *copySource) Values() ([]any, error) { return c.values, nil }
-
-// Err implements pgx.CopyFromSource.
-func (*copySource) Err() error { return nil }

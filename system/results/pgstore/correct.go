@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
 	"loadstone/system/results"
 )
 
@@ -29,7 +31,7 @@ func Correct(ctx context.Context, address string, c results.Corrections, tell fu
 	case told:
 		return done, err
 	case err != nil:
-		return results.Corrected{}, fmt.Errorf("correct students in %s: %w", Redact(address), classify(ctx, err))
+		return results.Corrected{}, fmt.Errorf("correct students in %s: %w", redact.Address(address), classify(ctx, err))
 	}
 	return done, nil
 }
@@ -66,11 +68,8 @@ func correct(ctx context.Context, address string, c results.Corrections, tell fu
 const correctTimeout = 10 * time.Minute
 
 func lockCorrections(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
-		return fmt.Errorf("bound waiting: %w", err)
-	}
-	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", correctLock)
-	if hasCode(err, codeLockNotFree) {
+	err := postgres.Lock(ctx, conn, correctLock, lockTimeout)
+	if postgres.KindOf(err) == postgres.Locked {
 		return fmt.Errorf("another correction has been under way for %v: let it finish, then run this again: %w", lockTimeout, err)
 	}
 	if err != nil {
@@ -183,7 +182,7 @@ func audit(ctx context.Context, tx pgx.Tx, c results.Corrections, revision int64
 }
 
 // completeDataSet reads what the tables hold, if they hold it whole.
-func completeDataSet(ctx context.Context, db querier) (*dataSet, error) {
+func completeDataSet(ctx context.Context, db postgres.Querier) (*dataSet, error) {
 	set, err := readDataSet(ctx, db)
 	switch {
 	case err != nil:

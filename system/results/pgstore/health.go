@@ -54,12 +54,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// check asks the database for nothing, over a connection of the pool: a pool that
-// nobody gets a connection from is as good as no database.
+// check asks the database whether it answers.
 func (s *Store) check(ctx context.Context) {
-	waiting, cancel := context.WithTimeout(ctx, s.cfg.AcquireTimeout)
-	defer cancel()
-	err := s.database.Load().pool.Ping(waiting)
+	err := s.database.Load().pool.Ping(ctx)
 	switch {
 	case err == nil:
 		s.health.answered(time.Now())

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
 	"loadstone/system/results"
 )
 
@@ -26,7 +26,7 @@ const refusalInterval = time.Minute
 
 // database is an open one.
 type database struct {
-	pool *pgxpool.Pool
+	pool *postgres.Pool
 	meta results.Meta
 }
 
@@ -40,7 +40,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, name: Redact(cfg.URL), metrics: newMetrics()}
+	s := &Store{cfg: cfg, name: redact.Address(cfg.URL), metrics: newMetrics()}
 	if !cfg.Lazy {
 		if err := s.open(ctx); err != nil {
 			return nil, err
@@ -76,17 +76,8 @@ func connectPool(ctx context.Context, cfg Config) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := cfg.poolConfig()
+	pool, err := postgres.Open(ctx, cfg.Config)
 	if err != nil {
-		return nil, err
-	}
-	// A pool lives until Close, not as long as the context of Open.
-	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
-	if err != nil {
-		return nil, err
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
 		return nil, err
 	}
 	return &database{pool, set.meta}, nil

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
 	"loadstone/system/results"
 )
 
@@ -50,7 +52,7 @@ func Seed(ctx context.Context, address string, source results.Source, progress r
 	}
 	seeded, err := s.seed(ctx)
 	if err != nil {
-		return Seeded{}, fmt.Errorf("fill database %s: %w", Redact(address), err)
+		return Seeded{}, fmt.Errorf("fill database %s: %w", redact.Address(address), err)
 	}
 	return seeded, nil
 }
@@ -105,12 +107,8 @@ func (s *seeder) seed(ctx context.Context) (seeded Seeded, err error) {
 
 // lock keeps other seeds away for as long as the connection lives.
 func lock(ctx context.Context, conn *pgx.Conn) error {
-	// For the whole session: nothing that comes later should wait longer either.
-	if _, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d", lockTimeout.Milliseconds())); err != nil {
-		return fmt.Errorf("bound waiting: %w", classify(ctx, err))
-	}
-	_, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", seedLock)
-	if hasCode(err, codeLockNotFree) {
+	err := postgres.Lock(ctx, conn, seedLock, lockTimeout)
+	if postgres.KindOf(err) == postgres.Locked {
 		return fmt.Errorf("another program has been filling it for %v: let it finish, then run this again", lockTimeout)
 	}
 	if err != nil {
@@ -129,7 +127,7 @@ type dataSet struct {
 }
 
 // readDataSet returns nil if the tables are empty.
-func readDataSet(ctx context.Context, db querier) (*dataSet, error) {
+func readDataSet(ctx context.Context, db postgres.Querier) (*dataSet, error) {
 	var set dataSet
 	var fingerprint string
 	err := db.QueryRow(ctx, `SELECT origin, fingerprint, students, chunk_students, completed_at IS NOT NULL,
@@ -236,7 +234,7 @@ func (s *seeder) finish(ctx context.Context, conn *pgx.Conn) error {
 		_, err := tx.Exec(ctx, "UPDATE results.data_set SET completed_at = now()")
 		return err
 	})
-	if hasCode(err, codeUniqueViolation) {
+	if postgres.KindOf(err) == postgres.Exists {
 		return fmt.Errorf("each id must be given once: %w; empty the database with psql: DROP SCHEMA results CASCADE", err)
 	}
 	if err != nil {

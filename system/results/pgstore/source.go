@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
 	"loadstone/system/results"
 )
 
@@ -23,7 +25,7 @@ type Source struct {
 func OpenSource(ctx context.Context, address string) (*Source, error) {
 	set, err := describe(ctx, address)
 	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", Redact(address), classify(ctx, err))
+		return nil, fmt.Errorf("open database %s: %w", redact.Address(address), classify(ctx, err))
 	}
 	return &Source{address, *set}, nil
 }
@@ -40,7 +42,7 @@ func (s *Source) Revised() results.Meta { return s.set.revised }
 func (s *Source) All(ctx context.Context) iter.Seq2[results.Student, error] {
 	return func(yield func(results.Student, error) bool) {
 		if err := s.scan(ctx, yield, ""); err != nil {
-			yield(results.Student{}, fmt.Errorf("read all students of %s: %w", Redact(s.address), classify(ctx, err)))
+			yield(results.Student{}, fmt.Errorf("read all students of %s: %w", redact.Address(s.address), classify(ctx, err)))
 		}
 	}
 }
@@ -124,23 +126,18 @@ func describe(ctx context.Context, address string) (set *dataSet, err error) {
 
 // connect makes one connection outside of any pool.
 func connect(ctx context.Context, address string) (*pgx.Conn, error) {
-	config, err := parse(address)
-	if err != nil {
-		return nil, err
+	conn, err := postgres.Connect(ctx, address)
+	if failed, ok := errors.AsType[*postgres.ConnectError](err); ok {
+		return nil, kind{results.ErrUnavailable, failed}
 	}
-	config.ConnConfig.ConnectTimeout = connectTimeout
-	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
-	if err != nil {
-		return nil, kind{results.ErrUnavailable, fmt.Errorf("connect: %w", err)}
-	}
-	return conn, nil
+	return conn, err
 }
 
 // Schools calls yield with each school that has students, and with how many, in
 // the order of region and name, until it returns false.
 func (s *Source) Schools(ctx context.Context, yield func(region, name string, students int64) bool) error {
 	if err := s.listSchools(ctx, yield); err != nil {
-		return fmt.Errorf("read the schools of %s: %w", Redact(s.address), classify(ctx, err))
+		return fmt.Errorf("read the schools of %s: %w", redact.Address(s.address), classify(ctx, err))
 	}
 	return nil
 }
@@ -175,7 +172,7 @@ func (s *Source) OfSchool(ctx context.Context, region, name string) iter.Seq2[re
 	const condition = "WHERE s.school_id = (SELECT id FROM results.schools WHERE region = $1 AND name = $2)"
 	return func(yield func(results.Student, error) bool) {
 		if err := s.scan(ctx, yield, condition, region, name); err != nil {
-			yield(results.Student{}, fmt.Errorf("read the students of %s, %s, in %s: %w", name, region, Redact(s.address), classify(ctx, err)))
+			yield(results.Student{}, fmt.Errorf("read the students of %s, %s, in %s: %w", name, region, redact.Address(s.address), classify(ctx, err)))
 		}
 	}
 }

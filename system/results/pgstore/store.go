@@ -54,20 +54,14 @@ func (s *Store) lookup(ctx context.Context, id int64) (results.Page, error) {
 	if db == nil {
 		return results.Page{}, errNotOpen
 	}
-	waiting, cancel := context.WithTimeout(ctx, s.cfg.AcquireTimeout)
-	conn, err := db.pool.Acquire(waiting)
-	cancel()
-	if err != nil {
-		return results.Page{}, fmt.Errorf("get a connection: %w", err)
-	}
-	defer conn.Release()
-	ctx, cancel = context.WithTimeout(ctx, s.cfg.QueryTimeout)
-	defer cancel()
 	var row row
-	if err := conn.QueryRow(ctx, lookupName, id).Scan(row.targets()...); err != nil {
-		return results.Page{}, err
+	err := db.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, lookupName, id).Scan(row.targets()...)
+	})
+	if err == nil {
+		err = row.parse()
 	}
-	if err := row.parse(); err != nil {
+	if err != nil {
 		return results.Page{}, err
 	}
 	return results.NewPage(&row.student), nil

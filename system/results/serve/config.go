@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"loadstone/block/cache"
+	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pagecache"
-	"loadstone/system/results/pgstore"
 )
 
 // The kinds of stores, as they begin Config.Store.
@@ -198,7 +198,7 @@ func ParseStore(text string) (kind, target string, err error) {
 	kind, target, _ = strings.Cut(text, ":")
 	switch {
 	case strings.HasPrefix(text, "postgres://"), strings.HasPrefix(text, "postgresql://"):
-		if err := pgstore.CheckURL(text); err != nil {
+		if err := postgres.CheckURL(text); err != nil {
 			return "", "", fmt.Errorf("store: %w", err)
 		}
 		return StorePostgres, text, nil

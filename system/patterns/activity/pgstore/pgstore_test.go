@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/postgres"
 	"loadstone/block/servertest"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
@@ -25,7 +27,7 @@ func config(url string) Config {
 	return cfg
 }
 
-func open(t *testing.T, cfg Config) *Store {
+func opened(t *testing.T, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), cfg)
 	if err != nil {
@@ -57,7 +59,7 @@ func TestPostgres(t *testing.T) {
 		all.Wait()
 	})
 	t.Run("is a store", func(t *testing.T) {
-		activitytest.Suite(t, func(t *testing.T) activity.Store { t.Helper(); return open(t, config(url)) })
+		activitytest.Suite(t, func(t *testing.T) activity.Store { t.Helper(); return opened(t, config(url)) })
 	})
 	t.Run("says how durable it is", func(t *testing.T) { durability(t, url) })
 	t.Run("who finds no connection is busy", func(t *testing.T) { busy(t, url) })
@@ -65,12 +67,14 @@ func TestPostgres(t *testing.T) {
 }
 
 func durability(t *testing.T, url string) {
-	s := open(t, config(url+"&synchronous_commit=off")) // what an address says does not count
+	s := opened(t, config(url+"&synchronous_commit=off")) // what an address says does not count
 	if d := s.Durability(); !d.Synced || d.How != "PostgreSQL: fsync=on, synchronous_commit=on" {
 		t.Errorf("got %+v", d)
 	}
 	var commit string
-	if err := s.pool.QueryRow(t.Context(), "SELECT current_setting('synchronous_commit')").Scan(&commit); err != nil || commit != "on" {
+	if err := s.pool.With(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&commit)
+	}); err != nil || commit != "on" {
 		t.Errorf("a connection of the pool has synchronous_commit=%s, %v", commit, err)
 	}
 }
@@ -80,7 +84,7 @@ func busy(t *testing.T, url string) {
 	cfg.Connections, cfg.Waiting = 1, 1
 	cfg.AcquireTimeout = 200 * time.Millisecond
 	cfg.StatementTimeout, cfg.QueryTimeout = 20*time.Second, 21*time.Second
-	s := open(t, cfg)
+	s := opened(t, cfg)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +108,7 @@ func busy(t *testing.T, url string) {
 		_, err := s.Get(context.Background(), "x")
 		waits <- err
 	}()
-	for s.gate.Inside() < 2 && len(waits) == 0 && time.Now().Before(deadline) {
+	for s.pool.Waiting() < 1 && len(waits) == 0 && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
 	if _, err := s.Get(t.Context(), "x"); !errors.Is(err, activity.ErrBusy) {
@@ -122,7 +126,7 @@ func busy(t *testing.T, url string) {
 }
 
 func outlives(t *testing.T, server *servertest.PostgresServer, url string) {
-	s := open(t, config(url))
+	s := opened(t, config(url))
 	a := activitytest.Example("acknowledged")
 	activitytest.Put(t, s, a)
 	server.Kill()
@@ -145,20 +149,20 @@ func outlives(t *testing.T, server *servertest.PostgresServer, url string) {
 
 func TestADatabaseThatDoesNotSyncIsSaid(t *testing.T) {
 	url := servertest.Postgres(t, "fsync=off").URL("postgres")
-	if d := open(t, config(url)).Durability(); d.Synced || !strings.Contains(d.How, "fsync=off") {
+	if d := opened(t, config(url)).Durability(); d.Synced || !strings.Contains(d.How, "fsync=off") {
 		t.Errorf("got %+v, want that it is not synced", d)
 	}
 }
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := Open(t.Context(), Config{URL: "mysql://root:secret@db/x"})
-	for _, want := range []string{"postgres://USER@HOST", "connections are 0", "timeouts are", "registerer"} {
+	_, err := Open(t.Context(), Config{Config: postgres.Config{URL: "mysql://root:secret@db/x"}})
+	for _, want := range []string{"postgres://USER@HOST", "connections is 0", "statement timeout is 0s", "registerer"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %q and no password", err, want)
 		}
 	}
-	if err := CheckURL("postgres://u:secret@db/x?pool_max_conns=many"); err == nil || strings.Contains(err.Error(), "secret") {
+	if err := postgres.CheckURL("postgres://u:secret@db/x?pool_max_conns=many"); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want an error without the password", err)
 	}
 	cfg := config("postgres://nobody@127.0.0.1:1/x")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/cassandrastore"
@@ -37,7 +38,7 @@ func Check(address string) error {
 	case scheme+":" == sqliteScheme && rest != "", scheme+":" == pebbleScheme && rest != "":
 		return nil
 	case scheme == "postgres" || scheme == "postgresql":
-		return pgstore.CheckURL(address)
+		return postgres.CheckURL(address)
 	case scheme+":" == cassandrastore.Scheme:
 		_, err := cassandrastore.ParseAddress(address)
 		return err
