@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/compare"
+	"loadstone/lab/host"
 	"loadstone/lab/predict"
 )
 
@@ -32,7 +33,7 @@ func plantRuns(t *testing.T, dir string) {
 		level := 1 + 0.1*float64(i)
 		p := archivetest.Run{
 			Name: "checkout", Seed: 1, Started: time.Date(2026, 6, 1, 8, i, 0, 0, time.UTC),
-			Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Driver: "process", Version: "test"},
+			Environment: archive.Environment{Machine: host.Machine{CPU: "one", Cores: 2, LimitsEnforced: true}, Driver: "process", Version: "test"},
 			Variants:    []archivetest.Variant{variant("plain", 400, level), variant("cached", cached, level)},
 		}
 		if _, err := p.Write(filepath.Join(dir, "runs")); err != nil {

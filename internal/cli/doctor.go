@@ -8,9 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"loadstone/lab/driver/docker"
 	"loadstone/lab/driver/process/recipe"
-	"loadstone/lab/runner"
+	"loadstone/lab/host"
 	"loadstone/lab/topology"
 )
 
@@ -28,12 +27,12 @@ it. Exit status 1 if an experiment's verdict would be weakened here.`,
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	env, lacking := runner.Environment(version)
-	fmt.Fprintf(a.Stdout, "machine   %s, %d cores, %.1f GiB, Linux %s\n", env.CPU, env.Cores, float64(env.MemoryBytes)/(1<<30), env.Kernel)
-	if env.LimitsEnforced {
-		fmt.Fprintf(a.Stdout, "limits    ✓ CPU and memory, by control groups version %d\n", env.CgroupVersion)
+	m, lacking := host.This()
+	fmt.Fprintf(a.Stdout, "machine   %s, %d cores, %.1f GiB, Linux %s\n", m.CPU, m.Cores, float64(m.MemoryBytes)/(1<<30), m.Kernel)
+	if m.LimitsEnforced {
+		fmt.Fprintf(a.Stdout, "limits    ✓ CPU and memory, by control groups version %d\n", m.CgroupVersion)
 	}
-	if env.Cores < 2 {
+	if m.Cores < 2 {
 		lacking = append(lacking, "One core is too few: the load generator and the system would share it. Use a machine with two or more.")
 	}
 	a.images(ctx)
@@ -63,8 +62,7 @@ func (a *app) images(ctx context.Context) {
 // docker says whether systems can run in containers. That is no more needed than
 // an image is.
 func (a *app) docker(ctx context.Context) {
-	err := docker.Check(ctx, &topology.System{}, a.composeEnv())
-	if err != nil {
+	if err := a.driver(dockerDriver, false).Check(ctx, &topology.System{}); err != nil {
 		fmt.Fprintf(a.Stdout, "driver    – docker: %v\n", err)
 		return
 	}

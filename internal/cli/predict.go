@@ -228,7 +228,7 @@ func (a *app) measured(ctx context.Context, res *result.Result, ts []predict.Top
 	// The report of the check is progress here; the prediction is the output.
 	quiet := *a
 	quiet.Stdout = a.Stderr
-	measured, dir, err := quiet.conducted(ctx, exp, runFlags{runs: f.runs, volumes: f.volumes})
+	measured, dir, err := quiet.conducted(ctx, exp, runFlags{runs: f.runs, volumes: f.volumes, driver: processDriver})
 	return measured, filepath.Base(dir), names, err
 }
 

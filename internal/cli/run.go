@@ -20,6 +20,7 @@ type runFlags struct {
 	runs     string
 	volumes  string
 	variants []string
+	driver   string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -42,10 +43,16 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 		Example: `  loadstone run system/results/experiments/embedded.yaml
 
   # a quick look: two variants, one trial each (no intervals then)
-  loadstone run experiment.yaml --variants query,snapshot --trials 1`,
+  loadstone run experiment.yaml --variants query,snapshot --trials 1
+
+  # in containers, as they will run elsewhere; images that are not here are pulled
+  loadstone run experiment.yaml --driver docker`,
 		Args:              a.args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkDriver(f.driver); err != nil {
+				return err
+			}
 			exp, err := experiment.Load(args[0])
 			if err != nil {
 				return err
@@ -65,9 +72,10 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 	fl.IntVar(&trials, "trials", 0, "trials of each variant, in place of the experiment's")
 	fl.Uint64Var(&seed, "seed", 0, "seed of schedules and feeds, in place of the experiment's")
 	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
-	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs")
+	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs (Docker keeps its own, called loadstone-run-…)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
 	completing(cmd, "variants", completeVariants)
+	driverFlag(cmd, &f.driver)
 	return cmd
 }
 
@@ -85,13 +93,13 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *result.Result, dir string, err error) {
 	c := runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
-		Programs: a.programs(), Version: version,
+		Driver: a.driver(f.driver, false), Generator: a.generator(), Version: version,
 	}
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return nil, dir, err
 	}
 	if exp.Load.K6 != nil {
-		if c.Programs.K6, err = k6.Find(exec.LookPath); err != nil {
+		if c.K6, err = k6.Find(exec.LookPath); err != nil {
 			return nil, dir, err
 		}
 	}
@@ -156,14 +164,8 @@ func (a *app) composeEnv() map[string]string {
 	return env
 }
 
-func (a *app) programs() runner.Programs {
-	return runner.Programs{
-		Self:      a.Executable,
-		Generator: []string{a.Executable, internalName, generatorName},
-		Shim:      []string{a.Executable, internalName, shimName},
-		Guardian:  []string{a.Executable, internalName, guardianName},
-	}
-}
+// generator is the command line of the load generator.
+func (a *app) generator() []string { return []string{a.Executable, internalName, generatorName} }
 
 // args turns a mistake in the number of arguments into a usage error that says
 // where to look.

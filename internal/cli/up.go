@@ -73,13 +73,12 @@ Exit status: 0 stopped as asked, or up already; 1 failed, or a service ended;
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.driver, "driver", processDriver, "what runs the services: "+strings.Join(driverNames(), " or "))
+	driverFlag(cmd, &f.driver)
 	fl.StringVar(&f.dir, "dir", "", "directory that keeps records, logs and volumes of what is up (default: "+stateUsage+")")
 	fl.StringVarP(&f.name, "project-name", "p", "", "what to call the system (default: the Compose project's name)")
 	fl.StringSliceVar(&f.profiles, "profile", nil, "enable a profile of the Compose file, beside those of COMPOSE_PROFILES")
 	fl.BoolVarP(&f.detach, "detach", "d", false, "wait until it is up, then leave it up in the background")
 	fl.BoolVar(&f.publishAll, "publish-all", false, "open published ports at all addresses of this machine, for others to reach")
-	a.completeDriver(cmd)
 	return cmd
 }
 
@@ -95,8 +94,8 @@ type upTarget struct {
 
 // target finds out what args mean and checks all of it, before anything starts.
 func (a *app) target(ctx context.Context, args []string, f upFlags) (*upTarget, error) {
-	if !slices.Contains(driverNames(), f.driver) {
-		return nil, usagef("--driver %s: %s", f.driver, suggest(f.driver, "driver", driverNames()))
+	if err := checkDriver(f.driver); err != nil {
+		return nil, err
 	}
 	dir, err := a.stateDir(f.dir)
 	if err != nil {

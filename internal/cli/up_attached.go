@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"loadstone/internal/project"
-	"loadstone/lab/driver/process"
+	"loadstone/lab/driver"
 	"loadstone/lab/topology"
 )
 
@@ -32,7 +32,7 @@ type attached struct {
 	flags   upFlags
 	claim   *project.Claim
 	ports   *ports
-	running running
+	running driver.Running
 
 	warned   []string
 	restarts map[string]*restart
@@ -69,7 +69,10 @@ func (k *attached) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.ports.close()) }()
 	k.warn(k.target.system.Warnings)
 	p := newStarting(k.Stderr)
-	k.running, err = k.bringUp(ctx, k.target, k.flags, p.progress())
+	k.running, err = k.driver(k.flags.driver, k.flags.publishAll).Up(ctx, driver.Config{
+		System: k.target.system, LogDir: k.target.store.Logs(k.target.name), VolumeDir: k.target.store.Volumes(k.target.name),
+		VolumePrefix: dockerVolumes(k.target.name), Progress: p.progress(),
+	})
 	p.close()
 	if err != nil {
 		return err
@@ -147,7 +150,7 @@ func (k *attached) watch(ctx context.Context) error {
 // again reports the end of an instance and returns what starts it again; nil if
 // its service does not ask for that.
 func (k *attached) again(ended error) func(context.Context) error {
-	exit, ok := errors.AsType[*process.ExitError](ended)
+	exit, ok := errors.AsType[*driver.ExitError](ended)
 	if !ok {
 		return nil
 	}
@@ -155,7 +158,8 @@ func (k *attached) again(ended error) func(context.Context) error {
 	service, _ := k.target.system.Service(name)
 	// A status of 0 is success, the only end that on-failure does not mean.
 	wanted := service.Restart == topology.Always || service.Restart == topology.OnFailure && exit.Status != "exited with status 0"
-	if !wanted {
+	running, able := k.running.(restartable)
+	if !wanted || !able {
 		return nil
 	}
 	r := k.restarts[exit.Instance]
@@ -172,8 +176,8 @@ func (k *attached) again(ended error) func(context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		launched, err := k.running.Start(ctx, exit.Instance)
-		own, ended := errors.AsType[*process.ExitError](err)
+		launched, err := running.Start(ctx, exit.Instance)
+		own, ended := errors.AsType[*driver.ExitError](err)
 		switch {
 		case err == nil:
 		case ended && own.Instance == exit.Instance, ctx.Err() != nil:

@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/docker"
 	"loadstone/lab/driver/process"
-	"loadstone/lab/topology"
 )
 
 // What runs services.
@@ -22,40 +23,29 @@ const (
 
 func driverNames() []string { return []string{processDriver, dockerDriver} }
 
-// running is a system that a driver has brought up.
-type running interface {
-	Instances() []topology.Instance
-	// Failed gets an error for every instance that ends by itself. Down closes it.
-	Failed() <-chan error
-	Warnings() []string
-	Down(ctx context.Context) error
-	// Start starts an instance again that has ended, and returns when it is ready.
-	Start(ctx context.Context, instance string) (launched time.Time, err error)
+// driver is the driver called name; publishAll is of the ports of containers.
+func (a *app) driver(name string, publishAll bool) driver.Driver {
+	settings := driver.DefaultSettings()
+	settings.Env, settings.Guardian = a.composeEnv(), []string{a.Executable, internalName, guardianName}
+	if name == dockerDriver {
+		return docker.Driver{Settings: settings, PublishAll: publishAll, CreateWithin: docker.DefaultCreateWithin}
+	}
+	return process.Driver{Settings: settings, Self: a.Executable, Shim: []string{a.Executable, internalName, shimName}}
 }
 
-// bringUp starts the system with the driver that the flags name.
-func (a *app) bringUp(ctx context.Context, t *upTarget, f upFlags, p topology.Progress) (running, error) {
-	programs := a.programs()
-	if f.driver == dockerDriver {
-		c := docker.DefaultConfig()
-		c.System, c.Guardian, c.Env = t.system, programs.Guardian, a.composeEnv()
-		c.LogDir, c.VolumePrefix = t.store.Logs(t.name), dockerVolumes(t.name)
-		c.Progress, c.PublishAll = p, f.publishAll
-		r, err := docker.Up(ctx, c)
-		if err != nil {
-			return nil, err // not r, which would be an interface that is not nil
-		}
-		return r, nil
+// checkDriver says whether there is a driver called name.
+func checkDriver(name string) error {
+	if !slices.Contains(driverNames(), name) {
+		return usagef("--driver %s: %s", name, suggest(name, "driver", driverNames()))
 	}
-	c := process.DefaultConfig()
-	c.System, c.Self, c.Shim, c.Guardian = t.system, programs.Self, programs.Shim, programs.Guardian
-	c.LogDir, c.VolumeDir = t.store.Logs(t.name), t.store.Volumes(t.name)
-	c.Env, c.Progress = a.composeEnv(), p
-	r, err := process.Up(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return nil
+}
+
+// restartable is a running system whose instances can be started again.
+type restartable interface {
+	driver.Running
+	// Start starts an instance again that has ended, and returns when it is ready.
+	Start(ctx context.Context, instance string) (launched time.Time, err error)
 }
 
 // dockerVolumes begins the names of a project's volumes in Docker. It is not the
@@ -87,9 +77,8 @@ func (a *app) removeDockerVolumes(ctx context.Context, name string) error {
 	return nil
 }
 
-func (a *app) completeDriver(cmd *cobra.Command) {
-	complete := cobra.FixedCompletions(driverNames(), cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("driver", complete); err != nil {
-		panic(err) // the flag is there: the caller has just made it
-	}
+// driverFlag adds the flag --driver.
+func driverFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "driver", processDriver, "what runs the services: "+strings.Join(driverNames(), " or "))
+	completing(cmd, "driver", cobra.FixedCompletions(driverNames(), cobra.ShellCompDirectiveNoFileComp))
 }

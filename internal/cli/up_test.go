@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"loadstone/internal/project"
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/publish"
 	"loadstone/lab/topology"
 )
@@ -310,7 +311,7 @@ func TestADeadPortEndsTheSystem(t *testing.T) {
 }
 
 // calm is a system in which nothing happens.
-type calm struct{ running }
+type calm struct{ driver.Running }
 
 func (calm) Failed() <-chan error { return nil }
 func (calm) Warnings() []string   { return nil }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"loadstone/internal/cli"
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/process"
 	"loadstone/lab/topology"
 )
@@ -68,7 +69,9 @@ func start(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = process.Check(t.Context(), system, env)
+	d := process.Driver{Settings: driver.DefaultSettings(), Self: os.Args[0], Shim: []string{os.Args[0], "internal", "shim"}}
+	d.Env, d.Guardian = env, []string{os.Args[0], "internal", "guardian"}
+	err = d.Check(t.Context(), system)
 	if _, lacking := os.Stat(filepath.Join(root, ".tools/bin/cadvisor")); err == nil {
 		err = lacking // the system can do without, its dashboards cannot
 	}
@@ -78,11 +81,7 @@ func start(t *testing.T) map[string]string {
 		}
 		t.Skip(err)
 	}
-	c := process.DefaultConfig()
-	c.System, c.Self, c.Env = system, os.Args[0], env
-	c.Shim, c.Guardian = []string{os.Args[0], "internal", "shim"}, []string{os.Args[0], "internal", "guardian"}
-	c.LogDir, c.VolumeDir = filepath.Join(base, "logs"), filepath.Join(base, "volumes")
-	running, err := process.Up(t.Context(), c)
+	running, err := d.Up(t.Context(), driver.Config{System: system, LogDir: filepath.Join(base, "logs"), VolumeDir: filepath.Join(base, "volumes")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +90,7 @@ func start(t *testing.T) map[string]string {
 			t.Error(err)
 		}
 	})
-	if running.CgroupVersion() == 0 {
+	if m, _ := d.Machine(t.Context()); m.CgroupVersion == 0 {
 		t.Skip("control groups cannot be made here: there are no figures of containers")
 	}
 	at := map[string]string{}

@@ -12,6 +12,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
@@ -51,7 +52,7 @@ type planted struct {
 // write makes a whole run of two trials for each variant.
 func write(t *testing.T, variants map[string]planted) *archive.Run {
 	t.Helper()
-	m := archive.Manifest{Experiment: "e", Seed: 9, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
+	m := archive.Manifest{Experiment: "e", Seed: 9, Started: began, Environment: archive.Environment{Machine: host.Machine{Cores: 2, LimitsEnforced: true}}}
 	for i := range 2 {
 		for _, name := range []string{"one", "two"} {
 			m.Trials = append(m.Trials, archive.Planned{Index: len(m.Trials) + 1, Round: i + 1, Variant: name})
@@ -129,7 +130,7 @@ func writeSamples(t *testing.T, dir string, v planted) {
 	}
 	for i := range 41 {
 		s := float64(i) / 10
-		sample := probe.Sample{
+		sample := host.Sample{
 			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(cmp.Or(v.machine, 0.25) * s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
 			Self: time.Duration(0.005 * s * 1e9),
 		}
@@ -140,7 +141,7 @@ func writeSamples(t *testing.T, dir string, v planted) {
 			}
 			cpu := time.Duration(share * float64(v.demand))
 			busy := cpu.Seconds() / (0.25 * max(s, 0.1))
-			sample.Instances = append(sample.Instances, probe.Instance{
+			sample.Instances = append(sample.Instances, host.Instance{
 				Name: "api-" + string(rune('1'+j)), CPU: cpu, Periods: uint64(50 * s), Throttled: uint64(50 * s * max(0, 2*busy-1)), Memory: 1 << 20,
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/topology"
@@ -50,12 +51,12 @@ func unequal(t *testing.T, r *archive.Run, instances ...uses) {
 		for i := range 41 {
 			at := float64(i) / 10
 			s := min(max(at-1, 0), 2) // seconds of load so far
-			sample := probe.Sample{At: began.Add(seconds(at)), MachineBusy: seconds(1.2 * s), MachineTotal: seconds(2 * at)}
+			sample := host.Sample{At: began.Add(seconds(at)), MachineBusy: seconds(1.2 * s), MachineTotal: seconds(2 * at)}
 			if i%10 == 0 {
-				sample.Slow = &probe.Slow{ListenOverflows: uint64(6 * s)}
+				sample.Slow = &host.Slow{ListenOverflows: uint64(6 * s)}
 			}
 			for j, u := range instances {
-				in := probe.Instance{
+				in := host.Instance{
 					Name: trial.Instances[j].Name, CPU: seconds(u.cpu * s), User: seconds(u.user * s), System: seconds((u.cpu - u.user) * s),
 					Periods: uint64(math.Round(50 * at)), Throttled: uint64(math.Round(u.throttled * s)), Memory: u.memory,
 				}
@@ -64,7 +65,7 @@ func unequal(t *testing.T, r *archive.Run, instances ...uses) {
 				}
 				sample.Instances = append(sample.Instances, in)
 				if sample.Slow != nil {
-					sample.Slow.Instances = append(sample.Slow.Instances, probe.SlowInstance{
+					sample.Slow.Instances = append(sample.Slow.Instances, host.SlowInstance{
 						RunDelay: seconds(u.delay * s), MemoryStall: seconds(u.stall * s), MemoryFails: uint64(u.fails * s),
 						MajorFaults: uint64(u.faults * s), DiskRead: uint64(u.read * s), DiskWritten: uint64(u.wrote * s),
 					})

@@ -11,6 +11,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
@@ -91,7 +92,7 @@ func plantFaults(t *testing.T, failures uint64, peak float64) (dir string, trial
 	})
 	lines(probe.SamplesFile, func(l *archive.Lines) {
 		for s := range 25 {
-			put(l, probe.Sample{At: second(float64(s)), MachineTotal: time.Duration(s) * time.Second})
+			put(l, host.Sample{At: second(float64(s)), MachineTotal: time.Duration(s) * time.Second})
 		}
 	})
 	trial = archive.Trial{

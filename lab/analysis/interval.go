@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/format"
+	"loadstone/lab/host"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
@@ -39,7 +40,7 @@ func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
 
 // filled makes a capacity a lower bound if the machine was full at it, or where
 // the search was rejected above it: neither tells the system's own edge.
-func (o *observed) filled(t archive.Trial, samples []probe.Sample) {
+func (o *observed) filled(t archive.Trial, samples []host.Sample) {
 	if !(o.capacity > 0) || o.lowerBound != "" {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
-	"loadstone/lab/probe"
 	"loadstone/lab/result"
 )
 
@@ -170,11 +170,11 @@ func TestMachineFullAtTheRejectedRate(t *testing.T) {
 		{0.5, 0.98, 0.1, fullMachine},
 		{0.5, 0.98, 1.26, "the machine was full, and something other than this run used 1.3 of its cores"},
 	} {
-		var samples []probe.Sample
+		var samples []host.Sample
 		busy := 0.0
 		for i, share := range []float64{0, 0.5, c.second, c.third} {
 			busy += share
-			samples = append(samples, probe.Sample{At: at(float64(i)), MachineBusy: time.Duration(busy * 2e9), MachineTotal: time.Duration(i) * 2 * time.Second})
+			samples = append(samples, host.Sample{At: at(float64(i)), MachineBusy: time.Duration(busy * 2e9), MachineTotal: time.Duration(i) * 2 * time.Second})
 		}
 		o := observed{capacity: 1000, rejected: 1100, machineBusy: 0.5, conditions: result.Conditions{Outside: c.outside}}
 		o.filled(trial, samples)

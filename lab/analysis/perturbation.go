@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
@@ -45,7 +46,7 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 
 // perturbed is the perturbation experiment of a trial, for the report; nil if
 // there was none.
-func perturbed(t archive.Trial, samples []probe.Sample) *result.Perturbation {
+func perturbed(t archive.Trial, samples []host.Sample) *result.Perturbation {
 	if len(t.Perturbations) == 0 {
 		return nil
 	}
@@ -90,7 +91,7 @@ func elasticity(i perturb.Interval) result.Interval {
 }
 
 // conditions are those under which a trial's measured part went by.
-func conditions(samples []probe.Sample, span probe.Span, r *load.Result) result.Conditions {
+func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.Conditions {
 	c := result.Conditions{
 		MachineBusy: span.MachineBusy, ProbeCPU: span.Self, Outside: max(0, span.Outside-r.Generator.Busy),
 		Working: r.Generator.Working, LateMS: r.Generator.Lateness.P99,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
@@ -78,11 +79,11 @@ func TestPerturbedIsForTheReport(t *testing.T) {
 		}
 		trial.Perturbations = append(trial.Perturbations, s)
 	}
-	var samples []probe.Sample
+	var samples []host.Sample
 	for i := range 41 { // from 10 s before to 10 s after, dearer while it lasts
 		at := time.Duration(i-20) * 500 * time.Millisecond
 		during := min(max(at, 0), 10*time.Second)
-		samples = append(samples, probe.Sample{At: began.Add(at), Self: during / 50, MachineBusy: during, MachineTotal: 2 * (at + 10*time.Second)})
+		samples = append(samples, host.Sample{At: began.Add(at), Self: during / 50, MachineBusy: during, MachineTotal: 2 * (at + 10*time.Second)})
 	}
 	p := perturbed(trial, samples)
 	if p == nil || p.Trial != 3 || len(p.Slots) != 10 || len(p.Effects) != 1 {
@@ -108,9 +109,9 @@ func TestPerturbedIsForTheReport(t *testing.T) {
 func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
-	at := func(seconds ...float64) (out []probe.Sample) {
+	at := func(seconds ...float64) (out []host.Sample) {
 		for _, s := range seconds {
-			out = append(out, probe.Sample{At: began.Add(time.Duration(s * float64(time.Second)))})
+			out = append(out, host.Sample{At: began.Add(time.Duration(s * float64(time.Second)))})
 		}
 		return out
 	}

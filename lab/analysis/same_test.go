@@ -10,6 +10,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/host"
 	"loadstone/lab/report"
 	"loadstone/lab/result"
 )
@@ -19,7 +20,7 @@ import (
 func trialled(t *testing.T, seed uint64, factors ...float64) *result.Result {
 	t.Helper()
 	r := rand.New(rand.NewPCG(20260601, seed))
-	p := archivetest.Run{Name: "same", Seed: seed, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "same", Seed: seed, Started: began, Environment: archive.Environment{Machine: host.Machine{Cores: 2, LimitsEnforced: true}}}
 	for i := range factors {
 		p.Variants = append(p.Variants, archivetest.Variant{
 			Name: string(rune('a' + i)), Service: 2 * time.Millisecond,
@@ -79,7 +80,7 @@ func all(res *result.Result) bool {
 // A lower bound is no difference to what may still be below it.
 func TestLowerBoundsMayBeOnTheOtherSide(t *testing.T) {
 	t.Parallel()
-	p := archivetest.Run{Name: "bounds", Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "bounds", Started: began, Environment: archive.Environment{Machine: host.Machine{Cores: 2, LimitsEnforced: true}}}
 	for i, limited := range []bool{true, false} {
 		v := archivetest.Variant{
 			Name: string(rune('a' + i)), Service: 2 * time.Millisecond, GeneratorLimited: limited,

@@ -12,6 +12,7 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/host"
 	"loadstone/lab/result"
 )
 
@@ -24,7 +25,7 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 0.01*want }
 // in all. Each size has six trials, up to 2 % off.
 func grow(t *testing.T, setting string, sizes []float64, sweep string) *result.Result {
 	t.Helper()
-	p := archivetest.Run{Name: "sweep", Seed: 1, Started: began, Environment: archive.Environment{Cores: 2, LimitsEnforced: true}}
+	p := archivetest.Run{Name: "sweep", Seed: 1, Started: began, Environment: archive.Environment{Machine: host.Machine{Cores: 2, LimitsEnforced: true}}}
 	for _, n := range sizes {
 		v := archivetest.Variant{Name: fmt.Sprintf("%s-%g", setting, n), Service: 2 * time.Millisecond}
 		bears := min(1000*n, 3500)

@@ -199,9 +199,9 @@ func TestAPlantedFrontVisitsItsStoreThreeTimes(t *testing.T) {
 	watched := make(chan error, 1)
 	go func() {
 		watched <- probe.Run(ctx, probe.Config{
-			Targets: []probe.Target{
-				{Name: "front-1", PID: func() int { return 0 }, MetricsURL: "http://" + front.AdminAddr().String() + "/metrics"},
-				{Name: "store-1", PID: func() int { return 0 }, MetricsURL: "http://" + store.AdminAddr().String() + "/metrics"},
+			Endpoints: []probe.Endpoint{
+				{Instance: "front-1", URL: "http://" + front.AdminAddr().String() + "/metrics"},
+				{Instance: "store-1", URL: "http://" + store.AdminAddr().String() + "/metrics"},
 			},
 			Interval: time.Second, MetricsInterval: 50 * time.Millisecond,
 			Write: func(record any) error {

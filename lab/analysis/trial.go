@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
@@ -67,12 +68,12 @@ func variantTrials(r *archive.Run, exp *experiment.Experiment, variant string) (
 
 // watched is what the probe wrote about one trial.
 type watched struct {
-	samples []probe.Sample
+	samples []host.Sample
 	scrapes []probe.Scrape
 }
 
 func readWatched(dir string) (w watched, err error) {
-	err = archive.ReadLines(dir, probe.SamplesFile, func(s probe.Sample) { w.samples = append(w.samples, s) })
+	err = archive.ReadLines(dir, probe.SamplesFile, func(s host.Sample) { w.samples = append(w.samples, s) })
 	if err != nil {
 		return w, err
 	}
@@ -216,7 +217,7 @@ func curve(t archive.Trial) []result.CurvePoint {
 const timelinePoints = 200
 
 // timeline is CPU use over the trial, each point the mean since the one before.
-func timeline(t archive.Trial, samples []probe.Sample) result.Timeline {
+func timeline(t archive.Trial, samples []host.Sample) result.Timeline {
 	tl := result.Timeline{Trial: t.Index}
 	if len(samples) < 2 {
 		return tl

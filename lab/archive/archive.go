@@ -34,6 +34,7 @@ import (
 
 	"loadstone/block/atomicfile"
 	"loadstone/lab/capacity"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/topology"
@@ -79,18 +80,10 @@ type Planned struct {
 
 // Environment is the machine and the versions that the numbers belong to.
 type Environment struct {
-	CPU            string `json:"cpu"`
-	Cores          int    `json:"cores"`
-	MemoryBytes    uint64 `json:"memory_bytes"`
-	Kernel         string `json:"kernel"`
-	Driver         string `json:"driver"` // "process"
-	LimitsEnforced bool   `json:"limits_enforced"`
-	CgroupVersion  int    `json:"cgroup_version"` // 0 if none is used
-	// CoresAwake says whether idle cores were kept from halting, so that
-	// wake-ups cost the same at every load.
-	CoresAwake bool   `json:"cores_awake"`
-	Version    string `json:"version"` // Loadstone's
-	Go         string `json:"go"`
+	host.Machine
+	Driver  string `json:"driver"`  // "process" or "docker"
+	Version string `json:"version"` // Loadstone's
+	Go      string `json:"go"`
 }
 
 // Trial is one variant, started fresh, under the load once.

@@ -12,6 +12,7 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/host"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
@@ -66,7 +67,7 @@ func derive(t *testing.T, p archivetest.Run) *result.Result {
 }
 
 func planting(variants ...archivetest.Variant) archivetest.Run {
-	return archivetest.Run{Name: "e", Seed: 1, Started: began, Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true}, Variants: variants}
+	return archivetest.Run{Name: "e", Seed: 1, Started: began, Environment: archive.Environment{Machine: host.Machine{CPU: "one", Cores: 2, LimitsEnforced: true}}, Variants: variants}
 }
 
 func between(t *testing.T, a, b *result.Result, c Config) *Difference {

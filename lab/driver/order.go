@@ -1,7 +1,3 @@
-// Package driver starts a system's services when what they depend on is there, and
-// stops them in reverse: what drivers have in common. How an instance starts, when
-// it is ready and how it stops is the driver's business, which it hands over as
-// functions; its processes and their ends stay the driver's, too.
 package driver
 
 import (
@@ -13,8 +9,8 @@ import (
 	"loadstone/lab/topology"
 )
 
-// Instance is one instance of a service.
-type Instance struct {
+// Steps is what Order does with one instance.
+type Steps struct {
 	// Start launches it, in the order in which instances were added.
 	Start func(ctx context.Context) error
 	// Ready returns when it is ready or, for a job, when it has completed.
@@ -33,12 +29,12 @@ type Order struct {
 // service is one service with how far it is; the channels close in this order.
 type service struct {
 	topology.Service
-	instances                   []Instance
+	instances                   []Steps
 	started, healthy, completed chan struct{}
 }
 
 // Add adds a service and its instances.
-func (o *Order) Add(s topology.Service, instances []Instance) {
+func (o *Order) Add(s topology.Service, instances []Steps) {
 	if o.byName == nil {
 		o.byName = map[string]*service{}
 	}

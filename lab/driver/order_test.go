@@ -29,8 +29,8 @@ func (j *journal) write(line string) {
 func (j *journal) at(line string) int { return slices.Index(j.lines, line) }
 
 // instance takes a second to be ready.
-func (j *journal) instance(name string, failure error) driver.Instance {
-	return driver.Instance{
+func (j *journal) instance(name string, failure error) driver.Steps {
+	return driver.Steps{
 		Start: func(context.Context) error { j.write("start " + name); return nil },
 		Ready: func(ctx context.Context) error {
 			select {
@@ -52,13 +52,13 @@ func (j *journal) instance(name string, failure error) driver.Instance {
 // system is a job, a store that is healthy late, and a front of two instances.
 func (j *journal) system(failure error) *driver.Order {
 	var o driver.Order
-	o.Add(topology.Service{Name: "store"}, []driver.Instance{j.instance("store", nil)})
+	o.Add(topology.Service{Name: "store"}, []driver.Steps{j.instance("store", nil)})
 	o.Add(topology.Service{Name: "seed", Job: true, DependsOn: []topology.Dependency{{Service: "store", Condition: topology.Healthy}}},
-		[]driver.Instance{j.instance("seed", failure)})
+		[]driver.Steps{j.instance("seed", failure)})
 	o.Add(topology.Service{Name: "front", DependsOn: []topology.Dependency{
 		{Service: "seed", Condition: topology.Completed}, {Service: "side", Condition: topology.Started},
-	}}, []driver.Instance{j.instance("front-1", nil), j.instance("front-2", nil)})
-	o.Add(topology.Service{Name: "side"}, []driver.Instance{j.instance("side", nil)})
+	}}, []driver.Steps{j.instance("front-1", nil), j.instance("front-2", nil)})
+	o.Add(topology.Service{Name: "side"}, []driver.Steps{j.instance("side", nil)})
 	return &o
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load"
 	"loadstone/lab/load/generator"
@@ -182,10 +183,10 @@ func (p part) start(t *testing.T, tree *cgroup.Tree, name, next string) (*cgroup
 
 // knob is what a component of that share is perturbed by.
 func (p part) knob(name string, g *cgroup.Group) Knob {
-	if p.cores == 0 {
-		return Stall(name, []*cgroup.Group{g})
-	}
-	return Share(name, []*cgroup.Group{g}, p.cores)
+	machine := host.NewLocal(func() []host.Target { return []host.Target{{Name: name, Cgroup: g.Paths()}} })
+	k := Share(name, []string{name}, machine.Limit)
+	k.DownOnly = p.cores == 0
+	return k
 }
 
 // planted is a system that runs, with a generator beside it.

@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/experiment"
+	"loadstone/lab/host"
 	"loadstone/lab/result"
 )
 
@@ -50,7 +51,7 @@ func derive(t *testing.T, variants ...archivetest.Variant) *result.Result {
 	t.Helper()
 	dir, err := archivetest.Run{
 		Name: "e", Seed: 1, Started: began, Variants: variants,
-		Environment: archive.Environment{CPU: "one", Cores: 8, LimitsEnforced: true, Driver: "process"},
+		Environment: archive.Environment{Machine: host.Machine{CPU: "one", Cores: 8, LimitsEnforced: true}, Driver: "process"},
 	}.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,16 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"loadstone/lab/host"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// self is this machine with this process.
+func self() host.Host {
+	return host.NewLocal(func() []host.Target { return []host.Target{{Name: "self-1", PID: os.Getpid()}} })
+}
 
 // Run watches this very process while it burns some CPU.
 func TestRunWatches(t *testing.T) {
@@ -23,14 +30,14 @@ func TestRunWatches(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	var samples []Sample
+	var samples []host.Sample
 	var scrapes []Scrape
 	err := Run(ctx, Config{
-		Targets:  []Target{{Name: "self-1", PID: os.Getpid, MetricsURL: srv.URL}},
+		Hosts: []host.Host{self()}, Endpoints: []Endpoint{{Instance: "self-1", URL: srv.URL}},
 		Interval: 10 * time.Millisecond, MetricsInterval: 10 * time.Millisecond,
 		Write: func(v any) error {
 			switch v := v.(type) {
-			case *Sample:
+			case *host.Sample:
 				samples = append(samples, *v)
 			case *Scrape:
 				scrapes = append(scrapes, *v)
@@ -61,7 +68,7 @@ func TestRunWatches(t *testing.T) {
 
 func TestRunFailsOnWhatItCannotRead(t *testing.T) {
 	err := Run(t.Context(), Config{
-		Targets: []Target{{Name: "gone-1", PID: func() int { return 1 << 30 }}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Hosts: []host.Host{host.NewLocal(func() []host.Target { return []host.Target{{Name: "gone-1", PID: 1 << 30}} })}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
 		Write: func(any) error { return nil },
 	})
 	if err == nil || !strings.Contains(err.Error(), "gone-1") {
@@ -69,38 +76,11 @@ func TestRunFailsOnWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// TestAProcessThatIsStartedAgainKeepsWhatItUsed reads a process, nothing, and
-// another process, as the one and the same instance.
-func TestAProcessThatIsStartedAgainKeepsWhatItUsed(t *testing.T) {
-	pid := os.Getpid()
-	r := reader{target: Target{Name: "a-1", PID: func() int { return pid }}}
-	first, err := r.read()
-	if err != nil || first.CPU <= 0 {
-		t.Fatalf("got %+v, %v", first, err)
-	}
-	pid = 0
-	down, err := r.read()
-	if err != nil || down.CPU != first.CPU || down.Memory != 0 || down.Name != "a-1" {
-		t.Errorf("while it is ended: got %+v, %v; want the CPU time of %+v", down, err, first)
-	}
-	pid = os.Getpid()
-	again, err := r.read()
-	if err != nil || again.CPU < 2*first.CPU || again.Memory == 0 {
-		t.Errorf("started again: got %+v, %v; want what both used", again, err)
-	}
-	// It ends between the question for its pid and the look at it.
-	asked := 0
-	r.target.PID = func() int { asked++; return []int{0, 1 << 30, 0}[asked%3] }
-	if got, err := r.read(); err != nil || got.CPU != again.CPU {
-		t.Errorf("just ended: got %+v, %v", got, err)
-	}
-}
-
 func TestRunFailsWhenItCannotWrite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	err := Run(ctx, Config{
-		Targets: []Target{{Name: "self-1", PID: os.Getpid}}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
+		Hosts: []host.Host{self()}, Interval: time.Millisecond, MetricsInterval: time.Millisecond,
 		Write: func(any) error { return os.ErrClosed },
 	})
 	if err == nil {

@@ -3,6 +3,8 @@ package probe
 import (
 	"slices"
 	"time"
+
+	"loadstone/lab/host"
 )
 
 // Usage is what one instance used over a span of time.
@@ -16,7 +18,7 @@ type Usage struct {
 	Memory    uint64 // the most seen in the span, bytes
 	OOMKills  uint64
 	// The rest is known to within a second's reading; it is 0 where the kernel
-	// does not tell. See SlowInstance.
+	// does not tell. See host.SlowInstance.
 	RunDelay    time.Duration
 	MemoryStall time.Duration
 	MemoryFails float64
@@ -44,7 +46,7 @@ type Span struct {
 // Over works out what was used between from and to. Counters between two
 // samples are taken to have grown evenly. ok is false if the samples do not
 // cover the span to within one sample's distance.
-func Over(samples []Sample, from, to time.Time) (Span, bool) {
+func Over(samples []host.Sample, from, to time.Time) (Span, bool) {
 	a, okA := at(samples, from)
 	b, okB := at(samples, to)
 	if !okA || !okB || !to.After(from) {
@@ -76,8 +78,8 @@ func Over(samples []Sample, from, to time.Time) (Span, bool) {
 
 // slow adds what was read once a second: growth between the two readings that
 // lie around the span, or nearest to its ends, brought to the span's length.
-func (span *Span) slow(samples []Sample, from, to time.Time) {
-	var a, b *Sample
+func (span *Span) slow(samples []host.Sample, from, to time.Time) {
+	var a, b *host.Sample
 	for i := range samples {
 		s := &samples[i]
 		if s.Slow == nil {
@@ -124,11 +126,11 @@ func grew(a, b uint64) float64 {
 const slack = 500 * time.Millisecond
 
 // at is the sample at a moment, interpolated between its neighbours.
-func at(samples []Sample, t time.Time) (Sample, bool) {
+func at(samples []host.Sample, t time.Time) (host.Sample, bool) {
 	if len(samples) == 0 {
-		return Sample{}, false
+		return host.Sample{}, false
 	}
-	i, exact := slices.BinarySearchFunc(samples, t, func(s Sample, t time.Time) int { return s.At.Compare(t) })
+	i, exact := slices.BinarySearchFunc(samples, t, func(s host.Sample, t time.Time) int { return s.At.Compare(t) })
 	switch {
 	case exact:
 		return samples[i], true
@@ -143,17 +145,17 @@ func at(samples []Sample, t time.Time) (Sample, bool) {
 }
 
 // between is a + f·(b−a) for every counter.
-func between(a, b Sample, f float64) Sample {
-	out := Sample{
+func between(a, b host.Sample, f float64) host.Sample {
+	out := host.Sample{
 		At:           a.At.Add(lerp(0, b.At.Sub(a.At), f)),
 		MachineBusy:  lerp(a.MachineBusy, b.MachineBusy, f),
 		MachineTotal: lerp(a.MachineTotal, b.MachineTotal, f),
 		Self:         lerp(a.Self, b.Self, f),
-		Instances:    make([]Instance, len(a.Instances)),
+		Instances:    make([]host.Instance, len(a.Instances)),
 	}
 	for i, x := range a.Instances {
 		y := b.Instances[i]
-		out.Instances[i] = Instance{
+		out.Instances[i] = host.Instance{
 			Name: x.Name, CPU: lerp(x.CPU, y.CPU, f), User: lerp(x.User, y.User, f), System: lerp(x.System, y.System, f),
 			Periods: lerp(x.Periods, y.Periods, f), Throttled: lerp(x.Throttled, y.Throttled, f),
 			Stalled: lerp(x.Stalled, y.Stalled, f), Memory: x.Memory, OOMKills: x.OOMKills,
@@ -166,7 +168,7 @@ func lerp[T ~int64 | ~uint64](a, b T, f float64) T {
 	return a + T(f*float64(b-a))
 }
 
-func mostMemory(samples []Sample, name string, from, to time.Time) uint64 {
+func mostMemory(samples []host.Sample, name string, from, to time.Time) uint64 {
 	var most uint64
 	for _, s := range samples {
 		if s.At.Before(from) || s.At.After(to) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"loadstone/lab/host"
 )
 
 var t0 = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -14,14 +16,14 @@ func moment(seconds float64) time.Time {
 
 // steady has one instance that uses a quarter of a core, throttled in half of
 // its periods of 20 ms, sampled each 0.1 s for two seconds.
-func steady() []Sample {
-	var out []Sample
+func steady() []host.Sample {
+	var out []host.Sample
 	for i := range 21 {
 		s := float64(i) / 10
-		out = append(out, Sample{
+		out = append(out, host.Sample{
 			At: moment(s), MachineBusy: time.Duration(s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
 			Self: time.Duration(0.01 * s * 1e9),
-			Instances: []Instance{{
+			Instances: []host.Instance{{
 				Name: "api-1", CPU: time.Duration(0.25 * s * 1e9), Periods: uint64(50 * s), Throttled: uint64(25 * s),
 				Memory: uint64(1000 + i),
 			}},
@@ -58,7 +60,7 @@ func TestOver(t *testing.T) {
 func TestOverNeedsSamples(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		samples  []Sample
+		samples  []host.Sample
 		from, to float64
 	}{
 		"no samples":      {nil, 0, 1},
@@ -73,28 +75,31 @@ func TestOverNeedsSamples(t *testing.T) {
 	}
 }
 
-func TestParseMachine(t *testing.T) {
+func TestSlowFiguresCoverTheSpan(t *testing.T) {
 	t.Parallel()
-	busy, total, err := parseMachine("cpu  10 1 20 300 40 5 6 7 0 0")
-	if err != nil || busy != 490*time.Millisecond || total != 3890*time.Millisecond {
-		t.Errorf("got %v of %v, %v; want 490ms of 3.89s", busy, total, err)
-	}
-	for _, bad := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2", "cpu a b c d e f g h"} {
-		if _, _, err := parseMachine(bad); err == nil {
-			t.Errorf("%q: no error", bad)
+	began := time.Now()
+	var samples []host.Sample
+	for i := range 41 {
+		s := host.Sample{At: began.Add(time.Duration(i) * 100 * time.Millisecond), Instances: []host.Instance{{Name: "a-1"}}}
+		if i%10 == 0 {
+			n := uint64(i / 10)
+			s.Slow = &host.Slow{
+				Instances:       []host.SlowInstance{{RunDelay: time.Duration(n) * 300 * time.Millisecond, MajorFaults: 10 * n, DiskRead: 100 * n}},
+				ListenOverflows: 5 * n,
+			}
 		}
+		samples = append(samples, s)
 	}
-}
-
-func TestParseProcess(t *testing.T) {
-	t.Parallel()
-	in, err := parseProcess("42 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 8 0 100 9999 10 18446744073709551615")
-	if err != nil || in.User != 1500*time.Millisecond || in.System != 500*time.Millisecond || in.CPU != 2*time.Second {
-		t.Errorf("got %+v, %v; want 1.5 s user, 0.5 s system", in, err)
+	span, ok := Over(samples, began.Add(1200*time.Millisecond), began.Add(3200*time.Millisecond))
+	u := span.Instances["a-1"]
+	if !ok || u.RunDelay.Round(time.Millisecond) != 600*time.Millisecond || math.Abs(u.MajorFaults-20) > 1e-9 ||
+		math.Abs(u.DiskRead-200) > 1e-9 || math.Abs(span.ListenOverflows-5) > 1e-9 {
+		t.Errorf("got %+v, %v overflows/s; want 600 ms, 20 faults, 200 bytes and 5", u, span.ListenOverflows)
 	}
-	for _, bad := range []string{"", "42 (a) S 1", "42 (a) S 1 42 42 0 -1 4194560 1 2 3 4 x 50 0 0 20 0 8 0 100 9999 10 1"} {
-		if _, err := parseProcess(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
+	for i := range samples {
+		samples[i].Slow = nil // a run of an earlier version
+	}
+	if span, ok := Over(samples, began.Add(time.Second), began.Add(3*time.Second)); !ok || span.Instances["a-1"].RunDelay != 0 {
+		t.Errorf("without: got %+v, %v", span, ok)
 	}
 }

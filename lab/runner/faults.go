@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
-	"loadstone/lab/driver/process"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
 	"loadstone/lab/topology"
 )
+
+// execChecker is a driver that can check a command of an exec fault before the
+// system is up.
+type execChecker interface {
+	CheckExec(s *topology.System, service string, command []string) error
+}
 
 // checkFaults checks the faults against a variant's system, before anything
 // starts.
@@ -27,7 +32,11 @@ func (k *conductor) checkFaults(variant string, s *topology.System) error {
 		if action != fault.Exec {
 			continue
 		}
-		if err := process.CheckExec(s, service, exp.Faults[i].Exec, k.Env); err != nil {
+		checker, ok := k.Driver.(execChecker)
+		if !ok {
+			break // it shows when the command is run
+		}
+		if err := checker.CheckExec(s, service, exp.Faults[i].Exec); err != nil {
 			errs = append(errs, exp.ErrorAt(err.Error(), "faults", fmt.Sprint(i), "exec"))
 		}
 	}
@@ -52,6 +61,10 @@ type offerFunc = func(context.Context) (*load.Result, []threshold.Outcome, error
 // fault that could not be carried out ends the load.
 func (m *measurer) underFaults(offer offerFunc) offerFunc {
 	return func(ctx context.Context) (_ *load.Result, _ []threshold.Outcome, err error) {
+		system, ok := m.up.(fault.System)
+		if !ok {
+			return nil, nil, fmt.Errorf("the driver %s carries out no faults; take them out of the experiment, or use another driver", m.Driver.Name())
+		}
 		events, err := archive.CreateLines(m.dir, archive.EventsFile)
 		if err != nil {
 			return nil, nil, err
@@ -66,7 +79,7 @@ func (m *measurer) underFaults(offer offerFunc) offerFunc {
 		var failed error
 		go func() {
 			defer close(done)
-			begun, failed = fault.Carry(ctx, m.faultConfig(events), began, over)
+			begun, failed = fault.Carry(ctx, m.faultConfig(system, events), began, over)
 			if failed != nil {
 				fail(failed)
 			}
@@ -84,10 +97,10 @@ func (m *measurer) underFaults(offer offerFunc) offerFunc {
 	}
 }
 
-func (m *measurer) faultConfig(events *archive.Lines) fault.Config {
+func (m *measurer) faultConfig(system fault.System, events *archive.Lines) fault.Config {
 	instances := running(m.systems[m.trial.Variant])
 	c := fault.Config{
-		System: m.up, Write: func(e fault.Event) error { return events.Write(e) },
+		System: system, Write: func(e fault.Event) error { return events.Write(e) },
 		Doing: func(what string) { m.Events.doingf("%s", what) },
 	}
 	for i := range m.Experiment.Faults {
@@ -122,5 +135,3 @@ func (m *measurer) telling(keep func(any) error) func(any) error {
 		return keep(window)
 	}
 }
-
-var _ fault.System = (*process.Running)(nil)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/driver"
+	"loadstone/lab/driver/process"
 	"loadstone/lab/experiment"
 )
 
@@ -36,7 +38,9 @@ func checkOf(t *testing.T, compose, other string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &conductor{Config: Config{Experiment: exp, Variants: []string{"one", "two", "three"}, Env: map[string]string{"PATH": os.Getenv("PATH")}}}
+	env := map[string]string{"PATH": os.Getenv("PATH")}
+	d := process.Driver{Settings: driver.Settings{Env: env}}
+	k := &conductor{Config: Config{Experiment: exp, Variants: []string{"one", "two", "three"}, Driver: d, Env: env}}
 	err = k.check(t.Context())
 	if err == nil {
 		return nil

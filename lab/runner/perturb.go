@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
 	"loadstone/lab/experiment"
-	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/topology"
@@ -75,10 +74,10 @@ func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
 	case found.LowerBound: // closed load would seek a limit that the search did not reach
 		return nil
 	}
-	parts := m.parts()
+	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), m.limiter(ctx))
 	sized, warnings := pools(ctx, m.trial.Instances, running(m.systems[m.trial.Variant]))
 	m.trial.Warnings = append(m.trial.Warnings, warnings...)
-	if len(parts) == 0 && len(sized) == 0 {
+	if len(limited) == 0 && len(sized) == 0 {
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")
 		return nil
 	}
@@ -89,7 +88,7 @@ func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
 	c.Seed = m.seed()
 	p := steady(m.base, scenario, &at.Result, budget)
 	p.Seed = c.Seed
-	w := &perturber{config: c, parts: parts, pools: sized}
+	w := &perturber{config: c, seen: m.seen, components: limited, pools: sized}
 	_, err := m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
 	if w.session != nil {
 		w.failed = errors.Join(w.failed, w.session.Close(ctx))
@@ -117,88 +116,90 @@ func steady(base load.Plan, s load.Scenario, at *load.Result, budget time.Durati
 
 // component is a service whose CPU can be changed.
 type component struct {
-	name   string
-	groups []*cgroup.Group
-	cores  float64 // limit of each instance; 0 if it has none
-	used   time.Duration
+	name      string
+	instances []string
+	host      host.Host // of its first instance
+	cores     float64   // limit of each instance; 0 if it has none
+	used      reading   // before
 }
 
-// parts are the services that run and have control groups.
-func (m *measurer) parts() []component {
-	return componentsOf(m.trial.Instances, running(m.systems[m.trial.Variant]), m.up.Group)
-}
-
-func componentsOf(instances []topology.Instance, runs map[string]int, group func(string) *cgroup.Group) []component {
+// components are the services that run and whose CPU can be changed: limiter finds
+// the machine that can do it, nil if there is none.
+func components(instances []topology.Instance, runs map[string]int, limiter func(instance string) host.Host) []component {
 	var out []component
 	for _, in := range instances {
-		g := group(in.Name)
-		if g == nil || runs[in.Service] == 0 {
+		if runs[in.Service] == 0 {
+			continue
+		}
+		h := limiter(in.Name)
+		if h == nil {
 			continue
 		}
 		i := slices.IndexFunc(out, func(c component) bool { return c.name == in.Service })
 		if i < 0 {
 			i = len(out)
-			out = append(out, component{name: in.Service})
+			out = append(out, component{name: in.Service, host: h})
 			if in.Enforced {
 				out[i].cores = in.LimitCPUs
 			}
 		}
-		out[i].groups = append(out[i].groups, g)
+		out[i].instances = append(out[i].instances, in.Name)
 	}
 	return out
 }
 
-// cpu is what its instances have used so far.
-func (c *component) cpu() (time.Duration, error) {
-	var sum time.Duration
-	for _, g := range c.groups {
-		var s cgroup.Stat
-		if err := g.Read(&s); err != nil {
-			return 0, err
+// limiter is the machine that can change the CPU of an instance.
+func (m *measurer) limiter(ctx context.Context) func(instance string) host.Host {
+	return func(instance string) host.Host {
+		for _, h := range m.up.Hosts() {
+			if h.Limit(ctx, instance, 1) == nil {
+				return h
+			}
 		}
-		sum += s.CPU
+		return nil
 	}
-	return sum, nil
 }
 
-// knob is what changes the CPU of a component that has used so much of it in
-// so long.
-func (c *component) knob(used, in time.Duration) perturb.Knob {
-	cores := float64(runtime.NumCPU())
-	k := perturb.Stall(c.name, c.groups)
+// knob is what changes the CPU of a component that has used so much since before.
+func (c *component) knob(now reading) perturb.Knob {
+	cores := float64(c.host.Machine().Cores)
+	k := perturb.Share(c.name, c.instances, c.host.Limit)
 	if c.cores > 0 {
-		cores = c.cores * float64(len(c.groups))
-		k = perturb.Share(c.name, c.groups, c.cores)
+		cores = c.cores * float64(len(c.instances))
+	} else {
+		k.DownOnly = true
 	}
-	k.Utilisation = used.Seconds() / (max(in.Seconds(), 1e-3) * cores)
+	in := max(now.at.Sub(c.used.at).Seconds(), 1e-3)
+	k.Utilisation = (now.cpu - c.used.cpu).Seconds() / (in * cores)
 	return k
 }
 
 // perturber makes a session once the warm-up has shown who is busy.
 type perturber struct {
-	config  perturb.Config
-	parts   []component
-	pools   []pool
-	since   time.Time   // when the parts' used was read
-	warm    load.Window // the last of the warm-up
-	session *perturb.Session
-	failed  error
+	config     perturb.Config
+	seen       *usage
+	components []component
+	pools      []pool
+	warm       *load.Window // the last of the warm-up
+	session    *perturb.Session
+	failed     error
 }
 
 // window passes windows on to the session.
 func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
-	if p.failed != nil {
-		return ""
-	}
 	switch {
-	case w.Warmup && p.since.IsZero():
-		p.failed = p.read()
-	case !w.Warmup && p.session == nil:
-		p.failed = p.begin(ctx)
-	}
-	if p.failed == nil && w.Warmup {
-		p.warm = w
+	case p.failed != nil:
 		return ""
+	case w.Warmup:
+		if p.warm == nil {
+			for i := range p.components {
+				p.components[i].used = p.seen.of(p.components[i].instances)
+			}
+		}
+		p.warm = &w
+		return ""
+	case p.session == nil:
+		p.failed = p.begin(ctx)
 	}
 	if p.failed == nil {
 		stop, p.failed = p.session.Window(ctx, w)
@@ -209,26 +210,11 @@ func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 	return stop
 }
 
-// read notes what the parts have used so far.
-func (p *perturber) read() (err error) {
-	p.since = time.Now()
-	for i := range p.parts {
-		if p.parts[i].used, err = p.parts[i].cpu(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (p *perturber) begin(ctx context.Context) error {
 	var knobs []perturb.Knob
-	for i := range p.parts {
-		c := &p.parts[i]
-		used, err := c.cpu()
-		if err != nil {
-			return err
-		}
-		knobs = append(knobs, c.knob(used-c.used, time.Since(p.since)))
+	for i := range p.components {
+		c := &p.components[i]
+		knobs = append(knobs, c.knob(p.seen.of(c.instances)))
 	}
 	client := metricsClient()
 	defer client.CloseIdleConnections()
@@ -236,6 +222,9 @@ func (p *perturber) begin(ctx context.Context) error {
 		knobs = append(knobs, p.pools[i].knob(ctx, client))
 	}
 	p.session = perturb.NewSession(p.config, knobs)
-	_, err := p.session.Window(ctx, p.warm)
+	if p.warm == nil {
+		return nil
+	}
+	_, err := p.session.Window(ctx, *p.warm)
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"loadstone/lab/experiment"
-	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/topology"
@@ -48,9 +48,16 @@ func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
 	}
 }
 
-func TestComponentsAreServicesThatRunInGroups(t *testing.T) {
+// machine can limit all but some.
+type machine struct {
+	host.Host
+	cores int
+}
+
+func (m machine) Machine() host.Machine { return host.Machine{Cores: m.cores} }
+
+func TestComponentsAreServicesThatRunAndCanBeLimited(t *testing.T) {
 	t.Parallel()
-	all := map[string]*cgroup.Group{"api-1": {}, "api-2": {}, "db-1": {}, "seed-1": {}}
 	instances := []topology.Instance{
 		{Service: "seed", Name: "seed-1"},
 		{Service: "api", Name: "api-1", LimitCPUs: 0.5, Enforced: true},
@@ -58,15 +65,34 @@ func TestComponentsAreServicesThatRunInGroups(t *testing.T) {
 		{Service: "db", Name: "db-1"},
 		{Service: "gone", Name: "gone-1"},
 	}
-	out := componentsOf(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, func(name string) *cgroup.Group { return all[name] })
-	if len(out) != 2 || out[0].name != "api" || len(out[0].groups) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
+	limiter := func(instance string) host.Host {
+		if instance == "gone-1" {
+			return nil
+		}
+		return machine{cores: 4}
+	}
+	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, limiter)
+	if len(out) != 2 || out[0].name != "api" || len(out[0].instances) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
 		t.Fatalf("got %+v", out)
 	}
-	k := out[0].knob(600*time.Millisecond, time.Second)
+	k := out[0].knob(reading{cpu: 600 * time.Millisecond, at: time.Time{}.Add(time.Second)})
 	if want := (perturb.Target{Component: "api", Resource: perturb.CPU}); !reflect.DeepEqual(k.Target, want) || k.DownOnly || k.Utilisation != 0.6 {
 		t.Errorf("the knob of a limited component is %+v", k)
 	}
-	if k := out[1].knob(0, time.Second); !k.DownOnly {
-		t.Error("the knob of a component without a limit can be turned up")
+	if k := out[1].knob(reading{cpu: 2 * time.Second, at: time.Time{}.Add(time.Second)}); !k.DownOnly || k.Utilisation != 0.5 {
+		t.Errorf("the knob of a component without a limit is %+v", k)
+	}
+}
+
+func TestUsageIsOfTheLatestSample(t *testing.T) {
+	t.Parallel()
+	var u usage
+	began := time.Now()
+	for i := range 3 {
+		cpu := time.Duration(i) * time.Second
+		u.add(&host.Sample{At: began.Add(cpu), Instances: []host.Instance{{Name: "a-1", CPU: cpu}, {Name: "a-2", CPU: 2 * cpu}, {Name: "b-1", CPU: 9 * cpu}}})
+	}
+	if got := u.of([]string{"a-1", "a-2"}); got.cpu != 6*time.Second || !got.at.Equal(began.Add(2*time.Second)) {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -8,43 +8,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
-	"loadstone/lab/driver/process"
+	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
+	"loadstone/lab/host"
 	"loadstone/lab/topology"
 )
 
-// Config is what to conduct, and how this program is started again for its
-// helpers.
+// Config is what to run, and with what.
 type Config struct {
 	Experiment *experiment.Experiment
 	// Variants are the names of those to run, in the experiment's order.
 	Variants []string
 	// RunsDir is where the run's directory is made; VolumesDir is where named
-	// volumes live, by project as in Compose. They outlast the run.
+	// volumes live, by project as in Compose, unless the driver keeps them. They
+	// outlast the run.
 	RunsDir    string
 	VolumesDir string
 	// Env are the variables that Compose files may use.
 	Env map[string]string
 
-	// Programs are the command lines of this program's own helpers.
-	Programs Programs
+	// Driver runs the services.
+	Driver driver.Driver
+	// Generator is the command line of the load generator, and K6 that of the
+	// user's own k6, which is needed if the load is a script.
+	Generator []string
+	K6        string
 
 	Version string // Loadstone's, for the record
 	Events  Events
-}
-
-// Programs are the command lines that start this program's helpers.
-type Programs struct {
-	Self      string   // what stands for the image "loadstone"
-	Generator []string // the load generator
-	Shim      []string // joins a control group, then becomes the instance
-	Guardian  []string // cleans up after this process
-	K6        string   // the user's own k6; needed if the load is a script
 }
 
 // Events tell what happens while it happens. Any of them may be nil. They are
@@ -88,10 +85,11 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 	}
 	trials := plan(c.Variants, c.Experiment.Trials)
 	started := time.Now()
-	env, warnings := Environment(c.Version)
-	awake, release := keepAwake()
+	machine, warnings := c.Driver.Machine(ctx)
+	awake, release := host.KeepAwake()
 	defer release()
-	env.CoresAwake = awake
+	machine.CoresAwake = awake
+	env := archive.Environment{Machine: machine, Driver: c.Driver.Name(), Version: c.Version, Go: runtime.Version()}
 	k.warn(warnings...)
 	d, err := archive.Create(c.RunsDir, archive.Manifest{
 		Experiment: c.Experiment.Name, Seed: c.Experiment.Seed, Started: started, Environment: env, Trials: trials, Warnings: k.warned,
@@ -137,7 +135,7 @@ func (k *conductor) check(ctx context.Context) error {
 			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}
-		if err := errors.Join(process.Check(ctx, s, k.Env), k.checkEntry(s)); err != nil {
+		if err := errors.Join(k.Driver.Check(ctx, s), k.checkEntry(s)); err != nil {
 			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"loadstone/lab/archive"
-	"loadstone/lab/driver/process/recipe"
 	"loadstone/lab/probe"
 	"loadstone/lab/probe/cassandra"
 	"loadstone/lab/probe/kafka"
@@ -34,44 +33,49 @@ type source struct {
 	last     atomic.Pointer[error] // what went wrong last; nil if nothing did
 }
 
-// sources are the readers of what runs by a recipe whose program tells of its
+// sources are the readers of images whose program tells of its
 // queues or pools in its own protocol: one for a Kafka cluster, one for each
 // Cassandra node. None of them has connected yet.
 func sources(system *topology.System, instances []topology.Instance) ([]*source, error) {
 	var out []*source
 	for i := range system.Services {
 		s := &system.Services[i]
-		r, known := recipe.Find(s.Image)
 		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
-		if !known || len(s.Command) > 0 || len(own) == 0 {
+		if len(s.Command) > 0 || len(own) == 0 {
 			continue
 		}
-		var addresses []string
-		for _, in := range own {
-			port := r.Port
-			if in.Port > 0 {
-				port = in.Port
-			}
-			addresses = append(addresses, net.JoinHostPort(in.Host, strconv.Itoa(port)))
-		}
-		switch r.Image {
-		case "apache/kafka":
+		switch image, _ := topology.SplitImage(s.Image); image {
+		case "apache/kafka", "apache/kafka-native":
 			if roles := s.Environment["KAFKA_PROCESS_ROLES"]; roles != "" && !strings.Contains(roles, "broker") {
 				continue // a controller has no groups
 			}
-			reader, err := kafka.Open(addresses...)
+			reader, err := kafka.Open(addresses(s, own, kafka.DefaultPort)...)
 			if err != nil {
 				closeAll(out)
 				return nil, err
 			}
 			out = append(out, &source{reader: reader, service: s.Name, instance: own[0].Name})
 		case "cassandra":
-			for i, in := range own {
-				out = append(out, &source{reader: cassandra.Open(addresses[i]), service: s.Name, instance: in.Name})
+			for i, address := range addresses(s, own, cassandra.DefaultPort) {
+				out = append(out, &source{reader: cassandra.Open(address), service: s.Name, instance: own[i].Name})
 			}
 		}
 	}
 	return out, nil
+}
+
+// addresses are where a service's instances are asked: at the port that the file
+// states, which an image need not list first, or else at the usual one.
+func addresses(s *topology.Service, instances []topology.Instance, usual int) []string {
+	port := s.Port
+	if port == 0 {
+		port = usual
+	}
+	var out []string
+	for _, in := range instances {
+		out = append(out, net.JoinHostPort(in.Host, strconv.Itoa(port)))
+	}
+	return out
 }
 
 func closeAll(all []*source) {

@@ -13,8 +13,9 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
-	"loadstone/lab/driver/process"
+	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/load/generator"
 	"loadstone/lab/load/k6"
@@ -51,11 +52,11 @@ func (k *conductor) trial(ctx context.Context, d *archive.Dir, p archive.Planned
 // stops its services.
 func (k *conductor) runTrial(ctx context.Context, dir string, t *archive.Trial) (err error) {
 	k.Events.doingf("starting")
-	c := process.DefaultConfig()
 	system := k.systems[t.Variant]
-	c.System, c.LogDir, c.VolumeDir, c.Env = system, filepath.Join(dir, "logs"), filepath.Join(k.VolumesDir, system.Name), k.Env
-	c.Self, c.Shim, c.Guardian = k.Programs.Self, k.Programs.Shim, k.Programs.Guardian
-	up, err := process.Up(ctx, c)
+	up, err := k.Driver.Up(ctx, driver.Config{
+		System: system, LogDir: filepath.Join(dir, "logs"),
+		VolumeDir: filepath.Join(k.VolumesDir, system.Name), VolumePrefix: "loadstone-run-" + system.Name,
+	})
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func enforced(instances []topology.Instance) bool {
 }
 
 // measure offers the load while the probe watches.
-func (k *conductor) measure(ctx context.Context, dir string, up *process.Running, t *archive.Trial) (err error) {
+func (k *conductor) measure(ctx context.Context, dir string, up driver.Running, t *archive.Trial) (err error) {
 	generatorLog, err := os.Create(filepath.Join(dir, "logs", "generator.log"))
 	if err != nil {
 		return err
@@ -111,18 +112,19 @@ func (k *conductor) measure(ctx context.Context, dir string, up *process.Running
 		return err
 	}
 	defer closeAll(asked)
-	stopProbe, err := startProbe(ctx, dir, up, asked)
+	var seen usage
+	stopProbe, err := startProbe(ctx, dir, up, asked, &seen)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stopProbe()); tell(asked, t) }()
-	process, err := generator.Start(ctx, k.Programs.Generator, generatorLog)
+	process, err := generator.Start(ctx, k.Generator, generatorLog)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, process.Close()) }()
 
-	m := &measurer{conductor: k, trial: t, dir: dir, up: up, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m := &measurer{conductor: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -150,7 +152,7 @@ func targets(instances []topology.Instance, entry string, secure bool) []string 
 
 // startProbe watches the instances, and asks the sources, until stop is called, which returns what
 // went wrong.
-func startProbe(ctx context.Context, dir string, up *process.Running, asked []*source) (stop func() error, err error) {
+func startProbe(ctx context.Context, dir string, up driver.Running, asked []*source, seen *usage) (stop func() error, err error) {
 	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
 		return nil, err
@@ -159,15 +161,18 @@ func startProbe(ctx context.Context, dir string, up *process.Running, asked []*s
 	if err != nil {
 		return nil, errors.Join(err, samples.Close())
 	}
-	c := probe.Config{Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
+	c := probe.Config{Hosts: up.Hosts(), Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
 	c.Write = func(record any) error {
-		if s, ok := record.(*probe.Scrape); ok {
-			return metrics.Write(s)
+		if s, ok := record.(*host.Sample); ok {
+			seen.add(s)
+			return samples.Write(s)
 		}
-		return samples.Write(record)
+		return metrics.Write(record)
 	}
 	for _, in := range up.Instances() {
-		c.Targets = append(c.Targets, probe.Target{Name: in.Name, PID: func() int { return up.PID(in.Name) }, Group: up.Group(in.Name), MetricsURL: in.MetricsURL})
+		if in.MetricsURL != "" {
+			c.Endpoints = append(c.Endpoints, probe.Endpoint{Instance: in.Name, URL: in.MetricsURL})
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -182,8 +187,9 @@ func startProbe(ctx context.Context, dir string, up *process.Running, asked []*s
 type measurer struct {
 	*conductor
 	trial     *archive.Trial
-	dir       string           // of the trial
-	up        *process.Running // what faults are done to
+	dir       string // of the trial
+	up        driver.Running
+	seen      *usage
 	generator *generator.Process
 	windows   *archive.Lines
 	log       io.Writer             // what the generator says
@@ -206,7 +212,7 @@ func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo expe
 // script has k6 carry out the experiment's script.
 func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
 	s := m.Experiment.Load.K6
-	c := k6.Config{Binary: m.Programs.K6, Script: s.Script, Env: s.Env, Target: m.base.Targets[0], Log: m.log}
+	c := k6.Config{Binary: m.K6, Script: s.Script, Env: s.Env, Target: m.base.Targets[0], Log: m.log}
 	if len(m.base.Targets) > 1 {
 		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("k6 loads %s alone, the first of the entry service's %d instances; put a balancer in front and load that", c.Target, len(m.base.Targets)))
 	}

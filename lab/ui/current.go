@@ -13,6 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 )
@@ -37,7 +38,7 @@ type current struct {
 	pieces           []*piece
 	skipped          int // pieces that are not listed any more
 	cpu              []cpuSecond
-	last             *probe.Sample // where the second under way begins
+	last             *host.Sample // where the second under way begins
 }
 
 // second is what the load did in one window.
@@ -179,7 +180,7 @@ func (p *piece) add(w *load.Window, h *hdrhistogram.Histogram) {
 
 // sample takes in a line of the probe's. Ten of them are a second of the chart.
 func (c *current) sample(line []byte) error {
-	var s probe.Sample
+	var s host.Sample
 	if err := json.Unmarshal(line, &s); err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (c *current) sample(line []byte) error {
 	}
 	at := cpuSecond{At: s.At, Cores: map[string]float64{}}
 	for _, in := range s.Instances {
-		i := slices.IndexFunc(c.last.Instances, func(b probe.Instance) bool { return b.Name == in.Name })
+		i := slices.IndexFunc(c.last.Instances, func(b host.Instance) bool { return b.Name == in.Name })
 		if name := component(in.Name); i >= 0 && in.CPU >= c.last.Instances[i].CPU {
 			at.Cores[name] += float64(in.CPU-c.last.Instances[i].CPU) / float64(span)
 		}

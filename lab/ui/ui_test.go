@@ -20,8 +20,8 @@ import (
 	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/archive/archivetest"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
-	"loadstone/lab/probe"
 	"loadstone/lab/result"
 )
 
@@ -44,7 +44,7 @@ trials: 1
 func plant(t *testing.T, runs, name string, started time.Time, level float64) string {
 	t.Helper()
 	noise := []float64{1, 1.02, 0.99, 1.01, 0.98, 1.03}
-	p := archivetest.Run{Name: name, Seed: 1, Started: started, Environment: archive.Environment{CPU: "one", Cores: 2, LimitsEnforced: true, Version: "test"}}
+	p := archivetest.Run{Name: name, Seed: 1, Started: started, Environment: archive.Environment{Machine: host.Machine{CPU: "one", Cores: 2, LimitsEnforced: true}, Version: "test"}}
 	for _, v := range []struct {
 		name     string
 		capacity float64
@@ -172,7 +172,7 @@ func windowLine(t *testing.T, i int, warmup bool, requests uint64, ms int64) str
 func sampleLine(t *testing.T, i int) string {
 	t.Helper()
 	used := time.Duration(i) * time.Second / 8
-	line, err := json.Marshal(probe.Sample{At: began.Add(time.Duration(i) * time.Second), Instances: []probe.Instance{{Name: "api-1", CPU: used}, {Name: "api-2", CPU: used}}})
+	line, err := json.Marshal(host.Sample{At: began.Add(time.Duration(i) * time.Second), Instances: []host.Instance{{Name: "api-1", CPU: used}, {Name: "api-2", CPU: used}}})
 	if err != nil {
 		t.Fatal(err)
 	}

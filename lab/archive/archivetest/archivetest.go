@@ -15,6 +15,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/topology"
@@ -175,7 +176,7 @@ func watch(dir string, began time.Time, v Variant, rate float64) error {
 	slow := v.slowness(rate)
 	for i := range 41 {
 		s := float64(i) / 10
-		sample := probe.Sample{
+		sample := host.Sample{
 			At: began.Add(time.Duration(s * 1e9)), MachineBusy: time.Duration(0.25 * s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
 			Self: time.Duration(0.005 * s * 1e9),
 		}
@@ -214,7 +215,7 @@ func (v Variant) slowness(at float64) float64 {
 
 // instance is what one instance used until a moment, at a rate of requests that
 // cost what is planted.
-func (c Component) instance(i int, seconds, rate float64) probe.Instance {
+func (c Component) instance(i int, seconds, rate float64) host.Instance {
 	share := 1 / float64(c.Instances)
 	if c.Instances > 1 {
 		if i == 0 {
@@ -224,7 +225,7 @@ func (c Component) instance(i int, seconds, rate float64) probe.Instance {
 		}
 	}
 	cpu := seconds * rate * share * c.Demand.Seconds()
-	out := probe.Instance{Name: instanceName(c, i), CPU: time.Duration(cpu * 1e9), Memory: 1 << 20}
+	out := host.Instance{Name: instanceName(c, i), CPU: time.Duration(cpu * 1e9), Memory: 1 << 20}
 	if c.CPUs > 0 {
 		busy := cpu / (c.CPUs * max(seconds, 0.1))
 		out.Periods = uint64(50 * seconds)

@@ -16,7 +16,6 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"loadstone/lab/driver"
-	"loadstone/lab/driver/process"
 )
 
 // Twice, so that the second life's end is seen as the first one's was.
@@ -24,7 +23,7 @@ func testAgain(t *testing.T, env map[string]string, image string) {
 	dir := t.TempDir()
 	s := system(t, dir, `services: {api: {image: `+image+`, command: [serve, "0.0.0.0:8080", /data/notes], expose: ["8080"], deploy: {replicas: 2}}}`)
 	t.Cleanup(func() { removeVolumes(t, env, testConfig(s, dir, env).VolumePrefix) })
-	r, err := Up(t.Context(), testConfig(s, dir, env))
+	r, err := bringUp(t.Context(), testConfig(s, dir, env))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func crash(t *testing.T, r *Running) {
 	}
 	select {
 	case err := <-r.Failed():
-		if e, ok := errors.AsType[*process.ExitError](err); !ok || e.Instance != "api-1" || !strings.Contains(e.Status, "status 7") {
+		if e, ok := errors.AsType[*driver.ExitError](err); !ok || e.Instance != "api-1" || !strings.Contains(e.Status, "status 7") {
 			t.Errorf("got %v, want the end of api-1", err)
 		}
 	case <-time.After(30 * time.Second):

@@ -83,7 +83,8 @@ type engine struct {
 	// LimitsCPU says whether the kernel holds containers to their share.
 	LimitsCPU bool `json:"CpuCfsQuota"`
 	// LimitsMemory is the same for memory.
-	LimitsMemory bool `json:"MemoryLimit"`
+	LimitsMemory  bool   `json:"MemoryLimit"`
+	CgroupVersion string `json:"CgroupVersion"` // "1" or "2"
 
 	ServerErrors []string `json:"ServerErrors"`
 }

@@ -44,151 +44,125 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
-	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host"
 	"loadstone/lab/topology"
 )
 
-// Config says what to run and how.
-type Config struct {
-	System *topology.System
-
-	// Guardian is the argv prefix of a program that calls guardian.Run.
-	Guardian []string
-
-	// LogDir gets <instance>.log for every instance.
-	LogDir string
-	// VolumePrefix begins the names that named volumes have in Docker:
-	// PREFIX_data for the volume data. They stay, and are used again by the next
-	// Up with the same prefix, so a seeder can see that its work is done. It
-	// must not be the name of a project that somebody runs for real.
-	VolumePrefix string
-
-	// Env is the lab's environment. PATH, HOME, TMPDIR, LANG and what says
-	// where Docker is reach the Docker commands, nothing else.
-	Env map[string]string
+// Driver runs systems as containers.
+type Driver struct {
+	// Settings.Env: PATH, HOME, TMPDIR, LANG and what says where Docker is reach the
+	// Docker commands. Docker keeps the end of a log that is longer than LogBytes.
+	driver.Settings
 
 	// PublishAll has ports without a host ip published at all addresses of the
 	// machine, as Docker itself would: systems that are tried on a developer's
 	// machine have sample passwords.
 	PublishAll bool
-
-	// LogBytes bounds each log. Docker keeps the end of what is longer.
-	LogBytes int64
-	// ReadyWithin is how long an instance without a health check may take until
-	// it accepts connections on its port.
-	ReadyWithin time.Duration
 	// CreateWithin bounds the making of containers, images pulled and built
 	// included.
 	CreateWithin time.Duration
-
-	Progress topology.Progress
-
-	// ProcRoot and SysRoot are /proc and / but in tests.
-	ProcRoot, SysRoot string
 }
 
-// DefaultConfig has what is the same for every run.
-func DefaultConfig() Config {
-	return Config{
-		LogBytes:    8 << 20,
-		ReadyWithin: 30 * time.Second, // as the process driver
-		// A gigabyte of images over 20 Mbit/s is seven minutes.
-		CreateWithin: 15 * time.Minute,
-		ProcRoot:     "/proc",
-		SysRoot:      "/",
-	}
-}
+// DefaultCreateWithin is enough for a gigabyte of images over 20 Mbit/s, which is
+// seven minutes.
+const DefaultCreateWithin = 15 * time.Minute
 
 // leastLogBytes is what two log files of Docker's smallest sensible size take.
 const leastLogBytes = 64 << 10
 
-// Validate returns all that is wrong with c.
-func (c *Config) Validate() error {
-	var errs []error
-	need := func(ok bool, what string) {
-		if !ok {
-			errs = append(errs, errors.New("docker driver: "+what))
-		}
-	}
-	need(c.System != nil, "no system is given")
-	need(len(c.Guardian) > 0, "no guardian is given")
-	need(c.LogDir != "", "no directory for logs is given")
-	need(volumeName.MatchString(c.VolumePrefix), fmt.Sprintf("the prefix of volumes %q is no name of a volume; write letters, digits, _ . and -", c.VolumePrefix))
-	need(c.LogBytes >= leastLogBytes, fmt.Sprintf("%d bytes of log is less than %d", c.LogBytes, leastLogBytes))
-	need(c.ReadyWithin > 0, fmt.Sprintf("%v to be ready is not above 0", c.ReadyWithin))
-	need(c.CreateWithin > 0, fmt.Sprintf("%v to make containers is not above 0", c.CreateWithin))
-	need(c.ProcRoot != "" && c.SysRoot != "", "no roots of proc and of the file system are given")
-	return errors.Join(errs...)
+// setup is all that one Up is given.
+type setup struct {
+	Driver
+	driver.Config
 }
 
-// Running is a system that is up. Its methods may be called from several
-// goroutines.
+// validate returns all that is wrong with it.
+func (s *setup) validate() error {
+	const name = "docker"
+	p := driver.Problems{s.Settings.Validate(name, &s.Config)}
+	p.Need(volumeName.MatchString(s.VolumePrefix), name, fmt.Sprintf("the prefix of volumes %q is no name of a volume; write letters, digits, _ . and -", s.VolumePrefix))
+	p.Need(s.LogBytes >= leastLogBytes, name, fmt.Sprintf("%d bytes of log is less than %d", s.LogBytes, leastLogBytes))
+	p.Need(s.CreateWithin > 0, name, fmt.Sprintf("%v to make containers is not above 0", s.CreateWithin))
+	return errors.Join(p...)
+}
+
+// Running is a system that is up.
 type Running struct {
-	config Config
+	driver.Core
+
+	config setup
 	name   string // of the run, and of its Compose project
 	dir    string // with the document
 	docker *client
 	engine engine
 	guard  *guardian.Guardian
 
-	order     driver.Order
 	instances []*instance // in the order of the system's services
 
 	watched chan struct{}      // closed when the watch for ends is over; nil before
 	unwatch context.CancelFunc // ends it
-	failed  chan error
-	abort   context.CancelCauseFunc // of Up; harmless later
-
-	acts *driver.Acts
-
-	mu       sync.Mutex // guards all below
-	warnings []string
-
-	down    sync.Once
-	downErr error
+	unseen  atomic.Bool        // what containers use cannot be seen from here
 }
 
-// Up starts the system and returns when every service is ready: jobs have
-// completed, instances with a health check are healthy, and those without one
-// accept connections on their port, if they have one. When it fails or ctx is
-// cancelled, it has stopped and removed everything before it returns.
-func Up(ctx context.Context, c Config) (*Running, error) {
-	if err := c.Validate(); err != nil {
+// Name is docker.
+func (d Driver) Name() string { return "docker" }
+
+// Machine is this one, with the limits of its Docker daemon.
+func (d Driver) Machine(ctx context.Context) (host.Machine, []string) {
+	m, _ := host.This()
+	m.LimitsEnforced, m.CgroupVersion = false, 0
+	c, err := newClient(d.Env, "")
+	if err != nil {
+		return m, []string{err.Error()}
+	}
+	e, err := c.engine(ctx)
+	if err != nil {
+		return m, []string{err.Error()}
+	}
+	m.LimitsEnforced = e.LimitsCPU && e.LimitsMemory
+	m.CgroupVersion, _ = strconv.Atoi(e.CgroupVersion) // 0 for none
+	if !m.LimitsEnforced {
+		return m, []string{"CPU and memory limits are not enforced by the Docker daemon, so no component can be told apart by its share"}
+	}
+	return m, nil
+}
+
+// Up starts a system; see driver.Driver.
+func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {
+	r := &Running{config: setup{d, c}}
+	if err := r.config.validate(); err != nil {
 		return nil, err
 	}
-	up, abort := context.WithCancelCause(ctx)
-	defer abort(nil)
-	r := &Running{config: c, abort: abort, acts: driver.NewActs(ctx)}
-	err := r.prepare(up)
-	if err == nil {
-		err = r.startAll(up)
-	}
-	if err == nil {
-		err = context.Cause(up) // an instance ended after it was ready
-	}
-	if err != nil {
-		// ctx may be what ended; stopping needs its own time.
-		return nil, errors.Join(err, r.Down(context.WithoutCancel(ctx)))
+	if err := r.Core.Up(ctx, r, &d.Settings, c.Progress); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
 // Check says whether the system can be run here: Docker and Compose are
-// installed, the daemon answers, and every service has an image. Its errors say
-// what to do. Whether an image can be pulled shows only when Up does it.
-func Check(ctx context.Context, s *topology.System, env map[string]string) error {
-	c, err := newClient(env, "")
+// installed, the daemon answers, and every service has an image. Whether an image
+// can be pulled shows only when Up does it.
+func (d Driver) Check(ctx context.Context, s *topology.System) error {
+	c, err := newClient(d.Env, "")
 	if err != nil {
 		return err
 	}
 	_, err = c.engine(ctx)
 	return errors.Join(err, checkImages(s))
+}
+
+// CheckExec says whether Exec could run a command for a service of a system that
+// is not up yet: whether its variables are well written. What programs an image
+// has is not known before.
+func (d Driver) CheckExec(s *topology.System, service string, argv []string) error {
+	_, _, err := driver.ExecCommand(s, service, argv, d.Env)
+	return err
 }
 
 func checkImages(s *topology.System) error {
@@ -198,65 +172,16 @@ func checkImages(s *topology.System) error {
 		// An image is empty also if the service is built; then it has no command
 		// of x-process.
 		if service.Image == "" && len(service.Command) > 0 && service.Replicas > 0 {
-			errs = append(errs, fmt.Errorf("service %s: it has no image, only x-process, which is for local processes; give it an `image` or a `build`, or run the system without Docker", service.Name))
+			errs = append(errs, s.Mistake(fmt.Errorf("service %s: it has no image, only x-process, which is for local processes; give it an `image` or a `build`, or run the system without Docker", service.Name), "services", service.Name, "x-process"))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Instances are the instances that run, jobs that have completed left out, by
-// service in dependency order and by index.
-func (r *Running) Instances() []topology.Instance {
-	var all []topology.Instance
-	for _, in := range r.instances {
-		if !in.service.Job {
-			all = append(all, in.describe())
-		}
-	}
-	return all
-}
-
-// Group is the control group of the container called name; nil if there is no
-// such instance or its group cannot be seen from here. It is the Running's: read
-// it, change its CPU share, but leave closing it to Down. A container that is
-// started again gets another one, and this one is closed.
-func (r *Running) Group(name string) *cgroup.Group {
-	in := r.instance(name)
-	if in == nil {
+// Hosts is this machine, unless containers cannot be seen from it.
+func (r *Running) Hosts() []host.Host {
+	if r.unseen.Load() {
 		return nil
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.group
-}
-
-// CgroupVersion is 1 or 2, or 0 where containers' groups cannot be seen.
-func (r *Running) CgroupVersion() int {
-	for _, in := range r.instances {
-		if g := r.Group(in.name); g != nil {
-			return g.Paths().Version
-		}
-	}
-	return 0
-}
-
-// Failed gets a *process.ExitError for every instance that ends while it should
-// run, once each, and an error if the daemon is lost. Down closes it.
-func (r *Running) Failed() <-chan error { return r.failed }
-
-// Warnings say what about this run is not as the Compose file wants it, in
-// addition to the System's own.
-func (r *Running) Warnings() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.warnings)
-}
-
-func (r *Running) warnf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !slices.Contains(r.warnings, text) { // replicas share theirs
-		r.warnings = append(r.warnings, text)
-	}
+	return r.Core.Hosts()
 }

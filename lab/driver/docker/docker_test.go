@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/drivertest"
 	"loadstone/lab/topology"
 )
@@ -23,14 +24,10 @@ func TestWithADaemon(t *testing.T) {
 	image := buildImage(t, env)
 	d := drivertest.Driver{
 		Image: image, Limits: true,
-		Up: func(ctx context.Context, s *topology.System, dir string) (drivertest.Running, error) {
+		Up: func(ctx context.Context, s *topology.System, dir string) (driver.Running, error) {
 			c := testConfig(s, dir, env)
 			t.Cleanup(func() { removeVolumes(t, env, c.VolumePrefix) })
-			r, err := Up(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			return r, nil
+			return c.Driver.Up(ctx, c.Config)
 		},
 		Lab: func(composeFile, dir string) []string {
 			text, err := json.Marshal(labConfig{composeFile, dir, env})
@@ -169,7 +166,7 @@ func testPorts(t *testing.T, env map[string]string, image string) {
 	s := system(t, dir, compose)
 	t.Cleanup(func() { removeVolumes(t, env, testConfig(s, dir, env).VolumePrefix) })
 	begin := time.Now()
-	_, err = Up(t.Context(), testConfig(s, dir, env))
+	_, err = bringUp(t.Context(), testConfig(s, dir, env))
 	if want := fmt.Sprintf("start api-1: the port 127.0.0.1:%d of this machine is taken", port); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -177,7 +174,7 @@ func testPorts(t *testing.T, env map[string]string, image string) {
 		t.Errorf("it took %v to say so", took)
 	}
 	_ = listener.Close()
-	r, err := Up(t.Context(), testConfig(s, dir, env))
+	r, err := bringUp(t.Context(), testConfig(s, dir, env))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +190,7 @@ func testMissing(t *testing.T, env map[string]string, image string) {
 	f := func(compose, want string) {
 		t.Helper()
 		dir := t.TempDir()
-		r, err := Up(t.Context(), testConfig(system(t, dir, compose), dir, env))
+		r, err := bringUp(t.Context(), testConfig(system(t, dir, compose), dir, env))
 		if err == nil {
 			_ = r.Down(context.Background())
 		}
@@ -207,12 +204,12 @@ func testMissing(t *testing.T, env map[string]string, image string) {
 	if left := leftOf(t, env, os.Getpid()); len(left) > 0 {
 		t.Errorf("there is left: %q", left)
 	}
-	err := Check(t.Context(), system(t, t.TempDir(), `services: {api: {image: redis}}`), env)
+	err := Driver{Settings: driver.Settings{Env: env}}.Check(t.Context(), system(t, t.TempDir(), `services: {api: {image: redis}}`))
 	if err != nil {
 		t.Errorf("Check: %v", err)
 	}
 	gone := map[string]string{"PATH": os.Getenv("PATH"), "DOCKER_HOST": "unix:///no/such/socket"}
-	err = Check(t.Context(), system(t, t.TempDir(), `services: {api: {image: redis}}`), gone)
+	err = Driver{Settings: driver.Settings{Env: gone}}.Check(t.Context(), system(t, t.TempDir(), `services: {api: {image: redis}}`))
 	if err == nil || !strings.HasPrefix(err.Error(), "the Docker daemon does not answer at unix:///no/such/socket; start it") {
 		t.Errorf("without a daemon: got %v", err)
 	}
@@ -220,7 +217,7 @@ func testMissing(t *testing.T, env map[string]string, image string) {
 
 func testConfigs(t *testing.T, env map[string]string, image string) {
 	dir := t.TempDir()
-	r, err := Up(t.Context(), testConfig(system(t, dir, `
+	r, err := bringUp(t.Context(), testConfig(system(t, dir, `
 services:
   api:
     image: `+image+`
@@ -252,14 +249,14 @@ networks: {inner: {}}
 func TestWithoutDocker(t *testing.T) {
 	t.Parallel()
 	s := system(t, t.TempDir(), `services: {api: {image: redis}}`)
-	if err := Check(t.Context(), s, map[string]string{"PATH": t.TempDir()}); err == nil || !strings.HasPrefix(err.Error(), "docker is not installed; install it") {
+	if err := (Driver{Settings: driver.Settings{Env: map[string]string{"PATH": t.TempDir()}}}).Check(t.Context(), s); err == nil || !strings.HasPrefix(err.Error(), "docker is not installed; install it") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestConfigIsValidatedWhole(t *testing.T) {
 	t.Parallel()
-	_, err := Up(t.Context(), Config{})
+	_, err := bringUp(t.Context(), setup{})
 	if err == nil {
 		t.Fatal("got no error")
 	}
@@ -311,7 +308,7 @@ func TestLogsAreBounded(t *testing.T) {
 	t.Parallel()
 	var kept strings.Builder
 	w := &boundedWriter{to: &kept, room: 10}
-	for _, text := range []string{"first\n", strings.Repeat("x", 2*tailBytes), "\n", "second\n", "last\n"} {
+	for _, text := range []string{"first\n", strings.Repeat("x", 2*driver.TailBytes), "\n", "second\n", "last\n"} {
 		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 			t.Fatalf("got %d, %v", n, err)
 		}
@@ -319,8 +316,8 @@ func TestLogsAreBounded(t *testing.T) {
 	if got := kept.String(); got != "first\nxxxx" {
 		t.Errorf("got %q", got)
 	}
-	if got := w.lines(); len(w.tail) > tailBytes || !slices.Equal(got[1:], []string{"second", "last"}) {
-		t.Errorf("got %d bytes, ending with %q", len(w.tail), got[1:])
+	if got := w.tail.Lines(); len(w.tail.String()) > driver.TailBytes || !slices.Equal(got[1:], []string{"second", "last"}) {
+		t.Errorf("got %d bytes, ending with %q", len(w.tail.String()), got[1:])
 	}
 }
 

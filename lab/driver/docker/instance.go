@@ -6,61 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/host/cgroup"
-	"loadstone/lab/topology"
 )
 
 // instance is one container.
 type instance struct {
-	run     *Running
-	service topology.Service
-	index   int
-	name    string
-	id      string // of the container
+	driver.Instance
 
-	starting sync.Mutex // held by whoever starts it again
-
-	mu        sync.Mutex // guards all below
-	life      *life      // the latest; there is one before it is started
-	host      string
-	port      int // of its image, if the file states none
-	pid       int
-	group     *cgroup.Group // nil where it cannot be seen
-	started   bool
-	startedAt time.Time
-	readyAt   time.Time
-}
-
-// life is one run of a container, which has more than one if it is started
-// again.
-type life struct {
-	exited chan struct{} // closed when it has ended and its log is fetched
-	err    error         // why it ended badly; for after exited is closed
-}
-
-func newLife() *life { return &life{exited: make(chan struct{})} }
-
-func (l *life) hasEnded() bool {
-	select {
-	case <-l.exited:
-		return true
-	default:
-		return false
-	}
-}
-
-// current is the instance's latest life.
-func (in *instance) current() *life {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.life
+	run *Running
+	id  string // of the container
 }
 
 // inspected is what matters of `docker inspect`.
@@ -118,16 +79,16 @@ func (i *inspected) port() int {
 	return lowest
 }
 
-// start starts the container and finds out where it is.
-func (in *instance) start(ctx context.Context) error {
-	in.mu.Lock()
-	in.started = true // even if the command fails or is cancelled: it may have come to pass
-	in.mu.Unlock()
+// Start starts the container and finds out where it is. Its life begins before,
+// because the watch gives the container's next end to it.
+func (in *instance) Start(ctx context.Context) error {
+	l, before := driver.NewLife(), in.Life()
+	place := in.Place()
+	in.Begin(l, place, time.Time{})
 	if _, err := in.run.docker.quick(ctx, "start", in.id); err != nil {
+		// Of a command that was cancelled nobody can say whether it came to pass.
 		if _, failed := errors.AsType[*Error](err); failed {
-			in.mu.Lock()
-			in.started = false
-			in.mu.Unlock()
+			in.Begin(before, place, time.Time{})
 		}
 		return err
 	}
@@ -135,66 +96,66 @@ func (in *instance) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at its container: %w", err)
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.host, in.startedAt = i.host(), i.State.StartedAt
-	if in.service.Port == 0 {
-		in.port = i.port()
-	} else {
-		in.port = in.service.Port
+	place = driver.Place{Host: i.host(), Port: in.Service.Port, Enforced: in.run.engine.LimitsCPU}
+	if place.Port == 0 {
+		place.Port = i.port()
 	}
-	if i.State.Pid == 0 {
-		return nil // it has ended already, which the watch reports
+	if i.State.Pid != 0 { // else it has ended already, which the watch reports
+		place.PID, place.Group = in.openGroup(l, i.State.Pid)
 	}
-	in.openGroup(i.State.Pid)
+	in.Begin(l, place, i.State.StartedAt)
+	if l.HasEnded() {
+		return in.leaveGroup() // which the watch has not seen
+	}
 	return nil
+}
+
+// StartAgain starts the same container, with its files and its log; its address may
+// be another one. It is not cut short: of a command that was killed nobody could say
+// whether the container runs. It takes tenths of a second, and bounds itself.
+func (in *instance) StartAgain(ctx context.Context) error {
+	return in.Start(context.WithoutCancel(ctx))
 }
 
 // openGroup opens the container's control group. A pid that is not the
 // container's is one of another machine: then the daemon is not on this one.
-func (in *instance) openGroup(pid int) {
+func (in *instance) openGroup(l *driver.Life, pid int) (int, *cgroup.Group) {
 	c := &in.run.config
 	group, err := cgroup.Of(c.ProcRoot, c.SysRoot, pid)
 	if err == nil && !strings.Contains(group.Paths().CPU, in.id) {
 		err = errors.Join(errors.New("the daemon runs on another machine, or in a virtual one"), group.Close())
 		group, pid = nil, 0
 	}
-	in.pid, in.group = pid, group
-	if err != nil && !in.life.hasEnded() {
-		in.run.warnf("what containers use cannot be seen from here: %v", err)
+	if err != nil && !l.HasEnded() && !errors.Is(err, os.ErrNotExist) {
+		in.run.unseen.Store(true)
+		in.run.Warnf("what containers use cannot be seen from here: %v", err)
 	}
+	return pid, group
 }
 
-// describe is the instance as the rest of the lab sees it.
-func (in *instance) describe() topology.Instance {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	d := topology.Instance{
-		Service: in.service.Name, Index: in.index, Name: in.name, Host: in.host,
-		Port: in.port, PID: in.pid, StartedAt: in.startedAt, ReadyAt: in.readyAt,
-		Resources: in.service.Resources,
+// leaveGroup closes the container's control group, which Docker removes at its end.
+func (in *instance) leaveGroup() error {
+	p := in.Place()
+	group := p.Group
+	p.PID, p.Group = 0, nil
+	in.SetPlace(p)
+	if group == nil {
+		return nil
 	}
-	if cpus := in.service.Limits.CPUs; cpus != nil {
-		d.LimitCPUs, d.Enforced = *cpus, in.run.engine.LimitsCPU
-	}
-	if port := in.service.Labels["prometheus.io/port"]; port != "" {
-		path := in.service.Labels["prometheus.io/path"]
-		if path == "" {
-			path = "/metrics"
-		}
-		d.MetricsURL = "http://" + net.JoinHostPort(in.host, port) + path
-	}
-	return d
+	return group.Close()
 }
 
-func (in *instance) setReady() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.readyAt = time.Now()
+// Variables are none: services find each other by name.
+func (in *instance) Variables() map[string]string { return nil }
+
+// Unreachable says what to change.
+func (in *instance) Unreachable() string {
+	return "; let it listen on ${BIND_HOST:-0.0.0.0}, or give it a healthcheck that says when it is ready"
 }
 
-func (in *instance) isStarted() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.started
+// keepLog fetches the log so far.
+func (in *instance) keepLog(ctx context.Context) {
+	if _, err := in.fetchLog(ctx); err != nil && ctx.Err() == nil {
+		in.run.Warnf("%s: %v", in.Name, err)
+	}
 }

@@ -1,25 +1,17 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+
+	"loadstone/lab/driver"
 )
 
-const (
-	// tailBytes of the end of a log are kept for error messages, and tailLines
-	// of them are shown.
-	tailBytes = 4 << 10
-	tailLines = 15
-)
-
-func (in *instance) logFile() string { return filepath.Join(in.run.config.LogDir, in.name+".log") }
+func (in *instance) logFile() string { return filepath.Join(in.run.config.LogDir, in.Name+".log") }
 
 // fetchLog writes what Docker has of the container's log to its file and
 // returns the last lines. The file is replaced whole.
@@ -33,46 +25,31 @@ func (in *instance) fetchLog(ctx context.Context) ([]string, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("fetch its log: %w", err)
 	}
-	return w.lines(), nil
+	return w.tail.Lines(), nil
 }
 
-// lastLines are those that an error shows. It fetches the log.
-func (in *instance) lastLines(ctx context.Context) string {
+// LastLines fetches the log.
+func (in *instance) LastLines(ctx context.Context) string {
 	lines, err := in.fetchLog(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Sprintf("; its log cannot be shown (%v)", err)
-	case len(lines) == 0:
-		return fmt.Sprintf("; it wrote nothing to its log (%s)", in.logFile())
 	}
-	const indent = "\n    "
-	return fmt.Sprintf("; its last lines (of %s):%s%s", in.logFile(), indent, strings.Join(lines, indent))
+	return driver.LastLines(lines, in.logFile())
 }
 
 // boundedWriter writes as much as there is room for, and keeps the end of all.
 type boundedWriter struct {
 	to   io.Writer
 	room int64
-	tail []byte
+	tail driver.Tail
 }
 
 func (w *boundedWriter) Write(p []byte) (int, error) {
-	w.tail = append(w.tail, p[max(0, len(p)-tailBytes):]...)
-	w.tail = slices.Delete(w.tail, 0, max(0, len(w.tail)-tailBytes))
+	_, _ = w.tail.Write(p) // has no error
 	head := p[:min(int64(len(p)), w.room)]
 	w.room -= int64(len(head))
 	if _, err := w.to.Write(head); err != nil {
 		return 0, err
 	}
 	return len(p), nil
-}
-
-// lines are the last lines, the first of which may have lost its beginning.
-func (w *boundedWriter) lines() []string {
-	text := strings.TrimSpace(string(bytes.ToValidUTF8(w.tail, []byte("?"))))
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-tailLines):]
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/topology"
 )
@@ -60,7 +61,7 @@ func lab(text string) int {
 	if err != nil {
 		return fail(err)
 	}
-	r, err := Up(ctx, testConfig(system, lc.Dir, lc.Env))
+	r, err := bringUp(ctx, testConfig(system, lc.Dir, lc.Env))
 	if err != nil {
 		return fail(err)
 	}
@@ -71,8 +72,8 @@ func lab(text string) int {
 
 var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 
-func testConfig(s *topology.System, dir string, env map[string]string) Config {
-	c := DefaultConfig()
+func testConfig(s *topology.System, dir string, env map[string]string) setup {
+	c := setup{Driver: Driver{Settings: driver.DefaultSettings(), CreateWithin: DefaultCreateWithin}}
 	c.System, c.LogDir, c.Env = s, filepath.Join(dir, "logs"), env
 	c.VolumePrefix = "loadstone-test-" + notOfAName.ReplaceAllString(filepath.Base(filepath.Dir(dir))+filepath.Base(dir), "")
 	c.Guardian = []string{os.Args[0], "internal-guardian"}
@@ -196,4 +197,22 @@ func dockerRun(t *testing.T, env map[string]string, args ...string) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// bringUp is Up with the types of this package.
+func bringUp(ctx context.Context, c setup) (*Running, error) {
+	r, err := c.Driver.Up(ctx, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return r.(*Running), nil
+}
+
+func (r *Running) instance(name string) *instance {
+	for _, in := range r.instances {
+		if in.Name == name {
+			return in
+		}
+	}
+	return nil
 }

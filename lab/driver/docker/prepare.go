@@ -15,9 +15,8 @@ import (
 	"loadstone/lab/driver/guardian"
 )
 
-// prepare makes everything that instances need, in the order in which a death
-// of this process leaves nothing unguarded.
-func (r *Running) prepare(ctx context.Context) error {
+// Prepare is for Core.
+func (r *Running) Prepare(ctx context.Context) error {
 	err := checkImages(r.config.System)
 	if err != nil {
 		return err
@@ -105,20 +104,22 @@ func (r *Running) plan(ctx context.Context) error {
 		}
 	}
 	for _, service := range r.config.System.Services {
-		var instances []driver.Instance
+		var instances []*driver.Instance
 		for i := range service.Replicas {
-			in := &instance{run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1), life: newLife()}
-			if in.id = ids[in.name]; in.id == "" {
-				return fmt.Errorf("find the containers: Compose has made none for %s", in.name)
+			in := &instance{run: r}
+			in.Instance = driver.Instance{
+				Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in, OnReady: in.keepLog,
 			}
-			instances = append(instances, in.ordered())
+			if in.id = ids[in.Name]; in.id == "" {
+				return fmt.Errorf("find the containers: Compose has made none for %s", in.Name)
+			}
+			instances = append(instances, &in.Instance)
 			r.instances = append(r.instances, in)
 		}
-		r.order.Add(service, instances)
+		r.Add(service, instances...)
 	}
 	if len(ids) != len(r.instances) {
 		return fmt.Errorf("find the containers: Compose has made %d, and the file says %d", len(ids), len(r.instances))
 	}
-	r.failed = make(chan error, len(r.instances)+1) // and the loss of the daemon
 	return nil
 }

@@ -100,7 +100,7 @@ func (r *Running) sweep(ctx context.Context) {
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
 		out, err := r.docker.quick(ctx, append(list, "--filter", "label="+labLabel+"="+labHost(r.config.ProcRoot), "--format", `{{.Label "`+projectLabel+`"}}`)...)
 		if err != nil {
-			r.warnf("could not look for what earlier runs left: %v", err)
+			r.Warnf("could not look for what earlier runs left: %v", err)
 		}
 		projects = append(projects, strings.Fields(string(out))...)
 	}
@@ -109,7 +109,7 @@ func (r *Running) sweep(ctx context.Context) {
 		if p, ok := owner(project); ok && !p.Alive(r.config.ProcRoot) {
 			left := guardian.Left{Removals: []guardian.Command{r.docker.removal(project)}, ProcRoot: r.config.ProcRoot}
 			if err := left.Clean(ctx); err != nil {
-				r.warnf("could not remove what an earlier run left: %v", err)
+				r.Warnf("could not remove what an earlier run left: %v", err)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (r *Running) sweepDirs() {
 	}
 	dirs, err := filepath.Glob(filepath.Join(base, runPrefix+"*-*-*-*"))
 	if err != nil {
-		r.warnf("could not look for what earlier runs left: %v", err)
+		r.Warnf("could not look for what earlier runs left: %v", err)
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
@@ -133,7 +133,7 @@ func (r *Running) sweepDirs() {
 			continue
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			r.warnf("could not remove what an earlier run left: %v", err)
+			r.Warnf("could not remove what an earlier run left: %v", err)
 		}
 	}
 }

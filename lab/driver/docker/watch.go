@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"loadstone/lab/driver/process"
+	"loadstone/lab/driver"
 )
 
 // watch starts one `docker events` for the whole run and the goroutine that
@@ -75,53 +75,42 @@ func (r *Running) readEnds(ctx context.Context, out io.Reader) error {
 
 // lost reports that containers end without our knowing.
 func (r *Running) lost(err error) {
-	if !r.acts.Over() {
-		r.report(err)
+	if !r.Stopping() {
+		r.Fail(err)
 	}
-}
-
-// report has room for every instance once, and for the loss of the daemon.
-func (r *Running) report(err error) {
-	select {
-	case r.failed <- err:
-	default: // whoever starts instances again and again does not read it
-		r.warnf("%v", err)
-	}
-	r.abort(err)
 }
 
 // ended handles the end of an instance.
 func (in *instance) ended(ctx context.Context, exitCode string) {
-	l := in.current()
-	if l.hasEnded() {
+	l := in.Life()
+	if l == nil || l.HasEnded() {
 		return // a container that somebody else has started again, and that ended again
 	}
 	lines, err := in.fetchLog(ctx)
 	if err != nil {
-		in.run.warnf("%s: %v", in.name, err)
+		in.run.Warnf("%s: %v", in.Name, err)
 	}
-	l.err = in.judge(ctx, exitCode, lines)
-	close(l.exited)
-	if l.err != nil && !in.service.Job && !in.run.acts.Over() {
-		in.run.report(l.err)
+	err = in.exitError(ctx, exitCode, lines)
+	if errGroup := in.leaveGroup(); errGroup != nil {
+		in.run.Warnf("%s: %v", in.Name, errGroup)
 	}
+	in.End(l, err)
 }
 
-// judge turns the end of a container into an error, unless it is a job's good
-// end.
-func (in *instance) judge(ctx context.Context, exitCode string, lines []string) error {
-	if in.service.Job && exitCode == "0" {
+// exitError is the end of a container as an error, unless it is a job's good end.
+func (in *instance) exitError(ctx context.Context, exitCode string, lines []string) error {
+	if in.Service.Job && exitCode == "0" {
 		return nil
 	}
-	e := &process.ExitError{
-		Instance: in.name, Job: in.service.Job, Log: lines, LogFile: in.logFile(), Status: "exited with status " + exitCode,
+	e := &driver.ExitError{
+		Instance: in.Name, Job: in.Service.Job, Log: lines, LogFile: in.logFile(), Status: "exited with status " + exitCode,
 	}
 	// Docker says 128 + the signal's number, as shells do. A program that exits
 	// with such a status itself cannot be told from one that was killed.
 	if code, err := strconv.Atoi(exitCode); err == nil && code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
 		e.Status = "was killed by " + unix.SignalName(unix.Signal(code-128))
 	}
-	if limit := in.service.Limits.Memory; limit != nil {
+	if limit := in.Service.Limits.Memory; limit != nil {
 		if i, err := in.inspect(ctx); err == nil && i.State.OOMKilled {
 			e.Memory = *limit
 		}

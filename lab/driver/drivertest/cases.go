@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
+	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/topology"
 )
@@ -76,7 +78,7 @@ func (s suite) order(t *testing.T) {
 	}
 }
 
-func wantInstances(t *testing.T, r Running) {
+func wantInstances(t *testing.T, r driver.Running) {
 	t.Helper()
 	instances := r.Instances()
 	names, hosts := make([]string, 0, 4), map[string]bool{}
@@ -149,44 +151,73 @@ services:
   free: {image: $IMAGE, command: [sleep]}
 `)
 	api := r.Instances()[0]
-	if api.LimitCPUs != 0.25 || !api.Enforced || r.CgroupVersion() == 0 || len(r.Warnings()) > 0 {
-		t.Errorf("got %+v, version %d, warnings %q", api, r.CgroupVersion(), r.Warnings())
+	if api.LimitCPUs != 0.25 || !api.Enforced || len(r.Warnings()) > 0 || len(r.Hosts()) != 1 {
+		t.Fatalf("got %+v, hosts %v, warnings %q", api, r.Hosts(), r.Warnings())
 	}
-	group := r.Group("api-1")
-	if group == nil || r.Group("free-1") == nil || r.Group("nobody-1") != nil {
-		t.Fatalf("got groups %v, %v and %v for api-1, free-1 and nobody-1", group, r.Group("free-1"), r.Group("nobody-1"))
-	}
-	var pids []int
 	poll(t, func() bool { // it may be on its way into the group
-		pids, _ = group.Procs()
-		return slices.Contains(pids, api.PID)
-	}, func() { t.Errorf("got processes %v in the group, want %d among them", pids, api.PID) })
-	// More than its share never; less only while others have the machine.
-	var used float64
-	poll(t, func() bool {
-		used = usedInASecond(t, group)
-		return used >= 0.2 || t.Failed()
-	}, func() { t.Errorf("got %.3f cores, want 0.25 within 20 %%", used) })
-	if used > 0.3 {
-		t.Errorf("got %.3f cores, want 0.25 within 20 %%", used)
+		share, err := shareOf(api.PID)
+		return err == nil && share != nil && share.Cores == 0.25
+	}, func() { t.Error("its control group has no share of 0.25 cores") })
+	wantShare(t, r, 0.25)
+	machine := r.Hosts()[0]
+	for _, factor := range []float64{2, 1} {
+		if err := machine.Limit(t.Context(), "api-1", factor); err != nil {
+			t.Fatal(err)
+		}
+		wantShare(t, r, factor*0.25)
 	}
-	var stat cgroup.Stat
-	if err := group.Read(&stat); err != nil || stat.ThrottledPeriods == 0 {
-		t.Errorf("got %+v, %v, want throttled periods", stat, err)
+	if err := machine.Limit(t.Context(), "free-1", 0.5); err != nil {
+		t.Errorf("slow down what has no limit: %v", err)
+	}
+	if err := machine.Limit(t.Context(), "nobody-1", 1); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("limit nobody: got %v", err)
 	}
 }
 
-// usedInASecond is the CPU use of a group over a second, in cores.
-func usedInASecond(t *testing.T, g *cgroup.Group) float64 {
+// shareOf is the CPU share of the control group that a process is in.
+func shareOf(pid int) (*cgroup.CPU, error) {
+	group, err := cgroup.Of("/proc", "/", pid)
+	if err != nil {
+		return nil, err
+	}
+	share, err := group.CPU()
+	return share, errors.Join(err, group.Close())
+}
+
+// wantShare wants api-1 to use a share of the CPU, within 20 %: more than that
+// never, and less only while others have the machine.
+func wantShare(t *testing.T, r driver.Running, cores float64) {
 	t.Helper()
-	var before, after cgroup.Stat
-	errBefore := g.Read(&before)
-	begin := time.Now()
-	<-time.After(time.Second)
-	if err := errors.Join(errBefore, g.Read(&after)); err != nil {
+	var used float64
+	poll(t, func() bool {
+		u := usedIn(t, r, time.Second)
+		used = u.CPU.Seconds()
+		return used >= 0.8*cores && u.Throttled > 0
+	}, func() { t.Errorf("got %.3f cores, want %g within 20 %%, and throttled periods", used, cores) })
+	if used > 1.2*cores {
+		t.Errorf("got %.3f cores, want %g within 20 %%", used, cores)
+	}
+}
+
+// usedIn is what the first instance used in a second, as its machine tells.
+func usedIn(t *testing.T, r driver.Running, d time.Duration) host.Instance {
+	t.Helper()
+	var samples []*host.Sample
+	enough := errors.New("two samples")
+	err := r.Hosts()[0].Watch(t.Context(), d, func(s *host.Sample) error {
+		if samples = append(samples, s); len(samples) == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
 		t.Fatal(err)
 	}
-	return (after.CPU - before.CPU).Seconds() / time.Since(begin).Seconds()
+	seconds := samples[1].At.Sub(samples[0].At).Seconds()
+	before, after := samples[0].Instances[0], samples[1].Instances[0]
+	after.CPU = time.Duration(float64(after.CPU-before.CPU) / seconds)
+	after.Throttled -= before.Throttled
+	return after
 }
 
 func (s suite) memory(t *testing.T) {

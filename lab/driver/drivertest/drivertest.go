@@ -16,19 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/host/cgroup"
+	"loadstone/lab/driver"
 	"loadstone/lab/topology"
 )
-
-// Running is a system that is up: *process.Running and *docker.Running.
-type Running interface {
-	Instances() []topology.Instance
-	Group(name string) *cgroup.Group
-	CgroupVersion() int
-	Failed() <-chan error
-	Warnings() []string
-	Down(ctx context.Context) error
-}
 
 // Driver is what is tested.
 type Driver struct {
@@ -36,7 +26,7 @@ type Driver struct {
 	Image string
 	// Up brings a system up, with the directory for its logs and volumes. The
 	// same directory means the same volumes.
-	Up func(ctx context.Context, s *topology.System, dir string) (Running, error)
+	Up func(ctx context.Context, s *topology.System, dir string) (driver.Running, error)
 	// Lab is the command of a lab of its own process: it brings the system of a
 	// Compose file up, says "up", and waits to be killed.
 	Lab func(composeFile, dir string) []string
@@ -117,7 +107,7 @@ func (s suite) load(t *testing.T, dir, compose string) *topology.System {
 }
 
 // up brings a system up and sees to it that Down leaves nothing.
-func (s suite) up(t *testing.T, dir, compose string) Running {
+func (s suite) up(t *testing.T, dir, compose string) driver.Running {
 	t.Helper()
 	r, err := s.Up(t.Context(), s.load(t, dir, compose), dir)
 	if err != nil {
@@ -127,7 +117,7 @@ func (s suite) up(t *testing.T, dir, compose string) Running {
 	return r
 }
 
-func (s suite) down(t *testing.T, r Running) {
+func (s suite) down(t *testing.T, r driver.Running) {
 	t.Helper()
 	if err := r.Down(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("down: %v", err)

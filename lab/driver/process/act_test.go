@@ -28,7 +28,7 @@ services:
 `
 
 // eachWay runs a test with control groups and without.
-func eachWay(t *testing.T, compose string, f func(t *testing.T, r *Running, c Config)) {
+func eachWay(t *testing.T, compose string, f func(t *testing.T, r *Running, c setup)) {
 	for _, groups := range []bool{true, false} {
 		t.Run("groups "+strconv.FormatBool(groups), func(t *testing.T) {
 			if groups {
@@ -65,7 +65,7 @@ func wantNoFailure(t *testing.T, r *Running) {
 func TestKilledAndStoppedInstancesComeBackOnTheirAddress(t *testing.T) {
 	for name, end := range map[string]func(*Running, context.Context, string) error{"kill": (*Running).Kill, "stop": (*Running).Stop} {
 		t.Run(name, func(t *testing.T) {
-			eachWay(t, pair, func(t *testing.T, r *Running, c Config) {
+			eachWay(t, pair, func(t *testing.T, r *Running, c setup) {
 				before := r.Instances()[0]
 				if err := end(r, t.Context(), "api-1"); err != nil {
 					t.Fatal(err)
@@ -135,13 +135,13 @@ func TestAnInstanceThatCameBackIsStillWatched(t *testing.T) {
 // session of its own.
 func TestPausedInstancesNeitherAnswerNorRefuse(t *testing.T) {
 	compose := strings.ReplaceAll(pair, "[serve,", "[serving-family,")
-	eachWay(t, compose, func(t *testing.T, r *Running, _ Config) {
+	eachWay(t, compose, func(t *testing.T, r *Running, _ setup) {
 		in := r.instance("api-1")
-		eventually(t, "it has a child", func() bool { ps, err := in.members(in.current()); return err == nil && len(ps) >= 2 })
+		eventually(t, "it has a child", func() bool { ps, err := in.members(in.Life()); return err == nil && len(ps) >= 2 })
 		if err := r.Pause(t.Context(), "api-1"); err != nil {
 			t.Fatal(err)
 		}
-		members, err := in.members(in.current())
+		members, err := in.members(in.Life())
 		if err != nil || len(members) < 2 {
 			t.Fatalf("got %v, %v", members, err)
 		}
@@ -170,7 +170,7 @@ func TestPausedInstancesNeitherAnswerNorRefuse(t *testing.T) {
 // TestDownFromEveryState leaves one instance paused and one killed; up's
 // clean-up looks for what is left.
 func TestDownFromEveryState(t *testing.T) {
-	eachWay(t, pair, func(t *testing.T, r *Running, _ Config) {
+	eachWay(t, pair, func(t *testing.T, r *Running, _ setup) {
 		if err := r.Pause(t.Context(), "api-1"); err != nil {
 			t.Fatal(err)
 		}
@@ -236,11 +236,11 @@ func TestExecRunsACommandInPlaceOfAnInstance(t *testing.T) {
 		t.Errorf("got %v, want it to have taken too long", err)
 	}
 	for name, argv := range map[string][]string{"no program": {"there-is-no-such-program"}, "a bad variable": {"echo", "${"}, "nothing": {}} {
-		if err := CheckExec(c.System, "api", argv, c.Env); err == nil {
+		if err := c.CheckExec(c.System, "api", argv); err == nil {
 			t.Errorf("%s: found in order", name)
 		}
 	}
-	if err := CheckExec(c.System, "api", []string{"echo", "${API_HOST:-api}"}, c.Env); err != nil {
+	if err := c.CheckExec(c.System, "api", []string{"echo", "${API_HOST:-api}"}); err != nil {
 		t.Error(err)
 	}
 }

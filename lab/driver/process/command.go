@@ -24,7 +24,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // environment, as its user, in a process group of its own, to be killed if this
 // process dies.
 func (r *Running) command(ctx context.Context, in *instance, argv []string) (*exec.Cmd, error) {
-	account := r.account(&in.service)
+	account := r.account(&in.Service)
 	env := r.environment(in, account)
 	program, err := r.find(argv[0], env["PATH"])
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *Running) command(ctx context.Context, in *instance, argv []string) (*ex
 		cmd.Args[0] = program // so that it can be told from another build in ps
 	}
 	if cmd.Dir = in.dir; cmd.Dir == "" {
-		cmd.Dir = r.workingDir(&in.service)
+		cmd.Dir = r.workingDir(&in.Service)
 	}
 	cmd.Env = make([]string, 0, len(env))
 	for key, value := range env {
@@ -63,8 +63,8 @@ func (r *Running) environment(in *instance, account *account) map[string]string 
 	if account != nil && account.home != "" {
 		env["HOME"] = account.home
 	}
-	maps.Copy(env, in.variables())
-	maps.Copy(env, in.service.Environment)
+	maps.Copy(env, in.Variables())
+	maps.Copy(env, in.Service.Environment)
 	maps.Copy(env, in.env)
 	env[guardian.MarkVariable] = r.name
 	return env
@@ -121,7 +121,7 @@ func (r *Running) workingDir(s *topology.Service) string {
 		dir = filepath.Join(r.config.System.Dir, dir)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		r.warnf("service %s: working_dir %s does not exist here; it runs in %s", s.Name, s.WorkingDir, r.config.System.Dir)
+		r.Warnf("service %s: working_dir %s does not exist here; it runs in %s", s.Name, s.WorkingDir, r.config.System.Dir)
 		return r.config.System.Dir
 	}
 	return dir

@@ -52,7 +52,7 @@ func TestCancelInEveryPhaseLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() {
-					_, err := Up(ctx, c)
+					_, err := bringUp(ctx, c)
 					done <- err
 				}()
 				eventually(t, "it gets to the phase", func() bool { return len(lines(t, filepath.Join(c.LogDir, phase.log))) > 0 })
@@ -67,7 +67,7 @@ func TestCancelInEveryPhaseLeavesNothing(t *testing.T) {
 	t.Run("before anything", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := Up(ctx, config(t, phases["getting a port"].compose)); !errors.Is(err, context.Canceled) {
+		if _, err := bringUp(ctx, config(t, phases["getting a port"].compose)); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 		wantNothingLeft(t, os.Getpid(), "")
@@ -75,7 +75,7 @@ func TestCancelInEveryPhaseLeavesNothing(t *testing.T) {
 }
 
 // startLab runs a lab as a process, with the system of a Compose file.
-func startLab(t *testing.T, c Config) (*exec.Cmd, *bufio.Reader) {
+func startLab(t *testing.T, c setup) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	text, err := json.Marshal(labConfig{filepath.Join(c.System.Dir, "compose.yaml"), c.LogDir, c.VolumeDir, c.SysRoot})
 	if err != nil {

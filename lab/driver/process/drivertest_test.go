@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/drivertest"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/topology"
@@ -22,14 +23,10 @@ func TestTheDriverSuite(t *testing.T) {
 	}
 	drivertest.Run(t, drivertest.Driver{
 		Image: topology.Self, Limits: err == nil,
-		Up: func(ctx context.Context, s *topology.System, dir string) (drivertest.Running, error) {
+		Up: func(ctx context.Context, s *topology.System, dir string) (driver.Running, error) {
 			c := testConfig(s)
 			c.Self, c.LogDir, c.VolumeDir = program, filepath.Join(dir, "logs"), filepath.Join(dir, "volumes")
-			r, err := Up(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			return r, nil
+			return c.Driver.Up(ctx, c.Config)
 		},
 		Lab: func(composeFile, dir string) []string {
 			text, err := json.Marshal(labConfig{composeFile, filepath.Join(dir, "logs"), filepath.Join(dir, "volumes"), "/"})

@@ -12,18 +12,19 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/host/cgroup"
 )
 
 func TestUpFailsWithTheReason(t *testing.T) {
-	f := func(name, compose string, change func(*Config), want ...string) {
+	f := func(name, compose string, change func(*setup), want ...string) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			c := config(t, compose)
 			if change != nil {
 				change(&c)
 			}
-			r, err := Up(t.Context(), c)
+			r, err := bringUp(t.Context(), c)
 			if err == nil {
 				down(t, r)
 				t.Fatal("got no error")
@@ -72,15 +73,15 @@ services:
 
 	f("listens elsewhere", `
 services: {api: {image: loadstone, command: [serve, "127.0.0.1:0"], expose: ["8080"]}}
-`, func(c *Config) { c.ReadyWithin = time.Second }, "api-1 accepts no connection on 127.77.", ":8080 after 1s: it listens on 127.0.0.1:", "let it listen on ${BIND_HOST:-0.0.0.0} and port 8080")
+`, func(c *setup) { c.ReadyWithin = time.Second }, "api-1 accepts no connection on 127.77.", ":8080 after 1s: it listens on 127.0.0.1:", "let it listen on ${BIND_HOST:-0.0.0.0} and port 8080")
 
 	f("listens on another port", `
 services: {api: {image: loadstone, command: [serve, "${BIND_HOST:-0.0.0.0}:8081"], expose: ["8080"]}}
-`, func(c *Config) { c.ReadyWithin = time.Second }, ":8080 after 1s: it listens on 127.77.", `:8081; write ports: ["8081"], or let it listen on port 8080`)
+`, func(c *setup) { c.ReadyWithin = time.Second }, ":8080 after 1s: it listens on 127.77.", `:8081; write ports: ["8081"], or let it listen on port 8080`)
 
 	f("listens nowhere", `
 services: {api: {image: loadstone, command: [sleep], expose: ["8080"]}}
-`, func(c *Config) { c.ReadyWithin = 200 * time.Millisecond }, ":8080 after 200ms: it listens nowhere; let it listen on ${BIND_HOST:-0.0.0.0}")
+`, func(c *setup) { c.ReadyWithin = 200 * time.Millisecond }, ":8080 after 200ms: it listens nowhere; let it listen on ${BIND_HOST:-0.0.0.0}")
 
 	f("no such program", `
 services: {api: {x-process: [./server]}}
@@ -96,7 +97,7 @@ services: {api: {x-process: [./compose.yaml]}}
 
 	f("guardian that does not work", `
 services: {api: {image: loadstone, command: [sleep]}}
-`, func(c *Config) { c.Guardian = []string{"/bin/sh", "-c", "echo no such command >&2; exit 2"} }, "start the guardian", "no such command")
+`, func(c *setup) { c.Guardian = []string{"/bin/sh", "-c", "echo no such command >&2; exit 2"} }, "start the guardian", "no such command")
 }
 
 func TestACrashIsReportedOnceAndNotRestarted(t *testing.T) {
@@ -109,9 +110,9 @@ services:
 	if res, err := http.Get("http://" + second.Host + ":8080/crash"); err == nil {
 		_ = res.Body.Close()
 	}
-	var exit *ExitError
+	var exit *driver.ExitError
 	if err := <-r.Failed(); !errors.As(err, &exit) {
-		t.Fatalf("got %v, want an *ExitError", err)
+		t.Fatalf("got %v, want an *driver.ExitError", err)
 	}
 	if exit.Instance != "api-2" || exit.Status != "exited with status 7" || exit.Job || !slices.Contains(exit.Log, "about to crash") {
 		t.Errorf("got %+v", exit)
@@ -174,14 +175,14 @@ services:
   api: {image: loadstone, command: [fill], deploy: {resources: {limits: {memory: 32M}}}}
   other: {image: loadstone, command: [sleep], depends_on: [api]}
 `)
-	r, err := Up(t.Context(), c)
+	r, err := bringUp(t.Context(), c)
 	if err == nil { // it may have been up for a moment
 		t.Cleanup(func() { down(t, r) })
 		err = <-r.Failed()
 	}
-	var exit *ExitError
+	var exit *driver.ExitError
 	if !errors.As(err, &exit) || exit.Memory != 32<<20 {
-		t.Fatalf("got %v, want an *ExitError that names the memory limit", err)
+		t.Fatalf("got %v, want an *driver.ExitError that names the memory limit", err)
 	}
 	if want := "api-1 was killed by SIGKILL, because it had used up its memory limit of 32 MiB"; !strings.Contains(err.Error(), want) {
 		t.Errorf("got %q, want %q", err, want)

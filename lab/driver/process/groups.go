@@ -55,7 +55,7 @@ func (r *Running) prepareGroups(ctx context.Context) error {
 	}
 	if un, ok := errors.AsType[*cgroup.UnavailableError](err); ok {
 		r.tree = nil
-		r.warnf("CPU and memory limits are not enforced and not accounted for: %v", un)
+		r.Warnf("CPU and memory limits are not enforced and not accounted for: %v", un)
 		return nil
 	}
 	return err
@@ -66,13 +66,13 @@ func (r *Running) prepareGroups(ctx context.Context) error {
 func (r *Running) sweep(ctx context.Context) {
 	names, err := r.tree.Names()
 	if err != nil {
-		r.warnf("could not look for what earlier runs left: %v", err)
+		r.Warnf("could not look for what earlier runs left: %v", err)
 		return
 	}
 	for _, name := range names {
 		if p, ok := owner(name); ok && !p.Alive(r.config.ProcRoot) {
 			if err := cgroup.Destroy(ctx, r.tree.Paths(name)); err != nil {
-				r.warnf("could not remove what an earlier run left: %v", err)
+				r.Warnf("could not remove what an earlier run left: %v", err)
 			}
 		}
 	}
@@ -84,13 +84,13 @@ func (r *Running) makeGroup(in *instance) error {
 	if r.tree == nil {
 		return nil
 	}
-	limits := cgroup.Limits{Memory: in.service.Limits.Memory}
-	if in.service.Limits.CPUs != nil {
-		limits.CPU = cgroup.Cores(*in.service.Limits.CPUs)
+	limits := cgroup.Limits{Memory: in.Service.Limits.Memory}
+	if in.Service.Limits.CPUs != nil {
+		limits.CPU = cgroup.Cores(*in.Service.Limits.CPUs)
 	}
-	group, err := r.tree.Create(r.name+"/"+in.name, limits)
+	group, err := r.tree.Create(r.name+"/"+in.Name, limits)
 	if err != nil {
-		return fmt.Errorf("limit %s: %w", in.name, err)
+		return fmt.Errorf("limit it: %w", err)
 	}
 	in.group = group
 	return nil

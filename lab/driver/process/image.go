@@ -33,14 +33,11 @@ func (e *NoRecipeError) Error() string {
 	return fmt.Sprintf("service %s: %s; say what to start with `x-process: [PROGRAM, ARGUMENT, ...]`, or with `image: %s` for a command of this program, or run the system with Docker", e.Service, what, topology.Self)
 }
 
-// Check says whether everything that the system needs to start is there, with
-// env as the lab's environment: recipes, what they need, and the programs that
-// services name. Its errors, all of them joined, are *topology.MistakeError; they
-// wrap a *NoRecipeError or a *recipe.MissingError, or say which program is not
-// there. Up checks the same before anything
-// else; who plans many runs can know it earlier.
-func Check(ctx context.Context, s *topology.System, env map[string]string) error {
-	_, _, err := findRecipes(ctx, s, env)
+// Check looks for recipes, what they need, and the programs that services name. Its
+// errors wrap a *NoRecipeError or a *recipe.MissingError, or say which program is
+// not there. Up checks the same before anything else.
+func (d Driver) Check(ctx context.Context, s *topology.System) error {
+	_, _, err := findRecipes(ctx, s, d.Env)
 	return err
 }
 
@@ -101,13 +98,13 @@ func (r *Running) prepareRecipes(ctx context.Context) error {
 	r.recipes = found
 	if len(left) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(left)) {
-			r.warnf("service %s is optional and left out: %s", name, strings.TrimPrefix(left[name].Error(), "service "+name+": "))
+			r.Warnf("service %s is optional and left out: %s", name, strings.TrimPrefix(left[name].Error(), "service "+name+": "))
 		}
 		r.config.System = r.config.System.Without(slices.Collect(maps.Keys(left)))
 	}
 	for _, service := range r.config.System.Services {
 		if f := r.recipes[service.Name]; f != nil && f.Warning != "" {
-			r.warnf("service %s: %s", service.Name, f.Warning)
+			r.Warnf("service %s: %s", service.Name, f.Warning)
 		}
 	}
 	return nil
@@ -140,7 +137,7 @@ func (r *Running) makeDir() error {
 func (r *Running) sweepDirs(base string) {
 	dirs, err := filepath.Glob(filepath.Join(base, groupPrefix+"*-*-*-*"))
 	if err != nil {
-		r.warnf("could not look for what earlier runs left: %v", err)
+		r.Warnf("could not look for what earlier runs left: %v", err)
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
@@ -153,7 +150,7 @@ func (r *Running) sweepDirs(base string) {
 			continue // somebody else's
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			r.warnf("could not remove what an earlier run left: %v", err)
+			r.Warnf("could not remove what an earlier run left: %v", err)
 		}
 	}
 }
@@ -182,18 +179,18 @@ var ownHost = regexp.MustCompile(`\b(?:localhost|127\.0\.0\.1)\b`)
 // recipe of its image. What that runs writes to output.
 func (in *instance) followRecipe(ctx context.Context, output *os.File) error {
 	r := in.run
-	found := r.recipes[in.service.Name]
-	in.dir = filepath.Join(r.dir, in.name)
+	found := r.recipes[in.Service.Name]
+	in.dir = filepath.Join(r.dir, in.Name)
 	if err := os.Mkdir(in.dir, 0o755); err != nil {
 		return err
 	}
-	account := r.account(&in.service)
+	account := r.account(&in.Service)
 	path := r.environment(in, account)["PATH"]
 	ri := &recipe.Instance{
-		Service: in.service, Host: in.host, Hosts: r.hosts, Dir: in.dir, Volumes: r.volumes,
+		Service: in.Service, Host: in.host, Hosts: r.hosts, Dir: in.dir, Volumes: r.volumes,
 		Files: found.Files, Path: path, UID: os.Geteuid(), GID: os.Getegid(),
 		Run:   func(ctx context.Context, s recipe.Step) error { return in.step(ctx, s, output) },
-		Warnf: func(format string, args ...any) { r.warnf("service "+in.service.Name+": "+format, args...) },
+		Warnf: func(format string, args ...any) { r.Warnf("service "+in.Service.Name+": "+format, args...) },
 	}
 	if account != nil {
 		ri.UID, ri.GID = int(account.credential.Uid), int(account.credential.Gid)
@@ -205,14 +202,14 @@ func (in *instance) followRecipe(ctx context.Context, output *os.File) error {
 	if err != nil {
 		return err
 	}
-	in.service.Command, in.env = p.Command, p.Env
-	if h := in.service.Health; h != nil {
+	in.Service.Command, in.env = p.Command, p.Env
+	if h := in.Service.Health; h != nil {
 		check := *h
 		check.Command = make([]string, 0, len(h.Command))
 		for _, arg := range h.Command {
 			check.Command = append(check.Command, ownHost.ReplaceAllString(arg, in.host))
 		}
-		in.service.Health = &check
+		in.Service.Health = &check
 	}
 	return nil
 }
@@ -220,12 +217,12 @@ func (in *instance) followRecipe(ctx context.Context, output *os.File) error {
 // giveLog gives the pipe to the log to the instance's user, so that it may open
 // /dev/stdout.
 func (in *instance) giveLog(output *os.File) error {
-	account := in.run.account(&in.service)
+	account := in.run.account(&in.Service)
 	if account == nil {
 		return nil
 	}
 	if err := output.Chown(int(account.credential.Uid), int(account.credential.Gid)); err != nil {
-		return fmt.Errorf("give the log to user %s: %w", in.service.User, err)
+		return fmt.Errorf("give the log to user %s: %w", in.Service.User, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const tcpListen = "0A"
 // listening are the TCP addresses on which an instance's processes listen, sorted.
 // What cannot be read is left out: this only ever explains a failure.
 func (in *instance) listening() []netip.AddrPort {
-	l := in.current()
+	l := in.Life()
 	if l == nil {
 		return nil
 	}
@@ -92,22 +92,22 @@ func tableAddress(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), ok
 }
 
-// elsewhere says where an instance listens that accepts nothing at its address,
+// Unreachable says where an instance listens that accepts nothing at its address,
 // and what to change.
-func (in *instance) elsewhere() string {
+func (in *instance) Unreachable() string {
 	const bind = "let it listen on ${BIND_HOST:-0.0.0.0}"
 	all := in.listening()
 	if len(all) == 0 {
-		return "it listens nowhere; " + bind + ", or give it a healthcheck that says when it is ready"
+		return ": it listens nowhere; " + bind + ", or give it a healthcheck that says when it is ready"
 	}
 	texts := make([]string, len(all))
 	for i, a := range all {
 		texts[i] = a.String()
 	}
-	text := "it listens on " + strings.Join(texts, " and ") + "; "
+	text := ": it listens on " + strings.Join(texts, " and ") + "; "
 	here := func(a netip.AddrPort) bool { return a.Addr().IsUnspecified() || a.Addr().String() == in.host }
 	if i := slices.IndexFunc(all, here); i >= 0 {
-		return text + "write ports: [\"" + strconv.Itoa(int(all[i].Port())) + "\"], or let it listen on port " + strconv.Itoa(in.service.Port)
+		return text + "write ports: [\"" + strconv.Itoa(int(all[i].Port())) + "\"], or let it listen on port " + strconv.Itoa(in.Service.Port)
 	}
-	return text + bind + " and port " + strconv.Itoa(in.service.Port) + ", which is " + net.JoinHostPort(in.host, strconv.Itoa(in.service.Port)) + " here"
+	return text + bind + " and port " + strconv.Itoa(in.Service.Port) + ", which is " + net.JoinHostPort(in.host, strconv.Itoa(in.Service.Port)) + " here"
 }

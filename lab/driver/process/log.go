@@ -1,47 +1,15 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"sync"
+
+	"loadstone/lab/driver"
 )
-
-const (
-	// tailBytes of the end of a log are kept in memory, for error messages and
-	// for the end of a log that was cut.
-	tailBytes = 4 << 10
-	// tailLines of them go into an error message.
-	tailLines = 15
-)
-
-// tail keeps the last bytes written to it.
-type tail struct{ buf []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	if len(p) >= tailBytes {
-		t.buf = append(t.buf[:0], p[len(p)-tailBytes:]...)
-		return len(p), nil
-	}
-	if over := len(t.buf) + len(p) - tailBytes; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	t.buf = append(t.buf, p...)
-	return len(p), nil
-}
-
-// lines are the last lines, the first of which may have lost its beginning.
-func (t *tail) lines() []string {
-	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.buf, []byte("?"))))
-	if text == "" {
-		return nil
-	}
-	all := strings.Split(text, "\n")
-	return all[max(0, len(all)-tailLines):]
-}
 
 // instanceLog is an instance's log file: its head up to a limit, and the last
 // lines if there was more.
@@ -52,7 +20,7 @@ type instanceLog struct {
 	file   *os.File
 	room   int64 // bytes that still go to the file
 	beyond int64 // bytes that did not
-	tail   tail
+	tail   driver.Tail
 }
 
 func newLog(path string, limit int64) (*instanceLog, error) {
@@ -87,7 +55,7 @@ func (l *instanceLog) reopen(why string) error {
 	if err != nil {
 		return fmt.Errorf("go on with a log: %w", err)
 	}
-	l.file, l.beyond, l.tail = f, 0, tail{}
+	l.file, l.beyond, l.tail = f, 0, driver.Tail{}
 	if _, err := fmt.Fprintf(f, "[%s]\n", why); err != nil {
 		return errors.Join(fmt.Errorf("go on with a log: %w", err), f.Close())
 	}
@@ -98,7 +66,7 @@ func (l *instanceLog) reopen(why string) error {
 func (l *instanceLog) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tail.lines()
+	return l.tail.Lines()
 }
 
 // close notes what is missing, with the last lines, and closes the file.
@@ -107,7 +75,7 @@ func (l *instanceLog) close() error {
 	defer l.mu.Unlock()
 	var err error
 	if l.beyond > 0 {
-		_, err = fmt.Fprintf(l.file, "\n[%d bytes are not kept here; the log ended with:]\n%s\n", l.beyond, strings.Join(l.tail.lines(), "\n"))
+		_, err = fmt.Fprintf(l.file, "\n[%d bytes are not kept here; the log ended with:]\n%s\n", l.beyond, strings.Join(l.tail.Lines(), "\n"))
 	}
 	return errors.Join(err, l.file.Close())
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/lab/driver"
 )
 
 func TestALogKeepsItsHeadAndItsEnd(t *testing.T) {
@@ -24,7 +26,7 @@ func TestALogKeepsItsHeadAndItsEnd(t *testing.T) {
 		}
 		written += n
 	}
-	if got := l.lines(); len(got) != tailLines || got[tailLines-1] != "line 999" || got[0] != "line 985" {
+	if got := l.lines(); len(got) != driver.TailLines || got[driver.TailLines-1] != "line 999" || got[0] != "line 985" {
 		t.Errorf("got last lines %q", got)
 	}
 	if err := l.close(); err != nil {
@@ -78,23 +80,4 @@ func TestALogWhoseFileFailsStillTakesAll(t *testing.T) {
 	if got := l.lines(); !slices.Equal(got, []string{"lost"}) || l.beyond != 5 {
 		t.Errorf("got %q with %d beyond", got, l.beyond)
 	}
-}
-
-func FuzzTail(f *testing.F) {
-	f.Add([]byte("a\nb\n"), 3)
-	f.Add([]byte(strings.Repeat("long line\n", 1000)), 7)
-	f.Add([]byte{0xff, 0xfe, '\n'}, 1)
-	f.Fuzz(func(t *testing.T, text []byte, step int) {
-		step = max(1, min(step, 10_000))
-		var l tail
-		for rest := text; len(rest) > 0; rest = rest[min(step, len(rest)):] {
-			_, _ = l.Write(rest[:min(step, len(rest))])
-		}
-		if want := text[max(0, len(text)-tailBytes):]; string(l.buf) != string(want) {
-			t.Errorf("got %d bytes, want the last %d", len(l.buf), len(want))
-		}
-		if n := len(l.lines()); n > tailLines {
-			t.Errorf("got %d lines, want at most %d", n, tailLines)
-		}
-	})
 }

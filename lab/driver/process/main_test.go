@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/topology"
@@ -196,7 +197,7 @@ func lab(args []string) int {
 	}
 	c := testConfig(system)
 	c.LogDir, c.VolumeDir, c.SysRoot = lc.LogDir, lc.VolumeDir, lc.SysRoot
-	r, err := Up(ctx, c)
+	r, err := bringUp(ctx, c)
 	if err != nil {
 		return fail(err)
 	}
@@ -210,11 +211,53 @@ func lab(args []string) int {
 	return fail(r.Down(context.Background()))
 }
 
-func testConfig(system *topology.System) Config {
-	c := DefaultConfig()
+func testConfig(system *topology.System) setup {
+	c := setup{Driver: Driver{Settings: driver.DefaultSettings()}}
 	c.System, c.Self = system, os.Args[0]
 	c.Shim = []string{os.Args[0], "internal-exec"}
 	c.Guardian = []string{os.Args[0], "internal-guardian"}
 	c.Env = map[string]string{"PATH": os.Getenv("PATH"), "HOME": "/nonexistent", "SECRET": "of the lab"}
 	return c
+}
+
+// bringUp is Up with the types of this package.
+func bringUp(ctx context.Context, c setup) (*Running, error) {
+	r, err := c.Driver.Up(ctx, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	return r.(*Running), nil
+}
+
+func (r *Running) instance(name string) *instance {
+	for _, in := range r.instances {
+		if in.Name == name {
+			return in
+		}
+	}
+	return nil
+}
+
+// PID is the process of an instance; 0 while there is none because it was ended on
+// purpose, and if there is no such instance.
+func (r *Running) PID(name string) int {
+	in := r.instance(name)
+	if in == nil || in.Life() == nil || in.Life().Asked() {
+		return 0
+	}
+	return in.Life().Process.PID
+}
+
+func (r *Running) Group(name string) *cgroup.Group {
+	if in := r.instance(name); in != nil {
+		return in.group
+	}
+	return nil
+}
+
+func (r *Running) CgroupVersion() int {
+	if r.tree == nil {
+		return 0
+	}
+	return r.tree.Version()
 }

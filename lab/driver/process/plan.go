@@ -16,17 +16,15 @@ func (r *Running) plan() error {
 	hosts := map[string][]string{}
 	for _, service := range r.config.System.Services {
 		r.asImage(&service)
-		var instances []driver.Instance
+		var instances []*driver.Instance
 		for i := range service.Replicas {
-			in := &instance{
-				run: r, service: service, index: i + 1, name: fmt.Sprintf("%s-%d", service.Name, i+1),
-				host: r.claim.address(len(r.instances)),
-			}
-			instances = append(instances, in.ordered())
+			in := &instance{run: r, host: r.claim.address(len(r.instances))}
+			in.Instance = driver.Instance{Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in}
+			instances = append(instances, &in.Instance)
 			r.instances = append(r.instances, in)
 			hosts[service.Name] = append(hosts[service.Name], in.host)
 		}
-		r.order.Add(service, instances)
+		r.Add(service, instances...)
 	}
 	volumes, err := r.makeVolumes()
 	if err != nil {
@@ -34,7 +32,6 @@ func (r *Running) plan() error {
 	}
 	r.hosts, r.volumes = hosts, volumes
 	r.vars = topology.Variables(hosts, volumes)
-	r.failed = make(chan error, len(r.instances))
 	return nil
 }
 

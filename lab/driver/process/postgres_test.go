@@ -14,7 +14,7 @@ func query(t *testing.T, host, password, sql string) (string, error) {
 }
 
 // databaseConfig has its files and is loaded after they are there.
-func databaseConfig(t *testing.T) Config {
+func databaseConfig(t *testing.T) setup {
 	t.Helper()
 	c := open(t, config(t, database))
 	file(t, c, "password", "s3cret '\"\n")
@@ -73,7 +73,7 @@ func TestPostgresBeginsAgainWhatWasCutOff(t *testing.T) {
 	installed(t, "postgres")
 	c := databaseConfig(t)
 	file(t, c, "init/3-broken.sql", "insert into nothing values (1);")
-	_, err := Up(t.Context(), c)
+	_, err := bringUp(t.Context(), c)
 	if err == nil || !strings.Contains(err.Error(), "start db-1: run /docker-entrypoint-initdb.d/3-broken.sql: psql failed: exit status 3") || !strings.Contains(err.Error(), `relation "nothing" does not exist`) {
 		t.Errorf("got %v", err)
 	}
@@ -111,7 +111,7 @@ services:
 func TestPostgresNeedsAPassword(t *testing.T) {
 	installed(t, "postgres")
 	c := open(t, config(t, "services: {db: {image: postgres}}\n"))
-	if _, err := Up(t.Context(), c); err == nil || !strings.Contains(err.Error(), "start db-1: its data directory is empty and no POSTGRES_PASSWORD says") {
+	if _, err := bringUp(t.Context(), c); err == nil || !strings.Contains(err.Error(), "start db-1: its data directory is empty and no POSTGRES_PASSWORD says") {
 		t.Errorf("got %v", err)
 	}
 	wantNoDirs(t, os.Getpid())

@@ -44,7 +44,7 @@ func installed(t *testing.T, images ...string) {
 
 // open lets other users into the directories of the test, as a directory for
 // runs usually does.
-func open(t *testing.T, c Config) Config {
+func open(t *testing.T, c setup) setup {
 	t.Helper()
 	for dir := c.System.Dir; strings.Contains(dir, strings.Split(t.Name(), "/")[0]); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -56,7 +56,7 @@ func open(t *testing.T, c Config) Config {
 
 // file writes a file into the system's directory, which must be loaded again if
 // Compose is to see it.
-func file(t *testing.T, c Config, name, text string) {
+func file(t *testing.T, c setup, name, text string) {
 	t.Helper()
 	path := filepath.Join(c.System.Dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -333,7 +333,7 @@ func TestNginxAndPrometheusAreAsTheirImages(t *testing.T) {
 	}
 }
 
-func logOf(t *testing.T, c Config, instance string) string {
+func logOf(t *testing.T, c setup, instance string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.LogDir, instance+".log"))
 	if err != nil {
@@ -402,7 +402,7 @@ services:
   app: {build: .}
   none: {image: cassandra, deploy: {replicas: 0}}
 `)
-	_, err := Up(t.Context(), c)
+	_, err := bringUp(t.Context(), c)
 	var missing *NoRecipeError
 	if !errors.As(err, &missing) || missing.Service != "app" && missing.Service != "queue" {
 		t.Errorf("got %v, want a *NoRecipeError", err)
@@ -415,7 +415,8 @@ services:
 	}
 
 	c = config(t, "services: {cache: {image: 'example.org:5000/library/redis:7'}}\n")
-	err = Check(context.Background(), c.System, map[string]string{"PATH": "/nonexistent"})
+	c.Env = map[string]string{"PATH": "/nonexistent"}
+	err = c.Check(context.Background(), c.System)
 	var program *recipe.MissingError
 	if !errors.As(err, &program) || !strings.HasSuffix(err.Error(), "compose.yaml:1:20: service cache: the image example.org:5000/library/redis:7 runs here as a local process, which needs the program redis-server, and that is not installed; install the Debian package redis-server (apt-get install redis-server), or run the system with Docker") {
 		t.Errorf("got %v", err)

@@ -20,7 +20,7 @@ import (
 
 // config loads a Compose file for the driver. $DIR in it is a directory of the
 // test's own.
-func config(t *testing.T, compose string) Config {
+func config(t *testing.T, compose string) setup {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "compose.yaml")
@@ -37,9 +37,9 @@ func config(t *testing.T, compose string) Config {
 }
 
 // up brings a system up and sees to it that Down leaves nothing.
-func up(t *testing.T, c Config) *Running {
+func up(t *testing.T, c setup) *Running {
 	t.Helper()
-	r, err := Up(t.Context(), c)
+	r, err := bringUp(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func down(t *testing.T, r *Running) {
 }
 
 // withoutGroups makes the machine look as if it had no control groups.
-func withoutGroups(t *testing.T, c Config) Config {
+func withoutGroups(t *testing.T, c setup) setup {
 	t.Helper()
 	c.SysRoot = t.TempDir()
 	return c
@@ -209,7 +209,7 @@ func TestServicesStartInOrderAndStopInReverse(t *testing.T) {
 }
 
 // wantEnvironment checks what every api instance sees: all of it.
-func wantEnvironment(t *testing.T, c Config, instances []topology.Instance) {
+func wantEnvironment(t *testing.T, c setup, instances []topology.Instance) {
 	t.Helper()
 	hosts := make([]string, 0, 3)
 	for _, in := range instances[1:] {
@@ -275,7 +275,7 @@ volumes: {data: {}}
 
 func TestConfigIsValidatedWhole(t *testing.T) {
 	t.Parallel()
-	_, err := Up(t.Context(), Config{})
+	_, err := bringUp(t.Context(), setup{})
 	if err == nil {
 		t.Fatal("got no error")
 	}

@@ -106,11 +106,11 @@ func TestCreateWithoutLimitsLeavesTheKernelsOwn(t *testing.T) {
 	if got, want := content(t, filepath.Join(g.Paths().CPU, "cpu.max")), "max 100000\n"; got != want {
 		t.Errorf("got cpu.max %q, want %q", got, want)
 	}
-	if err := g.SetCPUs(1.5); err != nil {
+	if err := g.SetCPU(*Cores(1.5)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := content(t, filepath.Join(g.Paths().CPU, "cpu.max")), "30000 20000"; got != want {
-		t.Errorf("after SetCPUs: got cpu.max %q, want %q", got, want)
+		t.Errorf("after SetCPU: got cpu.max %q, want %q", got, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,6 +84,10 @@ func (t *Tree) Create(name string, limits Limits) (*Group, error) {
 	}
 	return g, nil
 }
+
+// Open opens a group that is there, whoever made it: to read it and to change its
+// CPU share. The caller closes it, and leaves killing and removing to its maker.
+func Open(p Paths) (*Group, error) { return open(p, Limits{}) }
 
 func open(p Paths, limits Limits) (*Group, error) {
 	g := &Group{paths: p}
@@ -168,8 +173,29 @@ func (g *Group) SetCPU(c CPU) error {
 	return err
 }
 
-// SetCPUs changes the CPU share to n cores over DefaultPeriod.
-func (g *Group) SetCPUs(n float64) error { return g.SetCPU(*Cores(n)) }
+// CPU is the CPU share of the group; nil if it has none of its own.
+func (g *Group) CPU() (*CPU, error) {
+	files := []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}
+	if g.paths.Version == 2 {
+		files = []string{"cpu.max"}
+	}
+	var words []string
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join(g.paths.CPU, name))
+		if err != nil {
+			return nil, fmt.Errorf("read the CPU share of a control group: %w", err)
+		}
+		words = append(words, strings.Fields(string(text))...)
+	}
+	if len(words) > 0 && (words[0] == "max" || words[0] == "-1") {
+		return nil, nil //nolint:nilnil // no share is a share, too
+	}
+	var quota, period int64
+	if n, err := fmt.Sscan(strings.Join(words, " "), &quota, &period); n != 2 || quota <= 0 || period <= 0 {
+		return nil, fmt.Errorf("read the CPU share of control group %s: got %q: %w", g.paths.CPU, words, errors.Join(errNumber, err))
+	}
+	return &CPU{Cores: float64(quota) / float64(period), Period: time.Duration(period) * time.Microsecond}, nil
+}
 
 // setMemory bounds memory and keeps the group from using swap beyond it: a
 // store that swaps would look slow, not full.

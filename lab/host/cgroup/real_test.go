@@ -172,7 +172,7 @@ func TestCPULimitHolds(t *testing.T) {
 	if after.Throttled <= before.Throttled || after.Memory == 0 || after.MemoryPeak < after.Memory || after.User == 0 {
 		t.Errorf("implausible figures: %+v", after)
 	}
-	if err := g.SetCPUs(0.5); err != nil {
+	if err := g.SetCPU(*Cores(0.5)); err != nil {
 		t.Fatal(err)
 	}
 	wantUse(t, g, 0.5)

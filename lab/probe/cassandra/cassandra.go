@@ -34,6 +34,9 @@ import (
 	"loadstone/lab/topology"
 )
 
+// DefaultPort is where nodes take CQL unless they are told otherwise.
+const DefaultPort = 9042
+
 // The series that Read tells. Those of pools have the label pool; all but the last
 // are gauges.
 const (

@@ -34,6 +34,9 @@ import (
 	"loadstone/lab/topology"
 )
 
+// DefaultPort is where brokers listen unless they are told otherwise.
+const DefaultPort = 9092
+
 // The series that Read tells, in records; all but the last have the labels group
 // and topic, which has topic.
 const (

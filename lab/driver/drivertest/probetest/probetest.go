@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/driver/process"
 	"loadstone/lab/host/cgroup"
@@ -85,21 +86,20 @@ func (p Program) Up(t *testing.T, compose string) *process.Running {
 		t.Fatal(err)
 	}
 	env := map[string]string{"PATH": p.variable("PATH"), "HOME": p.variable("HOME")}
-	if err := process.Check(t.Context(), system, env); err != nil {
+	d := process.Driver{Settings: driver.DefaultSettings(), Self: p.Args[0], Shim: []string{p.Args[0], "internal-exec"}}
+	d.Env, d.Guardian = env, []string{p.Args[0], "internal-guardian"}
+	if err := d.Check(t.Context(), system); err != nil {
 		if p.variable("CI") == "true" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
-	c := process.DefaultConfig()
-	c.System, c.Self, c.Env = system, p.Args[0], env
-	c.Shim, c.Guardian = []string{p.Args[0], "internal-exec"}, []string{p.Args[0], "internal-guardian"}
-	c.LogDir, c.VolumeDir = filepath.Join(dir, "logs"), filepath.Join(dir, "volumes")
 	began := time.Now()
-	running, err := process.Up(t.Context(), c)
+	up, err := d.Up(t.Context(), driver.Config{System: system, LogDir: filepath.Join(dir, "logs"), VolumeDir: filepath.Join(dir, "volumes")})
 	if err != nil {
 		t.Fatal(err)
 	}
+	running := up.(*process.Running)
 	t.Cleanup(func() {
 		if err := running.Down(context.Background()); err != nil {
 			t.Error(err)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"loadstone/lab/topology"
 )
 
 // adminDirs hold servers, and are often not on the PATH of users who are not
@@ -60,7 +62,7 @@ type Found struct {
 // asks for if several are installed, else the newest. path is a PATH. Its error
 // is a *MissingError.
 func (r *Recipe) Locate(ctx context.Context, image, path string) (*Found, error) {
-	_, tag := split(image)
+	_, tag := topology.SplitImage(image)
 	asked := numbers(tag)
 	asked = asked[:min(len(asked), r.versionParts)]
 	for _, dir := range r.candidates(asked, path) {

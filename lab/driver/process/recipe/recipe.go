@@ -23,6 +23,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"loadstone/lab/topology"
 )
 
 // Recipe is how one image starts.
@@ -108,26 +110,12 @@ func All() []*Recipe { return slices.Clone(recipes) }
 
 // Find is the recipe for an image, whatever its tag and its registry.
 func Find(image string) (*Recipe, bool) {
-	name, _ := split(image)
+	name, _ := topology.SplitImage(image)
 	i := slices.IndexFunc(recipes, func(r *Recipe) bool { return r.Image == name || slices.Contains(r.also, name) })
 	if i < 0 {
 		return nil, false
 	}
 	return recipes[i], true
-}
-
-// split is an image's repository without its registry and without what
-// registries put before Docker's own images, and its tag; "" for none.
-func split(image string) (repository, tag string) {
-	name, _, _ := strings.Cut(image, "@") // a digest says nothing to us
-	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
-		name, tag = name[:i], name[i+1:]
-	}
-	if first, rest, ok := strings.Cut(name, "/"); ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
-		name = rest
-	}
-	name = strings.TrimPrefix(name, "docker/") // of mirrors that hold several registries
-	return strings.TrimPrefix(name, "library/"), tag
 }
 
 // numbers are the leading numbers of a version such as v1.22.1-alpine; none if

@@ -1,4 +1,4 @@
-package probe
+package host
 
 import (
 	"bytes"
@@ -59,8 +59,11 @@ func readProcess(pid int) (Instance, error) {
 	return parseProcess(string(text))
 }
 
-// gone says whether a process could not be read because it is no more.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+// gone says whether a process or a control group could not be read because it is
+// no more.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
+}
 
 // parseProcess takes the text of /proc/PID/stat. The command's name, in
 // parentheses, may hold anything, so fields are counted from the last one.

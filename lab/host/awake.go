@@ -1,11 +1,11 @@
-package runner
+package host
 
 import (
 	"encoding/binary"
 	"os"
 )
 
-// keepAwake keeps idle cores from halting until release is called: it holds
+// KeepAwake keeps idle cores from halting until release is called: it holds
 // the kernel's request for the shortest wake-up latency (PM QoS, see
 // Documentation/power/pm_qos_interface.rst), which the kernel drops by itself
 // when the file is closed or this process dies.
@@ -18,7 +18,7 @@ import (
 //
 // awake is false where that may not be asked for (it takes root); the run is
 // then only noisier.
-func keepAwake() (awake bool, release func()) {
+func KeepAwake() (awake bool, release func()) {
 	nothing := func() {}
 	f, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
 	if err != nil {

@@ -1,4 +1,4 @@
-package probe
+package host
 
 import (
 	"fmt"
@@ -49,7 +49,6 @@ type SlowInstance struct {
 
 // slowReader reads one target's.
 type slowReader struct {
-	target      Target
 	delay       growth
 	read, wrote growth
 }
@@ -75,9 +74,9 @@ func (g *growth) see(now map[int]uint64) uint64 {
 	return g.sum
 }
 
-func (r *slowReader) take() SlowInstance {
+func (r *slowReader) look(t Target) SlowInstance {
 	var out SlowInstance
-	threads := r.ids("tasks", "cgroup.threads")
+	threads := t.ids("tasks", "cgroup.threads")
 	if len(threads) > mostThreads {
 		threads, out.Partial = threads[:mostThreads], true
 	}
@@ -88,29 +87,27 @@ func (r *slowReader) take() SlowInstance {
 		}
 	}
 	out.RunDelay = time.Duration(r.delay.see(delays))
-	if r.target.Group != nil {
-		out.memory(r.target.Group.Paths())
+	if t.Cgroup.Version != 0 {
+		out.memory(t.Cgroup)
 	}
-	r.disk(&out)
+	r.disk(t, &out)
 	return out
 }
 
 // ids are the threads or processes of the target: from a file of its group (of
 // version 1, version 2), or else from its process.
-func (r *slowReader) ids(v1, v2 string) []int {
-	if r.target.Group == nil {
-		pid := r.target.PID()
-		if pid == 0 || v1 != "tasks" {
-			return []int{pid}
+func (t *Target) ids(v1, v2 string) []int {
+	if t.Cgroup.Version == 0 {
+		if t.PID == 0 || v1 != "tasks" {
+			return []int{t.PID}
 		}
-		return numbers(names(fmt.Sprintf("/proc/%d/task", pid)))
+		return numbers(names(fmt.Sprintf("/proc/%d/task", t.PID)))
 	}
-	p := r.target.Group.Paths()
 	file := v1
-	if p.Version == 2 {
+	if t.Cgroup.Version == 2 {
 		file = v2
 	}
-	return numbers(strings.Fields(text(filepath.Join(p.CPU, file))))
+	return numbers(strings.Fields(text(filepath.Join(t.Cgroup.CPU, file))))
 }
 
 func (s *SlowInstance) memory(p cgroup.Paths) {
@@ -124,9 +121,9 @@ func (s *SlowInstance) memory(p cgroup.Paths) {
 
 // disk reads io.stat where the group has it, which counts what has ended too,
 // and else what each process says of itself.
-func (r *slowReader) disk(s *SlowInstance) {
-	if r.target.Group != nil && r.target.Group.Paths().Version == 2 {
-		for pair := range strings.FieldsSeq(text(filepath.Join(r.target.Group.Paths().CPU, "io.stat"))) {
+func (r *slowReader) disk(t Target, s *SlowInstance) {
+	if t.Cgroup.Version == 2 {
+		for pair := range strings.FieldsSeq(text(filepath.Join(t.Cgroup.CPU, "io.stat"))) {
 			key, value, _ := strings.Cut(pair, "=")
 			n, err := strconv.ParseUint(value, 10, 64)
 			switch {
@@ -140,7 +137,7 @@ func (r *slowReader) disk(s *SlowInstance) {
 		return
 	}
 	read, wrote := map[int]uint64{}, map[int]uint64{}
-	ids := r.ids("cgroup.procs", "cgroup.procs")
+	ids := t.ids("cgroup.procs", "cgroup.procs")
 	for _, id := range ids[:min(len(ids), mostThreads)] {
 		if io := text(fmt.Sprintf("/proc/%d/io", id)); io != "" {
 			read[id], wrote[id] = field(io, "read_bytes:"), field(io, "write_bytes:")
@@ -149,10 +146,10 @@ func (r *slowReader) disk(s *SlowInstance) {
 	s.DiskRead, s.DiskWritten = r.read.see(read), r.wrote.see(wrote)
 }
 
-func takeSlow(readers []slowReader) *Slow {
-	s := &Slow{Instances: make([]SlowInstance, len(readers))}
-	for i := range readers {
-		s.Instances[i] = readers[i].take()
+func (w *watcher) slow(targets []Target) *Slow {
+	s := &Slow{Instances: make([]SlowInstance, len(targets))}
+	for i, t := range targets {
+		s.Instances[i] = w.readers[t.Name].slow.look(t)
 	}
 	s.ListenOverflows = column(text("/proc/net/netstat"), "TcpExt:", "ListenOverflows")
 	s.Retransmits = column(text("/proc/net/snmp"), "Tcp:", "RetransSegs")

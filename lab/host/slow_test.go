@@ -1,7 +1,6 @@
-package probe
+package host
 
 import (
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -51,55 +50,27 @@ func TestKernelTextsAreRead(t *testing.T) {
 
 func TestSlowReadsThisProcess(t *testing.T) {
 	t.Parallel()
-	r := slowReader{target: Target{Name: "self-1", PID: os.Getpid}}
+	var r slowReader
+	self := Target{Name: "self-1", PID: os.Getpid()}
 	if !strings.Contains(text("/proc/self/schedstat"), " ") {
 		t.Skip("this kernel has no schedstat")
 	}
-	first := r.take()
-	again := r.take()
+	first := r.look(self)
+	again := r.look(self)
 	if first.RunDelay <= 0 || again.RunDelay < first.RunDelay || first.Partial {
 		t.Errorf("got %+v, then %+v; want a run-queue delay that grows", first, again)
 	}
-	r.target.PID = func() int { return 1 << 30 }
-	if gone := r.take(); gone.RunDelay < again.RunDelay {
+	if gone := r.look(Target{Name: "self-1", PID: 1 << 30}); gone.RunDelay < again.RunDelay {
 		t.Errorf("ended: got %v, want no less than %v", gone.RunDelay, again.RunDelay)
-	}
-}
-
-func TestSlowFiguresCoverTheSpan(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	var samples []Sample
-	for i := range 41 {
-		s := Sample{At: began.Add(time.Duration(i) * 100 * time.Millisecond), Instances: []Instance{{Name: "a-1"}}}
-		if i%10 == 0 {
-			n := uint64(i / 10)
-			s.Slow = &Slow{
-				Instances:       []SlowInstance{{RunDelay: time.Duration(n) * 300 * time.Millisecond, MajorFaults: 10 * n, DiskRead: 100 * n}},
-				ListenOverflows: 5 * n,
-			}
-		}
-		samples = append(samples, s)
-	}
-	span, ok := Over(samples, began.Add(1200*time.Millisecond), began.Add(3200*time.Millisecond))
-	u := span.Instances["a-1"]
-	if !ok || u.RunDelay.Round(time.Millisecond) != 600*time.Millisecond || math.Abs(u.MajorFaults-20) > 1e-9 ||
-		math.Abs(u.DiskRead-200) > 1e-9 || math.Abs(span.ListenOverflows-5) > 1e-9 {
-		t.Errorf("got %+v, %v overflows/s; want 600 ms, 20 faults, 200 bytes and 5", u, span.ListenOverflows)
-	}
-	for i := range samples {
-		samples[i].Slow = nil // a run of an earlier version
-	}
-	if span, ok := Over(samples, began.Add(time.Second), began.Add(3*time.Second)); !ok || span.Instances["a-1"].RunDelay != 0 {
-		t.Errorf("without: got %+v, %v", span, ok)
 	}
 }
 
 // BenchmarkSlow is what one look at this process's threads costs; it is made
 // once a second for each instance.
 func BenchmarkSlow(b *testing.B) {
-	readers := []slowReader{{target: Target{Name: "self-1", PID: os.Getpid}}}
+	targets := []Target{{Name: "self-1", PID: os.Getpid()}}
+	w := watcher{readers: map[string]*reader{"self-1": {}}}
 	for b.Loop() {
-		takeSlow(readers)
+		w.slow(targets)
 	}
 }

@@ -1,0 +1,79 @@
+package driver
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+const (
+	// TailBytes of the end of a log are kept in memory, for error messages and
+	// for the end of a log that was cut.
+	TailBytes = 4 << 10
+	// TailLines of them go into an error message.
+	TailLines = 15
+)
+
+// ExitError is an instance that ended while it should run, or a job that ended
+// badly.
+type ExitError struct {
+	Instance string
+	Job      bool
+	// Status is what ended it: "exited with status 3", "was killed by SIGSEGV".
+	Status string
+	// Memory is its limit in bytes if using that up is why the kernel killed
+	// it; 0 if that is not why.
+	Memory uint64
+	// Log are its last lines, LogFile the rest.
+	Log     []string
+	LogFile string
+}
+
+func (e *ExitError) Error() string {
+	text := fmt.Sprintf("%s %s", e.Instance, e.Status)
+	switch {
+	case e.Memory > 0:
+		text += fmt.Sprintf(", because it had used up its memory limit of %d MiB", e.Memory>>20)
+	case !e.Job:
+		text += " while it should run (a service that is meant to end needs another one that waits for it with `condition: service_completed_successfully`)"
+	}
+	return text + LastLines(e.Log, e.LogFile)
+}
+
+// LastLines are the last lines of a log as the end of an error.
+func LastLines(lines []string, file string) string {
+	if len(lines) == 0 {
+		return fmt.Sprintf("; it wrote nothing to its log (%s)", file)
+	}
+	const indent = "\n    "
+	return fmt.Sprintf("; its last lines (of %s):%s%s", file, indent, strings.Join(lines, indent))
+}
+
+// Tail keeps the last bytes written to it.
+type Tail struct{ buf []byte }
+
+// Write has no error.
+func (t *Tail) Write(p []byte) (int, error) {
+	if len(p) >= TailBytes {
+		t.buf = append(t.buf[:0], p[len(p)-TailBytes:]...)
+		return len(p), nil
+	}
+	if over := len(t.buf) + len(p) - TailBytes; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	t.buf = append(t.buf, p...)
+	return len(p), nil
+}
+
+// String is what was kept, without space around it.
+func (t *Tail) String() string { return string(bytes.TrimSpace(t.buf)) }
+
+// Lines are the last lines, the first of which may have lost its beginning.
+func (t *Tail) Lines() []string {
+	text := strings.TrimSpace(string(bytes.ToValidUTF8(t.buf, []byte("?"))))
+	if text == "" {
+		return nil
+	}
+	all := strings.Split(text, "\n")
+	return all[max(0, len(all)-TailLines):]
+}

@@ -1,0 +1,187 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"loadstone/lab/host/cgroup"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestWatchFailsOnWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	l := NewLocal(func() []Target { return []Target{{Name: "gone-1", PID: 1 << 30}} })
+	err := l.Watch(t.Context(), time.Millisecond, func(*Sample) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "gone-1") {
+		t.Errorf("got %v, want an error that names gone-1", err)
+	}
+}
+
+// TestAProcessThatIsStartedAgainKeepsWhatItUsed reads a process, nothing, and
+// another process, as the one and the same instance.
+func TestAProcessThatIsStartedAgainKeepsWhatItUsed(t *testing.T) {
+	t.Parallel()
+	var r reader
+	at := func(pid int) Target { return Target{Name: "a-1", PID: pid} }
+	all := func() []Target { return []Target{at(0)} } // it is ended by then
+	first, err := r.read(at(os.Getpid()), all)
+	if err != nil || first.CPU <= 0 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	down, err := r.read(at(0), all)
+	if err != nil || down.CPU != first.CPU || down.Memory != 0 || down.Name != "a-1" {
+		t.Errorf("while it is ended: got %+v, %v; want the CPU time of %+v", down, err, first)
+	}
+	again, err := r.read(at(os.Getpid()), all)
+	if err != nil || again.CPU < 2*first.CPU || again.Memory == 0 {
+		t.Errorf("started again: got %+v, %v; want what both used", again, err)
+	}
+	// It ends between the question for its pid and the look at it.
+	if got, err := r.read(at(1<<30), all); err != nil || got.CPU != again.CPU {
+		t.Errorf("just ended: got %+v, %v", got, err)
+	}
+}
+
+// grouped is a process that is busy, in a control group with half a core.
+func grouped(t *testing.T, tree *cgroup.Tree, name string, limits cgroup.Limits) (*cgroup.Group, int) {
+	t.Helper()
+	g, err := tree.Create(name, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = g.Close()
+		if err := cgroup.Destroy(context.Background(), g.Paths()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, dir := range g.Paths().Dirs() {
+		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g, cmd.Process.Pid
+}
+
+// TestAGroupThatWasMadeAgainCountsOn reads a control group, none, and a new one at
+// the same path, which is what Docker makes of a container that is started again.
+func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
+	tree := needGroups(t)
+	name := "loadstone-test-" + strconv.Itoa(os.Getpid())
+	var r reader
+	none := func() []Target { return nil }
+	read := func(target Target) Instance {
+		t.Helper()
+		in, err := r.read(target, none)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	var first Instance
+	t.Run("first", func(t *testing.T) {
+		g, pid := grouped(t, tree, name, cgroup.Limits{CPU: cgroup.Cores(0.5)})
+		target := Target{Name: "a-1", PID: pid, Cgroup: g.Paths()}
+		for deadline := time.Now().Add(10 * time.Second); first.Throttled == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			first = read(target)
+		}
+	})
+	if first.CPU == 0 || first.Throttled == 0 {
+		t.Fatalf("got %+v, want CPU time and throttled periods", first)
+	}
+	if down := read(Target{Name: "a-1"}); down.CPU != first.CPU || down.Throttled != first.Throttled || down.Memory != 0 {
+		t.Errorf("while it is ended: got %+v, want the counters of %+v", down, first)
+	}
+	g, pid := grouped(t, tree, name, cgroup.Limits{})
+	var stat cgroup.Stat
+	if again := read(Target{Name: "a-1", PID: pid, Cgroup: g.Paths()}); again.CPU < first.CPU {
+		t.Errorf("started again: got %+v, want at least %+v", again, first)
+	}
+	time.Sleep(50 * time.Millisecond) // some CPU time
+	before := read(Target{Name: "a-1", PID: pid, Cgroup: g.Paths()})
+	if err := g.Read(&stat); err != nil || before.CPU > first.CPU+stat.CPU || before.CPU <= first.CPU {
+		t.Errorf("got %v, %v; want %v and what the new one used, at most %v", before.CPU, err, first.CPU, stat.CPU)
+	}
+	// The process is another one in a group that lives on.
+	if same := read(Target{Name: "a-1", PID: os.Getpid(), Cgroup: g.Paths()}); same.CPU > first.CPU+2*stat.CPU+time.Second {
+		t.Errorf("another process in the same group: got %v after %v: what the group had counted was added again", same.CPU, before.CPU)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLimitsAreChangedAndRestored(t *testing.T) {
+	tree := needGroups(t)
+	period := 50 * time.Millisecond // not the one that new groups get
+	name := "loadstone-test-limits-" + strconv.Itoa(os.Getpid())
+	limited, pid := grouped(t, tree, name, cgroup.Limits{CPU: &cgroup.CPU{Cores: 0.5, Period: period}})
+	free, other := grouped(t, tree, name+"-free", cgroup.Limits{})
+	l := NewLocal(func() []Target {
+		return []Target{{Name: "a-1", PID: pid, Cgroup: limited.Paths()}, {Name: "b-1", PID: other, Cgroup: free.Paths()}, {Name: "c-1", PID: other}}
+	})
+	for _, factor := range []float64{1, 0.8, 1.25, 1} {
+		if err := l.Limit(t.Context(), "a-1", factor); err != nil {
+			t.Fatal(err)
+		}
+		if share, err := limited.CPU(); err != nil || share.Cores != 0.5*factor || share.Period != period {
+			t.Errorf("%g: got %+v, %v", factor, share, err)
+		}
+	}
+	for _, name := range []string{"c-1", "nobody"} {
+		if err := l.Limit(t.Context(), name, 1); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%s: got %v, want ErrUnsupported", name, err)
+		}
+	}
+	if err := l.Limit(t.Context(), "b-1", 1.2); err == nil {
+		t.Error("what has no limit was made faster")
+	}
+	if err := errors.Join(l.Limit(t.Context(), "b-1", 0.5), l.Limit(t.Context(), "a-1", 0.5)); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() bool {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(other) + "/stat")
+		_, after, _ := strings.Cut(string(text), ") ")
+		return err == nil && strings.HasPrefix(after, "T")
+	}
+	seen := false
+	for deadline := time.Now().Add(10 * time.Second); !seen && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		seen = stopped()
+	}
+	if !seen {
+		t.Error("what has no limit never stood still")
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if share, err := limited.CPU(); err != nil || share.Cores != 0.5 || stopped() {
+		t.Errorf("after Close: got %+v, %v, stopped %v", share, err, stopped())
+	}
+}
+
+func needGroups(t *testing.T) *cgroup.Tree {
+	t.Helper()
+	tree, err := cgroup.Detect("/proc", "/")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return tree
+}
