@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -160,11 +161,16 @@ services:
 	}, func() { t.Error("its control group has no share of 0.25 cores") })
 	wantShare(t, r, 0.25)
 	machine := r.Hosts()[0]
-	for _, factor := range []float64{2, 1} {
+	for _, factor := range []float64{0.4, 1} {
 		if err := machine.Limit(t.Context(), "api-1", factor); err != nil {
 			t.Fatal(err)
 		}
-		wantShare(t, r, factor*0.25)
+		if share, err := shareOf(api.PID); err != nil || math.Abs(share.Cores-factor*0.25) > 1e-3 {
+			t.Errorf("%g of its CPU: got a share of %+v, %v", factor, share, err)
+		}
+		if used := usedIn(t, r, time.Second).CPU.Seconds(); used > 1.3*factor*0.25 {
+			t.Errorf("%g of its CPU: got %.3f cores", factor, used)
+		}
 	}
 	if err := machine.Limit(t.Context(), "free-1", 0.5); err != nil {
 		t.Errorf("slow down what has no limit: %v", err)
