@@ -1,10 +1,6 @@
 package load
 
-import (
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
+import "time"
 
 // Result is what came of a Plan: only the measured part, without the warm-up.
 //
@@ -180,10 +176,4 @@ type Latency struct {
 	Mean float64 `json:"mean"`
 	// Histogram is the distribution, encoded like a Window's.
 	Histogram string `json:"histogram"`
-}
-
-// NewHistogram returns the histogram that all recording uses: microseconds
-// from 1 µs to 10 minutes, three significant digits, about 200 KiB.
-func NewHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, (10 * time.Minute).Microseconds(), 3)
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/host"
@@ -154,11 +152,11 @@ func measure(began time.Time, v Variant, at float64, try capacity.Try) (archive.
 	if err := h.RecordValues(int64(1000*percentile(0.95)), 1000); err != nil {
 		return archive.Measure{}, fmt.Errorf("plant a latency of %.0f ms: %w", percentile(0.95), err)
 	}
-	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	text, err := load.EncodeHistogram(h)
 	if err != nil {
 		return archive.Measure{}, err
 	}
-	latency := load.Latency{P50: percentile(0.5), P95: percentile(0.95), P99: percentile(0.99), Max: percentile(0.9999), Histogram: string(text)}
+	latency := load.Latency{P50: percentile(0.5), P95: percentile(0.95), P99: percentile(0.99), Max: percentile(0.9999), Histogram: text}
 	n := uint64(2 * try.Rate)
 	return archive.Measure{Kind: string(try.Purpose), Try: try, Result: load.Result{
 		From: began.Add(time.Second), To: began.Add(3 * time.Second),

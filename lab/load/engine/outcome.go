@@ -42,10 +42,10 @@ func (r *run) result() (load.Result, error) {
 	}
 	result.Generator.Lateness = t.latenessOf()
 	var err error
-	if result.Response, err = latency(all.response); err != nil {
+	if result.Response, err = load.NewLatency(all.response); err != nil {
 		return load.Result{}, err
 	}
-	if result.Service, err = latency(all.service); err != nil {
+	if result.Service, err = load.NewLatency(all.service); err != nil {
 		return load.Result{}, err
 	}
 	return result, r.details(&result)
@@ -86,10 +86,10 @@ func (t *tally) result(scenario, name string) (load.StepResult, error) {
 		response, service = load.NewHistogram(), load.NewHistogram()
 	}
 	var err error
-	if r.Response, err = latency(response); err != nil {
+	if r.Response, err = load.NewLatency(response); err != nil {
 		return r, err
 	}
-	r.Service, err = latency(service)
+	r.Service, err = load.NewLatency(service)
 	return r, err
 }
 

@@ -357,30 +357,14 @@ func (s *sums) all() *tally {
 
 // microseconds rounds d to whole microseconds within a histogram's bounds.
 func microseconds(d time.Duration) int64 {
-	return min(max(int64(d+time.Microsecond/2)/int64(time.Microsecond), 0), longest)
+	return min(max(int64(d+time.Microsecond/2)/int64(time.Microsecond), 0), load.MaxLatency.Microseconds())
 }
-
-const longest = int64(10 * time.Minute / time.Microsecond)
 
 // record adds a value that is within the histogram's bounds.
 func record(h *hdrhistogram.Histogram, v int64) {
 	if err := h.RecordValue(v); err != nil {
 		panic(fmt.Sprintf("load: a histogram refused %d, which is within its bounds: %v", v, err))
 	}
-}
-
-// latency summarises a histogram.
-func latency(h *hdrhistogram.Histogram) (load.Latency, error) {
-	encoded, err := encode(h)
-	if err != nil {
-		return load.Latency{}, err
-	}
-	ms := func(quantile float64) float64 { return float64(h.ValueAtQuantile(quantile)) / 1000 }
-	return load.Latency{
-		P50: ms(50), P90: ms(90), P95: ms(95), P99: ms(99), P999: ms(99.9),
-		Max: float64(h.Max()) / 1000, Mean: h.Mean() / 1000,
-		Histogram: encoded,
-	}, nil
 }
 
 // latenessOf summarises the generator's delays.
@@ -392,13 +376,4 @@ func (s *sums) latenessOf() load.Lateness {
 		l.WithinMs = float64(s.onTime) / float64(s.scheduled)
 	}
 	return l
-}
-
-// encode writes a histogram as one line of text.
-func encode(h *hdrhistogram.Histogram) (string, error) {
-	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		return "", fmt.Errorf("encode a histogram: %w", err)
-	}
-	return string(b), nil
 }

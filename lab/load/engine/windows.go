@@ -159,9 +159,9 @@ func (w *windows) busy(window *load.Window) error {
 
 // encoded returns the histograms as text.
 func (t *tally) encoded() (response, service string, err error) {
-	if response, err = encode(t.response); err != nil {
+	if response, err = load.EncodeHistogram(t.response); err != nil {
 		return "", "", err
 	}
-	service, err = encode(t.service)
+	service, err = load.EncodeHistogram(t.service)
 	return response, service, err
 }

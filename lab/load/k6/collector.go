@@ -160,7 +160,7 @@ func (c *collector) begin(from time.Time) *window {
 }
 
 func (c *collector) emit(w *window, seconds float64) error {
-	service, err := encode(w.tally.service)
+	service, err := load.EncodeHistogram(w.tally.service)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package k6
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -121,13 +120,10 @@ func (t *tally) add(p *point, i int) {
 	}
 }
 
-// longest is the most that a histogram holds, in microseconds.
-var longest = load.NewHistogram().HighestTrackableValue()
-
 // record adds a time in milliseconds; one above ten minutes counts as that.
 func record(h *hdrhistogram.Histogram, ms float64) {
 	// RecordValue fails only beyond the histogram's bounds.
-	_ = h.RecordValue(int64(min(ms*1000+0.5, float64(longest))))
+	_ = h.RecordValue(int64(min(ms*1000+0.5, float64(load.MaxLatency.Microseconds()))))
 }
 
 // windowErrors counts failures by kind.
@@ -151,7 +147,7 @@ func (t *tally) windowSteps(names []name) ([]load.WindowStep, error) {
 		if s == nil || s.requests+s.failed == 0 {
 			continue
 		}
-		service, err := encode(s.service)
+		service, err := load.EncodeHistogram(s.service)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +172,7 @@ func (t *tally) result(names []name) (load.Result, error) {
 		}
 	}
 	var err error
-	if r.Service, err = latency(t.service); err != nil {
+	if r.Service, err = load.NewLatency(t.service); err != nil {
 		return r, err
 	}
 	r.Response = r.Service
@@ -184,7 +180,7 @@ func (t *tally) result(names []name) (load.Result, error) {
 		if s == nil {
 			continue
 		}
-		service, err := latency(s.service)
+		service, err := load.NewLatency(s.service)
 		if err != nil {
 			return r, err
 		}
@@ -219,28 +215,6 @@ func (c *checks) add(p *point) {
 }
 
 func (c *checks) results() []load.CheckResult { return slices.Clone(c.found) }
-
-// latency summarises a histogram of microseconds.
-func latency(h *hdrhistogram.Histogram) (load.Latency, error) {
-	encoded, err := encode(h)
-	if err != nil {
-		return load.Latency{}, err
-	}
-	ms := func(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
-	return load.Latency{
-		P50: ms(50), P90: ms(90), P95: ms(95), P99: ms(99), P999: ms(99.9),
-		Max: float64(h.Max()) / 1000, Mean: h.Mean() / 1000, Histogram: encoded,
-	}, nil
-}
-
-// encode writes a histogram as load.Window and load.Latency carry it.
-func encode(h *hdrhistogram.Histogram) (string, error) {
-	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	if err != nil {
-		return "", fmt.Errorf("encode a histogram: %w", err)
-	}
-	return string(b), nil
-}
 
 // interval is the time that points lie in.
 type interval struct{ from, to time.Time }
