@@ -172,9 +172,9 @@ func (p *problems) websocket(s *Scenario) {
 	for _, name := range slices.Sorted(maps.Keys(w.Header)) {
 		p.header(name, w.Header[name])
 	}
-	p.checkf(w.Rate >= 0 && w.Rate <= mostRate, "websocket: rate %v: give messages per second for each sender", w.Rate)
-	p.checkf(w.Senders >= 0 && w.Senders <= mostUsers, "websocket: senders %d: give a number up to %d", w.Senders, mostUsers)
-	p.checkf(w.ConnectRate > 0 && w.ConnectRate <= mostRate, "websocket: connect_rate %v: give connections per second, above 0", w.ConnectRate)
+	p.checkf(w.Rate >= 0 && w.Rate <= maxRate, "websocket: rate %v: give messages per second for each sender", w.Rate)
+	p.checkf(w.Senders >= 0 && w.Senders <= maxUsers, "websocket: senders %d: give a number up to %d", w.Senders, maxUsers)
+	p.checkf(w.ConnectRate > 0 && w.ConnectRate <= maxRate, "websocket: connect_rate %v: give connections per second, above 0", w.ConnectRate)
 	p.checkf(slices.Contains([]string{DeliverEcho, DeliverAll, DeliverNone}, w.Deliver), "websocket: deliver %q is unknown: use %s, %s or %s", w.Deliver, DeliverEcho, DeliverAll, DeliverNone)
 	p.checkf(s.Arrivals == Poisson || s.Arrivals == Uniform, "arrivals: %q is unknown: use %s or %s", s.Arrivals, Poisson, Uniform)
 	sends := w.Rate > 0 && w.Senders > 0

@@ -19,9 +19,9 @@ const (
 	// LateInMeasurement makes a measurement a lower bound only. A generator with
 	// time to spare does not reach it, bursts of the schedule included.
 	LateInMeasurement = 0.01
-	// leastLate is how many requests it takes besides: a few may be one hiccup of
+	// minLate is how many requests it takes besides: a few may be one hiccup of
 	// the machine.
-	leastLate = 5
+	minLate = 5
 	// LateInFailedTry makes a try of a rate that failed the generator's failure,
 	// whatever the objective was. Where fewer were late it is the generator's
 	// failure only if the objective would have been met without (see
@@ -54,7 +54,7 @@ func (r *Result) Validity() []string {
 		}
 	}
 	g, late := &r.Generator, r.LateShare()
-	add(late > LateInMeasurement && r.Late >= leastLate, "the load generator sent %.1f %% of the requests more than %d ms late although a virtual user was free", 100*late, LateAfter.Milliseconds())
+	add(late > LateInMeasurement && r.Late >= minLate, "the load generator sent %.1f %% of the requests more than %d ms late although a virtual user was free", 100*late, LateAfter.Milliseconds())
 	add(g.Working > BusyLimit, "an event loop of the load generator was at work %.0f %% of the time: give it more threads, or a faster machine", 100*g.Working)
 	add(g.Cores > 0 && g.Busy > BusyLimit*float64(g.Cores), "the load generator used %.2f of the machine's %d cores", g.Busy, g.Cores)
 	n := r.Errors[failure.PortExhausted.String()].Count

@@ -27,7 +27,7 @@ func TestUserRamp(t *testing.T) {
 		{"after the end", upDown, 9 * s, 0},
 		{"jump at the start", UserRamp{0, []userStage{{0, 7}, {s, 7}}}, 0, 7},
 		{"jump in between", UserRamp{2, []userStage{{s, 2}, {0, 9}, {s, 9}}}, s, 9},
-		{"no overflow", UserRamp{0, []userStage{{mostTime, mostUsers}}}, mostTime / 2, mostUsers / 2},
+		{"no overflow", UserRamp{0, []userStage{{maxTime, maxUsers}}}, maxTime / 2, maxUsers / 2},
 	}
 	for _, test := range tests {
 		if got := test.ramp.At(test.at); got != test.want {

@@ -22,12 +22,12 @@ const (
 const (
 	// MinSamples is how many samples a Trend needs to have bounds at all.
 	MinSamples = 10
-	// mostSamples bounds what a fit keeps: one minute of samples. After that it
+	// maxSamples bounds what a fit keeps: one minute of samples. After that it
 	// keeps every second one, then every fourth, and so on.
-	mostSamples = 1200
-	// leastGrowth is the number of requests below which more work in flight is
+	maxSamples = 1200
+	// minGrowth is the number of requests below which more work in flight is
 	// ebb and flow, and no backlog.
-	leastGrowth = 10
+	minGrowth = 10
 )
 
 // Growing says whether a backlog builds up without doubt: the slope is above
@@ -41,7 +41,7 @@ const (
 // Dropped and Failed as well.
 func (t Trend) Growing(offeredRate float64) bool {
 	growth := t.Slope * float64(t.Samples) * SampleEvery.Seconds()
-	return t.Samples >= MinSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= leastGrowth
+	return t.Samples >= MinSamples && t.Low > 0 && t.Slope > offeredRate/50 && growth >= minGrowth
 }
 
 // TrendFit fits a line to samples of the work in flight, taken at even times.
@@ -103,12 +103,12 @@ func (f *TrendFit) Add(t, y, surplus float64) {
 		return
 	}
 	f.t, f.y, f.a = append(f.t, t), append(f.y, y), append(f.a, surplus)
-	if len(f.t) == mostSamples {
+	if len(f.t) == maxSamples {
 		for _, x := range []*[]float64{&f.t, &f.y, &f.a} {
-			for i := range mostSamples / 2 {
+			for i := range maxSamples / 2 {
 				(*x)[i] = (*x)[2*i]
 			}
-			*x = (*x)[:mostSamples/2]
+			*x = (*x)[:maxSamples/2]
 		}
 		f.stride *= 2
 	}
@@ -145,7 +145,7 @@ func (f *TrendFit) Trend(confidence float64) Trend {
 	if aa := floats.Dot(a, a); aa > 0 {
 		floats.AddScaled(e, -floats.Dot(a, e)/aa, a)
 	}
-	phi := memory(e)
+	phi := autocorrelation(e)
 	freedom := n - 1 - estimated
 	half := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile((1+confidence)/2) *
 		math.Sqrt(shockVariance(e, phi, freedom)*shockWeight(w, phi))
@@ -179,8 +179,8 @@ func slopeWeights(t, a []float64) []float64 {
 	return w
 }
 
-// memory estimates φ from residuals, between 0 and 1.
-func memory(e []float64) float64 {
+// autocorrelation estimates φ from residuals, between 0 and 1.
+func autocorrelation(e []float64) float64 {
 	const unitRoot = 20
 	n := float64(len(e))
 	var phi float64
@@ -227,7 +227,7 @@ func shockWeight(w []float64, phi float64) float64 {
 // grown by what arrives in 100 ms and by ten requests at least, and a slope
 // above 5 % of the rate and, at 99.9 % confidence, above nought.
 func (f *TrendFit) Overload(rate float64) bool {
-	if f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, leastGrowth) {
+	if f.taken < MinSamples || f.t[len(f.t)-1]-f.t[0] < 0.5 || f.growth() < max(rate/10, minGrowth) {
 		return false
 	}
 	t := f.Trend(StopConfidence)

@@ -165,8 +165,8 @@ func TestTrendKeepsBoundedSamples(t *testing.T) {
 		fit.Add(x, 12*x, 0)
 	}
 	got := fit.Trend(TrendConfidence)
-	if len(fit.t) >= mostSamples || cap(fit.t) > 4*mostSamples {
-		t.Errorf("kept %d samples with room for %d, want below %d", len(fit.t), cap(fit.t), mostSamples)
+	if len(fit.t) >= maxSamples || cap(fit.t) > 4*maxSamples {
+		t.Errorf("kept %d samples with room for %d, want below %d", len(fit.t), cap(fit.t), maxSamples)
 	}
 	if got.Samples != n || math.Abs(got.Slope-12) > 1e-6 {
 		t.Errorf("got %+v, want slope 12 of %d samples", got, n)

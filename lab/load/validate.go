@@ -13,13 +13,13 @@ import (
 // Bounds on what a plan may ask for: beyond them it is a slip of the pen, or
 // more than one machine can do.
 const (
-	mostUsers = 100_000
-	mostRate  = 10_000_000 // requests per second
-	mostTime  = 30 * 24 * time.Hour
-	mostSpeed = 1000
+	maxUsers = 100_000
+	maxRate  = 10_000_000 // requests per second
+	maxTime  = 30 * 24 * time.Hour
+	maxSpeed = 1000
 	// A step costs up to 1 MiB for each thread in histograms.
-	mostSteps   = 100
-	mostThreads = 256
+	maxSteps   = 100
+	maxThreads = 256
 )
 
 // Length is how long the scenario offers load; 0 for a replay, whose log has
@@ -80,15 +80,15 @@ func (p *Plan) Validate() error {
 // machinery checks what is the same for all scenarios.
 func (p *problems) machinery(plan *Plan) {
 	p.checkf(plan.Protocol == "" || plan.Protocol == HTTP1 || plan.Protocol == HTTP2, "protocol: %q is unknown: use %s or %s", plan.Protocol, HTTP1, HTTP2)
-	p.checkf(plan.Connections >= 0 && plan.Connections <= mostUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, mostUsers)
-	p.checkf(plan.Threads >= 0 && plan.Threads <= mostThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, mostThreads)
+	p.checkf(plan.Connections >= 0 && plan.Connections <= maxUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, maxUsers)
+	p.checkf(plan.Threads >= 0 && plan.Threads <= maxThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, maxThreads)
 	http := slices.ContainsFunc(plan.Scenarios, func(s Scenario) bool { return s.WebSocket == nil })
 	p.checkf(plan.Connections == 0 || http, "connections: %d: a WebSocket client is a connection: leave it out, and give so many virtual users", plan.Connections)
 	steps := 0
 	for i := range plan.Scenarios {
 		steps += len(plan.Scenarios[i].StepNames())
 	}
-	p.checkf(steps <= mostSteps, "scenarios: they have %d steps together: use %d at most", steps, mostSteps)
+	p.checkf(steps <= maxSteps, "scenarios: they have %d steps together: use %d at most", steps, maxSteps)
 }
 
 // target checks a base URL.
@@ -108,26 +108,26 @@ func (p *problems) target(raw string) {
 func (p *problems) scenario(s *Scenario) {
 	p.checkf(s.StartTime >= 0, "start_time: %v is negative: give 0s to start with the load", s.StartTime)
 	p.checkf(s.GracefulStop >= 0, "graceful_stop: %v is negative: give 0s to cut off requests at the end", s.GracefulStop)
-	if !p.shape(s) {
+	if !p.pacing(s) {
 		return
 	}
 	if s.Executor != RampingVUs && s.Executor != RampingArrivalRate && s.Executor != Replay {
 		p.checkf(s.Duration > 0, "duration: %v: give how long the load lasts, such as 30s", s.Duration)
 	}
-	p.checkf(s.StartTime <= mostTime && s.Duration <= mostTime && s.GracefulStop <= mostTime && s.Length() <= mostTime,
-		"duration: longer than %v: make it shorter", mostTime)
+	p.checkf(s.StartTime <= maxTime && s.Duration <= maxTime && s.GracefulStop <= maxTime && s.Length() <= maxTime,
+		"duration: longer than %v: make it shorter", maxTime)
 	p.content(s)
 }
 
-// shape checks when the scenario's iterations begin. It returns false if the
+// pacing checks when the scenario's iterations begin. It returns false if the
 // executor is unknown.
-func (p *problems) shape(s *Scenario) bool {
+func (p *problems) pacing(s *Scenario) bool {
 	switch s.Executor {
 	case ConstantVUs:
 		p.users("vus", s.VUs, 1)
 	case RampingVUs:
 		p.users("start_vus", s.StartVUs, 0)
-		p.stages(s.Stages, mostUsers, "virtual users")
+		p.stages(s.Stages, maxUsers, "virtual users")
 		for i, stage := range s.Stages {
 			p.checkf(stage.Target == math.Trunc(stage.Target), "stages[%d].target: %v: give a whole number of virtual users", i, stage.Target)
 		}
@@ -139,7 +139,7 @@ func (p *problems) shape(s *Scenario) bool {
 		p.schedule(s)
 	case RampingArrivalRate:
 		p.rate("start_rate", s.StartRate)
-		p.stages(s.Stages, mostRate, "requests per second")
+		p.stages(s.Stages, maxRate, "requests per second")
 		total := NewRateCurve(s).total
 		p.checkf(len(s.Stages) == 0 || total > 0, "stages: the rate is 0 throughout: give a target above 0")
 		p.schedule(s)
@@ -166,18 +166,18 @@ func (p *problems) replay(s *Scenario) {
 	p.checkf(s.Log != nil, "log: there is none: give the access log to replay")
 	if s.Log != nil {
 		p.checkf(s.Log.Path != "", "log: give the path of an access log")
-		p.checkf(s.Log.Speed > 0 && s.Log.Speed <= mostSpeed, "log: speed %v: give a factor above 0, such as 2 for twice as fast", s.Log.Speed)
+		p.checkf(s.Log.Speed > 0 && s.Log.Speed <= maxSpeed, "log: speed %v: give a factor above 0, such as 2 for twice as fast", s.Log.Speed)
 	}
 }
 
 // users checks a number of virtual users.
 func (p *problems) users(field string, n, least int) {
-	p.checkf(n >= least && n <= mostUsers, "%s: %d: give a number of virtual users from %d to %d", field, n, least, mostUsers)
+	p.checkf(n >= least && n <= maxUsers, "%s: %d: give a number of virtual users from %d to %d", field, n, least, maxUsers)
 }
 
 // rate checks an arrival rate.
 func (p *problems) rate(field string, rate float64) {
-	p.checkf(rate >= 0 && rate <= mostRate, "%s: %v: give requests per second, from 0 to %d", field, rate, mostRate)
+	p.checkf(rate >= 0 && rate <= maxRate, "%s: %v: give requests per second, from 0 to %d", field, rate, maxRate)
 }
 
 // stages checks the stages of a ramp, whose targets are counted in unit.
@@ -185,11 +185,11 @@ func (p *problems) stages(stages []Stage, most float64, unit string) {
 	p.checkf(len(stages) > 0, "stages: there are none: give one at least")
 	var sum time.Duration
 	for i, stage := range stages {
-		p.checkf(stage.Duration >= 0 && stage.Duration <= mostTime, "stages[%d].duration: %v: give 0s or more, such as 30s", i, stage.Duration)
+		p.checkf(stage.Duration >= 0 && stage.Duration <= maxTime, "stages[%d].duration: %v: give 0s or more, such as 30s", i, stage.Duration)
 		p.checkf(stage.Target >= 0 && stage.Target <= most, "stages[%d].target: %v: give %s, from 0 to %.0f", i, stage.Target, unit, most)
-		sum = min(sum+min(max(stage.Duration, 0), mostTime), mostTime+1)
+		sum = min(sum+min(max(stage.Duration, 0), maxTime), maxTime+1)
 	}
-	p.checkf(sum <= mostTime, "stages: they last longer than %v: make them shorter", mostTime)
+	p.checkf(sum <= maxTime, "stages: they last longer than %v: make them shorter", maxTime)
 	p.checkf(len(stages) == 0 || sum > 0, "stages: they last no time at all: give one a duration")
 }
 

@@ -98,5 +98,5 @@ func (d *decoder) decode(encoded string) (*hdrhistogram.Snapshot, error) {
 	return s, nil
 }
 
-// forget frees what was decoded.
-func (d *decoder) forget() { clear(d.done) }
+// reset frees what was decoded.
+func (d *decoder) reset() { clear(d.done) }

@@ -171,14 +171,14 @@ func checkAbort(t Threshold) error {
 		return fmt.Errorf("delayAbortEval says when to begin to end the load, and the threshold does not end it; write abortOnFail: true beside it, or leave it out")
 	case t.AbortOnFail && !t.knownWhileRunning():
 		return fmt.Errorf("%s is known only when the load has ended, and cannot end it; write the threshold without abortOnFail", oneLine(t.name))
-	case t.AbortOnFail && t.waitsForMore():
+	case t.AbortOnFail && t.canStillBeMet():
 		return fmt.Errorf("%s %s can be met until the load has ended, and so cannot end it; write the threshold without abortOnFail", oneLine(t.name), t.source)
 	}
 	return nil
 }
 
-// waitsForMore says whether the threshold is about a count over the whole load
+// canStillBeMet says whether the threshold is about a count over the whole load
 // that has yet to be reached.
-func (t Threshold) waitsForMore() bool {
-	return t.Over == 0 && t.Aggregation == "count" && !t.isCeiling()
+func (t Threshold) canStillBeMet() bool {
+	return t.Over == 0 && t.Aggregation == "count" && !t.isUpperBound()
 }

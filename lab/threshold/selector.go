@@ -46,14 +46,14 @@ func parseMetric(written string) (Metric, Threshold, error) {
 	}
 	inner, closed := strings.CutSuffix(inner, "}")
 	if !closed {
-		return m, t, fmt.Errorf("%s has a selector without an end; write %s", spelling.Quote(t.name), selected(m))
+		return m, t, fmt.Errorf("%s has a selector without an end; write %s", spelling.Quote(t.name), selectorExample(m))
 	}
 	tags, ok := splitTags(inner)
 	if !ok {
-		return m, t, fmt.Errorf("%s is no selector; write %s", spelling.Quote("{"+inner+"}"), selected(m))
+		return m, t, fmt.Errorf("%s is no selector; write %s", spelling.Quote("{"+inner+"}"), selectorExample(m))
 	}
 	for _, tag := range tags {
-		if err := take(&t, m, tag); err != nil {
+		if err := setTag(&t, m, tag); err != nil {
 			return m, t, err
 		}
 	}
@@ -67,17 +67,17 @@ func unknownMetric(name string) error {
 	return fmt.Errorf("the load does not produce the metric %s; %s", spelling.Quote(name), spelling.Choose(name, names(metrics)))
 }
 
-// selected returns an example of a metric with a selector, or the bare metric
+// selectorExample returns an example of a metric with a selector, or the bare metric
 // if it takes none.
-func selected(m Metric) string {
+func selectorExample(m Metric) string {
 	if len(m.selectors) == 0 {
 		return m.Name
 	}
 	return fmt.Sprintf("%s{%s:NAME}", m.Name, m.selectors[len(m.selectors)-1])
 }
 
-// take sets the field of t that a tag selects by.
-func take(t *Threshold, m Metric, tag [2]string) error {
+// setTag sets the field of t that a tag selects by.
+func setTag(t *Threshold, m Metric, tag [2]string) error {
 	key, value := tag[0], tag[1]
 	if key == keyName {
 		key = keyStep
@@ -91,7 +91,7 @@ func take(t *Threshold, m Metric, tag [2]string) error {
 	case field == nil:
 		return fmt.Errorf("%s cannot be selected by %s, which is not kept; %s", m.Name, spelling.Quote(key), spelling.Choose(key, m.selectors))
 	case !slices.Contains(m.selectors, key):
-		return fmt.Errorf("%s cannot be selected by %s; write %s", m.Name, key, selected(m))
+		return fmt.Errorf("%s cannot be selected by %s; write %s", m.Name, key, selectorExample(m))
 	case value == "":
 		return fmt.Errorf("%s selects by %s without saying which; write %s{%s:NAME}", m.Name, key, m.Name, key)
 	case *field != "":

@@ -104,8 +104,8 @@ func (t Threshold) worse(a, b float64) bool {
 	}
 }
 
-// isCeiling says whether the threshold bounds from above.
-func (t Threshold) isCeiling() bool { return t.Operator == "<" || t.Operator == "<=" }
+// isUpperBound says whether the threshold bounds from above.
+func (t Threshold) isUpperBound() bool { return t.Operator == "<" || t.Operator == "<=" }
 
 // Outcome is what became of one threshold.
 type Outcome struct {

@@ -70,8 +70,8 @@ type silence struct {
 	from     time.Duration
 }
 
-// hear takes notice of a window that began at from.
-func (s *silence) hear(w *load.Window, from time.Duration) {
+// add takes notice of a window that began at from.
+func (s *silence) add(w *load.Window, from time.Duration) {
 	if w.Requests == 0 && s.inFlight > 0 && !s.on {
 		s.on, s.from = true, from
 	}
@@ -125,9 +125,9 @@ func (w *Watch) Add(window load.Window) (abort string, err error) {
 	from := window.Start.Sub(w.began)
 	to := from + time.Duration(window.Seconds*float64(time.Second))
 	if !window.Drain {
-		w.quiet.hear(&window, from)
+		w.quiet.add(&window, from)
 	}
-	defer w.decoder.forget()
+	defer w.decoder.reset()
 	for _, s := range w.series {
 		second := s.selection.cut(&window, s.times, w.several)
 		second.from, second.to = from, to
@@ -138,16 +138,16 @@ func (w *Watch) Add(window load.Window) (abort string, err error) {
 	if window.Drain {
 		return "", nil
 	}
-	return w.judge(to)
+	return w.evaluate(to)
 }
 
-// judge looks at what the windows say once a second was added.
-func (w *Watch) judge(now time.Duration) (abort string, err error) {
+// evaluate looks at what the windows say once a second was added.
+func (w *Watch) evaluate(now time.Duration) (abort string, err error) {
 	for _, g := range w.guards {
 		if g.series == nil || !g.due() {
 			continue
 		}
-		f, err := w.find(g)
+		f, err := w.currentFinding(g)
 		if err != nil {
 			return "", err
 		}
@@ -169,7 +169,7 @@ func (g *guard) due() bool {
 	if g.Over > 0 {
 		return g.series.full()
 	}
-	return g.AbortOnFail && !g.waitsForMore()
+	return g.AbortOnFail && !g.canStillBeMet()
 }
 
 // crossed says why the load is to end.
@@ -193,9 +193,9 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// find returns what a guard's series says at this moment; nil if that is
+// currentFinding returns what a guard's series says at this moment; nil if that is
 // nothing.
-func (w *Watch) find(g *guard) (*finding, error) {
+func (w *Watch) currentFinding(g *guard) (*finding, error) {
 	s := g.series
 	if !s.seen {
 		return nil, nil
@@ -215,7 +215,7 @@ func (w *Watch) find(g *guard) (*finding, error) {
 		return nil, nil
 	}
 	f.observed = float64((s.span.to - w.quiet.from).Microseconds()) / 1000
-	if !g.isCeiling() || g.Holds(f.observed) {
+	if !g.isUpperBound() || g.Holds(f.observed) {
 		return nil, nil
 	}
 	f.reason = fmt.Sprintf("nothing was answered %s, with %d in flight", f.reason, w.quiet.inFlight)

@@ -16,10 +16,10 @@ const maxHeaderBytes = 64 << 10
 // and dropped. What the standard lets a client reject is rejected, because a
 // load test has no use for guesses about where an answer ends.
 type answer struct {
-	state answerState
-	head  bool    // the request was HEAD
-	keep  *keeper // what is to be kept; nil for nothing
-	kept  *kept   // and where
+	state    answerState
+	head     bool      // the request was HEAD
+	capture  *capture  // what is to be kept; nil for nothing
+	captured *captured // and where
 
 	status    int
 	keepAlive bool // the connection may carry another request
@@ -48,9 +48,9 @@ const (
 	complete
 )
 
-// reset prepares for the next answer, of which kept gets what keep says.
-func (a *answer) reset(head bool, keep *keeper, kept *kept) {
-	*a = answer{head: head, keep: keep, kept: kept}
+// reset prepares for the next answer, of which captured gets what capture says.
+func (a *answer) reset(head bool, keep *capture, kept *captured) {
+	*a = answer{head: head, capture: keep, captured: kept}
 	if keep != nil {
 		kept.reset()
 	}
@@ -99,8 +99,8 @@ func (a *answer) advance(p []byte) (int, error) {
 
 // body keeps a piece of the body, if it is to be kept.
 func (a *answer) body(piece []byte) {
-	if a.keep != nil && a.keep.body {
-		a.kept.add(piece)
+	if a.capture != nil && a.capture.body {
+		a.captured.add(piece)
 	}
 }
 
@@ -187,8 +187,8 @@ func (a *answer) header(line []byte) error {
 	if !all(name, token) {
 		return badHTTPError(fmt.Sprintf("the header line %.60q", line))
 	}
-	if a.keep != nil {
-		a.kept.header(a.keep, name, bytes.Trim(line[colon+1:], " \t"))
+	if a.capture != nil {
+		a.captured.header(a.capture, name, bytes.Trim(line[colon+1:], " \t"))
 	}
 	switch {
 	case len(name) == len("connection") && equalFold(name, "connection"):
@@ -244,9 +244,9 @@ func (a *answer) endOfHeader() error {
 	case a.status == 101:
 		return badHTTPError("status 101, but no other protocol was asked for")
 	case a.status < 200: // on the way to the answer, which follows
-		*a = answer{head: a.head, sectionLen: a.sectionLen, keep: a.keep, kept: a.kept}
-		if a.keep != nil {
-			a.kept.reset()
+		*a = answer{head: a.head, sectionLen: a.sectionLen, capture: a.capture, captured: a.captured}
+		if a.capture != nil {
+			a.captured.reset()
 		}
 		return nil
 	case a.chunked && (a.hasLength || a.minor == 0):

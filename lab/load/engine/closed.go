@@ -22,12 +22,12 @@ const connectPause = 10 * time.Millisecond
 //
 // Every of-th user is the loop's.
 type closedLane struct {
-	sc    *scenario
-	loop  *loop
-	own   share
-	users []*user
-	works []bool // by place in users: it is at work, or pausing between
-	cutBy []time.Duration
+	sc      *scenario
+	loop    *loop
+	own     share
+	users   []*user
+	working []bool // by place in users: it is at work, or pausing between
+	cutBy   []time.Duration
 
 	wanted int           // users, of all loops' together
 	change time.Duration // when that changes next
@@ -43,15 +43,15 @@ func newClosedLane(sc *scenario, l *loop, own share) *closedLane {
 	end := sc.run.endOf(s)
 	p := &closedLane{sc: sc, loop: l, own: own, change: s.StartTime, endAt: end, cutAt: end + s.GracefulStop}
 	for range own.count(sc.ramp.At(0)) {
-		p.enlist()
+		p.addUser()
 	}
 	return p
 }
 
-// enlist makes a user.
-func (p *closedLane) enlist() {
+// addUser makes a user.
+func (p *closedLane) addUser() {
 	p.users = append(p.users, newUser(p.own.number(len(p.users)), p.sc, p.loop, p))
-	p.works = append(p.works, false)
+	p.working = append(p.working, false)
 	p.cutBy = append(p.cutBy, never)
 }
 
@@ -62,7 +62,7 @@ func (p *closedLane) links() []link { return linksOf(p.users) }
 func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
 	if now >= p.change && now < p.endAt {
 		at := now - p.sc.spec.StartTime
-		p.want(p.sc.ramp.At(at), now)
+		p.setUsers(p.sc.ramp.At(at), now)
 		p.change = never
 		if then, ok := p.sc.ramp.Next(at); ok {
 			p.change = p.sc.spec.StartTime + then
@@ -79,34 +79,34 @@ func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
 	return min(p.change, p.endAt), false
 }
 
-// want sets how many users are to be at work. Users are taken away from the
+// setUsers sets how many users are to be at work. Users are taken away from the
 // last on; they finish their iteration, for which they have the time of
 // graceful stop.
-func (p *closedLane) want(n int, now time.Duration) {
+func (p *closedLane) setUsers(n int, now time.Duration) {
 	p.wanted, p.begun = n, true
 	mine := p.own.count(n)
 	for len(p.users) < mine {
-		p.enlist()
+		p.addUser()
 	}
 	for k, u := range p.users {
 		switch {
-		case k >= mine && p.works[k] && p.cutBy[k] == never:
-			p.takeAway(k, now+p.sc.spec.GracefulStop)
+		case k >= mine && p.working[k] && p.cutBy[k] == never:
+			p.retire(k, now+p.sc.spec.GracefulStop)
 		case k < mine:
 			p.cutBy[k] = never
-			if !p.works[k] {
+			if !p.working[k] {
 				p.start(k, u, now)
 			}
 		}
 	}
 }
 
-// takeAway has the user at place k cut off at a time, unless it is wanted
+// retire has the user at place k cut off at a time, unless it is wanted
 // again.
-func (p *closedLane) takeAway(k int, at time.Duration) {
+func (p *closedLane) retire(k int, at time.Duration) {
 	p.cutBy[k] = at
 	p.loop.timers.add(at, func(now time.Duration) {
-		if p.cutBy[k] <= now && p.works[k] {
+		if p.cutBy[k] <= now && p.working[k] {
 			p.cut(p.users[k])
 		}
 	})
@@ -115,7 +115,7 @@ func (p *closedLane) takeAway(k int, at time.Duration) {
 // start has a user begin to work. Opening its first connection is no part of
 // its first request.
 func (p *closedLane) start(k int, u *user, now time.Duration) {
-	p.works[k] = true
+	p.working[k] = true
 	p.active++
 	p.loop.active = true
 	p.sc.begun(now)
@@ -134,7 +134,7 @@ func (p *closedLane) start(k int, u *user, now time.Duration) {
 		// That it cannot be had is what came of the first request.
 		number, ok := p.reserve(u)
 		if !ok {
-			p.leave(u)
+			p.stopped(u)
 			return
 		}
 		u.refused(load.Arrival{Number: number, At: began}, kind, err)
@@ -145,7 +145,7 @@ func (p *closedLane) start(k int, u *user, now time.Duration) {
 func (p *closedLane) next(u *user) {
 	number, ok := p.reserve(u)
 	if !ok {
-		p.leave(u)
+		p.stopped(u)
 		return
 	}
 	u.begin(load.Arrival{Number: number, At: u.freeAt}, false, false)
@@ -174,12 +174,12 @@ func (p *closedLane) released(u *user, failed failure.Kind) {
 	})
 }
 
-// leave takes note that u has stopped working.
-func (p *closedLane) leave(u *user) {
+// stopped takes note that u has stopped working.
+func (p *closedLane) stopped(u *user) {
 	if u.slots == nil {
 		u.link.close()
 	}
-	p.works[u.index/p.own.of] = false
+	p.working[u.index/p.own.of] = false
 	p.active--
 	p.sc.busy.Add(-1)
 }
@@ -198,7 +198,7 @@ func (p *closedLane) cutAll() {
 	p.wanted = 0
 	cutWaiting(p.users)
 	for k, u := range p.users {
-		if p.works[k] {
+		if p.working[k] {
 			p.cut(u)
 		}
 	}

@@ -197,7 +197,7 @@ func (c *connection) write() {
 	c.state, c.got = busyState, 0
 	c.rest = c.rest[:0]
 	request := u.wire()
-	c.answer.reset(u.step().method == http.MethodHead, u.step().keep, u.kept)
+	c.answer.reset(u.step().method == http.MethodHead, u.step().capture, u.captured)
 	n, err := transfer(syscall.SYS_WRITE, c.fd, request)
 	if err != nil && !errors.Is(err, syscall.EAGAIN) {
 		c.fail(failure.Reset, fmt.Errorf("send the request: %w", err))

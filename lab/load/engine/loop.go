@@ -230,7 +230,7 @@ func (l *loop) post(f func()) {
 	l.posted = append(l.posted, f)
 	l.mu.Unlock()
 	l.hasPost.Store(true)
-	l.poller.ring()
+	l.poller.wake()
 }
 
 // runPosted calls what was posted.
@@ -281,11 +281,11 @@ func (l *loop) fill(u *user) {
 func (l *loop) newLink(index int) link {
 	to := &l.run.targets[index%len(l.run.targets)]
 	switch {
-	case len(l.run.lines) > 0:
-		shared := index % len(l.run.lines)
-		return newRemote(l, &l.run.targets[shared%len(l.run.targets)], l.run.lines[shared])
+	case len(l.run.sharedConns) > 0:
+		shared := index % len(l.run.sharedConns)
+		return newRemote(l, &l.run.targets[shared%len(l.run.targets)], l.run.sharedConns[shared])
 	case to.base.Scheme == "https" || l.run.plan.Protocol == load.HTTP2:
-		return newRemote(l, to, newLine(to, l.run.protocol(), l.run.trust, false))
+		return newRemote(l, to, newSharedConn(to, l.run.protocol(), l.run.tls, false))
 	default:
 		return newConnection(l, to, index)
 	}

@@ -119,14 +119,14 @@ func (o *observer) follow(abandon <-chan struct{}, first, end time.Duration, loo
 }
 
 // sample looks at the work in flight.
-func (o *observer) sample() { o.look() }
+func (o *observer) sample() { o.sampleInFlight() }
 
-// look returns the arrivals of schedules in flight, those due so far, and the
-// time they were counted at. What has ended is counted before what is due: a
-// request that ends in between counts as still in flight for once, rather than
-// as ended before it was due.
-func (o *observer) look() (inFlight int, due uint64, now time.Duration) {
-	ended := o.run.recorder.ofSchedules()
+// sampleInFlight returns the arrivals of schedules in flight, those due so far,
+// and the time they were counted at. What has ended is counted before what is
+// due: a request that ends in between counts as still in flight for once, rather
+// than as ended before it was due.
+func (o *observer) sampleInFlight() (inFlight int, due uint64, now time.Duration) {
+	ended := o.run.recorder.endedArrivals()
 	now = o.run.clock.now()
 	working := 0
 	for _, e := range o.run.executors {
@@ -143,7 +143,7 @@ func (o *observer) look() (inFlight int, due uint64, now time.Duration) {
 // measure takes a sample of the measured part, and ends the load if it is too
 // much and the plan says so.
 func (o *observer) measure() {
-	inFlight, due, now := o.look()
+	inFlight, due, now := o.sampleInFlight()
 	o.most = max(o.most, int(o.inFlight.Load()))
 	if !o.run.hasSchedule() {
 		return // a closed model's work in flight is what the plan says

@@ -30,16 +30,16 @@ import (
 // arrivals have begun to wait it asks for several, because one at a time would
 // not keep up with a stall.
 type openLane struct {
-	sc       *scenario
-	loop     *loop
-	own      share
-	schedule schedule
-	users    []*user
-	free     userList
-	firstly  int // users that are there before the load begins
-	most     int // users, at most
-	making   int // users that are connecting ahead
-	busy     int
+	sc           *scenario
+	loop         *loop
+	own          share
+	schedule     schedule
+	users        []*user
+	free         userList
+	preallocated int // users that are there before the load begins
+	maxUsers     int // users, at most
+	connecting   int // users that are connecting ahead
+	busy         int
 
 	limit    time.Duration // from when on there are no arrivals
 	cutAt    time.Duration // when what is under way is cut off
@@ -47,11 +47,11 @@ type openLane struct {
 	dropping bool          // what has not been sent will not be
 }
 
-// growBehind is how many users are made at once when arrivals are waiting.
-const growBehind = 8
+// growWhenWaiting is how many users are made at once when arrivals are waiting.
+const growWhenWaiting = 8
 
-// mostAtOnce is how many arrivals are sent before sockets are looked at again.
-const mostAtOnce = 64
+// maxSendsPerTurn is how many arrivals are sent before sockets are looked at again.
+const maxSendsPerTurn = 64
 
 // newOpenLane prepares a loop's share of a scenario.
 func newOpenLane(sc *scenario, l *loop, own share) (*openLane, error) {
@@ -62,17 +62,17 @@ func newOpenLane(sc *scenario, l *loop, own share) (*openLane, error) {
 	}
 	p := &openLane{
 		sc: sc, loop: l, own: own, schedule: walk,
-		firstly: own.count(s.PreAllocatedVUs), most: own.count(s.MaxVUs),
+		preallocated: own.count(s.PreAllocatedVUs), maxUsers: own.count(s.MaxVUs),
 		limit: never, cutAt: sc.run.endOf(s) + s.GracefulStop,
 	}
-	for range p.firstly {
-		p.free.push(p.enlist())
+	for range p.preallocated {
+		p.free.push(p.addUser())
 	}
 	return p, nil
 }
 
-// enlist makes a user.
-func (p *openLane) enlist() *user {
+// addUser makes a user.
+func (p *openLane) addUser() *user {
 	u := newUser(p.own.number(len(p.users)), p.sc, p.loop, p)
 	p.users = append(p.users, u)
 	return u
@@ -97,7 +97,7 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 	for sent := 0; ; {
 		a, ok := p.peek()
 		if !ok || a.At >= p.limit {
-			over = p.busy == 0 && p.making == 0
+			over = p.busy == 0 && p.connecting == 0
 			break
 		}
 		if a.At > now {
@@ -108,12 +108,12 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 		}
 		if p.dropping || now-a.At >= p.loop.timeout {
 			p.schedule.Advance()
-			p.loop.shard.dropped(a.At, true)
+			p.loop.shard.addDrop(a.At, true)
 			continue
 		}
 		u := p.free.pop()
 		if u == nil {
-			p.grow(growBehind, now)
+			p.grow(growWhenWaiting, now)
 			if p.free.first == nil && p.stopping {
 				p.dropping = true
 				continue
@@ -126,7 +126,7 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 		}
 		p.schedule.Advance()
 		p.send(u, a, now)
-		if sent++; sent == mostAtOnce {
+		if sent++; sent == maxSendsPerTurn {
 			return now, false
 		}
 	}
@@ -164,20 +164,20 @@ func (p *openLane) send(u *user, a load.Arrival, now time.Duration) {
 func (p *openLane) grow(n int, now time.Duration) {
 	// Not while making is below n: a connection that cannot even be begun is
 	// made and unmade at once.
-	for range n - p.making {
-		if len(p.users) == p.most {
+	for range n - p.connecting {
+		if len(p.users) == p.maxUsers {
 			return
 		}
-		u := p.enlist()
+		u := p.addUser()
 		if u.slots != nil {
 			u.freeAt = now
 			p.free.push(u)
 			return
 		}
-		p.making++
+		p.connecting++
 		// If it fails, its first request tries again, and reports it.
 		u.link.ahead(func(failure.Kind, error) {
-			p.making--
+			p.connecting--
 			u.freeAt = p.loop.clock.now()
 			p.free.push(u)
 		})

@@ -16,14 +16,14 @@ import (
 // goroutine for each connection costs a switch for each answer.
 type poller struct {
 	epoll  int
-	bell   int // an eventfd, which ring makes readable
+	wakeFD int // an eventfd, which wake makes readable
 	events [256]unix.EpollEvent
 	coarse bool // the kernel has no epoll_pwait2: waits are in milliseconds
 	thread int  // whose timers are exact
 
-	// asleep says that a ring has to go through the kernel.
+	// asleep says that a wake has to go through the kernel.
 	asleep atomic.Bool
-	rung   atomic.Bool
+	woken  atomic.Bool
 }
 
 // interest is what every socket is watched for: once, when it is opened. Edge
@@ -37,18 +37,18 @@ func newPoller() (*poller, error) {
 		return nil, fmt.Errorf("open an event queue: %w", err)
 	}
 	p := &poller{epoll: epoll}
-	if p.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+	if p.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return nil, errors.Join(fmt.Errorf("open an event counter: %w", err), unix.Close(epoll))
 	}
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(p.bell)}
-	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, p.bell, &event); err != nil {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(p.wakeFD)}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, p.wakeFD, &event); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch an event counter: %w", err), p.close())
 	}
 	return p, nil
 }
 
 // close frees the poller.
-func (p *poller) close() error { return errors.Join(unix.Close(p.bell), unix.Close(p.epoll)) }
+func (p *poller) close() error { return errors.Join(unix.Close(p.wakeFD), unix.Close(p.epoll)) }
 
 // watch adds a socket. tag comes back with its events and tells them from
 // those of an earlier socket of the same number.
@@ -57,13 +57,13 @@ func (p *poller) watch(fd int, tag int32) error {
 	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event)
 }
 
-// ring ends the wait that is going on, or the next. Any goroutine may call it.
-func (p *poller) ring() {
-	p.rung.Store(true)
+// wake ends the wait that is going on, or the next. Any goroutine may call it.
+func (p *poller) wake() {
+	p.woken.Store(true)
 	if p.asleep.Load() {
 		one := [8]byte{1}
 		// It can only fail because the counter is full, and then it is readable.
-		_, _ = unix.Write(p.bell, one[:])
+		_, _ = unix.Write(p.wakeFD, one[:])
 	}
 }
 
@@ -73,20 +73,20 @@ func (p *poller) wait(d time.Duration) ([]unix.EpollEvent, error) {
 	var n int
 	var errno syscall.Errno
 	if d <= 0 {
-		n, errno = p.look()
+		n, errno = p.poll()
 	} else {
 		p.asleep.Store(true)
-		if p.rung.Load() { // asked before: a ring after this line writes to the bell
-			n, errno = p.look()
+		if p.woken.Load() { // asked before: a wake after this line writes to wakeFD
+			n, errno = p.poll()
 		} else {
 			n, errno = p.sleep(d)
 		}
 		p.asleep.Store(false)
 	}
-	p.rung.Store(false)
+	p.woken.Store(false)
 	switch errno {
 	case 0:
-		return p.withoutBell(n), nil
+		return p.withoutWake(n), nil
 	case syscall.EINTR:
 		return nil, nil
 	default:
@@ -94,9 +94,9 @@ func (p *poller) wait(d time.Duration) ([]unix.EpollEvent, error) {
 	}
 }
 
-// look polls without telling the scheduler: a call that cannot block needs
+// poll polls without telling the scheduler: a call that cannot block needs
 // neither its preparations nor its watch.
-func (p *poller) look() (int, syscall.Errno) {
+func (p *poller) poll() (int, syscall.Errno) {
 	const atOnce, noMask = 0, 0
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), atOnce, noMask, 0) //nolint:gosec // as documented for RawSyscall6
 	return int(n), errno
@@ -119,15 +119,15 @@ func (p *poller) sleep(d time.Duration) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// withoutBell empties the bell if it is among the first n events, and returns
+// withoutWake empties wakeFD if it is among the first n events, and returns
 // the others.
-func (p *poller) withoutBell(n int) []unix.EpollEvent {
+func (p *poller) withoutWake(n int) []unix.EpollEvent {
 	for i := range n {
-		if int(p.events[i].Fd) != p.bell {
+		if int(p.events[i].Fd) != p.wakeFD {
 			continue
 		}
 		var count [8]byte
-		_, _ = unix.Read(p.bell, count[:]) // it was readable, and only this reads it
+		_, _ = unix.Read(p.wakeFD, count[:]) // it was readable, and only this reads it
 		p.events[i] = p.events[n-1]
 		n--
 		break

@@ -68,7 +68,7 @@ type tallies struct {
 // sums is what requests add up to.
 type sums struct {
 	steps  []tally // by step; their histograms are made when they are needed
-	checks []passes
+	checks []checkCount
 
 	iterations, dropped uint64
 	waited, late        uint64
@@ -90,13 +90,13 @@ type tally struct {
 	response, service *hdrhistogram.Histogram // nil until the first request
 }
 
-// passes is what came of one check.
-type passes struct{ passed, failed uint64 }
+// checkCount is what came of one check.
+type checkCount struct{ passed, failed uint64 }
 
 // The generator's lateness needs less room than a latency: up to ten seconds,
 // two digits, about 20 KiB.
 const (
-	mostLateness   = 10 * time.Second
+	maxLateness    = 10 * time.Second
 	latenessDigits = 2
 )
 
@@ -116,8 +116,8 @@ func (r *recorder) newTallies() *tallies {
 
 func (r *recorder) newSums() sums {
 	return sums{
-		steps: make([]tally, r.steps), checks: make([]passes, r.checks),
-		lateness: hdrhistogram.New(1, mostLateness.Microseconds(), latenessDigits),
+		steps: make([]tally, r.steps), checks: make([]checkCount, r.checks),
+		lateness: hdrhistogram.New(1, maxLateness.Microseconds(), latenessDigits),
 	}
 }
 
@@ -134,8 +134,8 @@ func (r *recorder) inTime(done time.Duration) bool {
 	return done >= r.from && int64(done) < r.to.Load()
 }
 
-// ended records a request that was sent.
-func (s *shard) ended(o *outcome) {
+// addRequest records a request that was sent.
+func (s *shard) addRequest(o *outcome) {
 	response, service := microseconds(o.done-o.intended), microseconds(o.done-o.sent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *shard) ended(o *outcome) {
 		record(t.service, service)
 	}
 	if o.open {
-		sum.schedule(o)
+		sum.addLateness(o)
 	}
 	if o.failed != failure.None {
 		f := &sum.failures[o.failed]
@@ -172,8 +172,8 @@ func (s *shard) ended(o *outcome) {
 	}
 }
 
-// carried records bytes that belong to no single request.
-func (s *shard) carried(now time.Duration, sent, received uint64) {
+// addBytes records bytes that belong to no single request.
+func (s *shard) addBytes(now time.Duration, sent, received uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := s.of(now)
@@ -181,8 +181,8 @@ func (s *shard) carried(now time.Duration, sent, received uint64) {
 	sum.got += received
 }
 
-// schedule records how a request kept to its schedule.
-func (s *sums) schedule(o *outcome) {
+// addLateness records how a request kept to its schedule.
+func (s *sums) addLateness(o *outcome) {
 	if o.waited {
 		s.waited++
 		return
@@ -195,11 +195,11 @@ func (s *sums) schedule(o *outcome) {
 	if late <= time.Millisecond {
 		s.onTime++
 	}
-	record(s.lateness, min(microseconds(late), mostLateness.Microseconds()))
+	record(s.lateness, min(microseconds(late), maxLateness.Microseconds()))
 }
 
-// iterated records an iteration that ended. scheduled is as for dropped.
-func (s *shard) iterated(scheduled, measured bool, now time.Duration) {
+// addIteration records an iteration that ended. scheduled is as for addDrop.
+func (s *shard) addIteration(scheduled, measured bool, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if scheduled {
@@ -215,9 +215,9 @@ func (s *shard) iterated(scheduled, measured bool, now time.Duration) {
 	}
 }
 
-// dropped records an arrival that was never sent. scheduled says that it is one
+// addDrop records an arrival that was never sent. scheduled says that it is one
 // of those that the observer counts when they are due.
-func (s *shard) dropped(intended time.Duration, scheduled bool) {
+func (s *shard) addDrop(intended time.Duration, scheduled bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if scheduled {
@@ -226,8 +226,8 @@ func (s *shard) dropped(intended time.Duration, scheduled bool) {
 	s.of(intended).dropped++
 }
 
-// checked records a check of the answer to a request.
-func (s *shard) checked(index int, intended time.Duration, holds bool) {
+// addCheck records a check of the answer to a request.
+func (s *shard) addCheck(index int, intended time.Duration, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.of(intended).checks[index]
@@ -238,8 +238,8 @@ func (s *shard) checked(index int, intended time.Duration, holds bool) {
 	}
 }
 
-// ofSchedules is how many iterations of schedules have ended, or were dropped.
-func (r *recorder) ofSchedules() uint64 {
+// endedArrivals is how many iterations of schedules have ended, or were dropped.
+func (r *recorder) endedArrivals() uint64 {
 	var n uint64
 	for _, s := range r.shards {
 		s.mu.Lock()

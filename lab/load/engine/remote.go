@@ -18,7 +18,7 @@ import (
 type remote struct {
 	loop *loop
 	to   *target
-	line *line
+	conn *sharedConn
 
 	user   *user // whose request is under way
 	opened func(failure.Kind, error)
@@ -38,9 +38,9 @@ type task struct {
 	finish func(done time.Duration, err error)
 }
 
-// newRemote returns a link over a line.
-func newRemote(l *loop, to *target, over *line) *remote {
-	return &remote{loop: l, to: to, line: over}
+// newRemote returns a link over a connection.
+func newRemote(l *loop, to *target, over *sharedConn) *remote {
+	return &remote{loop: l, to: to, conn: over}
 }
 
 // target is the index of the target that it leads to.
@@ -71,7 +71,7 @@ func (r *remote) send(u *user) {
 			kind, err = failure.BadHTTP, badHTTPError(fmt.Sprintf("status %d", r.answer.Status))
 		default:
 			status = r.answer.Status
-			r.keep(u)
+			r.captureAnswer(u)
 		}
 		r.answer.Body = trim(r.answer.Body[:0])
 		u.answered(status, kind, err)
@@ -95,39 +95,39 @@ func (r *remote) start(ahead bool, began time.Duration, finish func(time.Duratio
 // serve is the goroutine.
 func (r *remote) serve(tasks <-chan task) {
 	for t := range tasks {
-		err := r.carryOut(t)
+		err := r.roundTrip(t)
 		done := r.loop.clock.now()
 		r.loop.post(func() { t.finish(done, err) })
 	}
 }
 
-// carryOut connects if need be, and has the round trip.
-func (r *remote) carryOut(t task) error {
+// roundTrip connects if need be, and has the round trip.
+func (r *remote) roundTrip(t task) error {
 	if t.ahead {
-		conn, err := r.line.get(t.ctx)
-		r.line.give(conn)
+		conn, err := r.conn.acquire(t.ctx)
+		r.conn.release(conn)
 		return err
 	}
 	for try := 1; ; try++ {
-		conn, err := r.line.get(t.ctx)
+		conn, err := r.conn.acquire(t.ctx)
 		if err != nil {
 			return err
 		}
 		err = conn.Do(t.ctx, &r.request, &r.answer)
-		r.line.give(conn)
+		r.conn.release(conn)
 		// If the server ended the connection while it was idle, nothing was
 		// sent; if it said in its goodbye that it has not looked at the request,
 		// nothing came of it. Another try sends nothing twice.
 		again := httpclient.Unsent(err) || httpclient.Unprocessed(err)
-		if !again || try == mostTries || t.ctx.Err() != nil {
+		if !again || try == maxTries || t.ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// mostTries bounds the connections that a request is tried on: a server that
+// maxTries bounds the connections that a request is tried on: a server that
 // says goodbye on every one of them has failed.
-const mostTries = 3
+const maxTries = 3
 
 // ended is what a task ended as.
 func (r *remote) ended(err error) (failure.Kind, error) {
@@ -160,21 +160,21 @@ func (r *remote) compose(u *user) {
 		}
 	}
 	q.Body = s.body.append(q.Body[:0], l.values)
-	q.WantBody = s.keep != nil && s.keep.body
-	q.WantHeader = s.keep != nil
+	q.WantBody = s.capture != nil && s.capture.body
+	q.WantHeader = s.capture != nil
 }
 
-// keep hands over what is to be kept of the answer.
-func (r *remote) keep(u *user) {
-	want := u.step().keep
+// captureAnswer hands over what is to be kept of the answer.
+func (r *remote) captureAnswer(u *user) {
+	want := u.step().capture
 	if want == nil {
 		return
 	}
-	u.kept.reset()
-	u.kept.add(r.answer.Body)
+	u.captured.reset()
+	u.captured.add(r.answer.Body)
 	for name, values := range r.answer.Header {
 		for _, value := range values {
-			u.kept.header(want, []byte(name), []byte(value))
+			u.captured.header(want, []byte(name), []byte(value))
 		}
 	}
 }
@@ -194,12 +194,12 @@ func (r *remote) close() {
 		close(r.tasks)
 		r.tasks = nil
 	}
-	r.line.release()
+	r.conn.closeUnlessShared()
 }
 
-// line is one connection over TLS or HTTP/2, opened when it is needed, and
-// shared by as many remotes as have it.
-type line struct {
+// sharedConn is one connection over TLS or HTTP/2, opened when it is needed, and
+// shared by as many remotes as use it.
+type sharedConn struct {
 	config httpclient.Config
 	shared bool
 
@@ -210,18 +210,18 @@ type line struct {
 	users map[*httpclient.Conn]int // requests under way on each, also on those that were replaced
 }
 
-// newLine returns a line to a target.
-func newLine(to *target, protocol string, trust *tls.Config, shared bool) *line {
+// newSharedConn returns a connection to a target, which is not yet opened.
+func newSharedConn(to *target, protocol string, trust *tls.Config, shared bool) *sharedConn {
 	c := httpclient.Config{URL: to.base, Protocol: protocol, TLS: trust}
 	for _, a := range to.addresses {
 		c.Addresses = append(c.Addresses, a.String())
 	}
-	return &line{config: c, shared: shared, turn: make(chan struct{}, 1), users: map[*httpclient.Conn]int{}}
+	return &sharedConn{config: c, shared: shared, turn: make(chan struct{}, 1), users: map[*httpclient.Conn]int{}}
 }
 
-// get returns the connection, and opens it if there is none that can be used.
+// acquire returns the connection, and opens it if there is none that can be used.
 // It is to be given back.
-func (l *line) get(ctx context.Context) (*httpclient.Conn, error) {
+func (l *sharedConn) acquire(ctx context.Context) (*httpclient.Conn, error) {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
@@ -245,7 +245,7 @@ func (l *line) get(ctx context.Context) (*httpclient.Conn, error) {
 // usable returns the connection if it can be used, and gives it up if not: it
 // is closed when the requests under way on it have ended, which a server that
 // says goodbye still answers.
-func (l *line) usable() *httpclient.Conn {
+func (l *sharedConn) usable() *httpclient.Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == nil {
@@ -260,8 +260,8 @@ func (l *line) usable() *httpclient.Conn {
 	return nil
 }
 
-// give gives a connection back.
-func (l *line) give(conn *httpclient.Conn) {
+// release gives a connection back.
+func (l *sharedConn) release(conn *httpclient.Conn) {
 	if conn == nil {
 		return
 	}
@@ -274,22 +274,22 @@ func (l *line) give(conn *httpclient.Conn) {
 }
 
 // closeUnused closes a connection that nobody uses. mu is held.
-func (l *line) closeUnused(conn *httpclient.Conn) {
+func (l *sharedConn) closeUnused(conn *httpclient.Conn) {
 	if l.users[conn] == 0 {
 		delete(l.users, conn)
 		_ = conn.Close() // nothing is under way whose end it could tell
 	}
 }
 
-// release ends the connection, unless it is shared.
-func (l *line) release() {
+// closeUnlessShared ends the connection, unless it is shared.
+func (l *sharedConn) closeUnlessShared() {
 	if !l.shared {
-		l.shut()
+		l.close()
 	}
 }
 
-// shut ends the connection. Nothing may be under way.
-func (l *line) shut() {
+// close ends the connection. Nothing may be under way.
+func (l *sharedConn) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != nil {

@@ -25,8 +25,8 @@ type run struct {
 	lengths  map[string]time.Duration // of the scenarios, by name
 	notes    []string                 // what cannot be done as the plan says
 
-	trust *tls.Config // for https and wss
-	lines []*line     // the connections that HTTP/2 users share; empty if each has its own
+	tls         *tls.Config   // for https and wss
+	sharedConns []*sharedConn // the connections that HTTP/2 users share; empty if each has its own
 
 	recorder  *recorder
 	ids       []*stepIDs // by scenario
@@ -110,12 +110,12 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 		r.targets = append(r.targets, to)
 	}
 	var err error
-	if r.trust, err = httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify); err != nil {
+	if r.tls, err = httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify); err != nil {
 		return nil, InputError{err}
 	}
 	if plan.Protocol == load.HTTP2 {
 		for i := range plan.Connections {
-			r.lines = append(r.lines, newLine(&r.targets[i%len(r.targets)], load.HTTP2, r.trust, true))
+			r.sharedConns = append(r.sharedConns, newSharedConn(&r.targets[i%len(r.targets)], load.HTTP2, r.tls, true))
 		}
 	}
 	for i := range plan.Scenarios {
@@ -131,7 +131,7 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 			r.timedTo = max(r.timedTo, r.endOf(s))
 		}
 	}
-	steps, checks := r.number()
+	steps, checks := r.numberSteps()
 	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks) // the last is the WebSocket clients'
 	r.recorder.from = r.from
 	r.recorder.to.Store(int64(r.to))
@@ -172,8 +172,8 @@ func (r *run) protocol() string { return cmp.Or(r.plan.Protocol, load.HTTP1) }
 // endOf is when a scenario stops offering load, within the plan.
 func (r *run) endOf(s *load.Scenario) time.Duration { return s.StartTime + r.lengths[s.Name] }
 
-// number gives every step and check its place in the recorder.
-func (r *run) number() (steps, checks int) {
+// numberSteps gives every step and check its place in the recorder.
+func (r *run) numberSteps() (steps, checks int) {
 	for i := range r.plan.Scenarios {
 		s := &r.plan.Scenarios[i]
 		ids := &stepIDs{key: scriptKey(r.plan, s)}
@@ -220,8 +220,8 @@ func (r *run) closeLoops() error {
 	for _, l := range r.loops {
 		errs = append(errs, l.close())
 	}
-	for _, l := range r.lines {
-		l.shut()
+	for _, l := range r.sharedConns {
+		l.close()
 	}
 	for _, l := range r.logs {
 		errs = append(errs, l.close())

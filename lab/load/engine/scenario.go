@@ -77,12 +77,12 @@ func (s share) number(k int) int { return k*s.of + s.index }
 func (sc *scenario) begun(now time.Duration) {
 	n := sc.busy.Add(1)
 	if now >= sc.run.from {
-		sc.note(n)
+		sc.raiseMostBusy(n)
 	}
 }
 
-// note keeps the largest number.
-func (sc *scenario) note(n int64) {
+// raiseMostBusy makes n the most users that were busy at once, if it is more.
+func (sc *scenario) raiseMostBusy(n int64) {
 	for most := sc.mostBusy.Load(); n > most && !sc.mostBusy.CompareAndSwap(most, n); {
 		most = sc.mostBusy.Load()
 	}
@@ -94,7 +94,7 @@ func (sc *scenario) note(n int64) {
 func (sc *scenario) advance(now time.Duration) (due uint64, working int) {
 	if sc.due == nil {
 		if now >= sc.run.from {
-			sc.note(sc.busy.Load())
+			sc.raiseMostBusy(sc.busy.Load())
 		}
 		return 0, int(sc.busy.Load() - sc.thinking.Load())
 	}

@@ -17,16 +17,16 @@ import (
 // script is what an iteration of a scenario does, compiled for one target. It
 // does not change, and virtual users share it.
 type script struct {
-	steps    []step
-	values   []source // of all placeholders
-	feeds    *feed.Set
-	weighted bool
-	replays  bool      // an access log: the steps are GET and HEAD
-	weights  []float64 // of a weighted script, summed up; the last is 1
-	cookies  bool      // answers may set cookies that later requests need
-	keepJar  bool
-	base     *url.URL
-	key      uint64 // of the stream that weights and think times are drawn from
+	steps       []step
+	values      []source // of all placeholders
+	feeds       *feed.Set
+	weighted    bool
+	replays     bool      // an access log: the steps are GET and HEAD
+	weights     []float64 // of a weighted script, summed up; the last is 1
+	setsCookies bool      // answers may set cookies that later requests need
+	keepCookies bool
+	base        *url.URL
+	key         uint64 // of the stream that weights and think times are drawn from
 }
 
 // step is one request of a script, compiled.
@@ -46,7 +46,7 @@ type step struct {
 	used    []int // the values that it takes
 	extract []extraction
 	checks  []check
-	keep    *keeper // what of an answer is to be kept; nil if nothing
+	capture *capture // what of an answer is to be kept; nil if nothing
 	think   [2]time.Duration
 }
 
@@ -76,10 +76,10 @@ const userAgent = "loadstone"
 // good. ids has the recorder's numbers of its steps and checks.
 func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script {
 	c := &script{
-		feeds: feeds, weighted: s.Weighted, keepJar: s.KeepCookies,
-		cookies: s.KeepCookies || len(s.Steps) > 1 && !s.Weighted,
-		base:    base,
-		key:     ids.key,
+		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies,
+		setsCookies: s.KeepCookies || len(s.Steps) > 1 && !s.Weighted,
+		base:        base,
+		key:         ids.key,
 	}
 	for i := range s.Steps {
 		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {
@@ -173,22 +173,22 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	s.header = append([]headerField{{"User-Agent", c.text(&s, agent, thenHeaderValue)}}, s.header...)
 	s.body = c.text(&s, r.Body, thenBodyValue)
 	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
-	s.wire = s.assemble(c.cookies)
+	s.wire = s.assemble(c.setsCookies)
 	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
 		s.extract = append(s.extract, extraction{c.source(name, true), name, from.Extract[name]})
 	}
 	for i := range from.Checks {
 		s.checks = append(s.checks, check{ids.checks[number][i], from.Checks[i]})
 	}
-	s.keep = s.keeper(c.cookies)
+	s.capture = s.newCapture(c.setsCookies)
 	return s
 }
 
 // replay compiles the step that repeats a log's lines of one method.
 func (c *script) replay(method string, base *url.URL, ids *stepIDs, number int) step {
 	s := c.step(&load.Step{Name: method, Request: load.Request{Method: method}}, base, ids, number)
-	s.target = text{{literal: s.path, then: thenLogged}}
-	s.wire = s.assemble(c.cookies)
+	s.target = text{{literal: s.path, then: thenLogTarget}}
+	s.wire = s.assemble(c.setsCookies)
 	return s
 }
 
@@ -225,9 +225,9 @@ func join(t text) text {
 	return out
 }
 
-// keeper returns what of an answer has to be kept: nil for nothing.
-func (s *step) keeper(cookies bool) *keeper {
-	k := keeper{cookies: cookies}
+// newCapture returns what of an answer has to be kept: nil for nothing.
+func (s *step) newCapture(cookies bool) *capture {
+	k := capture{cookies: cookies}
 	for i := range s.extract {
 		k.body = k.body || s.extract[i].JSON != ""
 		if h := s.extract[i].Header; h != "" {

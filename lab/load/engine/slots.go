@@ -11,52 +11,52 @@ import (
 // plan caps them: each takes one for a request and gives it back. Who finds
 // none waits in line, and that wait is in the response time.
 type slots struct {
-	clock *clock
-	all   []link
-	line  userList
+	clock   *clock
+	all     []link
+	waiting userList
 
 	// free is a ring of those that nobody has, longest free first, so that
 	// requests spread over the targets.
-	free        []link
-	first, many int
+	free             []link
+	first, freeCount int
 }
 
 // newSlots returns slots that are all free.
 func newSlots(c *clock, all []link) *slots {
-	return &slots{clock: c, all: all, free: slices.Clone(all), many: len(all)}
+	return &slots{clock: c, all: all, free: slices.Clone(all), freeCount: len(all)}
 }
 
-// take returns a free link, or puts u in line and returns nil.
-func (s *slots) take(u *user) link {
-	if s.many == 0 {
-		u.askedAt = s.clock.now()
-		s.line.push(u)
+// acquire returns a free link, or puts u in line and returns nil.
+func (s *slots) acquire(u *user) link {
+	if s.freeCount == 0 {
+		u.waitingSince = s.clock.now()
+		s.waiting.push(u)
 		return nil
 	}
 	l := s.free[s.first]
 	s.first = (s.first + 1) % len(s.free)
-	s.many--
+	s.freeCount--
 	return l
 }
 
-// give takes a link back, or hands it to the first in line.
-func (s *slots) give(l link) {
-	if u := s.line.pop(); u != nil {
+// release takes a link back, or hands it to the first in line.
+func (s *slots) release(l link) {
+	if u := s.waiting.pop(); u != nil {
 		u.linked(l)
 		return
 	}
-	s.free[(s.first+s.many)%len(s.free)] = l
-	s.many++
+	s.free[(s.first+s.freeCount)%len(s.free)] = l
+	s.freeCount++
 }
 
 // expire fails the requests that have waited for as long as a request may
 // take. It returns when the next will have.
 func (s *slots) expire(now, timeout time.Duration) (next time.Duration) {
-	for u := s.line.first; u != nil; u = s.line.first {
-		if due := u.askedAt + timeout; due > now {
+	for u := s.waiting.first; u != nil; u = s.waiting.first {
+		if due := u.waitingSince + timeout; due > now {
 			return due
 		}
-		s.line.pop()
+		s.waiting.pop()
 		u.sent, u.done, u.unsent = now, now, true
 		u.answered(0, failure.Timeout, errNoConnection)
 	}
@@ -64,7 +64,7 @@ func (s *slots) expire(now, timeout time.Duration) (next time.Duration) {
 }
 
 // leave takes u out of the line.
-func (s *slots) leave(u *user) { s.line.remove(u) }
+func (s *slots) leave(u *user) { s.waiting.remove(u) }
 
 // userList is a line of users, each in one line at most.
 type userList struct{ first, last *user }

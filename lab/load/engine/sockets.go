@@ -43,7 +43,7 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 		ramp: load.NewUserRamp(s), steps: ids.steps, stopped: make(chan struct{}),
 	}
 	c := websocket.Config{
-		WebSocket: *s.WebSocket, TLS: r.trust,
+		WebSocket: *s.WebSocket, TLS: r.tls,
 		Clients: k.ramp.Peak(), Arrivals: s.Arrivals, Seed: seed.Derive(r.plan.Seed, s.Name, "websocket"),
 		JoinAfter: joinAfter, Timeout: r.plan.Timeout, Now: r.clock.now, Record: k.record,
 	}
@@ -61,7 +61,7 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 // record takes down what came of one connect or delivery.
 func (k *sockets) record(w websocket.Outcome) {
 	if w.Dropped {
-		k.shard.dropped(w.Intended, false)
+		k.shard.addDrop(w.Intended, false)
 		return
 	}
 	o := outcome{
@@ -76,14 +76,14 @@ func (k *sockets) record(w websocket.Outcome) {
 	case o.failed != failure.None:
 		o.status = 0
 	}
-	k.shard.ended(&o)
-	k.shard.iterated(false, w.Intended >= k.run.from, w.Done)
+	k.shard.addRequest(&o)
+	k.shard.addIteration(false, w.Intended >= k.run.from, w.Done)
 }
 
 // countBytes records what has gone to and fro since the last call.
 func (k *sockets) countBytes() {
 	s := k.group.Stats()
-	k.shard.carried(k.run.clock.now(), s.SentBytes-k.sent, s.ReceivedBytes-k.received)
+	k.shard.addBytes(k.run.clock.now(), s.SentBytes-k.sent, s.ReceivedBytes-k.received)
 	k.sent, k.received = s.SentBytes, s.ReceivedBytes
 }
 

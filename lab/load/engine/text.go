@@ -25,7 +25,7 @@ const (
 	thenBodyValue            // as it is
 	thenBodyLength
 	thenCookies
-	thenLogged // the target of an access log's line
+	thenLogTarget // the target of an access log's line
 )
 
 // source is where a placeholder's value comes from.

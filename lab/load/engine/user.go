@@ -43,27 +43,27 @@ type user struct {
 	link     link
 	slots    *slots // where links are borrowed; nil if link is its own
 
-	state    userState
-	freeAt   time.Duration
-	number   uint64 // of the iteration
-	logged   string // the target that the access log has for it
-	measured bool   // the iteration's intended time lies in the measured part
-	open     bool   // it came from a schedule
-	waited   bool   // nobody was free at the iteration's time
-	first    bool   // no step of it has ended
-	at       int    // which step of the script
-	turn     uint64 // counts states, so that a late timer sees that it is too late
+	state     userState
+	freeAt    time.Duration
+	number    uint64 // of the iteration
+	logTarget string // the target that the access log has for it
+	measured  bool   // the iteration's intended time lies in the measured part
+	open      bool   // it came from a schedule
+	waited    bool   // nobody was free at the iteration's time
+	first     bool   // no step of it has ended
+	at        int    // which step of the script
+	turn      uint64 // counts states, so that a late timer sees that it is too late
 
 	// Of the step under way.
 	intended, sent, done time.Duration
 	wrote, got           int64
 	unsent               bool // no connection came free for it
 
-	values         [][]byte // extracted, by script.values
-	kept           *kept    // of the answer; nil if no step keeps any
+	values         [][]byte  // extracted, by script.values
+	captured       *captured // of the answer; nil if no step keeps any
 	jar            *jar
 	before, behind *user         // in a line of free users, or of those waiting for a link
-	askedAt        time.Duration // when it began to wait for a link
+	waitingSince   time.Duration // when it began to wait for a link
 }
 
 type userState uint8
@@ -92,8 +92,8 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 	if n := len(u.script.values); n > 0 && slices.ContainsFunc(u.script.values, func(s source) bool { return s.extracted }) {
 		u.values = make([][]byte, n)
 	}
-	if slices.ContainsFunc(u.script.steps, func(s step) bool { return s.keep != nil }) {
-		u.kept = &kept{}
+	if slices.ContainsFunc(u.script.steps, func(s step) bool { return s.capture != nil }) {
+		u.captured = &captured{}
 	}
 	return u
 }
@@ -102,16 +102,16 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 func (u *user) begin(a load.Arrival, open, waited bool) {
 	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
 	u.measured = a.At >= u.loop.run.from
-	if u.jar != nil && !u.script.keepJar {
+	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
 	u.pick(a)
-	u.ask(a.At)
+	u.startStep(a.At)
 }
 
 // pick sets the first step of an iteration.
 func (u *user) pick(a load.Arrival) {
-	u.at, u.logged = 0, a.Target
+	u.at, u.logTarget = 0, a.Target
 	switch {
 	case u.script.weighted:
 		u.at = u.script.draw(u.number)
@@ -123,14 +123,14 @@ func (u *user) pick(a load.Arrival) {
 // step is the step under way.
 func (u *user) step() *step { return &u.script.steps[u.at] }
 
-// ask has the step's request, which was intended for a time, sent.
-func (u *user) ask(intended time.Duration) {
+// startStep has the step's request, which was intended for a time, sent.
+func (u *user) startStep(intended time.Duration) {
 	u.intended, u.wrote, u.got = intended, 0, 0
 	u.turn++
 	u.unsent = false
 	if u.slots == nil {
 		u.linked(u.link)
-	} else if free := u.slots.take(u); free != nil {
+	} else if free := u.slots.acquire(u); free != nil {
 		u.linked(free)
 	} else {
 		u.state, u.waited = userWaiting, true // the slots call linked
@@ -166,8 +166,8 @@ func (u *user) wire() []byte {
 			out = append(out, l.values[p.value]...)
 		case thenBodyLength:
 			out = appendInt(out, step.body.length(l.values))
-		case thenLogged:
-			out = append(out, u.logged...)
+		case thenLogTarget:
+			out = append(out, u.logTarget...)
 		case thenCookies:
 			if u.jar != nil {
 				out = u.jar.append(out, u.target(nil))
@@ -181,8 +181,8 @@ func (u *user) wire() []byte {
 
 // target appends the target of the step's request, once its values are drawn.
 func (u *user) target(dst []byte) []byte {
-	if u.logged != "" {
-		return append(append(dst, u.step().path...), u.logged...)
+	if u.logTarget != "" {
+		return append(append(dst, u.step().path...), u.logTarget...)
 	}
 	return u.step().target.append(dst, u.loop.values)
 }
@@ -199,7 +199,7 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		link := u.link
 		u.link = nil
 		if link != nil {
-			defer u.slots.give(link)
+			defer u.slots.release(link)
 		}
 	}
 	o := outcome{
@@ -209,15 +209,15 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		wrote: u.wrote, got: u.got, unsent: u.unsent,
 	}
 	step := u.step()
-	if kind == failure.None && step.keep != nil {
-		u.digest(&o)
+	if kind == failure.None && step.capture != nil {
+		u.extractValues(&o)
 	}
 	for i := range step.checks {
-		u.loop.shard.checked(step.checks[i].index, u.intended, u.holds(&step.checks[i], status, kind))
+		u.loop.shard.addCheck(step.checks[i].index, u.intended, u.checkPasses(&step.checks[i], status, kind))
 	}
-	u.loop.shard.ended(&o)
-	if u.kept != nil {
-		u.kept.body = trim(u.kept.body[:0])
+	u.loop.shard.addRequest(&o)
+	if u.captured != nil {
+		u.captured.body = trim(u.captured.body[:0])
 	}
 	u.first, u.waited = false, false
 	if o.failed != failure.None {
@@ -227,9 +227,9 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 	u.pause(now)
 }
 
-// digest takes cookies and values from an answer.
-func (u *user) digest(o *outcome) {
-	k := u.kept
+// extractValues takes cookies and values from an answer.
+func (u *user) extractValues(o *outcome) {
+	k := u.captured
 	if len(k.setCookies) > 0 {
 		if u.jar == nil {
 			u.jar = newJar(u.script.base)
@@ -257,8 +257,8 @@ func (e *extraction) where() string {
 	return "value at " + e.JSON
 }
 
-// holds says whether a check holds.
-func (u *user) holds(c *check, status int, kind failure.Kind) bool {
+// checkPasses says whether a check passes.
+func (u *user) checkPasses(c *check, status int, kind failure.Kind) bool {
 	if kind != failure.None {
 		return false
 	}
@@ -266,9 +266,9 @@ func (u *user) holds(c *check, status int, kind failure.Kind) bool {
 	case len(c.Status) > 0:
 		return slices.Contains(c.Status, status)
 	case c.Contains != "":
-		return bytes.Contains(u.kept.body, []byte(c.Contains))
+		return bytes.Contains(u.captured.body, []byte(c.Contains))
 	default:
-		value, ok := u.kept.json(c.JSON)
+		value, ok := u.captured.json(c.JSON)
 		return ok && (c.Equals == nil || value == *c.Equals)
 	}
 }
@@ -277,7 +277,7 @@ func (u *user) holds(c *check, status int, kind failure.Kind) bool {
 func (u *user) pause(now time.Duration) {
 	think := u.step().think
 	if think[1] <= 0 {
-		u.goOn(now)
+		u.nextStep(now)
 		return
 	}
 	// Drawn by iteration and step: who makes it does not matter.
@@ -290,19 +290,19 @@ func (u *user) pause(now time.Duration) {
 	u.loop.timers.add(now+pause, func(at time.Duration) {
 		if u.state == userThinking && u.turn == turn {
 			u.thinking.Add(-1)
-			u.goOn(at)
+			u.nextStep(at)
 		}
 	})
 }
 
-// goOn makes the next step, if there is one.
-func (u *user) goOn(now time.Duration) {
+// nextStep makes the next step, if there is one.
+func (u *user) nextStep(now time.Duration) {
 	if u.script.single() || u.at == len(u.script.steps)-1 {
 		u.end(failure.None, now)
 		return
 	}
 	u.at++
-	u.ask(now)
+	u.startStep(now)
 }
 
 // end ends the iteration.
@@ -310,7 +310,7 @@ func (u *user) end(kind failure.Kind, now time.Duration) {
 	u.turn++
 	u.state, u.freeAt = userFree, now
 	u.own++
-	u.loop.shard.iterated(u.open, u.measured, now)
+	u.loop.shard.addIteration(u.open, u.measured, now)
 	u.owner.released(u, kind)
 }
 

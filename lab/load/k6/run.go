@@ -71,7 +71,7 @@ func run(ctx context.Context, config Config, within time.Duration, onWindow func
 	if err = errors.Join(readErr, err); err != nil {
 		return report, fmt.Errorf("read k6's output: %w", err)
 	}
-	return p.judge(ctx, report, stop)
+	return p.complete(ctx, report, stop)
 }
 
 // readLines feeds every line to c until the output ends.

@@ -8,21 +8,21 @@ import (
 	"loadstone/lab/load"
 )
 
-// keeper is what of a step's answers is to be kept until the step is over.
-type keeper struct {
+// capture is what of a step's answers is to be kept until the step is over.
+type capture struct {
 	body    bool
 	cookies bool
 	names   []string // of headers, in lower case
 }
 
-// kept is what was kept of one answer.
-type kept struct {
+// captured is what was kept of one answer.
+type captured struct {
 	body       []byte
 	setCookies []string // values of Set-Cookie
-	headers    []keptHeader
+	headers    []capturedHeader
 }
 
-type keptHeader struct {
+type capturedHeader struct {
 	name  string // in lower case
 	value string
 }
@@ -30,35 +30,35 @@ type keptHeader struct {
 // Bounds on what is kept: of an answer beyond them the beginning is kept, and
 // the rest read and forgotten as ever.
 const (
-	mostBody    = 1 << 20
-	mostCookies = 50
+	maxBody    = 1 << 20
+	maxCookies = 50
 )
 
 // reset forgets the answer before.
-func (k *kept) reset() {
+func (k *captured) reset() {
 	k.body, k.setCookies, k.headers = k.body[:0], k.setCookies[:0], k.headers[:0]
 }
 
 // add keeps a piece of the body.
-func (k *kept) add(piece []byte) {
-	k.body = append(k.body, piece[:min(len(piece), mostBody-len(k.body))]...)
+func (k *captured) add(piece []byte) {
+	k.body = append(k.body, piece[:min(len(piece), maxBody-len(k.body))]...)
 }
 
 // header keeps a header line, if it is wanted.
-func (k *kept) header(want *keeper, name, value []byte) {
-	if want.cookies && equalFold(name, "set-cookie") && len(k.setCookies) < mostCookies {
+func (k *captured) header(want *capture, name, value []byte) {
+	if want.cookies && equalFold(name, "set-cookie") && len(k.setCookies) < maxCookies {
 		k.setCookies = append(k.setCookies, string(value))
 	}
 	for _, wanted := range want.names {
 		if equalFold(name, wanted) {
-			k.headers = append(k.headers, keptHeader{wanted, string(value)})
+			k.headers = append(k.headers, capturedHeader{wanted, string(value)})
 		}
 	}
 }
 
 // value returns what an extraction takes: the first header of the name, or what
 // is at the path.
-func (k *kept) value(e *load.Extract) (string, bool) {
+func (k *captured) value(e *load.Extract) (string, bool) {
 	if e.JSON != "" {
 		return k.json(e.JSON)
 	}
@@ -72,7 +72,7 @@ func (k *kept) value(e *load.Extract) (string, bool) {
 
 // json returns the value at a path in the body as text. A body that is not JSON
 // has no values.
-func (k *kept) json(path string) (string, bool) {
+func (k *captured) json(path string) (string, bool) {
 	if !gjson.ValidBytes(k.body) {
 		return "", false
 	}

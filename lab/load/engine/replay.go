@@ -13,9 +13,9 @@ import (
 	"loadstone/lab/load/accesslog"
 )
 
-// logged is the schedule of a replay: what an access log has, at its times.
+// replaySchedule is the schedule of a replay: what an access log has, at its times.
 // A goroutine reads ahead, because a line may have to wait for the disk.
-type logged struct {
+type replaySchedule struct {
 	start   load.Arrival // its time is when the scenario starts
 	entries <-chan accesslog.Entry
 	head    load.Arrival
@@ -44,7 +44,7 @@ func (r *run) openLog(s *load.Scenario) (schedule, error) {
 	reader := &logReader{log: log, entries: make(chan accesslog.Entry, readAhead), stop: make(chan struct{})}
 	reader.done.Go(reader.read)
 	r.logs = append(r.logs, reader)
-	l := &logged{start: load.Arrival{At: s.StartTime}, entries: reader.entries}
+	l := &replaySchedule{start: load.Arrival{At: s.StartTime}, entries: reader.entries}
 	l.Advance()
 	return l, nil
 }
@@ -76,10 +76,10 @@ func (r *logReader) close() error {
 }
 
 // Peek returns the next arrival, or false when there is none.
-func (l *logged) Peek() (load.Arrival, bool) { return l.head, !l.ended }
+func (l *replaySchedule) Peek() (load.Arrival, bool) { return l.head, !l.ended }
 
 // Advance moves on to the arrival after the next.
-func (l *logged) Advance() {
+func (l *replaySchedule) Advance() {
 	e, ok := <-l.entries
 	if !ok {
 		l.ended = true

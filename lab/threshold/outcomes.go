@@ -27,7 +27,7 @@ func (w *Watch) Now() []Outcome {
 		f := g.worst
 		if f == nil {
 			var err error
-			if f, err = w.find(g); err != nil {
+			if f, err = w.currentFinding(g); err != nil {
 				out[i].Reason = err.Error()
 				continue
 			}
@@ -49,10 +49,10 @@ func (w *Watch) Now() []Outcome {
 // The error is that the result cannot be read, not that it is bad.
 func (w *Watch) Outcomes(r *load.Result) ([]Outcome, error) {
 	out := make([]Outcome, len(w.guards))
-	j := &judgement{result: r, histograms: map[source]*hdrhistogram.Histogram{}}
+	j := &resultValues{result: r, histograms: map[source]*hdrhistogram.Histogram{}}
 	for i, g := range w.guards {
 		out[i] = Outcome{Metric: g.name, Threshold: g.source}
-		f, err := w.conclude(g, j)
+		f, err := w.finalFinding(g, j)
 		if err != nil {
 			return nil, fmt.Errorf("judge %s: %w", g.name, err)
 		}
@@ -72,8 +72,8 @@ func (w *Watch) Outcomes(r *load.Result) ([]Outcome, error) {
 	return out, nil
 }
 
-// conclude returns what a threshold is judged on; nil if there is nothing.
-func (w *Watch) conclude(g *guard, j *judgement) (*finding, error) {
+// finalFinding returns what a threshold is judged on; nil if there is nothing.
+func (w *Watch) finalFinding(g *guard, j *resultValues) (*finding, error) {
 	if g.Over == 0 {
 		observed, err := j.observe(g)
 		return &finding{observed: observed}, err
@@ -85,16 +85,16 @@ func (w *Watch) conclude(g *guard, j *judgement) (*finding, error) {
 		return g.worst, nil
 	}
 	// The last window with what drained into it, or a load shorter than one.
-	last, err := w.find(g)
+	last, err := w.currentFinding(g)
 	if err != nil || last == nil || g.worst != nil && !g.worse(last.observed, g.worst.observed) {
 		return g.worst, err
 	}
 	return last, nil
 }
 
-// judgement reads values off a result. Each histogram is decoded once, and only
+// resultValues reads values off a result. Each histogram is decoded once, and only
 // when it is asked for.
-type judgement struct {
+type resultValues struct {
 	result     *load.Result
 	histograms map[source]*hdrhistogram.Histogram
 }
@@ -106,7 +106,7 @@ type source struct {
 }
 
 // measured says whether anything was to be served.
-func (j *judgement) measured() bool {
+func (j *resultValues) measured() bool {
 	r := j.result
 	if ws := r.WebSocket; ws != nil && ws.Connects+ws.Sent+ws.Delivered+ws.Other > 0 {
 		return true
@@ -116,7 +116,7 @@ func (j *judgement) measured() bool {
 
 // observe returns the value that a threshold on the whole load compares, NaN
 // if there is none.
-func (j *judgement) observe(g *guard) (float64, error) {
+func (j *resultValues) observe(g *guard) (float64, error) {
 	t, r, seconds := g.Threshold, j.result, j.result.Seconds()
 	switch t.Metric {
 	case HTTPReqDuration, HTTPReqService, WSConnecting, WSMsgDuration:
@@ -153,7 +153,7 @@ func (j *judgement) observe(g *guard) (float64, error) {
 
 // steps returns the results that a selection is about; whole says that it is
 // about all there is, a load of one step included.
-func (j *judgement) steps(s selection) (steps []load.StepResult, whole bool) {
+func (j *resultValues) steps(s selection) (steps []load.StepResult, whole bool) {
 	all := j.result.Steps
 	for _, step := range all {
 		if s.has(step.Scenario, step.Name) {
@@ -173,7 +173,7 @@ func sum(steps []load.StepResult) (requests, failed uint64) {
 }
 
 // requests is http_reqs.
-func (j *judgement) requests(g *guard) float64 {
+func (j *resultValues) requests(g *guard) float64 {
 	r, seconds := j.result, j.result.Seconds()
 	steps, whole := j.steps(g.selection())
 	if whole {
@@ -186,7 +186,7 @@ func (j *judgement) requests(g *guard) float64 {
 	return counted(g.Threshold, n, g.series.span.requests, seconds)
 }
 
-func (j *judgement) checks(t Threshold) float64 {
+func (j *resultValues) checks(t Threshold) float64 {
 	var passes, all uint64
 	for _, c := range j.result.Checks {
 		if t.selection().has(c.Scenario, c.Step) && (t.Check == "" || t.Check == c.Name) {
@@ -198,7 +198,7 @@ func (j *judgement) checks(t Threshold) float64 {
 }
 
 // websocket returns a count of WebSocket clients, if the load had any.
-func (j *judgement) websocket(t Threshold) (n uint64, ok bool) {
+func (j *resultValues) websocket(t Threshold) (n uint64, ok bool) {
 	ws := j.result.WebSocket
 	switch {
 	case ws == nil:
@@ -216,7 +216,7 @@ func (j *judgement) websocket(t Threshold) (n uint64, ok bool) {
 }
 
 // duration returns a time in ms.
-func (j *judgement) duration(t Threshold) (float64, error) {
+func (j *resultValues) duration(t Threshold) (float64, error) {
 	from := source{t.selection(), t.times()}
 	h := j.histograms[from]
 	if h == nil {
@@ -230,7 +230,7 @@ func (j *judgement) duration(t Threshold) (float64, error) {
 }
 
 // merge returns a distribution; an empty one if nothing was sent.
-func (j *judgement) merge(from source) (*hdrhistogram.Histogram, error) {
+func (j *resultValues) merge(from source) (*hdrhistogram.Histogram, error) {
 	r, merged := j.result, load.NewHistogram()
 	add := func(requests uint64, l string) error {
 		if requests == 0 {

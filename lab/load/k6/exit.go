@@ -34,9 +34,9 @@ var exitWords = map[int]string{
 	255:             "it could not load the script or take its arguments",
 }
 
-// judge completes the report with how k6 ended, and says whether that is an
+// complete completes the report with how k6 ended, and says whether that is an
 // error. stop is why onWindow ended the load, if it did.
-func (p *process) judge(ctx context.Context, r Report, stop string) (Report, error) {
+func (p *process) complete(ctx context.Context, r Report, stop string) (Report, error) {
 	if r.Result.From.IsZero() {
 		r.Result.From, r.Result.To = p.begun, p.begun.Add(p.took) // nothing was measured
 	}
