@@ -8,7 +8,6 @@ import (
 
 	"github.com/invopop/jsonschema"
 
-	"loadstone/lab/load"
 	"loadstone/lab/threshold"
 )
 
@@ -173,70 +172,22 @@ func (s SLO) LongestWait() time.Duration {
 	return time.Duration(longest * float64(time.Millisecond))
 }
 
-// allMetrics returns every metric that some load produces.
-func allMetrics() []string {
-	check := []load.Check{{Name: "ok"}}
-	return threshold.MetricsOf([]load.Scenario{
-		{Executor: load.ConstantArrivalRate, Steps: []load.Step{{Checks: check}}},
-		{Executor: load.ConstantVUs, WebSocket: &load.WebSocket{}},
-	}).Names()
-}
-
-// slo lists the metrics, each with the thresholds that suit it, with and
+// describe lists the metrics, each with the thresholds that suit it, with and
 // without a selector.
 func (*SLO) describe(g *generator, _ tag) *schema {
 	s := &schema{
 		Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema,
 		PatternProperties: make(map[string]*schema),
 	}
-	for _, metric := range allMetrics() {
-		expression := &schema{Type: "string", Pattern: expressionPattern(metric), Examples: []any{threshold.Example(metric)}}
+	for _, metric := range threshold.All() {
+		expression := &schema{Type: "string", Pattern: metric.Pattern(), Examples: []any{threshold.Example(metric.Name)}}
 		long := g.structure(reflect.TypeFor[longThreshold]())
 		long.Properties.Set("threshold", expression)
-		list := &schema{Type: "array", MinItems: count64(1), Description: metricMeanings()[metric], Items: either(expression, long)}
-		s.Properties.Set(metric, list)
-		if _, err := threshold.Parse(metric+"{scenario:a}", threshold.Example(metric)); err == nil {
-			s.PatternProperties["^"+metric+`\s*\{.+\}$`] = list
+		list := &schema{Type: "array", MinItems: count64(1), Description: metric.Meaning(), Items: either(expression, long)}
+		s.Properties.Set(metric.Name, list)
+		if metric.Selectable() {
+			s.PatternProperties["^"+metric.Name+`\s*\{.+\}$`] = list
 		}
 	}
 	return s
-}
-
-// expressionPattern is the form of a metric's thresholds, as package threshold
-// parses them.
-func expressionPattern(metric string) string {
-	var forms []string
-	for _, word := range []string{"avg", "min", "med", "max", "count", "rate"} {
-		if _, err := threshold.Parse(metric, word+"<1"); err == nil {
-			forms = append(forms, word)
-		}
-	}
-	if _, err := threshold.Parse(metric, "p(95)<1"); err == nil {
-		forms = append(forms, `p\(\s*(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)\s*\)`)
-	}
-	value := `[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`
-	if _, err := threshold.Parse(metric, "rate<2"); err != nil && forms[0] == "rate" {
-		value = `(0+(\.[0-9]+)?|1(\.0+)?|[0-9]+(\.[0-9]+)?[eE]-[0-9]+)`
-	}
-	return `^\s*(` + strings.Join(forms, "|") + `)\s*(===|==|!=|<=|>=|<|>)\s*` + value + `(\s+over\s+([0-9]+(\.[0-9]+)?(ms|s|m|h))+)?\s*$`
-}
-
-// metricMeanings says of every metric what it is.
-func metricMeanings() map[string]string {
-	return map[string]string{
-		threshold.HTTPReqDuration:   "Response time in ms, from the intended start of a request to the end of its answer: avg, min, med, max, p(N).",
-		threshold.HTTPReqService:    "Service time in ms, from when a request was sent to the end of its answer: avg, min, med, max, p(N).",
-		threshold.HTTPReqFailed:     "The share of requests that failed or were dropped, 0 to 1: rate.",
-		threshold.HTTPReqs:          "Requests sent and ended: count, or rate per second.",
-		threshold.Iterations:        "Iterations begun and ended: count, or rate per second. Where an iteration is one request, the same as http_reqs.",
-		threshold.DroppedIterations: "Arrivals that were never sent because no virtual user came free in time: count, or rate per second.",
-		threshold.Checks:            "The share of checks that held, 0 to 1: rate.",
-		threshold.DataSent:          "Bytes sent: count, or rate per second.",
-		threshold.DataReceived:      "Bytes received: count, or rate per second.",
-		threshold.WSConnecting:      "How long a WebSocket connection took to open, in ms: avg, min, med, max, p(N).",
-		threshold.WSMsgDuration:     "How long a message took to a client, in ms: avg, min, med, max, p(N).",
-		threshold.WSSessions:        "WebSocket connections opened: count, or rate per second.",
-		threshold.WSMsgsSent:        "WebSocket messages sent: count, or rate per second.",
-		threshold.WSMsgsReceived:    "WebSocket messages received: count, or rate per second.",
-	}
 }

@@ -37,7 +37,7 @@ const (
 )
 
 func (w *Watch) check(s *section) {
-	if name := s.place; slices.Contains(allMetrics(), name.text) || threshold.CheckMetric(name.text) == nil {
+	if name := s.place; threshold.CheckMetric(name.text) == nil {
 		s.errorf(name, "%s is a metric of the load already; write another name", spelling.Quote(name.text))
 	}
 }

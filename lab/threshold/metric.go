@@ -83,6 +83,7 @@ type Metric struct {
 	Name string
 	Kind Kind
 
+	meaning   string   // in a few words
 	example   string   // a threshold that suits it
 	selectors []string // what it can be selected by
 	// inWindows says that the metric is known of each second of a load, and
@@ -99,20 +100,20 @@ var (
 
 // metrics are all there are, in the order in which they are listed.
 var metrics = []Metric{
-	{Name: HTTPReqDuration, Kind: KindTime, example: "p(95)<200", selectors: byStep, inWindows: true},
-	{Name: HTTPReqService, Kind: KindTime, example: "p(95)<200", selectors: byStep, inWindows: true},
-	{Name: HTTPReqFailed, Kind: KindShare, example: "rate<0.001", selectors: byStep, inWindows: true},
-	{Name: HTTPReqs, Kind: KindCount, example: "rate>100", selectors: byStep, inWindows: true},
-	{Name: Iterations, Kind: KindCount, example: "rate>100", inWindows: true},
-	{Name: DroppedIterations, Kind: KindCount, example: "count<10", inWindows: true},
-	{Name: Checks, Kind: KindShare, example: "rate>0.99", selectors: byCheck, inWindows: true},
-	{Name: DataSent, Kind: KindCount, example: "rate<1000000", inWindows: true},
-	{Name: DataReceived, Kind: KindCount, example: "rate<1000000", inWindows: true},
-	{Name: WSConnecting, Kind: KindTime, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{Name: WSMsgDuration, Kind: KindTime, example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{Name: WSSessions, Kind: KindCount, example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
-	{Name: WSMsgsSent, Kind: KindCount, example: "rate>100", websocket: true},
-	{Name: WSMsgsReceived, Kind: KindCount, example: "rate>100", websocket: true},
+	{Name: HTTPReqDuration, Kind: KindTime, meaning: "Response time in ms, from the intended start of a request to the end of its answer", example: "p(95)<200", selectors: byStep, inWindows: true},
+	{Name: HTTPReqService, Kind: KindTime, meaning: "Service time in ms, from when a request was sent to the end of its answer", example: "p(95)<200", selectors: byStep, inWindows: true},
+	{Name: HTTPReqFailed, Kind: KindShare, meaning: "The share of requests that failed or were dropped, 0 to 1", example: "rate<0.001", selectors: byStep, inWindows: true},
+	{Name: HTTPReqs, Kind: KindCount, meaning: "Requests sent and ended", example: "rate>100", selectors: byStep, inWindows: true},
+	{Name: Iterations, Kind: KindCount, meaning: "Iterations begun and ended, the same as http_reqs where an iteration is one request", example: "rate>100", inWindows: true},
+	{Name: DroppedIterations, Kind: KindCount, meaning: "Arrivals that were never sent because no virtual user came free in time", example: "count<10", inWindows: true},
+	{Name: Checks, Kind: KindShare, meaning: "The share of checks that held, 0 to 1", example: "rate>0.99", selectors: byCheck, inWindows: true},
+	{Name: DataSent, Kind: KindCount, meaning: "Bytes sent", example: "rate<1000000", inWindows: true},
+	{Name: DataReceived, Kind: KindCount, meaning: "Bytes received", example: "rate<1000000", inWindows: true},
+	{Name: WSConnecting, Kind: KindTime, meaning: "How long a WebSocket connection took to open, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSMsgDuration, Kind: KindTime, meaning: "How long a message took to a client, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSSessions, Kind: KindCount, meaning: "WebSocket connections opened", example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSMsgsSent, Kind: KindCount, meaning: "WebSocket messages sent", example: "rate>100", websocket: true},
+	{Name: WSMsgsReceived, Kind: KindCount, meaning: "WebSocket messages received", example: "rate>100", websocket: true},
 }
 
 // find returns the metric of a name.
