@@ -14,13 +14,13 @@ type Checks []Check
 type Check struct {
 	Name string
 	// The status that the answer has, or a list of those that it may have.
-	Status []int `key:"status" eg:"200" lone:"" least:"1" min:"100" max:"599"`
+	Status []int `key:"status" eg:"200" least:"1" lone:"" max:"599" min:"100"`
 	// Text that is somewhere in the body.
 	Contains string `key:"contains" eg:"Welcome" form:"words"`
 	// A path into a JSON body, in gjson's syntax, at which there is a value.
 	JSON string `key:"json" eg:"user.name" form:"json"`
 	// What the value at json reads as.
-	Equals *string `key:"equals" eg:"Ada" scalar:"a text or a number" beside:"json"`
+	Equals *string `key:"equals" eg:"Ada" beside:"json" scalar:"a text or a number"`
 }
 
 const maxCheckName = 100

@@ -41,11 +41,11 @@ type Experiment struct {
 
 	// Path of the Compose file, relative to this file, or a list of paths that are
 	// merged in order, as by docker compose -f A -f B.
-	System Files `key:"system,need" eg:"compose.yaml" lone:"" least:"1" path:"a Compose file"`
+	System Files `key:"system,need" eg:"compose.yaml" least:"1" lone:"" path:"a Compose file"`
 
 	// The profiles of the Compose file that are enabled: none if not given,
 	// whatever COMPOSE_PROFILES says.
-	Profiles []string `key:"profiles" eg:"[monitoring]" list:"a list of names" each:"profile %d" least:"1" form:"profile"`
+	Profiles []string `key:"profiles" eg:"[monitoring]" form:"profile" each:"profile %d" least:"1" list:"a list of names"`
 
 	// The service that takes the load.
 	Entry string `key:"entry,need" eg:"and the service that takes the load"`
@@ -53,7 +53,7 @@ type Experiment struct {
 	// What is compared: for each name a Compose override of the system, {} for
 	// the system as it is. The first is the baseline. With sweep there is one, which
 	// all sizes are made from, or none.
-	Variants Variants `key:"variants" eg:"{baseline: {}}" list:"a mapping from names to Compose overrides" least:"1" names:"variant"`
+	Variants Variants `key:"variants" eg:"{baseline: {}}" least:"1" list:"a mapping from names to Compose overrides" names:"variant"`
 
 	// Instead of variants: one service in several sizes, each of which becomes a
 	// variant, named as in replicas-3 or cpus-0.25.
@@ -78,11 +78,11 @@ type Experiment struct {
 
 	// Prometheus metrics to follow over the load, each by a name of your own,
 	// with bounds if they are to stay within some. Only for measure: load.
-	Watch Watches `key:"watch" eg:"{queries: {metric: db_queries_total, service: api, as: rate}}" list:"a mapping from names to metrics" each:"watched metric %s" least:"1" most:"20" names:"watch"`
+	Watch Watches `key:"watch" eg:"{queries: {metric: db_queries_total, service: api, as: rate}}" each:"watched metric %s" least:"1" list:"a mapping from names to metrics" most:"20" names:"watch"`
 
 	// How often each variant is started fresh and measured. A 95 % interval
 	// takes at least 6.
-	Trials int `key:"trials,need" eg:"6" min:"1" max:"1000"`
+	Trials int `key:"trials,need" eg:"6" max:"1000" min:"1"`
 
 	// Fixes the arrival times, the feeds and the order of the trials: the same
 	// seed offers the same load.

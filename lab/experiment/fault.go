@@ -29,7 +29,7 @@ type Fault struct {
 
 	// A command that is run against service, as a list of its words. Variables
 	// are filled in as in the Compose file, as in ${REDIS_HOST:-redis}.
-	Exec []string `key:"exec" eg:"[redis-cli, -h, \"${REDIS_HOST:-redis}\", flushall]" list:"a list of words" each:"word %d of exec" least:"1" scalar:"text"`
+	Exec []string `key:"exec" eg:"[redis-cli, -h, \"${REDIS_HOST:-redis}\", flushall]" each:"word %d of exec" least:"1" list:"a list of words" scalar:"text"`
 
 	// The service in whose place exec runs: with its environment, user and
 	// working directory.
@@ -37,7 +37,7 @@ type Fault struct {
 
 	// The number of the instance, from 1. If not given, kill, stop and pause are
 	// done to all instances of the service at once, and exec to the first.
-	Instance int `key:"instance" eg:"1" min:"1" max:"1000"`
+	Instance int `key:"instance" eg:"1" max:"1000" min:"1"`
 
 	// After how long the instances come back. If not given, they stay away until
 	// the load ends.

@@ -36,11 +36,11 @@ type Interval [2]int64
 // Zipf is a Zipf distribution over whole numbers.
 type Zipf struct {
 	// The number that is drawn most.
-	Low int64 `key:"low,need" eg:"1" min:"-4611686018427387904" max:"4611686018427387903"`
+	Low int64 `key:"low,need" eg:"1" max:"4611686018427387903" min:"-4611686018427387904"`
 	// The number that is drawn least.
-	High int64 `key:"high,need" eg:"1000" min:"-4611686018427387904" max:"4611686018427387903"`
+	High int64 `key:"high,need" eg:"1000" max:"4611686018427387903" min:"-4611686018427387904"`
 	// The k-th number is drawn with a probability proportional to k^-exponent.
-	Exponent float64 `key:"exponent,need" eg:"0.99" min:"0.001" max:"20"`
+	Exponent float64 `key:"exponent,need" eg:"0.99" max:"20" min:"0.001"`
 }
 
 // Rows is a file of rows.
@@ -51,7 +51,7 @@ type Rows struct {
 	// column, as in {user.email}.
 	Column string `key:"column" eg:"email"`
 	// sequential takes the rows in order, again and again; random draws them.
-	Order string `key:"order" eg:"random" enum:"sequential|random" default:"sequential"`
+	Order string `key:"order" eg:"random" default:"sequential" enum:"sequential|random"`
 }
 
 // The orders in which the rows of a file come.
@@ -64,12 +64,12 @@ const (
 // feed.
 const mostRanks = 1 << 53
 
-func (to *Feed) check(s *section) {
+func (f *Feed) check(s *section) {
 	name := spelling.Quote(s.place.text)
 	switch given := s.given("uniform", "sequential", "zipf", "csv", "jsonl"); {
 	case len(given) > 1:
 		s.errorf(s.place, "feed %s is both %s and %s; write one of the two", name, given[0].key, given[1].key)
-		*to = Feed{}
+		*f = Feed{}
 	case len(given) == 0 && len(s.n.pairs) == 0:
 		s.errorf(s.place, "feed %s is empty; write %s: {uniform: [1, 1000]}", name, s.place.text)
 	case len(given) == 0 && s.fields["perVU"].n != nil:
@@ -156,7 +156,7 @@ func (r *Rows) short(f field) bool {
 }
 
 // rows returns the file of a feed, or nil.
-func (f Feed) rows() *Rows {
+func (f *Feed) rows() *Rows {
 	if f.CSV != nil {
 		return f.CSV
 	}

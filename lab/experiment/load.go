@@ -12,7 +12,7 @@ import (
 // Offer is what is offered to every variant: scenarios, or a k6 script.
 type Offer struct {
 	// k6's scenarios by name.
-	Scenarios Scenarios `key:"scenarios" eg:"{lookup: {executor: constant-arrival-rate, request: GET /}}" list:"a mapping with a scenario in it" least:"1" names:"scenario" each:"scenario %s" item:"{executor: constant-arrival-rate, rate: 100/s, duration: 30s, request: GET /}"`
+	Scenarios Scenarios `key:"scenarios" eg:"{lookup: {executor: constant-arrival-rate, request: GET /}}" each:"scenario %s" item:"{executor: constant-arrival-rate, rate: 100/s, duration: 30s, request: GET /}" least:"1" list:"a mapping with a scenario in it" names:"scenario"`
 
 	// A k6 script in place of scenarios: its path relative to this file, or
 	// script and env. The k6 that is installed runs it. Only for measure: load.
@@ -24,16 +24,16 @@ type Offer struct {
 
 	// What requests are sent by. h2 is agreed upon in the TLS handshake over
 	// https, and used with prior knowledge (h2c) over http.
-	Protocol string `key:"protocol" eg:"h2" enum:"http/1.1|h2" default:"http/1.1"`
+	Protocol string `key:"protocol" eg:"h2" default:"http/1.1" enum:"http/1.1|h2"`
 
 	// The most connections that are open at once, over all scenarios: a request
 	// waits for one to come free, which counts in its response time. If not
 	// given, every virtual user has its own.
-	Connections int `key:"connections" eg:"100" min:"1" max:"100000"`
+	Connections int `key:"connections" eg:"100" max:"100000" min:"1"`
 
 	// How many threads of the load generator share the load: half the
 	// processors if not given.
-	Threads int `key:"threads" eg:"1" min:"1" max:"256"`
+	Threads int `key:"threads" eg:"1" max:"256" min:"1"`
 
 	// Has the load generator never sleep, so that requests are on time to
 	// microseconds where the machine's timers are late. It takes a whole
@@ -51,7 +51,7 @@ type Offer struct {
 	// The base URL to load, or a list of them that connections are dealt to in
 	// turn. Only loadstone load uses it: an experiment loads its entry service. A
 	// k6 script is told one.
-	Target Targets `key:"target" eg:"http://127.0.0.1:8080" lone:"" least:"1" form:"url"`
+	Target Targets `key:"target" eg:"http://127.0.0.1:8080" form:"url" least:"1" lone:""`
 
 	// The first part of the load, which is offered and not measured. measure:
 	// capacity warms up each of its tries by itself.

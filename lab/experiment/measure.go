@@ -9,7 +9,7 @@ type Search struct {
 	Budget time.Duration `key:"budget" eg:"11s" default:"11s" min:"1s"`
 
 	// How close the search gets to the capacity: 5% or 0.05.
-	Tolerance Share `key:"tolerance" eg:"5%" default:"5%" min:"0.001" max:"0.5"`
+	Tolerance Share `key:"tolerance" eg:"5%" default:"5%" max:"0.5" min:"0.001"`
 
 	// The highest rate that is tried. A variant that bears it is reported as
 	// bearing at least that.

@@ -120,10 +120,10 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 }
 
 // wrongColumn says what is wrong with {name.column} of a feed, "" for nothing.
-func (f Feed) wrongColumn(name, column string) string {
+func (f *Feed) wrongColumn(name, column string) string {
 	rows := f.rows()
 	switch {
-	case f == (Feed{}), rows != nil && rows.File == "": // broken, and reported
+	case *f == (Feed{}), rows != nil && rows.File == "": // broken, and reported
 	case rows == nil && column != "":
 		return fmt.Sprintf("the feed %s has no columns, and the placeholder {%s.%s} names one; write {%s}", spelling.Quote(name), name, column, name)
 	case rows != nil && rows.Column == "" && column == "":
@@ -203,7 +203,8 @@ func (f field) checkUsed(used map[string]bool, feeds map[string]Feed) {
 			continue
 		}
 		written := name
-		if rows := feeds[name].rows(); rows != nil && rows.Column == "" {
+		feed := feeds[name]
+		if rows := feed.rows(); rows != nil && rows.Column == "" {
 			written += ".column"
 		}
 		f.errorf(p.key, "feed %s is not used; write {%s} in the request, or remove the feed", spelling.Quote(name), written)

@@ -31,83 +31,83 @@ func (l *Offer) plan(seed uint64) load.Plan {
 // Secure says whether an experiment's entry service is spoken to by TLS.
 func (l *Offer) Secure() bool { return l.TLS != nil || l.InsecureSkipTLSVerify }
 
-func (s *Scenario) resolve() load.Scenario {
+func (sc *Scenario) resolve() load.Scenario {
 	out := load.Scenario{
-		Name: s.Name, Executor: s.Executor,
-		StartTime: s.StartTime, Duration: s.Duration, GracefulStop: s.GracefulStop,
-		Rate: float64(s.Rate), StartRate: float64(s.StartRate), Arrivals: s.Arrivals,
-		PreAllocatedVUs: s.PreAllocatedVUs, MaxVUs: s.MaxVUs, VUs: s.VUs, StartVUs: s.StartVUs,
-		Iterations: s.Iterations, Weighted: s.Weighted, KeepCookies: s.KeepCookies,
-		Feed: make(map[string]feed.Feed, len(s.Feed)),
+		Name: sc.Name, Executor: sc.Executor,
+		StartTime: sc.StartTime, Duration: sc.Duration, GracefulStop: sc.GracefulStop,
+		Rate: float64(sc.Rate), StartRate: float64(sc.StartRate), Arrivals: sc.Arrivals,
+		PreAllocatedVUs: sc.PreAllocatedVUs, MaxVUs: sc.MaxVUs, VUs: sc.VUs, StartVUs: sc.StartVUs,
+		Iterations: sc.Iterations, Weighted: sc.Weighted, KeepCookies: sc.KeepCookies,
+		Feed: make(map[string]feed.Feed, len(sc.Feed)),
 	}
-	if countsIterations(s.Executor) {
-		out.Duration = s.MaxDuration
+	if countsIterations(sc.Executor) {
+		out.Duration = sc.MaxDuration
 	}
-	for _, stage := range s.Stages {
+	for _, stage := range sc.Stages {
 		out.Stages = append(out.Stages, load.Stage{Duration: stage.Duration, Target: float64(stage.Target)})
 	}
-	for _, step := range s.steps() {
-		out.Steps = append(out.Steps, step.resolve(s.Weighted))
+	for _, step := range sc.steps() {
+		out.Steps = append(out.Steps, step.resolve(sc.Weighted))
 	}
-	for name, f := range s.Feed {
+	for name, f := range sc.Feed {
 		out.Feed[name] = f.resolve()
 	}
-	if s.Replay != nil {
-		out.Log = &load.AccessLog{Path: s.Replay.Log, Speed: s.Replay.Speed}
+	if sc.Replay != nil {
+		out.Log = &load.AccessLog{Path: sc.Replay.Log, Speed: sc.Replay.Speed}
 	}
-	if s.WebSocket != nil {
-		out.WebSocket, out.Arrivals = s.WebSocket.resolve(), s.WebSocket.Arrivals
+	if sc.WebSocket != nil {
+		out.WebSocket, out.Arrivals = sc.WebSocket.resolve(), sc.WebSocket.Arrivals
 	}
 	return out
 }
 
 // steps returns the steps of an iteration. A request without steps is the one
 // step of its scenario, and goes by its name.
-func (s *Scenario) steps() []Step {
+func (sc *Scenario) steps() []Step {
 	switch {
-	case len(s.Steps) > 0:
-		return s.Steps
-	case s.Replay != nil || s.WebSocket != nil:
+	case len(sc.Steps) > 0:
+		return sc.Steps
+	case sc.Replay != nil || sc.WebSocket != nil:
 		return nil
 	default:
-		return []Step{{Name: s.Name, Request: s.Request}}
+		return []Step{{Name: sc.Name, Request: sc.Request}}
 	}
 }
 
 // OneRequest says whether each iteration of the scenario is one request, so
 // that iterations per second are requests per second.
-func (s *Scenario) OneRequest() bool { return s.Weighted || len(s.steps()) <= 1 }
+func (sc *Scenario) OneRequest() bool { return sc.Weighted || len(sc.steps()) <= 1 }
 
 // length is how long the scenario offers load; 0 if that is not known.
-func (s *Scenario) length() time.Duration {
-	total := max(s.Duration, s.MaxDuration)
-	for _, stage := range s.Stages {
+func (sc *Scenario) length() time.Duration {
+	total := max(sc.Duration, sc.MaxDuration)
+	for _, stage := range sc.Stages {
 		total += stage.Duration
 	}
 	return total
 }
 
-func (s Step) resolve(weighted bool) load.Step {
-	r := s.Request
+func (step *Step) resolve(weighted bool) load.Step {
+	r := step.Request
 	out := load.Step{
-		Name: s.Name, Request: load.Request{Method: r.Method, Path: r.Path, Header: r.Headers, Body: r.Body}, Think: s.Think,
+		Name: step.Name, Request: load.Request{Method: r.Method, Path: r.Path, Header: r.Headers, Body: r.Body}, Think: step.Think,
 	}
 	if weighted {
-		out.Weight = s.Weight
+		out.Weight = step.Weight
 	}
-	if len(s.Extract) > 0 {
-		out.Extract = make(map[string]load.Extract, len(s.Extract))
+	if len(step.Extract) > 0 {
+		out.Extract = make(map[string]load.Extract, len(step.Extract))
 	}
-	for name, e := range s.Extract {
+	for name, e := range step.Extract {
 		out.Extract[name] = load.Extract(e)
 	}
-	for _, c := range s.Checks {
+	for _, c := range step.Checks {
 		out.Checks = append(out.Checks, load.Check(c))
 	}
 	return out
 }
 
-func (f Feed) resolve() feed.Feed {
+func (f *Feed) resolve() feed.Feed {
 	out := feed.Feed{Uniform: (*[2]int64)(f.Uniform), Sequential: (*[2]int64)(f.Sequential), CSV: f.CSV.resolve(), JSONL: f.JSONL.resolve(), PerVU: f.PerVU}
 	if f.Zipf != nil {
 		z := feed.Zipf(*f.Zipf)

@@ -153,7 +153,7 @@ func (f field) unsigned() uint64 {
 
 // factor reads a number above 0.
 func (f field) factor() float64 {
-	low, high, counted := f.tag.number("min", 0), f.tag.number("max", 0), f.tag.Get("unit")
+	low, high, counted := f.tag.number("min"), f.tag.number("max"), f.tag.Get("unit")
 	v, err := strconv.ParseFloat(f.n.text, 64)
 	if f.n.kind != integer && f.n.kind != number || !amountForm.MatchString(f.n.text) {
 		if counted != "" {
@@ -173,7 +173,7 @@ func (f field) factor() float64 {
 
 // share reads a part of one, 5% or 0.05.
 func (f field) share() Share {
-	low, high := f.tag.number("min", 0), f.tag.number("max", 0)
+	low, high := f.tag.number("min"), f.tag.number("max")
 	m := shareForm.FindStringSubmatch(f.n.text)
 	if m == nil || f.n.kind == list || f.n.kind == mapping || m[2] == "" && f.n.quoted {
 		f.wrong("a share")

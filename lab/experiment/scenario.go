@@ -28,7 +28,7 @@ type Scenario struct {
 
 	// The requests of an iteration, in place of request: all of them in turn,
 	// or one of them if the scenario is weighted.
-	Steps []Step `key:"steps" eg:"[{name: home, request: GET /}]" list:"a list with a step in it" each:"step %d" least:"1"`
+	Steps []Step `key:"steps" eg:"[{name: home, request: GET /}]" each:"step %d" least:"1" list:"a list with a step in it"`
 
 	// Has each iteration make one of the steps, drawn by weight, in place of
 	// all of them.
@@ -46,7 +46,7 @@ type Scenario struct {
 	WebSocket *WebSocket `key:"websocket" eg:"/chat"`
 
 	// Where the values of the {placeholders} come from, by name.
-	Feed map[string]Feed `key:"feed" eg:"{id: {uniform: [1, 1000]}}" list:"a mapping" each:"feed %s" names:"feed"`
+	Feed map[string]Feed `key:"feed" eg:"{id: {uniform: [1, 1000]}}" each:"feed %s" list:"a mapping" names:"feed"`
 
 	// How long after the start of the load this scenario starts.
 	StartTime time.Duration `key:"startTime" eg:"10s" default:"0s"`
@@ -75,29 +75,29 @@ type Scenario struct {
 
 	// poisson spaces arrivals as many independent users do; uniform spaces them
 	// evenly, as k6 does.
-	Arrivals string `key:"arrivals" eg:"poisson" enum:"poisson|uniform" default:"poisson"`
+	Arrivals string `key:"arrivals" eg:"poisson" default:"poisson" enum:"poisson|uniform"`
 
 	// How many virtual users are made before the load starts: 64 if not given,
 	// or maxVUs where that is lower.
-	PreAllocatedVUs int `key:"preAllocatedVUs" eg:"64" min:"1" max:"100000"`
+	PreAllocatedVUs int `key:"preAllocatedVUs" eg:"64" max:"100000" min:"1"`
 
 	// How many iterations may be under way at once: preAllocatedVUs if only
 	// that is given, as in k6, and 1024 if neither is.
-	MaxVUs int `key:"maxVUs" eg:"1024" min:"1" max:"100000"`
+	MaxVUs int `key:"maxVUs" eg:"1024" max:"100000" min:"1"`
 
 	// How many virtual users there are, each of which begins an iteration when
 	// its last one has ended.
-	VUs int `key:"vus" eg:"10" min:"1" max:"100000"`
+	VUs int `key:"vus" eg:"10" max:"100000" min:"1"`
 
 	// The number of virtual users at the start of the first stage.
-	StartVUs int `key:"startVUs" eg:"1" min:"0" max:"100000" default:"1"`
+	StartVUs int `key:"startVUs" eg:"1" default:"1" max:"100000" min:"0"`
 
 	// How many iterations are done: by all virtual users together
 	// (shared-iterations), or by each of them (per-vu-iterations).
-	Iterations uint64 `key:"iterations" eg:"1000" min:"1" max:"1000000000000"`
+	Iterations uint64 `key:"iterations" eg:"1000" max:"1000000000000" min:"1"`
 
 	// How long the iterations may take; what is not begun by then is not done.
-	MaxDuration time.Duration `key:"maxDuration" eg:"10m" min:"1ns" default:"10m"`
+	MaxDuration time.Duration `key:"maxDuration" eg:"10m" default:"10m" min:"1ns"`
 }
 
 // Replay is an access log to repeat, each request at the log's own time.
@@ -106,7 +106,7 @@ type Replay struct {
 	// to this file.
 	Log string `key:"log,need" eg:"access.log" path:"an access log"`
 	// How much faster than in the log: 2 is twice as fast, 0.5 half as fast.
-	Speed float64 `key:"speed" eg:"2" default:"1" min:"0.001" max:"1000"`
+	Speed float64 `key:"speed" eg:"2" default:"1" max:"1000" min:"0.001"`
 }
 
 const (
@@ -116,8 +116,8 @@ const (
 	defaultMaxVUs          = 1024
 )
 
-func (to *Scenario) prepare(s *section) {
-	ex := to.executor(s)
+func (sc *Scenario) prepare(s *section) {
+	ex := sc.executor(s)
 	s.shape = shapeOf(s, ex)
 	s.examples = s.shape.examples()
 	all, others := executors(), ex.name == ""
@@ -151,7 +151,7 @@ func (to *Scenario) prepare(s *section) {
 		s.needs = []string{"replay"}
 	}
 	s.refuses = func(key string) string { return notTaken(ex.name, key, takenBy[key]) }
-	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + to.Name + ", request: GET /}]", ""}
+	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + sc.Name + ", request: GET /}]", ""}
 	s.hints = map[string]hint{
 		"url": {"write request: GET /path", "request"}, "target": {"write it within stages", ""}, "log": {"write replay: {log: access.log}", "replay"},
 		"checks": oneOfSteps, "extract": oneOfSteps, "think": oneOfSteps, "weight": oneOfSteps,
@@ -160,7 +160,7 @@ func (to *Scenario) prepare(s *section) {
 
 // executor returns the executor that is written. It is the zero value if that is
 // unknown.
-func (to *Scenario) executor(s *section) executor {
+func (sc *Scenario) executor(s *section) executor {
 	p, _ := s.n.pair("executor")
 	if p.value == nil || p.value.kind != text || p.value.tag != "" {
 		return executor{}
@@ -177,49 +177,49 @@ func (to *Scenario) executor(s *section) executor {
 	return executor{refused: true}
 }
 
-func (to *Scenario) check(s *section) {
+func (sc *Scenario) check(s *section) {
 	switch {
-	case to.Executor == load.Replay:
-		to.Arrivals = load.Uniform // those of the log, not drawn
-		to.checkUsers(s)
-	case hasRate(to.Executor):
-		to.checkUsers(s)
-	case to.Executor == load.SharedIterations && s.fields["iterations"].sound && to.Iterations < uint64(to.VUs):
-		s.errorf(s.fields["iterations"].n, "%d virtual users cannot share iterations: %d; write %d or more, or fewer vus", to.VUs, to.Iterations, to.VUs)
+	case sc.Executor == load.Replay:
+		sc.Arrivals = load.Uniform // those of the log, not drawn
+		sc.checkUsers(s)
+	case hasRate(sc.Executor):
+		sc.checkUsers(s)
+	case sc.Executor == load.SharedIterations && s.fields["iterations"].sound && sc.Iterations < uint64(sc.VUs):
+		s.errorf(s.fields["iterations"].n, "%d virtual users cannot share iterations: %d; write %d or more, or fewer vus", sc.VUs, sc.Iterations, sc.VUs)
 	}
 	if f := s.fields["stages"]; f.sound {
-		to.checkRamp(s, f)
+		sc.checkRamp(s, f)
 	}
 	switch {
-	case to.Executor == load.Replay:
+	case sc.Executor == load.Replay:
 	case s.has("websocket"):
 		for _, key := range ofRequests() {
 			if p, ok := s.n.pair(key); ok {
 				s.errorf(p.key, "a WebSocket scenario makes no requests, so %s has no use; remove it, or remove websocket", key)
 			}
 		}
-		if to.WebSocket != nil {
-			to.checkClients(s)
+		if sc.WebSocket != nil {
+			sc.checkClients(s)
 		}
 	default:
-		to.checkRequests(s)
+		sc.checkRequests(s)
 	}
 }
 
 // checkUsers checks how many virtual users an arrival-rate executor may have. As
 // in k6, maxVUs is preAllocatedVUs where only that is given.
-func (to *Scenario) checkUsers(s *section) {
+func (sc *Scenario) checkUsers(s *section) {
 	pre, most := s.fields["preAllocatedVUs"], s.fields["maxVUs"]
 	switch {
 	case !pre.given() && !most.given():
-		to.PreAllocatedVUs, to.MaxVUs = defaultPreAllocatedVUs, defaultMaxVUs
+		sc.PreAllocatedVUs, sc.MaxVUs = defaultPreAllocatedVUs, defaultMaxVUs
 	case !most.given():
-		to.MaxVUs = to.PreAllocatedVUs
+		sc.MaxVUs = sc.PreAllocatedVUs
 	case !pre.given():
-		to.PreAllocatedVUs = min(defaultPreAllocatedVUs, to.MaxVUs)
+		sc.PreAllocatedVUs = min(defaultPreAllocatedVUs, sc.MaxVUs)
 	}
-	if to.PreAllocatedVUs > to.MaxVUs {
-		s.errorf(most.n, "maxVUs %d is lower than preAllocatedVUs %d; write maxVUs: %d or more", to.MaxVUs, to.PreAllocatedVUs, to.PreAllocatedVUs)
+	if sc.PreAllocatedVUs > sc.MaxVUs {
+		s.errorf(most.n, "maxVUs %d is lower than preAllocatedVUs %d; write maxVUs: %d or more", sc.MaxVUs, sc.PreAllocatedVUs, sc.PreAllocatedVUs)
 	}
 }
 
@@ -233,14 +233,14 @@ func (r *Replay) short(f field) bool {
 
 // checkRequests checks the requests of an iteration against each other, and
 // against the feeds of their placeholders.
-func (to *Scenario) checkRequests(s *section) {
+func (sc *Scenario) checkRequests(s *section) {
 	request, steps, weighted := s.fields["request"], s.fields["steps"], s.fields["weighted"]
 	before := len(s.errs)
 	switch {
 	case request.n != nil && steps.n != nil:
 		s.errorf(request.place, "request is the only step of a scenario, and this one has steps; write it as one of them, or remove steps")
 	case steps.n != nil:
-		to.checkSteps(s, steps.n)
+		sc.checkSteps(s, steps.n)
 	case request.n != nil:
 		if weighted.n != nil {
 			s.errorf(weighted.place, "weighted draws between steps, and there is one request; write steps, or remove weighted")
@@ -250,11 +250,11 @@ func (to *Scenario) checkRequests(s *section) {
 		s.lack("request", request.example)
 	}
 	understood := (request.sound || steps.sound) && len(s.errs) == before
-	it := iterationOf(to, s)
+	it := iterationOf(sc, s)
 	feeds := s.fields["feed"]
-	used := s.match(it, to.Feed)
+	used := s.match(it, sc.Feed)
 	if understood {
-		feeds.checkUsed(used, to.Feed)
+		feeds.checkUsed(used, sc.Feed)
 		s.checkTaken(it)
 	}
 }

@@ -137,7 +137,7 @@ func (g *generator) structure(t reflect.Type) *schema {
 			s.DependentRequired[k.name] = []string{other}
 		}
 	}
-	if r, ok := reflect.New(t).Interface().(ruler); ok {
+	if r, ok := reflect.TypeAssert[ruler](reflect.New(t)); ok {
 		r.rules(s)
 	}
 	return s
@@ -150,15 +150,38 @@ func defaultOf(text string) any {
 		return text == "true"
 	case integer, number:
 		return json.Number(text)
+	default:
+		return text
 	}
-	return text
 }
 
 // value is the schema of a key's value.
 func (g *generator) value(t reflect.Type, k tag) *schema {
-	if d, ok := reflect.New(t).Interface().(describer); ok {
+	if d, ok := reflect.TypeAssert[describer](reflect.New(t)); ok {
 		return d.describe(g, k)
 	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return g.value(t.Elem(), k)
+	case reflect.Struct:
+		if short, ok := reflect.TypeAssert[shorthand](reflect.New(t)); ok && short.shortSchema() != nil {
+			return either(short.shortSchema(), g.structure(t))
+		}
+		return g.structure(t)
+	case reflect.Map:
+		return g.named(t, k)
+	case reflect.Slice:
+		if k.has("names") {
+			return g.named(t, k)
+		}
+		return g.list(t, k)
+	default:
+		return scalarSchema(t, k)
+	}
+}
+
+// scalarSchema is the schema of a value without parts.
+func scalarSchema(t reflect.Type, k tag) *schema {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		s := &schema{Type: "string", Pattern: durationPattern}
@@ -179,23 +202,11 @@ func (g *generator) value(t reflect.Type, k tag) *schema {
 		return textSchema(k)
 	case reflect.Bool:
 		return &schema{Type: "boolean"}
-	case reflect.Int, reflect.Int64, reflect.Uint64:
-		return bounded("integer", k)
 	case reflect.Float64:
 		return bounded("number", k)
-	case reflect.Pointer:
-		return g.value(t.Elem(), k)
-	case reflect.Struct:
-		if short, ok := reflect.New(t).Interface().(shorthand); ok && short.shortSchema() != nil {
-			return either(short.shortSchema(), g.structure(t))
-		}
-		return g.structure(t)
-	case reflect.Slice:
-		if !k.has("names") {
-			return g.list(t, k)
-		}
+	default:
+		return bounded("integer", k)
 	}
-	return g.named(t, k)
 }
 
 // zeroRate is a rate of 0, which most rates must not be.

@@ -13,7 +13,7 @@ import (
 
 // SLO is what a variant must meet, in the order of the file. What thresholds
 // say and whether they are met is package threshold's.
-type SLO []Objective
+type SLO []Objective //nolint:recvcheck // read fills it in
 
 // Objective is what one metric must meet: all of its thresholds.
 type Objective struct {

@@ -11,7 +11,7 @@ type Stage struct {
 	Duration time.Duration `key:"duration,need" eg:"30s"`
 	// What the leg ends at: a rate such as 5000/s (a bare number beside
 	// timeUnit), or a number of virtual users.
-	Target Target `key:"target,need" eg:"100/s" min:"0" max:"100000"`
+	Target Target `key:"target,need" eg:"100/s" max:"100000" min:"0"`
 }
 
 // Target is what a stage ends at: iterations per second for the arrival-rate
@@ -64,10 +64,10 @@ func (to *Target) read(f field) {
 }
 
 // checkRamp refuses a ramp that offers nothing or takes no time.
-func (to *Scenario) checkRamp(s *section, stages field) {
+func (sc *Scenario) checkRamp(s *section, stages field) {
 	var total time.Duration
-	peak := max(float64(to.StartRate), float64(to.StartVUs))
-	for _, stage := range to.Stages {
+	peak := max(float64(sc.StartRate), float64(sc.StartVUs))
+	for _, stage := range sc.Stages {
 		total += stage.Duration
 		peak = max(peak, float64(stage.Target))
 	}

@@ -18,16 +18,16 @@ type Step struct {
 	Request Request `key:"request,need" eg:"GET /path" each:"the request"`
 	// The step's share of the iterations of a weighted scenario: 3 is three
 	// times as often as 1.
-	Weight float64 `key:"weight" eg:"3" default:"1" min:"0.001" max:"1000"`
+	Weight float64 `key:"weight" eg:"3" default:"1" max:"1000" min:"0.001"`
 	// Values to take from the answer for later steps of the iteration, by the
 	// name of their placeholder: a path into a JSON body (user.token, in
 	// gjson's syntax, as in k6), {json: path}, or {header: Name}.
-	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" list:"a mapping from names to paths" each:"what is extracted" names:"placeholder"`
+	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" each:"what is extracted" list:"a mapping from names to paths" names:"placeholder"`
 	// What must be so of each answer, by a name of your choice: {status: 200},
 	// {status: [200, 201]}, {contains: text}, {json: path} for a value that is
 	// there, or {json: path, equals: value}. As in k6 a check that does not
 	// hold is counted and is no failed request.
-	Checks Checks `key:"checks" eg:"{found: {status: 200}}" list:"a mapping from names to checks" each:"check %s" names:"check"`
+	Checks Checks `key:"checks" eg:"{found: {status: 200}}" each:"check %s" list:"a mapping from names to checks" names:"check"`
 	// How long the virtual user pauses after the step: 2s, or [1s, 3s] to draw
 	// it between the two.
 	Think Think `key:"think" eg:"2s"`
@@ -49,15 +49,15 @@ func (*Step) prepare(s *section) {
 }
 
 // checkSteps checks the steps against each other. n is their list.
-func (to *Scenario) checkSteps(s *section, n *node) {
+func (sc *Scenario) checkSteps(s *section, n *node) {
 	var names []string
-	for i := range to.Steps {
-		name := to.Steps[i].Name
+	for i := range sc.Steps {
+		name := sc.Steps[i].Name
 		if p, ok := n.items[i].pair("name"); ok && slices.Contains(names, name) && forms["step"].holds(name) {
 			s.errorf(p.value, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(name), name)
 		}
 		names = append(names, name)
-		if p, ok := n.items[i].pair("weight"); ok && !to.Weighted {
+		if p, ok := n.items[i].pair("weight"); ok && !sc.Weighted {
 			s.errorf(p.key, "every iteration makes every step, so weight has no use; remove it, or write weighted: true in the scenario")
 		}
 	}

@@ -14,10 +14,10 @@ type Sweep struct {
 	Service string `key:"service,need" eg:"api"`
 
 	// Its numbers of instances, from 1 to 1000.
-	Replicas []int `key:"replicas" eg:"[1, 2, 3, 6]" list:"a list of at least 2 sizes" each:"size %d of replicas" few:"a sweep goes from one size to another" least:"2" most:"20" unique:"" min:"1" max:"1000"`
+	Replicas []int `key:"replicas" eg:"[1, 2, 3, 6]" each:"size %d of replicas" few:"a sweep goes from one size to another" least:"2" list:"a list of at least 2 sizes" max:"1000" min:"1" most:"20" unique:""`
 
 	// The shares of a CPU that each of its instances gets.
-	CPUs []float64 `key:"cpus" eg:"[0.1, 0.2, 0.4]" list:"a list of at least 2 sizes" each:"size %d of cpus" few:"a sweep goes from one size to another" least:"2" most:"20" unique:"" min:"0.001" max:"1024" unit:"CPUs"`
+	CPUs []float64 `key:"cpus" eg:"[0.1, 0.2, 0.4]" each:"size %d of cpus" few:"a sweep goes from one size to another" least:"2" list:"a list of at least 2 sizes" max:"1024" min:"0.001" most:"20" unique:"" unit:"CPUs"`
 
 	// A rate, such as 4000/s: the report then says which is the smallest size that
 	// carries it. Only for measure: capacity.

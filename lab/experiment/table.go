@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -70,12 +71,10 @@ func (t tag) whole(name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// number is a bound that is a number, or what holds without it.
-func (t tag) number(name string, otherwise float64) float64 {
-	if n, err := strconv.ParseFloat(t.Get(name), 64); err == nil {
-		return n
-	}
-	return otherwise
+// number is a bound that is a number.
+func (t tag) number(name string) float64 {
+	n, _ := strconv.ParseFloat(t.Get(name), 64)
+	return n
 }
 
 // shortest is the bound of a duration: 0s without one.
@@ -256,25 +255,10 @@ func (f field) structure(to any, what string) {
 
 // list reads a list, or the one value that stands for it.
 func (f field) list(v reflect.Value) {
-	items, otherwise := f.n.items, f.tag.Get("list")
-	most := int(f.tag.whole("most", int64(len(items))))
-	switch {
-	case f.n.kind != list && f.tag.has("lone"):
+	items := f.n.items
+	if f.n.kind != list && f.tag.has("lone") {
 		items = []*node{f.n}
-	case f.n.kind == list && f.tag.has("few") && len(items) < int(f.tag.whole("least", 0)):
-		f.errorf(f.n, "%s has %s, and %s; write at least %s, such as %s", f.key, count(len(items), f.called()), f.tag.Get("few"), f.tag.Get("least"), f.example)
-		return
-	case f.n.kind != list && otherwise == "":
-		f.wrong("a list")
-		return
-	case f.n.kind != list, len(items) == 0 && otherwise != "":
-		f.wrong(otherwise)
-		return
-	case len(items) == 0 && f.tag.has("least"):
-		f.errorf(f.n, "%s is an empty list; write %s", f.key, f.example)
-		return
-	case len(items) > most:
-		f.errorf(items[most], "these are more than %d %ss; write fewer", most, f.called())
+	} else if !f.isList() {
 		return
 	}
 	for i, n := range items {
@@ -282,21 +266,45 @@ func (f field) list(v reflect.Value) {
 		if each := f.tag.Get("each"); each != "" {
 			item.key = fmt.Sprintf(each, i+1)
 		}
-		to := reflect.New(v.Type().Elem())
+		to := reflect.New(v.Type().Elem()).Elem()
 		before := len(f.errs)
-		if to.Elem().Kind() == reflect.Struct {
+		if to.Kind() == reflect.Struct {
 			item.place, item.example = n, strings.TrimSuffix(strings.TrimPrefix(f.example, f.key+": ["), "]")
-			item.structure(to.Interface(), item.key)
-		} else if item.given() {
-			item.into(to.Elem())
+			item.structure(to.Addr().Interface(), item.key)
+			v.Set(reflect.Append(v, to)) // be it broken: items keep their numbers
+			continue
 		}
-		if f.tag.has("unique") && len(f.errs) == before && contains(v, to.Elem()) {
+		if item.given() {
+			item.into(to)
+		}
+		switch {
+		case len(f.errs) > before:
+		case f.tag.has("unique") && contains(v, to):
 			f.errorf(n, "%s %s is written twice; write each %s once", f.called(), n.text, f.called())
-		}
-		if len(f.errs) == before || to.Elem().Kind() == reflect.Struct {
-			v.Set(reflect.Append(v, to.Elem()))
+		default:
+			v.Set(reflect.Append(v, to))
 		}
 	}
+}
+
+// isList says whether the value is a list of as many items as it takes, and reports
+// it if not.
+func (f field) isList() bool {
+	items, must := f.n.items, f.tag.Get("list")
+	least, most := int(f.tag.whole("least", 0)), int(f.tag.whole("most", math.MaxInt))
+	switch few := len(items) < least; {
+	case f.n.kind == list && few && f.tag.has("few"):
+		f.errorf(f.n, "%s has %s, and %s; write at least %d, such as %s", f.key, count(len(items), f.called()), f.tag.Get("few"), least, f.example)
+	case f.n.kind != list, few && must != "":
+		f.wrong(cmp.Or(must, "a list"))
+	case few:
+		f.errorf(f.n, "%s is an empty list; write %s", f.key, f.example)
+	case len(items) > most:
+		f.errorf(items[most], "these are more than %d %ss; write fewer", most, f.called())
+	default:
+		return true
+	}
+	return false
 }
 
 // contains says whether a list of scalars has one of them.
@@ -318,11 +326,10 @@ func (f field) called() string {
 // named reads a mapping from names: into a map, or into a list that keeps the
 // order, whose items have their names in the field Name.
 func (f field) named(v reflect.Value) {
-	pairs, otherwise := f.n.pairs, f.tag.Get("list")
-	most := int(f.tag.whole("most", int64(len(pairs))))
+	pairs, most := f.n.pairs, int(f.tag.whole("most", math.MaxInt))
 	switch {
 	case f.n.kind != mapping || len(pairs) == 0 && f.tag.has("least"):
-		f.wrong(otherwise)
+		f.wrong(f.tag.Get("list"))
 		return
 	case len(pairs) > most:
 		f.errorf(pairs[most].key, "these are more than %d %ss; write fewer", most, f.called())

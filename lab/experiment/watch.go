@@ -28,7 +28,7 @@ type Watch struct {
 
 	// What the metric must meet in every second of the load: thresholds as under
 	// slo, with min, avg, med, max and p(N), such as max<2000.
-	SLO []string `key:"slo" eg:"[max<2000]" list:"a list of thresholds" least:"1" form:"bound"`
+	SLO []string `key:"slo" eg:"[max<2000]" form:"bound" least:"1" list:"a list of thresholds"`
 }
 
 const (

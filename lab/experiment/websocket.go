@@ -26,13 +26,13 @@ type WebSocket struct {
 	Rate Rate `key:"rate" eg:"1/s" default:"1/s" beside:"message"`
 	// poisson spaces messages as independent people do; uniform spaces them
 	// evenly.
-	Arrivals string `key:"arrivals" eg:"poisson" enum:"poisson|uniform" default:"poisson" beside:"message"`
+	Arrivals string `key:"arrivals" eg:"poisson" default:"poisson" beside:"message" enum:"poisson|uniform"`
 	// How many of the clients send, the first of them: all if not given.
-	Senders int `key:"senders" eg:"10" min:"1" max:"100000" beside:"message"`
+	Senders int `key:"senders" eg:"10" beside:"message" max:"100000" min:"1"`
 	// Where a message must arrive: at the client that sent it (echo), at every
 	// client that was connected (all), or nowhere (none). Each delivery is one
 	// latency. echo if there is a message.
-	Deliver string `key:"deliver" eg:"all" enum:"echo|all|none" beside:"message"`
+	Deliver string `key:"deliver" eg:"all" beside:"message" enum:"echo|all|none"`
 
 	// How many connections are opened per second at most.
 	ConnectRate Rate `key:"connectRate" eg:"500/s" default:"500/s"`
@@ -41,7 +41,7 @@ type WebSocket struct {
 	Reconnect *Reconnect `key:"reconnect" eg:"{after: 1s, most: 30s}"`
 
 	// How many of the clients, the last of them, read slowly.
-	SlowClients int `key:"slowClients" eg:"10" min:"1" max:"100000"`
+	SlowClients int `key:"slowClients" eg:"10" max:"100000" min:"1"`
 	// How many bytes a slow client reads per second: 1000/s.
 	SlowRate Rate `key:"slowRate" eg:"1000/s" default:"1000/s" beside:"slowClients"`
 }
@@ -63,12 +63,12 @@ const (
 )
 
 // short reads a path.
-func (to *WebSocket) short(f field) bool {
+func (w *WebSocket) short(f field) bool {
 	if f.n.kind == mapping {
 		return false
 	}
-	fillIn(to)
-	to.Path = f.socketPath()
+	fillIn(w)
+	w.Path = f.socketPath()
 	return true
 }
 
@@ -76,16 +76,16 @@ func (*WebSocket) prepare(s *section) {
 	s.hints = map[string]hint{"url": {"write path: /chat", "path"}}
 }
 
-func (to *WebSocket) check(s *section) {
+func (w *WebSocket) check(s *section) {
 	s.fields["headers"].checkHeaders()
 	s.fields["headers"].checkSocketHeaders()
 	s.fields["subprotocols"].checkTokens()
 	for _, f := range s.given("rate", "connectRate") {
-		if v := map[string]Rate{"rate": to.Rate, "connectRate": to.ConnectRate}[f.key]; v > maxSocketRate || v > 0 && v < minSocketRate {
+		if v := map[string]Rate{"rate": w.Rate, "connectRate": w.ConnectRate}[f.key]; v > maxSocketRate || v > 0 && v < minSocketRate {
 			s.errorf(f.n, "%s must be from 1 in eleven days to %d/s, not %s; write %s", f.key, int(maxSocketRate), f.n.text, f.example)
 		}
 	}
-	if f := s.fields["slowRate"]; to.SlowRate > 0 && to.SlowRate < 1 {
+	if f := s.fields["slowRate"]; w.SlowRate > 0 && w.SlowRate < 1 {
 		s.errorf(f.n, "slowRate %s is less than a byte per second; write slowRate: 1/s or more", f.n.text)
 	}
 	for _, f := range s.given("slowRate") {
@@ -93,44 +93,44 @@ func (to *WebSocket) check(s *section) {
 			s.errorf(f.place, "slowRate is about slowClients, and there are none; write slowClients: 10 too, or remove it")
 		}
 	}
-	to.checkMessage(s)
+	w.checkMessage(s)
 }
 
 // checkMessage checks what is sent, and to whom.
-func (to *WebSocket) checkMessage(s *section) {
+func (w *WebSocket) checkMessage(s *section) {
 	message := s.fields["message"]
 	if message.n == nil {
-		to.Deliver, to.Arrivals = load.DeliverNone, load.Poisson
+		w.Deliver, w.Arrivals = load.DeliverNone, load.Poisson
 		for _, f := range s.given("rate", "senders", "deliver", "arrivals") {
 			s.errorf(f.place, "without a message nothing is sent, so %s has no use; write message: '{id}', or remove it", f.key)
 		}
 		return
 	}
 	if !s.fields["deliver"].given() {
-		to.Deliver = load.DeliverEcho
+		w.Deliver = load.DeliverEcho
 	}
-	for _, name := range placeholderForm.FindAllString(to.Message, -1) {
+	for _, name := range placeholderForm.FindAllString(w.Message, -1) {
 		if name != messageID {
 			s.errorf(message.n, "a message has no placeholder but {id}, and %s looks like one; write the value out, or spaces within its braces", name)
 			break
 		}
 	}
-	if to.Message != "" && to.Deliver != load.DeliverNone && to.Deliver != "" && !strings.Contains(to.Message, messageID) {
-		s.errorf(message.n, "deliver: %s looks for the message where it arrives, and this one has no {id} to know it by; write {id} in it, or deliver: none", to.Deliver)
+	if w.Message != "" && w.Deliver != load.DeliverNone && w.Deliver != "" && !strings.Contains(w.Message, messageID) {
+		s.errorf(message.n, "deliver: %s looks for the message where it arrives, and this one has no {id} to know it by; write {id} in it, or deliver: none", w.Deliver)
 	}
 }
 
 // checkClients checks how many of a scenario's clients send, and how many read
 // slowly.
-func (to *Scenario) checkClients(s *section) {
-	most := max(to.VUs, to.StartVUs)
-	for _, stage := range to.Stages {
+func (sc *Scenario) checkClients(s *section) {
+	most := max(sc.VUs, sc.StartVUs)
+	for _, stage := range sc.Stages {
 		most = max(most, int(stage.Target))
 	}
-	if to.WebSocket.Message != "" && to.WebSocket.Senders == 0 {
-		to.WebSocket.Senders = most
+	if sc.WebSocket.Message != "" && sc.WebSocket.Senders == 0 {
+		sc.WebSocket.Senders = most
 	}
-	for key, n := range map[string]int{"senders": to.WebSocket.Senders, "slowClients": to.WebSocket.SlowClients} {
+	for key, n := range map[string]int{"senders": sc.WebSocket.Senders, "slowClients": sc.WebSocket.SlowClients} {
 		if p, ok := s.n.pair("websocket", key); ok && most > 0 && n > most {
 			s.errorf(p.value, "%s %d is more than the scenario has clients; write %d or less, or more virtual users", key, n, most)
 		}
