@@ -222,24 +222,21 @@ func (w *swept) takeover() *result.Takeover {
 		return nil
 	}
 	smallest := w.sizes[0]
-	grown := scaling.Part{Name: w.service, Grows: true}
 	var parts []scaling.Part
 	for _, b := range w.bounds(smallest.variant.Components) {
-		each := b.rate / smallest.size
-		switch {
-		case !b.grows:
-			parts = append(parts, scaling.Part{Name: b.name, Each: b.rate, Count: 1})
-		case grown.Each == 0 || each < grown.Each:
-			grown.Each = each
+		p := scaling.Part{Name: b.name, Each: b.rate, Count: 1}
+		if b.grows {
+			p = scaling.Part{Name: w.service, Each: b.rate / smallest.size, Grows: true}
 		}
+		parts = append(parts, p)
 	}
-	t, err := scaling.FindTakeover(append(parts, grown))
+	t, err := scaling.FindTakeover(parts)
 	if err != nil || t.Next == "" {
 		return nil // it has no limit of its own, or nothing else has
 	}
 	at := float64(t.At)
 	if w.setting == "cpus" {
-		at = t.Bound / grown.Each // shares come in all sizes
+		at = t.Bound / t.Each // shares come in all sizes
 	}
 	return &result.Takeover{Grown: t.Grown, Next: t.Next, At: at, Bound: t.Bound}
 }

@@ -44,6 +44,8 @@ type Answer struct {
 	// Check is what was measured of the predicted topology, if it was.
 	Check       *Check   `json:"check,omitempty"`
 	Assumptions []string `json:"assumptions"`
+
+	system *System
 }
 
 // Load is a component at the predicted capacity.
@@ -86,9 +88,9 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Before = before.Limit
+	a.Before, a.system = before.Limit, s
 	p, err := queueing.Predict(s.Model, queueing.Question{
-		Changes: changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
+		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
 	})
 	if err != nil {
 		return nil, err
@@ -96,7 +98,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	a.Prediction = *p
 	a.clamp(s.Model)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
-	changed, err := s.Model.Apply(changes(q.Changes))
+	changed, err := s.Model.Apply(s.changes(q.Changes))
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +193,9 @@ const nearlyFull = 0.9
 func (s *System) machine(a *Answer, changed queueing.Model) {
 	each, idle := s.Other, 0.0
 	for _, st := range changed.Stations {
+		if isPool(st) {
+			continue
+		}
 		each += st.Demand.Value
 		idle += st.Idle * float64(st.Instances)
 	}
@@ -242,7 +247,10 @@ func (s *System) assume(a *Answer, cs []Change) {
 	if len(s.unlimited) > 0 {
 		add("%s had no CPU limit: each instance is taken to have all %d cores to itself", strings.Join(s.unlimited, ", "), s.Cores)
 	}
-	add("nothing but CPU limits: no pool, lock, disk or network that the run did not reach")
+	if len(s.component) > 0 {
+		add("a request holds a slot of each pool as long as where it was measured, whatever is changed behind it; for users that time counts beside the CPU used meanwhile, which makes their response time too long")
+	}
+	add("nothing but CPU and the pools that the Compose file declares limits: no lock, disk or network that the run did not reach")
 	add("arrivals without bursts, one visit of each request to each component")
 	a.Assumptions = append(a.Assumptions, s.Assumptions...)
 }

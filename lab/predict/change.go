@@ -76,15 +76,6 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s.%s=%s", c.Service, keyCPUs, strconv.FormatFloat(*c.CPUs, 'g', -1, 64))
 }
 
-// changes are those of a model.
-func changes(cs []Change) []queueing.Change {
-	var out []queueing.Change
-	for _, c := range cs {
-		out = append(out, queueing.Change{Station: c.Service, Instances: c.Replicas, CPUs: c.CPUs})
-	}
-	return out
-}
-
 // CheckChanges is an error of one sentence if something is set twice.
 func CheckChanges(cs []Change) error {
 	for i, c := range cs {
@@ -101,13 +92,18 @@ func CheckChanges(cs []Change) error {
 func (s *System) Services() []string {
 	var out []string
 	for _, station := range s.Model.Stations {
-		out = append(out, station.Name)
+		if !isPool(station) {
+			out = append(out, station.Name)
+		}
 	}
 	return out
 }
 
 // describe is a station's size: "3 × 0.25 CPU".
 func describe(s queueing.Station) string {
+	if isPool(s) {
+		return describePool(s)
+	}
 	share := math.Round(1e6*s.Speed*float64(s.Servers)) / 1e6
 	return fmt.Sprintf("%d × %s CPU", s.Instances, strconv.FormatFloat(share, 'g', -1, 64))
 }

@@ -122,9 +122,9 @@ func (g *Growth) takeover(r *result.Result) {
 	}
 	var parts []scaling.Part
 	for _, st := range s.Model.Stations {
-		if st.Demand.Value > 0 && !slices.Contains(s.unlimited, st.Name) {
+		if st.Demand.Value > 0 && (isPool(st) || !slices.Contains(s.unlimited, st.Name)) {
 			parts = append(parts, scaling.Part{
-				Name: st.Name, Each: st.Bound() / float64(st.Instances), Count: st.Instances, Grows: st.Name == g.Service,
+				Name: st.Name, Each: st.Bound() / float64(st.Instances), Count: st.Instances, Grows: s.componentOf(st.Name) == g.Service,
 			})
 		}
 	}

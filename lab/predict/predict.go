@@ -13,6 +13,8 @@
 //     carried over from one share to another. That is not quite so: a component
 //     that is throttled batches. Where the run has it at its limit in two sizes,
 //     what it uses whatever the rate is kept apart.
+//   - A component's pools are stations beside its CPU: slots, and how long a
+//     request holds one.
 //   - The hottest instance stays as much hotter as it was.
 //   - The model's capacity is multiplied by what it was off where it was measured.
 //
@@ -32,6 +34,7 @@ import (
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/threshold"
+	"loadstone/lab/verdict"
 )
 
 // System is a measured variant as a model.
@@ -53,6 +56,7 @@ type System struct {
 	unlimited             []string
 	busiest               map[string]float64 // by component: the share of its CPU where its demand is from
 	elsewhere             []string           // whose demands are from other variants
+	component             map[string]string  // by station of a pool
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
@@ -62,7 +66,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64)}
+	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
@@ -74,8 +78,8 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if err := s.stations(r, family, measured); err != nil {
 		return nil, err
 	}
-	s.takeCapacity(r, v)
-	s.takeObjective(v)
+	s.addCapacity(r, v)
+	s.setObjective(v)
 	var other []float64
 	for _, f := range measured {
 		if f.Throughput > 0 {
@@ -83,7 +87,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 		}
 	}
 	s.Other = stats.Median(other).Value
-	s.takeVerdict(v)
+	s.addVerdict(v)
 	if len(s.elsewhere) > 0 {
 		s.Assumptions = append(s.Assumptions, "CPU per request is from where each was nearest to its limit: "+strings.Join(s.elsewhere, ", "))
 	}
@@ -135,6 +139,7 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 		}
 		station.Period = period(r, c.LimitCPUs)
 		s.Model.Stations = append(s.Model.Stations, station)
+		s.pools(c, figures)
 	}
 	if len(s.Model.Stations) == 0 {
 		return fmt.Errorf("run %s has no component that was watched in %s", s.Run, v.Name)
@@ -170,8 +175,8 @@ func estimate(iv stats.Interval) queueing.Estimate {
 	return queueing.Estimate{Value: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence}
 }
 
-// takeCapacity is what corrects the model.
-func (s *System) takeCapacity(r *result.Result, v *result.Variant) {
+// addCapacity is what corrects the model.
+func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 	switch c := v.Capacity; {
 	case c == nil || !(c.Value > 0):
 		s.Warnings = append(s.Warnings, fmt.Sprintf("the run measured the %s as written, not a capacity: the prediction stands on CPU per request alone, and below capacity that is higher", r.Measure))
@@ -201,8 +206,8 @@ func positive(xs []float64) []float64 {
 // full, for runs that have none on response time.
 const endless = 3600
 
-// takeObjective takes the percentile that was nearest to its limit.
-func (s *System) takeObjective(v *result.Variant) {
+// setObjective takes the percentile that was nearest to its limit.
+func (s *System) setObjective(v *result.Variant) {
 	s.Objective = queueing.Objective{Share: 0.95, Seconds: endless}
 	nearest := math.Inf(-1)
 	var left []string
@@ -244,19 +249,20 @@ func share(t threshold.Threshold) float64 {
 	}
 }
 
-// takeVerdict warns if it was not CPU that limited the run.
-func (s *System) takeVerdict(v *result.Variant) {
-	switch verdict := v.Verdict; {
-	case verdict.Status == result.Named && verdict.Resource == "cpu":
-	case verdict.Status == result.Tied:
-		for _, l := range verdict.Tied {
-			if l.Resource != "cpu" {
-				s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited equally by the %s of %s, which is not in the model: only CPU is", l.Resource, l.Component))
-			}
+// addVerdict warns if what limited the run is not in the model.
+func (s *System) addVerdict(v *result.Variant) {
+	warn := func(format string, args ...any) { s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...)) }
+	if !v.Verdict.Decided() {
+		warn("the verdict of the run is %q: what limited it may not be in the model, which has only CPU and pools", v.Verdict.Status)
+		return
+	}
+	equally := ""
+	if v.Verdict.Status == result.Tied {
+		equally = "equally "
+	}
+	for _, l := range v.Verdict.Limits() {
+		if l.Resource != verdict.CPU && !s.hasPool(l) {
+			warn("the run was limited %sby the %s of %s, which is not in the model: only CPU and pools are", equally, l.Resource, l.Component)
 		}
-	case verdict.Status == result.Named:
-		s.Warnings = append(s.Warnings, fmt.Sprintf("the run was limited by the %s of %s, which is not in the model: only CPU is", verdict.Resource, verdict.Component))
-	default:
-		s.Warnings = append(s.Warnings, fmt.Sprintf("the verdict of the run is %q: what limited it may not be in the model, which knows only CPU", verdict.Status))
 	}
 }

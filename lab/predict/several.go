@@ -119,7 +119,7 @@ func (c *Score) count(a *Answer) {
 	}
 	if a.Check.Limit != "" {
 		c.Named++
-		if a.Check.Limit == a.Limit.Station {
+		if a.Check.Limit == a.system.componentOf(a.Limit.Station) {
 			c.Right++
 		}
 	}

@@ -49,20 +49,20 @@ func (a *Answer) capacity(b *strings.Builder) {
 	if a.Sure < 0.995 {
 		sure = fmt.Sprintf(" (in %s of what the demands leave possible)", format.Percent(a.Sure))
 	}
-	fmt.Fprintf(b, "limit      %s CPU, which bears %s %s%s", a.Limit.Station, format.Measured(a.Limit.Bound), a.Unit, sure)
+	fmt.Fprintf(b, "limit      %s, at most %s %s%s", a.system.resource(a.Limit.Station), format.Measured(a.Limit.Bound), a.Unit, sure)
 	if a.Before.Station != a.Limit.Station {
-		fmt.Fprintf(b, "; before it was %s", a.Before.Station)
+		fmt.Fprintf(b, "; before it was %s", a.system.resource(a.Before.Station))
 	}
 	b.WriteByte('\n')
 	if a.Next != nil {
-		fmt.Fprintf(b, "next       %s CPU, at about %s %s\n", a.Next.Station, format.Measured(a.Next.Capacity), a.Unit)
+		fmt.Fprintf(b, "next       %s, at about %s %s\n", a.system.resource(a.Next.Station), format.Measured(a.Next.Capacity), a.Unit)
 	}
 }
 
 func (a *Answer) loads(b *strings.Builder) {
 	b.WriteByte('\n')
 	table := term.Table{Columns: term.Columned(2, "lllll")}
-	table.Add(term.Plain.Cells("component", "size", "CPU each, ms", "bound, "+a.Unit, "busy")...)
+	table.Add(term.Plain.Cells("component", "size", "CPU or slot each, ms", "bound, "+a.Unit, "busy")...)
 	for _, l := range a.Loads {
 		size, bound := l.Size, "–"
 		if l.WasSize != "" {
@@ -113,7 +113,7 @@ func (a *Answer) check(b *strings.Builder) {
 		fmt.Fprintf(b, "           %s bore %s %s there; as a factor the prediction is off by %s\n",
 			a.Variant, format.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
 	}
-	if c.Limit != "" && c.Limit != a.Limit.Station {
+	if c.Limit != "" && c.Limit != a.system.componentOf(a.Limit.Station) {
 		fmt.Fprintf(b, "           it was limited by %s, and not by %s\n", c.Limit, a.Limit.Station)
 	}
 }

@@ -17,14 +17,15 @@ func TestVerdictsThatTheModelKnows(t *testing.T) {
 		verdict result.Verdict
 		want    string
 	}{
-		"one CPU":    {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.CPU}, ""},
-		"two CPUs":   {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("api"), cpu("lb")}}, ""},
-		"and a pool": {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("lb"), pool}}, "limited equally by the pool of api"},
-		"a pool":     {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.Pool}, "limited by the pool of api"},
-		"undecided":  {result.Verdict{Status: result.Undecided}, `"undecided"`},
+		"one CPU":                     {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.CPU}, ""},
+		"two CPUs":                    {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("api"), cpu("lb")}}, ""},
+		"and a pool":                  {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("lb"), pool}}, "limited equally by the pool of api"},
+		"a pool":                      {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.Pool}, "limited by the pool of api"},
+		"a pool that is in the model": {result.Verdict{Status: result.Named, Component: "db", Resource: verdict.Pool, ResourceName: "clients"}, ""},
+		"undecided":                   {result.Verdict{Status: result.Undecided}, `"undecided"`},
 	} {
-		var s System
-		s.takeVerdict(&result.Variant{Verdict: c.verdict})
+		s := System{component: map[string]string{poolName("db", "clients"): "db"}}
+		s.addVerdict(&result.Variant{Verdict: c.verdict})
 		if got := strings.Join(s.Warnings, "; "); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: warnings %q, want %q", name, got, c.want)
 		}

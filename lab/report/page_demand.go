@@ -67,7 +67,7 @@ func newDemandCharts(r *result.Result) *demandCharts {
 			component := &v.Components[j]
 			row := newDemandRow(component, measuredRate(v), most.High)
 			row.Demand = format.LatencyNumber(component.DemandMS * scale)
-			row.Limiting = v.Verdict.Limits(component.Name, "")
+			row.Limiting = v.Verdict.LimitedBy(component.Name, "")
 			c.Rows = append(c.Rows, row)
 			for k := range component.Resources {
 				c.Resources = append(c.Resources, newResourceRow(v, component.Name, &component.Resources[k]))
@@ -136,7 +136,7 @@ func newResourceRow(v *result.Variant, component string, s *result.Resource) res
 	row := resourceRow{
 		Name: component + " " + s.Name, Kind: s.Kind, Held: format.Latency(s.DemandMS), Bound: format.Missing,
 		Busy: format.Percent(s.Busy), BusyBar: barLength(s.Busy), Waiting: format.Missing,
-		Limiting: v.Verdict.Limits(component, s.Name),
+		Limiting: v.Verdict.LimitedBy(component, s.Name),
 	}
 	if s.Bound > 0 && format.Finite(s.Bound) {
 		row.Bound, row.Range = format.Measured(s.Bound), boundRange(s.Bound, s.BoundLow, s.BoundHigh)

@@ -8,9 +8,9 @@ import (
 	"loadstone/lab/verdict"
 )
 
-// limits are what limits: one if it is named, several if they are tied, none if
+// Limits are what limits: one if it is named, several if they are tied, none if
 // the verdict is another.
-func (v Verdict) limits() []verdict.Limit {
+func (v Verdict) Limits() []verdict.Limit {
 	switch {
 	case v.Status == Tied:
 		return v.Tied
@@ -25,7 +25,7 @@ func (v Verdict) limits() []verdict.Limit {
 // if they limit equally, none if the verdict is another.
 func (v Verdict) Limiting() []string {
 	var names []string
-	for _, l := range v.limits() {
+	for _, l := range v.Limits() {
 		if !slices.Contains(names, l.Component) {
 			names = append(names, l.Component)
 		}
@@ -33,10 +33,10 @@ func (v Verdict) Limiting() []string {
 	return names
 }
 
-// Limits says whether a component's resource of that name is among what limits.
+// LimitedBy says whether a component's resource of that name is among what limits.
 // CPU and memory have no name.
-func (v Verdict) Limits(component, resource string) bool {
-	return slices.ContainsFunc(v.limits(), func(l verdict.Limit) bool { return l.Component == component && l.Name == resource })
+func (v Verdict) LimitedBy(component, resource string) bool {
+	return slices.ContainsFunc(v.Limits(), func(l verdict.Limit) bool { return l.Component == component && l.Name == resource })
 }
 
 // Decided says whether it is known what limits: one thing, or several equally.

@@ -11,8 +11,8 @@
 // What the models assume: one class of requests; arrivals without bursts
 // (Poisson); stations that know nothing of each other, so no request holds two
 // resources at once (a pool whose holder waits for the database is modelled as
-// a station whose demand is the holding time, and then the database's share of
-// it is counted twice); demands that do not depend on load. The last is the one
+// a station whose demand is the holding time; Station.Overlaps keeps Open from
+// counting the database's share of it twice, and Closed and Bounds do count it twice); demands that do not depend on load. The last is the one
 // that is wrong most often: CPU per request falls under load, because wake-ups
 // and system calls are shared. Take demands measured at capacity, or let
 // FitDemand split them into a part per request and a part that is always there.
@@ -111,6 +111,10 @@ type Station struct {
 	// set otherwise); 0 where nothing throttles.
 	Period     float64
 	Discipline Discipline
+	// Overlaps says that what is served here is done at other stations of the
+	// model, as the holder of a pool's slot uses CPU: in an open model only waiting
+	// for it adds to the response.
+	Overlaps bool
 	// Variation is the squared coefficient of variation of service times: 0
 	// constant, 1 exponential. It matters to InOrder only.
 	Variation float64

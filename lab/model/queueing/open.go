@@ -102,6 +102,9 @@ func (s Station) sojourn(busy float64) (mean, variance float64) {
 		mean = service + wait*rest
 		variance = (service*service + spread) * (1 + 2*wait/(2-busy))
 	}
+	if s.Overlaps && s.Discipline == InOrder {
+		return mean - service, variance - s.Variation*service*service
+	}
 	return mean, variance
 }
 

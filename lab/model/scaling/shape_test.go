@@ -86,14 +86,17 @@ func TestFindTakeover(t *testing.T) {
 	t.Parallel()
 	parts := []Part{{Name: "api", Each: 1300, Grows: true}, {Name: "lb", Each: 4100, Count: 1}, {Name: "db", Each: 3000, Count: 2}}
 	got, err := FindTakeover(parts)
-	if err != nil || got != (Takeover{Grown: "api", Next: "lb", At: 4, Bound: 4100}) {
+	if err != nil || got != (Takeover{Grown: "api", Next: "lb", At: 4, Bound: 4100, Each: 1300}) {
 		t.Errorf("%+v (%v), want lb from 4 replicas on", got, err)
 	}
 	if got, err := FindTakeover(parts[:1]); err != nil || got.Next != "" || got.Bound != 0 {
 		t.Errorf("%+v (%v), want nothing to take over", got, err)
 	}
+	if got, err := FindTakeover(append(parts, Part{Name: "pool", Each: 1025, Grows: true})); err != nil || got.Grown != "pool" || got.At != 4 {
+		t.Errorf("%+v (%v), want the least of what grows", got, err)
+	}
 	for _, bad := range [][]Part{
-		nil, parts[1:], {parts[0], parts[0]}, {parts[0], {Name: "x", Each: 1}},
+		nil, parts[1:], {parts[0], {Name: "x", Each: 1}},
 		{{Name: "x", Each: math.NaN(), Grows: true}}, {{Name: "x", Grows: true}}, {{Name: "x", Each: 1e-9, Grows: true}, {Name: "y", Each: 1e9, Count: 1}},
 	} {
 		if got, err := FindTakeover(bad); err == nil {

@@ -13,7 +13,8 @@ type Part struct {
 	Each float64
 	// Count is its instances; of a part that grows it is ignored.
 	Count int
-	// Grows is true of the component whose replicas are varied.
+	// Grows is true of what the component has whose replicas are varied: its CPU,
+	// its pools.
 	Grows bool
 }
 
@@ -26,22 +27,26 @@ type Takeover struct {
 	At int
 	// Bound is the throughput that Next allows.
 	Bound float64
+	// Each is what one instance of Grown bears.
+	Each float64 `json:"-"`
 }
 
 // FindTakeover says at which number of replicas another component becomes the
 // limit: throughput is at most min over components of instances·c/D (Denning
-// and Buzen 1978). Exactly one part must grow. At is 1 where growing never helps.
+// and Buzen 1978). Of the parts that grow the least counts, and there must be one.
+// At is 1 where growing never helps.
 func FindTakeover(parts []Part) (Takeover, error) {
 	var t Takeover
-	each, grown := 0.0, 0
+	each := math.Inf(1)
 	t.Bound = math.Inf(1)
 	for _, p := range parts {
 		if !(p.Each > 0) || math.IsInf(p.Each, 0) {
 			return t, fmt.Errorf("one instance of %s bears %v; it must be a number above 0", p.Name, p.Each)
 		}
 		if p.Grows {
-			t.Grown, each = p.Name, p.Each
-			grown++
+			if p.Each < each {
+				t.Grown, each = p.Name, p.Each
+			}
 			continue
 		}
 		if p.Count < 1 {
@@ -51,8 +56,8 @@ func FindTakeover(parts []Part) (Takeover, error) {
 			t.Next, t.Bound = p.Name, b
 		}
 	}
-	if grown != 1 {
-		return t, errors.New("exactly one component must be the one that grows")
+	if t.Grown == "" {
+		return t, errors.New("one component must be the one that grows")
 	}
 	if t.Next == "" {
 		t.Bound = 0
@@ -62,6 +67,6 @@ func FindTakeover(parts []Part) (Takeover, error) {
 	if n > math.MaxInt32 {
 		return t, fmt.Errorf("%s would need %.3g replicas to reach %s's bound; check the demands", t.Grown, n, t.Next)
 	}
-	t.At = max(1, int(n))
+	t.At, t.Each = max(1, int(n)), each
 	return t, nil
 }
