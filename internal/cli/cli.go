@@ -126,26 +126,26 @@ func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadstone",
 		Short: "Load a system and point at what holds it back",
-		Long: `Loadstone loads a system and points at what holds it back.
+		Long: `Loadstone puts a system under load and finds its bottleneck.
 
-A system is a Compose file, variants are overlays, load is in k6's words, and an
-SLO says what is good enough. Loadstone starts every variant, loads it, watches
-each component, finds its capacity with an interval, names the limiting
-component with evidence, and compares the variants in one report.`,
+The system is a Compose file, variants are overlays, the load is written in k6's
+terms, and an SLO defines what is good enough. Loadstone starts every variant,
+loads it, monitors each component, finds its capacity with an interval, names the
+bottleneck with evidence, and compares the variants in one report.`,
 		Example: `  # run an experiment: all variants, interleaved trials, verdicts, report
   loadstone run system/results/experiments/embedded.yaml
 
-  # derive the report of a run again
+  # regenerate the report of a run
   loadstone report runs/20261121-100000-results-embedded
 
-  # a system, started and kept up; stopped again from elsewhere
+  # start a system and keep it running; stop it from another terminal
   loadstone up results
   loadstone down
 
-  # the load generator alone
+  # only the load generator
   loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
 
-  # a results service with made-up data
+  # a results service with synthetic data
   loadstone results seed --store snapshot:results.snapshot
   loadstone results serve --store snapshot:results.snapshot --access open`,
 		Version:       programVersion(),

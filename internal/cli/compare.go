@@ -39,19 +39,19 @@ func (a *app) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "compare RUN [RUN]",
 		GroupID: "lab",
-		Short:   "Say what changed between two runs, or between the variants of one, and whether it is real",
-		Long: `Say what changed between two runs, or between the variants of one: capacity,
-response time at a rate that both were tried at, CPU per request and failures,
-each with the factor between the two, its interval and an exact test, corrected
-for the number of comparisons. "~" means that no difference was found.
+		Short:   "Show what changed between two runs, or between the variants of one, and whether it is significant",
+		Long: `Show what changed between two runs, or between the variants of one: capacity,
+response time at a rate offered to both, CPU per request and failures, each with the
+ratio, its interval and an exact test, corrected for the number of comparisons. "~"
+means that no difference was found.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
-latest~1 for the one before. Two runs that begin with the same baseline are
-compared relative to it, so that a faster machine is no difference; --absolute
-compares them as they were measured.
+latest~1 for the one before. Two runs with the same first variant, the baseline, are
+compared relative to it, so that a faster machine makes no difference; --absolute
+compares the figures as measured.
 
 Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
-2 a mistake in the arguments.`,
+2 an error in the arguments.`,
 		Example: `  loadstone compare latest~1 latest
   loadstone compare latest
   loadstone compare runs/20261121-100000-e runs/20261122-100000-e --markdown
@@ -65,12 +65,12 @@ Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.runs, "runs", "runs", "directory of runs that are given by name")
+	fl.StringVar(&f.runs, "runs", "runs", "directory in which runs are looked up by name")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print Markdown, for a pull request")
-	fl.BoolVar(&f.absolute, "absolute", false, "compare as measured, also where both runs have the same baseline")
-	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if something is worse, really and by this much, such as 5%")
-	fl.StringVar(&f.scaling, "scaling", "", "say how capacity grows over variants that differ in this, such as api.replicas")
+	fl.BoolVar(&f.absolute, "absolute", false, "compare as measured, even if both runs have the same baseline")
+	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if a figure is worse by at least this much and significantly, such as 5%")
+	fl.StringVar(&f.scaling, "scaling", "", "show how capacity grows over the variants that differ only in this, such as api.replicas")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (a *app) compare(args []string, f compareFlags) error {
 	}
 	for i, res := range results { // what is not there must not be taken for a pass
 		if res.Partial != "" {
-			return fmt.Errorf("--fail-if-worse: nothing that was measured is worse, but %s is partial: %s", names[i], res.Partial)
+			return fmt.Errorf("--fail-if-worse: no measured figure is worse, but %s is partial: %s", names[i], res.Partial)
 		}
 	}
 	return nil
@@ -211,7 +211,7 @@ func (f *compareFlags) judge(d *compare.Difference) error {
 		return exitStatusError(exitCrossed)
 	}
 	if r := d.Baseline(); r != nil && r.Lost(f.failShare) {
-		return fmt.Errorf("--fail-if-worse: %s, which both runs begin with, is itself worse, and whether the machine or a change made it so cannot be told; with --absolute it counts as a change", r.Name)
+		return fmt.Errorf("--fail-if-worse: %s, the baseline of both runs, is itself worse, because of the machine or because of a change; with --absolute it counts as a change", r.Name)
 	}
 	if len(d.Tables) == 0 {
 		return errors.New("--fail-if-worse: nothing could be compared")
@@ -221,7 +221,7 @@ func (f *compareFlags) judge(d *compare.Difference) error {
 		if rows[0].Result != nil {
 			reason = fmt.Sprintf("its trials are too few, %d of each are needed", rows[0].Result.Needed)
 		}
-		return fmt.Errorf("--fail-if-worse: %s of %s could not be judged: %s", rows[0].Metric.Name, rows[0].Name, reason)
+		return fmt.Errorf("--fail-if-worse: %s of %s could not be compared: %s", rows[0].Metric.Name, rows[0].Name, reason)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (a *app) findRun(runs, text string) (string, error) {
 		return dir, err
 	}
 	for _, name := range newerParts(runs, dir) {
-		fmt.Fprintf(a.Stderr, "note: %s is newer and not whole, so it is not the latest; its name gives what it has\n", filepath.Join(runs, name))
+		fmt.Fprintf(a.Stderr, "note: %s is newer but incomplete, so it is not the latest; give its name to use its completed trials\n", filepath.Join(runs, name))
 	}
 	return dir, nil
 }

@@ -17,9 +17,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "doctor",
 		GroupID: "lab",
-		Short:   "Say what this machine has, what it lacks, and how to get it",
-		Long: `Say what this machine has for running experiments, what it lacks, and how to get
-it. Exit status 1 if an experiment's verdict would be weakened here.`,
+		Short:   "Check whether this machine can run experiments, and what it lacks",
+		Long: `Check whether this machine can run experiments: what is available, what is missing,
+and how to get it. Exit status 1 if verdicts would be less reliable on this machine.`,
 		Example: `  loadstone doctor`,
 		Args:    a.args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
@@ -33,7 +33,7 @@ func (a *app) doctor(ctx context.Context) error {
 		fmt.Fprintf(a.Stdout, "limits    ✓ CPU and memory, by control groups version %d\n", m.CgroupVersion)
 	}
 	if m.Cores < 2 {
-		lacking = append(lacking, "One core is too few: the load generator and the system would share it. Use a machine with two or more.")
+		lacking = append(lacking, "One core is not enough: the load generator and the system would share it. Use a machine with two or more.")
 	}
 	a.images(ctx)
 	a.docker(ctx)
@@ -52,7 +52,7 @@ func (a *app) doctor(ctx context.Context) error {
 func (a *app) images(ctx context.Context) {
 	for _, r := range recipe.All() {
 		if _, err := r.Locate(ctx, r.Image, a.Getenv("PATH")); err != nil {
-			fmt.Fprintf(a.Stdout, "image     – %s does not run as a local process: %s\n", r.Image, r.Hint())
+			fmt.Fprintf(a.Stdout, "image     – %s cannot run as a local process: %s\n", r.Image, r.Hint())
 			continue
 		}
 		fmt.Fprintf(a.Stdout, "image     ✓ %s\n", r.Image)

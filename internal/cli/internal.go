@@ -23,18 +23,18 @@ const (
 )
 
 func (a *app) internalCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: internalName, Hidden: true, Short: "Helpers that this program starts itself as"}
+	cmd := &cobra.Command{Use: internalName, Hidden: true, Short: "Child processes that this program starts"}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: generatorName, Short: "Offer the load that standard input describes",
+			Use: generatorName, Short: "Generate the load described on standard input",
 			RunE: func(cmd *cobra.Command, _ []string) error { return generator.Serve(cmd.Context(), a.Stdin, a.Stdout) },
 		},
 		&cobra.Command{
-			Use: shimName, Short: "Join a control group and become another program", DisableFlagParsing: true,
+			Use: shimName, Short: "Join a control group and execute another program", DisableFlagParsing: true,
 			RunE: func(_ *cobra.Command, args []string) error { return cgroup.JoinAndExec(args, os.Environ()) },
 		},
 		&cobra.Command{
-			Use: guardianName, Short: "Clean up after a lab that was killed",
+			Use: guardianName, Short: "Clean up after a killed run",
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				// It is there for when everything else is told to end.
 				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -42,7 +42,7 @@ func (a *app) internalCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: plantName + " CONFIG", Short: "Be one service of a system that the self-test plants", Args: a.args(cobra.ExactArgs(1)),
+			Use: plantName + " CONFIG", Short: "Run one service of a self-test system", Args: a.args(cobra.ExactArgs(1)),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.plant(cmd.Context(), args[0]) },
 		},
 	)

@@ -33,29 +33,31 @@ func (a *app) loadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "load URL|FILE",
 		GroupID: "lab",
-		Short:   "Offer load to a URL and say what came of it",
-		Long: `Offer load to a URL, or the load of a file, and say what came of it. With --rate
-requests start at that rate, whatever the answers do (open model); with --vus so
-many users each send the next request after the last answer (closed model).
+		Short:   "Generate load on a URL and report the results",
+		Long: `Generate load on a URL, or the load described in a file, and report the results.
+With --rate requests start at that rate, however fast the answers are (open model);
+with --vus that many virtual users each send the next request after the previous
+answer (closed model).
 
-{name} in the URL, in a header or in the body takes the next value of the feed of
-that name. Response time counts from when a request should have been sent, service
-time from when it was: a server that stalls shows in the first and hides in the
-second. When the generator itself was the limit, the summary's first line says so.
+{name} in the URL, in a header or in the body is replaced by the next value of the
+feed with that name. Response time counts from when a request should have been sent,
+service time from when it was sent: a server that stalls is visible in the response
+time, but not in the service time. If the load generator itself was the bottleneck,
+the first line of the summary says so.
 
 FILE has a section load:, as in an experiment, with scenarios, steps, feeds, checks
-and WebSocket clients, and may have slo:. A file that ends in .js is a k6 script,
-which your own k6 carries out.
+and WebSocket clients, and may have slo:. A file that ends in .js is a k6 script; it
+runs in your installation of k6.
 
-Exit status: 0 done and every threshold met, 99 a threshold crossed, 1 failed or
-nothing was answered, 2 a mistake in the arguments or in the file.`,
+Exit status: 0 all thresholds met, 99 a threshold crossed, 1 failed or no request
+was answered, 2 an error in the arguments or in the file.`,
 		Example: `  # open model: 500 requests a second, students at random
   loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
 
   # closed model, and the result as JSON
   loadstone load http://127.0.0.1:8080/healthz --vus 50 --duration 5s --json -
 
-  # a ramp, with a threshold that ends it
+  # a ramp that aborts when a threshold is crossed
   loadstone load http://127.0.0.1:8080/ --stages 30s:1000/s,1m:5000/s --threshold 'http_req_duration: p(95)<200 over 10s' --abort-on-fail
 
   # yesterday's traffic, twice as fast
@@ -182,10 +184,10 @@ func (a *app) screenConfig(j *job, quiet bool) screen.Config {
 func verdictOf(ctx context.Context, r *load.Result, outcomes []threshold.Outcome) error {
 	silent := r.Requests == 0 && r.WebSocket == nil
 	if silent || r.Requests > 0 && r.Failed == r.Requests {
-		return fmt.Errorf("no request was answered well: %s", worst(r))
+		return fmt.Errorf("every request failed: %s", worst(r))
 	}
 	if ctx.Err() != nil {
-		return errors.New("stopped before it was done: the summary is about what was measured until then")
+		return errors.New("stopped early: the summary covers what was measured until then")
 	}
 	for _, o := range outcomes {
 		if !o.Met {

@@ -30,8 +30,8 @@ func (o *outputs) bind(fl *pflag.FlagSet) {
 	fl.StringVar(&o.html, "html", "", "write the result as a page to this file")
 	fl.StringVar(&o.hdr, "hdr", "", "write an HdrHistogram log of every second to this file")
 	fl.StringVar(&o.remote, "remote-write", "", "send metrics to this Prometheus remote-write URL while the load runs")
-	fl.StringArrayVar(&o.remoteHeaders, "remote-write-header", nil, "a header for it, such as 'Authorization: Bearer …'")
-	fl.StringArrayVar(&o.labels, "label", nil, "NAME=VALUE: a label for the metrics sent there")
+	fl.StringArrayVar(&o.remoteHeaders, "remote-write-header", nil, "a header for --remote-write, such as 'Authorization: Bearer …'")
+	fl.StringArrayVar(&o.labels, "label", nil, "NAME=VALUE: a label for the --remote-write metrics")
 	fl.BoolVarP(&o.quiet, "quiet", "q", false, "show nothing while the load runs")
 }
 

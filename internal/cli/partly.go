@@ -32,14 +32,14 @@ func (a *app) partly(ctx context.Context, dir string, err error) error {
 		why = "the run failed: " + shortened(err.Error())
 	}
 	if stopErr := archive.Stop(dir, why, time.Now()); stopErr != nil {
-		return partialError{errors.Join(err, stopErr), "what was measured before is in " + dir + ", without a report"}
+		return partialError{errors.Join(err, stopErr), "the completed trials are in " + dir + ", without a report"}
 	}
 	res, reportErr := a.writeReport(dir)
 	if _, none := errors.AsType[*archive.IncompleteError](reportErr); none {
-		return partialError{err, "no trial had ended, so there is no report; what there is lies in " + dir}
+		return partialError{err, "no trial was completed, so there is no report; the raw data is in " + dir}
 	}
 	if reportErr != nil {
-		return partialError{err, fmt.Sprintf("what was measured before is in %s, and no report could be made of it: %v", dir, reportErr)}
+		return partialError{err, fmt.Sprintf("the completed trials are in %s, but the report failed: %v", dir, reportErr)}
 	}
 	return partialError{err, fmt.Sprintf("the report is partial: %s; it is in %s", res.Partial, dir)}
 }

@@ -132,13 +132,13 @@ func TestPartialRunsAreRead(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"latest is whole":            {"report latest --runs kept", exitOK, "raw kept/20260601-080000-checkout", "20260601-080100-checkout is newer and not whole"},
+		"latest is whole":            {"report latest --runs kept", exitOK, "raw kept/20260601-080000-checkout", "20260601-080100-checkout is newer but incomplete"},
 		"the run by prefix":          {"report 20260601-0801 --runs kept", exitOK, "partial: " + partial, ""},
 		"as markdown":                {"report 20260601-0801 --runs kept --format markdown", exitOK, "partial: " + partial, ""},
 		"compared":                   {"compare 20260601-0800 20260601-0801 --runs kept", exitOK, "20260601-080100-checkout is partial: " + partial, ""},
-		"compared as a gate":         {"compare 20260601-0800 20260601-0801 --runs kept --fail-if-worse 5%", exitFailed, "", "could not be judged"},
-		"no worse as far as it goes": {"compare 20260601-0800 copy --runs kept --fail-if-worse 5%", exitFailed, "No difference was found", "nothing that was measured is worse, but copy is partial: 11 of 12 trials"},
-		"a gate within":              {"compare 20260601-0801 --runs kept --fail-if-worse 5%", exitFailed, "", "could not be judged"},
+		"compared as a gate":         {"compare 20260601-0800 20260601-0801 --runs kept --fail-if-worse 5%", exitFailed, "", "could not be compared"},
+		"no worse as far as it goes": {"compare 20260601-0800 copy --runs kept --fail-if-worse 5%", exitFailed, "No difference was found", "no measured figure is worse, but copy is partial: 11 of 12 trials"},
+		"a gate within":              {"compare 20260601-0801 --runs kept --fail-if-worse 5%", exitFailed, "", "could not be compared"},
 		"predicted":                  {"predict 20260601-0801 --runs kept", exitOK, "plain", "is partial: " + partial},
 	} {
 		got := loadstone(t, dir, strings.Fields(c.args)...)

@@ -7,12 +7,11 @@ func (a *app) patternsCommand() *cobra.Command {
 		Use:     "patterns",
 		GroupID: "system",
 		Short:   "Six patterns for high load, each off and on",
-		Long: `Six patterns for high load, each switched off and on: a cache that is refreshed ahead,
-doing a thing once for everyone who asks, a worker pool, stateless scaling, from
-synchronous to asynchronous, and from SQL to NoSQL.
+		Long: `Six patterns for high load, each switched off and on: refresh-ahead cache, do once
+and share the result, worker pool, stateless scaling, sync to async, SQL to NoSQL.
 
-Each has an experiment that says what it is worth, in system/patterns/experiments,
-and a page in docs/patterns.`,
+Each has an experiment in system/patterns/experiments that measures its effect, and a
+page in docs/patterns.`,
 		Example: `  loadstone patterns serve --refresh-ahead on --do-once local --pool reject
 
   loadstone run system/patterns/experiments/pool.yaml`,

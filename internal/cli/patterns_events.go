@@ -9,5 +9,5 @@ import (
 
 // eventFlags are the flags of POST /handle.
 func eventFlags(fl *pflag.FlagSet, c *serve.Config) {
-	fl.StringVar(&c.Events, "events", c.Events, "where POST /handle passes an event on: "+event.TargetForms)
+	fl.StringVar(&c.Events, "events", c.Events, "where POST /handle sends an event: "+event.TargetForms)
 }

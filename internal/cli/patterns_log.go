@@ -20,10 +20,10 @@ func (a *app) patternsLogCommand() *cobra.Command {
 	commit, events := string(c.Commit), "off"
 	cmd := &cobra.Command{
 		Use:   "log",
-		Short: "Store events, called or from a queue: the log service",
-		Long: `Store events, each exactly once by its id. The service is called for each (POST
-/events), or takes them from the queue of --events at its own pace; then they are
-stored in batches. Nothing is answered or acknowledged before it is on disk.
+		Short: "Run the log service: store events from calls or from a queue",
+		Long: `Store events, each exactly once by its id. The service gets each event by a call (POST
+/events), or reads them from the queue of --events at its own pace and stores them in
+batches. No event is answered or acknowledged before it is on disk.
 
 Every flag can be given as an environment variable as well: --store as
 PATTERNS_STORE. A flag wins.`,
@@ -53,8 +53,8 @@ PATTERNS_STORE. A flag wins.`,
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
 	fl.StringVar(&c.Store, "store", c.Store, "file of the database")
 	fl.StringVar(&events, "events", events, "queue to take events from: off, nats://BROKER:PORT or kafka://BROKER:PORT,...")
-	fl.StringVar(&commit, "commit", commit, "how calls are written: each by itself, or group for those that wait together")
-	fl.IntVar(&c.Rounds, "rounds", c.Rounds, "work for an event: how often its body is hashed")
+	fl.StringVar(&commit, "commit", commit, "how calls are written: each in its own transaction, or group for concurrent ones in one")
+	fl.IntVar(&c.Rounds, "rounds", c.Rounds, "work per event: how often its body is hashed")
 	return cmd
 }
 
@@ -63,15 +63,14 @@ func (a *app) patternsBrokerCommand() *cobra.Command {
 	c, flush := broker.DefaultConfig(), "on"
 	cmd := &cobra.Command{
 		Use:   "broker",
-		Short: "Keep a durable queue: the embedded broker",
-		Long: `Keep a durable queue for 'patterns serve' and 'patterns log': NATS JetStream with its
+		Short: "Run the embedded broker: a durable queue",
+		Long: `Run a durable queue for 'patterns serve' and 'patterns log': NATS JetStream with its
 files in --dir. A message is acknowledged when it is on disk; with --flush off, when
-the kernel has it, which survives the death of the process and not a loss of power.
+the kernel has it, which survives a crash of the process but not a loss of power.
 
-How many events the queue holds is said by who makes it, 50,000 if nothing is said, and
-kept with it. A 'patterns serve' that states a capacity (--events nats://...?capacity=N)
-changes it; the broker writes the change to its log. A directory has one broker at a
-time.
+The capacity of the queue is stored with it, by default 50,000 events. A
+'patterns serve' with --events nats://...?capacity=N changes it; the broker logs the
+change. A directory can have only one broker at a time.
 
 Every flag can be given as an environment variable as well: --dir as PATTERNS_DIR. A
 flag wins.`,
@@ -94,8 +93,8 @@ flag wins.`,
 	fl.StringVar(&c.Addr, "listen", c.Addr, "address for producers and consumers; keep it private")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
 	fl.StringVar(&c.Dir, "dir", c.Dir, "directory of its files")
-	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "bound of its files")
-	fl.StringVar(&flush, "flush", flush, "bring each message to the disk before it is acknowledged: on or off")
+	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "maximum size of its files, in bytes")
+	fl.StringVar(&flush, "flush", flush, "flush each message to disk before it is acknowledged: on or off")
 	return cmd
 }
 
@@ -104,13 +103,13 @@ func (a *app) patternsReconcileCommand() *cobra.Command {
 	c := reconcile.DefaultConfig()
 	cmd := &cobra.Command{
 		Use:   "reconcile",
-		Short: "Check that every event that was accepted is stored",
-		Long: `Check that every event that was accepted is stored: send events with ids of their own
-to 'patterns serve', each again until it is answered, and ask 'patterns log' for each,
-and for all of them once more at the end. Kill whatever you like meanwhile, as long as
-it comes back. With --stay it goes on asking for them, and serves the count, until it is
-told to stop. Exit status 0 if accepted and stored are the same, 1 if not, or if nothing
-was accepted.
+		Short: "Check that every accepted event is stored",
+		Long: `Check that every accepted event is stored: send events with unique ids to 'patterns
+serve', each repeatedly until it is answered, look up each accepted event in 'patterns
+log', and all of them once more at the end. Any process may be killed during the check,
+as long as it is started again. With --stay it keeps looking them up and serving the
+counts until it is stopped. Exit status 0 if all accepted events are stored, 1 if not,
+or if none was accepted.
 
 Every flag can be given as an environment variable as well: --app as PATTERNS_APP. A
 flag wins.`,
@@ -128,16 +127,16 @@ flag wins.`,
 	fl.StringVar(&c.App, "app", c.App, "address of 'patterns serve', HOST:PORT")
 	fl.StringVar(&c.Log, "log", c.Log, "address of 'patterns log', HOST:PORT")
 	fl.IntVar(&c.Rate, "rate", c.Rate, "events a second")
-	fl.DurationVar(&c.For, "for", c.For, "how long to send")
+	fl.DurationVar(&c.For, "for", c.For, "how long to send events")
 	fl.DurationVar(&c.Settle, "settle", c.Settle, "how long an accepted event may take to be stored")
-	fl.BoolVar(&c.Stay, "stay", c.Stay, "go on asking for all events, and serving the metrics, until told to stop")
+	fl.BoolVar(&c.Stay, "stay", c.Stay, "keep looking all events up and serving the metrics until stopped")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
 	return cmd
 }
 
 // Why a reconciliation failed.
 var (
-	errUnbalanced = errors.New("events were accepted and are not stored")
+	errUnbalanced = errors.New("some accepted events are not stored")
 	errNothing    = errors.New("no event was accepted, so nothing was checked")
 )
 

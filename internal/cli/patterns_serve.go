@@ -26,8 +26,8 @@ func (a *app) patternsServeCommand() *cobra.Command {
   GET  /activities/{id}
 
 and /healthz and /readyz; on the admin address /metrics for Prometheus, /debug/pprof,
-and PUT /pool with the number of workers as the body. SIGTERM stops it without losing
-a request.
+and PUT /pool with the number of workers as the body. SIGTERM stops the server without
+losing a request.
 
 Every flag can be given as an environment variable as well: --job-cpu as
 PATTERNS_JOB_CPU. A flag wins.`,
@@ -36,7 +36,7 @@ PATTERNS_JOB_CPU. A flag wins.`,
   # one of several replicas that read each book once for all
   loadstone patterns serve --do-once redis --redis cache:6379 --listen 0.0.0.0:8080
 
-  # at most four jobs at one time, sixteen in the queue, the rest refused
+  # at most four jobs at a time, sixteen in the queue, the rest refused
   loadstone patterns serve --pool reject --pool-workers 4 --pool-queue 16 --job-cpu 2ms --job-wait 18ms`,
 		Args: a.args(cobra.NoArgs),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,19 +59,19 @@ PATTERNS_JOB_CPU. A flag wins.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&c.Listen, "listen", c.Listen, "address for everybody")
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and the pool's size; keep it private")
-	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "connections that may be open at one time")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
-	fl.StringVar(&refresh, "refresh-ahead", refresh, "renew the popular movies before they expire: off or on")
-	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "nobody gets a list of movies that is older")
-	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long their source takes")
-	fl.StringVar(&once, "do-once", once, "share the reading of a book with all who ask for it: off, local or redis")
+	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+	fl.StringVar(&refresh, "refresh-ahead", refresh, "refresh the popular movies before they expire: off or on")
+	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "maximum age of a served list of movies")
+	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long the source of movies takes")
+	fl.StringVar(&once, "do-once", once, "share one read of a book among all concurrent requests: off, local or redis")
 	fl.StringVar(&c.Books.Redis, "redis", c.Books.Redis, "HOST:PORT of the Redis for --do-once redis")
 	fl.DurationVar(&c.Books.Delay, "book-delay", c.Books.Delay, "how long the source of books takes")
-	fl.DurationVar(&c.Books.ReadTimeout, "book-timeout", c.Books.ReadTimeout, "how long a reading may take at most")
-	fl.DurationVar(&c.Books.Keep, "book-keep", c.Books.Keep, "how long a book that was read stays in Redis for the others")
+	fl.DurationVar(&c.Books.ReadTimeout, "book-timeout", c.Books.ReadTimeout, "maximum time to read a book")
+	fl.DurationVar(&c.Books.Keep, "book-keep", c.Books.Keep, "how long a book stays in Redis for the other replicas")
 	jobFlags(fl, &c, &adaptive)
 	eventFlags(fl, &c)
 	activityFlags(fl, &c)
@@ -81,15 +81,15 @@ PATTERNS_JOB_CPU. A flag wins.`,
 // jobFlags are the flags of GET /handle.
 func jobFlags(fl *pflag.FlagSet, c *serve.Config, adaptive *string) {
 	j := &c.Jobs
-	fl.StringVar(&j.Pool, "pool", j.Pool, "bound the jobs: off, reject or wait")
-	fl.IntVar(&j.Workers, "pool-workers", j.Workers, "jobs that are done at one time")
+	fl.StringVar(&j.Pool, "pool", j.Pool, "limit the jobs: off, reject or wait")
+	fl.IntVar(&j.Workers, "pool-workers", j.Workers, "jobs that run at a time")
 	fl.IntVar(&j.Queue, "pool-queue", j.Queue, "jobs that wait for a worker")
-	fl.DurationVar(&j.Wait, "pool-wait", j.Wait, "how long a job waits at most until it begins")
-	fl.IntVar(&j.Callers, "pool-callers", j.Callers, "requests that wait for a place in the queue, with --pool wait")
-	fl.StringVar(adaptive, "pool-adaptive", *adaptive, "shorten the queue while it only makes everybody slower: off or on")
-	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "processor time of a job")
-	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "what a job waits after that")
-	fl.IntVar(&j.Memory, "job-memory", j.Memory, "bytes that a job holds")
+	fl.DurationVar(&j.Wait, "pool-wait", j.Wait, "maximum time that a job waits until it starts")
+	fl.IntVar(&j.Callers, "pool-callers", j.Callers, "maximum number of requests that wait for a place in the queue, with --pool wait")
+	fl.StringVar(adaptive, "pool-adaptive", *adaptive, "shorten the queue while it only adds delay: off or on")
+	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "CPU time of a job")
+	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "how long a job waits after its CPU time")
+	fl.IntVar(&j.Memory, "job-memory", j.Memory, "memory of a job, in bytes")
 }
 
 // onOff reads a switch.

@@ -33,26 +33,26 @@ func (a *app) predictCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "predict RUN",
 		GroupID: "lab",
-		Short:   "Say what a topology that was not run will bear, from the demands of a run",
-		Long: `Say what a topology that was not run will bear: its capacity under the run's
-objective with an interval, the component that will limit it, the next one after
-that, and how busy the others will be. It is worked out from the CPU that each
-component was seen to need for a request, and what that assumes is printed.
+		Short:   "Predict the capacity of a topology that was not run, from the service demands of a run",
+		Long: `Predict a topology that was not run: its capacity under the run's objective with an
+interval, the bottleneck, the next bottleneck after it, and the utilisation of each
+component. The prediction is computed from the measured CPU per request of each
+component, and its assumptions are printed.
 
-With --topology there are several, each a line of a table. --check measures all
-of them in one run, interleaved with the variants that they were predicted from,
-and prints how far off they are.
+Each --topology adds a row to a table. --check measures all topologies in one run,
+interleaved with the variants that they were predicted from, and prints the errors
+of the predictions.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
 latest~1 for the one before.`,
 		Example: `  loadstone predict latest --variant cached --set api.replicas=8 --set lb.cpus=1
   loadstone predict latest --users 500 --think 2s
 
-  # is it true? measures the predicted topologies beside what they were predicted from
+  # check predictions: measure the topologies beside the variants they were predicted from
   loadstone predict latest --topology "cached: api.replicas=3, lb.cpus=0.4" \
     --topology "plain: api.replicas=2" --check experiment.yaml --trials 6
 
-  # the same table again, from the run that the check made
+  # the same table from the run that the check made
   loadstone predict latest~1 --topology "cached: api.replicas=3, lb.cpus=0.4" \
     --topology "plain: api.replicas=2" --check latest`,
 		Args:              a.args(cobra.ExactArgs(1)),
@@ -65,15 +65,15 @@ latest~1 for the one before.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.runs, "runs", "runs", "directory of runs that are given by name; --check puts its run there")
+	fl.StringVar(&f.runs, "runs", "runs", "directory in which runs are looked up by name; --check puts its run there")
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, for --check")
-	fl.StringVar(&f.variant, "variant", "", "the variant to change, in place of the run's first")
+	fl.StringVar(&f.variant, "variant", "", "the variant to change (default: the run's first)")
 	fl.StringArrayVar(&f.set, "set", nil, "change a service: SERVICE.replicas=N or SERVICE.cpus=X; may be repeated")
 	fl.StringArrayVar(&f.topologies, "topology", nil, "predict \"VARIANT: CHANGE, CHANGE\", with changes as in --set; may be repeated, for a table")
-	fl.IntVar(&f.users, "users", 0, "say what so many users get who wait for each answer")
-	fl.DurationVar(&f.think, "think", 0, "how long each of the users thinks after an answer")
-	fl.StringVar(&f.check, "check", "", "measure what was predicted too: the run's experiment file, for its place on disk; or a run that did so before")
-	fl.IntVar(&f.trials, "trials", 0, "trials of each for --check, in place of the experiment's")
+	fl.IntVar(&f.users, "users", 0, "predict for this many users who wait for each answer (closed model)")
+	fl.DurationVar(&f.think, "think", 0, "think time of each user after an answer")
+	fl.StringVar(&f.check, "check", "", "measure the predicted topologies: the run's experiment file, or a run that measured them before")
+	fl.IntVar(&f.trials, "trials", 0, "trials of each topology for --check, instead of the experiment's")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	completing(cmd, "variant", completeRunVariants)
 	return cmd
@@ -220,7 +220,7 @@ func (a *app) measured(ctx context.Context, res *result.Result, ts []predict.Top
 		return measured, where, names, err
 	}
 	if exp, err = experiment.Parse(f.check, []byte(text)); err != nil {
-		return nil, "", nil, fmt.Errorf("--check: the experiment with the changes cannot be read: %w", err)
+		return nil, "", nil, fmt.Errorf("--check: the experiment with the changes is not valid: %w", err)
 	}
 	if exp.Seed = res.Seed; f.trials > 0 {
 		exp.Trials = f.trials

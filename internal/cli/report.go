@@ -21,10 +21,10 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "report RUN",
 		GroupID: "lab",
-		Short:   "Derive the report of a run again from its raw data",
-		Long: `Derive the report of a run again from its raw data: the summary that is printed,
-result.json and report.html. The raw data is not changed. The report of a run that
-was stopped before it was done is about the trials that had ended, and says so.
+		Short:   "Regenerate the report of a run from its raw data",
+		Long: `Regenerate the report of a run from its raw data: the printed summary, result.json
+and report.html. The raw data is not changed. The report of a run that was stopped
+covers the completed trials, and says so.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
 latest~1 for the one before.`,
@@ -54,8 +54,8 @@ latest~1 for the one before.`,
 			return report.Markdown(a.Stdout, res)
 		},
 	}
-	cmd.Flags().StringVar(&runs, "runs", "runs", "directory of runs that are given by name")
-	cmd.Flags().StringVar(&format, "format", "text", "what to print: text, or markdown for a pull request")
+	cmd.Flags().StringVar(&runs, "runs", "runs", "directory in which runs are looked up by name")
+	cmd.Flags().StringVar(&format, "format", "text", "output format: text, or markdown for a pull request")
 	completing(cmd, "format", cobra.FixedCompletions([]cobra.Completion{"text", "markdown"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

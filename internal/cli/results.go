@@ -25,13 +25,13 @@ func (a *app) resultsCommand() *cobra.Command {
 		Short:   "Exam results: seed or import, publish, serve",
 		Long: `Exam results for a whole country's students, looked up by id and access code.
 
-A store is written KIND:PATH. sqlite:PATH is a database, one query a request;
-snapshot:PATH is an immutable file of finished answers, made from a database, a
-CSV file or the generator, and replaced whole while servers run.
+A store is written KIND:PATH. sqlite:PATH is a database, with one query per request;
+snapshot:PATH is an immutable file of precomputed answers, made from a database, a
+CSV file or the generator, and replaced atomically while servers run.
 postgres://USER@HOST/DATABASE is a PostgreSQL database that many servers share. Its
-password may stand in the address, or in PGPASSWORD, where no list of processes
-shows it.`,
-		Example: `  # made-up students
+password may be in the address, or in PGPASSWORD, where it is not visible in the
+process list.`,
+		Example: `  # synthetic students
   loadstone results seed --store sqlite:results.db
 
   # your own: import, publish, serve
@@ -65,15 +65,15 @@ func (a *app) seedCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "seed",
-		Short: "Fill a store with made-up students, or with yours",
-		Long: `Fill a store with made-up students: names, schools and marks as a national exam
-has them. The same seed makes the same students. A store that holds them already
-is left alone; anything else in it is replaced, whole or not at all. A PostgreSQL
-database with other students is an error instead, and a seed of one that was
-interrupted goes on where it stopped when it is run again.
+		Short: "Fill a store with synthetic students, or with yours",
+		Long: `Fill a store with synthetic students, with the names, schools and marks of a national
+exam. The same seed gives the same students. A store that already has them is left
+unchanged; other content is replaced completely or not at all. A PostgreSQL database
+with other students is an error instead; an interrupted seed of PostgreSQL resumes
+when it is run again.
 
-The access codes follow from the seed: they are no secret. Use made-up students to
-try things out and to measure, never in place of real ones.`,
+The access codes are derived from the seed, so they are not secret. Use synthetic
+students for trials and measurements only, never beside real ones.`,
 		Example: `  loadstone results seed --store sqlite:results.db
   loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
 		Args: a.args(cobra.NoArgs),
@@ -81,7 +81,7 @@ try things out and to measure, never in place of real ones.`,
 			if keep {
 				if origin, err := imported(cmd.Context(), store); err != nil || origin != "" {
 					if err == nil {
-						fmt.Fprintf(a.Stdout, "%s holds imported students, %s; they are kept\n", serve.RedactStore(store), origin)
+						fmt.Fprintf(a.Stdout, "%s has imported students, %s; they are kept\n", serve.RedactStore(store), origin)
 					}
 					return err
 				}
@@ -95,9 +95,9 @@ try things out and to measure, never in place of real ones.`,
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
 	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of everything about them")
-	cmd.Flags().StringVar(&file, "csv", "", "CSV file of students to take in place of made-up ones, as for 'results import'; none if empty")
-	cmd.Flags().BoolVar(&keep, "keep-imported", false, "leave a store alone that holds imported students, whichever they are")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the synthetic students")
+	cmd.Flags().StringVar(&file, "csv", "", "CSV file of students to use instead of synthetic ones, as for 'results import'; none if empty")
+	cmd.Flags().BoolVar(&keep, "keep-imported", false, "leave a store with imported students unchanged, whichever they are")
 	return cmd
 }
 
@@ -141,16 +141,16 @@ func (a *app) importCommand() *cobra.Command {
 		Use:   "import FILE.csv",
 		Short: "Fill a store with the students of a CSV file",
 		Long: `Fill a store with the students of a CSV file. The header is required, columns may
-stand in any order: ` + columnNames() + `.
+be in any order: ` + columnNames() + `.
 A student has marks in the subjects of one stream; the other columns stay empty.
-Without the column code everyone gets a new random access code.
+Without the column code each student gets a new random access code.
 
-An import succeeds whole or changes nothing: every bad row is reported with its
-line and the reason. An import into PostgreSQL that was interrupted goes on where it
-stopped when it is run again; nothing of it is served before it is whole.`,
+An import is complete or changes nothing: every bad row is reported with its line
+and the reason. An interrupted import into PostgreSQL resumes when it is run again;
+nothing of it is served before it is complete.`,
 		Example: `  loadstone results import students.csv --store sqlite:results.db
 
-  # what such a file looks like
+  # print an example of such a file
   loadstone results import --example`,
 		Args: a.args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -168,7 +168,7 @@ stopped when it is run again; nothing of it is served before it is whole.`,
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
-	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four made-up students")
+	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four synthetic students")
 	return cmd
 }
 
@@ -188,10 +188,10 @@ func (a *app) publishCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "publish",
-		Short: "Turn a database into a snapshot of finished answers",
-		Long: `Turn a database into a snapshot of finished answers. A snapshot of the same data is
-left alone. Servers that serve the snapshot's path move to the new file within a
-second, without a failed or mixed answer.`,
+		Short: "Turn a database into a snapshot of precomputed answers",
+		Long: `Turn a database into a snapshot of precomputed answers. A snapshot of the same data
+is left unchanged. Servers that serve the snapshot's path switch to the new file
+within a second, without a failed or mixed answer.`,
 		Example: `  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot`,
 		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -264,7 +264,7 @@ func (a *app) build(ctx context.Context, store, flag string, source results.Sour
 		return nil
 	}
 	if did.resumed > 0 {
-		fmt.Fprintf(a.Stdout, "went on after the %d students that were there\n", did.resumed)
+		fmt.Fprintf(a.Stdout, "resumed after the %d students that were already stored\n", did.resumed)
 	}
 	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", shown, source.Meta().Origin, time.Since(began).Seconds())
 	return nil

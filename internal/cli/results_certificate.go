@@ -30,15 +30,15 @@ func (a *app) certificateCommand() *cobra.Command {
 	c := certificate{now: time.Now}
 	cmd := &cobra.Command{
 		Use:   "certificate",
-		Short: "Make a self-signed TLS certificate, if there is none",
-		Long: `Make a self-signed TLS certificate, if there is none: tls.crt and tls.key in a
-directory, for a year. One that is there, fits its key and covers the hosts is left
-alone until the last week of its life. One that somebody else has issued is never
-replaced: put your own in the directory under these names, and it is used; what looks
-wrong about it is only said.
+		Short: "Create a self-signed TLS certificate, if there is none",
+		Long: `Create a self-signed TLS certificate, if there is none: tls.crt and tls.key in a
+directory, valid for a year. An existing certificate that matches its key and covers
+the hosts is left unchanged until its last week. A certificate of another issuer is
+never replaced: put your own into the directory under these names, and it is used;
+problems with it are only reported.
 
-Browsers warn of a self-signed certificate. It is for trying things out, and for a
-balancer behind another that has a real one.`,
+Browsers warn about a self-signed certificate. It is for trying things out, and for a
+load balancer behind another one that has a real certificate.`,
 		Example: `  loadstone results certificate --to tls --host localhost --host 127.0.0.1`,
 		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ balancer behind another that has a real one.`,
 				return fmt.Errorf("certificate in %s: %w", c.directory, err)
 			}
 			if c.doubt != "" {
-				fmt.Fprintf(a.Stderr, "warning: %s is somebody else's and is left as it is: %s\n", c.certPath(), c.doubt)
+				fmt.Fprintf(a.Stderr, "warning: %s was not issued by this program and is left unchanged: %s\n", c.certPath(), c.doubt)
 				return nil
 			}
 			what := "is there already"
@@ -63,7 +63,7 @@ balancer behind another that has a real one.`,
 		},
 	}
 	cmd.Flags().StringVar(&c.directory, "to", "", "directory for tls.crt and tls.key")
-	cmd.Flags().StringSliceVar(&c.hosts, "host", nil, "name or IP address that it is for; give it again for more")
+	cmd.Flags().StringSliceVar(&c.hosts, "host", nil, "name or IP address that the certificate covers; may be repeated")
 	return cmd
 }
 
@@ -170,7 +170,7 @@ func (c *certificate) inspect() (cert *x509.Certificate, reason string, err erro
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(c.keyPath()); err == nil {
 			// This command writes the certificate first.
-			return nil, "", fmt.Errorf("%s is there without a certificate: put that beside it, or move the key away", c.keyPath())
+			return nil, "", fmt.Errorf("%s has no certificate beside it: put the certificate there, or move the key away", c.keyPath())
 		}
 		return nil, "there is none", nil
 	}

@@ -27,27 +27,26 @@ func (a *app) correctCommand() *cobra.Command {
 	var f correctFlags
 	cmd := &cobra.Command{
 		Use:   "correct FILE.csv|-",
-		Short: "Correct the results of students who are in the store",
-		Long: `Correct the results of students who are in the store. The file has whole rows, as
-import takes them, of those students alone; where the column code or pass_mark is
-left out, students keep their own. All rows are taken or none, and a student who is
-not in the store is an error. The store keeps who corrected what and when, in the
-table corrections.
+		Short: "Correct the results of students in the store",
+		Long: `Correct the results of students in the store. The file has complete rows, as for
+import, of these students only; if the column code or pass_mark is missing, students
+keep theirs. Either all rows are applied or none, and a student who is not in the
+store is an error. The table corrections records who corrected what and when.
 
-A correction is seen
-  by servers of a PostgreSQL store without a cache: at once
-  by servers with --cache memory: within --cache-refresh, a minute if not given
-  by servers with Redis: within a second, if it is named with --redis here; a server
-    that is cut off from Redis in that second: within --cache-refresh, 12 hours
-  through a balancer that caches, and by browsers with --access open: once what they
-    keep has expired, a minute at most after the servers have it
-  by servers of a SQLite store: when they are started again
-  by servers of a snapshot, and in an exported tree: when it is published or exported
+A correction is visible
+  on servers of a PostgreSQL store without a cache: at once
+  on servers with --cache memory: within --cache-refresh, by default a minute
+  on servers with Redis: within a second, if this command gets --redis; on a server
+    that has no connection to Redis at that time: within --cache-refresh, 12 hours
+  through a load balancer that caches, and in browsers with --access open: when their
+    cached page expires, at most a minute after the servers have the correction
+  on servers of a SQLite store: when they are restarted
+  on servers of a snapshot, and in an exported tree: when it is published or exported
     again
 
-The command may be run again: it then changes nothing in the store, and tells Redis
-and the servers once more. Do so when it could not tell them (exit status 1), and for
-SQLite after the servers have been started again.
+The command may be run again: it then changes nothing in the store, and notifies
+Redis and the servers again. Do so if it could not notify them (exit status 1), and
+for SQLite after a restart of the servers.
 
 Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
 		Example: `  loadstone results correct corrected.csv --store sqlite:results.db
@@ -60,8 +59,8 @@ Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.store, "store", "", "database to correct: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(&f.redis, "redis", "", "Redis of the servers, to put the new pages into: "+pagecache.RedisForm)
-	fl.StringVar(&f.by, "by", "", "who corrects, for the audit (the user who runs this if not given)")
+	fl.StringVar(&f.redis, "redis", "", "Redis of the servers, which gets the new pages: "+pagecache.RedisForm)
+	fl.StringVar(&f.by, "by", "", "who corrects, for the audit (default: the current user)")
 	return cmd
 }
 
@@ -138,9 +137,9 @@ func (a *app) correctStore(ctx context.Context, kind, target string, c results.C
 			return nil
 		}
 		if err := tellRedis(ctx, redis, meta, done.Students); err != nil {
-			return fmt.Errorf("%s is corrected, but not all servers have been told: %w; run this again, which tells them again", shown, err)
+			return fmt.Errorf("%s is corrected, but not all servers were notified: %w; run this again to notify them again", shown, err)
 		}
-		fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were told\n", pagecache.Redact(redis), students(len(done.Students)))
+		fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were notified\n", pagecache.Redact(redis), students(len(done.Students)))
 		return nil
 	}
 	if kind == serve.StorePostgres {
@@ -164,7 +163,7 @@ func (a *app) correctStore(ctx context.Context, kind, target string, c results.C
 
 func (a *app) sayCorrected(store string, done results.Corrected) {
 	if done.Changed == 0 {
-		fmt.Fprintf(a.Stdout, "%s: nothing changed; all of %s were so already\n", store, students(len(done.Students)))
+		fmt.Fprintf(a.Stdout, "%s: nothing changed; all of %s already had these results\n", store, students(len(done.Students)))
 		return
 	}
 	fmt.Fprintf(a.Stdout, "%s: %d of %s corrected; it is at revision %d\n", store, done.Changed, students(len(done.Students)), done.Revision)
@@ -181,13 +180,13 @@ func students(n int) string {
 func (a *app) whoMustAct(kind, redis string) {
 	switch {
 	case kind == serve.StoreSQLite:
-		fmt.Fprintln(a.Stdout, "Servers of this database see it when they are started again.")
+		fmt.Fprintln(a.Stdout, "Servers of this database see the change when they are restarted.")
 	case redis == "":
-		fmt.Fprintln(a.Stdout, "Servers without a cache see it at once, those with --cache memory within a minute. Those with Redis were not told: run this again with --redis.")
+		fmt.Fprintln(a.Stdout, "Servers without a cache see the change at once, those with --cache memory within a minute. Those with Redis were not notified: run this again with --redis.")
 	default:
-		fmt.Fprintln(a.Stdout, "All servers see it within a second.")
+		fmt.Fprintln(a.Stdout, "All servers see the change within a second.")
 	}
-	fmt.Fprintln(a.Stdout, "Snapshots and exported trees have the old results until you run 'loadstone results publish' or 'export' again.")
+	fmt.Fprintln(a.Stdout, "Snapshots and exported trees keep the old results until you run 'loadstone results publish' or 'export' again.")
 }
 
 // tellers is how many pages are on the way to Redis at a time: enough to fill the

@@ -17,15 +17,15 @@ func (a *app) preloadCommand() *cobra.Command {
 	var store, redis string
 	cmd := &cobra.Command{
 		Use:   "preload",
-		Short: "Fill Redis with every student's page, before anybody asks",
-		Long: `Fill Redis with every student's page, before anybody asks, so that servers with
---cache redis or memory+redis find the first look-up of each student there. It needs
-a database that is filled: one that is not, or not whole, is an error.
+		Short: "Preload Redis with every student's page",
+		Long: `Preload Redis with every student's page, so that servers with --cache redis or
+memory+redis find even the first look-up of each student there. An empty or partly
+filled database is an error.
 
-A Redis that has been filled with this data set is left alone. Pages that are there
-stay as they are, so a preload that was interrupted is simply run again. Pages live
-for a day; later, servers read them from the database one by one. Redis then holds
-the access codes, too: keep it as private as the database.
+A Redis that already has this data set is left unchanged. Existing pages are kept,
+so an interrupted preload can simply be run again. Pages expire after a day; then
+servers read them from the database one by one. Redis also stores the access codes:
+keep it as private as the database.
 
 Every flag can be given as an environment variable as well: --redis as
 RESULTS_REDIS.`,
@@ -68,7 +68,7 @@ func (a *app) preload(ctx context.Context, store, redis string) error {
 			fmt.Fprintf(a.Stdout, "%s already has the pages of %s; nothing to do\n", shown, origin)
 			return nil
 		}
-		fmt.Fprintf(a.Stdout, "%s has the pages of %s: %d written, %d were there (%.1f s)\n",
+		fmt.Fprintf(a.Stdout, "%s has the pages of %s: %d written, %d were already there (%.1f s)\n",
 			shown, origin, written, existing, time.Since(began).Seconds())
 		return nil
 	})
@@ -79,7 +79,7 @@ func (a *app) pageCommand() *cobra.Command {
 	var language string
 	cmd := &cobra.Command{
 		Use:   "page",
-		Short: "Print a page for a balancer to show",
+		Short: "Print a page for a load balancer to show",
 		Long: `Print the page that tells students that the service is down, for a balancer to show
 when no server answers. It is one file of HTML that needs nothing else.`,
 		Example: `  loadstone results page --down > down.html`,

@@ -22,7 +22,7 @@ func TestResultsPreload(t *testing.T) {
 		want string
 	}{
 		{"seed --students 1000 --store sqlite:r.db", exitOK, "holds"},
-		{"preload --store sqlite:r.db " + to, exitOK, "has the pages of seed 1, 1000 students: 1000 written, 0 were there"},
+		{"preload --store sqlite:r.db " + to, exitOK, "has the pages of seed 1, 1000 students: 1000 written, 0 were already there"},
 		{"preload --store sqlite:r.db " + to, exitOK, "already has the pages of seed 1, 1000 students; nothing to do"},
 		{"preload --store sqlite:none.db " + to, exitFailed, "none.db"},
 		{"preload --store snapshot:r.snapshot " + to, exitUsage, "reads a database"},

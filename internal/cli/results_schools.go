@@ -29,7 +29,7 @@ func (a *app) bundleCommand() *cobra.Command {
 		Use:   "bundle",
 		Short: "Write a school's students with their access codes, to hand out",
 		Long: `Write a school's students with their access codes: a CSV file, and a page with one
-slip per student to print and cut. Keep both as you keep the codes.
+slip per student to print and cut. Keep both as safe as the codes.
 
 With --link-base and the key file of an export each student also gets a link into
 the exported tree.`,
@@ -40,10 +40,10 @@ the exported tree.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.from, "from", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(&f.school, "school", "", "the school's name, as the data has it")
-	fl.StringVar(&f.region, "region", "", "its region, if several have a school of that name")
+	fl.StringVar(&f.school, "school", "", "the school's name, as in the data")
+	fl.StringVar(&f.region, "region", "", "the school's region, if several regions have a school of that name")
 	fl.StringVar(&f.out, "out", f.out, "directory for the files")
-	fl.StringVar(&f.address, "address", "", "where students look their result up, as printed on the slips")
+	fl.StringVar(&f.address, "address", "", "address where students look up their result, printed on the slips")
 	fl.StringVar(&f.linkBase, "link-base", "", "URL of an exported tree, for a link on every slip")
 	fl.StringVar(&f.keyFile, "key-file", "", "the key that the tree was exported with")
 	fl.IntVar(&f.iterations, "iterations", f.iterations, "the iterations that the tree was exported with")
@@ -101,24 +101,24 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write every result as a file, for a CDN or any web server",
-		Long: `Write every result as a file with a name that nobody can guess: it follows from the
-student's id and code and from a secret key, by a slow function. The tree needs no
-server of ours and survives everything; a student gets there by a link (see
+		Long: `Write every result as a file with an unguessable name, derived from the student's id
+and code and from a secret key by a slow function. Any web server or CDN can serve
+the tree; students reach their file by a link (see
 'loadstone results bundle --link-base').
 
-The key file is made if it is not there. Whoever has it and a student's id and code
-can find the student's file; keep it with the codes. An export that was interrupted
-goes on where it stopped, and the tree changes whole or not at all.`,
+The key file is created if it does not exist. With it and a student's id and code
+anyone can find the student's file; keep it with the codes. An interrupted export
+resumes, and the tree is replaced completely or not at all.`,
 		Example: `  loadstone results export --from sqlite:results.db --to tree --key-file tree.key`,
 		Args:    a.args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.from, "from", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(&f.to, "to", "", "directory that the tree will be")
-	fl.StringVar(&f.keyFile, "key-file", "", "file with the key of the names; made if it is not there")
+	fl.StringVar(&f.to, "to", "", "directory of the tree")
+	fl.StringVar(&f.keyFile, "key-file", "", "file with the key of the names; created if it does not exist")
 	fl.StringSliceVar(&f.formats, "format", f.formats, "files for each student: json, html")
-	fl.IntVar(&f.iterations, "iterations", f.iterations, "cost of a name: 1000 take a quarter of a millisecond")
+	fl.IntVar(&f.iterations, "iterations", f.iterations, "work to derive a name: 1000 iterations take a quarter of a millisecond")
 	return cmd
 }
 
@@ -151,7 +151,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 			return err
 		}
 		if report.Unchanged {
-			fmt.Fprintf(a.Stdout, "%s holds these results already: nothing to do\n", f.to)
+			fmt.Fprintf(a.Stdout, "%s already has these results: nothing to do\n", f.to)
 			return nil
 		}
 		fmt.Fprintf(a.Stdout, "%d students in %s: %d files written, %d kept\n", report.Students, f.to, report.Written, report.Kept)

@@ -32,31 +32,32 @@ with the student's access code in the header X-Access-Code or in the query
 Prometheus, /debug/pprof, and the switches of the caches (GET /cache, PUT
 /cache/memory and /cache/redis with the body on or off).
 
-A wrong code is answered exactly as an unknown id, and five of them for an id lock
-the address out for a quarter of an hour. An address gets 100 requests a second:
-behind a balancer name it with --proxy, or all students are one address. Before
---publish-at nobody sees anything, and from that instant on everybody does.
+A wrong code gets exactly the same answer as an unknown id; after five wrong codes
+for an id, the address is locked out for a quarter of an hour. An address may send
+100 requests a second: behind a load balancer, give its address with --proxy;
+otherwise all students count as one address. No result is visible before
+--publish-at, and all are from that time on.
 
-Caches stand between the store and the students: --cache memory in this process,
-redis shared by all servers, memory+redis both. What they have is served for
---cache-max-age even if the database is gone; a lost Redis costs nobody an answer.
-Results corrected by 'loadstone results correct' with --redis reach all servers at
-once. What was changed in another way is seen after --cache-refresh: a minute, or
-12 hours with Redis, where pages are preloaded and must outlast the rush.
+Caches in front of the store: --cache memory in this process, redis shared by all
+servers, memory+redis both. They serve their content for up to --cache-max-age even
+if the database is down; if Redis is down, all requests are still answered. Results
+corrected by 'loadstone results correct' with --redis reach all servers at once.
+Changes made in another way are visible after --cache-refresh: a minute, or 12 hours
+with Redis, where pages are preloaded and must outlast the rush.
 
---access open asks for no code and has no limits: for load tests, not for real
-results. SIGTERM stops it without losing a request.
+--access open requires no code and has no limits: for load tests, not for real
+results. SIGTERM stops the server without losing a request.
 
 Every flag can be given as an environment variable as well: --cache-bytes as
 RESULTS_CACHE_BYTES. A flag wins.`,
 		Example: `  loadstone results serve --store snapshot:results.snapshot
   RESULTS_STORE=sqlite:results.db RESULTS_CACHE=memory loadstone results serve --listen 0.0.0.0:8080
 
-  # one of several servers behind a balancer
+  # one of several servers behind a load balancer
   loadstone results serve --store postgres://results@db/results --cache memory+redis \
     --redis redis://cache:6379 --proxy 10.0.0.0/8 --listen 0.0.0.0:8080
 
-  # a tier off and on again while it runs
+  # switch a cache off and on again while the server runs
   curl -X PUT --data off http://127.0.0.1:9090/cache/redis
   curl -X PUT --data on http://127.0.0.1:9090/cache/redis`,
 		Args: a.args(cobra.NoArgs),
@@ -87,15 +88,15 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for students")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and switches; keep it private")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+serve.StoreForms)
-	fl.StringVar(&access, "access", access, "what opens a page: code or open")
-	fl.StringVar(&limits, "limits", "", "bound requests and wrong codes: on or off (on with --access code if not given)")
-	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a balancer whose X-Forwarded-For and -Proto are to be believed")
-	fl.StringVar(&publishAt, "publish-at", "", "instant before which nothing is served, such as 2026-07-20T08:00:00+03:00")
+	fl.StringVar(&access, "access", access, "access to a page: code or open")
+	fl.StringVar(&limits, "limits", "", "limit requests and wrong codes: on or off (default with --access code: on)")
+	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a load balancer whose X-Forwarded-For and -Proto are trusted")
+	fl.StringVar(&publishAt, "publish-at", "", "time before which no result is served, such as 2026-07-20T08:00:00+03:00")
 	fl.StringVar(&page, "page", page, "the students' page at /: on or off")
 	fl.StringVar(&c.SecureCookie, "secure-cookie", c.SecureCookie,
-		"keep the page's cookie off plain HTTP: on, off, or auto for those who come over HTTPS as a --proxy says")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to go on answering, not ready, when told to stop")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after that")
+		"mark the page's cookie as secure: on, off, or auto for requests that came over HTTPS according to a --proxy")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
 	return cmd
 }
 
@@ -104,9 +105,9 @@ func cacheFlags(fl *pflag.FlagSet, c *serve.Config) {
 	fl.StringVar(&c.Cache, "cache", c.Cache, "caches before the store: none, memory, redis or memory+redis")
 	fl.StringVar(&c.Redis, "redis", c.Redis, "the Redis of the caches: "+pagecache.RedisForm)
 	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache")
-	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long a cached page may be served while the store does not answer")
+	fl.DurationVar(&c.CacheMaxAge, "cache-max-age", c.CacheMaxAge, "how long a cached page may be served while the store is down")
 	fl.DurationVar(&c.CacheRefresh, "cache-refresh", c.CacheRefresh,
-		"age from which a cached page is read again first while the store answers (12h with redis if not given)")
+		"age at which a cached page is read again from the store (default with redis: 12h)")
 }
 
 // guarded sets what keeps strangers out.
@@ -161,8 +162,8 @@ func (a *app) healthCommand() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:     "health",
-		Short:   "Ask a server whether it is ready: for container health checks",
-		Long:    "Ask a server whether it is ready. Exit status 0 if it is, 1 if not.",
+		Short:   "Check whether a server is ready: for container health checks",
+		Long:    "Check whether a server is ready. Exit status 0 if it is, 1 if not.",
 		Example: `  loadstone results health --url http://127.0.0.1:8080/readyz`,
 		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -176,6 +177,6 @@ func (a *app) healthCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "address to ask")
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "address to check")
 	return cmd
 }

@@ -31,21 +31,21 @@ func (a *app) runCommand() *cobra.Command {
 		Use:     "run EXPERIMENT.yaml",
 		GroupID: "lab",
 		Short:   "Run an experiment: all variants, interleaved trials, verdicts, report",
-		Long: `Run an experiment: every variant is started fresh for each trial, loaded, watched
-and stopped, trials interleaved; then capacity, verdict and comparison are derived
-from the raw data, printed, and written as result.json and report.html.
+		Long: `Run an experiment: every variant is started fresh for each trial, loaded, monitored
+and stopped, with interleaved trials; then capacity, verdict and comparison are
+derived from the raw data, printed, and written as result.json and report.html.
 
-A run that is stopped (Ctrl-C), or of which a trial fails, is reported on as far as
-its trials had ended, marked as partial; the exit status is 1 then.
+If a run is stopped (Ctrl-C) or a trial fails, the report covers the completed
+trials and is marked as partial; the exit status is then 1.
 
-Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
-1 failed or stopped, 2 a mistake in the arguments or in the experiment file.`,
+Exit status: 0 all SLOs met, 99 an SLO crossed or met at no rate, 1 failed or
+stopped, 2 an error in the arguments or in the experiment file.`,
 		Example: `  loadstone run system/results/experiments/embedded.yaml
 
-  # a quick look: two variants, one trial each (no intervals then)
+  # a quick look: two variants, one trial each (without intervals)
   loadstone run experiment.yaml --variants query,snapshot --trials 1
 
-  # in containers, as they will run elsewhere; images that are not here are pulled
+  # in containers, as in production; missing images are pulled
   loadstone run experiment.yaml --driver docker`,
 		Args:              a.args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeExperiments,
@@ -69,10 +69,10 @@ Exit status: 0 done and every SLO met, 99 an SLO crossed or met at no rate,
 		},
 	}
 	fl := cmd.Flags()
-	fl.IntVar(&trials, "trials", 0, "trials of each variant, in place of the experiment's")
-	fl.Uint64Var(&seed, "seed", 0, "seed of schedules and feeds, in place of the experiment's")
+	fl.IntVar(&trials, "trials", 0, "trials of each variant, instead of the experiment's")
+	fl.Uint64Var(&seed, "seed", 0, "seed of schedules and feeds, instead of the experiment's")
 	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
-	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which outlast runs (Docker keeps its own, called loadstone-run-…)")
+	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which are kept between runs (Docker keeps its own, called loadstone-run-…)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
 	completing(cmd, "variants", completeVariants)
 	driverFlag(cmd, &f.driver)

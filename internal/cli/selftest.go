@@ -28,32 +28,32 @@ func (a *app) selftestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "selftest",
 		GroupID: "lab",
-		Short:   "Plant bottlenecks and see whether the verdict finds them",
-		Long: `Plant bottlenecks and see whether the verdict finds them. Each planted system is a
-Compose project of small real processes of which it is known what limits them: a
-service with too little CPU, a pool, a lock, a hot partition, a slow replica, a
-queue, a pipeline, a network, a cache, the load generator itself, two services
-equally, or nothing inside the tested range. Each is measured as by 'loadstone run', and what
-each witness and the judge say of it is compared with what was planted.
+		Short:   "Measure systems with known bottlenecks and check the verdicts",
+		Long: `Measure systems with known bottlenecks and check the verdicts. Each system is a
+Compose project of small real processes with one bottleneck: a service with too
+little CPU, a pool, a lock, a hot partition, a slow replica, a queue, a pipeline, a
+network, a cache, the load generator itself, two services equally, or none inside
+the tested range. Each is measured as by 'loadstone run', and the verdict and the
+result of each of its methods are compared with the known bottleneck.
 
-What was planted varies with the seed, which is new for every self-test if it is
-not given. The files of the systems, their runs and score.json are kept, so that a
-wrong verdict can be looked into.
+The parameters of the systems depend on the seed, which is new for every self-test
+unless it is given. The files of the systems, their runs and score.json are kept, so
+that a wrong verdict can be investigated.
 
-Nothing else should load the machine meanwhile.
+Nothing else should load the machine during the self-test.
 
-Exit status: 0 at least 11 of every 12 verdicts are right (of four, all), 1 fewer
-are, or it could not be done, 2 a mistake in the arguments.`,
-		Example: `  # all planted systems, in about nine minutes
+Exit status: 0 at least 11 of every 12 verdicts are right (with --quick, all four),
+1 fewer are right or the self-test failed, 2 an error in the arguments.`,
+		Example: `  # all systems, in about nine minutes
   loadstone selftest
 
   # four of them, in less than two minutes
   loadstone selftest --quick
 
-  # one that was judged wrong, once more with the same parameters
+  # one that had a wrong verdict, again with the same parameters
   loadstone selftest --only pool --seed 42
 
-  # for programs
+  # as JSON
   loadstone selftest --json`,
 		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +66,7 @@ are, or it could not be done, 2 a mistake in the arguments.`,
 	fl := cmd.Flags()
 	fl.BoolVar(&f.quick, "quick", false, "only four of the systems")
 	fl.BoolVar(&f.json, "json", false, "print the score as JSON")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed of what is planted (a new one if not given)")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed of the systems' parameters (default: a new one)")
 	fl.StringSliceVar(&f.only, "only", nil, "only these systems, comma separated")
 	fl.StringVar(&f.dir, "runs", "runs", "directory that gets the self-test's directory")
 	return cmd

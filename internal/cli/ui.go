@@ -13,13 +13,13 @@ func (a *app) uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ui",
 		GroupID: "lab",
-		Short:   "Serve all runs to a browser, live while one runs, and compare any two",
-		Long: `Serve all runs to a browser: a list of them, each with its report, the one under
-way while it runs, and what differs between any two. Nothing is written, and
-nothing in the runs is changed. It serves until it is stopped.
+		Short:   "Show all runs in a browser, live while one runs, and compare any two",
+		Long: `Serve all runs to a browser: a list with their reports, a live page for a run under
+way, and a comparison of any two. No files are written or changed. It serves until
+it is stopped.
 
-There is no log-in: whoever reaches the address reads all runs. So it is this
-machine's own unless --listen says otherwise.`,
+There is no log-in: anyone who can reach the address can read all runs. Therefore
+the default address can only be reached from this machine.`,
 		Example: `  loadstone ui
   loadstone ui --runs runs --listen 127.0.0.1:8000`,
 		Args: a.args(cobra.NoArgs),
@@ -28,7 +28,7 @@ machine's own unless --listen says otherwise.`,
 				return usageError{err}
 			}
 			if c.Public() {
-				fmt.Fprintf(a.Stderr, "warning: whoever reaches %s can read all runs: there is no log-in\n", c.Listen)
+				fmt.Fprintf(a.Stderr, "warning: anyone who can reach %s can read all runs: there is no log-in\n", c.Listen)
 			}
 			s, err := ui.Listen(cmd.Context(), c)
 			if err != nil {
@@ -40,6 +40,6 @@ machine's own unless --listen says otherwise.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Runs, "runs", c.Runs, "directory of runs")
-	fl.StringVar(&c.Listen, "listen", c.Listen, "address for browsers, host:port; port 0 takes a free one")
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address for browsers, host:port; with port 0, any free port")
 	return cmd
 }

@@ -29,31 +29,31 @@ func (a *app) upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "up SYSTEM|COMPOSE.yaml|EXPERIMENT.yaml [VARIANT]",
 		GroupID: "lab",
-		Short:   "Start a system and keep it up",
-		Long: `Start a system and keep it up: one that this program ships with, by its name; your
-own, by its Compose file; or one variant of an experiment, without a variant the
-first. Ctrl-C stops it, or 'loadstone down' from elsewhere.
+		Short:   "Start a system and keep it running",
+		Long: `Start a system and keep it running: one that this program ships with, by its name;
+your own, by its Compose file; or a variant of an experiment, by default the first.
+Ctrl-C stops it, or 'loadstone down' from another terminal.
 
-Profiles are those of --profile and of COMPOSE_PROFILES, in the environment or in
-the .env beside the Compose file, as with docker compose. Of an experiment they
-are only those of --profile: what is up then is what 'loadstone run' measures.
+Profiles are those of --profile and of COMPOSE_PROFILES, from the environment or from
+the .env beside the Compose file, as with docker compose. For an experiment only
+--profile counts, so that the running system is the one that 'loadstone run' measures.
 
-Published ports are opened at 127.0.0.1, or at the address that the file gives.
-Without Docker they are forwarded, so the system takes all clients for 127.0.0.1,
-and results counts them as one for its limit of 100 requests a second for each
-address; for many students from elsewhere use --driver docker --publish-all.
+Published ports are opened on 127.0.0.1, or on the address that the file gives.
+Without Docker they are forwarded, so the system sees all clients as 127.0.0.1,
+and results counts them as one address for its limit of 100 requests a second per
+address; for many students from other machines use --driver docker --publish-all.
 
-Exit status: 0 stopped as asked, or up already; 1 failed, or a service ended;
-2 a mistake in the arguments.`,
+Exit status: 0 stopped on request, or already running; 1 failed, or a service ended;
+2 an error in the arguments.`,
 		Example: `  # exam results, with PostgreSQL, Redis, NGINX and monitoring, on this machine
   loadstone up results
 
-  # the same without servers, in the background; what is up; stop it
+  # the embedded form in the background; list what is running; stop it
   loadstone up results embedded --detach
   loadstone ps
   loadstone down results-embedded
 
-  # six patterns for high load, to try each off and on
+  # six patterns for high load, each can be switched on and off
   loadstone up patterns embedded
 
   # your own system, without its monitoring; a variant of an experiment
@@ -74,11 +74,11 @@ Exit status: 0 stopped as asked, or up already; 1 failed, or a service ended;
 	}
 	fl := cmd.Flags()
 	driverFlag(cmd, &f.driver)
-	fl.StringVar(&f.dir, "dir", "", "directory that keeps records, logs and volumes of what is up (default: "+stateUsage+")")
-	fl.StringVarP(&f.name, "project-name", "p", "", "what to call the system (default: the Compose project's name)")
-	fl.StringSliceVar(&f.profiles, "profile", nil, "enable a profile of the Compose file, beside those of COMPOSE_PROFILES")
-	fl.BoolVarP(&f.detach, "detach", "d", false, "wait until it is up, then leave it up in the background")
-	fl.BoolVar(&f.publishAll, "publish-all", false, "open published ports at all addresses of this machine, for others to reach")
+	fl.StringVar(&f.dir, "dir", "", "directory for records, logs and volumes of running systems (default: "+stateUsage+")")
+	fl.StringVarP(&f.name, "project-name", "p", "", "name of the system (default: the Compose project's name)")
+	fl.StringSliceVar(&f.profiles, "profile", nil, "enable a profile of the Compose file, in addition to COMPOSE_PROFILES")
+	fl.BoolVarP(&f.detach, "detach", "d", false, "wait until it is ready, then leave it running in the background")
+	fl.BoolVar(&f.publishAll, "publish-all", false, "open published ports on all addresses of this machine, so that other machines can reach them")
 	return cmd
 }
 
@@ -148,11 +148,11 @@ func (t *upTarget) record(driver string) project.Record {
 func (a *app) alreadyUp(ctx context.Context, t *upTarget, f upFlags, is project.Record) error {
 	want := t.record(f.driver)
 	if !slices.Equal(is.Files, want.Files) || is.Variant != want.Variant || is.Driver != want.Driver {
-		return fmt.Errorf("a system called %s is up already, but it is `%s` with the driver %s; stop it first with `%s`, or call this one something else with --project-name",
+		return fmt.Errorf("a system called %s is already running, but it is `%s` with the driver %s; stop it first with `%s`, or give this one another name with --project-name",
 			t.name, is.Target, is.Driver, downCommandFor(t.name, f.dir))
 	}
 	if !slices.Equal(is.Profiles, want.Profiles) {
-		return fmt.Errorf("%s is up already, but %s, not %s; stop it first with `%s`, or call this one something else with --project-name",
+		return fmt.Errorf("%s is already running, but %s, not %s; stop it first with `%s`, or give this one another name with --project-name",
 			t.name, withProfiles(is.Profiles), withProfiles(want.Profiles), downCommandFor(t.name, f.dir))
 	}
 	if is.Phase == project.Starting {
@@ -162,7 +162,7 @@ func (a *app) alreadyUp(ctx context.Context, t *upTarget, f upFlags, is project.
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stdout, "%s is up already, since %s\n", r.Name, r.Since.Format("15:04:05 on 2 January"))
+	fmt.Fprintf(a.Stdout, "%s is already running, since %s\n", r.Name, r.Since.Format("15:04:05 on 2 January"))
 	a.printUp(t.store, r, downCommandFor(r.Name, f.dir))
 	return nil
 }
@@ -188,12 +188,12 @@ func awaitPhase(ctx context.Context, store project.Store, r project.Record) (pro
 			return r, err
 		}
 		if !ok || now.Owner != r.Owner {
-			return r, errors.New(r.Name + " was being started and failed")
+			return r, errors.New(r.Name + " failed to start")
 		}
 		r = now
 	}
 	if r.Phase == project.Stopping {
-		return r, fmt.Errorf("%s is being stopped; try again when it is down", r.Name)
+		return r, fmt.Errorf("%s is being stopped; try again afterwards", r.Name)
 	}
 	return r, nil
 }

@@ -169,7 +169,7 @@ func (k *attached) again(ended error) func(context.Context) error {
 	}
 	wait := r.backOff
 	r.backOff, r.last = min(2*r.backOff, mostBackOff), time.Now().Add(wait)
-	fmt.Fprintf(k.Stderr, "%s %s; it is started again in %v; its log is %s\n", exit.Instance, exit.Status, wait, exit.LogFile)
+	fmt.Fprintf(k.Stderr, "%s %s; it will be restarted in %v; its log is %s\n", exit.Instance, exit.Status, wait, exit.LogFile)
 	return func(ctx context.Context) error {
 		select {
 		case <-time.After(wait):
@@ -184,12 +184,12 @@ func (k *attached) again(ended error) func(context.Context) error {
 			return nil //nolint:nilerr // it has ended again, which Failed reports as well
 		case !launched.IsZero():
 			// It may wait for something that is away. The others go on meanwhile.
-			fmt.Fprintf(k.Stderr, "%s runs again and is not ready: %v\n", exit.Instance, err)
+			fmt.Fprintf(k.Stderr, "%s was restarted but is not ready: %v\n", exit.Instance, err)
 			return nil
 		default:
-			return fmt.Errorf("start %s again: %w", exit.Instance, err)
+			return fmt.Errorf("restart %s: %w", exit.Instance, err)
 		}
-		fmt.Fprintf(k.Stderr, "%s is up again\n", exit.Instance)
+		fmt.Fprintf(k.Stderr, "%s is ready again\n", exit.Instance)
 		return nil
 	}
 }

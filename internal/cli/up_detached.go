@@ -49,7 +49,7 @@ func (a *app) upDetached(ctx context.Context, t *upTarget, args []string, f upFl
 	// One name for the log of the process that keeps it up now.
 	name := filepath.Join(t.store.Path(t.name), "up.log")
 	if err := os.Rename(log.Name(), name); err != nil {
-		return fmt.Errorf("keep what %s says: %w", t.name, err)
+		return fmt.Errorf("record the messages of %s: %w", t.name, err)
 	}
 	a.printUp(t.store, r, downCommandFor(t.name, f.dir))
 	fmt.Fprintf(a.Stdout, "messages %s\n", name)

@@ -26,13 +26,12 @@ func (a *app) downCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "down [SYSTEM]",
 		GroupID: "lab",
-		Short:   "Stop a system that is up",
-		Long: `Stop a system that 'loadstone up' keeps up, in the foreground or not, and wait for
-the end. SYSTEM is its name as 'loadstone ps' shows it; it may be left out if only
-one is up. What is not up is no error.
+		Short:   "Stop a running system",
+		Long: `Stop a system that 'loadstone up' started, in the foreground or in the background,
+and wait until it has stopped. SYSTEM is its name as shown by 'loadstone ps'; it may
+be omitted if only one system is running. A system that is not running is no error.
 
-Volumes stay, so that the next 'loadstone up' finds its data, unless --volumes is
-given.`,
+Volumes are kept for the next 'loadstone up', unless --volumes is given.`,
 		Example: `  loadstone down
   loadstone down results
   loadstone down results --volumes   # and delete its data
@@ -47,9 +46,9 @@ given.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.dir, "dir", "", "directory that was given to 'loadstone up' (default: "+stateUsage+")")
-	fl.BoolVar(&f.volumes, "volumes", false, "delete the named volumes as well, and all data in them")
-	fl.BoolVar(&f.all, "all", false, "stop all systems that are up")
+	fl.StringVar(&f.dir, "dir", "", "the --dir of 'loadstone up' (default: "+stateUsage+")")
+	fl.BoolVar(&f.volumes, "volumes", false, "also delete the named volumes with all their data")
+	fl.BoolVar(&f.all, "all", false, "stop all running systems")
 	return cmd
 }
 
@@ -58,7 +57,7 @@ func (a *app) psCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps",
 		GroupID: "lab",
-		Short:   "List the systems that are up",
+		Short:   "List the running systems",
 		Example: `  loadstone ps`,
 		Args:    a.args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
@@ -69,7 +68,7 @@ func (a *app) psCommand() *cobra.Command {
 			return a.ps(project.Store{Dir: state})
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory that was given to 'loadstone up' (default: "+stateUsage+")")
+	cmd.Flags().StringVar(&dir, "dir", "", "the --dir of 'loadstone up' (default: "+stateUsage+")")
 	return cmd
 }
 
@@ -79,7 +78,7 @@ func (a *app) ps(store project.Store) error {
 		return err
 	}
 	if len(alive) == 0 {
-		fmt.Fprintln(a.Stdout, "nothing is up")
+		fmt.Fprintln(a.Stdout, "no system is running")
 		return nil
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 3, ' ', 0)
@@ -110,7 +109,7 @@ func (a *app) down(ctx context.Context, args []string, f downFlags) error {
 		return err
 	}
 	if len(names) == 0 {
-		fmt.Fprintln(a.Stdout, "nothing is up")
+		fmt.Fprintln(a.Stdout, "no system is running")
 	}
 	var errs []error
 	for _, name := range names {
@@ -160,7 +159,7 @@ func (a *app) downOne(ctx context.Context, store project.Store, name string, vol
 		return err
 	}
 	if !ok {
-		fmt.Fprintf(a.Stdout, "%s is not up\n", name)
+		fmt.Fprintf(a.Stdout, "%s is not running\n", name)
 	} else {
 		if r.Phase != project.Stopping { // a second signal would end it at once
 			if err := r.Signal(syscall.SIGTERM); err != nil {
@@ -175,7 +174,7 @@ func (a *app) downOne(ctx context.Context, store project.Store, name string, vol
 				return err
 			}
 		}
-		fmt.Fprintf(a.Stdout, "%s is down\n", name)
+		fmt.Fprintf(a.Stdout, "%s is stopped\n", name)
 	}
 	if !volumes {
 		return nil
@@ -190,7 +189,7 @@ func (a *app) removeVolumes(ctx context.Context, store project.Store, r project.
 	r.Phase = project.Stopping // for whoever wants to start it now
 	claim, err := store.Claim(ctx, r)
 	if err != nil {
-		return fmt.Errorf("the volumes of %s stay: %w", r.Name, err)
+		return fmt.Errorf("the volumes of %s are kept: %w", r.Name, err)
 	}
 	err = claim.RemoveVolumes()
 	if err == nil && r.Driver == dockerDriver { // of the last time

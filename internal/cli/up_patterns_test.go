@@ -53,8 +53,8 @@ func TestUpOfAllPatterns(t *testing.T) {
 					t.Errorf("%s=%s is without effect: %s", name, value, log)
 				}
 			}
-			s.want(0, c.project+" is down", "down")
-			s.want(0, "nothing is up", "ps")
+			s.want(0, c.project+" is stopped", "down")
+			s.want(0, "no system is running", "ps")
 			if _, _, err := ask(t, http.MethodGet, url+"/handle", ""); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("after down: got %v, want that nobody listens", err)
 			}

@@ -79,7 +79,7 @@ func (t *upTarget) explainTaken(err error) error {
 	}
 	for i := range alive {
 		if alive[i].Owner.PID == taken.Holder.PID {
-			return fmt.Errorf("port %d of %s is that of the system %s; stop it with `%s`, or publish another port",
+			return fmt.Errorf("port %d of %s is used by the system %s; stop it with `%s`, or publish another port",
 				taken.Address.Port(), taken.Address.Addr(), alive[i].Name, downCommandFor(alive[i].Name, t.dir))
 		}
 	}

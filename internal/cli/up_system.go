@@ -200,7 +200,7 @@ func (a *app) userDir(variable, ofRoot, inHome string) (string, error) {
 	}
 	home := a.Getenv("HOME")
 	if home == "" {
-		return "", errors.New("there is no place to keep files in: set HOME or " + variable)
+		return "", errors.New("no directory for files: set HOME or " + variable)
 	}
 	return filepath.Join(home, inHome, "loadstone"), nil
 }

@@ -170,11 +170,11 @@ func TestUpInTheForegroundUntilInterrupted(t *testing.T) {
 		}
 	}
 	s.want(0, "shop   up", "ps")
-	s.want(0, "shop is up already", "up", s.compose)
-	s.want(0, "shop is up already", "up", s.compose, "--detach")
+	s.want(0, "shop is already running", "up", s.compose)
+	s.want(0, "shop is already running", "up", s.compose, "--detach")
 	other := newSite(t, idle)
 	other.env = s.env
-	other.want(1, "a system called shop is up already, but it is `"+s.compose+"`", "up", other.compose)
+	other.want(1, "a system called shop is already running, but it is `"+s.compose+"`", "up", other.compose)
 	other.want(1, "--project-name", "up", other.compose, "-d")
 
 	pid := s.started()
@@ -187,8 +187,8 @@ func TestUpInTheForegroundUntilInterrupted(t *testing.T) {
 	if !gone(pid) {
 		t.Errorf("process %d of the system is left", pid)
 	}
-	s.want(0, "nothing is up", "ps")
-	s.want(0, "shop is not up", "down", "shop")
+	s.want(0, "no system is running", "ps")
+	s.want(0, "shop is not running", "down", "shop")
 }
 
 func TestDownStopsTheForegroundAndSeveral(t *testing.T) {
@@ -197,11 +197,11 @@ func TestDownStopsTheForegroundAndSeveral(t *testing.T) {
 	cmd, out := s.foreground(s.compose)
 	s.want(0, "other is up", "up", s.compose, "-d", "-p", "other")
 	s.want(2, "2 systems are up: other, shop; name one, or give --all", "down")
-	s.want(0, "shop is down", "down", "shop")
+	s.want(0, "shop is stopped", "down", "shop")
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("got %v, want status 0; %s", err, out)
 	}
-	s.want(0, "other is down", "down")
+	s.want(0, "other is stopped", "down")
 }
 
 // The shipped system starts from the program alone, answers at its published
@@ -217,7 +217,7 @@ func TestUpDetachedAndDown(t *testing.T) {
 		t.Errorf("got %+v, want it up", r)
 	}
 	data := filepath.Join(s.dir, "state/loadstone/up/results-embedded/volumes/data")
-	s.want(0, "results-embedded is down", "down")
+	s.want(0, "results-embedded is stopped", "down")
 	if !gone(r.Owner.PID) && r.Owner.Alive("/proc") {
 		t.Error("down came back before the end")
 	}
@@ -261,9 +261,9 @@ func TestAKilledUpLeavesNothingAndIsNotTakenForUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the system's process is gone", func() bool { return gone(pid) })
-	s.want(0, "nothing is up", "ps")
+	s.want(0, "no system is running", "ps")
 	s.want(0, "shop is up (", "up", s.compose, "--detach")
-	s.want(0, "shop is down", "down")
+	s.want(0, "shop is stopped", "down")
 }
 
 func TestAPortThatIsTaken(t *testing.T) {
@@ -279,7 +279,7 @@ func TestAPortThatIsTaken(t *testing.T) {
 	want := fmt.Sprintf("service charts: port %s of 127.0.0.1 is taken by cli.test (pid %d)", port, os.Getpid())
 	s.want(1, want, "up", s.compose)
 	s.want(1, want, "up", s.compose, "-d")
-	s.want(0, "nothing is up", "ps")
+	s.want(0, "no system is running", "ps")
 	if s.web() != 0 {
 		t.Error("a service was started")
 	}
@@ -342,12 +342,12 @@ func TestUpWithOtherProfilesIsNotUpAlready(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, idle+`  load: {x-process: [sleep, "1000"], profiles: [load]}`)
 	s.want(0, "shop is up (", "up", s.compose, "-d", "--profile", "load")
-	s.want(0, "shop is up already", "up", s.compose, "--profile", "load", "--profile", "load")
+	s.want(0, "shop is already running", "up", s.compose, "--profile", "load", "--profile", "load")
 	for _, detach := range []string{"--detach=false", "--detach"} {
-		s.want(1, "shop is up already, but with the profile load, not without profiles; stop it first with `loadstone down shop`", "up", s.compose, detach)
+		s.want(1, "shop is already running, but with the profile load, not without profiles; stop it first with `loadstone down shop`", "up", s.compose, detach)
 	}
 	s.want(1, "not with the profiles load, more;", "up", s.compose, "--profile", "more,load")
-	s.want(0, "shop is down", "down")
+	s.want(0, "shop is stopped", "down")
 }
 
 // An up that begins while volumes are deleted would lose its new data.
@@ -402,7 +402,7 @@ func TestUpSaysWhyItFailed(t *testing.T) {
 			t.Errorf("%q: got %q, want its last line once", args, out)
 		}
 	}
-	s.want(0, "nothing is up", "ps")
+	s.want(0, "no system is running", "ps")
 }
 
 func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
@@ -416,8 +416,8 @@ func TestADeadInstanceIsStartedAgainIfItsServiceAsksForIt(t *testing.T) {
 		}
 		last = s.started(last)
 	}
-	eventually(t, "both said", func() bool { return strings.Count(out.String(), "web-1 is up again") == 2 })
-	if !strings.Contains(out.String(), "web-1 was killed by SIGKILL; it is started again in 500ms") {
+	eventually(t, "both said", func() bool { return strings.Count(out.String(), "web-1 is ready again") == 2 })
+	if !strings.Contains(out.String(), "web-1 was killed by SIGKILL; it will be restarted in 500ms") {
 		t.Errorf("got %q", out)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -475,7 +475,7 @@ func TestUpOfAVariant(t *testing.T) {
 	s.want(2, `has no variant "snapshto"; did you mean "snapshot"? the variants are query, snapshot`, "up", path, "snapshto")
 	s.want(0, "results is up", "up", path, "snapshot", "-d")
 	s.want(1, "but it is `"+path+" snapshot`", "up", path, "query")
-	s.want(0, "results is down", "down")
+	s.want(0, "results is stopped", "down")
 }
 
 func TestUpRefusesWrongArguments(t *testing.T) {
