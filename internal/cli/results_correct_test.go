@@ -118,7 +118,7 @@ func TestCorrectReachesServers(t *testing.T) {
 		"1 of 1 student corrected; it is at revision 1", pagecache.Redact(where)+" has the pages of 1 student", "within a second")
 	eventually(t, "the first correction", name("Corrected Once"))
 	redis.Kill()
-	said(t, dir, "correct again.csv --store "+store+" --redis "+where, exitFailed, "it is at revision 2", "is corrected, but not all servers have been told", "run this again")
+	said(t, dir, "correct again.csv --store "+store+" --redis "+where, exitFailed, "it is at revision 2", "is corrected, but not all servers were notified", "run this again")
 	redis.Start()
 	said(t, dir, "correct again.csv --store "+store+" --redis "+where, exitOK, "nothing changed", "has the pages of 1 student")
 	eventually(t, "the second correction", name("Corrected Twice"))

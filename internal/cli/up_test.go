@@ -367,7 +367,7 @@ func TestVolumesStayWhileAnUpBegins(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	s.want(1, "the volumes of shop stay", "down", "shop", "--volumes")
+	s.want(1, "the volumes of shop are kept", "down", "shop", "--volumes")
 	if _, err := os.Stat(data); err != nil {
 		t.Errorf("they are gone: %v", err)
 	}
@@ -443,7 +443,7 @@ func TestAnInstanceThatIsNotReadyAgainLeavesTheSystemUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := s.started(first)
-	eventually(t, "it is said", func() bool { return strings.Contains(out.String(), "web-1 runs again and is not ready") })
+	eventually(t, "it is said", func() bool { return strings.Contains(out.String(), "web-1 was restarted but is not ready") })
 	if r, ok := s.record("shop"); !ok || r.Phase != project.Up || gone(second) {
 		t.Errorf("got %v, phase %s, want the system up; %s", ok, r.Phase, out)
 	}

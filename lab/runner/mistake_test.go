@@ -65,7 +65,7 @@ func TestMistakesOfASystemAreFoundBeforeItStarts(t *testing.T) {
 	f("services:\n  web:\n    x-process: [/bin/true]\n", "three: {}", `compose.yaml:2:3: service web takes the load and publishes no port; write ports: ["8080"]`)
 	f(good+"    deploy:\n      replicas: 0\n", "three: {}", "compose.yaml:6:7: service web takes the load and has no instance")
 	f(good+"    depends_on: [stok]\n", "three: {}", `compose.yaml:5:18: service "web" depends on undefined service "stok"`)
-	f(strings.Replace(good, "x-process", "x-prcess", 1), "three: {}", "compose.yaml:3:5: service web: x-prcess says nothing here; write x-process")
+	f(strings.Replace(good, "x-process", "x-prcess", 1), "three: {}", "compose.yaml:3:5: service web: x-prcess is not a known key; write x-process")
 
 	f(good, "three: {services: {web: {cpus: -1}}}", "experiment.yaml:7:34: variant three: service web: cpus is -1")
 

@@ -235,7 +235,7 @@ func setLimits(c *types.ServiceConfig, s *Service) error {
 	case err != nil || math.IsNaN(exact) || math.IsInf(exact, 0) || exact < 0:
 		return fmt.Errorf("service %s: %s is %v; write a number of cores such as \"0.25\"", s.Name, keyCPUs, cpus)
 	case exact > 0 && exact < 0.001:
-		return fmt.Errorf("service %s: %s is %v; the kernel's least is 0.001", s.Name, keyCPUs, exact)
+		return fmt.Errorf("service %s: %s is %v; the minimum is 0.001", s.Name, keyCPUs, exact)
 	case exact > 0: // Compose's 0 is no limit
 		s.Limits.CPUs = &exact
 	}
@@ -300,7 +300,7 @@ func setStopSignal(c *types.ServiceConfig, s *Service) error {
 	}
 	s.StopSignal = unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG"))
 	if s.StopSignal == 0 {
-		return fmt.Errorf("service %s: stop_signal %s is no signal; write for example SIGINT", s.Name, c.StopSignal)
+		return fmt.Errorf("service %s: stop_signal %s is not a signal; write for example SIGINT", s.Name, c.StopSignal)
 	}
 	return nil
 }

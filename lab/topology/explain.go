@@ -30,7 +30,7 @@ var rewrites = []struct {
 	{regexp.MustCompile(`must be a (array|integer|object)`), "must be an $1"},
 	{regexp.MustCompile(`invalid suffix: '([^']*)'`), "`$1` is no unit; write for example 64M or 1G"},
 	{regexp.MustCompile(`stat \S+: `), ""},
-	{regexp.MustCompile(`^Invalid (?:container|host)Port: (\d+)$`), "$1 is no port; write one from 1 to 65535"},
+	{regexp.MustCompile(`^Invalid (?:container|host)Port: (\d+)$`), "$1 is not a port; write one from 1 to 65535"},
 }
 
 var blanks = regexp.MustCompile(`\s*\n\s*`)
@@ -45,7 +45,7 @@ func reword(err error) string {
 	if bad, ok := errors.AsType[*template.InvalidTemplateError](err); ok {
 		// The cause's own text is three lines of which the first has the key.
 		key, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "invalid interpolation format for "), ".\n")
-		return fmt.Sprintf("%s: `%s` is no valid variable; write ${NAME} or ${NAME:-default}, and $$ for a dollar sign", key, bad.Template)
+		return fmt.Sprintf("%s: `%s` is not a valid variable; write ${NAME} or ${NAME:-default}, and $$ for a dollar sign", key, bad.Template)
 	}
 	text := strings.TrimSpace(err.Error())
 	// Several causes come on lines of their own; the first line may only

@@ -122,7 +122,7 @@ func (l *load) bareNames(s *System, texts []said) []string {
 				continue
 			}
 			instead := "${" + variable(other.Name) + "_HOST:-" + other.Name + "}" + strings.TrimPrefix(name, other.Name)
-			all = append(all, l.warnAt(t, name, "%s is a host name that Docker knows and this machine most likely does not; write %s", name, instead))
+			all = append(all, l.warnAt(t, name, "%s is a host name that only Docker resolves; write %s", name, instead))
 		}
 	}
 	return all
@@ -174,7 +174,7 @@ func (l *load) unknownHosts(raw map[string]any, texts []said, used map[string]te
 			holds = v
 		}
 		delete(used, name)
-		all = append(all, l.warnAt(texts[at], name, "nothing sets the variable %s, so it is %s; did you mean ${%s%s:-%s}?",
+		all = append(all, l.warnAt(texts[at], name, "the variable %s is not set, so its value is %s; did you mean ${%s%s:-%s}?",
 			name, holds, meant, strings.TrimPrefix(name, base), byVariable[meant]))
 	}
 	return all
@@ -196,7 +196,7 @@ func (l *load) firstOnly(s *System, texts []said, raw map[string]any) []string {
 		if at < 0 {
 			continue
 		}
-		all = append(all, l.warnAt(texts[at], name, "${%s} is the first instance of %s alone, and there are several: the others get only what that one passes on; ${%sS:-%s} has all their addresses, separated by commas",
+		all = append(all, l.warnAt(texts[at], name, "${%s} is only the first of several instances of %s: the others receive no requests from here; ${%sS:-%s} has all addresses, separated by commas",
 			name, several.Name, name, several.Name))
 	}
 	return all

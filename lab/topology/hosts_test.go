@@ -43,7 +43,7 @@ func wantWarning(t *testing.T, text, want string) {
 func TestHostNamesOfDockerAreAWarning(t *testing.T) {
 	t.Parallel()
 	f := func(told, want string) { t.Helper(); wantWarning(t, two(told, "1"), want) }
-	f(`environment: {STOCK: "http://stock:8081"}`, ":4:19: service front: stock:8081 is a host name that Docker knows and this machine most likely does not; write ${STOCK_HOST:-stock}:8081")
+	f(`environment: {STOCK: "http://stock:8081"}`, ":4:19: service front: stock:8081 is a host name that only Docker resolves; write ${STOCK_HOST:-stock}:8081")
 	f(`environment: ["STOCK=http://stock:8081/x"]`, ":4:19: service front: stock:8081 ")
 	f(`command: --stock http://stock/x`, ":4:5: service front: stock is a host name")
 	f(`environment: {STOCK: "${STOCK_URL:-http://stock:8081}"}`, ":4:19: service front: stock:8081 ")
@@ -62,9 +62,9 @@ func TestUnknownHostVariablesAreAWarning(t *testing.T) {
 		t.Helper()
 		wantWarning(t, two(`environment: {A: "`+value+`"}`, "1"), want)
 	}
-	f("${STCK_HOST:-stock}", ":4:19: service front: nothing sets the variable STCK_HOST, so it is stock; did you mean ${STOCK_HOST:-stock}?")
-	f("${STCK_HOST}", ":4:19: service front: nothing sets the variable STCK_HOST, so it is empty; did you mean ${STOCK_HOST:-stock}?")
-	f("${BACKEND_HOSTS:-stock}", ":4:19: service front: nothing sets the variable BACKEND_HOSTS, so it is stock; did you mean ${STOCK_HOSTS:-stock}?")
+	f("${STCK_HOST:-stock}", ":4:19: service front: the variable STCK_HOST is not set, so its value is stock; did you mean ${STOCK_HOST:-stock}?")
+	f("${STCK_HOST}", ":4:19: service front: the variable STCK_HOST is not set, so its value is empty; did you mean ${STOCK_HOST:-stock}?")
+	f("${BACKEND_HOSTS:-stock}", ":4:19: service front: the variable BACKEND_HOSTS is not set, so its value is stock; did you mean ${STOCK_HOSTS:-stock}?")
 	f("${SET_HOST:-stock}", "")
 	f("${PUBLIC_HOST:-localhost}", "")
 	f("${STOCK_HOST:-stock} ${FRONT_HOSTS:-front} ${BIND_HOST:-0.0.0.0}", "")
@@ -74,7 +74,7 @@ func TestUnknownHostVariablesAreAWarning(t *testing.T) {
 func TestSeveralInstancesOfWhichOneIsNamed(t *testing.T) {
 	t.Parallel()
 	const one = `environment: {A: "http://${STOCK_HOST:-stock}:8081"}`
-	wantWarning(t, two(one, "2"), ":4:19: service front: ${STOCK_HOST} is the first instance of stock alone, and there are several: the others get only what that one passes on; ${STOCK_HOSTS:-stock} has all their addresses, separated by commas")
+	wantWarning(t, two(one, "2"), ":4:19: service front: ${STOCK_HOST} is only the first of several instances of stock: the others receive no requests from here; ${STOCK_HOSTS:-stock} has all addresses, separated by commas")
 	wantWarning(t, two(one, "1"), "")
 	wantWarning(t, two(`environment: {A: "${STOCK_HOST:-stock}", B: "${STOCK_HOSTS:-stock}"}`, "2"), "")
 	wantWarning(t, strings.Replace(two("init: true", "2"), `ports: ["8081"]`, `environment: {A: "${STOCK_HOST}"}`, 1), "") // only itself

@@ -233,7 +233,7 @@ func (l *load) model(ctx context.Context, files ...types.ConfigFile) (map[string
 func guard[T any](read func() (T, error)) (result T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("a value is not of the type that Compose wants there (%v)", p)
+			err = fmt.Errorf("a value does not have the type that Compose requires there (%v)", p)
 		}
 	}()
 	return read()

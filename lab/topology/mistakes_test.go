@@ -56,33 +56,33 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 	f(api+"    deploy: {replicas: x}\n", ":4:14: ", `services.api.deploy.replicas: "x" is not such a number`)
 	f(api+"    deploy: {resources: {limits: {cpus: abc}}}\n", ":4:35: ", `services.api.deploy.resources.limits.cpus: "abc" is not such a number`)
 	f(api+"    deploy: {resources: {limits: {cpus: '-1'}}}\n", ":4:35: ", "write a number of cores")
-	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", ":4:35: ", "the kernel's least is 0.001")
+	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", ":4:35: ", "the minimum is 0.001")
 	f(api+"    deploy: {resources: {limits: {memory: 64foo}}}\n", ":4:35: ", "write for example 64M")
 	f(api+"    depends_on: [db]\n", ":4:18: ", `service "api" depends on undefined service "db"`)
 	f("services:\n  api: [\n", ":2:3: ", "line 2")
 	f(api+"    image: again\n", ":4:5: ", `mapping key "image" already defined at line 3`)
 	f(api+"    command: ${X:?say where}\n", ":4:5: ", "services.api.command: required variable X is missing a value: say where")
-	f(api+"    command: ${X\n", ":4:5: ", "services.api.command: `${X` is no valid variable")
+	f(api+"    command: ${X\n", ":4:5: ", "services.api.command: `${X` is not a valid variable")
 	f("services:\n  a: {image: loadstone, depends_on: [b]}\n  b: {image: loadstone, depends_on: [a]}\n", ":2:38: ", "dependency cycle detected")
 	f("services:\n  a: {image: loadstone, depends_on: {b: {condition: service_healthy}}}\n  b: {image: loadstone}\n", ":2:38: ", "b has no healthcheck")
 	f("", ": ", "empty compose file")
 	f(api+"    volumes: [data:/data]\n", ":4:15: ", "undefined volume data")
 	f(api+"    healthcheck: {interval: abc}\n", ":4:19: ", "services.api.healthcheck.interval")
 	f(api+"    healthcheck: {test: [CMD]}\n", ":4:19: ", "no command after CMD")
-	f(api+"    stop_signal: SIGNOPE\n", ":4:5: ", "stop_signal SIGNOPE is no signal")
+	f(api+"    stop_signal: SIGNOPE\n", ":4:5: ", "stop_signal SIGNOPE is not a signal")
 	f(api+"    env_file: nope.env\n", ":4:5: ", "env file")
-	f(api+"    env_file: [{path: 5}]\n", ": ", "not of the type") // compose-go panics
+	f(api+"    env_file: [{path: 5}]\n", ": ", "not have the type") // compose-go panics
 	f("services: {pg: {image: 'postgres:17', secrets: [p]}}\nsecrets: {p: {external: true}}\n", ":2:11: ", "service pg: secret p: it is external")
-	f("services:\n  app:\n    image: a\n    x-prcess: [./server]\n", ":4:5: ", "service app: x-prcess says nothing here; write x-process")
+	f("services:\n  app:\n    image: a\n    x-prcess: [./server]\n", ":4:5: ", "service app: x-prcess is not a known key; write x-process")
 	f("services: {app: {x-prcess: [./server]}}\n", ":1:18: ", "write x-process")
-	f(api+"    ports: [80800]\n", ":4:13: ", "80800 is no port; write one from 1 to 65535")
+	f(api+"    ports: [80800]\n", ":4:13: ", "80800 is not a port; write one from 1 to 65535")
 	f(api+"    deploy: {replica: 3}\n", ":4:14: ", "services.api.deploy: Compose has no key `replica`")
-	f(api+"    environment:\n      A: ${X\n", ":5:7: ", "no valid variable")
+	f(api+"    environment:\n      A: ${X\n", ":5:7: ", "not a valid variable")
 	f("services:\n  api.v2:\n    image: loadstone\n    cpus: '0,3'\n", ":4:5: ", `"0,3" is not such a number`)
 	f("services: {app: {image: a, x-process: ./server}}\n", ":1:28: ", "expected a list")
 	f("services: {app: {image: a, x-process: [a, 1.50]}}\n", ":1:28: ", "put it in quotes")
-	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", ":1:37: ", "the variable A_B_HOST")
-	f("services: {bind: {image: loadstone}}\n", ":1:12: ", "the variable BIND_HOST")
+	f("services: {a-b: {image: loadstone}, a_b: {image: loadstone}}\n", ":1:37: ", "variable A_B_HOST")
+	f("services: {bind: {image: loadstone}}\n", ":1:12: ", "variable BIND_HOST")
 }
 
 func TestErrorsOfTheOverlayNameIt(t *testing.T) {
@@ -116,8 +116,8 @@ services:
 volumes: {data: {}}
 `)
 	want := []string{
-		"the number in restart is not honoured", "network_mode is not honoured", "privileged is not honoured", "ulimits is not honoured",
-		"load goes to the first, 8000", "of the ports 9000-9002 only 9000 is published", "its udp port 53 is not published", "nothing is mounted at /etc/conf", "unnamed volume /anonymous",
+		"the number in restart is ignored", "network_mode is ignored", "privileged is ignored", "ulimits is ignored",
+		"the load is sent to the first, 8000", "of the ports 9000-9002 only 9000 is published", "its udp port 53 is not published", "the volume is not mounted at /etc/conf", "unnamed volume /anonymous",
 		"variable UNSET is not set", "write ${DATA_VOLUME:-/data}",
 	}
 	if len(s.Warnings) != len(want) {

@@ -65,7 +65,7 @@ func checkExtensions(model map[string]any) error {
 		}
 		for _, key := range slices.Sorted(maps.Keys(all[name])) {
 			if near, ok := spelling.Nearest(key, []string{processKey, optionalKey, resourcesKey, requestsKey}); ok && near == processKey && strings.HasPrefix(key, "x-") {
-				return fmt.Errorf("service %s: %s says nothing here; write %s", name, key, processKey)
+				return fmt.Errorf("service %s: %s is not a known key; write %s", name, key, processKey)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ var placeForms = []struct {
 }
 
 var (
-	portForm    = regexp.MustCompile(`^(\d+) is no port`)
+	portForm    = regexp.MustCompile(`^(\d+) is not a port`)
 	envFileForm = regexp.MustCompile(`^env file (\S+) not found`)
 	linesForm   = regexp.MustCompile(`\bline (\d+)(?:, column (\d+))?`)
 )

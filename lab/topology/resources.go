@@ -178,7 +178,7 @@ func readResource(path []string, value any) (Resource, error) {
 	case entry["kind"] == nil:
 		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue or stage"}
 	case !ok || !known:
-		return r, at("kind", fmt.Sprintf("%v is no kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
+		return r, at("kind", fmt.Sprintf("%v is not a kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
 	}
 	r.Kind = kind
 	all := slices.Concat(keys.must, keys.may)
@@ -187,7 +187,7 @@ func readResource(path []string, value any) (Resource, error) {
 			continue
 		}
 		if !slices.Contains(all, key) {
-			return r, at(key, fmt.Sprintf("a %s has no such key; %s", kind, spelling.Choose(key, all)))
+			return r, at(key, fmt.Sprintf("a %s does not have this key; %s", kind, spelling.Choose(key, all)))
 		}
 		if err := r.set(key, entry[key]); err != nil {
 			return r, at(key, err.Error())
@@ -220,7 +220,7 @@ func (r *Resource) set(key string, value any) (err error) {
 		return nil
 	}
 	if !ok || !metricForm.MatchString(text) {
-		return fmt.Errorf(`%v is no metric; write its name, or its name and labels as in db_slots{state="used"}`, value)
+		return fmt.Errorf(`%v is not a metric; write its name, or its name and labels as in db_slots{state="used"}`, value)
 	}
 	*map[string]*string{
 		"size": &r.Size, "in_use": &r.InUse, "waiting": &r.Waiting, "wait_seconds": &r.WaitSeconds,
@@ -236,7 +236,7 @@ func readControl(value any) (*Control, error) {
 	put, _ := entry["put"].(string)
 	body, _ := entry["value"].(string)
 	if len(entry) != 2 || !strings.HasPrefix(put, "/") || !strings.Contains(body, "{n}") {
-		return nil, errors.New(`it must say where and what to put, as in {put: /pool, value: "{n}"}`)
+		return nil, errors.New(`it must have a path and a value for the PUT request, as in {put: /pool, value: "{n}"}`)
 	}
 	return &Control{Put: put, Value: body}, nil
 }

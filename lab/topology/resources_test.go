@@ -38,14 +38,14 @@ func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
 		"slots: {kind: pool, size: s, in_use: u, wating: w}":                                          {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
-		"slots: {kind: pol, size: s}":                                                                 {":7:15: ", "pol is no kind", "pool"},
+		"slots: {kind: pol, size: s}":                                                                 {":7:15: ", "pol is not a kind", "pool"},
 		"slots: {size: s}":                                                                            {":7:7: ", "no kind", "pool, lock, queue or stage"},
 		"slots: {kind: pool, size: s}":                                                                {":7:7: ", "a pool needs in_use"},
-		"l: {kind: lock, busy_seconds: 'a b'}":                                                        {":7:23: ", "a b is no metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                     {":7:23: ", "is no metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                                                  {":7:23: ", "is no metric"},
-		"l: {kind: lock, busy_seconds: 5}":                                                            {":7:23: ", "5 is no metric"},
-		"l: {kind: lock, busy_seconds: a, size: b}":                                                   {":7:40: ", "a lock has no such key"},
+		"l: {kind: lock, busy_seconds: 'a b'}":                                                        {":7:23: ", "a b is not a metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                     {":7:23: ", "is not a metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                                                  {":7:23: ", "is not a metric"},
+		"l: {kind: lock, busy_seconds: 5}":                                                            {":7:23: ", "5 is not a metric"},
+		"l: {kind: lock, busy_seconds: a, size: b}":                                                   {":7:40: ", "a lock does not have this key"},
 		"q: {kind: queue, depth: d, consumer: nobody}":                                                {":7:34: ", "no service nobody"},
 		"q: {kind: queue, depth: d, consumer: 3}":                                                     {":7:34: ", "name of a service"},
 		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                            {":7:43: ", `{put: /pool, value: "{n}"}`},
@@ -53,7 +53,7 @@ func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 		"s: {kind: stage, lag: l}":                                                                    {":7:7: ", "a stage needs done"},
 		"s: {kind: stage, done: d, lag: l, after: x}":                                                 {":7:41: ", "parser.parse"},
 		"s: {kind: stage, done: d, lag: l, after: api.t}":                                             {":7:41: ", "no stage or queue api.t"},
-		"s: {kind: stage, done: d, lag: l, after: api.s}":                                             {":7:41: ", "circle: api.s, api.s"},
+		"s: {kind: stage, done: d, lag: l, after: api.s}":                                             {":7:41: ", "cycle: api.s, api.s"},
 		"s: {kind: stage, done: d, busy_seconds: b, busy_ms_per_second: b}":                           {":7:50: ", "write one of them"},
 		"s: {kind: stage, done: d, lag: l, backpressured_seconds: b, backpressured_ms_per_second: b}": {":7:67: ", "write one of them"},
 		"p: 3":   {":7:7: ", "it must be a mapping"},
@@ -93,7 +93,7 @@ func TestBadRequestsAreRefusedWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	file := withResources("l: {kind: lock, busy_seconds: b}")
 	for text, want := range map[string]string{
-		strings.Replace(file, "x-resources:", "x-requests: a b\n    x-resources:", 1):                           ":6:5: service api: x-requests: a b is no metric",
+		strings.Replace(file, "x-resources:", "x-requests: a b\n    x-resources:", 1):                           ":6:5: service api: x-requests: a b is not a metric",
 		strings.ReplaceAll(strings.Replace(file, "worker: {", "worker: {x-requests: a, ", 1), "api:", "other:"): ":2:12: service worker: x-requests: its metrics cannot be read",
 	} {
 		_, err := Load(t.Context(), Config{ComposeFiles: []string{composeFile(t, text)}})

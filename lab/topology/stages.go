@@ -58,7 +58,7 @@ func (s *System) misnamed(r *Resource, before map[string]string) (key, text stri
 	seen := []string{}
 	for at := r.After; at != ""; at = before[at] {
 		if slices.Contains(seen, at) {
-			return "after", fmt.Sprintf("the stages go round in a circle: %s; leave out after where work comes in", strings.Join(append(seen, at), ", "))
+			return "after", fmt.Sprintf("the stages form a cycle: %s; leave out `after` at the first stage", strings.Join(append(seen, at), ", "))
 		}
 		seen = append(seen, at)
 	}

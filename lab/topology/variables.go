@@ -66,14 +66,14 @@ func (s *System) checkVariables() error {
 	for _, name := range names {
 		v := variable(name) + "_HOST"
 		if other, ok := taken[v]; ok {
-			return fmt.Errorf("service %s: its address would be in the variable %s, which is that of %s; give it another name", name, v, other)
+			return fmt.Errorf("service %s: its address variable %s is also that of %s; give it another name", name, v, other)
 		}
 		taken[v] = "service " + name
 	}
 	for _, name := range s.Volumes {
 		v := variable(name) + "_VOLUME"
 		if other, ok := taken[v]; ok {
-			return fmt.Errorf("volume %s: its directory would be in the variable %s, which is that of %s; give it another name", name, v, other)
+			return fmt.Errorf("volume %s: its directory variable %s is also that of %s; give it another name", name, v, other)
 		}
 		taken[v] = "volume " + name
 	}

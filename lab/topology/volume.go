@@ -61,6 +61,6 @@ func mountedFile(f types.FileObjectConfig, target, byDefault string, p *types.Pr
 	case f.Content != "":
 		return Volume{Text: f.Content, Target: target}, nil
 	default:
-		return Volume{}, fmt.Errorf("it is external, which only Docker can look up; give it a `file` or a `content`")
+		return Volume{}, fmt.Errorf("it is external, which only works with Docker; give it a `file` or a `content`")
 	}
 }

@@ -46,7 +46,7 @@ var unhonoured = []struct {
 	{"models", func(c *types.ServiceConfig) bool { return len(c.Models) > 0 }, "no model is started"},
 	{"deploy.mode", func(c *types.ServiceConfig) bool {
 		return c.Deploy != nil && c.Deploy.Mode != "" && c.Deploy.Mode != "replicated"
-	}, "it runs as often as deploy.replicas says"},
+	}, "it runs with deploy.replicas instances"},
 }
 
 // serviceWarnings names what of a service is not honoured. One that runs what
@@ -56,15 +56,15 @@ func serviceWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []st
 	var all []string
 	for _, u := range unhonoured {
 		if u.used(c) {
-			all = append(all, fmt.Sprintf("service %s: %s is not honoured: %s", c.Name, u.key, u.so))
+			all = append(all, fmt.Sprintf("service %s: %s is ignored: %s", c.Name, u.key, u.so))
 		}
 	}
 	if port, more := firstPort(c); more {
-		all = append(all, fmt.Sprintf("service %s: it publishes several ports; load goes to the first, %d", c.Name, port))
+		all = append(all, fmt.Sprintf("service %s: it publishes several ports; the load is sent to the first, %d", c.Name, port))
 	}
 	all = append(all, portWarnings(c)...)
 	if !imaged && len(c.Secrets)+len(c.Configs) > 0 {
-		all = append(all, fmt.Sprintf("service %s: secrets, configs is not honoured: they are not mounted", c.Name))
+		all = append(all, fmt.Sprintf("service %s: secrets and configs are ignored: they are not mounted", c.Name))
 	}
 	return append(all, volumeWarnings(c, p, imaged)...)
 }
@@ -74,7 +74,7 @@ func portWarnings(c *types.ServiceConfig) []string {
 	for _, p := range c.Ports {
 		switch {
 		case !tcp(p):
-			all = append(all, fmt.Sprintf("service %s: its %s port %d is not published; only TCP is", c.Name, p.Protocol, p.Target))
+			all = append(all, fmt.Sprintf("service %s: its %s port %d is not published; only TCP ports are", c.Name, p.Protocol, p.Target))
 		case strings.Contains(p.Published, "-"):
 			first, _, _ := strings.Cut(p.Published, "-")
 			all = append(all, fmt.Sprintf("service %s: of the ports %s only %s is published", c.Name, p.Published, first))
@@ -89,10 +89,10 @@ func volumeWarnings(c *types.ServiceConfig, p *types.Project, imaged bool) []str
 		switch {
 		case v.Type == types.VolumeTypeBind && (imaged || v.Source == v.Target):
 		case v.Type == types.VolumeTypeBind:
-			all = append(all, fmt.Sprintf("service %s: nothing is mounted at %s: the process finds the files of that volume at %s", c.Name, v.Target, v.Source))
+			all = append(all, fmt.Sprintf("service %s: the volume is not mounted at %s: its files are at %s", c.Name, v.Target, v.Source))
 		case v.Type == types.VolumeTypeVolume && v.Source == "" && imaged: // as fresh as a container's
 		case v.Type == types.VolumeTypeVolume && v.Source == "":
-			all = append(all, fmt.Sprintf("service %s: the unnamed volume %s is not mounted; give it a name to have a directory for it", c.Name, v.Target))
+			all = append(all, fmt.Sprintf("service %s: the unnamed volume %s is not mounted; give it a name to get a directory for it", c.Name, v.Target))
 		case v.Type == types.VolumeTypeVolume && (bool(p.Volumes[v.Source].External) || p.Volumes[v.Source].Driver != ""):
 			all = append(all, fmt.Sprintf("service %s: the volume %s is a plain directory here, whatever its driver", c.Name, v.Source))
 		case !slices.Contains([]string{types.VolumeTypeBind, types.VolumeTypeVolume}, v.Type):
@@ -111,7 +111,7 @@ func (s *System) variableWarnings(used map[string]template.Variable, env map[str
 	driver["COMPOSE_PROJECT_NAME"] = true // compose-go sets it
 	for name, v := range used {
 		if _, set := env[name]; !set && !driver[name] && v.DefaultValue == "" && v.PresenceValue == "" && !v.Required {
-			all = append(all, fmt.Sprintf("variable %s is not set and has no default: it is empty", name))
+			all = append(all, fmt.Sprintf("the variable %s is not set and has no default, so it is empty", name))
 		}
 	}
 	slices.Sort(all)
@@ -119,7 +119,7 @@ func (s *System) variableWarnings(used map[string]template.Variable, env map[str
 		for _, v := range s.Services[i].Volumes {
 			name := variable(v.Name) + "_VOLUME"
 			if _, ok := used[name]; v.Name != "" && !ok && slices.Equal(s.Services[i].Command[:min(1, len(s.Services[i].Command))], []string{Self}) {
-				all = append(all, fmt.Sprintf("service %s: nothing is mounted at %s; write ${%s:-%s} where its command or environment names that directory", s.Services[i].Name, v.Target, name, v.Target))
+				all = append(all, fmt.Sprintf("service %s: the volume is not mounted at %s; write ${%s:-%s} where its command or environment has that directory", s.Services[i].Name, v.Target, name, v.Target))
 			}
 		}
 	}

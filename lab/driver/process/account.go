@@ -27,11 +27,11 @@ func (r *Running) account(s *topology.Service) *account {
 	a, err := findAccount(s.User)
 	switch {
 	case err != nil:
-		r.Warnf("service %s: user %s is not honoured: %v", s.Name, s.User, err)
+		r.Warnf("service %s: user %s is ignored: %v", s.Name, s.User, err)
 	case os.Geteuid() == int(a.credential.Uid):
 		return nil
 	case os.Geteuid() != 0:
-		r.Warnf("service %s: user %s is not honoured: only root can start a process as another user", s.Name, s.User)
+		r.Warnf("service %s: user %s is ignored: only root can start a process as another user", s.Name, s.User)
 	default:
 		return a
 	}

@@ -253,7 +253,7 @@ volumes: {data: {}}
 	if got, want := lines(t, filepath.Join(c.LogDir, "odd-1.log")), []string{c.System.Dir}; !slices.Equal(got, want) {
 		t.Errorf("odd: got %q, want %q", got, want)
 	}
-	if w := r.Warnings(); len(w) != 2 || !strings.Contains(strings.Join(w, "|"), "user nobody-at-all is not honoured") || !strings.Contains(strings.Join(w, "|"), "working_dir /no/such/place does not exist") {
+	if w := r.Warnings(); len(w) != 2 || !strings.Contains(strings.Join(w, "|"), "user nobody-at-all is ignored") || !strings.Contains(strings.Join(w, "|"), "working_dir /no/such/place does not exist") {
 		t.Errorf("got warnings %q", w)
 	}
 }

@@ -30,7 +30,7 @@ func (e *NoRecipeError) Error() string {
 	if e.Image == "" {
 		what = "it is built into an image, which the process driver does not run"
 	}
-	return fmt.Sprintf("service %s: %s; say what to start with `x-process: [PROGRAM, ARGUMENT, ...]`, or with `image: %s` for a command of this program, or run the system with Docker", e.Service, what, topology.Self)
+	return fmt.Sprintf("service %s: %s; set `x-process: [PROGRAM, ARGUMENT, ...]` to start a program, or `image: %s` for a command of loadstone, or run the system with Docker", e.Service, what, topology.Self)
 }
 
 // Check looks for recipes, what they need, and the programs that services name. Its

@@ -127,7 +127,7 @@ volumes: {data: {}}
 	began := time.Now()
 	r := up(t, c)
 	t.Logf("it was ready after %v", time.Since(began).Round(time.Second/10))
-	if w := strings.Join(r.Warnings(), "|"); !strings.Contains(w, "the image is apache/kafka:3.9.1, but what runs is ") {
+	if w := strings.Join(r.Warnings(), "|"); !strings.Contains(w, "the image is apache/kafka:3.9.1, but the installed version, ") {
 		t.Errorf("got warnings %q", w)
 	}
 	client := kafkaClient(t, r.Instances())

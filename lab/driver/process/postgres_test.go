@@ -33,7 +33,7 @@ func TestPostgresIsAsItsImage(t *testing.T) {
 		t.Errorf("got %+v", db)
 	}
 	warnings := strings.Join(r.Warnings(), "|")
-	if !strings.Contains(warnings, "the image is docker.io/library/postgres:11-alpine, but what runs is postgres ") || !strings.Contains(warnings, "README is not run") {
+	if !strings.Contains(warnings, "the image is docker.io/library/postgres:11-alpine, but the installed version, postgres ") || !strings.Contains(warnings, "README is not run") {
 		t.Errorf("got warnings %q", warnings)
 	}
 	if got, err := query(t, db.Host, `s3cret '"`, "select name from dish; show shared_buffers; show server_encoding"); got != "soup\nbread\n16MB\nUTF8" {
@@ -111,7 +111,7 @@ services:
 func TestPostgresNeedsAPassword(t *testing.T) {
 	installed(t, "postgres")
 	c := open(t, config(t, "services: {db: {image: postgres}}\n"))
-	if _, err := bringUp(t.Context(), c); err == nil || !strings.Contains(err.Error(), "start db-1: its data directory is empty and no POSTGRES_PASSWORD says") {
+	if _, err := bringUp(t.Context(), c); err == nil || !strings.Contains(err.Error(), "start db-1: its data directory is empty and POSTGRES_PASSWORD is not set") {
 		t.Errorf("got %v", err)
 	}
 	wantNoDirs(t, os.Getpid())

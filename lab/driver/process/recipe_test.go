@@ -321,7 +321,7 @@ func TestNginxAndPrometheusAreAsTheirImages(t *testing.T) {
 		t.Errorf("its log is not where the image's is:\n%s", logOf(t, c, "lb-1"))
 	}
 	wantMetrics(t, "http://"+at["prometheus-1"].Host+":9091", at["exporter-1"].Host, 3) // the api's have none
-	if w := strings.Join(r.Warnings(), "|"); !strings.Contains(w, "its flag --log.level is left out") || strings.Contains(w, "what runs is") {
+	if w := strings.Join(r.Warnings(), "|"); !strings.Contains(w, "its flag --log.level is left out") || strings.Contains(w, "the installed version") {
 		t.Errorf("got warnings %q", w)
 	}
 	begin := time.Now()
@@ -407,7 +407,7 @@ services:
 	if !errors.As(err, &missing) || missing.Service != "app" && missing.Service != "queue" {
 		t.Errorf("got %v, want a *NoRecipeError", err)
 	}
-	if text := fmt.Sprint(err); !strings.Contains(text, "service queue: there is no recipe to start the image kafka:4 as a local process yet; say what to start with `x-process: [") || !strings.Contains(text, "service app: it is built into an image") || strings.Contains(text, "none") {
+	if text := fmt.Sprint(err); !strings.Contains(text, "service queue: there is no recipe to start the image kafka:4 as a local process yet; set `x-process: [") || !strings.Contains(text, "service app: it is built into an image") || strings.Contains(text, "none") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(c.System.Dir, "notes")); !errors.Is(err, fs.ErrNotExist) {
@@ -418,7 +418,7 @@ services:
 	c.Env = map[string]string{"PATH": "/nonexistent"}
 	err = c.Check(context.Background(), c.System)
 	var program *recipe.MissingError
-	if !errors.As(err, &program) || !strings.HasSuffix(err.Error(), "compose.yaml:1:20: service cache: the image example.org:5000/library/redis:7 runs here as a local process, which needs the program redis-server, and that is not installed; install the Debian package redis-server (apt-get install redis-server), or run the system with Docker") {
+	if !errors.As(err, &program) || !strings.HasSuffix(err.Error(), "compose.yaml:1:20: service cache: to run the image example.org:5000/library/redis:7 as a local process, the program redis-server is needed, which is not installed; install the Debian package redis-server (apt-get install redis-server), or run the system with Docker") {
 		t.Errorf("got %v", err)
 	}
 }

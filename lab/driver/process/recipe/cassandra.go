@@ -80,7 +80,7 @@ func startCassandra(ctx context.Context, in *Instance) (*Process, error) {
 	}
 	options = slices.DeleteFunc(options, func(o string) bool { return o == "-f" || o == "-R" }) // it is both anyway
 	if i := slices.IndexFunc(options, func(o string) bool { return !strings.HasPrefix(o, "-D") }); i >= 0 {
-		return nil, fmt.Errorf("its argument %q is none that the recipe knows; it takes -f, -R and Java's -D", options[i])
+		return nil, fmt.Errorf("the recipe does not support its argument %q; it supports -f, -R and Java's -D", options[i])
 	}
 	c := &cassandra{Instance: in, group: in.ownGroup(), conf: filepath.Join(in.Dir, "conf")}
 	if err := c.configure(); err != nil {

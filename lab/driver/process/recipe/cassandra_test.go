@@ -151,7 +151,7 @@ func TestWhatCassandraCannotBeIsSaid(t *testing.T) {
 	f(cassandraInstance(t, nil, topology.Volume{Target: cassandraConfig, Text: "a: [\n"}), "read its configuration /etc/cassandra/cassandra.yaml")
 	in := cassandraInstance(t, nil)
 	in.Service.Arguments = []string{"cassandra", "--x"}
-	f(in, `its argument "--x" is none that the recipe knows`)
+	f(in, `the recipe does not support its argument "--x"`)
 	in.Service.Arguments = []string{"sh"}
 	f(in, "x-process")
 }

@@ -63,7 +63,7 @@ type Process struct {
 // Start prepares the instance and says what to run.
 func (r *Recipe) Start(ctx context.Context, in *Instance) (*Process, error) {
 	if in.Service.Entrypoint != nil {
-		return nil, fmt.Errorf("the recipe for %s starts the image's own entrypoint and cannot replace it by %q; say what to start with x-process", r.Image, in.Service.Entrypoint)
+		return nil, fmt.Errorf("the recipe for %s starts the image's own entrypoint and cannot replace it with %q; set x-process to the program to start", r.Image, in.Service.Entrypoint)
 	}
 	in.program = r.Programs[0]
 	if err := in.writeTexts(); err != nil {
@@ -200,7 +200,7 @@ func (in *Instance) arguments(names []string, own ...string) ([]string, error) {
 	if strings.HasPrefix(args[0], "-") {
 		return slices.Clone(args), nil
 	}
-	return nil, fmt.Errorf("its command begins with %q, but the recipe starts %s only; write that with its arguments, or say what to start with x-process", args[0], names[0])
+	return nil, fmt.Errorf("its command begins with %q, but the recipe starts only %s; write that with its arguments, or set x-process to the program to start", args[0], names[0])
 }
 
 // listen is the instance's own address with the port of address, which may be

@@ -64,7 +64,7 @@ type kafka struct {
 // the port that it listens on: nothing is mapped here.
 func startKafka(ctx context.Context, in *Instance) (*Process, error) {
 	if len(in.Service.Arguments) > 0 {
-		return nil, fmt.Errorf("its command is %q, but the recipe starts a broker by its KAFKA_ settings only; leave the command out, or say what to start with x-process", in.Service.Arguments)
+		return nil, fmt.Errorf("its command is %q, but the recipe configures a broker only by its KAFKA_ settings; leave the command out, or set x-process to the program to start", in.Service.Arguments)
 	}
 	k := &kafka{Instance: in, group: in.ownGroup(), set: kafkaSettings(in.Service.Environment)}
 	if _, ok := in.mounted("/mnt/shared/config"); ok {
@@ -120,7 +120,7 @@ func (k *kafka) standard(name, value string) {
 
 func (k *kafka) configure() error {
 	if k.set["controller.quorum.bootstrap.servers"] != "" {
-		return errors.New("KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS asks for a quorum that changes, and the recipe makes a fixed one; name its members with KAFKA_CONTROLLER_QUORUM_VOTERS instead")
+		return errors.New("KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS is for a dynamic quorum, but the recipe supports only a static one; list its members in KAFKA_CONTROLLER_QUORUM_VOTERS instead")
 	}
 	k.standard("process.roles", "broker,controller")
 	k.standard("node.id", "1")
@@ -292,7 +292,7 @@ func listener(text string) (name, host, port string, err error) {
 		host, port, err = net.SplitHostPort(address)
 	}
 	if !ok || err != nil || name == "" || port == "" {
-		return "", "", "", fmt.Errorf("%q is no listener; write it as PLAINTEXT://:%d", text, kafkaPort)
+		return "", "", "", fmt.Errorf("%q is not a listener; write it as PLAINTEXT://:%d", text, kafkaPort)
 	}
 	return name, host, port, nil
 }
@@ -305,7 +305,7 @@ func (k *kafka) voters(first int, ports map[string]string) ([]string, error) {
 	if k.set[name] == "" {
 		port := ports[k.controller()]
 		if port == "" {
-			return nil, fmt.Errorf("it is no controller, and KAFKA_CONTROLLER_QUORUM_VOTERS does not say who is; set it, to such as 1@controller:%d", kafkaController)
+			return nil, fmt.Errorf("it is not a controller, and KAFKA_CONTROLLER_QUORUM_VOTERS is not set; set it, for example to 1@controller:%d", kafkaController)
 		}
 		k.set[name] = fmt.Sprintf("%d@localhost:%s", first, port)
 	}
@@ -316,7 +316,7 @@ func (k *kafka) voters(first int, ports map[string]string) ([]string, error) {
 		id, err := strconv.Atoi(number)
 		host, port, errAddress := net.SplitHostPort(address)
 		if err != nil || errAddress != nil {
-			return nil, fmt.Errorf("KAFKA_CONTROLLER_QUORUM_VOTERS: %q is no voter; write it as 1@%s:%d", text, k.Service.Name, kafkaController)
+			return nil, fmt.Errorf("KAFKA_CONTROLLER_QUORUM_VOTERS: %q is not a voter; write it as 1@%s:%d", text, k.Service.Name, kafkaController)
 		}
 		for i, member := range k.members(host) {
 			if seen[id+i] {

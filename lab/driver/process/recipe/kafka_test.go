@@ -184,12 +184,12 @@ func TestWhatKafkaCannotBeIsSaid(t *testing.T) {
 		}
 	}
 	f("KAFKA_NODE_ID", "one", `KAFKA_NODE_ID is "one"`)
-	f("KAFKA_LISTENERS", "9092", `KAFKA_LISTENERS: "9092" is no listener; write it as PLAINTEXT://:9092`)
-	f("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://kafka", `KAFKA_ADVERTISED_LISTENERS: "PLAINTEXT://kafka" is no listener`)
-	f("KAFKA_CONTROLLER_QUORUM_VOTERS", "kafka:9093", `"kafka:9093" is no voter; write it as 1@kafka:9093`)
+	f("KAFKA_LISTENERS", "9092", `KAFKA_LISTENERS: "9092" is not a listener; write it as PLAINTEXT://:9092`)
+	f("KAFKA_ADVERTISED_LISTENERS", "PLAINTEXT://kafka", `KAFKA_ADVERTISED_LISTENERS: "PLAINTEXT://kafka" is not a listener`)
+	f("KAFKA_CONTROLLER_QUORUM_VOTERS", "kafka:9093", `"kafka:9093" is not a voter; write it as 1@kafka:9093`)
 	f("KAFKA_CONTROLLER_QUORUM_VOTERS", "1@kafka:9093,2@kafka:9093", `is the second voter with the id 2`)
 	f("KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS", "kafka:9093", "KAFKA_CONTROLLER_QUORUM_VOTERS instead")
-	f("KAFKA_PROCESS_ROLES", "broker", "it is no controller")
+	f("KAFKA_PROCESS_ROLES", "broker", "it is not a controller")
 
 	in := kafkaInstance(t, nil)
 	in.Service.Arguments = []string{"sh"}

@@ -73,7 +73,7 @@ func startNginx(_ context.Context, in *Instance) (*Process, error) {
 	}
 	for name := range in.Service.Environment {
 		if strings.HasPrefix(name, "NGINX_ENTRYPOINT_") && !strings.HasSuffix(name, "QUIET_LOGS") {
-			in.Warnf("%s is not honoured: the recipe has no such script", name)
+			in.Warnf("%s is ignored: the recipe has no such script", name)
 		}
 	}
 	command := []string{
@@ -101,7 +101,7 @@ func (n *nginx) options(args []string) (main, globals string, rest []string, err
 		args = args[1:]
 		switch {
 		case flag == "-p":
-			return "", "", nil, errors.New("its command has the option -p, which the recipe needs for itself; use absolute paths")
+			return "", "", nil, errors.New("its command has the option -p, which the recipe sets itself; use absolute paths")
 		case flag == "-g":
 			globals = strings.Join([]string{globals, value}, " ")
 		case path.IsAbs(value):
@@ -160,7 +160,7 @@ func (n *nginx) layOut() error {
 	}
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if err := n.copyTree(n.path(target), n.scratch(target)); err != nil {
-			return fmt.Errorf("what is mounted at %s: %w", target, err)
+			return fmt.Errorf("the volume mounted at %s: %w", target, err)
 		}
 	}
 	return nil

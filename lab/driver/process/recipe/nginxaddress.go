@@ -110,11 +110,11 @@ func (n *nginx) checkPorts() error {
 	}
 	lowest, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return fmt.Errorf("read the lowest port that is free for all: %w", err)
+		return fmt.Errorf("read the lowest unprivileged port: %w", err)
 	}
 	for _, p := range n.ports {
 		if p > 0 && p < lowest {
-			return fmt.Errorf("it listens on port %d, and only root may use ports below %d here; let it listen on another, such as 8080, or run as root", p, lowest)
+			return fmt.Errorf("it listens on port %d, and only root may use ports below %d here; use another port, such as 8080, or run as root", p, lowest)
 		}
 	}
 	return nil

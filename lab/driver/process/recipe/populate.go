@@ -33,7 +33,7 @@ func (p *postgres) populate(ctx context.Context) error {
 	if ok {
 		entries, err := os.ReadDir(dir) // sorted
 		if err != nil {
-			return fmt.Errorf("read what is mounted at %s: %w", postgresScripts, err)
+			return fmt.Errorf("read the volume mounted at %s: %w", postgresScripts, err)
 		}
 		for _, e := range entries {
 			names = append(names, e.Name())

@@ -213,7 +213,7 @@ func (p *postgres) enterable(dir string) error {
 			needed = 0o010
 		}
 		if p.UID != 0 && info.Mode()&needed == 0 {
-			return fmt.Errorf("its data is in %s, but PostgreSQL, which does not run as root, runs as the user %s, who may not enter %s; put the run elsewhere, or allow it with `chmod a+x %s`", dir, p.Service.User, up, up)
+			return fmt.Errorf("its data is in %s, but PostgreSQL, which does not run as root, runs as the user %s, which has no access to %s; put the run elsewhere, or allow access with `chmod a+x %s`", dir, p.Service.User, up, up)
 		}
 		if up == filepath.Dir(up) {
 			return nil
@@ -266,7 +266,7 @@ func (p *postgres) unlock() error {
 // make, with a server that nobody can reach over TCP.
 func (p *postgres) initialise(ctx context.Context) error {
 	if p.password == "" && p.auth != "trust" {
-		return errors.New("its data directory is empty and no POSTGRES_PASSWORD says which password its user is to have; set one, or POSTGRES_HOST_AUTH_METHOD=trust to let everybody in without")
+		return errors.New("its data directory is empty and POSTGRES_PASSWORD is not set; set a password, or POSTGRES_HOST_AUTH_METHOD=trust to allow access without one")
 	}
 	if err := p.initdb(ctx); err != nil {
 		return fmt.Errorf("make its data directory: %w", err)
@@ -280,13 +280,13 @@ func (p *postgres) initialise(ctx context.Context) error {
 		return p.step(ctx, Step{Command: append([]string{p.Files["pg_ctl"], "-D", p.data, "-w", "-t", "300"}, args...)})
 	}
 	if err := control("-o", strings.Join(options, " "), "start"); err != nil {
-		return fmt.Errorf("start it to prepare it: %w", err)
+		return fmt.Errorf("start it for initialisation: %w", err)
 	}
 	if err := p.populate(ctx); err != nil {
 		return errors.Join(err, control("-m", "immediate", "stop"))
 	}
 	if err := control("-m", "fast", "stop"); err != nil {
-		return fmt.Errorf("stop it after preparing it: %w", err)
+		return fmt.Errorf("stop it after initialisation: %w", err)
 	}
 	return nil
 }

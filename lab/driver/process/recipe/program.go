@@ -33,16 +33,16 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("the image %s runs here as a local process, which needs the program %s, and that is not installed; %s, or run the system with Docker", e.Image, e.Program, e.Hint)
+	return fmt.Sprintf("to run the image %s as a local process, the program %s is needed, which is not installed; %s, or run the system with Docker", e.Image, e.Program, e.Hint)
 }
 
 // Hint says how to get the recipe's programs, as a part of a sentence.
 func (r *Recipe) Hint() string {
 	if r.Build == fetch {
-		return fmt.Sprintf("Debian has no package of it: get it with `%s`, in the sources of this program", fetch)
+		return fmt.Sprintf("Debian has no package for it: get it with `%s` in the source directory of loadstone", fetch)
 	}
 	if r.Build != "" {
-		return fmt.Sprintf("Debian has no package of it: build it with `%s` and put it on the PATH", r.Build)
+		return fmt.Sprintf("Debian has no package for it: build it with `%s` and put it on the PATH", r.Build)
 	}
 	return fmt.Sprintf("install the Debian package %s (apt-get install %s)", r.Package, r.Package)
 }
@@ -148,10 +148,10 @@ func (f *Found) compare(ctx context.Context, image string, asked []int) string {
 	version := versionPattern.FindString(string(out))
 	runs := numbers(version)
 	if err != nil || len(runs) < len(asked) {
-		return fmt.Sprintf("the image %s asks for a version, and %s does not tell its own", image, f.Programs[0])
+		return fmt.Sprintf("the image %s requests a version, but the version of %s could not be determined", image, f.Programs[0])
 	}
 	if slices.Equal(runs[:len(asked)], asked) {
 		return ""
 	}
-	return fmt.Sprintf("the image is %s, but what runs is %s %s, the version that is installed here", image, f.Programs[0], version)
+	return fmt.Sprintf("the image is %s, but the installed version, %s %s, is used", image, f.Programs[0], version)
 }

@@ -89,7 +89,7 @@ func (in *Instance) renderPrometheus(inside string) (string, error) {
 	}
 	var config yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(text, &config, yaml.UseOrderedMap()); err != nil {
-		return "", errors.New("it is no YAML: " + yaml.FormatError(err, false, false))
+		return "", errors.New("it is not valid YAML: " + yaml.FormatError(err, false, false))
 	}
 	rendered, err := yaml.Marshal(in.prometheusValue("", config, path.Dir(inside)))
 	if err != nil {

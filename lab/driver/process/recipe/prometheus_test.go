@@ -84,7 +84,7 @@ func TestPrometheusArguments(t *testing.T) {
 	if err != nil || !slices.Equal(p.Command, want) {
 		t.Errorf("got %+v, %v, want %q", p, err, want)
 	}
-	for args, want := range map[string]string{"--config.file=/none.yml": "/none.yml: it is not mounted", "--config.file=/bad.yml": "/bad.yml: it is no YAML"} {
+	for args, want := range map[string]string{"--config.file=/none.yml": "/none.yml: it is not mounted", "--config.file=/bad.yml": "/bad.yml: it is not valid YAML"} {
 		in := testInstance(t, topology.Volume{Text: "a: [", Target: "/bad.yml"})
 		in.Service.Arguments = []string{args}
 		if _, err := startPrometheus(t.Context(), in); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

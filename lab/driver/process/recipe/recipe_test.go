@@ -103,13 +103,13 @@ func TestLocatePrefersTheVersionThatIsAsked(t *testing.T) {
 	f("thing:15", "*/bin", "15/bin", "")
 	f("thing:v15.1-alpine", "*/bin", "15/bin", "")
 	f("thing:9", "*/bin", "9/bin", "")
-	f("thing:16", "*/bin", "17/bin", "the image is thing:16, but what runs is thing 17.3, the version that is installed here")
-	f("thing:16", "", "path", "thing does not tell its own")
+	f("thing:16", "*/bin", "17/bin", "the image is thing:16, but the installed version, thing 17.3, is used")
+	f("thing:16", "", "path", "the version of thing could not be determined")
 
 	none := &Recipe{Image: "thing", Programs: []string{"no-such-program"}, Package: "thing-server"}
 	_, err := none.Locate(t.Context(), "thing:1", "/usr/bin")
 	var missing *MissingError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "needs the program no-such-program") || !strings.Contains(err.Error(), "apt-get install thing-server") || !strings.Contains(err.Error(), "Docker") {
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "the program no-such-program is needed") || !strings.Contains(err.Error(), "apt-get install thing-server") || !strings.Contains(err.Error(), "Docker") {
 		t.Errorf("got %v", err)
 	}
 }
