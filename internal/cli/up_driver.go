@@ -79,6 +79,6 @@ func (a *app) removeDockerVolumes(ctx context.Context, name string) error {
 
 // driverFlag adds the flag --driver.
 func driverFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "driver", processDriver, "what runs the services: "+strings.Join(driverNames(), " or "))
+	cmd.Flags().StringVar(name, "driver", processDriver, "how to run the services: "+strings.Join(driverNames(), " or "))
 	completing(cmd, "driver", cobra.FixedCompletions(driverNames(), cobra.ShellCompDirectiveNoFileComp))
 }
