@@ -205,3 +205,32 @@ func TestATableNeedsTheCommonCodes(t *testing.T) {
 		t.Errorf("got %v, want what is missing", err)
 	}
 }
+
+func TestTag(t *testing.T) {
+	t.Parallel()
+	for _, tag := range []uint64{0, 1, 0xabcdef, 1 << 63, 0x0123456789abcdef, ^uint64(0)} {
+		var got [tagLen]byte
+		putTag(&got, tag)
+		if want := fmt.Sprintf("\"%016x\"", tag); string(got[:]) != want {
+			t.Errorf("tag %x: got %s, want %s", tag, got, want)
+		}
+	}
+}
+
+func TestErrorLogPassesOneInAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := NewErrorLog(slog.New(slog.DiscardHandler), "")
+		passed, dropped := 0, 0
+		for range 35 { // a failure each second
+			if n, ok := l.pass(time.Now()); ok {
+				passed++
+				dropped += n
+			}
+			time.Sleep(time.Second) // virtual
+		}
+		if passed != 4 || dropped != 27 {
+			t.Errorf("got %d passed and %d reported as dropped, want 4 and 27", passed, dropped)
+		}
+	})
+}

@@ -145,3 +145,12 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 		}
 	}
 }
+
+func TestHealthOfNothing(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"", "127.0.0.1:8080/readyz", "ftp://127.0.0.1/", "http://", "::"} {
+		if err := service.Health(t.Context(), address); err == nil || !strings.Contains(err.Error(), "must be like") {
+			t.Errorf("%q: got %v, want an error that says what an address is like", address, err)
+		}
+	}
+}

@@ -70,8 +70,9 @@ var technology = map[string][]string{
 }
 
 // Within a system, adapters do not know each other: they meet at the system's
-// root, or in the one package that wires them.
-const wiring = "serve"
+// root, or in the packages that wire them: stores knows every store by its name, and
+// serve makes a server of all.
+var wiring = []string{"serve", "stores"}
 
 type pkg struct {
 	ImportPath   string   `json:"ImportPath"`
@@ -119,6 +120,7 @@ func TestRules(t *testing.T) {
 		{"elsewhere", "block/cache", false},
 		{"system/results/httpapi", "system/results/snapshot", false},
 		{"system/results/serve", "system/results/snapshot", true},
+		{"system/results/stores", "system/results/snapshot", true},
 	} {
 		if got := permitted(c.src, c.dst) && !siblings(c.src, c.dst); got != c.want {
 			t.Errorf("%s imports %s: permitted %v, want %v", c.src, c.dst, got, c.want)
@@ -162,7 +164,7 @@ func siblings(src, dst string) bool {
 	if len(s) < 3 || len(d) < 3 || s[0] != "system" || d[0] != "system" || s[1] != d[1] {
 		return false
 	}
-	return s[2] != d[2] && s[2] != wiring
+	return s[2] != d[2] && !slices.Contains(wiring, s[2])
 }
 
 func usable(src, imp string) bool {

@@ -12,10 +12,7 @@ import (
 	"loadstone/block/spelling"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
-	"loadstone/system/results/pgstore"
-	"loadstone/system/results/serve"
-	"loadstone/system/results/snapshot"
-	"loadstone/system/results/sqlitestore"
+	"loadstone/system/results/stores"
 )
 
 func (a *app) resultsCommand() *cobra.Command {
@@ -78,22 +75,24 @@ students for trials and measurements only, never beside real ones.`,
   loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
 		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			name, err := parseStore(store, "--store")
+			if err != nil {
+				return err
+			}
 			if keep {
-				if origin, err := imported(cmd.Context(), store); err != nil || origin != "" {
-					if err == nil {
-						fmt.Fprintf(a.Stdout, "%s has imported students, %s; they are kept\n", serve.RedactStore(store), origin)
-					}
-					return err
+				if origin := name.Imported(cmd.Context()); origin != "" {
+					fmt.Fprintf(a.Stdout, "%s has imported students, %s; they are kept\n", name, origin)
+					return nil
 				}
 			}
 			source, err := seedSource(cmd.Context(), file, seed, students)
 			if err != nil {
 				return usageError{err}
 			}
-			return a.build(cmd.Context(), store, "--store", source)
+			return a.fill(cmd.Context(), name, source)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
 	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the synthetic students")
 	cmd.Flags().StringVar(&file, "csv", "", "CSV file of students to use instead of synthetic ones, as for 'results import'; none if empty")
@@ -107,31 +106,6 @@ func seedSource(ctx context.Context, file string, seed uint64, students int64) (
 		return csvfile.Open(ctx, file)
 	}
 	return results.NewGenerator(seed, students)
-}
-
-// imported returns the origin of the store's students if it holds all of them and
-// they were not made up; nothing if there are none.
-func imported(ctx context.Context, store string) (origin string, err error) {
-	kind, target, err := parseStore(store, "--store")
-	if err != nil {
-		return "", err
-	}
-	var meta results.Meta
-	switch kind {
-	case serve.StorePostgres:
-		var source *pgstore.Source
-		if source, err = pgstore.OpenSource(ctx, target); err == nil {
-			meta = source.Meta()
-		}
-	case serve.StoreSnapshot:
-		meta, err = snapshot.Describe(target)
-	default:
-		meta, err = sqlitestore.Describe(ctx, target)
-	}
-	if err != nil || meta.MadeUp() {
-		return "", nil //nolint:nilerr // what cannot be read holds nothing; filling it says why
-	}
-	return meta.Origin, nil
 }
 
 func (a *app) importCommand() *cobra.Command {
@@ -164,10 +138,14 @@ nothing of it is served before it is complete.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return a.build(cmd.Context(), store, "--store", file)
+			name, err := parseStore(store, "--store")
+			if err != nil {
+				return err
+			}
+			return a.fill(cmd.Context(), name, file)
 		},
 	}
-	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+serve.StoreForms)
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
 	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four synthetic students")
 	return cmd
 }
@@ -205,53 +183,42 @@ within a second, without a failed or mixed answer.`,
 
 // publish turns the database that --from names into a snapshot.
 func (a *app) publish(ctx context.Context, from, to string) error {
-	return a.withDatabase(ctx, from, func(db results.Source) error {
+	name, err := parseStore(to, "--to")
+	if err != nil {
+		return err
+	}
+	return readDatabase(ctx, from, "--from", func(db results.Source) error {
 		// Corrected students make it another data set.
-		return a.build(ctx, to, "--to", results.Current(db))
+		return a.fill(ctx, name, results.Current(db))
 	})
 }
 
-// withDatabase opens the database that --from names for use.
-func (a *app) withDatabase(ctx context.Context, from string, use func(results.Source) error) error {
-	kind, target, err := parseStore(from, "--from")
-	if err != nil {
-		return err
-	}
-	switch kind {
-	case serve.StoreSQLite:
-		db, err := sqlitestore.Open(ctx, target)
-		if err != nil {
-			return err
-		}
-		return errors.Join(use(db), db.Close())
-	case serve.StorePostgres:
-		db, err := pgstore.OpenSource(ctx, target)
-		if err != nil {
-			return err
-		}
-		return use(db)
-	}
-	return usagef("--from %s: this reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", from)
-}
-
 // parseStore takes the name of a store, the value of a flag.
-func parseStore(text, flag string) (kind, path string, err error) {
-	if kind, path, err = serve.ParseStore(text); err != nil {
-		return "", "", usagef("%s: %w", flag, err)
+func parseStore(text, flag string) (stores.Name, error) {
+	name, err := stores.Parse(text)
+	if err != nil {
+		return name, usagef("%s: %w", flag, err)
 	}
-	return kind, path, nil
+	return name, nil
 }
 
-// build puts the source into a store, unless the store holds it already.
-func (a *app) build(ctx context.Context, store, flag string, source results.Source) error {
-	kind, target, err := parseStore(store, flag)
+// readDatabase opens the store that a flag names for use.
+func readDatabase(ctx context.Context, text, flag string, use func(results.Source) error) error {
+	name, err := parseStore(text, flag)
 	if err != nil {
 		return err
 	}
-	shown := serve.RedactStore(store)
+	if name.Kind == stores.Snapshot {
+		return usagef("%s %s: this reads a database; write %s", flag, text, stores.DatabaseForms)
+	}
+	return name.Read(ctx, use)
+}
+
+// fill puts the source into a store, unless the store holds it already, and says so.
+func (a *app) fill(ctx context.Context, store stores.Name, source results.Source) error {
 	began := time.Now()
 	bar := newCountBar(a.Stderr, a.Terminal, "students")
-	did, err := fill(ctx, kind, target, source, bar.set)
+	did, err := store.Fill(ctx, source, bar.set)
 	bar.close()
 	if errors.Is(err, results.ErrInput) {
 		return usageError{err}
@@ -259,39 +226,13 @@ func (a *app) build(ctx context.Context, store, flag string, source results.Sour
 	if err != nil {
 		return err
 	}
-	if did.already != "" {
-		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", shown, did.already)
+	if did.Already != "" {
+		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", store, did.Already)
 		return nil
 	}
-	if did.resumed > 0 {
-		fmt.Fprintf(a.Stdout, "resumed after the %d students that were already stored\n", did.resumed)
+	if did.Resumed > 0 {
+		fmt.Fprintf(a.Stdout, "resumed after the %d students that were already stored\n", did.Resumed)
 	}
-	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", shown, source.Meta().Origin, time.Since(began).Seconds())
+	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", store, source.Meta().Origin, time.Since(began).Seconds())
 	return nil
-}
-
-// filled is what fill found.
-type filled struct {
-	already string // what the store held, if that was all of it
-	resumed int64  // students of an interrupted run
-}
-
-// fill puts the source into the store that ParseStore named.
-func fill(ctx context.Context, kind, target string, source results.Source, progress results.Progress) (filled, error) {
-	build, describe := sqlitestore.Build, sqlitestore.Describe
-	switch kind {
-	case serve.StorePostgres:
-		seeded, err := pgstore.Seed(ctx, target, source, progress)
-		if seeded.Already {
-			return filled{already: source.Meta().Origin}, err
-		}
-		return filled{resumed: seeded.Resumed}, err
-	case serve.StoreSnapshot:
-		build = snapshot.Build
-		describe = func(_ context.Context, path string) (results.Meta, error) { return snapshot.Describe(path) }
-	}
-	if have, err := describe(ctx, target); err == nil && have.Same(source.Meta()) {
-		return filled{already: have.Origin}, nil
-	}
-	return filled{}, build(ctx, target, source, progress)
 }

@@ -9,15 +9,11 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
-	"loadstone/block/redact"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/pagecache"
-	"loadstone/system/results/pgstore"
-	"loadstone/system/results/serve"
-	"loadstone/system/results/sqlitestore"
+	"loadstone/system/results/stores"
 )
 
 // correctFlags are those of results correct.
@@ -66,11 +62,11 @@ Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
 
 // correct corrects the store, then what servers have of it.
 func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
-	kind, target, err := parseStore(f.store, "--store")
+	store, err := parseStore(f.store, "--store")
 	if err != nil {
 		return err
 	}
-	if kind == serve.StoreSnapshot {
+	if store.Kind == stores.Snapshot {
 		return usagef("--store %s: a snapshot is never changed: correct the database, then run 'loadstone results publish' again", f.store)
 	}
 	if f.redis != "" {
@@ -86,7 +82,9 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	if c.By == "" {
 		c.By = userName()
 	}
-	done, err := a.correctStore(ctx, kind, target, c, f.redis)
+	done, err := store.Correct(ctx, c, func(ctx context.Context, meta results.Meta, done results.Corrected) error {
+		return a.tellServers(ctx, store.Place(), f.redis, meta, done)
+	})
 	if unknown, ok := errors.AsType[*results.UnknownStudentsError](err); ok {
 		return usageError{file.Unknown(unknown)}
 	}
@@ -94,7 +92,7 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 		return err
 	}
 	if done.Changed > 0 {
-		a.whoMustAct(kind, f.redis)
+		a.printFollowUp(store.Kind, f.redis)
 	}
 	return nil
 }
@@ -125,43 +123,21 @@ func userName() string {
 	return fmt.Sprintf("uid %d", os.Getuid())
 }
 
-// correctStore corrects the store and tells Redis, and says what it has done.
-func (a *app) correctStore(ctx context.Context, kind, target string, c results.Corrections, redis string) (done results.Corrected, err error) {
-	shown := target
-	if kind == serve.StorePostgres {
-		shown = redact.Address(target)
-	}
-	tell := func(ctx context.Context, meta results.Meta, done results.Corrected) error {
-		a.sayCorrected(shown, done)
-		if redis == "" {
-			return nil
-		}
-		if err := tellRedis(ctx, redis, meta, done.Students); err != nil {
-			return fmt.Errorf("%s is corrected, but not all servers were notified: %w; run this again to notify them again", shown, err)
-		}
-		fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were notified\n", pagecache.Redact(redis), students(len(done.Students)))
+// tellServers says what was done at the store, and puts the new pages into Redis, which
+// tells the servers.
+func (a *app) tellServers(ctx context.Context, place, redis string, meta results.Meta, done results.Corrected) error {
+	a.printCorrected(place, done)
+	if redis == "" {
 		return nil
 	}
-	if kind == serve.StorePostgres {
-		source, err := pgstore.OpenSource(ctx, target)
-		if err != nil {
-			return done, err
-		}
-		return pgstore.Correct(ctx, target, c, func(ctx context.Context, done results.Corrected) error {
-			return tell(ctx, source.Meta(), done)
-		})
+	if err := pagecache.ReplaceAll(ctx, redis, meta, done.Students); err != nil {
+		return fmt.Errorf("%s is corrected, but not all servers were notified: %w; run this again to notify them again", place, err)
 	}
-	meta, err := sqlitestore.Describe(ctx, target)
-	if err != nil {
-		return done, err
-	}
-	if done, err = sqlitestore.Correct(ctx, target, c); err != nil {
-		return done, err
-	}
-	return done, tell(ctx, meta, done)
+	fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were notified\n", pagecache.Redact(redis), students(len(done.Students)))
+	return nil
 }
 
-func (a *app) sayCorrected(store string, done results.Corrected) {
+func (a *app) printCorrected(store string, done results.Corrected) {
 	if done.Changed == 0 {
 		fmt.Fprintf(a.Stdout, "%s: nothing changed; all of %s already had these results\n", store, students(len(done.Students)))
 		return
@@ -176,10 +152,10 @@ func students(n int) string {
 	return fmt.Sprintf("%d students", n)
 }
 
-// whoMustAct says who does not see the correction by themselves.
-func (a *app) whoMustAct(kind, redis string) {
+// printFollowUp says who does not see the correction by themselves.
+func (a *app) printFollowUp(kind, redis string) {
 	switch {
-	case kind == serve.StoreSQLite:
+	case kind == stores.SQLite:
 		fmt.Fprintln(a.Stdout, "Servers of this database see the change when they are restarted.")
 	case redis == "":
 		fmt.Fprintln(a.Stdout, "Servers without a cache see the change at once, those with --cache memory within a minute. Those with Redis were not notified: run this again with --redis.")
@@ -187,26 +163,4 @@ func (a *app) whoMustAct(kind, redis string) {
 		fmt.Fprintln(a.Stdout, "All servers see the change within a second.")
 	}
 	fmt.Fprintln(a.Stdout, "Snapshots and exported trees keep the old results until you run 'loadstone results publish' or 'export' again.")
-}
-
-// tellers is how many pages are on the way to Redis at a time: enough to fill the
-// pipeline.
-const tellers = 32
-
-// tellRedis puts the students' pages into Redis, which tells the servers. It tries
-// every one before it fails.
-func tellRedis(ctx context.Context, redis string, meta results.Meta, students []results.Student) (err error) {
-	corrector, err := pagecache.NewCorrector(ctx, redis, meta)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, corrector.Close()) }()
-	var group errgroup.Group
-	group.SetLimit(tellers)
-	for i := range students {
-		group.Go(func() error {
-			return corrector.Replace(ctx, students[i].ID, results.NewPage(&students[i]))
-		})
-	}
-	return group.Wait()
 }

@@ -10,7 +10,7 @@ import (
 
 	"loadstone/system/results"
 	"loadstone/system/results/pagecache"
-	"loadstone/system/results/serve"
+	"loadstone/system/results/web"
 )
 
 func (a *app) preloadCommand() *cobra.Command {
@@ -47,15 +47,10 @@ func preloadFlags(fl *pflag.FlagSet, store, redis *string) {
 
 // preload fills Redis with the database that --store names.
 func (a *app) preload(ctx context.Context, store, redis string) error {
-	if kind, _, err := parseStore(store, "--store"); err != nil {
-		return err
-	} else if kind == serve.StoreSnapshot {
-		return usagef("--store %s: this reads a database; write sqlite:PATH or postgres://USER@HOST/DATABASE", store)
-	}
 	if err := pagecache.CheckURL(redis); err != nil {
 		return usagef("--redis: %w", err)
 	}
-	return a.withDatabase(ctx, store, func(db results.Source) error {
+	return readDatabase(ctx, store, "--store", func(db results.Source) error {
 		began := time.Now()
 		bar := newCountBar(a.Stderr, a.Terminal, "pages")
 		written, existing, err := pagecache.Preload(ctx, redis, db, bar.set)
@@ -88,7 +83,7 @@ when no server answers. It is one file of HTML that needs nothing else.`,
 			if !down {
 				return usagef("results page: write --down; it is the only page that is printed")
 			}
-			html, err := serve.DownPage(language)
+			html, err := web.DownPage(language)
 			if err != nil {
 				return usagef("--language %s: %w", language, err)
 			}

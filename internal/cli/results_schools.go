@@ -73,7 +73,7 @@ func (a *app) bundle(ctx context.Context, f bundleFlags) error {
 	if err := os.MkdirAll(f.out, 0o750); err != nil {
 		return err
 	}
-	return a.withDatabase(ctx, f.from, func(db results.Source) error {
+	return readDatabase(ctx, f.from, "--from", func(db results.Source) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		done, err := bundle.Write(ctx, c, db)
@@ -142,7 +142,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return a.withDatabase(ctx, f.from, func(db results.Source) error {
+	return readDatabase(ctx, f.from, "--from", func(db results.Source) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		report, err := export.Build(ctx, c, results.Current(db)) // corrected students make it another data set

@@ -15,6 +15,7 @@ import (
 	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/serve"
+	"loadstone/system/results/stores"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -74,20 +75,20 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 			}
 			c.Page = page == "on"
 			if !cmd.Flags().Changed("cache-refresh") {
-				c.CacheRefresh = serve.DefaultRefresh(c.Cache)
+				c.CacheRefresh = pagecache.DefaultRefresh(c.Cache)
 			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
 			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
-			return serve.Run(cmd.Context(), c, logger, serve.Events{})
+			return serve.Run(cmd.Context(), c, logger, nil)
 		},
 	}
 	cacheFlags(cmd.Flags(), &c)
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for students")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and switches; keep it private")
-	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+serve.StoreForms)
+	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	fl.StringVar(&access, "access", access, "access to a page: code or open")
 	fl.StringVar(&limits, "limits", "", "limit requests and wrong codes: on or off (default with --access code: on)")
 	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a load balancer whose X-Forwarded-For and -Proto are trusted")

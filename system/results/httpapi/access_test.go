@@ -1,11 +1,10 @@
 package httpapi
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 func TestCodeOpens(t *testing.T) {
@@ -62,39 +61,16 @@ func plainly(code string) string {
 	return code
 }
 
-func TestTag(t *testing.T) {
-	t.Parallel()
-	for _, tag := range []uint64{0, 1, 0xabcdef, 1 << 63, 0x0123456789abcdef, ^uint64(0)} {
-		var got [tagLen]byte
-		putTag(&got, tag)
-		if want := fmt.Sprintf("\"%016x\"", tag); string(got[:]) != want {
-			t.Errorf("tag %x: got %s, want %s", tag, got, want)
-		}
-	}
-}
-
-func TestThrottle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		th := throttle{every: 10 * time.Second}
-		passed, dropped := 0, 0
-		for range 35 { // a failure each second
-			if n, ok := th.allow(time.Now()); ok {
-				passed++
-				dropped += n
-			}
-			time.Sleep(time.Second) // virtual
-		}
-		if passed != 4 || dropped != 27 {
-			t.Errorf("got %d passed and %d reported as dropped, want 4 and 27", passed, dropped)
-		}
-	})
-}
-
 // Who is one connection too many is told so, and not that his request is no HTTP.
 func TestOneConnectionTooManyHasABodyOfItsOwn(t *testing.T) {
 	t.Parallel()
-	if got := string(unreadable(503)); !strings.Contains(got, `{"error":{"code":"too_many_connections"`) {
+	if got := tooMany(); !strings.Contains(got, `{"error":{"code":"too_many_connections"`) {
 		t.Errorf("got %s", got)
 	}
+}
+
+func tooMany() string {
+	var ctx fasthttp.RequestCtx
+	answers.Unreadable(&ctx, fasthttp.StatusServiceUnavailable)
+	return string(ctx.Response.Body())
 }

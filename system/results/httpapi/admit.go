@@ -9,6 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/route"
+	"loadstone/system/results"
 	"loadstone/system/results/httpapi/guard"
 )
 
@@ -65,53 +67,39 @@ func client(ctx *fasthttp.RequestCtx, proxies guard.Proxies) netip.Addr {
 	return proxies.Client(peer, ctx.Request.Header.PeekAll(headerForwarded))
 }
 
-// tries returns how long the caller must wait before a code for the id is looked
+// lockoutRemaining returns how long the caller must wait before a code for the id is looked
 // at. Without a code there is nothing to try.
-func (a *API) tries(id int64, given []byte, who caller) time.Duration {
+func (a *API) lockoutRemaining(id int64, given []byte, who caller) time.Duration {
 	if a.guard == nil || len(given) == 0 {
 		return 0
 	}
 	return a.guard.Locked(id, who.from, who.now)
 }
 
-// judge counts what came of the code and returns how long the caller must wait
+// recordCode counts what came of the code and returns how long the caller must wait
 // before it may be told; 0 if it may be told now.
-func (a *API) judge(id int64, given []byte, right bool, who caller) time.Duration {
+func (a *API) recordCode(id int64, given []byte, right bool, who caller) time.Duration {
 	if a.guard == nil || len(given) == 0 {
 		return 0
 	}
 	return a.guard.Judge(id, who.from, right, who.now)
 }
 
-// refuse answers a request that is neither found nor not found. Of a store that
-// failed the client does not learn how: the text may name files or queries.
-func (a *API) refuse(ctx *fasthttp.RequestCtx, d *Decision) {
-	switch d.Kind {
-	case RateLimited:
-		failFor(ctx, fasthttp.StatusTooManyRequests, bodyRateLimited, d.Wait)
-	case LockedOut:
-		failFor(ctx, fasthttp.StatusTooManyRequests, bodyLockedOut, d.Wait)
-	case Embargoed:
-		failFor(ctx, fasthttp.StatusForbidden, a.embargo.body, d.Wait)
-	case Overloaded:
-		failFor(ctx, fasthttp.StatusServiceUnavailable, bodyUnavailable, d.Wait)
-	default:
-		failFor(ctx, fasthttp.StatusServiceUnavailable, bodyUnavailable, retryAfter)
-	}
-}
-
 // embargo keeps results back until an instant.
 type embargo struct {
 	until time.Time
-	body  []byte
 	over  atomic.Bool
 }
 
 func newEmbargo(until time.Time) *embargo {
-	until = until.Round(0).UTC() // wall clock, for replicas share that and nothing else
-	at := until.Format(time.RFC3339Nano)
-	return &embargo{until: until, body: []byte(`{"error":{"code":"` + reasonNames[embargoed] +
-		`","message":"results are published at ` + at + `","publish_at":"` + at + `"}}`)}
+	return &embargo{until: until.Round(0).UTC()} // wall clock, for replicas share that and nothing else
+}
+
+// failure is how a request is answered before the instant.
+func (e *embargo) failure() *route.Failure {
+	at := e.until.Format(time.RFC3339Nano)
+	return answers[code(results.ErrEmbargoed)].WithBody([]byte(`{"error":{"code":"` + results.ErrEmbargoed.Code +
+		`","message":"results are published at ` + at + `","publish_at":"` + at + `"}}`))
 }
 
 // wait returns the time that is left, 0 from the instant on. Once it was 0 it

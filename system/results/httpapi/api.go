@@ -76,15 +76,14 @@ package httpapi
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/route"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi/guard"
 )
@@ -141,22 +140,21 @@ func (c Config) Validate() error {
 
 // API answers requests. It is safe for concurrent use.
 type API struct {
-	store   results.Store
-	locked  bool // pages need a code
-	ready   func() bool
-	logger  *slog.Logger
-	metrics *metrics
-	now     func() time.Time
-	guard   *guard.Guard // nil without limits
-	proxies guard.Proxies
+	store    results.Store
+	locked   bool // pages need a code
+	ready    func() bool
+	requests *route.Requests
+	metrics  *metrics
+	now      func() time.Time
+	guard    *guard.Guard // nil without limits
+	proxies  guard.Proxies
 
 	notFoundAfter time.Duration
 	embargo       *embargo // nil without one
 
-	notFound, malformed []byte
-	cacheControl        []byte
-
-	failures, panics throttle
+	byError      map[*results.Error]*route.Failure
+	cacheControl []byte
+	failures     *route.ErrorLog // of the store
 }
 
 // New returns an API and registers its metrics.
@@ -164,23 +162,14 @@ func New(cfg Config) (*API, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	logger := cfg.Logger.With("component", "httpapi")
 	a := &API{
-		store:   cfg.Store,
-		locked:  cfg.Access == Code,
-		ready:   cfg.Ready,
-		logger:  cfg.Logger.With("component", "httpapi"),
-		metrics: newMetrics(),
+		store: cfg.Store, locked: cfg.Access == Code, ready: cfg.Ready, now: cfg.Now, proxies: cfg.Proxies,
 		// A public page may be kept a minute by anyone: results do not change
 		// by the second. One behind a code may be kept by its reader, who must
 		// ask whether it still holds, code in hand.
-		cacheControl: []byte("public, max-age=60"),
-		notFound:     errorBody(results.ErrNotFound.Code, results.ErrNotFound.Message),
-		malformed:    errorBody(results.ErrMalformedID.Code, results.ErrMalformedID.Message),
-		failures:     throttle{every: logEvery},
-		panics:       throttle{every: logEvery},
-		now:          cfg.Now,
-		proxies:      cfg.Proxies,
-
+		cacheControl:  []byte("public, max-age=60"),
+		failures:      route.NewErrorLog(logger, "the store failed"),
 		notFoundAfter: cfg.NotFoundAfter,
 	}
 	if a.now == nil {
@@ -191,26 +180,22 @@ func New(cfg Config) (*API, error) {
 	}
 	if a.locked {
 		a.cacheControl = []byte("private, no-cache")
-		a.notFound = errorBody(results.ErrNotFound.Code, "no student has this id and access code")
 	}
+	a.prepareFailures()
+	var err error
 	if cfg.Limits != nil {
-		var err error
 		if a.guard, err = guard.New(*cfg.Limits, a.now()); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.metrics.register(cfg.Registerer, a.guard); err != nil {
-		return nil, fmt.Errorf("register metrics of the API: %w", err)
+	if a.requests, err = route.NewRequests(answers, logger, cfg.Registerer); err != nil {
+		return nil, err
 	}
-	return a, nil
+	a.metrics, err = newMetrics(cfg.Registerer, a.guard)
+	return a, err
 }
 
 var studentPath = []byte("/student/")
-
-const (
-	healthPath = "/healthz"
-	readyPath  = "/readyz"
-)
 
 // Handle answers one request. It does not panic.
 //
@@ -220,15 +205,14 @@ const (
 func (a *API) Handle(ctx *fasthttp.RequestCtx) {
 	path := ctx.URI().PathOriginal()
 	// Probes ask all the time; they are not load and are not counted.
-	if string(path) == healthPath || string(path) == readyPath {
-		a.probe(ctx, string(path) == healthPath || a.ready())
+	if answers.Probe(ctx, path, a.ready) {
 		return
 	}
-	a.metrics.inFlight.Add(1)
-	defer a.done(ctx)
+	a.requests.Begin()
+	defer a.requests.End(ctx)
 	who, wait := a.identify(ctx)
 	if wait > 0 {
-		d := a.refused(rateLimited, wait)
+		d := a.refused(results.ErrRateLimited, wait)
 		a.refuse(ctx, &d)
 		return
 	}
@@ -240,40 +224,25 @@ func (a *API) Handle(ctx *fasthttp.RequestCtx) {
 		document(ctx)
 		return
 	}
-	fail(ctx, fasthttp.StatusNotFound, bodyNoPath)
+	answers[route.NoSuchPath].Write(ctx, 0)
 }
 
 // BadRequest answers what could not be read as a request, see
 // httpserver.Config. It does not panic.
 func (a *API) BadRequest(ctx *fasthttp.RequestCtx, status int) {
-	fail(ctx, status, unreadable(status))
-	a.metrics.answered(status)
-}
-
-// done ends every request but probes.
-func (a *API) done(ctx *fasthttp.RequestCtx) {
-	if r := recover(); r != nil {
-		ctx.Response.Reset()
-		fail(ctx, fasthttp.StatusInternalServerError, bodyInternal)
-		a.metrics.panics.Inc()
-		if dropped, ok := a.panics.allow(time.Now()); ok {
-			a.logger.Error("a handler panicked", "panic", r, "stack", string(debug.Stack()), "dropped", dropped)
-		}
-	}
-	a.metrics.inFlight.Add(-1)
-	a.metrics.answered(ctx.Response.StatusCode())
-	a.metrics.seconds.Observe(time.Since(ctx.Time()).Seconds())
+	answers.Unreadable(ctx, status)
+	a.requests.Count(status)
 }
 
 // student answers a request for /student/{id}.
 func (a *API) student(ctx *fasthttp.RequestCtx, text []byte, who caller) {
 	if !ctx.IsGet() && !ctx.IsHead() {
-		notAllowed(ctx)
+		answers.NotAllowed(ctx, allowed)
 		return
 	}
 	id, err := results.ParseID(text)
 	if err != nil {
-		fail(ctx, fasthttp.StatusBadRequest, a.malformed)
+		answers[code(results.ErrMalformedID)].Write(ctx, 0)
 		return
 	}
 	var given []byte
@@ -281,41 +250,20 @@ func (a *API) student(ctx *fasthttp.RequestCtx, text []byte, who caller) {
 		given = givenCode(ctx)
 	}
 	d := a.decide(id, given, who)
-	switch d.Kind {
-	case Found:
-		a.page(ctx, &d.Page)
-		// Body and Code may lie in memory that goes when the page does.
-		runtime.KeepAlive(d.Page.Owner)
-	case NotFound:
-		fail(ctx, fasthttp.StatusNotFound, a.notFound)
-	default:
+	if d.Err != nil {
 		a.refuse(ctx, &d)
+		return
 	}
+	a.page(ctx, &d.Page)
+	// Body and Code may lie in memory that goes when the page does.
+	runtime.KeepAlive(d.Page.Owner)
 }
 
 // page answers with a page that the caller may see.
 func (a *API) page(ctx *fasthttp.RequestCtx, page *results.Page) {
-	var tag [tagLen]byte
-	putTag(&tag, page.Tag)
-	h := &ctx.Response.Header
-	h.SetCanonical(headerETag, tag[:])
-	h.SetCanonical(headerCacheControl, a.cacheControl)
-	if match := ctx.Request.Header.PeekBytes(headerIfNoneMatch); len(match) != 0 && matches(match, &tag) {
-		ctx.Response.SetStatusCode(fasthttp.StatusNotModified)
-		return
-	}
-	h.SetContentTypeBytes(contentJSON)
-	ctx.Response.SetBody(page.Body) // copies
-}
-
-// probe answers /healthz and /readyz.
-func (a *API) probe(ctx *fasthttp.RequestCtx, ok bool) {
-	switch {
-	case !ctx.IsGet() && !ctx.IsHead():
-		notAllowed(ctx)
-	case !ok:
-		fail(ctx, fasthttp.StatusServiceUnavailable, bodyDraining)
-	default:
-		answer(ctx, fasthttp.StatusOK, bodyOK)
+	known := route.NotModified(ctx, page.Tag)
+	ctx.Response.Header.SetCanonical(headerCacheControl, a.cacheControl)
+	if !known {
+		route.SetJSON(ctx, page.Body)
 	}
 }

@@ -30,39 +30,39 @@ func TestDecide(t *testing.T) {
 	t.Parallel()
 	later := time.Now().Add(time.Hour)
 	strict := limits(func(c *guard.Config) { c.Rate, c.Burst = 0.001, 1 })
-	busy := &httpapi.BusyError{RetryAfter: 3 * time.Second, Err: errors.New("full")}
+	busy := &results.BusyError{RetryAfter: 3 * time.Second, Err: errors.New("full")}
 	for name, c := range map[string]struct {
 		cfg   httpapi.Config
 		id    int64
 		code  string
 		calls int
-		want  httpapi.Kind
+		want  *results.Error
 	}{
-		"the right code":     {httpapi.Config{Access: httpapi.Code}, knownID, code, 1, httpapi.Found},
-		"a wrong code":       {httpapi.Config{Access: httpapi.Code}, knownID, "wrong", 1, httpapi.NotFound},
-		"an unknown id":      {httpapi.Config{Access: httpapi.Code}, 5, code, 1, httpapi.NotFound},
-		"open":               {httpapi.Config{Access: httpapi.Open}, knownID, "wrong", 1, httpapi.Found},
-		"embargo":            {httpapi.Config{Access: httpapi.Code, PublishAt: &later}, knownID, code, 1, httpapi.Embargoed},
-		"too many":           {httpapi.Config{Access: httpapi.Code, Limits: strict}, knownID, code, 2, httpapi.RateLimited},
-		"locked out":         {httpapi.Config{Access: httpapi.Code, Limits: limits(func(*guard.Config) {})}, knownID, "wrong", 7, httpapi.LockedOut},
-		"a busy store":       {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: busy}}, knownID, code, 1, httpapi.Overloaded},
-		"a store that fails": {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: results.ErrUnavailable}}, knownID, code, 1, httpapi.Unavailable},
+		"the right code":     {httpapi.Config{Access: httpapi.Code}, knownID, code, 1, nil},
+		"a wrong code":       {httpapi.Config{Access: httpapi.Code}, knownID, "wrong", 1, results.ErrNotFound},
+		"an unknown id":      {httpapi.Config{Access: httpapi.Code}, 5, code, 1, results.ErrNotFound},
+		"open":               {httpapi.Config{Access: httpapi.Open}, knownID, "wrong", 1, nil},
+		"embargo":            {httpapi.Config{Access: httpapi.Code, PublishAt: &later}, knownID, code, 1, results.ErrEmbargoed},
+		"too many":           {httpapi.Config{Access: httpapi.Code, Limits: strict}, knownID, code, 2, results.ErrRateLimited},
+		"locked out":         {httpapi.Config{Access: httpapi.Code, Limits: limits(func(*guard.Config) {})}, knownID, "wrong", 7, results.ErrLockedOut},
+		"a busy store":       {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: busy}}, knownID, code, 1, results.ErrOverloaded},
+		"a store that fails": {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: results.ErrUnavailable}}, knownID, code, 1, results.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := newAPIWith(t, c.cfg)
-			var got httpapi.Decision
+			var got results.Decision
 			for range c.calls {
 				got = api.Decide(from("203.0.113.7"), c.id, []byte(c.code))
 			}
-			if got.Kind != c.want || (string(got.Page.Body) == body) != (c.want == httpapi.Found) {
-				t.Errorf("got %+v, want kind %d, and the page only if it was found", got, c.want)
+			if got.Err != c.want || (string(got.Page.Body) == body) != (c.want == nil) {
+				t.Errorf("got %+v, want %v, and the page only if it was found", got, c.want)
 			}
-			waits := c.want == httpapi.Embargoed || c.want == httpapi.RateLimited || c.want == httpapi.LockedOut || c.want == httpapi.Overloaded
-			if (got.Wait > 0) != waits {
-				t.Errorf("got a wait of %v", got.Wait)
+			waits := c.want == results.ErrEmbargoed || c.want == results.ErrRateLimited || c.want == results.ErrLockedOut || c.want == results.ErrOverloaded
+			if (got.RetryAfter > 0) != waits {
+				t.Errorf("got a wait of %v", got.RetryAfter)
 			}
-			if opens := api.Opens(); opens.After(time.Now()) != (c.want == httpapi.Embargoed) {
+			if opens := api.Opens(); opens.After(time.Now()) != (c.want == results.ErrEmbargoed) {
 				t.Errorf("it opens at %v", opens)
 			}
 		})
@@ -71,7 +71,7 @@ func TestDecide(t *testing.T) {
 
 func TestBusyStoreIsAnsweredWithItsTime(t *testing.T) {
 	t.Parallel()
-	busy := &httpapi.BusyError{RetryAfter: 2500 * time.Millisecond, Err: errors.New("secret")}
+	busy := &results.BusyError{RetryAfter: 2500 * time.Millisecond, Err: errors.New("secret")}
 	f := start(t, brokenStore{err: busy}, httpapi.Open, always)
 	got := parse(t, "GET", f.ask(t, "GET", "/student/5"))
 	if got.status != 503 || errorCode(t, got.body) != "unavailable" {

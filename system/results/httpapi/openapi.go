@@ -4,6 +4,8 @@ import (
 	_ "embed"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/block/route"
 )
 
 const documentPath = "/openapi.json"
@@ -20,9 +22,9 @@ var documentCache = []byte("public, max-age=300")
 // document answers with the interface's description.
 func document(ctx *fasthttp.RequestCtx) {
 	if !ctx.IsGet() && !ctx.IsHead() {
-		notAllowed(ctx)
+		answers.NotAllowed(ctx, allowed)
 		return
 	}
-	answer(ctx, fasthttp.StatusOK, openAPI)
+	route.JSON(ctx, fasthttp.StatusOK, openAPI)
 	ctx.Response.Header.SetCanonical(headerCacheControl, documentCache)
 }

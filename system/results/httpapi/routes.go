@@ -1,6 +1,10 @@
 package httpapi
 
-import "bytes"
+import (
+	"bytes"
+
+	"loadstone/block/route"
+)
 
 // Serves reports whether a path, as it was sent, is one of this interface's. All
 // others may be somebody else's.
@@ -9,7 +13,7 @@ func Serves(path []byte) bool {
 		return true
 	}
 	switch string(path) {
-	case healthPath, readyPath, documentPath:
+	case route.HealthPath, route.ReadyPath, documentPath:
 		return true
 	}
 	return false

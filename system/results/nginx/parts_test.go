@@ -53,7 +53,7 @@ func beReplica() int {
 	c.Drain = 100 * time.Millisecond
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := serve.Run(ctx, c, slog.New(slog.DiscardHandler), serve.Events{}); err != nil {
+	if err := serve.Run(ctx, c, slog.New(slog.DiscardHandler), nil); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

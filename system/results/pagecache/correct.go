@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/errgroup"
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
@@ -82,6 +83,28 @@ func (c *Corrector) correct(ctx context.Context, id int64, item cache.Item, life
 func (c *Corrector) Close() error {
 	c.journal.Close()
 	return c.tier.Close()
+}
+
+// replacing is how many pages are on the way to Redis at a time: enough to fill the
+// pipeline.
+const replacing = 32
+
+// ReplaceAll is a Corrector's Replace for many students, as they are now. It tries
+// every one before it fails.
+func ReplaceAll(ctx context.Context, redisURL string, meta results.Meta, students []results.Student) (err error) {
+	c, err := NewCorrector(ctx, redisURL, meta)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var group errgroup.Group
+	group.SetLimit(replacing)
+	for i := range students {
+		group.Go(func() error {
+			return c.Replace(ctx, students[i].ID, results.NewPage(&students[i]))
+		})
+	}
+	return group.Wait()
 }
 
 // Correct is a Corrector for one student: page replaces what Redis has, and nil

@@ -24,6 +24,7 @@ import (
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/serve"
 	"loadstone/system/results/snapshot"
+	"loadstone/system/results/stores"
 )
 
 // BenchmarkSnapshot compares the CPU time of a request to the whole service,
@@ -74,7 +75,7 @@ func BenchmarkSnapshot(b *testing.B) {
 func startServe(b *testing.B, path string) (addr string) {
 	b.Helper()
 	cfg := serve.DefaultConfig()
-	cfg.Store, cfg.Access, cfg.Drain = serve.StoreSnapshot+":"+path, httpapi.Open, 0
+	cfg.Store, cfg.Access, cfg.Drain = stores.Snapshot+":"+path, httpapi.Open, 0
 	s := run(b, cfg)
 	b.Cleanup(func() { s.end(b) })
 	return s.api

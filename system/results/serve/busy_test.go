@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,52 +13,14 @@ import (
 
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/web"
 )
-
-// stuck is a store whose look-ups say that they have begun and end when they are told.
-type stuck struct{ begun, end chan struct{} }
-
-func (s stuck) Lookup(context.Context, int64) (results.Page, error) {
-	s.begun <- struct{}{}
-	<-s.end
-	return results.Page{}, results.ErrNotFound
-}
-
-func (stuck) Close() error { return nil }
-
-// A look-up beyond the pool waits for a while and is then refused, as busy.
-func TestPoolIsNotOverrun(t *testing.T) {
-	t.Parallel()
-	inner := stuck{make(chan struct{}), make(chan struct{})}
-	store := behind(inner)
-	store.pool = 1
-	c, err := newCached(store, memoryOnly(), nil, prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first sync.WaitGroup
-	first.Go(func() {
-		if _, err := c.Lookup(context.Background(), 1); !errors.Is(err, results.ErrNotFound) {
-			t.Errorf("the first: got %v, want %v", err, results.ErrNotFound)
-		}
-	})
-	<-inner.begun
-	_, err = c.Lookup(t.Context(), 2)
-	if busy, ok := errors.AsType[*httpapi.BusyError](err); !ok || busy.RetryAfter < shedWait {
-		t.Errorf("the second: got %v, want it refused for at least %v", err, shedWait)
-	}
-	close(inner.end)
-	first.Wait()
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-}
 
 // busyStore refuses everything.
 type busyStore struct{}
 
 func (busyStore) Lookup(context.Context, int64) (results.Page, error) {
-	return results.Page{}, &httpapi.BusyError{RetryAfter: 3 * time.Second, Err: errors.New("full")}
+	return results.Page{}, &results.BusyError{RetryAfter: 3 * time.Second, Err: errors.New("full")}
 }
 
 func (busyStore) Close() error { return nil }
@@ -68,7 +29,7 @@ func (busyStore) Close() error { return nil }
 // programs.
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	for _, cookie := range []string{CookieOn, CookieOff, CookieAuto} {
+	for _, cookie := range []string{web.CookieOn, web.CookieOff, web.CookieAuto} {
 		registry := prometheus.NewRegistry()
 		logger := slog.New(slog.DiscardHandler)
 		api, err := httpapi.New(httpapi.Config{
@@ -77,15 +38,15 @@ func TestBusy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &server{cfg: DefaultConfig(), logger: logger, registry: registry}
-		s.cfg.SecureCookie = cookie
-		handler, err := s.handler(api)
+		cfg := DefaultConfig()
+		cfg.SecureCookie = cookie
+		handler, err := withPage(cfg, api, logger, registry)
 		if err != nil {
 			t.Fatal(err)
 		}
 		form := ask(handler, "POST", "/", "id=77&code=7QX4M2KD90AZ")
 		set := string(form.Header.Peek("Set-Cookie"))
-		if form.StatusCode() != 503 || !strings.Contains(set, "results_wait=1.") || strings.Contains(set, "Secure") != (cookie == CookieOn) {
+		if form.StatusCode() != 503 || !strings.Contains(set, "results_wait=1.") || strings.Contains(set, "Secure") != (cookie == web.CookieOn) {
 			t.Errorf("cookie %s: got status %d and cookie %q, want 503 and one that waits", cookie, form.StatusCode(), set)
 		}
 		if program := ask(handler, "GET", "/student/77?code=x", ""); program.StatusCode() != 503 || string(program.Header.Peek("Retry-After")) != "3" {

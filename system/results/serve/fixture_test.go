@@ -50,14 +50,12 @@ func run(tb testing.TB, cfg serve.Config) *running {
 	s := &running{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
 	tb.Cleanup(stop)
 	listening := make(chan struct{})
+	cfg.Listening = func(api, admin net.Addr) {
+		s.api, s.admin = api.String(), admin.String()
+		close(listening)
+	}
 	go func() {
-		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), serve.Events{
-			Listening: func(api, admin net.Addr) {
-				s.api, s.admin = api.String(), admin.String()
-				close(listening)
-			},
-			Switched: func(_, to results.Meta) { s.switched <- to },
-		})
+		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), func(_, to results.Meta) { s.switched <- to })
 	}()
 	select {
 	case <-listening:

@@ -19,9 +19,11 @@ import (
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
 	"loadstone/system/results/snapshot"
+	"loadstone/system/results/stores"
 )
 
 // client asks for random students over one connection at a time until a new
@@ -84,11 +86,11 @@ func converse(conn net.Conn, ask func() (ok check)) error {
 // than the test lasts.
 func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 	t.Parallel()
-	for _, cache := range []string{serve.CacheNone, serve.CacheMemory, serve.CacheRedis, serve.CacheMemoryRedis} {
+	for _, cache := range []string{pagecache.None, pagecache.Memory, pagecache.Redis, pagecache.MemoryRedis} {
 		t.Run("cache "+cache, func(t *testing.T) {
 			t.Parallel()
 			var redis string
-			if strings.Contains(cache, serve.CacheRedis) {
+			if strings.Contains(cache, pagecache.Redis) {
 				redis = "redis://" + servertest.Redis(t).Addr()
 			}
 			const generations = 3
@@ -101,7 +103,7 @@ func TestSwitchesAndStopsUnderLoad(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := serve.DefaultConfig()
-			cfg.Store, cfg.Cache, cfg.Access = serve.StoreSnapshot+":"+path, cache, httpapi.Open
+			cfg.Store, cfg.Cache, cfg.Access = stores.Snapshot+":"+path, cache, httpapi.Open
 			cfg.Redis, cfg.CacheMaxAge, cfg.Drain = redis, time.Hour, 200*time.Millisecond
 			s := run(t, cfg)
 

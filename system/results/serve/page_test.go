@@ -10,8 +10,10 @@ import (
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
+	"loadstone/system/results/web"
 )
 
 const formType = "Content-Type: application/x-www-form-urlencoded"
@@ -27,7 +29,7 @@ func page(t *testing.T, source *results.Generator, change func(*serve.Config)) *
 	t.Helper()
 	limits := guard.DefaultConfig()
 	cfg := serve.DefaultConfig()
-	cfg.Store, cfg.Cache, cfg.Drain, cfg.Limits = stores(t, source)[0], serve.CacheMemory, 0, &limits
+	cfg.Store, cfg.Cache, cfg.Drain, cfg.Limits = filled(t, source)[0], pagecache.Memory, 0, &limits
 	change(&cfg)
 	s := run(t, cfg)
 	t.Cleanup(func() { s.end(t) })
@@ -104,11 +106,11 @@ func TestPageModes(t *testing.T) {
 
 func TestDownPage(t *testing.T) {
 	t.Parallel()
-	html, err := serve.DownPage("en")
+	html, err := web.DownPage("en")
 	if err != nil || !strings.Contains(string(html), "</html>") {
 		t.Errorf("got %d bytes and %v, want a page", len(html), err)
 	}
-	if _, err := serve.DownPage("xx"); err == nil || !strings.Contains(err.Error(), "en") {
+	if _, err := web.DownPage("xx"); err == nil || !strings.Contains(err.Error(), "en") {
 		t.Errorf("another language: got %v, want an error that names one that there is", err)
 	}
 }

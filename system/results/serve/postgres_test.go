@@ -8,6 +8,7 @@ import (
 
 	"loadstone/block/servertest"
 	"loadstone/system/results"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/pgstore"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
@@ -25,7 +26,7 @@ func TestPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := map[string]*running{}
-	for _, cache := range []string{serve.CacheNone, serve.CacheMemory} {
+	for _, cache := range []string{pagecache.None, pagecache.Memory} {
 		cfg := serve.DefaultConfig()
 		cfg.Store, cfg.Cache, cfg.Drain = url, cache, 0
 		services[cache] = run(t, cfg)
@@ -50,11 +51,11 @@ func TestPostgres(t *testing.T) {
 	}
 
 	server.Kill()
-	until(t, func() bool { status, _ := get(t, services[serve.CacheNone].api, "/readyz"); return status == 503 })
-	if status, _ := get(t, services[serve.CacheNone].api, "/student/77", code); status != 503 {
+	until(t, func() bool { status, _ := get(t, services[pagecache.None].api, "/readyz"); return status == 503 })
+	if status, _ := get(t, services[pagecache.None].api, "/student/77", code); status != 503 {
 		t.Errorf("without the database: got status %d, want 503", status)
 	}
-	cached := services[serve.CacheMemory]
+	cached := services[pagecache.Memory]
 	if status, body := get(t, cached.api, "/student/77", code); status != 200 || body != want {
 		t.Errorf("cached, without the database: got status %d and %q, want 200", status, body)
 	}
@@ -66,25 +67,6 @@ func TestPostgres(t *testing.T) {
 	for _, s := range services {
 		until(t, func() bool { status, _ := get(t, s.api, "/readyz"); return status == 200 })
 		until(t, func() bool { status, body := get(t, s.api, "/student/77", code); return status == 200 && body == want })
-	}
-}
-
-func TestRedactStore(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"sqlite:a@b":                       "sqlite:a@b",
-		"snapshot:%zz":                     "snapshot:%zz",
-		"redis:x":                          "redis:x",
-		"":                                 "",
-		"postgres://u:secret@h/d":          "postgres://u:xxxxx@h/d",
-		"postgres:///d?password=secret":    "postgres:///d?password=xxxxx",
-		"postgres://u:se%cret@h/d":         "postgres://...",
-		"host=h password=secret":           "host=h password=xxxxx",
-		"postgresql://u@h/d?sslmode=allow": "postgresql://u@h/d?sslmode=allow",
-	} {
-		if got := serve.RedactStore(text); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
 	}
 }
 

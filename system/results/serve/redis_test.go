@@ -25,7 +25,7 @@ import (
 func replica(store, cache string, redis *servertest.RedisServer) serve.Config {
 	cfg := serve.DefaultConfig()
 	cfg.Store, cfg.Cache, cfg.Redis, cfg.Drain = store, cache, "redis://"+redis.Addr(), 0
-	cfg.CacheRefresh = serve.DefaultRefresh(cache)
+	cfg.CacheRefresh = pagecache.DefaultRefresh(cache)
 	return cfg
 }
 
@@ -51,10 +51,10 @@ func TestReplicasShareRedis(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
 	source := resultstest.Generator(t, 3, students)
-	store := stores(t, source)[0]
+	store := filled(t, source)[0]
 	var replicas [2]*running
 	for i := range replicas {
-		replicas[i] = run(t, replica(store, serve.CacheMemoryRedis, redis))
+		replicas[i] = run(t, replica(store, pagecache.MemoryRedis, redis))
 		defer replicas[i].end(t)
 	}
 	student := source.Student(77)
@@ -107,7 +107,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 	if _, err := pgstore.Seed(t.Context(), url, source, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, cache := range []string{serve.CacheRedis, serve.CacheMemoryRedis} {
+	for _, cache := range []string{pagecache.Redis, pagecache.MemoryRedis} {
 		cfg := replica(url, cache, redis)
 		cfg.Access, cfg.Drain = httpapi.Open, 200*time.Millisecond
 		s := run(t, cfg)
@@ -153,7 +153,7 @@ func TestRedisLostUnderLoad(t *testing.T) {
 		redis.Start()
 		until(t, func() bool { return metric(t, s, "cache_redis_breaker_open{") == 0 })
 		load("redis back, empty")
-		if cache == serve.CacheRedis {
+		if cache == pagecache.Redis {
 			until(t, func() bool { return redis.Command("DBSIZE") != "0" })
 		}
 		redis.Flush()
@@ -189,8 +189,8 @@ func TestDatabaseGone(t *testing.T) {
 		t.Fatalf("preload: %d written, %v", written, err)
 	}
 	var replicas []*running
-	for _, refresh := range []time.Duration{serve.DefaultRefresh(serve.CacheRedis), 20 * time.Millisecond} {
-		for _, cache := range []string{serve.CacheRedis, serve.CacheMemoryRedis} {
+	for _, refresh := range []time.Duration{pagecache.DefaultRefresh(pagecache.Redis), 20 * time.Millisecond} {
+		for _, cache := range []string{pagecache.Redis, pagecache.MemoryRedis} {
 			cfg := replica(url, cache, redis)
 			cfg.CacheRefresh, cfg.Limits = refresh, nil
 			s := run(t, cfg)
@@ -229,7 +229,7 @@ func TestStartsBeforeTheDatabase(t *testing.T) {
 	server.Kill()
 	redis.Kill() // neither is there
 	student := source.Student(77)
-	for _, cache := range []string{serve.CacheNone, serve.CacheMemoryRedis} {
+	for _, cache := range []string{pagecache.None, pagecache.MemoryRedis} {
 		s := run(t, replica(url, cache, redis))
 		defer s.end(t)
 		defer func() {
@@ -251,8 +251,8 @@ func TestStartsBeforeTheDatabase(t *testing.T) {
 func TestCachesTellNobodyWhoExists(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	store := stores(t, resultstest.Generator(t, 3, students))[0]
-	s := run(t, replica(store, serve.CacheMemoryRedis, redis))
+	store := filled(t, resultstest.Generator(t, 3, students))[0]
+	s := run(t, replica(store, pagecache.MemoryRedis, redis))
 	defer s.end(t)
 	for range 3 {
 		var answers [2]string
@@ -272,8 +272,8 @@ func TestCachesTellNobodyWhoExists(t *testing.T) {
 func TestSwitches(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
-	store := stores(t, resultstest.Generator(t, 3, students))[0]
-	s := run(t, replica(store, serve.CacheRedis, redis))
+	store := filled(t, resultstest.Generator(t, 3, students))[0]
+	s := run(t, replica(store, pagecache.Redis, redis))
 	defer s.end(t)
 	for _, c := range []struct {
 		method, path, body string

@@ -46,228 +46,120 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 
-	"loadstone/block/httpserver"
+	"loadstone/block/cache"
 	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/pagecache"
-	"loadstone/system/results/snapshot"
-	"loadstone/system/results/sqlitestore"
+	"loadstone/system/results/stores"
+	"loadstone/system/results/web"
 )
 
-// Events tell a test or a supervisor what happens. Each may be nil; they must
-// return soon.
-type Events struct {
-	// Listening: requests are accepted from now on, on these addresses.
-	Listening func(api, admin net.Addr)
-	// Switched: look-ups are answered from a new snapshot from now on, and
-	// nothing of the old one is cached.
-	Switched func(from, to results.Meta)
-}
+// Switched is told that look-ups are answered from a new snapshot from now on, and
+// nothing of the old one is cached. It must return soon; nil for nobody.
+type Switched func(from, to results.Meta)
 
-// stopMargin is what a component gets to return beyond what it allows itself.
-const stopMargin = time.Second
-
-// Run serves until ctx ends and then stops: not ready, stop accepting, drain,
-// admin, store. It returns nil if that lost nothing. It logs the whole
-// configuration once, then the addresses.
-func Run(ctx context.Context, cfg Config, logger *slog.Logger, events Events) error {
+// Run serves until ctx ends and then stops as package service says. It returns nil if
+// that lost nothing. It logs the whole configuration once, then the addresses.
+func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched Switched) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	logger = logger.With("component", "results")
 	logger.Info("configuration", cfg.attributes()...)
-	s := &server{
-		cfg: cfg, logger: logger, events: events,
-		registry: prometheus.NewRegistry(),
-		group:    service.NewGroup(cfg.Drain + cfg.StopTimeout + stopMargin),
-	}
-	if err := s.build(ctx); err != nil {
-		return errors.Join(err, s.group.Close())
-	}
-	logger.Info("listening", "address", s.api.Addr().String(), "admin", s.admin.Addr().String())
-	if events.Listening != nil {
-		events.Listening(s.api.Addr(), s.admin.Addr())
-	}
-	if err := s.group.Run(ctx); err != nil {
-		return fmt.Errorf("serve results: %w", err)
-	}
-	logger.Info("stopped")
-	return nil
-}
-
-// server is the parts of one Run.
-type server struct {
-	cfg      Config
-	logger   *slog.Logger
-	events   Events
-	registry *prometheus.Registry
-	group    *service.Group
-
-	cached *cached // nil without a cache
-	set    func() pagecache.Set
-	pool   int // of the database, 0 for files
-	// database is the pagecache.Set of a database, and holds reports that there
-	// has been something to serve.
-	database atomic.Uint64
-	holds    atomic.Bool
-	// answers reports whether the store can be asked at all.
-	answers func() bool
-	api     *httpserver.Server
-	admin   *service.Admin
-}
-
-// build makes all parts and adds them to the group in the order in which they
-// depend on each other. What it has made when it fails is in the group.
-func (s *server) build(ctx context.Context) error {
-	if err := service.RegisterProcess(s.registry); err != nil {
-		return err
-	}
-	store, err := s.openStore(ctx)
-	if err != nil {
-		return err
-	}
-	if s.cfg.Cache != CacheNone {
-		if store, err = s.cache(ctx, store); err != nil {
-			return err
+	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
+		store, kind, err := openStore(ctx, cfg, s, switched)
+		if err != nil {
+			return service.Handler{}, err
 		}
-	}
-	if s.admin, err = service.ListenAdmin(ctx, s.cfg.AdminListen, s.registry); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	tiers := &switches{}
-	if s.cached != nil {
-		tiers = &s.cached.switches
-	} else {
-		tiers.add("memory", false, nil)
-		tiers.add("redis", false, nil)
-	}
-	s.admin.Handle("/cache", tiers)
-	s.admin.Handle("/cache/", tiers)
-	s.group.Add(service.Component{Name: "admin", Run: s.admin.Run, Close: s.admin.Close})
-	return s.listen(ctx, store)
-}
-
-// listen makes the interface and its server.
-func (s *server) listen(ctx context.Context, store results.Store) error {
-	api, err := httpapi.New(httpapi.Config{
-		Store:      store,
-		Access:     s.cfg.Access,
-		Limits:     s.cfg.Limits,
-		Proxies:    s.cfg.Proxies,
-		PublishAt:  s.cfg.PublishAt,
-		Ready:      s.ready,
-		Logger:     s.logger,
-		Registerer: s.registry,
-
-		NotFoundAfter: s.cfg.notFoundAfter(),
+		api, err := httpapi.New(httpapi.Config{
+			Store: store, Access: cfg.Access, Limits: cfg.Limits, Proxies: cfg.Proxies, PublishAt: cfg.PublishAt,
+			Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry, NotFoundAfter: cfg.notFoundAfter(kind),
+		})
+		if err != nil {
+			return service.Handler{}, fmt.Errorf("make the interface: %w", err)
+		}
+		handle, err := withPage(cfg, api, s.Logger, s.Registry) //nolint:contextcheck // a request has its own
+		return service.Handler{Handle: handle, BadRequest: api.BadRequest}, err
 	})
-	if err != nil {
-		return fmt.Errorf("make the interface: %w", err)
-	}
-	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.StopTimeout = s.cfg.Listen, s.cfg.Drain, s.cfg.StopTimeout
-	cfg.BadRequest, cfg.Registerer = api.BadRequest, s.registry
-	if cfg.Handler, err = s.handler(api); err != nil { //nolint:contextcheck // a request has its own
-		return err
-	}
-	if s.api, err = httpserver.Listen(ctx, cfg); err != nil {
-		return fmt.Errorf("serve results: %w", err)
-	}
-	s.group.Add(service.Component{Name: "api", Run: s.api.Run, Close: s.api.Close})
-	return nil
 }
 
-// ready reports whether requests should be sent here. It is asked only by
-// requests, which come only while s.api runs.
+// openStore opens what the configuration names, with the caches before it, and adds
+// their switches.
 //
 // A service with a cache stays ready while its database is away: it answers what
 // it has, and so would all its peers, which share the database. Taking them all out
 // would turn a part of the failures into failures only. One that has never seen its
 // database is not ready: it does not know whose pages to serve.
-func (s *server) ready() bool {
-	return !s.api.Draining() && s.holds.Load() && (s.cfg.Cache != CacheNone || s.answers())
-}
-
-// openStore opens what the configuration names.
-func (s *server) openStore(ctx context.Context) (results.Store, error) {
-	kind, path, err := ParseStore(s.cfg.Store)
+func openStore(ctx context.Context, cfg Config, s *service.Service, switched Switched) (store results.Store, kind string, err error) {
+	name, err := stores.Parse(cfg.Store)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	s.answers = func() bool { return true } // files do, once they are open
-	s.set = func() pagecache.Set { return pagecache.Set(s.database.Load()) }
-	switch kind {
-	case StoreSnapshot:
-		return s.follow(path)
-	case StorePostgres:
-		return s.connect(ctx, path)
-	}
-	store, err := sqlitestore.Open(ctx, path)
+	served, err := name.Open(ctx, s.Logger, s.Registry)
 	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
+		return nil, "", err
 	}
-	s.group.Add(service.Component{Name: "store", Close: store.Close})
-	s.opened(store.Meta())
-	return store, nil
-}
-
-// follow opens the snapshot at path and serves each newer one.
-func (s *server) follow(path string) (results.Store, error) {
-	looks := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "results_snapshots_total",
-		Help: "New snapshot files, by whether they are served or were refused.",
-	}, []string{"outcome"})
-	if err := s.registry.Register(looks); err != nil {
-		return nil, fmt.Errorf("register metrics of the snapshot: %w", err)
+	s.Add(service.Component{Name: "store", Run: served.Run, Close: served.Close, Ready: func() bool {
+		return served.Filled() && (cfg.Cache != pagecache.None || served.Answers())
+	}})
+	store, switches, clear := served.Store, cache.NewSwitches(nil, nil), func() error { return nil }
+	if cfg.Cache != pagecache.None {
+		cached, err := pagecache.Open(ctx, cfg.Tiers, served, s.Registry)
+		if err != nil {
+			return nil, "", err
+		}
+		s.Add(service.Component{Name: "cache", Run: cached.Run, Close: cached.Close})
+		store, switches, clear = cached, cached.Switches, cached.Switch
 	}
-	served, refused := looks.WithLabelValues("served"), looks.WithLabelValues("refused")
-
-	cfg := snapshot.DefaultConfig()
-	cfg.Events.Refused = func(err error) {
-		refused.Inc()
-		s.logger.Error("new snapshot refused; the old one still is served", "error", err)
-	}
-	cfg.Events.Switched = func(from, to results.Meta) {
-		served.Inc()
-		s.switched(from, to)
-	}
-	store, err := snapshot.Follow(path, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
-	}
-	s.group.Add(service.Component{Name: "store", Run: store.Run, Close: store.Close})
-	s.opened(store.Meta())
-	s.set = func() pagecache.Set { return pagecache.SnapshotSetOf(store.Meta()) }
-	return store, nil
-}
-
-// switched follows a change of the snapshot.
-func (s *server) switched(from, to results.Meta) {
-	if s.cached != nil {
-		if err := s.cached.Switch(); err != nil {
+	s.HandleAdmin("/cache", switches)
+	s.HandleAdmin("/cache/", switches)
+	served.Changed = func(from, to results.Meta) {
+		if err := clear(); err != nil {
 			// Old pages then take room until their age is over.
-			s.logger.Error("the cache was not cleared", "error", err)
+			s.Logger.Error("the cache was not cleared", "error", err)
+		}
+		if switched != nil && from.Count > 0 {
+			switched(from, to)
 		}
 	}
-	s.logger.Info("new snapshot served", "origin", to.Origin, "students", to.Count, "before", from.Origin)
-	if s.events.Switched != nil {
-		s.events.Switched(from, to)
-	}
+	return store, name.Kind, nil
 }
 
-// opened tells what is served.
-func (s *server) opened(meta results.Meta) {
-	s.database.Store(uint64(pagecache.SetOf(meta)))
-	s.holds.Store(true)
-	s.logger.Info("store opened", "origin", meta.Origin, "students", meta.Count)
+// withPage is the interface, with the page at all other addresses if it is wanted.
+func withPage(cfg Config, api *httpapi.API, logger *slog.Logger, registerer prometheus.Registerer) (fasthttp.RequestHandler, error) {
+	if !cfg.Page {
+		return api.Handle, nil
+	}
+	if cfg.Access == httpapi.Open {
+		logger.Warn("access is open: the page asks for a code, and any code opens a result")
+	}
+	c := web.DefaultConfig()
+	c.Opens, c.Lookup, c.Registerer = api.Opens, api.Decide, registerer
+	c.Panicked = func(value any, stack []byte) {
+		logger.Error("a page panicked", "panic", value, "stack", string(stack))
+	}
+	if cfg.PublishAt != nil {
+		c.PublishAt, c.Location = *cfg.PublishAt, cfg.PublishAt.Location() // as it was announced
+	}
+	var err error
+	if c.SecureCookie, err = web.SecureCookie(cfg.SecureCookie, api.Secure); err != nil {
+		return nil, err
+	}
+	site, err := web.New(c)
+	if err != nil {
+		return nil, fmt.Errorf("make the page: %w", err)
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		if httpapi.Serves(ctx.URI().PathOriginal()) {
+			api.Handle(ctx)
+			return
+		}
+		site.Handle(ctx)
+	}, nil
 }

@@ -20,10 +20,12 @@ import (
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
+	"loadstone/system/results/pagecache"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/serve"
 	"loadstone/system/results/snapshot"
 	"loadstone/system/results/sqlitestore"
+	"loadstone/system/results/stores"
 )
 
 func TestMain(m *testing.M) {
@@ -44,8 +46,8 @@ func TestMain(m *testing.M) {
 
 const students = 500
 
-// stores are both kinds, filled with the same students.
-func stores(t *testing.T, source results.Source) []string {
+// filled are stores of both kinds, with the same students.
+func filled(t *testing.T, source results.Source) []string {
 	t.Helper()
 	dir := t.TempDir()
 	db, snap := filepath.Join(dir, "results.db"), filepath.Join(dir, "results.snapshot")
@@ -55,7 +57,7 @@ func stores(t *testing.T, source results.Source) []string {
 	if err := snapshot.Build(t.Context(), snap, source, nil); err != nil {
 		t.Fatal(err)
 	}
-	return []string{serve.StoreSQLite + ":" + db, serve.StoreSnapshot + ":" + snap}
+	return []string{stores.SQLite + ":" + db, stores.Snapshot + ":" + snap}
 }
 
 // Every combination serves the same.
@@ -64,8 +66,8 @@ func TestServes(t *testing.T) {
 	source := resultstest.Generator(t, 3, students)
 	student := source.Student(77)
 	want := string(results.NewPage(&student).Body)
-	for _, store := range stores(t, source) {
-		for _, cache := range []string{serve.CacheNone, serve.CacheMemory} {
+	for _, store := range filled(t, source) {
+		for _, cache := range []string{pagecache.None, pagecache.Memory} {
 			for _, access := range []httpapi.Access{httpapi.Code, httpapi.Open} {
 				kind, _, _ := strings.Cut(store, ":")
 				t.Run(fmt.Sprintf("%s, cache %s, access %s", kind, cache, access), func(t *testing.T) {
@@ -90,7 +92,7 @@ func TestServes(t *testing.T) {
 					}
 					_, metrics := get(t, s.admin, "/metrics")
 					wanted := []string{`http_requests_total{status="200"}`, "http_connections_open", "process_cpu_seconds_total", "go_goroutines"}
-					if hits := 2; cache == serve.CacheMemory {
+					if hits := 2; cache == pagecache.Memory {
 						if access == httpapi.Open {
 							hits = 3 // who has no code is told so without a look-up
 						}
@@ -110,7 +112,7 @@ func TestServes(t *testing.T) {
 func TestReadinessWhileDraining(t *testing.T) {
 	t.Parallel()
 	cfg := serve.DefaultConfig()
-	cfg.Store, cfg.Drain = stores(t, resultstest.Generator(t, 3, students))[0], 500*time.Millisecond
+	cfg.Store, cfg.Drain = filled(t, resultstest.Generator(t, 3, students))[0], 500*time.Millisecond
 	s := run(t, cfg)
 	if status, _ := get(t, s.api, "/readyz"); status != 200 {
 		t.Errorf("before the stop: got status %d, want 200", status)
@@ -144,7 +146,7 @@ func TestRunFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
-	good := stores(t, resultstest.Generator(t, 3, students))[1]
+	good := filled(t, resultstest.Generator(t, 3, students))[1]
 	for name, c := range map[string]struct {
 		change func(*serve.Config)
 		want   error
@@ -158,11 +160,11 @@ func TestRunFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := serve.DefaultConfig()
-			cfg.Store, cfg.Cache, cfg.Listen, cfg.AdminListen = good, serve.CacheMemory, "127.0.0.1:0", "127.0.0.1:0"
+			cfg.Store, cfg.Cache, cfg.Listen, cfg.AdminListen = good, pagecache.Memory, "127.0.0.1:0", "127.0.0.1:0"
 			c.change(&cfg)
 			ctx, stop := context.WithTimeout(t.Context(), 20*time.Second) // if it runs after all
 			defer stop()
-			err := serve.Run(ctx, cfg, slog.New(slog.DiscardHandler), serve.Events{})
+			err := serve.Run(ctx, cfg, slog.New(slog.DiscardHandler), nil)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want %v and %q", err, c.want, c.text)
 			}
@@ -176,8 +178,9 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 		t.Errorf("defaults: got %v, want nil", err)
 	}
 	cfg := serve.Config{
-		Listen: "8080", AdminListen: "x", Store: "redis:x", Cache: "disk",
-		CacheBytes: 5, CacheMaxAge: -1, CacheRefresh: 3, Access: "all", SecureCookie: "maybe", Drain: -2, StopTimeout: 0,
+		Config: service.Config{Listen: "8080", AdminListen: "x", Drain: -2, StopTimeout: 0},
+		Tiers:  pagecache.Tiers{Cache: "disk", CacheBytes: 5, CacheMaxAge: -1, CacheRefresh: 3},
+		Store:  "redis:x", Access: "all", SecureCookie: "maybe",
 	}
 	err := cfg.Validate()
 	for _, want := range []string{
@@ -190,43 +193,12 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 		}
 	}
 	redis := serve.DefaultConfig()
-	redis.Cache, redis.Redis = serve.CacheRedis, "redis://u:secret@h:port"
+	redis.Cache, redis.Redis = pagecache.Redis, "redis://u:secret@h:port"
 	if err := redis.Validate(); err == nil || !strings.Contains(err.Error(), "redis://[USER") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v, want it to say how a Redis is written, without the password", err)
 	}
-	if got := serve.Run(t.Context(), cfg, slog.New(slog.DiscardHandler), serve.Events{}); got == nil || got.Error() != err.Error() {
+	if got := serve.Run(t.Context(), cfg, slog.New(slog.DiscardHandler), nil); got == nil || got.Error() != err.Error() {
 		t.Errorf("Run: got %v, want the same problems", got)
-	}
-}
-
-func TestParseStore(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][2]string{
-		"sqlite:a.db":    {"sqlite", "a.db"},
-		"snapshot:/a:b":  {"snapshot", "/a:b"},
-		"sqlite:":        {},
-		"sqlite":         {},
-		"":               {},
-		"SQLITE:a":       {},
-		"redis://u@h/y":  {},
-		"postgres:x":     {},
-		"postgres://x/y": {"postgres", "postgres://x/y"},
-		"postgresql://":  {"postgres", "postgresql://"},
-		"postgres://:x/": {},
-	} {
-		kind, path, err := serve.ParseStore(text)
-		if kind != want[0] || path != want[1] || (err == nil) != (want[0] != "") {
-			t.Errorf("%q: got %q, %q and %v, want %q", text, kind, path, err, want)
-		}
-	}
-}
-
-func TestHealthOfNothing(t *testing.T) {
-	t.Parallel()
-	for _, address := range []string{"", "127.0.0.1:8080/readyz", "ftp://127.0.0.1/", "http://", "::"} {
-		if err := service.Health(t.Context(), address); err == nil || !strings.Contains(err.Error(), "must be like") {
-			t.Errorf("%q: got %v, want an error that says what an address is like", address, err)
-		}
 	}
 }
 
@@ -234,7 +206,7 @@ func TestHealthOfNothing(t *testing.T) {
 func TestConfigurationIsLoggedWhole(t *testing.T) {
 	t.Parallel()
 	cfg := serve.DefaultConfig()
-	cfg.Store = stores(t, resultstest.Generator(t, 3, students))[0]
+	cfg.Store = filled(t, resultstest.Generator(t, 3, students))[0]
 	limits, at := guard.DefaultConfig(), time.Date(2031, 7, 20, 8, 0, 0, 0, time.UTC)
 	cfg.Limits, cfg.PublishAt = &limits, &at
 	var err error

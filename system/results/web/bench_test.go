@@ -15,7 +15,7 @@ import (
 func BenchmarkResult(b *testing.B) {
 	h := hanna()
 	page := results.NewPage(&h)
-	benchHandle(b, newSite(b, func(c *Config) { c.Lookup = always(Outcome{Kind: Found, Page: page}) }), "POST", good, "Hanna")
+	benchHandle(b, newSite(b, func(c *Config) { c.Lookup = always(results.Decision{Page: page}) }), "POST", good, "Hanna")
 }
 
 // BenchmarkUnknown is what somebody who guesses makes the server do.
@@ -26,7 +26,7 @@ func BenchmarkUnknown(b *testing.B) {
 // BenchmarkBusy is what an overloaded server does for everybody: it must be less
 // than what it refuses to do.
 func BenchmarkBusy(b *testing.B) {
-	benchHandle(b, newSite(b, func(c *Config) { c.Lookup = always(Outcome{Kind: Busy}) }), "POST", good, "tries again")
+	benchHandle(b, newSite(b, func(c *Config) { c.Lookup = always(results.Decision{Err: results.ErrOverloaded}) }), "POST", good, "tries again")
 }
 
 // BenchmarkForm is the first page.

@@ -42,16 +42,18 @@ func abdi() results.Student {
 }
 
 // lookup knows hanna and abdi by the tests' code.
-func lookup(_ *fasthttp.RequestCtx, id int64, given []byte) Outcome {
+func lookup(_ *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
 	for _, s := range []results.Student{hanna(), abdi()} {
 		if s.ID == id && string(given) == code {
-			return Outcome{Kind: Found, Page: results.NewPage(&s)}
+			return results.Decision{Page: results.NewPage(&s)}
 		}
 	}
-	return Outcome{Kind: NotFound}
+	return results.Decision{Err: results.ErrNotFound}
 }
 
-func always(o Outcome) Lookup { return func(*fasthttp.RequestCtx, int64, []byte) Outcome { return o } }
+func always(o results.Decision) Lookup {
+	return func(*fasthttp.RequestCtx, int64, []byte) results.Decision { return o }
+}
 
 // newSite returns a site with the tests' clock. change may be nil.
 func newSite(tb testing.TB, change func(*Config)) *Site {
@@ -123,9 +125,9 @@ func wantNoText(t *testing.T, r *fasthttp.Response, unwanted ...string) {
 func header(r *fasthttp.Response, name string) string { return string(r.Header.Peek(name)) }
 
 // counting returns a lookup and how often it was called.
-func counting(o Outcome) (Lookup, *atomic.Int64) {
+func counting(o results.Decision) (Lookup, *atomic.Int64) {
 	var n atomic.Int64
-	return func(*fasthttp.RequestCtx, int64, []byte) Outcome {
+	return func(*fasthttp.RequestCtx, int64, []byte) results.Decision {
 		n.Add(1)
 		return o
 	}, &n

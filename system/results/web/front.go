@@ -5,6 +5,8 @@ import (
 	"strconv"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/system/results"
 )
 
 // front answers for the first page and the form on it.
@@ -46,28 +48,28 @@ func (s *Site) posted(ctx *fasthttp.RequestCtx, e *edition) {
 
 // answer looks up what was asked for, in a form or by a browser that waited.
 func (s *Site) answer(ctx *fasthttp.RequestCtx, e *edition, in *input) {
-	outcome := s.cfg.Lookup(ctx, in.id, in.code)
-	switch outcome.Kind {
-	case Found:
-		s.result(ctx, e, in, &outcome)
+	d := s.cfg.Lookup(ctx, in.id, in.code)
+	switch d.Err {
+	case nil:
+		s.result(ctx, e, in, &d.Page)
 		// Body may lie in memory that goes when the page does.
-		runtime.KeepAlive(outcome.Page.Owner)
-	case NotFound:
+		runtime.KeepAlive(d.Page.Owner)
+	case results.ErrNotFound:
 		s.show(ctx, e, pageUnknown, &values{holeID: strconv.FormatInt(in.id, 10)})
-	case Embargoed:
-		s.embargo(ctx, e, outcome.Until)
-	case Busy:
-		s.later(ctx, e, in, outcome.RetryAfter, pageBusy)
-	case Limited:
-		s.later(ctx, e, in, outcome.RetryAfter, pageLimited)
+	case results.ErrEmbargoed:
+		s.embargo(ctx, e, s.cfg.PublishAt)
+	case results.ErrOverloaded:
+		s.later(ctx, e, in, d.RetryAfter, pageBusy)
+	case results.ErrRateLimited, results.ErrLockedOut:
+		s.later(ctx, e, in, d.RetryAfter, pageLimited)
 	default:
 		s.show(ctx, e, pageDown, &values{})
 	}
 }
 
 // result shows a student's page.
-func (s *Site) result(ctx *fasthttp.RequestCtx, e *edition, in *input, outcome *Outcome) {
-	r, err := readResult(outcome.Page.Body)
+func (s *Site) result(ctx *fasthttp.RequestCtx, e *edition, in *input, page *results.Page) {
+	r, err := readResult(page.Body)
 	if err != nil {
 		// A store that holds something else is broken. The text may hold a
 		// student's data, so only its number is told.

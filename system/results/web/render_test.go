@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/browsertest"
+	"loadstone/system/results"
 )
 
 // stopTimeout bounds the end of a test's server: some more than its ReadTimeout.
@@ -101,9 +102,9 @@ func browserWaits(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	var lookups atomic.Int64
 	s := newSite(t, func(c *Config) {
 		c.SecureCookie = func(*fasthttp.RequestCtx) bool { return false }
-		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) Outcome {
+		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
 			if lookups.Add(1) == 1 {
-				return Outcome{Kind: Busy, RetryAfter: time.Second}
+				return results.Decision{Err: results.ErrOverloaded, RetryAfter: time.Second}
 			}
 			return lookup(ctx, id, given)
 		}
@@ -235,10 +236,11 @@ func badPageFound(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 // policy included. Pages that follow a POST have no address otherwise.
 func allPages(t *testing.T) map[string]string {
 	t.Helper()
-	outcome := Outcome{Kind: NotFound}
+	outcome := results.Decision{Err: results.ErrNotFound}
 	s := newSite(t, func(c *Config) {
-		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) Outcome {
-			if o := lookup(ctx, id, given); o.Kind == Found {
+		c.PublishAt = now.Add(3 * time.Hour)
+		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
+			if o := lookup(ctx, id, given); o.Err == nil {
 				return o
 			}
 			return outcome
@@ -255,9 +257,9 @@ func allPages(t *testing.T) map[string]string {
 		answers["absent-"+lang] = ask(s, "GET", "/x?lang="+lang, "")
 		answers["method-"+lang] = ask(s, "PUT", to, "")
 		answers["unreadable-"+lang] = ask(s, "POST", to, "", "Content-Type", "text/plain")
-		for kind, o := range map[string]Outcome{
-			"unknown": {Kind: NotFound}, "down": {}, "embargo": {Kind: Embargoed, Until: now.Add(3 * time.Hour)},
-			"busy": {Kind: Busy}, "limited": {Kind: Limited}, "limited-long": {Kind: Limited, RetryAfter: time.Hour},
+		for kind, o := range map[string]results.Decision{
+			"unknown": {Err: results.ErrNotFound}, "down": {Err: results.ErrUnavailable}, "embargo": {Err: results.ErrEmbargoed},
+			"busy": {Err: results.ErrOverloaded}, "limited": {Err: results.ErrRateLimited}, "limited-long": {Err: results.ErrRateLimited, RetryAfter: time.Hour},
 		} {
 			outcome = o
 			answers[kind+"-"+lang] = ask(s, "POST", to, "id=999999999999999999&code=1")

@@ -43,42 +43,12 @@ import (
 	"loadstone/system/results"
 )
 
-// Kind is how a look-up ended.
-type Kind uint8
-
-// The ways in which a look-up ends. The zero Kind is Down.
-const (
-	// Down: results cannot be looked up now, and nobody knows until when.
-	Down Kind = iota
-	// Found: the code opens the student's page.
-	Found
-	// NotFound: there is no such student, or the code is wrong.
-	NotFound
-	// Embargoed: results are not out yet.
-	Embargoed
-	// Busy: the service refuses some requests to be able to answer others.
-	Busy
-	// Limited: this client, or somebody for this id, has asked too often.
-	Limited
-)
-
-// Outcome is the answer to a look-up.
-type Outcome struct {
-	Kind Kind
-	// Page is the student's page if Kind is Found. Only Body is read, before
-	// the response is sent; it is kept reachable until then.
-	Page results.Page
-	// Until is when results come out if Kind is Embargoed.
-	Until time.Time
-	// RetryAfter is the least time to wait if Kind is Busy or Limited. It is
-	// taken as between one second and one day.
-	RetryAfter time.Duration
-}
-
 // Lookup looks a student up for a client. ctx is the client's request, for its
 // address. id is valid; code is what was typed, trimmed, 1 to 128 bytes, and valid
-// only during the call. It must be safe for concurrent use and bound its own time.
-type Lookup func(ctx *fasthttp.RequestCtx, id int64, code []byte) Outcome
+// only during the call. It must be safe for concurrent use and bound its own time. Of
+// the page only Body is read, before the response is sent; it is kept reachable until
+// then. RetryAfter is taken as between one second and one day.
+type Lookup func(ctx *fasthttp.RequestCtx, id int64, code []byte) results.Decision
 
 // Config is what a Site needs. Start from DefaultConfig.
 type Config struct {
@@ -87,6 +57,9 @@ type Config struct {
 	// Opens tells when results come out; a time that has passed if they are
 	// out. It decides what GET / shows and nothing else. Required.
 	Opens func() time.Time
+	// PublishAt is when results come out, for those whom Lookup refuses because they
+	// are not.
+	PublishAt time.Time
 	// Location is the time zone in which times are told.
 	Location *time.Location
 	// Spread is over how long the browsers that wait for the same moment come
@@ -199,16 +172,19 @@ func (s *Site) BadRequest(ctx *fasthttp.RequestCtx, status int) {
 }
 
 // DownPage returns the page that says that the service is down, for a balancer
-// to keep and to show when there is nobody left to ask. ok is false if there is
-// no such language; "en" always is.
-func (s *Site) DownPage(languageCode string) (html []byte, ok bool) {
+// to keep and to show when there is nobody left to ask, in a language such as "en".
+func DownPage(languageCode string) ([]byte, error) {
 	i, ok := known(languageCode)
 	if !ok {
-		return nil, false
+		return nil, errors.New("there is no page in this language: try en")
+	}
+	editions, err := printEditions()
+	if err != nil {
+		return nil, fmt.Errorf("make the pages: %w", err)
 	}
 	var r fasthttp.Response
-	s.editions[i].sheets[pageDown].write(&r, &values{})
-	return r.Body(), true
+	editions[i].sheets[pageDown].write(&r, &values{})
+	return r.Body(), nil
 }
 
 // done ends a request. Whoever met a mistake of ours is told that we are down,

@@ -153,10 +153,10 @@ func TestInjection(t *testing.T) {
 	const evil = `"'><script>alert(1)</script><img src=x onerror=alert(2)>@@id@@&lt;` + "\u2028"
 	form := "id=" + escapeForm(evil[:60]) + "&code=" + escapeForm(evil)
 	s := newSite(t, func(c *Config) {
-		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) Outcome {
+		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) results.Decision {
 			h := hanna()
 			h.Name, h.School, h.Region = evil, evil, evil
-			return Outcome{Kind: Found, Page: results.NewPage(&h)}
+			return results.Decision{Page: results.NewPage(&h)}
 		}
 	})
 	plain := tags(ask(newSite(t, nil), "POST", "/", good).Body())
@@ -175,7 +175,7 @@ func TestInjection(t *testing.T) {
 	h := hanna()
 	h.Sex = 0
 	body := bytes.Replace(results.NewPage(&h).Body, []byte(`"sex":""`), []byte(`"sex":"<b>"`), 1)
-	s = newSite(t, func(c *Config) { c.Lookup = always(Outcome{Kind: Found, Page: results.Page{Body: body}}) })
+	s = newSite(t, func(c *Config) { c.Lookup = always(results.Decision{Page: results.Page{Body: body}}) })
 	wantText(t, ask(s, "POST", "/", good), "<dd>&lt;b&gt;</dd>")
 }
 
@@ -189,9 +189,9 @@ func tags(page []byte) string {
 func TestEmbargo(t *testing.T) {
 	t.Parallel()
 	opens := now.Add(100 * time.Minute)
-	find, asked := counting(Outcome{Kind: Embargoed, Until: opens})
+	find, asked := counting(results.Decision{Err: results.ErrEmbargoed})
 	s := newSite(t, func(c *Config) {
-		c.Lookup, c.Opens = find, func() time.Time { return opens }
+		c.Lookup, c.Opens, c.PublishAt = find, func() time.Time { return opens }, opens
 	})
 	r := ask(s, "GET", "/", "")
 	wantStatus(t, r, 200)
@@ -214,25 +214,25 @@ func TestEmbargo(t *testing.T) {
 	wantText(t, ask(s, "GET", "/", ""), "<form")
 	// A look-up that is late, or a time without end, are no reason to fail.
 	for _, until := range []time.Time{now.Add(-time.Hour), {}, now.AddDate(9000, 0, 0)} {
-		s := newSite(t, func(c *Config) { c.Lookup = always(Outcome{Kind: Embargoed, Until: until}) })
+		s := newSite(t, func(c *Config) { c.Lookup, c.PublishAt = always(results.Decision{Err: results.ErrEmbargoed}), until })
 		wantStatus(t, ask(s, "POST", "/", good), 403)
 	}
 }
 
 func TestDown(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(c *Config) { c.Lookup = always(Outcome{}) })
+	s := newSite(t, func(c *Config) { c.Lookup = always(results.Decision{Err: results.ErrUnavailable}) })
 	r := ask(s, "POST", "/", good)
 	wantStatus(t, r, 503)
 	wantText(t, r, "Results cannot be shown at the moment")
 	if got := header(r, "Retry-After"); got != "30" {
 		t.Errorf("Retry-After: got %q, want 30", got)
 	}
-	static, ok := s.DownPage("en")
-	if !ok || !bytes.Equal(static, r.Body()) {
+	static, err := DownPage("en")
+	if err != nil || !bytes.Equal(static, r.Body()) {
 		t.Errorf("the page for balancers differs from the one that is shown")
 	}
-	if _, ok := s.DownPage("xx"); ok {
+	if _, err := DownPage("xx"); err == nil || !strings.Contains(err.Error(), "en") {
 		t.Error("got a page in a language that does not exist")
 	}
 }
@@ -241,7 +241,7 @@ func TestPanic(t *testing.T) {
 	t.Parallel()
 	told := 0
 	s := newSite(t, func(c *Config) {
-		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) Outcome { panic("the tests' panic") }
+		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) results.Decision { panic("the tests' panic") }
 		c.Panicked = func(any, []byte) { told++ }
 	})
 	r := ask(s, "POST", "/", good)
@@ -262,8 +262,8 @@ func TestDamaged(t *testing.T) {
 	var body string
 	s := newSite(t, func(c *Config) {
 		c.Registerer = reg
-		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) Outcome {
-			return Outcome{Kind: Found, Page: results.Page{Body: []byte(body)}}
+		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) results.Decision {
+			return results.Decision{Page: results.Page{Body: []byte(body)}}
 		}
 	})
 	for _, body = range []string{

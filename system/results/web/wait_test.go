@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/system/results"
 )
 
 // cookie returns the value that the answer sets, "" if it deletes it or sets none,
@@ -30,10 +32,10 @@ func cookie(t *testing.T, r *fasthttp.Response) (value, whole string) {
 // without having typed the code again.
 func TestWait(t *testing.T) {
 	t.Parallel()
-	outcome := Outcome{Kind: Busy, RetryAfter: 2 * time.Second}
+	outcome := results.Decision{Err: results.ErrOverloaded, RetryAfter: 2 * time.Second}
 	s := newSite(t, func(c *Config) {
-		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) Outcome {
-			if outcome.Kind == Found {
+		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
+			if outcome.Err == nil {
 				return lookup(ctx, id, given)
 			}
 			return outcome
@@ -56,7 +58,7 @@ func TestWait(t *testing.T) {
 		r = ask(s, "GET", "/wait?lang=am", "", "Cookie", cookieName+"="+kept)
 	}
 	kept, _ := cookie(t, r)
-	outcome.Kind = Found
+	outcome.Err = nil
 	r = ask(s, "GET", "/wait?lang=am", "", "Cookie", cookieName+"="+kept)
 	wantStatus(t, r, 200)
 	wantText(t, r, "Hanna Tesfaye Kebede")
@@ -74,7 +76,9 @@ func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	retry := time.Second
 	s := newSite(t, func(c *Config) {
-		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) Outcome { return Outcome{Kind: Limited, RetryAfter: retry} }
+		c.Lookup = func(*fasthttp.RequestCtx, int64, []byte) results.Decision {
+			return results.Decision{Err: results.ErrRateLimited, RetryAfter: retry}
+		}
 	})
 	r := ask(s, "POST", "/", good)
 	tries := 0
@@ -97,7 +101,7 @@ func TestWaitEnds(t *testing.T) {
 		t.Errorf("the code is kept for nothing: %q", kept)
 	}
 	for retry, want := range map[time.Duration]string{-time.Hour: "4", 0: "4", 1 << 62: "86400"} {
-		s := newSite(t, func(c *Config) { c.Lookup = always(Outcome{Kind: Busy, RetryAfter: retry}) })
+		s := newSite(t, func(c *Config) { c.Lookup = always(results.Decision{Err: results.ErrOverloaded, RetryAfter: retry}) })
 		if got := header(ask(s, "POST", "/", good), "Retry-After"); got != want {
 			t.Errorf("retry after %v: got %s, want %s", retry, got, want)
 		}
@@ -108,18 +112,18 @@ func TestWaitEnds(t *testing.T) {
 func TestJitter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		outcome     Outcome
+		outcome     results.Decision
 		least, most int // seconds
 	}{
-		"embargo, soon":  {Outcome{Kind: Embargoed, Until: now.Add(10 * time.Second)}, 11, 71},
-		"embargo, later": {Outcome{Kind: Embargoed, Until: now.Add(48 * time.Hour)}, 25 * 60, 30 * 60},
-		"busy":           {Outcome{Kind: Busy, RetryAfter: 20 * time.Second}, 20, 32},
-		"limited":        {Outcome{Kind: Limited, RetryAfter: 20 * time.Second}, 20, 32},
+		"embargo, soon":  {results.Decision{Err: results.ErrEmbargoed, RetryAfter: 10 * time.Second}, 11, 71},
+		"embargo, later": {results.Decision{Err: results.ErrEmbargoed, RetryAfter: 48 * time.Hour}, 25 * 60, 30 * 60},
+		"busy":           {results.Decision{Err: results.ErrOverloaded, RetryAfter: 20 * time.Second}, 20, 32},
+		"limited":        {results.Decision{Err: results.ErrRateLimited, RetryAfter: 20 * time.Second}, 20, 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, func(cfg *Config) {
-				cfg.Lookup, cfg.Random = always(c.outcome), DefaultConfig().Random
+				cfg.Lookup, cfg.Random, cfg.PublishAt = always(c.outcome), DefaultConfig().Random, now.Add(c.outcome.RetryAfter)
 			})
 			seen := map[int]int{}
 			for range 2000 {

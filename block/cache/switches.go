@@ -1,4 +1,4 @@
-package serve
+package cache
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// switches turn the tiers of a cache on and off while the service runs, for the
+// Switches turn the tiers of a cache on and off while the service runs, for the
 // operator, on the admin address:
 //
 //	GET /cache          {"memory":"on","redis":"off"}; "none" for a tier that was not configured
@@ -18,25 +18,26 @@ import (
 //
 // A tier that is off is not asked and gets nothing new. Corrections reach it all the
 // same, so that it can be turned on again at any time. It is on again after a restart.
-type switches struct {
+type Switches struct {
 	mu    sync.Mutex
-	tiers []tierSwitch
+	tiers [2]tierSwitch
 }
 
 type tierSwitch struct {
-	name       string
-	configured bool
-	on         bool
-	use        func(on bool)
+	name string
+	on   bool
+	use  func(on bool) // nil for a tier that was not configured
 }
 
-func (s *switches) add(name string, configured bool, use func(on bool)) {
-	s.tiers = append(s.tiers, tierSwitch{name, configured, configured, use})
+// NewSwitches returns the switches of the tiers that are used by these functions, such
+// as UseMemory and UseShared; nil for a tier that is not there.
+func NewSwitches(memory, redis func(on bool)) *Switches {
+	return &Switches{tiers: [2]tierSwitch{{"memory", memory != nil, memory}, {"redis", redis != nil, redis}}}
 }
 
 func (t *tierSwitch) state() string {
 	switch {
-	case !t.configured:
+	case t.use == nil:
 		return "none"
 	case t.on:
 		return "on"
@@ -48,7 +49,7 @@ func (t *tierSwitch) state() string {
 const maxSwitchBytes = 16
 
 // ServeHTTP implements http.Handler, for the path /cache and those below it.
-func (s *switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, one := strings.CutPrefix(r.URL.Path, "/cache/")
 	switch {
 	case one && r.Method == http.MethodPut:
@@ -60,7 +61,7 @@ func (s *switches) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *switches) put(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Switches) put(w http.ResponseWriter, r *http.Request, name string) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxSwitchBytes))
 	text := strings.TrimSpace(string(body))
 	if err != nil || text != "on" && text != "off" {
@@ -75,7 +76,7 @@ func (s *switches) put(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 // set returns what is wrong, and the status for it.
-func (s *switches) set(name string, on bool) (status int, problem string) {
+func (s *Switches) set(name string, on bool) (status int, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.tiers {
@@ -83,7 +84,7 @@ func (s *switches) set(name string, on bool) (status int, problem string) {
 		if t.name != name {
 			continue
 		}
-		if !t.configured {
+		if t.use == nil {
 			return http.StatusConflict, fmt.Sprintf("this service has no tier %q: start it with one (--cache)", name)
 		}
 		t.on = on
@@ -93,7 +94,7 @@ func (s *switches) set(name string, on bool) (status int, problem string) {
 	return http.StatusNotFound, fmt.Sprintf("there is no tier %.40q: write /cache/memory or /cache/redis", name)
 }
 
-func (s *switches) show(w http.ResponseWriter) {
+func (s *Switches) show(w http.ResponseWriter) {
 	s.mu.Lock()
 	states := make(map[string]string, len(s.tiers))
 	for i := range s.tiers {

@@ -1,4 +1,4 @@
-package serve
+package pagecache
 
 import (
 	"context"
@@ -12,8 +12,6 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/system/results"
-	"loadstone/system/results/httpapi"
-	"loadstone/system/results/pagecache"
 )
 
 // loadTimeout bounds a load into the cache for stores that heed it; see load.
@@ -42,79 +40,91 @@ const (
 	otherRefreshes = 2
 )
 
-// backing is the store behind the caches and what they must know of it.
-type backing struct {
+// Backing is the store behind the caches.
+type Backing interface {
 	results.Store
-	// set is the data set that the store has now. It must be fast.
-	set func() pagecache.Set
-	// pool is how many look-ups the store does best at one time; 0 if it does not
+	// Set is the data set that the store has now. It must be fast.
+	Set() Set
+	// Pool is how many look-ups the store does best at one time; 0 if it does not
 	// matter, for files.
-	pool int
+	Pool() int
 }
 
-// cached is a store behind caches.
+// Cached is a store behind caches.
 //
 // A page's key names its data set, so a new snapshot's pages and the old one's never
 // meet, here or in the tier that is shared. What makes that true is in load.
-type cached struct {
-	store    backing
-	pages    *cache.Cache[pagecache.Key, results.Page]
-	set      atomic.Uint64 // the pagecache.Set that is served
-	closed   atomic.Bool
-	switches switches
+type Cached struct {
+	store  Backing
+	pages  *cache.Cache[Key, results.Page]
+	shared *Shared       // nil without one
+	set    atomic.Uint64 // the Set that is served
+	closed atomic.Bool
+	// Switches turn the tiers on and off.
+	Switches *cache.Switches
 }
 
-// newCached makes the caches that the configuration names. remote is the shared
-// tier, nil for none; it must be closed afterwards.
-func newCached(store backing, cfg Config, remote cache.Remote, registerer prometheus.Registerer) (*cached, error) {
-	c := &cached{store: store}
-	c.set.Store(uint64(store.set()))
-	cc := cache.Config[pagecache.Key, results.Page]{
-		Name:        pagecache.CacheName,
+// Open puts the caches that the configuration names before a store. Cached must be
+// closed before the store is.
+func Open(ctx context.Context, cfg Tiers, store Backing, registerer prometheus.Registerer) (*Cached, error) {
+	c := &Cached{store: store}
+	c.set.Store(uint64(store.Set()))
+	cc := c.config(cfg, registerer)
+	var useMemory, useShared func(on bool)
+	if cfg.hasMemory() {
+		useMemory = func(on bool) { c.pages.UseMemory(on) }
+		cc.Memory = &cache.Memory[Key, results.Page]{MaxBytes: cfg.CacheBytes, Bytes: pageBytes}
+	}
+	var err error
+	if cfg.hasRedis() {
+		if c.shared, err = OpenShared(ctx, cfg.Redis, registerer); err != nil {
+			return nil, err
+		}
+		useShared = func(on bool) { c.pages.UseShared(on) }
+		cc.Shared = &cache.Shared[Key, results.Page]{
+			Remote: c.shared, KeyText: Key.Text, ParseKey: ParseKey, Encode: Encode, Decode: Decode,
+		}
+	}
+	if c.pages, err = cache.New(cc); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the cache: %w", err), c.closeShared())
+	}
+	c.Switches = cache.NewSwitches(useMemory, useShared)
+	return c, nil
+}
+
+// config is the configuration of both tiers and what is between them and the store.
+func (c *Cached) config(cfg Tiers, registerer prometheus.Registerer) cache.Config[Key, results.Page] {
+	cc := cache.Config[Key, results.Page]{
+		Name:        CacheName,
 		MaxAge:      cfg.CacheMaxAge,
 		LoadTimeout: loadTimeout,
 		Load:        c.load,
 		Registerer:  registerer,
 		Absent:      &cache.Absent{Err: results.ErrNotFound, Age: min(absentAge, cfg.CacheMaxAge)},
-		Jitter:      cache.Jitter{Fraction: pagecache.Jitter, Seed: uint64(time.Now().UnixNano())},
+		Jitter:      cache.Jitter{Fraction: Jitter, Seed: uint64(time.Now().UnixNano())},
 		// Half of the time is for refreshes that nobody waits for.
 		Refresh: &cache.Refresh{
 			After: cfg.CacheRefresh / 2, SyncAfter: cfg.CacheRefresh, SyncWait: syncWait,
 			Backoff: refreshBackoff, Concurrent: otherRefreshes,
 		},
 	}
-	if store.pool > 0 {
-		cc.Shed = &cache.Shed{Concurrent: store.pool, Queue: shedQueue, Wait: shedWait}
+	if pool := c.store.Pool(); pool > 0 {
+		cc.Shed = &cache.Shed{Concurrent: pool, Queue: shedQueue, Wait: shedWait}
 		// Refreshes leave room for those who have nothing yet.
-		cc.Refresh.Concurrent = max(1, store.pool/2)
+		cc.Refresh.Concurrent = max(1, pool/2)
 	}
-	if cfg.hasMemory() {
-		cc.Memory = &cache.Memory[pagecache.Key, results.Page]{MaxBytes: cfg.CacheBytes, Bytes: pageBytes}
-	}
-	if remote != nil {
-		cc.Shared = &cache.Shared[pagecache.Key, results.Page]{
-			Remote: remote, KeyText: pagecache.Key.Text, ParseKey: pagecache.ParseKey,
-			Encode: pagecache.Encode, Decode: pagecache.Decode,
-		}
-	}
-	var err error
-	if c.pages, err = cache.New(cc); err != nil {
-		return nil, fmt.Errorf("make the cache: %w", err)
-	}
-	c.switches.add("memory", cfg.hasMemory(), c.pages.UseMemory)
-	c.switches.add("redis", remote != nil, c.pages.UseShared)
-	return c, nil
+	return cc
 }
 
-func pageBytes(_ pagecache.Key, p results.Page) int {
-	return entryBytes + len(p.Body) + len(p.Code) + pagecache.Overhead
+func pageBytes(_ Key, p results.Page) int {
+	return entryBytes + len(p.Body) + len(p.Code) + Overhead
 }
 
 // errSwitched says that the store moved to another data set during a load.
 var errSwitched = errors.New("the data set was replaced meanwhile")
 
 // Lookup implements results.Store.
-func (c *cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
+func (c *Cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	if c.closed.Load() {
 		return results.Page{}, results.ErrUnavailable
 	}
@@ -124,17 +134,17 @@ func (c *cached) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	}
 	if errors.Is(err, errSwitched) {
 		// Data sets are replaced by people: once is enough.
-		c.set.Store(uint64(c.store.set()))
+		c.set.Store(uint64(c.store.Set()))
 		page, err = c.pages.Get(ctx, c.key(id))
 	}
 	if over, ok := errors.AsType[*cache.OverloadError](err); ok {
-		return results.Page{}, &httpapi.BusyError{RetryAfter: over.RetryAfter, Err: err}
+		return results.Page{}, &results.BusyError{RetryAfter: over.RetryAfter, Err: err}
 	}
 	return page, err // the store's error, which says what was tried
 }
 
-func (c *cached) key(id int64) pagecache.Key {
-	return pagecache.Key{Set: pagecache.Set(c.set.Load()), ID: id}
+func (c *Cached) key(id int64) Key {
+	return Key{Set: Set(c.set.Load()), ID: id}
 }
 
 // load gets a page from the store, in memory of its own: a page that pointed
@@ -143,8 +153,8 @@ func (c *cached) key(id int64) pagecache.Key {
 // A page is loaded only if the store has the key's data set before and after. In
 // between it had no other: data sets are not swapped back and forth in
 // microseconds.
-func (c *cached) load(ctx context.Context, key pagecache.Key) (results.Page, error) {
-	if c.store.set() != key.Set {
+func (c *Cached) load(ctx context.Context, key Key) (results.Page, error) {
+	if c.store.Set() != key.Set {
 		return results.Page{}, errSwitched
 	}
 	// Without the deadline. PostgreSQL's store has shorter ones of its own. The
@@ -155,7 +165,7 @@ func (c *cached) load(ctx context.Context, key pagecache.Key) (results.Page, err
 	if err != nil && !errors.Is(err, results.ErrNotFound) {
 		return results.Page{}, err
 	}
-	if c.store.set() != key.Set {
+	if c.store.Set() != key.Set {
 		return results.Page{}, errSwitched
 	}
 	if err != nil {
@@ -171,20 +181,36 @@ func (c *cached) load(ctx context.Context, key pagecache.Key) (results.Page, err
 
 // Switch moves to the data set that the store has now and forgets the pages of the
 // one before.
-func (c *cached) Switch() error {
-	c.set.Store(uint64(c.store.set()))
+func (c *Cached) Switch() error {
+	c.set.Store(uint64(c.store.Set()))
 	if err := c.pages.Clear(); err != nil {
 		return fmt.Errorf("clear the cache: %w", err)
 	}
 	return nil
 }
 
-// Close ends the cache. The store behind it and the shared tier are closed by
-// whoever opened them.
-func (c *cached) Close() error {
-	c.closed.Store(true)
-	if err := c.pages.Close(); err != nil {
-		return fmt.Errorf("close the cache: %w", err)
+// Run reads the journal of the shared tier until ctx ends, see Shared.
+func (c *Cached) Run(ctx context.Context) error {
+	if c.shared == nil {
+		<-ctx.Done()
+		return nil
 	}
-	return nil
+	return c.shared.Run(ctx)
+}
+
+// Close ends the cache and its connections.
+func (c *Cached) Close() error {
+	c.closed.Store(true)
+	var err error
+	if err = c.pages.Close(); err != nil {
+		err = fmt.Errorf("close the cache: %w", err)
+	}
+	return errors.Join(err, c.closeShared())
+}
+
+func (c *Cached) closeShared() error {
+	if c.shared == nil {
+		return nil
+	}
+	return c.shared.Close()
 }
