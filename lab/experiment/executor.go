@@ -36,6 +36,44 @@ func executors() []executor {
 	}
 }
 
+// executorOf returns the executor of a name; the zero value if there is none.
+func executorOf(name string) executor {
+	all := executors()
+	i := slices.IndexFunc(all, func(ex executor) bool { return ex.name == name })
+	if i < 0 {
+		return executor{}
+	}
+	return all[i]
+}
+
+// knownTo returns the keys that a scenario of an executor has; those of all of
+// them if it is unknown.
+func knownTo(ex executor) []string {
+	known := append(ofEvery(), ex.takes...)
+	if ex.name != "" {
+		return known
+	}
+	for _, other := range executors() {
+		for _, key := range other.takes {
+			if !slices.Contains(known, key) {
+				known = append(known, key)
+			}
+		}
+	}
+	return known
+}
+
+// takers returns the executors that take a key.
+func takers() map[string][]string {
+	by := make(map[string][]string)
+	for _, ex := range executors() {
+		for _, key := range ex.takes {
+			by[key] = append(by[key], ex.name)
+		}
+	}
+	return by
+}
+
 // ofEvery returns the keys that every executor takes.
 func ofEvery() []string { return []string{"executor", "startTime", "gracefulStop"} }
 

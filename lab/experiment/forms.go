@@ -78,14 +78,14 @@ func fieldName(what, example string) form {
 	return form{wrong: "%s cannot name a " + what + "; write letters, digits and dashes, " + example, matches: fieldNameForm.MatchString}
 }
 
-// holds says whether a text has the form.
-func (f form) holds(text string) bool {
+// fits says whether a text has the form.
+func (f form) fits(text string) bool {
 	return (f.matches == nil || f.matches(text)) && (f.longest == 0 || len(text) <= f.longest)
 }
 
 // check refuses a text that has not the form.
 func (f form) check(d *decoder, n *node) {
-	if !f.holds(n.text) {
+	if !f.fits(n.text) {
 		d.errorf(n, f.wrong, spelling.Quote(n.text))
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"loadstone/block/spelling"
 )
 
-// taking is one value that a step extracts.
-type taking struct {
+// extraction is one value that a step extracts.
+type extraction struct {
 	key  *node
 	step int
 	used bool
@@ -25,11 +25,11 @@ type use struct {
 // iteration is what was read of an iteration, for matching placeholders with
 // what they stand for.
 type iteration struct {
-	scenario string
-	names    []string // of the steps
-	weighted bool
-	uses     []use
-	takings  []*taking
+	scenario    string
+	names       []string // of the steps
+	weighted    bool
+	uses        []use
+	extractions []*extraction
 }
 
 // iterationOf looks through the requests of a scenario.
@@ -49,7 +49,7 @@ func iterationOf(to *Scenario, s *section) *iteration {
 		it.request(request.value, i)
 		if extract, ok := step.pair("extract"); ok {
 			for _, p := range extract.value.pairs {
-				it.takings = append(it.takings, &taking{key: p.key, step: i})
+				it.extractions = append(it.extractions, &extraction{key: p.key, step: i})
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (it *iteration) request(n *node, step int) {
 // the names of the feeds that are used.
 func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 	used, seen := make(map[string]bool), make(map[string]bool)
-	for _, t := range it.takings {
+	for _, t := range it.extractions {
 		if _, ok := feeds[t.key.text]; ok {
 			t.used = true
 			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
@@ -105,10 +105,10 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 				if wrong = feed.wrongColumn(name, column); wrong == "" && column != "" {
 					s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
 				}
-			case it.has(name):
-				wrong = it.take(u, written, name)
+			case it.extracts(name):
+				wrong = it.wrongExtraction(u, written, name)
 			default:
-				wrong = it.unfed(u, written, name)
+				wrong = it.withoutFeed(u, written, name)
 			}
 			if wrong != "" && !seen[written] {
 				seen[written] = true
@@ -134,19 +134,19 @@ func (f *Feed) wrongColumn(name, column string) string {
 	return ""
 }
 
-// has reports whether any step extracts a value of that name.
-func (it *iteration) has(name string) bool {
-	return slices.ContainsFunc(it.takings, func(t *taking) bool { return t.key.text == name })
+// extracts reports whether any step extracts a value of that name.
+func (it *iteration) extracts(name string) bool {
+	return slices.ContainsFunc(it.extractions, func(t *extraction) bool { return t.key.text == name })
 }
 
-// take marks what a placeholder uses, and says what is wrong with that.
-func (it *iteration) take(u use, written, name string) string {
+// wrongExtraction marks what a placeholder uses, and says what is wrong with that.
+func (it *iteration) wrongExtraction(u use, written, name string) string {
 	if written != name {
-		it.reported(name)
+		it.markUsed(name)
 		return fmt.Sprintf("the placeholder {%s} names a column, and {%s} is one value that a step extracts; write {%s}", written, name, name)
 	}
 	found, first := false, ""
-	for _, t := range it.takings {
+	for _, t := range it.extractions {
 		if t.key.text != name {
 			continue
 		}
@@ -159,7 +159,7 @@ func (it *iteration) take(u use, written, name string) string {
 	if found {
 		return ""
 	}
-	it.reported(name)
+	it.markUsed(name)
 	switch {
 	case it.weighted:
 		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, spelling.Quote(first))
@@ -170,15 +170,15 @@ func (it *iteration) take(u use, written, name string) string {
 	}
 }
 
-// reported marks the values of a name as used: what is wrong with them is said.
-func (it *iteration) reported(name string) {
-	for _, t := range it.takings {
+// markUsed marks the values of a name as used: what is wrong with them is said.
+func (it *iteration) markUsed(name string) {
+	for _, t := range it.extractions {
 		t.used = t.used || t.key.text == name
 	}
 }
 
-// unfed says what to write for a placeholder that nothing supplies.
-func (it *iteration) unfed(u use, written, name string) string {
+// withoutFeed says what to write for a placeholder that nothing supplies.
+func (it *iteration) withoutFeed(u use, written, name string) string {
 	instead := fmt.Sprintf("write feed: {%s: {uniform: [1, 1000]}}", name)
 	if written != name {
 		instead = fmt.Sprintf("write feed: {%s: {csv: %ss.csv}}", name, name)
@@ -199,7 +199,7 @@ func (f field) checkUsed(used map[string]bool, feeds map[string]Feed) {
 	}
 	for _, p := range f.n.pairs {
 		name := p.key.text
-		if used[name] || !forms["feed"].holds(name) {
+		if used[name] || !forms["feed"].fits(name) {
 			continue
 		}
 		written := name
@@ -211,10 +211,10 @@ func (f field) checkUsed(used map[string]bool, feeds map[string]Feed) {
 	}
 }
 
-// checkTaken refuses a value that is extracted for nobody.
-func (s *section) checkTaken(it *iteration) {
-	for _, t := range it.takings {
-		if name := t.key.text; !t.used && forms["feed"].holds(name) {
+// checkExtracted refuses a value that is extracted for nobody.
+func (s *section) checkExtracted(it *iteration) {
+	for _, t := range it.extractions {
+		if name := t.key.text; !t.used && forms["feed"].fits(name) {
 			s.errorf(t.key, "no later step uses what is extracted here; write {%s} in one, or remove it", name)
 		}
 	}

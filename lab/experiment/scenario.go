@@ -117,32 +117,18 @@ const (
 )
 
 func (sc *Scenario) prepare(s *section) {
-	ex := sc.executor(s)
+	ex, others := sc.executor(s), takers()
 	s.shape = shapeOf(s, ex)
 	s.examples = s.shape.examples()
-	all, others := executors(), ex.name == ""
-	s.known = append(ofEvery(), ex.takes...)
-	takenBy := make(map[string][]string)
-	for _, other := range all {
-		for _, key := range other.takes {
-			if others && !slices.Contains(s.known, key) {
-				s.known = append(s.known, key)
-			}
-			takenBy[key] = append(takenBy[key], other.name)
-		}
-	}
+	s.known = knownTo(ex)
 	s.skipped = func(key string) bool {
 		switch {
 		case key == "executor":
 			return ex.refused
 		case slices.Contains(ofRequests(), key):
 			return s.has("websocket") || ex.name == load.Replay
-		case key == "websocket":
-			return false
-		case others:
-			return !slices.Contains(ofEvery(), key)
 		}
-		return !slices.Contains(s.known, key)
+		return key != "websocket" && !slices.Contains(ofEvery(), key) && !slices.Contains(ex.takes, key)
 	}
 	switch {
 	case s.measure == AsWritten:
@@ -150,7 +136,7 @@ func (sc *Scenario) prepare(s *section) {
 	case ex.name == load.Replay:
 		s.needs = []string{"replay"}
 	}
-	s.refuses = func(key string) string { return notTaken(ex.name, key, takenBy[key]) }
+	s.refuses = func(key string) string { return refusal(ex.name, key, others[key]) }
 	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + sc.Name + ", request: GET /}]", ""}
 	s.hints = map[string]hint{
 		"url": {"write request: GET /path", "request"}, "target": {"write it within stages", ""}, "log": {"write replay: {log: access.log}", "replay"},
@@ -161,20 +147,16 @@ func (sc *Scenario) prepare(s *section) {
 // executor returns the executor that is written. It is the zero value if that is
 // unknown.
 func (sc *Scenario) executor(s *section) executor {
-	p, _ := s.n.pair("executor")
-	if p.value == nil || p.value.kind != text || p.value.tag != "" {
+	p, ok := s.n.pair("executor")
+	if !ok || p.value.kind != text || p.value.tag != "" {
 		return executor{}
 	}
-	for _, ex := range executors() {
-		if ex.name == p.value.text {
-			return ex
-		}
+	if p.value.text == externallyControlled {
+		all := executorNames(func(string) bool { return true })
+		s.errorf(p.value, "with k6's executor %s somebody changes the load while it runs, so no run could be repeated; write one of: %s", externallyControlled, strings.Join(all, ", "))
+		return executor{refused: true}
 	}
-	if p.value.text != externallyControlled {
-		return executor{}
-	}
-	s.errorf(p.value, "with k6's executor %s somebody changes the load while it runs, so no run could be repeated; write one of: %s", externallyControlled, strings.Join(executorNames(func(string) bool { return true }), ", "))
-	return executor{refused: true}
+	return executorOf(p.value.text)
 }
 
 func (sc *Scenario) check(s *section) {
@@ -255,13 +237,13 @@ func (sc *Scenario) checkRequests(s *section) {
 	used := s.match(it, sc.Feed)
 	if understood {
 		feeds.checkUsed(used, sc.Feed)
-		s.checkTaken(it)
+		s.checkExtracted(it)
 	}
 }
 
-// notTaken says why an executor does not take a key; "" for a key that nobody
+// refusal says why an executor does not take a key; "" for a key that nobody
 // knows. others are the executors that take it.
-func notTaken(executor, key string, others []string) string {
+func refusal(executor, key string, others []string) string {
 	instead := map[string]string{}
 	switch {
 	case executor == load.RampingArrivalRate:

@@ -53,7 +53,7 @@ func (sc *Scenario) checkSteps(s *section, n *node) {
 	var names []string
 	for i := range sc.Steps {
 		name := sc.Steps[i].Name
-		if p, ok := n.items[i].pair("name"); ok && slices.Contains(names, name) && forms["step"].holds(name) {
+		if p, ok := n.items[i].pair("name"); ok && slices.Contains(names, name) && forms["step"].fits(name) {
 			s.errorf(p.value, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(name), name)
 		}
 		names = append(names, name)

@@ -31,7 +31,9 @@ import (
 //
 // A list has in least and most how many items it takes, in list what it must be
 // and in few why more are needed, in each what an item is called; with unique no
-// two items are the same, and with lone one item can stand for the list. So has a mapping from names, with the form of the names in names.
+// two items are the same, and with lone one item can stand for the list. So has
+// a mapping from names, with the form of the names in names; item is what to write
+// for one, where that is not as in eg.
 //
 // Both the decoder (read) and the JSON Schema (generator) follow this table.
 // What it cannot say is in methods of the types: see reader, shorthand, checker,
@@ -104,7 +106,8 @@ func keysOf(t reflect.Type) []key {
 type reader interface{ read(f field) }
 
 // shorthand is a struct that can be written in a shorter form. short says whether
-// it was, and has read it then.
+// it was, and has read it or said what is wrong with it then; shortSchema is nil if
+// every such form is wrong.
 type shorthand interface {
 	short(f field) bool
 	shortSchema() *schema
@@ -158,8 +161,7 @@ func (s *section) readKey(k key, to reflect.Value) {
 	_, asked := s.n.pair(k.tag.Get("beside"))
 	if without, ok := k.tag.Lookup("default"); ok && (asked || !k.tag.has("beside")) {
 		filled := f
-		filled.n, filled.broken = &node{kind: text, text: without}, false
-		filled.n.kind = kindOf(without)
+		filled.n, filled.broken = &node{kind: kindOf(without), text: without}, false
 		filled.into(to)
 	}
 	if f.n == nil && (k.need || slices.Contains(s.needs, k.name)) {
@@ -262,12 +264,12 @@ func (f field) list(v reflect.Value) {
 		return
 	}
 	for i, n := range items {
+		before := len(f.errs)
 		item := f.item(f.key, n)
 		if each := f.tag.Get("each"); each != "" {
 			item.key = fmt.Sprintf(each, i+1)
 		}
 		to := reflect.New(v.Type().Elem()).Elem()
-		before := len(f.errs)
 		if to.Kind() == reflect.Struct {
 			item.place, item.example = n, strings.TrimSuffix(strings.TrimPrefix(f.example, f.key+": ["), "]")
 			item.structure(to.Addr().Interface(), item.key)
@@ -280,7 +282,7 @@ func (f field) list(v reflect.Value) {
 		switch {
 		case len(f.errs) > before:
 		case f.tag.has("unique") && contains(v, to):
-			f.errorf(n, "%s %s is written twice; write each %s once", f.called(), n.text, f.called())
+			f.errorf(n, "%s %s is written twice; write each %s once", f.noun(), n.text, f.noun())
 		default:
 			v.Set(reflect.Append(v, to))
 		}
@@ -294,13 +296,13 @@ func (f field) isList() bool {
 	least, most := int(f.tag.whole("least", 0)), int(f.tag.whole("most", math.MaxInt))
 	switch few := len(items) < least; {
 	case f.n.kind == list && few && f.tag.has("few"):
-		f.errorf(f.n, "%s has %s, and %s; write at least %d, such as %s", f.key, count(len(items), f.called()), f.tag.Get("few"), least, f.example)
+		f.errorf(f.n, "%s has %s, and %s; write at least %d, such as %s", f.key, count(len(items), f.noun()), f.tag.Get("few"), least, f.example)
 	case f.n.kind != list, few && must != "":
 		f.wrong(cmp.Or(must, "a list"))
 	case few:
 		f.errorf(f.n, "%s is an empty list; write %s", f.key, f.example)
 	case len(items) > most:
-		f.errorf(items[most], "these are more than %d %ss; write fewer", most, f.called())
+		f.errorf(items[most], "these are more than %d %ss; write fewer", most, f.noun())
 	default:
 		return true
 	}
@@ -317,8 +319,8 @@ func contains(items, v reflect.Value) bool {
 	return false
 }
 
-// called is what one item of a list is called: "fault" if each is "fault %d".
-func (f field) called() string {
+// noun is what one item of a list is called: "fault" if each is "fault %d".
+func (f field) noun() string {
 	before, _, _ := strings.Cut(f.tag.Get("each"), " %")
 	return before[strings.LastIndexByte(before, ' ')+1:]
 }
@@ -332,7 +334,7 @@ func (f field) named(v reflect.Value) {
 		f.wrong(f.tag.Get("list"))
 		return
 	case len(pairs) > most:
-		f.errorf(pairs[most].key, "these are more than %d %ss; write fewer", most, f.called())
+		f.errorf(pairs[most].key, "these are more than %d %ss; write fewer", most, f.noun())
 		return
 	}
 	if v.Kind() == reflect.Map {
