@@ -163,7 +163,7 @@ func (r *Record) Signal(signal os.Signal) error {
 type UpError struct{ Record Record }
 
 func (e *UpError) Error() string {
-	return fmt.Sprintf("a system called %s is up already: %s, kept up by process %d", e.Record.Name, e.Record.Target, e.Record.Owner.PID)
+	return fmt.Sprintf("a system called %s is already running: %s, started by process %d", e.Record.Name, e.Record.Target, e.Record.Owner.PID)
 }
 
 // Claim is the right to keep a project up.
