@@ -1,6 +1,7 @@
-// Package chart puts numbers on the sides of charts: round ends, ticks that can
-// stand on them, and places as SVG writes them. It draws nothing and knows
-// nothing of what the numbers mean.
+// Package chart draws every chart of the pages as SVG: lanes over one axis, with
+// series, shades, limits and points. A page says what to draw, in numbers; scales
+// with round ends, places, paths, the markup and the style sheet are here. It
+// knows nothing of what the numbers mean.
 package chart
 
 import (

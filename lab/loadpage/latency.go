@@ -16,8 +16,8 @@ const timesHeight = 200
 
 // latencyLimits are the thresholds that a chart of all requests' response times
 // can show, in milliseconds.
-func latencyLimits(s *summary.Summary) []limit {
-	var limits []limit
+func latencyLimits(s *summary.Summary) []chart.Limit {
+	var limits []chart.Limit
 	for _, t := range s.Thresholds {
 		parsed, err := threshold.Parse(t.Metric, t.Expression)
 		if err != nil || t.Metric != threshold.HTTPReqDuration || !(parsed.Value > 0) || !format.Finite(parsed.Value) {
@@ -25,7 +25,7 @@ func latencyLimits(s *summary.Summary) []limit {
 		}
 		switch parsed.Aggregation {
 		case "p", "med":
-			limits = append(limits, limit{parsed.Value, t.Expression + " ms"})
+			limits = append(limits, chart.Limit{Value: parsed.Value, Label: t.Expression + " ms"})
 		}
 	}
 	return limits
@@ -33,7 +33,7 @@ func latencyLimits(s *summary.Summary) []limit {
 
 // newTimesCharts are the quantiles of response and of service time, slot by
 // slot. Both have the same axis, so that they can be compared by height.
-func newTimesCharts(slots []slot, x chart.Scale, limits []limit) []*plot {
+func newTimesCharts(slots []slot, x chart.Axis, limits []chart.Limit) []*chart.Chart {
 	var seen chart.Extent
 	for i := range slots {
 		r, s := slots[i].response, slots[i].service
@@ -43,20 +43,21 @@ func newTimesCharts(slots []slot, x chart.Scale, limits []limit) []*plot {
 		return nil
 	}
 	for _, l := range limits {
-		seen.SeePositive(l.value/2, l.value) // so that the line is not the axis
+		seen.SeePositive(l.Value/2, l.Value) // so that the line is not the axis
 	}
-	y, values := chart.Log(seen)
-	var charts []*plot
+	scale, values := chart.Log(seen)
+	y := chart.Axis{Scale: scale, Ticks: scale.Ticks(values, format.LatencyTick)}
+	var charts []*chart.Chart
 	for _, of := range []struct {
 		id, name string
 		times    func(*slot) quantiles
-		limits   []limit
+		limits   []chart.Limit
 	}{
 		{"response", "Response time", func(s *slot) quantiles { return s.response }, limits},
 		{"service", "Service time", func(s *slot) quantiles { return s.service }, nil},
 	} {
 		c := timeChart(of.id+"-chart", of.name+" over time", slots, x)
-		l := lane{Height: timesHeight, Name: of.name, limits: of.limits}
+		l := chart.Lane{Height: timesHeight, Name: of.name, Y: y, Limits: of.limits}
 		c.Desc = of.name + " in each second."
 		for _, q := range []struct {
 			name string
@@ -67,12 +68,10 @@ func newTimesCharts(slots []slot, x chart.Scale, limits []limit) []*plot {
 			{"p99", func(q quantiles) float64 { return q.p99 }},
 		} {
 			steps := stepsOf(slots, func(s *slot) float64 { return q.of(of.times(s)) })
-			if path := linePath(steps, x, y); path != "" {
-				l.Curves = append(l.Curves, curve{"line " + q.name, path})
-			}
+			l.Series = append(l.Series, chart.Series{Class: "line " + q.name, Path: chart.StepLine(steps, x.Scale, scale)})
 			c.Desc += fmt.Sprintf(" %s: at most %s.", q.name, format.Latency(peak(steps)))
 		}
-		c.add(l, y, values, format.LatencyTick)
+		c.Lanes = []chart.Lane{l}
 		charts = append(charts, c)
 	}
 	return charts
@@ -82,7 +81,7 @@ func newTimesCharts(slots []slot, x chart.Scale, limits []limit) []*plot {
 // of the requests that took longer goes down tenfold from one mark to the next,
 // so that the slowest get as much room as the rest. It ends where one request
 // is left.
-func newCurveChart(s *summary.Summary) *plot {
+func newCurveChart(s *summary.Summary) *chart.Chart {
 	if len(s.Percentiles) == 0 || s.Requests < 2 {
 		return nil
 	}
@@ -105,22 +104,19 @@ func newCurveChart(s *summary.Summary) *plot {
 	if !seen.Any {
 		return nil
 	}
-	x := chart.Scale{Low: 0, High: math.Max(end, 1)}
-	y, values := chart.Log(seen)
-	c := &plot{ID: "curve-chart", Title: "Distribution of latencies", XName: "% of the requests were no slower"}
+	x := chart.Axis{Scale: chart.Scale{Low: 0, High: math.Max(end, 1)}, Name: "% of the requests were no slower"}
 	for power := range int(x.High+1e-9) + 1 {
-		c.XTicks = append(c.XTicks, tick{x.Percent(float64(power)), nines(power)})
+		x.Ticks = append(x.Ticks, chart.Tick{Value: float64(power), Label: nines(power)})
 	}
-	l := lane{Height: timesHeight + 40, Name: "latency"}
-	for _, of := range []curve{{"line service", polyPath(service, x, y)}, {"line response", polyPath(response, x, y)}} {
-		if of.Path != "" {
-			l.Curves = append(l.Curves, of)
-		}
-	}
+	y, values := chart.Log(seen)
+	c := &chart.Chart{ID: "curve-chart", Title: "Distribution of latencies", Layout: chart.Axes, X: x}
+	c.Lanes = []chart.Lane{{
+		Height: timesHeight + 40, Name: "latency", Y: chart.Axis{Scale: y, Ticks: y.Ticks(values, format.LatencyTick)},
+		Series: []chart.Series{{Class: "line service", Path: chart.Line(service, x.Scale, y)}, {Class: "line response", Path: chart.Line(response, x.Scale, y)}},
+	}}
 	c.Desc = fmt.Sprintf("Response time: p50 %s, p99 %s, longest %s. Service time: p50 %s, p99 %s, longest %s.",
 		format.Latency(s.Latency.Response.P50), format.Latency(s.Latency.Response.P99), format.Latency(s.Latency.Response.Max),
 		format.Latency(s.Latency.Service.P50), format.Latency(s.Latency.Service.P99), format.Latency(s.Latency.Service.Max))
-	c.add(l, y, values, format.LatencyTick)
 	return c
 }
 

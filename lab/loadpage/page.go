@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unicode"
 
+	"loadstone/lab/chart"
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
 )
@@ -79,11 +80,11 @@ type view struct {
 	Remarks  []string
 	Sections []section
 
-	Throughput *plot
-	Times      []*plot // response and service over time
-	Limits     bool    // some chart has a threshold in it
-	Flight     *plot
-	Curve      *plot
+	Throughput *chart.Chart
+	Times      []*chart.Chart // response and service over time
+	Limits     bool           // some chart has a threshold in it
+	Flight     *chart.Chart
+	Curve      *chart.Chart
 	Seconds    []secondRow // the numbers of the charts over time
 
 	Percentiles []percentileRow
@@ -99,12 +100,10 @@ type view struct {
 	PlanSource  string
 }
 
-// section is an entry of the page's contents, fact a name with its value, tick
-// a mark on an axis.
+// section is an entry of the page's contents, fact a name with its value.
 type (
 	section struct{ ID, Name string }
 	fact    struct{ Name, Value string }
-	tick    struct{ At, Label string }
 )
 
 func newPage(s *summary.Summary, windows []load.Window) (*view, error) {
@@ -114,7 +113,7 @@ func newPage(s *summary.Summary, windows []load.Window) (*view, error) {
 	}
 	limits := latencyLimits(s)
 	v := &view{
-		Style:   template.CSS(style), //nolint:gosec // the embedded file, not input
+		Style:   template.CSS(chart.Style + style), //nolint:gosec // the embedded files, not input
 		Verdict: verdict(s), Bad: isBad(s), Answer: answer(s), URL: s.URL,
 		Facts: facts(s), Remarks: remarks(s),
 		Limits: len(limits) > 0, Curve: newCurveChart(s), Seconds: newSecondRows(slots),

@@ -90,11 +90,14 @@ func TestGapsAreNotDrawn(t *testing.T) {
 	t.Parallel()
 	seconds := []float64{0, 1, 2, 3}
 	time, scale := chart.Scale{Low: 0, High: 4}, chart.Scale{Low: 0, High: 10}
-	got := columnsPath(seconds, []*float64{new(5.0), nil, new(5.0), new(10.0)}, time, scale, false)
-	if want := "M0 100V50H250V100ZM500 100V50H750V0H1000V100Z"; got != want {
+	draw := func(seconds []float64, values []*float64, x chart.Scale) string {
+		return chart.StepArea((&figure{values: values}).steps(seconds, x.High), x, scale)
+	}
+	got := draw(seconds, []*float64{new(5.0), nil, new(5.0), new(10.0)}, time)
+	if want := "M0 1000V500H250V1000ZM500 1000V500H750V0H1000V1000Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := columnsPath(seconds, make([]*float64, 4), time, scale, false); got != "" {
+	if got := draw(seconds, make([]*float64, 4), time); got != "" {
 		t.Errorf("drew %s of nothing", got)
 	}
 	long := make([]float64, 3601)
@@ -103,7 +106,7 @@ func TestGapsAreNotDrawn(t *testing.T) {
 		long[i], values[i] = float64(i), new(1.0)
 	}
 	values[1800] = new(10.0)
-	hour := columnsPath(long, values, chart.Scale{Low: 0, High: 3601}, scale, false)
+	hour := draw(long, values, chart.Scale{Low: 0, High: 3601})
 	if len(hour) > 12*maxColumns || !strings.Contains(hour, "V0H") {
 		t.Errorf("an hour took %d bytes, or lost its one peak", len(hour))
 	}

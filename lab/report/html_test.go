@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/loadpage/pagetest"
 	"loadstone/lab/result"
@@ -285,7 +286,7 @@ func TestInstancesAreOfTheirComponent(t *testing.T) {
 // contrasts: 4.5 for text (1.4.3), 3 for marks that carry meaning (1.4.11).
 func TestColoursContrast(t *testing.T) {
 	t.Parallel()
-	for _, problem := range pagetest.Faint(t, pageStyle, map[string]float64{
+	for _, problem := range pagetest.Faint(t, chart.Style+pageStyle, map[string]float64{
 		"ink on bg": 7, "ink on panel": 7, "ink on limit-panel": 7,
 		"muted on bg": 4.5, "muted on panel": 4.5,
 		"limit on bg": 4.5, "limit on panel": 4.5, "limit on limit-panel": 4.5,

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/lab/chart"
 )
 
 // TestOpenInterval has fewer than half the trials of one variant end before the
@@ -17,10 +20,18 @@ func TestOpenInterval(t *testing.T) {
 		t.Errorf("the answer is %q, want it not to rule out %s", got, v.Name)
 	}
 	c := newCapacityChart(r)
-	if row := c.Rows[2]; !row.More || row.Arrow != row.High || row.Interval != "[1,830, …)" || row.Value != "1,890 req/s" || !strings.Contains(row.Desc, "1,940 or more at 96.9 %") {
+	arrows := func(c *chart.Chart) (at []float64) {
+		for _, p := range c.Lanes[0].Points {
+			if p.Shape == "more" {
+				at = append(at, p.X)
+			}
+		}
+		return at
+	}
+	if row := c.Rows[2]; !slices.Equal(arrows(row.Chart), []float64{v.Capacity.High}) || row.Interval != "[1,830, …)" || row.Value != "1,890 req/s" || !strings.Contains(row.Chart.Desc, "1,940 or more at 96.9 %") {
 		t.Errorf("its row is %+v", row)
 	}
-	if row := c.Rows[1]; row.More || strings.Contains(row.Desc, "or more") {
+	if row := c.Rows[1]; arrows(row.Chart) != nil || strings.Contains(row.Chart.Desc, "or more") {
 		t.Errorf("the row of another is %+v", row)
 	}
 	for what, text := range map[string]string{"note": c.Note, "cell": capacityCell(v).Note, "legend": endsMean(r)} {

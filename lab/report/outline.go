@@ -41,6 +41,3 @@ func Headlines(r *result.Result) []Headline {
 	}
 	return out
 }
-
-// Style is the style sheet of report.html, for pages that are to look like it.
-func Style() string { return pageStyle }

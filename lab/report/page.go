@@ -53,6 +53,7 @@ func HTML(w io.Writer, r *result.Result) error {
 // compute.
 type page struct {
 	Style      template.CSS
+	Shapes     template.HTML // of the points in charts
 	Title      string
 	Experiment string
 	Answer     sentence
@@ -88,12 +89,10 @@ type section struct{ ID, Name string }
 // fact is a name with its value.
 type fact struct{ Name, Value string }
 
-// tick is a mark on an axis.
-type tick struct{ At, Label string }
-
 func newPage(r *result.Result) *page {
 	p := &page{
-		Style:       template.CSS(pageStyle), //nolint:gosec // the embedded file, not input
+		Style:       template.CSS(chart.Style + pageStyle), //nolint:gosec // the embedded files, not input
+		Shapes:      chart.Shapes,
 		Title:       r.Question,
 		Experiment:  r.Experiment,
 		Answer:      answer(r),

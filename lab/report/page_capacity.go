@@ -13,25 +13,20 @@ import (
 
 // capacityChart is a bar per variant on one common scale that starts at zero.
 type capacityChart struct {
-	Rows  []capacityRow
-	Ticks []tick
-	Unit  string
-	Note  string
+	Rows []capacityRow
+	Axis *chart.Chart // the numbers below all bars
+	Unit string
+	Note string
 }
 
 // capacityRow is one variant's bar, with whiskers for its interval and a dot
 // for each trial.
 type capacityRow struct {
-	ID, Name, LimitedBy     string
+	Name, LimitedBy         string
 	Value, Interval, Ratio  string
 	Tilde, Decided          bool
-	More                    bool // it may be more than what is drawn
-	Desc                    string
-	Bar                     string // its length; empty without a capacity
-	Arrow                   string // where the arrow of that starts
-	Low, High, Whisker      string // whisker ends and length; empty without an interval
-	Trials                  []string
 	TrialNumbers, Certainty string
+	Chart                   *chart.Chart
 }
 
 func newCapacityChart(r *result.Result) *capacityChart {
@@ -49,13 +44,13 @@ func newCapacityChart(r *result.Result) *capacityChart {
 		seen.See(v.PerTrial...)
 	}
 	scale, values := chart.Linear(seen, 5, true)
-	for _, v := range values {
-		if seen.Any {
-			c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.Setting(v)})
-		}
+	x := chart.Axis{Scale: scale}
+	if seen.Any {
+		x.Ticks = scale.Ticks(values, format.Setting)
 	}
+	c.Axis = &chart.Chart{Layout: chart.Ticks, X: x}
 	for i := range r.Variants {
-		c.Rows = append(c.Rows, newCapacityRow(r, i, scale))
+		c.Rows = append(c.Rows, newCapacityRow(r, i, x))
 	}
 	return c
 }
@@ -82,70 +77,94 @@ func capacityNote(r *result.Result) string {
 	return note
 }
 
-func newCapacityRow(r *result.Result, i int, scale chart.Scale) capacityRow {
+func newCapacityRow(r *result.Result, i int, x chart.Axis) capacityRow {
 	v := &r.Variants[i]
 	tilde, ratio, of := ratioCells(r, v.Name)
 	row := capacityRow{
-		ID: fmt.Sprintf("capacity-%d", i+1), Name: v.Name, LimitedBy: limitedBy(v),
-		Decided: v.Verdict.Decided(),
-		Ratio:   strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "",
-		More: v.HasCapacity() && (v.IsLowerBound() || v.HasInterval() && v.Capacity.HighOpen), Certainty: format.Missing,
+		Name: v.Name, LimitedBy: limitedBy(v), Decided: v.Verdict.Decided(),
+		Ratio: strings.TrimSpace(strings.Replace(ratio, "x", "×", 1) + " " + of), Tilde: tilde != "", Certainty: format.Missing,
+		Chart: rowChart(fmt.Sprintf("capacity-%d", i+1), "Capacity of "+v.Name, x),
 	}
 	if !v.HasCapacity() {
-		row.Value = "no capacity found"
-		row.Desc = "No rate that was tried met the objectives."
+		row.Value, row.Chart.Desc = "no capacity found", "No rate that was tried met the objectives."
 		return row
 	}
-	row.Bar = scale.Percent(v.Capacity.Value)
-	row.Arrow = row.Bar
 	row.Value = format.Measured(v.Capacity.Value) + " " + v.Capacity.Unit
 	if v.IsLowerBound() {
 		row.Value = "≥ " + row.Value
 	}
-	row.Desc = capacityText(v)
+	desc := capacityText(v)
 	if v.HasInterval() {
 		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
-		row.Interval = v.Capacity.Range()
-		row.Low, row.High = scale.Percent(v.Capacity.Low), scale.Percent(v.Capacity.High)
-		row.Arrow = row.High
-		row.Certainty = format.Percent(v.Capacity.Confidence)
+		row.Interval, row.Certainty = v.Capacity.Range(), format.Percent(v.Capacity.Confidence)
 		if v.Capacity.HighOpen {
 			high += " or more"
 		}
-		row.Desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
+		desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
 	} else {
 		row.Interval = format.Plural(v.Trials, "trial") + ", no interval"
-		row.Desc += ", " + row.Interval
+		desc += ", " + row.Interval
 	}
 	var numbers []string
 	for _, trial := range v.PerTrial {
 		if format.Finite(trial) {
-			row.Trials = append(row.Trials, scale.Percent(trial))
 			numbers = append(numbers, format.Measured(trial))
 		}
 	}
 	row.TrialNumbers = strings.Join(numbers, "; ")
 	if row.TrialNumbers != "" {
-		row.Desc += "; trials: " + row.TrialNumbers
+		desc += "; trials: " + row.TrialNumbers
 	}
+	row.Chart.Desc = desc
+	row.drawBar(v)
 	return row
+}
+
+// The heights of what is drawn in a row, from its floor, in pixels.
+const (
+	rowHeight          = 52
+	barLow, barHigh    = 25, 43
+	whiskerAt, trialAt = 34, 15
+	percentileAt       = rowHeight / 2
+)
+
+// rowChart is one variant's row over the axis of all.
+func rowChart(id, title string, x chart.Axis) *chart.Chart {
+	lane := chart.Lane{Height: rowHeight, Y: chart.Axis{Scale: chart.Scale{High: rowHeight}}, Bare: true}
+	return &chart.Chart{ID: id, Title: title, Layout: chart.Row, X: x, Lanes: []chart.Lane{lane}}
+}
+
+// drawBar draws the capacity, its interval, an arrow where it may be more, and
+// a dot for each trial.
+func (row *capacityRow) drawBar(v *result.Variant) {
+	lane, end := &row.Chart.Lanes[0], v.Capacity.Value
+	lane.Bars = []chart.Bar{{Class: "fill", To: v.Capacity.Value, Low: barLow, High: barHigh}}
+	if v.HasInterval() {
+		end = v.Capacity.High
+		lane.Points = append(lane.Points, chart.Point{X: v.Capacity.Value, Y: whiskerAt, Left: v.Capacity.Low, Right: v.Capacity.High})
+	}
+	if v.IsLowerBound() || v.HasInterval() && v.Capacity.HighOpen {
+		lane.Points = append(lane.Points, chart.Point{Shape: "more", Class: "arrow", X: end, Y: whiskerAt})
+	}
+	for _, trial := range v.PerTrial {
+		lane.Points = append(lane.Points, chart.Point{Shape: "dot", Class: "trial", X: trial, Y: trialAt})
+	}
 }
 
 // loadChart is a row per variant with its percentiles of response time on one
 // common logarithmic scale, for a run that drove the load as written.
 type loadChart struct {
-	Rows       []loadRow
-	Ticks      []tick
-	Thresholds []limitLine
-	Note       string
+	Rows   []loadRow
+	Axis   *chart.Chart // the numbers below all rows
+	Limits []string     // the objectives that are lines in every row
 }
 
 type loadRow struct {
-	ID, Name, Rate, Desc string
-	P50, P95, P99        string // texts
-	X50, X95, X99        string // places; empty where not measured
-	Met                  string
-	Crossed              bool
+	Name, Rate    string
+	P50, P95, P99 string // texts
+	Met           string
+	Crossed       bool
+	Chart         *chart.Chart
 }
 
 func newLoadChart(r *result.Result) *loadChart {
@@ -160,22 +179,29 @@ func newLoadChart(r *result.Result) *loadChart {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
 	scale, values := chart.Log(seen)
-	for _, v := range values {
-		c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.LatencyTick(v)})
-	}
+	x := chart.Axis{Scale: scale, Ticks: scale.Ticks(values, format.LatencyTick)}
+	c.Axis = &chart.Chart{Layout: chart.Ticks, X: x}
+	var verticals []chart.Vertical
 	for _, t := range limits {
-		c.Thresholds = append(c.Thresholds, limitLine{At: scale.Percent(t.limit), Label: t.label})
+		verticals = append(verticals, chart.Vertical{Class: "limit", At: t.limit})
+		c.Limits = append(c.Limits, t.label)
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		p := v.Latency.Response
 		met := objectivesCell(v)
-		row := loadRow{ID: fmt.Sprintf("load-%d", i+1), Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.RateUnit() + " offered",
+		row := loadRow{Name: v.Name, Rate: format.Measured(v.Rate) + " " + r.RateUnit() + " offered",
 			P50: format.Latency(p.P50), P95: format.Latency(p.P95), P99: format.Latency(p.P99),
-			Met: met.Text, Crossed: met.Style == term.Red}
-		row.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)
+			Met: met.Text, Crossed: met.Style == term.Red,
+			Chart: rowChart(fmt.Sprintf("load-%d", i+1), "Response time of "+v.Name, x)}
+		row.Chart.Desc = fmt.Sprintf("Response time: p50 %s, p95 %s, p99 %s.", row.P50, row.P95, row.P99)
+		row.Chart.Verticals = verticals
 		if p.P50 > 0 && p.P95 > 0 && p.P99 > 0 {
-			row.X50, row.X95, row.X99 = scale.Percent(p.P50), scale.Percent(p.P95), scale.Percent(p.P99)
+			row.Chart.Lanes[0].Points = []chart.Point{
+				{Shape: "m50", Class: "p50 held", X: p.P50, Y: percentileAt, Left: p.P50, Right: p.P99},
+				{Shape: "m95", Class: "p95 held", X: p.P95, Y: percentileAt},
+				{Shape: "m99", Class: "p99 held", X: p.P99, Y: percentileAt},
+			}
 		}
 		c.Rows = append(c.Rows, row)
 	}

@@ -14,13 +14,9 @@ import (
 	"loadstone/lab/term"
 )
 
-// The sizes of a CPU chart. A lane's drawing has its own coordinates, laneUnits
-// wide and high, which the browser stretches to the lane.
 const (
-	laneLabel  = 18 // pixels for the name above a lane
+	// laneHeight is that of a lane without an axis, in pixels.
 	laneHeight = 34
-	laneGap    = 8
-	laneUnits  = 1000
 	// allLanes bounds the lanes of all charts together, and with them the page;
 	// each chart gets an equal part, within bounds. The hottest are kept.
 	allLanes           = 72
@@ -33,24 +29,13 @@ const (
 // instance, all on one time axis. Lanes, because curves of ten instances that
 // use about the same lie on top of each other.
 type cpuChart struct {
-	ID, Name, Desc string
-	Trial, Unit    string
-	Height         int // of all lanes, without the time axis
-	Lanes          []lane
-	Ticks          []tick
-	Omitted        string
-	Heads          []string // of the table: the series
-	Rows           []cpuRow
-}
+	*chart.Chart
 
-// lane is one series. Y is its top and Label the baseline of its name, in
-// pixels from the chart's top.
-type lane struct {
-	Y, Label   int
-	Name, Note string
-	Path       string
-	Limit      string // the limit's height within the lane, in pixels; empty without one
-	Kind       string // rate, cpu, or hot for the component that limits
+	Name, Trial string
+	Unit        string // of the offered rate
+	Omitted     string
+	Heads       []string // of the table: the series
+	Rows        []cpuRow
 }
 
 // cpuRow is one stretch of time in the table: the mean of each series.
@@ -66,28 +51,20 @@ func newCPUChart(r *result.Result, i int) (cpuChart, bool) {
 	if n < 2 || !slices.ContainsFunc(t.Seconds, format.Finite) {
 		return cpuChart{}, false
 	}
-	c := cpuChart{ID: fmt.Sprintf("cpu-%d", i+1), Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.RateUnit()}
-	var span chart.Extent
-	span.See(t.Seconds...)
-	scale := chart.Scale{Low: span.Low, High: math.Max(span.High, span.Low+1)}
-	_, values := chart.Linear(span, 5, false)
-	for _, v := range values {
-		if v >= scale.Low && v <= scale.High {
-			c.Ticks = append(c.Ticks, tick{scale.Percent(v), format.Setting(v) + " s"})
-		}
-	}
+	x := secondsAxis(t.Seconds, 0)
+	c := cpuChart{Name: v.Name, Trial: strconv.Itoa(t.Trial), Unit: r.RateUnit()}
+	c.Chart = &chart.Chart{ID: fmt.Sprintf("cpu-%d", i+1), Title: "CPU over time of " + v.Name, Layout: chart.Lanes, X: x}
 	series := hottest(t.Series, min(max(allLanes/len(r.Variants), minLanes), maxLanes))
 	if left := len(t.Series) - len(series); left > 0 {
 		c.Omitted = fmt.Sprintf("The %d instances that came closest to their limits are shown; %d more are in result.json.", len(series), left)
 	}
-	c.addRate(t, scale, r.RateUnit())
+	c.addRate(t, r.RateUnit())
 	var told []string
 	for _, s := range series {
 		hot := slices.ContainsFunc(v.Verdict.Limiting(), func(c string) bool { return isInstanceOf(s.Name, c) })
-		c.addSeries(s, t.Seconds, scale, hot)
+		c.addSeries(s, t.Seconds, hot)
 		told = append(told, s.Name+": "+c.Lanes[len(c.Lanes)-1].Note)
 	}
-	c.Height = len(c.Lanes)*(laneLabel+laneHeight+laneGap) - laneGap
 	c.Desc = "CPU use over one trial. " + strings.Join(told, "; ") + "."
 	c.tabulate(t, series)
 	return c, true
@@ -137,84 +114,61 @@ func peak(s result.TimelineSeries) float64 {
 	return seen.High
 }
 
-func (c *cpuChart) addLane(l lane) {
-	top := len(c.Lanes) * (laneLabel + laneHeight + laneGap)
-	l.Y, l.Label = top+laneLabel, top+laneLabel-5
-	c.Lanes = append(c.Lanes, l)
+// secondsAxis is time from the first second to so many after the last.
+func secondsAxis(seconds []float64, after float64) chart.Axis {
+	var span chart.Extent
+	span.See(seconds...)
+	x := chart.Axis{Scale: chart.Scale{Low: span.Low, High: math.Max(span.High+after, span.Low+1)}}
+	_, values := chart.Linear(span, 5, false)
+	x.Ticks = x.Scale.Ticks(values, func(v float64) string { return format.Setting(v) + " s" })
+	return x
 }
 
-func (c *cpuChart) addRate(t result.Timeline, scale chart.Scale, unit string) {
+func (c *cpuChart) addRate(t result.Timeline, unit string) {
 	var seen chart.Extent
 	seen.See(t.Rate...)
 	if !seen.Any || seen.High <= 0 {
 		return
 	}
-	c.addLane(lane{Name: "offered rate", Kind: "rate", Note: "up to " + format.Measured(seen.High) + " " + unit,
-		Path: lanePath(t.Seconds, t.Rate, scale, seen.High*1.05, true)})
+	steps := make([]chart.Step, 0, len(t.Rate))
+	for i := range min(len(t.Seconds), len(t.Rate)) {
+		to := c.X.High
+		if i+1 < len(t.Seconds) {
+			to = t.Seconds[i+1]
+		}
+		steps = append(steps, chart.Step{From: t.Seconds[i], To: to, Value: t.Rate[i]})
+	}
+	y := chart.Scale{High: seen.High * 1.05}
+	c.Lanes = append(c.Lanes, chart.Lane{
+		Name: "offered rate", Note: "up to " + format.Measured(seen.High) + " " + unit, Height: laneHeight,
+		Series: []chart.Series{{Class: "area other", Path: chart.StepArea(steps, c.X.Scale, y)}},
+	})
 }
 
-func (c *cpuChart) addSeries(s result.TimelineSeries, seconds []float64, scale chart.Scale, hot bool) {
+func (c *cpuChart) addSeries(s result.TimelineSeries, seconds []float64, hot bool) {
 	highest := peak(s)
-	l := lane{Name: term.Shorten(s.Name, 26), Kind: "cpu"}
+	l := chart.Lane{Name: term.Shorten(s.Name, 26), Height: laneHeight}
 	top := highest * 1.05
 	switch {
 	case s.LimitCPUs > 0 && format.Finite(s.LimitCPUs):
 		top = math.Max(top, s.LimitCPUs*1.12)
-		l.Limit = chart.Number((1-s.LimitCPUs/top)*laneHeight, 1)
+		l.Limits = []chart.Limit{{Value: s.LimitCPUs}}
 		l.Note = fmt.Sprintf("peak %s of %s CPU", format.Measured(highest), format.Setting(s.LimitCPUs))
 	default:
 		top = math.Max(math.Ceil(highest), 1) // whole cores, so that a small use looks small
 		l.Note = fmt.Sprintf("peak %s CPU, no limit", format.Measured(highest))
 	}
+	class := "area"
 	if hot {
-		l.Kind = "hot"
+		class = "area hot"
 	}
-	l.Path = lanePath(seconds, s.CPU, scale, top, false)
-	c.addLane(l)
-}
-
-// lanePath draws values over time as an area on the lane's floor. With steps a
-// value holds until the next. Points without a finite number are left out.
-func lanePath(seconds, values []float64, scale chart.Scale, top float64, steps bool) string {
-	var b strings.Builder
-	write := func(command byte, number int) { // or, after a blank, a second number
-		b.WriteByte(command)
-		b.WriteString(strconv.Itoa(number))
+	points := make([][2]float64, 0, len(seconds))
+	for i := range min(len(seconds), len(s.CPU)) {
+		points = append(points, [2]float64{seconds[i], s.CPU[i]})
 	}
-	lastX, lastY := -1, -1
-	for i := range min(len(seconds), len(values)) {
-		if !format.Finite(seconds[i]) || !format.Finite(values[i]) {
-			continue
-		}
-		x := int(math.Round(scale.At(seconds[i]) * laneUnits))
-		y := laneUnits / 10
-		if top > 0 {
-			y = int(math.Round((1 - min(max(values[i]/top, 0), 1)) * laneUnits / 10))
-		}
-		switch {
-		case lastX < 0:
-			write('M', x)
-			write(' ', laneUnits/10)
-			write('V', y)
-		case steps && y == lastY:
-			continue
-		case steps:
-			write('H', x)
-			write('V', y)
-		default:
-			write('L', x)
-			write(' ', y)
-		}
-		lastX, lastY = x, y
-	}
-	if lastX < 0 {
-		return ""
-	}
-	if steps {
-		write('H', laneUnits)
-	}
-	write('V', laneUnits/10)
-	return b.String() + "Z"
+	l.Y.Scale = chart.Scale{High: top}
+	l.Series = []chart.Series{{Class: class, Path: chart.Area(points, c.X.Scale, l.Y.Scale)}}
+	c.Lanes = append(c.Lanes, l)
 }
 
 // tabulate gives the chart's numbers as means: over each stretch of one

@@ -21,30 +21,15 @@ const curveHeight = 200
 type curveCharts struct {
 	Charts []curveChart
 	Unit   string // of rates
-	Height int
-	Limits bool // some chart has a threshold
+	Limits bool   // some chart has a threshold
 }
 
 type curveChart struct {
-	ID, Name, Desc string
-	XTicks, YTicks []tick
-	Thresholds     []limitLine
-	Points         []curveMark
-	Knee           string // the middle p95 by rate, as a path; empty for few points
-	Capacity       string // its place; empty without one
-	CapacityLabel  string
-	BandFrom, Band string // the interval's left end and width; empty without one
-	Rows           []curveRow
-}
+	*chart.Chart
 
-// limitLine is an objective's limit, drawn as a line.
-type limitLine struct{ At, Label string }
-
-// curveMark is one percentile at one rate.
-type curveMark struct {
-	Kind string // 50, 95 or 99
-	X, Y string
-	Held bool
+	Name     string
+	Capacity string // empty without one
+	Rows     []curveRow
 }
 
 // curveRow is one tried rate in the chart's table.
@@ -90,27 +75,20 @@ func newCurveCharts(r *result.Result) *curveCharts {
 		seen.SeePositive(t.limit/2, t.limit) // so that the line is not the axis
 	}
 	scale, values := chart.Log(seen)
-	height := func(v float64) string { return chart.Number((1-scale.At(v))*curveHeight, 1) }
-	charts := &curveCharts{Unit: r.RateUnit(), Height: curveHeight, Limits: len(limits) > 0}
+	lane := chart.Lane{Height: curveHeight, Y: chart.Axis{Scale: scale, Ticks: scale.Ticks(values, format.LatencyTick)}}
+	for _, t := range limits {
+		lane.Limits = append(lane.Limits, chart.Limit{Value: t.limit, Label: t.label})
+	}
+	charts := &curveCharts{Unit: r.RateUnit(), Limits: len(limits) > 0}
 	for i := range r.Variants {
-		if len(r.Variants[i].Curve) == 0 {
-			continue
+		if len(r.Variants[i].Curve) > 0 {
+			charts.Charts = append(charts.Charts, newCurveChart(fmt.Sprintf("curve-%d", i+1), &r.Variants[i], r.RateUnit(), lane))
 		}
-		c := newCurveChart(&r.Variants[i], r.RateUnit(), scale)
-		c.ID = fmt.Sprintf("curve-%d", i+1)
-		for _, v := range values {
-			c.YTicks = append(c.YTicks, tick{height(v), format.LatencyTick(v)})
-		}
-		for _, t := range limits {
-			c.Thresholds = append(c.Thresholds, limitLine{height(t.limit), t.label})
-		}
-		charts.Charts = append(charts.Charts, c)
 	}
 	return charts
 }
 
-func newCurveChart(v *result.Variant, unit string, latency chart.Scale) curveChart {
-	height := func(v float64) string { return chart.Number((1-latency.At(v))*curveHeight, 1) }
+func newCurveChart(id string, v *result.Variant, unit string, lane chart.Lane) curveChart {
 	var rates chart.Extent
 	held := 0
 	for _, p := range v.Curve {
@@ -120,44 +98,47 @@ func newCurveChart(v *result.Variant, unit string, latency chart.Scale) curveCha
 		}
 	}
 	scale, values := chart.Linear(rates, 4, false)
-	c := curveChart{Name: v.Name}
-	for _, t := range values {
-		c.XTicks = append(c.XTicks, tick{scale.Percent(t), format.Setting(t)})
-	}
+	c := curveChart{Name: v.Name, Chart: &chart.Chart{
+		ID: id, Title: "Latency by rate of " + v.Name, Layout: chart.Axes,
+		X: chart.Axis{Scale: scale, Ticks: scale.Ticks(values, format.Setting), Name: "offered rate, " + unit},
+	}}
 	if v.HasCapacity() {
-		c.Capacity = scale.Percent(v.Capacity.Value)
-		c.CapacityLabel = capacityText(v)
+		c.Verticals = []chart.Vertical{{Class: "capline", At: v.Capacity.Value}}
+		c.Capacity = capacityText(v)
 	}
 	if v.HasInterval() {
-		c.BandFrom = scale.Percent(v.Capacity.Low)
-		c.Band = chart.Percent(scale.At(v.Capacity.High) - scale.At(v.Capacity.Low))
+		c.Shades = []chart.Shade{{Class: "band", From: v.Capacity.Low, To: v.Capacity.High}}
 	}
 	for _, p := range v.Curve {
-		c.addPoint(p, scale, height)
+		lane.Points = append(lane.Points, c.points(p)...)
 	}
-	c.Knee = kneePath(v.Curve, scale, latency)
+	lane.Series = []chart.Series{{Class: "line median", Path: kneePath(v.Curve, scale, lane.Y.Scale)}}
+	c.Lanes = []chart.Lane{lane}
 	c.Desc = fmt.Sprintf("%s tried, from %s to %s %s; %d held. Capacity %s.",
 		format.Plural(len(v.Curve), "rate"), format.Measured(rates.Low), format.Measured(rates.High), unit, held, capacityText(v))
 	return c
 }
 
-func (c *curveChart) addPoint(p result.CurvePoint, scale chart.Scale, height func(float64) string) {
+// points are the percentiles at one rate, and its row in the table.
+func (c *curveChart) points(p result.CurvePoint) (points []chart.Point) {
 	c.Rows = append(c.Rows, curveRow{
 		Rate: format.Measured(p.Rate), Trial: strconv.Itoa(p.Trial), Seconds: format.Setting(p.Seconds),
 		P50: format.LatencyNumber(p.P50), P95: format.LatencyNumber(p.P95), P99: format.LatencyNumber(p.P99),
 		Held: p.Held, Reason: p.Reason,
 	})
-	if !format.Finite(p.Rate) {
-		return
+	held := ""
+	if p.Held {
+		held = " held"
 	}
 	for _, m := range []struct {
 		kind string
 		ms   float64
 	}{{"50", p.P50}, {"95", p.P95}, {"99", p.P99}} {
-		if m.ms > 0 && format.Finite(m.ms) {
-			c.Points = append(c.Points, curveMark{Kind: m.kind, X: scale.Percent(p.Rate), Y: height(m.ms), Held: p.Held})
+		if m.ms > 0 && format.Finite(m.ms) && format.Finite(p.Rate) {
+			points = append(points, chart.Point{Shape: "m" + m.kind, Class: "p" + m.kind + held, X: p.Rate, Y: m.ms})
 		}
 	}
+	return points
 }
 
 // kneeWindow is how many neighbouring rates the line through the knee takes the
@@ -185,5 +166,5 @@ func kneePath(points []result.CurvePoint, rates, latency chart.Scale) string {
 	if len(line) < 2 {
 		return ""
 	}
-	return curvePath(line, rates, latency)
+	return chart.Line(line, rates, latency)
 }

@@ -119,7 +119,7 @@ func TestReadingOfAnElasticity(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
 		want      string
-	}{{0.1, 1.2, "moves throughput"}, {-0.2, 0.3, "does not matter"}, {-0.2, 0.7, "not told apart from nothing"}, {-2, -1, "does not matter"}} {
+	}{{0.1, 1.2, "moves throughput"}, {-0.2, 0.3, "does not matter"}, {-0.2, 0.7, "no significant effect"}, {-2, -1, "does not matter"}} {
 		p := fullResult()
 		p.Variants[0].Perturbation.Effects[0].Throughput = result.Interval{Value: (c.low + c.high) / 2, Low: c.low, High: c.high, Confidence: 0.95}
 		if got := newPerturbCharts(p).Charts[0].Effects[0].Reading; got != c.want {
@@ -134,11 +134,11 @@ func TestKneeIsARunningMedian(t *testing.T) {
 	t.Parallel()
 	v := &fullResult().Variants[0]
 	r := &result.Result{Variants: []result.Variant{*v}}
-	if got := newCurveCharts(r).Charts[0].Knee; !strings.HasPrefix(got, "M") || strings.Count(got, "L") != len(v.Curve)-kneeWindow {
+	if got := newCurveCharts(r).Charts[0].Lanes[0].Series[0].Path; !strings.HasPrefix(got, "M") || strings.Count(got, "L") != len(v.Curve)-kneeWindow {
 		t.Errorf("got %q from %d rates", got, len(v.Curve))
 	}
 	r.Variants[0].Curve = v.Curve[:kneeWindow]
-	if got := newCurveCharts(r).Charts[0].Knee; got != "" {
+	if got := newCurveCharts(r).Charts[0].Lanes[0].Series[0].Path; got != "" {
 		t.Errorf("got %q from %d rates, want none", got, kneeWindow)
 	}
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,19 +21,13 @@ const maxColumns = 600
 // faultChart is one trial of a variant second by second, the faults shaded, and
 // what each of them cost.
 type faultChart struct {
-	ID, Name, Desc string
-	Trial          string
-	Height         int
-	Lanes          []lane
-	Ticks          []tick
-	Shades         []shade
-	Heads          []string // the watched metrics
-	Rows           []faultRow
-	Marks          []fact // the numbers on the shades and what they stand for
-}
+	*chart.Chart // nil without a course
 
-// shade is the time of a fault. Its number is drawn on top.
-type shade struct{ From, Width, Number string }
+	Name, Trial string
+	Heads       []string // the watched metrics
+	Rows        []faultRow
+	Marks       []fact // the numbers on the shades and what they stand for
+}
 
 // faultRow is one fault in the table; the triples are before, during and after.
 type faultRow struct {
@@ -53,9 +46,9 @@ func newFaultCharts(r *result.Result) []faultChart {
 		if v.Course == nil && len(v.Faults) == 0 {
 			continue
 		}
-		c := faultChart{ID: fmt.Sprintf("fault-%d", i+1), Name: v.Name}
+		c := faultChart{Name: v.Name}
 		if v.Course != nil && len(v.Course.Seconds) > 1 {
-			c.draw(v.Course, p95Limit(r))
+			c.draw(fmt.Sprintf("fault-%d", i+1), v.Course, p95Limit(r))
 		}
 		c.tabulate(v)
 		charts = append(charts, c)
@@ -73,38 +66,28 @@ func p95Limit(r *result.Result) float64 {
 	return 0
 }
 
-func (c *faultChart) draw(course *result.Course, limit float64) {
+func (c *faultChart) draw(id string, course *result.Course, limit float64) {
 	c.Trial = strconv.Itoa(course.Trial)
-	var span chart.Extent
-	span.See(course.Seconds...)
-	time := chart.Scale{Low: span.Low, High: span.High + 1} // the last second has its length
-	_, values := chart.Linear(span, 5, false)
-	for _, v := range values {
-		if v >= time.Low && v <= time.High {
-			c.Ticks = append(c.Ticks, tick{time.Percent(v), format.Setting(v) + " s"})
-		}
-	}
+	c.Chart = &chart.Chart{ID: id, Title: "Course of " + c.Name, Layout: chart.Lanes, X: secondsAxis(course.Seconds, 1)} // the last second has its length
 	for i, f := range course.Faults {
-		width := max(time.At(f.To)-time.At(f.From), 0.002) // to be seen if it took no time
-		c.Shades = append(c.Shades, shade{time.Percent(f.From), chart.Percent(width), strconv.Itoa(i + 1)})
+		c.Shades = append(c.Shades, chart.Shade{Class: "shade", From: f.From, To: f.To, Name: strconv.Itoa(i + 1)})
 	}
-	draw := func(name, unit, kind string, values []*float64, log, mean bool, limit float64) {
-		c.addLane(name, unit, kind, course.Seconds, values, time, log, mean, limit)
+	figures := []figure{
+		{name: "answered", unit: " req/s", class: "area other", values: known(course.Rate), mean: true},
+		{name: "failed", unit: " req/s", class: "area hot", values: known(course.Failed)},
+		{name: "p95 of response time", unit: " ms", class: "area", values: course.P95, log: true, limit: limit},
 	}
-	draw("answered", "req/s", "rate", known(course.Rate), false, true, 0)
-	draw("failed", "req/s", "hot", known(course.Failed), false, false, 0)
-	draw("p95 of response time", "ms", "cpu", course.P95, true, false, limit)
 	for _, m := range course.Watched {
 		unit := ""
 		if m.As == "rate" {
 			unit = "/s"
 		}
-		draw(m.Name, unit, "cpu", m.Values, false, false, 0)
+		figures = append(figures, figure{name: m.Name, unit: unit, class: "area", values: m.Values})
 	}
-	c.Height = len(c.Lanes)*(laneLabel+laneHeight+laneGap) - laneGap
-	told := make([]string, len(c.Lanes))
-	for i, l := range c.Lanes {
-		told[i] = l.Name + ": " + l.Note
+	told := make([]string, len(figures))
+	for i, f := range figures {
+		c.Lanes = append(c.Lanes, f.lane(course.Seconds, c.X.Scale))
+		told[i] = c.Lanes[i].Name + ": " + c.Lanes[i].Note
 	}
 	c.Desc = "One trial second by second, with " + format.Plural(len(course.Faults), "fault") + ". " + strings.Join(told, "; ") + "."
 }
@@ -119,91 +102,68 @@ func known(values []float64) []*float64 {
 	return out
 }
 
-//nolint:revive // one lane's properties, used in one place
-func (c *faultChart) addLane(name, unit, kind string, seconds []float64, values []*float64, time chart.Scale, log, mean bool, limit float64) {
+// figure is what a lane shows, second by second; nil is a second of which it is
+// not known.
+type figure struct {
+	name, unit, class string
+	values            []*float64
+	mean              bool // of several seconds in one step, not the most
+	log               bool
+	limit             float64 // 0 without one
+}
+
+func (f *figure) lane(seconds []float64, x chart.Scale) chart.Lane {
 	var seen chart.Extent
-	for _, v := range values {
-		if v == nil {
-			continue
-		}
-		if log {
+	for _, v := range f.values {
+		switch {
+		case v == nil:
+		case f.log:
 			seen.SeePositive(*v)
-		} else {
+		default:
 			seen.See(*v)
 		}
 	}
-	top := len(c.Lanes) * (laneLabel + laneHeight + laneGap)
-	l := lane{Name: term.Shorten(name, 26), Kind: kind, Y: top + laneLabel, Label: top + laneLabel - 5}
-	space := " "
-	if unit == "/s" {
-		space = ""
-	}
+	l := chart.Lane{Name: term.Shorten(f.name, 26), Height: laneHeight}
 	switch {
 	case !seen.Any:
 		l.Note = "not known"
+		return l
 	case seen.High == 0:
 		l.Note = "none"
-	default:
-		l.Note = strings.TrimSpace("up to " + format.Measured(seen.High) + space + unit)
+		return l
 	}
-	if seen.Any && seen.High > 0 {
-		var scale chart.Scale
-		if log {
-			seen.SeePositive(limit)
-			scale, _ = chart.Log(seen)
-			l.Note += ", logarithmic"
-		} else {
-			scale, _ = chart.Linear(seen, 2, true)
-		}
-		l.Path = columnsPath(seconds, values, time, scale, mean)
-		if limit > 0 && log {
-			l.Limit = chart.Number((1-scale.At(limit))*laneHeight, 1)
-		}
+	l.Note = "up to " + format.Measured(seen.High) + f.unit
+	if f.log {
+		l.Note += ", logarithmic"
+		seen.SeePositive(f.limit)
+		l.Y.Scale, _ = chart.Log(seen)
+	} else {
+		l.Y.Scale, _ = chart.Linear(seen, 2, true)
 	}
-	c.Lanes = append(c.Lanes, l)
+	if f.limit > 0 {
+		l.Limits = []chart.Limit{{Value: f.limit}}
+	}
+	l.Series = []chart.Series{{Class: f.class, Path: chart.StepArea(f.steps(seconds, x.High), x, l.Y.Scale)}}
+	return l
 }
 
-// columnsPath draws each second as a column from the lane's floor. A second of
-// which nothing is known is left out, and its neighbours are not joined.
-func columnsPath(seconds []float64, values []*float64, time, scale chart.Scale, mean bool) string {
-	var b strings.Builder
-	write := func(command byte, share float64, units float64) {
-		b.WriteByte(command)
-		b.WriteString(strconv.Itoa(int(math.Round(share * units))))
-	}
-	const floor = laneUnits / 10
-	group := (len(seconds) + maxColumns - 1) / maxColumns
-	open, lastY := false, -1.0
-	n := min(len(seconds), len(values))
+// steps are the seconds, or several of them together where a load is long.
+func (f *figure) steps(seconds []float64, end float64) []chart.Step {
+	n := min(len(seconds), len(f.values))
+	group := (n + maxColumns - 1) / maxColumns
+	steps := make([]chart.Step, 0, min(n, maxColumns))
 	for i := 0; i < n; i += group {
-		v, ok := together(values[i:min(i+group, n)], mean)
-		if !ok || !format.Finite(seconds[i]) {
-			if open {
-				b.WriteString("V100Z")
-			}
-			open = false
+		v, ok := together(f.values[i:min(i+group, n)], f.mean)
+		if !ok {
 			continue
 		}
-		from, to := time.At(seconds[i]), 1.0
+		to := end
 		if i+group < n {
-			to = time.At(seconds[i+group])
+			to = seconds[i+group]
 		}
-		y := 1 - scale.At(v)
-		switch {
-		case !open:
-			write('M', from, laneUnits)
-			b.WriteString(" 100")
-			write('V', y, floor)
-		case y != lastY:
-			write('V', y, floor)
-		}
-		write('H', to, laneUnits)
-		open, lastY = true, y
+		steps = append(steps, chart.Step{From: seconds[i], To: to, Value: v})
 	}
-	if open {
-		b.WriteString("V100Z")
-	}
-	return b.String()
+	return steps
 }
 
 // together is one figure for some seconds: the mean, or the most.

@@ -3,24 +3,14 @@ package ui
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
+	"loadstone/lab/chart"
 	"loadstone/lab/format"
 )
 
-// lane is one figure over the last seconds, as a filled curve: the mark of the
-// report's charts. Its horizontal lengths are shares of a thousand.
-type lane struct {
-	Name string
-	Note string // what it is now, and its scale
-	Desc string // for those who do not see it
-	Path string
-	Kind string // the style of its area: "", "rate" or "hot"
-}
-
-// laneHeight is the top of a lane, in the units of its path.
-const laneHeight = 100.0
+// laneHeight is the height of a lane, in pixels.
+const laneHeight = 38
 
 // point is a figure at a moment; NaN where it is not known.
 type point struct {
@@ -28,48 +18,43 @@ type point struct {
 	value float64
 }
 
-// newLane draws points between two moments. The lane is as high as top, or as
-// the highest point if top is 0.
-func newLane(name string, points []point, from, to time.Time, top float64) lane {
-	highest := 0.0
+// newLane draws one figure over the time between two moments, as a chart of its
+// own. It is as high as top, or as the highest point if top is 0.
+func newLane(name string, points []point, from, to time.Time, top float64) *chart.Chart {
+	c := &chart.Chart{Title: name, Layout: chart.Lanes, X: chart.Axis{Scale: chart.Scale{High: to.Sub(from).Seconds()}}}
+	l := chart.Lane{Name: name, Height: laneHeight, Y: chart.Axis{Scale: chart.Scale{High: max(top, highest(points))}}}
+	if l.Y.High > 0 && c.X.High > 0 {
+		line := make([][2]float64, len(points))
+		for i, p := range points {
+			line[i] = [2]float64{p.at.Sub(from).Seconds(), p.value}
+		}
+		l.Series = []chart.Series{{Class: "area", Path: chart.Area(line, c.X.Scale, l.Y.Scale)}}
+	}
+	c.Lanes = []chart.Lane{l}
+	return c
+}
+
+// label says what a lane's figure is now, with its scale; class is the style of
+// its area.
+func label(c *chart.Chart, class, note string) *chart.Chart {
+	l := &c.Lanes[0]
+	l.Note, c.Desc = note, l.Name+": now "+note
+	for i := range l.Series {
+		l.Series[i].Class = class
+	}
+	return c
+}
+
+func highest(points []point) float64 {
+	var seen chart.Extent
 	for _, p := range points {
-		if format.Finite(p.value) {
-			highest = max(highest, p.value)
-		}
+		seen.See(p.value)
 	}
-	scale := max(top, highest)
-	l := lane{Name: name}
-	if !(scale > 0) || !to.After(from) {
-		return l
-	}
-	var b strings.Builder
-	open := false
-	end := 0.0
-	for _, p := range points {
-		x := 1000 * float64(p.at.Sub(from)) / float64(to.Sub(from))
-		if x = min(max(x, 0), 1000); !format.Finite(p.value) {
-			if open {
-				fmt.Fprintf(&b, "L%.1f 100Z", end)
-			}
-			open = false
-			continue
-		}
-		y := laneHeight * (1 - max(0, p.value)/scale)
-		if !open {
-			fmt.Fprintf(&b, "M%.1f 100", x)
-		}
-		fmt.Fprintf(&b, "L%.1f %.1f", x, y)
-		open, end = true, x
-	}
-	if open {
-		fmt.Fprintf(&b, "L%.1f 100Z", end)
-	}
-	l.Path = b.String()
-	return l
+	return max(seen.High, 0)
 }
 
 // loadLanes are what the load did: answered, response time and failures.
-func (c *current) loadLanes() []lane {
+func (c *current) loadLanes() []*chart.Chart {
 	if len(c.seconds) == 0 {
 		return nil
 	}
@@ -81,35 +66,35 @@ func (c *current) loadLanes() []lane {
 		}
 		return out
 	}
-	highest := func(points []point) float64 {
-		top := 0.0
-		for _, p := range points {
-			if format.Finite(p.value) {
-				top = max(top, p.value)
-			}
-		}
-		return top
-	}
 	last := c.seconds[len(c.seconds)-1]
 	answered := figure(func(s second) float64 { return s.Rate })
 	slow := figure(func(s second) float64 { return s.P95 })
 	half := figure(func(s second) float64 { return s.P50 })
 	lost := figure(func(s second) float64 { return float64(s.Failed + s.Dropped) })
-	rate := newLane("answered, req/s", answered, from, to, 0)
-	rate.Kind, rate.Note = "rate", format.Measured(last.Rate)+", most "+format.Measured(highest(answered))
-	p95 := newLane("p95 of response time", slow, from, to, 0)
-	p95.Note = format.Latency(last.P95) + ", most " + format.Latency(highest(slow))
-	p50 := newLane("p50 of response time", half, from, to, highest(slow))
-	p50.Note = format.Latency(last.P50) + ", on the same scale"
-	failed := newLane("failed or dropped, a second", lost, from, to, 0)
-	failed.Kind, failed.Note = "hot", fmt.Sprintf("%d, most %.0f", last.Failed+last.Dropped, highest(lost))
-	return described([]lane{rate, p95, p50, failed})
+	return numbered("load", []*chart.Chart{
+		label(newLane("answered, req/s", answered, from, to, 0), "area other",
+			format.Measured(last.Rate)+", most "+format.Measured(highest(answered))),
+		label(newLane("p95 of response time", slow, from, to, 0), "area",
+			format.Latency(last.P95)+", most "+format.Latency(highest(slow))),
+		label(newLane("p50 of response time", half, from, to, highest(slow)), "area",
+			format.Latency(last.P50)+", on the same scale"),
+		label(newLane("failed or dropped, a second", lost, from, to, 0), "area hot",
+			fmt.Sprintf("%d, most %.0f", last.Failed+last.Dropped, highest(lost))),
+	})
+}
+
+// numbered gives the charts their names on the page.
+func numbered(prefix string, charts []*chart.Chart) []*chart.Chart {
+	for i, c := range charts {
+		c.ID = fmt.Sprintf("%s-%d", prefix, i+1)
+	}
+	return charts
 }
 
 // cpuLanes are the components' CPU. A lane is as high as the component's share,
 // where that is known.
-func (c *current) cpuLanes(limits map[string]float64) []lane {
-	var out []lane
+func (c *current) cpuLanes(limits map[string]float64) []*chart.Chart {
+	var out []*chart.Chart
 	if len(c.cpu) == 0 {
 		return nil
 	}
@@ -124,24 +109,16 @@ func (c *current) cpuLanes(limits map[string]float64) []lane {
 			}
 			points[i], now = point{s.At, v}, v
 		}
-		l := newLane(name, points, from, to, limits[name])
-		l.Note = format.Measured(now) + " cores"
+		class, note := "area", format.Measured(now)+" cores"
 		if limit := limits[name]; limit > 0 {
-			l.Note = format.Measured(now) + " of " + format.Setting(limit) + " cores"
+			note = format.Measured(now) + " of " + format.Setting(limit) + " cores"
 			if now > 0.9*limit {
-				l.Kind = "hot"
+				class = "area hot"
 			}
 		}
-		out = append(out, l)
+		out = append(out, label(newLane(name, points, from, to, limits[name]), class, note))
 	}
-	return described(out)
-}
-
-func described(lanes []lane) []lane {
-	for i := range lanes {
-		lanes[i].Desc = lanes[i].Name + ": now " + lanes[i].Note
-	}
-	return lanes
+	return numbered("cpu", out)
 }
 
 // span is the time that the charts show: that of the windows and samples that

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/report"
 	"loadstone/lab/result"
@@ -51,7 +52,7 @@ func newHandler(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.style = append([]byte(report.Style()), own...)
+	h.style = append([]byte(chart.Style), own...)
 	if h.script, err = assets.ReadFile("ui.js"); err != nil {
 		return nil, err
 	}

@@ -238,12 +238,12 @@ func TestLanesDrawOnlyWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
 	l := newLane("x", []point{{at(0), 1}, {at(1), math.NaN()}, {at(2), 4}, {at(4), math.Inf(1)}}, at(0), at(4), 0)
-	if l.Path != "M0.0 100L0.0 75.0L0.0 100ZM500.0 100L500.0 0.0L500.0 100Z" {
-		t.Errorf("got %s", l.Path)
+	if got, want := l.Lanes[0].Series[0].Path, "M0 1000V750V1000ZM500 1000V0V1000Z"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	for _, points := range [][]point{nil, {{at(0), 0}}, {{at(0), math.NaN()}}} {
-		if l := newLane("x", points, at(0), at(4), 0); l.Path != "" {
-			t.Errorf("%v: got %s", points, l.Path)
+		if l := newLane("x", points, at(0), at(4), 0); len(l.Lanes[0].Series) > 0 && l.Lanes[0].Series[0].Path != "" {
+			t.Errorf("%v: got %s", points, l.Lanes[0].Series[0].Path)
 		}
 	}
 }
@@ -259,8 +259,9 @@ func FuzzRawLines(f *testing.F) {
 			_ = c.sample([]byte(sample))
 		}
 		for _, l := range append(c.loadLanes(), c.cpuLanes(nil)...) {
-			if strings.Contains(l.Path, "NaN") || strings.Contains(l.Path, "Inf") {
-				t.Errorf("drew %s", l.Path)
+			drawn, err := l.HTML()
+			if err != nil || strings.Contains(string(drawn), "NaN") || strings.Contains(string(drawn), "Inf") {
+				t.Errorf("drew %s, %v", drawn, err)
 			}
 		}
 	})

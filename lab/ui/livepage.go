@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"loadstone/lab/chart"
 	"loadstone/lab/format"
 )
 
@@ -17,8 +18,8 @@ type livePage struct {
 	Load    bool // the load is driven as written, so rates are not capacities
 	Pieces  []pieceRow
 	Skipped int
-	Lanes   []lane
-	CPU     []lane
+	Lanes   []*chart.Chart
+	CPU     []*chart.Chart
 	Seconds string // that the charts go back
 	Variant string
 }
