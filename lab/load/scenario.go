@@ -1,0 +1,191 @@
+package load
+
+import (
+	"net/http"
+	"time"
+
+	"loadstone/lab/load/feed"
+)
+
+// The executors, by k6's names.
+const (
+	ConstantVUs         = "constant-vus"
+	RampingVUs          = "ramping-vus"
+	ConstantArrivalRate = "constant-arrival-rate"
+	RampingArrivalRate  = "ramping-arrival-rate"
+	SharedIterations    = "shared-iterations"
+	PerVUIterations     = "per-vu-iterations"
+)
+
+// Replay is an executor that k6 has not: it repeats the requests of an access
+// log at the log's own times, or faster or slower by a factor.
+const Replay = "replay"
+
+// The arrival processes of the open model.
+const (
+	// Poisson draws independent exponential gaps: what many independent
+	// users look like, and the default.
+	Poisson = "poisson"
+	// Uniform spaces arrivals evenly, as k6 does.
+	Uniform = "uniform"
+)
+
+// Scenario is one k6 scenario with every unit resolved: rates are per second.
+// Which fields count depends on Executor, as in k6.
+type Scenario struct {
+	Name     string `json:"name"`
+	Executor string `json:"executor"`
+
+	// StartTime delays the scenario within the plan; Duration is that of the
+	// constant executors. GracefulStop is how long requests in flight at the
+	// end may take before they are cut off and counted as failed.
+	StartTime    time.Duration `json:"start_time"`
+	Duration     time.Duration `json:"duration"`
+	GracefulStop time.Duration `json:"graceful_stop"`
+
+	// Open model. Rate and StartRate are in requests per second; a stage's
+	// Target likewise. Arrivals is Poisson or Uniform. MaxVUs bounds the
+	// requests under way at once: an arrival that finds none free waits, and is
+	// dropped when it has waited for as long as the plan's Timeout.
+	Rate            float64 `json:"rate"`
+	StartRate       float64 `json:"start_rate"`
+	Arrivals        string  `json:"arrivals"`
+	PreAllocatedVUs int     `json:"pre_allocated_vus"`
+	MaxVUs          int     `json:"max_vus"`
+
+	// Closed model: a stage's Target is a number of virtual users.
+	VUs      int `json:"vus"`
+	StartVUs int `json:"start_vus"`
+
+	Stages []Stage `json:"stages"`
+
+	// Iterations are to be done by all users together (shared-iterations) or
+	// by each (per-vu-iterations); Duration then bounds the time they have.
+	Iterations uint64 `json:"iterations,omitempty"`
+
+	// Steps are the requests of an iteration, one after the other. An
+	// arrival-rate executor starts iterations, as in k6.
+	Steps []Step `json:"steps"`
+	// Weighted has each iteration make one of the steps, drawn by weight, in
+	// place of all of them.
+	Weighted bool `json:"weighted,omitempty"`
+	// KeepCookies has a virtual user keep its cookies from one iteration to the
+	// next. Without it they last for one iteration, as in k6.
+	KeepCookies bool `json:"keep_cookies,omitempty"`
+
+	// Feed supplies the values of the placeholders, by feed name.
+	Feed map[string]feed.Feed `json:"feed"`
+
+	// Log is what the replay executor repeats. It needs no Steps.
+	Log *AccessLog `json:"log,omitempty"`
+
+	// WebSocket is what each virtual user of a vus executor does in place of
+	// Steps: it is a client with one WebSocket connection.
+	WebSocket *WebSocket `json:"websocket,omitempty"`
+}
+
+// Open says whether the scenario's iterations come from a schedule.
+func (s *Scenario) Open() bool {
+	return s.Executor == ConstantArrivalRate || s.Executor == RampingArrivalRate || s.Executor == Replay
+}
+
+// AccessLog is a web server's log in the combined (or common) format.
+type AccessLog struct {
+	Path string `json:"path"`
+	// Speed divides the log's times: 2 is twice as fast. Above 0.
+	Speed float64 `json:"speed"`
+}
+
+// WebSocket is what a client of a WebSocket scenario does.
+type WebSocket struct {
+	Path         string            `json:"path"`
+	Header       map[string]string `json:"header,omitempty"`
+	Subprotocols []string          `json:"subprotocols,omitempty"`
+
+	// Message is what a client sends, as text. {id} in it is replaced by the
+	// message's id, by which it is known again wherever it arrives.
+	Message string `json:"message,omitempty"`
+	// Rate is how many messages a sending client sends per second, at Arrivals
+	// of its own; 0 to listen only.
+	Rate float64 `json:"rate"`
+	// Senders is how many of the clients send: the first of them.
+	Senders int `json:"senders"`
+	// Deliver says where a message must arrive: DeliverEcho, DeliverAll or
+	// DeliverNone.
+	Deliver string `json:"deliver"`
+
+	// ConnectRate bounds the connections opened per second.
+	ConnectRate float64 `json:"connect_rate"`
+	// Reconnect has a client whose connection ends open another after a pause
+	// that doubles from ReconnectAfter up to ReconnectMost; else it stays away.
+	Reconnect      bool          `json:"reconnect,omitempty"`
+	ReconnectAfter time.Duration `json:"reconnect_after,omitempty"`
+	ReconnectMost  time.Duration `json:"reconnect_most,omitempty"`
+
+	// SlowClients is how many of the clients, the last of them, read no faster
+	// than SlowRate bytes per second.
+	SlowClients int     `json:"slow_clients,omitempty"`
+	SlowRate    float64 `json:"slow_rate,omitempty"`
+}
+
+// Where a WebSocket message must arrive.
+const (
+	// DeliverEcho: at the client that sent it.
+	DeliverEcho = "echo"
+	// DeliverAll: at every client of the scenario that was connected when it
+	// was sent, the sender included.
+	DeliverAll = "all"
+	// DeliverNone: nowhere; messages are sent and not waited for.
+	DeliverNone = "none"
+)
+
+// Stage is one leg of a ramp: Target is reached, linearly, after Duration.
+type Stage struct {
+	Duration time.Duration `json:"duration"`
+	Target   float64       `json:"target"`
+}
+
+// PeakVUs is the most virtual users that the scenario can have.
+func (s *Scenario) PeakVUs() int {
+	if s.Open() {
+		return s.MaxVUs
+	}
+	ramp := NewUserRamp(s)
+	return ramp.Peak()
+}
+
+// CountsIterations says whether the scenario ends when its iterations are done.
+func (s *Scenario) CountsIterations() bool {
+	return s.Executor == SharedIterations || s.Executor == PerVUIterations
+}
+
+// StepNames are the names that the scenario's requests are reported under.
+func (s *Scenario) StepNames() []string {
+	switch {
+	case s.Executor == Replay:
+		return replayMethods
+	case s.WebSocket != nil:
+		return []string{"connect", "message"}
+	}
+	var names []string
+	for i := range s.Steps {
+		name := s.Steps[i].Name
+		if name == "" {
+			name = s.Name // a step that is alone needs no name of its own
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// ChecksOf are the checks of the scenario's step k.
+func (s *Scenario) ChecksOf(k int) []Check {
+	if k >= len(s.Steps) {
+		return nil // a replay's, or a WebSocket client's
+	}
+	return s.Steps[k].Checks
+}
+
+// replayMethods are the methods that can be repeated from a log: what had a body
+// cannot.
+var replayMethods = []string{http.MethodGet, http.MethodHead}

@@ -1,0 +1,53 @@
+package load
+
+import "time"
+
+// Step is one named request of an iteration.
+type Step struct {
+	// Name is what the step is reported under, unique in its scenario.
+	Name    string  `json:"name"`
+	Request Request `json:"request"`
+	// Weight is the step's share of the iterations of a Weighted scenario.
+	Weight float64 `json:"weight,omitempty"`
+	// Extract takes values from the answer, by the name of the placeholder that
+	// later steps of the same iteration use them by.
+	Extract map[string]Extract `json:"extract,omitempty"`
+	// Checks are looked at on each answer. As in k6 a failed check is counted
+	// and is no failed request.
+	Checks []Check `json:"checks,omitempty"`
+	// Think is how long the virtual user pauses after the step: uniformly drawn
+	// between the two.
+	Think [2]time.Duration `json:"think,omitzero"`
+}
+
+// Extract is where in an answer a value is: one of its fields.
+type Extract struct {
+	// JSON is a path into a JSON body in gjson's syntax, which k6 uses too.
+	JSON string `json:"json,omitempty"`
+	// Header is a header's name.
+	Header string `json:"header,omitempty"`
+}
+
+// Check is a claim about an answer: exactly one of Status, Contains and JSON.
+type Check struct {
+	// Name is what it is reported under.
+	Name string `json:"name"`
+	// Status holds if the answer's status is one of these.
+	Status []int `json:"status,omitempty"`
+	// Contains holds if the body has this text in it.
+	Contains string `json:"contains,omitempty"`
+	// JSON is a path (see Extract); the check holds if there is a value there,
+	// and if it reads as Equals where that is given.
+	JSON   string  `json:"json,omitempty"`
+	Equals *string `json:"equals,omitempty"`
+}
+
+// Request is a request with placeholders: {name} in Path, in a header value or
+// in Body is replaced by the next value of the feed of that name, or by what an
+// earlier step extracted under that name.
+type Request struct {
+	Method string            `json:"method"`
+	Path   string            `json:"path"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   string            `json:"body,omitempty"`
+}
