@@ -133,7 +133,7 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 	if report.Failed != "" {
 		return exitStatusError(exitCrossed) // k6 has said why
 	}
-	return verdictOf(ctx, r, outcomes)
+	return loadError(ctx, r, outcomes)
 }
 
 // offer carries out the load, or has k6 do so.
@@ -180,11 +180,12 @@ func (a *app) screenConfig(j *job, quiet bool) screen.Config {
 	return c
 }
 
-// verdictOf is the exit status that a load calls for.
-func verdictOf(ctx context.Context, r *load.Result, outcomes []threshold.Outcome) error {
+// loadError is the error that a load ends the command with, and so its exit
+// status; nil if all went well.
+func loadError(ctx context.Context, r *load.Result, outcomes []threshold.Outcome) error {
 	silent := r.Requests == 0 && r.WebSocket == nil
 	if silent || r.Requests > 0 && r.Failed == r.Requests {
-		return fmt.Errorf("every request failed: %s", worst(r))
+		return fmt.Errorf("every request failed: %s", commonFailure(r))
 	}
 	if ctx.Err() != nil {
 		return errors.New("stopped early: the summary covers what was measured until then")
@@ -197,8 +198,8 @@ func verdictOf(ctx context.Context, r *load.Result, outcomes []threshold.Outcome
 	return nil
 }
 
-// worst is the most frequent kind of error, in words.
-func worst(r *load.Result) string {
+// commonFailure is the most frequent kind of error, in words.
+func commonFailure(r *load.Result) string {
 	kind, most := "", load.ErrorCount{}
 	for k, e := range r.Errors {
 		if e.Count > most.Count {
@@ -247,5 +248,5 @@ func (f *loadFlags) fileJob(path string) (job, error) {
 // defaultDuration is how long a load lasts that says nothing of it.
 const defaultDuration = 10 * time.Second
 
-// mostIterating is how long counted iterations may take, as in k6.
-const mostIterating = 10 * time.Minute
+// maxIterating is how long counted iterations may take, as in k6.
+const maxIterating = 10 * time.Minute

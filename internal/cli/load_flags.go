@@ -69,14 +69,14 @@ csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add 
 	f.out.bind(fl)
 }
 
-// notOfFiles are the flags that say what a file says itself.
-var notOfFiles = []string{
+// urlFlags are the flags that say what a file says itself.
+var urlFlags = []string{
 	"rate", "vus", "stages", "duration", "iterations", "iterations-per-vu", "replay", "speed", "arrivals", "max-vus", "think",
 	"method", "header", "body", "body-file", "feed", "check", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
 }
 
-// apart are the flags of which one alone can be given.
-var apart = [][]string{
+// exclusiveFlags are the flags of which one alone can be given.
+var exclusiveFlags = [][]string{
 	{"rate", "vus", "stages", "replay"},
 	{"rate", "stages", "replay", "iterations", "iterations-per-vu"},
 	{"body", "body-file"},
@@ -84,9 +84,9 @@ var apart = [][]string{
 	{"replay", "duration"},
 }
 
-// needs says which other flags a flag needs, one of them at least, to have an
+// requiredFlags are the flags of which a flag needs one at least to have an
 // effect.
-var needs = map[string][]string{
+var requiredFlags = map[string][]string{
 	"speed":               {"replay"},
 	"arrivals":            {"rate", "stages"},
 	"max-vus":             {"rate", "stages", "replay"},
@@ -94,18 +94,18 @@ var needs = map[string][]string{
 	"remote-write-header": {"remote-write"},
 }
 
-// useless are the flags that a replay, whose log says what to send, has no use
-// for.
-var useless = []string{"method", "body", "body-file", "header", "feed", "check", "think", "iterations", "iterations-per-vu"}
+// uselessInReplay are the flags that a replay has no use for: its log says what
+// to send.
+var uselessInReplay = []string{"method", "body", "body-file", "header", "feed", "check", "think", "iterations", "iterations-per-vu"}
 
-// effective refuses flags that would do nothing.
-func effective(fl *pflag.FlagSet) error {
-	for _, name := range slices.Sorted(maps.Keys(needs)) {
-		if fl.Changed(name) && !slices.ContainsFunc(needs[name], fl.Changed) {
-			return usagef("--%s does nothing without --%s", name, strings.Join(needs[name], " or --"))
+// checkEffective refuses flags that would do nothing.
+func checkEffective(fl *pflag.FlagSet) error {
+	for _, name := range slices.Sorted(maps.Keys(requiredFlags)) {
+		if fl.Changed(name) && !slices.ContainsFunc(requiredFlags[name], fl.Changed) {
+			return usagef("--%s does nothing without --%s", name, strings.Join(requiredFlags[name], " or --"))
 		}
 	}
-	for _, name := range useless {
+	for _, name := range uselessInReplay {
 		if fl.Changed("replay") && fl.Changed(name) {
 			return usagef("--%s does nothing with --replay: the log says what is sent", name)
 		}
@@ -118,9 +118,9 @@ func effective(fl *pflag.FlagSet) error {
 	return nil
 }
 
-// oneOfEach says which flags exclude each other.
-func oneOfEach(fl *pflag.FlagSet) error {
-	for _, group := range apart {
+// checkExclusive refuses flags that exclude each other.
+func checkExclusive(fl *pflag.FlagSet) error {
+	for _, group := range exclusiveFlags {
 		var given []string
 		for _, name := range group {
 			if fl.Changed(name) {
@@ -137,7 +137,7 @@ func oneOfEach(fl *pflag.FlagSet) error {
 // job turns the arguments into a load.
 func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	var j job
-	err := oneOfEach(fl)
+	err := checkExclusive(fl)
 	if err != nil {
 		return j, err
 	}
@@ -149,7 +149,7 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	} else if _, found := os.Stat(what); found != nil {
 		return j, usagef("%q is no URL to load, and no file; write one such as http://127.0.0.1:8080/path", what)
 	} else {
-		for _, name := range notOfFiles {
+		for _, name := range urlFlags {
 			if fl.Changed(name) {
 				return j, usagef("--%s: the file %s says that itself; change it there", name, what)
 			}
@@ -159,11 +159,11 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	if err != nil {
 		return j, err
 	}
-	if err := effective(fl); err != nil {
+	if err := checkEffective(fl); err != nil {
 		return j, err
 	}
-	f.overrule(fl, &j.plan)
-	if err := f.judgedBy(&j); err != nil {
+	f.override(fl, &j.plan)
+	if err := f.addThresholds(&j); err != nil {
 		return j, err
 	}
 	if j.k6 != nil {
@@ -175,8 +175,8 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	return j, nil
 }
 
-// overrule has the flags about the generator replace what a file says.
-func (f *loadFlags) overrule(fl *pflag.FlagSet, p *load.Plan) {
+// override has the flags about the generator replace what a file says.
+func (f *loadFlags) override(fl *pflag.FlagSet, p *load.Plan) {
 	if fl.Changed("connections") {
 		p.Connections = f.connections
 	}
@@ -191,8 +191,8 @@ func (f *loadFlags) overrule(fl *pflag.FlagSet, p *load.Plan) {
 	}
 }
 
-// judgedBy adds the thresholds of the flags.
-func (f *loadFlags) judgedBy(j *job) error {
+// addThresholds adds the thresholds of the flags.
+func (f *loadFlags) addThresholds(j *job) error {
 	for _, text := range f.thresholds {
 		metric, expression, ok := cutMetric(text)
 		if !ok {

@@ -46,8 +46,8 @@ type writer struct {
 	windows []load.Window // for the page
 }
 
-// mostWindows bounds what a page is drawn from: a day of seconds, about 100 MiB.
-const mostWindows = 24 * 3600
+// maxPageWindows bounds what a page is drawn from: a day of seconds, about 100 MiB.
+const maxPageWindows = 24 * 3600
 
 // open begins the outputs.
 func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
@@ -99,7 +99,7 @@ func (w *writer) add(window load.Window) error {
 	if w.remote != nil {
 		w.remote.Add(window)
 	}
-	if w.html != "" && len(w.windows) < mostWindows {
+	if w.html != "" && len(w.windows) < maxPageWindows {
 		w.windows = append(w.windows, window)
 	}
 	if w.hdrLog != nil {

@@ -36,13 +36,13 @@ func (f *loadFlags) plan(target string) (load.Plan, error) {
 		Feed: make(map[string]feed.Feed),
 	}
 	if f.duration == defaultDuration && (f.iterations > 0 || f.perVU > 0) {
-		s.Duration = mostIterating
+		s.Duration = maxIterating
 	}
-	if err := f.shape(&s); err != nil {
+	if err := f.setPacing(&s); err != nil {
 		return load.Plan{}, err
 	}
 	if f.replay == "" {
-		if err := f.content(&s, path); err != nil {
+		if err := f.setSteps(&s, path); err != nil {
 			return load.Plan{}, err
 		}
 	} else if path != "/" {
@@ -54,14 +54,14 @@ func (f *loadFlags) plan(target string) (load.Plan, error) {
 	}, nil
 }
 
-// shape says when requests are sent.
-func (f *loadFlags) shape(s *load.Scenario) (err error) {
+// setPacing sets when requests are sent.
+func (f *loadFlags) setPacing(s *load.Scenario) (err error) {
 	switch {
 	case f.rate != "":
 		s.Executor = load.ConstantArrivalRate
 		s.Rate, err = parseRate("--rate", f.rate)
 	case f.stages != "":
-		err = f.ramp(s)
+		err = f.setStages(s)
 	case f.replay != "":
 		s.Executor, s.Duration = load.Replay, 0
 		s.Log = &load.AccessLog{Path: f.replay, Speed: f.speed}
@@ -75,8 +75,8 @@ func (f *loadFlags) shape(s *load.Scenario) (err error) {
 	return err
 }
 
-// ramp reads --stages: all of rates, or all of users.
-func (f *loadFlags) ramp(s *load.Scenario) error {
+// setStages reads --stages: all of rates, or all of users.
+func (f *loadFlags) setStages(s *load.Scenario) error {
 	s.Duration = 0
 	legs := strings.Split(f.stages, ",")
 	rates := 0
@@ -110,8 +110,8 @@ func (f *loadFlags) ramp(s *load.Scenario) error {
 	return nil
 }
 
-// content says what is sent.
-func (f *loadFlags) content(s *load.Scenario, path string) error {
+// setSteps sets what is sent.
+func (f *loadFlags) setSteps(s *load.Scenario, path string) error {
 	step := load.Step{Request: load.Request{Method: f.method, Path: path, Body: f.body}, Think: [2]time.Duration{f.think, f.think}}
 	if f.bodyFile != "" {
 		body, err := os.ReadFile(f.bodyFile)

@@ -30,8 +30,20 @@ const (
 	Uniform = "uniform"
 )
 
-// Scenario is one k6 scenario with every unit resolved: rates are per second.
-// Which fields count depends on Executor, as in k6.
+// Scenario is one k6 scenario with every unit resolved: rates are per second. It
+// is flat, as k6's is and as the JSON of a load has it (docs/load.schema.json).
+// What the executors take of it, beside StartTime and GracefulStop:
+//
+//	constant-arrival-rate   Rate, Duration          Arrivals, PreAllocatedVUs, MaxVUs
+//	ramping-arrival-rate    StartRate, Stages       Arrivals, PreAllocatedVUs, MaxVUs
+//	replay                  Log                     Arrivals, PreAllocatedVUs, MaxVUs
+//	constant-vus            VUs, Duration
+//	ramping-vus             StartVUs, Stages
+//	shared-iterations       VUs, Iterations, Duration
+//	per-vu-iterations       VUs, Iterations, Duration
+//
+// What is small and has fields of its own are the schedules that are made of it:
+// Arrivals and RateCurve of the open model, UserRamp of the closed one.
 type Scenario struct {
 	Name     string `json:"name"`
 	Executor string `json:"executor"`
