@@ -69,7 +69,7 @@ func TestCompareAndPredict(t *testing.T) {
 		"not worse, better":      {"compare latest latest~1 --fail-if-worse 0.05", exitFailed, "", "with --absolute it counts"},
 		"absolute":               {"compare latest~1 latest --absolute", exitOK, "plain  ", ""},
 		"itself":                 {"compare latest latest~0 --fail-if-worse 5%", exitOK, "~", ""},
-		"one that was stopped":   {"compare latest 20260602", exitFailed, "", "is not whole"},
+		"one that was stopped":   {"compare latest 20260602", exitFailed, "", "is incomplete"},
 		"no such run":            {"compare latest 20260601-080000-chekout", exitUsage, "", `write "` + first + `"`},
 		"two of that beginning":  {"compare 20260601", exitUsage, "", "the beginning of 2 runs"},
 		"too far back":           {"compare latest~7", exitUsage, "", "runs has 2 whole runs"},

@@ -303,7 +303,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 func refusedAsIncomplete(t *testing.T, dir string) {
 	t.Helper()
 	got := loadstone(t, dir, "report", onlyRun(t, dir))
-	if got.code != exitFailed || !strings.Contains(got.stderr, "not whole, and none of its 2 trials has ended") {
+	if got.code != exitFailed || !strings.Contains(got.stderr, "is incomplete, and none of its 2 trials was completed") {
 		t.Errorf("report of a stopped run: exit status %d, %q", got.code, got.stderr)
 	}
 	if files, _ := filepath.Glob(filepath.Join(onlyRun(t, dir), "re[ps]*.*")); len(files) > 0 {

@@ -492,7 +492,7 @@ func TestUpRefusesWrongArguments(t *testing.T) {
 		{"no such file", []string{"up", "./none.yaml"}},
 		{"there is no Compose file in " + empty, []string{"up", empty + "/"}},
 		{`--driver doker: did you mean "docker"?`, []string{"up", s.compose, "--driver", "doker"}},
-		{`"Shop" is no name of a project`, []string{"up", s.compose, "-p", "Shop"}},
+		{`"Shop" is not a valid project name`, []string{"up", s.compose, "-p", "Shop"}},
 		{"see 'loadstone up --help'", []string{"up"}},
 		{"exclude each other", []string{"down", "shop", "--all"}},
 		{"none was ever up", []string{"down", "shop"}},

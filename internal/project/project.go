@@ -95,7 +95,7 @@ func (s Store) Names() ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list what is up: %w", err)
+		return nil, fmt.Errorf("list running systems: %w", err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -134,10 +134,10 @@ func (s Store) Find(name string) (r Record, ok bool, err error) {
 		return Record{}, false, nil
 	}
 	if err != nil {
-		return Record{}, false, fmt.Errorf("look whether %s is up: %w", name, err)
+		return Record{}, false, fmt.Errorf("check whether %s is running: %w", name, err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return Record{}, false, fmt.Errorf("look whether %s is up: %s is damaged; remove it: %w", name, filepath.Join(s.Path(name), recordName), err)
+		return Record{}, false, fmt.Errorf("check whether %s is running: %s is damaged; remove it: %w", name, filepath.Join(s.Path(name), recordName), err)
 	}
 	return r, r.Owner.PID > 1 && r.Owner.Alive(procRoot), nil
 }
@@ -221,7 +221,7 @@ func (s Store) acquire(ctx context.Context, lock *os.File, name string) error {
 			return &UpError{Record: r}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("keep %s up: a process that cannot be told holds %s", name, lock.Name())
+			return fmt.Errorf("keep %s up: an unknown process has locked %s", name, lock.Name())
 		}
 		select {
 		case <-time.After(pause):
@@ -273,7 +273,7 @@ func CheckName(name string) error {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}
 	if name == "" || strings.ContainsFunc(name, bad) || slices.Contains([]byte("-_"), name[0]) {
-		return fmt.Errorf("%q is no name of a project; write lower-case letters, digits, - and _, beginning with a letter or a digit", name)
+		return fmt.Errorf("%q is not a valid project name; write lower-case letters, digits, - and _, beginning with a letter or a digit", name)
 	}
 	return nil
 }

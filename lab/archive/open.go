@@ -31,7 +31,7 @@ type IncompleteError struct {
 }
 
 func (e *IncompleteError) Error() string {
-	return fmt.Sprintf("run %s is not whole, and none of its %d trials has ended: %s; run the experiment again", e.Path, e.Planned, e.Why)
+	return fmt.Sprintf("run %s is incomplete, and none of its %d trials was completed: %s; run the experiment again", e.Path, e.Planned, e.Why)
 }
 
 // Open reads the run in dir. Of a run that is not whole it reads the trials that
@@ -40,7 +40,7 @@ func Open(dir string) (*Run, error) {
 	r := &Run{Path: dir}
 	if err := readJSON(filepath.Join(dir, manifestFile), &r.Manifest); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s holds no run: there is no %s in it", dir, manifestFile)
+			return nil, fmt.Errorf("%s is not a run: it has no %s", dir, manifestFile)
 		}
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func Stop(dir, why string, now time.Time) error {
 		return nil
 	}
 	if err := WriteJSON(filepath.Join(dir, stoppedFile), stop{now, why}); err != nil {
-		return fmt.Errorf("keep why the run ended: %w", err)
+		return fmt.Errorf("record why the run ended: %w", err)
 	}
 	return nil
 }

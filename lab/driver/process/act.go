@@ -82,7 +82,7 @@ func (in *instance) halt(ctx context.Context, l *driver.Life) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("its processes do not stand still: %w", context.Cause(ctx))
+			return fmt.Errorf("its processes could not be paused: %w", context.Cause(ctx))
 		}
 	}
 }

@@ -53,11 +53,11 @@ func (l *instanceLog) reopen(why string) error {
 	defer l.mu.Unlock()
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("go on with a log: %w", err)
+		return fmt.Errorf("continue a log: %w", err)
 	}
 	l.file, l.beyond, l.tail = f, 0, driver.Tail{}
 	if _, err := fmt.Fprintf(f, "[%s]\n", why); err != nil {
-		return errors.Join(fmt.Errorf("go on with a log: %w", err), f.Close())
+		return errors.Join(fmt.Errorf("continue a log: %w", err), f.Close())
 	}
 	return nil
 }
