@@ -58,20 +58,19 @@ type Handler struct {
 	metrics  *metrics
 }
 
-// New returns a handler and registers its metrics.
+// New returns a handler and registers its metrics. If it cannot, it closes the store.
 func New(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(cfg.Registerer, cfg.Store.Durability().Synced)
+	durability := cfg.Store.Durability()
+	m, err := newMetrics(cfg.Registerer, durability.Synced)
 	if err != nil {
-		return nil, fmt.Errorf("register metrics of activities: %w", err)
+		return nil, errors.Join(fmt.Errorf("register metrics of activities: %w", err), cfg.Store.Close())
 	}
+	cfg.Logger.Info("activities", "synced_before_answer", durability.Synced, "how", durability.How)
 	return &Handler{store: cfg.Store, timeout: cfg.Timeout, failures: route.NewErrorLog(cfg.Logger, "the store of activities failed"), metrics: m}, nil
 }
-
-// Durability is what the store does before an activity is acknowledged.
-func (h *Handler) Durability() Durability { return h.store.Durability() }
 
 // Close closes the store. No request may be under way or follow.
 func (h *Handler) Close() error {

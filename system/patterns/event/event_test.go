@@ -90,7 +90,7 @@ func TestHandle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, err := New(t.Context(), Config{
-				Target: Target{Scheme: schemeSync, Hosts: []string{"127.0.0.1:1"}}, Registerer: prometheus.NewRegistry(), Timeout: time.Second,
+				Target: "http://127.0.0.1:1", Registerer: prometheus.NewRegistry(), Timeout: time.Second,
 			})
 			if err != nil {
 				t.Fatal(err)

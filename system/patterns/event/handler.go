@@ -16,7 +16,7 @@ import (
 
 // Config says where events go. Registerer must be set.
 type Config struct {
-	Target     Target
+	Target     string // see ParseTarget
 	Registerer prometheus.Registerer
 	// Timeout bounds how long a caller waits for an event to be accepted. Afterwards
 	// it is unknown whether it was, and the caller should send it again.
@@ -63,6 +63,10 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 	if cfg.Timeout <= 0 {
 		return nil, fmt.Errorf("events: timeout is %v, must be positive", cfg.Timeout)
 	}
+	target, err := ParseTarget(cfg.Target)
+	if err != nil {
+		return nil, err
+	}
 	rejected := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "patterns_events_rejected_total", Help: "Events that were not accepted, by reason.",
 	}, []string{"reason"})
@@ -78,13 +82,13 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 			return nil, fmt.Errorf("register the metrics of events: %w", err)
 		}
 	}
-	if !cfg.Target.Async() {
-		h.status, h.sender = fasthttp.StatusOK, newCaller(cfg.Target.Hosts[0], cfg.Timeout)
+	if !target.Async() {
+		h.status, h.sender = fasthttp.StatusOK, newCaller(target.Hosts[0], cfg.Timeout)
 		return h, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	q, err := cfg.Target.OpenQueue(ctx)
+	q, err := target.OpenQueue(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -39,8 +39,7 @@ func DefaultConfig() Config {
 		Movies: movie.DefaultConfig(), Books: book.DefaultConfig(), Jobs: job.DefaultConfig(),
 		Events: Off, Activities: Off,
 	}
-	c.Drain = 100 * time.Millisecond
-	c.MaxBodyBytes = 64 << 10 // an event or an activity is small
+	c.Drain, c.MaxBodyBytes = 100*time.Millisecond, 64<<10 // an event or an activity is small
 	return c
 }
 

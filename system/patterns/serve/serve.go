@@ -33,11 +33,9 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"loadstone/block/route"
 	"loadstone/block/service"
@@ -111,11 +109,7 @@ func openEvents(ctx context.Context, cfg Config, s *service.Service, routes *rou
 	if cfg.Events == Off {
 		return nil
 	}
-	target, err := event.ParseTarget(cfg.Events)
-	if err != nil {
-		return err
-	}
-	h, err := event.New(ctx, event.Config{Target: target, Registerer: s.Registry, Timeout: event.DefaultTimeout})
+	h, err := event.New(ctx, event.Config{Target: cfg.Events, Registerer: s.Registry, Timeout: event.DefaultTimeout})
 	if err != nil {
 		return fmt.Errorf("open the events: %w", err)
 	}
@@ -124,17 +118,10 @@ func openEvents(ctx context.Context, cfg Config, s *service.Service, routes *rou
 	return nil
 }
 
-// storeDeadline bounds the wait for the database of activities when the service
-// starts, the making of its tables included: a Cassandra node on a busy machine
-// takes most of a minute until it answers.
-const storeDeadline = time.Minute
-
 func openActivities(ctx context.Context, cfg Config, s *service.Service, routes *route.Routes) error {
 	if cfg.Activities == Off {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeDeadline)
-	defer cancel()
 	store, err := stores.Open(ctx, cfg.Activities, s.Registry)
 	if err != nil {
 		return err
@@ -143,10 +130,8 @@ func openActivities(ctx context.Context, cfg Config, s *service.Service, routes 
 	c.Store, c.Logger, c.Registerer = store, s.Logger, s.Registry
 	h, err := activity.New(c)
 	if err != nil {
-		return errors.Join(fmt.Errorf("open the activities: %w", err), store.Close())
+		return fmt.Errorf("open the activities: %w", err)
 	}
-	durability := h.Durability()
-	s.Logger.Info("activities", "synced_before_answer", durability.Synced, "how", durability.How)
 	s.Add(service.Component{Name: "activities", Close: h.Close})
 	routes.Add("POST", activity.Path, h.Post)
 	routes.Add("GET", activity.Path+"/", h.Get)

@@ -3,12 +3,24 @@ package httpapi
 import (
 	"bytes"
 
+	"github.com/valyala/fasthttp"
+
 	"loadstone/block/route"
 )
 
-// Serves reports whether a path, as it was sent, is one of this interface's. All
-// others may be somebody else's.
-func Serves(path []byte) bool {
+// Before returns a handler that answers the paths of this interface, as they were
+// sent, and leaves all others to the given one.
+func (a *API) Before(others fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if serves(ctx.URI().PathOriginal()) {
+			a.Handle(ctx)
+			return
+		}
+		others(ctx)
+	}
+}
+
+func serves(path []byte) bool {
 	if bytes.HasPrefix(path, studentPath) { // almost all
 		return true
 	}

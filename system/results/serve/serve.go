@@ -61,13 +61,12 @@ import (
 	"loadstone/system/results/web"
 )
 
-// Switched is told that look-ups are answered from a new snapshot from now on, and
-// nothing of the old one is cached. It must return soon; nil for nobody.
-type Switched func(from, to results.Meta)
-
 // Run serves until ctx ends and then stops as package service says. It returns nil if
 // that lost nothing. It logs the whole configuration once, then the addresses.
-func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched Switched) error {
+//
+// switched is told that look-ups are answered from a new snapshot from now on, and
+// nothing of the old one is cached. It must return soon; nil for nobody.
+func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched func(from, to results.Meta)) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched Switched
 // it has, and so would all its peers, which share the database. Taking them all out
 // would turn a part of the failures into failures only. One that has never seen its
 // database is not ready: it does not know whose pages to serve.
-func openStore(ctx context.Context, cfg Config, s *service.Service, switched Switched) (store results.Store, kind string, err error) {
+func openStore(ctx context.Context, cfg Config, s *service.Service, switched func(from, to results.Meta)) (store results.Store, kind string, err error) {
 	name, err := stores.Parse(cfg.Store)
 	if err != nil {
 		return nil, "", err
@@ -155,11 +154,5 @@ func withPage(cfg Config, api *httpapi.API, logger *slog.Logger, registerer prom
 	if err != nil {
 		return nil, fmt.Errorf("make the page: %w", err)
 	}
-	return func(ctx *fasthttp.RequestCtx) {
-		if httpapi.Serves(ctx.URI().PathOriginal()) {
-			api.Handle(ctx)
-			return
-		}
-		site.Handle(ctx)
-	}, nil
+	return api.Before(site.Handle), nil
 }

@@ -56,12 +56,18 @@ func Redact(address string) string {
 	return redact.Address(address)
 }
 
-// Open opens the store. A database that does not answer is tried again until ctx
-// ends, which should have a deadline.
+// openTimeout bounds the wait for a database, the making of its tables included: a
+// Cassandra node on a busy machine takes most of a minute until it answers.
+const openTimeout = time.Minute
+
+// Open opens the store. A database that does not answer is tried again for
+// openTimeout, or until ctx ends.
 func Open(ctx context.Context, address string, r prometheus.Registerer) (activity.Store, error) {
 	if err := Check(address); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	for {
 		store, err := open(ctx, address, r)
 		if !errors.Is(err, activity.ErrUnavailable) {
