@@ -72,11 +72,10 @@ func rejectedOr(rejected float64) float64 {
 }
 
 // between is the median of the lows with an interval that runs from lows to
-// highs; see compare.Bracketed.
-func between(lows, highs []float64, unit string) result.Interval {
-	m := stats.Bracketed(lows, highs)
-	iv := result.Interval{Value: m.Value, Low: m.Low, High: m.High, Confidence: m.Confidence, Unit: unit}
-	if !math.IsInf(m.High, 1) {
+// highs; see stats.Bracketed.
+func between(lows, highs []float64, unit string) result.Estimate {
+	iv := result.Estimate{Interval: stats.Bracketed(lows, highs), Unit: unit}
+	if !math.IsInf(iv.High, 1) {
 		return iv
 	}
 	iv.HighOpen, iv.High = true, iv.Value
@@ -90,7 +89,7 @@ func between(lows, highs []float64, unit string) result.Interval {
 
 // capacityOf is the variant's capacity: the median of the highest rates that
 // held, with an interval from these to the lowest that did not.
-func capacityOf(trials []observed, unit string) *result.Interval {
+func capacityOf(trials []observed, unit string) *result.Estimate {
 	var held, rejected []float64
 	for _, t := range trials {
 		held, rejected = append(held, t.capacity), append(rejected, rejectedOr(t.rejected))

@@ -13,6 +13,7 @@ import (
 	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 // search is a trial of a system whose edge is known: every try sees it through
@@ -93,14 +94,14 @@ func TestIntervalsWithoutAnUpperEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		held, rejected []float64
-		want           result.Interval
+		want           result.Estimate
 		bounds         string
 	}{
-		{[]float64{900, 950, 980, 2000, 2000}, []float64{940, 1000, 1030, 0, 0}, result.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}, "2 of 5 trials ended"},
-		{[]float64{900, 950, 980, 990, 1000}, []float64{940, 1000, 1030, 1040, 1050}, result.Interval{Value: 980, Low: 900, High: 1050, Confidence: 0.9375}, ""},
-		{[]float64{980}, []float64{1030}, result.Interval{Value: 980, Low: 980, High: 980}, ""},
+		{[]float64{900, 950, 980, 2000, 2000}, []float64{940, 1000, 1030, 0, 0}, result.Estimate{Interval: stats.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}, "2 of 5 trials ended"},
+		{[]float64{900, 950, 980, 990, 1000}, []float64{940, 1000, 1030, 1040, 1050}, result.Estimate{Interval: stats.Interval{Value: 980, Low: 900, High: 1050, Confidence: 0.9375}}, ""},
+		{[]float64{980}, []float64{1030}, result.Estimate{Interval: stats.Interval{Value: 980, Low: 980, High: 980}}, ""},
 		// Nine trials leave out one at each end: one without an end is left out.
-		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 20}, []float64{2, 3, 4, 5, 6, 7, 8, 9, 0}, result.Interval{Value: 5, Low: 2, High: 9, Confidence: 0.9609375}, "1 of 9 trials ended"},
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 20}, []float64{2, 3, 4, 5, 6, 7, 8, 9, 0}, result.Estimate{Interval: stats.Interval{Value: 5, Low: 2, High: 9, Confidence: 0.9609375}}, "1 of 9 trials ended"},
 	} {
 		trials := trialsOf(c.held, c.rejected)
 		got := capacityOf(trials, "")
@@ -228,7 +229,7 @@ func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 // The size that may carry a rate may have no upper end.
 func TestCarryOfAnOpenInterval(t *testing.T) {
 	t.Parallel()
-	s := &result.Scaling{Points: []result.ScalingPoint{{Size: 1, Capacity: result.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}}}
+	s := &result.Scaling{Points: []result.ScalingPoint{{Size: 1, Capacity: result.Estimate{Interval: stats.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}}}}
 	if c := carry(s, 2500, result.RequestsPerSecond); c.Size != 0 || c.Maybe != 1 {
 		t.Errorf("%+v: want that size 1 may carry 2,500", c)
 	}

@@ -60,7 +60,7 @@ func perturbed(t archive.Trial, samples []host.Sample) *result.Perturbation {
 	}
 	for _, e := range perturb.Estimate(t.Perturbations) {
 		p.Effects = append(p.Effects, result.PerturbedEffect{
-			Targets: targetNames(e.Targets), Throughput: elasticity(e.Throughput), P95: elasticity(e.P95), Blocks: e.Blocks,
+			Targets: targetNames(e.Targets), Throughput: result.Estimate{Interval: e.Throughput}, P95: result.Estimate{Interval: e.P95}, Blocks: e.Blocks,
 		})
 	}
 	end := last.Start.Add(time.Duration(last.Seconds * float64(time.Second)))
@@ -84,10 +84,6 @@ func targetNames(targets []perturb.Target) []string {
 		names = append(names, t.String())
 	}
 	return names
-}
-
-func elasticity(i perturb.Interval) result.Interval {
-	return result.Interval{Value: i.Value, Low: i.Low, High: i.High, Confidence: perturb.Level}
 }
 
 // conditions are those under which a trial's measured part went by.

@@ -12,6 +12,7 @@ import (
 	"loadstone/lab/perturb"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
@@ -92,7 +93,7 @@ func TestPerturbedIsForTheReport(t *testing.T) {
 	if got := p.Slots[1]; got.At != 1 || got.Throughput != 800 || got.Targets[0] != "lb cpu" || got.Factor != 0.8 || got.Set != 0.004 {
 		t.Errorf("slot: got %+v", got)
 	}
-	if e := p.Effects[0]; e.Throughput.Low <= 0 || e.Throughput.Confidence != perturb.Level || e.Blocks != 3 {
+	if e := p.Effects[0]; e.Throughput.Low <= 0 || e.Throughput.Confidence != stats.Level || e.Blocks != 3 {
 		t.Errorf("effect: got %+v", e)
 	}
 	if math.Abs(p.CostCPU-0.02) > 1e-6 || math.Abs(p.MachineBusy-0.5) > 1e-6 {

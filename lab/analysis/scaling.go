@@ -8,6 +8,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/model/scaling"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
@@ -117,8 +118,8 @@ func (w *swept) law() (law *result.ScalingLaw, note string) {
 
 // fitted puts an interval of a fit into the result's form, times a factor. One
 // that is open above keeps the highest value that was looked at.
-func fitted(iv scaling.Interval, by float64, unit string) result.Interval {
-	return result.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence, Unit: unit}
+func fitted(iv scaling.Interval, by float64, unit string) result.Estimate {
+	return result.Estimate{Interval: stats.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence}, Unit: unit}
 }
 
 // curve has the fit over the measured range, and its bend if it has one.

@@ -5,17 +5,9 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/stats"
 )
-
-// Level is the confidence of every Interval.
-const Level = 0.95
-
-// Interval is a value with its confidence interval.
-type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
 
 // Elasticity is by how many per cent throughput and latency change for one per
 // cent more of a resource: d ln X / d ln c. Of the component that limits a
@@ -23,9 +15,9 @@ type Interval struct {
 // together share the 1.
 type Elasticity struct {
 	// Targets are what was changed: one, or a group that was changed together.
-	Targets    []Target `json:"targets"`
-	Throughput Interval `json:"throughput"`
-	P95        Interval `json:"p95"`
+	Targets    []Target       `json:"targets"`
+	Throughput stats.Interval `json:"throughput"`
+	P95        stats.Interval `json:"p95"`
 	// Blocks is how many pairs of slots it is from.
 	Blocks int `json:"blocks"`
 }
@@ -138,7 +130,7 @@ func middle(s, reference *Slot) float64 {
 
 // fitted is the mean of one target's slopes.
 type fitted struct {
-	Interval
+	stats.Interval
 	targets []Target
 	blocks  int
 }
@@ -173,7 +165,7 @@ func fit(all []block) []fitted {
 	for range turns {
 		deviation = locate(all, of, out, deviation, freedom)
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile((1 + Level) / 2)
+	t := distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile((1 + stats.Level) / 2)
 	for k := range out {
 		weight := 0.0
 		for i := range all {
@@ -182,7 +174,7 @@ func fit(all []block) []fitted {
 			}
 		}
 		half := t * deviation / math.Sqrt(weight)
-		out[k].Low, out[k].High = out[k].Value-half, out[k].Value+half
+		out[k].Low, out[k].High, out[k].Confidence = out[k].Value-half, out[k].Value+half, stats.Level
 	}
 	return out
 }

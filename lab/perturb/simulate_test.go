@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"loadstone/lab/stats"
 )
 
 // truth is a system that was never built: its throughput answers with known
@@ -189,10 +191,10 @@ func TestMembersOfAGroupAreToldApartInTime(t *testing.T) {
 func TestNarrowArmsGiveTheirTimeAway(t *testing.T) {
 	t.Parallel()
 	p := newPlanner(DefaultConfig(), knobs("a", "b"))
-	narrow := Interval{Low: -0.1, High: 0.1}
+	narrow := stats.Interval{Low: -0.1, High: 0.1}
 	found := []Elasticity{
 		{Targets: p.arms[0].targets, Throughput: narrow, Blocks: 3},
-		{Targets: p.arms[1].targets, Throughput: Interval{Low: -1, High: 1}, Blocks: 3},
+		{Targets: p.arms[1].targets, Throughput: stats.Interval{Low: -1, High: 1}, Blocks: 3},
 	}
 	p.refill(found)
 	if len(p.queue) != blockSlots || p.queue[0].arm != 1 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"loadstone/lab/model/queueing"
+	"loadstone/lab/stats"
 
 	"loadstone/lab/format"
 )
@@ -33,7 +34,7 @@ type Answer struct {
 	Objective string   `json:"objective,omitempty"` // as written
 	// Measured is the capacity that was measured, without the changes; absent if
 	// there is none, or it is but a lower bound.
-	Measured *queueing.Estimate `json:"measured,omitempty"`
+	Measured *stats.Interval `json:"measured,omitempty"`
 	// Capacity and what limits it, after the changes.
 	queueing.Prediction
 	// Before is the same of the model without changes, not corrected.
@@ -50,9 +51,9 @@ type Answer struct {
 
 // Load is a component at the predicted capacity.
 type Load struct {
-	Name   string            `json:"name"`
-	Size   string            `json:"size"` // "3 × 0.25 CPU"
-	Demand queueing.Estimate `json:"demand_seconds"`
+	Name   string         `json:"name"`
+	Size   string         `json:"size"` // "3 × 0.25 CPU"
+	Demand stats.Interval `json:"demand_seconds"`
 	// Idle is what each instance uses whatever the rate, in cores, where that is
 	// known apart; Demand is then without it.
 	Idle    float64 `json:"idle_cores,omitempty"`

@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/model/queueing"
+	"loadstone/lab/stats"
 )
 
 // TestLowerBoundsAreNoErrors has measurements that ended before the system did:
@@ -74,7 +75,7 @@ func TestPredictionsStayBelowTheBound(t *testing.T) {
 	t.Parallel()
 	limit := func(x float64) *Answer {
 		return &Answer{Prediction: queueing.Prediction{
-			Capacity: queueing.Estimate{Value: x, Low: x, High: x},
+			Capacity: stats.Interval{Value: x, Low: x, High: x},
 			Limit:    queueing.Limit{Station: "api", Bound: 1500, Capacity: x}, Next: &queueing.Limit{Station: "lb", Bound: 2000, Capacity: 1.4 * x},
 		}}
 	}
@@ -86,9 +87,9 @@ func TestPredictionsStayBelowTheBound(t *testing.T) {
 			t.Errorf("%v: %+v, %+v, %+v; want %v", x, c, a.Limit, a.Next, want)
 		}
 	}
-	uncertain := queueing.Model{Stations: []queueing.Station{queueing.CPU("api", queueing.Estimate{Value: 1e-3, Low: 0.8e-3, High: 1.2e-3, Confidence: 0.95}, 1, 1.5)}}
+	uncertain := queueing.Model{Stations: []queueing.Station{queueing.CPU("api", stats.Interval{Value: 1e-3, Low: 0.8e-3, High: 1.2e-3, Confidence: 0.95}, 1, 1.5)}}
 	a := limit(1878)
-	a.Capacity = queueing.Estimate{Value: 1878, Low: 1700, High: 2500, Confidence: 0.95}
+	a.Capacity = stats.Interval{Value: 1878, Low: 1700, High: 2500, Confidence: 0.95}
 	a.clamp(uncertain)
 	if c := a.Capacity; c.Value != 1500 || c.Low != 1500 || math.Abs(c.High-1875) > 1e-6 {
 		t.Errorf("%+v: want the bound, and up to that of the lowest demand, 1875", c)

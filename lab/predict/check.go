@@ -6,6 +6,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 // ErrHeldNothing marks a predicted topology that held no rate when it was measured.
@@ -42,7 +43,7 @@ type Check struct {
 func (c *Check) measured() string {
 	text := format.Measured(c.Measured)
 	if c.Low < c.High {
-		text += " " + (&result.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen, Confidence: 1}).Range()
+		text += " " + (&result.Estimate{Interval: stats.Interval{Value: c.Measured, Low: c.Low, High: c.High, HighOpen: c.HighOpen, Confidence: 1}}).Range()
 	}
 	if c.LowerBound {
 		text = "at least " + text

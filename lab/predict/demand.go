@@ -69,7 +69,7 @@ func use(v *result.Variant, name string) (u usage, ok bool) {
 
 // demand is what a component needs for each request, and what each of its
 // instances uses whatever the rate.
-func (s *System) demand(name string, family []*result.Variant) (each queueing.Estimate, idle float64) {
+func (s *System) demand(name string, family []*result.Variant) (each stats.Interval, idle float64) {
 	own, ok := use(family[0], name)
 	if !ok {
 		return queueing.Known(0), 0
@@ -103,12 +103,12 @@ func (s *System) demand(name string, family []*result.Variant) (each queueing.Es
 		// Two points leave nothing to tell the line's error from: it is taken to be
 		// that of the point which is known least.
 		by := d.PerRequest.Value / widest.Value
-		return queueing.Estimate{Value: d.PerRequest.Value, Low: by * widest.Low, High: by * widest.High, Confidence: widest.Confidence}, d.Idle.Value
+		return stats.Interval{Value: d.PerRequest.Value, Low: by * widest.Low, High: by * widest.High, Confidence: widest.Confidence}, d.Idle.Value
 	}
 	if nearest.variant != own.variant {
 		s.elsewhere = append(s.elsewhere, fmt.Sprintf("%s in %s (%s busy and not %s)", name, nearest.variant, format.Percent(nearest.busy), format.Percent(own.busy)))
 	}
-	return estimate(nearest.each), 0
+	return nearest.each, 0
 }
 
 // keep adds a usage to those at their limit: one for each share of CPU, the

@@ -39,7 +39,7 @@ type Growth struct {
 type Size struct {
 	Variant  string          `json:"variant"`
 	Replicas int             `json:"replicas"`
-	Capacity result.Interval `json:"capacity"`
+	Capacity result.Estimate `json:"capacity"`
 }
 
 // ErrService marks what is not a service's replicas.

@@ -34,7 +34,7 @@ func (s *System) pools(c result.Component, figures []result.Figure) {
 			}
 		}
 		if len(held) > 0 {
-			st.Demand = estimate(stats.Median(held))
+			st.Demand = stats.Median(held)
 		}
 		if r.Bound > 0 { // of the hottest instance
 			st.Skew = min(max(1, float64(st.Instances*st.Servers)/(r.Bound*r.DemandMS/1000)), float64(st.Instances))

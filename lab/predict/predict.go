@@ -45,7 +45,7 @@ type System struct {
 	Objective    queueing.Objective
 	// Measured is its capacity; nil if the run searched none, or found but a
 	// lower bound.
-	Measured *queueing.Estimate
+	Measured *stats.Interval
 	// Cores are those of the machine that it was measured on, and Other what the
 	// load generator needs of them for each request, in seconds.
 	Cores int
@@ -171,10 +171,6 @@ func period(r *result.Result, share float64) float64 {
 	}
 }
 
-func estimate(iv stats.Interval) queueing.Estimate {
-	return queueing.Estimate{Value: iv.Value, Low: iv.Low, High: iv.High, Confidence: iv.Confidence}
-}
-
 // addCapacity is what corrects the model.
 func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 	switch c := v.Capacity; {
@@ -183,9 +179,10 @@ func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 	case c.LowerBound:
 		s.Warnings = append(s.Warnings, "the capacity of the run is only a lower bound, so it does not correct the model: the prediction stands on CPU per request alone")
 	default:
-		e := estimate(stats.Median(positive(v.PerTrial)))
+		e := stats.Median(positive(v.PerTrial))
 		if c.Confidence > 0 && c.Low > 0 && c.Low <= c.Value && c.Value <= c.High { // a trial that bore nothing has no logarithm
-			e = queueing.Estimate{Value: c.Value, Low: c.Low, High: c.High, Confidence: c.Confidence}
+			e = c.Interval
+			e.HighOpen = false // a warning says so
 		}
 		if c.HighOpen {
 			s.Warnings = append(s.Warnings, "too many trials of the run ended before the system did, so the interval may end too low")

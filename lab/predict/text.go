@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"loadstone/lab/model/queueing"
+	"loadstone/lab/stats"
 
 	"loadstone/lab/format"
 	"loadstone/lab/term"
@@ -129,7 +129,7 @@ func seconds(s float64) string {
 }
 
 // estimated writes an estimate with its interval and confidence.
-func estimated(e queueing.Estimate) string {
+func estimated(e stats.Interval) string {
 	v, low, high := format.Interval(e.Value, e.Low, e.High)
 	if e.Confidence == 0 {
 		return v

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	variant := func(name string, value, low, high float64) result.Variant {
-		return result.Variant{Name: name, Trials: 6, Capacity: &result.Interval{Value: value, Low: low, High: high, Confidence: 0.96875, Unit: "req/s"},
+		return result.Variant{Name: name, Trials: 6, Capacity: &result.Estimate{Interval: stats.Interval{Value: value, Low: low, High: high, Confidence: 0.96875}, Unit: "req/s"},
 			Verdict: result.Verdict{Status: result.Named, Component: "api", Resource: "cpu"}}
 	}
 	lower := func(v result.Variant) result.Variant {

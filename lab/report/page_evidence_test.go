@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/loadpage/pagetest"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 // Every check of the validity box must be able to find a fault, and only its own.
@@ -121,7 +122,7 @@ func TestReadingOfAnElasticity(t *testing.T) {
 		want      string
 	}{{0.1, 1.2, "moves throughput"}, {-0.2, 0.3, "does not matter"}, {-0.2, 0.7, "no significant effect"}, {-2, -1, "does not matter"}} {
 		p := fullResult()
-		p.Variants[0].Perturbation.Effects[0].Throughput = result.Interval{Value: (c.low + c.high) / 2, Low: c.low, High: c.high, Confidence: 0.95}
+		p.Variants[0].Perturbation.Effects[0].Throughput = result.Estimate{Interval: stats.Interval{Value: (c.low + c.high) / 2, Low: c.low, High: c.high, Confidence: 0.95}}
 		if got := newPerturbCharts(p).Charts[0].Effects[0].Reading; got != c.want {
 			t.Errorf("%v to %v: got %q, want %q", c.low, c.high, got, c.want)
 		}

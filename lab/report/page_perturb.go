@@ -142,7 +142,7 @@ func newEffectRow(letter string, e result.PerturbedEffect) effectRow {
 	return row
 }
 
-func elasticityText(i result.Interval) string {
+func elasticityText(i result.Estimate) string {
 	return fmt.Sprintf("%s (%s to %s)", format.At(i.Value, -2), format.At(i.Low, -2), format.At(i.High, -2))
 }
 

@@ -1,6 +1,10 @@
 package report
 
-import "math"
+import (
+	"math"
+
+	"loadstone/lab/stats"
+)
 import "loadstone/lab/result"
 
 // fullResult is a run with everything that a page can show: the sample, swept
@@ -47,15 +51,15 @@ func samplePerturbation(rate float64) *result.Perturbation {
 	}
 	add(1, 0)
 	p.Effects = []result.PerturbedEffect{
-		{Targets: []string{"api cpu"}, Blocks: 4, Throughput: result.Interval{Value: 0.94, Low: 0.78, High: 1.1, Confidence: 0.95}, P95: result.Interval{Value: -1.13, Low: -1.71, High: -0.55, Confidence: 0.95}},
-		{Targets: []string{"lb cpu", "postgres cpu"}, Blocks: 4, Throughput: result.Interval{Value: -0.03, Low: -0.19, High: 0.13, Confidence: 0.95}, P95: result.Interval{Value: 0.07, Low: -0.51, High: 0.65, Confidence: 0.95}},
+		{Targets: []string{"api cpu"}, Blocks: 4, Throughput: result.Estimate{Interval: stats.Interval{Value: 0.94, Low: 0.78, High: 1.1, Confidence: 0.95}}, P95: result.Estimate{Interval: stats.Interval{Value: -1.13, Low: -1.71, High: -0.55, Confidence: 0.95}}},
+		{Targets: []string{"lb cpu", "postgres cpu"}, Blocks: 4, Throughput: result.Estimate{Interval: stats.Interval{Value: -0.03, Low: -0.19, High: 0.13, Confidence: 0.95}}, P95: result.Estimate{Interval: stats.Interval{Value: 0.07, Low: -0.51, High: 0.65, Confidence: 0.95}}},
 	}
 	return p
 }
 
 func sampleScaling() *result.Scaling {
-	at := func(value float64) result.Interval {
-		return result.Interval{Value: value, Low: value * 0.96, High: value * 1.05, Confidence: 0.96875, Unit: result.RequestsPerSecond}
+	at := func(value float64) result.Estimate {
+		return result.Estimate{Interval: stats.Interval{Value: value, Low: value * 0.96, High: value * 1.05, Confidence: 0.96875}, Unit: result.RequestsPerSecond}
 	}
 	s := &result.Scaling{
 		Service: "api", Setting: "replicas",
@@ -63,8 +67,8 @@ func sampleScaling() *result.Scaling {
 			{Size: 1, Variant: "query", Capacity: at(438), Limit: "api"}, {Size: 2, Variant: "query-2", Capacity: at(847), Limit: "api"},
 			{Size: 3, Variant: "query-3", Capacity: at(1220), Limit: "api"}, {Size: 6, Variant: "query-6", Capacity: at(1873), Limit: "lb"},
 		},
-		Law: &result.ScalingLaw{Shape: "law", Lambda: at(441), Sigma: result.Interval{Value: 0.0213, Low: 0.0107, High: 0.0319, Confidence: 0.95},
-			Kappa: result.Interval{Value: 0.0041, Low: 0, High: 0.0083, Confidence: 0.95}, PeakNote: "no peak inside the measured range"},
+		Law: &result.ScalingLaw{Shape: "law", Lambda: at(441), Sigma: result.Estimate{Interval: stats.Interval{Value: 0.0213, Low: 0.0107, High: 0.0319, Confidence: 0.95}},
+			Kappa: result.Estimate{Interval: stats.Interval{Value: 0.0041, Low: 0, High: 0.0083, Confidence: 0.95}}, PeakNote: "no peak inside the measured range"},
 		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(1931), Measured: at(1873), Error: 0.031, From: "sizes 1, 2 and 3"},
 		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 4.7, Bound: 1910},
 		Carry:    &result.Carry{Rate: 1000, Size: 3, Text: "3 replicas carry it; 2 do not."},

@@ -41,7 +41,7 @@ func newScalingChart(r *result.Result) *scalingChart {
 	}
 	x.Name, c.X = name, x
 	lane := chart.Lane{Height: scalingHeight, Y: y}
-	point := func(size float64, i result.Interval) chart.Point {
+	point := func(size float64, i result.Estimate) chart.Point {
 		p := chart.Point{Shape: "disc", Class: "trial", X: size, Y: i.Value}
 		if i.HasRange() {
 			p.Low, p.High = i.Low, i.High
@@ -75,7 +75,7 @@ func newScalingChart(r *result.Result) *scalingChart {
 // scalingAxes cover everything that is drawn; capacity starts at zero.
 func scalingAxes(s *result.Scaling) (x, y chart.Axis, ok bool) {
 	var sizes, rates chart.Extent
-	see := func(i result.Interval) { rates.See(i.Value, i.High) }
+	see := func(i result.Estimate) { rates.See(i.Value, i.High) }
 	for _, p := range s.Points {
 		sizes.See(p.Size)
 		see(p.Capacity)

@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/host"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 // sampleSource is an experiment file with markup and long lines in it.
@@ -88,7 +89,7 @@ func (s sampleVariant) variant(w *wobble) result.Variant {
 	bound := limit * float64(s.instances) / demand * 1000
 	v := result.Variant{
 		Name: s.name, Trials: 6,
-		Capacity: &result.Interval{Value: s.capacity, Low: s.capacity * 0.969, High: s.capacity * 1.026, Confidence: 0.96875, Unit: "req/s"},
+		Capacity: &result.Estimate{Interval: stats.Interval{Value: s.capacity, Low: s.capacity * 0.969, High: s.capacity * 1.026, Confidence: 0.96875}, Unit: "req/s"},
 		Latency: result.LatencyPair{
 			Response: result.Percentiles{P50: s.knee * 3.1, P95: 151.3 + s.knee*4, P99: 212.4 + s.knee*6, Max: 431.9},
 			Service:  result.Percentiles{P50: s.knee * 2.4, P95: 93.2 + s.knee*2, P99: 141.8 + s.knee*3, Max: 287.5},
@@ -186,7 +187,7 @@ func undecidedResult() *result.Result {
 	r.Comparisons[0].P, r.Comparisons[0].Significant = 0.31, false
 	v := &r.Variants[1]
 	*v = sampleVariant{"query-3", 451.2, 3, 5.6}.variant(&wobble{n: 900})
-	v.Capacity = &result.Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875, Unit: "req/s"}
+	v.Capacity = &result.Estimate{Interval: stats.Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875}, Unit: "req/s"}
 	v.Verdict = result.Verdict{Status: result.Undecided, Summary: "The witnesses disagree: demand names lb, saturation names api.",
 		Witnesses: []result.Witness{
 			{Name: "demand", Component: "lb", Resource: "cpu", Evidence: "lb spends 1.06 ms of CPU per request; its share allows 472 req/s"},
@@ -205,7 +206,7 @@ func singleTrialResult() *result.Result {
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		v.Trials, v.PerTrial = 1, v.PerTrial[:1]
-		v.Capacity = &result.Interval{Value: v.PerTrial[0], Low: v.PerTrial[0], High: v.PerTrial[0], Unit: "req/s"}
+		v.Capacity = &result.Estimate{Interval: stats.Interval{Value: v.PerTrial[0], Low: v.PerTrial[0], High: v.PerTrial[0]}, Unit: "req/s"}
 	}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]

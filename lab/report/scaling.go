@@ -117,7 +117,7 @@ func lawText(s *result.Scaling) string {
 
 // coefficient is a parameter of the law with its interval, with two digits: it
 // is never known better.
-func coefficient(i result.Interval) string {
+func coefficient(i result.Estimate) string {
 	digits := func(v float64) string {
 		if !format.Finite(v) {
 			return format.Missing

@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 // grownResult is a sweep from 1 to 6 replicas of which the last two are limited
 // by what stands before them.
 func grownResult() *result.Result {
 	r := sampleResult()
-	at := func(v float64) result.Interval {
-		return result.Interval{Value: v, Low: 0.9 * v, High: 1.1 * v, Confidence: 0.97, Unit: result.RequestsPerSecond}
+	at := func(v float64) result.Estimate {
+		return result.Estimate{Interval: stats.Interval{Value: v, Low: 0.9 * v, High: 1.1 * v, Confidence: 0.97}, Unit: result.RequestsPerSecond}
 	}
 	r.Scaling = &result.Scaling{
 		Service: "api", Setting: "replicas",
@@ -21,7 +22,7 @@ func grownResult() *result.Result {
 			{Size: 1, Capacity: at(1400), Limit: "api"}, {Size: 2, Capacity: at(2800), Limit: "api"},
 			{Size: 3, Capacity: at(4000), Limit: "lb"}, {Size: 6, Capacity: at(4100)},
 		},
-		Law:      &result.ScalingLaw{Shape: "ceiling", Sigma: result.Interval{Value: 0.0213, Low: 0, High: 0.043, Confidence: 0.95}, PeakNote: "no peak inside the measured range", Warnings: []string{"few sizes"}},
+		Law:      &result.ScalingLaw{Shape: "ceiling", Sigma: result.Estimate{Interval: stats.Interval{Value: 0.0213, Low: 0, High: 0.043, Confidence: 0.95}}, PeakNote: "no peak inside the measured range", Warnings: []string{"few sizes"}},
 		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(4000), Measured: at(4100), Error: -0.0244, From: "the bounds of replicas-3"},
 		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 3, Bound: 4120},
 	}

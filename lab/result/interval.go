@@ -2,15 +2,10 @@ package result
 
 import "loadstone/lab/format"
 
-// HasRange says whether an interval has ends: that of a single trial has none.
-func (i *Interval) HasRange() bool {
-	return i.Confidence > 0 && format.Finite(i.Confidence) && format.Finite(i.Low) && format.Finite(i.High)
-}
-
 // Range writes the ends of an interval with the last digit of its value:
 // "[4,180, 4,420]", "[4,180, …)" where it has no upper end, and a dash where it
 // has no ends.
-func (i *Interval) Range() string {
+func (i *Estimate) Range() string {
 	if !i.HasRange() {
 		return format.Missing
 	}
@@ -22,7 +17,7 @@ func (i *Interval) Range() string {
 }
 
 // Bounded writes the value: "4,310", or "≥ 4,310" of a lower bound.
-func (i *Interval) Bounded() string {
+func (i *Estimate) Bounded() string {
 	text := format.Measured(i.Value)
 	if i.LowerBound {
 		text = "≥ " + text
@@ -31,7 +26,7 @@ func (i *Interval) Bounded() string {
 }
 
 // WithRange writes the value and its interval, if it has one.
-func (i *Interval) WithRange() string {
+func (i *Estimate) WithRange() string {
 	if !i.HasRange() {
 		return i.Bounded()
 	}

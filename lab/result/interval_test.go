@@ -2,11 +2,13 @@ package result
 
 import (
 	"testing"
+
+	"loadstone/lab/stats"
 )
 
 func TestRange(t *testing.T) {
 	t.Parallel()
-	iv := Interval{Value: 4312, Low: 4180.4, High: 4420.2, Confidence: 0.96875}
+	iv := Estimate{Interval: stats.Interval{Value: 4312, Low: 4180.4, High: 4420.2, Confidence: 0.96875}}
 	if got, want := iv.Range(), "[4,180, 4,420]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

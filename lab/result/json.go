@@ -153,10 +153,15 @@ func notFinite(v reflect.Value, path string) string {
 	case reflect.Struct:
 		for field, value := range v.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name == "" { // not ours: time.Time
+			switch {
+			case name != "":
+				name = path + "." + name
+			case field.Anonymous:
+				name = path // its fields are written beside the others
+			default: // not ours: time.Time
 				continue
 			}
-			if bad := notFinite(value, path+"."+name); bad != "" {
+			if bad := notFinite(value, name); bad != "" {
 				return bad
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
 
@@ -59,7 +60,7 @@ type Variant struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"`
 	// Capacity has the result's Unit; absent (nil) when the run measured load as written.
-	Capacity *Interval `json:"capacity,omitempty"`
+	Capacity *Estimate `json:"capacity,omitempty"`
 	// PerTrial are the trials' capacities in the order they ran.
 	PerTrial []float64 `json:"per_trial"`
 	// Figures are what each trial found by itself, in the order they ran.
@@ -147,28 +148,20 @@ type PerturbedSlot struct {
 // changed for one per cent more of what the targets have: d ln X / d ln c.
 type PerturbedEffect struct {
 	Targets    []string `json:"targets"` // changed together if there are several
-	Throughput Interval `json:"throughput"`
-	P95        Interval `json:"p95"`
+	Throughput Estimate `json:"throughput"`
+	P95        Estimate `json:"p95"`
 	Blocks     int      `json:"blocks"` // pairs of slots that it is from
 }
 
-// Interval is a value with the interval that holds it at a confidence.
+// Estimate is a measured value with its interval.
 //
 // That of a capacity holds the edge of what the system bears. Value is the median
 // of the highest rates that held in its trials, Low one of these rates, and High
 // one of the lowest rates that did not hold.
-type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	// HighOpen is true where the interval has no upper end, because too many
-	// trials ended before the system did. High is then the highest value that is
-	// known to lie in it.
-	HighOpen bool `json:"high_open,omitempty"`
-	// Confidence is the actual one, such as 0.969: never more than the number
-	// of trials allows. It is 0 for a single trial, which has no interval.
-	Confidence float64 `json:"confidence"`
-	Unit       string  `json:"unit"`
+type Estimate struct {
+	stats.Interval
+
+	Unit string `json:"unit"`
 	// LowerBound is true where the measurement ended before the system did:
 	// the system bears at least Value.
 	LowerBound bool `json:"lower_bound"`

@@ -32,7 +32,7 @@ type Scaling struct {
 type ScalingPoint struct {
 	Size     float64  `json:"size"`
 	Variant  string   `json:"variant"`
-	Capacity Interval `json:"capacity"`
+	Capacity Estimate `json:"capacity"`
 	// Bound is the rate beyond which the demands measured at this size leave some
 	// component without CPU or slots; 0 if that is not known.
 	Bound float64 `json:"bound,omitempty"`
@@ -47,12 +47,12 @@ type ScalingPoint struct {
 // another component's limit, whichever the measurements speak for.
 type ScalingLaw struct {
 	Shape  string   `json:"shape"` // of package scaling
-	Lambda Interval `json:"lambda"`
-	Sigma  Interval `json:"sigma"`
-	Kappa  Interval `json:"kappa"`
+	Lambda Estimate `json:"lambda"`
+	Sigma  Estimate `json:"sigma"`
+	Kappa  Estimate `json:"kappa"`
 	// Peak is where throughput is highest, if that lies inside the measured
 	// range; nil with PeakNote otherwise.
-	Peak     *Interval `json:"peak,omitempty"`
+	Peak     *Estimate `json:"peak,omitempty"`
 	PeakNote string    `json:"peak_note,omitempty"`
 	// Curve are points of the fit, for drawing: size and capacity.
 	Curve    [][2]float64 `json:"curve"`
@@ -62,8 +62,8 @@ type ScalingLaw struct {
 // HeldOut is a prediction beside the measurement that it did not see.
 type HeldOut struct {
 	Size      float64  `json:"size"`
-	Predicted Interval `json:"predicted"`
-	Measured  Interval `json:"measured"`
+	Predicted Estimate `json:"predicted"`
+	Measured  Estimate `json:"measured"`
 	// Error is (predicted − measured) / measured.
 	Error float64 `json:"error"`
 	From  string  `json:"from"` // what it was predicted from, in words

@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/result"
 	"loadstone/lab/selftest/plant"
+	"loadstone/lab/stats"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
 )
@@ -319,7 +320,7 @@ func score(t *testing.T, systems []Planted, wrong ...string) *Score {
 			return nil, "", errors.New("it did not start")
 		}
 		return &result.Result{Variants: []result.Variant{{
-			Capacity: &result.Interval{Value: 123}, Verdict: v,
+			Capacity: &result.Estimate{Interval: stats.Interval{Value: 123}}, Verdict: v,
 		}}}, "the-run", nil
 	}})
 	if err != nil {

@@ -126,16 +126,6 @@ const (
 	TooFew Outcome = "too few trials"
 )
 
-// Interval is a value with the interval that holds it at a confidence.
-type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	// Confidence is the actual one, such as 0.969: never more than the number
-	// of trials allows. It is 0 where there is a value but no interval.
-	Confidence float64 `json:"confidence"`
-}
-
 // Result is a comparison of a sample with a baseline.
 type Result struct {
 	// Ratio is by which factor the sample exceeds the baseline.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Metric is what a line of a table compares.
@@ -121,31 +119,4 @@ func Holm(ps []float64) []float64 {
 		out[at] = highest
 	}
 	return out
-}
-
-// Median returns the median of xs with a distribution-free interval: the
-// narrowest symmetric pair of order statistics whose confidence reaches Level,
-// or, with fewer than six values, the whole range at the confidence that it
-// has, 1 − 2·0.5ⁿ (Conover, Practical Nonparametric Statistics, 3.2). An empty
-// xs gives a zero Interval.
-func Median(xs []float64) Interval { return Bracketed(xs, xs) }
-
-// Bracketed is Median for values of which only the two ends are known that each
-// lies between, as an edge between a rate that held and one that did not. Value
-// is the median of the lows. Low and High are the order statistics of Median, Low
-// of the lows and High of the highs, so the interval holds the median of the values
-// as surely as Median's does, wherever they lie between their ends. A high may be
-// +Inf, and so may High be then. There are as many highs as lows.
-func Bracketed(lows, highs []float64) Interval {
-	n := len(lows)
-	if n == 0 {
-		return Interval{}
-	}
-	low, high := sorted(lows), sorted(highs)
-	if n == 1 {
-		return Interval{Value: low[0], Low: low[0], High: low[0]}
-	}
-	b := distuv.Binomial{N: float64(n), P: 0.5}
-	k, confidence := widestCut(n, func(k int) float64 { return b.CDF(float64(k)) })
-	return Interval{Value: middle(low), Low: low[k], High: high[n-1-k], Confidence: confidence}
 }

@@ -3,6 +3,8 @@ package queueing
 import (
 	"math"
 	"testing"
+
+	"loadstone/lab/stats"
 )
 
 func near(got, want, relative float64) bool {
@@ -254,8 +256,8 @@ func TestBadModelsAreRefused(t *testing.T) {
 		"NaN demand":     bad(func(s *Station) { s.Demand = Known(math.NaN()) }),
 		"below 0":        bad(func(s *Station) { s.Demand = Known(-1) }),
 		"infinite":       bad(func(s *Station) { s.Demand = Known(math.Inf(1)) }),
-		"outside":        bad(func(s *Station) { s.Demand = Estimate{Value: 1, Low: 2, High: 3, Confidence: 0.95} }),
-		"certain":        bad(func(s *Station) { s.Demand = Estimate{Value: 1, Low: 1, High: 1, Confidence: 1} }),
+		"outside":        bad(func(s *Station) { s.Demand = stats.Interval{Value: 1, Low: 2, High: 3, Confidence: 0.95} }),
+		"certain":        bad(func(s *Station) { s.Demand = stats.Interval{Value: 1, Low: 1, High: 1, Confidence: 1} }),
 		"no instance":    bad(func(s *Station) { s.Instances = 0 }),
 		"no server":      bad(func(s *Station) { s.Servers = 0 }),
 		"speed 0":        bad(func(s *Station) { s.Speed = 0 }),

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/stats"
 )
 
 // Usage is what a resource did during one measurement.
@@ -18,10 +20,10 @@ type Usage struct {
 type Demand struct {
 	// PerRequest is in seconds per request: what one more request costs at
 	// capacity.
-	PerRequest Estimate `json:"per_request"`
+	PerRequest stats.Interval `json:"per_request"`
 	// Idle is in seconds per second: what is used whatever the rate. It has no
 	// interval of its own; Low and High are its value.
-	Idle Estimate `json:"idle"`
+	Idle stats.Interval `json:"idle"`
 }
 
 // At is the demand that dividing use by rate would have shown at a rate: it
@@ -70,9 +72,9 @@ func FitDemand(usages []Usage) (Demand, error) {
 		e := 1 - (a+b*m.Rate)/m.Busy
 		sum += e * e
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile((1 + Level) / 2)
+	t := distuv.StudentsT{Sigma: 1, Nu: df}.Quantile((1 + stats.Level) / 2)
 	// On the logarithm, so that the interval stays above 0.
 	by := math.Exp(min(t*math.Sqrt(sum/df*variance)/b, 50))
-	d.PerRequest = Estimate{Value: b, Low: b / by, High: b * by, Confidence: Level}
+	d.PerRequest = stats.Interval{Value: b, Low: b / by, High: b * by, Confidence: stats.Level}
 	return d, nil
 }

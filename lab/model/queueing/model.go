@@ -33,25 +33,15 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/stats"
 )
 
-// Level is the confidence that intervals aim at.
-const Level = 0.95
-
-// Estimate is a measured value with the interval that holds it at a confidence.
-type Estimate struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	// Confidence is 0 where there is a value but no interval.
-	Confidence float64 `json:"confidence"`
-}
-
 // Known is a value without uncertainty.
-func Known(v float64) Estimate { return Estimate{Value: v, Low: v, High: v} }
+func Known(v float64) stats.Interval { return stats.Interval{Value: v, Low: v, High: v} }
 
-// spread is the standard deviation of the estimate's logarithm.
-func (e Estimate) spread() float64 {
+// spread is the standard deviation of the logarithm of what an interval describes.
+func spread(e stats.Interval) float64 {
 	if e.Confidence == 0 || e.Value == 0 || e.Low == e.High {
 		return 0
 	}
@@ -59,7 +49,7 @@ func (e Estimate) spread() float64 {
 	return math.Log(e.High/e.Low) / (2 * z)
 }
 
-func (e Estimate) check(what string) error {
+func checkInterval(e stats.Interval, what string) error {
 	switch {
 	case !(e.Value >= 0) || math.IsInf(e.Value, 0):
 		return fmt.Errorf("%s is %v; it must be a finite number from 0 up", what, e.Value)
@@ -90,7 +80,7 @@ type Station struct {
 	// Demand is how many seconds of the resource one request of the system
 	// takes, over all visits and instances: the utilisation law, D = U/X. For a
 	// CPU these are seconds of a whole core.
-	Demand Estimate
+	Demand stats.Interval
 	// Visits is how often one request of the system comes here: 4 for a
 	// fan-out into four calls, 0.2 behind a cache that hits four times in five.
 	Visits float64
@@ -122,7 +112,7 @@ type Station struct {
 
 // CPU is a component that runs on so many instances with a share of a CPU
 // each. A share of 1.5 is two servers of speed 0.75.
-func CPU(name string, demand Estimate, instances int, share float64) Station {
+func CPU(name string, demand stats.Interval, instances int, share float64) Station {
 	s := Station{
 		Name: name, Demand: demand, Visits: 1, Instances: instances, Skew: 1,
 		Discipline: Sharing, Variation: 1,
@@ -141,7 +131,7 @@ func servers(cpus float64) (n int, speed float64) {
 }
 
 // Pool is a pool of so many slots per instance, each held for a time.
-func Pool(name string, holding Estimate, instances, slots int) Station {
+func Pool(name string, holding stats.Interval, instances, slots int) Station {
 	return Station{
 		Name: name, Demand: holding, Visits: 1, Instances: instances, Servers: slots, Speed: 1, Skew: 1,
 		Discipline: InOrder, Variation: 1,
@@ -150,8 +140,8 @@ func Pool(name string, holding Estimate, instances, slots int) Station {
 
 // ForcedFlow is the demand of a station that each request visits so often, for
 // so long: D = V·S (the forced flow law, Denning and Buzen 1978).
-func ForcedFlow(visits float64, service Estimate) Estimate {
-	return Estimate{Value: visits * service.Value, Low: visits * service.Low, High: visits * service.High, Confidence: service.Confidence}
+func ForcedFlow(visits float64, service stats.Interval) stats.Interval {
+	return stats.Interval{Value: visits * service.Value, Low: visits * service.Low, High: visits * service.High, Confidence: service.Confidence}
 }
 
 // Model is a system.
@@ -159,12 +149,12 @@ type Model struct {
 	Stations []Station
 	// Delay is what each request spends without queueing for anything, in
 	// seconds: the network, a fixed wait.
-	Delay Estimate
+	Delay stats.Interval
 }
 
 // Validate returns everything that is wrong with the model.
 func (m Model) Validate() error {
-	errs := []error{m.Delay.check("the delay")}
+	errs := []error{checkInterval(m.Delay, "the delay")}
 	if len(m.Stations) == 0 {
 		errs = append(errs, errors.New("a model has at least one station"))
 	}
@@ -180,7 +170,7 @@ func (m Model) Validate() error {
 }
 
 func (s Station) validate() []error {
-	errs := []error{s.Demand.check("the demand of " + s.Name)}
+	errs := []error{checkInterval(s.Demand, "the demand of "+s.Name)}
 	number := func(what string, v, low, high float64, ok bool) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s of %s is %v; it must be from %g to %g", what, s.Name, v, low, high))

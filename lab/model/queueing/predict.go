@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"loadstone/lab/stats"
 )
 
 // Objective is what a rate must meet to be held.
@@ -80,7 +82,7 @@ type Question struct {
 	// Measured is the capacity of the model as it is, if it was measured. The
 	// prediction is multiplied by what it was off there, so that errors that
 	// stay the same cancel. Without it the prediction stands on demands alone.
-	Measured *Estimate
+	Measured *stats.Interval
 	// Seed of the draws behind the interval.
 	Seed uint64
 }
@@ -90,7 +92,7 @@ type Prediction struct {
 	// Capacity is the highest rate at which the objective holds, in requests
 	// per second. Its interval holds the uncertainty of the demands (and of
 	// the measured capacity), and not that of the model itself.
-	Capacity Estimate `json:"capacity"`
+	Capacity stats.Interval `json:"capacity"`
 	// Limit is the station that limits, its bound (instances × servers × speed
 	// / demand), and its utilisation at capacity.
 	Limit Limit `json:"limit"`
@@ -167,7 +169,7 @@ func check(m Model, q Question) (Model, error) {
 		errs = append(errs, fmt.Errorf("the objective is a time of %v s; it must be a finite number above 0", o.Seconds))
 	}
 	if q.Measured != nil {
-		errs = append(errs, q.Measured.check("the measured capacity"))
+		errs = append(errs, checkInterval(*q.Measured, "the measured capacity"))
 		if q.Measured.Value == 0 {
 			errs = append(errs, errors.New("the measured capacity is 0; leave it out if nothing was measured"))
 		}
@@ -267,10 +269,10 @@ func (p *Prediction) interval(m Model, q Question) {
 	}
 	p.Sure = float64(same) / float64(len(xs))
 	slices.Sort(xs)
-	tail := (1 - Level) / 2 * float64(len(xs)-1)
+	tail := (1 - stats.Level) / 2 * float64(len(xs)-1)
 	p.Capacity.Low = min(p.Capacity.Value, xs[int(tail)])
 	p.Capacity.High = max(p.Capacity.Value, xs[len(xs)-1-int(tail)])
-	p.Capacity.Confidence = Level
+	p.Capacity.Confidence = stats.Level
 }
 
 func (m Model) predict(q Question) (x float64, limit string) {
@@ -311,6 +313,6 @@ func (m Model) draw(r *rand.Rand) Model {
 	return out
 }
 
-func draw(e Estimate, r *rand.Rand) Estimate {
-	return Known(e.Value * math.Exp(e.spread()*r.NormFloat64()))
+func draw(e stats.Interval, r *rand.Rand) stats.Interval {
+	return Known(e.Value * math.Exp(spread(e)*r.NormFloat64()))
 }

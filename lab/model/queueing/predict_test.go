@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"loadstone/lab/stats"
 )
 
-func between(v, by float64) Estimate {
-	return Estimate{Value: v, Low: v / (1 + by), High: v * (1 + by), Confidence: 0.95}
+func between(v, by float64) stats.Interval {
+	return stats.Interval{Value: v, Low: v / (1 + by), High: v * (1 + by), Confidence: 0.95}
 }
 
 // results is the shape of a system behind a proxy: three replicas, then lb.
@@ -38,7 +40,7 @@ func TestPredictNamesTheLimitAndTheNext(t *testing.T) {
 	if now.Limit.Station != "api" || !near(now.Limit.Bound, 3750, 1e-9) || now.Next == nil || now.Next.Station != "lb" {
 		t.Errorf("%+v, next %+v; want api at 3750 and then lb", now, now.Next)
 	}
-	if c := now.Capacity; c.Value > 3750 || c.Value < 0.9*3750 || !(c.Low < c.Value && c.Value < c.High) || c.Confidence != Level {
+	if c := now.Capacity; c.Value > 3750 || c.Value < 0.9*3750 || !(c.Low < c.Value && c.Value < c.High) || c.Confidence != stats.Level {
 		t.Errorf("capacity %+v, want a little under 3750 with an interval", c)
 	}
 	eight := 8
@@ -100,7 +102,7 @@ func TestPredictionCoverage(t *testing.T) {
 		for j := range m.Stations {
 			d := truth.Stations[j].Demand.Value * math.Exp(0.05*r.NormFloat64())
 			z := math.Exp(1.96 * 0.05)
-			m.Stations[j].Demand = Estimate{Value: d, Low: d / z, High: d * z, Confidence: 0.95}
+			m.Stations[j].Demand = stats.Interval{Value: d, Low: d / z, High: d * z, Confidence: 0.95}
 		}
 		c := predict(t, m, Question{Changes: change, Seed: uint64(i)}).Capacity
 		if c.Low <= want && want <= c.High {
@@ -162,7 +164,7 @@ func TestPredictAtTheEdges(t *testing.T) {
 		"speed":             {Changes: []Change{{Station: "api", CPUs: &minus}}},
 		"not both":          {Changes: []Change{{Station: "api", CPUs: &none, Servers: &five}}},
 		"number of servers": {Changes: []Change{{Station: "api", Servers: &zero}}},
-		"capacity is 0":     {Measured: &Estimate{}},
+		"capacity is 0":     {Measured: &stats.Interval{}},
 		"no station has":    {Changes: []Change{{Station: "api", Demand: &none}, {Station: "lb", Demand: &none}}},
 	} {
 		q.Objective = objective
