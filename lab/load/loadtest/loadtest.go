@@ -36,6 +36,13 @@ func ClosedPlan(url string, users int, d time.Duration) load.Plan {
 // that the Result, its histograms and its windows tell the same story.
 func CheckSums(tb testing.TB, plan load.Plan, r load.Result, windows []load.Window) {
 	tb.Helper()
+	checkCounts(tb, r)
+	checkHistograms(tb, r)
+	checkWindows(tb, plan, r, windows)
+}
+
+func checkCounts(tb testing.TB, r load.Result) {
+	tb.Helper()
 	var ended, bad uint64
 	for status, n := range r.Status {
 		ended += n
@@ -63,6 +70,10 @@ func CheckSums(tb testing.TB, plan load.Plan, r load.Result, windows []load.Wind
 	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests {
 		tb.Errorf("%d requests, but %d in time, %d waited and %d late", r.Requests, r.CompletedInTime, r.Waited, r.Late)
 	}
+}
+
+func checkHistograms(tb testing.TB, r load.Result) {
+	tb.Helper()
 	for name, l := range map[string]load.Latency{"response": r.Response, "service": r.Service} {
 		h, err := hdrhistogram.Decode([]byte(l.Histogram))
 		if err != nil {
@@ -75,6 +86,10 @@ func CheckSums(tb testing.TB, plan load.Plan, r load.Result, windows []load.Wind
 			tb.Errorf("%s: p99 %v ms, but the histogram has %v", name, got, want)
 		}
 	}
+}
+
+func checkWindows(tb testing.TB, plan load.Plan, r load.Result, windows []load.Window) {
+	tb.Helper()
 	var requests, failed, dropped uint64
 	for i, w := range windows {
 		requests += w.Requests
