@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/load/k6"
 	"loadstone/lab/result"
 	"loadstone/lab/runner"
+	"loadstone/lab/topology"
 )
 
 type runFlags struct {
@@ -94,6 +95,10 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	c := runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
 		Driver: a.driver(f.driver, false), Generator: a.generator(), Version: version,
+	}
+	// Of no system, so only whether there is what the driver itself needs.
+	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {
+		return nil, dir, usageError{err}
 	}
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return nil, dir, err

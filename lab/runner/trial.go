@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -82,6 +83,11 @@ func (k *conductor) runTrial(ctx context.Context, dir string, t *archive.Trial) 
 			return cause
 		}
 		return err
+	}
+	for _, w := range up.Warnings() {
+		if !slices.Contains(t.Warnings, w) { // else it is from the start
+			t.Warnings = append(t.Warnings, w)
+		}
 	}
 	return nil
 }

@@ -96,6 +96,9 @@ func (in *instance) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look at its container: %w", err)
 	}
+	if was := place.Host; was != "" && was != i.host() {
+		in.run.Warnf("%s has another address since it was started again: %s, before %s; load that is offered to it directly does not reach it", in.Name, i.host(), was)
+	}
 	place = driver.Place{Host: i.host(), Port: in.Service.Port, Enforced: in.run.engine.LimitsCPU}
 	if place.Port == 0 {
 		place.Port = i.port()
