@@ -31,7 +31,7 @@ func withDocker(t *testing.T, dir string, args ...string) ended {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const script = `docker build --quiet --tag loadstone --target prebuilt --file "$1" "$2" >/dev/null || exit 124; shift 2; exec "$@"`
+	const script = `docker build --quiet --tag loadstone --target prebuilt --file "$1" "$2" >"$2.log" 2>&1 || { cat "$2.log"; exit 124; }; shift 2; exec "$@"`
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	argv := append([]string{"sh", "-c", script, "sh", filepath.Join(root, "deploy", "Dockerfile"), image, program}, args...)
@@ -43,7 +43,7 @@ func withDocker(t *testing.T, dir string, args ...string) ended {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok || exit != nil && (exit.ExitCode() == 124 || exit.ExitCode() == 125) {
-		t.Fatalf("loadstone %s: %v: %s", strings.Join(args, " "), err, stderr.String())
+		t.Fatalf("loadstone %s: %v: %s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}
 	return ended{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
@@ -68,8 +68,8 @@ func needDocker(t *testing.T) {
 	}
 }
 
-// planted writes an experiment on a front and a store that takes ten times as much
-// CPU as its share allows the front to ask for.
+// planted writes an experiment on a front and a store, which limits it: it bears 50
+// requests a second, and the front more than a thousand.
 func planted(t *testing.T, dir, rest string) string {
 	t.Helper()
 	const service = `
@@ -111,7 +111,7 @@ perturb: {budget: 10s}
 	for left := 3; ; left-- {
 		dir := t.TempDir()
 		got := withDocker(t, dir, "run", planted(t, dir, rest), "--driver", "docker")
-		if got.code != exitOK {
+		if got.code != exitOK && (got.code != exitCrossed || left == 1) {
 			t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
 		}
 		res := derivedResult(t, onlyRun(t, dir))
@@ -119,12 +119,12 @@ perturb: {budget: 10s}
 			t.Errorf("got environment %+v", e)
 		}
 		v := res.Variants[0]
-		for _, c := range v.Components {
+		for _, c := range v.Components { // none where no rate held
 			if c.LimitCPUs <= 0 || c.DemandMS <= 0 {
 				t.Errorf("of %s nothing is known: %+v", c.Name, c)
 			}
 		}
-		named := strings.Contains(got.stdout, "store") && v.Verdict.Component == "store"
+		named := v.Verdict.Component == "store"
 		if named || left == 1 {
 			if !named {
 				t.Errorf("got verdict %+v\n%s", v.Verdict, got.stdout)

@@ -21,7 +21,7 @@ type execChecker interface {
 
 // checkFaults checks the faults against a variant's system, before anything
 // starts.
-func (k *conductor) checkFaults(variant string, s *topology.System) error {
+func (k *execution) checkFaults(variant string, s *topology.System) error {
 	exp := k.Experiment
 	if err := exp.CheckFaults(variant, running(s)); err != nil {
 		return err
@@ -59,7 +59,7 @@ type offerFunc = func(context.Context) (*load.Result, []threshold.Outcome, error
 
 // underFaults has the experiment's faults carried out while load is offered. A
 // fault that could not be carried out ends the load.
-func (m *measurer) underFaults(offer offerFunc) offerFunc {
+func (m *trialRun) underFaults(offer offerFunc) offerFunc {
 	return func(ctx context.Context) (_ *load.Result, _ []threshold.Outcome, err error) {
 		system, ok := m.up.(fault.System)
 		if !ok {
@@ -97,7 +97,7 @@ func (m *measurer) underFaults(offer offerFunc) offerFunc {
 	}
 }
 
-func (m *measurer) faultConfig(system fault.System, events *archive.Lines) fault.Config {
+func (m *trialRun) faultConfig(system fault.System, events *archive.Lines) fault.Config {
 	instances := running(m.systems[m.trial.Variant])
 	c := fault.Config{
 		System: system, Write: func(e fault.Event) error { return events.Write(e) },
@@ -111,7 +111,7 @@ func (m *measurer) faultConfig(system fault.System, events *archive.Lines) fault
 
 // allBegun says whether there was load for every fault. Load that an objective
 // has ended is no error: that it did is the result.
-func (m *measurer) allBegun(begun int, r *load.Result) error {
+func (m *trialRun) allBegun(begun int, r *load.Result) error {
 	all := m.Experiment.Faults
 	if begun == len(all) {
 		return nil
@@ -124,8 +124,8 @@ func (m *measurer) allBegun(begun int, r *load.Result) error {
 	return m.Experiment.ErrorAt(text+"; write an earlier time, or a longer load", "faults", fmt.Sprint(begun), "at")
 }
 
-// telling keeps windows as keep does, and tells of the beginning of the first.
-func (m *measurer) telling(keep func(any) error) func(any) error {
+// withStart keeps windows as keep does, and tells of the beginning of the first.
+func (m *trialRun) withStart(keep func(any) error) func(any) error {
 	first := true
 	return func(window any) error {
 		if w, ok := window.(load.Window); ok && first {

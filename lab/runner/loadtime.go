@@ -12,12 +12,12 @@ import (
 const startAndStopTime = 1500 * time.Millisecond
 
 // trialTime is about how long a trial of a small system takes.
-func (k *conductor) trialTime() time.Duration { return k.loadTime() + startAndStopTime }
+func (k *execution) trialTime() time.Duration { return k.loadTime() + startAndStopTime }
 
 // loadTime is how long a trial is under load, without perturbing: the budget of
 // the search, or the length of the load as written. The length of a script, or of
 // so many iterations, shows only when it is over, and counts as nothing.
-func (k *conductor) loadTime() time.Duration {
+func (k *execution) loadTime() time.Duration {
 	if k.Experiment.Measure == experiment.Capacity {
 		return k.search.Budget
 	}
@@ -36,7 +36,7 @@ func (k *conductor) loadTime() time.Duration {
 }
 
 // timesUnderLoad is how long each trial is under load, perturbing included.
-func (k *conductor) timesUnderLoad(trials []archive.Planned) []time.Duration {
+func (k *execution) timesUnderLoad(trials []archive.Planned) []time.Duration {
 	out := make([]time.Duration, len(trials))
 	for i, p := range trials {
 		out[i] = k.loadTime()

@@ -13,7 +13,7 @@ func TestTimeUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := func(name string, e *experiment.Experiment, want ...time.Duration) {
 		t.Helper()
-		k := &conductor{Config: Config{Experiment: e}, search: searchConfig(e)}
+		k := &execution{Config: Config{Experiment: e}, search: searchConfig(e)}
 		if got := k.timesUnderLoad(plan([]string{"a"}, e.Trials)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}

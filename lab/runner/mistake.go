@@ -11,7 +11,7 @@ import (
 // checkEntry says whether the entry service of a variant can take load: what has
 // a command of its own has the port that the file says. Images that recipes start
 // may know theirs.
-func (k *conductor) checkEntry(s *topology.System) error {
+func (k *execution) checkEntry(s *topology.System) error {
 	entry, ok := s.Service(k.Experiment.Entry)
 	switch {
 	case !ok: // CheckServices has looked
@@ -27,7 +27,7 @@ func (k *conductor) checkEntry(s *topology.System) error {
 // mistakes returns what is wrong with a system as errors of a file: of the Compose
 // file, if the place in it is known, else of the experiment at path. What an
 // overlay has is there, below path.
-func (k *conductor) mistakes(err error, path ...string) []error {
+func (k *execution) mistakes(err error, path ...string) []error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, one := range several.Unwrap() {

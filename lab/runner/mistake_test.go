@@ -40,7 +40,7 @@ func checkOf(t *testing.T, compose, other string) []string {
 	}
 	env := map[string]string{"PATH": os.Getenv("PATH")}
 	d := process.Driver{Settings: driver.Settings{Env: env}}
-	k := &conductor{Config: Config{Experiment: exp, Variants: []string{"one", "two", "three"}, Driver: d, Env: env}}
+	k := &execution{Config: Config{Experiment: exp, Variants: []string{"one", "two", "three"}, Driver: d, Env: env}}
 	err = k.check(t.Context())
 	if err == nil {
 		return nil

@@ -32,7 +32,7 @@ const (
 
 // perturbBudget is how long the slots of one trial of each variant may take; 0
 // if none is perturbed.
-func (k *conductor) perturbBudget() time.Duration {
+func (k *execution) perturbBudget() time.Duration {
 	e := k.Experiment
 	switch {
 	case e.Measure != experiment.Capacity || e.Perturb.Off:
@@ -50,7 +50,7 @@ func (k *conductor) perturbBudget() time.Duration {
 }
 
 // perturbTime is what perturbing adds to the last trial of each variant, at most.
-func (k *conductor) perturbTime() time.Duration {
+func (k *execution) perturbTime() time.Duration {
 	budget := k.perturbBudget()
 	if budget == 0 {
 		return 0
@@ -61,7 +61,7 @@ func (k *conductor) perturbTime() time.Duration {
 // perturb perturbs the system in the variant's last trial, once its capacity
 // is known. It does so after everything else, so that it can change nothing of
 // that. What keeps it from being done is a warning: it is one witness of three.
-func (m *measurer) perturb(ctx context.Context, scenario load.Scenario) error {
+func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	budget := m.perturbBudget()
 	if budget == 0 || m.trial.Round != m.Experiment.Trials {
 		return nil
@@ -149,7 +149,7 @@ func components(instances []topology.Instance, runs map[string]int, limiter func
 }
 
 // limiter is the machine that can change the CPU of an instance.
-func (m *measurer) limiter(ctx context.Context) func(instance string) host.Host {
+func (m *trialRun) limiter(ctx context.Context) func(instance string) host.Host {
 	return func(instance string) host.Host {
 		for _, h := range m.up.Hosts() {
 			if h.Limit(ctx, instance, 1) == nil {

@@ -17,7 +17,7 @@ func TestPerturbingIsBoundedUnlessAskedFor(t *testing.T) {
 	f := func(name, measure string, trials int, p experiment.Perturb, want time.Duration) {
 		t.Helper()
 		e := &experiment.Experiment{Measure: measure, Trials: trials, Search: experiment.DefaultSearch(), Perturb: p}
-		k := &conductor{Config: Config{Experiment: e}, search: searchConfig(e)}
+		k := &execution{Config: Config{Experiment: e}, search: searchConfig(e)}
 		if got := k.perturbBudget(); got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}

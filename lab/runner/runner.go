@@ -65,8 +65,8 @@ func (e Events) doingf(format string, args ...any) {
 	}
 }
 
-// conductor is one run under way.
-type conductor struct {
+// execution is one run under way.
+type execution struct {
 	Config
 	systems map[string]*topology.System
 	search  capacity.Config
@@ -79,7 +79,7 @@ type conductor struct {
 // Everything that can be checked is checked before anything starts: the
 // experiment against the system, and every variant's system.
 func Run(ctx context.Context, c Config) (dir string, err error) {
-	k := &conductor{Config: c, search: searchConfig(c.Experiment)}
+	k := &execution{Config: c, search: searchConfig(c.Experiment)}
 	if err := k.check(ctx); err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 }
 
 // check loads the system of every variant.
-func (k *conductor) check(ctx context.Context) error {
+func (k *execution) check(ctx context.Context) error {
 	exp := k.Experiment
 	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env})
 	if err != nil {
@@ -161,7 +161,7 @@ func once(errs []error) []error {
 	})
 }
 
-func (k *conductor) warn(texts ...string) {
+func (k *execution) warn(texts ...string) {
 	for _, w := range texts {
 		if slices.Contains(k.warned, w) {
 			continue

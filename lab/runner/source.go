@@ -103,11 +103,11 @@ func (s *source) ask(ctx context.Context) (map[string]float64, error) {
 	return values, err
 }
 
-// tell adds what the sources found to the trial's instances: to all of a
+// addResources adds what the sources found to the trial's instances: to all of a
 // service's, as what the Compose file declares is. What that declares under the
 // same name stays, so that a file can say who consumes a queue. The probe must
 // have ended.
-func tell(all []*source, t *archive.Trial) {
+func addResources(all []*source, t *archive.Trial) {
 	for _, s := range all {
 		if err := s.last.Load(); err != nil && !s.answered.Load() {
 			t.Warnings = append(t.Warnings, fmt.Sprintf("what %s knows of its queues and pools was never read: %v", s.instance, *err))

@@ -74,7 +74,7 @@ func TestWhatWasFoundIsOfTheTrial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tell([]*source{works, fails}, &trial)
+	addResources([]*source{works, fails}, &trial)
 	for i, in := range trial.Instances[:2] {
 		if len(in.Resources) != 2 || in.Resources[0] != declared || in.Resources[1] != more {
 			t.Errorf("instance %d: got %+v, want what is declared, and what was found under another name", i, in.Resources)

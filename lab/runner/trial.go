@@ -26,7 +26,7 @@ import (
 )
 
 // trial runs one trial and keeps it.
-func (k *conductor) trial(ctx context.Context, d *archive.Dir, p archive.Planned) (err error) {
+func (k *execution) trial(ctx context.Context, d *archive.Dir, p archive.Planned) (err error) {
 	if k.Events.TrialStarted != nil {
 		k.Events.TrialStarted(p)
 	}
@@ -51,7 +51,7 @@ func (k *conductor) trial(ctx context.Context, d *archive.Dir, p archive.Planned
 // runTrial has the system up for as long as the load runs. Down is on every
 // way out, and gets a context of its own: a run that is being stopped still
 // stops its services.
-func (k *conductor) runTrial(ctx context.Context, dir string, t *archive.Trial) (err error) {
+func (k *execution) runTrial(ctx context.Context, dir string, t *archive.Trial) (err error) {
 	k.Events.doingf("starting")
 	system := k.systems[t.Variant]
 	up, err := k.Driver.Up(ctx, driver.Config{
@@ -102,7 +102,7 @@ func enforced(instances []topology.Instance) bool {
 }
 
 // measure offers the load while the probe watches.
-func (k *conductor) measure(ctx context.Context, dir string, up driver.Running, t *archive.Trial) (err error) {
+func (k *execution) measure(ctx context.Context, dir string, up driver.Running, t *archive.Trial) (err error) {
 	generatorLog, err := os.Create(filepath.Join(dir, "logs", "generator.log"))
 	if err != nil {
 		return err
@@ -123,14 +123,14 @@ func (k *conductor) measure(ctx context.Context, dir string, up driver.Running, 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopProbe()); tell(asked, t) }()
+	defer func() { err = errors.Join(err, stopProbe()); addResources(asked, t) }()
 	process, err := generator.Start(ctx, k.Generator, generatorLog)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, process.Close()) }()
 
-	m := &measurer{conductor: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m := &trialRun{execution: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -189,9 +189,9 @@ func startProbe(ctx context.Context, dir string, up driver.Running, asked []*sou
 	}, nil
 }
 
-// measurer measures one trial.
-type measurer struct {
-	*conductor
+// trialRun measures one trial.
+type trialRun struct {
+	*execution
 	trial     *archive.Trial
 	dir       string // of the trial
 	up        driver.Running
@@ -206,7 +206,7 @@ type measurer struct {
 
 // offer has the generator carry out a plan, keeps its windows, and says what
 // became of the objectives.
-func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
+func (m *trialRun) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
 	m.offered++
 	p.Seed = m.seed()
 	return m.observe(kind, slo, func(onWindow func(load.Window) string) (load.Result, error) {
@@ -216,7 +216,7 @@ func (m *measurer) offer(ctx context.Context, kind string, p load.Plan, slo expe
 }
 
 // script has k6 carry out the experiment's script.
-func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
+func (m *trialRun) script(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
 	s := m.Experiment.Load.K6
 	c := k6.Config{Binary: m.K6, Script: s.Script, Env: s.Env, Target: m.base.Targets[0], Log: m.log}
 	if len(m.base.Targets) > 1 {
@@ -235,10 +235,10 @@ func (m *measurer) script(ctx context.Context) (*load.Result, []threshold.Outcom
 
 // observe keeps the windows of a piece of load, and says what became of the
 // objectives.
-func (m *measurer) observe(kind string, slo experiment.SLO, carryOut func(func(load.Window) string) (load.Result, error)) (*load.Result, []threshold.Outcome, error) {
+func (m *trialRun) observe(kind string, slo experiment.SLO, carryOut func(func(load.Window) string) (load.Result, error)) (*load.Result, []threshold.Outcome, error) {
 	keep := m.windows.Write
 	if m.onFirst != nil {
-		keep = m.telling(keep)
+		keep = m.withStart(keep)
 	}
 	o := observer{keep: keep, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
 	r, err := carryOut(o.window)
@@ -273,17 +273,17 @@ func (o *observer) window(w load.Window) (stop string) {
 
 // seed differs for every piece of load of every trial, and follows from the
 // run's.
-func (m *measurer) seed() uint64 {
+func (m *trialRun) seed() uint64 {
 	return m.Experiment.Seed + uint64(m.trial.Index)<<32 + uint64(m.offered)
 }
 
-func (m *measurer) keep(kind string, t capacity.Try, r *load.Result) {
+func (m *trialRun) record(kind string, t capacity.Try, r *load.Result) {
 	m.trial.Measures = append(m.trial.Measures, archive.Measure{Kind: kind, Try: t, Result: *r})
 }
 
 // asWritten drives the experiment's scenarios as they are, and carries out its
 // faults meanwhile.
-func (m *measurer) asWritten(ctx context.Context) error {
+func (m *trialRun) asWritten(ctx context.Context) error {
 	m.Events.doingf("offering the load as written")
 	offer := func(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
 		return m.offer(ctx, archive.AsWritten, m.base, m.Experiment.SLO)
@@ -298,12 +298,12 @@ func (m *measurer) asWritten(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.keep(archive.AsWritten, capacity.NewTry(r.OfferedRate(), r, outcomes), r)
+	m.record(archive.AsWritten, capacity.NewTry(r.OfferedRate(), r, outcomes), r)
 	return nil
 }
 
 // capacity searches the highest rate that is held.
-func (m *measurer) capacity(ctx context.Context) error {
+func (m *trialRun) capacity(ctx context.Context) error {
 	scenario := m.base.Scenarios[0]
 	began := time.Now()
 	m.Events.doingf("sweeping with %d virtual users", sweepVUs)
@@ -312,7 +312,7 @@ func (m *measurer) capacity(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.keep(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: true}, r)
+	m.record(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: true}, r)
 	from := m.start(r.IterationRate())
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
@@ -332,13 +332,13 @@ func (m *measurer) capacity(ctx context.Context) error {
 		t := capacity.NewTry(step.Rate, r, outcomes)
 		t.Purpose = step.Purpose
 		history = append(history, t)
-		m.keep(string(step.Purpose), t, r)
+		m.record(string(step.Purpose), t, r)
 	}
 }
 
 // start is where the trial's search starts: about the rate that the experiment
 // gives or, if it gives none, what the system bore when it was never idle.
-func (m *measurer) start(swept float64) float64 {
+func (m *trialRun) start(swept float64) float64 {
 	guess := swept
 	if given, ok := m.Experiment.StartRate(); ok {
 		guess = given
