@@ -98,7 +98,7 @@ func (s *System) demand(name string, family []*result.Variant) (each stats.Inter
 				widest = u.each
 			}
 		}
-		s.Assumptions = append(s.Assumptions, fmt.Sprintf("each instance of %s uses %s CPU whatever the rate, and %s ms for each request, by what it bore at its limit in %s",
+		s.Assumptions = append(s.Assumptions, fmt.Sprintf("each instance of %s uses %s CPU whatever the rate, and %s ms for each request, from its capacity in %s",
 			name, format.Measured(d.Idle.Value), format.Measured(1000*d.PerRequest.Value), strings.Join(from, ", ")))
 		// Two points leave nothing to tell the line's error from: it is taken to be
 		// that of the point which is known least.

@@ -80,7 +80,7 @@ func TestTwoSharesTellWhatIsUsedWhateverTheRate(t *testing.T) {
 	if idle := a.Loads[0].Idle; math.Abs(idle/0.05-1) > 0.1 {
 		t.Errorf("%v cores whatever the rate, want 0.05", idle)
 	}
-	if all := strings.Join(a.Assumptions, "\n"); !strings.Contains(all, "by what it bore at its limit in v, v-wide") {
+	if all := strings.Join(a.Assumptions, "\n"); !strings.Contains(all, "from its capacity in v, v-wide") {
 		t.Errorf("the assumptions do not say where it is from: %s", all)
 	}
 	// From one share it cannot be told, and the prediction is wrong.

@@ -110,7 +110,7 @@ func (a *Answer) check(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nchecked    measured %s %s in %s: %s\n", c.measured(), a.Unit, c.Run, off)
 	if c.Again > 0 {
-		fmt.Fprintf(b, "           %s bore %s %s there; as a factor the prediction is off by %s\n",
+		fmt.Fprintf(b, "           %s had a capacity of %s %s there; as a factor the prediction is off by %s\n",
 			a.Variant, format.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
 	}
 	if c.Limit != "" && c.Limit != a.system.componentOf(a.Limit.Station) {

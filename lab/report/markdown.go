@@ -79,7 +79,7 @@ func markdownTable(r *result.Result, b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", markdownText(legend.b.String()))
 }
 
-// markdownReasons says why each variant bears what it bears.
+// markdownReasons gives the bottleneck of each variant.
 func markdownReasons(r *result.Result, b *strings.Builder) {
 	if len(r.Variants) == 0 {
 		return

@@ -5,7 +5,7 @@ import "loadstone/lab/term"
 import "loadstone/lab/format"
 import "loadstone/lab/result"
 
-// Headline is a variant in a line: what it bears and what holds it back.
+// Headline is a variant in a line: its capacity and its bottleneck.
 type Headline struct {
 	Variant string
 	// Figure is the capacity, or the response time under a load as written, with

@@ -166,7 +166,7 @@ func resourceNote(s *result.Resource) string {
 	add(s.Consumer != "", "consumed by "+s.Consumer)
 	add(positive(s.Rate), "does "+format.Measured(s.Rate)+"/s")
 	if s.Backpressured != nil && format.Finite(*s.Backpressured) {
-		add(true, "held back "+format.Percent(*s.Backpressured)+" of the time")
+		add(true, "blocked "+format.Percent(*s.Backpressured)+" of the time")
 	}
 	add(positive(s.Left), format.Measured(s.Left)+" left when the load ended")
 	add(positive(s.Flushed), format.Measured(s.Flushed)+" done within "+format.Measured(s.FlushSeconds)+" s after it")

@@ -19,7 +19,7 @@ func named(w verdict.Witness) string {
 		limits = []verdict.Limit{{Component: w.Component, Resource: w.Resource, Name: w.ResourceName}}
 	}
 	if len(limits) == 0 {
-		return "names nobody"
+		return "names no component"
 	}
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -28,7 +28,7 @@ func named(w verdict.Witness) string {
 	return "names " + strings.Join(texts, " and ")
 }
 
-// limitCard says what limits one variant, with the evidence and who was held back.
+// limitCard says what limits one variant, with the evidence and what each component used.
 type limitCard struct {
 	ID, Name, LimitedBy, Summary string
 	Decided                      bool
@@ -41,7 +41,7 @@ type limitCard struct {
 
 type witnessRow struct{ Name, Names, Evidence string }
 
-// componentRow is how one component was held back.
+// componentRow is what one component used.
 type componentRow struct {
 	Name, Share       string
 	Limiting          bool

@@ -25,7 +25,7 @@ func whoLimits(p *result.ScalingPoint) string {
 	case p.Limit != "":
 		return p.Limit + " limits"
 	default:
-		return "nobody named"
+		return "no component named"
 	}
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 }
 
 // Text writes the summary of r for a terminal: the question and its answer, a
-// table with a row per variant, how capacity grew with size, then why each variant bears what it bears. It
+// table with a row per variant, how capacity grew with size, then the bottleneck of each variant. It
 // fails only if w does.
 func Text(w io.Writer, r *result.Result, o Options) error {
 	s := &summary{result: r, width: max(o.Width, MinWidth), color: o.Color}
@@ -74,7 +74,7 @@ func (s *summary) head() {
 	s.prose("  ", answer(s.result).String(), term.Plain)
 }
 
-// variant writes why one variant bears what it bears.
+// variant writes the bottleneck of one variant.
 func (s *summary) variant(v *result.Variant) {
 	s.line("")
 	lead := "  " + term.Bold.Paint(term.Printable(v.Name), s.color)

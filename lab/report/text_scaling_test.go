@@ -41,7 +41,7 @@ func TestScalingInWords(t *testing.T) {
 	}
 	for _, want := range []string{
 		"scaling of api replicas\n",
-		"By the demands at 1 replica of api, from 3 replicas of api on lb limits (4,120 req/s at most). Measured: api limits at 1 and 2, lb limits at 3, nobody named at 6.\n",
+		"By the demands at 1 replica of api, from 3 replicas of api on lb limits (4,120 req/s at most). Measured: api limits at 1 and 2, lb limits at 3, no component named at 6.\n",
 		"Capacity grows in a line up to another component's limit (σ 0.021 [0, 0.043], κ 0); no peak inside the measured range.\n",
 		"6 replicas of api, predicted from the bounds of replicas-3: 4,000 [3,600, 4,400] req/s; measured 4,100: off by -2.44 %.\n",
 		"3 replicas of api (4,000 [3,600, 4,400]) is the smallest size measured that carries 3,000 req/s; 2 replicas of api (2,800 [2,520, 3,080]) may.\n",
@@ -59,7 +59,7 @@ func TestScalingNamesTies(t *testing.T) {
 	r := grownResult()
 	p := &r.Scaling.Points[2]
 	p.Limit, p.Tied = "", []string{"api", "lb"}
-	if got, want := sizeLimits(r.Scaling), "Measured: api limits at 1 and 2, api and lb limit equally at 3, nobody named at 6."; got != want {
+	if got, want := sizeLimits(r.Scaling), "Measured: api limits at 1 and 2, api and lb limit equally at 3, no component named at 6."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Scaling.Points[3].Tied = []string{"api", "lb"}

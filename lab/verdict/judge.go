@@ -47,13 +47,13 @@ func Judge(in Input) Verdict {
 	switch {
 	case in.LowerBound != "":
 		v.Status = LowerBoundOnly
-		v.Summary = fmt.Sprintf("It bears at least %s: %s.", in.rate(in.Capacity), in.LowerBound)
+		v.Summary = fmt.Sprintf("Capacity is at least %s: %s.", in.rate(in.Capacity), in.LowerBound)
 		if len(first) == 0 {
 			v.Summary += " No component showed a limit inside the tested range."
 		}
 	case in.MachineBusy >= MachineFull:
 		v.Status = LowerBoundOnly
-		v.Summary = fmt.Sprintf("It bears at least %s: the machine was %.0f %% busy, load generator included, so its cores were the limit.",
+		v.Summary = fmt.Sprintf("Capacity is at least %s: the machine was %.0f %% busy, load generator included, so its cores were the limit.",
 			in.rate(in.Capacity), 100*in.MachineBusy)
 	case voices >= 2 && len(first) == 1:
 		v.name(in, limits, first[0], voices)

@@ -109,7 +109,7 @@ func withoutFollowers(limits []limit) []limit {
 func (r Resource) stageHeat(c Component) string {
 	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, thousands(r.Rate))
 	if r.Backpressured != nil {
-		text += fmt.Sprintf(", held back by what comes after for %.0f %% of it", 100**r.Backpressured)
+		text += fmt.Sprintf(", blocked by later stages for %.0f %% of it", 100**r.Backpressured)
 	}
 	if r.Depth > 0 || r.Slope > 0 {
 		text += fmt.Sprintf(", with %.3g waiting and growing by %.3g each second", r.Depth, r.Slope)

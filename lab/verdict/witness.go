@@ -155,12 +155,12 @@ func saturation(in Input, limits []limit) Witness {
 	slices.SortStableFunc(held, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
 	case len(held) == 0:
-		w.Evidence = "nobody was held back" + coolest(limits)
+		w.Evidence = "no component was saturated" + coolest(limits)
 	case len(held) == 1:
 		w.Evidence = held[0].heat
 		w.voice(held)
 	default:
-		w.Evidence = "more than one was held back"
+		w.Evidence = "more than one component was saturated"
 		for _, l := range held {
 			w.Evidence += "; " + l.heat
 		}
