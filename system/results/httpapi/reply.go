@@ -57,7 +57,7 @@ var answers = route.Prepare(route.Table{
 
 const unavailable = "results cannot be looked up now; try again in a moment"
 
-// failures are the answers to decisions that show nothing.
+// prepareFailures makes the answers to decisions that show nothing.
 func (a *API) prepareFailures() {
 	a.byError = make(map[*results.Error]*route.Failure)
 	for _, e := range []*results.Error{

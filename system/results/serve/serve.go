@@ -107,19 +107,19 @@ func openStore(ctx context.Context, cfg Config, s *service.Service, switched fun
 	s.Add(service.Component{Name: "store", Run: served.Run, Close: served.Close, Ready: func() bool {
 		return served.Filled() && (cfg.Cache != pagecache.None || served.Answers())
 	}})
-	store, switches, clear := served.Store, cache.NewSwitches(nil, nil), func() error { return nil }
+	store, switches, forget := served.Store, cache.NewSwitches(nil, nil), func() error { return nil }
 	if cfg.Cache != pagecache.None {
 		cached, err := pagecache.Open(ctx, cfg.Tiers, served, s.Registry)
 		if err != nil {
 			return nil, "", err
 		}
 		s.Add(service.Component{Name: "cache", Run: cached.Run, Close: cached.Close})
-		store, switches, clear = cached, cached.Switches, cached.Switch
+		store, switches, forget = cached, cached.Switches, cached.Switch
 	}
 	s.HandleAdmin("/cache", switches)
 	s.HandleAdmin("/cache/", switches)
 	served.Changed = func(from, to results.Meta) {
-		if err := clear(); err != nil {
+		if err := forget(); err != nil {
 			// Old pages then take room until their age is over.
 			s.Logger.Error("the cache was not cleared", "error", err)
 		}
