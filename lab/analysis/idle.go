@@ -35,7 +35,7 @@ func idlers(t archive.Trial, span probe.Span, length time.Duration) []string {
 		if !ok || of < workedAt*float64(length) || float64(u.CPU) >= idleShare*of {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("%s used less than %.0f %% of the CPU of %s: nobody sends it requests", in.Name, 100*idleShare, busiest[in.Service]))
+		warnings = append(warnings, fmt.Sprintf("%s used less than %.0f %% of the CPU of %s: it gets no requests", in.Name, 100*idleShare, busiest[in.Service]))
 	}
 	return warnings
 }

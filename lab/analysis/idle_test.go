@@ -31,8 +31,8 @@ func TestInstancesThatDoNothingAreNamed(t *testing.T) {
 		}
 	}
 	const ms = time.Millisecond
-	f("stock-2 used less than 3 % of the CPU of stock-1: nobody sends it requests", 400*ms, 2*ms)
-	f("stock-1 used less than 3 % of the CPU of stock-3: nobody sends it requests", 2*ms, 300*ms, 400*ms)
+	f("stock-2 used less than 3 % of the CPU of stock-1: it gets no requests", 400*ms, 2*ms)
+	f("stock-1 used less than 3 % of the CPU of stock-3: it gets no requests", 2*ms, 300*ms, 400*ms)
 	f("", 400*ms, 40*ms) // uneven
 	f("", 30*ms, 0)      // nobody does much
 	f("", 400*ms)

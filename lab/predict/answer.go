@@ -140,7 +140,7 @@ func (s *System) enough(cs []Change) error {
 	for _, c := range cs {
 		i := slices.IndexFunc(s.Model.Stations, func(st queueing.Station) bool { return st.Name == c.Service })
 		if c.CPUs != nil && i >= 0 && *c.CPUs <= s.Model.Stations[i].Idle {
-			return fmt.Errorf("%s: each instance of %s uses %s CPU whatever the rate, so that share would bear nothing; write more",
+			return fmt.Errorf("%s: each instance of %s uses %s CPU whatever the rate, so that share leaves nothing for requests; write more",
 				c, c.Service, format.Measured(s.Model.Stations[i].Idle))
 		}
 	}

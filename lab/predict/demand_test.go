@@ -90,7 +90,7 @@ func TestTwoSharesTellWhatIsUsedWhateverTheRate(t *testing.T) {
 	}
 	system := of(t, res, "v")
 	tiny := 0.04
-	if _, err := system.Ask(Question{Changes: []Change{{Service: "api", CPUs: &tiny}}}); err == nil || !strings.Contains(err.Error(), "that share would bear nothing") {
+	if _, err := system.Ask(Question{Changes: []Change{{Service: "api", CPUs: &tiny}}}); err == nil || !strings.Contains(err.Error(), "that share leaves nothing for requests") {
 		t.Errorf("got %v", err)
 	}
 }
