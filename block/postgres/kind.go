@@ -58,9 +58,6 @@ const (
 // the database comes from the way there (no connection, a broken one, a deadline), and
 // so is Unavailable: an error of the caller's own must not be asked about.
 func KindOf(err error) Kind {
-	var wrong wrongAddress
-	var scan pgx.ScanArgError
-	var message *pgconn.PgError
 	switch {
 	case err == nil:
 		return None
@@ -70,13 +67,17 @@ func KindOf(err error) Kind {
 		return Busy
 	case errors.Is(err, ErrClosed):
 		return Closed
-	case errors.As(err, &scan), errors.As(err, &wrong):
-		return Failed
-	case errors.As(err, &message):
-		return kindOfCode(message.Code)
-	default:
-		return Unavailable
 	}
+	if _, ok := errors.AsType[pgx.ScanArgError](err); ok {
+		return Failed
+	}
+	if _, ok := errors.AsType[wrongAddress](err); ok {
+		return Failed
+	}
+	if message, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return kindOfCode(message.Code)
+	}
+	return Unavailable
 }
 
 // kindOfCode reads SQLSTATE codes and their classes (PostgreSQL's manual, appendix A).
