@@ -36,7 +36,7 @@ var technology = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go":  {"lab", "internal/screen"},
 	"github.com/aclements/go-moremath":         {"lab/stats"},
 	"github.com/alitto/pond":                   {"block/pool"},
-	"github.com/apache/cassandra-gocql-driver": {"lab/driver/process", "lab/probe/cassandra", "system"},
+	"github.com/apache/cassandra-gocql-driver": {"block/cql", "lab/driver/process", "lab/probe/cassandra", "system"},
 	"github.com/cespare/xxhash":                {"system", "block"},
 	"github.com/cockroachdb/pebble":            {"system"},
 	"github.com/compose-spec/compose-go":       {"lab/topology", "lab/driver"},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/cql"
 	"loadstone/block/servertest"
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
@@ -138,7 +139,7 @@ func TestRingOfThree(t *testing.T) {
 	ring := startRing(t)
 	t.Logf("three nodes were ready after %v", time.Since(began).Round(time.Second/10))
 	cfg := DefaultConfig()
-	cfg.Cluster = Address{[]string{ring[0].Host, ring[1].Host, ring[2].Host}, "activities", 3}
+	cfg.Cluster = cql.Address{Hosts: []string{ring[0].Host, ring[1].Host, ring[2].Host}, Keyspace: "activities", Replication: 3}
 	s := open(t, cfg)
 	if d := s.Durability(); !d.Synced || !strings.Contains(d.How, "3 replicas, QUORUM") {
 		t.Errorf("got %+v", d)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/cql"
 	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/patterns/activity"
@@ -21,7 +22,7 @@ import (
 )
 
 // Forms are the addresses that there are, for people.
-const Forms = "sqlite:FILE, pebble:DIRECTORY, postgres://USER@HOST:PORT/DATABASE or " + cassandrastore.AddressForm
+const Forms = "sqlite:FILE, pebble:DIRECTORY, postgres://USER@HOST:PORT/DATABASE or " + cql.AddressForm
 
 const (
 	sqliteScheme = "sqlite:"
@@ -39,8 +40,8 @@ func Check(address string) error {
 		return nil
 	case scheme == "postgres" || scheme == "postgresql":
 		return postgres.CheckURL(address)
-	case scheme+":" == cassandrastore.Scheme:
-		_, err := cassandrastore.ParseAddress(address)
+	case scheme+":" == cql.Scheme:
+		_, err := cql.ParseAddress(address)
 		return err
 	default:
 		return fmt.Errorf("the store of activities is %q; write %s", Redact(address), Forms)
@@ -88,8 +89,8 @@ func open(ctx context.Context, address string, r prometheus.Registerer) (activit
 	if dir, ok := strings.CutPrefix(address, pebbleScheme); ok {
 		return keep(pebblestore.Open(dir, r))
 	}
-	if strings.HasPrefix(address, cassandrastore.Scheme) {
-		cluster, err := cassandrastore.ParseAddress(address)
+	if strings.HasPrefix(address, cql.Scheme) {
+		cluster, err := cql.ParseAddress(address)
 		if err != nil {
 			return nil, err
 		}

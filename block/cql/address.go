@@ -1,4 +1,4 @@
-package cassandrastore
+package cql
 
 import (
 	"errors"

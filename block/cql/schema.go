@@ -1,4 +1,4 @@
-package cassandrastore
+package cql
 
 import (
 	"context"
@@ -9,22 +9,11 @@ import (
 	"strings"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
-
-	"loadstone/system/patterns/activity"
 )
 
-// errKeyspace is wrapped when the keyspace is there and is not as it should be.
-var errKeyspace = errors.New("the keyspace is another one")
-
-// schema makes the table. Rows are small and read one by one, so compression works
-// on small chunks: a read decompresses one.
-const schema = `CREATE TABLE IF NOT EXISTS %s.activities (
-	id text PRIMARY KEY, user_name text, kind text, at_ms bigint, details text
-) WITH compression = {'class': 'LZ4Compressor', 'chunk_length_in_kb': 4}`
-
-// migrate makes keyspace and table with a session of its own: one that has a
+// migrate makes keyspace and tables with a session of its own: one that has a
 // keyspace can only be had once that is there, and a schema takes longer than a row.
-func (s *Store) migrate(ctx context.Context) error {
+func (s *Session) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.SchemaTimeout)
 	defer cancel()
 	session, err := gocql.NewSession(*s.cfg.clusterConfig(s.cfg.SchemaTimeout))
@@ -51,10 +40,12 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	if found != to.Replication {
 		return fmt.Errorf("%w: %s has %d replicas of a row and the address says %d; write ?replication=%d, or name another keyspace",
-			errKeyspace, to.Keyspace, found, to.Replication, found)
+			ErrKeyspace, to.Keyspace, found, to.Replication, found)
 	}
-	if err := session.Query(fmt.Sprintf(schema, to.Keyspace)).Idempotent(true).ExecContext(ctx); err != nil {
-		return err
+	for _, table := range s.cfg.Tables {
+		if err := session.Query(fmt.Sprintf(table, to.Keyspace)).Idempotent(true).ExecContext(ctx); err != nil {
+			return err
+		}
 	}
 	return session.AwaitSchemaAgreement(ctx)
 }
@@ -70,7 +61,7 @@ func replication(ctx context.Context, session *gocql.Session, keyspace string) (
 		return 0, err
 	}
 	if !durable {
-		return 0, fmt.Errorf("%w: %s has durable_writes = false, so its rows are in no commit log; name another keyspace", errKeyspace, keyspace)
+		return 0, fmt.Errorf("%w: %s has durable_writes = false, so its rows are in no commit log; name another keyspace", ErrKeyspace, keyspace)
 	}
 	total := 0
 	for key, value := range options {
@@ -79,7 +70,7 @@ func replication(ctx context.Context, session *gocql.Session, keyspace string) (
 		}
 		n, err := strconv.Atoi(value)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s has %s = %q where a number of replicas is expected", errKeyspace, keyspace, key, value)
+			return 0, fmt.Errorf("%w: %s has %s = %q where a number of replicas is expected", ErrKeyspace, keyspace, key, value)
 		}
 		total += n
 	}
@@ -88,7 +79,7 @@ func replication(ctx context.Context, session *gocql.Session, keyspace string) (
 
 // ask finds out what the nodes do before they acknowledge a write. Each is asked:
 // the setting is in its own file. One that is down now is none that could say.
-func (s *Store) ask(ctx context.Context) (activity.Durability, error) {
+func (s *Session) ask(ctx context.Context) (Durability, error) {
 	synced, how := true, make([]string, 0, 3)
 	for _, host := range s.session.GetHosts() {
 		if !host.IsUp() {
@@ -99,14 +90,14 @@ func (s *Store) ask(ctx context.Context) (activity.Durability, error) {
 		err := s.session.Query("SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'").
 			SetHostID(host.HostID()).Consistency(gocql.One).Idempotent(true).ScanContext(ctx, &sync)
 		if err != nil {
-			return activity.Durability{}, fmt.Errorf("node %s: %w", net.JoinHostPort(host.ConnectAddress().String(), strconv.Itoa(host.Port())), err)
+			return Durability{}, fmt.Errorf("node %s: %w", net.JoinHostPort(host.ConnectAddress().String(), strconv.Itoa(host.Port())), err)
 		}
 		// Both sync before they acknowledge: batch at once, group at the end of a
 		// window that writes share.
 		synced = synced && (sync == "batch" || sync == "group")
 		how = append(how, sync)
 	}
-	return activity.Durability{
+	return Durability{
 		Synced: synced && len(how) > 0,
 		How:    fmt.Sprintf("Cassandra: %d replicas, QUORUM, commitlog_sync of the nodes: %s", s.cfg.Cluster.Replication, strings.Join(how, ", ")),
 	}, nil
