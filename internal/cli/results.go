@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/dataset"
 	"loadstone/block/spelling"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
@@ -101,7 +102,7 @@ students for trials and measurements only, never beside real ones.`,
 }
 
 // seedSource is the file, or else the generator.
-func seedSource(ctx context.Context, file string, seed uint64, students int64) (results.Source, error) {
+func seedSource(ctx context.Context, file string, seed uint64, students int64) (dataset.Source[results.Student], error) {
 	if file != "" {
 		return csvfile.Open(ctx, file)
 	}
@@ -187,7 +188,7 @@ func (a *app) publish(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return readDatabase(ctx, from, "--from", func(db results.Source) error {
+	return readDatabase(ctx, from, "--from", func(db dataset.Source[results.Student]) error {
 		// Corrected students make it another data set.
 		return a.fill(ctx, name, results.Current(db))
 	})
@@ -203,7 +204,7 @@ func parseStore(text, flag string) (stores.Name, error) {
 }
 
 // readDatabase opens the store that a flag names for use.
-func readDatabase(ctx context.Context, text, flag string, use func(results.Source) error) error {
+func readDatabase(ctx context.Context, text, flag string, use func(dataset.Source[results.Student]) error) error {
 	name, err := parseStore(text, flag)
 	if err != nil {
 		return err
@@ -215,7 +216,7 @@ func readDatabase(ctx context.Context, text, flag string, use func(results.Sourc
 }
 
 // fill puts the source into a store, unless the store holds it already, and says so.
-func (a *app) fill(ctx context.Context, store stores.Name, source results.Source) error {
+func (a *app) fill(ctx context.Context, store stores.Name, source dataset.Source[results.Student]) error {
 	began := time.Now()
 	bar := newCountBar(a.Stderr, a.Terminal, "students")
 	did, err := store.Fill(ctx, source, bar.set)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/pagecache"
@@ -82,7 +83,7 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	if c.By == "" {
 		c.By = userName()
 	}
-	done, err := store.Correct(ctx, c, func(ctx context.Context, meta results.Meta, done results.Corrected) error {
+	done, err := store.Correct(ctx, c, func(ctx context.Context, meta dataset.Meta, done results.Corrected) error {
 		return a.tellServers(ctx, store.Place(), f.redis, meta, done)
 	})
 	if unknown, ok := errors.AsType[*results.UnknownStudentsError](err); ok {
@@ -125,7 +126,7 @@ func userName() string {
 
 // tellServers says what was done at the store, and puts the new pages into Redis, which
 // tells the servers.
-func (a *app) tellServers(ctx context.Context, place, redis string, meta results.Meta, done results.Corrected) error {
+func (a *app) tellServers(ctx context.Context, place, redis string, meta dataset.Meta, done results.Corrected) error {
 	a.printCorrected(place, done)
 	if redis == "" {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
@@ -29,7 +30,7 @@ func correctionFile(t *testing.T, path, name string, ids ...int64) {
 		list = append(list, s)
 	}
 	var text strings.Builder
-	meta := results.Meta{Count: int64(len(list))}
+	meta := dataset.Meta{Count: int64(len(list))}
 	if err := csvfile.Write(t.Context(), &text, resultstest.List{Description: meta, Students: list}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/web"
@@ -50,7 +51,7 @@ func (a *app) preload(ctx context.Context, store, redis string) error {
 	if err := pagecache.CheckURL(redis); err != nil {
 		return usagef("--redis: %w", err)
 	}
-	return readDatabase(ctx, store, "--store", func(db results.Source) error {
+	return readDatabase(ctx, store, "--store", func(db dataset.Source[results.Student]) error {
 		began := time.Now()
 		bar := newCountBar(a.Stderr, a.Terminal, "pages")
 		written, existing, err := pagecache.Preload(ctx, redis, db, bar.set)

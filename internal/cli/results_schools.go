@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/bundle"
 	"loadstone/system/results/export"
@@ -73,7 +74,7 @@ func (a *app) bundle(ctx context.Context, f bundleFlags) error {
 	if err := os.MkdirAll(f.out, 0o750); err != nil {
 		return err
 	}
-	return readDatabase(ctx, f.from, "--from", func(db results.Source) error {
+	return readDatabase(ctx, f.from, "--from", func(db dataset.Source[results.Student]) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		done, err := bundle.Write(ctx, c, db)
@@ -142,7 +143,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return readDatabase(ctx, f.from, "--from", func(db results.Source) error {
+	return readDatabase(ctx, f.from, "--from", func(db dataset.Source[results.Student]) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		report, err := export.Build(ctx, c, results.Current(db)) // corrected students make it another data set

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"loadstone/block/dataset"
 )
 
 // Correction is a student's result as it should be.
@@ -121,22 +122,6 @@ func (e *UnknownStudentsError) Error() string {
 // Unwrap returns ErrNotFound.
 func (e *UnknownStudentsError) Unwrap() error { return ErrNotFound }
 
-// Revised describes the data set after its corrections: revision is how often it
-// was corrected, and fingerprint that of RevisedFingerprint. A data set that was
-// never corrected, revision 0, is described as it was.
-func (m Meta) Revised(revision int64, fingerprint string) Meta {
-	if revision == 0 {
-		return m
-	}
-	suffix := fmt.Sprintf(", revision %d", revision)
-	origin := m.Origin[:min(len(m.Origin), MaxOriginBytes-len(suffix))]
-	for !utf8.ValidString(origin) && len(origin) > 0 {
-		origin = origin[:len(origin)-1]
-	}
-	m.Origin, m.Fingerprint = origin+suffix, fingerprint
-	return m
-}
-
 // RevisedFingerprint is the fingerprint of a data set after students of it have
 // changed, in the order of a Plan. The same
 // corrections of the same data have the same fingerprint in every store.
@@ -155,16 +140,16 @@ func RevisedFingerprint(before string, changed []Change) string {
 // Correctable is a source whose students may have been corrected since it was
 // filled.
 type Correctable interface {
-	Source
+	dataset.Source[Student]
 	// Revised describes it with its corrections.
-	Revised() Meta
+	Revised() dataset.Meta
 }
 
 // Current is the source described with its corrections: for copies that must be
 // made anew when students were corrected, such as a snapshot. Where data sets are
 // told apart by what they were filled with, as in caches that are told of each
 // correction, the source itself is to be used.
-func Current(source Source) Source {
+func Current(source dataset.Source[Student]) dataset.Source[Student] {
 	if c, ok := source.(Correctable); ok {
 		return current{c}
 	}
@@ -173,4 +158,4 @@ func Current(source Source) Source {
 
 type current struct{ Correctable }
 
-func (c current) Meta() Meta { return c.Revised() }
+func (c current) Meta() dataset.Meta { return c.Revised() }

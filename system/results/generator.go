@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"loadstone/block/dataset"
 )
 
 // DefaultCount is the number of students of a generated data set unless asked
@@ -53,8 +55,8 @@ func NewGenerator(seed uint64, count int64) (*Generator, error) {
 }
 
 // Meta describes the data set.
-func (g *Generator) Meta() Meta {
-	return Meta{
+func (g *Generator) Meta() dataset.Meta {
+	return dataset.Meta{
 		Origin:      fmt.Sprintf("seed %d, %d students", g.seed, g.count),
 		Fingerprint: fmt.Sprintf(madeUp+"%d, seed %d, count %d", generatorVersion, g.seed, g.count),
 		Count:       g.count,

@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 	Link func(*results.Student) (string, error)
 	// Progress is told how many students of the source have been read. It may
 	// be nil.
-	Progress results.Progress
+	Progress dataset.Progress
 }
 
 // Validate returns all problems of the configuration, joined, or nil.
@@ -71,7 +72,7 @@ type Bundle struct {
 // Write writes the bundle of one school. On any error no file has changed, but
 // for a disk that fails while the second of the two is put in place. An unknown
 // school is an *UnknownSchoolError.
-func Write(ctx context.Context, cfg Config, source results.Source) (Bundle, error) {
+func Write(ctx context.Context, cfg Config, source dataset.Source[results.Student]) (Bundle, error) {
 	if err := cfg.Validate(); err != nil {
 		return Bundle{}, fmt.Errorf("bundle: %w", err)
 	}
@@ -82,7 +83,7 @@ func Write(ctx context.Context, cfg Config, source results.Source) (Bundle, erro
 	return bundle, nil
 }
 
-func writeFrom(ctx context.Context, cfg Config, source results.Source) (Bundle, error) {
+func writeFrom(ctx context.Context, cfg Config, source dataset.Source[results.Student]) (Bundle, error) {
 	if indexed, ok := source.(Indexed); ok {
 		part, err := narrow(ctx, cfg, indexed)
 		if err != nil {
@@ -98,7 +99,7 @@ func writeFrom(ctx context.Context, cfg Config, source results.Source) (Bundle, 
 }
 
 // write makes both files and puts them in place if there are students.
-func write(ctx context.Context, cfg Config, source results.Source) (bundle Bundle, err error) {
+func write(ctx context.Context, cfg Config, source dataset.Source[results.Student]) (bundle Bundle, err error) {
 	base := filepath.Join(cfg.Directory, FileName(cfg.School, cfg.Region))
 	bundle = Bundle{CSV: base + ".csv", HTML: base + ".html"}
 	table, err := atomicfile.Create(bundle.CSV)

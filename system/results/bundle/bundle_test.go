@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/bundle"
 	"loadstone/system/results/resultstest"
@@ -30,7 +31,7 @@ func hostile() results.Student {
 
 func source(students ...results.Student) resultstest.List {
 	return resultstest.List{
-		Description: results.Meta{Origin: "test", Fingerprint: "test", Count: int64(len(students))}, Students: students,
+		Description: dataset.Meta{Origin: "test", Fingerprint: "test", Count: int64(len(students))}, Students: students,
 	}
 }
 

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"iter"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
 // Indexed is a source that finds the students of a school without reading all the
 // others. Write reads any other source whole.
 type Indexed interface {
-	results.Source
+	dataset.Source[results.Student]
 	// Schools calls yield with each school and its number of students, until it
 	// returns false.
 	Schools(ctx context.Context, yield func(region, name string, students int64) bool) error
@@ -27,7 +28,7 @@ type place struct {
 
 // narrow returns the part of the source that holds the schools that are asked for.
 // If there are none the error is an *UnknownSchoolError.
-func narrow(ctx context.Context, cfg Config, source Indexed) (results.Source, error) {
+func narrow(ctx context.Context, cfg Config, source Indexed) (dataset.Source[results.Student], error) {
 	part := chosen{Indexed: source}
 	near := &nearest{want: fold(cfg.School)}
 	w := writer{wantName: near.want, wantRegion: fold(cfg.Region)}
@@ -55,7 +56,7 @@ type chosen struct {
 }
 
 // Meta counts the students of the schools.
-func (c chosen) Meta() results.Meta {
+func (c chosen) Meta() dataset.Meta {
 	meta := c.Indexed.Meta()
 	meta.Count = 0
 	for _, p := range c.places {

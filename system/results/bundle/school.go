@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"loadstone/block/dataset"
 	"loadstone/block/spelling"
 	"loadstone/system/results"
 )
@@ -43,7 +44,7 @@ const (
 
 // unknown reads the source again for the schools that are most like the one that
 // was asked for. It is an error in any case.
-func unknown(ctx context.Context, cfg Config, source results.Source) error {
+func unknown(ctx context.Context, cfg Config, source dataset.Source[results.Student]) error {
 	type place struct{ school, region string }
 	seen := map[place]bool{}
 	found := &nearest{want: fold(cfg.School)}

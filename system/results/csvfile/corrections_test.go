@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
 	"loadstone/system/results/resultstest"
 )
 
 // table is the source as CSV, without the columns.
-func table(t *testing.T, source results.Source, without ...string) string {
+func table(t *testing.T, source dataset.Source[results.Student], without ...string) string {
 	t.Helper()
 	var text bytes.Buffer
 	if err := csvfile.Write(t.Context(), &text, source, nil); err != nil {

@@ -5,7 +5,7 @@
 //
 // Open reads the whole file once to check it and reports every mistake it finds
 // with file, line and what to write instead, so that a bad file is known before
-// anything is built. Only then is the file a results.Source, which reads it
+// anything is built. Only then is the file a dataset.Source[results.Student], which reads it
 // again, row by row, and makes sure that it has not changed. Memory holds one row and,
 // during the check, about 50 bytes per student to find repeated ids.
 //
@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -75,14 +76,14 @@ func inStream(stream results.Stream, subject results.Subject) bool {
 	return slices.Contains(subjects[:], subject)
 }
 
-// File is a checked CSV file: a results.Source.
+// File is a checked CSV file: a dataset.Source[results.Student].
 //
 // If the file has no codes, every call of All invents new ones. Its fingerprint
 // is that of the file alone, so importing the same file again is no change and
 // the codes that were handed out stay valid.
 type File struct {
 	path string
-	meta results.Meta
+	meta dataset.Meta
 	sum  [sumSize]byte
 }
 
@@ -99,7 +100,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 		return nil, err
 	}
 	digits := hex.EncodeToString(sum[:])
-	return &File{path: path, sum: sum, meta: results.Meta{
+	return &File{path: path, sum: sum, meta: dataset.Meta{
 		Origin:      fmt.Sprintf("%s, sha256 %s", filepath.Base(path), digits[:12]),
 		Fingerprint: "csv 1, sha256 " + digits,
 		Count:       int64(len(checked.lines)),
@@ -107,7 +108,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 }
 
 // Meta describes the data set.
-func (f *File) Meta() results.Meta { return f.meta }
+func (f *File) Meta() dataset.Meta { return f.meta }
 
 var errStopped = errors.New("the consumer has had enough")
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -24,7 +25,7 @@ func save(tb testing.TB, text string) string {
 	return path
 }
 
-func write(tb testing.TB, source results.Source) string {
+func write(tb testing.TB, source dataset.Source[results.Student]) string {
 	tb.Helper()
 	var text bytes.Buffer
 	if err := Write(tb.Context(), &text, source, nil); err != nil {
@@ -101,7 +102,7 @@ func TestRows(t *testing.T) {
 		i++
 	}
 	meta := file.Meta()
-	if meta.Count != 2 || !strings.HasPrefix(meta.Origin, "marks.csv, sha256 ") || len(meta.Fingerprint) > results.MaxFingerprintBytes {
+	if meta.Count != 2 || !strings.HasPrefix(meta.Origin, "marks.csv, sha256 ") || len(meta.Fingerprint) > dataset.MaxFingerprintBytes {
 		t.Errorf("meta: got %+v", meta)
 	}
 }
@@ -356,7 +357,7 @@ func FuzzDecode(f *testing.F) {
 		if len(students) == 0 {
 			return
 		}
-		list := resultstest.List{Description: results.Meta{Count: int64(len(students))}, Students: students}
+		list := resultstest.List{Description: dataset.Meta{Count: int64(len(students))}, Students: students}
 		if got := decodeAll(t, write(t, list)); fmt.Sprint(got) != fmt.Sprint(students) {
 			t.Errorf("got %v, want %v", got, students)
 		}

@@ -7,12 +7,13 @@ import (
 	"io"
 	"strconv"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
 // Write writes the source as CSV with all columns, the access codes included:
 // what it writes is as secret as they are. Progress may be nil.
-func Write(ctx context.Context, w io.Writer, source results.Source, progress results.Progress) error {
+func Write(ctx context.Context, w io.Writer, source dataset.Source[results.Student], progress dataset.Progress) error {
 	out := csv.NewWriter(w)
 	columns := Columns()
 	record := make([]string, len(columns))

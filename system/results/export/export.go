@@ -53,6 +53,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -78,7 +79,7 @@ type Config struct {
 	// Formats are the files of each student: JSON, HTML or both.
 	Formats []Format
 	// Progress is told how many students are written. It may be nil.
-	Progress results.Progress
+	Progress dataset.Progress
 }
 
 // DefaultConfig returns a configuration with both formats. Root and the namer's
@@ -120,7 +121,7 @@ type Report struct {
 // Build exports the source. On any error, the end of the context included, the
 // root is as it was; what has been written stays beside it for the next export,
 // see Building.
-func Build(ctx context.Context, cfg Config, source results.Source) (Report, error) {
+func Build(ctx context.Context, cfg Config, source dataset.Source[results.Student]) (Report, error) {
 	report, err := build(ctx, cfg, source)
 	if err != nil {
 		return Report{}, fmt.Errorf("export to %s: %w", cfg.Root, err)
@@ -128,9 +129,9 @@ func Build(ctx context.Context, cfg Config, source results.Source) (Report, erro
 	return report, nil
 }
 
-func build(ctx context.Context, cfg Config, source results.Source) (report Report, err error) {
+func build(ctx context.Context, cfg Config, source dataset.Source[results.Student]) (report Report, err error) {
 	meta := source.Meta()
-	if err := errors.Join(cfg.Validate(), results.CheckMeta(meta)); err != nil {
+	if err := errors.Join(cfg.Validate(), meta.Check()); err != nil {
 		return report, err
 	}
 	plan := planOf(cfg, meta)
@@ -176,7 +177,7 @@ const waiting = 256
 
 // fill writes all files. A worker per core makes the names, which is nearly all
 // of the time.
-func (e *exporter) fill(ctx context.Context, source results.Source) error {
+func (e *exporter) fill(ctx context.Context, source dataset.Source[results.Student]) error {
 	group, ctx := errgroup.WithContext(ctx)
 	students := make(chan results.Student, waiting)
 	for range runtime.GOMAXPROCS(0) {

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/export"
 	"loadstone/system/results/resultstest"
@@ -34,7 +35,7 @@ func config(t *testing.T) export.Config {
 	return cfg
 }
 
-func mustBuild(t *testing.T, cfg export.Config, source results.Source) export.Report {
+func mustBuild(t *testing.T, cfg export.Config, source dataset.Source[results.Student]) export.Report {
 	t.Helper()
 	report, err := export.Build(t.Context(), cfg, source)
 	if err != nil {
@@ -217,16 +218,16 @@ func TestRefusals(t *testing.T) {
 	weak := student
 	weak.Code = "12-34-56-78"
 	list := func(students ...results.Student) resultstest.List {
-		return resultstest.List{Description: results.Meta{Fingerprint: "x", Count: int64(len(students))}, Students: students}
+		return resultstest.List{Description: dataset.Meta{Fingerprint: "x", Count: int64(len(students))}, Students: students}
 	}
 	for want, c := range map[string]struct {
 		change func(*export.Config)
-		source results.Source
+		source dataset.Source[results.Student]
 	}{
 		"student 1 has 8 letters":      {nil, list(weak)},
 		"came twice":                   {nil, list(student, student)},
 		"not valid":                    {nil, list(results.Student{ID: 1})},
-		"there must be students":       {nil, list()},
+		"there must be records":        {nil, list()},
 		"no key":                       {func(c *export.Config) { c.Namer.Key = export.Key{} }, good},
 		"iterations is 0":              {func(c *export.Config) { c.Namer.Iterations = 0 }, good},
 		"no format":                    {func(c *export.Config) { c.Formats = nil }, good},
@@ -251,11 +252,11 @@ func TestRefusals(t *testing.T) {
 
 // blocking is a source that waits before its first student.
 type blocking struct {
-	results.Source
+	dataset.Source[results.Student]
 	started, release chan struct{}
 }
 
-func (b blocking) Meta() results.Meta {
+func (b blocking) Meta() dataset.Meta {
 	meta := b.Source.Meta()
 	meta.Fingerprint = "other"
 	return meta
@@ -352,7 +353,7 @@ func TestPageIsEscaped(t *testing.T) {
 	s := resultstest.Generator(t, 1, 1).Student(1)
 	s.Name, s.School = `<script>alert("1")</script>`, `"><img src=x>`
 	cfg := config(t)
-	mustBuild(t, cfg, resultstest.List{Description: results.Meta{Fingerprint: "x", Count: 1}, Students: []results.Student{s}})
+	mustBuild(t, cfg, resultstest.List{Description: dataset.Meta{Fingerprint: "x", Count: 1}, Students: []results.Student{s}})
 	for _, format := range cfg.Formats {
 		path, err := cfg.Namer.Path(s.ID, s.Code, format)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/block/atomicfile"
-	"loadstone/system/results"
+	"loadstone/block/dataset"
 )
 
 // formatVersion is part of a plan: raise it when the same students give other
@@ -41,7 +41,7 @@ const (
 // plan identifies what a tree holds: a hash of everything that its bytes depend on.
 type plan string
 
-func planOf(cfg Config, meta results.Meta) plan {
+func planOf(cfg Config, meta dataset.Meta) plan {
 	formats := slices.Clone(cfg.Formats)
 	slices.Sort(formats)
 	// The hash shows nothing of the key, which has 256 bits.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/snapshot"
@@ -38,7 +39,7 @@ func openCached(t *testing.T, store results.Store, pool int) *Cached {
 // A cached store is a store.
 func TestCachedStore(t *testing.T) {
 	t.Parallel()
-	resultstest.Store(t, func(t *testing.T, source results.Source) results.Store {
+	resultstest.Store(t, func(t *testing.T, source dataset.Source[results.Student]) results.Store {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "results.snapshot")
 		if err := snapshot.Build(t.Context(), path, source, nil); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -37,7 +38,7 @@ type Corrector struct {
 // NewCorrector connects to the Redis that the text names, for the data set that a
 // database says that it holds, before or after corrections. The caller must Close
 // it.
-func NewCorrector(ctx context.Context, redisURL string, meta results.Meta) (*Corrector, error) {
+func NewCorrector(ctx context.Context, redisURL string, meta dataset.Meta) (*Corrector, error) {
 	cfg, err := TierConfig(redisURL, prometheus.NewRegistry())
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ const replacing = 32
 
 // ReplaceAll is a Corrector's Replace for many students, as they are now. It tries
 // every one before it fails.
-func ReplaceAll(ctx context.Context, redisURL string, meta results.Meta, students []results.Student) (err error) {
+func ReplaceAll(ctx context.Context, redisURL string, meta dataset.Meta, students []results.Student) (err error) {
 	c, err := NewCorrector(ctx, redisURL, meta)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func ReplaceAll(ctx context.Context, redisURL string, meta results.Meta, student
 
 // Correct is a Corrector for one student: page replaces what Redis has, and nil
 // deletes it.
-func Correct(ctx context.Context, redisURL string, meta results.Meta, id int64, page *results.Page) (err error) {
+func Correct(ctx context.Context, redisURL string, meta dataset.Meta, id int64, page *results.Page) (err error) {
 	c, err := NewCorrector(ctx, redisURL, meta)
 	if err != nil {
 		return err

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -49,17 +50,17 @@ type Set uint64
 // SetOf returns the identity of the data set in a database: its origin and count. A
 // correction in place does not change it, for servers that opened the database
 // before and after must share their pages; what it adds to the origin (see
-// results.Meta.Revised) does not count.
-func SetOf(meta results.Meta) Set {
+// dataset.Meta.Revised) does not count.
+func SetOf(meta dataset.Meta) Set {
 	return setOf("database", meta.Count, revision.ReplaceAllString(meta.Origin, ""))
 }
 
 // SnapshotSetOf returns the identity of the data set in a snapshot. Snapshots are
 // replaced whole, so one with corrections is another: equal fingerprints and
-// counts are the same (results.Meta.Same).
-func SnapshotSetOf(meta results.Meta) Set { return setOf("snapshot", meta.Count, meta.Fingerprint) }
+// counts are the same (dataset.Meta.Same).
+func SnapshotSetOf(meta dataset.Meta) Set { return setOf("snapshot", meta.Count, meta.Fingerprint) }
 
-// revision is what results.Meta.Revised puts behind an origin.
+// revision is what dataset.Meta.Revised puts behind an origin.
 var revision = regexp.MustCompile(`, revision [0-9]+$`)
 
 func setOf(kind string, count int64, text string) Set {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -16,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestSets(t *testing.T) {
 	t.Parallel()
-	meta := results.Meta{Origin: "four.csv (0a1b)", Fingerprint: "f", Count: 4}
+	meta := dataset.Meta{Origin: "four.csv (0a1b)", Fingerprint: "f", Count: 4}
 	revised := meta.Revised(12, "g")
 	if SetOf(meta) != SetOf(revised) {
 		t.Error("a correction in place makes another data set of a database")

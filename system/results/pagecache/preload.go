@@ -12,6 +12,7 @@ import (
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -29,7 +30,7 @@ const markerPrefix = "results.preloaded:1:"
 //
 // Redis may still forget pages, for want of memory or because their day is over;
 // servers load those again one by one, and a later Preload does not.
-func Preload(ctx context.Context, redisURL string, source results.Source, progress results.Progress) (written, existing int64, err error) {
+func Preload(ctx context.Context, redisURL string, source dataset.Source[results.Student], progress dataset.Progress) (written, existing int64, err error) {
 	tier, err := TierConfig(redisURL, prometheus.NewRegistry())
 	if err != nil {
 		return 0, 0, err
@@ -69,7 +70,7 @@ var errEnough = errors.New("nobody wants more")
 
 // entries are the pages of a source that is checked while it is read: it fails if
 // there are fewer or more students than it says.
-func entries(ctx context.Context, source results.Source) iter.Seq2[rediscache.Entry, error] {
+func entries(ctx context.Context, source dataset.Source[results.Student]) iter.Seq2[rediscache.Entry, error] {
 	set := SetOf(source.Meta())
 	return func(yield func(rediscache.Entry, error) bool) {
 		err := results.Each(ctx, source, nil, func(s *results.Student) error {
@@ -93,7 +94,7 @@ type marker struct {
 	note string
 }
 
-func openMarker(ctx context.Context, pages rediscache.Config, meta results.Meta) (*marker, error) {
+func openMarker(ctx context.Context, pages rediscache.Config, meta dataset.Meta) (*marker, error) {
 	pages.Prefix, pages.Registerer = markerPrefix, prometheus.NewRegistry()
 	// The note is read once, perhaps while Redis reads its own data back.
 	pages.ReadTimeout = pages.WriteTimeout

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/cache"
+	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
@@ -21,7 +22,7 @@ const students = 3000
 
 // broken is a source that ends early.
 type broken struct {
-	results.Source
+	dataset.Source[results.Student]
 
 	after int64
 }
@@ -89,7 +90,7 @@ func TestPreload(t *testing.T) {
 	redis := servertest.Redis(t)
 	url := "redis://" + redis.Addr()
 	source := resultstest.Generator(t, 5, students)
-	run := func(what string, source results.Source, written, existing int64, want error) {
+	run := func(what string, source dataset.Source[results.Student], written, existing int64, want error) {
 		t.Helper()
 		w, e, err := Preload(t.Context(), url, source, nil)
 		if !errors.Is(err, want) || want == nil && (w != written || e != existing) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/snapshot"
@@ -14,7 +15,7 @@ import (
 
 func TestCorrect(t *testing.T) {
 	t.Parallel()
-	resultstest.Correct(t, func(t *testing.T, source results.Source) resultstest.Corrector {
+	resultstest.Correct(t, func(t *testing.T, source dataset.Source[results.Student]) resultstest.Corrector {
 		t.Helper()
 		url := filled(t, source)
 		return resultstest.Corrector{
@@ -143,7 +144,7 @@ func TestSeedKnowsACorrectedDatabase(t *testing.T) {
 	source := resultstest.Generator(t, 3, 10)
 	url := filled(t, source)
 	snap := filepath.Join(t.TempDir(), "snapshot")
-	publish := func() results.Meta {
+	publish := func() dataset.Meta {
 		t.Helper()
 		if err := snapshot.Build(t.Context(), snap, results.Current(openSource(t, url)), nil); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
@@ -18,7 +19,7 @@ import (
 type watched struct {
 	*Store
 	mu      sync.Mutex
-	opened  []results.Meta
+	opened  []dataset.Meta
 	refused []error
 }
 
@@ -27,7 +28,7 @@ func lazy(t *testing.T, url string) *watched {
 	w := &watched{}
 	cfg := config(url)
 	cfg.Lazy, cfg.CheckInterval = true, 20*time.Millisecond
-	cfg.Events.Opened = func(meta results.Meta) {
+	cfg.Events.Opened = func(meta dataset.Meta) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.opened = append(w.opened, meta)
@@ -64,7 +65,7 @@ func (w *watched) checkShut(t *testing.T) {
 	if _, err := w.Lookup(t.Context(), 1); !errors.Is(err, results.ErrUnavailable) || errors.Is(err, results.ErrNotFound) {
 		t.Errorf("look-up: got %v, want ErrUnavailable", err)
 	}
-	if w.Ready() || w.Meta() != (results.Meta{}) {
+	if w.Ready() || w.Meta() != (dataset.Meta{}) {
 		t.Errorf("got ready %t with %+v, want neither", w.Ready(), w.Meta())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"loadstone/block/dataset"
 	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/results"
@@ -15,7 +16,7 @@ import (
 // Run and must return soon.
 type Events struct {
 	// Opened: the database was found good, and holds this; the store is ready.
-	Opened func(results.Meta)
+	Opened func(dataset.Meta)
 	// Refused: the database cannot be served, as Open's errors say; it is tried
 	// again. Called when the reason changes, and every refusalInterval.
 	Refused func(error)
@@ -27,7 +28,7 @@ const refusalInterval = time.Minute
 // database is an open one.
 type database struct {
 	pool *postgres.Pool
-	meta results.Meta
+	meta dataset.Meta
 }
 
 // Open connects to a database that was filled. The error is results.ErrMissing if

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/bundle"
 	"loadstone/system/results/resultstest"
@@ -14,7 +15,9 @@ import (
 var _ bundle.Indexed = (*Source)(nil)
 
 // plain is a source that has no index.
-type plain struct{ results.Source }
+type plain struct {
+	dataset.Source[results.Student]
+}
 
 // TestBundle: the bundle that is read through the index is, byte for byte, that of
 // a source which is read whole; and it reads no more than the school.
@@ -23,7 +26,7 @@ func TestBundle(t *testing.T) {
 	generator := resultstest.Generator(t, 4, 5000)
 	source := openSource(t, filled(t, generator))
 	student := generator.Student(17)
-	write := func(school string, from results.Source) (csv, html string, total int64) {
+	write := func(school string, from dataset.Source[results.Student]) (csv, html string, total int64) {
 		t.Helper()
 		cfg := bundle.Config{School: school, Directory: t.TempDir(), Address: "https://r.example", Progress: func(_, of int64) { total = of }}
 		b, err := bundle.Write(t.Context(), cfg, from)
@@ -46,7 +49,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("read %d students, and got\n%s\nwant\n%s", total, csv, wantCSV)
 	}
 	var texts []string
-	for _, from := range []results.Source{source, plain{source}} {
+	for _, from := range []dataset.Source[results.Student]{source, plain{source}} {
 		_, err := bundle.Write(t.Context(), bundle.Config{School: student.School + "x", Directory: t.TempDir(), Address: "x"}, from)
 		if _, ok := errors.AsType[*bundle.UnknownSchoolError](err); !ok {
 			t.Fatalf("got %v, want an UnknownSchoolError", err)

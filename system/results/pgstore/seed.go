@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/dataset"
 	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/results"
@@ -45,7 +46,7 @@ const lockTimeout = 10 * time.Second
 //
 // Until it is filled whole, the database is refused by Open, and its tables have
 // no keys: they are made at the end, see keys.
-func Seed(ctx context.Context, address string, source results.Source, progress results.Progress) (Seeded, error) {
+func Seed(ctx context.Context, address string, source dataset.Source[results.Student], progress dataset.Progress) (Seeded, error) {
 	s := seeder{
 		address: address, source: source, progress: progress,
 		workers: runtime.GOMAXPROCS(0), write: copyChunk,
@@ -60,8 +61,8 @@ func Seed(ctx context.Context, address string, source results.Source, progress r
 // seeder is one call of Seed.
 type seeder struct {
 	address  string
-	source   results.Source
-	progress results.Progress
+	source   dataset.Source[results.Student]
+	progress dataset.Progress
 	// workers is how many chunks are written at a time. BenchmarkSeed on 2 cores,
 	// which client and database share, 674,823 students: 6.4 s with 1, 5.1 s with
 	// 2, 5.1 s with 4.
@@ -72,7 +73,7 @@ type seeder struct {
 }
 
 func (s *seeder) seed(ctx context.Context) (seeded Seeded, err error) {
-	if err := results.CheckMeta(s.source.Meta()); err != nil {
+	if err := s.source.Meta().Check(); err != nil {
 		return Seeded{}, err
 	}
 	conn, err := connect(ctx, s.address)
@@ -119,8 +120,8 @@ func lock(ctx context.Context, conn *pgx.Conn) error {
 
 // dataSet is the row of results.data_set.
 type dataSet struct {
-	meta     results.Meta // as it was filled
-	revised  results.Meta // with its corrections
+	meta     dataset.Meta // as it was filled
+	revised  dataset.Meta // with its corrections
 	revision int64        // how often students were corrected
 	chunk    int
 	complete bool
@@ -148,15 +149,8 @@ func readDataSet(ctx context.Context, db postgres.Querier) (*dataSet, error) {
 type progressState struct {
 	chunk  int // students in a chunk
 	done   int64
-	chunks map[int64]chunkMark
+	chunks map[int64]dataset.Mark
 	school schools
-}
-
-// chunkMark is what is remembered of a written chunk: enough to notice a source
-// that comes in another order.
-type chunkMark struct {
-	students        int
-	firstID, lastID int64
 }
 
 // begin records what is to be done, or finds out how far it was done. It returns
@@ -169,7 +163,7 @@ func (s *seeder) begin(ctx context.Context, conn *pgx.Conn) (state *progressStat
 		case err != nil:
 			return err
 		case have == nil:
-			state = &progressState{chunk: chunkStudents, chunks: map[int64]chunkMark{}, school: newSchools()}
+			state = &progressState{chunk: chunkStudents, chunks: map[int64]dataset.Mark{}, school: newSchools()}
 			return s.beginAnew(ctx, tx)
 		case !have.meta.Same(want):
 			return holds(have, want)
@@ -185,7 +179,7 @@ func (s *seeder) begin(ctx context.Context, conn *pgx.Conn) (state *progressStat
 	return state, err
 }
 
-func holds(have *dataSet, want results.Meta) error {
+func holds(have *dataSet, want dataset.Meta) error {
 	what := "holds"
 	if !have.complete {
 		what = "was begun, and not finished, with"
@@ -205,16 +199,16 @@ func (s *seeder) beginAnew(ctx context.Context, tx pgx.Tx) error {
 
 // read finds out what an interrupted seed has done.
 func (p *progressState) read(ctx context.Context, tx pgx.Tx) error {
-	p.chunks = map[int64]chunkMark{}
+	p.chunks = map[int64]dataset.Mark{}
 	rows, err := tx.Query(ctx, "SELECT number, students, first_id, last_id FROM results.seed_chunks")
 	if err != nil {
 		return fmt.Errorf("read what was done: %w", err)
 	}
 	var number int64
-	var mark chunkMark
-	_, err = pgx.ForEachRow(rows, []any{&number, &mark.students, &mark.firstID, &mark.lastID}, func() error {
+	var mark dataset.Mark
+	_, err = pgx.ForEachRow(rows, []any{&number, &mark.Records, &mark.First, &mark.Last}, func() error {
 		p.chunks[number] = mark
-		p.done += int64(mark.students)
+		p.done += int64(mark.Records)
 		return nil
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
@@ -221,17 +222,17 @@ func TestSeedFails(t *testing.T) {
 	t.Parallel()
 	good := resultstest.Generator(t, 1, 4)
 	students := []results.Student{good.Student(1), good.Student(2), good.Student(3)}
-	three := results.Meta{Origin: "test", Fingerprint: "test", Count: 3}
+	three := dataset.Meta{Origin: "test", Fingerprint: "test", Count: 3}
 	broken := errors.New("the tape broke")
 	for name, c := range map[string]struct {
-		source results.Source
+		source dataset.Source[results.Student]
 		want   string
 	}{
 		"a duplicate id":     {resultstest.List{Description: three, Students: append(students[:2:2], students[0])}, "each id must be given once"},
 		"an invalid student": {resultstest.List{Description: three, Students: append(students[:2:2], results.Student{ID: 77})}, "student with id 77 is not valid"},
 		"a broken source":    {resultstest.List{Description: three, Students: students[:1], Err: broken}, "the tape broke"},
-		"too few students":   {resultstest.List{Description: three, Students: students[:2]}, "2 students instead of 3"},
-		"no students":        {resultstest.List{}, "there must be students"},
+		"too few students":   {resultstest.List{Description: three, Students: students[:2]}, "2 records instead of 3"},
+		"no students":        {resultstest.List{}, "there must be records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,12 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"loadstone/block/dataset"
 	"loadstone/block/postgres"
 	"loadstone/block/redact"
 	"loadstone/system/results"
 )
 
-// Source is the data set in a database as a results.Source, for publishing. It
+// Source is the data set in a database as a dataset.Source[results.Student], for publishing. It
 // holds no connection: All makes one, for as long as it is read.
 type Source struct {
 	address string
@@ -31,10 +32,10 @@ func OpenSource(ctx context.Context, address string) (*Source, error) {
 }
 
 // Meta describes the data set as it was filled, whatever was corrected since.
-func (s *Source) Meta() results.Meta { return s.set.meta }
+func (s *Source) Meta() dataset.Meta { return s.set.meta }
 
 // Revised describes the data set with its corrections, see results.Current.
-func (s *Source) Revised() results.Meta { return s.set.revised }
+func (s *Source) Revised() dataset.Meta { return s.set.revised }
 
 // All yields the students in ascending order of id, as they were at one moment.
 // Rows are read from the connection one by one: memory does not grow with

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -77,11 +78,11 @@ func (s *Store) failed(err error) error {
 
 // Meta describes the data set as it was filled, whatever was corrected since; it
 // is empty as long as a lazy store's database is not open.
-func (s *Store) Meta() results.Meta {
+func (s *Store) Meta() dataset.Meta {
 	if db := s.database.Load(); db != nil {
 		return db.meta
 	}
-	return results.Meta{}
+	return dataset.Meta{}
 }
 
 // stat is the state of the pool, nil as long as there is none.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
@@ -36,14 +37,14 @@ func config(url string) Config {
 }
 
 // filled returns a new database with the students of the source.
-func filled(tb testing.TB, source results.Source) string {
+func filled(tb testing.TB, source dataset.Source[results.Student]) string {
 	tb.Helper()
 	url := servertest.Database(tb)
 	fill(tb, url, source)
 	return url
 }
 
-func fill(tb testing.TB, url string, source results.Source) {
+func fill(tb testing.TB, url string, source dataset.Source[results.Student]) {
 	tb.Helper()
 	if _, err := Seed(tb.Context(), url, source, nil); err != nil {
 		tb.Fatal(err)
@@ -105,7 +106,7 @@ func one[T any](tb testing.TB, url, query string) (value T) {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	resultstest.Store(t, func(t *testing.T, source results.Source) results.Store {
+	resultstest.Store(t, func(t *testing.T, source dataset.Source[results.Student]) results.Store {
 		t.Helper()
 		return open(t, config(filled(t, source)))
 	})
@@ -151,7 +152,7 @@ func TestOddStudents(t *testing.T) {
 	})
 	add(func(s *results.Student) { s.School = student.Region; s.Region = student.School })
 	source := resultstest.List{
-		Description: results.Meta{Origin: "odd", Fingerprint: "odd", Count: int64(len(list))}, Students: list,
+		Description: dataset.Meta{Origin: "odd", Fingerprint: "odd", Count: int64(len(list))}, Students: list,
 	}
 	store := open(t, config(filled(t, source)))
 	for i := range list {
@@ -169,7 +170,7 @@ func TestPublishing(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 6, 5000)
 	store := openSource(t, filled(t, source))
-	paths := map[string]results.Source{"published": store, "direct": source}
+	paths := map[string]dataset.Source[results.Student]{"published": store, "direct": source}
 	files := map[string]string{}
 	for name, from := range paths {
 		path := filepath.Join(t.TempDir(), "snapshot")

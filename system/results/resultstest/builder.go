@@ -13,17 +13,18 @@ import (
 	"time"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
 // Build is the signature of a builder.
-type Build func(ctx context.Context, path string, source results.Source, progress results.Progress) error
+type Build func(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress) error
 
 // Builder tests a builder: that it makes a file wholly or not at all. The suite
 // starts the test binary again for a builder that it kills, so it must be called
 // from a test function directly, and describe must read back what a built file
 // holds.
-func Builder(t *testing.T, build Build, describe func(path string) (results.Meta, error)) {
+func Builder(t *testing.T, build Build, describe func(path string) (dataset.Meta, error)) {
 	t.Helper()
 	if path := os.Getenv(killedTarget); path != "" { //nolint:forbidigo // only tests call this, and the child is one
 		t.Fatal(build(t.Context(), path, Generator(t, 1, results.MaxID), nil))
@@ -41,17 +42,17 @@ func Builder(t *testing.T, build Build, describe func(path string) (results.Meta
 
 type builderSuite struct {
 	build    Build
-	describe func(path string) (results.Meta, error)
+	describe func(path string) (dataset.Meta, error)
 }
 
-func (s builderSuite) mustBuild(t *testing.T, path string, source results.Source) {
+func (s builderSuite) mustBuild(t *testing.T, path string, source dataset.Source[results.Student]) {
 	t.Helper()
 	if err := s.build(t.Context(), path, source, nil); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (s builderSuite) checkHolds(t *testing.T, path string, want results.Meta) {
+func (s builderSuite) checkHolds(t *testing.T, path string, want dataset.Meta) {
 	t.Helper()
 	if got, err := s.describe(path); err != nil || got != want {
 		t.Errorf("%s: got %+v, %v, want %+v", path, got, err, want)
@@ -96,7 +97,7 @@ func (s builderSuite) replaces(t *testing.T) {
 }
 
 type badSource struct {
-	source results.Source
+	source dataset.Source[results.Student]
 	want   string // in the error
 }
 
@@ -104,15 +105,15 @@ func badSources(t *testing.T) map[string]badSource {
 	t.Helper()
 	good := Generator(t, 1, 4)
 	students := []results.Student{good.Student(1), good.Student(2), good.Student(3), good.Student(4)}
-	three := results.Meta{Origin: "test", Fingerprint: "test", Count: 3}
-	long := results.Meta{Origin: strings.Repeat("x", results.MaxOriginBytes+1), Count: 3}
+	three := dataset.Meta{Origin: "test", Fingerprint: "test", Count: 3}
+	long := dataset.Meta{Origin: strings.Repeat("x", dataset.MaxOriginBytes+1), Count: 3}
 	return map[string]badSource{
 		"a duplicate id":     {List{three, append(students[:2:2], students[0]), nil}, "each id must be given once"},
 		"an invalid student": {List{three, append(students[:2:2], results.Student{ID: 77}), nil}, "student with id 77 is not valid"},
 		"a broken source":    {List{three, students[:1], errors.New("the tape broke")}, "the tape broke"},
-		"too few students":   {List{three, students[:2], nil}, "2 students instead of 3"},
-		"too many students":  {List{three, students, nil}, "4 students instead of 3"},
-		"no students":        {List{}, "there must be students"},
+		"too few students":   {List{three, students[:2], nil}, "2 records instead of 3"},
+		"too many students":  {List{three, students, nil}, "4 records instead of 3"},
+		"no students":        {List{}, "there must be records"},
 		"too long an origin": {List{long, students[:3], nil}, "513 bytes of origin"},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -37,7 +38,7 @@ func OtherStream(s results.Student) results.Student {
 }
 
 // Correct tests the correction of a store that holds the source.
-func Correct(t *testing.T, fill func(t *testing.T, source results.Source) Corrector) {
+func Correct(t *testing.T, fill func(t *testing.T, source dataset.Source[results.Student]) Corrector) {
 	t.Helper()
 	source := Generator(t, 12, 50)
 	suite := correctSuite{source, fill}
@@ -49,7 +50,7 @@ func Correct(t *testing.T, fill func(t *testing.T, source results.Source) Correc
 
 type correctSuite struct {
 	source *results.Generator
-	fill   func(t *testing.T, source results.Source) Corrector
+	fill   func(t *testing.T, source dataset.Source[results.Student]) Corrector
 }
 
 // check compares everybody with the source, but for those who were changed.

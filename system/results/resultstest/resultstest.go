@@ -1,5 +1,5 @@
 // Package resultstest holds the conformance suites of the results system: what
-// every results.Store, every results.Source and every builder must do. An
+// every results.Store, every dataset.Source[results.Student] and every builder must do. An
 // implementation's own tests call the suite and add what is special to it.
 package resultstest
 
@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -41,13 +42,13 @@ func SamePage(a, b results.Page) bool {
 // List is a source of exactly the given students, whatever its description
 // says, and ends with Err if that is set.
 type List struct {
-	Description results.Meta
+	Description dataset.Meta
 	Students    []results.Student
 	Err         error
 }
 
 // Meta returns the description.
-func (l List) Meta() results.Meta { return l.Description }
+func (l List) Meta() dataset.Meta { return l.Description }
 
 // All yields the students in the order of the list.
 func (l List) All(context.Context) iter.Seq2[results.Student, error] {

@@ -9,11 +9,12 @@ import (
 	"sync"
 	"testing"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
 // Store tests a store. Open makes one that serves the source; the suite closes it.
-func Store(t *testing.T, open func(t *testing.T, source results.Source) results.Store) {
+func Store(t *testing.T, open func(t *testing.T, source dataset.Source[results.Student]) results.Store) {
 	t.Helper()
 	suite := storeSuite{open, Generator(t, 11, storeCount)}
 	t.Run("finds every student and nobody else", suite.finds)
@@ -25,7 +26,7 @@ func Store(t *testing.T, open func(t *testing.T, source results.Source) results.
 const storeCount = 2000
 
 type storeSuite struct {
-	open   func(t *testing.T, source results.Source) results.Store
+	open   func(t *testing.T, source dataset.Source[results.Student]) results.Store
 	source *results.Generator
 }
 
@@ -127,7 +128,7 @@ func closeStore(t *testing.T, store results.Store) {
 }
 
 // Source tests a source that must yield exactly the wanted students, in any order.
-func Source(t *testing.T, source results.Source, want map[int64]results.Student) {
+func Source(t *testing.T, source dataset.Source[results.Student], want map[int64]results.Student) {
 	t.Helper()
 	t.Run("yields every student once, each time", func(t *testing.T) {
 		if got := source.Meta().Count; got != int64(len(want)) {

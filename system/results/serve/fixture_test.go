@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"loadstone/system/results"
+	"loadstone/block/dataset"
 	"loadstone/system/results/serve"
 )
 
@@ -19,7 +19,7 @@ import (
 type running struct {
 	api, admin string
 	logs       *logs
-	switched   chan results.Meta
+	switched   chan dataset.Meta
 	stop       context.CancelFunc
 	done       chan error
 }
@@ -47,7 +47,7 @@ func run(tb testing.TB, cfg serve.Config) *running {
 	tb.Helper()
 	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
 	ctx, stop := context.WithCancel(context.Background())
-	s := &running{logs: &logs{}, switched: make(chan results.Meta, 8), stop: stop, done: make(chan error, 1)}
+	s := &running{logs: &logs{}, switched: make(chan dataset.Meta, 8), stop: stop, done: make(chan error, 1)}
 	tb.Cleanup(stop)
 	listening := make(chan struct{})
 	cfg.Listening = func(api, admin net.Addr) {
@@ -55,7 +55,7 @@ func run(tb testing.TB, cfg serve.Config) *running {
 		close(listening)
 	}
 	go func() {
-		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), func(_, to results.Meta) { s.switched <- to })
+		s.done <- serve.Run(ctx, cfg, slog.New(slog.NewTextHandler(s.logs, nil)), func(_, to dataset.Meta) { s.switched <- to })
 	}()
 	select {
 	case <-listening:

@@ -53,6 +53,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
+	"loadstone/block/dataset"
 	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
@@ -66,7 +67,7 @@ import (
 //
 // switched is told that look-ups are answered from a new snapshot from now on, and
 // nothing of the old one is cached. It must return soon; nil for nobody.
-func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched func(from, to results.Meta)) error {
+func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched func(from, to dataset.Meta)) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, switched func(fro
 // it has, and so would all its peers, which share the database. Taking them all out
 // would turn a part of the failures into failures only. One that has never seen its
 // database is not ready: it does not know whose pages to serve.
-func openStore(ctx context.Context, cfg Config, s *service.Service, switched func(from, to results.Meta)) (store results.Store, kind string, err error) {
+func openStore(ctx context.Context, cfg Config, s *service.Service, switched func(from, to dataset.Meta)) (store results.Store, kind string, err error) {
 	name, err := stores.Parse(cfg.Store)
 	if err != nil {
 		return nil, "", err
@@ -118,7 +119,7 @@ func openStore(ctx context.Context, cfg Config, s *service.Service, switched fun
 	}
 	s.HandleAdmin("/cache", switches)
 	s.HandleAdmin("/cache/", switches)
-	served.Changed = func(from, to results.Meta) {
+	served.Changed = func(from, to dataset.Meta) {
 		if err := forget(); err != nil {
 			// Old pages then take room until their age is over.
 			s.Logger.Error("the cache was not cleared", "error", err)

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/block/dataset"
 	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 const students = 500
 
 // filled are stores of both kinds, with the same students.
-func filled(t *testing.T, source results.Source) []string {
+func filled(t *testing.T, source dataset.Source[results.Student]) []string {
 	t.Helper()
 	dir := t.TempDir()
 	db, snap := filepath.Join(dir, "results.db"), filepath.Join(dir, "results.snapshot")

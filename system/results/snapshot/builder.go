@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -22,14 +23,14 @@ const flushSize = 1 << 20
 //
 // The bodies go straight to the file; memory holds 32 bytes per student for the
 // index.
-func Build(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+func Build(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("build snapshot %s: %w", path, err)
 		}
 	}()
 	meta := source.Meta()
-	if err := results.CheckMeta(meta); err != nil {
+	if err := meta.Check(); err != nil {
 		return err
 	}
 	pending, err := atomicfile.Create(path)
@@ -108,7 +109,7 @@ func (w *writer) flush() error {
 }
 
 // finish writes the index and then the header.
-func (w *writer) finish(meta results.Meta) error {
+func (w *writer) finish(meta dataset.Meta) error {
 	h := header{meta: meta, recordsEnd: w.offset, slots: slotsFor(meta.Count)}
 	h.fileSize = h.indexStart() + h.slots*slotSize
 	if h.fileSize > maxFileSize {

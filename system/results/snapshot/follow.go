@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -25,7 +26,7 @@ type Config struct {
 // Follower.Run, which waits for them.
 type Events struct {
 	// Switched: look-ups are now answered from the new file.
-	Switched func(from, to results.Meta)
+	Switched func(from, to dataset.Meta)
 	// Refused: the file at the path cannot be served, or is gone; the old one
 	// still is served. It is told once per file, not once per look.
 	Refused func(err error)
@@ -106,11 +107,11 @@ func (f *Follower) Lookup(_ context.Context, id int64) (results.Page, error) {
 }
 
 // Meta describes the current data set; it is empty once the follower is closed.
-func (f *Follower) Meta() results.Meta {
+func (f *Follower) Meta() dataset.Meta {
 	if contents := f.current.Load(); contents != nil {
 		return contents.header.meta
 	}
-	return results.Meta{}
+	return dataset.Meta{}
 }
 
 // Close ends the serving: look-ups return results.ErrUnavailable. Pages handed
@@ -186,11 +187,11 @@ func (f *Follower) stat() (identity, error) {
 	return identityOf(&stat), nil
 }
 
-func (f *Follower) swap(to *contents) (from results.Meta, ok bool) {
+func (f *Follower) swap(to *contents) (from dataset.Meta, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return results.Meta{}, false
+		return dataset.Meta{}, false
 	}
 	from = f.current.Load().header.meta
 	f.current.Store(to)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -40,7 +41,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	follower, err := Follow(path, Config{
 		Interval: time.Millisecond,
 		Events: Events{
-			Switched: func(from, to results.Meta) {
+			Switched: func(from, to dataset.Meta) {
 				if from == to {
 					t.Errorf("switched from %q to itself", from.Origin)
 				}
@@ -128,7 +129,7 @@ func TestBadFilesAreRefusedOnce(t *testing.T) {
 		var refused []error
 		switched := 0
 		follower, err := Follow(path, Config{Interval: time.Second, Events: Events{
-			Switched: func(results.Meta, results.Meta) {
+			Switched: func(dataset.Meta, dataset.Meta) {
 				mu.Lock()
 				defer mu.Unlock()
 				switched++

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
@@ -53,7 +54,7 @@ const (
 	headerSize      = 4096
 	headerSumOffset = headerSize - 4
 	originOffset    = 64
-	printOffset     = originOffset + results.MaxOriginBytes
+	printOffset     = originOffset + dataset.MaxOriginBytes
 	recordHeader    = 24
 	slotSize        = 8
 	offsetBits      = 40
@@ -68,7 +69,7 @@ var magic = []byte("\x89LSR\r\n\x1a\n")
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type header struct {
-	meta       results.Meta
+	meta       dataset.Meta
 	fileSize   int64
 	recordsEnd int64
 	slots      int64
@@ -126,13 +127,13 @@ func decodeHeader(buf []byte, fileSize int64) (header, error) {
 	}
 	originLength, printLength := int(le.Uint16(buf[52:])), int(le.Uint16(buf[54:]))
 	h := header{
-		meta:       results.Meta{Count: int64(le.Uint64(buf[24:]))},
+		meta:       dataset.Meta{Count: int64(le.Uint64(buf[24:]))},
 		fileSize:   int64(le.Uint64(buf[16:])),
 		recordsEnd: int64(le.Uint64(buf[32:])),
 		slots:      int64(le.Uint64(buf[40:])),
 		contentSum: le.Uint32(buf[48:]),
 	}
-	if originLength > results.MaxOriginBytes || printLength > results.MaxFingerprintBytes || le.Uint32(buf[12:]) != headerSize {
+	if originLength > dataset.MaxOriginBytes || printLength > dataset.MaxFingerprintBytes || le.Uint32(buf[12:]) != headerSize {
 		return header{}, fmt.Errorf("%w: the header contradicts itself", results.ErrCorrupt)
 	}
 	h.meta.Origin = string(buf[originOffset:][:originLength])

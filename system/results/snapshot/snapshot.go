@@ -52,13 +52,14 @@ import (
 	"os"
 	"sync/atomic"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
 // Snapshot is a Store over one file. It never changes.
 type Snapshot struct {
 	contents atomic.Pointer[contents] // nil once closed
-	meta     results.Meta
+	meta     dataset.Meta
 }
 
 // Open maps the file and checks all of it, about a fifth of a second for
@@ -79,7 +80,7 @@ func (s *Snapshot) Lookup(_ context.Context, id int64) (results.Page, error) {
 }
 
 // Meta describes the data set.
-func (s *Snapshot) Meta() results.Meta { return s.meta }
+func (s *Snapshot) Meta() dataset.Meta { return s.meta }
 
 // Close ends the serving: look-ups return results.ErrUnavailable. Pages handed
 // out before stay valid. It always returns nil, and may be called again.
@@ -90,10 +91,10 @@ func (s *Snapshot) Close() error {
 
 // Describe reads what the file at path says it holds, and checks the header and
 // the size, but not the contents. Its errors are those of Open.
-func Describe(path string) (meta results.Meta, err error) {
+func Describe(path string) (meta dataset.Meta, err error) {
 	file, header, err := openFile(path)
 	if err != nil {
-		return results.Meta{}, err
+		return dataset.Meta{}, err
 	}
 	return header.meta, file.Close()
 }

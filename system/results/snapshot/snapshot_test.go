@@ -17,13 +17,14 @@ import (
 	"go.uber.org/goleak"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func build(tb testing.TB, path string, source results.Source) {
+func build(tb testing.TB, path string, source dataset.Source[results.Student]) {
 	tb.Helper()
 	if err := Build(tb.Context(), path, source, nil); err != nil {
 		tb.Fatal(err)
@@ -43,7 +44,7 @@ func TestBuilder(t *testing.T) { resultstest.Builder(t, Build, Describe) }
 
 func TestStores(t *testing.T) {
 	t.Parallel()
-	file := func(t *testing.T, source results.Source) string {
+	file := func(t *testing.T, source dataset.Source[results.Student]) string {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "results.snapshot")
 		build(t, path, source)
@@ -51,14 +52,14 @@ func TestStores(t *testing.T) {
 	}
 	t.Run("snapshot", func(t *testing.T) {
 		t.Parallel()
-		resultstest.Store(t, func(t *testing.T, source results.Source) results.Store {
+		resultstest.Store(t, func(t *testing.T, source dataset.Source[results.Student]) results.Store {
 			t.Helper()
 			return open(t, file(t, source))
 		})
 	})
 	t.Run("follower", func(t *testing.T) {
 		t.Parallel()
-		resultstest.Store(t, func(t *testing.T, source results.Source) results.Store {
+		resultstest.Store(t, func(t *testing.T, source dataset.Source[results.Student]) results.Store {
 			t.Helper()
 			follower, err := Follow(file(t, source), DefaultConfig())
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
@@ -16,13 +17,13 @@ import (
 // Build writes the whole source into a new database and puts it at path. On any
 // error, the end of the context included, path is as it was and nothing else is
 // left behind. Progress may be nil.
-func Build(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+func Build(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("build database %s: %w", path, err)
 		}
 	}()
-	if err := results.CheckMeta(source.Meta()); err != nil {
+	if err := source.Meta().Check(); err != nil {
 		return err
 	}
 	pending, err := atomicfile.Create(path)
@@ -45,7 +46,7 @@ var finishStatements = []string{
 }
 
 // fill makes the tables in the empty file and writes everything in one transaction.
-func fill(ctx context.Context, path string, source results.Source, progress results.Progress) (err error) {
+func fill(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress) (err error) {
 	conn, closeAll, err := sqlite.OpenAlone(ctx, path)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func execute(ctx context.Context, conn *sql.Conn, statements ...string) error {
 //
 // More rows a statement lose because the driver searches all arguments for each
 // parameter.
-func insertStudents(ctx context.Context, conn *sql.Conn, source results.Source, progress results.Progress) error {
+func insertStudents(ctx context.Context, conn *sql.Conn, source dataset.Source[results.Student], progress dataset.Progress) error {
 	// The driver starts a goroutine per statement that watches the context, if it
 	// can end. Each looks at it instead.
 	unwatched := context.WithoutCancel(ctx)

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
 
 func TestCorrect(t *testing.T) {
 	t.Parallel()
-	resultstest.Correct(t, func(t *testing.T, source results.Source) resultstest.Corrector {
+	resultstest.Correct(t, func(t *testing.T, source dataset.Source[results.Student]) resultstest.Corrector {
 		t.Helper()
 		path := database(t, source)
 		return resultstest.Corrector{

@@ -22,17 +22,18 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"loadstone/block/dataset"
 	"loadstone/block/sqlite"
 	"loadstone/system/results"
 )
 
-// Store is a results.Store and a results.Source over one database file.
+// Store is a results.Store and a dataset.Source[results.Student] over one database file.
 type Store struct {
 	db       *sql.DB
 	find     *sql.Stmt
 	path     string
-	meta     results.Meta // as it was built
-	revised  results.Meta // with its corrections
+	meta     dataset.Meta // as it was built
+	revised  dataset.Meta // with its corrections
 	revision int64        // how often students were corrected
 	closed   atomic.Bool
 }
@@ -54,10 +55,10 @@ func Open(ctx context.Context, path string) (*Store, error) {
 
 // Describe reads what the database at path says it holds: what Meta of the store is.
 // Its errors are those of Open.
-func Describe(ctx context.Context, path string) (results.Meta, error) {
+func Describe(ctx context.Context, path string) (dataset.Meta, error) {
 	store, err := Open(ctx, path)
 	if err != nil {
-		return results.Meta{}, err
+		return dataset.Meta{}, err
 	}
 	return store.meta, store.Close()
 }
@@ -146,10 +147,10 @@ func (s *Store) failed(err error) error {
 }
 
 // Meta describes the data set as it was built, whatever was corrected since.
-func (s *Store) Meta() results.Meta { return s.meta }
+func (s *Store) Meta() dataset.Meta { return s.meta }
 
 // Revised describes the data set with its corrections, see results.Current.
-func (s *Store) Revised() results.Meta { return s.revised }
+func (s *Store) Revised() dataset.Meta { return s.revised }
 
 // All yields the students in ascending order of id.
 func (s *Store) All(ctx context.Context) iter.Seq2[results.Student, error] {

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 	"loadstone/system/results/snapshot"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func build(tb testing.TB, path string, source results.Source) {
+func build(tb testing.TB, path string, source dataset.Source[results.Student]) {
 	tb.Helper()
 	if err := Build(tb.Context(), path, source, nil); err != nil {
 		tb.Fatal(err)
@@ -42,7 +43,7 @@ func open(tb testing.TB, path string) *Store {
 	return store
 }
 
-func database(tb testing.TB, source results.Source) string {
+func database(tb testing.TB, source dataset.Source[results.Student]) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "results.db")
 	build(tb, path, source)
@@ -50,12 +51,12 @@ func database(tb testing.TB, source results.Source) string {
 }
 
 func TestBuilder(t *testing.T) {
-	resultstest.Builder(t, Build, func(path string) (results.Meta, error) { return Describe(t.Context(), path) })
+	resultstest.Builder(t, Build, func(path string) (dataset.Meta, error) { return Describe(t.Context(), path) })
 }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	resultstest.Store(t, func(t *testing.T, source results.Source) results.Store {
+	resultstest.Store(t, func(t *testing.T, source dataset.Source[results.Student]) results.Store {
 		t.Helper()
 		return open(t, database(t, source))
 	})
@@ -84,7 +85,7 @@ func TestPublishing(t *testing.T) {
 	store := open(t, database(t, generator))
 	directory := t.TempDir()
 	var files [2][]byte
-	for i, source := range []results.Source{generator, store} {
+	for i, source := range []dataset.Source[results.Student]{generator, store} {
 		path := filepath.Join(directory, fmt.Sprint(i))
 		if err := snapshot.Build(t.Context(), path, source, nil); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/pgstore"
@@ -24,12 +25,12 @@ type Served struct {
 	results.Store
 	// Changed is called when look-ups are answered from another data set from now on;
 	// from is the zero Meta when there was none. It is set before Run, and may be nil.
-	Changed func(from, to results.Meta)
+	Changed func(from, to dataset.Meta)
 
 	logger   *slog.Logger
 	run      func(ctx context.Context) error // nil: there is nothing to do
 	answers  func() bool                     // nil: files do, once they are open
-	snapshot func() results.Meta             // nil for a database
+	snapshot func() dataset.Meta             // nil for a database
 	pool     int                             // of a database, 0 for files
 	database atomic.Uint64                   // the pagecache.Set of a database
 	filled   atomic.Bool
@@ -73,7 +74,7 @@ func (s *Served) follow(path string, registerer prometheus.Registerer) error {
 		refused.Inc()
 		s.logger.Error("new snapshot refused; the old one still is served", "error", err)
 	}
-	cfg.Events.Switched = func(from, to results.Meta) {
+	cfg.Events.Switched = func(from, to dataset.Meta) {
 		served.Inc()
 		s.logger.Info("new snapshot served", "origin", to.Origin, "students", to.Count, "before", from.Origin)
 		s.changed(from, to)
@@ -93,9 +94,9 @@ func (s *Served) follow(path string, registerer prometheus.Registerer) error {
 func (s *Served) connect(ctx context.Context, address string, registerer prometheus.Registerer) error {
 	cfg := pgstore.DefaultConfig()
 	cfg.URL, cfg.Registerer = address, registerer
-	cfg.Events.Opened = func(meta results.Meta) {
+	cfg.Events.Opened = func(meta dataset.Meta) {
 		s.opened(meta)
-		s.changed(results.Meta{}, meta)
+		s.changed(dataset.Meta{}, meta)
 	}
 	cfg.Events.Refused = func(err error) {
 		s.logger.Warn("the database cannot be served yet; trying again", "error", err)
@@ -126,13 +127,13 @@ func poolSize(address string, configured int) int {
 	return configured
 }
 
-func (s *Served) opened(meta results.Meta) {
+func (s *Served) opened(meta dataset.Meta) {
 	s.database.Store(uint64(pagecache.SetOf(meta)))
 	s.filled.Store(true)
 	s.logger.Info("store opened", "origin", meta.Origin, "students", meta.Count)
 }
 
-func (s *Served) changed(from, to results.Meta) {
+func (s *Served) changed(from, to dataset.Meta) {
 	if s.Changed != nil {
 		s.Changed(from, to)
 	}

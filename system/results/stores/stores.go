@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/pgstore"
 	"loadstone/system/results/snapshot"
@@ -15,12 +16,12 @@ import (
 var ErrNoDatabase = errors.New("this is no database; write " + DatabaseForms)
 
 // Describe returns what the store holds, if it holds all of it.
-func (n Name) Describe(ctx context.Context) (results.Meta, error) {
+func (n Name) Describe(ctx context.Context) (dataset.Meta, error) {
 	switch n.Kind {
 	case Postgres:
 		source, err := pgstore.OpenSource(ctx, n.Target)
 		if err != nil {
-			return results.Meta{}, err
+			return dataset.Meta{}, err
 		}
 		return source.Meta(), nil
 	case Snapshot:
@@ -35,7 +36,7 @@ func (n Name) Describe(ctx context.Context) (results.Meta, error) {
 // filling it says why.
 func (n Name) Imported(ctx context.Context) (origin string) {
 	meta, err := n.Describe(ctx)
-	if err != nil || meta.MadeUp() {
+	if err != nil || results.MadeUp(meta) {
 		return ""
 	}
 	return meta.Origin
@@ -48,7 +49,7 @@ type Filled struct {
 }
 
 // Fill puts the source into the store, unless the store holds it already.
-func (n Name) Fill(ctx context.Context, source results.Source, progress results.Progress) (Filled, error) {
+func (n Name) Fill(ctx context.Context, source dataset.Source[results.Student], progress dataset.Progress) (Filled, error) {
 	if n.Kind == Postgres {
 		seeded, err := pgstore.Seed(ctx, n.Target, source, progress)
 		if seeded.Already {
@@ -66,7 +67,7 @@ func (n Name) Fill(ctx context.Context, source results.Source, progress results.
 }
 
 // Read opens the database for use. A snapshot is none: the error is ErrNoDatabase.
-func (n Name) Read(ctx context.Context, use func(results.Source) error) error {
+func (n Name) Read(ctx context.Context, use func(dataset.Source[results.Student]) error) error {
 	switch n.Kind {
 	case SQLite:
 		db, err := sqlitestore.Open(ctx, n.Target)
@@ -87,7 +88,7 @@ func (n Name) Read(ctx context.Context, use func(results.Source) error) error {
 // Correct corrects students of the database, all or none, and then calls tell with
 // what the database holds, before corrections, and what was done. The error may be
 // tell's: then they are corrected all the same.
-func (n Name) Correct(ctx context.Context, c results.Corrections, tell func(context.Context, results.Meta, results.Corrected) error) (results.Corrected, error) {
+func (n Name) Correct(ctx context.Context, c results.Corrections, tell func(context.Context, dataset.Meta, results.Corrected) error) (results.Corrected, error) {
 	switch n.Kind {
 	case SQLite:
 		meta, err := sqlitestore.Describe(ctx, n.Target)
