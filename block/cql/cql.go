@@ -114,7 +114,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("connect to Cassandra: %w", err)
 	}
 	if s.durability, err = s.ask(ctx); err != nil {
-		s.session.Close()
+		closeSession(s.session)
 		return nil, fmt.Errorf("ask Cassandra for its settings: %w", err)
 	}
 	return s, nil
@@ -161,8 +161,27 @@ func (s *Session) Durability() Durability { return s.durability }
 func (s *Session) Close() {
 	s.close.Do(func() {
 		s.closed.Store(true)
-		s.session.Close()
+		closeSession(s.session)
 	})
+}
+
+// closeTimeout bounds the end of a session, which takes milliseconds.
+const closeTimeout = 5 * time.Second
+
+// closeSession closes a session, and leaves it if that takes too long: the driver
+// (v2.1.2) never returns when it is just making its connection for events anew, as after
+// the death of a node. The connections for requests are closed by then; what stays is
+// goroutines that wait.
+func closeSession(session *gocql.Session) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		session.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+	}
 }
 
 // The errors of a session. Nothing was tried.

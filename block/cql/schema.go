@@ -20,7 +20,7 @@ func (s *Session) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to Cassandra: %w", err)
 	}
-	defer session.Close()
+	defer closeSession(session)
 	to := s.cfg.Cluster
 	// Looking first spares a start the nodes' agreement about a change that is none.
 	found, err := replication(ctx, session, to.Keyspace)
