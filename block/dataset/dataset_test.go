@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -113,9 +114,7 @@ func TestLoadGoesOn(t *testing.T) {
 	}
 	s.failAt = -1
 	written, last := map[int64]Mark{}, int64(0)
-	for number, mark := range s.marks {
-		written[number] = mark
-	}
+	maps.Copy(written, s.marks)
 	load = s.load(source, func(done, _ int64) { last = done })
 	load.Written = written
 	if err := load.Run(t.Context()); err != nil {

@@ -24,8 +24,8 @@ func (e *ConnectError) Error() string { return "connect: " + e.err.Error() }
 // Unwrap returns pgx's error.
 func (e *ConnectError) Unwrap() error { return e.err }
 
-// wrongAddress is what is wrong with a URL.
-type wrongAddress struct{ error }
+// addressError is what is wrong with a URL.
+type addressError struct{ error }
 
 // Kind is what an error says of the database.
 type Kind string
@@ -71,7 +71,7 @@ func KindOf(err error) Kind {
 	if _, ok := errors.AsType[pgx.ScanArgError](err); ok {
 		return Failed
 	}
-	if _, ok := errors.AsType[wrongAddress](err); ok {
+	if _, ok := errors.AsType[addressError](err); ok {
 		return Failed
 	}
 	if message, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -104,7 +105,7 @@ func parse(text string) (*pgxpool.Config, error) {
 	u, err := url.Parse(text)
 	if err != nil || !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) || u.Opaque != "" {
 		// Without the reason, which quotes the text and so the password.
-		return nil, wrongAddress{errors.New("the database's address must be like postgres://USER@HOST:5432/DATABASE, " +
+		return nil, addressError{errors.New("the database's address must be like postgres://USER@HOST:5432/DATABASE, " +
 			"with special characters of a password written as %XX")}
 	}
 	config, err := pgxpool.ParseConfig(text)
@@ -113,7 +114,7 @@ func parse(text string) (*pgxpool.Config, error) {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner
 		}
-		return nil, wrongAddress{fmt.Errorf("the database's address %s is wrong: %w", redact.Address(text), err)}
+		return nil, addressError{fmt.Errorf("the database's address %s is wrong: %w", redact.Address(text), err)}
 	}
 	config.ConnConfig.ConnectTimeout = connectTimeout
 	return config, nil
@@ -178,9 +179,7 @@ func (c Config) poolConfig() (*pgxpool.Config, error) {
 	parameters["statement_timeout"] = strconv.FormatInt(c.StatementTimeout.Milliseconds(), 10)
 	// Single rows by their keys: compiling is never worth its time.
 	parameters["jit"] = "off"
-	for name, value := range c.Parameters {
-		parameters[name] = value
-	}
+	maps.Copy(parameters, c.Parameters)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		for name, statement := range c.Statements {
 			if _, err := conn.Prepare(ctx, name, statement); err != nil {

@@ -54,7 +54,7 @@ func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 		seed, ringDelay = host, "1000"
 	}
 	settings := filepath.Join(dir, "cassandra.yaml")
-	write(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed)
+	writef(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed)
 	n := &CassandraNode{Host: host, Process: New(tb, Program{
 		Command: []string{
 			program, "-Xms384m", "-Xmx384m", "-Djava.io.tmpdir=" + dir, "-Djna.tmpdir=" + dir,

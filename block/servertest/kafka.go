@@ -38,7 +38,7 @@ func Kafka(tb testing.TB) *KafkaBroker {
 	start := fetched(tb, "Kafka", "kafka-*/bin/kafka-server-start.sh")
 	bin, dir, host := filepath.Dir(start), tb.TempDir(), Host()
 	settings := filepath.Join(dir, "server.properties")
-	write(tb, settings, kafkaSettings, host, dir)
+	writef(tb, settings, kafkaSettings, host, dir)
 	env := []string{
 		"PATH=" + bin + ":/usr/bin:/bin", "HOME=" + dir, "LOG_DIR=" + dir, "KAFKA_OPTS=-Djava.io.tmpdir=" + dir,
 		// Compiled quickly rather than well, which makes a start shorter.

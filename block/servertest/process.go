@@ -125,7 +125,7 @@ func (p *Process) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.Background(), p.program.Command[0], p.program.Command[1:]...) // it outlives ctx
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.program.Command[0], p.program.Command[1:]...) // it outlives ctx
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.program.Dir, p.program.Env, log, log
 	cmd.SysProcAttr = attributes(p.program.Crash, p.program.Account)
 	if p.program.Stdout != nil {
@@ -232,7 +232,7 @@ func (p *Process) children() ([]int, error) {
 // One of eight million is hardly somebody else's; a free port found beforehand could
 // be, a moment later.
 func Host() string {
-	n := rand.Uint32() //nolint:gosec // no secret
+	n := rand.Uint32()
 	return net.IPv4(127, 128+byte(n>>16)%126, byte(n>>8), 1+byte(n)%254).String()
 }
 
@@ -280,8 +280,8 @@ func fetched(tb testing.TB, name, pattern string) string {
 	return path
 }
 
-// write writes a server's settings.
-func write(tb testing.TB, path, format string, values ...any) {
+// writef writes a server's settings.
+func writef(tb testing.TB, path, format string, values ...any) {
 	tb.Helper()
 	if err := os.WriteFile(path, fmt.Appendf(nil, format, values...), 0o600); err != nil {
 		tb.Fatal(err)

@@ -100,7 +100,7 @@ func TestDatabase(t *testing.T) {
 	if err := answers(t.Context(), url); err != nil {
 		t.Error(err)
 	}
-	if SharedPostgres(t) != SharedPostgres(t) {
+	if one, two := SharedPostgres(t), SharedPostgres(t); one != two {
 		t.Error("there are two shared servers")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -144,7 +145,7 @@ func (db *DB) Make(ctx context.Context, schema Schema) (err error) {
 	switch {
 	case id == schema.ApplicationID && found == schema.Version:
 	case id == 0 && tables == 0:
-		for _, statement := range append(schema.Statements[:len(schema.Statements):len(schema.Statements)],
+		for _, statement := range append(slices.Clip(schema.Statements),
 			fmt.Sprintf("PRAGMA application_id = %d", schema.ApplicationID),
 			fmt.Sprintf("PRAGMA user_version = %d", schema.Version)) {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {
