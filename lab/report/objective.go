@@ -34,6 +34,7 @@ func (s objective) observed() string {
 		unit, scale = " %", 100
 	case threshold.PerSecond, threshold.BytesPerSecond:
 		unit = "/s"
+	case threshold.Count, threshold.Bytes: // what is counted stands without a unit
 	}
 	return format.Beside(s.Observed*scale, t.Value*scale) + unit
 }

@@ -1,9 +1,10 @@
 package report
 
-import "loadstone/lab/term"
-
-import "loadstone/lab/format"
-import "loadstone/lab/result"
+import (
+	"loadstone/lab/format"
+	"loadstone/lab/result"
+	"loadstone/lab/term"
+)
 
 // Headline is a variant in a line: its capacity and its bottleneck.
 type Headline struct {

@@ -3,9 +3,9 @@ package report
 import (
 	"math"
 
+	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
-import "loadstone/lab/result"
 
 // fullResult is a run with everything that a page can show: the sample, swept
 // over replicas, with a pool and a queue, perturbed, with conditions and trials.
