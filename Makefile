@@ -5,7 +5,13 @@ SHELL := /bin/bash
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X loadstone/internal/cli.version=$(VERSION)
-GOFLAGS_BUILD := -trimpath -buildvcs=false
+
+# One way to compile for the program, the linter, the benchmarks and the tools, so that
+# each package is compiled once for all of them, and once more with the race detector,
+# which needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false
+RACE := CGO_ENABLED=1 go test -race -vet=off -timeout 20m
 
 # The linter is built here once, from the version pinned in scripts/setup.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -16,7 +22,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/loadstone
-	@CGO_ENABLED=0 go build $(GOFLAGS_BUILD) -ldflags '$(LDFLAGS)' -o bin/loadstone ./cmd/loadstone
+	@go build -ldflags '$(LDFLAGS)' -o bin/loadstone ./cmd/loadstone
 
 .PHONY: demo
 demo: build ## run the main job: four variants of the results system, compared
@@ -46,17 +52,20 @@ setup: ## install what the tests need (a C compiler for the race detector, the l
 # tests of other packages it hears mostly those.
 ALONE := loadstone/lab/perturb
 
-# The self-test is made once more, with another seed, if it fails: a machine that did
-# something else meanwhile is a reason for a wrong verdict.
+# The packages with benchmarks; each benchmark is run once, so that none rots.
+BENCHED = $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+# govet is one of the linters, so nothing else vets. The self-test is repeated once if it
+# fails, with another seed: a machine that was busy with something else meanwhile is a
+# reason for a wrong verdict.
 .PHONY: test
-test: setup build ## install what the tests need, then vet, lint and run all of them
-	go vet ./...
+test: setup build ## install what the tests need, then lint and run all of them
 	golangci-lint run ./...
-	cd deploy/cadvisor && go vet . && go test .
-	go test -race -timeout 20m $$(go list ./... | grep -vxF '$(ALONE)')
-	go test -race $(ALONE)
+	cd deploy/cadvisor && go test .
+	$(RACE) $$(go list ./... | grep -vxF '$(ALONE)')
+	$(RACE) $(ALONE)
 	bin/loadstone selftest --quick || bin/loadstone selftest --quick
-	go test -run '^$$' -bench . -benchtime 1x ./... | grep -Ev '^(ok|PASS|\?|goos|goarch|pkg|cpu)'
+	go test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED) | grep -Ev '^(ok|PASS|goos|goarch|pkg|cpu)'
 
 .PHONY: deps
 deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
