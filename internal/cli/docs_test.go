@@ -116,6 +116,11 @@ func runScript(t *testing.T, doc string, n int, script string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	for _, d := range []string{filepath.Dir(dir), dir} { // servers with users of their own get to their volumes
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// The documents speak of files of this repository by their paths in it.
 	for _, name := range []string{"system", "docs"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
@@ -129,7 +134,7 @@ func runScript(t *testing.T, doc string, n int, script string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-emc", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "loadstone")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "loadstone/cmd/loadstone")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, "loadstone/cmd/loadstone")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build the program: %v\n%s", err, out)
