@@ -118,7 +118,7 @@ func (w *swept) law() (law *result.ScalingLaw, note string) {
 
 // fitted puts an interval of a fit into the result's form, times a factor. One
 // that is open above keeps the highest value that was looked at.
-func fitted(iv scaling.Interval, by float64, unit string) result.Estimate {
+func fitted(iv stats.Interval, by float64, unit string) result.Estimate {
 	return result.Estimate{Interval: stats.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence}, Unit: unit}
 }
 

@@ -11,9 +11,9 @@ import (
 // perVU.
 type Feed struct {
 	// Draws whole numbers at random from the first to the second, both included.
-	Uniform *Interval `key:"uniform" eg:"[1, 1000]"`
+	Uniform *Range `key:"uniform" eg:"[1, 1000]"`
 	// Counts from the first to the second, both included, and starts again.
-	Sequential *Interval `key:"sequential" eg:"[1, 1000]"`
+	Sequential *Range `key:"sequential" eg:"[1, 1000]"`
 	// Draws whole numbers, the lower the more often: [low, high, exponent], or
 	// the three by name. An exponent of 1 is Zipf's law, 0.99 is YCSB's.
 	Zipf *Zipf `key:"zipf" eg:"[1, 1000, 0.99]"`
@@ -30,8 +30,8 @@ type Feed struct {
 	PerVU bool `key:"perVU" eg:"true" default:"false"`
 }
 
-// Interval is the first and the last of some whole numbers.
-type Interval [2]int64
+// Range is the first and the last of some whole numbers.
+type Range [2]int64
 
 // Zipf is a Zipf distribution over whole numbers.
 type Zipf struct {
@@ -77,7 +77,7 @@ func (f *Feed) check(s *section) {
 	}
 }
 
-func (to *Interval) read(f field) {
+func (to *Range) read(f field) {
 	if f.n.kind != list || len(f.n.items) != 2 {
 		f.errorf(f.n, "%s must be two whole numbers, the first and the last; write %s", f.key, f.example)
 		return
@@ -165,7 +165,7 @@ func (f *Feed) rows() *Rows {
 
 func (*Feed) rules(s *schema) { s.OneOf = exactlyOne("uniform", "sequential", "zipf", "csv", "jsonl") }
 
-func (*Interval) describe(*generator, tag) *schema {
+func (*Range) describe(*generator, tag) *schema {
 	return &schema{Type: "array", Items: &schema{Type: "integer"}, MinItems: count64(2), MaxItems: count64(2)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/model/scaling"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 	"loadstone/lab/term"
 )
 
@@ -175,7 +176,7 @@ func (g *Growth) peak() string {
 	}
 }
 
-func fitted(iv scaling.Interval) string {
+func fitted(iv stats.Interval) string {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
 	if iv.Confidence == 0 {
 		return f(iv.Value)

@@ -26,7 +26,7 @@ type collector struct {
 	checks    checks
 	total     *tally
 	webSocket *load.WebSocketResult
-	span      interval
+	span      span
 	last      time.Time // of all points but those of vus
 
 	older, newer *window // older is nil before the first point, newer until one comes for it

@@ -216,16 +216,16 @@ func (c *checks) add(p *point) {
 
 func (c *checks) results() []load.CheckResult { return slices.Clone(c.found) }
 
-// interval is the time that points lie in.
-type interval struct{ from, to time.Time }
+// span is the time that points lie in.
+type span struct{ from, to time.Time }
 
 // add takes in a point that ended at end and took so many milliseconds.
-func (i *interval) add(end time.Time, ms float64) {
+func (s *span) add(end time.Time, ms float64) {
 	began := end.Add(-time.Duration(min(ms*float64(time.Millisecond), float64(time.Hour))))
-	if i.from.IsZero() || began.Before(i.from) {
-		i.from = began
+	if s.from.IsZero() || began.Before(s.from) {
+		s.from = began
 	}
-	if end.After(i.to) {
-		i.to = end
+	if end.After(s.to) {
+		s.to = end
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/stats"
 )
 
 // Fit says how well a curve meets the measurements. All figures are relative:
@@ -82,8 +84,8 @@ func mean(xs []float64) float64 {
 
 // Ceiling is a line that ends at a limit: X(N) = min(Each·N, Flat).
 type Ceiling struct {
-	Each Interval `json:"each"` // throughput per unit of size, below the limit
-	Flat Interval `json:"flat"` // the limit; 0 if none was reached
+	Each stats.Interval `json:"each"` // throughput per unit of size, below the limit
+	Flat stats.Interval `json:"flat"` // the limit; 0 if none was reached
 	// From is the size at which the limit is reached, Flat/Each.
 	From float64 `json:"from"`
 	Fit  Fit     `json:"fit"`
@@ -112,7 +114,7 @@ func FitCeiling(points []Point) (*Ceiling, error) {
 		}
 	}
 	if best.From >= sizes[len(sizes)-1]*(1-1e-9) {
-		best.Flat, best.From = Interval{}, 0
+		best.Flat, best.From = stats.Interval{}, 0
 	}
 	parameters := 2
 	if best.From == 0 {
@@ -146,7 +148,7 @@ func bendAt(points []Point, n float64) *Ceiling {
 }
 
 func ceiling(points []Point, each, flat float64) *Ceiling {
-	c := &Ceiling{Each: Interval{Value: each}, Flat: Interval{Value: flat}, From: flat / each}
+	c := &Ceiling{Each: stats.Interval{Value: each}, Flat: stats.Interval{Value: flat}, From: flat / each}
 	for _, p := range points {
 		e := math.Log(p.X / c.At(p.N))
 		c.sum += e * e
@@ -173,7 +175,7 @@ func (c *Ceiling) intervals(points []Point) {
 			above++
 		}
 	}
-	width := func(iv *Interval, n, df int) {
+	width := func(iv *stats.Interval, n, df int) {
 		iv.Low, iv.High = iv.Value, iv.Value
 		if n == 0 || df < 1 || iv.Value == 0 {
 			return

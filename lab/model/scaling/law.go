@@ -33,6 +33,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"loadstone/lab/stats"
 )
 
 // Level is the confidence that intervals aim at.
@@ -45,18 +47,6 @@ type Point struct {
 	N float64 `json:"n"`
 	// X is the throughput or the capacity measured there, above 0.
 	X float64 `json:"x"`
-}
-
-// Interval is a value with the interval that holds it at a confidence.
-type Interval struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-	// Open is true where the measurements set no upper end; High is then the
-	// highest value that was looked at.
-	Open bool `json:"open"`
-	// Confidence is 0 where there are too few trials for an interval.
-	Confidence float64 `json:"confidence"`
 }
 
 // Model names the simplest law that the measurements do not contradict.
@@ -76,11 +66,11 @@ const (
 // 3 to 14 % so; from the chosen model they are off by 1 to 4 % where it is true,
 // and by 17 to 25 % where it is not.
 type Law struct {
-	Model  Model    `json:"model"`
-	Lambda Interval `json:"lambda"` // throughput at size 1
-	Sigma  Interval `json:"sigma"`  // contention: the share of work that is serial
-	Kappa  Interval `json:"kappa"`  // coherence: the cost of each pair that must agree
-	Peak   Peak     `json:"peak"`
+	Model  Model          `json:"model"`
+	Lambda stats.Interval `json:"lambda"` // throughput at size 1
+	Sigma  stats.Interval `json:"sigma"`  // contention: the share of work that is serial
+	Kappa  stats.Interval `json:"kappa"`  // coherence: the cost of each pair that must agree
+	Peak   Peak           `json:"peak"`
 	// Fit says how well the curve meets the measurements.
 	Fit      Fit      `json:"fit"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -100,7 +90,7 @@ type Peak struct {
 	Inside bool `json:"inside"`
 	// N is the size at the peak. Its Value is 0 if the chosen model has none;
 	// its interval holds what the measurements leave possible.
-	N Interval `json:"n"`
+	N stats.Interval `json:"n"`
 	// X is the throughput at the peak; 0 if there is none.
 	X float64 `json:"x"`
 }
@@ -192,7 +182,7 @@ func (l *Law) curve(n float64) float64 { return n / l.at.dot(regressors(n)) }
 func (l *Law) parameters() {
 	l.Lambda = l.full.interval(1/l.at[0], positive, func(v float64) equality { return equality{g: theta{1}, h: 1 / v} })
 	l.Sigma = l.full.interval(l.at[1]/l.at[0], nonNegative, func(v float64) equality { return equality{g: theta{-v, 1}} })
-	l.Kappa = Interval{}
+	l.Kappa = stats.Interval{}
 	if l.full.coherence {
 		l.Kappa = l.full.interval(l.at[2]/l.at[0], nonNegative, func(v float64) equality { return equality{g: theta{-v, 0, 1}} })
 	}
@@ -228,9 +218,9 @@ func (l *Law) warn(df, sizes int) {
 
 // At is the throughput at size n, with the interval of the curve: where the
 // median of very many trials would lie. n must be at least 1.
-func (l *Law) At(n float64) (Interval, error) {
+func (l *Law) At(n float64) (stats.Interval, error) {
 	if !(n >= 1 && n <= maxSize) {
-		return Interval{}, fmt.Errorf("predict throughput at size %v; a size is a number from 1 to %.0e", n, float64(maxSize))
+		return stats.Interval{}, fmt.Errorf("predict throughput at size %v; a size is a number from 1 to %.0e", n, float64(maxSize))
 	}
 	z := regressors(n)
 	return l.full.interval(l.curve(n), positive, func(v float64) equality { return equality{g: z, h: n / v} }), nil
@@ -238,13 +228,13 @@ func (l *Law) At(n float64) (Interval, error) {
 
 // Next is the throughput that the median of so many new trials at size n will
 // show: the interval of At, widened by the noise of those trials.
-func (l *Law) Next(n float64, trials int) (Interval, error) {
+func (l *Law) Next(n float64, trials int) (stats.Interval, error) {
 	iv, err := l.At(n)
 	if err != nil || iv.Confidence == 0 {
 		return iv, err
 	}
 	if trials < 1 {
-		return Interval{}, fmt.Errorf("predict the result of %d trials; it takes at least 1", trials)
+		return stats.Interval{}, fmt.Errorf("predict the result of %d trials; it takes at least 1", trials)
 	}
 	// The variance of a median of normal values is up to π/2 times that of
 	// their mean.

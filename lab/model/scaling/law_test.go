@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"loadstone/lab/stats"
 )
 
 // truth is a law whose parameters are known.
@@ -77,7 +79,7 @@ func TestPublishedMeasurements(t *testing.T) {
 	// Relative ones do, so λ and σ come out lower, as they should; κ and the
 	// peak are set by the large sizes, where both see the same.
 	for _, c := range []struct {
-		iv   Interval
+		iv   stats.Interval
 		want float64
 	}{{l.Lambda, 64.9}, {l.Kappa, published.kappa}, {l.Peak.N, 96.5}} {
 		if !(c.iv.Low <= c.want && c.want <= c.iv.High) {
@@ -120,7 +122,7 @@ func TestFewPoints(t *testing.T) {
 	t.Parallel()
 	c := truth{100, 0.1, 0.01}
 	two := fit(t, measure(c.at, []float64{1, 4}, 3, 0.01, 1))
-	if two.Model == USL || two.Kappa != (Interval{}) || len(two.Warnings) == 0 || two.Sigma.Confidence != Level {
+	if two.Model == USL || two.Kappa != (stats.Interval{}) || len(two.Warnings) == 0 || two.Sigma.Confidence != Level {
 		t.Errorf("two sizes: %+v, want Amdahl's law and a warning", two)
 	}
 	three := fit(t, measure(c.at, []float64{1, 2, 4}, 1, 0, 1))
@@ -186,7 +188,7 @@ func TestExtremePointsStayFinite(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := d.Law
-		for _, iv := range []Interval{l.Lambda, l.Sigma, l.Kappa, d.Ceiling.Each, d.Ceiling.Flat} {
+		for _, iv := range []stats.Interval{l.Lambda, l.Sigma, l.Kappa, d.Ceiling.Each, d.Ceiling.Flat} {
 			if math.IsNaN(iv.Value+iv.Low+iv.High) || math.IsInf(iv.Value, 0) || !(iv.Low <= iv.Value && iv.Value <= iv.High) {
 				t.Errorf("%v: interval %+v", points, iv)
 			}
@@ -223,8 +225,8 @@ func TestCoverage(t *testing.T) {
 			var errs float64
 			for i := range repetitions {
 				l := fit(t, measure(c.truth.at, c.sizes, c.trials, 0.05, i))
-				count := func(name string, iv Interval, want float64) {
-					if iv.Low <= want && (want <= iv.High || iv.Open) {
+				count := func(name string, iv stats.Interval, want float64) {
+					if iv.Low <= want && (want <= iv.High || iv.HighOpen) {
 						hit[name] += 100.0 / repetitions
 					}
 				}

@@ -1,6 +1,10 @@
 package scaling
 
-import "math"
+import (
+	"math"
+
+	"loadstone/lab/stats"
+)
 
 // domain is where a figure can lie, and how it is searched: by factors.
 type domain struct {
@@ -20,15 +24,15 @@ const farthest = 1e9
 
 // interval is the region around value in which the profile, the least sum of
 // squares under the equation for that value, stays within the threshold.
-func (p *problem) interval(value float64, d domain, eq func(v float64) equality) Interval {
-	iv := Interval{Value: value, Low: value, High: value}
+func (p *problem) interval(value float64, d domain, eq func(v float64) equality) stats.Interval {
+	iv := stats.Interval{Value: value, Low: value, High: value}
 	if p.threshold == 0 {
 		return iv
 	}
 	iv.Confidence = Level
 	inside := func(v float64) bool { return p.solve(eq(v)).sum <= p.threshold }
 	iv.Low = lowEnd(value, d, inside)
-	iv.High, iv.Open = highEnd(max(value, d.atStart), inside)
+	iv.High, iv.HighOpen = highEnd(max(value, d.atStart), inside)
 	iv.High = max(iv.High, value)
 	return iv
 }
