@@ -91,7 +91,7 @@ func Prepare(t Table) Errors {
 func (a Answer) Prepare() *Failure { return &Failure{a, Body(a.Code, a.Text)} }
 
 // WithBody returns the failure with another body, in the form of all errors.
-func (f Failure) WithBody(body []byte) *Failure { return &Failure{f.Answer, body} }
+func (f *Failure) WithBody(body []byte) *Failure { return &Failure{f.Answer, body} }
 
 // Body is the one form of all errors. The text may be any.
 func Body(code Code, text string) []byte {
@@ -102,7 +102,7 @@ func Body(code Code, text string) []byte {
 		} `json:"error"`
 	}
 	form.Error.Code, form.Error.Message = code, text
-	body, _ := json.Marshal(form) // two texts always have a form in JSON
+	body, _ := json.Marshal(form) //nolint:errchkjson // two texts always have a form in JSON
 	return body
 }
 

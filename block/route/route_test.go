@@ -51,12 +51,13 @@ func (f *fixture) ask(method, path string) *fasthttp.Response {
 	return &ctx.Response
 }
 
-func (f *fixture) check(t *testing.T, method, path string, status int, body, retry string) *fasthttp.Response {
+func (f *fixture) check(t *testing.T, request string, status int, body, retry string) *fasthttp.Response {
 	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
 	got := f.ask(method, path)
 	if got.StatusCode() != status || !strings.Contains(string(got.Body()), body) || string(got.Header.Peek("Retry-After")) != retry {
-		t.Errorf("%s %s: got %d, Retry-After %q and %s, want %d, %q and %s",
-			method, path, got.StatusCode(), got.Header.Peek("Retry-After"), got.Body(), status, retry, body)
+		t.Errorf("%s: got %d, Retry-After %q and %s, want %d, %q and %s",
+			request, got.StatusCode(), got.Header.Peek("Retry-After"), got.Body(), status, retry, body)
 	}
 	return got
 }
@@ -90,11 +91,11 @@ func TestErrorsBecomeAnswers(t *testing.T) {
 	} {
 		f.Add("GET", path, func(*fasthttp.RequestCtx) error { return err })
 	}
-	f.check(t, "GET", "/full", 503, `{"error":{"code":"full","message":"no room"}}`, "2")
-	f.check(t, "GET", "/later", 503, `"no room"`, "3")
-	f.check(t, "GET", "/exact", 503, `{"error":{"code":"full","message":"it is \"full\""}}`, "2")
-	f.check(t, "GET", "/other", 500, `{"error":{"code":"internal","message":"a mistake"}}`, "")
-	f.check(t, "GET", "/unknown", 500, `"internal"`, "")
+	f.check(t, "GET /full", 503, `{"error":{"code":"full","message":"no room"}}`, "2")
+	f.check(t, "GET /later", 503, `"no room"`, "3")
+	f.check(t, "GET /exact", 503, `{"error":{"code":"full","message":"it is \"full\""}}`, "2")
+	f.check(t, "GET /other", 500, `{"error":{"code":"internal","message":"a mistake"}}`, "")
+	f.check(t, "GET /unknown", 500, `"internal"`, "")
 	if got := f.count(t, "503"); got != 3 {
 		t.Errorf("got %v counted with 503, want 3", got)
 	}
@@ -114,13 +115,13 @@ func TestPathsAndMethods(t *testing.T) {
 	f.Add("GET", "/a/b/", say("below b"))
 	f.Add("GET", "/a/", say("below a"))
 	f.Add("PUT", "/a/", say("put below a"))
-	f.check(t, "GET", "/a", 299, "get", "")
-	f.check(t, "POST", "/a", 299, "post", "")
-	f.check(t, "GET", "/a/b/c", 299, "below b", "")
-	f.check(t, "GET", "/a/c", 299, "below a", "")
-	f.check(t, "PUT", "/a/c", 299, "put below a", "")
-	f.check(t, "GET", "/b", 404, `"no_such_path"`, "")
-	if got := f.check(t, "DELETE", "/a", 405, `"method_not_allowed"`, "").Header.Peek("Allow"); string(got) != "GET, POST" {
+	f.check(t, "GET /a", 299, "get", "")
+	f.check(t, "POST /a", 299, "post", "")
+	f.check(t, "GET /a/b/c", 299, "below b", "")
+	f.check(t, "GET /a/c", 299, "below a", "")
+	f.check(t, "PUT /a/c", 299, "put below a", "")
+	f.check(t, "GET /b", 404, `"no_such_path"`, "")
+	if got := f.check(t, "DELETE /a", 405, `"method_not_allowed"`, "").Header.Peek("Allow"); string(got) != "GET, POST" {
 		t.Errorf("Allow: got %q, want the methods of the path", got)
 	}
 	if got := f.count(t, "other"); got != 5 {
@@ -131,12 +132,12 @@ func TestPathsAndMethods(t *testing.T) {
 func TestProbesAreAnsweredAndNotCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.check(t, "GET", "/healthz", 200, `{"status":"ok"}`, "")
-	f.check(t, "HEAD", "/readyz", 200, "", "")
-	f.check(t, "POST", "/readyz", 405, "", "")
+	f.check(t, "GET /healthz", 200, `{"status":"ok"}`, "")
+	f.check(t, "HEAD /readyz", 200, "", "")
+	f.check(t, "POST /readyz", 405, "", "")
 	f.ready = false
-	f.check(t, "GET", "/healthz", 200, "", "")
-	f.check(t, "GET", "/readyz", 503, `"not_ready"`, "1")
+	f.check(t, "GET /healthz", 200, "", "")
+	f.check(t, "GET /readyz", 503, `"not_ready"`, "1")
 	for _, status := range []string{"200", "405", "503"} {
 		if got := f.count(t, status); got != 0 {
 			t.Errorf("got %v counted with %s, want none", got, status)
@@ -153,7 +154,7 @@ func TestAPanicIsAnsweredCountedAndLoggedOnce(t *testing.T) {
 			panic("bad")
 		})
 		for range 3 {
-			f.check(t, "GET", "/bad", 500, `{"error":{"code":"internal","message":"a mistake"}}`, "")
+			f.check(t, "GET /bad", 500, `{"error":{"code":"internal","message":"a mistake"}}`, "")
 		}
 		if got := f.log.String(); strings.Count(got, "a handler panicked") != 1 || !strings.Contains(got, "route_test.go") {
 			t.Errorf("got the log\n%s\nwant the panic once, with its stack", got)

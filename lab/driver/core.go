@@ -95,6 +95,7 @@ func (c *Core) Add(s topology.Service, instances ...*Instance) {
 func (c *Core) Down(ctx context.Context) error {
 	c.down.Do(func() {
 		c.acts.End()
+		//nolint:contextcheck // the host restores limits whatever has ended
 		c.downErr = errors.Join(c.host.Close(), c.order.Stop(ctx), c.parts.CleanUp(context.WithoutCancel(ctx)))
 		if c.failed != nil {
 			close(c.failed)

@@ -38,8 +38,8 @@ func fill(v reflect.Value, n *int) {
 			v.Set(reflect.ValueOf(time.Date(2026, 5, 9, 7, 29, 33, *n, time.UTC)))
 			return
 		}
-		for i := range v.NumField() {
-			fill(v.Field(i), n)
+		for _, field := range v.Fields() {
+			fill(field, n)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

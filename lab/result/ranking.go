@@ -63,7 +63,8 @@ const (
 // not overlap, which is more than the test would ask for.
 func (r *Result) compare(a, b *Variant) relation {
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
-	base, shown := r.Baseline(), false
+	base := r.Baseline()
+	var shown bool
 	switch {
 	case a.Name == b.Name:
 		return notAbove

@@ -85,7 +85,7 @@ type setup struct {
 // validate returns all that is wrong with it.
 func (s *setup) validate() error {
 	const name = "docker"
-	p := driver.Problems{s.Settings.Validate(name, &s.Config)}
+	p := driver.Problems{s.Validate(name, &s.Config)}
 	p.Need(volumeName.MatchString(s.VolumePrefix), name, fmt.Sprintf("the prefix of volumes %q is no name of a volume; write letters, digits, _ . and -", s.VolumePrefix))
 	p.Need(s.LogBytes >= leastLogBytes, name, fmt.Sprintf("%d bytes of log is less than %d", s.LogBytes, leastLogBytes))
 	p.Need(s.CreateWithin > 0, name, fmt.Sprintf("%v to make containers is not above 0", s.CreateWithin))

@@ -27,7 +27,7 @@ func TestWithADaemon(t *testing.T) {
 		Up: func(ctx context.Context, s *topology.System, dir string) (driver.Running, error) {
 			c := testConfig(s, dir, env)
 			t.Cleanup(func() { removeVolumes(t, env, c.VolumePrefix) })
-			return c.Driver.Up(ctx, c.Config)
+			return c.Up(ctx, c.Config)
 		},
 		Lab: func(composeFile, dir string) []string {
 			text, err := json.Marshal(labConfig{composeFile, dir, env})

@@ -201,18 +201,9 @@ func dockerRun(t *testing.T, env map[string]string, args ...string) string {
 
 // bringUp is Up with the types of this package.
 func bringUp(ctx context.Context, c setup) (*Running, error) {
-	r, err := c.Driver.Up(ctx, c.Config)
+	r, err := c.Up(ctx, c.Config)
 	if err != nil {
 		return nil, err
 	}
 	return r.(*Running), nil
-}
-
-func (r *Running) instance(name string) *instance {
-	for _, in := range r.instances {
-		if in.Name == name {
-			return in
-		}
-	}
-	return nil
 }

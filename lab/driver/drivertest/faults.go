@@ -46,9 +46,14 @@ func (s suite) harmed(t *testing.T, dir string) harmed {
 }
 
 // answers says whether an instance answers within a moment.
-func answers(in topology.Instance) bool {
+func answers(ctx context.Context, in topology.Instance) bool {
 	client := http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get("http://" + net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + "/ok")
+	url := "http://" + net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + "/ok"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return false
 	}
@@ -58,7 +63,7 @@ func answers(in topology.Instance) bool {
 
 func (h harmed) wantAnswers(t *testing.T, instance int) {
 	t.Helper()
-	poll(t, func() bool { return answers(h.Instances()[instance]) }, func() { t.Errorf("instance %d does not answer", instance) })
+	poll(t, func() bool { return answers(t.Context(), h.Instances()[instance]) }, func() { t.Errorf("instance %d does not answer", instance) })
 }
 
 func (h harmed) wantNoFailure(t *testing.T) {
@@ -70,32 +75,38 @@ func (h harmed) wantNoFailure(t *testing.T) {
 	}
 }
 
+// endAndStart ends api-1 and starts it again, and wants api-2 to answer meanwhile.
+func (h harmed) endAndStart(t *testing.T, end func(context.Context, string) error) {
+	t.Helper()
+	before, other := h.Instances()[0], h.Instances()[1]
+	if err := end(t.Context(), "api-1"); err != nil {
+		t.Fatal(err)
+	}
+	if answers(t.Context(), before) || !answers(t.Context(), other) {
+		t.Errorf("api-1 answers: %v, api-2 answers: %v", answers(t.Context(), before), answers(t.Context(), other))
+	}
+	if err := end(t.Context(), "api-1"); err == nil {
+		t.Error("it could be ended twice")
+	}
+	launched, err := h.Start(t.Context(), "api-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := h.Instances()[0]
+	if !answers(t.Context(), now) || now.PID == before.PID || !now.StartedAt.Equal(launched) || !launched.After(before.ReadyAt) || now.ReadyAt.Before(launched) {
+		t.Errorf("launched %v: got %+v after %+v", launched, now, before)
+	}
+	if _, err := h.Start(t.Context(), "api-1"); err == nil {
+		t.Error("what runs could be started again")
+	}
+	h.wantNoFailure(t)
+}
+
 func (s suite) again(t *testing.T) {
 	dir := place(t)
 	h := s.harmed(t, dir)
-	for _, end := range []func(context.Context, string) error{h.Kill, h.System.Stop} {
-		before, other := h.Instances()[0], h.Instances()[1]
-		if err := end(t.Context(), "api-1"); err != nil {
-			t.Fatal(err)
-		}
-		if answers(before) || !answers(other) {
-			t.Errorf("api-1 answers: %v, api-2 answers: %v", answers(before), answers(other))
-		}
-		if err := end(t.Context(), "api-1"); err == nil {
-			t.Error("it could be ended twice")
-		}
-		launched, err := h.Start(t.Context(), "api-1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		now := h.Instances()[0]
-		if !answers(now) || now.PID == before.PID || !now.StartedAt.Equal(launched) || !launched.After(before.ReadyAt) || now.ReadyAt.Before(launched) {
-			t.Errorf("launched %v: got %+v after %+v", launched, now, before)
-		}
-		if _, err := h.Start(t.Context(), "api-1"); err == nil {
-			t.Error("what runs could be started again")
-		}
-		h.wantNoFailure(t)
+	for _, end := range []func(context.Context, string) error{h.Kill, h.Stop} {
+		h.endAndStart(t, end)
 	}
 	if err := h.Kill(t.Context(), "nobody-1"); err == nil || err.Error() != "there is no instance nobody-1" {
 		t.Errorf("got %v", err)
@@ -128,7 +139,7 @@ func (s suite) pause(t *testing.T) {
 	} else {
 		_ = conn.Close()
 	}
-	if answers(in) {
+	if answers(t.Context(), in) {
 		t.Error("it answers")
 	}
 	if err := h.Resume(t.Context(), "api-1"); err != nil {
@@ -232,7 +243,7 @@ func (s suite) watched(t *testing.T) {
 	}
 	before := cpu
 	for range 50 {
-		answers(h.Instances()[0])
+		answers(t.Context(), h.Instances()[0])
 	}
 	poll(t, func() bool { return next().CPU > before }, func() { t.Error("what it used since it was started again is not seen") })
 	cancel()

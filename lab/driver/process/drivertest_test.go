@@ -26,7 +26,7 @@ func TestTheDriverSuite(t *testing.T) {
 		Up: func(ctx context.Context, s *topology.System, dir string) (driver.Running, error) {
 			c := testConfig(s)
 			c.Self, c.LogDir, c.VolumeDir = program, filepath.Join(dir, "logs"), filepath.Join(dir, "volumes")
-			return c.Driver.Up(ctx, c.Config)
+			return c.Up(ctx, c.Config)
 		},
 		Lab: func(composeFile, dir string) []string {
 			text, err := json.Marshal(labConfig{composeFile, filepath.Join(dir, "logs"), filepath.Join(dir, "volumes"), "/"})

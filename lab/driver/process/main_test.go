@@ -222,7 +222,7 @@ func testConfig(system *topology.System) setup {
 
 // bringUp is Up with the types of this package.
 func bringUp(ctx context.Context, c setup) (*Running, error) {
-	r, err := c.Driver.Up(ctx, c.Config)
+	r, err := c.Up(ctx, c.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ type setup struct {
 // validate returns all that is wrong with it.
 func (s *setup) validate() error {
 	const name = "process"
-	p := driver.Problems{s.Settings.Validate(name, &s.Config)}
+	p := driver.Problems{s.Validate(name, &s.Config)}
 	p.Need(filepath.IsAbs(s.Self), name, fmt.Sprintf("this program's path %q is not absolute", s.Self))
 	p.Need(len(s.Shim) > 0, name, "no shim is given")
 	p.Need(filepath.IsAbs(s.VolumeDir), name, fmt.Sprintf("the directory for volumes %q is not absolute", s.VolumeDir))

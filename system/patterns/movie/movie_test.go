@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
+
 	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
