@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
 	"loadstone/lab/topology"
+	"loadstone/lab/verdict"
 )
 
 const experimentFile = `name: e
@@ -189,7 +190,7 @@ func TestDeriveFindsWhatWasPlanted(t *testing.T) {
 	if !near(api.DemandMS, 0.05, 0.001) || !near(api.Bound, 5000, 0.001) || !near(api.Busy, 0.96, 0.001) {
 		t.Errorf("api: %+v; want 0.05 ms, 5000 req/s, 96 %% busy", api)
 	}
-	if one.Verdict.Status != result.Named || one.Verdict.Component != "api" || one.Verdict.Resource != "cpu" {
+	if one.Verdict.Status != verdict.Named || one.Verdict.Component != "api" || one.Verdict.Resource != "cpu" {
 		t.Errorf("verdict %+v, want api cpu", one.Verdict)
 	}
 	if three := two.Components[0]; three.Instances != 3 || !near(three.DemandMS, 0.05, 0.001) || !near(three.Bound, 15_000, 0.001) {
@@ -228,11 +229,11 @@ func TestDeriveDoesNotNameWithoutEvidence(t *testing.T) {
 		"one": {capacity: 1000, demand: 50 * time.Microsecond, instances: 1},
 		"two": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1, generatorLimited: true},
 	})
-	if v := res.Variants[0].Verdict; v.Status != result.Undecided || v.Component != "" {
+	if v := res.Variants[0].Verdict; v.Status != verdict.Undecided || v.Component != "" {
 		t.Errorf("a fifth of its share used: %+v, want undecided", v)
 	}
 	two := res.Variants[1]
-	if two.Verdict.Status != result.LowerBoundOnly || !two.Capacity.LowerBound {
+	if two.Verdict.Status != verdict.LowerBoundOnly || !two.Capacity.LowerBound {
 		t.Errorf("generator limited: %+v, want a lower bound only", two.Verdict)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
+	"loadstone/lab/verdict"
 )
 
 // search is a trial of a system whose edge is known: every try sees it through
@@ -142,13 +143,13 @@ func TestFullMachineIsALowerBound(t *testing.T) {
 	full.machine = 1.98
 	res := derive(t, map[string]planted{"one": full, "two": free})
 	one, two := res.Variants[0], res.Variants[1]
-	if one.Verdict.Status != result.LowerBoundOnly || !one.Capacity.LowerBound || !one.Capacity.HighOpen || !one.Figures[0].LowerBound || one.Figures[0].Rejected != 0 {
+	if one.Verdict.Status != verdict.LowerBoundOnly || !one.Capacity.LowerBound || !one.Capacity.HighOpen || !one.Figures[0].LowerBound || one.Figures[0].Rejected != 0 {
 		t.Errorf("99 %% busy: %s, %+v, %+v", one.Verdict.Status, one.Capacity, one.Figures[0])
 	}
 	if !strings.Contains(one.Verdict.Summary, "something other than this run used 1.7 of its cores") || !strings.Contains(strings.Join(one.Warnings, ""), "2 of 2 trials ended before the system did: the machine was full") {
 		t.Errorf("99 %% busy: %q, %q", one.Verdict.Summary, one.Warnings)
 	}
-	if two.Verdict.Status != result.Named || two.Capacity.LowerBound || two.Capacity.HighOpen || len(two.Warnings) != 0 || !near(two.Capacity.High, 1.04*4800, 1e-9) {
+	if two.Verdict.Status != verdict.Named || two.Capacity.LowerBound || two.Capacity.HighOpen || len(two.Warnings) != 0 || !near(two.Capacity.High, 1.04*4800, 1e-9) {
 		t.Errorf("half busy: %s, %+v, %q", two.Verdict.Status, two.Capacity, two.Warnings)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"loadstone/lab/result"
 	"loadstone/lab/topology"
+	"loadstone/lab/verdict"
 )
 
 // idle spends a tenth of its CPU share at 100 req/s, so that only what it
@@ -48,14 +48,14 @@ func TestDeriveNamesDeclaredResources(t *testing.T) {
 		res := derive(t, map[string]planted{"one": c.full, "two": c.spare})
 		one, two := res.Variants[0], res.Variants[1]
 		v := one.Verdict
-		if v.Status != result.Named || v.Component != "api" || v.Resource != c.want || v.ResourceName == "" || v.Agreement != "2/2" || v.Advice == "" {
+		if v.Status != verdict.Named || v.Component != "api" || v.Resource != c.want || v.ResourceName == "" || v.Agreement != "2/2" || v.Advice == "" {
 			t.Errorf("%s: got %+v, want it named", name, v)
 		}
 		r := one.Components[0].Resources[0]
 		if !near(r.DemandMS, c.demandMS, 0.01) || !near(r.Bound, c.bound, 0.01) || !(r.BoundLow > 0) {
 			t.Errorf("%s: got %+v, want %v ms and %v req/s", name, r, c.demandMS, c.bound)
 		}
-		if two.Verdict.Status == result.Named || two.Verdict.Component != "" {
+		if two.Verdict.Status == verdict.Named || two.Verdict.Component != "" {
 			t.Errorf("%s with room: got %+v, want nobody named", name, two.Verdict)
 		}
 		if len(one.Warnings)+len(two.Warnings) > 0 {

@@ -12,7 +12,6 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
-	"loadstone/lab/result"
 	"loadstone/lab/selftest/plant"
 	"loadstone/lab/topology"
 	"loadstone/lab/verdict"
@@ -70,7 +69,7 @@ func TestDeriveNamesTheStageThatLimits(t *testing.T) {
 			}
 			continue
 		}
-		if v.Status != result.Named || v.Resource != "stage" || v.ResourceName != c.want || v.Agreement != "2/2" {
+		if v.Status != verdict.Named || v.Resource != "stage" || v.ResourceName != c.want || v.Agreement != "2/2" {
 			t.Errorf("%s: got %s %s %s (%s): %+v", name, v.Status, v.Resource, v.ResourceName, v.Summary, v.Witnesses)
 		}
 		if r := found(one.Components[0], c.want); !near(r.Bound, c.bound, 0.02) {
@@ -82,7 +81,7 @@ func TestDeriveNamesTheStageThatLimits(t *testing.T) {
 	}
 }
 
-func found(c result.Component, name string) verdict.Resource {
+func found(c verdict.Component, name string) verdict.Resource {
 	for _, r := range c.Resources {
 		if r.Name == name {
 			return r
@@ -108,7 +107,7 @@ func TestASkewedStageIsAsSlowAsItsHottestWorker(t *testing.T) {
 	if !near(r.Busy, 0.97, 0.001) || r.Backpressured == nil || !near(*r.Backpressured, 0.02, 0.001) || !near(r.Bound, 100/0.97, 0.001) {
 		t.Errorf("got %+v, want 97 %% busy, held back for 2 %%", r)
 	}
-	if v := one.Verdict; v.ResourceName != "join" || v.Status != result.Named {
+	if v := one.Verdict; v.ResourceName != "join" || v.Status != verdict.Named {
 		t.Errorf("got %s %q, want join named", v.Status, v.Summary)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
+	"loadstone/lab/verdict"
 )
 
 // tabler makes the tables of a difference.
@@ -119,7 +120,7 @@ func (t *tabler) demand(pairs, withBaseline []pair) error {
 	return t.add(title, t.design, func() (out []asked, notes []string) {
 		for _, p := range pairs {
 			for _, c := range p.base.Components {
-				if !slices.ContainsFunc(p.sample.Components, func(o result.Component) bool { return o.Name == c.Name }) {
+				if !slices.ContainsFunc(p.sample.Components, func(o verdict.Component) bool { return o.Name == c.Name }) {
 					continue
 				}
 				a := asked{Row: Row{Name: p.name + ", " + c.Name, Metric: stats.Metric{Name: c.Name + " CPU", Unit: "ms"}}}

@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/model/queueing"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
+	"loadstone/lab/verdict"
 )
 
 // What a component needs for a request depends on how near it is to its limit. A
@@ -51,7 +52,7 @@ func use(v *result.Variant, name string) (u usage, ok bool) {
 	var busy, rates, demands []float64
 	u.variant = v.Name
 	for _, f := range v.Figures {
-		i := slices.IndexFunc(f.Components, func(c result.Component) bool { return c.Name == name })
+		i := slices.IndexFunc(f.Components, func(c verdict.Component) bool { return c.Name == name })
 		if !f.Measured || i < 0 || !(f.Components[i].DemandMS > 0) || !(f.Throughput > 0) {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/term"
+	"loadstone/lab/verdict"
 )
 
 // GrowthSchema names the version of Growth's JSON form.
@@ -87,7 +88,7 @@ func (g *Growth) sizes(r *result.Result, exp *experiment.Experiment) error {
 		return err
 	}
 	for _, v := range r.Variants {
-		i := slices.IndexFunc(v.Components, func(c result.Component) bool { return c.Name == g.Service })
+		i := slices.IndexFunc(v.Components, func(c verdict.Component) bool { return c.Name == g.Service })
 		if i < 0 || v.Capacity == nil || !slices.Contains(alike, v.Name) {
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 
 // pools makes stations of a component's pools. A pool of which size or holding
 // time is not known is left out.
-func (s *System) pools(c result.Component, figures []result.Figure) {
+func (s *System) pools(c verdict.Component, figures []result.Figure) {
 	for _, r := range c.Resources {
 		if r.Kind != verdict.Pool || !(r.Capacity >= 1) || !(r.DemandMS > 0) {
 			continue
@@ -27,7 +27,7 @@ func (s *System) pools(c result.Component, figures []result.Figure) {
 		var held []float64
 		for _, f := range figures {
 			for _, o := range f.Components {
-				i := slices.IndexFunc(o.Resources, func(x result.Resource) bool { return x.Name == r.Name && x.DemandMS > 0 })
+				i := slices.IndexFunc(o.Resources, func(x verdict.Resource) bool { return x.Name == r.Name && x.DemandMS > 0 })
 				if o.Name == c.Name && i >= 0 {
 					held = append(held, o.Resources[i].DemandMS/1000)
 				}

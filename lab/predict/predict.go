@@ -120,7 +120,7 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 	for _, c := range v.Components {
 		var skews []float64
 		for _, f := range figures {
-			i := slices.IndexFunc(f.Components, func(o result.Component) bool { return o.Name == c.Name })
+			i := slices.IndexFunc(f.Components, func(o verdict.Component) bool { return o.Name == c.Name })
 			if i < 0 || !(f.Components[i].DemandMS > 0) {
 				continue
 			}
@@ -149,7 +149,7 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 
 // skew is the hottest instance's share of the work relative to the mean one:
 // its bound is the limit divided by its work.
-func skew(c result.Component) float64 {
+func skew(c verdict.Component) float64 {
 	if !(c.Bound > 0) || !(c.DemandMS > 0) {
 		return 1
 	}
@@ -254,7 +254,7 @@ func (s *System) addVerdict(v *result.Variant) {
 		return
 	}
 	equally := ""
-	if v.Verdict.Status == result.Tied {
+	if v.Verdict.Status == verdict.Tied {
 		equally = "equally "
 	}
 	for _, l := range v.Verdict.Limits() {

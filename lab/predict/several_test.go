@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"loadstone/lab/result"
+	"loadstone/lab/verdict"
 )
 
 func topologies(t *testing.T, r *result.Result, texts ...string) []Topology {
@@ -67,7 +68,7 @@ func FuzzParseTopology(f *testing.F) {
 	for _, s := range []string{"v: api.replicas=8", "lb.cpus=0.5", "", ":", "v:,", "v: api.cpus=1, lb.replicas=2", "v:v:api.cpus=1"} {
 		f.Add(s)
 	}
-	r := &result.Result{Variants: []result.Variant{{Name: "v", Components: []result.Component{{Name: "api"}, {Name: "lb"}}}}}
+	r := &result.Result{Variants: []result.Variant{{Name: "v", Components: []verdict.Component{{Name: "api"}, {Name: "lb"}}}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		x, err := ParseTopology(text, r, "")
 		if err != nil {

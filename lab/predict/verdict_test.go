@@ -14,15 +14,15 @@ func TestVerdictsThatTheModelKnows(t *testing.T) {
 	cpu := func(of string) verdict.Limit { return verdict.Limit{Component: of, Resource: verdict.CPU} }
 	pool := verdict.Limit{Component: "api", Resource: verdict.Pool, Name: "connections"}
 	for name, c := range map[string]struct {
-		verdict result.Verdict
+		verdict verdict.Verdict
 		want    string
 	}{
-		"one CPU":                     {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.CPU}, ""},
-		"two CPUs":                    {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("api"), cpu("lb")}}, ""},
-		"and a pool":                  {result.Verdict{Status: result.Tied, Tied: []verdict.Limit{cpu("lb"), pool}}, "limited equally by the pool of api"},
-		"a pool":                      {result.Verdict{Status: result.Named, Component: "api", Resource: verdict.Pool}, "limited by the pool of api"},
-		"a pool that is in the model": {result.Verdict{Status: result.Named, Component: "db", Resource: verdict.Pool, ResourceName: "clients"}, ""},
-		"undecided":                   {result.Verdict{Status: result.Undecided}, `"undecided"`},
+		"one CPU":                     {verdict.Verdict{Status: verdict.Named, Component: "api", Resource: verdict.CPU}, ""},
+		"two CPUs":                    {verdict.Verdict{Status: verdict.Tied, Tied: []verdict.Limit{cpu("api"), cpu("lb")}}, ""},
+		"and a pool":                  {verdict.Verdict{Status: verdict.Tied, Tied: []verdict.Limit{cpu("lb"), pool}}, "limited equally by the pool of api"},
+		"a pool":                      {verdict.Verdict{Status: verdict.Named, Component: "api", Resource: verdict.Pool}, "limited by the pool of api"},
+		"a pool that is in the model": {verdict.Verdict{Status: verdict.Named, Component: "db", Resource: verdict.Pool, ResourceName: "clients"}, ""},
+		"undecided":                   {verdict.Verdict{Status: verdict.Undecided}, `"undecided"`},
 	} {
 		s := System{component: map[string]string{poolName("db", "clients"): "db"}}
 		s.addVerdict(&result.Variant{Verdict: c.verdict})

@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/verdict"
 )
 
 // phrase is a piece of a sentence; Strong ones carry its meaning.
@@ -67,11 +68,11 @@ func limitedBy(v *result.Variant) string {
 	d := v.Verdict
 	named := strings.TrimSpace(d.Component + " " + d.Resource)
 	switch {
-	case d.Status == result.Named && named != "":
+	case d.Status == verdict.Named && named != "":
 		return named
-	case d.Status == result.Tied && len(d.Tied) > 0:
+	case d.Status == verdict.Tied && len(d.Tied) > 0:
 		return strings.Join(d.TiedNames(), " = ")
-	case d.Status == result.Undecided || d.Status == result.LowerBoundOnly:
+	case d.Status == verdict.Undecided || d.Status == verdict.LowerBoundOnly:
 		return d.Status
 	default:
 		return format.Missing

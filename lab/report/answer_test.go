@@ -14,11 +14,11 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	variant := func(name string, value, low, high float64) result.Variant {
 		return result.Variant{Name: name, Trials: 6, Capacity: &result.Estimate{Interval: stats.Interval{Value: value, Low: low, High: high, Confidence: 0.96875}, Unit: "req/s"},
-			Verdict: result.Verdict{Status: result.Named, Component: "api", Resource: "cpu"}}
+			Verdict: verdict.Verdict{Status: verdict.Named, Component: "api", Resource: "cpu"}}
 	}
 	lower := func(v result.Variant) result.Variant {
 		v.Capacity.LowerBound = true
-		v.Verdict = result.Verdict{Status: result.LowerBoundOnly}
+		v.Verdict = verdict.Verdict{Status: verdict.LowerBoundOnly}
 		return v
 	}
 	to := func(variant string, ratio, low, high float64) result.Comparison {
@@ -39,9 +39,9 @@ func TestAnswer(t *testing.T) {
 	}
 	a, b, c := variant("a", 100, 95, 105), variant("b", 300, 280, 320), variant("c", 310, 290, 330)
 	undecided := b
-	undecided.Verdict = result.Verdict{Status: result.Undecided}
+	undecided.Verdict = verdict.Verdict{Status: verdict.Undecided}
 	otherLimit := variant("b", 102, 96, 106)
-	otherLimit.Verdict = result.Verdict{Status: result.Undecided}
+	otherLimit.Verdict = verdict.Verdict{Status: verdict.Undecided}
 	for name, test := range map[string]struct {
 		result result.Result
 		want   string
@@ -129,8 +129,8 @@ func TestConfidenceIsTheActualOne(t *testing.T) {
 
 func TestATieIsSaid(t *testing.T) {
 	t.Parallel()
-	v := result.Variant{Name: "one", Verdict: result.Verdict{
-		Status: result.Tied, Agreement: "2/2", Advice: "Change left and right together.",
+	v := result.Variant{Name: "one", Verdict: verdict.Verdict{
+		Status: verdict.Tied, Agreement: "2/2", Advice: "Change left and right together.",
 		Tied: []verdict.Limit{{Component: "left", Resource: "cpu"}, {Component: "right", Resource: "cpu"}},
 	}}
 	if got, want := limitedBy(&v), "left = right"; got != want {
@@ -145,7 +145,7 @@ func TestATieIsSaid(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", want, b.String())
 		}
 	}
-	v.Components = []result.Component{{Name: "left", Instances: 1}, {Name: "mid", Instances: 1}, {Name: "right", Instances: 1}}
+	v.Components = []verdict.Component{{Name: "left", Instances: 1}, {Name: "mid", Instances: 1}, {Name: "right", Instances: 1}}
 	card := newLimitCard(&result.Result{Variants: []result.Variant{v}}, 0)
 	if rows := card.Components; !card.Decided || !rows[0].Limiting || rows[1].Limiting || !rows[2].Limiting {
 		t.Errorf("the page marks %+v, want left and right as limits", rows)

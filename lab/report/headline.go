@@ -7,6 +7,7 @@ import (
 
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/verdict"
 )
 
 // capacityAnswer says which variant has the highest capacity, as far as the run
@@ -113,7 +114,7 @@ func limitsEach(vs []*result.Variant, s sentence) sentence {
 		return s
 	case limit != "":
 		return s.say("; ").stress(limit).say(" limits each of them")
-	case first.Status == result.Undecided:
+	case first.Status == verdict.Undecided:
 		return s.say("; what limits them is undecided")
 	default:
 		return s
@@ -122,9 +123,9 @@ func limitsEach(vs []*result.Variant, s sentence) sentence {
 
 // limitText is what a verdict names, as in "api (cpu)"; empty if it names nothing
 // or several.
-func limitText(v *result.Verdict) string {
+func limitText(v *verdict.Verdict) string {
 	switch {
-	case v.Status != result.Named:
+	case v.Status != verdict.Named:
 		return ""
 	case v.Component != "" && v.Resource != "":
 		return v.Component + " (" + v.Resource + ")"
@@ -153,9 +154,9 @@ func whatLimits(v *result.Variant, s sentence) sentence {
 	switch limit := limitText(d); {
 	case limit != "":
 		return s.say("; ").stress(limit).say(" limits it")
-	case d.Status == result.Tied && len(d.Tied) > 0:
+	case d.Status == verdict.Tied && len(d.Tied) > 0:
 		return s.say("; ").stress(joinNames(d.TiedNames())).say(" limit it equally")
-	case d.Status == result.LowerBoundOnly:
+	case d.Status == verdict.LowerBoundOnly:
 		return s.say("; the measurement ended before its limit was reached")
 	default:
 		return s.say("; what limits it is undecided")

@@ -18,6 +18,7 @@ import (
 	"loadstone/lab/loadpage/pagetest"
 	"loadstone/lab/result"
 	"loadstone/lab/term"
+	"loadstone/lab/verdict"
 )
 
 var keep = flag.String("keep", "", "write the pages of the tests into this directory, to look at them")
@@ -110,7 +111,7 @@ func TestPageShowsEveryNumber(t *testing.T) {
 // the page would take other branches.
 func setStrings(r *result.Result, text string) {
 	visit(reflect.ValueOf(r).Elem(), func(v reflect.Value) {
-		if v.Kind() == reflect.String && !slices.Contains([]string{result.Schema, "capacity", "load", result.Named, result.Undecided, result.LowerBoundOnly, "http_req_duration", "p(95)<200"}, v.String()) {
+		if v.Kind() == reflect.String && !slices.Contains([]string{result.Schema, "capacity", "load", verdict.Named, verdict.Undecided, verdict.LowerBoundOnly, "http_req_duration", "p(95)<200"}, v.String()) {
 			v.SetString(text)
 		}
 	})

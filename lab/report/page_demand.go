@@ -7,6 +7,7 @@ import (
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
 	"loadstone/lab/result"
+	"loadstone/lab/verdict"
 )
 
 // demandCharts say who needs how much CPU for each request, and what that
@@ -94,7 +95,7 @@ func measuredRate(v *result.Variant) float64 {
 	return v.Rate
 }
 
-func newDemandRow(c *result.Component, rate, most float64) demandRow {
+func newDemandRow(c *verdict.Component, rate, most float64) demandRow {
 	row := demandRow{Name: c.Name, Share: shareText(c), Bound: format.Missing, UseBar: barLength(0)}
 	length := c.DemandMS / most
 	row.User, row.System, row.SystemAt = barLength(length), barLength(0), barLength(length)
@@ -116,7 +117,7 @@ func newDemandRow(c *result.Component, rate, most float64) demandRow {
 	return row
 }
 
-func shareText(c *result.Component) string {
+func shareText(c *verdict.Component) string {
 	if c.LimitCPUs > 0 && format.Finite(c.LimitCPUs) {
 		return fmt.Sprintf("%d × %s CPU", c.Instances, format.Setting(c.LimitCPUs))
 	}
@@ -132,7 +133,7 @@ func boundRange(bound, low, high float64) string {
 	return "[" + l + ", " + h + "]"
 }
 
-func newResourceRow(v *result.Variant, component string, s *result.Resource) resourceRow {
+func newResourceRow(v *result.Variant, component string, s *verdict.Resource) resourceRow {
 	row := resourceRow{
 		Name: component + " " + s.Name, Kind: s.Kind, Held: format.Latency(s.DemandMS), Bound: format.Missing,
 		Busy: format.Percent(s.Busy), BusyBar: barLength(s.Busy), Waiting: format.Missing,
@@ -149,7 +150,7 @@ func newResourceRow(v *result.Variant, component string, s *result.Resource) res
 }
 
 // resourceNote is what only some kinds of resources tell.
-func resourceNote(s *result.Resource) string {
+func resourceNote(s *verdict.Resource) string {
 	var notes []string
 	add := func(known bool, text string) {
 		if known {

@@ -76,7 +76,7 @@ func newLimitCard(r *result.Result, i int) limitCard {
 	return c
 }
 
-func newComponentRow(c *result.Component) componentRow {
+func newComponentRow(c *verdict.Component) componentRow {
 	row := componentRow{
 		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
 		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: format.Missing, Memory: format.Missing,

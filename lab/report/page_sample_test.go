@@ -5,6 +5,7 @@ import (
 
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
+	"loadstone/lab/verdict"
 )
 
 // fullResult is a run with everything that a page can show: the sample, swept
@@ -22,7 +23,7 @@ func fullResult() *result.Result {
 		api.UserMS, api.SystemMS = api.DemandMS*0.61, api.DemandMS*0.39
 		api.Visits, v.Components[1].Visits = 2.97, 1
 		api.BoundLow, api.BoundHigh, api.RunDelay = api.Bound*0.97, api.Bound*1.04, 4.25
-		api.Resources = []result.Resource{
+		api.Resources = []verdict.Resource{
 			{Name: "connections", Kind: "pool", Capacity: 4, DemandMS: 0.847, Bound: 4722, BoundLow: 4610, BoundHigh: 4830, Busy: 0.873, Full: 0.317, Waiting: 2.43, WaitMS: 1.37},
 			{Name: "writes", Kind: "queue", DemandMS: 0.153, Bound: 6536, Busy: 0.413, NotEmpty: 0.21, Depth: 17.3, Slope: 0.83, Consumer: "worker"},
 			{Name: "sink", Kind: "stage", Bound: 6210, Busy: 0.613, After: "api.writes", Backpressured: new(0.173), Rate: 4170, Left: 2130, Flushed: 2040, FlushSeconds: 1.72},

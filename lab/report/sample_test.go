@@ -11,6 +11,7 @@ import (
 	"loadstone/lab/host"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
+	"loadstone/lab/verdict"
 )
 
 // sampleSource is an experiment file with markup and long lines in it.
@@ -95,14 +96,14 @@ func (s sampleVariant) variant(w *wobble) result.Variant {
 			Service:  result.Percentiles{P50: s.knee * 2.4, P95: 93.2 + s.knee*2, P99: 141.8 + s.knee*3, Max: 287.5},
 		},
 		Rate: s.capacity, Failed: 0, Generator: 0.08 + s.capacity/8000,
-		Components: []result.Component{
+		Components: []verdict.Component{
 			{Name: "api", Instances: s.instances, LimitCPUs: limit, DemandMS: demand, Bound: bound, Busy: 0.978, Throttled: 0.413, MemoryBytes: 43384832},
 			{Name: "lb", Instances: 1, LimitCPUs: 0.5, DemandMS: 0.0713, Bound: 7013, Busy: s.capacity / 7013, Throttled: 0.004, MemoryBytes: 12582912},
 		},
-		Verdict: result.Verdict{Status: result.Named, Component: "api", Resource: "cpu",
+		Verdict: verdict.Verdict{Status: verdict.Named, Component: "api", Resource: "cpu",
 			Summary: fmt.Sprintf("api has used up its CPU: %s CPU per request, and %d × 0.25 CPU bear no more than %s req/s.",
 				format.Milliseconds(demand), s.instances, format.Measured(bound)),
-			Witnesses: []result.Witness{
+			Witnesses: []verdict.Witness{
 				{Name: "demand", Component: "api", Resource: "cpu", Evidence: fmt.Sprintf("api spends %s of CPU per request; its share allows %s req/s, the measured capacity is 98.5 %% of that; the next, lb, allows 7,010 req/s", format.Milliseconds(demand), format.Measured(bound))},
 				{Name: "saturation", Component: "api", Resource: "cpu", Evidence: "api-1 was throttled in 41.3 % of scheduler periods and 97.8 % busy; nothing else was above 62 %"},
 			}},
@@ -172,8 +173,8 @@ func lowerBoundResult() *result.Result {
 	r := sampleResult()
 	v := &r.Variants[3]
 	v.Capacity.LowerBound, v.Capacity.HighOpen = true, true
-	v.Verdict = result.Verdict{Status: result.LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
-		Witnesses: []result.Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
+	v.Verdict = verdict.Verdict{Status: verdict.LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
+		Witnesses: []verdict.Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
 	return r
 }
 
@@ -188,8 +189,8 @@ func undecidedResult() *result.Result {
 	v := &r.Variants[1]
 	*v = sampleVariant{"query-3", 451.2, 3, 5.6}.variant(&wobble{n: 900})
 	v.Capacity = &result.Estimate{Interval: stats.Interval{Value: 451.2, Low: 427.3, High: 486.7, Confidence: 0.96875}, Unit: "req/s"}
-	v.Verdict = result.Verdict{Status: result.Undecided, Summary: "The witnesses disagree: demand names lb, saturation names api.",
-		Witnesses: []result.Witness{
+	v.Verdict = verdict.Verdict{Status: verdict.Undecided, Summary: "The witnesses disagree: demand names lb, saturation names api.",
+		Witnesses: []verdict.Witness{
 			{Name: "demand", Component: "lb", Resource: "cpu", Evidence: "lb spends 1.06 ms of CPU per request; its share allows 472 req/s"},
 			{Name: "saturation", Component: "api", Resource: "cpu", Evidence: "api-2 was throttled in 22 % of periods while lb was in none"}}}
 	v.SLO[0].Observed, v.SLO[0].Met = 200.04, false
@@ -242,7 +243,7 @@ func loadResult() *result.Result {
 		v.Rate = 400
 		v.Latency.Response = result.Percentiles{P50: 61.2 / float64(i+1), P95: 241.9 / float64(i+1), P99: 380 / float64(i+1), Max: 912.4}
 		v.SLO[0].Observed, v.SLO[0].Met = v.Latency.Response.P95, v.Latency.Response.P95 < 200
-		v.Verdict = result.Verdict{Status: result.Undecided, Summary: "The load was driven as written, so no limit was looked for."}
+		v.Verdict = verdict.Verdict{Status: verdict.Undecided, Summary: "The load was driven as written, so no limit was looked for."}
 	}
 	return r
 }
@@ -293,6 +294,6 @@ func noCapacityResult() *result.Result {
 	r.Variants = r.Variants[:1]
 	r.Comparisons = nil
 	v := &r.Variants[0]
-	*v = result.Variant{Name: "query", Trials: 6, Curve: v.Curve[40:], Verdict: result.Verdict{Status: result.Undecided, Summary: "No rate held."}}
+	*v = result.Variant{Name: "query", Trials: 6, Curve: v.Curve[40:], Verdict: verdict.Verdict{Status: verdict.Undecided, Summary: "No rate held."}}
 	return r
 }

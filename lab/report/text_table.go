@@ -8,6 +8,7 @@ import (
 	"loadstone/lab/format"
 	"loadstone/lab/result"
 	"loadstone/lab/term"
+	"loadstone/lab/verdict"
 )
 
 // table writes a row per variant in the first layout that fits: in full, with
@@ -139,7 +140,7 @@ func hasTilde(r *result.Result) bool {
 }
 
 func limitCell(v *result.Variant, limit int) term.Cell {
-	c := term.Plain.Cell(term.Shorten(term.Printable(limitedBy(v)), max(limit, len(result.LowerBoundOnly))))
+	c := term.Plain.Cell(term.Shorten(term.Printable(limitedBy(v)), max(limit, len(verdict.LowerBoundOnly))))
 	if !v.Verdict.Decided() {
 		c.Style = term.Yellow
 	}

@@ -1,5 +1,7 @@
 package result
 
+import "loadstone/lab/verdict"
+
 // Figure is what one trial of a variant found by itself. The variant's own
 // figures are medians of these. Whoever compares variants or runs, or predicts
 // from one, needs them trial by trial.
@@ -17,11 +19,11 @@ type Figure struct {
 	Measured bool `json:"measured"`
 
 	// At capacity, or under the load as written:
-	Rate       float64     `json:"rate"`       // offered, in the result's Unit
-	Throughput float64     `json:"throughput"` // done in time, in the result's Unit
-	Requests   uint64      `json:"requests"`   // sent or dropped
-	Failed     float64     `json:"failed"`     // share of Requests
-	Generator  float64     `json:"generator"`  // cores
-	Latency    LatencyPair `json:"latency"`
-	Components []Component `json:"components"`
+	Rate       float64             `json:"rate"`       // offered, in the result's Unit
+	Throughput float64             `json:"throughput"` // done in time, in the result's Unit
+	Requests   uint64              `json:"requests"`   // sent or dropped
+	Failed     float64             `json:"failed"`     // share of Requests
+	Generator  float64             `json:"generator"`  // cores
+	Latency    LatencyPair         `json:"latency"`
+	Components []verdict.Component `json:"components"`
 }

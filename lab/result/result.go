@@ -66,13 +66,13 @@ type Variant struct {
 	// Figures are what each trial found by itself, in the order they ran.
 	Figures []Figure `json:"figures,omitempty"`
 	// Latency is that at capacity: the median over trials of each figure.
-	Latency    LatencyPair `json:"latency"`
-	Rate       float64     `json:"rate"`   // offered at that point, in the result's Unit
-	Failed     float64     `json:"failed"` // share of requests that failed there
-	Components []Component `json:"components"`
-	Verdict    Verdict     `json:"verdict"`
-	SLO        []SLO       `json:"slo"`
-	Warnings   []string    `json:"warnings"`
+	Latency    LatencyPair         `json:"latency"`
+	Rate       float64             `json:"rate"`   // offered at that point, in the result's Unit
+	Failed     float64             `json:"failed"` // share of requests that failed there
+	Components []verdict.Component `json:"components"`
+	Verdict    verdict.Verdict     `json:"verdict"`
+	SLO        []SLO               `json:"slo"`
+	Warnings   []string            `json:"warnings"`
 	// Curve has every rate that was tried, over all trials, by rising rate.
 	Curve []CurvePoint `json:"curve"`
 	// Timeline is CPU over time of one trial, the one of median capacity.
@@ -181,25 +181,6 @@ type Percentiles struct {
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
-
-type (
-	// Component is what the verdict was told of a service.
-	Component = verdict.Component
-	// Verdict is what limits a variant.
-	Verdict verdict.Verdict
-	// Resource is a pool, a lock or a queue of a Component.
-	Resource = verdict.Resource
-	// Witness is one line of evidence of a verdict.
-	Witness = verdict.Witness
-)
-
-// The states of a verdict.
-const (
-	Named          = verdict.Named
-	Tied           = verdict.Tied
-	Undecided      = verdict.Undecided
-	LowerBoundOnly = verdict.LowerBoundOnly
-)
 
 // The units of rates.
 const (

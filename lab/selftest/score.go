@@ -56,7 +56,7 @@ func (t Truth) String() string {
 	case len(t.Equally) > 0:
 		return strings.Join(t.Equally, " = ")
 	}
-	return result.LowerBoundOnly
+	return verdict.LowerBoundOnly
 }
 
 // names says whether a component's resource, by kind or by name, is the planted
@@ -68,7 +68,7 @@ func (t Truth) names(component, resource string) bool {
 // Witness says whether what a witness said is right: that it names the
 // component and the resource; of components that limit equally all of them, as
 // those that it cannot tell apart; and nobody where the system is not at a limit.
-func (t Truth) Witness(w *result.Witness) bool {
+func (t Truth) Witness(w *verdict.Witness) bool {
 	switch {
 	case t.Component != "":
 		return t.names(w.Component, w.Resource)
@@ -82,14 +82,14 @@ func (t Truth) Witness(w *result.Witness) bool {
 // resource; of components that limit equally all of them, as tied; and that the
 // capacity is only a lower bound where the system is not at a limit. A verdict that
 // is undecided is right about nothing, whatever its words mention.
-func (t Truth) Judge(v *result.Verdict) bool {
+func (t Truth) Judge(v *verdict.Verdict) bool {
 	switch {
 	case t.Component != "":
-		return v.Status == result.Named && t.names(v.Component, v.Resource)
+		return v.Status == verdict.Named && t.names(v.Component, v.Resource)
 	case len(t.Equally) > 0:
-		return v.Status == result.Tied && v.Component == "" && t.ties(v.Tied)
+		return v.Status == verdict.Tied && v.Component == "" && t.ties(v.Tied)
 	}
-	return v.Status == result.LowerBoundOnly && v.Component == "" && len(v.Tied) == 0
+	return v.Status == verdict.LowerBoundOnly && v.Component == "" && len(v.Tied) == 0
 }
 
 // ties says whether tied are the CPUs of the planted components, all of them and

@@ -223,35 +223,35 @@ func TestThereAreEnoughSystems(t *testing.T) {
 }
 
 // verdictOf is a right verdict about a planted system.
-func verdictOf(truth Truth) result.Verdict {
-	w := result.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
-	v := result.Verdict{Status: result.Named, Component: truth.Component, Resource: truth.Resource}
+func verdictOf(truth Truth) verdict.Verdict {
+	w := verdict.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
+	v := verdict.Verdict{Status: verdict.Named, Component: truth.Component, Resource: truth.Resource}
 	switch {
 	case len(truth.Equally) > 0:
-		v.Status, v.Summary = result.Tied, "left and right limit equally."
+		v.Status, v.Summary = verdict.Tied, "left and right limit equally."
 		w.Evidence = "right: 200 req/s; left, 201 req/s"
 		for _, c := range truth.Equally {
 			v.Tied = append(v.Tied, verdict.Limit{Component: c, Resource: CPU})
 		}
 		w.Tied = slices.Clone(v.Tied)
 	case truth.Component == "":
-		v.Status = result.LowerBoundOnly
+		v.Status = verdict.LowerBoundOnly
 	}
-	v.Witnesses = []result.Witness{w}
+	v.Witnesses = []verdict.Witness{w}
 	return v
 }
 
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	pool, tie, bound := named("api", Pool), equally("left", "right"), lowerBound()
-	wrong := func(of Truth, edit func(*result.Verdict)) result.Verdict {
+	wrong := func(of Truth, edit func(*verdict.Verdict)) verdict.Verdict {
 		v := verdictOf(of)
 		edit(&v)
 		return v
 	}
 	for name, c := range map[string]struct {
 		truth          Truth
-		verdict        result.Verdict
+		verdict        verdict.Verdict
 		judge, witness bool
 	}{
 		"named":            {pool, verdictOf(pool), true, true},
@@ -261,37 +261,37 @@ func TestTruth(t *testing.T) {
 		"by another name":  {pool.called("slots"), verdictOf(named("api", "")), false, false},
 		"another service":  {pool, verdictOf(named("slow", Pool)), false, false},
 		"another resource": {pool, verdictOf(named("api", CPU)), false, false},
-		"right, undecided": {pool, wrong(pool, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
+		"right, undecided": {pool, wrong(pool, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
 		"only a bound":     {pool, verdictOf(bound), false, false},
 		"one of two":       {tie, verdictOf(named("left", CPU)), false, false},
 		// Both are mentioned, and neither is named.
-		"each by another": {tie, wrong(tie, func(v *result.Verdict) {
-			v.Status, v.Tied, v.Summary = result.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
+		"each by another": {tie, wrong(tie, func(v *verdict.Verdict) {
+			v.Status, v.Tied, v.Summary = verdict.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
 			v.Witnesses[0].Tied, v.Witnesses[0].Evidence = nil, "1 % of the CPU of left moves it by 0.02 %; 1 % of the CPU of right moves it by 0.01 %"
 		}), false, false},
-		"one of two is left out": {tie, wrong(tie, func(v *result.Verdict) {
+		"one of two is left out": {tie, wrong(tie, func(v *verdict.Verdict) {
 			v.Tied, v.Witnesses[0].Tied = v.Tied[:1], v.Tied[:1]
 		}), false, false},
-		"a third beside two": {tie, wrong(tie, func(v *result.Verdict) {
+		"a third beside two": {tie, wrong(tie, func(v *verdict.Verdict) {
 			v.Tied = append(v.Tied, verdict.Limit{Component: "front", Resource: CPU})
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
-		"two by their pools": {tie, wrong(tie, func(v *result.Verdict) {
+		"two by their pools": {tie, wrong(tie, func(v *verdict.Verdict) {
 			v.Tied = []verdict.Limit{{Component: "left", Resource: Pool}, {Component: "right", Resource: Pool}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
-		"in another order": {tie, wrong(tie, func(v *result.Verdict) {
+		"in another order": {tie, wrong(tie, func(v *verdict.Verdict) {
 			slices.Reverse(v.Tied)
 			v.Witnesses[0].Tied = v.Tied
 		}), true, true},
-		"undecided between the two": {tie, wrong(tie, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
-		"two though there is no limit": {bound, wrong(bound, func(v *result.Verdict) {
+		"undecided between the two": {tie, wrong(tie, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
+		"two though there is no limit": {bound, wrong(bound, func(v *verdict.Verdict) {
 			v.Tied = []verdict.Limit{{Component: "left", Resource: CPU}, {Component: "right", Resource: CPU}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"somebody though there is no limit":  {bound, verdictOf(pool), false, false},
-		"a bound by somebody":                {bound, wrong(bound, func(v *result.Verdict) { v.Component = "api" }), false, true},
-		"undecided though there is no limit": {bound, wrong(bound, func(v *result.Verdict) { v.Status = result.Undecided }), false, true},
+		"a bound by somebody":                {bound, wrong(bound, func(v *verdict.Verdict) { v.Component = "api" }), false, true},
+		"undecided though there is no limit": {bound, wrong(bound, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
 	} {
 		if got := c.truth.Judge(&c.verdict); got != c.judge {
 			t.Errorf("%s: the judge is right: got %v, want %v", name, got, c.judge)

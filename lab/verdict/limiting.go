@@ -1,21 +1,19 @@
-package result
+package verdict
 
 import (
 	"cmp"
 	"slices"
 	"strings"
-
-	"loadstone/lab/verdict"
 )
 
 // Limits are what limits: one if it is named, several if they are tied, none if
 // the verdict is another.
-func (v Verdict) Limits() []verdict.Limit {
+func (v Verdict) Limits() []Limit {
 	switch {
 	case v.Status == Tied:
 		return v.Tied
 	case v.Status == Named && v.Component != "":
-		return []verdict.Limit{{Component: v.Component, Resource: v.Resource, Name: v.ResourceName}}
+		return []Limit{{Component: v.Component, Resource: v.Resource, Name: v.ResourceName}}
 	default:
 		return nil
 	}
@@ -36,7 +34,7 @@ func (v Verdict) Limiting() []string {
 // LimitedBy says whether a component's resource of that name is among what limits.
 // CPU and memory have no name.
 func (v Verdict) LimitedBy(component, resource string) bool {
-	return slices.ContainsFunc(v.Limits(), func(l verdict.Limit) bool { return l.Component == component && l.Name == resource })
+	return slices.ContainsFunc(v.Limits(), func(l Limit) bool { return l.Component == component && l.Name == resource })
 }
 
 // Decided says whether it is known what limits: one thing, or several equally.
