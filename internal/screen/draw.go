@@ -115,7 +115,7 @@ func sparkline(values []float64, most float64) string {
 func (s *Screen) counts(width int) []line {
 	t := s.tally
 	flight := labelled("in flight", format.Count(uint64(max(t.now.InFlight, 0))))
-	failed := line{{term.Faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}, {term.Faint, " (" + share(t.failed, t.requests) + ")"}}
+	failed := line{{term.Faint, "failed "}, {alarm(t.failed), format.Count(t.failed)}, {term.Faint, " (" + format.FixedShare(t.failed, t.requests) + ")"}}
 	missed := line{
 		{term.Faint, "late "}, {alarm(t.late), format.Count(t.late)},
 		{term.Faint, "   dropped "}, {alarm(t.dropped), format.Count(t.dropped)},

@@ -3,7 +3,6 @@ package screen
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -16,19 +15,6 @@ func quantile(h *hdrhistogram.Histogram, p float64) string {
 		return format.Missing
 	}
 	return format.Figure(float64(h.ValueAtPercentile(p)) / 1000)
-}
-
-// share writes a part of a whole as a percentage that does not change its
-// width from second to second.
-func share(part, whole uint64) string {
-	if whole == 0 {
-		return "0 %"
-	}
-	percent := 100 * float64(part) / float64(whole)
-	if part > 0 && percent < 0.01 {
-		return "< 0.01 %"
-	}
-	return strconv.FormatFloat(percent, 'f', 2, 64) + " %"
 }
 
 // clock writes seconds as minutes and seconds, and hours where there are some.

@@ -386,12 +386,4 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("clock(%v): got %q, want %q", seconds, got, want)
 		}
 	}
-	for _, c := range []struct {
-		part, whole uint64
-		want        string
-	}{{0, 0, "0 %"}, {0, 5, "0.00 %"}, {1, 1_000_000, "< 0.01 %"}, {1, 3, "33.33 %"}} {
-		if got := share(c.part, c.whole); got != c.want {
-			t.Errorf("share(%d, %d): got %q, want %q", c.part, c.whole, got, c.want)
-		}
-	}
 }

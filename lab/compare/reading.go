@@ -2,7 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"math"
 
 	"loadstone/lab/format"
 	"loadstone/lab/stats"
@@ -53,17 +52,10 @@ func InWords(c *stats.Result, adjusted float64, change stats.Change, note string
 
 // changeText writes a ratio as a change in per cent, or as a factor.
 func changeText(ratio float64, times bool) string {
-	percent := 100 * (ratio - 1)
-	switch {
-	case times:
+	if times {
 		return "×" + format.Measured(ratio)
-	case math.Abs(percent) < 0.05:
-		return "0.0 %"
-	case percent < 0:
-		return fmt.Sprintf("−%.1f %%", -percent)
-	default:
-		return fmt.Sprintf("+%.1f %%", percent)
 	}
+	return format.Change(ratio - 1)
 }
 
 // Median is what was measured with its interval, "4,310 [4,180, 4,420]", or a dash

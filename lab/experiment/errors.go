@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // maxErrors is how many errors one reading reports: enough to repair a file in
@@ -60,16 +62,8 @@ func (es Errors) sorted() error {
 	out = slices.CompactFunc(out, func(a, b *Error) bool { return *a == *b })
 	if more := len(out) - maxErrors; more > 0 {
 		first := *out[maxErrors]
-		first.Message = fmt.Sprintf("%s more here and below; correct those above and check again", count(more, "error"))
+		first.Message = fmt.Sprintf("%s more here and below; correct those above and check again", format.Plural(more, "error"))
 		out = append(out[:maxErrors:maxErrors], &first)
 	}
 	return out
-}
-
-// count returns "1 error" or "3 errors".
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/format"
 )
 
 // The format is written once, as Go structs. A field with a key is a key of the
@@ -296,7 +297,7 @@ func (f field) isList() bool {
 	least, most := int(f.tag.whole("least", 0)), int(f.tag.whole("most", math.MaxInt))
 	switch few := len(items) < least; {
 	case f.n.kind == list && few && f.tag.has("few"):
-		f.errorf(f.n, "%s has %s, and %s; write at least %d, such as %s", f.key, count(len(items), f.noun()), f.tag.Get("few"), least, f.example)
+		f.errorf(f.n, "%s has %s, and %s; write at least %d, such as %s", f.key, format.Plural(len(items), f.noun()), f.tag.Get("few"), least, f.example)
 	case f.n.kind != list, few && must != "":
 		f.wrong(cmp.Or(must, "a list"))
 	case few:

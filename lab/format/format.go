@@ -23,6 +23,10 @@ func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // 0.0431. Trailing zeros stay, they are part of the precision.
 func Measured(v float64) string { return At(v, exponentOf(v, 3)) }
 
+// Rounded is Measured without trailing zeros, for a number in a sentence: 4,310,
+// 2.5, 100.
+func Rounded(v float64) string { return trimZeros(Measured(v)) }
+
 // Digits writes a number with that many significant digits and all of those
 // before the point, with three: 4,312, 43.1, 0.0431.
 func Digits(v float64, digits int) string { return At(v, min(exponentOf(v, digits), 0)) }
@@ -128,6 +132,15 @@ func trimZeros(s string) string {
 		return s
 	}
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// Coefficient writes a parameter of a fitted law with two digits: it is never
+// known better.
+func Coefficient(v float64) string {
+	if !Finite(v) {
+		return Missing
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 // Count writes a whole number with commas between thousands: 94,435.

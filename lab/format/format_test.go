@@ -53,7 +53,12 @@ func TestUnitsAreNamed(t *testing.T) {
 		{Duration(312 * time.Second), "5 min 12 s"}, {Duration(3 * time.Hour), "3 h 0 min"}, {Duration(900 * time.Millisecond), "1 s"},
 		{Duration(5 * time.Minute), "5 min"}, {Seconds(0.5), "0.5 s"}, {Seconds(90), "1 min 30 s"}, {Seconds(math.Inf(1)), "–"},
 		{Share(0.99996), "99.996 %"}, {Share(1), "100 %"}, {Share(0.9999999), "99.9999 %"}, {Percent(0.99996), "100 %"},
-		{Change(0.0613), "+6.1 %"}, {Change(-0.004), "−0.4 %"}, {LatencyTick(5000), "5 s"}, {LatencyTick(0.5), "0.5 ms"},
+		{Change(0.0613), "+6.1 %"}, {Change(-0.004), "−0.4 %"}, {Change(-0.0004), "0.0 %"},
+		{FixedShare(0, 0), "0 %"}, {FixedShare(0, 5), "0.00 %"}, {FixedShare(1, 1_000_000), "< 0.01 %"}, {FixedShare(1, 3), "33.33 %"},
+		{Demand(0.34), "340 µs"}, {Demand(2.5), "2.5 ms"}, {Demand(1843), "1,840 ms"}, {Rounded(4312.7), "4,310"}, {Rounded(2.50), "2.5"}, {Rounded(100), "100"},
+		{Approximate(22 * time.Second), "20 s"}, {Approximate(5 * time.Minute), "5 min"}, {Approximate(95 * time.Minute), "1.6 h"},
+		{Coefficient(0.0123), "0.012"}, {Coefficient(math.Inf(1)), "–"},
+		{LatencyTick(5000), "5 s"}, {LatencyTick(0.5), "0.5 ms"},
 		{LatencyNumber(0), "–"}, {LatencyNumber(1843), "1,840"}, {Bytes(1), "1 B"}, {Count(94435), "94,435"}, {Count(-1234), "-1,234"},
 		{Plural(1, "trial"), "1 trial"}, {Plural(6, "trial"), "6 trials"},
 	} {

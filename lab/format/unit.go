@@ -13,7 +13,7 @@ func Percent(share float64) string {
 	if !Finite(share) {
 		return Missing
 	}
-	return trimZeros(Measured(share*100)) + " %"
+	return Rounded(share*100) + " %"
 }
 
 // Share is Percent for a part of what was counted: what is not all is never
@@ -26,12 +26,38 @@ func Share(share float64) string {
 	return text
 }
 
-// Change writes a relative change with its sign: +6.1 %, −0.4 %.
-func Change(share float64) string {
-	if share < 0 {
-		return fmt.Sprintf("−%.1f %%", -100*share)
+// FixedShare writes a part of a whole as a percentage that does not change its
+// width from second to second.
+func FixedShare(part, whole uint64) string {
+	if whole == 0 {
+		return "0 %"
 	}
-	return fmt.Sprintf("+%.1f %%", 100*share)
+	percent := 100 * float64(part) / float64(whole)
+	if part > 0 && percent < 0.01 {
+		return "< 0.01 %"
+	}
+	return strconv.FormatFloat(percent, 'f', 2, 64) + " %"
+}
+
+// Change writes a relative change with its sign: +6.1 %, −0.4 %, 0.0 %.
+func Change(share float64) string {
+	percent := 100 * share
+	switch {
+	case math.Abs(percent) < 0.05:
+		return "0.0 %"
+	case percent < 0:
+		return fmt.Sprintf("−%.1f %%", -percent)
+	default:
+		return fmt.Sprintf("+%.1f %%", percent)
+	}
+}
+
+// Demand writes a service demand given in milliseconds: 340 µs, 2.5 ms.
+func Demand(ms float64) string {
+	if ms < 1 {
+		return Rounded(1000*ms) + " µs"
+	}
+	return Rounded(ms) + " ms"
 }
 
 // Milliseconds writes a time given in milliseconds: 0.42 ms, 187 ms, 1,840 ms,
@@ -80,7 +106,7 @@ func Bytes(n uint64) string {
 	for v >= 1000 && i < len(units)-1 {
 		v, i = v/1024, i+1
 	}
-	return trimZeros(Measured(v)) + " " + units[i]
+	return Rounded(v) + " " + units[i]
 }
 
 // Duration writes a length of time in its two largest units: 5 min 12 s.
@@ -127,5 +153,18 @@ func Remaining(d time.Duration) string {
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	default:
 		return Duration(d.Round(time.Minute))
+	}
+}
+
+// Approximate is Remaining for an estimate that is only good to ten seconds:
+// 20 s, 5 min, 1.6 h.
+func Approximate(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d s", 10*max(1, int(d.Seconds()+5)/10))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	default:
+		return fmt.Sprintf("%.1f h", d.Hours())
 	}
 }

@@ -59,7 +59,7 @@ func (c *Check) off() string {
 	case c.LowerBound:
 		return "not known"
 	default:
-		return signed(c.Error)
+		return format.Change(c.Error)
 	}
 }
 

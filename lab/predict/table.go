@@ -61,7 +61,7 @@ func (a *Answer) checked() []string {
 	}
 	ratio := format.Missing
 	if c.Again > 0 {
-		ratio = signed(c.ErrorOfRatio)
+		ratio = format.Change(c.ErrorOfRatio)
 	}
 	return []string{c.measured(), c.off(), ratio, cmp.Or(c.Limit, format.Missing)}
 }
@@ -75,7 +75,7 @@ func (s *Several) score(b *strings.Builder) {
 		if x == nil {
 			return "not known"
 		}
-		return strings.TrimPrefix(signed(*x), "+")
+		return strings.TrimPrefix(format.Change(*x), "+")
 	}
 	fmt.Fprintf(b, "\nchecked    in %s, all in the same rounds as what they were predicted from\n", c.Run)
 	known := fmt.Sprintf("%d topologies", c.Topologies-c.Bounds)

@@ -101,7 +101,7 @@ func (a *Answer) check(b *strings.Builder) {
 	if c == nil {
 		return
 	}
-	off := "the prediction is off by " + signed(c.Error)
+	off := "the prediction is off by " + format.Change(c.Error)
 	switch {
 	case c.TooLow:
 		off = "the prediction is too low"
@@ -111,14 +111,12 @@ func (a *Answer) check(b *strings.Builder) {
 	fmt.Fprintf(b, "\nchecked    measured %s %s in %s: %s\n", c.measured(), a.Unit, c.Run, off)
 	if c.Again > 0 {
 		fmt.Fprintf(b, "           %s had a capacity of %s %s there; as a factor the prediction is off by %s\n",
-			a.Variant, format.Measured(c.Again), a.Unit, signed(c.ErrorOfRatio))
+			a.Variant, format.Measured(c.Again), a.Unit, format.Change(c.ErrorOfRatio))
 	}
 	if c.Limit != "" && c.Limit != a.system.componentOf(a.Limit.Station) {
 		fmt.Fprintf(b, "           it was limited by %s, and not by %s\n", c.Limit, a.Limit.Station)
 	}
 }
-
-func signed(share float64) string { return fmt.Sprintf("%+.1f %%", 100*share) }
 
 // seconds writes a time given in seconds.
 func seconds(s float64) string {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"loadstone/lab/format"
@@ -115,17 +114,11 @@ func lawText(s *result.Scaling) string {
 	return text + l.PeakNote + "."
 }
 
-// coefficient is a parameter of the law with its interval, with two digits: it
-// is never known better.
+// coefficient is a parameter of the law with its interval.
 func coefficient(i result.Estimate) string {
-	digits := func(v float64) string {
-		if !format.Finite(v) {
-			return format.Missing
-		}
-		return strconv.FormatFloat(v, 'g', 2, 64)
+	text := format.Coefficient(i.Value)
+	if i.HasRange() {
+		text += " [" + format.Coefficient(i.Low) + ", " + format.Coefficient(i.High) + "]"
 	}
-	if !i.HasRange() {
-		return digits(i.Value)
-	}
-	return digits(i.Value) + " [" + digits(i.Low) + ", " + digits(i.High) + "]"
+	return text
 }

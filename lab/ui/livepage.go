@@ -3,7 +3,6 @@ package ui
 import (
 	"bytes"
 	"fmt"
-	"time"
 
 	"loadstone/lab/chart"
 	"loadstone/lab/format"
@@ -104,21 +103,9 @@ func (l *live) status() string {
 		text += fmt.Sprintf(" Load number %d is being offered.", l.current.skipped+n)
 	}
 	if d, ok := l.remaining(); ok {
-		text += " About " + roughly(d) + " to go."
+		text += " About " + format.Approximate(d) + " to go."
 	}
 	return text
-}
-
-// roughly writes a time to come, with the digits that an estimate deserves.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 90*time.Second:
-		return fmt.Sprintf("%d s", 10*max(1, int(d.Seconds()+5)/10))
-	case d < 90*time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	default:
-		return fmt.Sprintf("%.1f h", d.Hours())
-	}
 }
 
 // partNames are the parts of a live page, by the names of their elements and

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"loadstone/lab/format"
 )
 
 // limit is a resource of a component with what the witnesses look at.
@@ -183,18 +185,18 @@ func (l *limit) summary(in Input) string {
 	case CPU:
 		if uneven := c.skewed(); uneven != "" {
 			return fmt.Sprintf("%s: each %s costs it %s%s%s, whose %g CPU allow at most %s.",
-				begin, in.one(), millis(c.DemandMS), c.visited(), uneven, c.LimitCPUs, in.rate(l.bound))
+				begin, in.one(), format.Demand(c.DemandMS), c.visited(), uneven, c.LimitCPUs, in.rate(l.bound))
 		}
-		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), millis(c.DemandMS), c.visited(), share(c), allow(c), in.rate(l.bound))
+		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), format.Demand(c.DemandMS), c.visited(), share(c), allow(c), in.rate(l.bound))
 	case Pool:
 		return fmt.Sprintf("%s: each %s holds a slot for %s, so its %.3g slots allow at most %s.",
-			begin, in.one(), millis(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))
+			begin, in.one(), format.Demand(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))
 	case Queue:
 		return fmt.Sprintf("%s: %s is done with at most %s.", begin, consumer(c, r), in.rate(l.bound))
 	case Stage:
 		return fmt.Sprintf("%s: no later stage holds it back, and it is done with at most %s.", begin, in.rate(l.bound))
 	default:
-		return fmt.Sprintf("%s: each %s holds it for %s, so it allows at most %s.", begin, in.one(), millis(r.DemandMS), in.rate(l.bound))
+		return fmt.Sprintf("%s: each %s holds it for %s, so it allows at most %s.", begin, in.one(), format.Demand(r.DemandMS), in.rate(l.bound))
 	}
 }
 

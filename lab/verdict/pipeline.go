@@ -3,6 +3,8 @@ package verdict
 import (
 	"fmt"
 	"slices"
+
+	"loadstone/lab/format"
 )
 
 // heldBackMuch is the share of time in which a stage that is held back cannot
@@ -107,7 +109,7 @@ func withoutFollowers(limits []limit) []limit {
 }
 
 func (r Resource) stageHeat(c Component) string {
-	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, thousands(r.Rate))
+	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, format.Rounded(r.Rate))
 	if r.Backpressured != nil {
 		text += fmt.Sprintf(", blocked by later stages for %.0f %% of it", 100**r.Backpressured)
 	}
@@ -123,9 +125,9 @@ func (r Resource) flush(in Input, c Component) string {
 	switch {
 	case r.Flushed > 0:
 		return fmt.Sprintf("; %s were accepted, and the %s did %s/s of it while loaded and %s more within %.1f s after the load, out of what was buffered",
-			in.rate(in.Capacity), what, thousands(r.Rate), thousands(r.Flushed), r.FlushSeconds)
+			in.rate(in.Capacity), what, format.Rounded(r.Rate), format.Rounded(r.Flushed), r.FlushSeconds)
 	case r.Left > 0:
-		return fmt.Sprintf("; in front of the %s %s more waited when the load ended than when it began", what, thousands(r.Left))
+		return fmt.Sprintf("; in front of the %s %s more waited when the load ended than when it began", what, format.Rounded(r.Left))
 	}
 	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 // The witnesses.
@@ -123,19 +125,19 @@ func hardFirst(limits []limit) []limit {
 func (l *limit) needs(in Input) string {
 	switch l.Resource {
 	case CPU:
-		text := fmt.Sprintf("%s needs %s CPU for each %s%s", l.Component, millis(l.component.DemandMS), in.one(), l.component.visited())
+		text := fmt.Sprintf("%s needs %s CPU for each %s%s", l.Component, format.Demand(l.component.DemandMS), in.one(), l.component.visited())
 		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
 		return text + l.component.skewed()
 	case Pool:
-		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
+		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	case Queue:
-		return fmt.Sprintf("the queue %s of %s keeps its consumer for %s in each %s", l.Name, l.Component, millis(l.resource.DemandMS), in.one())
+		return fmt.Sprintf("the queue %s of %s keeps its consumer for %s in each %s", l.Name, l.Component, format.Demand(l.resource.DemandMS), in.one())
 	case Stage:
-		return fmt.Sprintf("the hottest worker of %s works in its stage %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
+		return fmt.Sprintf("the hottest worker of %s works in its stage %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	default:
-		return fmt.Sprintf("%s holds its lock %s for %s in each %s", l.Component, l.Name, millis(l.resource.DemandMS), in.one())
+		return fmt.Sprintf("%s holds its lock %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	}
 }
 
@@ -144,7 +146,7 @@ func (in Input) bounded(l limit) string {
 	if l.low <= 0 || l.high <= l.low {
 		return in.rate(l.bound)
 	}
-	return fmt.Sprintf("%s (%s to %s)", in.rate(l.bound), thousands(l.low), thousands(l.high))
+	return fmt.Sprintf("%s (%s to %s)", in.rate(l.bound), format.Rounded(l.low), format.Rounded(l.high))
 }
 
 // saturation names what was held back, if it is the only one or clearly the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"loadstone/lab/format"
 )
 
 func share(c Component) string {
@@ -20,20 +22,12 @@ func allow(c Component) string {
 	return "allow"
 }
 
-// millis prints a demand: microseconds where that reads better.
-func millis(ms float64) string {
-	if ms < 1 {
-		return fmt.Sprintf("%.3g µs", 1000*ms)
-	}
-	return fmt.Sprintf("%.3g ms", ms)
-}
-
 // visited says of how many visits a demand is, where that is not one.
 func (c Component) visited() string {
 	if c.Visits <= 0 || math.Abs(c.Visits-1) < 0.05 {
 		return ""
 	}
-	return fmt.Sprintf(" (%.2g visits of %s)", c.Visits, millis(c.DemandMS/c.Visits))
+	return fmt.Sprintf(" (%.2g visits of %s)", c.Visits, format.Demand(c.DemandMS/c.Visits))
 }
 
 // one is what rates count.
@@ -50,20 +44,7 @@ func (in Input) rate(r float64) string {
 	if in.Several {
 		unit = " iterations/s"
 	}
-	return thousands(r) + unit
-}
-
-func thousands(r float64) string {
-	if r < 100 {
-		return fmt.Sprintf("%.3g", r)
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(r))-2)
-	n := int64(math.Round(r/unit) * unit)
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return format.Rounded(r) + unit
 }
 
 // list joins what is said of several: "a, b and c".
