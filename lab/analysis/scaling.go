@@ -12,12 +12,8 @@ import (
 	"loadstone/lab/verdict"
 )
 
-const (
-	// lawSizes is the fewest sizes that show a bend: two always lie on a line.
-	lawSizes = 3
-	// curvePoints is how many points of a fit are kept for drawing.
-	curvePoints = 61
-)
+// lawSizes is the fewest sizes that show a bend: two always lie on a line.
+const lawSizes = 3
 
 // swept is a sweep as it was measured.
 type swept struct {
@@ -78,40 +74,27 @@ func (w *swept) one() float64 {
 
 // law fits all trials of all sizes. The note says why it could not.
 func (w *swept) law() (law *result.ScalingLaw, note string) {
-	var points []scaling.Point
-	var sizes []float64
-	var warnings []string
-	for _, z := range w.sizes {
-		n := z.size / w.one()
-		for _, x := range z.variant.PerTrial {
-			if x > 0 {
-				points, sizes = append(points, scaling.Point{N: n, X: x}), append(sizes, n)
-			}
-		}
-		if z.variant.Capacity.LowerBound {
-			warnings = append(warnings, fmt.Sprintf("the capacity of %s is only a lower bound, so the curve may bend too early", z.variant.Name))
-		}
+	samples := make([]scaling.Sample, len(w.sizes))
+	for i, z := range w.sizes {
+		samples[i] = scaling.Sample{Name: z.variant.Name, N: z.size / w.one(), Capacities: z.variant.PerTrial, LowerBound: z.variant.Capacity.LowerBound}
 	}
-	if n := len(slices.Compact(sizes)); n < lawSizes {
-		return nil, fmt.Sprintf("A scaling law takes %d sizes that held some rate, and there are %d: two always lie on a line", lawSizes, n)
+	points, warnings := scaling.Points(samples)
+	if n := len(scaling.Sizes(points)); n < lawSizes {
+		return nil, fmt.Sprintf("A scaling law takes %d sizes that sustained some rate, and there are %d: two always lie on a line", lawSizes, n)
 	}
 	d, err := scaling.Describe(points)
 	if err != nil {
 		return nil, "No scaling law: " + err.Error()
 	}
+	low, high := w.sizes[0].size, w.sizes[len(w.sizes)-1].size
 	law = &result.ScalingLaw{
 		Shape:  string(d.Shape),
 		Lambda: fitted(d.Law.Lambda, 1, w.unit), Sigma: fitted(d.Law.Sigma, 1, ""), Kappa: fitted(d.Law.Kappa, 1, ""),
-		Curve: w.curve(d), Warnings: append(warnings, d.Law.Warnings...),
+		Curve: d.Curve(low, high, w.one()), PeakNote: d.PeakNote(), Warnings: append(warnings, d.Law.Warnings...),
 	}
-	switch peak := d.Law.Peak; {
-	case d.Shape == scaling.Neither:
-		law.PeakNote = "peak not known: neither curve describes the measurements"
-	case d.Shape == scaling.Smooth && peak.Inside:
-		at := fitted(peak.N, w.one(), w.setting)
+	if law.PeakNote == "" {
+		at := fitted(d.Law.Peak.N, w.one(), w.setting)
 		law.Peak = &at
-	default:
-		law.PeakNote = "no peak inside the measured range"
 	}
 	return law, ""
 }
@@ -120,24 +103,6 @@ func (w *swept) law() (law *result.ScalingLaw, note string) {
 // that is open above keeps the highest value that was looked at.
 func fitted(iv stats.Interval, by float64, unit string) result.Estimate {
 	return result.Estimate{Interval: stats.Interval{Value: by * iv.Value, Low: by * iv.Low, High: by * iv.High, Confidence: iv.Confidence}, Unit: unit}
-}
-
-// curve has the fit over the measured range, and its bend if it has one.
-func (w *swept) curve(d *scaling.Description) [][2]float64 {
-	low, high := w.sizes[0].size, w.sizes[len(w.sizes)-1].size
-	sizes := make([]float64, 0, curvePoints+1)
-	for i := range curvePoints {
-		sizes = append(sizes, low+(high-low)*float64(i)/(curvePoints-1))
-	}
-	if bend := d.Ceiling.From * w.one(); d.Shape == scaling.Bent && bend > low && bend < high {
-		sizes = append(sizes, bend)
-		slices.Sort(sizes)
-	}
-	out := make([][2]float64, len(sizes))
-	for i, n := range sizes {
-		out[i] = [2]float64{n, d.Value(n / w.one())}
-	}
-	return out
 }
 
 // heldOut predicts the largest size from the next smaller one alone: its

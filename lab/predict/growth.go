@@ -87,19 +87,17 @@ func (g *Growth) sizes(r *result.Result, exp *experiment.Experiment) error {
 	if err != nil {
 		return err
 	}
+	var samples []scaling.Sample
 	for _, v := range r.Variants {
 		i := slices.IndexFunc(v.Components, func(c verdict.Component) bool { return c.Name == g.Service })
 		if i < 0 || v.Capacity == nil || !slices.Contains(alike, v.Name) {
 			continue
 		}
 		g.Sizes = append(g.Sizes, Size{Variant: v.Name, Replicas: v.Components[i].Instances, Capacity: *v.Capacity})
-		if v.Capacity.LowerBound {
-			g.Warnings = append(g.Warnings, fmt.Sprintf("the capacity of %s is only a lower bound, so the curve may bend too early", v.Name))
-		}
-		for _, x := range positive(v.PerTrial) {
-			g.Points = append(g.Points, scaling.Point{N: float64(v.Components[i].Instances), X: x})
-		}
+		samples = append(samples, scaling.Sample{Name: v.Name, N: float64(v.Components[i].Instances), Capacities: v.PerTrial, LowerBound: v.Capacity.LowerBound})
 	}
+	points, warnings := scaling.Points(samples)
+	g.Points, g.Warnings = points, append(g.Warnings, warnings...)
 	slices.SortStableFunc(g.Sizes, func(a, b Size) int { return a.Replicas - b.Replicas })
 	return nil
 }
@@ -164,23 +162,17 @@ func (g *Growth) Text(w io.Writer) error {
 	return err
 }
 
-// peak is what can be said of the size beyond which capacity falls. Only the law
-// has one, so it means something only where the law describes what was measured.
+// peak is the size beyond which capacity falls, or why none is known.
 func (g *Growth) peak() string {
-	switch p := g.Law.Peak; {
-	case g.Shape == scaling.Neither:
-		return "not known: neither curve describes the measurements"
-	case g.Shape == scaling.Smooth && p.Inside:
-		return fmt.Sprintf("at %s replicas, %s %s", format.Measured(p.N.Value), format.Measured(p.X), g.Unit)
-	default:
-		return "no peak inside the measured range"
+	if note := g.PeakNote(); note != "" {
+		return strings.TrimPrefix(note, "peak ")
 	}
+	return fmt.Sprintf("at %s replicas, %s %s", format.Measured(g.Law.Peak.N.Value), format.Measured(g.Law.Peak.X), g.Unit)
 }
 
 func fitted(iv stats.Interval) string {
-	f := func(v float64) string { return strconv.FormatFloat(v, 'g', 2, 64) }
 	if iv.Confidence == 0 {
-		return f(iv.Value)
+		return format.Coefficient(iv.Value)
 	}
-	return fmt.Sprintf("%s [%s, %s]", f(iv.Value), f(iv.Low), f(iv.High))
+	return fmt.Sprintf("%s [%s, %s]", format.Coefficient(iv.Value), format.Coefficient(iv.Low), format.Coefficient(iv.High))
 }

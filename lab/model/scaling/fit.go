@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -50,14 +51,15 @@ func fitness(points []Point, df, parameters int, curve func(n float64) float64) 
 		f.Noise = math.Sqrt(sum / float64(df))
 	}
 	pure, lack := 0.0, 0.0
-	for n, es := range bySize {
+	for _, n := range slices.Sorted(maps.Keys(bySize)) { // sums must not depend on the order of a map
+		es := bySize[n]
 		m := mean(es)
 		for _, e := range es {
 			pure += (e - m) * (e - m)
 		}
 		lack += float64(len(es)) * m * m
 		f.Misfit += m * m / float64(len(bySize))
-		if w := math.Abs(math.Expm1(m)); w > f.Worst || w == f.Worst && n > f.WorstAt {
+		if w := math.Abs(math.Expm1(m)); w > f.Worst || w == f.Worst {
 			f.Worst, f.WorstAt = w, n
 		}
 	}

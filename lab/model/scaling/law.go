@@ -30,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -127,10 +126,8 @@ func check(points []Point) (sizes []float64, err error) {
 		if !(p.X >= minRate && p.X <= maxRate) {
 			return nil, fmt.Errorf("point %d (size %v) has the throughput %v; it must be a number from %.0e to %.0e", i+1, p.N, p.X, minRate, maxRate)
 		}
-		sizes = append(sizes, p.N)
 	}
-	slices.Sort(sizes)
-	sizes = slices.Compact(sizes)
+	sizes = Sizes(points)
 	if len(sizes) < 2 {
 		return nil, errors.New("a scaling law needs measurements at two sizes or more")
 	}
