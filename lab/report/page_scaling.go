@@ -39,7 +39,8 @@ func newScalingChart(r *result.Result) *scalingChart {
 	if !ok {
 		return nil
 	}
-	x.Name, c.X = name, x
+	x.Name = name
+	c.X = x
 	lane := chart.Lane{Height: scalingHeight, Y: y}
 	point := func(size float64, i result.Estimate) chart.Point {
 		p := chart.Point{Shape: "disc", Class: "trial", X: size, Y: i.Value}

@@ -94,3 +94,13 @@ func TestTakeoverOutsideOfTheSizes(t *testing.T) {
 		t.Errorf("without takeover and law: %q", got)
 	}
 }
+
+// The chart says what its horizontal axis is, to those who see it and to those
+// who hear it.
+func TestScalingChartNamesItsAxis(t *testing.T) {
+	t.Parallel()
+	c := newScalingChart(grownResult())
+	if c.X.Name != "api replicas" || !strings.HasPrefix(c.Desc, "Capacity in req/s by api replicas. 1: ") {
+		t.Errorf("got the axis %q and the description %q", c.X.Name, c.Desc)
+	}
+}
