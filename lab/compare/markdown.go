@@ -5,62 +5,41 @@ import (
 	"io"
 	"strings"
 
-	"loadstone/lab/stats"
+	"loadstone/lab/term"
 )
 
 // Markdown writes a difference for a pull request: the headline first, then the tables, and the rest folded away.
 func Markdown(w io.Writer, d *Difference) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n", plain(d.Headline()))
+	fmt.Fprintf(&b, "### %s\n\n", term.Escape(d.Headline()))
 	if d.Base == d.Sample {
-		fmt.Fprintf(&b, "Variants of %s\n", plain(describe(d.Base)))
+		fmt.Fprintf(&b, "Variants of %s\n", term.Escape(describe(d.Base)))
 	} else {
-		fmt.Fprintf(&b, "- A: %s\n- B: %s\n", plain(describe(d.Base)), plain(describe(d.Sample)))
+		fmt.Fprintf(&b, "- A: %s\n- B: %s\n", term.Escape(describe(d.Base)), term.Escape(describe(d.Sample)))
 	}
 	for _, t := range d.Tables {
-		fmt.Fprintf(&b, "\n**%s**\n\n", plain(t.heading()))
+		fmt.Fprintf(&b, "\n**%s**\n\n", term.Escape(t.heading()))
 		if len(t.Rows) > 0 {
-			fmt.Fprintf(&b, "|%s |\n|---|---:|---:|---|\n", strings.Join(t.header(d), " | "))
-		}
-		for _, r := range t.Rows {
-			cells := r.cells()
-			for i := range cells {
-				cells[i] = plain(cells[i])
-			}
-			if r.Change != stats.Unclear {
-				cells[3] = "**" + cells[3] + "**"
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+			b.WriteString(t.laidOut(d).Markdown("lrrl"))
 		}
 		for _, n := range t.AllNotes() {
-			fmt.Fprintf(&b, "\n%s\n", plain(n))
+			fmt.Fprintf(&b, "\n%s\n", term.Escape(n))
 		}
 	}
 	if len(d.Settings) > 0 {
-		b.WriteString("\n| what differs | A | B |\n|---|---|---|\n")
-		for _, s := range d.Settings {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", plain(s.What), plain(s.Base), plain(s.Sample))
-		}
+		b.WriteString("\n" + d.settingsTable().Markdown("lll"))
 	}
-	if len(d.Source) > 0 {
+	if source := strings.Join(d.shownSource(), "\n"); source != "" {
 		fence := "```"
-		for strings.Contains(strings.Join(d.shownSource(), "\n"), fence) {
+		for strings.Contains(source, fence) {
 			fence += "`"
 		}
 		fmt.Fprintf(&b, "\n<details><summary>The experiment files differ</summary>\n\n%sdiff\n%s\n%s\n\n</details>\n",
-			fence, strings.Join(d.shownSource(), "\n"), fence)
+			fence, source, fence)
 	}
 	for _, text := range d.Warnings {
-		fmt.Fprintf(&b, "\n> ⚠ %s\n", plain(text))
+		fmt.Fprintf(&b, "\n> ⚠ %s\n", term.Escape(text))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// plain keeps text from being read as markup, and within its cell.
-func plain(text string) string {
-	return strings.NewReplacer(
-		"\\", "\\\\", "|", "\\|", "\n", " ", "\r", " ", "<", "&lt;", ">", "&gt;", "&", "&amp;",
-		"*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "]", "\\]", "~", "\\~", "@", "@\u200b",
-	).Replace(text)
 }

@@ -23,26 +23,14 @@ func Text(w io.Writer, d *Difference, color bool) error {
 	for _, t := range d.Tables {
 		fmt.Fprintf(&b, "\n%s\n", t.heading())
 		if len(t.Rows) > 0 { // else there are only notes
-			table := term.Table{Columns: term.Columned(2, "llll")}
-			table.Add(term.Plain.Cells(t.header(d)...)...)
-			for _, r := range t.Rows {
-				cells := term.Plain.Cells(r.cells()...)
-				cells[3].Style = style(r.Change)
-				table.Add(cells...)
-			}
-			b.WriteString(table.Text(color))
+			b.WriteString(t.laidOut(d).Text(color))
 		}
 		for _, n := range t.AllNotes() {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
 	if len(d.Settings) > 0 {
-		table := term.Table{Columns: term.Columned(2, "lll")}
-		table.Add(term.Plain.Cells("what differs", "A", "B")...)
-		for _, s := range d.Settings {
-			table.Add(term.Plain.Cells(s.What, s.Base, s.Sample)...)
-		}
-		b.WriteString("\n" + table.Text(color))
+		b.WriteString("\n" + d.settingsTable().Text(color))
 	}
 	if len(d.Source) > 0 {
 		b.WriteString("\nthe experiment files differ: - A, + B\n")
@@ -81,11 +69,26 @@ func (t *Table) heading() string {
 	return out
 }
 
-func (t *Table) header(d *Difference) []string {
+// laidOut are the rows as a terminal and Markdown show them.
+func (t *Table) laidOut(d *Difference) *term.Table {
+	base, sample := "A", "B"
 	if d.Base == d.Sample {
-		return []string{"", "first", "second", "change"}
+		base, sample = "first", "second"
 	}
-	return []string{"", "A", "B", "change"}
+	table := term.NewTable(2, "llll", "", base, sample, "change")
+	for _, r := range t.Rows {
+		cells := term.Plain.Cells(r.Name, r.BaseText(), r.SampleText())
+		table.Add(append(cells, style(r.Change).Cell(r.changeText()))...)
+	}
+	return table
+}
+
+func (d *Difference) settingsTable() *term.Table {
+	table := term.NewTable(2, "lll", "what differs", "A", "B")
+	for _, s := range d.Settings {
+		table.AddTexts(s.What, s.Base, s.Sample)
+	}
+	return table
 }
 
 // AllNotes are the table's own, and those of its comparisons, each once.
@@ -123,10 +126,6 @@ func (t *Table) AllNotes() []string {
 	return out
 }
 
-func (r *Row) cells() []string {
-	return []string{r.Name, r.BaseText(), r.SampleText(), r.verdict()}
-}
-
 // BaseText is what was measured of the base: a median with its interval, or a dash.
 func (r *Row) BaseText() string { return r.measured(r.Base, r.BaseBound) }
 
@@ -149,8 +148,8 @@ func (r *Row) Words() (words Compared, ok bool) {
 	return InWords(r.Result, r.Adjusted, r.Change, r.Note), true
 }
 
-// verdict says what the comparison found: "~" or the change, its interval and p.
-func (r *Row) verdict() string {
+// changeText is what the comparison found: "~" or the change, its interval and p.
+func (r *Row) changeText() string {
 	words, ok := r.Words()
 	if !ok {
 		return r.Note

@@ -137,16 +137,15 @@ func (g *Growth) takeover(r *result.Result) {
 func (g *Growth) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "capacity of %s over the replicas of %s, %s\n\n", g.Run, g.Service, g.Unit)
-	table := term.Table{Columns: term.Columned(2, "llllll")}
-	table.Add(term.Plain.Cells("replicas", "variant", "capacity", "each", "law", "ceiling")...)
+	table := term.NewTable(2, "llllll", "replicas", "variant", "capacity", "each", "law", "ceiling")
 	for _, s := range g.Sizes {
 		n := float64(s.Replicas)
 		law := "–"
 		if at, err := g.Law.At(n); err == nil {
 			law = format.Measured(at.Value)
 		}
-		table.Add(term.Plain.Cells(strconv.Itoa(s.Replicas), s.Variant, s.Capacity.WithRange(),
-			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))...)
+		table.AddTexts(strconv.Itoa(s.Replicas), s.Variant, s.Capacity.WithRange(),
+			format.Measured(s.Capacity.Value/n), law, format.Measured(g.Ceiling.At(n)))
 	}
 	b.WriteString(table.Text(false))
 	fmt.Fprintf(&b, "\nlaw      %s, σ %s, κ %s\n", g.Law.Model, fitted(g.Law.Sigma), fitted(g.Law.Kappa))

@@ -34,8 +34,7 @@ func (s *Several) table() *term.Table {
 	if s.Check != nil {
 		heads = append(heads, "measured", "error", "of factor", "limit")
 	}
-	t := &term.Table{Columns: term.Columned(2, strings.Repeat("l", len(heads)))}
-	t.Add(term.Plain.Cells(heads...)...)
+	t := term.NewTable(2, strings.Repeat("l", len(heads)), heads...)
 	for i, a := range s.Predictions {
 		factor, next := format.Missing, format.Missing
 		if a.Measured != nil {
@@ -48,7 +47,7 @@ func (s *Several) table() *term.Table {
 		if s.Check != nil {
 			row = append(row, a.checked()...)
 		}
-		t.Add(term.Plain.Cells(row...)...)
+		t.AddTexts(row...)
 	}
 	return t
 }

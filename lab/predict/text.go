@@ -61,8 +61,7 @@ func (a *Answer) capacity(b *strings.Builder) {
 
 func (a *Answer) loads(b *strings.Builder) {
 	b.WriteByte('\n')
-	table := term.Table{Columns: term.Columned(2, "lllll")}
-	table.Add(term.Plain.Cells("component", "size", "CPU or slot each, ms", "bound, "+a.Unit, "busy")...)
+	table := term.NewTable(2, "lllll", "component", "size", "CPU or slot each, ms", "bound, "+a.Unit, "busy")
 	for _, l := range a.Loads {
 		size, bound := l.Size, "–"
 		if l.WasSize != "" {
@@ -77,7 +76,7 @@ func (a *Answer) loads(b *strings.Builder) {
 		if l.Idle > 0 {
 			each += " and " + format.Measured(l.Idle) + " CPU"
 		}
-		table.Add(term.Plain.Cells(l.Name, size, each, bound, format.Percent(l.Busy))...)
+		table.AddTexts(l.Name, size, each, bound, format.Percent(l.Busy))
 	}
 	b.WriteString(table.Text(false))
 }

@@ -18,9 +18,9 @@ func Markdown(w io.Writer, r *result.Result) error {
 	if title == "" {
 		title = r.Experiment
 	}
-	fmt.Fprintf(&b, "### %s\n\n", markdownText(title))
+	fmt.Fprintf(&b, "### %s\n\n", term.Escape(title))
 	for _, p := range answer(r) {
-		text := markdownText(p.Text)
+		text := term.Escape(p.Text)
 		if p.Strong && text != "" {
 			text = "**" + text + "**"
 		} else { // the spaces around what is stressed are part of the sentence
@@ -33,11 +33,11 @@ func Markdown(w io.Writer, r *result.Result) error {
 	if warnings := allWarnings(r); len(warnings) > 0 {
 		b.WriteByte('\n')
 		for _, text := range warnings {
-			fmt.Fprintf(&b, "> ⚠ %s\n>\n", markdownText(text))
+			fmt.Fprintf(&b, "> ⚠ %s\n>\n", term.Escape(text))
 		}
 	}
 	markdownReasons(r, &b)
-	fmt.Fprintf(&b, "\n<sub>%s</sub>\n", markdownText(strings.Join(environmentFacts(r), " · ")))
+	fmt.Fprintf(&b, "\n<sub>%s</sub>\n", term.Escape(strings.Join(environmentFacts(r), " · ")))
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write summary: %w", err)
 	}
@@ -52,31 +52,27 @@ func markdownTable(r *result.Result, b *strings.Builder) {
 	if len(r.Variants) == 0 {
 		return
 	}
-	row := func(cells ...string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
-	b.WriteByte('\n')
+	rate := r.RateUnit()
+	align, t := "lrrrll", term.NewTable(0, "llllll", "variant", "capacity, "+rate, "ratio", "p95", "objectives", "limited by")
 	if r.MeasuresLoad() {
-		row("variant", "offered, "+markdownText(r.RateUnit()), "p50", "p95", "p99", "failed", "objectives", "limited by")
-		row("---", "---:", "---:", "---:", "---:", "---:", "---", "---")
-	} else {
-		row("variant", "capacity, "+markdownText(r.RateUnit()), "ratio", "p95", "objectives", "limited by")
-		row("---", "---:", "---:", "---:", "---", "---")
+		align, t = "lrrrrrll", term.NewTable(0, "llllllll", "variant", "offered, "+rate, "p50", "p95", "p99", "failed", "objectives", "limited by")
 	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
-		name, limit, objectives := "**"+markdownText(v.Name)+"**", markdownText(limitedBy(v)), objectivesCell(v).Text
 		p := v.Latency.Response
-		if r.MeasuresLoad() {
-			row(name, format.Measured(v.Rate), format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Percent(v.Failed), objectives, limit)
-			continue
-		}
 		value, interval := capacityCells(v, false)
 		tilde, ratio, of := ratioCells(r, v.Name)
-		row(name, markdownText(strings.TrimSpace(value+" "+interval)),
-			markdownText(strings.TrimSpace(strings.Join([]string{tilde, ratio, of}, " "))), format.Latency(p.P95), objectives, limit)
+		texts := []string{strings.TrimSpace(value + " " + interval), strings.TrimSpace(strings.Join([]string{tilde, ratio, of}, " ")), format.Latency(p.P95)}
+		if r.MeasuresLoad() {
+			texts = []string{format.Measured(v.Rate), format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Percent(v.Failed)}
+		}
+		texts = append(texts, objectivesCell(v).Text, limitedBy(v))
+		t.Add(append([]term.Cell{term.Bold.Cell(v.Name)}, term.Plain.Cells(texts...)...)...)
 	}
+	b.WriteString("\n" + t.Markdown(align))
 	legend := &summary{result: r, width: 1 << 16}
 	legend.legend(hasTilde(r))
-	fmt.Fprintf(b, "\n%s\n", markdownText(legend.b.String()))
+	fmt.Fprintf(b, "\n%s\n", term.Escape(legend.b.String()))
 }
 
 // markdownReasons gives the bottleneck of each variant.
@@ -87,24 +83,16 @@ func markdownReasons(r *result.Result, b *strings.Builder) {
 	b.WriteString("\n<details><summary>What limits each variant</summary>\n")
 	for i := range r.Variants {
 		d := &r.Variants[i].Verdict
-		fmt.Fprintf(b, "\n**%s**: %s\n", markdownText(r.Variants[i].Name), markdownText(d.Summary))
+		fmt.Fprintf(b, "\n**%s**: %s\n", term.Escape(r.Variants[i].Name), term.Escape(d.Summary))
 		for _, w := range d.Witnesses {
-			fmt.Fprintf(b, "- %s: %s\n", markdownText(w.Name), markdownText(w.Evidence))
+			fmt.Fprintf(b, "- %s: %s\n", term.Escape(w.Name), term.Escape(w.Evidence))
 		}
 		if d.Agreement != "" {
-			fmt.Fprintf(b, "- agreement: %s\n", markdownText(d.Agreement))
+			fmt.Fprintf(b, "- agreement: %s\n", term.Escape(d.Agreement))
 		}
 		if d.Advice != "" {
-			fmt.Fprintf(b, "- what to change first: %s\n", markdownText(d.Advice))
+			fmt.Fprintf(b, "- what to change first: %s\n", term.Escape(d.Advice))
 		}
 	}
 	b.WriteString("\n</details>\n")
-}
-
-// markdownText keeps text from being read as markup, and within its line.
-func markdownText(text string) string {
-	return strings.NewReplacer(
-		"\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", "\\*", "_", "\\_",
-		"`", "\\`", "[", "\\[", "]", "\\]", "~", "\\~", "@", "@\u200b", "#", "\\#", "://", ":\u200b//",
-	).Replace(term.Printable(text))
 }

@@ -44,6 +44,16 @@ type Table struct {
 	rows    [][]Cell
 }
 
+// NewTable returns a table of columns as Columned makes them, with a head for each.
+func NewTable(indent int, align string, heads ...string) *Table {
+	t := &Table{Columns: Columned(indent, align)}
+	t.AddTexts(heads...)
+	return t
+}
+
+// AddTexts adds a row without styles.
+func (t *Table) AddTexts(texts ...string) { t.Add(Plain.Cells(texts...)...) }
+
 // Add adds a row with a cell for each column.
 func (t *Table) Add(row ...Cell) { t.rows = append(t.rows, row) }
 

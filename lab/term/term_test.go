@@ -81,3 +81,14 @@ func TestColorsAreLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestMarkdownTable(t *testing.T) {
+	t.Parallel()
+	table := NewTable(2, "ll", "", "A|B")
+	table.Add(Bold.Cell("a_b"), Plain.Cell("1 <i>\nx"))
+	table.Add(Red.Cell(""), Plain.Cell("http://x"))
+	want := "|  | A\\|B |\n|---|---:|\n| **a\\_b** | 1 &lt;i&gt; x |\n|  | http:\u200b//x |\n"
+	if got := table.Markdown("lr"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -124,14 +124,14 @@ func (p *page) table(align string, rows [][]string) {
 	t := term.Table{Columns: term.Columned(2, align)}
 	widest := 0
 	for _, row := range rows {
-		t.Add(term.Plain.Cells(row...)...)
+		t.AddTexts(row...)
 		widest = max(widest, term.Columns(row[0]))
 	}
 	if over := t.Width() - p.style.Width; over > 0 {
 		t = term.Table{Columns: t.Columns}
 		for _, row := range rows {
 			row[0] = p.cut(row[0], max(widest-over, min(widest, leastName)))
-			t.Add(term.Plain.Cells(row...)...)
+			t.AddTexts(row...)
 		}
 	}
 	p.b.WriteString(t.Text(p.style.Color))
