@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,13 +23,13 @@ var update = flag.Bool("update", false, "write what the tests produce as what th
 
 const schemaFile = "../../../docs/load.schema.json"
 
-// sources are the files whose doc comments become descriptions, by the package
+// sources are the directories whose doc comments become descriptions, by the package
 // of their types: what the schema says and what the code says cannot drift
 // apart.
 var sources = map[string]string{
-	"loadstone/lab/load/summary": "summary.go",
-	"loadstone/lab/load":         "../plan.go",
-	"loadstone/lab/load/feed":    "../feed/feed.go",
+	"loadstone/lab/load/summary": ".",
+	"loadstone/lab/load":         "..",
+	"loadstone/lab/load/feed":    "../feed",
 }
 
 // schemaOf generates the schema from the type. A strict one refuses fields that
@@ -36,8 +37,14 @@ var sources = map[string]string{
 func schemaOf(t *testing.T, strict bool) []byte {
 	t.Helper()
 	comments := make(map[string]string)
-	for pkg, file := range sources {
-		docComments(t, comments, pkg, file)
+	for pkg, dir := range sources {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources of %s: %v", pkg, err)
+		}
+		for _, file := range files {
+			docComments(t, comments, pkg, file)
+		}
 	}
 	r := &describe.Reflector{
 		Anonymous:                 true,
