@@ -167,5 +167,29 @@ bottleneck with evidence, and compares the variants in one report.`,
 		a.patternsCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())
+	for _, c := range cmd.Commands() {
+		checkArguments(c)
+	}
 	return cmd
+}
+
+// checkArguments makes a wrong number of arguments of cmd and of all commands below
+// it a usage error that says where to look. A command that asks for none takes none.
+func checkArguments(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		checkArguments(c)
+	}
+	if cmd.HasSubCommands() {
+		return
+	}
+	check := cmd.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usagef("%w; see '%s --help'", err, cmd.CommandPath())
+		}
+		return nil
+	}
 }

@@ -57,7 +57,7 @@ Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
   loadstone compare runs/20261121-100000-e runs/20261122-100000-e --markdown
   loadstone compare latest~1 latest --fail-if-worse 5%
   loadstone compare latest --scaling api.replicas`,
-		Args:              a.args(cobra.RangeArgs(1, 2)),
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: completeRuns(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.failAsked, f.scalingSet = cmd.Flags().Changed("fail-if-worse"), cmd.Flags().Changed("scaling")

@@ -47,9 +47,9 @@ func completeVariants(_ *cobra.Command, args []string, toComplete string) ([]cob
 	before := toComplete[:strings.LastIndexByte(toComplete, ',')+1]
 	written := strings.Split(before, ",")
 	var out []cobra.Completion
-	for _, v := range exp.Variants {
-		if !slices.Contains(written, v.Name) {
-			out = append(out, before+v.Name)
+	for _, name := range exp.VariantNames() {
+		if !slices.Contains(written, name) {
+			out = append(out, before+name)
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

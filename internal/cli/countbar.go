@@ -54,12 +54,15 @@ func (b *countBar) set(done, total int64) {
 }
 
 // close ends the drawing.
-func (b *countBar) close() {
-	if b.bars == nil {
+func (b *countBar) close() { endBars(b.bars, b.bar) }
+
+// endBars ends the drawing of a bar, if there is one.
+func endBars(bars *mpb.Progress, bar *mpb.Bar) {
+	if bars == nil {
 		return
 	}
-	if b.bar != nil && !b.bar.Completed() {
-		b.bar.Abort(true)
+	if bar != nil && !bar.Completed() {
+		bar.Abort(true)
 	}
-	b.bars.Wait()
+	bars.Wait()
 }

@@ -21,7 +21,6 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Check whether this machine can run experiments: what is available, what is missing,
 and how to get it. Exit status 1 if verdicts would be less reliable on this machine.`,
 		Example: `  loadstone doctor`,
-		Args:    a.args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
 	}
 }

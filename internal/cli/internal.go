@@ -30,7 +30,7 @@ func (a *app) internalCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return generator.Serve(cmd.Context(), a.Stdin, a.Stdout) },
 		},
 		&cobra.Command{
-			Use: shimName, Short: "Join a control group and execute another program", DisableFlagParsing: true,
+			Use: shimName, Short: "Join a control group and execute another program", DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
 			RunE: func(_ *cobra.Command, args []string) error { return cgroup.JoinAndExec(args, os.Environ()) },
 		},
 		&cobra.Command{
@@ -42,7 +42,7 @@ func (a *app) internalCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: plantName + " CONFIG", Short: "Run one service of a self-test system", Args: a.args(cobra.ExactArgs(1)),
+			Use: plantName + " CONFIG", Short: "Run one service of a self-test system", Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.plant(cmd.Context(), args[0]) },
 		},
 	)

@@ -65,7 +65,7 @@ was answered, 2 an error in the arguments or in the file.`,
 
   # several steps, checks and feeds: a file
   loadstone load checkout.yaml --target http://127.0.0.1:8080`,
-		Args: a.args(cobra.ExactArgs(1)),
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			j, err := f.job(cmd.Flags(), args[0])
 			if err != nil {

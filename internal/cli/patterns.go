@@ -16,13 +16,9 @@ page in docs/patterns.`,
 
   loadstone run system/patterns/experiments/pool.yaml`,
 	}
-	cmd.AddCommand(
-		a.patternsServeCommand(),
-		a.patternsHealthCommand(),
-		a.patternsLogCommand(),
-		a.patternsBrokerCommand(),
-		a.patternsReconcileCommand(),
-	)
+	cmd.AddCommand(a.patternsHealthCommand())
+	cmd.AddCommand(a.withEnv("PATTERNS_",
+		a.patternsServeCommand(), a.patternsLogCommand(), a.patternsBrokerCommand(), a.patternsReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +28,6 @@ Every flag can be given as an environment variable as well: --store as
 PATTERNS_STORE. A flag wins.`,
 		Example: `  loadstone patterns log --store events.db
   loadstone patterns log --store events.db --events nats://127.0.0.1:4222`,
-		Args:    a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Commit = eventlog.Commit(commit)
 			if events != "off" {
@@ -45,7 +42,7 @@ PATTERNS_STORE. A flag wins.`,
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			return eventlog.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)))
+			return eventlog.Run(cmd.Context(), c, a.logger())
 		},
 	}
 	fl := cmd.Flags()
@@ -76,17 +73,15 @@ Every flag can be given as an environment variable as well: --dir as PATTERNS_DI
 flag wins.`,
 		Example: `  loadstone patterns broker --dir broker
   loadstone patterns serve --events nats://127.0.0.1:4222`,
-		Args:    a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flush != "on" && flush != "off" {
-				return usagef("--flush %q: write on or off", flush)
+			var err error
+			if c.Flush, err = onOff("flush", flush); err != nil {
+				return err
 			}
-			c.Flush = flush == "on"
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			return broker.Run(cmd.Context(), c, slog.New(slog.NewJSONHandler(a.Stdout, nil)))
+			return broker.Run(cmd.Context(), c, a.logger())
 		},
 	}
 	fl := cmd.Flags()
@@ -114,8 +109,6 @@ or if none was accepted.
 Every flag can be given as an environment variable as well: --app as PATTERNS_APP. A
 flag wins.`,
 		Example: `  loadstone patterns reconcile --app 127.0.0.1:8080 --log 127.0.0.1:8081 --for 30s`,
-		Args:    a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), "PATTERNS_") },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.Validate(); err != nil {
 				return usageError{err}

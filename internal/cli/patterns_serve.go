@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"log/slog"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadstone/system/patterns/activity/stores"
 	"loadstone/system/patterns/book"
+	"loadstone/system/patterns/event"
 	"loadstone/system/patterns/serve"
 )
 
@@ -38,10 +38,6 @@ PATTERNS_JOB_CPU. A flag wins.`,
 
   # at most four jobs at a time, sixteen in the queue, the rest refused
   loadstone patterns serve --pool reject --pool-workers 4 --pool-queue 16 --job-cpu 2ms --job-wait 18ms`,
-		Args: a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.flagsFromEnv(cmd.Flags(), "PATTERNS_")
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Movies.RefreshAhead, err = onOff("refresh-ahead", refresh); err != nil {
@@ -54,8 +50,7 @@ PATTERNS_JOB_CPU. A flag wins.`,
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
-			return serve.Run(cmd.Context(), c, logger)
+			return serve.Run(cmd.Context(), c, a.logger())
 		},
 	}
 	fl := cmd.Flags()
@@ -73,8 +68,8 @@ PATTERNS_JOB_CPU. A flag wins.`,
 	fl.DurationVar(&c.Books.ReadTimeout, "book-timeout", c.Books.ReadTimeout, "maximum time to read a book")
 	fl.DurationVar(&c.Books.Keep, "book-keep", c.Books.Keep, "how long a book stays in Redis for the other replicas")
 	jobFlags(fl, &c, &adaptive)
-	eventFlags(fl, &c)
-	activityFlags(fl, &c)
+	fl.StringVar(&c.Events, "events", c.Events, "where POST /handle sends an event: "+event.TargetForms)
+	fl.StringVar(&c.Activities, "activities", c.Activities, "where /activities stores: off, "+stores.Forms)
 	return cmd
 }
 
@@ -90,15 +85,4 @@ func jobFlags(fl *pflag.FlagSet, c *serve.Config, adaptive *string) {
 	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "CPU time of a job")
 	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "how long a job waits after its CPU time")
 	fl.IntVar(&j.Memory, "job-memory", j.Memory, "memory of a job, in bytes")
-}
-
-// onOff reads a switch.
-func onOff(flag, value string) (bool, error) {
-	switch value {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	}
-	return false, usagef("--%s %q: write on or off", flag, value)
 }

@@ -55,7 +55,7 @@ latest~1 for the one before.`,
   # the same table from the run that the check made
   loadstone predict latest~1 --topology "cached: api.replicas=3, lb.cpus=0.4" \
     --topology "plain: api.replicas=2" --check latest`,
-		Args:              a.args(cobra.ExactArgs(1)),
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRuns(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.validate(cmd.Flags().Changed); err != nil {

@@ -153,12 +153,4 @@ func (p *progress) printf(format string, args ...any) {
 }
 
 // close ends the drawing; nothing may be shown after it.
-func (p *progress) close() {
-	if p.bars == nil {
-		return
-	}
-	if p.bar != nil && !p.bar.Completed() {
-		p.bar.Abort(true)
-	}
-	p.bars.Wait()
-}
+func (p *progress) close() { endBars(p.bars, p.bar) }

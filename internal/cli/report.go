@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/lab/analysis"
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/report"
@@ -33,7 +32,7 @@ latest~1 for the one before.`,
 
   # for a pull request
   loadstone report runs/20261121-100000-results-embedded --format markdown`,
-		Args:              a.args(cobra.ExactArgs(1)),
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeRuns(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "text" && format != "markdown" {
@@ -78,11 +77,7 @@ const reportFile = "report.html"
 
 // derived derives the result of a run and writes it beside the raw data.
 func (a *app) derived(dir string) (*result.Result, error) {
-	r, err := archive.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	res, err := analysis.Derive(r)
+	res, err := read(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +106,7 @@ func (a *app) schemaCommand() *cobra.Command {
 		Short:   "Print the JSON Schema of the experiment file, or of a load file, for editors",
 		Example: `  loadstone schema > experiment.schema.json
   loadstone schema load > load-file.schema.json`,
-		Args:      a.args(cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs)),
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"experiment", "load"},
 		RunE: func(_ *cobra.Command, args []string) error {
 			describe := experiment.Schema

@@ -38,7 +38,8 @@ process list.`,
   loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
 	}
 	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
-		a.preloadCommand(), a.correctCommand(), a.certificateCommand(), a.serveCommand(), a.pageCommand(), a.healthCommand())
+		a.certificateCommand(), a.pageCommand(), a.healthCommand())
+	cmd.AddCommand(a.withEnv("RESULTS_", a.preloadCommand(), a.correctCommand(), a.serveCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -74,7 +75,6 @@ The access codes are derived from the seed, so they are not secret. Use syntheti
 students for trials and measurements only, never beside real ones.`,
 		Example: `  loadstone results seed --store sqlite:results.db
   loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
-		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			name, err := parseStore(store, "--store")
 			if err != nil {
@@ -127,7 +127,7 @@ nothing of it is served before it is complete.`,
 
   # print an example of such a file
   loadstone results import --example`,
-		Args: a.args(cobra.MaximumNArgs(1)),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if example {
 				return csvfile.Example(cmd.Context(), a.Stdout)
@@ -172,7 +172,6 @@ func (a *app) publishCommand() *cobra.Command {
 is left unchanged. Servers that serve the snapshot's path switch to the new file
 within a second, without a failed or mixed answer.`,
 		Example: `  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot`,
-		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.publish(cmd.Context(), from, to)
 		},

@@ -40,7 +40,6 @@ problems with it are only reported.
 Browsers warn about a self-signed certificate. It is for trying things out, and for a
 load balancer behind another one that has a real certificate.`,
 		Example: `  loadstone results certificate --to tls --host localhost --host 127.0.0.1`,
-		Args:    a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err

@@ -48,10 +48,7 @@ for SQLite after a restart of the servers.
 Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
 		Example: `  loadstone results correct corrected.csv --store sqlite:results.db
   loadstone results correct - --store postgres://results@db/results --redis redis://cache:6379 < corrected.csv`,
-		Args: a.args(cobra.ExactArgs(1)),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
-		},
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.correct(cmd.Context(), f, args[0]) },
 	}
 	fl := cmd.Flags()

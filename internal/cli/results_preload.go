@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
@@ -31,19 +30,12 @@ keep it as private as the database.
 Every flag can be given as an environment variable as well: --redis as
 RESULTS_REDIS.`,
 		Example: `  loadstone results preload --store postgres://results@db/results --redis redis://cache:6379`,
-		Args:    a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.preload(cmd.Context(), store, redis) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.preload(cmd.Context(), store, redis) },
 	}
-	preloadFlags(cmd.Flags(), &store, &redis)
+	fl := cmd.Flags()
+	fl.StringVar(&store, "store", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
+	fl.StringVar(&redis, "redis", "", "Redis to fill: "+pagecache.RedisForm)
 	return cmd
-}
-
-func preloadFlags(fl *pflag.FlagSet, store, redis *string) {
-	fl.StringVar(store, "store", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(redis, "redis", "", "Redis to fill: "+pagecache.RedisForm)
 }
 
 // preload fills Redis with the database that --store names.
@@ -79,7 +71,6 @@ func (a *app) pageCommand() *cobra.Command {
 		Long: `Print the page that tells students that the service is down, for a balancer to show
 when no server answers. It is one file of HTML that needs nothing else.`,
 		Example: `  loadstone results page --down > down.html`,
-		Args:    a.args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			if !down {
 				return usagef("results page: write --down; it is the only page that is printed")

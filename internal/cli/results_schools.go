@@ -36,7 +36,6 @@ With --link-base and the key file of an export each student also gets a link int
 the exported tree.`,
 		Example: `  loadstone results bundle --from sqlite:results.db --school "Addis Ababa Secondary School 3" \
     --out bundles --address https://results.example.org`,
-		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bundle(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()
@@ -111,7 +110,6 @@ The key file is created if it does not exist. With it and a student's id and cod
 anyone can find the student's file; keep it with the codes. An interrupted export
 resumes, and the tree is replaced completely or not at all.`,
 		Example: `  loadstone results export --from sqlite:results.db --to tree --key-file tree.key`,
-		Args:    a.args(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), f) },
 	}
 	fl := cmd.Flags()

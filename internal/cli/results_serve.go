@@ -1,16 +1,11 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"loadstone/block/service"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/pagecache"
@@ -61,27 +56,22 @@ RESULTS_CACHE_BYTES. A flag wins.`,
   # switch a cache off and on again while the server runs
   curl -X PUT --data off http://127.0.0.1:9090/cache/redis
   curl -X PUT --data on http://127.0.0.1:9090/cache/redis`,
-		Args: a.args(cobra.NoArgs),
-		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.flagsFromEnv(cmd.Flags(), "RESULTS_")
-		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Access = httpapi.Access(access)
 			if err := guarded(&c, limits, proxies, publishAt); err != nil {
 				return err
 			}
-			if page != "on" && page != "off" {
-				return usagef("--page %q: write on or off", page)
+			var err error
+			if c.Page, err = onOff("page", page); err != nil {
+				return err
 			}
-			c.Page = page == "on"
 			if !cmd.Flags().Changed("cache-refresh") {
 				c.CacheRefresh = pagecache.DefaultRefresh(c.Cache)
 			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			logger := slog.New(slog.NewJSONHandler(a.Stdout, nil))
-			return serve.Run(cmd.Context(), c, logger, nil)
+			return serve.Run(cmd.Context(), c, a.logger(), nil)
 		},
 	}
 	cacheFlags(cmd.Flags(), &c)
@@ -140,44 +130,4 @@ func guarded(c *serve.Config, limits string, proxies []string, publishAt string)
 	}
 	c.PublishAt = &at
 	return nil
-}
-
-// flagsFromEnv sets the flags that were not given from the environment:
-// --cache-bytes from RESULTS_CACHE_BYTES.
-func (a *app) flagsFromEnv(flags *pflag.FlagSet, prefix string) error {
-	var failed error
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		value := a.Getenv(name)
-		if f.Changed || value == "" || failed != nil {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			failed = usagef("%s=%s: %w", name, value, err)
-		}
-	})
-	return failed
-}
-
-func (a *app) healthCommand() *cobra.Command {
-	var url string
-	cmd := &cobra.Command{
-		Use:     "health",
-		Short:   "Check whether a server is ready: for container health checks",
-		Long:    "Check whether a server is ready. Exit status 0 if it is, 1 if not.",
-		Example: `  loadstone results health --url http://127.0.0.1:8080/readyz`,
-		Args:    a.args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A server that takes longer to say that it is ready is not.
-			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
-			defer cancel()
-			err := service.Health(ctx, url)
-			if errors.Is(err, service.ErrAddress) {
-				return usagef("--url: %w", err)
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:8080/readyz", "address to check")
-	return cmd
 }

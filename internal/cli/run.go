@@ -48,7 +48,7 @@ stopped, 2 an error in the arguments or in the experiment file.`,
 
   # in containers, as in production; missing images are pulled
   loadstone run experiment.yaml --driver docker`,
-		Args:              a.args(cobra.ExactArgs(1)),
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkDriver(f.driver); err != nil {
@@ -127,19 +127,16 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 
 // chosen are the variants to run, in the experiment's order.
 func chosen(exp *experiment.Experiment, names []string) ([]string, error) {
-	var all, out []string
-	for _, v := range exp.Variants {
-		all = append(all, v.Name)
-		if len(names) == 0 || slices.Contains(names, v.Name) {
-			out = append(out, v.Name)
-		}
-	}
+	all := exp.VariantNames()
 	for _, n := range names {
 		if !slices.Contains(all, n) {
 			return nil, usagef("--variants: the experiment has no variant %q; it has %s", n, strings.Join(all, ", "))
 		}
 	}
-	return out, nil
+	if len(names) == 0 {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(name string) bool { return !slices.Contains(names, name) }), nil
 }
 
 // status is the exit status that the result calls for.
@@ -171,14 +168,3 @@ func (a *app) composeEnv() map[string]string {
 
 // generator is the command line of the load generator.
 func (a *app) generator() []string { return []string{a.Executable, internalName, generatorName} }
-
-// args turns a mistake in the number of arguments into a usage error that says
-// where to look.
-func (a *app) args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usagef("%w; see '%s --help'", err, cmd.CommandPath())
-		}
-		return nil
-	}
-}

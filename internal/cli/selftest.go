@@ -55,7 +55,6 @@ Exit status: 0 at least 11 of every 12 verdicts are right (with --quick, all fou
 
   # as JSON
   loadstone selftest --json`,
-		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("seed") {
 				f.seed = rand.Uint64N(1_000_000)

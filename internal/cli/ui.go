@@ -22,7 +22,6 @@ There is no log-in: anyone who can reach the address can read all runs. Therefor
 the default address can only be reached from this machine.`,
 		Example: `  loadstone ui
   loadstone ui --runs runs --listen 127.0.0.1:8000`,
-		Args: a.args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.Validate(); err != nil {
 				return usageError{err}

@@ -59,7 +59,7 @@ Exit status: 0 stopped on request, or already running; 1 failed, or a service en
   # your own system, without its monitoring; a variant of an experiment
   COMPOSE_PROFILES= loadstone up ./compose.yaml
   loadstone up system/results/experiments/embedded.yaml snapshot`,
-		Args:              a.args(cobra.RangeArgs(1, 2)),
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeTargets,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := a.target(cmd.Context(), args, f)

@@ -36,7 +36,7 @@ Volumes are kept for the next 'loadstone up', unless --volumes is given.`,
   loadstone down results
   loadstone down results --volumes   # and delete its data
   loadstone down --all`,
-		Args:              a.args(cobra.MaximumNArgs(1)),
+		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeProjects,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.all && len(args) > 0 {
@@ -59,7 +59,6 @@ func (a *app) psCommand() *cobra.Command {
 		GroupID: "lab",
 		Short:   "List the running systems",
 		Example: `  loadstone ps`,
-		Args:    a.args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			state, err := a.stateDir(dir)
 			if err != nil {

@@ -38,6 +38,15 @@ func shippedSystems() map[string]shippedSystem {
 	}
 }
 
+// names are those of the system's forms.
+func (s shippedSystem) names() []string {
+	var names []string
+	for _, f := range s.forms {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 func shippedNames() []string { return slices.Sorted(maps.Keys(shippedSystems())) }
 
 // foundSystem is what arguments mean.
@@ -79,9 +88,7 @@ func (a *app) findSystem(args []string) (foundSystem, error) {
 }
 
 func (a *app) findShipped(name, variant string, s shippedSystem) (foundSystem, error) {
-	var names []string
 	for i, f := range s.forms {
-		names = append(names, f.name)
 		if f.name != variant && (variant != "" || i > 0) {
 			continue
 		}
@@ -99,7 +106,7 @@ func (a *app) findShipped(name, variant string, s shippedSystem) (foundSystem, e
 		}
 		return found, nil
 	}
-	return foundSystem{}, usagef("%s has no form %q; %s", name, variant, suggest(variant, "form", names))
+	return foundSystem{}, usagef("%s has no form %q; %s", name, variant, suggest(variant, "form", s.names()))
 }
 
 // findVariant is one of an experiment's variants, by default its baseline.
@@ -108,13 +115,12 @@ func findVariant(path, variant string) (foundSystem, error) {
 	if err != nil {
 		return foundSystem{}, err
 	}
-	var names []string
 	for i, v := range exp.Variants {
-		if names = append(names, v.Name); v.Name == variant || variant == "" && i == 0 {
+		if v.Name == variant || variant == "" && i == 0 {
 			return foundSystem{files: exp.SystemPaths(), overlay: v.Overlay, overlayName: "variant " + v.Name, variant: v.Name, lean: true}, nil
 		}
 	}
-	return foundSystem{}, usagef("%s has no variant %q; %s", path, variant, suggest(variant, "variant", names))
+	return foundSystem{}, usagef("%s has no variant %q; %s", path, variant, suggest(variant, "variant", exp.VariantNames()))
 }
 
 // isPath tells a path from a name.
@@ -218,21 +224,14 @@ func (a *app) completeTargets(_ *cobra.Command, args []string, _ string) ([]cobr
 
 // variantsOf are the forms of a system or the variants of an experiment.
 func variantsOf(target string) []string {
-	var names []string
 	if s, ok := shippedSystems()[target]; ok {
-		for _, f := range s.forms {
-			names = append(names, f.name)
-		}
-		return names
+		return s.names()
 	}
 	exp, err := experiment.Load(target)
 	if err != nil {
 		return nil
 	}
-	for _, v := range exp.Variants {
-		names = append(names, v.Name)
-	}
-	return names
+	return exp.VariantNames()
 }
 
 // completeProjects completes what is up.

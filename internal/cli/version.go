@@ -21,7 +21,6 @@ func (a *app) versionCommand() *cobra.Command {
 		GroupID: "lab",
 		Short:   "Print the version",
 		Example: `  loadstone version`,
-		Args:    a.args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.Stdout, "loadstone", programVersion())
 			return err

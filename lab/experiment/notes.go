@@ -21,6 +21,15 @@ func (e *Experiment) SystemPaths() []string {
 	return paths
 }
 
+// VariantNames returns the names of all variants, in the file's order.
+func (e *Experiment) VariantNames() []string {
+	names := make([]string, len(e.Variants))
+	for i := range e.Variants {
+		names[i] = e.Variants[i].Name
+	}
+	return names
+}
+
 // StartRate returns the rate, in requests per second, that the file gives a
 // search for capacity to start from; ok is false if it gives none.
 func (e *Experiment) StartRate() (rate float64, ok bool) {

@@ -134,10 +134,7 @@ func Conducted(c runner.Config) func(ctx context.Context, path, dir string) (*re
 			return nil, "", err
 		}
 		c := c
-		c.Experiment, c.Variants = exp, nil
-		for _, v := range exp.Variants {
-			c.Variants = append(c.Variants, v.Name)
-		}
+		c.Experiment, c.Variants = exp, exp.VariantNames()
 		c.RunsDir, c.VolumesDir = filepath.Join(dir, "runs"), filepath.Join(dir, "volumes")
 		at, err := runner.Run(ctx, c)
 		if err != nil {
