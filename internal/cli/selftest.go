@@ -126,9 +126,9 @@ func rowText(r *selftest.Row) string {
 	case r.Error != "":
 		return "could not be measured: " + r.Error
 	case r.Right():
-		return "right: " + r.Judge.Text
+		return "right: " + r.Verdict.Text
 	}
-	return fmt.Sprintf("WRONG: %s, planted is %s", r.Judge.Text, r.Truth)
+	return fmt.Sprintf("WRONG: %s, expected %s", r.Verdict.Text, r.Truth)
 }
 
 // writeScore keeps the score beside the runs, and prints it.
@@ -138,7 +138,7 @@ func (a *app) writeScore(dir string, score *selftest.Score, asJSON bool) error {
 	if asJSON {
 		form = selftest.WriteJSON
 	}
-	if err := errors.Join(selftest.Keep(path, score), form(a.Stdout, score)); err != nil {
+	if err := errors.Join(selftest.WriteFile(path, score), form(a.Stdout, score)); err != nil {
 		return fmt.Errorf("write the score: %w", err)
 	}
 	fmt.Fprintf(a.Stderr, "score %s\n", path)

@@ -18,7 +18,7 @@ func TestSelftestFlagsChooseSystems(t *testing.T) {
 		{selftestFlags{}, len(selftest.Systems()), ""},
 		{selftestFlags{quick: true}, 4, ""},
 		{selftestFlags{only: []string{"pool", "lock"}}, 2, ""},
-		{selftestFlags{only: []string{"pols"}}, 0, `--only: no system "pols" is planted; write one of: front`},
+		{selftestFlags{only: []string{"pols"}}, 0, `--only: no system "pols" exists; write one of: front`},
 		{selftestFlags{only: []string{"pool"}, quick: true}, 0, "write one of them"},
 	} {
 		got, err := c.flags.systems()

@@ -115,7 +115,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 		capacityFound(&v, &in, exp, trials)
 	}
 	if len(good) == 0 {
-		v.Verdict = verdict.Judge(in)
+		v.Verdict = verdict.Evaluate(in)
 		return v
 	}
 	atPoint(&v, good)
@@ -130,7 +130,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 	}
 	in.Components = v.Components
 	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
-	v.Verdict = verdict.Judge(in)
+	v.Verdict = verdict.Evaluate(in)
 	return v
 }
 

@@ -228,10 +228,10 @@ func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 }
 
 // The size that may carry a rate may have no upper end.
-func TestCarryOfAnOpenInterval(t *testing.T) {
+func TestRequiredSizeOfAnOpenInterval(t *testing.T) {
 	t.Parallel()
 	s := &result.Scaling{Points: []result.ScalingPoint{{Size: 1, Capacity: result.Estimate{Interval: stats.Interval{Value: 980, Low: 900, High: 2000, HighOpen: true, Confidence: 0.9375}}}}}
-	if c := carry(s, 2500, result.RequestsPerSecond); c.Size != 0 || c.Maybe != 1 {
+	if c := requiredSize(s, 2500, result.RequestsPerSecond); c.Size != 0 || c.Maybe != 1 {
 		t.Errorf("%+v: want that size 1 may carry 2,500", c)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"loadstone/lab/threshold"
 )
 
-// judge says what became of the objectives under the load that r is of. Its
+// objectiveOutcomes says what became of the objectives under the load that r is of. Its
 // windows are read from the trial's directory if an objective is on them.
-func judge(dir string, slo experiment.SLO, r *load.Result) ([]threshold.Outcome, error) {
+func objectiveOutcomes(dir string, slo experiment.SLO, r *load.Result) ([]threshold.Outcome, error) {
 	watch := threshold.NewWatch(slo.Thresholds())
 	if slo.OnWindows() {
 		windows, err := windowsOf(dir, r)

@@ -52,12 +52,12 @@ slo: {http_req_failed: [rate<0.5 over 1s]}
 		if want := map[int]int{1: 3, 5: 2}[from]; len(windows) != want {
 			t.Errorf("from second %d: %d windows, want %d", from, len(windows), want)
 		}
-		got, err := judge(dir, l.SLO, r)
+		got, err := objectiveOutcomes(dir, l.SLO, r)
 		if err != nil || len(got) != 1 || got[0].Met != met {
 			t.Errorf("from second %d: judge = %+v, %v; want met %v", from, got, err, met)
 		}
 	}
-	if _, err := judge(t.TempDir(), l.SLO, &load.Result{}); err == nil || !strings.Contains(err.Error(), archive.WindowsFile) {
+	if _, err := objectiveOutcomes(t.TempDir(), l.SLO, &load.Result{}); err == nil || !strings.Contains(err.Error(), archive.WindowsFile) {
 		t.Errorf("without windows judge fails with %v, want an error about %s", err, archive.WindowsFile)
 	}
 }

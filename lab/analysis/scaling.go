@@ -59,7 +59,7 @@ func growth(exp *experiment.Experiment, vs []result.Variant) *result.Scaling {
 	s.HeldOut = w.heldOut()
 	s.Takeover = w.takeover()
 	if exp.Sweep.Carry > 0 {
-		s.Carry = carry(s, float64(exp.Sweep.Carry), w.unit)
+		s.Carry = requiredSize(s, float64(exp.Sweep.Carry), w.unit)
 	}
 	return s
 }
@@ -207,9 +207,9 @@ func (w *swept) takeover() *result.Takeover {
 	return &result.Takeover{Grown: t.Grown, Next: t.Next, At: at, Bound: t.Bound}
 }
 
-// carry answers which size is enough.
-func carry(s *result.Scaling, rate float64, unit string) *result.Carry {
-	c := &result.Carry{Rate: rate}
+// requiredSize is the smallest measured size that sustains a rate.
+func requiredSize(s *result.Scaling, rate float64, unit string) *result.RequiredSize {
+	c := &result.RequiredSize{Rate: rate}
 	for _, p := range s.Points {
 		low, high := p.Capacity.Low, p.Capacity.High
 		if p.Capacity.LowerBound || p.Capacity.HighOpen {
@@ -226,6 +226,6 @@ func carry(s *result.Scaling, rate float64, unit string) *result.Carry {
 			c.Maybe = p.Size
 		}
 	}
-	c.Text = s.CarryText(c, unit)
+	c.Text = s.RequiredText(c, unit)
 	return c
 }

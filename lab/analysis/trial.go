@@ -114,7 +114,7 @@ func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) 
 		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
 	o.latency = result.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
-	outcomes, err := judge(dir, exp.SLO, r)
+	outcomes, err := objectiveOutcomes(dir, exp.SLO, r)
 	if err != nil {
 		return err
 	}

@@ -269,7 +269,7 @@ func (t *tabler) add(title string, design stats.Design, ask func() ([]asked, []s
 	}
 	for _, a := range rows {
 		if a.Note == "" {
-			a.take(compared[0])
+			a.setResult(compared[0])
 			compared = compared[1:]
 		}
 		table.Rows = append(table.Rows, a.Row)
@@ -292,9 +292,9 @@ func (t *tabler) judged(title string) bool {
 	}
 }
 
-// take takes over what the comparison found. A lower bound can be told from
+// setResult adds what the comparison found. A lower bound can be told from
 // what it exceeds, and from nothing else: the truth may lie higher.
-func (r *Row) take(c stats.Row) {
+func (r *Row) setResult(c stats.Row) {
 	r.Result, r.Adjusted, r.Change = &c.Result, c.Adjusted, c.Change
 	if c.Result.Outcome != stats.Different || !r.BaseBound && !r.SampleBound {
 		return

@@ -83,7 +83,7 @@ func (s *System) demand(name string, family []*result.Variant) (each stats.Inter
 			continue
 		}
 		if u.busy >= atLimit {
-			full = keep(full, u, own.variant)
+			full = addUsage(full, u, own.variant)
 		}
 		if u.busy > nearest.busy && u.busy >= matters && own.busy < atLimit {
 			nearest = u
@@ -112,9 +112,9 @@ func (s *System) demand(name string, family []*result.Variant) (each stats.Inter
 	return nearest.each, 0
 }
 
-// keep adds a usage to those at their limit: one for each share of CPU, the
+// addUsage adds a usage to those at their limit: one for each share of CPU, the
 // variant's own, or else the busiest.
-func keep(full []usage, u usage, own string) []usage {
+func addUsage(full []usage, u usage, own string) []usage {
 	i := slices.IndexFunc(full, func(o usage) bool { return o.limit == u.limit })
 	switch {
 	case i < 0:

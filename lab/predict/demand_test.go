@@ -137,7 +137,7 @@ func TestLineNeedsTwoShares(t *testing.T) {
 	if _, ok := line([]usage{at("a", 0.1, 1000), at("b", 0.2, 900)}); ok {
 		t.Error("a line that falls")
 	}
-	full := keep(keep(keep(nil, at("x", 0.2, 1), "own"), at("own", 0.1, 1), "own"), usage{variant: "y", limit: 0.1, busy: 1}, "own")
+	full := addUsage(addUsage(addUsage(nil, at("x", 0.2, 1), "own"), at("own", 0.1, 1), "own"), usage{variant: "y", limit: 0.1, busy: 1}, "own")
 	if len(full) != 2 || full[1].variant != "own" {
 		t.Errorf("%+v, want the variant's own figures kept", full)
 	}

@@ -100,7 +100,7 @@ func (a *Answer) check(b *strings.Builder) {
 	if c == nil {
 		return
 	}
-	off := "the prediction is off by " + format.Change(c.Error)
+	off := "the error of the prediction is " + format.Change(c.Error)
 	switch {
 	case c.TooLow:
 		off = "the prediction is too low"
@@ -109,7 +109,7 @@ func (a *Answer) check(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nchecked    measured %s %s in %s: %s\n", c.measured(), a.Unit, c.Run, off)
 	if c.Again > 0 {
-		fmt.Fprintf(b, "           %s had a capacity of %s %s there; as a factor the prediction is off by %s\n",
+		fmt.Fprintf(b, "           %s had a capacity of %s %s there; as a factor the error of the prediction is %s\n",
 			a.Variant, format.Measured(c.Again), a.Unit, format.Change(c.ErrorOfRatio))
 	}
 	if c.Limit != "" && c.Limit != a.system.componentOf(a.Limit.Station) {

@@ -72,7 +72,7 @@ func sampleScaling() *result.Scaling {
 			Kappa: result.Estimate{Interval: stats.Interval{Value: 0.0041, Low: 0, High: 0.0083, Confidence: 0.95}}, PeakNote: "no peak inside the measured range"},
 		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(1931), Measured: at(1873), Error: 0.031, From: "sizes 1, 2 and 3"},
 		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 4.7, Bound: 1910},
-		Carry:    &result.Carry{Rate: 1000, Size: 3, Text: "3 replicas carry it; 2 do not."},
+		Carry:    &result.RequiredSize{Rate: 1000, Size: 3, Text: "3 replicas carry it; 2 do not."},
 		Note:     "Sizes are few: the interval of κ is wide.",
 	}
 	for n := 1.0; n <= 6; n += 0.25 {

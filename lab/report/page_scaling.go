@@ -111,7 +111,7 @@ func scalingAxes(s *result.Scaling) (x, y chart.Axis, ok bool) {
 // addLines draws where another component takes over, and the rate asked for.
 func (c *scalingChart) addLines(s *result.Scaling, lane *chart.Lane) {
 	if t := s.Takeover; t != nil && t.At >= c.X.Low && t.At <= c.X.High {
-		c.Verticals, c.Takeover = []chart.Vertical{{Class: "limit", At: t.At}}, t.Next+" limits"
+		c.Verticals, c.Takeover = []chart.Vertical{{Class: "limit", At: t.At}}, t.Next+" becomes the bottleneck"
 		if t.Bound > 0 && t.Bound <= lane.Y.High {
 			lane.Limits = append(lane.Limits, chart.Limit{Value: t.Bound, From: c.X.At(t.At)})
 		}

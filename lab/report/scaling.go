@@ -8,7 +8,8 @@ import (
 	"loadstone/lab/result"
 )
 
-// limitedBy is who limits, for a table: "lb", "api = lb"; empty if nobody is named.
+// sizeLimitedBy is the bottleneck, for a table: "lb", "api = lb"; empty if no
+// component is named.
 func sizeLimitedBy(p *result.ScalingPoint) string {
 	if len(p.Tied) > 0 {
 		return strings.Join(p.Tied, " = ")
@@ -16,13 +17,13 @@ func sizeLimitedBy(p *result.ScalingPoint) string {
 	return p.Limit
 }
 
-// whoLimits is the same in words.
-func whoLimits(p *result.ScalingPoint) string {
+// bottleneckText is the same in words.
+func bottleneckText(p *result.ScalingPoint) string {
 	switch {
 	case len(p.Tied) > 0:
-		return joinNames(p.Tied) + " limit equally"
+		return joinNames(p.Tied) + " are equally limiting"
 	case p.Limit != "":
-		return p.Limit + " limits"
+		return p.Limit + " is the bottleneck"
 	default:
 		return "no component named"
 	}
@@ -36,8 +37,8 @@ func signedPercent(share float64) string {
 	return "+" + format.Percent(share)
 }
 
-// sentences say for people where growing stops helping, what was measured, and
-// how well that was foretold.
+// scalingSentences say for people where growing stops helping, what was measured, and
+// how well that was predicted.
 func scalingSentences(s *result.Scaling, unit string) []string {
 	var out []string
 	add := func(text string) {
@@ -48,7 +49,7 @@ func scalingSentences(s *result.Scaling, unit string) []string {
 	add(takeoverText(s, unit))
 	add(lawText(s))
 	if h := s.HeldOut; h != nil {
-		add(fmt.Sprintf("%s, predicted from %s: %s %s; measured %s: off by %s.", s.SizeText(h.Size), h.From,
+		add(fmt.Sprintf("%s, predicted from %s: %s %s; measured %s: error %s.", s.SizeText(h.Size), h.From,
 			h.Predicted.WithRange(), unit, format.Measured(h.Measured.Value), signedPercent(h.Error)))
 	}
 	if s.Carry != nil {
@@ -57,7 +58,7 @@ func scalingSentences(s *result.Scaling, unit string) []string {
 	return out
 }
 
-// takeoverText is what the smallest size foretells, beside what came.
+// takeoverText is what the smallest size predicts, beside what was measured.
 func takeoverText(s *result.Scaling, unit string) string {
 	if len(s.Points) == 0 {
 		return ""
@@ -72,23 +73,24 @@ func takeoverText(s *result.Scaling, unit string) string {
 	text := "By the demands at " + s.SizeText(first.Size) + ", "
 	switch {
 	case t.At <= first.Size:
-		text += "growing does not help: " + t.Next + " limits already" + bound
+		text += "growing does not help: " + t.Next + " is the bottleneck already" + bound
 	case t.At > last.Size:
-		text += t.Next + " limits only from " + s.SizeText(t.At) + " on" + bound + ", beyond what was measured"
+		text += t.Next + " becomes the bottleneck only at " + s.SizeText(t.At) + bound + ", beyond what was measured"
 	default:
-		text += "from " + s.SizeText(t.At) + " on " + t.Next + " limits" + bound
+		text += t.Next + " becomes the bottleneck at " + s.SizeText(t.At) + bound
 	}
 	return text + ". " + measured
 }
 
-// limitsText is who limited at which size: "Measured: api limits at 1 and 2, lb limits at 3".
+// sizeLimits is the bottleneck at each size: "Measured: api is the bottleneck at 1
+// and 2, lb is the bottleneck at 3".
 func sizeLimits(s *result.Scaling) string {
 	var parts []string
 	for i := 0; i < len(s.Points); {
 		j := i
 		var sizes []string
-		who := whoLimits(&s.Points[i])
-		for ; j < len(s.Points) && whoLimits(&s.Points[j]) == who; j++ {
+		who := bottleneckText(&s.Points[i])
+		for ; j < len(s.Points) && bottleneckText(&s.Points[j]) == who; j++ {
 			sizes = append(sizes, format.Setting(s.Points[j].Size))
 		}
 		parts = append(parts, who+" at "+joinNames(sizes))
@@ -109,7 +111,7 @@ func lawText(s *result.Scaling) string {
 	}[l.Shape]
 	text := shape + " (σ " + coefficient(l.Sigma) + ", κ " + coefficient(l.Kappa) + "); "
 	if l.Peak != nil {
-		return text + "the peak lies at " + s.SizeText(l.Peak.Value) + "."
+		return text + "the peak is at " + s.SizeText(l.Peak.Value) + "."
 	}
 	return text + l.PeakNote + "."
 }

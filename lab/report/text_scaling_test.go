@@ -26,8 +26,8 @@ func grownResult() *result.Result {
 		HeldOut:  &result.HeldOut{Size: 6, Predicted: at(4000), Measured: at(4100), Error: -0.0244, From: "the bounds of replicas-3"},
 		Takeover: &result.Takeover{Grown: "api", Next: "lb", At: 3, Bound: 4120},
 	}
-	c := &result.Carry{Rate: 3000, Size: 3, Maybe: 2}
-	c.Text = r.Scaling.CarryText(c, result.RequestsPerSecond)
+	c := &result.RequiredSize{Rate: 3000, Size: 3, Maybe: 2}
+	c.Text = r.Scaling.RequiredText(c, result.RequestsPerSecond)
 	r.Scaling.Carry = c
 	return r
 }
@@ -41,10 +41,10 @@ func TestScalingInWords(t *testing.T) {
 	}
 	for _, want := range []string{
 		"scaling of api replicas\n",
-		"By the demands at 1 replica of api, from 3 replicas of api on lb limits (4,120 req/s at most). Measured: api limits at 1 and 2, lb limits at 3, no component named at 6.\n",
+		"By the demands at 1 replica of api, lb becomes the bottleneck at 3 replicas of api (4,120 req/s at most). Measured: api is the bottleneck at 1 and 2, lb is the bottleneck at 3, no component named at 6.\n",
 		"Capacity grows in a line up to another component's limit (σ 0.021 [0, 0.043], κ 0); no peak inside the measured range.\n",
-		"6 replicas of api, predicted from the bounds of replicas-3: 4,000 [3,600, 4,400] req/s; measured 4,100: off by -2.44 %.\n",
-		"3 replicas of api (4,000 [3,600, 4,400]) is the smallest size measured that carries 3,000 req/s; 2 replicas of api (2,800 [2,520, 3,080]) may.\n",
+		"6 replicas of api, predicted from the bounds of replicas-3: 4,000 [3,600, 4,400] req/s; measured 4,100: error -2.44 %.\n",
+		"3 replicas of api (4,000 [3,600, 4,400]) is the smallest size measured that sustains 3,000 req/s; 2 replicas of api (2,800 [2,520, 3,080]) may.\n",
 		"few sizes\n",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -59,11 +59,11 @@ func TestScalingNamesTies(t *testing.T) {
 	r := grownResult()
 	p := &r.Scaling.Points[2]
 	p.Limit, p.Tied = "", []string{"api", "lb"}
-	if got, want := sizeLimits(r.Scaling), "Measured: api limits at 1 and 2, api and lb limit equally at 3, no component named at 6."; got != want {
+	if got, want := sizeLimits(r.Scaling), "Measured: api is the bottleneck at 1 and 2, api and lb are equally limiting at 3, no component named at 6."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.Scaling.Points[3].Tied = []string{"api", "lb"}
-	if got := sizeLimits(r.Scaling); !strings.Contains(got, "api and lb limit equally at 3 and 6.") {
+	if got := sizeLimits(r.Scaling); !strings.Contains(got, "api and lb are equally limiting at 3 and 6.") {
 		t.Errorf("got %q, want one phrase for both sizes", got)
 	}
 	if row := newScalingChart(r).Rows[2]; row.Limit != "api = lb" {
@@ -79,18 +79,18 @@ func TestTakeoverOutsideOfTheSizes(t *testing.T) {
 		s.Takeover = &result.Takeover{Grown: "api", Next: "lb", At: at, Bound: 4120}
 		return takeoverText(&s, result.RequestsPerSecond)
 	}
-	if got := say(1); !strings.Contains(got, "growing does not help: lb limits already (4,120 req/s at most)") {
+	if got := say(1); !strings.Contains(got, "growing does not help: lb is the bottleneck already (4,120 req/s at most)") {
 		t.Errorf("at the smallest size: %q", got)
 	}
-	if got := say(9); !strings.Contains(got, "lb limits only from 9 replicas of api on (4,120 req/s at most), beyond what was measured") {
+	if got := say(9); !strings.Contains(got, "lb becomes the bottleneck only at 9 replicas of api (4,120 req/s at most), beyond what was measured") {
 		t.Errorf("beyond the largest size: %q", got)
 	}
 	s.Setting = "cpus"
-	if got := say(2.5); !strings.Contains(got, "from 2.5 CPU for api on lb limits") {
+	if got := say(2.5); !strings.Contains(got, "lb becomes the bottleneck at 2.5 CPU for api") {
 		t.Errorf("a share: %q", got)
 	}
 	s.Takeover, s.Law, s.Note = nil, nil, "too few sizes"
-	if got := strings.Join(scalingSentences(&s, result.RequestsPerSecond), "|"); !strings.HasPrefix(got, "Measured: api limits at 1 and 2") || !strings.Contains(got, "|too few sizes|") {
+	if got := strings.Join(scalingSentences(&s, result.RequestsPerSecond), "|"); !strings.HasPrefix(got, "Measured: api is the bottleneck at 1 and 2") || !strings.Contains(got, "|too few sizes|") {
 		t.Errorf("without takeover and law: %q", got)
 	}
 }

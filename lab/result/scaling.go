@@ -23,9 +23,9 @@ type Scaling struct {
 	// Takeover says, from the demands measured at the smallest size, from which
 	// size on another component limits; nil if no other sets a bound.
 	Takeover *Takeover `json:"takeover,omitempty"`
-	// Carry answers which is the smallest size that carries a rate; nil if the
+	// Carry answers which is the smallest size that sustains a rate; nil if the
 	// experiment did not ask.
-	Carry *Carry `json:"carry,omitempty"`
+	Carry *RequiredSize `json:"carry,omitempty"`
 }
 
 // ScalingPoint is one measured size.
@@ -77,8 +77,8 @@ type Takeover struct {
 	Bound float64 `json:"bound"`
 }
 
-// Carry is the answer to which size is enough.
-type Carry struct {
+// RequiredSize is the smallest measured size that sustains a rate.
+type RequiredSize struct {
 	Rate float64 `json:"rate"` // asked for
 	// Size is the smallest measured size of whose capacity even the low end of
 	// the interval is not below Rate; 0 if none is, as with a single trial, which
@@ -100,8 +100,8 @@ func (s *Scaling) SizeText(size float64) string {
 	return format.Setting(size) + " replicas of " + s.Service
 }
 
-// CarryText is the answer to which size carries a rate, for people.
-func (s *Scaling) CarryText(c *Carry, unit string) string {
+// RequiredText is the answer for people.
+func (s *Scaling) RequiredText(c *RequiredSize, unit string) string {
 	rate := format.Setting(c.Rate) + " " + unit
 	at := func(size float64) string {
 		i := slices.IndexFunc(s.Points, func(p ScalingPoint) bool { return p.Size == size })
@@ -113,9 +113,9 @@ func (s *Scaling) CarryText(c *Carry, unit string) string {
 	var text string
 	switch {
 	case c.Size > 0:
-		text = s.SizeText(c.Size) + at(c.Size) + " is the smallest size measured that carries " + rate
+		text = s.SizeText(c.Size) + at(c.Size) + " is the smallest size measured that sustains " + rate
 	default:
-		text = "No size measured surely carries " + rate
+		text = "No size measured sustains with confidence " + rate
 	}
 	if c.Maybe > 0 {
 		text += "; " + s.SizeText(c.Maybe) + at(c.Maybe) + " may"

@@ -11,24 +11,10 @@ import (
 	"loadstone/lab/verdict"
 )
 
-// The resources that a component can run out of, as a Compose file's x-resources
-// calls their kinds; CPU is what every component has.
-const (
-	CPU   = "cpu"
-	Pool  = "pool"
-	Lock  = "lock"
-	Queue = "queue"
-	Stage = "stage"
-)
-
-// The witnesses, in the order of the table.
-const (
-	Demand       = "demand"
-	Saturation   = "saturation"
-	Perturbation = "perturbation"
-)
-
-func witnesses() []string { return []string{Demand, Saturation, Perturbation} }
+// methods are those of the verdict, in the order of the table.
+func methods() []string {
+	return []string{verdict.Demanding, verdict.Saturating, verdict.Perturbing}
+}
 
 // Truth is what limits a planted system: one component's resource, or two or
 // more components equally, or nothing of the system itself.
@@ -65,10 +51,10 @@ func (t Truth) names(component, resource string) bool {
 	return component == t.Component && (resource == t.Resource || t.Called != "" && resource == t.Called)
 }
 
-// Witness says whether what a witness said is right: that it names the
+// IsNamedBy says whether what a method names is right: that it names the
 // component and the resource; of components that limit equally all of them, as
 // those that it cannot tell apart; and nobody where the system is not at a limit.
-func (t Truth) Witness(w *verdict.Witness) bool {
+func (t Truth) IsNamedBy(w *verdict.Witness) bool {
 	switch {
 	case t.Component != "":
 		return t.names(w.Component, w.Resource)
@@ -78,11 +64,11 @@ func (t Truth) Witness(w *verdict.Witness) bool {
 	return w.Component == "" && len(w.Tied) == 0
 }
 
-// Judge says whether the verdict is right: that it names the component and the
+// IsVerdict says whether the verdict is right: that it names the component and the
 // resource; of components that limit equally all of them, as tied; and that the
 // capacity is only a lower bound where the system is not at a limit. A verdict that
 // is undecided is right about nothing, whatever its words mention.
-func (t Truth) Judge(v *verdict.Verdict) bool {
+func (t Truth) IsVerdict(v *verdict.Verdict) bool {
 	switch {
 	case t.Component != "":
 		return v.Status == verdict.Named && t.names(v.Component, v.Resource)
@@ -97,7 +83,7 @@ func (t Truth) Judge(v *verdict.Verdict) bool {
 func (t Truth) ties(tied []verdict.Limit) bool {
 	components := make([]string, len(tied))
 	for i, l := range tied {
-		if components[i] = l.Component; l.Resource != CPU {
+		if components[i] = l.Component; l.Resource != verdict.CPU {
 			return false
 		}
 	}
@@ -105,20 +91,20 @@ func (t Truth) ties(tied []verdict.Limit) bool {
 	return slices.Equal(components, slices.Sorted(slices.Values(t.Equally)))
 }
 
-// Said is what a witness, or the judge, said of a system.
-type Said struct {
-	Text  string `json:"text"` // empty if it was not heard
+// Finding is what a method, or the verdict, named.
+type Finding struct {
+	Text  string `json:"text"` // empty if it was not applied
 	Right bool   `json:"right"`
 }
 
 // Row is one system's score.
 type Row struct {
-	Name      string          `json:"name"`
-	What      string          `json:"what"`
-	Truth     Truth           `json:"truth"`
-	Witnesses map[string]Said `json:"witnesses"` // by name
-	Judge     Said            `json:"judge"`
-	Summary   string          `json:"summary"` // the judge's sentence
+	Name      string             `json:"name"`
+	What      string             `json:"what"`
+	Truth     Truth              `json:"truth"`
+	Witnesses map[string]Finding `json:"witnesses"` // by name
+	Verdict   Finding            `json:"judge"`
+	Summary   string             `json:"summary"` // of the verdict
 	// Capacity is in requests per second.
 	Capacity float64 `json:"capacity"`
 	Seconds  float64 `json:"seconds"`
@@ -126,12 +112,12 @@ type Row struct {
 	Error    string  `json:"error,omitempty"` // why it could not be measured
 }
 
-// Right says whether the judge was right, which is what counts.
-func (r *Row) Right() bool { return r.Error == "" && r.Judge.Right }
+// Right says whether the verdict is right, which is what counts.
+func (r *Row) Right() bool { return r.Error == "" && r.Verdict.Right }
 
-// judge scores what was found about a system.
-func judge(p Planted, res *result.Result, failed error) Row {
-	row := Row{Name: p.Name, What: p.What, Truth: p.Truth, Witnesses: map[string]Said{}}
+// rowOf compares what was found with the known bottleneck.
+func rowOf(p Planted, res *result.Result, failed error) Row {
+	row := Row{Name: p.Name, What: p.What, Truth: p.Truth, Witnesses: map[string]Finding{}}
 	switch {
 	case failed != nil:
 		row.Error = failed.Error()
@@ -144,26 +130,26 @@ func judge(p Planted, res *result.Result, failed error) Row {
 	if v.Capacity != nil {
 		row.Capacity = v.Capacity.Value
 	}
-	row.Judge = Said{Text: said(v.Verdict.Component, v.Verdict.Resource, v.Verdict.Status), Right: p.Truth.Judge(&v.Verdict)}
+	row.Verdict = Finding{Text: resourceText(v.Verdict.Component, v.Verdict.Resource, v.Verdict.Status), Right: p.Truth.IsVerdict(&v.Verdict)}
 	row.Summary = v.Verdict.Summary
 	for i := range v.Verdict.Witnesses {
 		w := &v.Verdict.Witnesses[i]
-		row.Witnesses[w.Name] = Said{Text: said(w.Component, w.Resource, together(w.Tied)), Right: p.Truth.Witness(w)}
+		row.Witnesses[w.Name] = Finding{Text: resourceText(w.Component, w.Resource, tiedText(w.Tied)), Right: p.Truth.IsNamedBy(w)}
 	}
 	return row
 }
 
-func said(component, resource, otherwise string) string {
+func resourceText(component, resource, otherwise string) string {
 	return cmp.Or(strings.TrimSpace(component+" "+resource), otherwise)
 }
 
-// together is whom a witness that names nobody alone cannot tell apart.
-func together(tied []verdict.Limit) string {
+// tiedText is what a method cannot distinguish.
+func tiedText(tied []verdict.Limit) string {
 	components := make([]string, len(tied))
 	for i, l := range tied {
 		components[i] = l.Component
 	}
-	return cmp.Or(strings.Join(components, " = "), "nobody")
+	return cmp.Or(strings.Join(components, " = "), "none")
 }
 
 // Score is what a self-test found.

@@ -67,7 +67,7 @@ func Choose(names []string) ([]Planted, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("no system %q is planted; write one of: %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("no system %q exists; write one of: %s", name, strings.Join(known, ", "))
 		}
 	}
 	return out, nil
@@ -96,7 +96,7 @@ func Run(ctx context.Context, c Config) (*Score, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("measure %s: %w", p.Name, context.Cause(ctx))
 		}
-		row := judge(p, res, err)
+		row := rowOf(p, res, err)
 		row.Run, row.Seconds = at, time.Since(began).Seconds()
 		s.Rows = append(s.Rows, row)
 		if c.Ended != nil {

@@ -101,25 +101,25 @@ func bounds(p project) map[string]float64 {
 			hottest = hottestOf(s.replicas, p.feed)
 		}
 		if s.cpus > 0 {
-			out[s.name+" "+CPU] = 1000 * s.cpus / (work + overhead) / hottest
+			out[s.name+" "+verdict.CPU] = 1000 * s.cpus / (work + overhead) / hottest
 		}
 		if l := s.plant.Lock; l != nil {
-			out[s.name+" "+Lock] = 1000 / (l.CPUMillis + l.SleepMillis)
+			out[s.name+" "+verdict.Lock] = 1000 / (l.CPUMillis + l.SleepMillis)
 		}
 		if g := s.plant.Stage; g != nil {
 			const handOn = 0.8 // ms, at most
-			out[s.name+" "+Stage] = 1000 / (g.SleepMillis + handOn*float64(len(s.plant.Calls)))
+			out[s.name+" "+verdict.Stage] = 1000 / (g.SleepMillis + handOn*float64(len(s.plant.Calls)))
 		}
 		if q := s.plant.Queue; q != nil {
-			out[s.name+" "+Queue] = 1000 / q.SleepMillis
+			out[s.name+" "+verdict.Queue] = 1000 / q.SleepMillis
 		}
 	}
 	for i, s := range p.services {
 		if s.plant.Pool != nil {
-			out[s.name+" "+Pool] = 1000 * float64(s.plant.Pool.Size) / p.services[i+1].plant.SleepMillis
+			out[s.name+" "+verdict.Pool] = 1000 * float64(s.plant.Pool.Size) / p.services[i+1].plant.SleepMillis
 		}
 		if w := s.plant.Wire; w != nil {
-			out[s.name+" "+Lock] = w.BytesPerSecond / float64(p.services[i+1].plant.BodyBytes)
+			out[s.name+" "+verdict.Lock] = w.BytesPerSecond / float64(p.services[i+1].plant.BodyBytes)
 		}
 	}
 	return out
@@ -169,7 +169,7 @@ func clearly(t *testing.T, p Planted, seed uint64, all map[string]float64, maxRa
 		planted = []string{p.Truth.String()}
 	case len(p.Truth.Equally) > 0:
 		for _, c := range p.Truth.Equally {
-			planted = append(planted, c+" "+CPU)
+			planted = append(planted, c+" "+verdict.CPU)
 		}
 	}
 	for i, name := range planted {
@@ -224,14 +224,14 @@ func TestThereAreEnoughSystems(t *testing.T) {
 
 // verdictOf is a right verdict about a planted system.
 func verdictOf(truth Truth) verdict.Verdict {
-	w := verdict.Witness{Name: Demand, Component: truth.Component, Resource: truth.Resource}
+	w := verdict.Witness{Name: verdict.Demanding, Component: truth.Component, Resource: truth.Resource}
 	v := verdict.Verdict{Status: verdict.Named, Component: truth.Component, Resource: truth.Resource}
 	switch {
 	case len(truth.Equally) > 0:
 		v.Status, v.Summary = verdict.Tied, "left and right limit equally."
 		w.Evidence = "right: 200 req/s; left, 201 req/s"
 		for _, c := range truth.Equally {
-			v.Tied = append(v.Tied, verdict.Limit{Component: c, Resource: CPU})
+			v.Tied = append(v.Tied, verdict.Limit{Component: c, Resource: verdict.CPU})
 		}
 		w.Tied = slices.Clone(v.Tied)
 	case truth.Component == "":
@@ -243,7 +243,7 @@ func verdictOf(truth Truth) verdict.Verdict {
 
 func TestTruth(t *testing.T) {
 	t.Parallel()
-	pool, tie, bound := named("api", Pool), equally("left", "right"), lowerBound()
+	pool, tie, bound := named("api", verdict.Pool), equally("left", "right"), lowerBound()
 	wrong := func(of Truth, edit func(*verdict.Verdict)) verdict.Verdict {
 		v := verdictOf(of)
 		edit(&v)
@@ -259,25 +259,25 @@ func TestTruth(t *testing.T) {
 		"lower bound":      {bound, verdictOf(bound), true, true},
 		"by its name":      {pool.called("slots"), verdictOf(named("api", "slots")), true, true},
 		"by another name":  {pool.called("slots"), verdictOf(named("api", "")), false, false},
-		"another service":  {pool, verdictOf(named("slow", Pool)), false, false},
-		"another resource": {pool, verdictOf(named("api", CPU)), false, false},
+		"another service":  {pool, verdictOf(named("slow", verdict.Pool)), false, false},
+		"another resource": {pool, verdictOf(named("api", verdict.CPU)), false, false},
 		"right, undecided": {pool, wrong(pool, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
 		"only a bound":     {pool, verdictOf(bound), false, false},
-		"one of two":       {tie, verdictOf(named("left", CPU)), false, false},
+		"one of two":       {tie, verdictOf(named("left", verdict.CPU)), false, false},
 		// Both are mentioned, and neither is named.
 		"each by another": {tie, wrong(tie, func(v *verdict.Verdict) {
-			v.Status, v.Tied, v.Summary = verdict.Undecided, nil, "The witnesses do not agree: demand names left and saturation names right."
+			v.Status, v.Tied, v.Summary = verdict.Undecided, nil, "The methods do not agree: demand names left and saturation names right."
 			v.Witnesses[0].Tied, v.Witnesses[0].Evidence = nil, "1 % of the CPU of left moves it by 0.02 %; 1 % of the CPU of right moves it by 0.01 %"
 		}), false, false},
 		"one of two is left out": {tie, wrong(tie, func(v *verdict.Verdict) {
 			v.Tied, v.Witnesses[0].Tied = v.Tied[:1], v.Tied[:1]
 		}), false, false},
 		"a third beside two": {tie, wrong(tie, func(v *verdict.Verdict) {
-			v.Tied = append(v.Tied, verdict.Limit{Component: "front", Resource: CPU})
+			v.Tied = append(v.Tied, verdict.Limit{Component: "front", Resource: verdict.CPU})
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"two by their pools": {tie, wrong(tie, func(v *verdict.Verdict) {
-			v.Tied = []verdict.Limit{{Component: "left", Resource: Pool}, {Component: "right", Resource: Pool}}
+			v.Tied = []verdict.Limit{{Component: "left", Resource: verdict.Pool}, {Component: "right", Resource: verdict.Pool}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"in another order": {tie, wrong(tie, func(v *verdict.Verdict) {
@@ -286,17 +286,17 @@ func TestTruth(t *testing.T) {
 		}), true, true},
 		"undecided between the two": {tie, wrong(tie, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
 		"two though there is no limit": {bound, wrong(bound, func(v *verdict.Verdict) {
-			v.Tied = []verdict.Limit{{Component: "left", Resource: CPU}, {Component: "right", Resource: CPU}}
+			v.Tied = []verdict.Limit{{Component: "left", Resource: verdict.CPU}, {Component: "right", Resource: verdict.CPU}}
 			v.Witnesses[0].Tied = v.Tied
 		}), false, false},
 		"somebody though there is no limit":  {bound, verdictOf(pool), false, false},
 		"a bound by somebody":                {bound, wrong(bound, func(v *verdict.Verdict) { v.Component = "api" }), false, true},
 		"undecided though there is no limit": {bound, wrong(bound, func(v *verdict.Verdict) { v.Status = verdict.Undecided }), false, true},
 	} {
-		if got := c.truth.Judge(&c.verdict); got != c.judge {
+		if got := c.truth.IsVerdict(&c.verdict); got != c.judge {
 			t.Errorf("%s: the judge is right: got %v, want %v", name, got, c.judge)
 		}
-		if got := c.truth.Witness(&c.verdict.Witnesses[0]); got != c.witness {
+		if got := c.truth.IsNamedBy(&c.verdict.Witnesses[0]); got != c.witness {
 			t.Errorf("%s: the witness is right: got %v, want %v", name, got, c.witness)
 		}
 	}
@@ -314,7 +314,7 @@ func score(t *testing.T, systems []Planted, wrong ...string) *Score {
 		i := slices.IndexFunc(systems, func(p Planted) bool { return p.Name == name })
 		v := verdictOf(systems[i].Truth)
 		if slices.Contains(wrong, name) {
-			v = verdictOf(named("nobody-has-this", CPU))
+			v = verdictOf(named("nobody-has-this", verdict.CPU))
 		}
 		if name == "front" && slices.Contains(wrong, "fails") {
 			return nil, "", errors.New("it did not start")
@@ -361,7 +361,7 @@ func TestTextSaysWhatIsWrong(t *testing.T) {
 	for _, want := range []string{
 		"pool       api pool",
 		"lock       api lock          nobody-has-this cpu *",
-		"lock: planted is that one global lock (api lock).", "raw the-run", "It could not be measured: it did not start",
+		"lock: the known bottleneck: one global lock (api lock).", "raw the-run", "It could not be measured: it did not start",
 		"FAILED: 12 of 14 verdicts are right, 13 needed; seed 5", "perturbation right about 0 of the 0",
 	} {
 		if !strings.Contains(text.String(), want) {
@@ -369,7 +369,7 @@ func TestTextSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "score.json")
-	if err := Keep(path, score(t, Quick())); err != nil {
+	if err := WriteFile(path, score(t, Quick())); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -377,7 +377,7 @@ func TestTextSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Score
-	if err := json.Unmarshal(data, &back); err != nil || back.Right != 4 || len(back.Rows) != 4 || !back.Rows[0].Judge.Right {
+	if err := json.Unmarshal(data, &back); err != nil || back.Right != 4 || len(back.Rows) != 4 || !back.Rows[0].Verdict.Right {
 		t.Errorf("read back: %v, %+v; want 4 right", err, back)
 	}
 }

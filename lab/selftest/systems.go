@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"loadstone/lab/selftest/plant"
+	"loadstone/lab/verdict"
 )
 
 // anyKey is the feed of systems that do not care about keys.
@@ -12,17 +13,17 @@ const anyKey = "uniform: [0, 999]"
 // Systems returns all planted systems, in the order in which they are run.
 func Systems() []Planted {
 	return []Planted{
-		{Name: "front", What: "the front has too little CPU", Truth: named("front", CPU), build: chain("front")},
-		{Name: "middle", What: "the middle has too little CPU", Truth: named("middle", CPU), build: chain("middle")},
-		{Name: "store", What: "the store has too little CPU", Truth: named("store", CPU), build: chain("store"), Quick: true},
-		{Name: "pool", What: "a pool of 4 in front of a slow service", Truth: named("api", Pool).called("connections"), build: poolOfFour, Quick: true},
-		{Name: "lock", What: "one global lock", Truth: named("api", Lock).called("ledger"), build: globalLock, Quick: true},
-		{Name: "partition", What: "one hot partition of eight", Truth: named("store", CPU), build: hotPartition},
-		{Name: "replica", What: "one slow replica of three", Truth: named("api", CPU), build: slowReplica},
-		{Name: "queue", What: "a queue whose consumer is too slow", Truth: named("intake", Queue).called("jobs"), build: slowConsumer},
-		{Name: "pipeline", What: "a pipeline whose middle stage is too slow", Truth: named("enrich", Stage).called("enriched"), build: slowStage},
-		{Name: "network", What: "large bodies over a slow network", Truth: named("network", Lock).called("wire"), build: largeBodies},
-		{Name: "cache", What: "a cache with too little memory, so that its store has too little CPU", Truth: named("store", CPU), build: thrashing},
+		{Name: "front", What: "the front has too little CPU", Truth: named("front", verdict.CPU), build: chain("front")},
+		{Name: "middle", What: "the middle has too little CPU", Truth: named("middle", verdict.CPU), build: chain("middle")},
+		{Name: "store", What: "the store has too little CPU", Truth: named("store", verdict.CPU), build: chain("store"), Quick: true},
+		{Name: "pool", What: "a pool of 4 in front of a slow service", Truth: named("api", verdict.Pool).called("connections"), build: poolOfFour, Quick: true},
+		{Name: "lock", What: "one global lock", Truth: named("api", verdict.Lock).called("ledger"), build: globalLock, Quick: true},
+		{Name: "partition", What: "one hot partition of eight", Truth: named("store", verdict.CPU), build: hotPartition},
+		{Name: "replica", What: "one slow replica of three", Truth: named("api", verdict.CPU), build: slowReplica},
+		{Name: "queue", What: "a queue whose consumer is too slow", Truth: named("intake", verdict.Queue).called("jobs"), build: slowConsumer},
+		{Name: "pipeline", What: "a pipeline whose middle stage is too slow", Truth: named("enrich", verdict.Stage).called("enriched"), build: slowStage},
+		{Name: "network", What: "large bodies over a slow network", Truth: named("network", verdict.Lock).called("wire"), build: largeBodies},
+		{Name: "cache", What: "a cache with too little memory, so that its store has too little CPU", Truth: named("store", verdict.CPU), build: thrashing},
 		{Name: "generator", What: "a load generator slower than the system", Truth: lowerBound(), build: slowGenerator},
 		{Name: "two", What: "two services that limit equally", Truth: equally("left", "right"), build: twoEqual},
 		{Name: "none", What: "no limit inside the tested range", Truth: lowerBound(), build: noLimit, Quick: true},

@@ -12,22 +12,21 @@ import (
 )
 
 // WriteText prints the score as a table, and beneath it what was wrong and where
-// its raw data is. A * marks a witness that was wrong, a dash one that was not
-// heard.
+// its raw data is. A * marks a method that was wrong, a dash one that was not
+// applied.
 func WriteText(w io.Writer, s *Score) error {
-	table := term.Table{Columns: term.Columned(0, "lllllll")}
-	table.Add(term.Plain.Cells("system", "planted", "demand", "saturation", "perturbation", "judge", "")...)
+	table := term.NewTable(0, "lllllll", "system", "bottleneck", "demand", "saturation", "perturbation", "verdict", "")
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		row := []string{r.Name, r.Truth.String()}
-		for _, name := range witnesses() {
+		for _, name := range methods() {
 			row = append(row, r.Witnesses[name].cell())
 		}
 		verdict := "right"
 		if !r.Right() {
 			verdict = "WRONG"
 		}
-		table.Add(term.Plain.Cells(append(row, r.Judge.cell(), verdict)...)...)
+		table.AddTexts(append(row, r.Verdict.cell(), verdict)...)
 	}
 	var b strings.Builder
 	b.WriteString(table.Text(false) + "\n")
@@ -39,29 +38,29 @@ func WriteText(w io.Writer, s *Score) error {
 		word = "FAILED"
 	}
 	fmt.Fprintf(&b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, len(s.Rows), s.Needed, s.Seed, s.Seconds)
-	for _, name := range witnesses() {
-		right, heard := s.heard(name)
-		fmt.Fprintf(&b, "  %-12s right about %d of the %d that it was heard about\n", name, right, heard)
+	for _, name := range methods() {
+		right, applied := s.count(name)
+		fmt.Fprintf(&b, "  %-12s right about %d of the %d that it was applied to\n", name, right, applied)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// heard counts how often a witness was right, and heard at all.
-func (s *Score) heard(witness string) (right, heard int) {
+// count is how often a method was right, and how often it was applied.
+func (s *Score) count(method string) (right, applied int) {
 	for i := range s.Rows {
-		said, ok := s.Rows[i].Witnesses[witness]
+		said, ok := s.Rows[i].Witnesses[method]
 		if ok {
-			heard++
+			applied++
 		}
 		if said.Right {
 			right++
 		}
 	}
-	return right, heard
+	return right, applied
 }
 
-func (s Said) cell() string {
+func (s Finding) cell() string {
 	switch {
 	case s.Text == "":
 		return "-"
@@ -76,7 +75,7 @@ func (r *Row) explain(b *strings.Builder) {
 	if r.Right() {
 		return
 	}
-	fmt.Fprintf(b, "%s: planted is that %s (%s).\n", r.Name, r.What, r.Truth)
+	fmt.Fprintf(b, "%s: the known bottleneck: %s (%s).\n", r.Name, r.What, r.Truth)
 	if r.Error != "" {
 		fmt.Fprintf(b, "  It could not be measured: %s\n", r.Error)
 	} else {
@@ -95,8 +94,8 @@ func WriteJSON(w io.Writer, s *Score) error {
 	return e.Encode(s)
 }
 
-// Keep writes the score as JSON to path, whole or not at all.
-func Keep(path string, s *Score) error {
+// WriteFile writes the score as JSON to path, whole or not at all.
+func WriteFile(path string, s *Score) error {
 	var b bytes.Buffer
 	if err := WriteJSON(&b, s); err != nil {
 		return err

@@ -18,9 +18,9 @@ func advice(in Input, limits []limit, first limit) string {
 	}
 	next := nextLimit(limits, first)
 	if next == nil {
-		return fmt.Sprintf("%s → %s +%.0f %%; no other bound is known.", change, about, 100*(factor-1))
+		return fmt.Sprintf("%s → %s +%.0f %%; no other upper bound is known.", change, about, 100*(factor-1))
 	}
-	who := said([]Limit{next.Limit})[0]
+	who := limitNames([]Limit{next.Limit})[0]
 	if next.bound < factor*first.bound {
 		return fmt.Sprintf("%s → %s +%.0f %%, then %s limits at %s.", change, about, 100*max(0, next.bound/first.bound-1), who, in.rate(next.bound))
 	}

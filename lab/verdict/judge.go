@@ -10,7 +10,7 @@ import (
 // said of a component apart from the machine.
 const MachineFull = 0.97
 
-// Judge names what limits the variant. Its rule:
+// Evaluate names what limits the variant. Its rule:
 //
 //  1. A measurement that ended before the system did, or that filled the
 //     machine, gives "lower bound only", whoever the witnesses name.
@@ -33,9 +33,9 @@ const MachineFull = 0.97
 //
 // Where the capacity lies more than a twentieth above the bound of what is named,
 // the evidence says that this cannot be, or that work piled up meanwhile.
-func Judge(in Input) Verdict {
+func Evaluate(in Input) Verdict {
 	if in.Capacity <= 0 {
-		return Verdict{Status: Undecided, Summary: in.nothingHeld()}
+		return Verdict{Status: Undecided, Summary: in.noCapacity()}
 	}
 	limits := in.limits()
 	heard := []Witness{demand(in, limits), saturation(in, limits)}
@@ -65,13 +65,13 @@ func Judge(in Input) Verdict {
 			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of."
 	default:
 		v.Status = Undecided
-		v.Summary = fmt.Sprintf("The witnesses do not agree: %s.", everyone(heard))
+		v.Summary = fmt.Sprintf("The methods do not agree: %s.", allNamed(heard))
 	}
 	return v
 }
 
-// nothingHeld says that there is no capacity, and why.
-func (in Input) nothingHeld() string {
+// noCapacity says that there is no capacity, and why.
+func (in Input) noCapacity() string {
 	text := "No rate met the objectives, so there is no capacity to explain"
 	if in.Missed != "" {
 		text += ": " + in.Missed
@@ -130,8 +130,8 @@ func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {
 func (v *Verdict) tie(in Input, tied []Limit, voices int) {
 	v.Status, v.Tied = Tied, tied
 	v.Agreement = fmt.Sprintf("%d/%d", voices, len(v.Witnesses))
-	names := said(tied)
-	v.Summary = list(names) + " limit equally: their bounds lie too close to tell which one is first."
+	names := limitNames(tied)
+	v.Summary = list(names) + " are equally limiting: their bounds are too close to distinguish."
 	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives next to nothing.", list(names))
 	v.dissenters(in, tied)
 }
@@ -146,7 +146,7 @@ func (v *Verdict) unsure(l Limit) []string {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Clone(w.Tied), func(t Limit) bool { return t == l })
-		words = append(words, fmt.Sprintf("%s cannot tell it from %s", w.Name, list(said(others))))
+		words = append(words, fmt.Sprintf("%s cannot distinguish it from %s", w.Name, list(limitNames(others))))
 	}
 	return words
 }
@@ -171,17 +171,17 @@ func (v *Verdict) dissenters(in Input, named []Limit) {
 		switch {
 		case voices == 0 && !silent:
 			v.Dissent = append(v.Dissent, w.Name)
-			v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, who(w))
+			v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, namedText(w))
 		case voices > 0 && voices < len(named):
-			v.Summary += fmt.Sprintf(" But %s names only %s of them.", w.Name, who(w))
+			v.Summary += fmt.Sprintf(" But %s names only %s of them.", w.Name, namedText(w))
 		}
 	}
 }
 
-func everyone(heard []Witness) string {
+func allNamed(heard []Witness) string {
 	words := make([]string, len(heard))
 	for i := range heard {
-		words[i] = heard[i].Name + " names " + who(&heard[i])
+		words[i] = heard[i].Name + " names " + namedText(&heard[i])
 	}
 	return list(words)
 }

@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 			LowerBoundOnly, "",
 		},
 	} {
-		got := Judge(c.in)
+		got := Evaluate(c.in)
 		if got.Status != c.status || got.Component != c.component {
 			t.Errorf("%s: got %s %q (%s), want %s %q", name, got.Status, got.Component, got.Summary, c.status, c.component)
 		}
@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeSaysWhy(t *testing.T) {
 	t.Parallel()
 	api := Component{Name: "api", Instances: 3, LimitCPUs: 0.25, DemandMS: 0.05, Bound: 15000, Busy: 0.95, Throttled: 0.8}
-	v := Judge(Input{Capacity: 14250, Components: []Component{api}})
+	v := Evaluate(Input{Capacity: 14250, Components: []Component{api}})
 	for _, want := range []string{"api", "50 µs", "3 × 0.25 CPU", "15,000 req/s"} {
 		if !strings.Contains(v.Summary, want) {
 			t.Errorf("summary %q does not say %q", v.Summary, want)

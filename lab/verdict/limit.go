@@ -16,7 +16,7 @@ type limit struct {
 	bound, low, high float64
 	trials           int     // of the interval
 	busy             float64 // of the hottest instance
-	held             bool    // it was held back
+	saturated        bool    // throttled, with all slots in use, or with work piling up
 	heat             string  // how much, in words
 	// soft is true of what is held while something else is waited for. When that
 	// something is full, so is this.
@@ -33,17 +33,17 @@ func (in Input) limits() []limit {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: CPU}, component: c,
 				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, trials: c.BoundTrials, busy: c.Busy,
-				held: c.waitedForCPU(), heat: heat(c),
+				saturated: c.waitedForCPU(), heat: heat(c),
 			})
 		}
 		if short, how := c.shortOfMemory(); short {
-			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, held: true, heat: how})
+			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, saturated: true, heat: how})
 		}
 		for _, r := range c.Resources {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: r.Kind, Name: r.Name}, component: c, resource: r,
 				bound: r.Bound, low: r.BoundLow, high: r.BoundHigh, trials: r.BoundTrials, busy: r.Busy,
-				held: r.held(in), heat: r.heat(c), soft: true,
+				saturated: r.saturated(in), heat: r.heat(c), soft: true,
 			})
 		}
 	}
@@ -59,8 +59,8 @@ func (c Component) waitedForCPU() bool {
 	return c.Throttled >= throttledMuch || c.Busy >= busyMuch && c.RunDelay >= delayedMuch
 }
 
-// held says whether a resource had no more to give.
-func (r Resource) held(in Input) bool {
+// saturated says whether a resource had no more to give.
+func (r Resource) saturated(in Input) bool {
 	switch r.Kind {
 	case Pool:
 		return r.Busy >= busyMuch || r.Full >= fullMuch
@@ -158,7 +158,7 @@ func (l Limit) what() string {
 	return l.Resource + " " + l.Name
 }
 
-func said(limits []Limit) []string {
+func limitNames(limits []Limit) []string {
 	words := make([]string, len(limits))
 	for i, l := range limits {
 		words[i] = l.Component
@@ -169,9 +169,9 @@ func said(limits []Limit) []string {
 	return words
 }
 
-// who is whom a witness names.
-func who(w *Witness) string {
-	return cmp.Or(list(said(w.named())), "nobody")
+// namedText is what a method names.
+func namedText(w *Witness) string {
+	return cmp.Or(list(limitNames(w.named())), "no component")
 }
 
 // summary says why it limits.

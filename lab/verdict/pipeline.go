@@ -32,7 +32,7 @@ func stages(limits []limit) {
 	for _, falls := range []bool{true, false} {
 		found := slices.DeleteFunc(slices.Clone(p.stages), func(s *limit) bool { return decided[p.first(s)] || !p.candidate(s, falls) })
 		for _, s := range found {
-			s.held = !slices.ContainsFunc(found, func(f *limit) bool { return p.follows(s, f) })
+			s.saturated = !slices.ContainsFunc(found, func(f *limit) bool { return p.follows(s, f) })
 			decided[p.first(s)] = true
 		}
 	}
@@ -101,11 +101,11 @@ func (r Resource) Behind() bool {
 // withoutFollowers leaves out stages that are not the limit of their pipeline,
 // where that limit is among them.
 func withoutFollowers(limits []limit) []limit {
-	isLimit := func(l limit) bool { return l.Resource == Stage && l.held }
+	isLimit := func(l limit) bool { return l.Resource == Stage && l.saturated }
 	if !slices.ContainsFunc(limits, isLimit) {
 		return limits
 	}
-	return slices.DeleteFunc(limits, func(l limit) bool { return l.Resource == Stage && !l.held })
+	return slices.DeleteFunc(limits, func(l limit) bool { return l.Resource == Stage && !l.saturated })
 }
 
 func (r Resource) stageHeat(c Component) string {

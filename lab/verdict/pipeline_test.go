@@ -41,7 +41,7 @@ func TestTheLimitOfAPipeline(t *testing.T) {
 		in := Input{Capacity: x, Components: []Component{{Name: "api", Resources: c.stages}}}
 		var got []string
 		for _, l := range in.limits() {
-			if l.held {
+			if l.saturated {
 				got = append(got, l.Name)
 			}
 		}
@@ -57,7 +57,7 @@ func TestAStageThatLacksCPUIsNotTheLimit(t *testing.T) {
 	const x = 200
 	store := component("store", x, 0.96, 0.8)
 	store.Resources = []Resource{{Name: "insert", Kind: Stage, Busy: 0.99, Bound: x / 0.99, Rate: x, Backpressured: new(0.0)}}
-	if v := Judge(Input{Capacity: x, Components: []Component{store}}); v.Resource != CPU || v.Agreement != "2/2" {
+	if v := Evaluate(Input{Capacity: x, Components: []Component{store}}); v.Resource != CPU || v.Agreement != "2/2" {
 		t.Errorf("got %+v, want the CPU of store", v)
 	}
 }
@@ -91,13 +91,13 @@ func TestVisitsAreSaidWhereThereAreSeveral(t *testing.T) {
 	const x = 1000
 	store := component("store", x, 0.96, 0.8)
 	store.DemandMS, store.Visits = 0.9, 3
-	v := Judge(Input{Capacity: x, Components: []Component{store}})
+	v := Evaluate(Input{Capacity: x, Components: []Component{store}})
 	const want = "0.9 ms"
 	if !strings.Contains(v.Summary, "900 µs (3 visits of 300 µs)") || !strings.Contains(v.Witnesses[0].Evidence, "900 µs CPU for each request (3 visits of 300 µs)") {
 		t.Errorf("got %q and %q, want %s in three visits", v.Summary, v.Witnesses[0].Evidence, want)
 	}
 	store.Visits = 1.02
-	if v := Judge(Input{Capacity: x, Components: []Component{store}}); strings.Contains(v.Summary, "visits") {
+	if v := Evaluate(Input{Capacity: x, Components: []Component{store}}); strings.Contains(v.Summary, "visits") {
 		t.Errorf("one visit: got %q", v.Summary)
 	}
 }
@@ -110,12 +110,12 @@ func TestAPerturbedPoolIsNamedByItsName(t *testing.T) {
 	moved := func(name string, e float64) Perturbation {
 		return Perturbation{Component: "api", Resource: Pool, Name: name, Elasticity: e, Low: e - 0.2, High: e + 0.2}
 	}
-	v := Judge(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{moved("threads", 0.05), moved("connections", 0.9)}})
+	v := Evaluate(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{moved("threads", 0.05), moved("connections", 0.9)}})
 	if v.ResourceName != "connections" || v.Agreement != "3/3" || !strings.Contains(v.Witnesses[2].Evidence, "1 % of the pool connections of api moves it by 0.90 %") {
 		t.Errorf("got %+v, want connections named 3/3", v)
 	}
 	// What was not changed it knows nothing of.
-	v = Judge(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{moved("threads", 0.05)}})
+	v = Evaluate(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{moved("threads", 0.05)}})
 	if v.Agreement != "2/3" || len(v.Dissent) > 0 {
 		t.Errorf("another pool was changed: got %s, dissent %q", v.Agreement, v.Dissent)
 	}

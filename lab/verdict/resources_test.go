@@ -58,7 +58,7 @@ func TestJudgeNamesResources(t *testing.T) {
 			[]Component{noBound(Component{Name: "db", OOMKills: 1}), component("api", x, 0.3, 0)}, Undecided, Limit{},
 		},
 	} {
-		v := Judge(Input{Capacity: x, Components: c.components})
+		v := Evaluate(Input{Capacity: x, Components: c.components})
 		got := Limit{v.Component, v.Resource, v.ResourceName}
 		if v.Status != c.status || got != c.limit {
 			t.Errorf("%s: got %s %+v (%s; %+v), want %s %+v", name, v.Status, got, v.Summary, v.Witnesses, c.status, c.limit)
@@ -100,10 +100,10 @@ func TestTiesAreSaid(t *testing.T) {
 	t.Parallel()
 	const x = 1000
 	left, right := component("left", x, 0.95, 0.8), component("right", x, 0.93, 0.8)
-	v := Judge(Input{Capacity: x, Components: []Component{left, right}, Perturbations: []Perturbation{
+	v := Evaluate(Input{Capacity: x, Components: []Component{left, right}, Perturbations: []Perturbation{
 		changed("left", 0.8, 0.6, 1), changed("right", 0.75, 0.5, 1),
 	}})
-	if v.Status != Tied || v.Agreement != "3/3" || len(v.Tied) != 2 || !strings.Contains(v.Summary, "left and right limit equally") {
+	if v.Status != Tied || v.Agreement != "3/3" || len(v.Tied) != 2 || !strings.Contains(v.Summary, "left and right are equally limiting") {
 		t.Errorf("got %+v, want left and right tied, 3/3", v)
 	}
 	for name, c := range map[string]struct {
@@ -115,7 +115,7 @@ func TestTiesAreSaid(t *testing.T) {
 		"both move, surely":    {[]Perturbation{changed("left", 0.34, 0.25, 0.43), changed("right", 0.54, 0.45, 0.64)}, Tied},
 		"only one, clearly":    {[]Perturbation{changed("left", 0.02, -0.1, 0.14), changed("right", 0.9, 0.8, 1)}, Named},
 	} {
-		if v := Judge(Input{Capacity: x, Components: []Component{left, right}, Perturbations: c.moved}); v.Status != c.want {
+		if v := Evaluate(Input{Capacity: x, Components: []Component{left, right}, Perturbations: c.moved}); v.Status != c.want {
 			t.Errorf("%s: got %s %s, want %s", name, v.Status, v.Component, c.want)
 		}
 	}
@@ -126,8 +126,8 @@ func TestTiesAreSaid(t *testing.T) {
 	}
 	// Demand cannot tell them apart, but only one was held back.
 	right.Busy, right.Throttled = 0.5, 0
-	v = Judge(Input{Capacity: x, Components: []Component{left, right}})
-	if v.Status != Named || v.Component != "left" || v.Agreement != "2/2 (demand cannot tell it from right)" {
+	v = Evaluate(Input{Capacity: x, Components: []Component{left, right}})
+	if v.Status != Named || v.Component != "left" || v.Agreement != "2/2 (demand cannot distinguish it from right)" {
 		t.Errorf("one held back: got %s %s %s, want left named", v.Status, v.Component, v.Agreement)
 	}
 }
@@ -157,7 +157,7 @@ func TestPerturbationHasAVoice(t *testing.T) {
 		"it stands alone":   {[]Component{db}, []Perturbation{changed("db", 0.8, 0.6, 1)}, Undecided, "", "", nil},
 		"two but not three": {[]Component{silentAPI, heldDB}, nil, Undecided, "", "", nil},
 	} {
-		v := Judge(Input{Capacity: x, Components: c.components, Perturbations: c.moved})
+		v := Evaluate(Input{Capacity: x, Components: c.components, Perturbations: c.moved})
 		if v.Status != c.status || v.Component != c.component || v.Agreement != c.agreement || !slices.Equal(v.Dissent, c.dissent) {
 			t.Errorf("%s: got %s %q %s, dissent %q (%s), want %s %q %s %q",
 				name, v.Status, v.Component, v.Agreement, v.Dissent, v.Summary, c.status, c.component, c.agreement, c.dissent)
@@ -174,11 +174,11 @@ func TestNoLimitInsideTheRange(t *testing.T) {
 	t.Parallel()
 	in := Input{Capacity: 150, LowerBound: "every rate that was tried held", Components: []Component{component("api", 150, 0.2, 0)}}
 	const want = "inside the tested range"
-	if v := Judge(in); v.Status != LowerBoundOnly || !strings.Contains(v.Summary, want) {
+	if v := Evaluate(in); v.Status != LowerBoundOnly || !strings.Contains(v.Summary, want) {
 		t.Errorf("got %s %q, want it to say %q", v.Status, v.Summary, want)
 	}
 	in.Components = []Component{component("api", 150, 0.96, 0.8)}
-	if v := Judge(in); v.Status != LowerBoundOnly || strings.Contains(v.Summary, want) {
+	if v := Evaluate(in); v.Status != LowerBoundOnly || strings.Contains(v.Summary, want) {
 		t.Errorf("at its limit: got %s %q", v.Status, v.Summary)
 	}
 }
@@ -195,13 +195,13 @@ func TestAdviceStandsOnBounds(t *testing.T) {
 	}{
 		"the next limits first": {api, 4100, "api CPU: +1 replica → about +31 %, then lb limits at 4,100 req/s."},
 		"the next is far":       {api, 9000, "api CPU: +1 replica → about +33 %; lb would limit at 9,000 req/s."},
-		"nobody next":           {api, 0, "api CPU: +1 replica → about +33 %; no other bound is known."},
+		"nobody next":           {api, 0, "api CPU: +1 replica → about +33 %; no other upper bound is known."},
 		// The pool is full because api is.
 		"a pool that follows": {func() Component { c := api; c.Resources = []Resource{pool}; return c }(), 4100, "about +31 %, then lb limits"},
 	} {
 		next := lb
 		next.Bound = c.lb
-		v := Judge(Input{Capacity: 3000, Components: []Component{c.api, next}})
+		v := Evaluate(Input{Capacity: 3000, Components: []Component{c.api, next}})
 		if v.Status != Named || v.Component != "api" || v.Resource != CPU || !strings.Contains(v.Advice, c.want) {
 			t.Errorf("%s: got %s %s %q, want %q", name, v.Status, v.Component, v.Advice, c.want)
 		}

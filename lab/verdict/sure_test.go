@@ -47,18 +47,18 @@ func TestIntervalsOfBoundsThatOverlap(t *testing.T) {
 func TestAVoiceForSeveralIsNoFullAgreement(t *testing.T) {
 	t.Parallel()
 	a, b := between("a", 1000, 995, 1005, 6), between("b", 1150, 1145, 1155, 6)
-	v := Judge(Input{Capacity: 950, Components: []Component{a, b}}) // both are throttled
-	const unsure = "saturation cannot tell it from b"
+	v := Evaluate(Input{Capacity: 950, Components: []Component{a, b}}) // both are throttled
+	const unsure = "saturation cannot distinguish it from b"
 	if v.Status != Named || v.Component != "a" || v.Agreement != "2/2 ("+unsure+")" || !strings.Contains(v.Summary, "But "+unsure+".") || len(v.Dissent) > 0 {
 		t.Errorf("got %s %s, agreement %q, dissent %q (%s), want a with %q", v.Status, v.Component, v.Agreement, v.Dissent, v.Summary, unsure)
 	}
 	b.Throttled, b.Busy = 0.1, 0.5
-	if v := Judge(Input{Capacity: 950, Components: []Component{a, b}}); v.Agreement != "2/2" || strings.Contains(v.Summary, "But") {
+	if v := Evaluate(Input{Capacity: 950, Components: []Component{a, b}}); v.Agreement != "2/2" || strings.Contains(v.Summary, "But") {
 		t.Errorf("only a was held back: got %q (%s), want 2/2 and nothing more", v.Agreement, v.Summary)
 	}
 	// Of two that are tied, one witness names one alone.
 	b = between("b", 1150, 1145, 1155, 6)
-	v = Judge(Input{Capacity: 950, Components: []Component{a, b}, Perturbations: []Perturbation{changed("a", 0, -0.1, 0.1), changed("b", 0.9, 0.8, 1)}})
+	v = Evaluate(Input{Capacity: 950, Components: []Component{a, b}, Perturbations: []Perturbation{changed("a", 0, -0.1, 0.1), changed("b", 0.9, 0.8, 1)}})
 	if v.Status != Tied || v.Agreement != "2/3" || !strings.Contains(v.Summary, "But demand names only a of them.") || !strings.Contains(v.Summary, "But perturbation names only b of them.") {
 		t.Errorf("got %s %s (%s), want a tie and who names only one of them", v.Status, v.Agreement, v.Summary)
 	}
@@ -85,12 +85,12 @@ func TestSaturationOfCPUNeedsMoreThanUse(t *testing.T) {
 		if w.Component != c.want {
 			t.Errorf("%s: got %q (%s), want %q", name, w.Component, w.Evidence, c.want)
 		}
-		if v := Judge(in); (v.Status == Named) != (c.want != "") {
+		if v := Evaluate(in); (v.Status == Named) != (c.want != "") {
 			t.Errorf("%s: got %s %s, want it named: %v", name, v.Status, v.Agreement, c.want != "")
 		}
 	}
 	api := component("api", x, 0.98, 0)
-	v := Judge(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{changed("api", 0.9, 0.7, 1.1)}})
+	v := Evaluate(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{changed("api", 0.9, 0.7, 1.1)}})
 	if v.Status != Named || v.Agreement != "2/3" || !slices.Equal(v.Dissent, []string{Saturating}) {
 		t.Errorf("perturbation is a second witness: got %s %s, dissent %q", v.Status, v.Agreement, v.Dissent)
 	}
@@ -110,13 +110,13 @@ func TestOneHotInstance(t *testing.T) {
 	}{
 		"the hottest": {
 			0, 0.4, "each request costs it 1 ms, 40 % of it in the hottest of its 8 instances, whose 0.12 CPU allow at most 300 req/s.",
-			"balance store: spread its work evenly over its 8 instances → up to +220 %; no other bound is known.",
+			"balance store: spread its work evenly over its 8 instances → up to +220 %; no other upper bound is known.",
 		},
 		"the next limits": {500, 0.4, "40 % of it", "→ up to +67 %, then front limits at 500 req/s."},
 		"a little uneven": {0, 0.14, "so its 8 × 0.12 CPU allow at most 300 req/s.", "store CPU: +1 replica → about +12 %"},
 	} {
 		front.Bound, store.HottestMS = c.front, c.hottest
-		v := Judge(Input{Capacity: 285, Components: []Component{store, front}})
+		v := Evaluate(Input{Capacity: 285, Components: []Component{store, front}})
 		if v.Component != "store" || !strings.Contains(v.Summary, c.summary) || !strings.Contains(v.Advice, c.advice) {
 			t.Errorf("%s: got %s %q, advice %q, want %q and %q", name, v.Component, v.Summary, v.Advice, c.summary, c.advice)
 		}
@@ -129,7 +129,7 @@ func TestOneHotInstance(t *testing.T) {
 	}
 }
 
-// What was changed only together with others is evidence, and names nobody.
+// What was changed only together with others is evidence, and names no component.
 func TestAGroupHasNoVoice(t *testing.T) {
 	t.Parallel()
 	const x = 1000
@@ -162,7 +162,7 @@ func TestAGroupHasNoVoice(t *testing.T) {
 	// Saturation alone names b, and a group does not make it two.
 	a, b := component("a", x, 0.82, 0.1), component("b", x, 0.9, 0.8)
 	b.Bound = 2 * x
-	v := Judge(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(0.98, "b", "c")}})
+	v := Evaluate(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(0.98, "b", "c")}})
 	if v.Status != Undecided {
 		t.Errorf("got %s %s %s, want undecided", v.Status, v.Component, v.Agreement)
 	}
@@ -170,7 +170,7 @@ func TestAGroupHasNoVoice(t *testing.T) {
 	b.Bound = x / 0.9
 	a.Bound = 3 * x
 	for e, dissent := range map[float64]int{0.98: 0, 0.02: 1} {
-		v := Judge(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(e, "b", "c")}})
+		v := Evaluate(Input{Capacity: x, Components: []Component{a, b}, Perturbations: []Perturbation{group(e, "b", "c")}})
 		if v.Component != "b" || v.Agreement != "2/3" || len(v.Dissent) != dissent {
 			t.Errorf("the group moved it by %v: got %s %s, dissent %q", e, v.Component, v.Agreement, v.Dissent)
 		}

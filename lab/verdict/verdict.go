@@ -8,7 +8,7 @@
 // CPU share a component used is not enough for that, because demand is worked out
 // from the same counter. Perturbation,
 // where it was made, says whose throughput moved when a resource was changed.
-// Judge joins them by the rule that is written there; where the measurement itself
+// Evaluate joins them by the rule that is written there; where the measurement itself
 // was the limit, it says so first.
 //
 // A demand may be that of several visits: a front that calls its store three
@@ -220,7 +220,7 @@ type Verdict struct {
 	// Tied are those that limit equally.
 	Tied []Limit `json:"tied,omitempty"`
 	// Agreement is how many of the witnesses that were heard name it, "2/3", and
-	// which of them cannot tell it from what: "2/3 (demand cannot tell it from b)".
+	// which of them cannot distinguish it from what: "2/3 (demand cannot distinguish it from b)".
 	Agreement string `json:"agreement,omitempty"`
 	// Dissent are the witnesses that do not.
 	Dissent []string `json:"dissent,omitempty"`
@@ -236,7 +236,7 @@ type Witness struct {
 	Evidence  string `json:"evidence"` // its numbers, in one sentence
 	// ResourceName is that of a pool, lock, queue or stage.
 	ResourceName string `json:"resource_name,omitempty"`
-	// Tied are those that it cannot tell apart; it names nobody then.
+	// Tied are those that it cannot tell apart; it names no component then.
 	Tied []Limit `json:"tied,omitempty"`
 }
 

@@ -57,9 +57,9 @@ const (
 	moves = 0.30
 )
 
-// voice puts into words whom a witness names: one, or several that it cannot
-// tell apart.
-func (w *Witness) voice(limits []limit) {
+// nameLimits sets what a method names: one limit, or several that it cannot
+// distinguish.
+func (w *Witness) nameLimits(limits []limit) {
 	if len(limits) == 1 {
 		w.Component, w.Resource, w.ResourceName = limits[0].Component, limits[0].Resource, limits[0].Name
 		return
@@ -89,9 +89,9 @@ func demand(in Input, limits []limit) Witness {
 		return w
 	}
 	for _, other := range near[1:] {
-		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to tell them apart", said([]Limit{other.Limit})[0], in.bounded(other))
+		w.Evidence += fmt.Sprintf("; %s is bounded at %s, too close to distinguish", limitNames([]Limit{other.Limit})[0], in.bounded(other))
 	}
-	w.voice(near)
+	w.nameLimits(near)
 	return w
 }
 
@@ -106,7 +106,7 @@ func (in Input) contradiction(l limit) string {
 	switch {
 	case in.Capacity <= (1+exceeds)*l.bound:
 		return ""
-	case l.resource.Behind() || l.resource.Left > 0 || l.Resource == Queue && l.held:
+	case l.resource.Behind() || l.resource.Left > 0 || l.Resource == Queue && l.saturated:
 		return ", because what it could not do in time waited"
 	}
 	return ", so the measurement contradicts itself: it was too short for a backlog to show, the demand is not of the work at that rate, or the limit was not kept"
@@ -153,14 +153,14 @@ func (in Input) bounded(l limit) string {
 // busiest: throttled in many periods, all slots in use, work that piles up.
 func saturation(in Input, limits []limit) Witness {
 	w := Witness{Name: Saturating}
-	held := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.held })
+	held := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.saturated })
 	slices.SortStableFunc(held, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
 	case len(held) == 0:
 		w.Evidence = "no component was saturated" + coolest(limits)
 	case len(held) == 1:
 		w.Evidence = held[0].heat
-		w.voice(held)
+		w.nameLimits(held)
 	default:
 		w.Evidence = "more than one component was saturated"
 		for _, l := range held {
@@ -174,7 +174,7 @@ func saturation(in Input, limits []limit) Witness {
 		if hard := hardFirst(held); hard[0].busy >= tied*most {
 			held = hard
 		}
-		w.voice(held)
+		w.nameLimits(held)
 	}
 	w.Evidence += beside(in)
 	return w
@@ -189,7 +189,7 @@ func coolest(limits []limit) string {
 	return "; the hottest, " + hottest.heat
 }
 
-// beside is what tells of waiting and names nobody by itself: threads without a
+// beside is what tells of waiting and names no component by itself: threads without a
 // share that wait for the machine's cores, and connections turned away.
 func beside(in Input) string {
 	var text strings.Builder
@@ -209,7 +209,7 @@ func beside(in Input) string {
 
 // perturbation names the resource that moved throughput most, if the interval of
 // its elasticity leaves out 0, and with it those that it cannot be told apart from.
-// Where a group that was changed together is among these, it names nobody: which of
+// Where a group that was changed together is among these, it names no component: which of
 // the group it was is not known.
 func perturbation(in Input, limits []limit) Witness {
 	w := Witness{Name: Perturbing}
@@ -224,7 +224,7 @@ func perturbation(in Input, limits []limit) Witness {
 		switch {
 		case !p.asMuchAs(sorted[0]) || p.explained(sorted):
 		case len(p.Group) > 0:
-			together = append(together, list(said(p.Group)))
+			together = append(together, list(limitNames(p.Group)))
 		default:
 			moved = append(moved, matching(limits, p))
 		}
@@ -236,7 +236,7 @@ func perturbation(in Input, limits []limit) Witness {
 	case len(moved) == 0:
 		w.Evidence += "; nothing that was changed moves it enough"
 	}
-	w.voice(moved)
+	w.nameLimits(moved)
 	return w
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // What is only known from below predicts nothing, and may carry more.
-func TestCarryOfWhatIsUncertain(t *testing.T) {
+func TestRequiredSizeOfWhatIsUncertain(t *testing.T) {
 	t.Parallel()
 	at := func(size, low, high float64, bound bool) result.ScalingPoint {
 		return result.ScalingPoint{Size: size, Capacity: result.Estimate{Interval: stats.Interval{Value: (low + high) / 2, Low: low, High: high, Confidence: 0.95}, LowerBound: bound}}
@@ -28,7 +28,7 @@ func TestCarryOfWhatIsUncertain(t *testing.T) {
 		}, 0, 2},
 		"a sure lower bound": {[]result.ScalingPoint{at(1, 110, 120, true)}, 1, 0},
 	} {
-		got := carry(&result.Scaling{Service: "api", Setting: "replicas", Points: c.points}, 100, "req/s")
+		got := requiredSize(&result.Scaling{Service: "api", Setting: "replicas", Points: c.points}, 100, "req/s")
 		if got.Size != c.size || got.Maybe != c.maybe {
 			t.Errorf("%s: %+v, want %g and perhaps %g", name, got, c.size, c.maybe)
 		}
