@@ -17,6 +17,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/term"
 )
@@ -119,7 +120,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func isUsage(err error) bool {
 	var u usageError
 	var e *experiment.Error
-	return errors.As(err, &u) || errors.As(err, &e)
+	var r archive.NoRunError
+	return errors.As(err, &u) || errors.As(err, &e) || errors.As(err, &r)
 }
 
 func (a *app) root() *cobra.Command {

@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -226,118 +222,15 @@ func (f *compareFlags) judge(d *compare.Difference) error {
 	return nil
 }
 
-// findRun is the function of that name. If it passes over runs that are newer than
+// findRun is the directory of the run that text names. If that passes over runs that are newer than
 // the latest whole one, it says so.
 func (a *app) findRun(runs, text string) (string, error) {
-	dir, err := findRun(runs, text)
-	if back, latest := parseLatest(text); err != nil || !latest || back > 0 {
-		return dir, err
+	dir, err := archive.Find(runs, text)
+	if err != nil {
+		return "", err
 	}
-	for _, name := range newerParts(runs, dir) {
+	for _, name := range archive.PassedOver(runs, text, dir) {
 		fmt.Fprintf(a.Stderr, "note: %s is newer but incomplete, so it is not the latest; give its name to use its completed trials\n", filepath.Join(runs, name))
 	}
 	return dir, nil
-}
-
-// newerParts are the runs that began after the one in dir and are not whole, but
-// have a trial.
-func newerParts(runs, dir string) []string {
-	latest, _ := archive.Whole(dir)
-	names, err := runNames(runs)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		part := filepath.Join(runs, name)
-		started, whole := archive.Whole(part)
-		return whole || !started.After(latest) || archive.Ended(part) == 0
-	})
-}
-
-// findRun finds the directory of a run: a path, a name in the directory of
-// runs, the beginning of one, or latest, latest~1 and so on.
-func findRun(runs, text string) (string, error) {
-	if back, ok := parseLatest(text); ok {
-		return latestRun(runs, text, back)
-	}
-	if info, err := os.Stat(text); err == nil && info.IsDir() {
-		return text, nil
-	}
-	names, err := runNames(runs)
-	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, n := range names {
-		if n == text {
-			return filepath.Join(runs, n), nil
-		}
-		if strings.HasPrefix(n, text) {
-			found = append(found, n)
-		}
-	}
-	switch {
-	case len(found) == 1:
-		return filepath.Join(runs, found[0]), nil
-	case len(found) > 1:
-		return "", usagef("%s is the beginning of %d runs in %s: %s", spelling.Quote(text), len(found), runs, strings.Join(found[:min(5, len(found))], ", "))
-	case len(names) == 0:
-		return "", usagef("there is no run %s: %s has no runs, and there is no such directory", spelling.Quote(text), runs)
-	}
-	last := slices.Clone(names[max(0, len(names)-20):])
-	return "", usagef("there is no run %s; %s", spelling.Quote(text), spelling.ChooseName(text, append([]string{"latest"}, last...)))
-}
-
-// parseLatest reads latest and latest~N.
-func parseLatest(text string) (back int, ok bool) {
-	if text == "latest" {
-		return 0, true
-	}
-	number, ok := strings.CutPrefix(text, "latest~")
-	if !ok {
-		return 0, false
-	}
-	back, err := strconv.Atoi(number)
-	return back, err == nil && back >= 0
-}
-
-// latestRun is the newest whole run but so many. Runs that were stopped, and
-// those of another version's format, are passed over.
-func latestRun(runs, text string, back int) (string, error) {
-	names, err := runNames(runs)
-	if err != nil {
-		return "", err
-	}
-	type whole struct {
-		dir     string
-		started int64
-	}
-	var all []whole
-	for _, n := range names {
-		dir := filepath.Join(runs, n)
-		if started, ok := archive.Whole(dir); ok {
-			all = append(all, whole{dir, started.UnixNano()})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b whole) int { return cmp.Compare(b.started, a.started) })
-	if back >= len(all) {
-		return "", usagef("there is no run %s: %s has %d whole runs", text, runs, len(all))
-	}
-	return all[back].dir, nil
-}
-
-// runNames are the directories in the directory of runs, by name, which is by
-// time. A directory that is not there has no runs.
-func runNames(runs string) ([]string, error) {
-	entries, err := os.ReadDir(runs)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("look for runs: %w", err)
-	}
-	var out []string
-	for _, e := range entries {
-		if e.IsDir() {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
 }

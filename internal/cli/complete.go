@@ -17,7 +17,7 @@ func completeRuns(most int) cobra.CompletionFunc {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names, err := runNames(cmd.Flag("runs").Value.String())
+		names, err := archive.Names(cmd.Flag("runs").Value.String())
 		if err != nil || len(names) == 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
@@ -60,7 +60,7 @@ func completeRunVariants(cmd *cobra.Command, args []string, _ string) ([]cobra.C
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	dir, err := findRun(cmd.Flag("runs").Value.String(), args[0])
+	dir, err := archive.Find(cmd.Flag("runs").Value.String(), args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
