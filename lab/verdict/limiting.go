@@ -8,7 +8,7 @@ import (
 
 // Limits are what limits: one if it is named, several if they are tied, none if
 // the verdict is another.
-func (v Verdict) Limits() []Limit {
+func (v *Verdict) Limits() []Limit {
 	switch {
 	case v.Status == Tied:
 		return v.Tied
@@ -21,7 +21,7 @@ func (v Verdict) Limits() []Limit {
 
 // Limiting are the components that limit, each once: one if it is named, several
 // if they limit equally, none if the verdict is another.
-func (v Verdict) Limiting() []string {
+func (v *Verdict) Limiting() []string {
 	var names []string
 	for _, l := range v.Limits() {
 		if !slices.Contains(names, l.Component) {
@@ -33,16 +33,16 @@ func (v Verdict) Limiting() []string {
 
 // LimitedBy says whether a component's resource of that name is among what limits.
 // CPU and memory have no name.
-func (v Verdict) LimitedBy(component, resource string) bool {
+func (v *Verdict) LimitedBy(component, resource string) bool {
 	return slices.ContainsFunc(v.Limits(), func(l Limit) bool { return l.Component == component && l.Name == resource })
 }
 
 // Decided says whether it is known what limits: one thing, or several equally.
-func (v Verdict) Decided() bool { return v.Status == Named || v.Status == Tied }
+func (v *Verdict) Decided() bool { return v.Status == Named || v.Status == Tied }
 
 // TiedNames are those that limit equally: components, or the resources where one
 // component has them all.
-func (v Verdict) TiedNames() []string {
+func (v *Verdict) TiedNames() []string {
 	names := v.Limiting()
 	if len(names) > 1 {
 		return names

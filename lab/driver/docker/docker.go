@@ -139,7 +139,7 @@ func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error)
 	if err := r.config.validate(); err != nil {
 		return nil, err
 	}
-	if err := r.Core.Up(ctx, r, &d.Settings, c.Progress); err != nil {
+	if err := r.Up(ctx, r, &d.Settings, c.Progress); err != nil {
 		return nil, err
 	}
 	return r, nil
