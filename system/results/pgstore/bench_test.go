@@ -19,8 +19,17 @@ import (
 	"loadstone/system/results/resultstest"
 )
 
-// sizes of the seeding benchmarks: a small data set and the whole one.
-var sizes = []int64{50_000, results.DefaultCount}
+// smallSeed is for a look whether the benchmarks still work.
+const smallSeed = 20_000
+
+// sizes of the seeding benchmarks: a small data set, and the one that -seed-students
+// asks for.
+func sizes() []int64 {
+	if *seedStudents > smallSeed {
+		return []int64{smallSeed, *seedStudents}
+	}
+	return []int64{smallSeed}
+}
 
 // BenchmarkSeed compares the ways to get the same students into the same tables,
 // from an empty database to one that can be served, keys included. One operation
@@ -42,9 +51,9 @@ func BenchmarkSeed(b *testing.B) {
 		{"rows", 1, insertChunk},
 		{"rows", 2, insertChunk},
 	}
-	for _, count := range sizes {
+	for _, count := range sizes() {
 		for _, way := range ways {
-			if way.name == "rows" && count > sizes[0] {
+			if way.name == "rows" && count > smallSeed {
 				continue
 			}
 			b.Run(fmt.Sprintf("way=%s/workers=%d/students=%d", way.name, way.workers, count), func(b *testing.B) {
@@ -70,7 +79,7 @@ func BenchmarkSeedKeys(b *testing.B) {
 		workers int
 		write   func(context.Context, pgx.Tx, []record) error
 	}{{"copy", 2, copyChunk}, {"multirow", 1, multirowChunk}, {"multirow", 2, multirowChunk}} {
-		for _, count := range sizes {
+		for _, count := range sizes() {
 			b.Run(fmt.Sprintf("way=%s/workers=%d/students=%d", way.name, way.workers, count), func(b *testing.B) {
 				source := resultstest.Generator(b, 1, count)
 				seeding(b, count, func(url string) {
@@ -81,8 +90,7 @@ func BenchmarkSeedKeys(b *testing.B) {
 	}
 }
 
-// seedStudents is small for a look whether the benchmark still works.
-var seedStudents = flag.Int64("seed-students", 20_000, "students of BenchmarkSeedRatios")
+var seedStudents = flag.Int64("seed-students", smallSeed, "students of the seeding benchmarks")
 
 // BenchmarkSeedRatios fills databases in every way in turn, in one run, and reports
 // how long each took in relation to Seed. All have the same tables, constraints and
