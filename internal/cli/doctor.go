@@ -61,7 +61,7 @@ func (a *app) images(ctx context.Context) {
 // docker says whether systems can run in containers. That is no more needed than
 // an image is.
 func (a *app) docker(ctx context.Context) {
-	if err := a.driver(dockerDriver, false).Check(ctx, &topology.System{}); err != nil {
+	if err := a.driver(dockerDriver, false, true).Check(ctx, &topology.System{}); err != nil {
 		fmt.Fprintf(a.Stdout, "driver    – docker: %v\n", err)
 		return
 	}

@@ -94,7 +94,7 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *result.Result, dir string, err error) {
 	c := runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
-		Driver: a.driver(f.driver, false), Generator: a.generator(), Version: version,
+		Driver: a.driver(f.driver, false, true), Generator: a.generator(), Version: version,
 	}
 	// Of no system, so only whether there is what the driver itself needs.
 	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {

@@ -84,7 +84,7 @@ func (a *app) selftest(ctx context.Context, f selftestFlags) error {
 	fmt.Fprintf(a.Stderr, "selftest %s: %d systems, seed %d\n", dir, len(systems), f.seed)
 	score, err := selftest.Run(ctx, selftest.Config{
 		Dir: dir, Seed: f.seed, Systems: systems,
-		Measure: selftest.Conducted(runner.Config{Env: a.composeEnv(), Driver: a.driver(processDriver, false), Generator: a.generator(), Version: version}),
+		Measure: selftest.Conducted(runner.Config{Env: a.composeEnv(), Driver: a.driver(processDriver, false, true), Generator: a.generator(), Version: version}),
 		Started: func(n int, p selftest.Planted) {
 			fmt.Fprintf(a.Stderr, "%2d/%d  %-10s %s\n", n, len(systems), p.Name, p.What)
 		},

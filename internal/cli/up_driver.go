@@ -23,12 +23,13 @@ const (
 
 func driverNames() []string { return []string{processDriver, dockerDriver} }
 
-// driver is the driver called name; publishAll is of the ports of containers.
-func (a *app) driver(name string, publishAll bool) driver.Driver {
+// driver is the driver called name. publishAll and anyPort are of the ports of
+// containers, see docker.Driver.
+func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
 	settings := driver.DefaultSettings()
 	settings.Env, settings.Guardian = a.composeEnv(), []string{a.Executable, internalName, guardianName}
 	if name == dockerDriver {
-		return docker.Driver{Settings: settings, PublishAll: publishAll, CreateWithin: docker.DefaultCreateWithin}
+		return docker.Driver{Settings: settings, PublishAll: publishAll, AnyPort: anyPort, CreateWithin: docker.DefaultCreateWithin}
 	}
 	return process.Driver{Settings: settings, Self: a.Executable, Shim: []string{a.Executable, internalName, shimName}}
 }

@@ -94,10 +94,13 @@ func TestPortsAreForThisMachineUnlessAllIsAskedFor(t *testing.T) {
 		{Target: 82, Published: "82", HostIP: "0.0.0.0"}, {Target: 83, Published: "83", HostIP: "::1"},
 	}
 	stated := []string{"0.0.0.0:82:82", "[::1]:83:83"}
-	if got, want := published(ports, false), slices.Concat([]string{"127.0.0.1:8080:80/tcp", "127.0.0.1::81"}, stated); !slices.Equal(got, want) {
+	if got, want := published(ports, &Driver{}), slices.Concat([]string{"127.0.0.1:8080:80/tcp", "127.0.0.1::81"}, stated); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := published(ports, true), slices.Concat([]string{"8080:80/tcp", "81"}, stated); !slices.Equal(got, want) {
+	if got := published(ports[:1], &Driver{AnyPort: true}); !slices.Equal(got, []string{"127.0.0.1::80/tcp"}) {
+		t.Errorf("got %q, want a port that Docker chooses", got)
+	}
+	if got, want := published(ports, &Driver{PublishAll: true}), slices.Concat([]string{"8080:80/tcp", "81"}, stated); !slices.Equal(got, want) {
 		t.Errorf("all: got %q, want %q", got, want)
 	}
 }

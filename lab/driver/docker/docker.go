@@ -64,6 +64,9 @@ type Driver struct {
 	// machine, as Docker itself would: systems that are tried on a developer's
 	// machine have sample passwords.
 	PublishAll bool
+	// AnyPort has Docker choose the ports of this machine that are published, so that
+	// replicas of a service with a fixed one do not compete for it.
+	AnyPort bool
 	// CreateWithin bounds the making of containers, images pulled and built
 	// included.
 	CreateWithin time.Duration

@@ -121,7 +121,7 @@ func (r *Running) service(doc map[string]any, s *topology.Service, c *types.Serv
 	if c.Deploy != nil && c.Deploy.Resources.Limits != nil && c.Deploy.Resources.Limits.Pids != 0 {
 		doc["pids_limit"] = c.Deploy.Resources.Limits.Pids
 	}
-	if ports := published(c.Ports, r.config.PublishAll); len(ports) > 0 {
+	if ports := published(c.Ports, &r.config.Driver); len(ports) > 0 {
 		doc["ports"] = ports
 	}
 	list, _ := doc["volumes"].([]any)
@@ -133,13 +133,16 @@ func (r *Running) service(doc map[string]any, s *topology.Service, c *types.Serv
 }
 
 // published are ports in Compose's short form, which every version reads. Those
-// without a host ip are for this machine alone, unless all is set.
-func published(ports []types.ServicePortConfig, all bool) []string {
+// without a host ip are for this machine alone, unless d publishes all.
+func published(ports []types.ServicePortConfig, d *Driver) []string {
 	var list []string
 	for _, p := range ports {
+		if d.AnyPort {
+			p.Published = ""
+		}
 		text := strconv.FormatUint(uint64(p.Target), 10)
 		host := p.HostIP
-		if host == "" && !all {
+		if host == "" && !d.PublishAll {
 			host = "127.0.0.1"
 		}
 		if strings.Contains(host, ":") {
