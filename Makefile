@@ -11,7 +11,16 @@ LDFLAGS := -s -w -X loadstone/internal/cli.version=$(VERSION)
 # which needs cgo.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
-RACE := CGO_ENABLED=1 go test -race -vet=off -timeout 20m
+
+# The race detector sleeps for a second at the end of each program unless told not to;
+# no test leaves a goroutine for which that would be time.
+RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race
+# Three packages at once: many tests wait for others' processes. Nothing may be left of
+# one.
+TEST := -vet=off -timeout 20m -p 3 -exec $(CURDIR)/.tools/bin/leftovers
+# Each benchmark is run once, so that none rots. Told of it itself, go would run one
+# package after the other.
+ONCE := -args -test.bench . -test.benchtime 1x
 
 # The linter is built here once, from the version pinned in scripts/setup.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -35,6 +44,27 @@ patterns: build ## six patterns for high load, each off and on, in about seven m
 patterns-full: build deps ## the same on NGINX, Redis, Kafka, PostgreSQL and Cassandra
 	@scripts/patterns full
 
+.PHONY: menu-10m
+menu-10m: build ## ten million menus into a store: make menu-10m STORE=pebble:DIRECTORY
+	@bin/loadstone menu seed --store $(or $(STORE),pebble:menus-10m) --menus 10000000
+
+.PHONY: menu-predict
+menu-predict: build deps ## two more proxies, and eight for three, predicted and then measured: menus on Cassandra, NGINX and Redis
+	@bin/loadstone run system/menu/experiments/evolution.yaml --variants 2-redis,3-proxies,4-nginx
+	@bin/loadstone predict latest --check system/menu/experiments/evolution.yaml \
+		--topology "2-redis: proxy.replicas=3, lb.cpus=0.05" --topology "4-nginx: proxy.replicas=8"
+
+.PHONY: menu-serving
+menu-serving: build ## what a look-up of a menu costs five servers: bare fasthttp, the published file, NGINX, Varnish, NGINX with Redis
+	@scripts/setup lua
+	@go build -o bin/bare ./bench/bare
+	@bin/loadstone run system/menu/experiments/serving.yaml
+
+.PHONY: results-day
+results-day: build ## 16 minutes of results day as students see it: TLS, codes, limits, 3,000 at a time
+	@scripts/results-day day
+	@scripts/results-day guarded
+
 .PHONY: predict
 predict: build ## what seven topologies bear, predicted and then measured, in about six minutes
 	@bin/loadstone run lab/selftest/predict/predict.yaml
@@ -52,31 +82,46 @@ setup: ## install what the tests need (a C compiler for the race detector, the l
 # tests of other packages it hears mostly those.
 ALONE := loadstone/lab/perturb
 
-# The packages with benchmarks; each benchmark is run once, so that none rots.
-BENCHED = $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+# The same holds of these tests in packages whose others may run beside anything.
+MEASURING := ^(TestRunNamesWhatIsPlantedInContainers|TestStallCannotHide|TestANodesPools)$$
+MEASURED := $(addprefix loadstone/, internal/cli lab/load/engine lab/probe/cassandra)
 
-# govet is one of the linters, so nothing else vets. The self-test is repeated once if it
-# fails, with another seed: a machine that was busy with something else meanwhile is a
-# reason for a wrong verdict.
+# Arithmetic for minutes under the race detector, without a goroutine.
+ARITHMETIC := $(addprefix loadstone/lab/, compare model/queueing model/scaling predict stats threshold)
+
+# The longest, which begin first.
+LONG := loadstone/internal/cli loadstone/lab/driver/process loadstone/lab/driver/docker
+
 .PHONY: test
 test: setup build ## install what the tests need, then lint and run all of them
-	golangci-lint run ./...
-	cd deploy/cadvisor && go test .
-	$(RACE) $$(go list ./... | grep -vxF '$(ALONE)')
-	$(RACE) $(ALONE)
-	bin/loadstone selftest --quick || bin/loadstone selftest --quick
-	go test -vet=off -run '^$$' -bench . -benchtime 1x $(BENCHED) | grep -Ev '^(ok|PASS|goos|goarch|pkg|cpu)'
+	@go build -o .tools/bin/leftovers ./internal/leftovers
+	@.tools/bin/leftovers -machine make --no-print-directory checks
+
+# govet is one of the linters, so nothing else vets.
+.PHONY: checks
+checks:
+	golangci-lint run --allow-parallel-runners ./...
+	cd deploy/cadvisor && go test $(TEST) .
+	go test $(TEST) $(ARITHMETIC) $(ONCE)
+	$(RACE) $(TEST) -skip '$(MEASURING)' $(LONG) $$(go list ./... | grep -vxF $(addprefix -e , $(ALONE) $(ARITHMETIC))) $(ONCE)
+	$(RACE) $(TEST) $(ALONE) $(ONCE)
+	$(RACE) $(TEST) -p 1 -run '$(MEASURING)' $(MEASURED)
+	runs=$$(mktemp -d) && bin/loadstone selftest --quick --busy --runs "$$runs" && rm -r "$$runs"
+	scripts/test-docker
 
 .PHONY: deps
 deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
 	@scripts/deps
 
 .PHONY: test-large
-test-large: setup ## the tests of clusters of Java processes, and of the whole system in Docker
+test-large: setup ## the tests of clusters of Java processes, and of k6
+	scripts/setup k6
+	LARGE=1 go test -run 'K6|TestResultsScript' ./lab/load/k6 ./internal/cli
 	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/driver/process
 	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...
-	LARGE=1 go test -timeout 10m -run TestRingOfThree ./system/patterns/activity/cassandrastore
-	scripts/test-docker
+	LARGE=1 go test -p 1 -timeout 15m -run 'TestRingOfThree|TestSortedTablesOnThreeNodes' ./system/patterns/activity/cassandrastore ./system/menu/cqlstore
+	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
+	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve
 
 .PHONY: bench
 bench: build ## run the benchmarks and print their figures

@@ -16,8 +16,7 @@ import (
 // used is what one run of a program took.
 type used struct {
 	cpu    time.Duration // user and system, of whatever it started and waited for too
-	took   time.Duration
-	peak   float64 // MiB, see peakMemory
+	peak   float64       // MiB, see peakMemory
 	output []byte
 }
 
@@ -30,16 +29,14 @@ func runChild(ctx context.Context, argv ...string) (used, error) {
 	// In order first, so that it ends what it started itself.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
-	begun := time.Now()
 	if err := cmd.Start(); err != nil {
 		return used{}, err
 	}
 	ended, watched := make(chan struct{}), make(chan float64)
 	go func() { watched <- watchMemory(cmd.Process.Pid, ended) }()
 	err := cmd.Wait()
-	took := time.Since(begun)
 	close(ended)
-	u := used{took: took, peak: <-watched, output: out.Bytes()}
+	u := used{peak: <-watched, output: out.Bytes()}
 	u.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if err != nil {
 		text := log.Bytes()
@@ -92,9 +89,7 @@ func peakMemory(pid int) float64 {
 
 // summary is the part of loadstone load's --json that is looked at here.
 type summary struct {
-	Requests uint64  `json:"requests"`
-	Rate     float64 `json:"rate"`
-	Latency  struct {
+	Latency struct {
 		Response latency `json:"response"`
 	} `json:"latency"`
 	Generator struct {

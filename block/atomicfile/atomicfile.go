@@ -130,6 +130,24 @@ func sameFile(file *os.File, name string) (bool, error) {
 	return os.SameFile(opened, named), nil
 }
 
+// Write replaces the file at target with a text and these access bits.
+func Write(target string, text []byte, mode fs.FileMode) error {
+	p, err := Create(target)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Fill(text, mode), p.Discard())
+}
+
+// Fill writes a text, gives the file these access bits and commits it.
+func (p *Pending) Fill(text []byte, mode fs.FileMode) error {
+	_, err := p.file.Write(text)
+	if err := errors.Join(err, p.file.Chmod(mode)); err != nil {
+		return err
+	}
+	return p.Commit()
+}
+
 // File returns the pending file, open for reading and writing. It stays owned by
 // the Pending; do not close it.
 func (p *Pending) File() *os.File { return p.file }

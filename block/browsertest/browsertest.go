@@ -7,7 +7,7 @@
 // line's --dump-dom and --screenshot it can set the size of a phone's screen, type,
 // click and ask what has been laid out.
 //
-// It judges nothing: tests do. The test owns the browser; both end together, also
+// It judges nothing: tests do, perhaps by Layout. The test owns the browser; both end together, also
 // when the test's process dies, because the browser ends when its pipe does.
 package browsertest
 

@@ -19,7 +19,8 @@
 //	                behind the caller          Refresh.SyncWait; else
 //	                                           served and called stale
 //
-// so MaxAge bounds what anybody sees, however the loader and the network fail.
+// so MaxAge bounds what anybody sees, however the loader and the network fail. What changes
+// behind the loader before that is for Config.Valid to notice.
 //
 // The cache owns its values: what a loader returns must not lie in memory that
 // somebody else will reuse or unmap, and nobody may modify it afterwards.
@@ -33,7 +34,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,8 +43,7 @@ var (
 	// ErrLoadPanicked is wrapped by what every waiter gets when a load panicked;
 	// the text has the stack.
 	ErrLoadPanicked = errors.New("load panicked")
-	// ErrClosed is what Get, Find, Delete and Replace return after Close. What Close
-	// ended wraps it.
+	// ErrClosed is what Get and Find return after Close. What Close ended wraps it.
 	ErrClosed = errors.New("the cache is closed")
 )
 
@@ -79,9 +78,7 @@ type Found[V any] struct {
 // Cache is a cache. It is safe for concurrent use.
 //
 // The mutex mu orders what may not cross: the end of a flight, which writes into
-// memory, and Delete, Replace, Clear and a message from another process, which
-// call the flights under way outdated. So a load that began before a correction
-// cannot put the old value back afterwards. Hits do not take mu.
+// memory, and Clear, which calls the flights under way outdated. Hits do not take mu.
 type Cache[K comparable, V any] struct {
 	cfg     Config[K, V]
 	metrics *metrics
@@ -110,6 +107,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 	}
 	c := &Cache[K, V]{cfg: cfg, ages: cfg.ages(), flights: make(map[K]*flight[V])}
 	c.metrics = newMetrics(cfg.Name)
+	c.metrics.counted = cfg.Shared != nil && cfg.Shared.Counted
 	if cfg.Shed != nil {
 		c.shed = newShedder(*cfg.Shed)
 	}
@@ -126,15 +124,7 @@ func New[K comparable, V any](cfg Config[K, V]) (*Cache[K, V], error) {
 		c.memory = m
 		c.metrics.memory = m.reading
 	}
-	if err := cfg.Registerer.Register(c.metrics); err != nil {
-		if c.memory != nil {
-			c.memory.stop()
-		}
-		return nil, fmt.Errorf("register metrics of cache %q: %w", cfg.Name, err)
-	}
-	if cfg.Shared != nil {
-		cfg.Shared.Remote.Watch(c.dropText)
-	}
+	cfg.Registerer.MustRegister(c.metrics)
 	c.life, c.end = context.WithCancel(context.Background()) //nolint:gosec // Close calls it
 	return c, nil
 }
@@ -158,17 +148,31 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 // long as Absent says. An *OverloadError says that the shedder refused the load.
 func (c *Cache[K, V]) Find(ctx context.Context, key K) (Found[V], error) {
 	if c.memoryOn.Load() {
-		if e, now, ok := c.memory.get(key); ok {
+		if e, now, ok := c.memory.get(key); ok && c.valid(key, e) {
 			return c.settle(ctx, key, e, at{now, FromMemory})
 		}
 		c.metrics.misses[FromMemory].Add(1)
 	}
+	found, err := c.board(ctx, key, false)
+	if errors.Is(err, errOutdated) {
+		found, err = c.board(ctx, key, true) // a flight that began later
+	}
+	return found, err
+}
+
+// errOutdated says that a flight began before this caller came, and brought what was known
+// not to be valid when it came.
+var errOutdated = errors.New("the load began too early")
+
+// board joins the flight for a key, or makes it. Without anything, it may fail with
+// errOutdated.
+func (c *Cache[K, V]) board(ctx context.Context, key K, anything bool) (Found[V], error) {
 	f, leader, err := c.join(key, nil, FromLoader)
 	if err != nil {
 		return Found[V]{}, err
 	}
 	switch {
-	case !leader && f.old != nil && c.ages.rest(f.old.born, f.old.scale, false) > 0:
+	case !leader && c.servable(key, f.old):
 		// Somebody found an entry a moment ago and refreshes it. Whether to wait
 		// for that is for the entry's age to say, as for who found it.
 		return c.settle(ctx, key, f.old, at{micros(time.Now()), f.oldFrom})
@@ -180,15 +184,23 @@ func (c *Cache[K, V]) Find(ctx context.Context, key K) (Found[V], error) {
 	default:
 		go c.run(context.WithoutCancel(ctx), key, f)
 	}
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		return Found[V]{}, ctx.Err()
+	if err := f.wait(ctx); err != nil {
+		return Found[V]{}, err
 	}
-	if f.err != nil {
-		return Found[V]{}, f.err
+	if !leader && !anything && !c.valid(key, f.entry) {
+		return Found[V]{}, errOutdated
 	}
 	return c.settle(ctx, key, f.entry, at{micros(time.Now()), f.from})
+}
+
+// servable reports whether an entry that is being refreshed may be served meanwhile.
+func (c *Cache[K, V]) servable(key K, old *entry[V]) bool {
+	return old != nil && c.ages.rest(old.born, old.scale, false) > 0 && c.valid(key, old)
+}
+
+// valid reports whether an entry of a tier may be served.
+func (c *Cache[K, V]) valid(key K, e *entry[V]) bool {
+	return c.cfg.Valid == nil || e.absent || c.cfg.Valid(key, e.value)
 }
 
 // at is when and where an entry was found.
@@ -238,12 +250,25 @@ func (c *Cache[K, V]) serve(e *entry[V], at at, stale bool) (Found[V], error) {
 }
 
 // UseMemory turns the memory tier on or off; without one it does nothing.
-// Entries stay while it is off, and corrections reach them all the same.
+// Entries stay while it is off.
 func (c *Cache[K, V]) UseMemory(on bool) { c.memoryOn.Store(on && c.memory != nil) }
 
-// UseShared turns the shared tier on or off; without one it does nothing. Delete
-// and Replace go to it even when it is off, so that it can be turned on again
-// without bringing back what was corrected.
+// Clear forgets everything in the memory of this process at once. A load that is
+// under way is not kept. The shared tier stays as it is.
+func (c *Cache[K, V]) Clear() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.flights {
+		f.outdated = true
+	}
+	clear(c.flights)
+	if c.memory == nil || c.closed {
+		return nil
+	}
+	return c.memory.clear()
+}
+
+// UseShared turns the shared tier on or off; without one it does nothing.
 func (c *Cache[K, V]) UseShared(on bool) { c.sharedOn.Store(on && c.cfg.Shared != nil) }
 
 // Close ends the context of the loads under way, waits for them and ends the

@@ -15,9 +15,13 @@ import (
 type Config[K comparable, V any] struct {
 	// Name tells this cache's metrics from those of others in the process.
 	Name string
-	// MaxAge is how long after its load an entry is forgotten. It is the
-	// longest time for which a change behind the loader can stay unseen.
+	// MaxAge is how long after its load an entry is forgotten. Without Valid it is
+	// the longest time for which a change behind the loader can stay unseen.
 	MaxAge time.Duration
+	// Valid reports whether a value that a tier has may still be served; nil: it may.
+	// What is not valid is a miss. It is asked at each look-up, so it must be fast, and
+	// once it has refused a value it must not take it again.
+	Valid func(key K, value V) bool
 	// LoadTimeout bounds one load. A load serves everybody who waits for its
 	// key, so no caller's deadline can: see Find.
 	LoadTimeout time.Duration
@@ -102,8 +106,8 @@ func (c Config[K, V]) Validate() error {
 		bad.unlessf(m.Bytes != nil, "the function for an entry's bytes is missing")
 	}
 	if s := c.Shared; s != nil {
-		bad.unlessf(s.Remote != nil && s.KeyText != nil && s.ParseKey != nil && s.Encode != nil && s.Decode != nil,
-			"the shared tier or one of its four functions is missing")
+		bad.unlessf(s.Remote != nil && s.KeyText != nil && s.Encode != nil && s.Decode != nil,
+			"the shared tier or one of its three functions is missing")
 	}
 	if r := c.Refresh; r != nil {
 		bad.unlessf(r.After > 0 && r.After < r.SyncAfter && r.SyncAfter < c.MaxAge,

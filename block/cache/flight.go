@@ -20,10 +20,20 @@ type flight[V any] struct {
 	// nil for a miss. They are there from the start.
 	old     *entry[V]
 	oldFrom Source
-	// outdated: the key was corrected meanwhile; the callers get the result and
-	// no tier in this process does. late: a caller waited for SyncWait in vain;
+	// outdated: the cache was cleared meanwhile; the callers get the result and
+	// memory does not. late: a caller waited for SyncWait in vain;
 	// the next ones need not. Both under Cache.mu.
 	outdated, late bool
+}
+
+// wait returns the flight's error, or ctx's if that ends first.
+func (f *flight[V]) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // errGone is what waiters get when a load ended its goroutine (runtime.Goexit).
@@ -114,7 +124,7 @@ func (c *Cache[K, V]) fetch(ctx context.Context, key K, old *entry[V]) (*entry[V
 		defer grant.Release()
 	}
 	if grant.Found {
-		if e, err := c.decode(grant.Item); err == nil {
+		if e, err := c.decode(key, grant.Item); err == nil {
 			return e, FromShared, nil
 		}
 	}

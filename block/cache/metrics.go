@@ -48,9 +48,8 @@ var refusals = [...]string{full: "queue_full", late: "waited_too_long"}
 // metrics collects one cache's numbers, all with the label cache. The label tier
 // is memory, shared or loader.
 //
-//	cache_hits_total{tier}             look-ups answered from memory or shared
-//	cache_misses_total{tier}           look-ups that memory or shared could not
-//	                                   answer; a look-up may miss both
+//	cache_gets_total{tier,result}      look-ups in memory and shared: hit, miss; a look-up
+//	                                   may miss both
 //	cache_negative_hits_total{tier}    those hits that were "there is no such key"
 //	cache_served_age_seconds{tier}     histogram: age of what was served
 //	cache_served_age_max_seconds       gauge: the greatest age of what was ever served
@@ -59,7 +58,6 @@ var refusals = [...]string{full: "queue_full", late: "waited_too_long"}
 //	cache_refreshes_total{outcome}     refreshes: done, failed, skipped (no place)
 //	cache_rejected_total{reason}       loads refused: queue_full, waited_too_long
 //	cache_shared_failures_total{reason} failed, down (not asked), garbage
-//	cache_dropped_total                keys dropped because another process corrected them
 //	cache_evictions_total              entries that had to make room or grew too old
 //	cache_bytes, cache_limit_bytes     size of all entries in memory and its bound
 //	cache_entries                      their number, expired ones partly included
@@ -74,15 +72,15 @@ type metrics struct {
 	refreshes [len(refreshEnds)]prometheus.Counter
 	refused   [len(refusals)]prometheus.Counter
 	failures  [len(failureReasons)]prometheus.Counter
-	dropped   prometheus.Counter
 
-	memory func() reading // nil without the tier
+	memory  func() reading // nil without the tier
+	counted bool           // look-ups, by the owner
 
 	descs descs
 }
 
 type descs struct {
-	hits, misses, negative, age, oldest, stale, evictions, bytes, limit, entries *prometheus.Desc
+	gets, negative, age, oldest, stale, evictions, bytes, limit, entries *prometheus.Desc
 }
 
 func newMetrics(name string) *metrics {
@@ -91,8 +89,7 @@ func newMetrics(name string) *metrics {
 		return prometheus.NewDesc(name, help, labels, label)
 	}
 	m := &metrics{descs: descs{
-		hits:      desc("cache_hits_total", "Look-ups answered from the tier.", "tier"),
-		misses:    desc("cache_misses_total", "Look-ups that the tier could not answer.", "tier"),
+		gets:      desc("cache_gets_total", "Look-ups in a tier.", "tier", "result"),
 		negative:  desc("cache_negative_hits_total", "Hits that said that there is no such key.", "tier"),
 		age:       desc("cache_served_age_seconds", "Age of what was served.", "tier"),
 		oldest:    desc("cache_served_age_max_seconds", "Greatest age of what was ever served."),
@@ -113,9 +110,6 @@ func newMetrics(name string) *metrics {
 	counters(m.refreshes[:], "cache_refreshes_total", "Refreshes by outcome.", "outcome", refreshEnds[:])
 	counters(m.refused[:], "cache_rejected_total", "Loads that were refused.", "reason", refusals[:])
 	counters(m.failures[:], "cache_shared_failures_total", "Look-ups that the shared tier failed to answer.", "reason", failureReasons[:])
-	m.dropped = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "cache_dropped_total", Help: "Keys dropped because another process corrected them.", ConstLabels: label,
-	})
 	return m
 }
 
@@ -134,7 +128,10 @@ func (m *metrics) rejected(err error) {
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	d := m.descs
-	for _, desc := range []*prometheus.Desc{d.hits, d.misses, d.negative, d.age, d.oldest, d.stale, d.evictions, d.bytes, d.limit, d.entries} {
+	if !m.counted { // its owner describes them
+		ch <- d.gets
+	}
+	for _, desc := range []*prometheus.Desc{d.negative, d.age, d.oldest, d.stale, d.evictions, d.bytes, d.limit, d.entries} {
 		ch <- desc
 	}
 	for _, c := range m.counters() {
@@ -143,7 +140,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (m *metrics) counters() []prometheus.Counter {
-	all := []prometheus.Counter{m.dropped}
+	var all []prometheus.Counter
 	for _, some := range [][]prometheus.Counter{m.loads[:], m.refreshes[:], m.refused[:], m.failures[:]} {
 		all = append(all, some...)
 	}
@@ -167,8 +164,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		if Source(from) == FromLoader {
 			continue
 		}
-		counter(d.hits, count, tier)
-		counter(d.misses, m.misses[from].Load(), tier)
+		if !m.counted {
+			counter(d.gets, count, tier, "hit")
+			counter(d.gets, m.misses[from].Load(), tier, "miss")
+		}
 		counter(d.negative, m.negative[from].Load(), tier)
 	}
 	gauge(d.oldest, (time.Duration(oldest) * time.Microsecond).Seconds())

@@ -13,13 +13,13 @@ type Shared[K comparable, V any] struct {
 	Remote Remote
 	// KeyText is the key as text; different keys have different texts.
 	KeyText func(key K) string
-	// ParseKey is the inverse of KeyText. It gets what came over the network.
-	ParseKey func(text string) (K, error)
 	// Encode appends the value to dst.
 	Encode func(dst []byte, value V) []byte
 	// Decode is the inverse of Encode. It gets what came over the network and
 	// owns data. What it cannot read is a miss.
 	Decode func(data []byte) (V, error)
+	// Counted says that its owner counts look-ups: the cache has no cache_gets_total.
+	Counted bool
 }
 
 // Kind tells what an Item says about its key.
@@ -29,13 +29,13 @@ type Kind byte
 const (
 	Present Kind = 1 // the key has a value
 	Missing Kind = 2 // the loader knows no such key
-	Deleted Kind = 3 // nobody knows: loads that began before Born are outdated
 )
 
 // Item is an entry on its way to or from the shared tier.
 type Item struct {
 	Kind Kind
-	// Born is when its load began, in microseconds since 1970.
+	// Born is when its load began, in microseconds since 1970. Its age counts from
+	// then: what is written in advance may say a moment that is to come.
 	Born int64
 	// Value is the encoded value of a Present item.
 	Value []byte
@@ -60,26 +60,18 @@ var (
 )
 
 // Remote is a tier that processes share. Every method bounds its own time, the
-// shorter of that and ctx counts. The newest item of a key wins: an item whose
-// Born is before that of the item already kept is not kept.
+// shorter of that and ctx counts. The last item that was put is kept.
 type Remote interface {
 	// Get returns the item of key, or an error that wraps ErrMiss, ErrGarbage or
-	// ErrDown, or another one that says what failed. A Deleted item is a miss.
+	// ErrDown, or another one that says what failed.
 	Get(ctx context.Context, key string) (Item, error)
 	// Put keeps an item for life, or fails to without saying so: it counts. It
 	// may return before the item is kept.
 	Put(ctx context.Context, key string, item Item, life time.Duration)
-	// Correct keeps an item whatever is kept already, and tells all other
-	// processes to forget the key. When it returns nil, no Get from then on
-	// returns an older item, and the others have been told.
-	Correct(ctx context.Context, key string, item Item, life time.Duration) error
 	// Lease makes one process load a key while others wait for what it puts. It
 	// returns an empty Grant when the caller should load by itself. An item must
 	// have been born after the moment after to be returned.
 	Lease(ctx context.Context, key string, after int64) Grant
-	// Watch names the function that is called, from one goroutine, with each
-	// key that another process has corrected.
-	Watch(drop func(key string))
 }
 
 // fromShared looks a key up in the shared tier; the entry is nil for a miss. said
@@ -87,7 +79,7 @@ type Remote interface {
 func (c *Cache[K, V]) fromShared(ctx context.Context, key K) (e *entry[V], said bool) {
 	item, err := c.cfg.Shared.Remote.Get(ctx, c.cfg.Shared.KeyText(key))
 	if err == nil {
-		if e, err = c.decode(item); err == nil {
+		if e, err = c.decode(key, item); err == nil {
 			return e, true
 		}
 	}
@@ -105,8 +97,9 @@ func (c *Cache[K, V]) fromShared(ctx context.Context, key K) (e *entry[V], said 
 }
 
 // decode makes an entry of an item. An item that is too old by this process's
-// reckoning is a miss: another process may have a longer MaxAge.
-func (c *Cache[K, V]) decode(item Item) (*entry[V], error) {
+// reckoning is a miss: another process may have a longer MaxAge. So is one that is not
+// valid any more.
+func (c *Cache[K, V]) decode(key K, item Item) (*entry[V], error) {
 	e := &entry[V]{born: item.Born, scale: c.scale()}
 	switch {
 	case item.Kind == Missing && c.cfg.Absent != nil:
@@ -119,7 +112,7 @@ func (c *Cache[K, V]) decode(item Item) (*entry[V], error) {
 	default:
 		return nil, ErrMiss
 	}
-	if c.ages.rest(e.born, e.scale, e.absent) <= 0 {
+	if c.ages.rest(e.born, e.scale, e.absent) <= 0 || !c.valid(key, e) {
 		return nil, ErrMiss
 	}
 	return e, nil

@@ -24,7 +24,6 @@ type fakeRemote struct {
 	err   error // what all calls fail with
 	slow  int   // how many Gets to come time out
 	grant cache.Grant
-	drop  func(string)
 }
 
 func newFakeRemote() *fakeRemote {
@@ -41,7 +40,7 @@ func (r *fakeRemote) Get(_ context.Context, key string) (cache.Item, error) {
 		return cache.Item{}, context.DeadlineExceeded
 	case r.err != nil:
 		return cache.Item{}, r.err
-	case !ok || item.Kind == cache.Deleted:
+	case !ok:
 		return cache.Item{}, cache.ErrMiss
 	}
 	return item, nil
@@ -50,26 +49,16 @@ func (r *fakeRemote) Get(_ context.Context, key string) (cache.Item, error) {
 func (r *fakeRemote) Put(_ context.Context, key string, item cache.Item, life time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil && r.items[key].Born <= item.Born {
-		r.items[key], r.lives[key] = item, life
-	}
-}
-
-func (r *fakeRemote) Correct(_ context.Context, key string, item cache.Item, life time.Duration) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if r.err == nil {
 		r.items[key], r.lives[key] = item, life
 	}
-	return r.err
 }
 
 func (r *fakeRemote) Lease(context.Context, string, int64) cache.Grant { return r.grant }
-func (r *fakeRemote) Watch(drop func(string))                          { r.drop = drop }
 
 func sharedBy(r cache.Remote) *cache.Shared[int, string] {
 	return &cache.Shared[int, string]{
-		Remote: r, KeyText: strconv.Itoa, ParseKey: strconv.Atoi,
+		Remote: r, KeyText: strconv.Itoa,
 		Encode: func(dst []byte, v string) []byte { return append(dst, v...) },
 		Decode: func(data []byte) (string, error) {
 			if strings.HasPrefix(string(data), "garbage") {
@@ -161,19 +150,6 @@ func TestProcessesShareLoads(t *testing.T) {
 		synctest.Wait()
 		find(t, b, 1, "1 1", false)
 		s.loaded(t, 3)
-
-		// What a says is corrected, b has to drop when it hears of it.
-		s.version.Store(2)
-		if err := a.Delete(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		find(t, b, 1, "1 1", false)
-		remote.drop("1") // b watched last
-		find(t, b, 1, "1 2", false)
-		remote.drop("not a key")
-		if got := metric(t, other, "cache_shared_failures_total", "reason:garbage"); got != 1 {
-			t.Errorf("garbage: got %v, want 1", got)
-		}
 	})
 }
 
@@ -192,12 +168,40 @@ func TestSharedTierFailsOpen(t *testing.T) {
 		if got := metric(t, cfg, "cache_shared_failures_total", "reason:"+reason); got != 1 {
 			t.Errorf("%s: got %v, want 1", reason, got)
 		}
-		if got := c.Delete(t.Context(), 1); !errors.Is(got, err) {
-			t.Errorf("a correction that did not reach the shared tier: got %v, want %v", got, err)
-		}
-		s.version.Store(1)
-		find(t, c, 1, "1 1", false) // it reached memory all the same
 	}
+}
+
+// What is written in advance does not age before its time, and what is not valid any more
+// is a miss, wherever it is.
+func TestItemsOfTheSharedTier(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{}
+		remote := newFakeRemote()
+		cfg := config(s.load)
+		cfg.Shared = sharedBy(remote)
+		floor := int64(0)
+		cfg.Valid = func(_ int, text string) bool { return versionOf(text) >= floor }
+		c := open(t, cfg)
+		remote.items["1"] = cache.Item{Kind: cache.Present, Born: time.Now().Add(time.Hour).UnixMicro(), Value: []byte("1 7")}
+		time.Sleep(30 * time.Minute)
+		if got := find(t, c, 1, "1 7", false); got.From != cache.FromShared || got.Age != 0 {
+			t.Errorf("got age %v from %v, want 0 from shared", got.Age, got.From)
+		}
+		time.Sleep(30*time.Minute + 59*time.Second)
+		find(t, c, 1, "1 7", false)
+		s.loaded(t, 0)
+		s.version.Store(8)
+		floor = 8
+		find(t, c, 1, "1 8", false)
+		s.loaded(t, 1)
+		if got := string(remote.items["1"].Value); got != "1 8" {
+			t.Errorf("the shared tier has %q, want what was loaded", got)
+		}
+		time.Sleep(2 * time.Minute)
+		find(t, c, 1, "1 8", false)
+		s.loaded(t, 2)
+	})
 }
 
 func TestUnreadableValuesAreMisses(t *testing.T) {
@@ -286,7 +290,7 @@ func TestTwoCachesInOneProcess(t *testing.T) {
 	find(t, a, 1, "1 0", false)
 	find(t, b, 1, "1 0", false)
 	find(t, b, 1, "1 0", false)
-	if one, two := metric(t, cfg, "cache_hits_total", "tier:memory"), metric(t, other, "cache_hits_total", "tier:memory"); one != 0 || two != 1 {
+	if one, two := metric(t, cfg, "cache_gets_total", "tier:memory", "result:hit"), metric(t, other, "cache_gets_total", "tier:memory", "result:hit"); one != 0 || two != 1 {
 		t.Errorf("got %v and %v hits, want 0 and 1", one, two)
 	}
 	families, err := cfg.Registerer.(*prometheus.Registry).Gather()
@@ -297,7 +301,7 @@ func TestTwoCachesInOneProcess(t *testing.T) {
 	for _, f := range families {
 		series += len(f.GetMetric())
 	}
-	if want := 2 * 29; series != want {
+	if want := 2 * 28; series != want {
 		t.Errorf("got %d series, want %d: labels are closed", series, want)
 	}
 }

@@ -16,8 +16,7 @@ import (
 //	PUT /cache/memory   body on or off
 //	PUT /cache/redis    the same
 //
-// A tier that is off is not asked and gets nothing new. Corrections reach it all the
-// same, so that it can be turned on again at any time. It is on again after a restart.
+// A tier that is off is not asked and gets nothing new. It is on again after a restart.
 type Switches struct {
 	mu    sync.Mutex
 	tiers [2]tierSwitch

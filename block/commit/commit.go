@@ -71,24 +71,6 @@ func DefaultConfig[T any]() Config[T] {
 	return Config[T]{Queue: 1024, WhenFull: Refuse, Batch: 256}
 }
 
-// Validate returns all problems of the configuration, joined, or nil.
-func (c Config[T]) Validate() error {
-	var errs []error
-	if c.Commit == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("commit: a commit function or a registerer is missing"))
-	}
-	if c.Queue < 1 {
-		errs = append(errs, fmt.Errorf("commit: queue is %d, must be at least 1", c.Queue))
-	}
-	if c.WhenFull != Refuse && c.WhenFull != Wait {
-		errs = append(errs, fmt.Errorf("commit: policy %q, must be %s or %s", c.WhenFull, Refuse, Wait))
-	}
-	if c.Batch < 1 {
-		errs = append(errs, fmt.Errorf("commit: batch is %d, must be at least 1", c.Batch))
-	}
-	return errors.Join(errs...)
-}
-
 // Writer commits in groups. It is safe for concurrent use.
 type Writer[T any] struct {
 	commit  func([]T) error
@@ -116,21 +98,14 @@ type entry[T any] struct {
 //	commit_busy_seconds_total time in commits
 //
 // Whoever makes one must Close it.
-func New[T any](cfg Config[T]) (*Writer[T], error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New[T any](cfg Config[T]) *Writer[T] {
 	w := &Writer[T]{
 		commit: cfg.Commit, batch: cfg.Batch, policy: cfg.WhenFull,
 		queue: make(chan entry[T], cfg.Queue), ended: make(chan struct{}),
 	}
-	m, err := newMetrics(cfg.Registerer, func() float64 { return float64(len(w.queue)) }, cfg.Queue)
-	if err != nil {
-		return nil, fmt.Errorf("register metrics of commits: %w", err)
-	}
-	w.metrics = m
+	w.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(len(w.queue)) }, cfg.Queue)
 	go w.run()
-	return w, nil
+	return w
 }
 
 // Put returns when the item is committed. ErrFull and ErrClosed mean that nothing

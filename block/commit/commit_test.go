@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,11 +41,7 @@ func newWriter(t *testing.T, commit func([]int) error, queue, batch int) (*Write
 func newWriterThat(t *testing.T, policy Policy, commit func([]int) error, queue, batch int) (*Writer[int], *prometheus.Registry) {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	w, err := New(Config[int]{Commit: commit, Queue: queue, WhenFull: policy, Batch: batch, Registerer: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w, r
+	return New(Config[int]{Commit: commit, Queue: queue, WhenFull: policy, Batch: batch, Registerer: r}), r
 }
 
 // value is that of a counter without labels.
@@ -236,14 +231,4 @@ func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 			t.Errorf("got %v, want all three", d.groups)
 		}
 	})
-}
-
-func TestABadConfigurationIsRefused(t *testing.T) {
-	t.Parallel()
-	_, err := New(Config[int]{})
-	for _, want := range []string{"commit function", "queue is 0", "batch is 0", "policy"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
 }

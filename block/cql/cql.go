@@ -32,45 +32,38 @@ type Config struct {
 	// Tables are the statements that make the keyspace's tables if they are not there;
 	// %s stands for the keyspace.
 	Tables []string
-	// ConnsPerNode is the number of connections to each node. One carries many
-	// requests at a time.
-	ConnsPerNode int
 	// InFlight bounds the requests that are under way. One more is ErrBusy.
 	InFlight int
 	// ConnectTimeout bounds each step of connecting to a node.
 	ConnectTimeout time.Duration
 	// RequestTimeout bounds a read or write, its repetitions included.
 	RequestTimeout time.Duration
-	// SchemaTimeout bounds a change of the schema, which the nodes agree about.
-	SchemaTimeout time.Duration
 }
+
+// schemaTimeout bounds a change of the schema, which the nodes agree about: one that
+// has just started takes seconds.
+const schemaTimeout = 20 * time.Second
 
 // DefaultConfig returns a configuration whose Cluster and Tables are for the caller to
 // set.
 //
-//   - ConnsPerNode: 2, the driver's own. One would do, and two let a slow answer
-//     not stand in front of all others.
 //   - InFlight: 1024, as other stores' queues.
 //   - ConnectTimeout: 2 s: a handshake is some round trips, and more on a node
 //     that is just starting.
 //   - RequestTimeout: 3 s, above the 2 s after which a node gives up a write, so
 //     that it is the node that says why.
-//   - SchemaTimeout: 20 s: a node that has just started takes seconds.
 func DefaultConfig() Config {
-	return Config{
-		ConnsPerNode: 2, InFlight: 1024,
-		ConnectTimeout: 2 * time.Second, RequestTimeout: 3 * time.Second, SchemaTimeout: 20 * time.Second,
-	}
+	return Config{InFlight: 1024, ConnectTimeout: 2 * time.Second, RequestTimeout: 3 * time.Second}
 }
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	errs := []error{c.Cluster.validate()}
-	if c.ConnsPerNode < 1 || c.InFlight < 1 {
-		errs = append(errs, fmt.Errorf("cql: connections are %d and requests in flight %d; must be at least 1", c.ConnsPerNode, c.InFlight))
+	if c.InFlight < 1 {
+		errs = append(errs, fmt.Errorf("cql: requests in flight are %d; must be at least 1", c.InFlight))
 	}
-	if c.ConnectTimeout <= 0 || c.RequestTimeout <= 0 || c.SchemaTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("cql: timeouts are %v, %v and %v; must be positive", c.ConnectTimeout, c.RequestTimeout, c.SchemaTimeout))
+	if c.ConnectTimeout <= 0 || c.RequestTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("cql: timeouts are %v and %v; must be positive", c.ConnectTimeout, c.RequestTimeout))
 	}
 	return errors.Join(errs...)
 }
@@ -124,9 +117,8 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 func (c Config) clusterConfig(timeout time.Duration) *gocql.ClusterConfig {
 	cluster := gocql.NewCluster(c.Cluster.Hosts...)
 	cluster.Consistency = gocql.Quorum
-	cluster.NumConns = c.ConnsPerNode
 	cluster.ConnectTimeout, cluster.Timeout = c.ConnectTimeout, timeout
-	cluster.MaxWaitSchemaAgreement = c.SchemaTimeout
+	cluster.MaxWaitSchemaAgreement = schemaTimeout
 	// The driver's minute is longer than anybody wants to wait for a node that is
 	// back.
 	cluster.ReconnectInterval = time.Second

@@ -14,9 +14,9 @@ import (
 // migrate makes keyspace and tables with a session of its own: one that has a
 // keyspace can only be had once that is there, and a schema takes longer than a row.
 func (s *Session) migrate(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.SchemaTimeout)
+	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
-	session, err := gocql.NewSession(*s.cfg.clusterConfig(s.cfg.SchemaTimeout))
+	session, err := gocql.NewSession(*s.cfg.clusterConfig(schemaTimeout))
 	if err != nil {
 		return fmt.Errorf("connect to Cassandra: %w", err)
 	}

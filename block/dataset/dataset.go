@@ -14,12 +14,12 @@ import (
 type Meta struct {
 	// Origin is for people: "seed 1, 674823 students", or the imported file's
 	// name with the start of its hash. At most MaxOriginBytes bytes.
-	Origin string
+	Origin string `json:"origin"`
 	// Fingerprint is for machines: data sets with equal fingerprints hold the
 	// same records. At most MaxFingerprintBytes bytes.
-	Fingerprint string
+	Fingerprint string `json:"fingerprint"`
 	// Count is the number of records.
-	Count int64
+	Count int64 `json:"count"`
 }
 
 // Bounds of the texts in a Meta, so that file headers have a fixed size.

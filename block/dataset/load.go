@@ -15,8 +15,10 @@ var ErrOrder = errors.New("the source comes in another order")
 // Mark is what is remembered of a written chunk: enough to notice a source that comes
 // in another order.
 type Mark struct {
-	Records     int
-	First, Last int64 // keys
+	Records int `json:"records"`
+	// First and Last are keys.
+	First int64 `json:"first"`
+	Last  int64 `json:"last"`
 }
 
 // Chunk is a number of records that follow each other in the source, and are written
@@ -57,7 +59,8 @@ type Load[R any] struct {
 	Prepare func(ctx context.Context, records []R) error
 	// Open makes a writer. It is called once for each.
 	Open func(ctx context.Context) (Writer[R], error)
-	// Total is for Progress, which may be nil. It is told what is written.
+	// Total is for Progress, which may be nil. It is told what is written, first of all what
+	// an interrupted load has.
 	Total    int64
 	Progress Progress
 }
@@ -69,6 +72,7 @@ func (l Load[R]) Run(ctx context.Context) error {
 	for range l.Writers + 1 {
 		r.free <- &Chunk[R]{Records: make([]R, 0, l.ChunkRecords)}
 	}
+	wrote := l.counter()
 	group.Go(func() error {
 		defer close(r.out)
 		if err := l.Read(ctx, func(record *R) error { return r.put(ctx, record) }); err != nil {
@@ -76,18 +80,21 @@ func (l Load[R]) Run(ctx context.Context) error {
 		}
 		return r.flush(ctx)
 	})
-	wrote := l.counter()
 	for range l.Writers {
 		group.Go(func() error { return r.write(ctx, wrote) })
 	}
 	return group.Wait()
 }
 
-// counter adds up what is written, and tells it one at a time.
+// counter adds up what is written, and tells it one at a time. What was written before it
+// tells at once: perhaps there is nothing left to write.
 func (l Load[R]) counter() func(records int) {
 	var done int64
 	for _, mark := range l.Written {
 		done += int64(mark.Records)
+	}
+	if done > 0 && l.Progress != nil {
+		l.Progress(done, l.Total)
 	}
 	var mu sync.Mutex
 	return func(records int) {

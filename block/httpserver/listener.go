@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/block/socket"
 )
 
 // listener hands out connections that know whether they wait for a request,
@@ -29,8 +31,11 @@ type listener struct {
 	closed  chan struct{}
 	err     error // of closing
 
-	mu   sync.Mutex
-	open map[*conn]struct{}
+	perClient *PerClient // or nil
+
+	mu      sync.Mutex
+	open    map[*conn]struct{}
+	clients map[uint64]int // how many of each client are open, with perClient
 }
 
 func newListener(inner net.Listener, cfg *Config, draining *atomic.Bool) *listener {
@@ -42,7 +47,7 @@ func newListener(inner net.Listener, cfg *Config, draining *atomic.Bool) *listen
 		// waiting == 0 means busy, so no instant may be 0.
 		epoch:  time.Now().Add(-time.Second),
 		closed: make(chan struct{}),
-		open:   make(map[*conn]struct{}),
+		open:   make(map[*conn]struct{}), perClient: cfg.PerClient, clients: make(map[uint64]int),
 	}
 }
 
@@ -97,17 +102,40 @@ func (l *listener) Close() error {
 	return l.err
 }
 
-// add returns nil if as many connections as may be are open.
+// add returns nil if as many connections as may be are open, in all or of this client.
 func (l *listener) add(inner net.Conn) *conn {
-	c := &conn{Conn: inner, listener: l, fresh: true}
+	c := &conn{Conn: socket.Direct(inner), listener: l, fresh: true}
 	c.waiting.Store(l.now())
+	if tcp, ok := inner.RemoteAddr().(*net.TCPAddr); ok && l.perClient != nil {
+		name, others := l.perClient.Client(tcp.AddrPort().Addr().Unmap())
+		c.client, c.counted = name, !others
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.open) >= l.crowd.most {
+	if len(l.open) >= l.crowd.most || c.counted && l.clients[c.client] >= l.perClient.MaxConns {
 		return nil
 	}
 	l.open[c] = struct{}{}
+	if c.counted {
+		l.clients[c.client]++
+	}
 	return c
+}
+
+// remove reports whether the connection was open.
+func (l *listener) remove(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, open := l.open[c]; !open {
+		return false
+	}
+	delete(l.open, c)
+	if c.counted {
+		if l.clients[c.client]--; l.clients[c.client] == 0 {
+			delete(l.clients, c.client)
+		}
+	}
+	return true
 }
 
 // now is the time since the epoch in nanoseconds, never 0.
@@ -149,6 +177,9 @@ type conn struct {
 	fresh bool
 
 	hungUp bool // only the stopping goroutine uses it
+
+	client  uint64 // see PerClient
+	counted bool   // as one of that client's
 }
 
 // idleSome is an instant before every start of draining.
@@ -223,11 +254,7 @@ func (d *deadline) due(slack time.Duration) bool {
 
 // Close may be called more than once, by the serving goroutine and by the stop.
 func (c *conn) Close() error {
-	c.listener.mu.Lock()
-	_, open := c.listener.open[c]
-	delete(c.listener.open, c)
-	c.listener.mu.Unlock()
-	if !open {
+	if !c.listener.remove(c) {
 		return nil
 	}
 	return c.Conn.Close()

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 )
 
@@ -37,7 +39,10 @@ type Config struct {
 	// MaxConns bounds the open connections. One more is answered 503 and
 	// closed. Each costs two buffers and a goroutine while it is open.
 	MaxConns int
-	// MaxBodyBytes bounds a request's body. A longer one is refused.
+	// PerClient bounds those of one client in the same way. Nil if one may have all.
+	PerClient *PerClient
+	// MaxBodyBytes bounds a request's body. A longer one is refused, and any of a GET or HEAD, for
+	// which a body means nothing; without reading it if its length is given.
 	MaxBodyBytes int
 	// ReadBufferBytes bounds a request's line and headers together.
 	ReadBufferBytes int
@@ -59,6 +64,14 @@ type Config struct {
 	// StopTimeout bounds everything that comes after Drain: connections still
 	// open then are cut.
 	StopTimeout time.Duration
+}
+
+// PerClient bounds the connections that one client has open, whatever they do.
+type PerClient struct {
+	MaxConns int
+	// Client names whose a connection is, by its other end. Others reports that it is not one
+	// client's, as a balancer's, and not counted. It must be fast.
+	Client func(peer netip.Addr) (name uint64, others bool)
 }
 
 // DefaultConfig returns limits for small requests from the open internet.
@@ -116,6 +129,9 @@ func (c Config) Validate() error {
 			bad("%s is %d, must be at least %d", n.name, n.value, n.min)
 		}
 	}
+	if c.PerClient != nil && (c.PerClient.MaxConns < 1 || c.PerClient.Client == nil) {
+		bad("max connections per client is %d, must be at least 1, with a function that names the client", c.PerClient.MaxConns)
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -145,7 +161,7 @@ type Server struct {
 // before Run. The metrics have no labels:
 //
 //	http_connections_open            gauge
-//	http_connections_refused_total   turned away because MaxConns were open
+//	http_connections_refused_total   turned away because MaxConns were open, in all or of one client
 //	http_connection_errors_total     ended by a client's mistake, pace or network
 //	http_accept_retries_total        accepts that failed for want of resources
 //
@@ -162,14 +178,10 @@ func Listen(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", cfg.Addr, err)
 	}
-	s, err := newServer(cfg, inner)
-	if err != nil {
-		return nil, errors.Join(err, inner.Close())
-	}
-	return s, nil
+	return newServer(cfg, inner), nil
 }
 
-func newServer(cfg Config, inner net.Listener) (*Server, error) {
+func newServer(cfg Config, inner net.Listener) *Server {
 	s := &Server{cfg: cfg}
 	s.listener = newListener(inner, &s.cfg, &s.draining)
 	s.listener.crowd.answer = s.turnAway
@@ -183,6 +195,7 @@ func newServer(cfg Config, inner net.Listener) (*Server, error) {
 		// a moment after its connection, when the next may be there already.
 		Concurrency:        2 * cfg.MaxConns,
 		MaxRequestBodySize: cfg.MaxBodyBytes,
+		HeaderReceived:     onHeader,
 		ReadBufferSize:     cfg.ReadBufferBytes,
 		ReadTimeout:        cfg.ReadTimeout,
 		WriteTimeout:       cfg.WriteTimeout,
@@ -195,10 +208,24 @@ func newServer(cfg Config, inner net.Listener) (*Server, error) {
 		LogAllErrors:          true,
 		SecureErrorLogMessage: true,
 	}
-	if err := s.register(&failed); err != nil {
-		return nil, err
+	s.register(&failed)
+	return s
+}
+
+// onHeader bounds the body of requests that have none; 0 would be the limit of all others.
+//
+// It also has the connection closed after a body in chunks. Such a request may have had a
+// Content-Length, too, of which fasthttp does not tell. A proxy that went by that would take
+// what follows for a part of this request, and we for the next one, of somebody else: RFC
+// 9112, 6.1, wants the connection closed.
+func onHeader(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if chunked := -1; header.ContentLength() == chunked {
+		header.SetConnectionClose()
 	}
-	return s, nil
+	if header.IsGet() || header.IsHead() {
+		return fasthttp.RequestConfig{MaxRequestBodySize: 1}
+	}
+	return fasthttp.RequestConfig{}
 }
 
 // Addr is the address that is listened on.
@@ -275,28 +302,22 @@ func status(err error) int {
 	}
 }
 
-func (s *Server) register(failed *failures) error {
-	counter := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
+func (s *Server) register(failed *failures) {
+	auto := promauto.With(s.cfg.Registerer)
+	counter := func(name, help string, value func() float64) {
+		auto.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value)
 	}
-	for _, c := range []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "http_connections_open", Help: "Open connections.",
-		}, func() float64 { return float64(s.listener.count()) }),
-		counter("http_connections_refused_total", "Connections refused because too many were open.",
-			func() float64 {
-				return float64(s.listener.crowd.refused.Load() + uint64(s.fast.GetRejectedConnectionsCount()))
-			}),
-		counter("http_connection_errors_total", "Connections ended by a client's mistake, pace or network.",
-			func() float64 { return float64(failed.n.Load()) }),
-		counter("http_accept_retries_total", "Accepts that failed for want of resources and were tried again.",
-			func() float64 { return float64(s.listener.retries.Load()) }),
-	} {
-		if err := s.cfg.Registerer.Register(c); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "http_connections_open", Help: "Open connections.",
+	}, func() float64 { return float64(s.listener.count()) })
+	counter("http_connections_refused_total", "Connections refused because too many were open.",
+		func() float64 {
+			return float64(s.listener.crowd.refused.Load() + uint64(s.fast.GetRejectedConnectionsCount()))
+		})
+	counter("http_connection_errors_total", "Connections ended by a client's mistake, pace or network.",
+		func() float64 { return float64(failed.n.Load()) })
+	counter("http_accept_retries_total", "Accepts that failed for want of resources and were tried again.",
+		func() float64 { return float64(s.listener.retries.Load()) })
 }
 
 // failures counts what fasthttp would log, a line for each connection that

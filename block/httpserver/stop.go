@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"loadstone/block/pause"
 )
 
 // Stopping without losing a request
@@ -104,7 +106,7 @@ var errCut = errors.New("connections were cut before they finished")
 func (s *Server) stop(ctx context.Context, served <-chan error) error {
 	s.draining.Store(true)
 	began := s.listener.now()
-	pause(ctx, s.cfg.Drain)
+	pause.For(ctx, s.cfg.Drain)
 
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.StopTimeout)
 	defer cancel()
@@ -126,9 +128,9 @@ func (s *Server) abandon(ctx context.Context) error {
 // stopAccepting closes the listener when no connection waits in its queue.
 func (s *Server) stopAccepting(ctx context.Context) error {
 	if gate, ok := refuse(s.listener.inner); ok {
-		pause(ctx, handshake)
+		pause.For(ctx, handshake)
 		for ctx.Err() == nil && gate.backlog() > 0 {
-			pause(ctx, backlogPoll)
+			pause.For(ctx, backlogPoll)
 		}
 	}
 	return s.Close()
@@ -161,16 +163,6 @@ func (s *Server) finish(ctx context.Context, began int64) error {
 				_ = c.Close() // reset by the client, most likely: nothing to save
 			}
 		}
-		pause(ctx, connPoll)
-	}
-}
-
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+		pause.For(ctx, connPoll)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // The outcomes of a job that was begun.
@@ -29,18 +30,17 @@ type counts struct {
 	busyNanos       atomic.Int64
 	jobs            map[string]prometheus.Counter
 	refused         map[string]prometheus.Counter
-	collectors      []prometheus.Collector
 }
 
 func newCounts(p *Pool) *counts {
 	m := &counts{jobs: make(map[string]prometheus.Counter), refused: make(map[string]prometheus.Counter)}
-	labels := prometheus.Labels{"pool": p.cfg.Name}
+	auto, labels := promauto.With(p.cfg.Registerer), prometheus.Labels{"pool": p.cfg.Name}
 	gauge := func(name, help string, value func() float64) {
-		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value)
 	}
 	seconds := func(name, help string, nanos *atomic.Int64) {
-		m.collectors = append(m.collectors, prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
-			func() float64 { return time.Duration(nanos.Load()).Seconds() }))
+		auto.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return time.Duration(nanos.Load()).Seconds() })
 	}
 	gauge("pool_size", "Workers.", func() float64 { return float64(p.size.Load()) })
 	gauge("pool_in_use", "Workers that do a job.", func() float64 { return float64(m.running.Load()) })
@@ -48,19 +48,18 @@ func newCounts(p *Pool) *counts {
 	gauge("pool_places", "Jobs that may be inside at one time.", func() float64 { return float64(p.places.places()) })
 	seconds("pool_wait_seconds_total", "Waited until a job began or was refused.", &m.waitedNanos)
 	seconds("pool_busy_seconds_total", "Worked.", &m.busyNanos)
-	jobs := prometheus.NewCounterVec(prometheus.CounterOpts{
+	jobs := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "pool_jobs_total", Help: "Jobs that were begun and ended, by outcome.", ConstLabels: labels,
 	}, []string{"outcome"})
 	for _, outcome := range []string{done, panicked} {
 		m.jobs[outcome] = jobs.WithLabelValues(outcome)
 	}
-	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+	refused := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "pool_refused_total", Help: "Jobs that were refused, by why.", ConstLabels: labels,
 	}, []string{"why"})
 	for _, why := range []string{Full, Crowded, Late} {
 		m.refused[why] = refused.WithLabelValues(why)
 	}
-	m.collectors = append(m.collectors, jobs, refused)
 	return m
 }
 
@@ -69,18 +68,4 @@ func (m *counts) waited(d time.Duration) { m.waitedNanos.Add(int64(d)) }
 func (m *counts) ended(outcome string, took time.Duration) {
 	m.busyNanos.Add(int64(took))
 	m.jobs[outcome].Inc()
-}
-
-// Describe implements prometheus.Collector.
-func (m *counts) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.collectors {
-		c.Describe(to)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *counts) Collect(to chan<- prometheus.Metric) {
-	for _, c := range m.collectors {
-		c.Collect(to)
-	}
 }

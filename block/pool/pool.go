@@ -91,9 +91,6 @@ func New(cfg Config) (*Pool, error) {
 	// The places bound what is ever in this queue; pond's own bound is never met.
 	p.workers = pond.NewPool(cfg.Workers, pond.WithQueueSize(cfg.Workers+cfg.Queue), pond.WithNonBlocking(true))
 	p.metrics = newCounts(p)
-	if err := cfg.Registerer.Register(p.metrics); err != nil {
-		return nil, fmt.Errorf("register metrics of pool %q: %w", cfg.Name, err)
-	}
 	return p, nil
 }
 

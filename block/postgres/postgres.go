@@ -20,9 +20,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"loadstone/block/redact"
+	"loadstone/block/socket"
 )
 
 // Config says which database, and how long to wait for it.
@@ -117,6 +119,7 @@ func parse(text string) (*pgxpool.Config, error) {
 		return nil, addressError{fmt.Errorf("the database's address %s is wrong: %w", redact.Address(text), err)}
 	}
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.DialFunc = pgconn.DialFunc(socket.Dialing(socket.Dial(config.ConnConfig.DialFunc)))
 	return config, nil
 }
 

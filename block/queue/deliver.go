@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"loadstone/block/pause"
 )
 
 // Retry says how often and how fast a handler is asked again.
@@ -74,13 +76,13 @@ func (d *Delivery) Deliver(ctx context.Context, batch []Message) error {
 
 // attempt hands over a batch until it is done or refused.
 func (d *Delivery) attempt(ctx context.Context, batch []Message) error {
-	for pause := d.Retry.First; ; pause = min(2*pause, d.Retry.Most) {
+	for wait := d.Retry.First; ; wait = min(2*wait, d.Retry.Most) {
 		err := d.call(ctx, batch)
 		if err == nil || errors.Is(err, ErrRefused) || ctx.Err() != nil {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !pause.For(ctx, wait) {
+			return ctx.Err()
 		}
 		d.Metrics.redelivered(len(batch))
 	}
@@ -88,7 +90,7 @@ func (d *Delivery) attempt(ctx context.Context, batch []Message) error {
 
 // one hands over a single message until it is done or put aside.
 func (d *Delivery) one(ctx context.Context, single []Message) error {
-	pause := d.Retry.First
+	wait := d.Retry.First
 	for try := 1; ; try++ {
 		d.Metrics.redelivered(1)
 		err := d.attempt(ctx, single)
@@ -98,10 +100,10 @@ func (d *Delivery) one(ctx context.Context, single []Message) error {
 		if try == d.Retry.Tries {
 			return d.bury(ctx, single[0], err)
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !pause.For(ctx, wait) {
+			return ctx.Err()
 		}
-		pause = min(2*pause, d.Retry.Most)
+		wait = min(2*wait, d.Retry.Most)
 	}
 }
 
@@ -117,25 +119,14 @@ func (d *Delivery) call(ctx context.Context, batch []Message) error {
 
 // bury puts a message aside; while that fails, the queue stands still.
 func (d *Delivery) bury(ctx context.Context, m Message, reason error) error {
-	for pause := d.Retry.First; ; pause = min(2*pause, d.Retry.Most) {
+	for wait := d.Retry.First; ; wait = min(2*wait, d.Retry.Most) {
 		err := d.Bury(ctx, m, reason)
 		if err == nil {
 			d.Metrics.buried()
 			return nil
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return err
+		if !pause.For(ctx, wait) {
+			return ctx.Err()
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

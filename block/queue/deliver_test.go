@@ -13,14 +13,7 @@ import (
 	"loadstone/block/queue"
 )
 
-func metrics(t *testing.T) *queue.Metrics {
-	t.Helper()
-	m, err := queue.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
+func metrics() *queue.Metrics { return queue.NewMetrics(prometheus.NewRegistry()) }
 
 // A refused message is put aside after its tries, once, and the others are handled.
 func TestDeliverPutsAside(t *testing.T) {
@@ -29,7 +22,7 @@ func TestDeliverPutsAside(t *testing.T) {
 		var handled, buried []string
 		tries := map[string]int{}
 		d := queue.Delivery{
-			Retry: queue.DefaultRetry(), Metrics: metrics(t),
+			Retry: queue.DefaultRetry(), Metrics: metrics(),
 			Handle: func(_ context.Context, batch []queue.Message) error {
 				for _, m := range batch {
 					if tries[m.ID]++; m.ID == "b" {
@@ -71,7 +64,7 @@ func TestDeliverEndsWithItsContext(t *testing.T) {
 		defer stop()
 		calls := 0
 		d := queue.Delivery{
-			Retry: queue.DefaultRetry(), Metrics: metrics(t),
+			Retry: queue.DefaultRetry(), Metrics: metrics(),
 			Handle: func(context.Context, []queue.Message) error {
 				if calls++; calls == 10 {
 					stop()

@@ -2,11 +2,11 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics are a consumer's counters. They have no labels:
@@ -20,22 +20,16 @@ type Metrics struct {
 }
 
 // NewMetrics registers a consumer's counters.
-func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
+func NewMetrics(r prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "queue_" + name + "_total", Help: help})
+		return promauto.With(r).NewCounter(prometheus.CounterOpts{Name: "queue_" + name + "_total", Help: help})
 	}
-	m := &Metrics{
+	return &Metrics{
 		done:     counter("handled", "Messages that the handler has done."),
 		again:    counter("redeliveries", "Messages given to the handler once more."),
 		dead:     counter("dead_letters", "Messages put aside because the handler refused them."),
 		sessions: counter("sessions", "Times that the consumer joined its queue."),
 	}
-	for _, c := range []prometheus.Collector{m.done, m.again, m.dead, m.sessions} {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("register the queue's metrics: %w", err)
-		}
-	}
-	return m, nil
 }
 
 func (m *Metrics) handled(n int)     { m.done.Add(float64(n)) }
@@ -72,19 +66,15 @@ type gauges struct {
 //	queue_put_aside        messages put aside that lie there
 //
 // While the queue does not answer, they are absent rather than old.
-func RegisterStats(r prometheus.Registerer, ask func(context.Context) (Stats, error)) error {
+func RegisterStats(r prometheus.Registerer, ask func(context.Context) (Stats, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc("queue_"+name, help, nil, nil) }
-	g := &gauges{
+	r.MustRegister(&gauges{
 		ask:      ask,
 		depth:    desc("depth", "Messages accepted and not yet handled."),
 		capacity: desc("capacity", "Messages at which the queue is full."),
 		oldest:   desc("oldest_seconds", "Age of the oldest message not yet handled."),
 		dead:     desc("put_aside", "Messages put aside that lie there."),
-	}
-	if err := r.Register(g); err != nil {
-		return fmt.Errorf("register the queue's gauges: %w", err)
-	}
-	return nil
+	})
 }
 
 // Describe implements prometheus.Collector.

@@ -65,6 +65,48 @@ const (
 	Wait   WhenFull = "wait"   // try again until the context ends, then return ErrFull
 )
 
+// Config is what every driver is told about its queue.
+type Config struct {
+	Name     string
+	Capacity int64 // messages, until it is full
+	WhenFull WhenFull
+	Batch    int // messages that a handler gets at most
+	// Linger is how long a batch that is not full waits for more. A batch of a few
+	// costs a handler nearly as much as one of hundreds; nobody waits for it.
+	Linger time.Duration
+	Retry  Retry
+}
+
+// DefaultConfig is a queue of a hundred thousand messages that refuses more. Its name
+// and how long its batches linger are the driver's.
+func DefaultConfig(name string, linger time.Duration) Config {
+	return Config{
+		Name: name, Capacity: 100_000, WhenFull: Reject,
+		// Enough that a transaction costs each of them little, few enough that a
+		// handler has them done in milliseconds.
+		Batch: 256, Linger: linger, Retry: DefaultRetry(),
+	}
+}
+
+// Validate returns all problems, joined, or nil. The name is the driver's to judge.
+func (c Config) Validate() error {
+	errs := []error{c.Retry.Validate()}
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("queue: "+format, args...)) }
+	if c.Capacity < 1 {
+		bad("its capacity is %d, must be at least 1", c.Capacity)
+	}
+	if c.WhenFull != Reject && c.WhenFull != Wait {
+		bad("when it is full it does %q; write %s or %s", c.WhenFull, Reject, Wait)
+	}
+	if c.Batch < 1 || c.Batch > 10_000 {
+		bad("its batch is %d, must be 1 to 10000", c.Batch)
+	}
+	if c.Linger <= 0 {
+		bad("its batches linger for %v, must be positive", c.Linger)
+	}
+	return errors.Join(errs...)
+}
+
 // Bounds of a message. They fit into both brokers' default limits.
 const (
 	MaxName = 256       // bytes of an id or a key

@@ -70,8 +70,21 @@ func NotModified(ctx *fasthttp.RequestCtx, hash uint64) bool {
 	var tag [tagLen]byte
 	putTag(&tag, hash)
 	ctx.Response.Header.SetCanonical(headerETag, tag[:])
+	return known(ctx, &tag)
+}
+
+// NotModifiedWeak is NotModified for other bytes that say the same as the body: the tag is
+// weak.
+func NotModifiedWeak(ctx *fasthttp.RequestCtx, hash uint64) bool {
+	var tag [tagLen]byte
+	putTag(&tag, hash)
+	ctx.Response.Header.SetCanonical(headerETag, append([]byte("W/"), tag[:]...))
+	return known(ctx, &tag)
+}
+
+func known(ctx *fasthttp.RequestCtx, tag *[tagLen]byte) bool {
 	match := ctx.Request.Header.PeekBytes(headerIfNoneMatch)
-	if len(match) == 0 || !matches(match, &tag) {
+	if len(match) == 0 || !matches(match, tag) {
 		return false
 	}
 	ctx.Response.SetStatusCode(fasthttp.StatusNotModified)

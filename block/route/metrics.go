@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 )
 
@@ -38,9 +39,10 @@ type Requests struct {
 
 // NewRequests registers the metrics. Panics are answered with Internal and logged, at
 // most one in LogEvery, with its stack.
-func NewRequests(errs Errors, logger *slog.Logger, to prometheus.Registerer) (*Requests, error) {
+func NewRequests(errs Errors, logger *slog.Logger, to prometheus.Registerer) *Requests {
+	auto := promauto.With(to)
 	r := &Requests{
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Time in the handler.",
 			// From well below one look-up in memory to what a client would wait at most.
 			Buckets: []float64{
@@ -48,28 +50,23 @@ func NewRequests(errs Errors, logger *slog.Logger, to prometheus.Registerer) (*R
 				100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30,
 			},
 		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
+		panics: auto.NewCounter(prometheus.CounterOpts{
 			Name: "http_panics_total", Help: "Handlers that panicked.",
 		}),
 		panicked: NewErrorLog(logger, "a handler panicked"),
 		internal: errs[Internal],
 	}
-	total := prometheus.NewCounterVec(prometheus.CounterOpts{
+	total := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "http_requests_total", Help: "Requests answered, by status.",
 	}, []string{"status"})
 	for i, status := range statuses {
 		r.byStatus[i] = total.WithLabelValues(strconv.Itoa(status))
 	}
 	r.other = total.WithLabelValues("other")
-	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "http_requests_in_flight", Help: "Requests being handled.",
 	}, func() float64 { return float64(r.inFlight.Load()) })
-	for _, c := range []prometheus.Collector{total, r.seconds, r.panics, inFlight} {
-		if err := to.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of requests: %w", err)
-		}
-	}
-	return r, nil
+	return r
 }
 
 // Begin counts a request that is in flight from now on.

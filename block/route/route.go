@@ -13,8 +13,6 @@ package route
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -60,20 +58,19 @@ type prefix struct {
 	methods
 }
 
-// New returns routes without handlers and registers their metrics.
-func New(cfg Config) (*Routes, error) {
+// New returns routes without handlers and registers their metrics. It panics if the
+// table lacks an answer that every service needs.
+func New(cfg Config) *Routes {
 	for _, code := range []Code{Internal, NoSuchPath, MethodNotAllowed, NotReady, TooManyConnections, BadRequest} {
 		if cfg.Table[code].Status == 0 {
-			return nil, fmt.Errorf("route: the table has no answer for %s", code)
+			panic("route: the table has no answer for " + code)
 		}
 	}
-	if cfg.Ready == nil || cfg.Logger == nil || cfg.Registerer == nil {
-		return nil, errors.New("route: a readiness function, a logger or a registerer is missing")
+	table := Prepare(cfg.Table)
+	return &Routes{
+		errors: table, ready: cfg.Ready, exact: make(map[string]methods),
+		requests: NewRequests(table, cfg.Logger, cfg.Registerer),
 	}
-	r := &Routes{errors: Prepare(cfg.Table), ready: cfg.Ready, exact: make(map[string]methods)}
-	var err error
-	r.requests, err = NewRequests(r.errors, cfg.Logger, cfg.Registerer)
-	return r, err
 }
 
 // Add makes h answer requests for a path, and for all paths below one that ends in a

@@ -11,6 +11,8 @@ type CassandraNode struct {
 	*Process
 
 	Host string
+	// Home is where its program is: the parent of bin and lib.
+	Home string
 }
 
 // CassandraConfig says how a node differs from others.
@@ -18,8 +20,12 @@ type CassandraConfig struct {
 	// CommitLog is the lines of its configuration about the commit log, such as
 	// "commitlog_sync: batch".
 	CommitLog string
+	// Settings is further lines of its configuration.
+	Settings string
 	// Seed is the host of the node whose cluster it joins; empty for its own.
 	Seed string
+	// JMX has the node answer JMX at port 7199 of its host, without a password.
+	JMX bool
 }
 
 // cassandraSettings are what differs from the program's own defaults.
@@ -31,6 +37,7 @@ endpoint_snitch: SimpleSnitch
 listen_address: %[1]s
 rpc_address: %[1]s
 %[3]s
+%[5]s
 commitlog_directory: %[2]s/commitlog
 saved_caches_directory: %[2]s/saved_caches
 hints_directory: %[2]s/hints
@@ -54,18 +61,36 @@ func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 		seed, ringDelay = host, "1000"
 	}
 	settings := filepath.Join(dir, "cassandra.yaml")
-	writef(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed)
-	n := &CassandraNode{Host: host, Process: New(tb, Program{
-		Command: []string{
-			program, "-Xms384m", "-Xmx384m", "-Djava.io.tmpdir=" + dir, "-Djna.tmpdir=" + dir,
-			"-Dcassandra.config=file://" + settings, "-Dcassandra.storagedir=" + dir,
-			"-Dcassandra.logdir=" + filepath.Join(dir, "logs"),
-			"-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=" + ringDelay,
-		},
-		Env: []string{"PATH=/usr/bin:/bin", "CASSANDRA_CONF=" + dir, "HOME=" + dir, "XDG_CACHE_HOME=" + dir},
-		Dir: dir, Log: filepath.Join(dir, "log"),
+	writef(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed, cfg.Settings)
+	command := []string{
+		program, "-Xms384m", "-Xmx384m", "-Djava.io.tmpdir=" + dir, "-Djna.tmpdir=" + dir,
+		"-Dcassandra.config=file://" + settings, "-Dcassandra.storagedir=" + dir,
+		"-Dcassandra.logdir=" + filepath.Join(dir, "logs"),
+		"-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=" + ringDelay,
+	}
+	if cfg.JMX {
+		command = append(command, "-Djava.rmi.server.hostname="+host)
+		for _, setting := range []string{"host=" + host, "port=7199", "rmi.port=7199", "authenticate=false", "ssl=false"} {
+			command = append(command, "-Dcom.sun.management.jmxremote."+setting)
+		}
+	}
+	n := &CassandraNode{Host: host, Home: filepath.Dir(filepath.Dir(program)), Process: New(tb, Program{
+		Command: command,
+		Env:     []string{"PATH=/usr/bin:/bin", "CASSANDRA_CONF=" + dir, "HOME=" + dir, "XDG_CACHE_HOME=" + dir},
+		Dir:     dir, Log: filepath.Join(dir, "log"),
 		Ready: Dials(net.JoinHostPort(host, "9042")), // it takes connections when it has joined
 	})}
 	n.Start()
 	return n
+}
+
+// CassandraRing starts n nodes of one cluster, one after the other.
+func CassandraRing(tb testing.TB, n int, cfg CassandraConfig) []*CassandraNode {
+	tb.Helper()
+	var ring []*CassandraNode
+	for range n {
+		ring = append(ring, Cassandra(tb, cfg))
+		cfg.Seed = ring[0].Host
+	}
+	return ring
 }

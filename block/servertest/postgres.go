@@ -123,7 +123,7 @@ func Database(tb testing.TB) string {
 func needPostgres(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errNotInstalled) {
-		missing(tb, err.Error())
+		Missing(tb, err.Error())
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -141,8 +141,8 @@ func newPostgres(ctx context.Context, settings []string) (_ *PostgresServer, err
 	if s.account, err = postgresAccount(); err != nil {
 		return nil, err
 	}
-	// /tmp itself is open to all, so the server's account gets there.
-	if s.dir, err = os.MkdirTemp("/tmp", "servertest"); err != nil {
+	// The directory itself is open to all, so the server's account gets there.
+	if s.dir, err = os.MkdirTemp("", "servertest"); err != nil {
 		return nil, fmt.Errorf("make a directory for PostgreSQL: %w", err)
 	}
 	defer func() {
@@ -161,8 +161,8 @@ func newPostgres(ctx context.Context, settings []string) (_ *PostgresServer, err
 	command := []string{program, "-D", filepath.Join(s.dir, dataName)}
 	for _, setting := range append([]string{
 		"listen_addresses=" + host, "unix_socket_directories=" + s.dir,
-		// What is written need not survive the machine.
-		"fsync=off", "full_page_writes=off", "synchronous_commit=off",
+		// What is written need not survive the machine, but what was committed survives a Kill.
+		"fsync=off", "full_page_writes=off",
 		"shared_buffers=256MB", "max_wal_size=4GB",
 	}, settings...) {
 		command = append(command, "-c", setting)
@@ -199,10 +199,15 @@ func postgresAccount() (*syscall.Credential, error) {
 const dataName = "data"
 
 // fill makes the data directory. Initdb takes a second of processor time, and what it
-// makes is the same each time: so an archive of it is kept for all later servers.
+// makes is the same each time: so an archive of it is kept in the user's cache, where
+// `make deps` puts its programs, for all later servers.
 func (s *PostgresServer) fill(ctx context.Context, bin string) error {
-	archives := filepath.Join(os.TempDir(), fmt.Sprintf("loadstone-servertest-%d", os.Geteuid()))
-	if err := ownDirectory(archives); err != nil {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	archives := filepath.Join(cache, "loadstone", "servertest")
+	if err := os.MkdirAll(archives, 0o700); err != nil {
 		return err
 	}
 	// Data directories of one major version are alike.
@@ -223,22 +228,6 @@ func (s *PostgresServer) fill(ctx context.Context, bin string) error {
 		return err
 	}
 	return os.Rename(part, archive)
-}
-
-// ownDirectory makes a directory that nobody else can write to, if it is not there.
-func ownDirectory(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
-		return err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || info.Mode() != os.ModeDir|0o700 || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of ours alone: remove it", dir)
-	}
-	return nil
 }
 
 func run(cmd *exec.Cmd) error {

@@ -11,6 +11,7 @@
 package servertest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,16 +102,24 @@ func (p *Process) Stop() {
 }
 
 // Pause stops the program where it is, with its children: connections stay, the
-// kernel accepts more, nobody answers.
+// kernel accepts more, nobody answers. It returns when all of them have stopped.
 func (p *Process) Pause() {
 	p.tb.Helper()
-	p.check("pause", p.signalAll(syscall.SIGSTOP))
+	p.check("pause", p.pause())
 }
 
 // Resume lets a paused program go on.
 func (p *Process) Resume() {
 	p.tb.Helper()
 	p.check("resume", p.signalAll(syscall.SIGCONT))
+}
+
+// Children are the processes that the program's main thread has started.
+func (p *Process) Children() []int {
+	p.tb.Helper()
+	pids, err := p.children()
+	p.check("look at", err)
+	return pids
 }
 
 func (p *Process) check(what string, err error) {
@@ -127,7 +136,8 @@ func (p *Process) start(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.program.Command[0], p.program.Command[1:]...) // it outlives ctx
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = p.program.Dir, p.program.Env, log, log
-	cmd.SysProcAttr = attributes(p.program.Crash, p.program.Account)
+	// The kernel ends the program when the thread that started it ends.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: p.program.Crash, Credential: p.program.Account}
 	if p.program.Stdout != nil {
 		cmd.Stdout = p.program.Stdout
 		defer func() { _ = p.program.Stdout.Close() }()
@@ -194,6 +204,49 @@ func (p *Process) end(sig syscall.Signal) error {
 	return nil
 }
 
+// pause looks again for children after each round: who was about to start one while it was
+// told to stop may have done so.
+func (p *Process) pause() error {
+	for deadline := time.Now().Add(pauseTimeout); ; time.Sleep(time.Millisecond) {
+		if err := p.signalAll(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		running, err := p.running()
+		if err != nil || running == 0 {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d has not stopped after %v", running, pauseTimeout)
+		}
+	}
+}
+
+// pauseTimeout is more than a process spends in the kernel on a busy machine.
+const pauseTimeout = time.Minute
+
+// running is one of the program's processes that has neither stopped nor ended, 0 if there is none.
+func (p *Process) running() (pid int, err error) {
+	children, err := p.children()
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range append([]int{p.process.Pid}, children...) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		// The state is behind the name, which is in parentheses and may hold any.
+		state := text[bytes.LastIndexByte(text, ')')+2:]
+		if !bytes.ContainsAny(state[:1], "TtZX") {
+			return pid, nil
+		}
+	}
+	return 0, nil
+}
+
 func (p *Process) signalAll(sig syscall.Signal) error {
 	if p.process == nil {
 		return errors.New("it does not run")
@@ -211,7 +264,6 @@ func (p *Process) signalAll(sig syscall.Signal) error {
 	return nil
 }
 
-// children are the processes that the program's main thread has started.
 func (p *Process) children() ([]int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.process.Pid, p.process.Pid))
 	if err != nil {
@@ -248,8 +300,18 @@ func Dials(address string) func(ctx context.Context) error {
 	}
 }
 
-// missing ends a test whose server is not installed.
-func missing(tb testing.TB, what string) {
+// Large skips a test that takes minutes, gigabytes, or a program that no other test
+// needs, unless LARGE=1 asks for it as make test-large does.
+func Large(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv("LARGE") != "1" { //nolint:forbidigo // only tests call this
+		tb.Skip("a large form; make test-large runs it")
+	}
+}
+
+// Missing ends a test that needs what is not installed: it is skipped, or fails if the
+// environment has CI=true.
+func Missing(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" { //nolint:forbidigo // only tests call this
 		tb.Fatal(what)
@@ -275,7 +337,7 @@ func fetched(tb testing.TB, name, pattern string) string {
 	}
 	path := newest(filepath.Join(cache, "loadstone", pattern))
 	if path == "" {
-		missing(tb, name+" is not there; get it with `make deps`")
+		Missing(tb, name+" is not there; get it with `make deps`")
 	}
 	return path
 }

@@ -104,17 +104,3 @@ func TestDatabase(t *testing.T) {
 		t.Error("there are two shared servers")
 	}
 }
-
-func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "open")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := ownDirectory(dir); err == nil {
-		t.Error("a directory that others may read: got nil, want an error")
-	}
-	if err := ownDirectory(filepath.Join(t.TempDir(), "new")); err != nil {
-		t.Error(err)
-	}
-}

@@ -1,11 +1,9 @@
 package servertest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // RedisServer is a redis-server without persistence.
@@ -27,7 +27,7 @@ func Redis(tb testing.TB, args ...string) *RedisServer {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		missing(tb, "Redis is not installed: apt-get install redis-server")
+		Missing(tb, "Redis is not installed: apt-get install redis-server")
 	}
 	dir, host := tb.TempDir(), Host()
 	s := &RedisServer{addr: net.JoinHostPort(host, "6379")}
@@ -42,8 +42,8 @@ func Redis(tb testing.TB, args ...string) *RedisServer {
 	return s
 }
 
-func (s *RedisServer) ready(context.Context) error {
-	answer, err := command(s.addr, "INFO", "server")
+func (s *RedisServer) ready(ctx context.Context) error {
+	answer, err := command(ctx, s.addr, "INFO", "server")
 	// The process id tells this server from another on the same port.
 	if err == nil && !strings.Contains(answer, fmt.Sprintf("process_id:%d\r", s.process.Pid)) {
 		err = errors.New("another server has the port")
@@ -64,7 +64,7 @@ func (s *RedisServer) Flush() { s.Command("FLUSHALL") }
 // integer in digits, an array's elements in lines, nil as "(nil)".
 func (s *RedisServer) Command(args ...string) string {
 	s.tb.Helper()
-	answer, err := command(s.addr, args...)
+	answer, err := command(context.WithoutCancel(s.tb.Context()), s.addr, args...) // also when the test ends
 	if err != nil {
 		s.tb.Fatalf("redis %s: %v", strings.Join(args[:1], " "), err)
 	}
@@ -105,57 +105,36 @@ func (s *RedisServer) CPU() time.Duration {
 	return time.Duration(sum * float64(time.Second))
 }
 
-// command speaks just enough of Redis's protocol.
-func command(addr string, args ...string) (string, error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Second) //nolint:noctx // bounded
+// command sends one command over a connection of its own: the server may have been
+// killed since the last one.
+func command(ctx context.Context, addr string, args ...string) (string, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true, AlwaysRESP2: true,
+		Dialer: net.Dialer{Timeout: time.Second}, ConnWriteTimeout: commandTimeout,
+	})
 	if err != nil {
 		return "", fmt.Errorf("connect: %w", err)
 	}
-	defer func() { _ = conn.Close() }() // the answer is there or not
-	if err := conn.SetDeadline(time.Now().Add(commandTimeout)); err != nil {
-		return "", fmt.Errorf("set the deadline: %w", err)
+	defer client.Close()
+	answer, err := client.Do(ctx, client.B().Arbitrary(args...).Build()).ToAny()
+	if rueidis.IsRedisNil(err) {
+		return "(nil)", nil
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if _, err := io.WriteString(conn, b.String()); err != nil {
-		return "", fmt.Errorf("send: %w", err)
-	}
-	return answer(bufio.NewReader(conn))
+	return text(answer), err
 }
 
-func answer(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
-	}
-	kind, text := line[0], strings.TrimSuffix(line[1:], "\r\n")
-	switch kind {
-	case '+', ':':
-		return text, nil
-	case '-':
-		return "", errors.New(text)
-	}
-	n, err := strconv.Atoi(text)
-	switch {
-	case err != nil || kind != '$' && kind != '*':
-		return "", fmt.Errorf("an answer of an unknown kind: %q", line)
-	case n < 0:
-		return "(nil)", nil
-	case kind == '$':
-		data := make([]byte, n+2)
-		if _, err := io.ReadFull(r, data); err != nil {
-			return "", fmt.Errorf("read the answer: %w", err)
+// text is an answer as Command returns it.
+func text(answer any) string {
+	switch v := answer.(type) {
+	case []any:
+		lines := make([]string, len(v))
+		for i := range v {
+			lines[i] = text(v[i])
 		}
-		return string(data[:n]), nil
+		return strings.Join(lines, "\n")
+	case nil:
+		return "(nil)"
+	default:
+		return fmt.Sprint(v)
 	}
-	parts := make([]string, n)
-	for i := range parts {
-		if parts[i], err = answer(r); err != nil {
-			return "", err
-		}
-	}
-	return strings.Join(parts, "\n"), nil
 }

@@ -27,14 +27,14 @@ func TestRedis(t *testing.T) {
 
 	s.Command("SET", "a", "1")
 	s.Kill()
-	if _, err := command(s.Addr(), "PING"); err == nil {
+	if _, err := command(t.Context(), s.Addr(), "PING"); err == nil {
 		t.Error("a killed server answers")
 	}
 	addr := s.Addr()
 	s.Start()
 	is("address after a restart", s.Addr(), addr)
 	is("after a restart", s.Command("GET", "a"), "(nil)")
-	if _, err := command(s.Addr(), "NONSENSE"); err == nil {
+	if _, err := command(t.Context(), s.Addr(), "NONSENSE"); err == nil {
 		t.Error("an unknown command: got nil, want an error")
 	}
 

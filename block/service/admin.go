@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,18 +11,24 @@ import (
 	"net/http"
 	"net/http/pprof" // it also registers on the default mux, which nobody serves
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Admin serves GET /metrics and /debug/pprof/ to the operator. It has no access
-// control: bind it to an address that only the operator reaches.
+// Admin serves the operator: GET /metrics and what else only reads to whoever reaches
+// the address; /debug/pprof/ and what changes something (every method but GET and HEAD)
+// to who sends the token, as "Authorization: Bearer TOKEN". Without a token nobody does
+// that: any user of the host reaches a loopback address. The command line, which
+// package pprof offers, is not served: it may hold passwords.
 type Admin struct {
 	inner  net.Listener
 	mux    *http.ServeMux
 	server *http.Server
+	token  [sha256.Size]byte // its hash
+	locked bool              // there is none
 }
 
 // The admin server's limits. It serves a handful of scrapers and people.
@@ -41,9 +49,9 @@ const (
 	adminStopTimeout = time.Second
 )
 
-// ListenAdmin binds addr, host:port, for the metrics that g gathers. Nothing is
-// accepted before Run. Whoever listens and does not Run must Close.
-func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admin, error) {
+// ListenAdmin binds addr, host:port, for the metrics that g gathers; token may be empty.
+// Nothing is accepted before Run. Whoever listens and does not Run must Close.
+func ListenAdmin(ctx context.Context, addr, token string, g prometheus.Gatherer) (*Admin, error) {
 	var lc net.ListenConfig
 	inner, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -55,12 +63,13 @@ func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admi
 		Timeout:             scrapeTimeout,
 		EnableOpenMetrics:   true,
 	}))
-	mux.HandleFunc("/debug/pprof/", bounded(pprof.Index))
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", bounded(pprof.Profile))
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", bounded(pprof.Trace))
-	return &Admin{inner: inner, mux: mux, server: &http.Server{
+	a := &Admin{inner: inner, mux: mux, token: sha256.Sum256([]byte(token)), locked: token == ""}
+	for path, profile := range map[string]http.HandlerFunc{
+		"": pprof.Index, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.HandleFunc("/debug/pprof/"+path, a.unlocked(bounded(profile)))
+	}
+	a.server = &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: adminHeaderTimeout,
 		// No ReadTimeout: net/http would end a profile's context with it. What
@@ -69,7 +78,25 @@ func ListenAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (*Admi
 		IdleTimeout:  adminIdleTimeout,
 		// A scraper that hangs up is no news.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}}, nil
+	}
+	return a, nil
+}
+
+// unlocked lets only those through who send the token.
+func (a *Admin) unlocked(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		hash := sha256.Sum256([]byte(given)) // equal lengths compare in constant time
+		switch {
+		case a.locked:
+			http.Error(w, "profiles and changes are off: start the service with an admin token", http.StatusForbidden)
+		case !bearer || subtle.ConstantTimeCompare(hash[:], a.token[:]) != 1:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "send the admin token: Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		default:
+			next(w, r)
+		}
+	}
 }
 
 // bounded refuses profiles that would take longer than maxProfile.
@@ -84,9 +111,18 @@ func bounded(profile http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Handle adds what a system lets its operator do, under a pattern of http.ServeMux. It
-// is for before Run.
-func (a *Admin) Handle(pattern string, handler http.Handler) { a.mux.Handle(pattern, handler) }
+// Handle adds what a system lets its operator do, under a pattern of http.ServeMux. GET
+// and HEAD must change nothing. It is for before Run.
+func (a *Admin) Handle(pattern string, handler http.Handler) {
+	change := a.unlocked(handler.ServeHTTP)
+	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		change(w, r)
+	})
+}
 
 // Addr is the address that is listened on.
 func (a *Admin) Addr() net.Addr { return a.inner.Addr() }

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/httpserver"
@@ -46,11 +47,15 @@ type Config struct {
 	// Listen is the address for the public, host:port. Port 0 picks a free one.
 	Listen string
 	// AdminListen is the address for metrics, profiles and what the system lets its
-	// operator do. Whoever reaches it can slow the process down: it should not be
-	// public.
+	// operator do. It should not be public.
 	AdminListen string
+	// AdminToken is what profiles and changes there need, see Admin: at least
+	// minToken characters; empty if there are to be none.
+	AdminToken string
 	// MaxConns bounds the open connections; one more is answered 503.
 	MaxConns int
+	// PerClient bounds those of one client; nil if one may have all.
+	PerClient *httpserver.PerClient
 	// MaxBodyBytes bounds a request's body.
 	MaxBodyBytes int
 	// Drain is how long the service goes on accepting requests, not ready,
@@ -63,6 +68,9 @@ type Config struct {
 	// must return soon. Nil for nobody.
 	Listening func(api, admin net.Addr)
 }
+
+// minToken is out of reach for guessing, if it is random.
+const minToken = 16
 
 // DefaultConfig returns a service that is reachable from this machine only.
 func DefaultConfig(name string) Config {
@@ -84,6 +92,9 @@ func (c Config) Validate() error {
 		if _, _, err := net.SplitHostPort(a.value); err != nil {
 			errs = append(errs, fmt.Errorf("%s address is %q: write HOST:PORT, such as 127.0.0.1:8080", a.what, a.value))
 		}
+	}
+	if n := len(c.AdminToken); n > 0 && n < minToken {
+		errs = append(errs, fmt.Errorf("admin token has %d characters: write at least %d", n, minToken))
 	}
 	for _, n := range []struct {
 		what  string
@@ -152,14 +163,12 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger, open Open) error 
 
 // open makes all parts and binds both addresses.
 func (s *Service) open(ctx context.Context, open Open) error {
-	if err := RegisterProcess(s.Registry); err != nil {
-		return err
-	}
+	s.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	handler, err := open(ctx, s)
 	if err != nil {
 		return err
 	}
-	admin, err := ListenAdmin(ctx, s.cfg.AdminListen, s.Registry)
+	admin, err := ListenAdmin(ctx, s.cfg.AdminListen, s.cfg.AdminToken, s.Registry)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
@@ -183,7 +192,7 @@ func (s *Service) open(ctx context.Context, open Open) error {
 func (s *Service) server(handler Handler) httpserver.Config {
 	c := httpserver.DefaultConfig()
 	c.Addr, c.MaxConns, c.MaxBodyBytes = s.cfg.Listen, s.cfg.MaxConns, s.cfg.MaxBodyBytes
-	c.Drain, c.StopTimeout = s.cfg.Drain, s.cfg.StopTimeout
+	c.PerClient, c.Drain, c.StopTimeout = s.cfg.PerClient, s.cfg.Drain, s.cfg.StopTimeout
 	c.Handler, c.BadRequest, c.Registerer = handler.Handle, handler.BadRequest, s.Registry
 	return c
 }
@@ -192,8 +201,7 @@ func (s *Service) server(handler Handler) httpserver.Config {
 // the last request was answered.
 func (s *Service) Add(c Component) { s.group.Add(c) }
 
-// HandleAdmin adds what the system lets its operator do, under a pattern of
-// http.ServeMux.
+// HandleAdmin adds what the system lets its operator do, see Admin.Handle.
 func (s *Service) HandleAdmin(pattern string, handler http.Handler) {
 	s.admin = append(s.admin, adminHandler{pattern, handler})
 }

@@ -136,9 +136,9 @@ func TestConfigNamesEveryProblem(t *testing.T) {
 	if err := service.DefaultConfig("x").Validate(); err != nil {
 		t.Errorf("defaults: got %v, want nil", err)
 	}
-	err := service.Config{Listen: "8080", AdminListen: "x", Drain: -2 * time.Second}.Validate()
+	err := service.Config{Listen: "8080", AdminListen: "x", AdminToken: "guess", Drain: -2 * time.Second}.Validate()
 	for _, want := range []string{
-		`listen address is "8080"`, `admin address is "x"`, "0 connections", "0 bytes of a request's body", "drain time is -2s", "stop timeout is 0s",
+		`listen address is "8080"`, `admin address is "x"`, "admin token has 5 characters", "0 connections", "0 bytes of a request's body", "drain time is -2s", "stop timeout is 0s",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q", err, want)

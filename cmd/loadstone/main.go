@@ -1,4 +1,4 @@
-// Loadstone loads a system and points at what holds it back.
+// Loadstone loads a system and points at its bottleneck.
 package main
 
 import (

@@ -127,11 +127,11 @@ func isUsage(err error) bool {
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "loadstone",
-		Short: "Load a system and point at what holds it back",
+		Short: "Load a system and point at its bottleneck",
 		Long: `Loadstone puts a system under load and finds its bottleneck.
 
-The system is a Compose file, variants are overlays, the load is written in k6's
-terms, and an SLO defines what is good enough. Loadstone starts every variant,
+The system is a Compose file, each variant is an override of it, the load is written
+in k6's terms, and an SLO defines what is good enough. Loadstone starts every variant,
 loads it, monitors each component, finds its capacity with an interval, names the
 bottleneck with evidence, and compares the variants in one report.`,
 		Example: `  # run an experiment: all variants, interleaved trials, verdicts, report
@@ -167,6 +167,7 @@ bottleneck with evidence, and compares the variants in one report.`,
 		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand(),
 		a.resultsCommand(),
 		a.patternsCommand(),
+		a.menuCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())
 	for _, c := range cmd.Commands() {

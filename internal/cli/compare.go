@@ -36,18 +36,23 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:     "compare RUN [RUN]",
 		GroupID: "lab",
 		Short:   "Show what changed between two runs, or between the variants of one, and whether it is significant",
-		Long: `Show what changed between two runs, or between the variants of one: capacity,
-response time at a rate offered to both, CPU per request and failures, each with the
-ratio, its interval and an exact test, corrected for the number of comparisons. "~"
-means that no difference was found.
+		Long: `Show what changed from the first run to the second, or how the variants of one run
+differ: capacity, response time at a rate offered to both, CPU per request and
+failures, each with the ratio, its interval and the p-value of an exact test,
+corrected for the number of comparisons. "~" means that no difference was found.
+
+If both runs have the same first variant, it is their baseline: each figure is
+divided by that of its own run's baseline before the runs are compared, so that a
+faster machine makes no difference. --absolute compares the figures as measured.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
-latest~1 for the one before. Two runs with the same first variant, the baseline, are
-compared relative to it, so that a faster machine makes no difference; --absolute
-compares the figures as measured.
+latest~1 for the one before.
 
-Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
-2 an error in the arguments.`,
+Exit status:
+   0  compared; with --fail-if-worse: nothing is worse
+   1  failed; with --fail-if-worse: it could not be determined, as with too few trials
+   2  an error in the arguments
+  99  with --fail-if-worse: a figure is worse by that much, and significantly`,
 		Example: `  loadstone compare latest~1 latest
   loadstone compare latest
   loadstone compare runs/20261121-100000-e runs/20261122-100000-e --markdown
@@ -65,7 +70,7 @@ Exit status: 0 compared, 99 worse than --fail-if-worse allows, 1 failed,
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print Markdown, for a pull request")
 	fl.BoolVar(&f.absolute, "absolute", false, "compare as measured, even if both runs have the same baseline")
-	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if a figure is worse by at least this much and significantly, such as 5%")
+	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if a capacity (with measure: load, a response time) or failures are worse by at least this much, such as 5%, and significantly")
 	fl.StringVar(&f.scaling, "scaling", "", "show how capacity grows over the variants that differ only in this, such as api.replicas")
 	return cmd
 }

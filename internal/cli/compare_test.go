@@ -15,7 +15,7 @@ import (
 )
 
 // plantRuns puts two runs of one experiment below dir/runs. In the second, cached
-// bears a quarter less.
+// sustains a quarter less.
 func plantRuns(t *testing.T, dir string) {
 	t.Helper()
 	noise := []float64{1, 1.02, 0.99, 1.01, 0.98, 1.03}
@@ -113,11 +113,8 @@ func TestCompareAndPredict(t *testing.T) {
 
 // The whole way: a run of real processes, a prediction of it, and its check.
 func TestPredictionIsChecked(t *testing.T) {
-	dir := t.TempDir()
-	path := small(t, dir)
-	if got := loadstone(t, dir, "run", path, "--variants", "query"); got.code != exitOK {
-		t.Fatalf("run: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
-	}
+	dir, _ := measured(t, nil, "--variants", "query")
+	path := filepath.Join(dir, "small.yaml")
 	got := loadstone(t, dir, "predict", "latest", "--set", "api.replicas=2", "--check", path, "--json")
 	if got.code != exitOK {
 		t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)

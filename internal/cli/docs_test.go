@@ -20,7 +20,7 @@ func TestDocumentsRun(t *testing.T) {
 	blocks := 0
 	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "docs/scaling.md", "docs/selftest.md",
 		"docs/patterns/refresh-ahead.md", "docs/patterns/do-once.md", "docs/patterns/pool.md", "docs/patterns/scaling.md", "docs/patterns/async.md", "docs/patterns/nosql.md",
-		"system/results/README.md", "system/patterns/README.md", "CONTRIBUTING.md"} {
+		"system/results/README.md", "system/patterns/README.md", "system/menu/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)
@@ -130,11 +130,11 @@ func runScript(t *testing.T, doc string, n int, script string) {
 	if doc == "docs/compare.md" || doc == "docs/predict.md" { // they speak of runs that the reader has
 		plantRuns(t, dir)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-emc", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if out, err := cmd.CombinedOutput(); err != nil {

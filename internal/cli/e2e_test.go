@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/result"
 )
@@ -23,6 +24,10 @@ var program string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if err := enterNetwork(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		dir, err := os.MkdirTemp("", "loadstone-e2e-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -40,6 +45,22 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// enterNetwork starts this program again in a network name space that has loopback
+// alone: the shipped systems and the documents' commands have fixed ports, which
+// somebody else may use on this machine. Only root may make one; others do without.
+func enterNetwork() error {
+	const inside = "LOADSTONE_TEST_NETWORK"
+	if os.Geteuid() != 0 || os.Getenv(inside) != "" {
+		return nil
+	}
+	unshare, err := exec.LookPath("unshare")
+	if err != nil {
+		return err
+	}
+	argv := append([]string{unshare, "--net", "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin ip link set lo up && exec "$0" "$@"`}, os.Args...)
+	return syscall.Exec(unshare, argv, append(os.Environ(), inside+"=1"))
+}
+
 // outcome is how one call of the program ended.
 type ended struct {
 	code           int
@@ -49,7 +70,7 @@ type ended struct {
 // loadstone runs the program in dir and waits for it.
 func loadstone(t *testing.T, dir string, args ...string) ended {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -66,12 +87,12 @@ func loadstone(t *testing.T, dir string, args ...string) ended {
 // eventually polls until ok holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }
@@ -117,12 +138,24 @@ search: {budget: 4s}
 	return path
 }
 
-func TestRunMeasuresAndReports(t *testing.T) {
-	dir := t.TempDir()
-	got := loadstone(t, dir, "run", small(t, dir), "--seed", "3")
+// measured runs the small experiment and returns the directory. Where so much else runs
+// that no rate holds, it is run again.
+func measured(t *testing.T, edit []string, args ...string) (dir string, got ended) {
+	t.Helper()
+	for range 5 {
+		dir = t.TempDir()
+		if got = loadstone(t, dir, append([]string{"run", small(t, dir, edit...)}, args...)...); got.code != exitCrossed {
+			break
+		}
+	}
 	if got.code != exitOK {
 		t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
+	return dir, got
+}
+
+func TestRunMeasuresAndReports(t *testing.T) {
+	dir, got := measured(t, nil, "--seed", "3")
 	for _, want := range []string{"2 trials, at least about 8 s", "trial 1/2", " left\n", "trial 2/2"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("progress lacks %q:\n%s", want, got.stderr)
@@ -236,8 +269,7 @@ func processes(t *testing.T) []string {
 	return out
 }
 
-// groups are the control groups of runs whose lab is a process of this test's,
-// or is gone.
+// groups are the control groups of runs whose lab is gone.
 func groups(t *testing.T) []string {
 	t.Helper()
 	tree, err := cgroup.Detect("/proc", "/")
@@ -250,7 +282,11 @@ func groups(t *testing.T) []string {
 	}
 	var out []string
 	for _, n := range names {
-		if strings.HasPrefix(n, "loadstone-") {
+		var lab guardian.Process
+		if _, err := fmt.Sscanf(n, "loadstone-%d-%d-", &lab.PID, &lab.Start); err != nil {
+			continue
+		}
+		if !lab.Alive("/proc") {
 			out = append(out, n)
 		}
 	}

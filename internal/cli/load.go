@@ -34,10 +34,11 @@ func (a *app) loadCommand() *cobra.Command {
 		Use:     "load URL|FILE",
 		GroupID: "lab",
 		Short:   "Generate load on a URL and report the results",
-		Long: `Generate load on a URL, or the load described in a file, and report the results.
-With --rate requests start at that rate, however fast the answers are (open model);
-with --vus that many virtual users each send the next request after the previous
-answer (closed model).
+		Long: `Generate load on a URL, or the load that a file describes, and report the results.
+
+With --rate, requests are sent at that rate, however long the responses take (open
+model). With --vus, each of so many virtual users sends its next request when it has
+the response to the last one (closed model); by default there is one user.
 
 {name} in the URL, in a header or in the body is replaced by the next value of the
 feed with that name. Response time counts from when a request should have been sent,
@@ -45,12 +46,15 @@ service time from when it was sent: a server that stalls is visible in the respo
 time, but not in the service time. If the load generator itself was the bottleneck,
 the first line of the summary says so.
 
-FILE has a section load:, as in an experiment, with scenarios, steps, feeds, checks
-and WebSocket clients, and may have slo:. A file that ends in .js is a k6 script; it
-runs in your installation of k6.
+FILE is a YAML file with a section load:, as in an experiment file, and possibly a
+section slo:. It can have several scenarios, steps, feeds, checks and WebSocket
+clients. A file that ends in .js is a k6 script; your installation of k6 runs it.
 
-Exit status: 0 all thresholds met, 99 a threshold crossed, 1 failed or no request
-was answered, 2 an error in the arguments or in the file.`,
+Exit status:
+   0  every threshold was met
+   1  the load failed or was stopped, or every request failed
+   2  an error in the arguments or in the file
+  99  a threshold was crossed`,
 		Example: `  # open model: 500 requests a second, students at random
   loadstone load http://127.0.0.1:8080/student/{id} --feed id=uniform:10000..674823 --rate 500/s --duration 10s
 

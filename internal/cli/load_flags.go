@@ -15,7 +15,8 @@ import (
 
 type loadFlags struct {
 	feeds, headers, checks, thresholds []string
-	targets                            []string
+	targets, localIPs                  []string
+	expected                           []int
 	rate, stages                       string
 	method, body, bodyFile             string
 	vus, maxVUs, connections, threads  int
@@ -52,9 +53,11 @@ func (f *loadFlags) bind(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&f.feeds, "feed", nil, `values of a placeholder: NAME=uniform:LO..HI, sequential:LO..HI, zipf:LO..HI:EXPONENT,
 csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add ,random or ,per-vu`)
 	fl.StringArrayVar(&f.checks, "check", nil, "a check of each answer: status=200, body=TEXT or PATH=VALUE in a JSON body")
+	fl.IntSliceVar(&f.expected, "expected-statuses", nil, "statuses of answers that have not failed: 200,404 (default: those below 400)")
 	fl.StringArrayVar(&f.targets, "target", nil, "where to send the load of a file; several are used in turn")
 
 	fl.IntVar(&f.connections, "connections", 0, "maximum number of open connections (default: one per virtual user)")
+	fl.StringSliceVar(&f.localIPs, "local-ips", nil, "addresses of this machine that connections come from, in turn: 127.0.0.2,127.1.0.0/20")
 	fl.IntVar(&f.threads, "threads", 0, "event loops, one thread each (default: half the CPUs)")
 	fl.BoolVar(&f.spin, "spin", false, "busy-wait instead of sleeping: exact send times, but each thread takes a whole CPU core")
 	fl.StringVar(&f.protocol, "protocol", load.HTTP1, "http/1.1, or h2 for HTTP/2 (over http without TLS: h2c)")
@@ -72,7 +75,7 @@ csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add 
 // urlFlags are the flags that say what a file says itself.
 var urlFlags = []string{
 	"rate", "vus", "stages", "duration", "iterations", "iterations-per-vu", "replay", "speed", "arrivals", "max-vus", "think",
-	"method", "header", "body", "body-file", "feed", "check", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
+	"method", "header", "body", "body-file", "feed", "check", "expected-statuses", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
 }
 
 // exclusiveFlags are the flags of which one alone can be given.
@@ -162,7 +165,9 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	if err := checkEffective(fl); err != nil {
 		return j, err
 	}
-	f.override(fl, &j.plan)
+	if err := f.override(fl, &j.plan); err != nil {
+		return j, err
+	}
 	if err := f.addThresholds(&j); err != nil {
 		return j, err
 	}
@@ -176,7 +181,17 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 }
 
 // override has the flags about the generator replace what a file says.
-func (f *loadFlags) override(fl *pflag.FlagSet, p *load.Plan) {
+func (f *loadFlags) override(fl *pflag.FlagSet, p *load.Plan) error {
+	if fl.Changed("local-ips") {
+		p.LocalIPs = nil
+	}
+	for _, text := range f.localIPs {
+		prefix, err := load.ParsePrefix(text)
+		if err != nil {
+			return usagef("--local-ips %q is neither an IP address nor a prefix of some; write 127.1.0.0/20", text)
+		}
+		p.LocalIPs = append(p.LocalIPs, prefix)
+	}
 	if fl.Changed("connections") {
 		p.Connections = f.connections
 	}
@@ -189,6 +204,7 @@ func (f *loadFlags) override(fl *pflag.FlagSet, p *load.Plan) {
 	if fl.Changed("seed") {
 		p.Seed = f.seed
 	}
+	return nil
 }
 
 // addThresholds adds the thresholds of the flags.

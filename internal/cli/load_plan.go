@@ -112,7 +112,7 @@ func (f *loadFlags) setStages(s *load.Scenario) error {
 
 // setSteps sets what is sent.
 func (f *loadFlags) setSteps(s *load.Scenario, path string) error {
-	step := load.Step{Request: load.Request{Method: f.method, Path: path, Body: f.body}, Think: [2]time.Duration{f.think, f.think}}
+	step := load.Step{Request: load.Request{Method: f.method, Path: path, Body: f.body}, ExpectedStatuses: f.expected, Think: [2]time.Duration{f.think, f.think}}
 	if f.bodyFile != "" {
 		body, err := os.ReadFile(f.bodyFile)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // patternsLogCommand is the log service of the pattern "sync to async".
 func (a *app) patternsLogCommand() *cobra.Command {
 	c := eventlog.DefaultConfig()
-	commit, events := string(c.Commit), "off"
+	events := "off"
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Run the log service: store events from calls or from a queue",
@@ -29,7 +29,6 @@ PATTERNS_STORE. A flag wins.`,
 		Example: `  loadstone patterns log --store events.db
   loadstone patterns log --store events.db --events nats://127.0.0.1:4222`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.Commit = eventlog.Commit(commit)
 			if events != "off" {
 				target, err := event.ParseTarget(events)
 				if err != nil {
@@ -47,17 +46,17 @@ PATTERNS_STORE. A flag wins.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for calls")
-	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	adminFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "file of the database")
 	fl.StringVar(&events, "events", events, "queue to take events from: off, nats://BROKER:PORT or kafka://BROKER:PORT,...")
-	fl.StringVar(&commit, "commit", commit, "how calls are written: each in its own transaction, or group for concurrent ones in one")
+	fl.StringVar((*string)(&c.Commit), "commit", string(c.Commit), "how calls are written: each in its own transaction, or group for concurrent ones in one")
 	fl.IntVar(&c.Rounds, "rounds", c.Rounds, "work per event: how often its body is hashed")
 	return cmd
 }
 
 // patternsBrokerCommand is the embedded broker as a process of its own.
 func (a *app) patternsBrokerCommand() *cobra.Command {
-	c, flush := broker.DefaultConfig(), "on"
+	c := broker.DefaultConfig()
 	cmd := &cobra.Command{
 		Use:   "broker",
 		Short: "Run the embedded broker: a durable queue",
@@ -74,10 +73,6 @@ flag wins.`,
 		Example: `  loadstone patterns broker --dir broker
   loadstone patterns serve --events nats://127.0.0.1:4222`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Flush, err = onOff("flush", flush); err != nil {
-				return err
-			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -86,10 +81,10 @@ flag wins.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Addr, "listen", c.Addr, "address for producers and consumers; keep it private")
-	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics and profiles; keep it private")
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
 	fl.StringVar(&c.Dir, "dir", c.Dir, "directory of its files")
 	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "maximum size of its files, in bytes")
-	fl.StringVar(&flush, "flush", flush, "flush each message to disk before it is acknowledged: on or off")
+	fl.Var(onOff{&c.Flush}, "flush", "flush each message to disk before it is acknowledged: on or off")
 	return cmd
 }
 

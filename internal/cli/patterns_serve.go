@@ -5,14 +5,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"loadstone/system/patterns/activity/stores"
-	"loadstone/system/patterns/book"
 	"loadstone/system/patterns/event"
 	"loadstone/system/patterns/serve"
 )
 
 func (a *app) patternsServeCommand() *cobra.Command {
 	c := serve.DefaultConfig()
-	refresh, once, adaptive := "off", string(c.Books.Mode), "off"
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve all six patterns over HTTP",
@@ -25,9 +23,10 @@ func (a *app) patternsServeCommand() *cobra.Command {
   POST /activities         --activities
   GET  /activities/{id}
 
-and /healthz and /readyz; on the admin address /metrics for Prometheus, /debug/pprof,
-and PUT /pool with the number of workers as the body. SIGTERM stops the server without
-losing a request.
+and /healthz and /readyz; on the admin address /metrics for Prometheus, and with
+PATTERNS_ADMIN_TOKEN set, for requests that send it (Authorization: Bearer TOKEN),
+/debug/pprof and PUT /pool with the number of workers as the body. SIGTERM stops the
+server without losing a request.
 
 Every flag can be given as an environment variable as well: --job-cpu as
 PATTERNS_JOB_CPU. A flag wins.`,
@@ -39,14 +38,6 @@ PATTERNS_JOB_CPU. A flag wins.`,
   # at most four jobs at a time, sixteen in the queue, the rest refused
   loadstone patterns serve --pool reject --pool-workers 4 --pool-queue 16 --job-cpu 2ms --job-wait 18ms`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Movies.RefreshAhead, err = onOff("refresh-ahead", refresh); err != nil {
-				return err
-			}
-			if c.Jobs.Adaptive, err = onOff("pool-adaptive", adaptive); err != nil {
-				return err
-			}
-			c.Books.Mode = book.Mode(once)
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -55,33 +46,33 @@ PATTERNS_JOB_CPU. A flag wins.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
-	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, profiles and the pool's size; keep it private")
+	adminFlags(fl, &c.Config, "profiles and the pool's size")
 	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
 	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
 	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
-	fl.StringVar(&refresh, "refresh-ahead", refresh, "refresh the popular movies before they expire: off or on")
+	fl.Var(onOff{&c.Movies.RefreshAhead}, "refresh-ahead", "refresh the popular movies before they expire: off or on")
 	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "maximum age of a served list of movies")
 	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long the source of movies takes")
-	fl.StringVar(&once, "do-once", once, "share one read of a book among all concurrent requests: off, local or redis")
+	fl.StringVar((*string)(&c.Books.Mode), "do-once", string(c.Books.Mode), "share one read of a book among all concurrent requests: off, local or redis")
 	fl.StringVar(&c.Books.Redis, "redis", c.Books.Redis, "HOST:PORT of the Redis for --do-once redis")
 	fl.DurationVar(&c.Books.Delay, "book-delay", c.Books.Delay, "how long the source of books takes")
 	fl.DurationVar(&c.Books.ReadTimeout, "book-timeout", c.Books.ReadTimeout, "maximum time to read a book")
 	fl.DurationVar(&c.Books.Keep, "book-keep", c.Books.Keep, "how long a book stays in Redis for the other replicas")
-	jobFlags(fl, &c, &adaptive)
+	jobFlags(fl, &c)
 	fl.StringVar(&c.Events, "events", c.Events, "where POST /handle sends an event: "+event.TargetForms)
 	fl.StringVar(&c.Activities, "activities", c.Activities, "where /activities stores: off, "+stores.Forms)
 	return cmd
 }
 
 // jobFlags are the flags of GET /handle.
-func jobFlags(fl *pflag.FlagSet, c *serve.Config, adaptive *string) {
+func jobFlags(fl *pflag.FlagSet, c *serve.Config) {
 	j := &c.Jobs
 	fl.StringVar(&j.Pool, "pool", j.Pool, "limit the jobs: off, reject or wait")
 	fl.IntVar(&j.Workers, "pool-workers", j.Workers, "jobs that run at a time")
 	fl.IntVar(&j.Queue, "pool-queue", j.Queue, "jobs that wait for a worker")
 	fl.DurationVar(&j.Wait, "pool-wait", j.Wait, "maximum time that a job waits until it starts")
 	fl.IntVar(&j.Callers, "pool-callers", j.Callers, "maximum number of requests that wait for a place in the queue, with --pool wait")
-	fl.StringVar(adaptive, "pool-adaptive", *adaptive, "shorten the queue while it only adds delay: off or on")
+	fl.Var(onOff{&j.Adaptive}, "pool-adaptive", "shorten the queue while it only adds delay: off or on")
 	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "CPU time of a job")
 	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "how long a job waits after its CPU time")
 	fl.IntVar(&j.Memory, "job-memory", j.Memory, "memory of a job, in bytes")

@@ -34,14 +34,15 @@ func (a *app) predictCommand() *cobra.Command {
 		Use:     "predict RUN",
 		GroupID: "lab",
 		Short:   "Predict the capacity of a topology that was not run, from the service demands of a run",
-		Long: `Predict a topology that was not run: its capacity under the run's objective with an
+		Long: `Predict a topology that was not run: its capacity under the run's SLO with an
 interval, the bottleneck, the next bottleneck after it, and the utilisation of each
-component. The prediction is computed from the measured CPU per request of each
-component, and its assumptions are printed.
+component. The prediction is computed from the CPU time per request that the run
+measured of each component; what it assumes is printed with it.
 
-Each --topology adds a row to a table. --check measures all topologies in one run,
-interleaved with the variants that they were predicted from, and prints the errors
-of the predictions.
+--set changes the run's first variant, or that of --variant. For several topologies,
+write each as a --topology; they are printed as a table. --check measures what was
+predicted, in one new run together with the variants that it was predicted from, and
+prints the errors of the predictions.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
 latest~1 for the one before.`,

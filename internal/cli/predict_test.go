@@ -52,11 +52,8 @@ func TestPredictSeveral(t *testing.T) {
 // Two topologies are measured in one run beside the variant that they change, which
 // is there once; and that run tells the same again without measuring.
 func TestSeveralPredictionsAreChecked(t *testing.T) {
-	dir := t.TempDir()
-	path := small(t, dir, "search: {budget: 4s}", "search: {budget: 3s}\nperturb: false")
-	if got := loadstone(t, dir, "run", path, "--variants", "query"); got.code != exitOK {
-		t.Fatalf("run: exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
-	}
+	dir, _ := measured(t, []string{"search: {budget: 4s}", "search: {budget: 3s}\nperturb: false"}, "--variants", "query")
+	path := filepath.Join(dir, "small.yaml")
 	base := onlyRun(t, dir)
 	args := []string{"predict", base, "--topology", "api.replicas=2", "--topology", "query: api.cpus=0.15", "--json"}
 	first := loadstone(t, dir, append(args, "--check", path)...)

@@ -27,8 +27,8 @@ A store is written KIND:PATH. sqlite:PATH is a database, with one query per requ
 snapshot:PATH is an immutable file of precomputed answers, made from a database, a
 CSV file or the generator, and replaced atomically while servers run.
 postgres://USER@HOST/DATABASE is a PostgreSQL database that many servers share. Its
-password may be in the address, or in PGPASSWORD, where it is not visible in the
-process list.`,
+password may be in the address, in PGPASSWORD, or in the file that PGPASSFILE names;
+only the first is visible in the process list.`,
 		Example: `  # synthetic students
   loadstone results seed --store sqlite:results.db
 
@@ -37,8 +37,8 @@ process list.`,
   loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot
   loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
 	}
-	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
-		a.certificateCommand(), a.pageCommand(), a.healthCommand())
+	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.dumpCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
+		a.embargoCommand(), a.certificateCommand(), a.secretsCommand(), a.rolesCommand(), a.pageCommand(), a.healthCommand())
 	cmd.AddCommand(a.withEnv("RESULTS_", a.preloadCommand(), a.correctCommand(), a.serveCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -58,7 +58,7 @@ func needsCommand(cmd *cobra.Command, args []string) error {
 }
 
 func (a *app) seedCommand() *cobra.Command {
-	var store, file string
+	var store, file, publishAt string
 	var students int64
 	var seed uint64
 	var keep bool
@@ -71,6 +71,10 @@ unchanged; other content is replaced completely or not at all. A PostgreSQL data
 with other students is an error instead; an interrupted seed of PostgreSQL resumes
 when it is run again.
 
+With --publish-at no moment passes in which results are out too early. A store that
+has a time already keeps it if it is later, and results that are out stay out: see
+'loadstone results embargo' for changing it.
+
 The access codes are derived from the seed, so they are not secret. Use synthetic
 students for trials and measurements only, never beside real ones.`,
 		Example: `  loadstone results seed --store sqlite:results.db
@@ -80,20 +84,29 @@ students for trials and measurements only, never beside real ones.`,
 			if err != nil {
 				return err
 			}
+			at, err := parseInstant(publishAt, "--publish-at")
+			if err != nil {
+				return err
+			}
 			if keep {
-				if origin := name.Imported(cmd.Context()); origin != "" {
+				origin, err := name.Imported(cmd.Context())
+				if err != nil {
+					return fmt.Errorf("nothing was changed, for it is not known whether %s has imported students: %w", name, err)
+				}
+				if origin != "" {
 					fmt.Fprintf(a.Stdout, "%s has imported students, %s; they are kept\n", name, origin)
-					return nil
+					return a.keepBack(cmd.Context(), name, at)
 				}
 			}
 			source, err := seedSource(cmd.Context(), file, seed, students)
 			if err != nil {
 				return usageError{err}
 			}
-			return a.fill(cmd.Context(), name, source)
+			return a.fillUntil(cmd.Context(), name, source, at)
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
+	cmd.Flags().StringVar(&publishAt, "publish-at", "", publishAtHelp)
 	cmd.Flags().Int64Var(&students, "students", results.DefaultCount, "number of students")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the synthetic students")
 	cmd.Flags().StringVar(&file, "csv", "", "CSV file of students to use instead of synthetic ones, as for 'results import'; none if empty")
@@ -110,7 +123,7 @@ func seedSource(ctx context.Context, file string, seed uint64, students int64) (
 }
 
 func (a *app) importCommand() *cobra.Command {
-	var store string
+	var store, publishAt string
 	var example bool
 	cmd := &cobra.Command{
 		Use:   "import FILE.csv",
@@ -143,10 +156,15 @@ nothing of it is served before it is complete.`,
 			if err != nil {
 				return err
 			}
-			return a.fill(cmd.Context(), name, file)
+			at, err := parseInstant(publishAt, "--publish-at")
+			if err != nil {
+				return err
+			}
+			return a.fillUntil(cmd.Context(), name, file, at)
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
+	cmd.Flags().StringVar(&publishAt, "publish-at", "", publishAtHelp)
 	cmd.Flags().BoolVar(&example, "example", false, "print a CSV file of four synthetic students")
 	return cmd
 }
@@ -169,7 +187,8 @@ func (a *app) publishCommand() *cobra.Command {
 		Use:   "publish",
 		Short: "Turn a database into a snapshot of precomputed answers",
 		Long: `Turn a database into a snapshot of precomputed answers. A snapshot of the same data
-is left unchanged. Servers that serve the snapshot's path switch to the new file
+is left unchanged but for the time of publication, which becomes the database's.
+Servers that serve the snapshot's path switch to the new file
 within a second, without a failed or mixed answer.`,
 		Example: `  loadstone results publish --from sqlite:results.db --to snapshot:results.snapshot`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -187,9 +206,19 @@ func (a *app) publish(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return readDatabase(ctx, from, "--from", func(db dataset.Source[results.Student]) error {
+	return readDatabase(ctx, from, "--from", func(db results.Database) error {
 		// Corrected students make it another data set.
-		return a.fill(ctx, name, results.Current(db))
+		if err := a.fill(ctx, name, results.Current(db)); err != nil {
+			return err
+		}
+		// A snapshot that is left as it is gets the time of publication all the same.
+		if err := name.Reschedule(ctx, userName(), func(_, _ time.Time) (time.Time, error) { return results.PublishAt(db), nil }); err != nil {
+			return err
+		}
+		if p := db.State().Publication(); p.Out {
+			return nil
+		}
+		return a.printPublication(ctx, name)
 	})
 }
 
@@ -203,7 +232,7 @@ func parseStore(text, flag string) (stores.Name, error) {
 }
 
 // readDatabase opens the store that a flag names for use.
-func readDatabase(ctx context.Context, text, flag string, use func(dataset.Source[results.Student]) error) error {
+func readDatabase(ctx context.Context, text, flag string, use func(results.Database) error) error {
 	name, err := parseStore(text, flag)
 	if err != nil {
 		return err

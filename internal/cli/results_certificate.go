@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -229,15 +228,10 @@ func (c *certificate) write(key *atomicfile.Pending) (until time.Time, err error
 	if err != nil {
 		return until, err
 	}
-	cert, err := atomicfile.Create(c.certPath())
-	if err != nil {
+	if err := atomicfile.Write(c.certPath(), certPEM, certMode); err != nil {
 		return until, err
 	}
-	defer func() { err = errors.Join(err, cert.Discard()) }()
-	if err := put(cert, certPEM, certMode); err != nil {
-		return until, err
-	}
-	return until, put(key, keyPEM, keyMode)
+	return until, key.Fill(keyPEM, keyMode)
 }
 
 // Access bits, whatever those of the files before were. Nobody reads a key but its
@@ -247,31 +241,17 @@ const (
 	keyMode  = 0o600
 )
 
-func put(file *atomicfile.Pending, text []byte, mode os.FileMode) error {
-	_, err := file.File().Write(text)
-	if err := errors.Join(err, file.File().Chmod(mode)); err != nil {
-		return err
-	}
-	return file.Commit()
-}
-
 // generate makes a key and a certificate for it, both in PEM form.
 func (c *certificate) generate() (cert, key []byte, until time.Time, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, until, fmt.Errorf("make a key: %w", err)
 	}
-	const serialBits = 127 // positive in the 20 bytes that RFC 5280 allows
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
-	if err != nil {
-		return nil, nil, until, fmt.Errorf("make a serial number: %w", err)
-	}
 	now := c.now()
 	until = now.Add(certificateLife)
 	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{Organization: []string{issuer}, CommonName: c.hosts[0]},
-		NotBefore:    now.Add(-clockSkew), NotAfter: until,
+		Subject:   pkix.Name{Organization: []string{issuer}, CommonName: c.hosts[0]},
+		NotBefore: now.Add(-clockSkew), NotAfter: until,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,

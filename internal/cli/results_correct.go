@@ -10,15 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/csvfile"
-	"loadstone/system/results/pagecache"
 	"loadstone/system/results/stores"
 )
 
 // correctFlags are those of results correct.
-type correctFlags struct{ store, redis, by string }
+type correctFlags struct{ store, by string }
 
 func (a *app) correctCommand() *cobra.Command {
 	var f correctFlags
@@ -31,34 +29,29 @@ keep theirs. Either all rows are applied or none, and a student who is not in th
 store is an error. The table corrections records who corrected what and when.
 
 A correction is visible
-  on servers of a PostgreSQL store without a cache: at once
-  on servers with --cache memory: within --cache-refresh, by default a minute
-  on servers with Redis: within a second, if this command gets --redis; on a server
-    that has no connection to Redis at that time: within --cache-refresh, 12 hours
+  on servers of a PostgreSQL or SQLite store, whatever their caches have: within about
+    a second. They ask the store every second what was corrected; a server that has no
+    connection to its database at that time: as soon as it has one
   through a load balancer that caches, and in browsers with --access open: when their
     cached page expires, at most a minute after the servers have the correction
-  on servers of a SQLite store: when they are restarted
   on servers of a snapshot, and in an exported tree: when it is published or exported
     again
 
-The command may be run again: it then changes nothing in the store, and notifies
-Redis and the servers again. Do so if it could not notify them (exit status 1), and
-for SQLite after a restart of the servers.
+The command may be run again: it then changes nothing.
 
-Flags can be given as environment variables as well: --redis as RESULTS_REDIS.`,
+Flags can be given as environment variables as well: --store as RESULTS_STORE.`,
 		Example: `  loadstone results correct corrected.csv --store sqlite:results.db
-  loadstone results correct - --store postgres://results@db/results --redis redis://cache:6379 < corrected.csv`,
+  loadstone results correct - --store postgres://results@db/results < corrected.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.correct(cmd.Context(), f, args[0]) },
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.store, "store", "", "database to correct: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(&f.redis, "redis", "", "Redis of the servers, which gets the new pages: "+pagecache.RedisForm)
 	fl.StringVar(&f.by, "by", "", "who corrects, for the audit (default: the current user)")
 	return cmd
 }
 
-// correct corrects the store, then what servers have of it.
+// correct corrects the store.
 func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	store, err := parseStore(f.store, "--store")
 	if err != nil {
@@ -66,11 +59,6 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	}
 	if store.Kind == stores.Snapshot {
 		return usagef("--store %s: a snapshot is never changed: correct the database, then run 'loadstone results publish' again", f.store)
-	}
-	if f.redis != "" {
-		if err := pagecache.CheckURL(f.redis); err != nil {
-			return usagef("--redis: %w", err)
-		}
 	}
 	file, err := a.readCorrections(ctx, path)
 	if err != nil {
@@ -80,18 +68,14 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	if c.By == "" {
 		c.By = userName()
 	}
-	done, err := store.Correct(ctx, c, func(ctx context.Context, meta dataset.Meta, done results.Corrected) error {
-		return a.tellServers(ctx, store.Place(), f.redis, meta, done)
-	})
+	done, err := store.Correct(ctx, c)
 	if unknown, ok := errors.AsType[*results.UnknownStudentsError](err); ok {
 		return usageError{file.Unknown(unknown)}
 	}
 	if err != nil {
 		return err
 	}
-	if done.Changed > 0 {
-		a.printFollowUp(store.Kind, f.redis)
-	}
+	a.printCorrected(store.Place(), done)
 	return nil
 }
 
@@ -121,26 +105,13 @@ func userName() string {
 	return fmt.Sprintf("uid %d", os.Getuid())
 }
 
-// tellServers says what was done at the store, and puts the new pages into Redis, which
-// tells the servers.
-func (a *app) tellServers(ctx context.Context, place, redis string, meta dataset.Meta, done results.Corrected) error {
-	a.printCorrected(place, done)
-	if redis == "" {
-		return nil
-	}
-	if err := pagecache.ReplaceAll(ctx, redis, meta, done.Students); err != nil {
-		return fmt.Errorf("%s is corrected, but not all servers were notified: %w; run this again to notify them again", place, err)
-	}
-	fmt.Fprintf(a.Stdout, "%s has the pages of %s, and its servers were notified\n", pagecache.Redact(redis), students(len(done.Students)))
-	return nil
-}
-
 func (a *app) printCorrected(store string, done results.Corrected) {
 	if done.Changed == 0 {
 		fmt.Fprintf(a.Stdout, "%s: nothing changed; all of %s already had these results\n", store, students(len(done.Students)))
 		return
 	}
 	fmt.Fprintf(a.Stdout, "%s: %d of %s corrected; it is at revision %d\n", store, done.Changed, students(len(done.Students)), done.Revision)
+	fmt.Fprintln(a.Stdout, "Servers see the change within about a second. Snapshots and exported trees keep the old results until you run 'loadstone results publish' or 'export' again.")
 }
 
 func students(n int) string {
@@ -148,17 +119,4 @@ func students(n int) string {
 		return "1 student"
 	}
 	return fmt.Sprintf("%d students", n)
-}
-
-// printFollowUp says who does not see the correction by themselves.
-func (a *app) printFollowUp(kind, redis string) {
-	switch {
-	case kind == stores.SQLite:
-		fmt.Fprintln(a.Stdout, "Servers of this database see the change when they are restarted.")
-	case redis == "":
-		fmt.Fprintln(a.Stdout, "Servers without a cache see the change at once, those with --cache memory within a minute. Those with Redis were not notified: run this again with --redis.")
-	default:
-		fmt.Fprintln(a.Stdout, "All servers see the change within a second.")
-	}
-	fmt.Fprintln(a.Stdout, "Snapshots and exported trees keep the old results until you run 'loadstone results publish' or 'export' again.")
 }

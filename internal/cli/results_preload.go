@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/pagecache"
 	"loadstone/system/results/web"
@@ -22,10 +21,12 @@ func (a *app) preloadCommand() *cobra.Command {
 memory+redis find even the first look-up of each student there. An empty or partly
 filled database is an error.
 
-A Redis that already has this data set is left unchanged. Existing pages are kept,
-so an interrupted preload can simply be run again. Pages expire after a day; then
-servers read them from the database one by one. Redis also stores the access codes:
-keep it as private as the database.
+A Redis that already has this data set, with its last corrections, is left unchanged. An
+interrupted preload can simply be run again. Pages expire a day after they were written
+or, if that is later, a day after the results are published; then servers read them from
+the database one by one, and a preload fills Redis again. A corrected page, and a page
+of a data set that was replaced, is never served from Redis. Redis also stores the access
+codes: keep it as private as the database.
 
 Every flag can be given as an environment variable as well: --redis as
 RESULTS_REDIS.`,
@@ -34,7 +35,7 @@ RESULTS_REDIS.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&store, "store", "", "database to read: sqlite:PATH or postgres://USER@HOST/DATABASE")
-	fl.StringVar(&redis, "redis", "", "Redis to fill: "+pagecache.RedisForm)
+	redisFlags(fl, &redis, "Redis to fill")
 	return cmd
 }
 
@@ -43,10 +44,10 @@ func (a *app) preload(ctx context.Context, store, redis string) error {
 	if err := pagecache.CheckURL(redis); err != nil {
 		return usagef("--redis: %w", err)
 	}
-	return readDatabase(ctx, store, "--store", func(db dataset.Source[results.Student]) error {
+	return readDatabase(ctx, store, "--store", func(db results.Database) error {
 		began := time.Now()
 		bar := newCountBar(a.Stderr, a.Terminal, "pages")
-		written, existing, err := pagecache.Preload(ctx, redis, db, bar.set)
+		written, err := pagecache.Preload(ctx, redis, db, bar.set)
 		bar.close()
 		if err != nil {
 			return err
@@ -56,8 +57,7 @@ func (a *app) preload(ctx context.Context, store, redis string) error {
 			fmt.Fprintf(a.Stdout, "%s already has the pages of %s; nothing to do\n", shown, origin)
 			return nil
 		}
-		fmt.Fprintf(a.Stdout, "%s has the pages of %s: %d written, %d were already there (%.1f s)\n",
-			shown, origin, written, existing, time.Since(began).Seconds())
+		fmt.Fprintf(a.Stdout, "%s has the pages of %s: %d written (%.1f s)\n", shown, origin, written, time.Since(began).Seconds())
 		return nil
 	})
 }

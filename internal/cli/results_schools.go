@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"loadstone/block/atomicfile"
-	"loadstone/block/dataset"
 	"loadstone/system/results"
 	"loadstone/system/results/bundle"
 	"loadstone/system/results/export"
@@ -73,7 +73,7 @@ func (a *app) bundle(ctx context.Context, f bundleFlags) error {
 	if err := os.MkdirAll(f.out, 0o750); err != nil {
 		return err
 	}
-	return readDatabase(ctx, f.from, "--from", func(db dataset.Source[results.Student]) error {
+	return readDatabase(ctx, f.from, "--from", func(db results.Database) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		done, err := bundle.Write(ctx, c, db)
@@ -108,7 +108,10 @@ the tree; students reach their file by a link (see
 
 The key file is created if it does not exist. With it and a student's id and code
 anyone can find the student's file; keep it with the codes. An interrupted export
-resumes, and the tree is replaced completely or not at all.`,
+resumes, and the tree is replaced completely or not at all.
+
+A tree knows no time of publication: whoever has a file's name sees the result. Put it
+on a web server no earlier than results may be seen.`,
 		Example: `  loadstone results export --from sqlite:results.db --to tree --key-file tree.key`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), f) },
 	}
@@ -133,7 +136,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	var err error
 	if c.Namer.Key, err = readKey(f.keyFile); errors.Is(err, fs.ErrNotExist) {
 		c.Namer.Key = export.NewKey()
-		err = writeKey(f.keyFile, c.Namer.Key)
+		err = atomicfile.Write(f.keyFile, []byte(c.Namer.Key.Text()+"\n"), 0o600) // its owner's alone
 	}
 	if err == nil {
 		err = c.Validate()
@@ -141,7 +144,7 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return readDatabase(ctx, f.from, "--from", func(db dataset.Source[results.Student]) error {
+	return readDatabase(ctx, f.from, "--from", func(db results.Database) error {
 		bar := newCountBar(a.Stderr, a.Terminal, "students")
 		c.Progress = bar.set
 		report, err := export.Build(ctx, c, results.Current(db)) // corrected students make it another data set
@@ -154,6 +157,9 @@ func (a *app) export(ctx context.Context, f exportFlags) error {
 			return nil
 		}
 		fmt.Fprintf(a.Stdout, "%d students in %s: %d files written, %d kept\n", report.Students, f.to, report.Written, report.Kept)
+		if p := db.State().Publication(); !p.Out {
+			fmt.Fprintf(a.Stdout, "These results come out at %s: put the tree on no web server before that.\n", p.At.Format(time.RFC3339))
+		}
 		return nil
 	})
 }
@@ -169,16 +175,4 @@ func readKey(path string) (export.Key, error) {
 		return key, fmt.Errorf("%s: %w", path, err)
 	}
 	return key, nil
-}
-
-// writeKey keeps a new key where only its owner can read it.
-func writeKey(path string, key export.Key) error {
-	file, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(file.File(), key.Text()); err != nil {
-		return errors.Join(err, file.Discard())
-	}
-	return file.Commit()
 }

@@ -32,15 +32,19 @@ func (a *app) runCommand() *cobra.Command {
 		Use:     "run EXPERIMENT.yaml",
 		GroupID: "lab",
 		Short:   "Run an experiment: all variants, interleaved trials, verdicts, report",
-		Long: `Run an experiment: every variant is started fresh for each trial, loaded, monitored
-and stopped, with interleaved trials; then capacity, verdict and comparison are
-derived from the raw data, printed, and written as result.json and report.html.
+		Long: `Run an experiment and report it. Each trial starts one variant afresh, loads it,
+monitors its components and stops it; the variants take turns. After the last trial,
+capacity, verdict and comparison are derived from the raw data, printed, and written
+to the run's directory as result.json and report.html.
 
-If a run is stopped (Ctrl-C) or a trial fails, the report covers the completed
-trials and is marked as partial; the exit status is then 1.
+If the run is stopped (Ctrl-C) or a trial fails, the report covers the completed
+trials and is marked as partial.
 
-Exit status: 0 all SLOs met, 99 an SLO crossed or met at no rate, 1 failed or
-stopped, 2 an error in the arguments or in the experiment file.`,
+Exit status:
+   0  every SLO was met
+   1  the run failed or was stopped
+   2  an error in the arguments or in the experiment file
+  99  an SLO was crossed, or no rate met it`,
 		Example: `  loadstone run system/results/experiments/embedded.yaml
 
   # a quick look: two variants, one trial each (without intervals)

@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"loadstone/lab/result"
 )
 
 // withDocker runs the program in dir with a Docker daemon that has its image, in a
@@ -32,7 +35,7 @@ func withDocker(t *testing.T, dir string, args ...string) ended {
 		t.Fatal(err)
 	}
 	const script = `docker build --quiet --tag loadstone --target prebuilt --file "$1" "$2" >"$2.log" 2>&1 || { cat "$2.log"; exit 124; }; shift 2; exec "$@"`
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	argv := append([]string{"sh", "-c", script, "sh", filepath.Join(root, "deploy", "Dockerfile"), image, program}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(root, "scripts", "with-docker"), argv...)
@@ -68,7 +71,7 @@ func needDocker(t *testing.T) {
 	}
 }
 
-// planted writes an experiment on a front and a store, which limits it: it bears 50
+// planted writes an experiment on a front and a store, which limits it: it sustains 150
 // requests a second, and the front more than a thousand.
 func planted(t *testing.T, dir, rest string) string {
 	t.Helper()
@@ -83,7 +86,7 @@ func planted(t *testing.T, dir, rest string) string {
 `
 	compose := "name: planted\nservices:\n" +
 		fmt.Sprintf(service, "front", `"cpu_ms":0.2,"workers":4,"calls":[{"hosts":"${STORE_HOSTS:-store}","port":8080,"visits":1}]`, "store", 0.5) +
-		fmt.Sprintf(service, "store", `"cpu_ms":3,"workers":4`, "", 0.15)
+		fmt.Sprintf(service, "store", `"cpu_ms":1,"workers":4`, "", 0.15)
 	text := `name: planted
 system: compose.yaml
 entry: front
@@ -99,19 +102,20 @@ trials: 1
 	return path
 }
 
-// TestRunNamesWhatIsPlantedInContainers measures again if the machine was too busy.
+// TestRunNamesWhatIsPlantedInContainers measures again if nothing was named. That is no
+// mistake if the report says that something else used the machine, even to the last.
 func TestRunNamesWhatIsPlantedInContainers(t *testing.T) {
 	const rest = `
 load: {scenarios: {lookup: {executor: constant-arrival-rate, request: GET /}}}
 slo: {http_req_duration: [p(95)<1000], http_req_failed: [rate<0.01]}
 measure: capacity
-search: {budget: 4s}
-perturb: {budget: 10s}
+search: {budget: 8s}
+perturb: {budget: 20s}
 `
 	for left := 3; ; left-- {
 		dir := t.TempDir()
 		got := withDocker(t, dir, "run", planted(t, dir, rest), "--driver", "docker")
-		if got.code != exitOK && (got.code != exitCrossed || left == 1) {
+		if got.code != exitOK && got.code != exitCrossed {
 			t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
 		}
 		res := derivedResult(t, onlyRun(t, dir))
@@ -124,14 +128,24 @@ perturb: {budget: 10s}
 				t.Errorf("of %s nothing is known: %+v", c.Name, c)
 			}
 		}
-		named := v.Verdict.Component == "store"
-		if named || left == 1 {
-			if !named {
-				t.Errorf("got verdict %+v\n%s", v.Verdict, got.stdout)
-			}
+		// Other tests' processes run beside this one: the lab notices, and names nobody.
+		busy := strings.Contains(got.stdout, "something other than this run used") ||
+			strings.Contains(v.Verdict.Summary, "the load generator sent")
+		perturbed := v.Perturbation != nil && varies(v.Perturbation, "store cpu")
+		t.Logf("%s: %s, perturbed: %v", v.Verdict.Status, v.Verdict.Summary, perturbed)
+		switch named := v.Verdict.Component; {
+		case named == "store" && perturbed, left == 1 && busy && (named == "" || named == "store"):
 			return
+		case named != "" && named != "store", left == 1:
+			t.Fatalf("got verdict %+v, perturbation %+v\n%s", v.Verdict, v.Perturbation, got.stdout)
 		}
 	}
+}
+
+// varies reports that a target was made smaller or larger and had an effect estimated.
+func varies(p *result.Perturbation, target string) bool {
+	changed := slices.ContainsFunc(p.Slots, func(s result.PerturbedSlot) bool { return slices.Contains(s.Targets, target) && s.Factor != 1 })
+	return changed && slices.ContainsFunc(p.Effects, func(e result.PerturbedEffect) bool { return slices.Contains(e.Targets, target) })
 }
 
 func TestFaultsOfARunInContainers(t *testing.T) {
@@ -181,6 +195,10 @@ measure: load
 	t.Setenv("DOCKER_HOST", "unix:///no/such/socket")
 	if _, err := exec.LookPath("docker"); err == nil {
 		f("the Docker daemon does not answer at unix:///no/such/socket; start it", "--driver", "docker")
+		for _, host := range []string{"ssh://somebody@198.51.100.1", "tcp://198.51.100.1:2376"} { // which is not asked
+			t.Setenv("DOCKER_HOST", host)
+			f("the Docker daemon is on another machine, "+host+", where alone", "--driver", "docker")
+		}
 	}
 	t.Setenv("PATH", t.TempDir())
 	f("docker is not installed; install it", "--driver", "docker")

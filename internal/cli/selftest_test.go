@@ -33,8 +33,8 @@ func TestSelftestFlagsChooseSystems(t *testing.T) {
 
 func TestPlantRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	got := loadstone(t, t.TempDir(), "internal", "plant", `{"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "pool": {"size": 0}}`)
-	if got.code != exitUsage || !strings.Contains(got.stderr, "pool.size is 0; write a number from 1") {
+	got := loadstone(t, t.TempDir(), "internal", "plant", `{"listen": "127.0.0.1:0", "admin": "127.0.0.1:0", "pol": {"size": 1}}`)
+	if got.code != exitUsage || !strings.Contains(got.stderr, `unknown field "pol"`) {
 		t.Errorf("got exit status %d and %q, want %d and what to write", got.code, got.stderr, exitUsage)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -55,18 +56,26 @@ func startServe(t *testing.T, args ...string) (cmd *exec.Cmd, address string) {
 func TestSIGTERMLosesNoRequest(t *testing.T) {
 	cmd, address := startServe(t)
 	ended := make(chan error, 1)
-	time.AfterFunc(700*time.Millisecond, func() {
+	stop := sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		ended <- cmd.Wait()
+		go func() { ended <- cmd.Wait() }()
 	})
+	// It is told to stop after a second of load, which goes on until nobody listens.
+	onWindow := func(w load.Window) string {
+		stop()
+		if w.Failed > 0 {
+			return "nobody listens"
+		}
+		return ""
+	}
 	r, err := engine.Run(t.Context(), load.Plan{
 		Targets: []string{"http://" + address}, Seed: 1, Timeout: 5 * time.Second,
 		Scenarios: []load.Scenario{{
-			Name: "stop", Executor: load.ConstantVUs, VUs: 16, Duration: 2 * time.Second, GracefulStop: 5 * time.Second,
+			Name: "stop", Executor: load.ConstantVUs, VUs: 16, Duration: 2 * time.Minute, GracefulStop: 5 * time.Second,
 			Steps: []load.Step{{Request: load.Request{Method: "GET", Path: "/student/{id}"}}},
 			Feed:  map[string]feed.Feed{"id": {Uniform: &[2]int64{1, 1000}}},
 		}},
-	}, nil, nil)
+	}, onWindow, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

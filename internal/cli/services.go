@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -21,7 +22,9 @@ func (a *app) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(a.Stdo
 // withEnv returns commands whose flags can be given in the environment as well.
 func (a *app) withEnv(prefix string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
-		c.PreRunE = func(cmd *cobra.Command, _ []string) error { return a.flagsFromEnv(cmd.Flags(), prefix) }
+		c.PreRunE = func(cmd *cobra.Command, _ []string) error {
+			return cmp.Or(a.flagsFromEnv(cmd.Flags(), prefix), redisPassword(cmd.Flags()), secretsFromFiles(cmd.Flags()))
+		}
 	}
 	return commands
 }
@@ -43,16 +46,34 @@ func (a *app) flagsFromEnv(flags *pflag.FlagSet, prefix string) error {
 	return failed
 }
 
-// onOff reads a switch.
-func onOff(flag, value string) (bool, error) {
-	switch value {
-	case "on":
-		return true, nil
-	case "off":
-		return false, nil
-	}
-	return false, usagef("--%s %q: write on or off", flag, value)
+// adminFlags are the flags of the operator's address; guarded is what the token is for.
+func adminFlags(fl *pflag.FlagSet, c *service.Config, guarded string) {
+	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics, "+guarded+"; keep it private")
+	fl.StringVar(&c.AdminToken, "admin-token", "",
+		"what requests for "+guarded+" must send; without one they are refused; set it in the environment, for every user of the host sees flags")
 }
+
+// onOff is a flag that switches something on or off.
+type onOff struct{ on *bool }
+
+func (s onOff) String() string {
+	if s.on != nil && *s.on {
+		return "on"
+	}
+	return "off"
+}
+
+// Set is for pflag.
+func (s onOff) Set(text string) error {
+	if text != "on" && text != "off" {
+		return errors.New("write on or off")
+	}
+	*s.on = text == "on"
+	return nil
+}
+
+// Type is for pflag, which shows it in the help.
+func (onOff) Type() string { return "string" }
 
 func (a *app) healthCommand() *cobra.Command {
 	var url string

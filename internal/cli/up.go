@@ -32,19 +32,22 @@ func (a *app) upCommand() *cobra.Command {
 		Short:   "Start a system and keep it running",
 		Long: `Start a system and keep it running: one that this program ships with, by its name;
 your own, by its Compose file; or a variant of an experiment, by default the first.
-Ctrl-C stops it, or 'loadstone down' from another terminal.
+Ctrl-C stops it, and so does 'loadstone down' from another terminal.
 
 Profiles are those of --profile and of COMPOSE_PROFILES, from the environment or from
 the .env beside the Compose file, as with docker compose. For an experiment only
 --profile counts, so that the running system is the one that 'loadstone run' measures.
 
-Published ports are opened on 127.0.0.1, or on the address that the file gives.
-Without Docker they are forwarded, so the system sees all clients as 127.0.0.1,
-and results counts them as one address for its limit of 100 requests a second per
-address; for many students from other machines use --driver docker --publish-all.
+Published ports are opened on 127.0.0.1, or on the address that the Compose file
+gives; with --publish-all, on all addresses. Without Docker, Loadstone forwards the
+connections itself, so services see every client as 127.0.0.1. The system results
+then counts all clients as one in its limit of 100 requests a second per address; for
+students on many machines use --driver docker --publish-all.
 
-Exit status: 0 stopped on request, or already running; 1 failed, or a service ended;
-2 an error in the arguments.`,
+Exit status:
+   0  stopped on request, or already running
+   1  failed, or a service ended
+   2  an error in the arguments`,
 		Example: `  # exam results, with PostgreSQL, Redis, NGINX and monitoring, on this machine
   loadstone up results
 

@@ -29,7 +29,7 @@ func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
 	settings := driver.DefaultSettings()
 	settings.Env, settings.Guardian = a.composeEnv(), []string{a.Executable, internalName, guardianName}
 	if name == dockerDriver {
-		return docker.Driver{Settings: settings, PublishAll: publishAll, AnyPort: anyPort, CreateWithin: docker.DefaultCreateWithin}
+		return docker.Driver{Settings: settings, PublishAll: publishAll, AnyPort: anyPort}
 	}
 	return process.Driver{Settings: settings, Self: a.Executable, Shim: []string{a.Executable, internalName, shimName}}
 }

@@ -55,9 +55,7 @@ func (p *ports) open(ctx context.Context, service string, published topology.Pub
 	}
 	number := uint16(published.HostPort) // topology has checked its range
 	for _, host := range hosts {
-		c := publish.DefaultConfig()
-		c.Listen = netip.AddrPortFrom(host, number)
-		port, err := publish.Open(ctx, c)
+		port, err := publish.Open(ctx, netip.AddrPortFrom(host, number))
 		if err != nil {
 			return err
 		}

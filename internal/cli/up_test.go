@@ -74,7 +74,7 @@ func (s *site) run(args ...string) ended {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	kill := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	err := cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/block/atomicfile"
 	"loadstone/lab/driver/guardian"
 )
 
@@ -240,11 +241,7 @@ func (c *Claim) Update(phase string, change func(*Record)) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(c.dir, recordName)
-	if err := os.WriteFile(file+".new", append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("record that %s is %s: %w", c.record.Name, phase, err)
-	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err := atomicfile.Write(filepath.Join(c.dir, recordName), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("record that %s is %s: %w", c.record.Name, phase, err)
 	}
 	return nil

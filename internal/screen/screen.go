@@ -27,8 +27,6 @@ type Config struct {
 	Terminal bool
 	// Color paints a Terminal's screen. NO_COLOR is for the caller to heed.
 	Color bool
-	// Erase takes the screen away on Close. Without it the last state remains.
-	Erase bool
 	// Size returns the terminal's columns and rows. It is asked at each redraw,
 	// so that the screen follows a window that is resized. Where it is nil, or
 	// answers with less than one of either, they are 80 and 24.
@@ -74,12 +72,7 @@ func (s *Screen) Add(w load.Window, outcomes []threshold.Outcome) {
 // the first thing that went wrong since New.
 func (s *Screen) Close() error {
 	if len(s.drawn) > 0 {
-		end := "\r\n"
-		if s.cfg.Erase {
-			width, _ := s.size()
-			end = s.home(width) + eraseBelow
-		}
-		_, err := io.WriteString(s.cfg.Out, end)
+		_, err := io.WriteString(s.cfg.Out, "\r\n")
 		s.note(err)
 		s.drawn = nil
 	}

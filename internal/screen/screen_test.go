@@ -260,20 +260,6 @@ func TestRedrawLeavesNothingOfTheLastScreen(t *testing.T) {
 	}
 }
 
-func TestEraseLeavesNothing(t *testing.T) {
-	t.Parallel()
-	v := &terminal{t: t, width: 80, height: 24}
-	s := v.open(func(c *Config) { c.Erase = true })
-	s.Add(sample(t, 0), outcomes(3))
-	s.Add(sample(t, 5), outcomes(3))
-	if err := s.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	if got := strings.TrimSpace(v.shown()); got != "" || v.row != 0 || v.col != 0 {
-		t.Errorf("got %q with the cursor at %d,%d, want an empty terminal", got, v.row, v.col)
-	}
-}
-
 // A terminal that becomes narrower breaks lines that no longer fit into more
 // rows, and all of them must go.
 func TestNarrowedTerminalIsErasedWhole(t *testing.T) {

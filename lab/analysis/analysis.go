@@ -27,7 +27,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 	res := &result.Result{
 		Schema: result.Schema, Experiment: exp.Name, Question: exp.Question, Seed: r.Seed,
 		Started: r.Started, Finished: r.Finished, Environment: result.Environment{Environment: r.Environment},
-		Measure: exp.Measure, Unit: unit(exp), SLO: append(written(exp.SLO), bounds(exp)...), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
+		Measure: exp.Measure, Unit: unit(exp), WarmupSeconds: exp.Load.Warmup.Seconds(), SLO: append(written(exp.SLO), bounds(exp)...), Warnings: slices.Clone(r.Warnings), Source: string(r.Source),
 	}
 	if r.Partial != nil { // above all other warnings: it is about every figure
 		res.Partial = r.Partial.String()
@@ -116,12 +116,13 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 	}
 	if len(good) == 0 {
 		v.Verdict = verdict.Evaluate(in)
+		if len(trials) > 0 {
+			disturbed(&v, joinConditions(trials)) // perhaps that is why no rate held
+		}
 		return v
 	}
 	atPoint(&v, good)
-	if c := v.Conditions; c.Outside > outsideMuch {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("something other than this run used %.1f cores meanwhile: stop it and repeat", c.Outside))
-	}
+	disturbed(&v, v.Conditions)
 	if in.Capacity == 0 && exp.Measure != experiment.Capacity {
 		in.Capacity = medianOf(good, func(t observed) float64 { return t.throughput })
 		if in.LowerBound == "" && allMet(v.SLO) {
@@ -134,6 +135,13 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 	return v
 }
 
+// disturbed warns if the machine did much for others.
+func disturbed(v *result.Variant, c *result.Conditions) {
+	if c.Outside > outsideMuch {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("something other than this run used %.1f cores meanwhile: stop it and repeat", c.Outside))
+	}
+}
+
 // capacityFound fills in the capacity that the trials found.
 func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experiment, trials []observed) {
 	for _, t := range trials {
@@ -143,6 +151,7 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	in.Capacity = v.Capacity.Value
 	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
 	v.Warnings = append(v.Warnings, searchWarnings(trials, float64(exp.Search.Tolerance))...)
+	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
 	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
 		in.LowerBound = "" // the verdict says how full
 	}
@@ -157,29 +166,17 @@ func atPoint(v *result.Variant, trials []observed) {
 	v.Rate = medianOf(trials, func(t observed) float64 { return t.rate })
 	v.Failed = medianOf(trials, func(t observed) float64 { return t.failed })
 	v.Generator = medianOf(trials, func(t observed) float64 { return t.generator })
-	v.Latency = result.LatencyPair{
-		Response: percentiles(trials, func(t observed) result.Percentiles { return t.latency.Response }),
-		Service:  percentiles(trials, func(t observed) result.Percentiles { return t.latency.Service }),
+	latency := func(t *observed) []*float64 {
+		r, s := &t.latency.Response, &t.latency.Service
+		return []*float64{&r.P50, &r.P95, &r.P99, &r.Max, &s.P50, &s.P95, &s.P99, &s.Max}
 	}
+	v.Latency = medians(trials, latency).latency
 	v.SLO = objectives(trials)
-	var met []result.Conditions
-	for _, t := range trials {
-		met = append(met, t.conditions)
-	}
-	v.Conditions = joinConditions(met)
+	v.Conditions = joinConditions(trials)
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
 	v.Faults, v.Course = faults(trials), courseOf(trials)
 	v.Timeline = typical(trials).timeline
-}
-
-func percentiles(trials []observed, of func(observed) result.Percentiles) result.Percentiles {
-	return result.Percentiles{
-		P50: medianOf(trials, func(t observed) float64 { return of(t).P50 }),
-		P95: medianOf(trials, func(t observed) float64 { return of(t).P95 }),
-		P99: medianOf(trials, func(t observed) float64 { return of(t).P99 }),
-		Max: medianOf(trials, func(t observed) float64 { return of(t).Max }),
-	}
 }
 
 // objectives are met if they were met at that point in most trials; at a
@@ -199,31 +196,25 @@ func objectives(trials []observed) []result.SLO {
 	return out
 }
 
+// components are the medians over trials of what is known of each component.
 func components(trials []observed) []verdict.Component {
-	out := slices.Clone(trials[0].components)
+	out := make([]verdict.Component, len(trials[0].components))
 	for i := range out {
-		of := func(f func(verdict.Component) float64) float64 {
-			return medianOf(trials, func(t observed) float64 { return f(t.components[i]) })
+		var seen []verdict.Component
+		for _, t := range trials {
+			seen = append(seen, t.components[i])
 		}
-		out[i].DemandMS = of(func(c verdict.Component) float64 { return c.DemandMS })
-		bounds := make([]float64, len(trials))
-		for j, t := range trials {
-			bounds[j] = t.components[i].Bound
-		}
-		out[i].Bound, out[i].BoundLow, out[i].BoundHigh = bounded(bounds)
-		out[i].UserMS = of(func(c verdict.Component) float64 { return c.UserMS })
-		out[i].SystemMS = of(func(c verdict.Component) float64 { return c.SystemMS })
-		out[i].HottestMS = of(func(c verdict.Component) float64 { return c.HottestMS })
-		out[i].RunDelay = of(func(c verdict.Component) float64 { return c.RunDelay })
-		out[i].MemoryStall = of(func(c verdict.Component) float64 { return c.MemoryStall })
-		out[i].MemoryFails = of(func(c verdict.Component) float64 { return c.MemoryFails })
-		out[i].MajorFaults = of(func(c verdict.Component) float64 { return c.MajorFaults })
-		out[i].OOMKills = uint64(of(func(c verdict.Component) float64 { return float64(c.OOMKills) }))
-		out[i].DiskBytes = of(func(c verdict.Component) float64 { return c.DiskBytes })
-		joinDeclared(&out[i], trials, i)
-		out[i].Busy = of(func(c verdict.Component) float64 { return c.Busy })
-		out[i].Throttled = of(func(c verdict.Component) float64 { return c.Throttled })
-		out[i].MemoryBytes = uint64(of(func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
+		c := medians(seen, func(c *verdict.Component) []*float64 {
+			return []*float64{
+				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Visits, &c.Busy, &c.Throttled,
+				&c.RunDelay, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes,
+			}
+		})
+		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))
+		c.MemoryBytes = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
+		c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials = bounded(seen, func(c verdict.Component) float64 { return c.Bound })
+		c.Resources = joinResources(seen)
+		out[i] = c
 	}
 	return out
 }
@@ -248,15 +239,26 @@ func ratios(trials []observed) []result.Ratio {
 	return out
 }
 
-func medianOf(trials []observed, of func(observed) float64) float64 {
-	xs := make([]float64, len(trials))
-	for i, t := range trials {
-		xs[i] = of(t)
-	}
-	return median(xs)
-}
+func medianOf[T any](items []T, of func(T) float64) float64 { return median(values(items, of)) }
 
 func median(xs []float64) float64 { return stats.Median(xs).Value }
+
+func values[T any](items []T, of func(T) float64) []float64 {
+	xs := make([]float64, len(items))
+	for i, item := range items {
+		xs[i] = of(item)
+	}
+	return xs
+}
+
+// medians is the first of items, with each of these fields at its median over all.
+func medians[T any](items []T, fields func(*T) []*float64) T {
+	joined := items[0]
+	for i, field := range fields(&joined) {
+		*field = medianOf(items, func(item T) float64 { return *fields(&item)[i] })
+	}
+	return joined
+}
 
 // instancesByService groups a trial's instances, services in order of name.
 func instancesByService(t archive.Trial, span probe.Span) ([]string, map[string][]string) {

@@ -24,7 +24,7 @@ const experimentFile = `name: e
 system: compose.yaml
 entry: api
 variants: {one: {}, two: {}}
-load: {scenarios: {s: {executor: constant-arrival-rate, request: GET /}}}
+load: {warmup: 30s, scenarios: {s: {executor: constant-arrival-rate, request: GET /}}}
 slo: {http_req_duration: [p(95)<200], http_req_failed: [rate<0.001]}
 measure: capacity
 trials: 2
@@ -182,6 +182,9 @@ func TestDeriveFindsWhatWasPlanted(t *testing.T) {
 		"one": {capacity: 4800, demand: 50 * time.Microsecond, instances: 1},
 		"two": {capacity: 14_000, demand: 50 * time.Microsecond, instances: 3},
 	})
+	if res.WarmupSeconds != 30 {
+		t.Errorf("warmed up for %g s, want 30 s", res.WarmupSeconds)
+	}
 	one, two := res.Variants[0], res.Variants[1]
 	if one.Capacity.Value != 4800 || one.Capacity.LowerBound || one.Capacity.Confidence != 0.5 {
 		t.Errorf("capacity %+v, want 4800 at the confidence of two trials", one.Capacity)

@@ -140,6 +140,31 @@ func TestDeriveJoinsUnequalInstances(t *testing.T) {
 	}
 }
 
+// Where no rate held, others on the machine are a reason that must be told.
+func TestDisturbedAttemptsAreTold(t *testing.T) {
+	t.Parallel()
+	v := planted{capacity: 1000, demand: 50 * time.Microsecond, instances: 2}
+	for _, others := range []bool{true, false} {
+		r := write(t, map[string]planted{"one": v, "two": v})
+		for i := range r.Trials {
+			for j := range r.Trials[i].Measures {
+				r.Trials[i].Measures[j].Held = false
+			}
+		}
+		if others {
+			unequal(t, r, hot, cool)
+		}
+		res, err := Derive(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := res.Variants[0]
+		if told := slices.Contains(one.Warnings, "something other than this run used 0.9 cores meanwhile: stop it and repeat"); told != others || one.Conditions != nil {
+			t.Errorf("others ran: %v, warnings %q, conditions %v; want none of capacity", others, one.Warnings, one.Conditions)
+		}
+	}
+}
+
 // An objective that one of two trials met is not met.
 func TestAnObjectiveIsMetByMostTrials(t *testing.T) {
 	t.Parallel()

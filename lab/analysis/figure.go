@@ -62,7 +62,7 @@ func comparisons(vs []result.Variant) ([]result.Comparison, error) {
 const unbounded = 1000
 
 // against are the lines as they would be if each trial that ended before the
-// system did bore so much that the difference that was found turns round.
+// system did sustain so much that the difference that was found turns round.
 func against(vs []result.Variant, lines []stats.Line, rows []stats.Row) []stats.Line {
 	highest := 0.0
 	bounded := make(map[string]map[int]bool) // by variant, the rounds

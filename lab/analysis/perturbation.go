@@ -108,29 +108,14 @@ func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.C
 }
 
 // joinConditions is the median over trials of each condition, and the longest of
-// the gaps; nil of none.
-func joinConditions(all []result.Conditions) *result.Conditions {
-	if len(all) == 0 {
-		return nil
+// the gaps.
+func joinConditions(trials []observed) *result.Conditions {
+	joined := medians(trials, func(t *observed) []*float64 {
+		c := &t.conditions
+		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
+	}).conditions
+	for _, t := range trials {
+		joined.GapSeconds = max(joined.GapSeconds, t.conditions.GapSeconds)
 	}
-	of := func(f func(result.Conditions) float64) float64 {
-		xs := make([]float64, len(all))
-		for i, c := range all {
-			xs[i] = f(c)
-		}
-		return median(xs)
-	}
-	joined := &result.Conditions{
-		MachineBusy:   of(func(c result.Conditions) float64 { return c.MachineBusy }),
-		ProbeCPU:      of(func(c result.Conditions) float64 { return c.ProbeCPU }),
-		Outside:       of(func(c result.Conditions) float64 { return c.Outside }),
-		Working:       of(func(c result.Conditions) float64 { return c.Working }),
-		Late:          of(func(c result.Conditions) float64 { return c.Late }),
-		LateMS:        of(func(c result.Conditions) float64 { return c.LateMS }),
-		SampleSeconds: of(func(c result.Conditions) float64 { return c.SampleSeconds }),
-	}
-	for _, c := range all {
-		joined.GapSeconds = max(joined.GapSeconds, c.GapSeconds)
-	}
-	return joined
+	return &joined
 }

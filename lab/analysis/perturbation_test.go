@@ -126,11 +126,8 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	}
 	calm := want
 	calm.GapSeconds, calm.MachineBusy = 0.1, 0.4
-	joined := joinConditions([]result.Conditions{calm, want, calm})
+	joined := joinConditions([]observed{{conditions: calm}, {conditions: want}, {conditions: calm}})
 	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 {
 		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
-	}
-	if got := joinConditions(nil); got != nil {
-		t.Errorf("of no trials: got %+v", got)
 	}
 }

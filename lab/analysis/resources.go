@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -221,75 +222,39 @@ func (m *meter) gauge(name, metric string) (series.Gauge, bool) {
 	return m.view(name).Gauge(m.match[metric])
 }
 
-// joinDeclared gives a component the medians over trials of what is declared of
-// it, and of how many trials the interval of its own bound is.
-func joinDeclared(c *verdict.Component, trials []observed, component int) {
-	if c.BoundHigh > 0 {
-		c.BoundTrials = len(trials)
-	}
-	c.Visits = medianOf(trials, func(t observed) float64 { return t.components[component].Visits })
-	c.Resources = joinResources(trials, component)
-}
-
 // joinResources are the medians over trials of one component's resources, of
-// the trials that tell of them.
-func joinResources(trials []observed, component int) []verdict.Resource {
+// the trials that tell of them, in order of name.
+func joinResources(component []verdict.Component) []verdict.Resource {
 	seen := make(map[string][]verdict.Resource)
-	var order []string
-	for _, t := range trials {
-		for _, r := range t.components[component].Resources {
-			if seen[r.Name] == nil {
-				order = append(order, r.Name)
-			}
+	for _, c := range component {
+		for _, r := range c.Resources {
 			seen[r.Name] = append(seen[r.Name], r)
 		}
 	}
-	slices.Sort(order)
 	var out []verdict.Resource
-	for _, name := range order {
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		rs := seen[name]
-		of := func(f func(verdict.Resource) float64) float64 {
-			xs := make([]float64, len(rs))
-			for i, r := range rs {
-				xs[i] = f(r)
+		r := medians(rs, func(r *verdict.Resource) []*float64 {
+			return []*float64{
+				&r.Capacity, &r.DemandMS, &r.Busy, &r.NotEmpty, &r.Full, &r.Waiting, &r.WaitMS,
+				&r.Depth, &r.Slope, &r.Rate, &r.Left, &r.Flushed, &r.FlushSeconds,
 			}
-			return median(xs)
-		}
-		r := verdict.Resource{Name: name, Kind: rs[0].Kind, Consumer: rs[0].Consumer, After: rs[0].After}
-		r.Capacity = of(func(r verdict.Resource) float64 { return r.Capacity })
-		r.DemandMS = of(func(r verdict.Resource) float64 { return r.DemandMS })
-		r.Busy = of(func(r verdict.Resource) float64 { return r.Busy })
-		r.NotEmpty = of(func(r verdict.Resource) float64 { return r.NotEmpty })
-		r.Full = of(func(r verdict.Resource) float64 { return r.Full })
-		r.Waiting = of(func(r verdict.Resource) float64 { return r.Waiting })
-		r.WaitMS = of(func(r verdict.Resource) float64 { return r.WaitMS })
-		r.Depth = of(func(r verdict.Resource) float64 { return r.Depth })
-		r.Slope = of(func(r verdict.Resource) float64 { return r.Slope })
-		r.Rate = of(func(r verdict.Resource) float64 { return r.Rate })
-		r.Left = of(func(r verdict.Resource) float64 { return r.Left })
-		r.Flushed = of(func(r verdict.Resource) float64 { return r.Flushed })
-		r.FlushSeconds = of(func(r verdict.Resource) float64 { return r.FlushSeconds })
+		})
 		r.Backpressured = joinBackpressure(rs)
-		bounds := make([]float64, len(rs))
-		for i, r := range rs {
-			bounds[i] = r.Bound
-		}
-		if r.Bound, r.BoundLow, r.BoundHigh = bounded(bounds); r.BoundHigh > 0 {
-			r.BoundTrials = len(rs)
-		}
+		r.Bound, r.BoundLow, r.BoundHigh, r.BoundTrials = bounded(rs, func(r verdict.Resource) float64 { return r.Bound })
 		out = append(out, r)
 	}
 	return out
 }
 
-// bounded is the median of bounds with its interval, which is 0 to 0 for a
-// single trial or where there is no bound.
-func bounded(bounds []float64) (value, low, high float64) {
-	m := stats.Median(bounds)
+// bounded is the median of a bound over trials, with its interval and of how
+// many trials it is; these are 0 for a single trial or where there is no bound.
+func bounded[T any](trials []T, bound func(T) float64) (value, low, high float64, n int) {
+	m := stats.Median(values(trials, bound))
 	if m.Confidence == 0 || m.Value == 0 {
-		return m.Value, 0, 0
+		return m.Value, 0, 0, 0
 	}
-	return m.Value, m.Low, m.High
+	return m.Value, m.Low, m.High, len(trials)
 }
 
 // pressed adds what the probe saw once a second, of the instance that was worst

@@ -15,7 +15,7 @@ import (
 	"loadstone/lab/result"
 )
 
-// trialled plants variants that bear so many times the same, in six rounds on a
+// trialled plants variants that sustain so many times the same, in six rounds on a
 // machine that drifts by a tenth, with 5 % noise, and derives the result.
 func trialled(t *testing.T, seed uint64, factors ...float64) *result.Result {
 	t.Helper()
@@ -93,6 +93,6 @@ func TestLowerBoundsMayBeOnTheOtherSide(t *testing.T) {
 	}
 	res := derived(t, p, "")
 	if c := res.Comparisons[0]; c.Significant || !res.Variants[0].Capacity.LowerBound {
-		t.Errorf("%+v: the baseline bears at least 1000, and perhaps more than the other", c)
+		t.Errorf("%+v: the baseline sustains at least 1000, and perhaps more than the other", c)
 	}
 }

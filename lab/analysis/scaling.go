@@ -111,7 +111,7 @@ func fitted(iv stats.Interval, by float64, unit string) result.Estimate {
 // A fit over the smaller sizes does not know of a limit that none of them reached.
 // The bounds of the smallest size do, but what a request costs changes with size
 // (a component that idles spends more on each, and replicas share the machine's
-// caches), so the nearest size is the best witness; docs/scaling.md has figures.
+// caches), so the nearest size is the best evidence; docs/scaling.md has figures.
 func (w *swept) heldOut() *result.HeldOut {
 	if len(w.sizes) < 2 {
 		return nil
@@ -169,7 +169,7 @@ func (w *swept) bounds(cs []verdict.Component) []bound {
 }
 
 // lowest is the lowest bound when the service grows by a factor; ok is false if
-// nothing is known of what it bears itself.
+// nothing is known of what it sustains itself.
 func (w *swept) lowest(cs []verdict.Component, factor float64) (rate float64, ok bool) {
 	for _, b := range w.bounds(cs) {
 		if b.grows {
@@ -213,7 +213,7 @@ func requiredSize(s *result.Scaling, rate float64, unit string) *result.Required
 	for _, p := range s.Points {
 		low, high := p.Capacity.Low, p.Capacity.High
 		if p.Capacity.LowerBound || p.Capacity.HighOpen {
-			high = max(high, rate) // it may bear more than was tried,
+			high = max(high, rate) // it may sustain more than was tried,
 			if p.Bound > 0 && p.Bound < rate {
 				high = p.Capacity.Value // but not more than its demands allow
 			}

@@ -21,16 +21,16 @@ var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
 // near is within 1 %.
 func near(got, want float64) bool { return math.Abs(got-want) <= 0.01*want }
 
-// grow plants a sweep: api bears 1,000 req/s for each unit of size, and lb 3,500
+// grow plants a sweep: api sustains 1,000 req/s for each unit of size, and lb 3,500
 // in all. Each size has six trials, up to 2 % off.
 func grow(t *testing.T, setting string, sizes []float64, sweep string) *result.Result {
 	t.Helper()
 	p := archivetest.Run{Name: "sweep", Seed: 1, Started: began, Environment: archive.Environment{Machine: host.Machine{Cores: 2, LimitsEnforced: true}}}
 	for _, n := range sizes {
 		v := archivetest.Variant{Name: fmt.Sprintf("%s-%g", setting, n), Service: 2 * time.Millisecond}
-		bears := min(1000*n, 3500)
+		sustains := min(1000*n, 3500)
 		for i := range 6 {
-			v.Capacities = append(v.Capacities, 0.95*bears*(1+0.004*float64(i*i%7-3)))
+			v.Capacities = append(v.Capacities, 0.95*sustains*(1+0.004*float64(i*i%7-3)))
 		}
 		api := archivetest.Component{Name: "api", Instances: int(n), CPUs: 0.2, Demand: 200 * time.Microsecond}
 		if setting == "cpus" {
@@ -107,7 +107,7 @@ func TestGrowthOfReplicas(t *testing.T) {
 }
 
 // Where the bounds are too close to tell, both are named. At 3.5 times the CPU api
-// bears exactly what lb does.
+// sustains exactly what lb does.
 func TestGrowthNamesTies(t *testing.T) {
 	t.Parallel()
 	s := grow(t, "cpus", []float64{1, 3.5, 8}, "sweep: {service: api, cpus: [1, 3.5, 8]}").Scaling

@@ -18,10 +18,10 @@ import (
 // observed is one trial, worked out.
 type observed struct {
 	index, round int // of the trial
-	// measured is false if no rate held: then only curve and warnings count.
+	// measured is false if no rate held: then only curve, warnings and conditions count.
 	measured   bool
 	capacity   float64 // iterations/s; 0 if no rate held
-	rejected   float64 // the lowest that the system did not bear; 0 if it is not known
+	rejected   float64 // the lowest that the system did not sustain; 0 if it is not known
 	confirmed  bool    // capacity was measured again
 	missed     string  // why no rate held; empty if one did
 	lowerBound string  // why the trial ended before the system did; empty if it did not
@@ -44,6 +44,7 @@ type observed struct {
 	perturbed     *result.Perturbation   // as perturbations
 	conditions    result.Conditions
 
+	attempts []attempt
 	curve    []result.CurvePoint
 	timeline result.Timeline
 	course   course
@@ -86,11 +87,11 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	if err != nil {
 		return observed{}, err
 	}
-	o := observed{index: t.Index, round: t.Round, curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
+	o := observed{index: t.Index, round: t.Round, attempts: attempts(t, w.samples), curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
 	out, point := t.Conclude()
 	o.edge(out)
 	if point == nil {
-		o.missed = missedBy(t)
+		o.missed, o.conditions = missedBy(t), longestAttempt(t, w.samples)
 		return o, nil
 	}
 	o.measured = true
@@ -105,6 +106,20 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	}
 	o.filled(t, w.samples)
 	return o, nil
+}
+
+// longestAttempt is under which conditions the longest attempt went by, for a trial in
+// which none held: it had the most time for whatever rejected it to be told.
+func longestAttempt(t archive.Trial, samples []host.Sample) (c result.Conditions) {
+	var longest time.Duration
+	for i := range t.Measures {
+		r := &t.Measures[i].Result
+		span, ok := probe.Over(samples, r.From, r.To)
+		if length := r.To.Sub(r.From); ok && length > longest && t.Measures[i].Kind != archive.Sweep {
+			longest, c = length, conditions(samples, span, r)
+		}
+	}
+	return c
 }
 
 // load takes over what the generator measured.

@@ -51,12 +51,13 @@ const WindowsFile = "windows.jsonl"
 // purpose, as lines of fault.Event. It is there if the experiment has faults.
 const EventsFile = "events.jsonl"
 
+// The files of a run and of its trials.
 const (
-	manifestFile   = "run.json"
-	experimentFile = "experiment.yaml"
-	completeFile   = "complete.json"
-	stoppedFile    = "stopped.json"
-	trialFile      = "trial.json"
+	ManifestFile   = "run.json"
+	ExperimentFile = "experiment.yaml"
+	CompleteFile   = "complete.json"
+	StoppedFile    = "stopped.json"
+	TrialFile      = "trial.json"
 	trialsDir      = "trials"
 )
 
@@ -76,6 +77,11 @@ type Planned struct {
 	Index   int    `json:"index"` // from 1
 	Round   int    `json:"round"` // from 1
 	Variant string `json:"variant"`
+}
+
+// Dir is where the trial is within the directory of its run.
+func (p Planned) Dir() string {
+	return filepath.Join(trialsDir, fmt.Sprintf("%03d-%s", p.Index, p.Variant))
 }
 
 // Environment is the machine and the versions that the numbers belong to.
@@ -154,10 +160,10 @@ func Create(parent string, m Manifest, source []byte) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{path: path, planned: len(m.Trials)}
-	if err := os.WriteFile(filepath.Join(path, experimentFile), source, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(path, ExperimentFile), source, 0o644); err != nil {
 		return nil, err
 	}
-	return d, WriteJSON(filepath.Join(path, manifestFile), m)
+	return d, WriteJSON(filepath.Join(path, ManifestFile), m)
 }
 
 // makeDir makes parent/name, or name-2 and so on if it is taken.
@@ -180,17 +186,13 @@ func (d *Dir) Path() string { return d.path }
 
 // TrialDir makes and returns the directory of a trial.
 func (d *Dir) TrialDir(p Planned) (string, error) {
-	dir := trialDir(d.path, p)
+	dir := filepath.Join(d.path, p.Dir())
 	return dir, os.MkdirAll(filepath.Join(dir, "logs"), 0o755)
-}
-
-func trialDir(root string, p Planned) string {
-	return filepath.Join(root, trialsDir, fmt.Sprintf("%03d-%s", p.Index, p.Variant))
 }
 
 // WriteTrial keeps a trial that has ended.
 func (d *Dir) WriteTrial(t Trial) error {
-	if err := WriteJSON(filepath.Join(trialDir(d.path, t.Planned), trialFile), t); err != nil {
+	if err := WriteJSON(filepath.Join(d.path, t.Dir(), TrialFile), t); err != nil {
 		return err
 	}
 	d.written++
@@ -207,7 +209,7 @@ func (d *Dir) Complete(now time.Time) error {
 	if d.written != d.planned {
 		return fmt.Errorf("complete run %s: %d of %d trials were written", d.path, d.written, d.planned)
 	}
-	return WriteJSON(filepath.Join(d.path, completeFile), completion{d.written, now})
+	return WriteJSON(filepath.Join(d.path, CompleteFile), completion{d.written, now})
 }
 
 // WriteJSON writes v to path whole or not at all: under a temporary name in
@@ -220,23 +222,5 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, append(data, '\n'))
 }
 
-// WriteFile is WriteJSON for bytes.
-func WriteFile(path string, data []byte) error {
-	f, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := fill(f.File(), data); err != nil {
-		return errors.Join(err, f.Discard())
-	}
-	return f.Commit()
-}
-
-// fill writes a file that others may read: a run holds no secrets.
-func fill(f *os.File, data []byte) error {
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	_, err := f.Write(data)
-	return err
-}
+// WriteFile is WriteJSON for bytes. Others may read the file: a run holds no secrets.
+func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o644) }

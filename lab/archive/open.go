@@ -38,9 +38,9 @@ func (e *IncompleteError) Error() string {
 // have ended; if there are none, it is an *IncompleteError.
 func Open(dir string) (*Run, error) {
 	r := &Run{Path: dir}
-	if err := readJSON(filepath.Join(dir, manifestFile), &r.Manifest); err != nil {
+	if err := readJSON(filepath.Join(dir, ManifestFile), &r.Manifest); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is not a run: it has no %s", dir, manifestFile)
+			return nil, fmt.Errorf("%s is not a run: it has no %s", dir, ManifestFile)
 		}
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func Open(dir string) (*Run, error) {
 		return nil, fmt.Errorf("run %s has the format %q; this version reads %q", dir, r.Schema, Schema)
 	}
 	var err error
-	if r.Source, err = os.ReadFile(filepath.Join(dir, experimentFile)); err != nil {
+	if r.Source, err = os.ReadFile(filepath.Join(dir, ExperimentFile)); err != nil {
 		return nil, err
 	}
 	var done completion
-	err = readJSON(filepath.Join(dir, completeFile), &done)
+	err = readJSON(filepath.Join(dir, CompleteFile), &done)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r.readPart()
 	}
@@ -62,7 +62,7 @@ func Open(dir string) (*Run, error) {
 	r.Finished = done.Finished
 	for _, p := range r.Manifest.Trials {
 		var t Trial
-		if err := readJSON(filepath.Join(trialDir(dir, p), trialFile), &t); err != nil {
+		if err := readJSON(filepath.Join(dir, p.Dir(), TrialFile), &t); err != nil {
 			return nil, err
 		}
 		r.Trials = append(r.Trials, t)
@@ -71,7 +71,7 @@ func Open(dir string) (*Run, error) {
 }
 
 // TrialDir is the directory of one of the run's trials.
-func (r *Run) TrialDir(p Planned) string { return trialDir(r.Path, p) }
+func (r *Run) TrialDir(p Planned) string { return filepath.Join(r.Path, p.Dir()) }
 
 func readJSON(path string, v any) error {
 	data, err := os.ReadFile(path)

@@ -43,10 +43,10 @@ type stop struct {
 // Stop keeps when and why the run in dir ended before it was done, as a phrase
 // such as "the run was stopped". A run that is whole stays so.
 func Stop(dir, why string, now time.Time) error {
-	if _, err := os.Stat(filepath.Join(dir, completeFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, CompleteFile)); err == nil {
 		return nil
 	}
-	if err := WriteJSON(filepath.Join(dir, stoppedFile), stop{now, why}); err != nil {
+	if err := WriteJSON(filepath.Join(dir, StoppedFile), stop{now, why}); err != nil {
 		return fmt.Errorf("record why the run ended: %w", err)
 	}
 	return nil
@@ -56,7 +56,7 @@ func Stop(dir, why string, now time.Time) error {
 func (r *Run) readPart() (*Run, error) {
 	r.Partial = &Partial{Planned: len(r.Manifest.Trials), Why: unrecorded}
 	for _, p := range r.Manifest.Trials {
-		t, err := readEnded(filepath.Join(trialDir(r.Path, p), trialFile))
+		t, err := readEnded(filepath.Join(r.Path, p.Dir(), TrialFile))
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (r *Run) readPart() (*Run, error) {
 	}
 	r.Partial.Ended = len(r.Trials)
 	var s stop
-	err := readJSON(filepath.Join(r.Path, stoppedFile), &s)
+	err := readJSON(filepath.Join(r.Path, StoppedFile), &s)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func (r *Run) readPart() (*Run, error) {
 // Ended is how many trials of the run in dir have ended; 0 if it holds no run.
 func Ended(dir string) int {
 	var m Manifest
-	if err := readJSON(filepath.Join(dir, manifestFile), &m); err != nil {
+	if err := readJSON(filepath.Join(dir, ManifestFile), &m); err != nil {
 		return 0
 	}
 	n := 0
 	for _, p := range m.Trials {
-		if _, err := os.Stat(filepath.Join(trialDir(dir, p), trialFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, p.Dir(), TrialFile)); err == nil {
 			n++
 		}
 	}

@@ -71,7 +71,7 @@ func TestStoppedRunHasItsWholeTrials(t *testing.T) {
 		}
 	}
 	// What is half-written is no trial: c's record is cut short, as by a full disk.
-	if err := os.Truncate(filepath.Join(d.Path(), trialsDir, "003-c", trialFile), 20); err != nil {
+	if err := os.Truncate(filepath.Join(d.Path(), trialsDir, "003-c", TrialFile), 20); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open(d.Path())
@@ -108,7 +108,7 @@ func TestRunWithoutATrialIsRefused(t *testing.T) {
 	if _, err := Open(d.Path()); !errors.As(err, &incomplete) || incomplete.Planned != 3 || incomplete.Why != "the run was stopped" {
 		t.Errorf("got %v, want none of 3 trials", err)
 	}
-	if _, err := os.Stat(filepath.Join(d.Path(), completeFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(d.Path(), CompleteFile)); err == nil {
 		t.Error("complete.json is there")
 	}
 }
@@ -131,12 +131,12 @@ func TestWholeRunStaysWhole(t *testing.T) {
 func TestDamagedRunIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(dir string) error{
-		"no manifest":      func(dir string) error { return os.Remove(filepath.Join(dir, manifestFile)) },
+		"no manifest":      func(dir string) error { return os.Remove(filepath.Join(dir, ManifestFile)) },
 		"trial gone":       func(dir string) error { return os.RemoveAll(filepath.Join(dir, trialsDir)) },
-		"no experiment":    func(dir string) error { return os.Remove(filepath.Join(dir, experimentFile)) },
-		"another format":   func(dir string) error { return WriteJSON(filepath.Join(dir, manifestFile), Manifest{Schema: "x/9"}) },
-		"trial cut short":  func(dir string) error { return os.Truncate(filepath.Join(dir, trialsDir, "001-a", trialFile), 20) },
-		"marker cut short": func(dir string) error { return os.Truncate(filepath.Join(dir, completeFile), 3) },
+		"no experiment":    func(dir string) error { return os.Remove(filepath.Join(dir, ExperimentFile)) },
+		"another format":   func(dir string) error { return WriteJSON(filepath.Join(dir, ManifestFile), Manifest{Schema: "x/9"}) },
+		"trial cut short":  func(dir string) error { return os.Truncate(filepath.Join(dir, trialsDir, "001-a", TrialFile), 20) },
+		"marker cut short": func(dir string) error { return os.Truncate(filepath.Join(dir, CompleteFile), 3) },
 	} {
 		d := create(t, t.TempDir(), 1)
 		write(t, d, 1)

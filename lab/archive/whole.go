@@ -11,9 +11,9 @@ import (
 // through quickly.
 func Whole(dir string) (started time.Time, ok bool) {
 	var m Manifest
-	if err := readJSON(filepath.Join(dir, manifestFile), &m); err != nil || m.Schema != Schema {
+	if err := readJSON(filepath.Join(dir, ManifestFile), &m); err != nil || m.Schema != Schema {
 		return time.Time{}, false
 	}
-	_, err := os.Stat(filepath.Join(dir, completeFile))
+	_, err := os.Stat(filepath.Join(dir, CompleteFile))
 	return m.Started, err == nil
 }

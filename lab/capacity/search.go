@@ -10,8 +10,6 @@ package capacity
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,24 +34,6 @@ type Config struct {
 // DefaultConfig is a search of eleven seconds to within 5 %.
 func DefaultConfig() Config {
 	return Config{MaxRate: 200_000, Tolerance: 0.05, Budget: 11 * time.Second, MinRequests: 200}
-}
-
-// Validate returns everything that is wrong with the configuration.
-func (c Config) Validate() error {
-	var errs []error
-	if !(c.MaxRate > 0) || math.IsInf(c.MaxRate, 0) {
-		errs = append(errs, fmt.Errorf("the highest rate to try is %v; it must be a number above 0", c.MaxRate))
-	}
-	if !(c.Tolerance >= 0.005 && c.Tolerance <= 0.5) {
-		errs = append(errs, fmt.Errorf("the tolerance is %v; it must be from 0.005 to 0.5", c.Tolerance))
-	}
-	if c.Budget < time.Second {
-		errs = append(errs, fmt.Errorf("the search budget is %v; it must be at least 1s", c.Budget))
-	}
-	if c.MinRequests < 1 {
-		errs = append(errs, fmt.Errorf("the least number of requests is %d; it must be at least 1", c.MinRequests))
-	}
-	return errors.Join(errs...)
 }
 
 // Purpose says what a try is for.
@@ -106,15 +86,6 @@ type Outcome struct {
 	// Reason then says what ended it.
 	LowerBound bool
 	Reason     string
-}
-
-// Width is the bracket that the search ended with: Rejected over Rate, such as
-// 1.05. It is 0 if the bracket has no end above or none below.
-func (o Outcome) Width() float64 {
-	if o.Rate == 0 {
-		return 0
-	}
-	return o.Rejected / o.Rate
 }
 
 // open says that nothing above Rate was rejected.

@@ -78,8 +78,8 @@ func simulate(c Config, e *edge, guess func() float64) (s simulated) {
 			held, rejected = append(held, out.Rate), append(rejected, out.Rejected)
 			s.trials++
 			s.spents = append(s.spents, spent.Seconds())
-			if out.Width() > 1 {
-				s.widths = append(s.widths, out.Width())
+			if width(out) > 1 {
+				s.widths = append(s.widths, width(out))
 			}
 			if out.Confirmed {
 				s.confirmed++

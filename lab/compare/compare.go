@@ -198,7 +198,7 @@ func (d *Difference) warnAboutQuestion(base, sample *result.Result) {
 	}
 	if !sameRates(base, sample) {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("one run measures %s in %s, the other %s in %s: rates and CPU per request are not compared",
-			base.Measure, unitOf(base), sample.Measure, unitOf(sample)))
+			base.Measure, base.RateUnit(), sample.Measure, sample.RateUnit()))
 		return
 	}
 	if a, b := objectives(base), objectives(sample); !slices.Equal(a, b) {
@@ -209,14 +209,7 @@ func (d *Difference) warnAboutQuestion(base, sample *result.Result) {
 
 // sameRates says whether rates of the two runs mean the same.
 func sameRates(base, sample *result.Result) bool {
-	return base.Measure == sample.Measure && unitOf(base) == unitOf(sample)
-}
-
-func unitOf(r *result.Result) string {
-	if r.Unit == "" {
-		return result.RequestsPerSecond
-	}
-	return r.Unit
+	return base.Measure == sample.Measure && base.RateUnit() == sample.RateUnit()
 }
 
 func objectives(r *result.Result) []string {

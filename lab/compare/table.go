@@ -72,7 +72,7 @@ func (t *tabler) separately() stats.Design {
 }
 
 func (t *tabler) capacity(pairs []pair) error {
-	metric := stats.Metric{Name: "capacity", Unit: unitOf(t.result), HigherIsBetter: true}
+	metric := stats.Metric{Name: "capacity", Unit: t.result.RateUnit(), HigherIsBetter: true}
 	of := func(v *result.Variant) []stats.Trial {
 		return trials(v, func(f result.Figure) float64 { return f.Capacity })
 	}
@@ -107,8 +107,8 @@ func bound(v *result.Variant) bool { return v.Capacity != nil && v.Capacity.Lowe
 // demand compares the CPU that components need. Where there is a baseline, it is
 // relative to all CPU that a request costs there: how fast the machine is.
 func (t *tabler) demand(pairs, withBaseline []pair) error {
-	title := "CPU per " + strings.TrimSuffix(strings.TrimSuffix(unitOf(t.result), "/s"), "s")
-	if unitOf(t.result) == result.RequestsPerSecond {
+	title := "CPU per " + strings.TrimSuffix(strings.TrimSuffix(t.result.RateUnit(), "/s"), "s")
+	if t.result.RateUnit() == result.RequestsPerSecond {
 		title = "CPU per request"
 	}
 	var reference values

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"loadstone/lab/host"
 	"loadstone/lab/topology"
 )
@@ -69,6 +71,9 @@ func (c *Core) Up(ctx context.Context, p Parts, s *Settings, progress topology.P
 // start starts all services in their order.
 func (c *Core) start(ctx context.Context, progress topology.Progress) error {
 	err := c.order.Start(ctx, progress)
+	if err == nil {
+		err = c.limitCPUs(ctx)
+	}
 	// An instance that ended is the cause of whatever else went wrong then.
 	select {
 	case cause := <-c.failed:
@@ -76,6 +81,21 @@ func (c *Core) start(ctx context.Context, progress topology.Progress) error {
 	default:
 		return err
 	}
+}
+
+// limitCPUs holds instances to their shares of the CPU once all of them are ready. With
+// a fifth of a core from its start, a JVM would take minutes to be ready, and so would
+// the job that fills it; no load meets a system that starts. An instance that is started
+// again under load keeps its share: one that could use the whole machine then would
+// take the CPU from the others that are being measured.
+func (c *Core) limitCPUs(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, in := range c.instances {
+		if !in.Service.Job && in.Service.Limits.CPUs != nil {
+			g.Go(func() error { return in.wrap("limit the CPU of", in.LimitCPU(ctx)) })
+		}
+	}
+	return g.Wait()
 }
 
 // Add adds a service with its instances, before the start.

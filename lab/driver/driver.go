@@ -15,8 +15,6 @@ package driver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"loadstone/lab/host"
@@ -109,26 +107,5 @@ func DefaultSettings() Settings {
 		ReadyWithin: 30 * time.Second,
 		ProcRoot:    "/proc",
 		SysRoot:     "/",
-	}
-}
-
-// Validate returns all that is wrong with s and c for the driver called name.
-func (s *Settings) Validate(name string, c *Config) error {
-	var p Problems
-	p.Need(c.System != nil, name, "no system is given")
-	p.Need(len(s.Guardian) > 0, name, "no guardian is given")
-	p.Need(c.LogDir != "", name, "no directory for logs is given")
-	p.Need(s.ReadyWithin > 0, name, fmt.Sprintf("%v to be ready is not above 0", s.ReadyWithin))
-	p.Need(s.ProcRoot != "" && s.SysRoot != "", name, "no roots of proc and of the file system are given")
-	return errors.Join(p...)
-}
-
-// Problems are what is wrong with a configuration.
-type Problems []error
-
-// Need adds a problem of the driver called name unless ok.
-func (p *Problems) Need(ok bool, name, problem string) {
-	if !ok {
-		*p = append(*p, errors.New(name+" driver: "+problem))
 	}
 }

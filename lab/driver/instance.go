@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -47,6 +48,9 @@ type Instance struct {
 	Index   int    // from 1
 	Name    string // api-1
 	Actions Actions
+	// LimitCPU holds it to its service's share of the CPU, from now on and in all its
+	// later lives. A job has its share from its start.
+	LimitCPU func(ctx context.Context) error
 	// OnReady, if it is set, is called each time that the instance is ready.
 	OnReady func(ctx context.Context)
 
@@ -193,10 +197,7 @@ func (in *Instance) describe() topology.Instance {
 		d.LimitCPUs, d.Enforced = *cpus, in.place.Enforced
 	}
 	if port := in.Service.Labels["prometheus.io/port"]; port != "" {
-		path := in.Service.Labels["prometheus.io/path"]
-		if path == "" {
-			path = "/metrics"
-		}
+		path := cmp.Or(in.Service.Labels["prometheus.io/path"], "/metrics")
 		d.MetricsURL = "http://" + net.JoinHostPort(in.place.Host, port) + path
 	}
 	return d

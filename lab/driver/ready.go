@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,8 @@ func (in *Instance) awaitCompleted(ctx context.Context) error {
 }
 
 // awaitReady waits until the instance is healthy or, without a health check,
-// accepts connections on its port. It is not looked at again after that: a
-// check during load would take CPU from what is being measured.
+// accepts connections on its port. It is not looked at again after that: a check during
+// load would take CPU from what is being measured.
 func (in *Instance) awaitReady(ctx context.Context) error {
 	var err error
 	switch {
@@ -109,10 +110,7 @@ func (in *Instance) poll(ctx context.Context, within time.Duration, every *time.
 func (in *Instance) check(ctx context.Context, h topology.HealthCheck) error {
 	said, err := in.Actions.Run(ctx, h.Command, h.Timeout)
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		if said == "" {
-			said = "nothing"
-		}
-		return fmt.Errorf("failed (%w) and said: %s", exit, said)
+		return fmt.Errorf("failed (%w) and said: %s", exit, cmp.Or(said, "nothing"))
 	}
 	return err
 }

@@ -177,7 +177,7 @@ func (e *Experiment) check(s *section) {
 	}
 	if e.Measure == AsWritten {
 		for _, f := range s.given("perturb") {
-			s.errorf(f.place, "perturb is for measure: capacity, which knows what rate the system bears; remove perturb")
+			s.errorf(f.place, "perturb is for measure: capacity, which knows what rate the system sustains; remove perturb")
 		}
 	}
 	if e.Measure == Capacity {
@@ -195,9 +195,6 @@ func (e *Experiment) checkCapacity(s *section) {
 		s.errorf(s.fields["measure"].n, "measure: capacity needs an SLO to search under; write %s", slo.example)
 	case slo.given() && slo.n.kind == mapping && len(slo.n.pairs) == 0:
 		s.errorf(slo.n, "slo is empty, and measure: capacity needs one to search under; write %s", slo.example)
-	}
-	if warmup, ok := s.n.pair("load", "warmup"); ok {
-		s.errorf(warmup.key, "measure: capacity warms up each of its tries by itself; remove warmup, or write measure: load")
 	}
 	if p, ok := s.n.pair("load", "scenarios"); ok && len(p.value.pairs) == len(e.Load.Scenarios) {
 		for i, at := range p.value.pairs {
@@ -241,7 +238,7 @@ func (*Experiment) rules(s *schema) {
 	search := without("faults", "watch")
 	search.Required = []string{"slo"}
 	search.Properties.Set("slo", &schema{MinProperties: count64(1)})
-	offer := without("k6", "warmup")
+	offer := without("k6")
 	offer.Properties.Set("scenarios", &schema{
 		MaxProperties:        count64(1),
 		AdditionalProperties: where(&schema{Enum: words(executorNames(hasRate))}, "executor"),

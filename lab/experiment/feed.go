@@ -54,11 +54,8 @@ type Rows struct {
 	Order string `key:"order" eg:"random" default:"sequential" enum:"sequential|random"`
 }
 
-// The orders in which the rows of a file come.
-const (
-	inOrder  = "sequential"
-	atRandom = "random"
-)
+// atRandom is the order of rows that are drawn.
+const atRandom = "random"
 
 // mostRanks is how many numbers a Zipf distribution may be over, as in package
 // feed.

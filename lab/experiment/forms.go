@@ -4,6 +4,7 @@ import (
 	"regexp"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/load"
 )
 
 const (
@@ -53,6 +54,10 @@ var forms = map[string]form{
 	}},
 	"url": {read: field.baseURL, schema: func() *schema {
 		return &schema{Type: "string", Pattern: `^https?://[^{}? #@]+$`, Examples: []any{"http://127.0.0.1:8080"}}
+	}},
+	"prefix": {pattern: `^[0-9A-Fa-f:.]+(/[0-9]+)?$`, wrong: "%s is neither an IP address nor a prefix of some; write 127.1.0.0/20", matches: func(text string) bool {
+		_, err := load.ParsePrefix(text)
+		return err == nil
 	}},
 	"check":  {wrong: "%s cannot name a check; write a few words in one line", matches: isCheckName},
 	"watch":  {pattern: watchPattern, longest: maxName, wrong: "%s cannot name a watched metric; write small letters, digits and _, beginning with a letter, at most 63", matches: regexp.MustCompile(watchPattern).MatchString},

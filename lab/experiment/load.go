@@ -31,6 +31,12 @@ type Offer struct {
 	// given, every virtual user has its own.
 	Connections int `key:"connections" eg:"100" max:"100000" min:"1"`
 
+	// The machine's own addresses that connections come from, in turn: an address,
+	// or a prefix for all that it covers. If not given, the system chooses. On
+	// loopback every address of 127.0.0.0/8 will do: 127.1.0.0/20 stands for 4,096
+	// clients, as a system with limits per address sees them. k6 calls it local-ips.
+	LocalIPs []string `key:"localIPs" eg:"127.1.0.0/20" form:"prefix" least:"1" lone:""`
+
 	// How many threads of the load generator share the load: half the
 	// processors if not given.
 	Threads int `key:"threads" eg:"1" max:"256" min:"1"`
@@ -53,8 +59,9 @@ type Offer struct {
 	// k6 script is told one.
 	Target Targets `key:"target" eg:"http://127.0.0.1:8080" form:"url" least:"1" lone:""`
 
-	// The first part of the load, which is offered and not measured. measure:
-	// capacity warms up each of its tries by itself.
+	// The first part of the load, which is offered and not measured. With measure:
+	// capacity it is how long each trial offers as much load as the system takes
+	// before its search, so that runtimes, caches and databases are warm.
 	Warmup time.Duration `key:"warmup" eg:"5s" default:"0s"`
 }
 
@@ -116,7 +123,7 @@ func (l *Offer) check(s *section) {
 			s.errorf(scenarios.n.pairs[i].key, "the scenarios have more than %d steps together; write fewer, or several files", maxSteps)
 		}
 	}
-	if length := l.length(); l.Warmup > 0 && length > 0 && l.Warmup >= length {
+	if length := l.length(); s.measure != Capacity && l.Warmup > 0 && length > 0 && l.Warmup >= length {
 		f := s.fields["warmup"]
 		s.errorf(f.n, "warmup %s leaves nothing to measure of a load of %s; write less, or a longer duration", f.n.text, length)
 	}

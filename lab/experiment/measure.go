@@ -5,14 +5,14 @@ import "time"
 // Search says how measure: capacity searches.
 type Search struct {
 	// How much load one trial may offer in total, probes and confirmation
-	// together; starting the variant is not counted.
+	// together; starting the variant and load.warmup are not counted.
 	Budget time.Duration `key:"budget" eg:"11s" default:"11s" min:"1s"`
 
 	// How close the search gets to the capacity: 5% or 0.05.
 	Tolerance Share `key:"tolerance" eg:"5%" default:"5%" max:"0.5" min:"0.001"`
 
-	// The highest rate that is tried. A variant that bears it is reported as
-	// bearing at least that.
+	// The highest rate that is tried. A variant that sustains it is reported as
+	// sustaining at least that.
 	MaxRate Rate `key:"maxRate" eg:"100000/s" default:"100000/s"`
 }
 

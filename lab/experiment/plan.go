@@ -19,6 +19,10 @@ func (l *Offer) plan(seed uint64) load.Plan {
 		Protocol: l.Protocol, Connections: l.Connections, Threads: l.Threads, Spin: l.Spin,
 		TLS: load.TLS{InsecureSkipVerify: l.InsecureSkipTLSVerify},
 	}
+	for _, text := range l.LocalIPs {
+		prefix, _ := load.ParsePrefix(text) // its form was checked
+		p.LocalIPs = append(p.LocalIPs, prefix)
+	}
 	if l.TLS != nil {
 		p.TLS.CAFile, p.TLS.ServerName = l.TLS.CAFile, l.TLS.ServerName
 	}
@@ -91,6 +95,7 @@ func (step *Step) resolve(weighted bool) load.Step {
 	r := step.Request
 	out := load.Step{
 		Name: step.Name, Request: load.Request{Method: r.Method, Path: r.Path, Header: r.Headers, Body: r.Body}, Think: step.Think,
+		ExpectedStatuses: step.ExpectedStatuses,
 	}
 	if weighted {
 		out.Weight = step.Weight

@@ -23,6 +23,9 @@ type Step struct {
 	// name of their placeholder: a path into a JSON body (user.token, in
 	// gjson's syntax, as in k6), {json: path}, or {header: Name}.
 	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" each:"what is extracted" list:"a mapping from names to paths" names:"placeholder"`
+	// The statuses of answers that have not failed, as k6's http.expectedStatuses:
+	// 404, or a list. If not given, those below 400.
+	ExpectedStatuses []int `key:"expectedStatuses" eg:"404" least:"1" lone:"" max:"599" min:"100"`
 	// What must be so of each answer, by a name of your choice: {status: 200},
 	// {status: [200, 201]}, {contains: text}, {json: path} for a value that is
 	// there, or {json: path, equals: value}. As in k6 a check that does not

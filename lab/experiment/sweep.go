@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"slices"
 	"strconv"
 
 	"loadstone/block/spelling"
@@ -24,11 +23,6 @@ type Sweep struct {
 	Carry Rate `key:"carry" eg:"4000/s"`
 }
 
-const (
-	keyReplicas = "replicas"
-	keyCPUs     = "cpus"
-)
-
 // Size is one size of a sweep and the variant that it became.
 type Size struct {
 	Variant string
@@ -39,9 +33,9 @@ type Size struct {
 // Setting is what is swept: replicas or cpus.
 func (s *Sweep) Setting() string {
 	if len(s.CPUs) > 0 {
-		return keyCPUs
+		return CPUs
 	}
-	return keyReplicas
+	return Replicas
 }
 
 // Sizes are the sizes in the order of the file.
@@ -59,18 +53,10 @@ func (s *Sweep) Sizes() []Size {
 	return out
 }
 
-// keys is where a Compose file sets the size of a service, below that service.
-func (s *Sweep) keys() []string {
-	if s.Setting() == keyCPUs {
-		return []string{"deploy", "resources", "limits", "cpus"}
-	}
-	return []string{"deploy", "replicas"}
-}
-
 // alternative is the other key of a service by which Compose files set that.
 func (s *Sweep) alternative() string {
-	if s.Setting() == keyCPUs {
-		return keyCPUs
+	if s.Setting() == CPUs {
+		return CPUs
 	}
 	return "scale"
 }
@@ -86,57 +72,32 @@ func (e *Experiment) checkVariants(s *section) {
 	case !swept.sound || listed.n != nil && !listed.sound:
 		return
 	}
-	base := &node{kind: mapping}
+	base := Variant{root: &node{kind: mapping}}
 	if listed.n != nil {
 		if n := len(listed.n.pairs); n > 1 {
 			s.errorf(swept.place, "sweep makes every size from one variant, and there are %d; keep one of them, or remove sweep", n)
 			return
 		}
 		only := listed.n.pairs[0]
-		if base = only.value; !s.sweepable(only.key.text, base, e.Sweep) {
+		if base.root = only.value; !s.sweepable(only.key.text, base.root, e.Sweep) {
 			return
 		}
 	}
-	e.Variants = e.Sweep.variants(base)
-}
-
-// variants are the variants of the sizes, all on the same override.
-func (s *Sweep) variants(base *node) Variants {
-	var out Variants
-	for _, size := range s.Sizes() {
-		n := &node{kind: integer, text: strconv.FormatFloat(size.Size, 'f', -1, 64)}
-		if s.Setting() == keyCPUs {
-			n.kind, n.quoted = text, true // as Compose files have it
+	e.Variants = nil
+	for _, size := range e.Sweep.Sizes() {
+		base.Name = size.Variant
+		v, err := base.Sized(e.Sweep.Service, e.Sweep.Setting(), size.Size)
+		if err != nil {
+			panic(err) // sweepable has looked
 		}
-		path := append([]string{"services", s.Service}, s.keys()...)
-		out = append(out, Variant{Name: size.Variant, Overlay: base.with(n, path).appendYAML(nil)})
+		e.Variants = append(e.Variants, v)
 	}
-	return out
-}
-
-// with returns a copy of a mapping in which a path of keys leads to a value.
-// What the path passes must be mappings, or not be there.
-func (n *node) with(value *node, path []string) *node {
-	if len(path) == 0 {
-		return value
-	}
-	out := *n
-	out.pairs = slices.Clone(n.pairs)
-	for i, p := range out.pairs {
-		if p.key.text == path[0] {
-			out.pairs[i].value = p.value.with(value, path[1:])
-			return &out
-		}
-	}
-	inner := (&node{kind: mapping}).with(value, path[1:])
-	out.pairs = append(out.pairs, pair{key: &node{kind: text, text: path[0]}, value: inner})
-	return &out
 }
 
 // sweepable says whether a variant leaves the size of the service to the sweep,
 // and room for it.
 func (d *decoder) sweepable(name string, n *node, s *Sweep) bool {
-	path := append([]string{"services", s.Service}, s.keys()...)
+	path := sizePath(s.Service, s.Setting())
 	for i, key := range path {
 		p, ok := n.pair(key)
 		switch last := i == len(path)-1; {
@@ -166,10 +127,10 @@ func (d *decoder) alreadySized(name string, key *node, s *Sweep) bool {
 }
 
 func (s *Sweep) check(sec *section) {
-	sizes := sec.given(keyReplicas, keyCPUs)
+	sizes := sec.given(Replicas, CPUs)
 	switch len(sizes) {
 	case 0:
-		sec.lack(keyReplicas, sec.fields[keyReplicas].example+", or "+sec.fields[keyCPUs].example)
+		sec.lack(Replicas, sec.fields[Replicas].example+", or "+sec.fields[CPUs].example)
 	case 2:
 		sec.errorf(sizes[1].place, "sweep has replicas and cpus, and grows one of the two; remove one")
 	}
@@ -187,4 +148,4 @@ func (e *Experiment) checkCarry(s *section) {
 	}
 }
 
-func (*Sweep) rules(s *schema) { s.OneOf = exactlyOne(keyReplicas, keyCPUs) }
+func (*Sweep) rules(s *schema) { s.OneOf = exactlyOne(Replicas, CPUs) }

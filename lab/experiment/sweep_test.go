@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/lab/experiment"
 )
@@ -11,6 +12,9 @@ import (
 func TestSweepBecomesVariants(t *testing.T) {
 	t.Parallel()
 	e := parseGood(t, "sweep")
+	if e.Load.Warmup != 30*time.Second { // longer than the duration, which a search does not use
+		t.Errorf("warm-up %v, want 30s", e.Load.Warmup)
+	}
 	var names []string
 	for _, v := range e.Variants {
 		names = append(names, v.Name)

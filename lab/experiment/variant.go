@@ -18,6 +18,8 @@ type Variant struct {
 	// Overlay is the override as YAML, with the interpolations and the Compose
 	// tags (!reset, !override) of the file and with its aliases resolved.
 	Overlay []byte
+
+	root *node // what Overlay says
 }
 
 // composeKeys returns the top-level keys that the Compose Specification has.
@@ -33,7 +35,7 @@ func (to *Variants) read(f field) {
 	for _, p := range f.n.pairs {
 		forms["variant"].check(f.decoder, p.key)
 		f.overlay(p)
-		*to = append(*to, Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil)})
+		*to = append(*to, Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil), root: p.value})
 	}
 }
 

@@ -16,7 +16,7 @@ type Watch struct {
 	Name string
 
 	// The metric as the service publishes it, with labels if not all of its
-	// series are meant: cache_hits_total{tier="redis"}.
+	// series are meant: cache_gets_total{result="hit"}.
 	Metric string `key:"metric,need" eg:"db_queries_total" form:"metric"`
 
 	// The service that publishes it, on the port of its label prometheus.io/port.

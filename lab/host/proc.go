@@ -50,8 +50,8 @@ func parseMachine(line string) (busy, total time.Duration, err error) {
 	return busy, total, nil
 }
 
-// readProcess reads what a process used, where no control group tells.
-func readProcess(pid int) (Instance, error) {
+// ReadProcess reads what a process used, where no control group tells.
+func ReadProcess(pid int) (Instance, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return Instance{}, err

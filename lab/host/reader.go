@@ -81,7 +81,7 @@ func (r *reader) look(t Target) error {
 			r.latest.Memory = 0
 			return nil
 		}
-		in, err := readProcess(t.PID)
+		in, err := ReadProcess(t.PID)
 		if err == nil {
 			r.latest = in
 		}

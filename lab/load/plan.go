@@ -1,6 +1,8 @@
 package load
 
 import (
+	"encoding/binary"
+	"net/netip"
 	"runtime"
 	"time"
 )
@@ -44,6 +46,11 @@ type Plan struct {
 	// response time and not in its service time. Over HTTP/2 the virtual users
 	// share that many connections. If it is 0, every virtual user has its own.
 	Connections int `json:"connections,omitempty"`
+
+	// LocalIPs are the machine's own addresses that connections come from, in turn
+	// over all of them; empty leaves the choice to the system. A prefix shorter than
+	// an address stands for all addresses that it covers.
+	LocalIPs []netip.Prefix `json:"local_ips,omitempty"`
 
 	// Threads is how many event loops share the load, each on a thread of its
 	// own; if it is 0, half the processors, and one at least.
@@ -100,6 +107,50 @@ func (p *Plan) users() int {
 // HTTP/2 they share them without.
 func (p *Plan) SharesConnections() bool {
 	return p.Connections > 0 && p.Protocol != HTTP2 && p.Connections < p.users()
+}
+
+// LocalIP is the address that connection number i comes from; the zero Addr leaves the
+// choice to the system.
+func (p *Plan) LocalIP(i int) netip.Addr {
+	var total uint64
+	for _, prefix := range p.LocalIPs {
+		total += addresses(prefix)
+	}
+	if total == 0 {
+		return netip.Addr{}
+	}
+	at := uint64(i) % total
+	for _, prefix := range p.LocalIPs {
+		n := addresses(prefix)
+		if at < n {
+			return nth(prefix, at)
+		}
+		at -= n
+	}
+	return netip.Addr{}
+}
+
+// ParsePrefix reads an address, such as 127.0.0.2, or a prefix, such as 127.1.0.0/20.
+func ParsePrefix(text string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
+}
+
+// addresses is how many addresses the prefix covers, no more than there are
+// connections.
+func addresses(p netip.Prefix) uint64 {
+	const most = 17 // bits: 131,072, above maxUsers
+	return 1 << min(p.Addr().BitLen()-p.Bits(), most)
+}
+
+// nth is address number n of those that the prefix covers.
+func nth(p netip.Prefix, n uint64) netip.Addr {
+	bytes := p.Masked().Addr().As16()
+	low := bytes[8:]
+	binary.BigEndian.PutUint64(low, binary.BigEndian.Uint64(low)+n)
+	return netip.AddrFrom16(bytes).Unmap()
 }
 
 // Length is how long the plan offers load, warm-up included. A replay counts

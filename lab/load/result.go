@@ -20,7 +20,7 @@ type Result struct {
 	// one request, it is Requests.
 	Iterations uint64 `json:"iterations"`
 	// Requests were sent and ended, in whichever way; Failed of them ended
-	// badly (Errors, or a status of 400 and above).
+	// badly (Errors, or a status that the step does not expect, see Step.Expects).
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
 	// Dropped arrivals were never sent: no virtual user came free in time.
@@ -90,20 +90,25 @@ type CheckResult struct {
 	Fails    uint64 `json:"fails"`
 }
 
-// WebSocketResult is what only WebSocket scenarios have. A message's delivery
-// to one client is one request: N deliveries are N latencies.
+// WebSocketResult is what only WebSocket clients have. A message's delivery to one
+// client counts as one request.
 type WebSocketResult struct {
-	Connects   uint64 `json:"connects"`   // connections opened, reconnects included
-	Reconnects uint64 `json:"reconnects"` // of them
-	Closed     uint64 `json:"closed"`     // connections that the server ended
-	Sent       uint64 `json:"sent"`       // messages
-	Delivered  uint64 `json:"delivered"`
-	Lost       uint64 `json:"lost"`       // deliveries that did not come in time
-	Duplicates uint64 `json:"duplicates"` // that came more than once
-	Other      uint64 `json:"other"`      // messages received that have no id of ours
-	// Early deliveries came to clients at which they were not due yet: one
+	// Connects is the connections opened; Reconnects of them were opened again.
+	Connects   uint64 `json:"connects"`
+	Reconnects uint64 `json:"reconnects"`
+	// Closed is the connections that the server ended.
+	Closed uint64 `json:"closed"`
+	// Sent is the messages sent, Delivered the deliveries of them to clients.
+	Sent      uint64 `json:"sent"`
+	Delivered uint64 `json:"delivered"`
+	// Lost deliveries did not come in time; Duplicates came more than once.
+	Lost       uint64 `json:"lost"`
+	Duplicates uint64 `json:"duplicates"`
+	// Other is the messages received that nobody of this load had sent.
+	Other uint64 `json:"other"`
+	// Early deliveries came to clients at which they were not due yet: a client
 	// counts as a receiver of what is sent to all from half a second after it
-	// has connected, because servers subscribe it after their answer.
+	// has connected.
 	Early uint64 `json:"early"`
 }
 
@@ -121,9 +126,10 @@ func (r *Result) IterationRate() float64 { return float64(r.IterationsInTime) / 
 // OfferedRate is the arrivals per second of the measured part.
 func (r *Result) OfferedRate() float64 { return float64(r.Offered) / r.Seconds() }
 
-// ErrorCount is how often one kind of error occurred, with one example.
+// ErrorCount is how often one kind of error occurred.
 type ErrorCount struct {
-	Count   uint64 `json:"count"`
+	Count uint64 `json:"count"`
+	// Example is the message of one of them.
 	Example string `json:"example"`
 }
 

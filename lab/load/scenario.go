@@ -31,21 +31,14 @@ const (
 )
 
 // Scenario is one k6 scenario with every unit resolved: rates are per second. It
-// is flat, as k6's is and as the JSON of a load has it (docs/load.schema.json).
-// What the executors take of it, beside StartTime and GracefulStop:
-//
-//	constant-arrival-rate   Rate, Duration          Arrivals, PreAllocatedVUs, MaxVUs
-//	ramping-arrival-rate    StartRate, Stages       Arrivals, PreAllocatedVUs, MaxVUs
-//	replay                  Log                     Arrivals, PreAllocatedVUs, MaxVUs
-//	constant-vus            VUs, Duration
-//	ramping-vus             StartVUs, Stages
-//	shared-iterations       VUs, Iterations, Duration
-//	per-vu-iterations       VUs, Iterations, Duration
-//
-// What is small and has fields of its own are the schedules that are made of it:
-// Arrivals and RateCurve of the open model, UserRamp of the closed one.
+// is flat, as k6's is; which fields count depends on its executor.
 type Scenario struct {
-	Name     string `json:"name"`
+	Name string `json:"name"`
+	// Executor says when requests are sent. Open model: constant-arrival-rate (with a
+	// rate and a duration), ramping-arrival-rate (a start rate and stages), replay (a
+	// log). Closed model: constant-vus (users and a duration), ramping-vus (start users
+	// and stages), shared-iterations and per-vu-iterations (users, iterations and a
+	// duration).
 	Executor string `json:"executor"`
 
 	// StartTime delays the scenario within the plan; Duration is that of the

@@ -1,6 +1,9 @@
 package load
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Step is one named request of an iteration.
 type Step struct {
@@ -12,12 +15,23 @@ type Step struct {
 	// Extract takes values from the answer, by the name of the placeholder that
 	// later steps of the same iteration use them by.
 	Extract map[string]Extract `json:"extract,omitempty"`
+	// ExpectedStatuses are the statuses of answers that have not failed; without any,
+	// those below 400 are. k6 sets them by http.expectedStatuses.
+	ExpectedStatuses []int `json:"expected_statuses,omitempty"`
 	// Checks are looked at on each answer. As in k6 a failed check is counted
 	// and is no failed request.
 	Checks []Check `json:"checks,omitempty"`
 	// Think is how long the virtual user pauses after the step: uniformly drawn
 	// between the two.
 	Think [2]time.Duration `json:"think,omitzero"`
+}
+
+// Expects reports whether an answer of that status has not failed.
+func (s *Step) Expects(status int) bool {
+	if len(s.ExpectedStatuses) == 0 {
+		return status < 400
+	}
+	return slices.Contains(s.ExpectedStatuses, status)
 }
 
 // Extract is where in an answer a value is: one of its fields.

@@ -3,11 +3,14 @@ package load
 import (
 	"errors"
 	"fmt"
-	"math"
+	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"loadstone/lab/load/feed"
 )
 
 // Bounds on what a plan may ask for: beyond them it is a slip of the pen, or
@@ -17,8 +20,7 @@ const (
 	maxRate  = 10_000_000 // requests per second
 	maxTime  = 30 * 24 * time.Hour
 	maxSpeed = 1000
-	// A step costs up to 1 MiB for each thread in histograms.
-	maxSteps   = 100
+
 	maxThreads = 256
 )
 
@@ -49,49 +51,40 @@ func (p *problems) checkf(ok bool, format string, args ...any) {
 	}
 }
 
-// Validate returns all problems of the plan, joined, or nil. A valid plan can
-// be run; whether anybody answers is another matter.
+// Validate returns all problems that a plan made of a command's flags can have, joined,
+// or nil. That of a file has been checked when it was read, and what only files can say
+// is not looked at again. A valid plan can be run; whether anybody answers is another
+// matter.
 func (p *Plan) Validate() error {
 	var found problems
 	found.checkf(len(p.Targets) > 0, "targets: there are none: give the base URL of the service, such as http://127.0.0.1:8080")
 	for _, raw := range p.Targets {
 		found.target(raw)
 	}
-	found.checkf(len(p.Scenarios) > 0, "scenarios: there are none: give one at least")
 	found.checkf(p.Timeout > 0, "timeout: %v: give the time that a request may take, such as 10s", p.Timeout)
 	found.checkf(p.Warmup >= 0, "warmup: %v is negative: give 0s for none", p.Warmup)
-	names := map[string]bool{}
+	found.machinery(p)
 	for i := range p.Scenarios {
 		s := &p.Scenarios[i]
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)
-		found.checkf(s.Name != "", "name: it has none: give it one")
-		found.checkf(!names[s.Name], "name: there are two of that name: rename one")
-		names[s.Name] = true
-		found.scenario(s)
+		found.pacing(s)
+		found.content(s)
 	}
 	found.at = ""
-	found.machinery(p)
 	if len(found.errs) == 0 && !slices.ContainsFunc(p.Scenarios, func(s Scenario) bool { return s.Executor == Replay }) {
 		found.checkf(p.Warmup < p.Length(), "warmup: %v leaves nothing to measure of a load of %v: make it shorter", p.Warmup, p.Length())
 	}
 	return errors.Join(found.errs...)
 }
 
-// machinery checks what is the same for all scenarios.
 func (p *problems) machinery(plan *Plan) {
 	p.checkf(plan.Protocol == "" || plan.Protocol == HTTP1 || plan.Protocol == HTTP2, "protocol: %q is unknown: use %s or %s", plan.Protocol, HTTP1, HTTP2)
-	p.checkf(plan.Connections >= 0 && plan.Connections <= maxUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, maxUsers)
-	p.checkf(plan.Threads >= 0 && plan.Threads <= maxThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, maxThreads)
+	p.checkf(plan.Connections <= maxUsers, "connections: %d: give a number from 1 to %d, or leave it out", plan.Connections, maxUsers)
+	p.checkf(plan.Threads <= maxThreads, "threads: %d: give a number from 1 to %d, or leave it out", plan.Threads, maxThreads)
 	http := slices.ContainsFunc(plan.Scenarios, func(s Scenario) bool { return s.WebSocket == nil })
 	p.checkf(plan.Connections == 0 || http, "connections: %d: a WebSocket client is a connection: leave it out, and give so many virtual users", plan.Connections)
-	steps := 0
-	for i := range plan.Scenarios {
-		steps += len(plan.Scenarios[i].StepNames())
-	}
-	p.checkf(steps <= maxSteps, "scenarios: they have %d steps together: use %d at most", steps, maxSteps)
 }
 
-// target checks a base URL.
 func (p *problems) target(raw string) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -104,105 +97,133 @@ func (p *problems) target(raw string) {
 		"target %q: a base URL has no user, query or fragment: put those into the request", raw)
 }
 
-// scenario checks everything about s but its name.
-func (p *problems) scenario(s *Scenario) {
-	p.checkf(s.StartTime >= 0, "start_time: %v is negative: give 0s to start with the load", s.StartTime)
-	p.checkf(s.GracefulStop >= 0, "graceful_stop: %v is negative: give 0s to cut off requests at the end", s.GracefulStop)
-	if !p.pacing(s) {
-		return
-	}
-	if s.Executor != RampingVUs && s.Executor != RampingArrivalRate && s.Executor != Replay {
-		p.checkf(s.Duration > 0, "duration: %v: give how long the load lasts, such as 30s", s.Duration)
-	}
-	p.checkf(s.StartTime <= maxTime && s.Duration <= maxTime && s.GracefulStop <= maxTime && s.Length() <= maxTime,
-		"duration: longer than %v: make it shorter", maxTime)
-	p.content(s)
-}
-
-// pacing checks when the scenario's iterations begin. It returns false if the
-// executor is unknown.
-func (p *problems) pacing(s *Scenario) bool {
+// pacing checks what the executor needs.
+func (p *problems) pacing(s *Scenario) {
 	switch s.Executor {
-	case ConstantVUs:
-		p.users("vus", s.VUs, 1)
-	case RampingVUs:
-		p.users("start_vus", s.StartVUs, 0)
-		p.stages(s.Stages, maxUsers, "virtual users")
-		for i, stage := range s.Stages {
-			p.checkf(stage.Target == math.Trunc(stage.Target), "stages[%d].target: %v: give a whole number of virtual users", i, stage.Target)
-		}
-		ramp := NewUserRamp(s)
-		p.checkf(len(s.Stages) == 0 || ramp.Peak() > 0, "stages: no stage has a virtual user: give a target above 0")
+	case ConstantVUs, SharedIterations, PerVUIterations:
+		p.users("vus", s.VUs)
 	case ConstantArrivalRate:
-		p.rate("rate", s.Rate)
-		p.checkf(s.Rate > 0, "rate: %v: give requests per second, above 0", s.Rate)
-		p.schedule(s)
+		p.checkf(s.Rate > 0 && s.Rate <= maxRate, "rate: %v: give requests per second, above 0 and at most %d", s.Rate, maxRate)
+	case RampingVUs:
+		p.stages(s.Stages, maxUsers, "virtual users")
 	case RampingArrivalRate:
-		p.rate("start_rate", s.StartRate)
 		p.stages(s.Stages, maxRate, "requests per second")
-		total := NewRateCurve(s).total
-		p.checkf(len(s.Stages) == 0 || total > 0, "stages: the rate is 0 throughout: give a target above 0")
-		p.schedule(s)
-	case SharedIterations, PerVUIterations:
-		p.users("vus", s.VUs, 1)
-		p.checkf(s.Iterations > 0, "iterations: give how many there are to be, 1 at least")
 	case Replay:
-		p.replay(s)
-	default:
-		p.checkf(false, "executor: %q is unknown: use one of %s", s.Executor, strings.Join(executors, ", "))
-		return false
-	}
-	return true
-}
-
-// executors are all of them.
-var executors = []string{
-	SharedIterations, PerVUIterations, ConstantVUs, RampingVUs, ConstantArrivalRate, RampingArrivalRate, Replay,
-}
-
-// replay checks what only a replay has.
-func (p *problems) replay(s *Scenario) {
-	p.schedule(s)
-	p.checkf(s.Log != nil, "log: there is none: give the access log to replay")
-	if s.Log != nil {
-		p.checkf(s.Log.Path != "", "log: give the path of an access log")
 		p.checkf(s.Log.Speed > 0 && s.Log.Speed <= maxSpeed, "log: speed %v: give a factor above 0, such as 2 for twice as fast", s.Log.Speed)
 	}
+	if s.Open() {
+		p.users("max_vus", s.MaxVUs)
+		p.checkf(s.Arrivals == Poisson || s.Arrivals == Uniform, "arrivals: %q is unknown: use %s or %s", s.Arrivals, Poisson, Uniform)
+	}
+	if s.Executor != Replay {
+		p.checkf(s.Length() > 0, "duration: %v: give how long the load lasts, such as 30s", s.Length())
+		p.checkf(s.Length() <= maxTime, "duration: longer than %v: make it shorter", maxTime)
+	}
 }
 
-// users checks a number of virtual users.
-func (p *problems) users(field string, n, least int) {
-	p.checkf(n >= least && n <= maxUsers, "%s: %d: give a number of virtual users from %d to %d", field, n, least, maxUsers)
+func (p *problems) users(field string, n int) {
+	p.checkf(n >= 1 && n <= maxUsers, "%s: %d: give a number of virtual users from 1 to %d", field, n, maxUsers)
 }
 
-// rate checks an arrival rate.
-func (p *problems) rate(field string, rate float64) {
-	p.checkf(rate >= 0 && rate <= maxRate, "%s: %v: give requests per second, from 0 to %d", field, rate, maxRate)
-}
-
-// stages checks the stages of a ramp, whose targets are counted in unit.
 func (p *problems) stages(stages []Stage, most float64, unit string) {
-	p.checkf(len(stages) > 0, "stages: there are none: give one at least")
-	var sum time.Duration
+	peak := 0.0
 	for i, stage := range stages {
 		p.checkf(stage.Duration >= 0 && stage.Duration <= maxTime, "stages[%d].duration: %v: give 0s or more, such as 30s", i, stage.Duration)
-		p.checkf(stage.Target >= 0 && stage.Target <= most, "stages[%d].target: %v: give %s, from 0 to %.0f", i, stage.Target, unit, most)
-		sum = min(sum+min(max(stage.Duration, 0), maxTime), maxTime+1)
+		p.checkf(stage.Target <= most, "stages[%d].target: %v: give %s, at most %.0f", i, stage.Target, unit, most)
+		peak = max(peak, stage.Target)
 	}
-	p.checkf(sum <= maxTime, "stages: they last longer than %v: make them shorter", maxTime)
-	p.checkf(len(stages) == 0 || sum > 0, "stages: they last no time at all: give one a duration")
+	p.checkf(peak > 0, "stages: none has any %s: give a target above 0", unit)
 }
 
-// schedule checks what only open models have.
-func (p *problems) schedule(s *Scenario) {
-	p.checkf(s.Arrivals == Poisson || s.Arrivals == Uniform, "arrivals: %q is unknown: use %s or %s", s.Arrivals, Poisson, Uniform)
-	p.users("pre_allocated_vus", s.PreAllocatedVUs, 1)
-	p.users("max_vus", s.MaxVUs, 1)
-	p.checkf(s.MaxVUs >= s.PreAllocatedVUs, "max_vus: %d is below pre_allocated_vus, %d: raise it", s.MaxVUs, s.PreAllocatedVUs)
+// content checks the requests of a scenario.
+func (p *problems) content(s *Scenario) {
+	extracted := map[string]bool{}
+	for i := range s.Steps {
+		for name := range s.Steps[i].Extract {
+			extracted[name] = true
+		}
+	}
+	used := map[string]bool{} // feeds
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		p.request(&step.Request)
+		for where, text := range step.Request.texts() {
+			for _, piece := range SplitPlaceholders(text) {
+				if name := piece.Name; name != "" && !extracted[name] {
+					feedName, _, _ := strings.Cut(name, ".")
+					used[feedName] = true
+					p.placeholder(s.Feed, where, name)
+				}
+			}
+		}
+		for _, status := range step.ExpectedStatuses {
+			p.checkf(status >= 100 && status <= 599, "expected_statuses: %d: give one from 100 to 599", status)
+		}
+		p.checks(step.Checks)
+		p.checkf(step.Think[0] >= 0 && step.Think[1] <= 24*time.Hour, "think: %v: give a time up to 24h", step.Think[1])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
+		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
+	}
 }
 
-// isTokenText says whether s is a token of HTTP: a method, a header's name.
-// They have letters, digits and a few signs (RFC 9110, 5.6.2).
+func (p *problems) checks(checks []Check) {
+	names := map[string]bool{}
+	for _, check := range checks {
+		p.checkf(!names[check.Name], "checks: there are two of the name %q: rename one", check.Name)
+		names[check.Name] = true
+		p.checkf(len(check.Status) > 0 || check.Contains != "" || check.JSON != "", "check %q: it looks for nothing: give a status, a text or a path", check.Name)
+		for _, status := range check.Status {
+			p.checkf(status >= 100 && status <= 599, "check %q: status %d: give one from 100 to 599", check.Name, status)
+		}
+	}
+}
+
+// reserved are header fields that the generator sets itself.
+var reserved = []string{"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"}
+
+func (p *problems) request(r *Request) {
+	p.checkf(isTokenText(r.Method) && r.Method != http.MethodConnect, "request: the method %q: use one such as GET", r.Method)
+	p.checkf(strings.HasPrefix(r.Path, "/"), "request: the path %q: begin it with /", r.Path)
+	p.checkf(!strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
+		"request: the path %q has a space, a control character or a letter beyond ASCII: write it as %%20 and the like", r.Path)
+	p.checkf(!strings.Contains(r.Path, "#"), "request: the path %q: leave out # and what follows, which is never sent", r.Path)
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		value := r.Header[name]
+		p.checkf(isTokenText(name), "request: the header name %q: use letters, digits and -", name)
+		p.checkf(!strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }),
+			"request: header %s: its value has a control character: take it out", name)
+		p.checkf(!slices.Contains(reserved, strings.ToLower(name)), "request: header %s is set by the generator: leave it out", name)
+		hostHasFeed := strings.EqualFold(name, "host") && len(SplitPlaceholders(value)) > 1
+		p.checkf(!hostHasFeed, "request: header Host: a placeholder is of no use in it: write the host out")
+	}
+}
+
+// texts are the parts of a request that placeholders may be in, by what they are called.
+func (r *Request) texts() map[string]string {
+	texts := map[string]string{"path": r.Path, "body": r.Body}
+	for name, value := range r.Header {
+		texts["header "+name] = value
+	}
+	return texts
+}
+
+// placeholder checks that a feed has what is asked for.
+func (p *problems) placeholder(feeds map[string]feed.Feed, where, name string) {
+	whole, column, _ := strings.Cut(name, ".")
+	f, ok := feeds[whole]
+	columns := f.CSV != nil && f.CSV.Column == "" || f.JSONL != nil && f.JSONL.Column == ""
+	switch {
+	case !ok:
+		p.checkf(false, "request: the %s has {%s}, but there is no feed of that name: add it", where, name)
+	case column != "":
+		p.checkf(columns, "request: the %s has {%s}, but feed %q has no columns to choose from: write {%s}", where, name, whole, whole)
+	default:
+		p.checkf(!columns, "request: the %s has {%s}, and the feed's file has several columns: write {%s.column}, or give the feed a column", where, name, name)
+	}
+}
+
+// isTokenText says whether s is a token of RFC 9110, such as a header's name.
 func isTokenText(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)

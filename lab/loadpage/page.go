@@ -8,11 +8,11 @@ import (
 	"html/template"
 	"io"
 	"sync"
-	"unicode"
 
 	"loadstone/lab/chart"
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
+	"loadstone/lab/term"
 )
 
 //go:embed page.gohtml
@@ -49,23 +49,10 @@ func HTML(w io.Writer, s *summary.Summary, windows []load.Window) error {
 	if err := t.Execute(&b, p); err != nil {
 		return fmt.Errorf("make the page of a load: %w", err)
 	}
-	if _, err := w.Write(bytes.Map(visible, b.Bytes())); err != nil {
+	if _, err := w.Write(bytes.Map(term.Visible, b.Bytes())); err != nil {
 		return fmt.Errorf("write the page of a load: %w", err)
 	}
 	return nil
-}
-
-// visible replaces what HTML may not hold, and the marks that turn the
-// direction of what follows, by which a name can pose as another.
-func visible(r rune) rune {
-	switch {
-	case r == '\n' || r == '\t':
-		return r
-	case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069',
-		r&0xfffe == 0xfffe, r >= '\ufdd0' && r <= '\ufdef':
-		return unicode.ReplacementChar
-	}
-	return r
 }
 
 // view is what the template shows: finished texts and places, nothing to

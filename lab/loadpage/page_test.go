@@ -15,6 +15,7 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/loadpage/pagetest"
+	"loadstone/lab/term"
 )
 
 var (
@@ -162,8 +163,8 @@ func TestHostileTextStaysText(t *testing.T) {
 		s := sampleSummary(t)
 		s.URL, s.Targets, s.Aborted, s.ValidityReasons = hostile, []string{hostile}, hostile, []string{hostile}
 		s.Validity = summary.LowerBoundOnly
-		s.Errors = map[string]summary.Error{hostile: {Count: 1, Example: hostile}}
-		s.Checks = []summary.Check{{Scenario: hostile, Step: hostile, Name: hostile}}
+		s.Errors = map[string]load.ErrorCount{hostile: {Count: 1, Example: hostile}}
+		s.Checks = []load.CheckResult{{Scenario: hostile, Step: hostile, Name: hostile}}
 		s.Steps[0].Scenario, s.Steps[0].Name = hostile, hostile
 		s.Thresholds = []summary.Threshold{{Metric: hostile, Expression: hostile, Reason: hostile, Unit: hostile}}
 		s.Machine.OS = hostile
@@ -178,7 +179,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		for _, problem := range append(pagetest.Fetched(elements, pagetest.Within), pagetest.Dangling(elements)...) {
 			t.Errorf("%d: %s", i, problem)
 		}
-		wanted := strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
+		wanted := strings.Join(strings.Fields(strings.Map(term.Visible, strings.ToValidUTF8(hostile, "\ufffd"))), " ")
 		if n := strings.Count(pagetest.Shown(elements), wanted); n < 12 {
 			t.Errorf("%d: %q is shown as text in %d places, want it wherever it stands", i, hostile, n)
 		}
@@ -189,7 +190,7 @@ func TestHostileTextStaysText(t *testing.T) {
 func TestScriptInAnErrorExampleDoesNotSurvive(t *testing.T) {
 	t.Parallel()
 	s := sampleSummary(t)
-	s.Errors = map[string]summary.Error{"bad_http": {Count: 1, Example: `malformed status line "<script>alert(1)</script>"`}}
+	s.Errors = map[string]load.ErrorCount{"bad_http": {Count: 1, Example: `malformed status line "<script>alert(1)</script>"`}}
 	page := render(t, "script", s, nil)
 	if strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;alert(1)&lt;/script&gt;") {
 		t.Error("the example's script is not escaped")
@@ -201,7 +202,7 @@ func FuzzErrorExampleStaysText(f *testing.F) {
 		f.Add(example)
 	}
 	f.Fuzz(func(t *testing.T, example string) {
-		s := &summary.Summary{Requests: 2, Errors: map[string]summary.Error{"bad_http": {Count: 1, Example: example}}}
+		s := &summary.Summary{Requests: 2, Errors: map[string]load.ErrorCount{"bad_http": {Count: 1, Example: example}}}
 		var b bytes.Buffer
 		if err := HTML(&b, s, nil); err != nil {
 			t.Fatalf("HTML: %v", err)
@@ -211,7 +212,7 @@ func FuzzErrorExampleStaysText(f *testing.F) {
 			t.Error(found)
 		}
 		for _, e := range elements {
-			want := strings.Map(visible, strings.ToValidUTF8(example, "\ufffd"))
+			want := strings.Map(term.Visible, strings.ToValidUTF8(example, "\ufffd"))
 			if e.Name == "code" && len(e.Parents) > 1 && e.Parents[len(e.Parents)-1] == "td" && len(e.Text) < len(want) {
 				t.Errorf("got %q, want %q", e.Text, want)
 			}

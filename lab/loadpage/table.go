@@ -160,7 +160,7 @@ type errorRow struct{ Kind, Count, Example string }
 
 func newErrorRows(s *summary.Summary) []errorRow {
 	var rows []errorRow
-	for _, kind := range byCount(s.Errors, func(e summary.Error) uint64 { return e.Count }) {
+	for _, kind := range byCount(s.Errors, func(e load.ErrorCount) uint64 { return e.Count }) {
 		rows = append(rows, errorRow{kind, format.Count(s.Errors[kind].Count), s.Errors[kind].Example})
 	}
 	return rows

@@ -1,4 +1,4 @@
-// Package perturb is the third witness of the verdict: while steady load is
+// Package perturb is the third method of the verdict: while steady load is
 // offered, it changes what one component has (its CPU share, a pool's size) by
 // known steps, and sees how throughput and latency answer. A component whose
 // share does not matter does not limit the system, however busy it looks.

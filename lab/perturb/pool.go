@@ -21,6 +21,8 @@ const putTimeout = 2 * time.Second
 type Endpoint struct {
 	URL  string // of the PUT
 	Size int    // in slots, without perturbation; 1 at least
+	// Token is sent as Authorization: Bearer; empty for none.
+	Token string
 }
 
 // Slots is the knob of a pool whose size its service takes over HTTP: a PUT of
@@ -38,7 +40,7 @@ func Slots(component, name, body string, at []Endpoint) Knob {
 		Set: func(ctx context.Context, factor float64) error {
 			var errs []error
 			for _, e := range at {
-				errs = append(errs, put(ctx, client, e.URL, strings.ReplaceAll(body, "{n}", strconv.Itoa(e.sized(factor)))))
+				errs = append(errs, e.put(ctx, client, strings.ReplaceAll(body, "{n}", strconv.Itoa(e.sized(factor)))))
 			}
 			return errors.Join(errs...)
 		},
@@ -65,10 +67,13 @@ func (e Endpoint) sized(factor float64) int {
 	return max(n, 1)
 }
 
-func put(ctx context.Context, client *http.Client, url, body string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(body))
+func (e Endpoint) put(ctx context.Context, client *http.Client, body string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, e.URL, strings.NewReader(body))
 	if err != nil {
 		return err
+	}
+	if e.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+e.Token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -77,10 +82,10 @@ func put(ctx context.Context, client *http.Client, url, body string) error {
 	const longest = 200 // bytes of an answer that says what was wrong
 	text, err := io.ReadAll(io.LimitReader(resp.Body, longest))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("set the size of a pool: PUT %s: %w", url, err)
+		return fmt.Errorf("set the size of a pool: PUT %s: %w", e.URL, err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("set the size of a pool: PUT %s: status %d (%s), want 200 to 299", url, resp.StatusCode, strings.TrimSpace(string(text)))
+		return fmt.Errorf("set the size of a pool: PUT %s: status %d (%s), want 200 to 299", e.URL, resp.StatusCode, strings.TrimSpace(string(text)))
 	}
 	return nil
 }

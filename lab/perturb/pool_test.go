@@ -62,7 +62,7 @@ func TestAPoolIsPutAndRestoredAlsoAfterCancelling(t *testing.T) {
 	service := &sizes{say: http.StatusNoContent}
 	srv := httptest.NewServer(service)
 	defer srv.Close()
-	k := Slots("api", "slots", `{"size": {n}}`, []Endpoint{{srv.URL + "/a", 4}, {srv.URL + "/b", 8}})
+	k := Slots("api", "slots", `{"size": {n}}`, []Endpoint{{URL: srv.URL + "/a", Size: 4}, {URL: srv.URL + "/b", Size: 8}})
 	s := NewSession(DefaultConfig(), []Knob{k})
 	if err := s.turn(t.Context(), step{arm: 0, factor: 0.8}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestAPoolThatRefusesIsAnError(t *testing.T) {
 	service := &sizes{say: http.StatusBadRequest}
 	srv := httptest.NewServer(service)
 	defer srv.Close()
-	s := NewSession(DefaultConfig(), []Knob{Slots("api", "slots", "{n}", []Endpoint{{srv.URL, 4}})})
+	s := NewSession(DefaultConfig(), []Knob{Slots("api", "slots", "{n}", []Endpoint{{URL: srv.URL, Size: 4}})})
 	err := s.turn(t.Context(), step{arm: 0, factor: 1.25}, time.Now())
 	if err == nil || !strings.Contains(err.Error(), "perturb pool of api") || !strings.Contains(err.Error(), "status 400 (too many)") {
 		t.Errorf("got %v, want an error with status and answer", err)

@@ -116,7 +116,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 }
 
 // clamp takes back what is above the limit's bound: a correction above 1 is noise
-// of the measurement, as nothing bears more than its CPU allows. The interval may
+// of the measurement, as nothing sustains more than its CPU allows. The interval may
 // reach as far above the bound as the interval of the demand that it is from.
 func (a *Answer) clamp(m queueing.Model) {
 	top := a.Limit.Bound
@@ -194,7 +194,7 @@ const nearlyFull = 0.9
 func (s *System) machine(a *Answer, changed queueing.Model) {
 	each, idle := s.Other, 0.0
 	for _, st := range changed.Stations {
-		if isPool(st) {
+		if st.Pool {
 			continue
 		}
 		each += st.Demand.Value

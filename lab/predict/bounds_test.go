@@ -69,7 +69,7 @@ func TestLowerBoundsAreNoErrors(t *testing.T) {
 	}
 }
 
-// Nothing bears more than its CPU allows, whatever was measured of it, with an
+// Nothing sustains more than its CPU allows, whatever was measured of it, with an
 // interval or without one.
 func TestPredictionsStayBelowTheBound(t *testing.T) {
 	t.Parallel()

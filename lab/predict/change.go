@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/experiment"
 	"loadstone/lab/model/queueing"
 )
 
@@ -17,12 +18,6 @@ type Change struct {
 	Replicas *int
 	CPUs     *float64
 }
-
-// The keys of a change.
-const (
-	keyReplicas = "replicas"
-	keyCPUs     = "cpus"
-)
 
 const (
 	maxReplicas = 10_000
@@ -43,20 +38,20 @@ func ParseChange(text string, services []string) (Change, error) {
 		return Change{}, fmt.Errorf("%s: the run has no service %s; %s", text, spelling.Quote(c.Service), spelling.ChooseName(c.Service, services))
 	}
 	switch key {
-	case keyReplicas:
+	case experiment.Replicas:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > maxReplicas {
 			return Change{}, fmt.Errorf("%s: replicas must be a whole number from 1 to %d, not %s", text, maxReplicas, spelling.Quote(value))
 		}
 		c.Replicas = &n
-	case keyCPUs:
+	case experiment.CPUs:
 		x, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(x >= 0.001 && x <= maxCPUs) {
 			return Change{}, fmt.Errorf("%s: cpus must be a number from 0.001 to %d, such as 0.5, not %s", text, maxCPUs, spelling.Quote(value))
 		}
 		c.CPUs = &x
 	default:
-		return Change{}, fmt.Errorf("%s: %s cannot be set; %s", text, spelling.Quote(key), spelling.Choose(key, []string{keyReplicas, keyCPUs}))
+		return Change{}, fmt.Errorf("%s: %s cannot be set; %s", text, spelling.Quote(key), spelling.Choose(key, []string{experiment.Replicas, experiment.CPUs}))
 	}
 	return c, nil
 }
@@ -71,9 +66,9 @@ func example(services []string) string {
 // String is the change as ParseChange reads it.
 func (c Change) String() string {
 	if c.Replicas != nil {
-		return fmt.Sprintf("%s.%s=%d", c.Service, keyReplicas, *c.Replicas)
+		return fmt.Sprintf("%s.%s=%d", c.Service, experiment.Replicas, *c.Replicas)
 	}
-	return fmt.Sprintf("%s.%s=%s", c.Service, keyCPUs, strconv.FormatFloat(*c.CPUs, 'g', -1, 64))
+	return fmt.Sprintf("%s.%s=%s", c.Service, experiment.CPUs, strconv.FormatFloat(*c.CPUs, 'g', -1, 64))
 }
 
 // CheckChanges is an error of one sentence if something is set twice.
@@ -92,7 +87,7 @@ func CheckChanges(cs []Change) error {
 func (s *System) Services() []string {
 	var out []string
 	for _, station := range s.Model.Stations {
-		if !isPool(station) {
+		if !station.Pool {
 			out = append(out, station.Name)
 		}
 	}
@@ -101,7 +96,7 @@ func (s *System) Services() []string {
 
 // describe is a station's size: "3 × 0.25 CPU".
 func describe(s queueing.Station) string {
-	if isPool(s) {
+	if s.Pool {
 		return describePool(s)
 	}
 	share := math.Round(1e6*s.Speed*float64(s.Servers)) / 1e6

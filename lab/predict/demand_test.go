@@ -3,7 +3,6 @@ package predict
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +116,7 @@ func TestDemandIsFromWhereItLimits(t *testing.T) {
 }
 
 // Replicas with the same share say nothing of what is used whatever the rate, even
-// if each of them bore less.
+// if each of them sustained less.
 func TestLineNeedsTwoShares(t *testing.T) {
 	t.Parallel()
 	at := func(variant string, limit, rate float64) usage {
@@ -143,18 +142,21 @@ func TestLineNeedsTwoShares(t *testing.T) {
 	}
 }
 
-func TestLeaves(t *testing.T) {
+func TestVariantsThatDifferInSize(t *testing.T) {
 	t.Parallel()
-	a := parseOverlay("services:\n  lb:\n    deploy:\n      replicas: 2\n  api:\n    command:\n      - a\n      - b\n    environment:\n      CACHE: \"on\"\n    deploy:\n      resources:\n        limits:\n          cpus: \"0.5\"\n          memory: 1G\n")
-	b := parseOverlay("services:\n  api:\n    deploy:\n      resources:\n        limits:\n          memory: 1G\n    environment:\n      CACHE: \"on\"\n    command:\n      - a\n      - b\n")
-	if !slices.Equal(a.leaves(notSize), b.leaves(notSize)) {
-		t.Errorf("%q\n%q\nare the same but for sizes", a.leaves(notSize), b.leaves(notSize))
+	exp := parse(t, strings.Replace(file, "variants:\n", `variants:
+  a: {services: {lb: {deploy: {replicas: 2}}, api: {command: [a, b], environment: {CACHE: "on"}, deploy: {resources: {limits: {cpus: "0.5", memory: 1G}}}}}}
+  b: {services: {api: {deploy: {resources: {limits: {memory: 1G}}}, environment: {CACHE: "on"}, command: [a, b]}}}
+  c: {services: {api: {deploy: {resources: {limits: {memory: 1G}}}, environment: {CACHE: "on"}, command: [b, a]}}}
+`, 1))
+	a, b, c := exp.Variants[0], exp.Variants[1], exp.Variants[2]
+	if !same(a, b, isSize) {
+		t.Errorf("%q\n%q\nare the same but for sizes", a.Settings(), b.Settings())
 	}
-	if slices.Equal(a.leaves(always), b.leaves(always)) {
+	if same(a, b, func([]string) bool { return false }) {
 		t.Error("sizes make no difference")
 	}
-	c := parseOverlay("services:\n  api:\n    deploy:\n      resources:\n        limits:\n          memory: 1G\n    environment:\n      CACHE: \"on\"\n    command:\n      - b\n      - a\n")
-	if slices.Equal(b.leaves(notSize), c.leaves(notSize)) {
+	if same(b, c, isSize) {
 		t.Error("the order of a list makes no difference")
 	}
 }

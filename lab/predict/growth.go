@@ -50,7 +50,7 @@ var ErrService = errors.New("not the replicas of a service")
 // Grow describes how capacity grew over the variants of a run that differ in
 // nothing but the replicas of a service. what is "api.replicas".
 func Grow(r *result.Result, name, what string) (*Growth, error) {
-	service, ok := strings.CutSuffix(what, "."+keyReplicas)
+	service, ok := strings.CutSuffix(what, "."+experiment.Replicas)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s; write SERVICE.replicas, such as api.replicas", ErrService, spelling.Quote(what))
 	}
@@ -58,7 +58,7 @@ func Grow(r *result.Result, name, what string) (*Growth, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
 	}
-	g := &Growth{Schema: GrowthSchema, Run: name, Service: service, Unit: unitOf(r), Warnings: []string{}}
+	g := &Growth{Schema: GrowthSchema, Run: name, Service: service, Unit: r.RateUnit(), Warnings: []string{}}
 	if err := g.sizes(r, exp); err != nil {
 		return nil, err
 	}
@@ -69,13 +69,6 @@ func Grow(r *result.Result, name, what string) (*Growth, error) {
 	g.Description = *d
 	g.takeover(r)
 	return g, nil
-}
-
-func unitOf(r *result.Result) string {
-	if r.Unit == "" {
-		return result.RequestsPerSecond
-	}
-	return r.Unit
 }
 
 func (g *Growth) sizes(r *result.Result, exp *experiment.Experiment) error {
@@ -122,7 +115,7 @@ func (g *Growth) takeover(r *result.Result) {
 	}
 	var parts []scaling.Part
 	for _, st := range s.Model.Stations {
-		if st.Demand.Value > 0 && (isPool(st) || !slices.Contains(s.unlimited, st.Name)) {
+		if st.Demand.Value > 0 && (st.Pool || !slices.Contains(s.unlimited, st.Name)) {
 			parts = append(parts, scaling.Part{
 				Name: st.Name, Each: st.Bound() / float64(st.Instances), Count: st.Instances, Grows: s.componentOf(st.Name) == g.Service,
 			})

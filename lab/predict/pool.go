@@ -39,7 +39,6 @@ func (s *System) pools(c verdict.Component, figures []result.Figure) {
 		if r.Bound > 0 { // of the hottest instance
 			st.Skew = min(max(1, float64(st.Instances*st.Servers)/(r.Bound*r.DemandMS/1000)), float64(st.Instances))
 		}
-		st.Overlaps = true
 		s.Model.Stations = append(s.Model.Stations, st)
 		s.component[st.Name] = c.Name
 	}
@@ -52,9 +51,6 @@ func (s *System) hasPool(l verdict.Limit) bool {
 	_, ok := s.component[poolName(l.Component, l.Name)]
 	return ok && l.Resource == verdict.Pool
 }
-
-// isPool says whether a station is a pool.
-func isPool(st queueing.Station) bool { return st.Overlaps }
 
 // resource is a station in words: "api CPU", "api pool connections".
 func (s *System) resource(station string) string {
@@ -81,7 +77,7 @@ func (s *System) changes(cs []Change) []queueing.Change {
 			continue
 		}
 		for _, st := range s.Model.Stations {
-			if isPool(st) && s.component[st.Name] == c.Service {
+			if st.Pool && s.component[st.Name] == c.Service {
 				out = append(out, queueing.Change{Station: st.Name, Instances: c.Replicas})
 			}
 		}

@@ -1,4 +1,4 @@
-// Package predict says what a topology that was not run will bear, from a run of
+// Package predict says what a topology that was not run will sustain, from a run of
 // one that was: it makes a queueing model of what each component was seen to
 // need, changes it, and gives the answer back in the run's own terms, with every
 // assumption that it rests on.
@@ -66,7 +66,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{Run: name, Variant: v.Name, Unit: unitOf(r), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string)}
+	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
@@ -180,7 +180,7 @@ func (s *System) addCapacity(r *result.Result, v *result.Variant) {
 		s.Warnings = append(s.Warnings, "the capacity of the run is only a lower bound, so it does not correct the model: the prediction stands on CPU per request alone")
 	default:
 		e := stats.Median(positive(v.PerTrial))
-		if c.Confidence > 0 && c.Low > 0 && c.Low <= c.Value && c.Value <= c.High { // a trial that bore nothing has no logarithm
+		if c.Confidence > 0 && c.Low > 0 && c.Low <= c.Value && c.Value <= c.High { // a trial that sustained nothing has no logarithm
 			e = c.Interval
 			e.HighOpen = false // a warning says so
 		}

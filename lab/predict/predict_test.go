@@ -21,7 +21,7 @@ import (
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
 
 // truth is a system of which every capacity is known: the CPU that its
-// components have, of which the least bears what it bears, less a little.
+// components have, of which the least sustains what it sustains, less a little.
 type truth struct {
 	api, lb float64 // seconds for each request
 	noise   float64

@@ -56,7 +56,7 @@ func AskSeveral(r *result.Result, name string, ts []Topology) (*Several, error) 
 	if err := CheckTopologies(ts); err != nil {
 		return nil, err
 	}
-	s := &Several{Schema: SeveralSchema, Run: name, Unit: unitOf(r), Predictions: []*Answer{}, topologies: slices.Clone(ts)}
+	s := &Several{Schema: SeveralSchema, Run: name, Unit: r.RateUnit(), Predictions: []*Answer{}, topologies: slices.Clone(ts)}
 	for _, t := range ts {
 		system, err := Of(r, name, t.Variant)
 		if err != nil {

@@ -82,7 +82,7 @@ func FuzzParseTopology(f *testing.F) {
 }
 
 // A check scores right predictions as right, and shows wrong ones and those of
-// systems that bear nothing.
+// systems that sustain nothing.
 func TestSeveralAreScored(t *testing.T) {
 	t.Parallel()
 	world := truth{api: 500e-6, lb: 60e-6, noise: 0.01, seed: 7}

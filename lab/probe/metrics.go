@@ -15,10 +15,13 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Scrape is what one instance's Prometheus endpoint said at one moment.
+// Scrape is what one instance's Prometheus endpoint, or a Source, said at one moment.
 type Scrape struct {
 	At       time.Time `json:"t"`
 	Instance string    `json:"n"`
+	// Took is, of a Source, for how long it was asked until At, in nanoseconds: the
+	// values are of a moment of that time.
+	Took time.Duration `json:"d,omitempty"`
 	// Values are counters and gauges by their name with labels, as in the
 	// exposition format; of histograms and summaries the sum and count.
 	Values map[string]float64 `json:"v"`

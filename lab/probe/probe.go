@@ -35,7 +35,7 @@ type Endpoint struct {
 type Config struct {
 	Hosts     []host.Host
 	Endpoints []Endpoint
-	// Sources are asked once a second each.
+	// Sources are asked once a second each, and less often if they are slow.
 	Sources []Source
 	// Interval is the time between samples of CPU and memory; MetricsInterval
 	// that between scrapes of one endpoint, if there are no more than a few: of more

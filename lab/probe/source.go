@@ -20,26 +20,27 @@ const (
 	// trips and what is asked has to add up over all its clients, so there are
 	// fewer than scrapes.
 	sourceInterval = time.Second
-	// sourceTimeout bounds one question. An answer that takes longer than the
-	// interval would be of a moment that nobody can name.
-	sourceTimeout = time.Second
+	// sourceTimeout bounds one question. What has a part of a CPU and its queues
+	// full, of which it is to tell, takes seconds to answer. The Scrape says how many.
+	sourceTimeout = 10 * time.Second
 )
 
-// ask asks one source until ctx ends. A question that takes longer than the
-// interval delays the next one, so there is never more than one under way.
+// ask asks one source until ctx ends. There is never more than one question under way,
+// and one that takes more than half the interval is followed by a pause as long.
 func ask(ctx context.Context, s Source, records chan<- any) error {
-	tick := time.NewTicker(sourceInterval)
-	defer tick.Stop()
 	for {
-		if values, err := s.within(ctx, sourceTimeout); err == nil {
+		began := time.Now()
+		values, err := s.within(ctx, sourceTimeout)
+		took := time.Since(began)
+		if err == nil {
 			select {
-			case records <- &Scrape{At: time.Now(), Instance: s.Instance, Values: values}:
+			case records <- &Scrape{At: began.Add(took), Took: took, Instance: s.Instance, Values: values}:
 			case <-ctx.Done():
 				return nil
 			}
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(max(sourceInterval-took, took)):
 		case <-ctx.Done():
 			return nil
 		}

@@ -22,6 +22,8 @@ func TestASourceThatFailsLeavesAGap(t *testing.T) {
 				return nil, ctx.Err()
 			case 3:
 				return nil, errors.New("no leader")
+			case 4: // it is busy
+				time.Sleep(4 * time.Second)
 			}
 			return map[string]float64{"lag": 7}, nil
 		}}
@@ -30,11 +32,11 @@ func TestASourceThatFailsLeavesAGap(t *testing.T) {
 		records, done := make(chan any), make(chan error, 1)
 		go func() { done <- ask(ctx, s, records) }()
 		for _, want := range []struct {
-			at  time.Duration
-			lag float64
-		}{{0, 5}, {3 * time.Second, 7}, {4 * time.Second, 7}} {
+			at, took time.Duration
+			lag      float64
+		}{{0, 0, 5}, {26 * time.Second, 4 * time.Second, 7}, {30 * time.Second, 0, 7}, {31 * time.Second, 0, 7}} {
 			got := (<-records).(*Scrape)
-			if got.At.Sub(began) != want.at || got.Instance != "log-1" || got.Values["lag"] != want.lag {
+			if got.At.Sub(began) != want.at || got.Took != want.took || got.Instance != "log-1" || got.Values["lag"] != want.lag {
 				t.Errorf("got %+v after %v, want a lag of %v after %v", got, got.At.Sub(began), want.lag, want.at)
 			}
 		}

@@ -14,8 +14,7 @@ type Usage struct {
 	System    time.Duration
 	Periods   float64
 	Throttled float64 // periods
-	Stalled   time.Duration
-	Memory    uint64 // the most seen in the span, bytes
+	Memory    uint64  // the most seen in the span, bytes
 	OOMKills  uint64
 	// The rest is known to within a second's reading; it is 0 where the kernel
 	// does not tell. See host.SlowInstance.
@@ -37,10 +36,8 @@ type Span struct {
 	Outside float64
 	// Self is what watching cost, in cores.
 	Self float64
-	// Of all instances together, in each second of the span.
+	// ListenOverflows are of all instances together, in each second of the span.
 	ListenOverflows float64
-	Retransmits     float64
-	Loopback        float64 // bytes
 }
 
 // Over works out what was used between from and to. Counters between two
@@ -58,7 +55,7 @@ func Over(samples []host.Sample, from, to time.Time) (Span, bool) {
 		span.Instances[end.Name] = Usage{
 			CPU: end.CPU - start.CPU, User: end.User - start.User, System: end.System - start.System,
 			Periods: float64(end.Periods - start.Periods), Throttled: float64(end.Throttled - start.Throttled),
-			Stalled: end.Stalled - start.Stalled, Memory: mostMemory(samples, end.Name, from, to),
+			Memory:   mostMemory(samples, end.Name, from, to),
 			OOMKills: end.OOMKills - start.OOMKills,
 		}
 	}
@@ -109,8 +106,6 @@ func (span *Span) slow(samples []host.Sample, from, to time.Time) {
 		span.Instances[in.Name] = u
 	}
 	span.ListenOverflows = grew(a.Slow.ListenOverflows, b.Slow.ListenOverflows) / seconds
-	span.Retransmits = grew(a.Slow.Retransmits, b.Slow.Retransmits) / seconds
-	span.Loopback = grew(a.Slow.Loopback, b.Slow.Loopback) / seconds
 }
 
 // grew is b−a, and 0 for a counter that could not be read the second time.
@@ -158,7 +153,7 @@ func between(a, b host.Sample, f float64) host.Sample {
 		out.Instances[i] = host.Instance{
 			Name: x.Name, CPU: lerp(x.CPU, y.CPU, f), User: lerp(x.User, y.User, f), System: lerp(x.System, y.System, f),
 			Periods: lerp(x.Periods, y.Periods, f), Throttled: lerp(x.Throttled, y.Throttled, f),
-			Stalled: lerp(x.Stalled, y.Stalled, f), Memory: x.Memory, OOMKills: x.OOMKills,
+			Memory: x.Memory, OOMKills: x.OOMKills,
 		}
 	}
 	return out

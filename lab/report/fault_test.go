@@ -143,7 +143,7 @@ func TestFaultInWords(t *testing.T) {
 	t.Parallel()
 	f := result.Fault{What: "kill api-1", Failed: 1, Kinds: map[string]uint64{"timeout": 1}, BadSeconds: 1, Recovered: new(1.5), Back: new(3.0)}
 	got := fmt.Sprint(faultSentences(&f))
-	for _, want := range []string{"1 request failed (1 timeout)", "held again after 1.50 s (1 bad second)", "back after 3.00 s"} {
+	for _, want := range []string{"1 request failed (1 timeout)", "met again after 1.50 s (1 bad second)", "back after 3.00 s"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %q in it", got, want)
 		}

@@ -12,7 +12,7 @@ func endsMean(r *result.Result) string {
 	}
 	text := ""
 	if intervals {
-		text = " It runs from a rate that held to one that did not."
+		text = " It runs from a rate that was sustained to one that was not."
 	}
 	if open {
 		text += " …: no upper end, too many trials ended before the system did."

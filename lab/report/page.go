@@ -186,6 +186,9 @@ func headerFacts(r *result.Result) []string {
 	case trials.Any:
 		facts = append(facts, fmt.Sprintf("%d to %d trials each", int(trials.Low), int(trials.High)))
 	}
+	if r.WarmupSeconds > 0 {
+		facts = append(facts, warmupText(r))
+	}
 	if !r.Started.IsZero() {
 		facts = append(facts, r.Started.UTC().Format("2 January 2006, 15:04 UTC"))
 	}

@@ -57,7 +57,7 @@ func newCapacityChart(r *result.Result) *capacityChart {
 
 // capacityNote explains the capacity chart, as far as it needs it.
 func capacityNote(r *result.Result) string {
-	note := "The highest rate at which every objective held. "
+	note := "The highest rate at which every objective was met. "
 	if !slices.ContainsFunc(r.Variants, func(v result.Variant) bool { return v.HasCapacity() }) {
 		return note + "None was found."
 	}

@@ -80,7 +80,7 @@ func hottest(series []result.TimelineSeries, limit int) []result.TimelineSeries 
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(heat(series[b]), heat(series[a])) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(peakUse(series[b]), peakUse(series[a])) })
 	order = order[:limit]
 	slices.Sort(order)
 	kept := make([]result.TimelineSeries, 0, limit)
@@ -98,10 +98,10 @@ func isInstanceOf(name, component string) bool {
 	return ok && component != "" && err == nil
 }
 
-// heat is the highest use as a share of the limit. What has no limit, the load
+// peakUse is the highest use as a share of the limit. What has no limit, the load
 // generator above all, ranks before what has one: nothing else shows how near
 // it came to its end.
-func heat(s result.TimelineSeries) float64 {
+func peakUse(s result.TimelineSeries) float64 {
 	if s.LimitCPUs > 0 {
 		return peak(s) / s.LimitCPUs
 	}

@@ -128,7 +128,7 @@ func newEffectRow(letter string, e result.PerturbedEffect) effectRow {
 		Throughput: elasticityText(e.Throughput), P95: elasticityText(e.P95),
 	}
 	// What limits alone has 1, two that limit together share it: below a half
-	// nothing does. The verdict's third witness asks for more: see package verdict.
+	// nothing does. The verdict's third method asks for more: see package verdict.
 	switch {
 	case !format.Finite(e.Throughput.Low) || !format.Finite(e.Throughput.High):
 		row.Reading = "not known"

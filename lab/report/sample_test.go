@@ -101,7 +101,7 @@ func (s sampleVariant) variant(w *wobble) result.Variant {
 			{Name: "lb", Instances: 1, LimitCPUs: 0.5, DemandMS: 0.0713, Bound: 7013, Busy: s.capacity / 7013, Throttled: 0.004, MemoryBytes: 12582912},
 		},
 		Verdict: verdict.Verdict{Status: verdict.Named, Component: "api", Resource: "cpu",
-			Summary: fmt.Sprintf("api has used up its CPU: %s CPU per request, and %d × 0.25 CPU bear no more than %s req/s.",
+			Summary: fmt.Sprintf("api has used up its CPU: %s CPU per request, and %d × 0.25 CPU sustain no more than %s req/s.",
 				format.Milliseconds(demand), s.instances, format.Measured(bound)),
 			Witnesses: []verdict.Witness{
 				{Name: "demand", Component: "api", Resource: "cpu", Evidence: fmt.Sprintf("api spends %s of CPU per request; its share allows %s req/s, the measured capacity is 98.5 %% of that; the next, lb, allows 7,010 req/s", format.Milliseconds(demand), format.Measured(bound))},
@@ -171,9 +171,10 @@ func (s sampleVariant) timeline(w *wobble) result.Timeline {
 // of the fastest variant.
 func lowerBoundResult() *result.Result {
 	r := sampleResult()
+	r.WarmupSeconds = 90
 	v := &r.Variants[3]
 	v.Capacity.LowerBound, v.Capacity.HighOpen = true, true
-	v.Verdict = verdict.Verdict{Status: verdict.LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot bears at least 4,310 req/s.",
+	v.Verdict = verdict.Verdict{Status: verdict.LowerBoundOnly, Summary: "The generator was the limit: 4.1 % of its requests were late by more than 5 ms, so snapshot sustains at least 4,310 req/s.",
 		Witnesses: []verdict.Witness{{Name: "demand", Evidence: "no component used more than 61 % of its CPU share"}}}
 	return r
 }

@@ -178,9 +178,14 @@ func environmentFacts(r *result.Result) []string {
 	add(e.Version != "", "loadstone "+e.Version)
 	add(e.Go != "", e.Go)
 	add(true, fmt.Sprintf("seed %d", r.Seed))
+	add(r.WarmupSeconds > 0, warmupText(r))
 	add(e.ProbeCPU > 0 && format.Finite(e.ProbeCPU), "watching cost "+format.Measured(e.ProbeCPU)+" cores")
 	add(r.Finished.After(r.Started), "took "+format.Duration(r.Finished.Sub(r.Started)))
 	return facts
+}
+
+func warmupText(r *result.Result) string {
+	return "each trial warmed up for " + format.Seconds(r.WarmupSeconds)
 }
 
 func coresText(e result.Environment) string {

@@ -31,11 +31,11 @@ func faultSentences(f *result.Fault) []string {
 	out := []string{failed}
 	switch {
 	case f.Recovered == nil:
-		out = append(out, "objectives did not hold again ("+bad(f.BadSeconds)+")")
+		out = append(out, "objectives were not met again ("+bad(f.BadSeconds)+")")
 	case *f.Recovered == 0:
-		out = append(out, "objectives held throughout")
+		out = append(out, "objectives met throughout")
 	default:
-		out = append(out, "objectives held again after "+secondsText(f.Recovered, "")+" ("+bad(f.BadSeconds)+")")
+		out = append(out, "objectives met again after "+secondsText(f.Recovered, "")+" ("+bad(f.BadSeconds)+")")
 	}
 	if f.Back == nil {
 		out = append(out, "not back before the load ended")

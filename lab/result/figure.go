@@ -10,8 +10,8 @@ type Figure struct {
 	Round int `json:"round"` // of the experiment; trials of one round ran one after the other
 	// Capacity is in the result's Unit; 0 if no rate held, or none was searched.
 	Capacity float64 `json:"capacity"`
-	// Rejected is the lowest rate that the system did not bear: its edge lies
-	// between the two. It is 0 if it bore every rate, or ended before it did not.
+	// Rejected is the lowest rate that the system did not sustain: its edge lies
+	// between the two. It is 0 if it sustained every rate, or ended before it did not.
 	Rejected float64 `json:"rejected,omitempty"`
 	// LowerBound says that the trial ended before the system did.
 	LowerBound bool `json:"lower_bound"`

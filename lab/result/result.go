@@ -34,10 +34,13 @@ type Result struct {
 	// Unit is what rates are in: RequestsPerSecond, which a result without it is
 	// in, or IterationsPerSecond where an iteration is several requests. Demand is
 	// then of an iteration too.
-	Unit        string       `json:"unit,omitempty"`
-	Variants    []Variant    `json:"variants"`
-	Comparisons []Comparison `json:"comparisons"`
-	Warnings    []string     `json:"warnings"`
+	Unit string `json:"unit,omitempty"`
+	// WarmupSeconds is for how long each trial was under load before anything was
+	// measured, as the experiment asks.
+	WarmupSeconds float64      `json:"warmup_seconds,omitempty"`
+	Variants      []Variant    `json:"variants"`
+	Comparisons   []Comparison `json:"comparisons"`
+	Warnings      []string     `json:"warnings"`
 	// Partial says of a run that is not whole what there is of it and why, such
 	// as "7 of 24 trials; the run was stopped". Warnings has it too.
 	Partial string `json:"partial,omitempty"`
@@ -89,7 +92,7 @@ type Variant struct {
 	Generator float64 `json:"generator"`
 	// Conditions are what the figures rest on; nil in results of earlier versions.
 	Conditions *Conditions `json:"conditions,omitempty"`
-	// Perturbation is the experiment of the third witness, if it was made.
+	// Perturbation is the experiment of the third method, if it was made.
 	Perturbation *Perturbation `json:"perturbation,omitempty"`
 }
 
@@ -155,7 +158,7 @@ type PerturbedEffect struct {
 
 // Estimate is a measured value with its interval.
 //
-// That of a capacity holds the edge of what the system bears. Value is the median
+// That of a capacity holds the edge of what the system sustains. Value is the median
 // of the highest rates that held in its trials, Low one of these rates, and High
 // one of the lowest rates that did not hold.
 type Estimate struct {
@@ -163,7 +166,7 @@ type Estimate struct {
 
 	Unit string `json:"unit"`
 	// LowerBound is true where the measurement ended before the system did:
-	// the system bears at least Value.
+	// the system sustains at least Value.
 	LowerBound bool `json:"lower_bound"`
 }
 

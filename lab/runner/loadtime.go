@@ -15,11 +15,11 @@ const startAndStopTime = 1500 * time.Millisecond
 func (k *execution) trialTime() time.Duration { return k.loadTime() + startAndStopTime }
 
 // loadTime is how long a trial is under load, without perturbing: the budget of
-// the search, or the length of the load as written. The length of a script, or of
+// the search after its warm-up, or the length of the load as written. The length of a script, or of
 // so many iterations, shows only when it is over, and counts as nothing.
 func (k *execution) loadTime() time.Duration {
 	if k.Experiment.Measure == experiment.Capacity {
-		return k.search.Budget
+		return k.Experiment.Load.Warmup + k.search.Budget
 	}
 	var longest time.Duration
 	for _, s := range k.Experiment.Plan().Scenarios {

@@ -21,6 +21,7 @@ func TestTimeUnderLoad(t *testing.T) {
 	const s = time.Second
 	search := experiment.DefaultSearch()
 	f("a search", &experiment.Experiment{Measure: experiment.Capacity, Trials: 2, Search: search}, 11*s, 11*s)
+	f("warmed up", &experiment.Experiment{Measure: experiment.Capacity, Trials: 1, Search: search, Load: experiment.Offer{Warmup: 30 * s}, Perturb: experiment.Perturb{Off: true}}, 41*s)
 	f("perturbed", &experiment.Experiment{Measure: experiment.Capacity, Trials: 2, Search: search, Perturb: experiment.Perturb{Asked: true}}, 11*s, (11+3+30)*s)
 	written := func(scenarios ...experiment.Scenario) *experiment.Experiment {
 		return &experiment.Experiment{Measure: experiment.AsWritten, Trials: 1, Load: experiment.Offer{Scenarios: scenarios}}

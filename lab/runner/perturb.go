@@ -60,7 +60,7 @@ func (k *execution) perturbTime() time.Duration {
 
 // perturb perturbs the system in the variant's last trial, once its capacity
 // is known. It does so after everything else, so that it can change nothing of
-// that. What keeps it from being done is a warning: it is one witness of three.
+// that. What keeps it from being done is a warning: it is one method of three.
 func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	budget := m.perturbBudget()
 	if budget == 0 || m.trial.Round != m.Experiment.Trials {
@@ -75,7 +75,7 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return nil
 	}
 	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), m.limiter(ctx))
-	sized, warnings := pools(ctx, m.trial.Instances, running(m.systems[m.trial.Variant]))
+	sized, warnings := pools(ctx, m.trial.Instances, m.systems[m.trial.Variant])
 	m.trial.Warnings = append(m.trial.Warnings, warnings...)
 	if len(limited) == 0 && len(sized) == 0 {
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")

@@ -22,10 +22,11 @@ type pool struct {
 	at        []perturb.Endpoint
 }
 
-// pools are those of the services that run and say how their size is changed. They
-// must not be under load yet: their sizes are read. What keeps one out is a
-// warning.
-func pools(ctx context.Context, instances []topology.Instance, runs map[string]int) (out []pool, warnings []string) {
+// pools are those of the system's services that run and say how their size is
+// changed. They must not be under load yet: their sizes are read. What keeps one out
+// is a warning.
+func pools(ctx context.Context, instances []topology.Instance, system *topology.System) (out []pool, warnings []string) {
+	runs := running(system)
 	client := metricsClient()
 	defer client.CloseIdleConnections()
 	seen := make(map[string]bool)
@@ -39,6 +40,9 @@ func pools(ctx context.Context, instances []topology.Instance, runs map[string]i
 				continue
 			}
 			p, err := newPool(ctx, client, instances, in.Service, r)
+			if err == nil {
+				err = p.authorise(system)
+			}
 			if err != nil {
 				warnings = append(warnings, fmt.Sprintf("the pool %s of %s was not perturbed: %v", r.Name, in.Service, err))
 				continue
@@ -81,6 +85,23 @@ func newPool(ctx context.Context, client *http.Client, instances []topology.Inst
 		p.at = append(p.at, perturb.Endpoint{URL: at.String(), Size: int(math.Round(n))})
 	}
 	return p, nil
+}
+
+// authorise has the pool's requests send the token that its service wants.
+func (p *pool) authorise(system *topology.System) error {
+	name := p.resource.Control.Token
+	if name == "" {
+		return nil
+	}
+	service, _ := system.Service(p.component)
+	token := service.Environment[name]
+	if token == "" {
+		return fmt.Errorf("%s, which has its token, is not in the environment of the service", name)
+	}
+	for i := range p.at {
+		p.at[i].Token = token
+	}
+	return nil
 }
 
 // knob is what changes the pool. It is to be made under load: the share of slots in

@@ -2,10 +2,16 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +77,8 @@ func TestPoolsOfAPlantAreFoundAndTurned(t *testing.T) {
 	}
 	stopped := in
 	stopped.Service, stopped.Name = "job", "job-1"
-	found, warnings := pools(t.Context(), []topology.Instance{in, stopped}, map[string]int{"api": 1})
+	system := &topology.System{Services: []topology.Service{{Name: "api", Replicas: 1}, {Name: "job", Replicas: 1, Job: true}}}
+	found, warnings := pools(t.Context(), []topology.Instance{in, stopped}, system)
 	if len(found) != 1 || found[0].at[0].Size != 4 || !strings.HasSuffix(found[0].at[0].URL, "/pool") {
 		t.Fatalf("got %+v, want one pool of 4", found)
 	}
@@ -95,18 +102,69 @@ func TestPoolsOfAPlantAreFoundAndTurned(t *testing.T) {
 		if err := k.Set(t.Context(), factor); err != nil {
 			t.Fatal(err)
 		}
-		now, _ := pools(t.Context(), []topology.Instance{in}, map[string]int{"api": 1})
+		now, _ := pools(t.Context(), []topology.Instance{in}, system)
 		if len(now) != 1 || now[0].at[0].Size != want {
 			t.Errorf("turned to %g: got %+v, want %d slots", factor, now, want)
 		}
 	}
 }
 
+// The admin token of a service is that of its environment.
+func TestPoolsAreTurnedWithTheirToken(t *testing.T) {
+	t.Parallel()
+	var size atomic.Int64
+	size.Store(8)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "pool_size %d\npool_in_use 2\n", size.Load())
+	})
+	mux.HandleFunc("PUT /pool", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		n, err := strconv.ParseInt(string(body), 10, 64)
+		if err != nil || r.Header.Get("Authorization") != "Bearer a secret" {
+			http.Error(w, "send the admin token", http.StatusUnauthorized)
+			return
+		}
+		size.Store(n)
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	turn := func(token string) error {
+		t.Helper()
+		in := topology.Instance{Service: "api", Name: "api-1", MetricsURL: server.URL + "/metrics"}
+		in.Resources = []topology.Resource{{
+			Name: "workers", Kind: topology.Pool, Size: "pool_size", InUse: "pool_in_use",
+			Control: &topology.Control{Put: "/pool", Value: "{n}", Token: token},
+		}}
+		system := &topology.System{Services: []topology.Service{{Name: "api", Replicas: 1, Environment: map[string]string{"API_TOKEN": "a secret", "OTHER": "x"}}}}
+		found, warnings := pools(t.Context(), []topology.Instance{in}, system)
+		if len(found) == 0 {
+			return errors.New(strings.Join(warnings, "; "))
+		}
+		client := metricsClient()
+		defer client.CloseIdleConnections()
+		k := found[0].knob(t.Context(), client)
+		return k.Set(t.Context(), 1.25)
+	}
+	for token, want := range map[string]string{
+		"":        "status 401 (send the admin token)",
+		"OTHER":   "status 401 (send the admin token)",
+		"MISSING": "the pool workers of api was not perturbed: MISSING, which has its token, is not in the environment of the service",
+	} {
+		if err := turn(token); err == nil || !strings.Contains(err.Error(), want) || size.Load() != 8 {
+			t.Errorf("token %q: got %v and %d slots, want %q", token, err, size.Load(), want)
+		}
+	}
+	if err := turn("API_TOKEN"); err != nil || size.Load() != 10 {
+		t.Errorf("got %v and %d slots, want 10", err, size.Load())
+	}
+}
+
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }

@@ -189,6 +189,11 @@ func startProbe(ctx context.Context, dir string, up driver.Running, asked []*sou
 	}, nil
 }
 
+// offerer is the load generator: it carries out one plan at a time.
+type offerer interface {
+	Run(ctx context.Context, p load.Plan, onWindow func(load.Window) (stop string)) (load.Result, error)
+}
+
 // trialRun measures one trial.
 type trialRun struct {
 	*execution
@@ -196,7 +201,7 @@ type trialRun struct {
 	dir       string // of the trial
 	up        driver.Running
 	seen      *usage
-	generator *generator.Process
+	generator offerer
 	windows   *archive.Lines
 	log       io.Writer             // what the generator says
 	base      load.Plan             // the experiment's, with targets
@@ -305,8 +310,12 @@ func (m *trialRun) asWritten(ctx context.Context) error {
 // capacity searches the highest rate that is held.
 func (m *trialRun) capacity(ctx context.Context) error {
 	scenario := m.base.Scenarios[0]
-	began := time.Now()
-	m.Events.doingf("sweeping with %d virtual users", sweepVUs)
+	began := time.Now().Add(m.base.Warmup) // which the budget is not for
+	if w := m.base.Warmup; w > 0 {
+		m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, sweepVUs)
+	} else {
+		m.Events.doingf("sweeping with %d virtual users", sweepVUs)
+	}
 	// A sweep has no objectives: it is to load the system beyond them.
 	r, _, err := m.offer(ctx, archive.Sweep, sweep(m.base, scenario, m.search.Budget), nil)
 	if err != nil {
@@ -337,7 +346,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 }
 
 // start is where the trial's search starts: about the rate that the experiment
-// gives or, if it gives none, what the system bore when it was never idle.
+// gives or, if it gives none, what the system sustained when it was never idle.
 func (m *trialRun) start(swept float64) float64 {
 	guess := swept
 	if given, ok := m.Experiment.StartRate(); ok {

@@ -31,7 +31,7 @@ func Systems() []Planted {
 }
 
 // chain is front → middle → store, one of them with the work of all three. The
-// others bear at least twice as much.
+// others sustain at least twice as much.
 func chain(limit string) func(*draw) project {
 	return func(d *draw) project {
 		share := func(name string) service {
@@ -149,7 +149,7 @@ func twoEqual(d *draw) project {
 	return project{feed: anyKey, services: []service{front, one("left", cpus, work), one("right", cpus, work)}}
 }
 
-// noLimit: everything bears at least three times the highest rate that may be
+// noLimit: everything sustains at least three times the highest rate that may be
 // tried.
 func noLimit(d *draw) project {
 	return project{feed: anyKey, maxRate: float64(d.whole(120, 200)), services: []service{

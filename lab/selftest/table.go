@@ -23,7 +23,9 @@ func WriteText(w io.Writer, s *Score) error {
 			row = append(row, r.Witnesses[name].cell())
 		}
 		verdict := "right"
-		if !r.Right() {
+		if r.LeftOut {
+			verdict = "left out"
+		} else if !r.Right() {
 			verdict = "WRONG"
 		}
 		table.AddTexts(append(row, r.Verdict.cell(), verdict)...)

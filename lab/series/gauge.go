@@ -15,9 +15,10 @@ type View struct {
 	From, To time.Time
 }
 
-// has says whether a scrape is the instance's and within the span.
+// has says whether a scrape is the instance's and within the span, from the question to
+// the answer.
 func (v *View) has(s *probe.Scrape) bool {
-	return s.Instance == v.Instance && !s.At.Before(v.From) && !s.At.After(v.To)
+	return s.Instance == v.Instance && !s.At.Add(-s.Took).Before(v.From) && !s.At.After(v.To)
 }
 
 // Gauge is how a gauge of one instance stood over a span, at its scrapes.

@@ -22,7 +22,7 @@ func TestSeriesAreThoseOfTheInstanceInTheSpan(t *testing.T) {
 		return probe.Scrape{At: moment(s), Instance: instance, Values: map[string]float64{series: 1, "other": 1}}
 	}
 	v := View{Instance: "a-1", From: moment(1), To: moment(3), Scrapes: []probe.Scrape{
-		at(0, "a-1", `busy{k="early"}`), at(1, "a-1", `busy{k="y"}`), at(2, "b-1", `busy{k="b"}`), at(2, "a-1", `busy{k="x"}`), at(3, "a-1", `busy{k="y"}`),
+		at(0, "a-1", `busy{k="early"}`), {At: moment(2), Took: 2 * time.Second, Instance: "a-1", Values: map[string]float64{`busy{k="asked early"}`: 1}}, at(1, "a-1", `busy{k="y"}`), at(2, "b-1", `busy{k="b"}`), at(2, "a-1", `busy{k="x"}`), at(3, "a-1", `busy{k="y"}`),
 	}}
 	got := v.Series(func(series string) bool { return strings.HasPrefix(series, "busy") })
 	if want := []string{`busy{k="x"}`, `busy{k="y"}`}; !slices.Equal(got, want) {
@@ -114,13 +114,51 @@ func TestHitRatios(t *testing.T) {
 	}
 	scrapes := []probe.Scrape{at(0, 0, 100), at(1, 50, 200), at(2, 350, 300), at(3, 9999, 300)}
 	got := HitRatios(scrapes, "api-1", moment(1.2), moment(2.2))
-	if len(got) != 1 || got[0].Name != "cache" || got[0].Value != 0.75 || got[0].Of != 400 {
-		t.Errorf("got %+v, want cache 0.75 of 400", got)
+	if len(got) != 1 || got[0].Name != "cache" || got[0].Value != 0.75 {
+		t.Errorf("got %+v, want cache 0.75", got)
 	}
 	if got := HitRatios(scrapes, "api-2", moment(1.2), moment(2.2)); got != nil {
 		t.Errorf("of another instance: got %+v, want none", got)
 	}
 	if got := HitRatios(scrapes[1:2], "api-1", moment(1), moment(2)); got != nil {
 		t.Errorf("of a single scrape: got %+v, want none", got)
+	}
+}
+
+func TestHitRatiosOfCachesOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		counts map[string]float64 // from 0
+		want   []HitRatio
+	}{
+		"a pair with labels": {
+			map[string]float64{`redis_keyspace_hits_total{db="1"}`: 3, `redis_keyspace_misses_total{db="1"}`: 1},
+			[]HitRatio{{`redis_keyspace{db="1"}`, 0.75}},
+		},
+		"Varnish": {map[string]float64{"varnish_main_cache_hit": 9, "varnish_main_cache_miss": 1}, []HitRatio{{"varnish_main_cache", 0.9}}},
+		"a result": {
+			map[string]float64{
+				`cache_gets_total{cache="a",result="hit",tier="x"}`: 6, `cache_gets_total{cache="a",result="hit_absent",tier="x"}`: 1,
+				`cache_gets_total{cache="a",result="miss",tier="x"}`: 1, `cache_gets_total{cache="a",result="failed",tier="x"}`: 2,
+				`cache_gets_total{cache="b",result="hit"}`: 0, `cache_gets_total{cache="b",result="miss"}`: 0,
+			},
+			[]HitRatio{{`cache{cache="a",tier="x"}`, 0.7}},
+		},
+		"only a result": {map[string]float64{`gets_total{result="hit"}`: 1, `gets_total{result="miss"}`: 3}, []HitRatio{{"gets", 0.25}}},
+		"NGINX":         {map[string]float64{`nginx_cache_requests_total{status="HIT"}`: 1, `nginx_cache_requests_total{status="MISS"}`: 1}, []HitRatio{{"nginx_cache", 0.5}}},
+		"memcached": {
+			map[string]float64{
+				`memcached_commands_total{command="get",status="hit"}`: 1, `memcached_commands_total{command="get",status="miss"}`: 4,
+				`memcached_commands_total{command="set",status="hit"}`: 7,
+			},
+			[]HitRatio{{`memcached_commands{command="get"}`, 0.2}},
+		},
+		"no cache": {map[string]float64{`http_requests_total{status="200"}`: 9, `jobs_total{outcome="missed"}`: 1, "hits_total": 4, "cache_hit_ratio": 0.5}, nil},
+	} {
+		zero := map[string]float64{}
+		got := HitRatios([]probe.Scrape{{At: moment(0), Instance: "a", Values: zero}, {At: moment(1), Instance: "a", Values: c.counts}}, "a", moment(0), moment(1))
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,40 +11,87 @@ import (
 
 // HitRatio is the share of hits that one instance's cache counted over a span.
 type HitRatio struct {
-	// Name is what the counters' names have in common: results_cache for
+	// Name is what its counters have in common: results_cache for
 	// results_cache_hits_total and results_cache_misses_total.
 	Name  string
 	Value float64
-	Of    float64 // hits and misses in the span
 }
 
-// HitRatios finds pairs of counters X_hits_total and X_misses_total, by
-// Prometheus' naming conventions, in the scrapes of one instance and works out
-// how many of the look-ups between from and to were hits. Pairs that counted
-// nothing in the span are left out.
+// HitRatios finds the caches of one instance in its scrapes and works out how many of
+// the look-ups between from and to were hits. A cache is a pair of counters such as
+// X_hits_total and X_misses_total, or X_cache_hit and X_cache_miss; or one counter with a
+// label that tells results apart, hit and miss among them: X_gets_total{result="hit"}. Of
+// such a counter everything else counts as no hit, also what the cache was not asked for.
+// Caches that counted nothing in the span are left out.
 func HitRatios(scrapes []probe.Scrape, instance string, from, to time.Time) []HitRatio {
 	first, last := around(scrapes, instance, from, to)
 	if first == nil || last == nil {
 		return nil
 	}
-	var out []HitRatio
+	caches := map[string]*lookups{}
 	for name, end := range last.Values {
-		prefix, labels, ok := strings.Cut(name, "_hits_total")
-		if !ok {
+		cache, result := lookup(name)
+		if result == "" {
 			continue
 		}
-		other := prefix + "_misses_total" + labels
-		if _, ok := last.Values[other]; !ok {
-			continue
+		c := caches[cache]
+		if c == nil {
+			c = &lookups{}
+			caches[cache] = c
 		}
-		hits := end - first.Values[name]
-		misses := last.Values[other] - first.Values[other]
-		if of := hits + misses; of > 0 {
-			out = append(out, HitRatio{Name: prefix + labels, Value: hits / of, Of: of})
+		c.add(result, end-first.Values[name])
+	}
+	var out []HitRatio
+	for name, c := range caches {
+		if c.hit && c.miss && c.hits >= 0 && c.all > 0 {
+			name, labels, _ := strings.Cut(name, " ")
+			out = append(out, HitRatio{Name: name + labels, Value: c.hits / c.all})
 		}
 	}
 	slices.SortFunc(out, func(a, b HitRatio) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+// lookups are those of one cache.
+type lookups struct {
+	hit, miss bool // whether it counts such
+	hits, all float64
+}
+
+// add counts n look-ups with a result. What is a hit says so: hit, hit_absent, HIT, hits.
+func (l *lookups) add(result string, n float64) {
+	l.all += n
+	switch result = strings.ToLower(result); {
+	case strings.HasPrefix(result, "hit"):
+		l.hit, l.hits = true, l.hits+n
+	case strings.HasPrefix(result, "miss"):
+		l.miss = true
+	}
+}
+
+var (
+	pairForm   = regexp.MustCompile(`^(.*?)_?(hits?|miss|misses)(_total)?$`)
+	resultForm = regexp.MustCompile(`\b(?:result|outcome|status)="([^"\\]*)",?`)
+	// verbForm is what says no more than that a cache was asked.
+	verbForm = regexp.MustCompile(`_(gets|requests|lookups|operations)?(_?total)?$`)
+)
+
+// lookup says which cache a series belongs to, its name and labels with a space between
+// them, and which result it counts; none if it is of no cache.
+func lookup(series string) (cache, result string) {
+	name, labels, has := strings.Cut(series, "{")
+	if has {
+		labels = "{" + labels
+	}
+	if m := pairForm.FindStringSubmatch(name); m != nil {
+		return m[1] + " " + labels, m[2]
+	}
+	m := resultForm.FindStringSubmatch(labels)
+	if m == nil {
+		return "", ""
+	}
+	labels = strings.Replace(strings.Replace(labels, m[0], "", 1), ",}", "}", 1)
+	return verbForm.ReplaceAllString(name, "") + " " + strings.TrimPrefix(labels, "{}"), m[1]
 }
 
 // around returns the last scrape before from, or the first after it, and the

@@ -54,11 +54,11 @@ var (
 )
 
 // ParseSelector reads a metric as PromQL has it, with equality only:
-// cache_hits_total{tier="redis"}. The error is one sentence without a position.
+// cache_gets_total{result="hit"}. The error is one sentence without a position.
 func ParseSelector(text string) (Selector, error) {
 	m := selectorForm.FindStringSubmatch(text)
 	if m == nil {
-		return Selector{}, fmt.Errorf(`%q is no metric of Prometheus; write its name, or its name and labels as in cache_hits_total{tier="redis"}`, text)
+		return Selector{}, fmt.Errorf(`%q is no metric of Prometheus; write its name, or its name and labels as in cache_gets_total{result="hit"}`, text)
 	}
 	s := Selector{Metric: m[1], Labels: map[string]string{}}
 	for rest := m[2]; strings.TrimSpace(rest) != ""; {

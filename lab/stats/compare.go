@@ -149,16 +149,10 @@ type Result struct {
 // Alpha: 2·0.5⁶ = 0.031.
 const minRounds = 6
 
-// Compare tells sample and base apart. Values that have no logarithm, an empty
-// sample, or a round that occurs twice in an interleaved sample are errors; too
-// few trials are an Outcome.
-func Compare(sample, base Sample, design Design) (Result, error) {
-	return compareAmong(1, sample, base, design)
-}
-
-// compareAmong is Compare for one of so many rows, whose p-values will be
-// corrected for their number.
-func compareAmong(rows int, sample, base Sample, design Design) (Result, error) {
+// compare tells sample and base apart, as one of so many rows, whose p-values will be
+// corrected for their number. Values that have no logarithm, an empty sample, or a round
+// that occurs twice in an interleaved sample are errors; too few trials are an Outcome.
+func compare(rows int, sample, base Sample, design Design) (Result, error) {
 	if err := errors.Join(check(sample, design), check(base, design)); err != nil {
 		return Result{}, err
 	}

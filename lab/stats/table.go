@@ -66,7 +66,7 @@ func Table(lines []Line, design Design) ([]Row, error) {
 	var ps, least []float64
 	var counted []int
 	for i, l := range lines {
-		r, err := compareAmong(len(lines), l.Sample, l.Base, design)
+		r, err := compare(len(lines), l.Sample, l.Base, design)
 		if err != nil {
 			return nil, fmt.Errorf("compare %s: %w", l.Metric.Name, err)
 		}

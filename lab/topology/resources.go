@@ -85,10 +85,13 @@ type Resource struct {
 }
 
 // Control is a request that sets a pool's size: PUT to Put on the port of the
-// metrics, with Value as the body, in which {n} stands for the size.
+// metrics, with Value as the body, in which {n} stands for the size. Token names the
+// variable of the service's environment that has the bearer token to send; it is
+// empty if none is wanted. The token itself is kept nowhere.
 type Control struct {
 	Put   string `json:"put"`
 	Value string `json:"value"`
+	Token string `json:"token,omitempty"`
 }
 
 // The keys of each kind: those it must have, then those it may have.
@@ -101,6 +104,8 @@ var resourceKeys = map[string]struct{ must, may []string }{
 
 // metricForm is a metric's name and, at will, labels with equality.
 var metricForm = regexp.MustCompile("^[A-Za-z_:][A-Za-z0-9_:]*(\\{" + labelForm + "(," + labelForm + ")*\\})?$")
+
+var variableForm = regexp.MustCompile("^[A-Za-z_][A-Za-z0-9_]*$")
 
 const labelForm = `\s*[A-Za-z_][A-Za-z0-9_]*\s*=\s*"(?:[^"\\]|\\.)*"\s*`
 
@@ -235,8 +240,16 @@ func readControl(value any) (*Control, error) {
 	entry, _ := value.(map[string]any)
 	put, _ := entry["put"].(string)
 	body, _ := entry["value"].(string)
-	if len(entry) != 2 || !strings.HasPrefix(put, "/") || !strings.Contains(body, "{n}") {
-		return nil, errors.New(`it must have a path and a value for the PUT request, as in {put: /pool, value: "{n}"}`)
+	token, named := entry["token"].(string)
+	keys := 2
+	if named {
+		keys++
 	}
-	return &Control{Put: put, Value: body}, nil
+	if len(entry) != keys || !strings.HasPrefix(put, "/") || !strings.Contains(body, "{n}") {
+		return nil, errors.New(`it must have a path and a value for the PUT request, and may name a variable with a token, as in {put: /pool, value: "{n}", token: API_ADMIN_TOKEN}`)
+	}
+	if named && !variableForm.MatchString(token) {
+		return nil, errors.New("its token must be the name of a variable of the service's environment that has the token, as in token: API_ADMIN_TOKEN")
+	}
+	return &Control{Put: put, Value: body, Token: token}, nil
 }

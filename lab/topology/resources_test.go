@@ -23,11 +23,11 @@ func TestResourcesAreRead(t *testing.T) {
 	t.Parallel()
 	s := loaded(t, withResources(`jobs: {kind: queue, depth: 'q{name="a b", to="x"}', capacity: q_max, done: q_done_total, consumer: worker}
       ledger: {kind: lock, busy_seconds: l_busy, wait_seconds: l_wait}
-      slots: {kind: pool, size: p_size, in_use: p_used, waiting: p_waiting, control: {put: /pool, value: "{n}"}}`))
+      slots: {kind: pool, size: p_size, in_use: p_used, waiting: p_waiting, control: {put: /pool, value: "{n}", token: API_TOKEN}}`))
 	want := []Resource{
 		{Name: "jobs", Kind: Queue, Depth: `q{name="a b", to="x"}`, Capacity: "q_max", Done: "q_done_total", Consumer: "worker"},
 		{Name: "ledger", Kind: Lock, BusySeconds: "l_busy", WaitSeconds: "l_wait"},
-		{Name: "slots", Kind: Pool, Size: "p_size", InUse: "p_used", Waiting: "p_waiting", Control: &Control{Put: "/pool", Value: "{n}"}},
+		{Name: "slots", Kind: Pool, Size: "p_size", InUse: "p_used", Waiting: "p_waiting", Control: &Control{Put: "/pool", Value: "{n}", Token: "API_TOKEN"}},
 	}
 	if got := service(t, s, "api").Resources; !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -48,7 +48,10 @@ func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 		"l: {kind: lock, busy_seconds: a, size: b}":                                                   {":7:40: ", "a lock does not have this key"},
 		"q: {kind: queue, depth: d, consumer: nobody}":                                                {":7:34: ", "no service nobody"},
 		"q: {kind: queue, depth: d, consumer: 3}":                                                     {":7:34: ", "name of a service"},
-		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                            {":7:43: ", `{put: /pool, value: "{n}"}`},
+		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                            {":7:43: ", `{put: /pool, value: "{n}", token: API_ADMIN_TOKEN}`},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: 3}}`:             {":7:43: ", "may name a variable"},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: "my secret"}}`:   {":7:43: ", "name of a variable"},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", tokn: A}}`:              {":7:43: ", "token: API_ADMIN_TOKEN"},
 		"s: {kind: stage, done: d}":                                                                   {":7:7: ", "busy_seconds, busy_ms_per_second or lag"},
 		"s: {kind: stage, lag: l}":                                                                    {":7:7: ", "a stage needs done"},
 		"s: {kind: stage, done: d, lag: l, after: x}":                                                 {":7:41: ", "parser.parse"},

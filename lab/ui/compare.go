@@ -25,7 +25,7 @@ type comparePage struct {
 	Answer   string
 	Tables   []compareTable
 	Settings []compare.Setting
-	Source   []sourceLine
+	Source   []compare.Line
 	More     int // lines that are not shown
 	Warnings []string
 }
@@ -40,11 +40,6 @@ type compareRow struct {
 	Name, Base, Sample           string
 	Change, Interval, P, Reading string
 	Kind                         string // of the change: better, worse or unclear
-}
-
-type sourceLine struct {
-	Sign, Text string
-	Number     int
 }
 
 // compare shows what differs between two runs, the older one first as the list
@@ -114,17 +109,8 @@ func newComparePage(d *compare.Difference, absolute bool) *comparePage {
 	if !relative {
 		p.Other = "" // nothing is relative to a baseline: both ways are the same
 	}
-	for i, l := range d.Source {
-		if i == maxSource {
-			p.More = len(d.Source) - maxSource
-			break
-		}
-		sign := "−"
-		if l.In == "sample" {
-			sign = "+"
-		}
-		p.Source = append(p.Source, sourceLine{Sign: sign, Number: l.Number, Text: l.Text})
-	}
+	p.Source = d.Source[:min(len(d.Source), maxSource)]
+	p.More = len(d.Source) - len(p.Source)
 	return p
 }
 

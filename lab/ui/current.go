@@ -55,7 +55,6 @@ type second struct {
 // told by the windows: each begins with its warm-up, and ends with its drain.
 type piece struct {
 	Number   int
-	Started  time.Time
 	Seconds  float64 // measured so far
 	Requests uint64
 	Failed   uint64
@@ -100,8 +99,8 @@ type cpuSecond struct {
 func newCurrent(root *os.Root, p archive.Planned) *current {
 	return &current{
 		Planned: p,
-		windows: tail{root: root, name: path.Join(trialPath(p), archive.WindowsFile)},
-		samples: tail{root: root, name: path.Join(trialPath(p), probe.SamplesFile)},
+		windows: tail{root: root, name: path.Join(p.Dir(), archive.WindowsFile)},
+		samples: tail{root: root, name: path.Join(p.Dir(), probe.SamplesFile)},
 	}
 }
 
@@ -150,7 +149,7 @@ func (c *current) piece(w *load.Window) *piece {
 			return last
 		}
 	}
-	c.pieces = append(c.pieces, &piece{Number: c.skipped + n + 1, Started: w.Start, Warming: true, response: load.NewHistogram()})
+	c.pieces = append(c.pieces, &piece{Number: c.skipped + n + 1, Warming: true, response: load.NewHistogram()})
 	if n > 0 {
 		c.pieces[n-1].settle()
 	}

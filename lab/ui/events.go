@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"loadstone/lab/archive"
 )
 
 const (
@@ -80,7 +82,7 @@ func (s *stream) step() (more bool, err error) {
 	now := s.handler.index.now()
 	state := s.live.state(now)
 	if state == whole {
-		complete := stampOf(s.live.root, completeFile)
+		complete := stampOf(s.live.root, archive.CompleteFile)
 		if stampOf(s.live.root, reportFile).there() || now.Sub(complete.at) > reportWait {
 			return false, s.send("end", string(state))
 		}

@@ -136,11 +136,11 @@ func (x *index) look(name string, before *entry) *entry {
 		return nil
 	}
 	defer root.Close() //nolint:errcheck // read only
-	manifest, complete := stampOf(root, manifestFile), stampOf(root, completeFile)
+	manifest, complete := stampOf(root, archive.ManifestFile), stampOf(root, archive.CompleteFile)
 	if before != nil && before.manifest == manifest && before.complete == complete && (before.State == whole || before.State == broken) {
 		return before
 	}
-	source := stampOf(root, experimentFile)
+	source := stampOf(root, archive.ExperimentFile)
 	if !manifest.there() && !source.there() {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (x *index) look(name string, before *entry) *entry {
 
 // fill fills in an entry.
 func (x *index) fill(root *os.Root, e *entry) {
-	source, _ := readSmall(root, experimentFile) // a run without it is named, and found, by the rest
+	source, _ := readSmall(root, archive.ExperimentFile) // a run without it is named, and found, by the rest
 	m, err := readManifest(root)
 	if err != nil {
 		e.State, e.Trouble, e.Started = broken, err.Error(), lastWrite(root, nil)
@@ -175,7 +175,7 @@ func (x *index) readManifest(root *os.Root, e *entry, m archive.Manifest) {
 	var current *archive.Planned
 	e.Ended, current = progress(root, m)
 	e.State = stopped
-	if !stampOf(root, stoppedFile).there() && x.now().Sub(lastWrite(root, current)) < quiet {
+	if !stampOf(root, archive.StoppedFile).there() && x.now().Sub(lastWrite(root, current)) < quiet {
 		e.State = underWay
 	}
 }
@@ -203,8 +203,8 @@ func (x *index) show(e *entry) details {
 		return e.details
 	}
 	e.read, e.result, e.details = true, now, details{}
-	if source, err := readSmall(root, experimentFile); err == nil {
-		if exp, err := experiment.Parse(experimentFile, source); err == nil {
+	if source, err := readSmall(root, archive.ExperimentFile); err == nil {
+		if exp, err := experiment.Parse(archive.ExperimentFile, source); err == nil {
 			e.details.Question = exp.Question
 		}
 	}

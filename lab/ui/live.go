@@ -46,8 +46,8 @@ func openLive(root *os.Root) (*live, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	l := &live{root: root, manifest: m, ended: map[int]*ended{}, limits: map[string]map[string]float64{}}
-	if source, err := readSmall(root, experimentFile); err == nil {
-		if exp, err := experiment.Parse(experimentFile, source); err == nil {
+	if source, err := readSmall(root, archive.ExperimentFile); err == nil {
+		if exp, err := experiment.Parse(archive.ExperimentFile, source); err == nil {
 			l.question, l.measure = exp.Question, exp.Measure
 		}
 	}
@@ -65,7 +65,7 @@ func (l *live) refresh() error {
 			continue
 		}
 		var t archive.Trial
-		switch err := readJSON(l.root, path.Join(trialPath(*p), trialFile), &t); {
+		switch err := readJSON(l.root, path.Join(p.Dir(), archive.TrialFile), &t); {
 		case errors.Is(err, fs.ErrNotExist):
 			if next == nil {
 				next = p
@@ -116,10 +116,10 @@ func (l *live) end(p *archive.Planned, t *archive.Trial) {
 
 // state is how far the run has come.
 func (l *live) state(now time.Time) state {
-	if stampOf(l.root, completeFile).there() {
+	if stampOf(l.root, archive.CompleteFile).there() {
 		return whole
 	}
-	if stampOf(l.root, stoppedFile).there() {
+	if stampOf(l.root, archive.StoppedFile).there() {
 		return stopped
 	}
 	_, p := progress(l.root, l.manifest)
@@ -135,7 +135,7 @@ func (l *live) whyStopped(e *entry) string {
 	var end struct {
 		Why string `json:"why"`
 	}
-	if err := readJSON(l.root, stoppedFile, &end); err == nil && end.Why != "" {
+	if err := readJSON(l.root, archive.StoppedFile, &end); err == nil && end.Why != "" {
 		text += end.Why + ". "
 	} else {
 		text += fmt.Sprintf("nothing has been written for %.0f minutes. ", quiet.Minutes())

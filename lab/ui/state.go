@@ -14,16 +14,10 @@ import (
 	"loadstone/lab/archive"
 )
 
-// The files of a run's directory that are read while it is not whole; package
-// run says what is in them.
+// The files that are derived from a run, in its directory.
 const (
-	manifestFile   = "run.json"
-	experimentFile = "experiment.yaml"
-	completeFile   = "complete.json"
-	stoppedFile    = "stopped.json"
-	trialFile      = "trial.json"
-	resultFile     = "result.json"
-	reportFile     = "report.html"
+	resultFile = "result.json"
+	reportFile = "report.html"
 )
 
 // state is how far a run has come.
@@ -108,7 +102,7 @@ func readJSON(root *os.Root, name string, v any) error {
 // those that are none are refused.
 func readManifest(root *os.Root) (archive.Manifest, error) {
 	var m archive.Manifest
-	if err := readJSON(root, manifestFile, &m); err != nil {
+	if err := readJSON(root, archive.ManifestFile, &m); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return m, errors.New("there is no run.json in it: it was stopped before it began")
 		}
@@ -118,22 +112,18 @@ func readManifest(root *os.Root) (archive.Manifest, error) {
 		return m, fmt.Errorf("it has the format %q; this version reads %q", m.Schema, archive.Schema)
 	}
 	for _, p := range m.Trials {
-		if !fs.ValidPath(trialPath(p)) || strings.ContainsAny(p.Variant, "/\x00") {
+		if !fs.ValidPath(p.Dir()) || strings.ContainsAny(p.Variant, "/\x00") {
 			return m, fmt.Errorf("read run.json: %q cannot be the name of a variant", p.Variant)
 		}
 	}
 	return m, nil
 }
 
-func trialPath(p archive.Planned) string {
-	return path.Join("trials", fmt.Sprintf("%03d-%s", p.Index, p.Variant))
-}
-
 // progress is how many trials have ended, and the first that has not; nil if
 // all have.
 func progress(root *os.Root, m archive.Manifest) (ended int, current *archive.Planned) {
 	for i := range m.Trials {
-		if stampOf(root, path.Join(trialPath(m.Trials[i]), trialFile)).there() {
+		if stampOf(root, path.Join(m.Trials[i].Dir(), archive.TrialFile)).there() {
 			ended++
 		} else if current == nil {
 			current = &m.Trials[i]
@@ -151,12 +141,12 @@ func lastWrite(root *os.Root, current *archive.Planned) time.Time {
 		}
 	}
 	see(".")
-	see(manifestFile)
+	see(archive.ManifestFile)
 	see("trials")
 	if current == nil {
 		return last
 	}
-	for _, dir := range []string{trialPath(*current), path.Join(trialPath(*current), "logs")} {
+	for _, dir := range []string{current.Dir(), path.Join(current.Dir(), "logs")} {
 		see(dir)
 		entries, err := fs.ReadDir(root.FS(), dir)
 		if err != nil {

@@ -119,12 +119,6 @@ func explain(address string, err error) error {
 // URL is where the list of runs is.
 func (s *Server) URL() string { return "http://" + s.inner.Addr().String() + "/" }
 
-// Close releases the address of a server that is not going to Run.
-func (s *Server) Close() error {
-	s.cancel()
-	return s.inner.Close()
-}
-
 // Run serves until ctx ends. Answers under way then get a second; live pages end
 // at once.
 func (s *Server) Run(ctx context.Context) error {

@@ -43,7 +43,7 @@ func Evaluate(in Input) Verdict {
 		heard = append(heard, perturbation(in, limits))
 	}
 	v := Verdict{Witnesses: heard}
-	first, voices := elect(heard, in.Perturbations)
+	first, voices := mostNamed(heard, in.Perturbations)
 	switch {
 	case in.LowerBound != "":
 		v.Status = LowerBoundOnly
@@ -79,8 +79,8 @@ func (in Input) noCapacity() string {
 	return text + "."
 }
 
-// elect counts voices: those with most of them, and how many these are.
-func elect(heard []Witness, moved []Perturbation) (first []Limit, most int) {
+// mostNamed counts voices: the limits with most of them, and how many these are.
+func mostNamed(heard []Witness, moved []Perturbation) (first []Limit, most int) {
 	voices := make(map[Limit]int)
 	var order []Limit
 	for i := range heard {
@@ -124,7 +124,7 @@ func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {
 		v.Summary = found.summary(in)
 		v.Advice = advice(in, limits, *found)
 	}
-	v.dissenters(in, []Limit{l})
+	v.addDissent(in, []Limit{l})
 }
 
 func (v *Verdict) tie(in Input, tied []Limit, voices int) {
@@ -133,7 +133,7 @@ func (v *Verdict) tie(in Input, tied []Limit, voices int) {
 	names := limitNames(tied)
 	v.Summary = list(names) + " are equally limiting: their bounds are too close to distinguish."
 	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives next to nothing.", list(names))
-	v.dissenters(in, tied)
+	v.addDissent(in, tied)
 }
 
 // unsure says of each witness that names l and others with it what it cannot tell
@@ -151,9 +151,9 @@ func (v *Verdict) unsure(l Limit) []string {
 	return words
 }
 
-// dissenters says of the witnesses that have no voice for what was named, or not
+// addDissent says of the witnesses that have no voice for what was named, or not
 // for that alone, whom they do name. Those without a voice dissent.
-func (v *Verdict) dissenters(in Input, named []Limit) {
+func (v *Verdict) addDissent(in Input, named []Limit) {
 	if len(named) == 1 {
 		for _, words := range v.unsure(named[0]) {
 			v.Summary += " But " + words + "."

@@ -17,7 +17,7 @@ type limit struct {
 	trials           int     // of the interval
 	busy             float64 // of the hottest instance
 	saturated        bool    // throttled, with all slots in use, or with work piling up
-	heat             string  // how much, in words
+	evidence         string  // how much, in words
 	// soft is true of what is held while something else is waited for. When that
 	// something is full, so is this.
 	soft      bool
@@ -33,17 +33,17 @@ func (in Input) limits() []limit {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: CPU}, component: c,
 				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, trials: c.BoundTrials, busy: c.Busy,
-				saturated: c.waitedForCPU(), heat: heat(c),
+				saturated: c.waitedForCPU(), evidence: evidenceOf(c),
 			})
 		}
 		if short, how := c.shortOfMemory(); short {
-			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, saturated: true, heat: how})
+			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, saturated: true, evidence: how})
 		}
 		for _, r := range c.Resources {
 			out = append(out, limit{
 				Limit: Limit{Component: c.Name, Resource: r.Kind, Name: r.Name}, component: c, resource: r,
 				bound: r.Bound, low: r.BoundLow, high: r.BoundHigh, trials: r.BoundTrials, busy: r.Busy,
-				saturated: r.saturated(in), heat: r.heat(c), soft: true,
+				saturated: r.saturated(in), evidence: r.evidence(c), soft: true,
 			})
 		}
 	}
@@ -74,7 +74,7 @@ func (r Resource) saturated(in Input) bool {
 	}
 }
 
-func (r Resource) heat(c Component) string {
+func (r Resource) evidence(c Component) string {
 	switch r.Kind {
 	case Pool:
 		text := fmt.Sprintf("%s used %.0f %% of the slots of its pool %s, all of them for %.0f %% of the time", c.Name, 100*r.Busy, r.Name, 100*r.Full)
@@ -89,7 +89,7 @@ func (r Resource) heat(c Component) string {
 		}
 		return text + fmt.Sprintf(" and growing by %.3g each second", r.Slope)
 	case Stage:
-		return r.stageHeat(c)
+		return r.stageEvidence(c)
 	default:
 		return fmt.Sprintf("%s held its lock %s for %.0f %% of the time", c.Name, r.Name, 100*r.Busy)
 	}
@@ -108,7 +108,7 @@ func (c Component) shortOfMemory() (short bool, how string) {
 	return false, ""
 }
 
-func heat(c Component) string {
+func evidenceOf(c Component) string {
 	text := fmt.Sprintf("%s used %.0f %% of its CPU share and was throttled in %.0f %% of scheduler periods",
 		c.Name, 100*c.Busy, 100*c.Throttled)
 	if c.Throttled < throttledMuch && c.RunDelay >= delayedMuch {
@@ -179,7 +179,7 @@ func (l *limit) summary(in Input) string {
 	c, r := l.component, l.resource
 	begin := fmt.Sprintf("%s is limited by its %s", c.Name, l.what())
 	if l.bound <= 0 {
-		return begin + ": " + l.heat + "."
+		return begin + ": " + l.evidence + "."
 	}
 	switch l.Resource {
 	case CPU:

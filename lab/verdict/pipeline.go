@@ -108,7 +108,7 @@ func withoutFollowers(limits []limit) []limit {
 	return slices.DeleteFunc(limits, func(l limit) bool { return l.Resource == Stage && !l.saturated })
 }
 
-func (r Resource) stageHeat(c Component) string {
+func (r Resource) stageEvidence(c Component) string {
 	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, format.Rounded(r.Rate))
 	if r.Backpressured != nil {
 		text += fmt.Sprintf(", blocked by later stages for %.0f %% of it", 100**r.Backpressured)

@@ -44,7 +44,7 @@ const (
 	// consumer is busy for busyMuch of it: 1 − (1−ρ)·e^ρ for random arrivals and
 	// work of one size (M/D/1; Kleinrock 1975).
 	waitingMuch = 0.65
-	// exceeds is by how much more than its lowest bound a system may seem to bear
+	// exceeds is by how much more than its lowest bound a system may seem to sustain
 	// before something is wrong: medians over trials differ by less.
 	exceeds = 0.05
 	// pilesUp is the share of what comes that stays in a queue which is too slow.
@@ -101,7 +101,7 @@ func (l *limit) closeTo(higher limit) bool {
 	return l.bound > tied*higher.bound || overlap && l.bound >= explains*higher.bound
 }
 
-// contradiction says where more was borne than a bound allows.
+// contradiction says where more was measured than a bound allows.
 func (in Input) contradiction(l limit) string {
 	switch {
 	case in.Capacity <= (1+exceeds)*l.bound:
@@ -153,28 +153,28 @@ func (in Input) bounded(l limit) string {
 // busiest: throttled in many periods, all slots in use, work that piles up.
 func saturation(in Input, limits []limit) Witness {
 	w := Witness{Name: Saturating}
-	held := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.saturated })
-	slices.SortStableFunc(held, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
+	saturated := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.saturated })
+	slices.SortStableFunc(saturated, func(a, b limit) int { return cmp.Compare(b.busy, a.busy) })
 	switch {
-	case len(held) == 0:
+	case len(saturated) == 0:
 		w.Evidence = "no component was saturated" + coolest(limits)
-	case len(held) == 1:
-		w.Evidence = held[0].heat
-		w.nameLimits(held)
+	case len(saturated) == 1:
+		w.Evidence = saturated[0].evidence
+		w.nameLimits(saturated)
 	default:
 		w.Evidence = "more than one component was saturated"
-		for _, l := range held {
-			w.Evidence += "; " + l.heat
+		for _, l := range saturated {
+			w.Evidence += "; " + l.evidence
 		}
 		// One that is at its limit and one that is well below it are not equals.
-		most := held[0].busy
+		most := saturated[0].busy
 		if most >= busyMuch {
-			held = slices.DeleteFunc(held, func(l limit) bool { return l.busy < explains*most })
+			saturated = slices.DeleteFunc(saturated, func(l limit) bool { return l.busy < explains*most })
 		}
-		if hard := hardFirst(held); hard[0].busy >= tied*most {
-			held = hard
+		if hard := hardFirst(saturated); hard[0].busy >= tied*most {
+			saturated = hard
 		}
-		w.nameLimits(held)
+		w.nameLimits(saturated)
 	}
 	w.Evidence += beside(in)
 	return w
@@ -186,7 +186,7 @@ func coolest(limits []limit) string {
 		return ""
 	}
 	hottest := slices.MaxFunc(limits, func(a, b limit) int { return cmp.Compare(a.busy, b.busy) })
-	return "; the hottest, " + hottest.heat
+	return "; the hottest, " + hottest.evidence
 }
 
 // beside is what tells of waiting and names no component by itself: threads without a

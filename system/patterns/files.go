@@ -8,7 +8,7 @@ import (
 // shipped are the files that describe the service and its parts: what to start, and
 // how it is configured.
 //
-//go:embed compose*.yaml
+//go:embed compose*.yaml services.yaml
 //go:embed nginx/nginx.conf nginx/templates
 var shipped embed.FS
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"loadstone/block/dataset"
 )
@@ -146,9 +147,7 @@ type Correctable interface {
 }
 
 // Current is the source described with its corrections: for copies that must be
-// made anew when students were corrected, such as a snapshot. Where data sets are
-// told apart by what they were filled with, as in caches that are told of each
-// correction, the source itself is to be used.
+// made anew when students were corrected, such as a snapshot.
 func Current(source dataset.Source[Student]) dataset.Source[Student] {
 	if c, ok := source.(Correctable); ok {
 		return current{c}
@@ -158,4 +157,5 @@ func Current(source dataset.Source[Student]) dataset.Source[Student] {
 
 type current struct{ Correctable }
 
-func (c current) Meta() dataset.Meta { return c.Revised() }
+func (c current) Meta() dataset.Meta   { return c.Revised() }
+func (c current) PublishAt() time.Time { return PublishAt(c.Correctable) }

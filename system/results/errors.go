@@ -59,6 +59,8 @@ type Decision struct {
 	Page Page
 	// RetryAfter is the least time to wait if Err passes by itself.
 	RetryAfter time.Duration
+	// PublishAt is when results come out, with ErrEmbargoed.
+	PublishAt time.Time
 }
 
 // BusyError is what a store returns that refuses a look-up to be able to answer

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"runtime"
-	"sync"
 	"time"
 
 	"loadstone/block/dataset"
+	"loadstone/block/random"
 )
 
 // DefaultCount is the number of students of a generated data set unless asked
@@ -73,32 +72,32 @@ const (
 // Student computes the student with the id, from 1 to count; an id outside gives
 // a student who is not part of the data set.
 func (g *Generator) Student(id int64) Student {
-	random := newRandom(g.seed, id)
+	draw := random.New(g.seed, id)
 	student := Student{ID: id, Sex: Male, Stream: Social, PassMark: DefaultPassMark}
 	given := maleNames
-	if random.below(1000) < femalePermille {
+	if draw.Below(1000) < femalePermille {
 		student.Sex, given = Female, femaleNames
 	}
-	if random.below(1000) < naturalPermille {
+	if draw.Below(1000) < naturalPermille {
 		student.Stream = Natural
 	}
-	student.Name = fullName(&random, given)
-	school := g.schools.pick(&random)
+	student.Name = fullName(&draw, given)
+	school := g.schools.pick(&draw)
 	student.School, student.Region = school.name, school.region
-	student.BirthDate = g.births.pick(&random)
-	student.Marks = marks(&random, student.Stream)
+	student.BirthDate = g.births.pick(&draw)
+	student.Marks = marks(&draw, student.Stream)
 	student.Code = g.codes.code(id)
 	return student
 }
 
 // fullName joins a given name with the father's and the grandfather's: there are
 // no family names. Popular names stand first in each list.
-func fullName(random *random, given []string) string {
-	father, grandfather := random.popular(len(elderNames)), random.popular(len(elderNames))
+func fullName(draw *random.Stream, given []string) string {
+	father, grandfather := draw.Popular(len(elderNames)), draw.Popular(len(elderNames))
 	if father == grandfather {
 		grandfather = (grandfather + 1) % len(elderNames)
 	}
-	return given[random.popular(len(given))] + " " + elderNames[father] + " " + elderNames[grandfather]
+	return given[draw.Popular(len(given))] + " " + elderNames[father] + " " + elderNames[grandfather]
 }
 
 // subjectLevels holds the mean mark and the spread (standard deviation) of each
@@ -124,84 +123,22 @@ var subjectLevels = [...]struct{ mean, spread int64 }{
 // with ability (one per student) and luck (one per mark) close to the standard
 // normal distribution. As 0.8² + 0.6² = 1 the spread stays as listed, and two
 // subjects of a student correlate with 0.8² = 0.64.
-func marks(random *random, stream Stream) (marks [SubjectsPerStream]int) {
-	ability := random.normal()
+func marks(draw *random.Stream, stream Stream) (marks [SubjectsPerStream]int) {
+	ability := draw.Normal()
 	for i, subject := range stream.Subjects() {
 		level := subjectLevels[subject]
-		noise := (8*ability + 6*random.normal()) / 10
+		noise := (8*ability + 6*draw.Normal()) / 10
 		// Rounds to the nearest: the shift by 1000 keeps the dividend positive,
 		// where integer division rounds down.
 		const shift = 1000
-		scaled := (level.mean+shift)*normalUnit + level.spread*noise
-		mark := (scaled+normalUnit/2)/normalUnit - shift
+		scaled := (level.mean+shift)*random.NormalUnit + level.spread*noise
+		mark := (scaled+random.NormalUnit/2)/random.NormalUnit - shift
 		marks[i] = int(min(max(mark, 0), MaxMark))
 	}
 	return marks
 }
 
-// generatorChunk is how many students a worker computes before handing them
-// over: enough to make the hand-over cheap, little enough to start at once.
-const generatorChunk = 2048
-
 // All yields the students in ascending order of id.
-//
-// Workers, one per core, compute chunks ahead of the consumer: worker w makes
-// the chunks w, w+workers, w+2*workers and so on and offers them on its own
-// channel, and the consumer takes from the channels in turn. That keeps the
-// order and bounds the work ahead to two chunks per worker. All workers have
-// ended when the loop over All ends, however it ends. One core makes a student
-// in a third of a microsecond, so what this buys is that the builder's own work
-// runs beside it.
 func (g *Generator) All(ctx context.Context) iter.Seq2[Student, error] {
-	return func(yield func(Student, error) bool) {
-		workers := int64(runtime.GOMAXPROCS(0))
-		ctx, cancel := context.WithCancel(ctx)
-		var running sync.WaitGroup
-		defer running.Wait()
-		defer cancel()
-
-		chunks := make([]chan []Student, workers)
-		for w := range workers {
-			out := make(chan []Student, 1)
-			chunks[w] = out
-			running.Go(func() { g.work(ctx, 1+w*generatorChunk, workers*generatorChunk, out) })
-		}
-		for next := int64(0); ; next++ {
-			chunk, more := <-chunks[next%workers]
-			if !more {
-				break
-			}
-			for i := range chunk {
-				if !yield(chunk[i], nil) {
-					return
-				}
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			yield(Student{}, fmt.Errorf("generate students: %w", err))
-		}
-	}
-}
-
-// work offers the chunks that start at first, first+stride and so on until the
-// last student or the end of the context, and then closes out.
-//
-// Three buffers take turns. Out holds one chunk, so a chunk goes in only after
-// the consumer took the one before, and with that finished the one before that:
-// the oldest of the three is free again.
-func (g *Generator) work(ctx context.Context, first, stride int64, out chan<- []Student) {
-	defer close(out)
-	var buffers [3][generatorChunk]Student
-	for turn := 0; first <= g.count; turn++ {
-		chunk := buffers[turn%len(buffers)][:0]
-		for id := first; id < first+generatorChunk && id <= g.count; id++ {
-			chunk = append(chunk, g.Student(id))
-		}
-		select {
-		case out <- chunk:
-		case <-ctx.Done():
-			return
-		}
-		first += stride
-	}
+	return dataset.Generate(ctx, g.count, g.Student)
 }

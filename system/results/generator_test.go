@@ -30,7 +30,7 @@ func TestGeneratorRefusesBadCounts(t *testing.T) {
 
 func TestAllIsInOrderAndDependsOnSeedAndIDOnly(t *testing.T) {
 	t.Parallel()
-	const count = 3*generatorChunk + 17
+	const count = 3*2048 + 17 // several chunks of dataset.Generate
 	generator, larger := newGenerator(t, 42, count), newGenerator(t, 42, 10*count)
 	id := int64(0)
 	for student, err := range generator.All(t.Context()) {

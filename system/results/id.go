@@ -1,29 +1,19 @@
 package results
 
-import "fmt"
+import (
+	"fmt"
 
-// MaxID is the largest id: 18 decimal digits, so that an id always fits an
-// int64 without an overflow check.
-const MaxID = 999_999_999_999_999_999
+	"loadstone/block/dataset"
+)
 
-const maxIDDigits = 18
+// MaxID is the largest id.
+const MaxID = dataset.MaxID
 
-// ParseID reads an id: 1 to 18 decimal digits, nothing else.
-//
-// Leading zeros are refused, and with them 0 itself, which is no id. Reading 007
-// as 7 would give one student many addresses: caches would hold the page many
-// times and a limit per address would not hold. The error wraps ErrMalformedID.
+// ParseID reads an id as dataset.ParseID does. The error wraps ErrMalformedID.
 func ParseID[T ~string | ~[]byte](text T) (int64, error) {
-	if len(text) == 0 || len(text) > maxIDDigits || text[0] == '0' {
+	id, ok := dataset.ParseID(text)
+	if !ok {
 		return 0, malformed(text)
-	}
-	var id int64
-	for i := range len(text) {
-		digit := text[i] - '0'
-		if digit > 9 {
-			return 0, malformed(text)
-		}
-		id = id*10 + int64(digit)
 	}
 	return id, nil
 }

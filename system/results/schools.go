@@ -3,6 +3,8 @@ package results
 import (
 	"sort"
 	"time"
+
+	"loadstone/block/random"
 )
 
 // schoolCount is how many schools the generated students come from.
@@ -35,7 +37,7 @@ func newSchoolTable() schoolTable {
 		for upTo := people * schoolCount / population; len(table.schools) < upTo; {
 			number := len(table.schools)
 			table.schools = append(table.schools, school{schoolName(region.towns, table.countOf(region.name)), region.name})
-			total += 100 + int(mix(uint64(number)*golden)%301)
+			total += 100 + int(random.Mix(uint64(number)*random.Golden)%301)
 			table.limits = append(table.limits, total)
 		}
 	}
@@ -61,8 +63,8 @@ func schoolName(towns []string, number int) string {
 	return town + " " + schoolPatrons[round-1] + " " + kind
 }
 
-func (t *schoolTable) pick(random *random) *school {
-	number := random.below(t.limits[len(t.limits)-1])
+func (t *schoolTable) pick(draw *random.Stream) *school {
+	number := draw.Below(t.limits[len(t.limits)-1])
 	return &t.schools[sort.SearchInts(t.limits, number+1)]
 }
 
@@ -88,13 +90,13 @@ func newBirthTable(exam time.Time) (table birthTable) {
 	return table
 }
 
-func (t *birthTable) pick(random *random) Date {
-	share := random.below(1000)
+func (t *birthTable) pick(draw *random.Stream) Date {
+	share := draw.Below(1000)
 	age := 0
 	for age < len(birthPermille)-1 && share >= birthPermille[age] {
 		share -= birthPermille[age]
 		age++
 	}
 	days := t.ages[age]
-	return days[random.below(len(days))]
+	return days[draw.Below(len(days))]
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
+
+	"loadstone/block/text"
 )
 
 // Bounds of a student's fields. The text bounds are in bytes; they keep every
@@ -15,8 +15,6 @@ const (
 	MaxTotal        = SubjectsPerStream * MaxMark
 	DefaultPassMark = MaxTotal / 2
 	MaxTextBytes    = 200
-	MinCodeBytes    = 8
-	MaxCodeBytes    = 64
 )
 
 // Student is one student's result. Total, average and pass are computed, never
@@ -33,9 +31,8 @@ type Student struct {
 	Marks [SubjectsPerStream]int
 	// PassMark is the total that passes, from 1 to MaxTotal.
 	PassMark int
-	// Code opens the page: MinCodeBytes to MaxCodeBytes letters, digits and
-	// hyphens. It is a secret between the student and the system and is never
-	// part of a body.
+	// Code opens the page: letters, digits and hyphens, see FoldedCode. It is a
+	// secret between the student and the system and is never part of a body.
 	Code string
 }
 
@@ -82,12 +79,12 @@ func (s *Student) Validate() error {
 	if s.ID < 1 || s.ID > MaxID {
 		add(fmt.Errorf("id is %d: write 1 to 18 digits, not 0", s.ID))
 	}
-	add(checkText("name", s.Name))
+	add(text.Check("name", s.Name, MaxTextBytes))
 	if s.Sex.String() == "" {
 		add(errors.New("sex is unknown: write female or male"))
 	}
-	add(checkText("school", s.School))
-	add(checkText("region", s.Region))
+	add(text.Check("school", s.School, MaxTextBytes))
+	add(text.Check("region", s.Region, MaxTextBytes))
 	if !s.BirthDate.Valid() {
 		add(fmt.Errorf("birth_date is %s: write a day of the years %d to %d as YYYY-MM-DD", s.BirthDate, minYear, maxYear))
 	}
@@ -106,40 +103,12 @@ func (s *Student) Validate() error {
 	return errors.Join(problems...)
 }
 
-func checkText(field, text string) error {
-	switch {
-	case text == "":
-		return fmt.Errorf("%s is empty: write one", field)
-	case len(text) > MaxTextBytes:
-		return fmt.Errorf("%s has %d bytes: write at most %d", field, len(text), MaxTextBytes)
-	case text[0] == ' ' || text[len(text)-1] == ' ':
-		return fmt.Errorf("%s is %q: write it without spaces around it", field, text)
-	}
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return checkUnicode(field, text)
-		}
-	}
-	return nil
-}
-
-// checkUnicode is the slow half of checkText, for text beyond printable ASCII.
-func checkUnicode(field, text string) error {
-	if !utf8.ValidString(text) {
-		return fmt.Errorf("%s is %q, which is not UTF-8: save the data as UTF-8", field, text)
-	}
-	for _, char := range text {
-		if unicode.IsControl(char) {
-			return fmt.Errorf("%s is %q: write it without control characters and line breaks", field, text)
-		}
-	}
-	return nil
-}
-
 // checkCode never shows the code: problems go to logs and terminals.
 func checkCode(code string) error {
-	if len(code) < MinCodeBytes || len(code) > MaxCodeBytes {
-		return fmt.Errorf("code has %d characters: write %d to %d", len(code), MinCodeBytes, MaxCodeBytes)
+	folded := FoldCode([]byte(code))
+	if n := len(folded.Bytes()); n < MinCodeChars || len(code) > MaxCodeBytes {
+		return fmt.Errorf("code has %d letters and digits in %d characters: write at least %d in at most %d",
+			n, len(code), MinCodeChars, MaxCodeBytes)
 	}
 	for i := range len(code) {
 		char := code[i]

@@ -154,27 +154,33 @@ func TestValidate(t *testing.T) {
 		change func(*Student)
 		want   []string // each must appear; none means valid
 	}{
-		"whole":               {func(*Student) {}, nil},
-		"amharic name":        {func(s *Student) { s.Name = "ሀና ተስፋዬ ከበደ" }, nil},
-		"zero id":             {func(s *Student) { s.ID = 0 }, []string{"id is 0"}},
-		"negative id":         {func(s *Student) { s.ID = -4 }, []string{"id is -4"}},
-		"id of 19 digits":     {func(s *Student) { s.ID = MaxID + 1 }, []string{"id is 1000000000000000000"}},
-		"no name":             {func(s *Student) { s.Name = "" }, []string{"name is empty"}},
-		"long school":         {func(s *Student) { s.School = strings.Repeat("x", 201) }, []string{"school has 201 bytes"}},
-		"spaces":              {func(s *Student) { s.Region = "Afar " }, []string{`region is "Afar "`}},
-		"not utf-8":           {func(s *Student) { s.Name = "H\xe9l\xe8ne" }, []string{"not UTF-8"}},
-		"line break":          {func(s *Student) { s.Name = "A\nB" }, []string{"line breaks"}},
-		"sex":                 {func(s *Student) { s.Sex = 3 }, []string{"sex is unknown"}},
-		"stream":              {func(s *Student) { s.Stream = 0 }, []string{"stream is unknown"}},
-		"30 february":         {func(s *Student) { s.BirthDate = Date{2007, 2, 30} }, []string{"birth_date is 2007-02-30"}},
-		"mark above":          {func(s *Student) { s.Marks[2] = 101 }, []string{"physics is 101"}},
-		"mark below":          {func(s *Student) { s.Marks[6] = -1 }, []string{"civics is -1"}},
-		"pass mark zero":      {func(s *Student) { s.PassMark = 0 }, []string{"pass_mark is 0"}},
-		"pass mark too high":  {func(s *Student) { s.PassMark = 701 }, []string{"pass_mark is 701"}},
-		"short code":          {func(s *Student) { s.Code = "ABC4567" }, []string{"code has 7 characters"}},
-		"space in code":       {func(s *Student) { s.Code = "ABCD 5678" }, []string{`' ' at position 5`}},
-		"everything at once":  {func(s *Student) { *s = Student{} }, []string{"id", "name", "sex", "school", "region", "birth_date", "stream", "pass_mark", "code"}},
-		"two marks both told": {func(s *Student) { s.Marks[0], s.Marks[1] = 999, -9 }, []string{"english is 999", "mathematics is -9"}},
+		"whole":                {func(*Student) {}, nil},
+		"amharic name":         {func(s *Student) { s.Name = "ሀና ተስፋዬ ከበደ" }, nil},
+		"zero id":              {func(s *Student) { s.ID = 0 }, []string{"id is 0"}},
+		"negative id":          {func(s *Student) { s.ID = -4 }, []string{"id is -4"}},
+		"id of 19 digits":      {func(s *Student) { s.ID = MaxID + 1 }, []string{"id is 1000000000000000000"}},
+		"no name":              {func(s *Student) { s.Name = "" }, []string{"name is empty"}},
+		"long school":          {func(s *Student) { s.School = strings.Repeat("x", 201) }, []string{"school has 201 bytes"}},
+		"spaces":               {func(s *Student) { s.Region = "Afar " }, []string{`region is "Afar "`}},
+		"not utf-8":            {func(s *Student) { s.Name = "H\xe9l\xe8ne" }, []string{"not UTF-8"}},
+		"line break":           {func(s *Student) { s.Name = "A\nB" }, []string{"line breaks"}},
+		"other scripts":        {func(s *Student) { s.Name = "Ḥäl\u00a0O’Neil N'Diaye-መኮንን፡ በቀለ الرحمة" }, nil},
+		"space around":         {func(s *Student) { s.Name = "Abeba\u00a0" }, []string{`name is "Abeba\u00a0": write it without spaces`}},
+		"turned around":        {func(s *Student) { s.Name = "Abe\u202eba" }, []string{`name is "Abe\u202eba": U+202E is not seen`}},
+		"sex":                  {func(s *Student) { s.Sex = 3 }, []string{"sex is unknown"}},
+		"stream":               {func(s *Student) { s.Stream = 0 }, []string{"stream is unknown"}},
+		"30 february":          {func(s *Student) { s.BirthDate = Date{2007, 2, 30} }, []string{"birth_date is 2007-02-30"}},
+		"mark above":           {func(s *Student) { s.Marks[2] = 101 }, []string{"physics is 101"}},
+		"mark below":           {func(s *Student) { s.Marks[6] = -1 }, []string{"civics is -1"}},
+		"pass mark zero":       {func(s *Student) { s.PassMark = 0 }, []string{"pass_mark is 0"}},
+		"pass mark too high":   {func(s *Student) { s.PassMark = 701 }, []string{"pass_mark is 701"}},
+		"short code":           {func(s *Student) { s.Code = "ABC4567" }, []string{"code has 7 letters and digits"}},
+		"hyphens do not count": {func(s *Student) { s.Code = "1-------" }, []string{"code has 1 letters and digits in 8 characters"}},
+		"nothing but hyphens":  {func(s *Student) { s.Code = "----------" }, []string{"code has 0 letters and digits in 10"}},
+		"long code":            {func(s *Student) { s.Code = "ABCDEFGH" + strings.Repeat("-", 57) }, []string{"in 65 characters"}},
+		"space in code":        {func(s *Student) { s.Code = "ABCD 5678" }, []string{`' ' at position 5`}},
+		"everything at once":   {func(s *Student) { *s = Student{} }, []string{"id", "name", "sex", "school", "region", "birth_date", "stream", "pass_mark", "code"}},
+		"two marks both told":  {func(s *Student) { s.Marks[0], s.Marks[1] = 999, -9 }, []string{"english is 999", "mathematics is -9"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -200,6 +206,25 @@ func TestValidate(t *testing.T) {
 				t.Errorf("got %d problems, want %d: %v", got, want, err)
 			}
 		})
+	}
+}
+
+// Two names that look the same are the same, and none turns the text beside it around.
+func TestUnseenCharacters(t *testing.T) {
+	t.Parallel()
+	for _, char := range "\x00\x1b\x7f\u0085\u00ad\u034f\u061c\u115f\u180e\u200b\u200c\u200d\u200e\u200f\u2028\u2029" +
+		"\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\u206a\u3164\ue000\ufe0f\ufeff\uffa0\U000e0041\U000e0100" {
+		for _, field := range []func(*Student) *string{
+			func(s *Student) *string { return &s.Name },
+			func(s *Student) *string { return &s.School },
+			func(s *Student) *string { return &s.Region },
+		} {
+			student := sample()
+			*field(&student) = "Abe" + string(char) + "ba"
+			if student.Validate() == nil {
+				t.Errorf("%U passes", char)
+			}
+		}
 	}
 }
 

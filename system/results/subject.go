@@ -1,5 +1,7 @@
 package results
 
+import "slices"
+
 // SubjectsPerStream is how many subjects a student sits.
 const SubjectsPerStream = 7
 
@@ -28,11 +30,20 @@ var subjectNames = [...]string{
 
 // String returns the subject's name in lower case: its key in JSON and its
 // column in CSV and SQL.
-func (s Subject) String() string {
-	if int(s) >= len(subjectNames) {
+func (s Subject) String() string { return word(subjectNames[:], s) }
+
+// word is the one at a place, "" beyond the last.
+func word[T ~uint8](words []string, place T) string {
+	if int(place) >= len(words) {
 		return ""
 	}
-	return subjectNames[s]
+	return words[place]
+}
+
+// parse is the place of a word.
+func parse[T ~uint8](words []string, text string) (T, bool) {
+	at := max(slices.Index(words, text), 0) // the first is none
+	return T(at), at > 0
 }
 
 // Subjects returns the subjects of both streams in table order.
@@ -52,6 +63,9 @@ const (
 	Social
 )
 
+// streamNames holds the names by stream; index 0 is no stream.
+var streamNames = []string{"", "natural", "social"}
+
 var streamSubjects = [...][SubjectsPerStream]Subject{
 	{},
 	{English, Mathematics, Physics, Chemistry, Biology, Aptitude, Civics},
@@ -60,25 +74,11 @@ var streamSubjects = [...][SubjectsPerStream]Subject{
 
 // ParseStream reads "natural" or "social".
 func ParseStream(text string) (Stream, bool) {
-	switch text {
-	case "natural":
-		return Natural, true
-	case "social":
-		return Social, true
-	}
-	return 0, false
+	return parse[Stream](streamNames, text)
 }
 
 // String returns "natural" or "social", and "" for an invalid stream.
-func (s Stream) String() string {
-	switch s {
-	case Natural:
-		return "natural"
-	case Social:
-		return "social"
-	}
-	return ""
-}
+func (s Stream) String() string { return word(streamNames, s) }
 
 // Subjects returns the stream's subjects in the order of Student.Marks. An
 // invalid stream has seven times no subject.
@@ -98,24 +98,13 @@ const (
 	Male
 )
 
+// sexNames holds the words by sex; index 0 is neither.
+var sexNames = []string{"", "female", "male"}
+
 // ParseSex reads "female" or "male".
 func ParseSex(text string) (Sex, bool) {
-	switch text {
-	case "female":
-		return Female, true
-	case "male":
-		return Male, true
-	}
-	return 0, false
+	return parse[Sex](sexNames, text)
 }
 
 // String returns "female" or "male", and "" for an invalid value.
-func (s Sex) String() string {
-	switch s {
-	case Female:
-		return "female"
-	case Male:
-		return "male"
-	}
-	return ""
-}
+func (s Sex) String() string { return word(sexNames, s) }

@@ -3,9 +3,10 @@ package rediscache
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/rueidis"
+
+	"loadstone/block/pause"
 )
 
 // breaker is open after too many failures in a row. Only a probe closes it.
@@ -60,7 +61,7 @@ func (t *Tier) tend(ctx context.Context) {
 		case <-t.breaker.wake:
 		}
 		for t.breaker.isOpen() {
-			if !pause(ctx, t.cfg.ProbeEvery) {
+			if !pause.For(ctx, t.cfg.ProbeEvery) {
 				return
 			}
 			t.probe(ctx)
@@ -84,17 +85,5 @@ func (t *Tier) probe(ctx context.Context) {
 	defer cancel()
 	if (*client).Do(ctx, (*client).B().Ping().Build()).Error() == nil {
 		t.breaker.reset()
-	}
-}
-
-// pause waits for d and reports whether ctx lets the caller go on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

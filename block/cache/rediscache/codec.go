@@ -13,8 +13,6 @@ import (
 //	byte 1      kind: see cache.Kind
 //	bytes 2-9   born, microseconds since 1970, big endian
 //	the rest    the value; nothing unless the kind is Present
-//
-// The scripts in scripts.go read the first ten bytes, too.
 const (
 	version = 1
 	header  = 10
@@ -36,7 +34,7 @@ func decode(data []byte) (cache.Item, error) {
 	item := cache.Item{Kind: cache.Kind(data[1]), Born: int64(binary.BigEndian.Uint64(data[2:])), Value: data[header:]}
 	switch item.Kind {
 	case cache.Present:
-	case cache.Missing, cache.Deleted:
+	case cache.Missing:
 		if len(item.Value) != 0 {
 			return cache.Item{}, fmt.Errorf("%w: a value of a kind that has none", cache.ErrGarbage)
 		}
@@ -44,8 +42,7 @@ func decode(data []byte) (cache.Item, error) {
 	default:
 		return cache.Item{}, fmt.Errorf("%w: kind %d", cache.ErrGarbage, data[1])
 	}
-	// What the scripts' numbers cannot hold is no time, and a time before 1970
-	// is no load of ours.
+	// A time before 1970 or in 2255 is no load of ours.
 	if item.Born < 0 || item.Born >= 1<<53 {
 		return cache.Item{}, fmt.Errorf("%w: born at %d", cache.ErrGarbage, item.Born)
 	}

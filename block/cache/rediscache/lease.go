@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"loadstone/block/cache"
+	"loadstone/block/pause"
 )
 
 // Lease implements cache.Remote. A lease is the key "!"+prefix+key with a token
@@ -41,7 +42,7 @@ func (t *Tier) Lease(ctx context.Context, key string, after int64) cache.Grant {
 		case held:
 			t.metrics.leases[granted].Inc()
 			return cache.Grant{Release: release}
-		case time.Now().After(deadline) || !pause(ctx, poll):
+		case time.Now().After(deadline) || !pause.For(ctx, poll):
 			t.metrics.leases[waitedOut].Inc()
 			return cache.Grant{}
 		}
@@ -69,9 +70,9 @@ func (t *Tier) claim(ctx context.Context, client rueidis.Client, key, token stri
 	case err != nil:
 		return cache.Item{}, false, err
 	}
-	item, err := itemOf(data)
+	item, err := decode(data)
 	if err != nil {
-		item = cache.Item{} // neither a deletion's mark nor garbage is what others wait for
+		item = cache.Item{} // garbage is not what others wait for
 	}
 	return item, held, nil
 }
@@ -85,3 +86,9 @@ func (t *Tier) release(ctx context.Context, client rueidis.Client, key, token st
 		_ = t.failed(ctx, opLease, err) // counted there
 	}
 }
+
+// releaseScript deletes the lease KEYS[1] if it is still the one with the token
+// ARGV[1]: it may have expired and be somebody else's.
+var releaseScript = rueidis.NewLuaScript(`
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0`)

@@ -8,11 +8,10 @@ type operation int
 const (
 	opGet operation = iota
 	opPut
-	opCorrect
 	opLease
 )
 
-var operations = [...]string{opGet: "get", opPut: "put", opCorrect: "correct", opLease: "lease"}
+var operations = [...]string{opGet: "get", opPut: "put", opLease: "lease"}
 
 // String is the operation's name in metrics and errors.
 func (o operation) String() string { return operations[o] }
@@ -39,21 +38,18 @@ var leaseEnds = [...]string{granted: "granted", found: "found", waitedOut: "wait
 
 // metrics collects one tier's numbers, all with the label cache:
 //
-//	cache_redis_errors_total{op}           calls that failed: get, put, correct, lease
-//	cache_redis_writes_total{outcome}      written, outdated (a newer item was there, or it
-//	                                       had expired), dropped (the queue was full),
-//	                                       failed, down (not tried)
+//	cache_redis_errors_total{op}           calls that failed: get, put, lease
+//	cache_redis_writes_total{outcome}      written, outdated (it had expired), dropped (the
+//	                                       queue was full), failed, down (not tried)
 //	cache_redis_leases_total{outcome}      granted, found (somebody else's load), waited_out
 //	cache_redis_breaker_open               1 while Redis is not asked
 //	cache_redis_breaker_opened_total       how often that began
-//	cache_redis_subscription_gaps_total    times that corrections may not have been heard
 //	cache_redis_queue_items, _queue_bytes  writes that wait
 type metrics struct {
 	errors [len(operations)]prometheus.Counter
 	writes [len(writeEnds)]prometheus.Counter
 	leases [len(leaseEnds)]prometheus.Counter
 	opened prometheus.Counter
-	gaps   prometheus.Counter
 	all    []prometheus.Collector
 }
 
@@ -77,7 +73,6 @@ func newMetrics(name string, t *Tier) *metrics {
 	family(m.writes[:], "cache_redis_writes_total", "Writes by outcome.", "outcome", writeEnds[:])
 	family(m.leases[:], "cache_redis_leases_total", "Requests for a lease by outcome.", "outcome", leaseEnds[:])
 	m.opened = counter("cache_redis_breaker_opened_total", "How often Redis was given up for a while.", label)
-	m.gaps = counter("cache_redis_subscription_gaps_total", "Times that corrections may not have been heard.", label)
 	gauge("cache_redis_breaker_open", "1 while Redis is not asked.", func() float64 {
 		if t.breaker.isOpen() {
 			return 1

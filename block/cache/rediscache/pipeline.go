@@ -39,7 +39,7 @@ func (p Preload) connect(ctx context.Context) (*pipeline, error) {
 	}
 	err = l.send(ctx)
 	if err == nil {
-		_, err = l.reply()
+		err = l.reply()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("preload: authenticate: %w", err), conn.Close())
@@ -94,28 +94,14 @@ func (l *pipeline) send(ctx context.Context) error {
 	return nil
 }
 
-// none is the reply that there is nothing.
-const none = -1
-
-// reply reads an integer, or 1 for OK, or none. Other replies are errors.
-func (l *pipeline) reply() (int64, error) {
+// reply reads an OK. Other replies are errors.
+func (l *pipeline) reply() error {
 	line, err := l.replies.ReadSlice('\n')
 	if err != nil {
-		return 0, fmt.Errorf("read a reply of redis: %w", err)
+		return fmt.Errorf("read a reply of redis: %w", err)
 	}
-	text := string(line)
-	switch {
-	case text == "+OK\r\n":
-		return 1, nil
-	case text == "$-1\r\n":
-		return none, nil
-	case len(text) > 3 && text[0] == ':':
-		n, err := strconv.ParseInt(text[1:len(text)-2], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read a number of redis: %w", err)
-		}
-		return n, nil
-	default:
-		return 0, fmt.Errorf("redis answered %q", text)
+	if text := string(line); text != "+OK\r\n" {
+		return fmt.Errorf("redis answered %q", text)
 	}
+	return nil
 }

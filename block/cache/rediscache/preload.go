@@ -15,16 +15,16 @@ import (
 	"loadstone/block/cache"
 )
 
-// Preload fills Redis before anybody asks, by pipelines over several connections.
-// Keys that are there stay as they are, so that a preload that was broken off can
-// be run again, and a second run writes nothing. All fields are required but
-// Username, Password, Jitter and Seed.
+// Preload fills Redis before anybody asks, by pipelines over several connections. What is
+// there under its keys is replaced. All fields are required but Username, Password, Jitter
+// and Seed.
 type Preload struct {
 	// Addr, Username, Password and Prefix are those of the tier.
 	Addr, Username, Password, Prefix string
-	// Life is how long the items live: the cache's MaxAge, or less. Each lives
-	// shorter by up to the share Jitter, in [0, 1), drawn from Seed, or all
-	// would expire at the same moment.
+	// Born is when the items' ages begin, in the past or to come.
+	Born time.Time
+	// Life is how old they get: the cache's MaxAge, or less. Each gets less old by up to
+	// the share Jitter, in [0, 1), drawn from Seed, or all would expire at the same moment.
 	Life   time.Duration
 	Jitter float64
 	Seed   uint64
@@ -32,21 +32,22 @@ type Preload struct {
 	Parallel, Batch int
 	// Timeout bounds one batch.
 	Timeout time.Duration
-	// Progress is called after each batch, by one goroutine at a time.
-	Progress func(Progress)
+	// Progress is called after each batch with the number of items that are written, by
+	// one goroutine at a time.
+	Progress func(written int64)
 }
 
-// DefaultPreload returns a preload with numbers that were measured: see
-// BenchmarkPreload.
+// DefaultPreload returns a preload of items that are born now, with numbers that were
+// measured: see BenchmarkPreload.
 func DefaultPreload(tier Config, life time.Duration) Preload {
 	return Preload{
-		Addr: tier.Addr, Username: tier.Username, Password: tier.Password, Prefix: tier.Prefix, Life: life,
+		Addr: tier.Addr, Username: tier.Username, Password: tier.Password, Prefix: tier.Prefix, Born: time.Now(), Life: life,
 		// Two keep Redis's one thread busy while the other is being filled. 512
 		// items of a kB are what its buffers like to hold.
 		Parallel: 2, Batch: 512,
 		// A batch takes milliseconds; Redis may be forking a snapshot of all.
 		Timeout:  30 * time.Second,
-		Progress: func(Progress) {},
+		Progress: func(int64) {},
 	}
 }
 
@@ -55,9 +56,6 @@ type Entry struct {
 	Key   string
 	Value []byte // as Shared.Encode makes it; not modified, and used until the batch is done
 }
-
-// Progress counts what a preload has done.
-type Progress struct{ Written, Existing int64 }
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (p Preload) Validate() error {
@@ -76,31 +74,30 @@ func (p Preload) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Run writes all entries. With an error, of Redis or of entries, what the progress
-// counts is in Redis all the same; run it again for the rest.
-func (p Preload) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (Progress, error) {
+// Run writes all entries and returns how many it has written. With an error, of Redis or
+// of entries, those are in Redis all the same.
+func (p Preload) Run(ctx context.Context, entries iter.Seq2[Entry, error]) (int64, error) {
 	if err := p.Validate(); err != nil {
-		return Progress{}, err
+		return 0, err
 	}
-	run := &preloading{Preload: p, born: time.Now().UnixMicro(), batches: make(chan []Entry)}
+	run := &preloading{Preload: p, batches: make(chan []Entry)}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return run.cut(ctx, entries) })
 	for i := range p.Parallel {
 		group.Go(func() error { return run.work(ctx, rand.New(rand.NewPCG(p.Seed, uint64(i)))) })
 	}
 	err := group.Wait()
-	return run.progress, err
+	return run.written, err
 }
 
 // preloading is one run.
 type preloading struct {
 	Preload
 
-	born    int64
 	batches chan []Entry
 
-	mu       sync.Mutex
-	progress Progress
+	mu      sync.Mutex
+	written int64
 }
 
 // cut makes batches of the entries.
@@ -132,12 +129,7 @@ func (p *preloading) cut(ctx context.Context, entries iter.Seq2[Entry, error]) e
 	return send()
 }
 
-// unprobed is how many batches are written without asking first what is there
-// after one of which nothing was: asking costs about a fifth of writing.
-const unprobed = 15
-
-// work writes batches over a connection of its own. It asks first how much of a
-// batch is there, as long as something is: a second run sends the keys alone.
+// work writes batches over a connection of its own.
 func (p *preloading) work(ctx context.Context, random *rand.Rand) (err error) {
 	line, err := p.connect(ctx)
 	if err != nil {
@@ -147,82 +139,37 @@ func (p *preloading) work(ctx context.Context, random *rand.Rand) (err error) {
 	// The end of ctx ends what waits for the network.
 	unblock := context.AfterFunc(ctx, func() { _ = line.conn.SetDeadline(time.Unix(1, 0)) })
 	defer unblock()
-	probe := 0
 	for batch := range p.batches {
-		existing := int64(0)
-		if probe == 0 {
-			if existing, err = p.existing(ctx, line, batch); err != nil {
-				return err
-			}
-			if existing == 0 {
-				probe = unprobed
-			}
-		} else {
-			probe--
+		if err := p.write(ctx, line, batch, random); err != nil {
+			return fmt.Errorf("preload: write a batch: %w", err)
 		}
-		step := Progress{Existing: existing}
-		if existing < int64(len(batch)) {
-			if step, err = p.write(ctx, line, batch, random); err != nil {
-				return err
-			}
-			if step.Existing > 0 {
-				probe = 0
-			}
-		}
-		p.count(step)
 	}
 	return nil
 }
 
-func (p *preloading) count(step Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.progress.Written += step.Written
-	p.progress.Existing += step.Existing
-	p.Progress(p.progress)
-}
-
-func (p *preloading) existing(ctx context.Context, line *pipeline, batch []Entry) (int64, error) {
-	line.begin(1 + len(batch))
-	line.arg("EXISTS", "")
+func (p *preloading) write(ctx context.Context, line *pipeline, batch []Entry, random *rand.Rand) error {
+	head := encode(cache.Item{Kind: cache.Present, Born: p.Born.UnixMicro()})
+	ahead := time.Until(p.Born).Milliseconds()
 	for _, e := range batch {
-		line.arg(p.Prefix, e.Key)
-	}
-	if err := line.send(ctx); err != nil {
-		return 0, fmt.Errorf("preload: ask what is there: %w", err)
-	}
-	n, err := line.reply()
-	if err != nil {
-		return 0, fmt.Errorf("preload: ask what is there: %w", err)
-	}
-	return n, nil
-}
-
-func (p *preloading) write(ctx context.Context, line *pipeline, batch []Entry, random *rand.Rand) (Progress, error) {
-	head := encode(cache.Item{Kind: cache.Present, Born: p.born})
-	for _, e := range batch {
-		life := max(1, int64(float64(p.Life.Milliseconds())*(1-p.Jitter*random.Float64())))
-		line.begin(6)
+		life := max(1, ahead+int64(float64(p.Life.Milliseconds())*(1-p.Jitter*random.Float64())))
+		line.begin(5)
 		line.arg("SET", "")
 		line.arg(p.Prefix, e.Key)
 		line.argBytes(head, e.Value)
-		line.arg("NX", "")
 		line.arg("PX", "")
 		line.arg(strconv.FormatInt(life, 10), "")
 	}
 	if err := line.send(ctx); err != nil {
-		return Progress{}, fmt.Errorf("preload: write a batch: %w", err)
+		return err
 	}
-	var step Progress
 	for range batch {
-		switch n, err := line.reply(); {
-		case err != nil:
-			return step, fmt.Errorf("preload: write a batch: %w", err)
-		case n == none:
-			step.Existing++
-		default:
-			step.Written++
+		if err := line.reply(); err != nil {
+			return err
 		}
 	}
-	return step, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.written += int64(len(batch))
+	p.Progress(p.written)
+	return nil
 }

@@ -10,13 +10,13 @@
 // one goroutine probes and closes the breaker when Redis answers again. Redis
 // need not run when a Tier is made.
 //
-// A Tier owns its connections and three goroutines beside rueidis's own: one tends
-// the connection, one writes (unless writes are synchronous), one subscribes.
+// A Tier owns its connections and two goroutines beside rueidis's own: one tends
+// the connection, one writes (unless writes are synchronous).
 package rediscache
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +28,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"loadstone/block/cache"
+	"loadstone/block/socket"
 )
 
 // Config describes a tier. Start from DefaultConfig.
@@ -39,7 +40,7 @@ type Config struct {
 	// Prefix begins all keys of this cache in Redis. Different caches in one
 	// Redis have prefixes of which none begins another.
 	Prefix string
-	// ReadTimeout bounds a look-up, WriteTimeout a write or a correction.
+	// ReadTimeout bounds a look-up, WriteTimeout a write.
 	ReadTimeout, WriteTimeout time.Duration
 	// Synchronous makes Put return when Redis has the item. Else a goroutine
 	// writes; what its queue has no room for is dropped and counted.
@@ -80,7 +81,7 @@ func DefaultConfig(name, addr string, registerer prometheus.Registerer) Config {
 		// snapshot and a full run queue, and leaves the loader most of an
 		// objective of 200 ms.
 		ReadTimeout: 50 * time.Millisecond,
-		// Nobody waits for a write except a correction, which is worth waiting for.
+		// Nobody waits for a write.
 		WriteTimeout: 500 * time.Millisecond,
 		// A second of misses at 4,096 a second; at most what 4,096 pages of 4 kB take.
 		QueueItems: 4096, QueueBytes: 16 << 20,
@@ -119,11 +120,9 @@ func (c Config) Validate() error {
 // concurrent use.
 type Tier struct {
 	cfg     Config
-	id      string // tells this process's messages from those of others
 	metrics *metrics
 	breaker *breaker
 	client  atomic.Pointer[rueidis.Client] // nil until Redis answered for the first time
-	drop    atomic.Pointer[func(key string)]
 	queue   chan write
 	queued  atomic.Int64 // bytes in the queue
 
@@ -140,17 +139,14 @@ func New(ctx context.Context, cfg Config) (*Tier, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tier{cfg: cfg, id: rand.Text()[:idLength], breaker: newBreaker(cfg.Failures), queue: make(chan write, cfg.QueueItems)}
+	t := &Tier{cfg: cfg, breaker: newBreaker(cfg.Failures), queue: make(chan write, cfg.QueueItems)}
 	t.metrics = newMetrics(cfg.Name, t)
-	if err := cfg.Registerer.Register(t.metrics); err != nil {
-		return nil, fmt.Errorf("register metrics of redis cache %q: %w", cfg.Name, err)
-	}
+	cfg.Registerer.MustRegister(t.metrics)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx)) // the tier's own lifetime, until Close
 	t.stop = stop
 	t.breaker.trip()
 	t.probe(ctx)
 	t.running.Go(func() { t.tend(life) })
-	t.running.Go(func() { t.subscribe(life) })
 	if !cfg.Synchronous {
 		t.running.Go(func() { t.write(life) })
 	}
@@ -183,6 +179,9 @@ func options(cfg Config) rueidis.ClientOption {
 		MaxFlushDelay: flushDelay,
 		// A dial is to the same rack; it may not outlast a write.
 		Dialer: net.Dialer{Timeout: cfg.WriteTimeout},
+		DialCtxFn: func(ctx context.Context, address string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return socket.Dialing(d.DialContext)(ctx, "tcp", address)
+		},
 		// A connection that has not answered for this long is dead; above the
 		// longest deadline, so that a slow command ends by its own.
 		ConnWriteTimeout: 4 * max(cfg.WriteTimeout, cfg.ReadTimeout),
@@ -199,31 +198,46 @@ const flushDelay = 20 * time.Microsecond
 
 // Get implements cache.Remote.
 func (t *Tier) Get(ctx context.Context, key string) (cache.Item, error) {
-	client, ok := t.up()
-	if !ok {
-		return cache.Item{}, cache.ErrDown
-	}
-	timed, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout) // see DefaultConfig
-	defer cancel()
-	data, err := client.Do(timed, client.B().Get().Key(t.cfg.Prefix+key).Build()).AsBytes()
+	var data []byte
+	err := t.Read(ctx, func(ctx context.Context, client rueidis.Client) (err error) {
+		data, err = client.Do(ctx, client.B().Get().Key(t.cfg.Prefix+key).Build()).AsBytes()
+		return err
+	})
 	switch {
 	case rueidis.IsRedisNil(err):
-		t.breaker.succeed()
 		return cache.Item{}, cache.ErrMiss
 	case err != nil:
-		return cache.Item{}, t.failed(ctx, opGet, err)
+		return cache.Item{}, err
 	}
-	t.breaker.succeed()
-	return itemOf(data)
+	return decode(data)
 }
 
-// itemOf decodes what Redis has; a mark of a deletion is a miss.
-func itemOf(data []byte) (cache.Item, error) {
-	item, err := decode(data)
-	if err == nil && item.Kind == cache.Deleted {
-		err = cache.ErrMiss
+// Read asks Redis on behalf of a cache that keeps items in a form of its own, within
+// ReadTimeout and as the breaker lets it. The error is Redis's nil as it is, one that wraps
+// cache.ErrDown, or another one that says what failed. Keys need a prefix of their own.
+func (t *Tier) Read(ctx context.Context, ask func(context.Context, rueidis.Client) error) error {
+	return t.ask(ctx, opGet, t.cfg.ReadTimeout, ask)
+}
+
+// Write is Read for what changes items, within WriteTimeout. After an error nobody knows
+// whether it took place, unless that wraps cache.ErrDown.
+func (t *Tier) Write(ctx context.Context, ask func(context.Context, rueidis.Client) error) error {
+	return t.ask(ctx, opPut, t.cfg.WriteTimeout, ask)
+}
+
+func (t *Tier) ask(ctx context.Context, op operation, limit time.Duration, ask func(context.Context, rueidis.Client) error) error {
+	client, ok := t.up()
+	if !ok {
+		return cache.ErrDown
 	}
-	return item, err
+	timed, cancel := context.WithTimeout(ctx, limit) // see DefaultConfig
+	defer cancel()
+	err := ask(timed, client)
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return t.failed(ctx, op, err)
+	}
+	t.breaker.succeed()
+	return err
 }
 
 // up returns the client while the breaker is closed.

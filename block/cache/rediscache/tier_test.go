@@ -64,13 +64,13 @@ func TestPutAndGet(t *testing.T) {
 		if err != nil || life <= 30_000 || life > 60_000 {
 			t.Errorf("got a life of %d ms and %v, want the rest of a minute", life, err)
 		}
-		tier.Put(t.Context(), "1", present(now.Add(-time.Second), "older"), time.Minute)
-		tier.Put(t.Context(), "2", present(now, "sentinel"), time.Minute)
-		has(t, tier, "2", "sentinel")
-		has(t, tier, "1", "v")
-		eventually(t, "the older write is counted", func() bool {
+		tier.Put(t.Context(), "1", present(now.Add(-time.Second), "the last one"), time.Minute)
+		has(t, tier, "1", "the last one")
+		tier.Put(t.Context(), "1", present(now, "has no life left"), 0)
+		eventually(t, "the outdated write is counted", func() bool {
 			return metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:outdated") == 1
 		})
+		has(t, tier, "1", "the last one")
 	}
 }
 
@@ -150,9 +150,6 @@ func TestRedisNeedNotRunAtTheStart(t *testing.T) {
 	if _, err := tier.Get(t.Context(), "1"); !errors.Is(err, cache.ErrDown) {
 		t.Errorf("got %v, want %v", err, cache.ErrDown)
 	}
-	if err := tier.Correct(t.Context(), "1", present(time.Now(), "v"), time.Minute); !errors.Is(err, cache.ErrDown) {
-		t.Errorf("correction: got %v, want %v", err, cache.ErrDown)
-	}
 	s.Start()
 	eventually(t, "Redis is found", func() bool {
 		_, err := tier.Get(t.Context(), "1")
@@ -182,69 +179,6 @@ func TestFullQueueDrops(t *testing.T) {
 		}
 		return sum == 300
 	})
-}
-
-func TestCorrectionsWinAndAreTold(t *testing.T) {
-	t.Parallel()
-	s := servertest.Redis(t)
-	cfg := tierConfig(t, s.Addr())
-	cfg.Synchronous = true
-	a := openTier(t, cfg)
-	cfg.Registerer = prometheus.NewRegistry()
-	b := openTier(t, cfg)
-	told := make(chan string, 10)
-	b.Watch(func(key string) { told <- key })
-	a.Watch(func(key string) { t.Errorf("%s was told to the process that had corrected it", key) })
-	subscribed := func(n int) {
-		t.Helper()
-		eventually(t, fmt.Sprint(n, " subscribe"), func() bool {
-			return strings.HasSuffix(s.Command("PUBSUB", "NUMSUB", "!results:corrections"), "\n"+strconv.Itoa(n))
-		})
-	}
-	subscribed(2)
-	began := time.Now()
-	a.Put(t.Context(), "1", present(began, "old"), time.Minute)
-	if err := a.Correct(t.Context(), "1", cache.Item{Kind: cache.Deleted, Born: began.Add(time.Second).UnixMicro()}, time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	hear := func(want string) {
-		t.Helper()
-		select {
-		case got := <-told:
-			if got != want {
-				t.Errorf("told %q, want %q", got, want)
-			}
-		case <-time.After(patience):
-			t.Fatalf("%s was not told", want)
-		}
-	}
-	hear("1")
-	if _, err := b.Get(t.Context(), "1"); !errors.Is(err, cache.ErrMiss) {
-		t.Errorf("after a deletion: got %v, want %v", err, cache.ErrMiss)
-	}
-	b.Put(t.Context(), "1", present(began.Add(time.Second/2), "loaded before"), time.Minute)
-	if _, err := b.Get(t.Context(), "1"); !errors.Is(err, cache.ErrMiss) {
-		t.Errorf("a load from before the deletion was kept: %v", err)
-	}
-	b.Put(t.Context(), "1", present(began.Add(2*time.Second), "new"), time.Minute)
-	has(t, a, "1", "new")
-	if err := a.Correct(t.Context(), "1", present(began.Add(3*time.Second), "replaced"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	hear("1")
-	has(t, b, "1", "replaced")
-
-	// It subscribes again after Redis was away, and counts the gap.
-	s.Kill()
-	s.Start()
-	subscribed(2)
-	if err := a.Correct(t.Context(), "2", present(time.Now(), "v"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	hear("2")
-	if got := metric(t, cfg.Registerer, "cache_redis_subscription_gaps_total"); got < 1 {
-		t.Errorf("got %v gaps, want 1 at least", got)
-	}
 }
 
 func TestLease(t *testing.T) {

@@ -2,7 +2,6 @@ package rediscache
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -22,15 +21,6 @@ type write struct {
 }
 
 func (w write) bytes() int64 { return int64(len(w.key) + len(w.data)) }
-
-// exec is the call of putScript, or false if the item has expired meanwhile.
-func (w write) exec() (rueidis.LuaExec, bool) {
-	life := time.Until(w.expires).Milliseconds()
-	return rueidis.LuaExec{
-		Keys: []string{w.key},
-		Args: []string{rueidis.BinaryString(w.data), strconv.FormatInt(life, 10)},
-	}, life > 0
-}
 
 // Put implements cache.Remote.
 func (t *Tier) Put(ctx context.Context, key string, item cache.Item, life time.Duration) {
@@ -83,38 +73,28 @@ func (t *Tier) send(ctx context.Context, batch []write) {
 		t.metrics.writes[unreachable].Add(float64(len(batch)))
 		return
 	}
-	calls := make([]rueidis.LuaExec, 0, len(batch))
+	commands := make(rueidis.Commands, 0, len(batch))
 	for _, w := range batch {
-		if call, ok := w.exec(); ok {
-			calls = append(calls, call)
+		if life := time.Until(w.expires).Milliseconds(); life > 0 {
+			commands = append(commands, client.B().Set().Key(w.key).Value(rueidis.BinaryString(w.data)).PxMilliseconds(life).Build())
 		} else {
 			t.metrics.writes[outdated].Inc()
 		}
 	}
 	timed, cancel := context.WithTimeout(ctx, t.cfg.WriteTimeout) // see DefaultConfig
 	defer cancel()
-	var results []rueidis.RedisResult
-	if len(calls) == 1 {
-		results = []rueidis.RedisResult{putScript.Exec(timed, client, calls[0].Keys, calls[0].Args)}
-	} else if len(calls) > 1 {
-		results = putScript.ExecMulti(timed, client, calls...)
-	}
 	var failure error
-	for _, result := range results {
-		kept, err := result.AsInt64()
-		switch {
-		case err != nil:
+	for _, result := range client.DoMulti(timed, commands...) {
+		if err := result.Error(); err != nil {
 			failure = err
 			t.metrics.writes[lost].Inc()
-		case kept == 0:
-			t.metrics.writes[outdated].Inc()
-		default:
+		} else {
 			t.metrics.writes[written].Inc()
 		}
 	}
 	if failure != nil {
 		_ = t.failed(ctx, opPut, failure) // counted there; Put has nobody to tell
-	} else if len(results) > 0 {
+	} else if len(commands) > 0 {
 		t.breaker.succeed()
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"loadstone/block/pause"
 	"loadstone/block/queue"
 )
 
@@ -44,12 +45,7 @@ func (c *Client) Consume(ctx context.Context, handle queue.Handler, m *queue.Met
 	for ctx.Err() == nil {
 		fetched := group.PollRecords(ctx, c.cfg.Batch)
 		if err := c.take(ctx, group, fetched, d); err != nil {
-			timer := time.NewTimer(pollPause)
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-			timer.Stop()
+			pause.For(ctx, pollPause)
 		}
 		group.AllowRebalance()
 	}

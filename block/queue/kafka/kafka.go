@@ -31,41 +31,34 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"loadstone/block/pause"
 	"loadstone/block/queue"
 )
 
 // Config says which queue, and how it behaves.
 type Config struct {
+	// Its name is that of the topic and the group. A batch lingers at the broker, for
+	// lingerBytes of messages at most.
+	queue.Config
+
 	Brokers    []string // host:port, some of them
-	Name       string   // of the topic and the group
-	Capacity   int64    // messages, until it is full
-	WhenFull   queue.WhenFull
-	Partitions int32 // of a topic that is made
+	Partitions int32    // of a topic that is made
 	// Replicas has a topic that is made, and at least as many one that is there: else
 	// Open refuses it. ByBrokers is one for each broker that is named or known, at most
 	// three.
 	Replicas int16
-	Batch    int // messages that a handler gets at most
-	// Linger is how long a broker waits for lingerBytes of messages before it sends
-	// what it has: a batch of a few costs a handler nearly as much as one of hundreds.
-	Linger time.Duration
-	Retry  queue.Retry
 }
 
-// DefaultConfig is a queue of a hundred thousand messages that refuses more, on up to
-// three brokers. Brokers are left for the caller.
+// DefaultConfig is a queue on up to three brokers, which are left for the caller.
 func DefaultConfig() Config {
-	return Config{
-		Name: "events", Capacity: 100_000, WhenFull: queue.Reject, Partitions: 4, Replicas: ByBrokers,
-		Batch: 256, Linger: 20 * time.Millisecond, Retry: queue.DefaultRetry(),
-	}
+	return Config{Config: queue.DefaultConfig("events", 20*time.Millisecond), Partitions: 4, Replicas: ByBrokers}
 }
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
 
 // Validate returns all problems, joined, or nil.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Config.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("kafka queue: "+format, args...)) }
 	if len(c.Brokers) == 0 {
 		bad("there are no brokers; write host:port")
@@ -73,26 +66,11 @@ func (c Config) Validate() error {
 	if !nameForm.MatchString(c.Name) {
 		bad("its name is %q; write up to 64 lower-case letters, digits and -", c.Name)
 	}
-	if c.Capacity < 1 {
-		bad("its capacity is %d, must be at least 1", c.Capacity)
-	}
-	if c.WhenFull != queue.Reject && c.WhenFull != queue.Wait {
-		bad("when it is full it does %q; write %s or %s", c.WhenFull, queue.Reject, queue.Wait)
-	}
 	if c.Partitions < 1 {
 		bad("it has %d partitions, must be at least 1", c.Partitions)
 	}
 	if c.Replicas != ByBrokers && (c.Replicas < 1 || c.Replicas > MaxReplicas) {
 		bad("it has %d replicas, must be 1 to %d", c.Replicas, MaxReplicas)
-	}
-	if c.Batch < 1 || c.Batch > 10_000 {
-		bad("its batch is %d, must be 1 to 10000", c.Batch)
-	}
-	if c.Linger <= 0 {
-		bad("its batches linger for %v, must be positive", c.Linger)
-	}
-	if err := c.Retry.Validate(); err != nil {
-		bad("%w", err)
 	}
 	return errors.Join(errs...)
 }
@@ -207,12 +185,8 @@ func (c *Client) Publish(ctx context.Context, m queue.Message) error {
 		if c.cfg.WhenFull == queue.Reject {
 			return full
 		}
-		timer := time.NewTimer(fullPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, fullPause) {
 			return full
-		case <-timer.C:
 		}
 	}
 	return c.put(ctx, c.cfg.Name, m, nil)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"loadstone/block/pause"
 )
 
 const (
@@ -47,12 +49,8 @@ func (c *Client) create(ctx context.Context) error {
 		if errors.Is(err, ErrReplicas) {
 			return fmt.Errorf("use the queue %s at %v: %w", c.cfg.Name, c.cfg.Brokers, err)
 		}
-		timer := time.NewTimer(openPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, openPause) {
 			return fmt.Errorf("make the queue %s at %v: %w", c.cfg.Name, c.cfg.Brokers, errors.Join(ctx.Err(), err))
-		case <-timer.C:
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"loadstone/block/pause"
 	"loadstone/block/queue"
 )
 
@@ -40,12 +41,7 @@ func (c *Client) Consume(ctx context.Context, handle queue.Handler, m *queue.Met
 	for ctx.Err() == nil {
 		// Whatever ended the session: the next one begins with what is left.
 		_ = c.session(ctx, d)
-		timer := time.NewTimer(sessionPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-		case <-timer.C:
-		}
+		pause.For(ctx, sessionPause)
 	}
 	return nil
 }

@@ -41,65 +41,38 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"loadstone/block/pause"
 	"loadstone/block/queue"
 )
 
 // Config says which queue, and how it behaves.
 type Config struct {
-	URL      string // nats://host:port
-	Name     string // of the queue: capitals, digits and _
-	Capacity int64  // messages, until it is full; of a queue that is made
-	WhenFull queue.WhenFull
+	// Its name is of capitals, digits and _; twice a batch is under way to a handler.
+	queue.Config
+
+	URL string // nats://host:port
 	// SetCapacity makes Capacity the bound of a queue that is there with another one.
 	// Without it that bound stays, so that only who states one on purpose changes it,
 	// and of several the last. What lies in a queue above a lower bound stays there.
 	SetCapacity bool
-	// Batch is how many messages a handler gets at most, and twice as many are under
-	// way to it.
-	Batch int
-	// Linger is how long a batch that is not full waits for more. A transaction for a
-	// few messages costs nearly as much as one for hundreds; nobody waits for it.
-	Linger time.Duration
-	Retry  queue.Retry
 }
 
-// DefaultConfig is a queue of a hundred thousand messages that refuses more. URL is
-// left for the caller.
+// DefaultConfig leaves URL for the caller.
 func DefaultConfig() Config {
-	return Config{
-		Name: "EVENTS", Capacity: 100_000, WhenFull: queue.Reject,
-		// Enough that a transaction costs each of them little, few enough that a
-		// handler has them done in milliseconds.
-		Batch: 256, Linger: 50 * time.Millisecond, Retry: queue.DefaultRetry(),
-	}
+	return Config{Config: queue.DefaultConfig("EVENTS", 50*time.Millisecond)}
 }
 
 var nameForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,31}$`)
 
 // Validate returns all problems, joined, or nil.
 func (c Config) Validate() error {
-	var errs []error
+	errs := []error{c.Config.Validate()}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("nats queue: "+format, args...)) }
 	if !strings.HasPrefix(c.URL, "nats://") {
 		bad("its address is %q; write nats://host:port", c.URL)
 	}
 	if !nameForm.MatchString(c.Name) {
 		bad("its name is %q; write up to 32 capitals, digits and _", c.Name)
-	}
-	if c.Capacity < 1 {
-		bad("its capacity is %d, must be at least 1", c.Capacity)
-	}
-	if c.WhenFull != queue.Reject && c.WhenFull != queue.Wait {
-		bad("when it is full it does %q; write %s or %s", c.WhenFull, queue.Reject, queue.Wait)
-	}
-	if c.Batch < 1 || c.Batch > 10_000 {
-		bad("its batch is %d, must be 1 to 10000", c.Batch)
-	}
-	if c.Linger <= 0 {
-		bad("its batches linger for %v, must be positive", c.Linger)
-	}
-	if err := c.Retry.Validate(); err != nil {
-		bad("%w", err)
 	}
 	return errors.Join(errs...)
 }
@@ -212,12 +185,8 @@ func (c *Client) Publish(ctx context.Context, m queue.Message) error {
 		if err == nil || !errors.Is(err, queue.ErrFull) || c.cfg.WhenFull == queue.Reject {
 			return err
 		}
-		timer := time.NewTimer(fullPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, fullPause) {
 			return err
-		case <-timer.C:
 		}
 	}
 }

@@ -85,10 +85,7 @@ func publish(t *testing.T, q Queue, key string, n int) {
 // consumer runs Consume until stop is called, which waits for it.
 func consumer(t *testing.T, q Queue, handle queue.Handler) (stop func()) {
 	t.Helper()
-	m, err := queue.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := queue.NewMetrics(prometheus.NewRegistry())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- q.Consume(ctx, handle, m) }()

@@ -52,7 +52,7 @@ type Component struct {
 	Instances int
 	CPUs      float64 // share of each instance; 0 if unlimited
 	// Demand is CPU of the whole component for each request, at the mean of the
-	// variant's capacities. In a trial that bore less it is more, and the other
+	// variant's capacities. In a trial that sustained less it is more, and the other
 	// way round, as on a machine whose speed drifts.
 	Demand time.Duration
 	// Tilt is how much more than its share the first instance is given, 0 to

@@ -16,6 +16,15 @@ import (
 // said that it has come, the fetching of a log of some MB included.
 const settleWithin = 20 * time.Second
 
+// limitCPU has Docker change the container, which keeps it when it is started again.
+func (in *instance) limitCPU(ctx context.Context) error {
+	if !in.run.engine.LimitsCPU {
+		return nil
+	}
+	_, err := in.run.docker.quick(ctx, "update", "--cpus", strconv.FormatFloat(*in.Service.Limits.CPUs, 'f', -1, 64), in.id)
+	return err
+}
+
 // Stop asks the container to end, gives it the time that its service grants,
 // and kills it.
 func (in *instance) Stop(ctx context.Context, l *driver.Life) error {

@@ -82,7 +82,7 @@ func crash(t *testing.T, r *Running) {
 		if e, ok := errors.AsType[*driver.ExitError](err); !ok || e.Instance != "api-1" || !strings.Contains(e.Status, "status 7") {
 			t.Errorf("got %v, want the end of api-1", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the end of api-1 is not reported")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +94,9 @@ type engine struct {
 // engine asks the daemon about itself, and finds out which Compose there is.
 func (c *client) engine(ctx context.Context) (engine, error) {
 	var e engine
+	if err := c.local(ctx); err != nil {
+		return e, err
+	}
 	out, err := c.quick(ctx, "info", "--format", "{{json .}}")
 	if errJSON := json.Unmarshal(out, &e); err == nil && errJSON != nil {
 		err = fmt.Errorf("docker info: %w", errJSON)
@@ -112,6 +117,24 @@ func (c *client) engine(ctx context.Context) (engine, error) {
 	}
 	c.compose = []string{v1}
 	return e, nil
+}
+
+// local reports a daemon on another machine: its containers' CPU and memory, their
+// addresses and the files that they mount are there. The daemon itself is not asked.
+func (c *client) local(ctx context.Context) error {
+	out, err := c.quick(ctx, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+	if err != nil {
+		return nil //nolint:nilerr // what comes next says so
+	}
+	address := strings.TrimSpace(string(out))
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" { // a socket
+		return nil //nolint:nilerr // as above
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "ssh" || u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("the Docker daemon is on another machine, %s, where alone its containers can be reached and measured; run loadstone there, or choose the daemon of this machine (DOCKER_HOST, `docker context use`)", address)
+	}
+	return nil
 }
 
 // quick runs docker and returns what it wrote.

@@ -67,32 +67,16 @@ type Driver struct {
 	// AnyPort has Docker choose the ports of this machine that are published, so that
 	// replicas of a service with a fixed one do not compete for it.
 	AnyPort bool
-	// CreateWithin bounds the making of containers, images pulled and built
-	// included.
-	CreateWithin time.Duration
 }
 
-// DefaultCreateWithin is enough for a gigabyte of images over 20 Mbit/s, which is
-// seven minutes.
-const DefaultCreateWithin = 15 * time.Minute
-
-// leastLogBytes is what two log files of Docker's smallest sensible size take.
-const leastLogBytes = 64 << 10
+// createWithin bounds the making of containers, images pulled and built included: a
+// gigabyte of images over 20 Mbit/s takes seven minutes.
+const createWithin = 15 * time.Minute
 
 // setup is all that one Up is given.
 type setup struct {
 	Driver
 	driver.Config
-}
-
-// validate returns all that is wrong with it.
-func (s *setup) validate() error {
-	const name = "docker"
-	p := driver.Problems{s.Validate(name, &s.Config)}
-	p.Need(volumeName.MatchString(s.VolumePrefix), name, fmt.Sprintf("the prefix of volumes %q is no name of a volume; write letters, digits, _ . and -", s.VolumePrefix))
-	p.Need(s.LogBytes >= leastLogBytes, name, fmt.Sprintf("%d bytes of log is less than %d", s.LogBytes, leastLogBytes))
-	p.Need(s.CreateWithin > 0, name, fmt.Sprintf("%v to make containers is not above 0", s.CreateWithin))
-	return errors.Join(p...)
 }
 
 // Running is a system that is up.
@@ -139,9 +123,6 @@ func (d Driver) Machine(ctx context.Context) (host.Machine, []string) {
 // Up starts a system; see driver.Driver.
 func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {
 	r := &Running{config: setup{d, c}}
-	if err := r.config.validate(); err != nil {
-		return nil, err
-	}
 	if err := r.Up(ctx, r, &d.Settings, c.Progress); err != nil {
 		return nil, err
 	}

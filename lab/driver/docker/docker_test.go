@@ -43,6 +43,7 @@ func TestWithADaemon(t *testing.T) {
 	t.Run("ports are published, and taken ones named", func(t *testing.T) { testPorts(t, env, image) })
 	t.Run("an instance that has ended is started again", func(t *testing.T) { testAgain(t, env, image) })
 	t.Run("what is missing is named", func(t *testing.T) { testMissing(t, env, image) })
+	t.Run("a service without instances needs no image", func(t *testing.T) { testNoInstances(t, d, image) })
 	t.Run("configs and secrets are mounted", func(t *testing.T) { testConfigs(t, env, image) })
 }
 
@@ -186,6 +187,19 @@ func testPorts(t *testing.T, env map[string]string, image string) {
 	_ = conn.Close()
 }
 
+func testNoInstances(t *testing.T, d drivertest.Driver, image string) {
+	dir := t.TempDir()
+	r, err := d.Up(t.Context(), system(t, dir, `services:
+  api: {image: `+image+`, command: [sleep], depends_on: [other]}
+  other: {image: nobody/nothing, deploy: {replicas: 0}}`), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 func testMissing(t *testing.T, env map[string]string, image string) {
 	f := func(compose, want string) {
 		t.Helper()
@@ -251,19 +265,6 @@ func TestWithoutDocker(t *testing.T) {
 	s := system(t, t.TempDir(), `services: {api: {image: redis}}`)
 	if err := (Driver{Settings: driver.Settings{Env: map[string]string{"PATH": t.TempDir()}}}).Check(t.Context(), s); err == nil || !strings.HasPrefix(err.Error(), "docker is not installed; install it") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestConfigIsValidatedWhole(t *testing.T) {
-	t.Parallel()
-	_, err := bringUp(t.Context(), setup{})
-	if err == nil {
-		t.Fatal("got no error")
-	}
-	for _, want := range []string{"no system", "no guardian", "for logs", "prefix of volumes", "bytes of log", "to be ready", "to make containers", "no roots"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q, want %q in it", err, want)
-		}
 	}
 }
 

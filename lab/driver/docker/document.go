@@ -8,7 +8,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -20,8 +19,6 @@ import (
 // documentFile is the name of the document in the run's directory. It is JSON,
 // which is YAML too.
 const documentFile = "compose.json"
-
-var volumeName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // ours are keys of a service that the driver sees to itself, or that say
 // nothing to Docker once the document is whole.
@@ -64,6 +61,9 @@ func (r *Running) document(whole map[string]any, p *types.Project) (map[string]a
 	services := map[string]any{}
 	for i := range r.config.System.Services {
 		s := &r.config.System.Services[i]
+		if s.Replicas == 0 {
+			continue // Compose would pull its image
+		}
 		c := p.Services[s.Name]
 		service, ok := object(whole, "services")[s.Name].(map[string]any)
 		if !ok {
@@ -110,7 +110,8 @@ func (r *Running) service(doc map[string]any, s *topology.Service, c *types.Serv
 	doc["labels"] = r.labels(doc["labels"])
 	half := strconv.FormatInt(r.config.LogBytes/2>>10, 10) + "k"
 	doc["logging"] = map[string]any{"driver": "json-file", "options": map[string]any{"max-size": half, "max-file": "2"}}
-	if s.Limits.CPUs != nil {
+	delete(doc, "cpus") // see limitCPU
+	if s.Job && s.Limits.CPUs != nil {
 		doc["cpus"] = *s.Limits.CPUs
 	}
 	if s.Limits.Memory != nil {

@@ -73,7 +73,7 @@ func lab(text string) int {
 var notOfAName = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 
 func testConfig(s *topology.System, dir string, env map[string]string) setup {
-	c := setup{Driver: Driver{Settings: driver.DefaultSettings(), CreateWithin: DefaultCreateWithin}}
+	c := setup{Driver: Driver{Settings: driver.DefaultSettings()}}
 	c.System, c.LogDir, c.Env = s, filepath.Join(dir, "logs"), env
 	c.VolumePrefix = "loadstone-test-" + notOfAName.ReplaceAllString(filepath.Base(filepath.Dir(dir))+filepath.Base(dir), "")
 	c.Guardian = []string{os.Args[0], "internal-guardian"}
@@ -169,7 +169,7 @@ func startDaemon(t *testing.T, server string) (host string) {
 			}
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if exec.CommandContext(t.Context(), "docker", "--host", host, "version").Run() == nil {
 			return host
 		}
@@ -180,7 +180,7 @@ func startDaemon(t *testing.T, server string) (host string) {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("dockerd does not answer within a minute")
+			t.Fatal("dockerd does not answer within two minutes")
 		}
 	}
 }

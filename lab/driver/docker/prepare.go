@@ -80,11 +80,12 @@ func (r *Running) create(ctx context.Context) error {
 	}
 	argv := slices.Concat(r.docker.compose, []string{"--file", file, "--project-name", r.name, "up", "--no-start"})
 	for i := range r.config.System.Services {
-		s := &r.config.System.Services[i]
-		argv = append(argv, "--scale", s.Name+"="+strconv.Itoa(s.Replicas))
+		if s := &r.config.System.Services[i]; s.Replicas > 0 {
+			argv = append(argv, "--scale", s.Name+"="+strconv.Itoa(s.Replicas))
+		}
 	}
 	var said bytes.Buffer
-	if err := r.docker.run(ctx, call{argv: argv, within: r.config.CreateWithin, out: &said}); err != nil {
+	if err := r.docker.run(ctx, call{argv: argv, within: createWithin, out: &said}); err != nil {
 		return fmt.Errorf("make the containers: %w", err)
 	}
 	return nil
@@ -108,7 +109,7 @@ func (r *Running) plan(ctx context.Context) error {
 		for i := range service.Replicas {
 			in := &instance{run: r}
 			in.Instance = driver.Instance{
-				Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in, OnReady: in.keepLog,
+				Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in, LimitCPU: in.limitCPU, OnReady: in.keepLog,
 			}
 			if in.id = ids[in.Name]; in.id == "" {
 				return fmt.Errorf("find the containers: Compose has made none for %s", in.Name)

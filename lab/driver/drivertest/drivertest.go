@@ -60,6 +60,7 @@ func Run(t *testing.T, d Driver) {
 	t.Run("services start in order and stop in reverse", s.order)
 	t.Run("volumes stay", s.volumes)
 	t.Run("CPU limits are enforced", s.cpu)
+	t.Run("CPU limits take hold when the system is up", s.cpuOnceUp)
 	t.Run("memory limits are enforced and reported", s.memory)
 	t.Run("a crash is reported once and not restarted", s.crash)
 	t.Run("a deaf instance is killed", s.deaf)
@@ -142,7 +143,7 @@ func (s suite) wantNothingLeft(t *testing.T, lab int) {
 // poll asks until ok, for at most 30 s; then it calls late.
 func poll(t *testing.T, ok func() bool, late func()) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); <-time.After(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			late()
 			return

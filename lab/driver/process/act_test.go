@@ -23,7 +23,7 @@ services:
     command: [serve, "${BIND_HOST:-0.0.0.0}:8080"]
     environment: {NAME: "api ${BIND_HOST}"}
     expose: ["8080"]
-    stop_grace_period: 5s
+    stop_grace_period: 2m
     deploy: {replicas: 2, resources: {limits: {cpus: "0.5"}}}
 `
 
@@ -120,7 +120,7 @@ func TestAnInstanceThatCameBackIsStillWatched(t *testing.T) {
 		if !strings.Contains(err.Error(), "api-2 was killed by SIGKILL") {
 			t.Errorf("got %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("nobody noticed")
 	}
 	if err := r.Kill(t.Context(), "api-2"); err == nil {
@@ -177,10 +177,9 @@ func TestDownFromEveryState(t *testing.T) {
 		if err := r.Kill(t.Context(), "api-2"); err != nil {
 			t.Fatal(err)
 		}
-		begun := time.Now()
 		down(t, r)
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("took %v: a paused instance was not asked to stop", took)
+		if said := strings.Join(r.Warnings(), "\n"); strings.Contains(said, "did not end") {
+			t.Errorf("got %q: a paused instance was not asked to stop", said)
 		}
 		if err := r.Pause(t.Context(), "api-1"); err == nil {
 			t.Error("paused after Down")

@@ -11,6 +11,7 @@ import (
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"loadstone/block/servertest"
 	"loadstone/lab/topology"
 )
 
@@ -131,7 +132,7 @@ volumes: {data: {}}
 
 func TestThreeNodesAreARing(t *testing.T) {
 	installed(t, "cassandra")
-	large(t)
+	servertest.Large(t)
 	c := config(t, fmt.Sprintf(`
 services:
   cassandra:

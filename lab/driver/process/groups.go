@@ -78,14 +78,15 @@ func (r *Running) sweep(ctx context.Context) {
 	}
 }
 
-// makeGroup makes the instance's group with its limits. An instance without
-// limits has one too, for its figures and for its end.
+// makeGroup makes the instance's group with its memory limit and, for a job, its
+// share of the CPU; see limitCPU. An instance without limits has one too, for its
+// figures and for its end.
 func (r *Running) makeGroup(in *instance) error {
 	if r.tree == nil {
 		return nil
 	}
 	limits := cgroup.Limits{Memory: in.Service.Limits.Memory}
-	if in.Service.Limits.CPUs != nil {
+	if in.Service.Job && in.Service.Limits.CPUs != nil {
 		limits.CPU = cgroup.Cores(*in.Service.Limits.CPUs)
 	}
 	group, err := r.tree.Create(r.name+"/"+in.Name, limits)
@@ -94,4 +95,12 @@ func (r *Running) makeGroup(in *instance) error {
 	}
 	in.group = group
 	return nil
+}
+
+// limitCPU is LimitCPU of driver.Instance.
+func (in *instance) limitCPU(context.Context) error {
+	if in.group == nil {
+		return nil
+	}
+	return in.group.SetCPU(*cgroup.Cores(*in.Service.Limits.CPUs))
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,7 @@ func (d Driver) Check(ctx context.Context, s *topology.System) error {
 func findRecipes(ctx context.Context, s *topology.System, env map[string]string) (found map[string]*recipe.Found, left map[string]error, err error) {
 	found, left = map[string]*recipe.Found{}, map[string]error{}
 	var errs []error
-	path := env["PATH"]
-	if path == "" {
-		path = defaultPath
-	}
+	path := cmp.Or(env["PATH"], defaultPath)
 	own := programs{system: s, path: path}
 	for i := range s.Services {
 		service := &s.Services[i]
@@ -117,10 +115,7 @@ func (r *Running) makeDir() error {
 	if len(r.recipes) == 0 {
 		return nil
 	}
-	base := r.config.Env["TMPDIR"]
-	if base == "" {
-		base = "/tmp"
-	}
+	base := cmp.Or(r.config.Env["TMPDIR"], "/tmp")
 	r.sweepDirs(base)
 	var err error
 	if r.dir, err = os.MkdirTemp(base, r.name+"-"); err != nil {
@@ -161,12 +156,8 @@ func (r *Running) asImage(s *topology.Service) {
 	if f == nil || len(s.Command) > 0 {
 		return
 	}
-	if s.Port == 0 {
-		s.Port = f.Port
-	}
-	if s.StopSignal == 0 {
-		s.StopSignal = f.StopSignal
-	}
+	s.Port = cmp.Or(s.Port, f.Port)
+	s.StopSignal = cmp.Or(s.StopSignal, f.StopSignal)
 	if s.User == "" && os.Geteuid() == 0 {
 		s.User = f.User
 	}

@@ -16,17 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"loadstone/block/servertest"
 	"loadstone/lab/topology"
 )
-
-// large skips a test that starts several Java processes, unless LARGE=1 asks
-// for those.
-func large(t *testing.T) {
-	t.Helper()
-	if os.Getenv("LARGE") != "1" {
-		t.Skip("it starts a cluster, which takes minutes and gigabytes; LARGE=1 runs it")
-	}
-}
 
 // portCheck is a health check that works in the image as well.
 const portCheck = `{test: [CMD, bash, -c, "exec 3<>/dev/tcp/localhost/%d"], interval: 1s, retries: 180}`
@@ -168,7 +160,7 @@ volumes: {data: {}}
 
 func TestThreeBrokersAreACluster(t *testing.T) {
 	installed(t, "apache/kafka")
-	large(t)
+	servertest.Large(t)
 	c := config(t, fmt.Sprintf(`
 services:
   kafka:

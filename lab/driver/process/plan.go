@@ -19,7 +19,7 @@ func (r *Running) plan() error {
 		var instances []*driver.Instance
 		for i := range service.Replicas {
 			in := &instance{run: r, host: r.claim.address(len(r.instances))}
-			in.Instance = driver.Instance{Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in}
+			in.Instance = driver.Instance{Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in, LimitCPU: in.limitCPU}
 			instances = append(instances, &in.Instance)
 			r.instances = append(r.instances, in)
 			hosts[service.Name] = append(hosts[service.Name], in.host)

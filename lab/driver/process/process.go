@@ -35,7 +35,6 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,20 +63,6 @@ type Driver struct {
 type setup struct {
 	Driver
 	driver.Config
-}
-
-// validate returns all that is wrong with it.
-func (s *setup) validate() error {
-	const name = "process"
-	p := driver.Problems{s.Validate(name, &s.Config)}
-	p.Need(filepath.IsAbs(s.Self), name, fmt.Sprintf("this program's path %q is not absolute", s.Self))
-	p.Need(len(s.Shim) > 0, name, "no shim is given")
-	p.Need(filepath.IsAbs(s.VolumeDir), name, fmt.Sprintf("the directory for volumes %q is not absolute", s.VolumeDir))
-	p.Need(s.LogBytes > 0, name, fmt.Sprintf("%d bytes of log is not above 0", s.LogBytes))
-	if s.System != nil && s.System.Instances() > maxInstances {
-		p.Need(false, name, fmt.Sprintf("%d instances are more than the %d addresses of a run", s.System.Instances(), maxInstances))
-	}
-	return errors.Join(p...)
 }
 
 // Running is a system that is up.
@@ -112,8 +97,8 @@ func (d Driver) Machine(context.Context) (host.Machine, []string) { return host.
 // Up starts a system; see driver.Driver.
 func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {
 	r := &Running{config: setup{d, c}}
-	if err := r.config.validate(); err != nil {
-		return nil, err
+	if n := c.System.Instances(); n > maxInstances {
+		return nil, fmt.Errorf("process driver: %d instances are more than the %d addresses of a run", n, maxInstances)
 	}
 	if err := r.Up(ctx, r, &d.Settings, c.Progress); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,11 +27,7 @@ func (p *programs) check(ctx context.Context, s *topology.Service) error {
 	if program == topology.Self || !s.Optional && strings.Contains(program, "/") && made(s) {
 		return nil
 	}
-	path := p.path
-	if own := s.Environment["PATH"]; own != "" {
-		path = own
-	}
-	err := missing(program, path)
+	err := missing(program, cmp.Or(s.Environment["PATH"], p.path))
 	if err == nil {
 		return nil
 	}

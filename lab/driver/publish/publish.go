@@ -25,49 +25,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says what to offer where.
-type Config struct {
-	// Listen is the address of the host; port 0 is any that is free.
-	Listen netip.AddrPort
-	// MaxConnections bounds the connections that are forwarded at a time. One
-	// more is closed at once and counted as refused: a client that is told so
-	// can do something, one that waits in a queue cannot. Each takes up to six
-	// file descriptors: two sockets and, while bytes move, two pipes.
-	MaxConnections int
-	// DialWithin bounds the connection to one instance.
-	DialWithin time.Duration
-	// ProcRoot is /proc but in tests: it tells who holds a port that is taken.
-	ProcRoot string
-}
-
-// DefaultConfig has what is the same for every port.
-func DefaultConfig() Config {
-	return Config{
-		MaxConnections: 4096,
-		// An instance on the same machine answers at once or its queue is full;
-		// then another one may not be.
-		DialWithin: 2 * time.Second,
-		ProcRoot:   "/proc",
-	}
-}
-
-// Validate returns all that is wrong with c.
-func (c *Config) Validate() error {
-	var errs []error
-	if !c.Listen.Addr().IsValid() {
-		errs = append(errs, errors.New("publish: no address to listen on is given"))
-	}
-	if c.MaxConnections < 1 {
-		errs = append(errs, fmt.Errorf("publish: %d connections is not above 0", c.MaxConnections))
-	}
-	if c.DialWithin <= 0 {
-		errs = append(errs, fmt.Errorf("publish: %v to connect is not above 0", c.DialWithin))
-	}
-	if c.ProcRoot == "" {
-		errs = append(errs, errors.New("publish: no root of proc is given"))
-	}
-	return errors.Join(errs...)
-}
+const (
+	// mostConnections bounds the connections that a port forwards at a time. One
+	// more is closed at once: a client that is told so can do something, one that
+	// waits in a queue cannot. Each takes up to six file descriptors: two sockets
+	// and, while bytes move, two pipes.
+	mostConnections = 4096
+	// dialWithin bounds the connection to one instance. One on the same machine
+	// answers at once or its queue is full; then another one may not be.
+	dialWithin = 2 * time.Second
+)
 
 // Hosts are the addresses of this machine that a port with the host ip of a
 // Compose file is offered at. Without an ip that is the loopback address alone:
@@ -109,67 +76,50 @@ func Hosts(ip string, all bool) ([]netip.Addr, error) {
 	return hosts, nil
 }
 
-// Counts are of connections since the port was opened.
-type Counts struct {
-	Open      int64 // now
-	Forwarded uint64
-	// Refused were closed because there were too many, or none of the instances
-	// took them.
-	Refused uint64
-}
-
 // Port is one port of the host. Its methods may be called from several
 // goroutines.
 type Port struct {
-	config   Config
+	listen   netip.AddrPort
 	listener *net.TCPListener
 	targets  atomic.Pointer[[]string]
 	next     atomic.Uint64
-
-	open               atomic.Int64
-	forwarded, refused atomic.Uint64
+	most     int64        // connections
+	open     atomic.Int64 // of them
 }
 
-// Open takes the port, so that nobody else can, and forwards nothing until Run.
-// If the port is taken the error is a *TakenError.
-func Open(ctx context.Context, c Config) (*Port, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
+// Open takes a port of the host, any that is free if its number is 0, so that
+// nobody else can, and forwards nothing until Run. If the port is taken the error
+// is a *TakenError.
+func Open(ctx context.Context, listen netip.AddrPort) (*Port, error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.Listen.String())
+	l, err := lc.Listen(ctx, "tcp", listen.String())
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return nil, &TakenError{Address: c.Listen, Holder: holder(c.ProcRoot, c.Listen), cause: err}
+		return nil, &TakenError{Address: listen, Holder: WhoHolds(listen), cause: err}
 	case errors.Is(err, unix.EACCES):
-		return nil, fmt.Errorf("port %d needs the rights of root; publish one from 1024 on: %w", c.Listen.Port(), err)
+		return nil, fmt.Errorf("port %d needs the rights of root; publish one from 1024 on: %w", listen.Port(), err)
 	case err != nil:
-		return nil, fmt.Errorf("publish at %s: %w", c.Listen, err)
+		return nil, fmt.Errorf("publish at %s: %w", listen, err)
 	}
 	listener, ok := l.(*net.TCPListener)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("publish at %s: %T is no TCP listener", c.Listen, l), l.Close())
+		return nil, errors.Join(fmt.Errorf("publish at %s: %T is no TCP listener", listen, l), l.Close())
 	}
-	return &Port{config: c, listener: listener}, nil
+	return &Port{listen: listen, listener: listener, most: mostConnections}, nil
 }
 
 // Address is where the port is offered, with its number if any was asked for.
 func (p *Port) Address() netip.AddrPort {
 	if a, ok := p.listener.Addr().(*net.TCPAddr); ok {
-		return netip.AddrPortFrom(p.config.Listen.Addr(), a.AddrPort().Port())
+		return netip.AddrPortFrom(p.listen.Addr(), a.AddrPort().Port())
 	}
-	return p.config.Listen
+	return p.listen
 }
 
 // Forward sets the instances, as host:port, that connections are forwarded to
 // from now on. Before the first call, and after one with none, every connection
 // is refused.
 func (p *Port) Forward(targets []string) { p.targets.Store(&targets) }
-
-// Counts are the port's figures.
-func (p *Port) Counts() Counts {
-	return Counts{Open: p.open.Load(), Forwarded: p.forwarded.Load(), Refused: p.refused.Load()}
-}
 
 // Close gives the port back if Run has not been called; Run does it otherwise.
 func (p *Port) Close() error { return p.listener.Close() }
@@ -194,9 +144,9 @@ func (p *Port) Run(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("publish at %s: %w", p.Address(), err), p.listener.Close())
 		}
-		if p.open.Add(1) > int64(p.config.MaxConnections) {
+		if p.open.Add(1) > p.most {
 			p.open.Add(-1)
-			p.refuse(client)
+			refuse(client)
 			continue
 		}
 		connections.Go(func() {
@@ -226,8 +176,7 @@ func (p *Port) accept(ctx context.Context) (*net.TCPConn, error) {
 
 // refuse closes a connection so that the client sees a reset, not an answer
 // without content.
-func (p *Port) refuse(client *net.TCPConn) {
-	p.refused.Add(1)
+func refuse(client *net.TCPConn) {
 	_ = client.SetLinger(0) // closing is what matters, and that it can do anyway
 	_ = client.Close()
 }
@@ -236,10 +185,9 @@ func (p *Port) refuse(client *net.TCPConn) {
 func (p *Port) serve(ctx context.Context, client *net.TCPConn) {
 	instance := p.dial(ctx)
 	if instance == nil {
-		p.refuse(client)
+		refuse(client)
 		return
 	}
-	p.forwarded.Add(1)
 	stop := context.AfterFunc(ctx, func() {
 		_ = client.Close()
 		_ = instance.Close()
@@ -273,7 +221,7 @@ func (p *Port) dial(ctx context.Context) *net.TCPConn {
 	if targets == nil || len(*targets) == 0 {
 		return nil
 	}
-	d := net.Dialer{Timeout: p.config.DialWithin}
+	d := net.Dialer{Timeout: dialWithin}
 	n := uint64(len(*targets))
 	first := p.next.Add(1) - 1
 	for i := range n {

@@ -44,27 +44,6 @@ func (g *Group) Kill(ctx context.Context) error {
 	return nil
 }
 
-// Remove closes the group and removes its directories. The processes must be
-// gone: the kernel lets go of them a little after they end, so a busy group is
-// tried again for at most 10 s. A group that is gone already is no error.
-func (g *Group) Remove(ctx context.Context) error {
-	err := g.Close()
-	errPoll := poll(ctx, func() (bool, error) {
-		switch err := rmdirs(g.paths.Dirs()); {
-		case err == nil:
-			return true, nil
-		case errors.Is(err, unix.EBUSY):
-			return false, nil
-		default:
-			return false, err
-		}
-	})
-	if errPoll != nil {
-		return fmt.Errorf("remove control group %s: %w", g.paths.Memory, errors.Join(errPoll, err))
-	}
-	return err
-}
-
 // Destroy kills everything in the group and in the groups below it and removes
 // them all, within 10 s. It needs nothing but the paths, so another process
 // can do it. What is gone already is no error.

@@ -166,10 +166,11 @@ func TestCPULimitHolds(t *testing.T) {
 	g := realGroup(t, Limits{CPU: Cores(0.25)})
 	cmd, _ := start(t, g, "test-spin")
 	before, after := wantUse(t, g, 0.25)
-	if n := after.ThrottledPeriods - before.ThrottledPeriods; n < 25 {
+	used := (after.CPU - before.CPU).Seconds()
+	if n := after.ThrottledPeriods - before.ThrottledPeriods; used > 0.24 && n < 25 {
 		t.Errorf("throttled in %d periods of about 50, want most of them", n)
 	}
-	if after.Throttled <= before.Throttled || after.Memory == 0 || after.MemoryPeak < after.Memory || after.User == 0 {
+	if after.Throttled < before.Throttled || after.Memory == 0 || after.MemoryPeak < after.Memory || after.User == 0 {
 		t.Errorf("implausible figures: %+v", after)
 	}
 	if err := g.SetCPU(*Cores(0.5)); err != nil {
@@ -183,16 +184,16 @@ func TestCPULimitHolds(t *testing.T) {
 }
 
 // wantUse checks that a busy loop in the group uses its share of a CPU within
-// 20 % over a second. More it never may; for less, which happens while others
-// have the machine, it gets some more seconds.
+// 20 % over a second. More it never may. It may have less while others have the
+// machine, but not for being throttled: it gets some more seconds then.
 func wantUse(t *testing.T, g *Group, cores float64) (before, after Stat) {
 	t.Helper()
 	used := 0.0
-	for range 15 {
+	for range 5 {
+		begin := time.Now() // before the first reading, so that the share is never above the truth
 		if err := g.Read(&before); err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
 		<-time.After(time.Second)
 		if err := g.Read(&after); err != nil {
 			t.Fatal(err)
@@ -203,7 +204,10 @@ func wantUse(t *testing.T, g *Group, cores float64) (before, after Stat) {
 			break
 		}
 	}
-	if used < 0.8*cores || used > 1.2*cores {
+	periods, throttled := after.Periods-before.Periods, after.ThrottledPeriods-before.ThrottledPeriods
+	if used < 0.8*cores && throttled < periods/2 {
+		t.Logf("others have the machine: %.3f cores", used)
+	} else if used < 0.8*cores || used > 1.2*cores {
 		t.Errorf("got %.3f cores, want %v within 20 %%", used, cores)
 	}
 	return before, after
@@ -246,7 +250,7 @@ func TestKillReachesGrandchildrenInOtherSessions(t *testing.T) {
 	if pids, err := g.Procs(); err != nil || len(pids) > 0 {
 		t.Errorf("after Kill: got %v, %v, want none", pids, err)
 	}
-	if err := g.Remove(t.Context()); err != nil {
+	if err := Destroy(t.Context(), g.Paths()); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range g.Paths().Dirs() {
@@ -254,23 +258,9 @@ func TestKillReachesGrandchildrenInOtherSessions(t *testing.T) {
 			t.Errorf("%s is still there: %v", dir, err)
 		}
 	}
-	if err := g.Remove(t.Context()); err != nil {
-		t.Errorf("second Remove: %v", err)
-	}
-}
-
-func TestRemoveOfABusyGroupGivesUpInTime(t *testing.T) {
-	g := realGroup(t, Limits{})
-	cmd, _ := start(t, g, "test-spin")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := g.Remove(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want context.DeadlineExceeded", err)
-	}
 	if err := Destroy(t.Context(), g.Paths()); err != nil {
-		t.Fatal(err)
+		t.Errorf("second time: %v", err)
 	}
-	_ = cmd.Wait()
 }
 
 func TestTreeNamesTheGroup(t *testing.T) {
@@ -328,7 +318,7 @@ func TestTheShimKeepsTheDeathSignal(t *testing.T) {
 	if got := content(t, filepath.Join(dir, "cgroup.procs")); got != "0" {
 		t.Errorf("got %q in cgroup.procs, want 0", got)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; <-time.After(time.Millisecond) {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(child), "stat"))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
@@ -374,7 +364,7 @@ func TestV2StartsInTheGroupAndKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
-	if err := g.Remove(t.Context()); err != nil {
+	if err := Destroy(t.Context(), g.Paths()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -389,7 +379,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = g.Remove(context.Background()) }()
+	defer func() { _ = errors.Join(g.Close(), Destroy(context.Background(), g.Paths())) }()
 	b.ReportAllocs()
 	var s Stat
 	for b.Loop() {

@@ -119,10 +119,25 @@ func (c *connection) dial(to netip.AddrPort) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return err
 	}
+	if from := c.loop.run.plan.LocalIP(c.index); from.IsValid() {
+		if err := bind(fd, from); err != nil {
+			return err
+		}
+	}
 	if err := unix.Connect(fd, address); err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		return err
 	}
 	return c.loop.poller.watch(fd, c.tag)
+}
+
+// bind has the socket connect from an address. The port is chosen when it connects:
+// chosen now, it would have to be free for all destinations.
+func bind(fd int, from netip.Addr) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1); err != nil {
+		return err
+	}
+	_, address := sockaddr(netip.AddrPortFrom(from, 0))
+	return unix.Bind(fd, address)
 }
 
 // sockaddr returns an address as connect(2) takes it.

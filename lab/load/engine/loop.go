@@ -285,7 +285,7 @@ func (l *loop) newLink(index int) link {
 		shared := index % len(l.run.sharedConns)
 		return newRemote(l, &l.run.targets[shared%len(l.run.targets)], l.run.sharedConns[shared])
 	case to.base.Scheme == "https" || l.run.plan.Protocol == load.HTTP2:
-		return newRemote(l, to, newSharedConn(to, l.run.protocol(), l.run.tls, false))
+		return newRemote(l, to, newSharedConn(to, l.run, index, l.run.protocol(), false))
 	default:
 		return newConnection(l, to, index)
 	}

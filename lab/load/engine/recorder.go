@@ -40,6 +40,7 @@ type outcome struct {
 	intended, sent, done time.Duration
 
 	status     int          // 0 if failed
+	unexpected bool         // the status is one of a failed request
 	failed     failure.Kind // why there is no status, or no use in it
 	err        error        // the failure in words
 	open       bool         // its time is that of a schedule
@@ -150,7 +151,7 @@ func (s *shard) addRequest(o *outcome) {
 	sum.got += uint64(o.got)
 	t := &sum.steps[o.step]
 	t.requests++
-	if o.failed != failure.None || o.status >= 400 {
+	if o.failed != failure.None || o.unexpected {
 		t.failed++
 	}
 	t.status[o.status]++

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"sync"
 	"time"
@@ -210,9 +209,10 @@ type sharedConn struct {
 	users map[*httpclient.Conn]int // requests under way on each, also on those that were replaced
 }
 
-// newSharedConn returns a connection to a target, which is not yet opened.
-func newSharedConn(to *target, protocol string, trust *tls.Config, shared bool) *sharedConn {
-	c := httpclient.Config{URL: to.base, Protocol: protocol, TLS: trust}
+// newSharedConn returns a run's connection number index, to a target, which is not yet
+// opened.
+func newSharedConn(to *target, r *run, index int, protocol string, shared bool) *sharedConn {
+	c := httpclient.Config{URL: to.base, LocalIP: r.plan.LocalIP(index), Protocol: protocol, TLS: r.tls}
 	for _, a := range to.addresses {
 		c.Addresses = append(c.Addresses, a.String())
 	}

@@ -115,7 +115,7 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 	}
 	if plan.Protocol == load.HTTP2 {
 		for i := range plan.Connections {
-			r.sharedConns = append(r.sharedConns, newSharedConn(&r.targets[i%len(r.targets)], load.HTTP2, r.tls, true))
+			r.sharedConns = append(r.sharedConns, newSharedConn(&r.targets[i%len(r.targets)], r, i, load.HTTP2, true))
 		}
 	}
 	for i := range plan.Scenarios {

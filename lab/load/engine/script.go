@@ -46,7 +46,8 @@ type step struct {
 	used    []int // the values that it takes
 	extract []extraction
 	checks  []check
-	capture *capture // what of an answer is to be kept; nil if nothing
+	capture *capture              // what of an answer is to be kept; nil if nothing
+	expects func(status int) bool // whether an answer has not failed
 	think   [2]time.Duration
 }
 
@@ -155,7 +156,7 @@ func (c *script) text(s *step, raw string, kind partKind) text {
 func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) step {
 	r := &from.Request
 	s := step{
-		name: from.Name, index: ids.steps[number], think: from.Think,
+		name: from.Name, index: ids.steps[number], think: from.Think, expects: from.Expects,
 		method: r.Method, host: base.Host, path: strings.TrimSuffix(base.EscapedPath(), "/"),
 	}
 	s.target = c.text(&s, s.path+r.Path, thenPathValue)

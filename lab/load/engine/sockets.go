@@ -43,7 +43,7 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 		ramp: load.NewUserRamp(s), steps: ids.steps, stopped: make(chan struct{}),
 	}
 	c := websocket.Config{
-		WebSocket: *s.WebSocket, TLS: r.tls,
+		WebSocket: *s.WebSocket, TLS: r.tls, LocalIP: r.plan.LocalIP,
 		Clients: k.ramp.Peak(), Arrivals: s.Arrivals, Seed: seed.Derive(r.plan.Seed, s.Name, "websocket"),
 		JoinAfter: joinAfter, Timeout: r.plan.Timeout, Now: r.clock.now, Record: k.record,
 	}
@@ -66,7 +66,7 @@ func (k *sockets) record(w websocket.Outcome) {
 	}
 	o := outcome{
 		step: k.steps[w.Step], intended: w.Intended, sent: w.Sent, done: w.Done,
-		status: w.Status, failed: w.Failed, err: w.Err, waited: w.Waited, open: true,
+		status: w.Status, unexpected: w.Status >= 400, failed: w.Failed, err: w.Err, waited: w.Waited, open: true,
 	}
 	switch {
 	case w.Step == websocket.StepConnect && w.Failed != failure.None && w.Status >= 400:

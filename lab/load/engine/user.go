@@ -209,6 +209,7 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		wrote: u.wrote, got: u.got, unsent: u.unsent,
 	}
 	step := u.step()
+	o.unexpected = !step.expects(status)
 	if kind == failure.None && step.capture != nil {
 		u.extractValues(&o)
 	}

@@ -173,7 +173,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		for c := range s.columns {
 			for k := range s.columns[c].rows.count {
-				s.AppendEscaped(nil, Column(c), Position{Iteration: k})
+				s.Append(nil, Column(c), Position{Iteration: k})
 			}
 		}
 	})

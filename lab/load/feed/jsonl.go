@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -70,12 +71,7 @@ func keys(row map[string]json.RawMessage, want string) []string {
 	if want != "" {
 		return []string{want}
 	}
-	names := make([]string, 0, len(row))
-	for name := range row {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(row))
 }
 
 // decodeLine decodes one object. Its error begins with the column, if it is

@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -57,15 +58,9 @@ const (
 // is at fault.
 func Open(master uint64, scenario string, feeds map[string]Feed) (*Set, error) {
 	s := &Set{byName: map[string]Column{}}
-	names := make([]string, 0, len(feeds))
-	for name := range feeds {
-		names = append(names, name)
-	}
-	slices.Sort(names) // the same columns and the same errors each time
 	var errs []error
-	for _, name := range names {
-		f := feeds[name]
-		if err := s.open(name, f, seed.Derive(master, scenario, "feed", name)); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(feeds)) { // the same columns and the same errors each time
+		if err := s.open(name, feeds[name], seed.Derive(master, scenario, "feed", name)); err != nil {
 			errs = append(errs, fmt.Errorf("feed %q: %w", name, err))
 		}
 	}
@@ -140,14 +135,7 @@ func (s *Set) Lookup(placeholder string) (Column, bool) {
 }
 
 // Names returns what can be looked up, in alphabetical order.
-func (s *Set) Names() []string {
-	names := make([]string, 0, len(s.byName))
-	for name := range s.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
 // Append appends the value of c at a position, as it is. A value from a file
 // may have any bytes, line ends and quotes among them: where those would end
@@ -160,33 +148,6 @@ func (s *Set) Append(dst []byte, c Column, at Position) []byte {
 		return append(dst, text...)
 	}
 	return strconv.AppendInt(dst, number, 10)
-}
-
-// AppendEscaped appends the value of c at a position with every byte escaped as
-// %XX that is not unreserved in a URI (RFC 3986, section 2.3: letters, digits,
-// - . _ and ~). So it is one segment of a path, or one value of a query,
-// whatever it has in it. It allocates nothing if dst has room.
-func (s *Set) AppendEscaped(dst []byte, c Column, at Position) []byte {
-	v := &s.columns[c]
-	number, text := v.at(at)
-	if v.rows == nil {
-		return strconv.AppendInt(dst, number, 10)
-	}
-	for _, b := range text {
-		if unreserved(b) {
-			dst = append(dst, b)
-		} else {
-			dst = append(dst, '%', hexDigits[b>>4], hexDigits[b&15])
-		}
-	}
-	return dst
-}
-
-const hexDigits = "0123456789ABCDEF"
-
-// unreserved says whether b means itself wherever it stands in a URI.
-func unreserved(b byte) bool {
-	return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' || b == '-' || b == '.' || b == '_' || b == '~'
 }
 
 // at returns the value at a position: a number, or the text of a row.

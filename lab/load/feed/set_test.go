@@ -212,7 +212,7 @@ func TestUseByManyAtOnce(t *testing.T) {
 		var out []byte
 		for k := range uint64(500) {
 			for c := range s.columns {
-				out = s.AppendEscaped(out, Column(c), Position{Iteration: k, VU: int(k % 7), Own: k / 7})
+				out = s.Append(out, Column(c), Position{Iteration: k, VU: int(k % 7), Own: k / 7})
 			}
 		}
 		return out
@@ -242,27 +242,10 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		k++
 		for c := range s.columns {
 			dst = s.Append(dst[:0], Column(c), Position{Iteration: k, VU: 5, Own: k})
-			dst = s.AppendEscaped(dst, Column(c), Position{Iteration: k, VU: 5, Own: k})
 		}
 	})
 	if got != 0 {
 		t.Errorf("%v allocations a value, want none", got)
-	}
-}
-
-func TestEscaped(t *testing.T) {
-	t.Parallel()
-	path := write(t, "f.jsonl", `{"v": "aZ09-._~/?#[]@!$&'()*+,;=% \"\\\r\n\u0000ü"}`+"\n")
-	s := open(t, map[string]Feed{"f": {JSONL: &File{Path: path, Column: "v"}}})
-	c, _ := s.Lookup("f")
-	want := "aZ09-._~%2F%3F%23%5B%5D%40%21%24%26%27%28%29%2A%2B%2C%3B%3D%25%20%22%5C%0D%0A%00%C3%BC"
-	if got := string(s.AppendEscaped([]byte("/"), c, Position{})); got != "/"+want {
-		t.Errorf("escaped:\n got %s\nwant /%s", got, want)
-	}
-	bounds := [2]int64{-5, -5}
-	s = open(t, map[string]Feed{"n": {Uniform: &bounds}})
-	if got, want := string(s.AppendEscaped(nil, 0, Position{})), "-5"; got != want {
-		t.Errorf("a number is escaped as %s, want %s", got, want)
 	}
 }
 

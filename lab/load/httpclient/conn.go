@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ type Config struct {
 	// Addresses are where to dial, each host:port with the host resolved. The
 	// first is used; the others are tried in turn where a connection is refused.
 	Addresses []string
+	// LocalIP is the address that the connection comes from; the zero Addr leaves the
+	// choice to the system.
+	LocalIP netip.Addr
 	// Protocol is HTTP1 or HTTP2.
 	Protocol string
 	// TLS is how an https server is spoken to; nil trusts whom the machine
@@ -97,7 +101,7 @@ func Dial(ctx context.Context, c Config) (*Conn, error) {
 	if err := c.validate(); err != nil {
 		return nil, &fault{kind: failure.Dial, unsent: true, doing: "connect", err: err}
 	}
-	socket, err := connect(ctx, c.Addresses)
+	socket, err := connect(ctx, c.LocalIP, c.Addresses)
 	if err != nil {
 		return nil, err
 	}

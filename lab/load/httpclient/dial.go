@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -39,10 +40,20 @@ func TLSConfig(caFile, serverName string, skipVerify bool) (*tls.Config, error) 
 	return c, nil
 }
 
-// connect dials the first address, and the others in turn where it is refused.
-func connect(ctx context.Context, addresses []string) (net.Conn, error) {
+// Dialer returns a dialer of connections that come from an address of this machine, or,
+// for the zero Addr, from one that the system chooses.
+func Dialer(from netip.Addr) net.Dialer {
 	// No keep-alive probes: a load test's connections are never idle for hours.
-	dialer := net.Dialer{KeepAlive: -1}
+	d := net.Dialer{KeepAlive: -1}
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	return d
+}
+
+// connect dials the first address, and the others in turn where it is refused.
+func connect(ctx context.Context, from netip.Addr, addresses []string) (net.Conn, error) {
+	dialer := Dialer(from)
 	var socket net.Conn
 	var err error
 	tried := 0

@@ -250,10 +250,10 @@ func short(tb testing.TB) context.Context {
 // eventually polls until the condition holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within 20 s: %s", what)
+			tb.Fatalf("not within two minutes: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

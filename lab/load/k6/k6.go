@@ -95,20 +95,6 @@ func Find(lookPath func(name string) (string, error)) (string, error) {
 	return path, nil
 }
 
-func (c *Config) validate() error {
-	var problems []error
-	if c.Binary == "" {
-		problems = append(problems, errors.New("no program is given; find one with Find"))
-	}
-	if c.Script == "" {
-		problems = append(problems, errors.New("no script is given"))
-	}
-	if c.Log == nil {
-		problems = append(problems, errors.New("no log is given; use io.Discard to have none"))
-	}
-	return errors.Join(problems...)
-}
-
 // variables are what is added to the caller's environment, as NAME=value.
 func (c *Config) variables() []string {
 	var vars []string

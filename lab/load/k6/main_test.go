@@ -19,8 +19,11 @@ import (
 // The test binary plays k6 when this variable names what it is to do.
 const roleVariable = "LOADSTONE_TEST_K6"
 
-// recorded is what k6 v1.8.1 wrote for testdata/tiny.js, without most of the
-// lines that do not matter.
+// recorded is what k6 v1.8.1 wrote for testdata/tiny.js, without most of the lines
+// that do not matter, with BASE_URL and TARGET set to the server of TestRealK6, which
+// runs the same with the program itself:
+//
+//	k6 run --quiet --no-usage-report --no-color --address "" --out json=recorded.jsonl tiny.js
 //
 //go:embed testdata/recorded.jsonl
 var recorded []byte

@@ -7,16 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-)
 
-// clockTicks is the unit of the kernel's CPU times in /proc: a hundredth of a
-// second on every Linux that Go runs on.
-const clockTicks = 100
+	"loadstone/lab/host"
+)
 
 // process is k6, running.
 type process struct {
@@ -131,35 +128,14 @@ func (p *process) cpu() time.Duration {
 // told, as after its end.
 func (p *process) busy() float64 {
 	now := time.Now()
-	cpu, ok := cpuSoFar(p.cmd.Process.Pid)
+	k6, err := host.ReadProcess(p.cmd.Process.Pid)
 	elapsed := now.Sub(p.lastBusy)
-	if !ok || elapsed < 10*time.Millisecond || cpu < p.lastCPU {
+	if err != nil || elapsed < 10*time.Millisecond || k6.CPU < p.lastCPU {
 		return 0
 	}
-	used := cpu - p.lastCPU
-	p.lastBusy, p.lastCPU = now, cpu
+	used := k6.CPU - p.lastCPU
+	p.lastBusy, p.lastCPU = now, k6.CPU
 	return used.Seconds() / elapsed.Seconds()
-}
-
-// cpuSoFar reads a process's user and system time; see proc_pid_stat(5).
-func cpuSoFar(pid int) (time.Duration, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, false
-	}
-	// The second field is the program's name in brackets, which may hold
-	// anything; user time is the twelfth field after it.
-	text := string(stat)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 13 {
-		return 0, false
-	}
-	user, errUser := strconv.ParseInt(fields[11], 10, 64)
-	system, errSystem := strconv.ParseInt(fields[12], 10, 64)
-	if errUser != nil || errSystem != nil {
-		return 0, false
-	}
-	return time.Duration(user+system) * (time.Second / clockTicks), true
 }
 
 // plain passes on what k6 prints. That the log cannot be written is no reason

@@ -38,9 +38,6 @@ func Run(ctx context.Context, config Config, onWindow func(load.Window) (stop st
 }
 
 func run(ctx context.Context, config Config, within time.Duration, onWindow func(load.Window) string) (Report, error) {
-	if err := config.validate(); err != nil {
-		return Report{}, fmt.Errorf("run k6: %w", err)
-	}
 	if ctx.Err() != nil {
 		return Report{}, fmt.Errorf("run k6: %w", context.Cause(ctx))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"loadstone/lab/format"
+	"loadstone/lab/load"
 	"loadstone/lab/term"
 	"loadstone/lab/threshold"
 )
@@ -104,7 +105,7 @@ func (s *Summary) checks(p *page) {
 }
 
 // check writes one check; one that was never made is neither good nor bad.
-func (p *page) check(indent string, c *Check) {
+func (p *page) check(indent string, c *load.CheckResult) {
 	name := p.clean(c.Name)
 	all := c.Passes + c.Fails
 	switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"strings"
 
@@ -27,14 +28,7 @@ func New(plan load.Plan, r *load.Result, outcomes []threshold.Outcome, about Mac
 		s.Thresholds = append(s.Thresholds, thresholdOf(o))
 	}
 	s.Thresholds = list(s.Thresholds)
-	for _, c := range r.Checks {
-		s.Checks = append(s.Checks, Check(c))
-	}
-	s.Checks = list(s.Checks)
-	if r.WebSocket != nil {
-		ws := WebSocket(*r.WebSocket)
-		s.WebSocket = &ws
-	}
+	s.Checks, s.WebSocket = list(r.Checks), r.WebSocket
 	if err := s.distributions(r); err != nil {
 		return nil, err
 	}
@@ -46,7 +40,7 @@ func totals(r *load.Result) *Summary {
 	s := &Summary{
 		Schema:   Schema,
 		Requests: r.Requests, Rate: ratio(float64(r.CompletedInTime), r.Seconds()),
-		Errors: make(map[string]Error, len(r.Errors)), Late: r.Late, Dropped: r.Dropped,
+		Errors: make(map[string]load.ErrorCount, len(r.Errors)), Late: r.Late, Dropped: r.Dropped,
 		Generator: Generator{
 			CPUSeconds: r.Generator.CPUSeconds, Busy: r.Generator.Busy, Working: r.Generator.Working,
 			CPUPerRequest: ratio(r.Generator.CPUSeconds*1e6, float64(r.CompletedInTime)),
@@ -67,9 +61,7 @@ func totals(r *load.Result) *Summary {
 		s.Validity = LowerBoundOnly
 	}
 	s.Notes = r.Notes
-	for kind, e := range r.Errors {
-		s.Errors[kind] = Error(e)
-	}
+	maps.Copy(s.Errors, r.Errors)
 	return s
 }
 

@@ -51,7 +51,10 @@ func schemaOf(t *testing.T, strict bool) []byte {
 		ExpandedStruct:            true,
 		AllowAdditionalProperties: !strict,
 		Namer: func(typ reflect.Type) string {
-			// The plan and the summary both have steps, checks and more.
+			// The plan and what came of it both have steps, checks and more.
+			if short := map[string]string{"ErrorCount": "Error", "CheckResult": "Check", "WebSocketResult": "WebSocket"}[typ.Name()]; short != "" {
+				return short
+			}
 			if typ.PkgPath() == "loadstone/lab/load" && typ.Name() != "Plan" {
 				return "Plan" + typ.Name()
 			}

@@ -43,7 +43,7 @@ type Summary struct {
 	Latency Latencies `json:"latency"`
 	// Errors has the requests that ended without an answer, by kind, such as
 	// refused, reset, timeout, eof, bad_http, protocol.
-	Errors map[string]Error `json:"errors"`
+	Errors map[string]load.ErrorCount `json:"errors"`
 	// Late iterations began more than 5 ms after their time although a virtual
 	// user was free: the generator's doing.
 	Late uint64 `json:"late"`
@@ -116,9 +116,9 @@ type Summary struct {
 	// Steps has the requests by scenario and step, in the plan's order.
 	Steps []Step `json:"steps"`
 	// Checks has what came of each check, in the plan's order.
-	Checks []Check `json:"checks"`
+	Checks []load.CheckResult `json:"checks"`
 	// WebSocket is there if the load had WebSocket clients.
-	WebSocket *WebSocket `json:"websocket,omitempty"`
+	WebSocket *load.WebSocketResult `json:"websocket,omitempty"`
 
 	// Machine is where the load generator ran.
 	Machine Machine `json:"machine"`
@@ -163,13 +163,6 @@ type Percentile struct {
 	// Response and Service are in milliseconds.
 	Response float64 `json:"response"`
 	Service  float64 `json:"service"`
-}
-
-// Error is how often one kind of error occurred.
-type Error struct {
-	Count uint64 `json:"count"`
-	// Example is the message of one of them.
-	Example string `json:"example"`
 }
 
 // Generator is what the load generator itself used while it measured.
@@ -240,37 +233,6 @@ type Step struct {
 	// Status has the answers by HTTP status.
 	Status  map[int]uint64 `json:"status"`
 	Latency Latencies      `json:"latency"`
-}
-
-// Check is how often one check held.
-type Check struct {
-	Scenario string `json:"scenario"`
-	Step     string `json:"step"`
-	Name     string `json:"name"`
-	Passes   uint64 `json:"passes"`
-	Fails    uint64 `json:"fails"`
-}
-
-// WebSocket is what only WebSocket clients have. A message's delivery to one
-// client counts as one request.
-type WebSocket struct {
-	// Connects is the connections opened; Reconnects of them were opened again.
-	Connects   uint64 `json:"connects"`
-	Reconnects uint64 `json:"reconnects"`
-	// Closed is the connections that the server ended.
-	Closed uint64 `json:"closed"`
-	// Sent is the messages sent, Delivered the deliveries of them to clients.
-	Sent      uint64 `json:"sent"`
-	Delivered uint64 `json:"delivered"`
-	// Lost deliveries did not come in time; Duplicates came more than once.
-	Lost       uint64 `json:"lost"`
-	Duplicates uint64 `json:"duplicates"`
-	// Other is the messages received that nobody of this load had sent.
-	Other uint64 `json:"other"`
-	// Early deliveries came to clients at which they were not due yet: a client
-	// counts as a receiver of what is sent to all from half a second after it
-	// has connected.
-	Early uint64 `json:"early"`
 }
 
 // Machine is where the load generator ran.

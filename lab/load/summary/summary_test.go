@@ -100,7 +100,7 @@ func TestSilenceIsTheFirstThingSaid(t *testing.T) {
 	t.Parallel()
 	s := plainLoad(t).summary(t)
 	s.Requests, s.Failed, s.Status = 1200, 1200, map[int]uint64{}
-	s.Errors = map[string]summary.Error{"refused": {Count: 1200, Example: "connection refused"}}
+	s.Errors = map[string]load.ErrorCount{"refused": {Count: 1200, Example: "connection refused"}}
 	got := text(t, s, summary.DefaultStyle())
 	if want := "nothing was answered: all 1,200 requests failed\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("the text begins with %q, want %q", got[:min(len(got), 60)], want)

@@ -161,7 +161,7 @@ func startClients(b *testing.B, config Config) *Group {
 			b.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(time.Minute); g.Stats().Open < int64(config.Clients); {
+	for deadline := time.Now().Add(2 * time.Minute); g.Stats().Open < int64(config.Clients); {
 		if time.Now().After(deadline) {
 			b.Fatalf("%d of %d clients are connected", g.Stats().Open, config.Clients)
 		}

@@ -214,7 +214,7 @@ func (c *client) pause() time.Duration {
 
 // read takes what comes over one connection, until it ends.
 func (c *client) read(l *link) {
-	err := c.receive(l)
+	c.receive(l)
 	_ = l.ws.Close() // nothing is left to lose
 	g, now := c.group, c.group.config.Now()
 	g.count.open.Add(-1)
@@ -233,10 +233,6 @@ func (c *client) read(l *link) {
 		return
 	}
 	g.count.closed.Add(1)
-	if g.config.Ended != nil {
-		kind, code := classifyEnd(l.sock, err)
-		g.config.Ended(Ending{Client: c.index, At: now, Code: code, Kind: kind, Err: err})
-	}
 	if now-c.openedAt > g.config.ReconnectMost {
 		c.pauses = 0 // it lasted: this is not a server that closes what it accepts
 	}
@@ -246,13 +242,13 @@ func (c *client) read(l *link) {
 // mostKept is the largest buffer that is kept for the next message, in bytes.
 const mostKept = 64 << 10
 
-// receive reads messages until the connection ends, and returns why.
-func (c *client) receive(l *link) error {
+// receive reads messages until the connection ends.
+func (c *client) receive(l *link) {
 	g := c.group
 	for {
 		_, r, err := l.ws.NextReader()
 		if err != nil {
-			return err
+			return
 		}
 		buf := g.messages.Get().(*[]byte) // the pool has nothing else
 		n, err := readMessage(r, buf)
@@ -263,7 +259,7 @@ func (c *client) receive(l *link) error {
 			g.messages.Put(buf)
 		}
 		if err != nil {
-			return err
+			return
 		}
 	}
 }

@@ -2,14 +2,8 @@ package websocket
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"maps"
 	"math"
-	"net/textproto"
-	"net/url"
-	"slices"
-	"strings"
+	"net/netip"
 	"time"
 
 	"loadstone/lab/load"
@@ -23,19 +17,8 @@ const Placeholder = "{id}"
 // one ends the connection as a failure.Protocol.
 const MessageLimit = 1 << 20
 
-// mostMessage is the longest Message, in bytes, before its ids are in it: it must
-// come back within MessageLimit, with what a server wraps around it.
-const mostMessage = MessageLimit / 2
-
-// The bounds of rates, per second. A million is far above what one connection
-// carries, and keeps gaps well above a nanosecond; one in twelve days keeps sums
-// of gaps within what a Duration holds.
-const (
-	leastRate = 1e-6
-	mostRate  = 1e6
-)
-
-// Config says what the clients do: what the plan says, and what one run adds.
+// Config says what the clients do: what the plan says, which lab/experiment has checked,
+// and what one run adds.
 type Config struct {
 	// The Message must hold Placeholder, unless Deliver is load.DeliverNone.
 	// SlowRate is 1 at least.
@@ -44,6 +27,9 @@ type Config struct {
 	// URLs are the servers, ws:// or wss://, without a path. Clients are dealt
 	// to them in turn.
 	URLs []string
+	// LocalIP is the address that client i connects from, see load.Plan.LocalIP; nil
+	// leaves the choice to the system.
+	LocalIP func(i int) netip.Addr
 	// TLS is how wss servers are spoken to; nil trusts whom the machine trusts.
 	TLS *tls.Config
 
@@ -68,9 +54,6 @@ type Config struct {
 	// Record takes every Outcome. It is called from many goroutines at once,
 	// also with locks held: it must not call the Group, nor block for long.
 	Record func(Outcome)
-	// Ended takes the end of every connection that the Group did not end
-	// itself. As for Record; nil if nobody wants to know.
-	Ended func(Ending)
 }
 
 // The steps that an Outcome can be of.
@@ -99,83 +82,6 @@ type Outcome struct {
 	// Failed says how it ended if not well, and Err why, in words.
 	Failed failure.Kind
 	Err    error
-}
-
-// Ending is the end of one connection by the server or by a failure.
-type Ending struct {
-	Client int
-	At     time.Duration
-	// Code is the close code of the server's close frame; 1006 if none came.
-	Code int
-	// Kind is None for an orderly close (1000, 1001, 1005), Protocol for another code or
-	// bytes that break the protocol, EOF for no close frame, else Reset.
-	Kind failure.Kind
-	Err  error
-}
-
-// Validate returns everything that is wrong with the configuration, or nil.
-func (c *Config) Validate() error {
-	var f faults
-	c.checkServers(&f)
-	c.checkClients(&f)
-	c.checkMessages(&f)
-	f.addf(c.Timeout <= 0, "timeout of %v: give above 0", c.Timeout)
-	f.addf(c.Now == nil || c.Record == nil, "Now and Record must be given")
-	return errors.Join(f...)
-}
-
-// faults is what is wrong.
-type faults []error
-
-// addf adds a fault if it is one.
-func (f *faults) addf(is bool, format string, args ...any) {
-	if is {
-		*f = append(*f, fmt.Errorf(format, args...))
-	}
-}
-
-func (c *Config) checkServers(f *faults) {
-	f.addf(len(c.URLs) == 0, "no URL: give one such as ws://127.0.0.1:8080")
-	for _, raw := range c.URLs {
-		u, err := url.Parse(raw)
-		f.addf(err != nil || u.Host == "" || u.User != nil || u.Scheme != "ws" && u.Scheme != "wss",
-			"URL %q: write ws://host:port or wss://host:port", raw)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Header)) {
-		f.addf(slices.Contains(reserved, textproto.CanonicalMIMEHeaderKey(name)),
-			"header %q belongs to the handshake: leave it out (subprotocols have a field of their own)", name)
-	}
-}
-
-// The rates are compared so that what is no number is refused too.
-func (c *Config) checkClients(f *faults) {
-	f.addf(c.Clients < 1, "%d clients: give 1 or more", c.Clients)
-	f.addf(c.Senders < 0 || c.Senders > c.Clients, "%d senders of %d clients: give 0 to %d", c.Senders, c.Clients, c.Clients)
-	f.addf(c.SlowClients < 0 || c.SlowClients > c.Clients, "%d slow clients of %d: give 0 to %d", c.SlowClients, c.Clients, c.Clients)
-	slow := c.SlowRate >= 1 && c.SlowRate <= math.MaxInt32
-	f.addf(c.SlowClients > 0 && !slow, "slow rate of %v bytes/s: give 1 to %d", c.SlowRate, math.MaxInt32)
-	paced := c.ConnectRate > 0 && c.ConnectRate <= mostRate
-	f.addf(!paced, "connect rate of %v/s: give above 0 to %v", c.ConnectRate, mostRate)
-	f.addf(c.JoinAfter < 0, "join after %v: give 0 or more", c.JoinAfter)
-	f.addf(c.Reconnect && (c.ReconnectAfter <= 0 || c.ReconnectMost < c.ReconnectAfter),
-		"reconnect after %v and at most %v: give the first above 0 and the second no less", c.ReconnectAfter, c.ReconnectMost)
-}
-
-func (c *Config) checkMessages(f *faults) {
-	rated := c.Rate == 0 || c.Rate >= leastRate && c.Rate <= mostRate
-	f.addf(!rated, "rate of %v messages/s: give 0, or %v to %v", c.Rate, leastRate, mostRate)
-	f.addf(!slices.Contains([]string{load.DeliverEcho, load.DeliverAll, load.DeliverNone}, c.Deliver),
-		"deliver %q: write %s, %s or %s", c.Deliver, load.DeliverEcho, load.DeliverAll, load.DeliverNone)
-	f.addf(c.sends() && c.Deliver != load.DeliverNone && !strings.Contains(c.Message, Placeholder),
-		"message without %s: put it where it comes back", Placeholder)
-	f.addf(len(c.Message) > mostMessage, "message of %d bytes: %d at most", len(c.Message), mostMessage)
-	f.addf(c.Arrivals != load.Poisson && c.Arrivals != load.Uniform, "arrivals %q: write %s or %s", c.Arrivals, load.Poisson, load.Uniform)
-}
-
-// reserved are the headers that the handshake itself sets.
-var reserved = []string{
-	"Upgrade", "Connection", "Sec-Websocket-Key", "Sec-Websocket-Version",
-	"Sec-Websocket-Extensions", "Sec-Websocket-Protocol",
 }
 
 // sends says whether any client sends.

@@ -8,12 +8,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"syscall"
 
 	"github.com/gorilla/websocket"
 
 	"loadstone/lab/load/failure"
+	"loadstone/lab/load/httpclient"
 )
 
 // The buffers of a connection, in bytes. The one for reading only has to hold a
@@ -32,6 +34,7 @@ const (
 // attempt is one connect.
 type attempt struct {
 	group *Group
+	from  netip.Addr
 	slow  bool
 	stage stage
 	sock  *socket
@@ -43,6 +46,9 @@ func (g *Group) connect(c *client, out *Outcome) (*link, error) {
 	ctx, cancel := context.WithTimeout(g.dialling, g.config.Timeout)
 	defer cancel()
 	a := &attempt{group: g, slow: c.index >= g.config.Clients-g.config.SlowClients, undo: func() bool { return true }}
+	if g.config.LocalIP != nil {
+		a.from = g.config.LocalIP(c.index)
+	}
 	dialer := websocket.Dialer{
 		NetDialContext:    a.dial,
 		NetDialTLSContext: a.dialTLS,
@@ -103,7 +109,7 @@ func (g *Group) checkAnswer(answer *http.Response, ws *websocket.Conn) error {
 
 // dial opens the TCP connection.
 func (a *attempt) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: -1} // probes would tell nothing within a load
+	d := httpclient.Dialer(a.from)
 	if a.slow {
 		d.Control = smallBuffer
 	}
@@ -210,27 +216,5 @@ func describe(out *Outcome, err error) error {
 		return fmt.Errorf("the server answered the handshake with %d %s in place of 101", out.Status, http.StatusText(out.Status))
 	default:
 		return err
-	}
-}
-
-// classifyEnd names the kind of an end that was not of our making, and the close
-// code.
-func classifyEnd(sock *socket, err error) (failure.Kind, int) {
-	var closed *websocket.CloseError
-	if errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
-		switch closed.Code {
-		case websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived:
-			return failure.None, closed.Code
-		}
-		return failure.Protocol, closed.Code
-	}
-	const none = websocket.CloseAbnormalClosure
-	switch {
-	case sock.readErr == nil:
-		return failure.Protocol, none // the library was not content with what it read
-	case errors.Is(sock.readErr, io.EOF):
-		return failure.EOF, none
-	default:
-		return failure.Reset, none
 	}
 }

@@ -62,9 +62,6 @@ const sendersAtOnce = 4
 // the machine refuses a timer or random bytes. Run must be called, also if the
 // Group is to be stopped at once: it frees what New took.
 func New(config Config) (*Group, error) {
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("websocket clients: %w", err)
-	}
 	g := &Group{
 		config:       config,
 		tracked:      config.tracked(),

@@ -149,7 +149,7 @@ func TestLostMessagesAreOutcomes(t *testing.T) {
 			}
 		}
 	}), 2)
-	config.Timeout = 300 * time.Millisecond
+	config.Timeout = time.Second // enough to connect on a busy machine
 	l := begin(t, config)
 	until(t, "10 lost", func() bool { return l.Stats().Lost >= 10 })
 	l.finish(t, 2*time.Second)
@@ -254,7 +254,7 @@ func TestBlockedWritesDelayNobodyElse(t *testing.T) {
 	}), 4)
 	t.Cleanup(func() { close(release) })
 	config.Message = "{id}" + strings.Repeat("x", 256<<10)
-	config.Rate, config.Timeout = 20, time.Second
+	config.Rate, config.Timeout = 20, 3*time.Second
 	l := begin(t, config)
 	until(t, "20 dropped", func() bool { return l.Stats().Dropped >= 20 })
 	delivered := l.Stats().Delivered
@@ -334,34 +334,4 @@ func TestTLS(t *testing.T) {
 	l = begin(t, basic(url, 2))
 	until(t, "2 failures", func() bool { return len(l.of(StepConnect, failedAs(failure.TLS))) == 2 })
 	l.finish(t, 0)
-}
-
-func TestConfigIsValidated(t *testing.T) {
-	t.Parallel()
-	for name, spoil := range map[string]func(*Config){
-		"no URL":          func(c *Config) { c.URLs = nil },
-		"http URL":        func(c *Config) { c.URLs = []string{"http://127.0.0.1"} },
-		"no id":           func(c *Config) { c.Message = "hello" },
-		"reserved header": func(c *Config) { c.Header = map[string]string{"sec-websocket-key": "x"} },
-		"senders":         func(c *Config) { c.Senders = 3 },
-		"rate":            func(c *Config) { c.Rate = -1 },
-		"connect rate":    func(c *Config) { c.ConnectRate = 0 },
-		"deliver":         func(c *Config) { c.Deliver = "some" },
-		"arrivals":        func(c *Config) { c.Arrivals = "" },
-		"timeout":         func(c *Config) { c.Timeout = 0 },
-		"pauses":          func(c *Config) { c.Reconnect = true },
-		"slow rate":       func(c *Config) { c.SlowClients = 1 },
-		"clock":           func(c *Config) { c.Now = nil },
-	} {
-		config := basic("ws://127.0.0.1:1", 2)
-		config.Now = func() time.Duration { return 0 }
-		config.Record = func(Outcome) {}
-		if err := config.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		spoil(&config)
-		if _, err := New(config); err == nil {
-			t.Errorf("%s: got no error, want one", name)
-		}
-	}
 }

@@ -31,21 +31,14 @@ func TestMain(m *testing.M) {
 
 // outcomes is what a Group recorded.
 type outcomes struct {
-	mu      sync.Mutex
-	all     []Outcome
-	endings []Ending
+	mu  sync.Mutex
+	all []Outcome
 }
 
 func (o *outcomes) record(out Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, out)
-}
-
-func (o *outcomes) ended(e Ending) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.endings = append(o.endings, e)
 }
 
 // of returns the outcomes of one step that keep the predicate.
@@ -59,12 +52,6 @@ func (o *outcomes) of(step int, keep func(Outcome) bool) []Outcome {
 		}
 	}
 	return some
-}
-
-func (o *outcomes) ends() []Ending {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return append([]Ending(nil), o.endings...)
 }
 
 func all(Outcome) bool { return true }
@@ -101,7 +88,7 @@ func begin(t *testing.T, config Config) *running {
 	l := &running{outcomes: &outcomes{}, ended: make(chan error, 1)}
 	epoch := time.Now()
 	config.Now = func() time.Duration { return time.Since(epoch) }
-	config.Record, config.Ended = l.record, l.outcomes.ended
+	config.Record = l.record
 	g, err := New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +123,7 @@ func (l *running) finish(t *testing.T, graceful time.Duration) {
 // until waits for something to hold.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for: %s", what)

@@ -32,7 +32,7 @@ type Load struct {
 	// all instances.
 	Queue float64 `json:"queue"`
 	// Response is how long one request of the system spends there, in seconds,
-	// over all its visits.
+	// at all of its instances.
 	Response float64 `json:"response"`
 }
 
@@ -53,8 +53,8 @@ const (
 )
 
 // Closed solves the model for users who think between requests for so many
-// seconds. Service times at InOrder stations are taken as exponential, and
-// Period is left out: exact solutions are known for that only. A system
+// seconds. Service times of pools are taken as exponential, and Period is left out:
+// exact solutions are known for that only. A system
 // without any demand, delay and think time has no finite throughput: an error.
 func (m Model) Closed(users int, think float64) (*Closed, error) {
 	if err := m.Validate(); err != nil {

@@ -262,20 +262,14 @@ func TestBadModelsAreRefused(t *testing.T) {
 		"no server":      bad(func(s *Station) { s.Servers = 0 }),
 		"speed 0":        bad(func(s *Station) { s.Speed = 0 }),
 		"speed NaN":      bad(func(s *Station) { s.Speed = math.NaN() }),
-		"no visits":      bad(func(s *Station) { s.Visits = 0 }),
 		"skew below 1":   bad(func(s *Station) { s.Skew = 0.5 }),
 		"skew above all": bad(func(s *Station) { s.Skew = 2 }),
 		"all idle":       bad(func(s *Station) { s.Idle = 1 }),
 		"period":         bad(func(s *Station) { s.Period = math.Inf(1) }),
-		"variation":      bad(func(s *Station) { s.Variation = -1 }),
-		"discipline":     bad(func(s *Station) { s.Discipline = "" }),
 		"NaN share":      {Stations: []Station{CPU("a", Known(1), 1, math.NaN())}},
 	} {
 		if _, err := m.Closed(1, 1); err == nil {
 			t.Errorf("%s: no error from Closed", name)
-		}
-		if _, err := m.Open(1); err == nil {
-			t.Errorf("%s: no error from Open", name)
 		}
 		if _, err := Predict(m, Question{Objective: Objective{0.95, 1}}); err == nil {
 			t.Errorf("%s: no error from Predict", name)
@@ -295,10 +289,5 @@ func TestBadModelsAreRefused(t *testing.T) {
 	}
 	if _, err := (Model{Stations: []Station{CPU("a", Known(0), 1, 1)}}).Closed(1, 0); err == nil {
 		t.Error("nothing takes time: no error")
-	}
-	for _, rate := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if _, err := m.Open(rate); err == nil {
-			t.Errorf("rate %v: no error", rate)
-		}
 	}
 }

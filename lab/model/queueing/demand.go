@@ -26,10 +26,6 @@ type Demand struct {
 	Idle stats.Interval `json:"idle"`
 }
 
-// At is the demand that dividing use by rate would have shown at a rate: it
-// falls as the rate rises, because Idle is shared by more requests.
-func (d Demand) At(rate float64) float64 { return d.PerRequest.Value + d.Idle.Value/rate }
-
 // FitDemand splits the use of a resource over rates into what each request
 // costs and what is always there, by least squares on relative errors; Idle is
 // not below 0. Where use per request falls with load for other reasons

@@ -3,16 +3,16 @@
 //
 // A Model is stations and a delay. It can be solved three ways: Bounds needs
 // only demands and holds for any system in balance; Closed is mean-value
-// analysis, for a fixed number of users who think between requests; Open is
-// for requests that arrive at a rate whatever the system does, and gives
-// percentiles. Predict changes a model and says what it will bear under an
-// objective, with an interval, what limits it, and what would limit it next.
+// analysis, for a fixed number of users who think between requests; Predict is
+// for requests that arrive at a rate whatever the system does: it changes a model
+// and gives the highest rate that meets an objective, with an interval, what limits
+// it, and what would limit it next.
 //
 // What the models assume: one class of requests; arrivals without bursts
 // (Poisson); stations that know nothing of each other, so no request holds two
 // resources at once (a pool whose holder waits for the database is modelled as
-// a station whose demand is the holding time; Station.Overlaps keeps Open from
-// counting the database's share of it twice, and Closed and Bounds do count it twice); demands that do not depend on load. The last is the one
+// a station whose demand is the holding time; Predict does not count the database's
+// share of it twice, and Closed and Bounds do); demands that do not depend on load. The last is the one
 // that is wrong most often: CPU per request falls under load, because wake-ups
 // and system calls are shared. Take demands measured at capacity, or let
 // FitDemand split them into a part per request and a part that is always there.
@@ -21,7 +21,7 @@
 // are slower by its share. In truth it runs at full speed until the quota of a
 // period is used up and then not at all until the next: small requests are
 // answered faster than by the slower server, and some wait for the period to end.
-// Where Station.Period is given, Open follows the periods. Throughput is the
+// Where Station.Period is given, Predict follows the periods. Throughput is the
 // same in both, so bounds and Closed take the slower server.
 //
 // The package has no I/O; its random draws come from a seed.
@@ -63,27 +63,14 @@ func checkInterval(e stats.Interval, what string) error {
 	return nil
 }
 
-// Discipline is how a station serves those who wait.
-type Discipline string
-
-const (
-	// Sharing serves all at once, each more slowly: threads, goroutines. Mean
-	// response does not depend on how service times vary.
-	Sharing Discipline = "sharing"
-	// InOrder serves one after another: an event loop, a pool, a disk.
-	InOrder Discipline = "in order"
-)
-
-// Station is a resource that requests queue for.
+// Station is a resource that requests queue for: the CPU of a component, which serves
+// all at once, each more slowly, or a pool, whose slots are given out in order.
 type Station struct {
 	Name string
 	// Demand is how many seconds of the resource one request of the system
-	// takes, over all visits and instances: the utilisation law, D = U/X. For a
-	// CPU these are seconds of a whole core.
+	// takes, over all instances: the utilisation law, D = U/X. For a CPU these are
+	// seconds of a whole core.
 	Demand stats.Interval
-	// Visits is how often one request of the system comes here: 4 for a
-	// fan-out into four calls, 0.2 behind a cache that hits four times in five.
-	Visits float64
 	// Instances each have a queue of their own and get an even share, but for Skew.
 	Instances int
 	// Servers work in parallel on the queue of one instance.
@@ -99,24 +86,17 @@ type Station struct {
 	Idle float64
 	// Period is how often a CPU quota is renewed, in seconds (0.1 unless it was
 	// set otherwise); 0 where nothing throttles.
-	Period     float64
-	Discipline Discipline
-	// Overlaps says that what is served here is done at other stations of the
-	// model, as the holder of a pool's slot uses CPU: in an open model only waiting
-	// for it adds to the response.
-	Overlaps bool
-	// Variation is the squared coefficient of variation of service times: 0
-	// constant, 1 exponential. It matters to InOrder only.
-	Variation float64
+	Period float64
+	// Pool says that it is a pool. What the holder of a slot does is done at other
+	// stations of the model: where requests arrive at a rate, only waiting for a
+	// slot adds to the response.
+	Pool bool
 }
 
 // CPU is a component that runs on so many instances with a share of a CPU
 // each. A share of 1.5 is two servers of speed 0.75.
 func CPU(name string, demand stats.Interval, instances int, share float64) Station {
-	s := Station{
-		Name: name, Demand: demand, Visits: 1, Instances: instances, Skew: 1,
-		Discipline: Sharing, Variation: 1,
-	}
+	s := Station{Name: name, Demand: demand, Instances: instances, Skew: 1}
 	s.Servers, s.Speed = servers(share)
 	return s
 }
@@ -132,16 +112,7 @@ func servers(cpus float64) (n int, speed float64) {
 
 // Pool is a pool of so many slots per instance, each held for a time.
 func Pool(name string, holding stats.Interval, instances, slots int) Station {
-	return Station{
-		Name: name, Demand: holding, Visits: 1, Instances: instances, Servers: slots, Speed: 1, Skew: 1,
-		Discipline: InOrder, Variation: 1,
-	}
-}
-
-// ForcedFlow is the demand of a station that each request visits so often, for
-// so long: D = V·S (the forced flow law, Denning and Buzen 1978).
-func ForcedFlow(visits float64, service stats.Interval) stats.Interval {
-	return stats.Interval{Value: visits * service.Value, Low: visits * service.Low, High: visits * service.High, Confidence: service.Confidence}
+	return Station{Name: name, Demand: holding, Instances: instances, Servers: slots, Speed: 1, Skew: 1, Pool: true}
 }
 
 // Model is a system.
@@ -180,22 +151,17 @@ func (s Station) validate() []error {
 	whole("the number of instances", s.Instances)
 	whole("the number of servers", s.Servers)
 	number("the speed", s.Speed, 1e-6, 1e6, s.Speed >= 1e-6 && s.Speed <= 1e6)
-	number("the number of visits", s.Visits, 1e-9, 1e9, s.Visits >= 1e-9 && s.Visits <= 1e9)
 	number("the skew", s.Skew, 1, float64(s.Instances), s.Skew >= 1 && s.Skew <= float64(s.Instances))
 	number("the period", s.Period, 0, 60, s.Period >= 0 && s.Period <= 60)
-	number("the variation", s.Variation, 0, 1e6, s.Variation >= 0 && s.Variation <= 1e6)
 	whole0 := s.Speed * float64(s.Servers)
 	number("the idle use", s.Idle, 0, whole0, s.Idle >= 0 && s.Idle < whole0)
-	if s.Discipline != Sharing && s.Discipline != InOrder {
-		errs = append(errs, fmt.Errorf("the discipline of %s is %q; it must be %q or %q", s.Name, s.Discipline, Sharing, InOrder))
-	}
 	return errs
 }
 
 // speed is what one server has left for requests.
 func (s Station) speed() float64 { return s.Speed - s.Idle/float64(s.Servers) }
 
-// Bound is the highest rate that the station's hottest instance bears, in
+// Bound is the highest rate that the station's hottest instance sustains, in
 // requests of the system per second: the utilisation law at U = 1. It is +Inf
 // for a demand of 0.
 func (s Station) Bound() float64 {
@@ -209,7 +175,7 @@ func (s Station) Bound() float64 {
 type queue struct {
 	station int
 	count   float64 // how many
-	share   float64 // of all visits that go to each of them
+	share   float64 // of all requests that go to each of them
 	demand  float64 // seconds at one instance per request of the system, at its speed
 	servers int
 }

@@ -7,13 +7,23 @@ import (
 	"testing"
 )
 
-func open(t *testing.T, m Model, rate float64) *Open {
-	t.Helper()
-	o, err := m.Open(rate)
-	if err != nil {
-		t.Fatal(err)
+func (m Model) at(rate float64) response { return m.open(m.queues(), rate) }
+
+// percentile is the response time that a share of requests stays within, in seconds.
+func (o response) percentile(share float64) float64 {
+	low, high := 0.0, o.mean+o.deviation
+	for o.within(high) < share {
+		high *= 2
 	}
-	return o
+	for range 100 {
+		mid := (low + high) / 2
+		if o.within(mid) < share {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return high
 }
 
 func TestErlangC(t *testing.T) {
@@ -36,26 +46,24 @@ func TestErlangC(t *testing.T) {
 
 func TestOneServerByHand(t *testing.T) {
 	t.Parallel()
-	// M/M/1 in order: response is exponential with mean s/(1−ρ).
-	s := station("a", 0.010, 1)
-	s.Discipline = InOrder
-	o := open(t, Model{Stations: []Station{s}}, 80)
-	if !near(o.Mean, 0.05, 1e-12) || !near(o.Deviation, 0.05, 1e-12) || !near(o.Loads[0].Queue, 4, 1e-12) {
-		t.Errorf("%+v, want a mean and deviation of 50 ms and 4 requests", o)
-	}
-	if got, ok := o.Percentile(0.95); !ok || !near(got, 0.05*math.Log(20), 1e-9) {
+	// A response that is exponential, as that of M/M/1 in order.
+	if got := (response{stable: true, mean: 0.05, deviation: 0.05}).percentile(0.95); !near(got, 0.05*math.Log(20), 1e-9) {
 		t.Errorf("p95 %v, want %v", got, 0.05*math.Log(20))
 	}
-	// M/D/1: half the wait.
-	s.Variation = 0
-	if o := open(t, Model{Stations: []Station{s}}, 80); !near(o.Mean, 0.03, 1e-12) {
-		t.Errorf("constant service: %v, want 30 ms", o.Mean)
+	s := station("a", 0.010, 1)
+	if o := (Model{Stations: []Station{s}}).at(80); !near(o.mean, 0.05, 1e-12) {
+		t.Errorf("%+v, want a mean of 50 ms", o)
 	}
-	if o := open(t, Model{Stations: []Station{s}, Delay: Known(0.1)}, 0); !near(o.Mean, 0.11, 1e-12) || o.Within(0.2) != 1 || o.Within(0.05) != 0 {
+	if o := (Model{Stations: []Station{s}, Delay: Known(0.1)}).at(0); !near(o.mean, 0.11, 1e-12) || o.within(0.05) != 0 {
 		t.Errorf("without load: %+v", o)
 	}
-	if o := open(t, Model{Stations: []Station{s}}, 100); o.Stable || o.Within(1e9) != 0 {
+	if o := (Model{Stations: []Station{s}}).at(100); o.stable || o.within(1e9) != 0 {
 		t.Errorf("at full load: %+v, want unstable", o)
+	}
+	// M/M/1: 0.8 of the requests wait for a slot, 50 ms on average.
+	s.Pool = true
+	if o := (Model{Stations: []Station{s}}).at(80); !near(o.mean, 0.04, 1e-12) || !near(o.deviation, math.Sqrt(0.8*1.2)*0.05, 1e-12) {
+		t.Errorf("pool: %+v, want a mean of 40 ms and a deviation of 49 ms", o)
 	}
 }
 
@@ -171,11 +179,11 @@ func simulate(m Model, rate float64, n int, seed uint64) (mean, p95 float64) {
 		}
 		var out []float64
 		switch {
-		case s.Discipline == InOrder:
-			for i := range w {
-				w[i] /= s.Speed
-			}
+		case s.Pool: // what its holders do is done elsewhere
 			out = inOrder(in, w, s.Servers)
+			for i := range out {
+				out[i] -= w[i]
+			}
 		case s.Period > 0:
 			out = shareOut(in, w, s.Servers, s.Speed*float64(s.Servers)*s.Period, s.Period)
 		default:
@@ -196,7 +204,7 @@ func simulate(m Model, rate float64, n int, seed uint64) (mean, p95 float64) {
 func TestAgainstSimulation(t *testing.T) {
 	t.Parallel()
 	with := func(s Station, f func(*Station)) Station { f(&s); return s }
-	queue := func(s *Station) { s.Discipline = InOrder }
+	pool := func(s *Station) { s.Pool = true }
 	quota := func(s *Station) { s.Period = 0.02 }
 	for _, c := range []struct {
 		name          string
@@ -204,11 +212,11 @@ func TestAgainstSimulation(t *testing.T) {
 		rate          float64
 		meanBy, p95By float64 // tolerated
 	}{
-		{"in order, one", Model{Stations: []Station{with(station("a", 0.01, 1), queue)}}, 70, 0.05, 0.05},
-		{"in order, four", Model{Stations: []Station{with(station("a", 0.04, 4), queue)}}, 80, 0.05, 0.06},
+		{"pool, one slot", Model{Stations: []Station{with(station("a", 0.01, 1), pool)}}, 70, 0.05, 0.05},
+		{"pool, four slots", Model{Stations: []Station{with(station("a", 0.04, 4), pool)}}, 80, 0.08, 0.06}, // waits vary more than responses
 		{"sharing, one", Model{Stations: []Station{station("a", 0.01, 1)}}, 70, 0.05, 0.12},
 		{"sharing, three", Model{Stations: []Station{station("a", 0.03, 3)}}, 80, 0.05, 0.12},
-		{"two in a row", Model{Stations: []Station{station("a", 0.01, 1), with(station("b", 0.008, 1), queue)}}, 70, 0.05, 0.08},
+		{"two in a row", Model{Stations: []Station{station("a", 0.01, 1), with(station("b", 0.008, 1), pool)}}, 70, 0.05, 0.08},
 		{"quota, 70 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), quota)}}, 87, 1.05, 0.6},
 		{"quota, 90 %, large requests", Model{Stations: []Station{with(CPU("a", Known(0.002), 1, 0.25), quota)}}, 112, 0.4, 0.4},
 		{"quota, 90 %, a twentieth", Model{Stations: []Station{with(CPU("a", Known(0.00025), 1, 0.25), quota)}}, 900, 0.2, 0.2},
@@ -219,11 +227,11 @@ func TestAgainstSimulation(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			mean, p95 := simulate(c.m, c.rate, 200_000, 7)
-			o := open(t, c.m, c.rate)
-			got, _ := o.Percentile(0.95)
+			o := c.m.at(c.rate)
+			got := o.percentile(0.95)
 			t.Logf("mean %.3g ms against %.3g (%+.1f %%), p95 %.3g ms against %.3g (%+.1f %%)",
-				1000*o.Mean, 1000*mean, 100*(o.Mean/mean-1), 1000*got, 1000*p95, 100*(got/p95-1))
-			if !near(o.Mean, mean, c.meanBy) || !near(got, p95, c.p95By) {
+				1000*o.mean, 1000*mean, 100*(o.mean/mean-1), 1000*got, 1000*p95, 100*(got/p95-1))
+			if !near(o.mean, mean, c.meanBy) || !near(got, p95, c.p95By) {
 				t.Error("too far off")
 			}
 		})

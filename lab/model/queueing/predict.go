@@ -22,11 +22,7 @@ type Objective struct {
 type Change struct {
 	Station   string
 	Instances *int
-	Servers   *int     // of a pool: its slots
 	CPUs      *float64 // of a component: its share of CPUs per instance
-	// Demand multiplies demand and visits: 0.2 puts a cache before the station that
-	// hits four times in five; 0 takes the station out.
-	Demand *float64
 }
 
 // Apply returns the model after the changes.
@@ -37,42 +33,16 @@ func (m Model) Apply(changes []Change) (Model, error) {
 		if i < 0 {
 			return Model{}, fmt.Errorf("the model has no station %q", c.Station)
 		}
-		if err := c.apply(&out.Stations[i]); err != nil {
-			return Model{}, fmt.Errorf("change %s: %w", c.Station, err)
+		s := &out.Stations[i]
+		if c.Instances != nil {
+			// An uneven balancer stays uneven, but nobody can get more than all.
+			s.Instances, s.Skew = *c.Instances, min(s.Skew, float64(*c.Instances))
+		}
+		if c.CPUs != nil {
+			s.Servers, s.Speed = servers(*c.CPUs)
 		}
 	}
 	return out, out.Validate()
-}
-
-func (c Change) apply(s *Station) error {
-	if c.Servers != nil && c.CPUs != nil {
-		return errors.New("a change sets the number of servers or a share of CPUs, not both")
-	}
-	if c.Instances != nil {
-		// An uneven balancer stays uneven, but nobody can get more than all.
-		if s.Skew = min(s.Skew, float64(*c.Instances)); *c.Instances < 1 {
-			return fmt.Errorf("%d instances; it must have at least 1", *c.Instances)
-		}
-		s.Instances = *c.Instances
-	}
-	if c.Servers != nil {
-		s.Servers = *c.Servers
-	}
-	if c.CPUs != nil {
-		s.Servers, s.Speed = servers(*c.CPUs)
-	}
-	if c.Demand == nil {
-		return nil
-	}
-	by := *c.Demand
-	if !(by >= 0) || math.IsInf(by, 0) {
-		return fmt.Errorf("its demand is multiplied by %v; it must be a finite number from 0 up", by)
-	}
-	s.Demand = ForcedFlow(by, s.Demand)
-	if by > 0 {
-		s.Visits *= by
-	}
-	return nil
 }
 
 // Question is what Predict answers.
@@ -87,7 +57,7 @@ type Question struct {
 	Seed uint64
 }
 
-// Prediction is what a changed model bears.
+// Prediction is what a changed model sustains.
 type Prediction struct {
 	// Capacity is the highest rate at which the objective holds, in requests
 	// per second. Its interval holds the uncertainty of the demands (and of
@@ -99,7 +69,7 @@ type Prediction struct {
 	// Sure is the share of draws in which it was that station.
 	Sure float64 `json:"sure"`
 	// Next would limit if Limit did not: its Capacity is what the system would
-	// bear then. It is nil if nothing else would.
+	// sustain then. It is nil if nothing else would.
 	Next *Limit `json:"next,omitempty"`
 	// Factor is what the model was off where it was measured; 1 without Measured.
 	Factor   float64  `json:"factor"`
@@ -118,7 +88,7 @@ type Limit struct {
 // by a tenth of its width from seed to seed.
 const draws = 400
 
-// Predict says what the model bears after the changes. Every demand is drawn
+// Predict says what the model sustains after the changes. Every demand is drawn
 // from the lognormal distribution that its interval describes, independently;
 // with all of them fixed there is no interval. A model that misses the
 // objective even when idle has the capacity 0.
@@ -135,7 +105,7 @@ func Predict(m Model, q Question) (*Prediction, error) {
 	if q.Measured != nil {
 		base, err := m.capacity(q.Objective)
 		if err != nil || base == 0 {
-			return nil, errors.Join(errors.New("predict: the model as measured bears nothing, so the measured capacity cannot correct it"), err)
+			return nil, errors.Join(errors.New("predict: the model as measured sustains nothing, so the measured capacity cannot correct it"), err)
 		}
 		p.Factor = q.Measured.Value / base
 		p.Capacity = Known(x * p.Factor)
@@ -191,8 +161,7 @@ func (m Model) capacity(o Objective) (float64, error) {
 	}
 	qs := m.queues()
 	holds := func(rate float64) bool {
-		open := m.open(qs, rate)
-		return open.Within(o.Seconds) >= o.Share
+		return m.open(qs, rate).within(o.Seconds) >= o.Share
 	}
 	if !holds(0) {
 		return 0, nil
@@ -222,11 +191,8 @@ func (m Model) limit(rate float64) Limit {
 
 // next is what limits when the named station does not.
 func (m Model) next(without string, o Objective, factor float64) *Limit {
-	none := 0.0
-	rest, err := m.Apply([]Change{{Station: without, Demand: &none}})
-	if err != nil {
-		return nil
-	}
+	rest := Model{Stations: slices.Clone(m.Stations), Delay: m.Delay}
+	rest.Stations = slices.DeleteFunc(rest.Stations, func(s Station) bool { return s.Name == without })
 	x, err := rest.capacity(o)
 	if err != nil {
 		return nil

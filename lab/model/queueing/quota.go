@@ -2,7 +2,7 @@ package queueing
 
 import "math"
 
-// throttled is mean and variance of a visit to an instance under a CFS quota:
+// throttled is mean and variance of the time at an instance under a CFS quota:
 // servers that run at full speed until the quota of a period is used up, and
 // then not at all until the next period begins.
 //
@@ -27,7 +27,7 @@ import "math"
 func (s Station) throttled(busy float64) (mean, variance float64) {
 	share := s.speed()
 	quota := share * s.Period
-	work := s.Demand.Value / s.Visits / float64(s.Servers) // of one visit, spread over the servers
+	work := s.Demand.Value / float64(s.Servers) // of one request, spread over the servers
 	c := float64(s.Servers)
 	used := busy * share // of each server, over time
 	wait := ErlangC(s.Servers, c*used)
@@ -35,7 +35,7 @@ func (s Station) throttled(busy float64) (mean, variance float64) {
 	mean = c*work + wait*rest
 	variance = (c*work*c*work + wait*(2-wait)*rest*rest) * (1 + 2*wait/(2-used))
 
-	deviation := math.Sqrt(busy * quota * work * (1 + s.scatter()))
+	deviation := math.Sqrt(2 * busy * quota * work) // work varies as an exponential does
 	if deviation == 0 {
 		return mean, variance
 	}
@@ -58,7 +58,7 @@ func (s Station) throttled(busy float64) (mean, variance float64) {
 
 // bursts says whether requests are so small that the quota's periods show.
 func (s Station) bursts() bool {
-	return s.Period > 0 && s.Speed < 1 && 20*s.Demand.Value/s.Visits <= s.speed()*float64(s.Servers)*s.Period
+	return s.Period > 0 && s.Speed < 1 && 20*s.Demand.Value <= s.speed()*float64(s.Servers)*s.Period
 }
 
 // How finely throttled integrates. Finer changes its answers by under 2 %.
@@ -66,15 +66,6 @@ const (
 	moments = 8
 	amounts = 24
 )
-
-// scatter is the squared coefficient of variation of a visit's work. Sharing
-// leaves it open, and takes it as exponential.
-func (s Station) scatter() float64 {
-	if s.Discipline == InOrder {
-		return s.Variation
-	}
-	return 1
-}
 
 // pauses is how long it takes, from a moment of a period on, until the work
 // that was left over before the period, and what has come since, is served.

@@ -53,7 +53,7 @@ func fitness(points []Point, df, parameters int, curve func(n float64) float64) 
 	pure, lack := 0.0, 0.0
 	for _, n := range slices.Sorted(maps.Keys(bySize)) { // sums must not depend on the order of a map
 		es := bySize[n]
-		m := mean(es)
+		m := stats.Mean(es)
 		for _, e := range es {
 			pure += (e - m) * (e - m)
 		}
@@ -74,14 +74,6 @@ func fitness(points []Point, df, parameters int, curve func(n float64) float64) 
 		f.Reason = fmt.Sprintf("it misses them by %.0f %% on average and by %.0f %% at size %.4g", 100*f.Misfit, 100*f.Worst, f.WorstAt)
 	}
 	return f
-}
-
-func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
 }
 
 // Ceiling is a line that ends at a limit: X(N) = min(Each·N, Flat).
@@ -137,7 +129,7 @@ func split(points []Point, n float64) *Ceiling {
 			high = append(high, math.Log(p.X))
 		}
 	}
-	return ceiling(points, math.Exp(mean(low)), math.Exp(mean(high)))
+	return ceiling(points, math.Exp(stats.Mean(low)), math.Exp(stats.Mean(high)))
 }
 
 func bendAt(points []Point, n float64) *Ceiling {
@@ -145,7 +137,7 @@ func bendAt(points []Point, n float64) *Ceiling {
 	for _, p := range points {
 		logs = append(logs, math.Log(p.X/min(p.N, n)))
 	}
-	each := math.Exp(mean(logs))
+	each := math.Exp(stats.Mean(logs))
 	return ceiling(points, each, each*n)
 }
 

@@ -222,26 +222,3 @@ func (l *Law) At(n float64) (stats.Interval, error) {
 	z := regressors(n)
 	return l.full.interval(l.curve(n), positive, func(v float64) equality { return equality{g: z, h: n / v} }), nil
 }
-
-// Next is the throughput that the median of so many new trials at size n will
-// show: the interval of At, widened by the noise of those trials.
-func (l *Law) Next(n float64, trials int) (stats.Interval, error) {
-	iv, err := l.At(n)
-	if err != nil || iv.Confidence == 0 {
-		return iv, err
-	}
-	if trials < 1 {
-		return stats.Interval{}, fmt.Errorf("predict the result of %d trials; it takes at least 1", trials)
-	}
-	// The variance of a median of normal values is up to π/2 times that of
-	// their mean.
-	spread := l.Fit.Noise * math.Sqrt(l.full.critical)
-	if trials > 2 {
-		spread *= math.Sqrt(math.Pi / 2 / float64(trials))
-	} else {
-		spread /= math.Sqrt(float64(trials))
-	}
-	iv.Low = iv.Value * math.Exp(-math.Hypot(math.Log(iv.Value/iv.Low), spread))
-	iv.High = iv.Value * math.Exp(math.Hypot(math.Log(iv.High/iv.Value), spread))
-	return iv, nil
-}

@@ -9,7 +9,7 @@ import (
 // Part is one component's bound on throughput.
 type Part struct {
 	Name string
-	// Each is what one instance bears, c/D, in requests per second.
+	// Each is what one instance sustains, c/D, in requests per second.
 	Each float64
 	// Count is its instances; of a part that grows it is ignored.
 	Count int
@@ -27,7 +27,7 @@ type Takeover struct {
 	At int
 	// Bound is the throughput that Next allows.
 	Bound float64
-	// Each is what one instance of Grown bears.
+	// Each is what one instance of Grown sustains.
 	Each float64 `json:"-"`
 }
 
@@ -41,7 +41,7 @@ func FindTakeover(parts []Part) (Takeover, error) {
 	t.Bound = math.Inf(1)
 	for _, p := range parts {
 		if !(p.Each > 0) || math.IsInf(p.Each, 0) {
-			return t, fmt.Errorf("one instance of %s bears %v; it must be a number above 0", p.Name, p.Each)
+			return t, fmt.Errorf("one instance of %s sustains %v; it must be a number above 0", p.Name, p.Each)
 		}
 		if p.Grows {
 			if p.Each < each {

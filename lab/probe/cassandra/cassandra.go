@@ -59,18 +59,24 @@ var pools = []string{
 	"CompactionExecutor", "MemtableFlushWriter",
 }
 
-// answerWithin bounds each part of a question and of a connection. Read's ctx
-// bounds the question as a whole.
-const answerWithin = time.Second
+// answerWithin bounds each part of a question and of a connection, for a node that has
+// a part of a CPU and as many requests as it can serve. Read's ctx bounds the question as a whole.
+const answerWithin = 10 * time.Second
 
 // Reader reads one node. It is for one goroutine at a time, but for Resources.
 type Reader struct {
 	address string         // HOST:PORT
 	session *gocql.Session // nil while there is no connection
+	opening chan opened    // nil while none is made
 	own     *dialer
 
 	mu   sync.Mutex // protects seen
 	seen map[string]bool
+}
+
+type opened struct {
+	session *gocql.Session
+	err     error
 }
 
 // Open makes a reader of the node at address, HOST:PORT. It connects when it is
@@ -81,22 +87,30 @@ func Open(address string) *Reader {
 
 // Close ends its connections. No Read may be under way.
 func (r *Reader) Close() {
+	if r.opening != nil {
+		r.own.close()
+		r.session = (<-r.opening).session
+		r.opening = nil
+	}
 	if r.session != nil {
 		r.session.Close()
 		r.session = nil
 	}
 }
 
-// Read asks the node. After an error it connects again when it is next asked:
-// the node may have been started again.
+// Read asks the node. What takes longer than ctx lasts is no reason to begin anew: a
+// connection that is being made is there for the next question. After other errors
+// it connects again when it is next asked: the node may have been started again.
 func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
-	if err := r.connect(); err != nil {
+	if err := r.connect(ctx); err != nil {
 		return nil, fmt.Errorf("connect to Cassandra at %s: %w", r.address, err)
 	}
 	out := make(map[string]float64)
 	for _, part := range []func(context.Context, map[string]float64) error{r.pools, r.clients, r.compactions, r.dropped} {
 		if err := part(ctx, out); err != nil {
-			r.Close()
+			if ctx.Err() == nil {
+				r.Close()
+			}
 			return nil, fmt.Errorf("read system_views of Cassandra at %s: %w", r.address, err)
 		}
 	}
@@ -105,19 +119,31 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 
 // connect opens a session with this node alone, which is not told of others or of
 // changes: a node that is asked of itself is asked over one connection.
-func (r *Reader) connect() error {
+func (r *Reader) connect(ctx context.Context) error {
 	if r.session != nil {
 		return nil
 	}
-	r.own = &dialer{ports: make(map[int]bool)}
-	c := gocql.NewCluster(r.address)
-	c.NumConns, c.Consistency, c.Dialer, c.Logger = 1, gocql.One, r.own, silent{}
-	c.Timeout, c.ConnectTimeout, c.MaxWaitSchemaAgreement = answerWithin, answerWithin, answerWithin
-	c.DisableInitialHostLookup = true
-	c.Events.DisableNodeStatusEvents, c.Events.DisableTopologyEvents, c.Events.DisableSchemaEvents = true, true, true
-	var err error
-	r.session, err = c.CreateSession()
-	return err
+	if r.opening == nil {
+		r.own = &dialer{conns: make(map[int]net.Conn)}
+		c := gocql.NewCluster(r.address)
+		c.NumConns, c.Consistency, c.Dialer, c.Logger = 1, gocql.One, r.own, silent{}
+		c.Timeout, c.ConnectTimeout, c.MaxWaitSchemaAgreement = answerWithin, answerWithin, answerWithin
+		c.DisableInitialHostLookup = true
+		c.Events.DisableNodeStatusEvents, c.Events.DisableTopologyEvents, c.Events.DisableSchemaEvents = true, true, true
+		opening := make(chan opened, 1)
+		r.opening = opening
+		go func() {
+			session, err := c.CreateSession()
+			opening <- opened{session, err}
+		}()
+	}
+	select {
+	case o := <-r.opening:
+		r.opening, r.session = nil, o.session
+		return o.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // each calls f after each row that a statement gives is in the places.
@@ -203,10 +229,11 @@ func (r *Reader) Resources() []topology.Resource {
 	return out
 }
 
-// dialer remembers the ports that this program's connections come from.
+// dialer remembers this program's connections by the ports that they come from.
 type dialer struct {
-	mu    sync.Mutex
-	ports map[int]bool
+	mu     sync.Mutex
+	conns  map[int]net.Conn
+	closed bool
 }
 
 // DialContext makes a connection.
@@ -216,18 +243,31 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
 	if from, ok := conn.LocalAddr().(*net.TCPAddr); ok {
-		d.mu.Lock()
-		d.ports[from.Port] = true
-		d.mu.Unlock()
+		d.conns[from.Port] = conn
 	}
 	return conn, nil
+}
+
+// close ends the connections, so that a session that is being opened fails.
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, conn := range d.conns {
+		_ = conn.Close() // whoever waits for it is told
+	}
 }
 
 func (d *dialer) has(port int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ports[port]
+	return d.conns[port] != nil
 }
 
 // silent is a logger: what goes wrong is in the errors that Read returns.

@@ -3,6 +3,7 @@ package cassandra
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 	"golang.org/x/sync/errgroup"
 
+	"loadstone/block/servertest"
 	"loadstone/lab/driver/drivertest/probetest"
 	"loadstone/lab/series"
 	"loadstone/lab/topology"
@@ -111,6 +113,8 @@ func TestANodesPools(t *testing.T) {
 		t.Errorf("got %v connections, want the session's two", got)
 	}
 
+	far, address := make(chan error, 1), slow(t, net.JoinHostPort(in.Host, "9042"))
+	go func() { far <- readSlow(t.Context(), address) }()
 	inserted := make(chan error, 1)
 	go func() { inserted <- insert(t.Context(), s, 5_000) }()
 	most, under := 0.0, true
@@ -133,6 +137,9 @@ func TestANodesPools(t *testing.T) {
 	if size, _, _ := figures(t, r, probetest.Read(t, r), "MutationStage"); size < 1 {
 		t.Errorf("got %v threads that write, want some", size)
 	}
+	if err := <-far; err != nil {
+		t.Errorf("a node that takes long to answer: %v", err)
+	}
 	t.Logf("64 writers had at most %v of %s in use", most, requests)
 	probetest.LogCost(t, in.PID, func() { probetest.Read(t, r) })
 
@@ -150,8 +157,72 @@ func TestANodesPools(t *testing.T) {
 	probetest.Read(t, r)
 }
 
+// delay is what a node takes to answer that has a small part of a CPU.
+const delay = 1100 * time.Millisecond
+
+// slow listens for a node, and passes its answers on late.
+func slow(t *testing.T, node string) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(servertest.Host(), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go passOn(client, node)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func passOn(client net.Conn, node string) {
+	server, err := net.Dial("tcp", node)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close() // which ends the other direction
+	}()
+	for buffer := make([]byte, 64<<10); err == nil; {
+		var n int
+		if n, err = server.Read(buffer); err == nil {
+			time.Sleep(delay)
+			_, err = client.Write(buffer[:n])
+		}
+	}
+	_ = client.Close()
+}
+
+// readSlow reads a slow node, twice begun with less time than it takes to connect.
+func readSlow(ctx context.Context, address string) error {
+	for _, last := range []bool{false, true} {
+		r := Open(address)
+		defer r.Close() // also while it connects
+		short, cancel := context.WithTimeout(ctx, delay)
+		_, err := r.Read(short)
+		cancel()
+		if err == nil || !last {
+			continue
+		}
+		long, cancel := context.WithTimeout(ctx, time.Minute)
+		values, err := r.Read(long)
+		cancel()
+		if size := values[poolSeries(sizeSeries, requests)]; err != nil || size < 1 {
+			return fmt.Errorf("got a pool of %v and %w", size, err)
+		}
+	}
+	return nil
+}
+
 func TestEachNodeOfARingTellsOfItself(t *testing.T) {
-	program.Large(t)
+	servertest.Large(t)
 	running := program.Up(t, fmt.Sprintf(compose, 3))
 	instances := running.Instances()
 	s := users(t, 3, instances...)
@@ -173,7 +244,7 @@ func TestEachNodeOfARingTellsOfItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range readers {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := r.Read(ctx)
 		cancel()
 		if gone := i == 2; gone != (err != nil) {

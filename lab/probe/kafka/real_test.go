@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/lab/driver/drivertest/probetest"
 	"loadstone/lab/driver/process"
 )
@@ -56,7 +57,7 @@ func TestTheLagOfARealBroker(t *testing.T) {
 }
 
 func TestTheLagOfAClusterWithoutABroker(t *testing.T) {
-	program.Large(t)
+	servertest.Large(t)
 	running := program.Up(t, fmt.Sprintf(compose, 3))
 	at := brokers(running)
 	produce(t, at, topic{"orders", 6, 3}, 10_000)

@@ -26,8 +26,8 @@ func (s *Service) resizePool(w http.ResponseWriter, r *http.Request) {
 	const longest = 16 // bytes of a number
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longest))
 	n, bad := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || bad != nil || n < 1 || n > maxCount {
-		http.Error(w, fmt.Sprintf("the pool's size is %q; write a whole number from 1 to %d", text, maxCount), http.StatusBadRequest)
+	if err != nil || bad != nil || n < 1 {
+		http.Error(w, fmt.Sprintf("the pool's size is %q; write a whole number from 1", text), http.StatusBadRequest)
 		return
 	}
 	s.pool.resize(n)
@@ -81,7 +81,7 @@ func (s *Service) metrics() string {
 		say(gauge, "stage_lag", float64(s.stage.lag.Load()))
 		say(counter, "stage_done_total", float64(s.stage.done.Load()))
 		say(counter, "stage_busy_seconds_total", s.stage.busy.value())
-		say(counter, "stage_backpressured_seconds_total", s.stage.held.value())
+		say(counter, "stage_backpressured_seconds_total", s.stage.blocked.value())
 	}
 	return b.String()
 }

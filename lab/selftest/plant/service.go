@@ -47,9 +47,6 @@ type Service struct {
 // Listen makes the service and binds its two addresses. Nothing is answered
 // before Run. Whoever does not Run must Close.
 func Listen(ctx context.Context, c Config) (*Service, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	s := &Service{config: c, cpu: c.cpu(), body: bytes.Repeat([]byte("x"), c.BodyBytes), worker: newWorker(c.Workers)}
 	if c.Lock != nil {
 		s.lock = &lock{}
@@ -138,7 +135,7 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 	key := uint64(ctx.QueryArgs().GetUintOrZero("key")) // never negative
 	s.worker.spin(s.cpu)
 	if s.lock != nil {
-		s.lock.hold(func() {
+		s.lock.do(func() {
 			s.worker.spin(millis(s.config.Lock.CPUMillis))
 			sleep(s.config.Lock.SleepMillis)
 		})
@@ -150,7 +147,7 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if s.stage != nil {
-		s.take(ctx)
+		s.enqueue(ctx)
 		return
 	}
 	body, err := s.answer(key, &ctx.Response)
@@ -161,7 +158,7 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if s.wire != nil {
-		s.wire.carry(len(body))
+		s.wire.transmit(len(body))
 	}
 	if s.cache != nil || len(s.calls) == 0 { // else it is there already
 		ctx.Response.SetBodyRaw(body)
@@ -172,7 +169,7 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 // may be within response, which holds the last call's.
 func (s *Service) answer(key uint64, response *fasthttp.Response) ([]byte, error) {
 	if s.cache != nil {
-		if body, ok := s.cache.find(key); ok {
+		if body, ok := s.cache.get(key); ok {
 			return body, nil
 		}
 	}
@@ -181,7 +178,7 @@ func (s *Service) answer(key uint64, response *fasthttp.Response) ([]byte, error
 	}
 	switch {
 	case s.cache != nil:
-		return s.cache.keep(key), nil
+		return s.cache.put(key), nil
 	case len(s.calls) > 0:
 		return response.Body(), nil
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // waitedHeader says in an answer how long the item waited for room, in
-// nanoseconds: for that time whoever handed it on was held back.
+// nanoseconds: for that time the stage before was blocked.
 const waitedHeader = "Plant-Waited"
 
 // stage is a step of a pipeline: a buffer and one worker.
@@ -19,8 +19,8 @@ type stage struct {
 	each  time.Duration
 	next  []*caller
 	// lag is what was taken on and is not done, with those who wait for room.
-	lag, done  atomic.Int64
-	busy, held seconds
+	lag, done     atomic.Int64
+	busy, blocked seconds
 }
 
 func newStage(c Stage, next []*caller) *stage {
@@ -48,8 +48,8 @@ func (s *stage) put(within time.Duration) (waited time.Duration, ok bool) {
 	}
 }
 
-// work takes items out until ctx ends. Handing on is work but for the time that
-// the next stage had no room.
+// work takes items out until ctx ends. Forwarding counts as work, except for
+// the time that the next stage had no room.
 func (s *stage) work(ctx context.Context) {
 	var answer fasthttp.Response
 	for {
@@ -64,33 +64,33 @@ func (s *stage) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		held := s.handOn(&answer)
-		s.held.add(held)
-		s.busy.add(max(0, time.Since(began)-held))
+		blocked := s.forward(&answer)
+		s.blocked.add(blocked)
+		s.busy.add(max(0, time.Since(began)-blocked))
 		s.done.Add(1)
 		s.lag.Add(-1)
 	}
 }
 
-// handOn returns for how long the next stages had no room. An item that they do
+// forward returns for how long the next stages had no room. An item that they do
 // not take within callTimeout is lost, as when the next plant has been stopped.
-func (s *stage) handOn(answer *fasthttp.Response) (held time.Duration) {
+func (s *stage) forward(answer *fasthttp.Response) (blocked time.Duration) {
 	for _, c := range s.next {
 		began := time.Now()
 		if err := c.call(0, answer); err != nil {
-			held += time.Since(began)
+			blocked += time.Since(began)
 			continue
 		}
 		n, err := strconv.ParseInt(string(answer.Header.Peek(waitedHeader)), 10, 64)
 		if err == nil {
-			held += time.Duration(n)
+			blocked += time.Duration(n)
 		}
 	}
-	return held
+	return blocked
 }
 
-// take answers a request once its item is in the stage's buffer.
-func (s *Service) take(ctx *fasthttp.RequestCtx) {
+// enqueue answers a request once its item is in the stage's buffer.
+func (s *Service) enqueue(ctx *fasthttp.RequestCtx) {
 	waited, ok := s.stage.put(callTimeout)
 	if !ok {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)

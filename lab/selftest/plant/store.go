@@ -27,8 +27,8 @@ func newCache(c Cache) *cache {
 	return &cache{config: c, order: list.New(), entries: make(map[uint64]*list.Element)}
 }
 
-// find returns the answer for a key, if it is there.
-func (c *cache) find(key uint64) (body []byte, ok bool) {
+// get returns the answer for a key, if it is there.
+func (c *cache) get(key uint64) (body []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
@@ -41,9 +41,9 @@ func (c *cache) find(key uint64) (body []byte, ok bool) {
 	return e.Value.(*entry).body, true //nolint:forcetypeassert // the list holds nothing else
 }
 
-// keep takes a key's answer in. The memory of the one that makes room is used
+// put stores a key's answer and returns it. The memory of the one that makes room is used
 // again, so that the cache costs no collection of garbage.
-func (c *cache) keep(key uint64) []byte {
+func (c *cache) put(key uint64) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.entries[key]; ok { // somebody else was faster

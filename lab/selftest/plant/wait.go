@@ -18,8 +18,8 @@ type lock struct {
 	busy, waited seconds
 }
 
-// hold runs work under the lock.
-func (l *lock) hold(work func()) {
+// do runs work under the lock.
+func (l *lock) do(work func()) {
 	asked := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,18 +29,18 @@ func (l *lock) hold(work func()) {
 	l.busy.add(time.Since(began))
 }
 
-// wire carries one answer after the other. It keeps an appointment book: each
-// answer gets the next free span, and waits until that is over. So the pace is
-// exact however late a sleeper is woken.
+// wire transmits one answer after the other. It reserves time in advance: each
+// answer gets the next free interval, and waits until that is over. So the pace
+// is exact however late a sleeper is woken.
 type wire struct {
 	perSecond    float64
 	busy, waited seconds
 
 	mu   sync.Mutex
-	free time.Time // when what is booked has been carried
+	free time.Time // when all that was reserved has been transmitted
 }
 
-func (w *wire) carry(bytes int) {
+func (w *wire) transmit(bytes int) {
 	takes := time.Duration(float64(bytes) / w.perSecond * float64(time.Second))
 	w.mu.Lock()
 	now := time.Now()

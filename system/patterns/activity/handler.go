@@ -18,58 +18,28 @@ import (
 // Path is where activities are; a single one is at Path/{id}.
 const Path = "/activities"
 
-// Config is what a Handler needs. Start from DefaultConfig.
-type Config struct {
-	// Store keeps the activities. The handler closes it.
-	Store Store
-	// Timeout bounds what one request waits for the store.
-	Timeout time.Duration
-	// Logger is told about failures of the store, at most one in ten seconds,
-	// with the number of those left out.
-	Logger *slog.Logger
-	// Registerer receives the metrics, see metrics.
-	Registerer prometheus.Registerer
-}
-
-// DefaultConfig returns a configuration whose Store, Logger and Registerer are
-// for the caller to set.
-//
-// Timeout is five seconds: longer than each store's own limits, which say more
-// about what is wrong, and as long as a client that posts again may be kept.
-func DefaultConfig() Config { return Config{Timeout: 5 * time.Second} }
-
-// Validate returns all problems of the configuration, joined, or nil.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Store == nil || c.Logger == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("activity: a store, a logger or a registerer is missing"))
-	}
-	if c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("activity: timeout is %v, must be positive", c.Timeout))
-	}
-	return errors.Join(errs...)
-}
+// timeout bounds what one request waits for the store: longer than each store's own
+// limits, which say more about what is wrong, and as long as a client that posts
+// again may be kept.
+const timeout = 5 * time.Second
 
 // Handler answers requests for activities. It is safe for concurrent use.
 type Handler struct {
 	store    Store
-	timeout  time.Duration
 	failures *route.ErrorLog
 	metrics  *metrics
 }
 
-// New returns a handler and registers its metrics. If it cannot, it closes the store.
-func New(cfg Config) (*Handler, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
+// New returns a handler, which closes the store, and registers its metrics. The logger
+// is told about failures of the store, at most one in ten seconds, with the number of
+// those left out.
+func New(store Store, logger *slog.Logger, r prometheus.Registerer) *Handler {
+	durability := store.Durability()
+	logger.Info("activities", "synced_before_answer", durability.Synced, "how", durability.How)
+	return &Handler{
+		store: store, failures: route.NewErrorLog(logger, "the store of activities failed"),
+		metrics: newMetrics(r, durability.Synced),
 	}
-	durability := cfg.Store.Durability()
-	m, err := newMetrics(cfg.Registerer, durability.Synced)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("register metrics of activities: %w", err), cfg.Store.Close())
-	}
-	cfg.Logger.Info("activities", "synced_before_answer", durability.Synced, "how", durability.How)
-	return &Handler{store: cfg.Store, timeout: cfg.Timeout, failures: route.NewErrorLog(cfg.Logger, "the store of activities failed"), metrics: m}, nil
 }
 
 // Close closes the store. No request may be under way or follow.
@@ -81,12 +51,11 @@ func (h *Handler) Close() error {
 }
 
 // bound is the context of one request: fasthttp's own ends only with the server.
-func (h *Handler) bound() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), h.timeout)
+func bound() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), timeout)
 }
 
-// Post answers POST Path. Like Get it does not panic, and returns within
-// Config.Timeout.
+// Post answers POST Path. Like Get it does not panic, and returns within timeout.
 func (h *Handler) Post(request *fasthttp.RequestCtx) error {
 	body := request.PostBody()
 	if len(body) > MaxBody {
@@ -98,7 +67,7 @@ func (h *Handler) Post(request *fasthttp.RequestCtx) error {
 		h.metrics.count(operationPut, outcomeInvalid)
 		return &route.Error{Code: patterns.InvalidActivity, Text: err.Error()}
 	}
-	ctx, cancel := h.bound()
+	ctx, cancel := bound()
 	defer cancel()
 	began := time.Now()
 	if err := h.store.Put(ctx, &a); err != nil {
@@ -119,7 +88,7 @@ func (h *Handler) Get(request *fasthttp.RequestCtx) error {
 		h.metrics.count(operationGet, outcomeInvalid)
 		return &route.Error{Code: patterns.InvalidID, Text: err.Error()}
 	}
-	ctx, cancel := h.bound()
+	ctx, cancel := bound()
 	defer cancel()
 	began := time.Now()
 	a, err := h.store.Get(ctx, id)

@@ -1,10 +1,10 @@
 package activity
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // What a request was for, and what became of it: the closed sets of labels.
@@ -30,24 +30,21 @@ type metrics struct {
 	seconds  map[string]prometheus.Observer
 }
 
-func newMetrics(r prometheus.Registerer, synced bool) (*metrics, error) {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+func newMetrics(r prometheus.Registerer, synced bool) *metrics {
+	auto := promauto.With(r)
+	requests := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "activities_requests_total", Help: "Requests for activities.",
 	}, []string{"operation", "outcome"})
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	seconds := auto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "activities_store_seconds", Help: "Time that the store of activities took.",
 		// From a read in memory to the deadline of a request.
 		Buckets: prometheus.ExponentialBucketsRange(50e-6, 5, 20),
 	}, []string{"operation"})
-	durable := prometheus.NewGauge(prometheus.GaugeOpts{
+	durable := auto.NewGauge(prometheus.GaugeOpts{
 		Name: "activities_synced", Help: "1 if an activity is synced to disk before it is acknowledged, else 0.",
 	})
 	if synced {
 		durable.Set(1)
-	}
-	var errs []error
-	for _, c := range []prometheus.Collector{requests, seconds, durable} {
-		errs = append(errs, r.Register(c))
 	}
 	m := &metrics{map[[2]string]prometheus.Counter{}, map[string]prometheus.Observer{}}
 	for _, operation := range []string{operationPut, operationGet} {
@@ -56,7 +53,7 @@ func newMetrics(r prometheus.Registerer, synced bool) (*metrics, error) {
 			m.requests[[2]string{operation, outcome}] = requests.WithLabelValues(operation, outcome)
 		}
 	}
-	return m, errors.Join(errs...)
+	return m
 }
 
 func (m *metrics) count(operation, outcome string) { m.requests[[2]string{operation, outcome}].Inc() }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
@@ -122,12 +123,9 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 	if cfg.Read == nil {
 		h.cfg.Read = shelf{cfg.Delay}.read
 	}
-	h.reads = prometheus.NewCounter(prometheus.CounterOpts{
+	h.reads = promauto.With(cfg.Registerer).NewCounter(prometheus.CounterOpts{
 		Name: "source_reads_total", Help: "Reads of the slow source.", ConstLabels: prometheus.Labels{"source": "books"},
 	})
-	if err := cfg.Registerer.Register(h.reads); err != nil {
-		return nil, fmt.Errorf("register metrics of the books: %w", err)
-	}
 	if cfg.Mode == Off {
 		return h, nil
 	}
@@ -193,11 +191,10 @@ func (h *Handler) redisTimeout() time.Duration {
 
 func shared(tier *rediscache.Tier) *cache.Shared[int64, []byte] {
 	return &cache.Shared[int64, []byte]{
-		Remote:   tier,
-		KeyText:  func(id int64) string { return strconv.FormatInt(id, 10) },
-		ParseKey: func(text string) (int64, error) { return parseID([]byte(text)) },
-		Encode:   func(dst, book []byte) []byte { return append(dst, book...) },
-		Decode:   func(data []byte) ([]byte, error) { return data, nil },
+		Remote:  tier,
+		KeyText: func(id int64) string { return strconv.FormatInt(id, 10) },
+		Encode:  func(dst, book []byte) []byte { return append(dst, book...) },
+		Decode:  func(data []byte) ([]byte, error) { return data, nil },
 	}
 }
 

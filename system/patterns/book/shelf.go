@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"loadstone/block/pause"
 )
 
 // shelf is the made-up source. A book follows from its id, and fetching one takes
@@ -11,11 +13,7 @@ import (
 type shelf struct{ delay time.Duration }
 
 func (s shelf) read(ctx context.Context, id int64) ([]byte, error) {
-	timer := time.NewTimer(s.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if !pause.For(ctx, s.delay) {
 		return nil, fmt.Errorf("fetch book %d: %w", id, ctx.Err())
 	}
 	const firstYear, years = 1900, 120

@@ -22,9 +22,9 @@ var (
 // caller passes events on by calling the log service, and waits for it.
 type caller struct{ client *fasthttp.HostClient }
 
-func newCaller(addr string, timeout time.Duration) *caller {
+func newCaller(addr string) *caller {
 	return &caller{&fasthttp.HostClient{
-		Addr: addr, MaxConns: maxCalls, MaxConnWaitTimeout: timeout,
+		Addr: addr, MaxConns: maxCalls, MaxConnWaitTimeout: Timeout,
 		// Less than the log service keeps an idle connection open, so that a call does
 		// not cross its end.
 		MaxIdleConnDuration:           30 * time.Second,

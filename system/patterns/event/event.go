@@ -18,6 +18,7 @@ package event
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -83,10 +84,7 @@ const (
 func (e *Event) Message() queue.Message {
 	body := make([]byte, 0, formHead+len(e.Body))
 	body = append(body, formVersion)
-	n := uint64(e.Accepted.UnixNano())
-	for shift := 56; shift >= 0; shift -= 8 {
-		body = append(body, byte(n>>shift))
-	}
+	body = binary.BigEndian.AppendUint64(body, uint64(e.Accepted.UnixNano()))
 	return queue.Message{ID: e.ID, Key: e.Key, Body: append(body, e.Body...)}
 }
 
@@ -99,11 +97,8 @@ func Open(m queue.Message) (Event, error) {
 	if len(m.Body) < formHead || m.Body[0] != formVersion {
 		return refuse(fmt.Errorf("%w: it does not begin as one of version %d does", ErrForm, formVersion))
 	}
-	var n uint64
-	for _, b := range m.Body[1:formHead] {
-		n = n<<8 | uint64(b)
-	}
-	e := Event{ID: m.ID, Key: m.Key, Body: m.Body[formHead:], Accepted: time.Unix(0, int64(n))}
+	accepted := int64(binary.BigEndian.Uint64(m.Body[1:formHead]))
+	e := Event{ID: m.ID, Key: m.Key, Body: m.Body[formHead:], Accepted: time.Unix(0, accepted)}
 	if err := e.Validate(); err != nil {
 		return refuse(err)
 	}

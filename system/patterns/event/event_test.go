@@ -89,9 +89,7 @@ func TestHandle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, err := New(t.Context(), Config{
-				Target: "http://127.0.0.1:1", Registerer: prometheus.NewRegistry(), Timeout: time.Second,
-			})
+			h, err := New(t.Context(), "http://127.0.0.1:1", prometheus.NewRegistry())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/queue"
@@ -14,19 +15,12 @@ import (
 	"loadstone/system/patterns"
 )
 
-// Config says where events go. Registerer must be set.
-type Config struct {
-	Target     string // see ParseTarget
-	Registerer prometheus.Registerer
-	// Timeout bounds how long a caller waits for an event to be accepted. Afterwards
-	// it is unknown whether it was, and the caller should send it again.
-	Timeout time.Duration
-}
-
 const (
-	// DefaultTimeout is beyond the time that a killed broker or log service takes to
-	// be back, and less than what most callers wait.
-	DefaultTimeout = 3 * time.Second
+	// Timeout bounds how long a caller waits for an event to be accepted. Afterwards
+	// it is unknown whether it was, and the caller should send it again. It is beyond
+	// the time that a killed broker or log service takes to be back, and less than
+	// what most callers wait.
+	Timeout = 3 * time.Second
 	// openTimeout bounds the wait for a broker at the start.
 	openTimeout = 30 * time.Second
 )
@@ -50,7 +44,6 @@ type sender interface {
 type Handler struct {
 	sender   sender
 	status   int // of an event that was accepted
-	timeout  time.Duration
 	accepted prometheus.Counter
 	bad      prometheus.Counter
 	conflict prometheus.Counter
@@ -58,32 +51,25 @@ type Handler struct {
 	failed   prometheus.Counter
 }
 
-// New connects to the log service or the queue. The Handler must be closed.
-func New(ctx context.Context, cfg Config) (*Handler, error) {
-	if cfg.Timeout <= 0 {
-		return nil, fmt.Errorf("events: timeout is %v, must be positive", cfg.Timeout)
-	}
-	target, err := ParseTarget(cfg.Target)
+// New connects to the log service or the queue, see ParseTarget. The Handler must be
+// closed.
+func New(ctx context.Context, to string, r prometheus.Registerer) (*Handler, error) {
+	target, err := ParseTarget(to)
 	if err != nil {
 		return nil, err
 	}
-	rejected := prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(r)
+	rejected := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "patterns_events_rejected_total", Help: "Events that were not accepted, by reason.",
 	}, []string{"reason"})
 	h := &Handler{
-		timeout: cfg.Timeout,
-		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+		accepted: auto.NewCounter(prometheus.CounterOpts{
 			Name: "patterns_events_accepted_total", Help: "Events that were answered as accepted.",
 		}),
 		bad: rejected.WithLabelValues("bad"), conflict: rejected.WithLabelValues("conflict"), full: rejected.WithLabelValues("full"), failed: rejected.WithLabelValues("failed"),
 	}
-	for _, c := range []prometheus.Collector{h.accepted, rejected} {
-		if err := cfg.Registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of events: %w", err)
-		}
-	}
 	if !target.Async() {
-		h.status, h.sender = fasthttp.StatusOK, newCaller(target.Hosts[0], cfg.Timeout)
+		h.status, h.sender = fasthttp.StatusOK, newCaller(target.Hosts[0])
 		return h, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
@@ -110,7 +96,7 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) error {
 		return &route.Error{Code: patterns.BadEvent, Text: err.Error()}
 	}
 	// Not the RequestCtx: that ends with the server only.
-	own, cancel := context.WithTimeout(context.Background(), h.timeout)
+	own, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	switch err := h.sender.send(own, &e); {
 	case err == nil:

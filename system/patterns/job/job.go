@@ -30,6 +30,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/pause"
 	"loadstone/block/pool"
 	"loadstone/block/route"
 	"loadstone/system/patterns"
@@ -127,10 +128,7 @@ func New(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	h := &Handler{cfg: cfg, steps: stepsFor(cfg.CPU), metrics: newMetrics()}
-	if err := h.metrics.register(cfg.Registerer); err != nil {
-		return nil, fmt.Errorf("register metrics of jobs: %w", err)
-	}
+	h := &Handler{cfg: cfg, steps: stepsFor(cfg.CPU), metrics: newMetrics(cfg.Registerer)}
 	h.life, h.end = context.WithCancel(context.Background())
 	if cfg.Pool == Off {
 		return h, nil
@@ -186,14 +184,8 @@ func (h *Handler) job(ctx context.Context) (uint64, error) {
 		}
 		sum = work(sum, min(left, stretch))
 	}
-	if h.cfg.Sleep > 0 {
-		timer := time.NewTimer(h.cfg.Sleep)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
+	if h.cfg.Sleep > 0 && !pause.For(ctx, h.cfg.Sleep) {
+		return 0, ctx.Err()
 	}
 	runtime.KeepAlive(held)
 	return sum, nil

@@ -1,12 +1,12 @@
 package job
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics tell how long answers took, those that were served apart from those that
@@ -19,19 +19,15 @@ type metrics struct {
 	served, refused window
 }
 
-func newMetrics() *metrics { return &metrics{} }
-
-func (m *metrics) register(to prometheus.Registerer) error {
+func newMetrics(to prometheus.Registerer) *metrics {
+	m := &metrics{}
 	for outcome, w := range map[string]*window{"served": &m.served, "refused": &m.refused} {
-		gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		promauto.With(to).NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "handle_p99_seconds", Help: "99th percentile of the last whole second's answers.",
 			ConstLabels: prometheus.Labels{"outcome": outcome},
 		}, func() float64 { return w.last(time.Now()).Seconds() })
-		if err := to.Register(gauge); err != nil {
-			return fmt.Errorf("register: %w", err)
-		}
 	}
-	return nil
+	return m
 }
 
 // window keeps the times of one second. Beyond windowMost the rest of the second is

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"loadstone/block/pause"
 )
 
 // chart is the made-up source: the ten movies that were seen most, as if they had
@@ -32,8 +34,8 @@ type seen struct {
 // began.
 func (c *chart) read(ctx context.Context) ([]byte, error) {
 	began := time.Now()
-	if err := sleep(ctx, c.delay); err != nil {
-		return nil, fmt.Errorf("count the views: %w", err)
+	if !pause.For(ctx, c.delay) {
+		return nil, fmt.Errorf("count the views: %w", ctx.Err())
 	}
 	n := c.readings.Add(1)
 	list := make([]seen, len(titles))
@@ -48,16 +50,4 @@ func (c *chart) read(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("write the list: %w", err)
 	}
 	return data, nil
-}
-
-// sleep waits, or returns ctx's error when that ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/cache"
@@ -102,12 +103,9 @@ func New(cfg Config) (*Handler, error) {
 	if seconds := int64(cfg.MaxAge / time.Second); seconds > 0 {
 		h.control = fmt.Sprintf("public, max-age=%d", seconds)
 	}
-	h.reads = prometheus.NewCounter(prometheus.CounterOpts{
+	h.reads = promauto.With(cfg.Registerer).NewCounter(prometheus.CounterOpts{
 		Name: "source_reads_total", Help: "Reads of the slow source.", ConstLabels: prometheus.Labels{"source": "movies"},
 	})
-	if err := cfg.Registerer.Register(h.reads); err != nil {
-		return nil, fmt.Errorf("register metrics of the movies: %w", err)
-	}
 	cc := cache.Config[string, []byte]{
 		Name: "movies", MaxAge: cfg.MaxAge, LoadTimeout: cfg.MaxAge / loadShare, Load: h.load, Registerer: cfg.Registerer,
 		Memory: &cache.Memory[string, []byte]{

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/pause"
 	"loadstone/block/route"
 	"loadstone/system/patterns"
 )
@@ -28,8 +29,8 @@ type source struct {
 func (s *source) read(ctx context.Context) ([]byte, error) {
 	s.reads.Add(1)
 	began := time.Now()
-	if err := sleep(ctx, s.takes); err != nil {
-		return nil, err
+	if !pause.For(ctx, s.takes) {
+		return nil, ctx.Err()
 	}
 	if s.fails.Load() {
 		return nil, errors.New("the database is gone")

@@ -56,10 +56,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	}
 	logger.Info("configuration", cfg.attributes()...)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
-		routes, err := route.New(route.Config{Table: patterns.Errors, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
-		if err != nil {
-			return service.Handler{}, err
-		}
+		routes := route.New(route.Config{Table: patterns.Errors, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
 		for _, open := range []func(context.Context, Config, *service.Service, *route.Routes) error{
 			openMovies, openBooks, openJobs, openEvents, openActivities,
 		} {
@@ -109,7 +106,7 @@ func openEvents(ctx context.Context, cfg Config, s *service.Service, routes *rou
 	if cfg.Events == Off {
 		return nil
 	}
-	h, err := event.New(ctx, event.Config{Target: cfg.Events, Registerer: s.Registry, Timeout: event.DefaultTimeout})
+	h, err := event.New(ctx, cfg.Events, s.Registry)
 	if err != nil {
 		return fmt.Errorf("open the events: %w", err)
 	}
@@ -126,12 +123,7 @@ func openActivities(ctx context.Context, cfg Config, s *service.Service, routes 
 	if err != nil {
 		return err
 	}
-	c := activity.DefaultConfig()
-	c.Store, c.Logger, c.Registerer = store, s.Logger, s.Registry
-	h, err := activity.New(c)
-	if err != nil {
-		return fmt.Errorf("open the activities: %w", err)
-	}
+	h := activity.New(store, s.Logger, s.Registry)
 	s.Add(service.Component{Name: "activities", Close: h.Close})
 	routes.Add("POST", activity.Path, h.Post)
 	routes.Add("GET", activity.Path+"/", h.Get)

@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -221,14 +222,14 @@ func (s slip) record(link bool) []string {
 	return record
 }
 
-// cell keeps spreadsheets from taking a text for a formula: they run what begins
-// with one of these, and show the apostrophe to nobody.
-func cell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
-	}
-	return text
-}
+// formula is where a spreadsheet would begin a formula: at the start of a cell, and behind
+// what separates cells in some countries, with these characters or their full width. A tab
+// or line break is in no student's text.
+var formula = regexp.MustCompile(`(^|[;|])([=+@＝＋－＠-])`)
+
+// cell keeps spreadsheets from taking a text for a formula. They show the apostrophe to
+// nobody.
+func cell(text string) string { return formula.ReplaceAllString(text, "$1'$2") }
 
 // Spaced returns a code in groups of four with hyphens between them: easier to
 // copy from paper, and nothing that a spreadsheet would read as a number. Hyphens

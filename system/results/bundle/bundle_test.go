@@ -124,6 +124,31 @@ func TestHostileTextsAreEscaped(t *testing.T) {
 	}
 }
 
+// Whatever a name is, no cell of the table begins as a formula does.
+func TestFormulasAreDisarmed(t *testing.T) {
+	t.Parallel()
+	for start := range strings.SplitSeq("= + - @ ＝ ＋ － ＠ =-", " ") {
+		for _, before := range []string{"", "Abeba;", "Abeba|"} {
+			student := hostile()
+			student.Name = before + start + "1+1"
+			got, err := bundle.Write(t.Context(), config(t, student.School), source(student))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := csv.NewReader(strings.NewReader(read(t, got.CSV))).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// As a spreadsheet of another country sees them.
+			for _, text := range strings.FieldsFunc(rows[1][1], func(char rune) bool { return strings.ContainsRune(";|", char) }) {
+				if strings.ContainsRune("=+-@＝＋－＠", []rune(text)[0]) {
+					t.Errorf("%q: got a cell %q", student.Name, text)
+				}
+			}
+		}
+	}
+}
+
 func TestUnknownSchool(t *testing.T) {
 	t.Parallel()
 	generator := resultstest.Generator(t, 1, 5000)

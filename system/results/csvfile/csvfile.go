@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
@@ -53,8 +54,8 @@ func Columns() []Column {
 		Column{Name: "pass_mark", Optional: true, Meaning: fmt.Sprintf(
 			"total that passes, 1 to %d; %d if the column or the value is missing", results.MaxTotal, results.DefaultPassMark)},
 		Column{Name: "code", Optional: true, Meaning: fmt.Sprintf(
-			"access code, %d to %d letters, digits and hyphens; without the column every import invents new codes at random",
-			results.MinCodeBytes, results.MaxCodeBytes)},
+			"access code, at least %d letters and digits, with hyphens between them up to %d characters; without the column every import invents new codes at random",
+			results.MinCodeChars, results.MaxCodeBytes)},
 	)
 }
 
@@ -78,13 +79,14 @@ func inStream(stream results.Stream, subject results.Subject) bool {
 
 // File is a checked CSV file: a dataset.Source[results.Student].
 //
-// If the file has no codes, every call of All invents new ones. Its fingerprint
-// is that of the file alone, so importing the same file again is no change and
-// the codes that were handed out stay valid.
+// If the file has no codes, every call of All draws new ones (results.Drawing). Its
+// fingerprint is that of the file alone, so importing the same file again is no change
+// and the codes that were handed out stay valid.
 type File struct {
-	path string
-	meta dataset.Meta
-	sum  [sumSize]byte
+	path  string
+	meta  dataset.Meta
+	sum   [sumSize]byte
+	draws bool
 }
 
 // Open checks the whole file. The error of a file with mistakes wraps
@@ -92,7 +94,11 @@ type File struct {
 // file, it wraps results.ErrMissing.
 func Open(ctx context.Context, path string) (*File, error) {
 	checked := checker{name: path, lines: map[int64]int{}}
-	sum, err := read(path, func(decoder *decoder) error { return checked.check(ctx, decoder) })
+	draws := false
+	sum, err := read(path, func(decoder *decoder) error {
+		draws = decoder.layout.code == notThere
+		return checked.check(ctx, decoder)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +106,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 		return nil, err
 	}
 	digits := hex.EncodeToString(sum[:])
-	return &File{path: path, sum: sum, meta: dataset.Meta{
+	return &File{path: path, sum: sum, draws: draws, meta: dataset.Meta{
 		Origin:      fmt.Sprintf("%s, sha256 %s", filepath.Base(path), digits[:12]),
 		Fingerprint: "csv 1, sha256 " + digits,
 		Count:       int64(len(checked.lines)),
@@ -109,6 +115,9 @@ func Open(ctx context.Context, path string) (*File, error) {
 
 // Meta describes the data set.
 func (f *File) Meta() dataset.Meta { return f.meta }
+
+// Draws implements results.Drawing.
+func (f *File) Draws() bool { return f.draws }
 
 var errStopped = errors.New("the consumer has had enough")
 
@@ -147,7 +156,7 @@ func (f *File) All(ctx context.Context) iter.Seq2[results.Student, error] {
 
 // read opens the file, lets use decode it, and returns the hash of what was read.
 func read(path string, use func(*decoder) error) (sum [sumSize]byte, err error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
 	if errors.Is(err, fs.ErrNotExist) {
 		return sum, fmt.Errorf("open %s: %w", path, results.ErrMissing)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"loadstone/block/dataset"
@@ -191,8 +192,8 @@ func TestBadRows(t *testing.T) {
 		"no mark":         {change(",61,", ",,"), []string{`physics is ""`}},
 		"other stream":    {change(",,,,66", ",,40,,66"), []string{`history is "40": leave it empty, for the stream is natural`}},
 		"pass mark":       {change(",350,", ",0,"), []string{`pass_mark is "0": write a whole number from 1 to 700`}},
-		"short code":      {change("7Q4MZK2XW9TA", "7Q4"), []string{"code has 3 characters: write 8 to 64"}},
-		"no code":         {change("7Q4MZK2XW9TA", ""), []string{"code has 0 characters"}},
+		"short code":      {change("7Q4MZK2XW9TA", "7Q4"), []string{"code has 3 letters and digits in 3 characters: write at least 8 in at most 64"}},
+		"no code":         {change("7Q4MZK2XW9TA", ""), []string{"code has 0 letters and digits"}},
 		"latin-1":         {change("Hanna", "H\xe4nna"), []string{"not UTF-8: save the data as UTF-8"}},
 		"line break":      {change("Hanna Tesfaye Kebede", "\"Hanna\nTesfaye\""), []string{"line breaks"}},
 		"too few fields":  {change(",Oromia", ""), []string{"the row has 18 fields, the header 19"}},
@@ -267,8 +268,14 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	if _, err := Open(t.Context(), filepath.Join(directory, "absent.csv")); !errors.Is(err, results.ErrMissing) {
 		t.Errorf("absent: got %v, want ErrMissing", err)
 	}
-	if _, err := Open(t.Context(), directory); !errors.Is(err, results.ErrInput) {
-		t.Errorf("directory: got %v, want ErrInput", err)
+	pipe := filepath.Join(directory, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{directory, pipe} {
+		if _, err := Open(t.Context(), path); !errors.Is(err, results.ErrInput) {
+			t.Errorf("%s: got %v, want ErrInput", path, err)
+		}
 	}
 }
 

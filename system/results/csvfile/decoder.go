@@ -15,33 +15,57 @@ import (
 	"loadstone/system/results"
 )
 
-const sumSize = sha256.Size
+const (
+	sumSize = sha256.Size
+	// MaxRowBytes bounds a row, the header included: many times what the fields of
+	// a valid one may have.
+	MaxRowBytes = 64 << 10
+	bufferSize  = 64 << 10
+)
 
 // decoder turns rows into students.
 type decoder struct {
 	name   string // of the file, for errors
+	input  *input
 	csv    *csv.Reader
 	hash   hash.Hash // of every byte read
 	layout layout
 }
 
+// input ends a file behind its limit, so that a row without end, such as one whose quote is
+// never closed, takes no more memory than the limit allows.
+type input struct {
+	io.Reader
+	read, limit int64 // bytes
+}
+
+func (r *input) Read(b []byte) (int, error) {
+	left := r.limit - r.read
+	if left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := r.Reader.Read(b[:min(int64(len(b)), left)])
+	r.read += int64(n)
+	return n, err
+}
+
 // newDecoder reads the header.
 func newDecoder(name string, r io.Reader) (*decoder, error) {
-	const bufferSize = 256 << 10
 	d := &decoder{name: name, hash: sha256.New()}
-	buffered := bufio.NewReaderSize(io.TeeReader(r, d.hash), bufferSize)
+	d.input = &input{Reader: io.TeeReader(r, d.hash), limit: bufferSize}
+	buffered := bufio.NewReaderSize(d.input, bufferSize)
 	if err := skipMark(buffered); err != nil {
 		return nil, fmt.Errorf("%w: %s:1: %w", results.ErrInput, name, err)
 	}
 	d.csv = csv.NewReader(buffered)
 	d.csv.ReuseRecord = true
 	d.csv.FieldsPerRecord = -1 // counted here, for a better message
-	header, err := d.csv.Read()
+	header, err := d.read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: %s is empty: write a header and one row for each student", results.ErrInput, name)
 	}
 	if err != nil {
-		return nil, d.failure(err)
+		return nil, err
 	}
 	d.layout, err = newLayout(name, header)
 	return d, err
@@ -67,12 +91,9 @@ func skipMark(r *bufio.Reader) error {
 // next returns the next student, io.EOF behind the last one, or a *rowError;
 // after a *rowError it can go on.
 func (d *decoder) next() (results.Student, error) {
-	record, err := d.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return results.Student{}, io.EOF
-	}
+	record, err := d.read()
 	if err != nil {
-		return results.Student{}, d.failure(err)
+		return results.Student{}, err
 	}
 	if len(record) != d.layout.columns {
 		return results.Student{}, d.bad(fmt.Sprintf("the row has %d fields, the header %d: look for a comma too few or too many, and put text with commas in quotes",
@@ -82,6 +103,37 @@ func (d *decoder) next() (results.Student, error) {
 		return results.Student{}, d.bad("all fields are empty: delete the row")
 	}
 	return d.student(record)
+}
+
+// read returns the next row's fields, io.EOF behind the last one, or a *rowError.
+func (d *decoder) read() ([]string, error) {
+	start := d.csv.InputOffset()
+	d.input.limit = start + MaxRowBytes + bufferSize // the buffer reads ahead
+	record, err := d.csv.Read()
+	if d.csv.InputOffset()-start > MaxRowBytes {
+		return nil, d.tooLong(record, err)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, d.failure(err)
+	}
+	return record, err
+}
+
+// tooLong says where the field is in which a row exceeds its limit. What follows cannot be
+// told apart into rows, so reading ends.
+func (d *decoder) tooLong(record []string, err error) error {
+	var line, column int
+	var syntax *csv.ParseError
+	switch {
+	case errors.As(err, &syntax):
+		line, column = syntax.StartLine, 1
+	case len(record) > 0:
+		line, column = d.csv.FieldPos(len(record) - 1)
+	default:
+		return fmt.Errorf("%w: %s has more than %d bytes of empty lines in a row: delete them", results.ErrInput, d.name, MaxRowBytes)
+	}
+	return fmt.Errorf("%w: %s:%d:%d: the row has more than %d bytes: write one student per line, and close every quote",
+		results.ErrInput, d.name, line, column, MaxRowBytes)
 }
 
 // line returns the line where the last row starts.
@@ -133,7 +185,7 @@ func (d *decoder) student(record []string) (results.Student, error) {
 	if s.Stream, streamOK = results.ParseStream(record[at.stream]); streamOK {
 		s.Marks = row.marks(s.Stream, at, record)
 	} else {
-		row.notef("stream is %q: write natural or social", record[at.stream])
+		row.notef("stream is %.40q: write natural or social", record[at.stream])
 		s.Stream = results.Natural
 	}
 	if at.passMark != notThere && record[at.passMark] != "" {
@@ -163,7 +215,7 @@ func (r *rowReader) notef(format string, args ...any) {
 func (r *rowReader) id(text string) int64 {
 	id, err := results.ParseID(text)
 	if err != nil {
-		r.notef("id is %q: write 1 to 18 digits without sign, spaces or leading zeros", text)
+		r.notef("id is %.40q: write 1 to 18 digits without sign, spaces or leading zeros", text)
 		return 1
 	}
 	return id
@@ -172,7 +224,7 @@ func (r *rowReader) id(text string) int64 {
 func (r *rowReader) sex(text string) results.Sex {
 	sex, ok := results.ParseSex(text)
 	if !ok {
-		r.notef("sex is %q: write female or male", text)
+		r.notef("sex is %.40q: write female or male", text)
 		return results.Female
 	}
 	return sex
@@ -181,7 +233,7 @@ func (r *rowReader) sex(text string) results.Sex {
 func (r *rowReader) birthDate(text string) results.Date {
 	date, ok := results.ParseDate(text)
 	if !ok {
-		r.notef("birth_date is %q: write a day that exists as YYYY-MM-DD, like 2007-03-14", text)
+		r.notef("birth_date is %.40q: write a day that exists as YYYY-MM-DD, like 2007-03-14", text)
 		return results.Date{Year: 2000, Month: 1, Day: 1}
 	}
 	return date
@@ -198,7 +250,7 @@ func (r *rowReader) marks(stream results.Stream, at *layout, record []string) (m
 			marks[next] = r.number(subject.String(), text, 0, results.MaxMark)
 			next++
 		} else if text != "" {
-			r.notef("%s is %q: leave it empty, for the stream is %s", subject, text, stream)
+			r.notef("%s is %.40q: leave it empty, for the stream is %s", subject, text, stream)
 		}
 	}
 	return marks
@@ -215,7 +267,7 @@ func (r *rowReader) number(column, text string, least, most int) int {
 		value = value*10 + int(digit)
 	}
 	if !ok || value < least || value > most {
-		r.notef("%s is %q: write a whole number from %d to %d", column, text, least, most)
+		r.notef("%s is %.40q: write a whole number from %d to %d", column, text, least, most)
 		return least
 	}
 	return value

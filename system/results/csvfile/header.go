@@ -32,6 +32,12 @@ func newLayout(file string, header []string) (layout, error) {
 	add := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("%s:1: "+format, append([]any{file}, args...)...))
 	}
+	// More are a row without a line end, and an error for each would be of no use.
+	if most := 2 * len(positions); len(header) > most {
+		add("the header has %d columns, of which %d are known: write a header of at most %d, and one row per line",
+			len(header), len(positions), most)
+		return layout{}, headerError(problems)
+	}
 	if hint := separatorHint(header); hint != "" {
 		add("%s", hint)
 		return layout{}, headerError(problems)
@@ -40,9 +46,9 @@ func newLayout(file string, header []string) (layout, error) {
 		position, known := positions[name]
 		switch {
 		case !known:
-			add("column %q is unknown: %s", name, meant(name, positions))
+			add("column %.40q is unknown: %s", name, meant(name, positions))
 		case position != notThere:
-			add("column %q is there twice: delete one", name)
+			add("column %.40q is there twice: delete one", name)
 		default:
 			positions[name] = i
 		}

@@ -48,7 +48,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -69,7 +68,7 @@ const (
 	HTML Format = "html"
 )
 
-// Config says what to export and where. Start from DefaultConfig.
+// Config says what to export and where.
 type Config struct {
 	// Root is the directory that the tree will be. It is replaced whole. An
 	// existing one must be empty or a tree of this package.
@@ -78,14 +77,8 @@ type Config struct {
 	Namer Namer
 	// Formats are the files of each student: JSON, HTML or both.
 	Formats []Format
-	// Progress is told how many students are written. It may be nil.
+	// Progress is told how many students were handed to those who write. It may be nil.
 	Progress dataset.Progress
-}
-
-// DefaultConfig returns a configuration with both formats. Root and the namer's
-// key are left for the caller.
-func DefaultConfig() Config {
-	return Config{Namer: Namer{Iterations: DefaultIterations}, Formats: []Format{JSON, HTML}}
 }
 
 // Validate returns all problems of the configuration, joined, or nil.
@@ -147,7 +140,7 @@ func build(ctx context.Context, cfg Config, source dataset.Source[results.Studen
 		return report, err
 	}
 	defer func() { err = errors.Join(err, tree.close()) }()
-	e := &exporter{cfg: cfg, tree: tree, total: meta.Count}
+	e := &exporter{cfg: cfg, tree: tree}
 	if err := e.fill(ctx, source); err != nil {
 		return report, err
 	}
@@ -160,15 +153,10 @@ func build(ctx context.Context, cfg Config, source dataset.Source[results.Studen
 
 // exporter is one export under way.
 type exporter struct {
-	cfg   Config
-	tree  *tree
-	total int64
+	cfg  Config
+	tree *tree
 
 	written atomic.Int64 // files
-	done    atomic.Int64 // students
-
-	mu   sync.Mutex
-	told int64 // students, to Progress
 }
 
 // waiting is how many students wait for a worker: enough to keep all busy while
@@ -192,7 +180,7 @@ func (e *exporter) fill(ctx context.Context, source dataset.Source[results.Stude
 	}
 	group.Go(func() error {
 		defer close(students)
-		return results.Each(ctx, source, nil, func(s *results.Student) error {
+		return results.Each(ctx, source, e.cfg.Progress, func(s *results.Student) error {
 			select {
 			case students <- *s:
 				return nil
@@ -201,16 +189,13 @@ func (e *exporter) fill(ctx context.Context, source dataset.Source[results.Stude
 			}
 		})
 	})
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	e.progress(e.total)
-	return nil
+	return group.Wait()
 }
 
 // write makes a student's files.
 func (e *exporter) write(s *results.Student) error {
-	if n := len(fold(s.Code)); n < MinCodeChars {
+	folded := results.FoldCode([]byte(s.Code))
+	if n := len(folded.Bytes()); n < MinCodeChars {
 		return fmt.Errorf("the code of student %d has %d letters and digits, and a static tree needs at least %d, for nothing stops who tries codes out: serve these results, or give out longer codes",
 			s.ID, n, MinCodeChars)
 	}
@@ -231,20 +216,5 @@ func (e *exporter) write(s *results.Student) error {
 			e.written.Add(1)
 		}
 	}
-	const step = 1024 // students between two reports: a fraction of a second
-	if done := e.done.Add(1); done%step == 0 && done != e.total {
-		e.progress(done)
-	}
 	return nil
-}
-
-// progress tells how far the export is, from one worker at a time and never less
-// than before.
-func (e *exporter) progress(done int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.cfg.Progress != nil && done > e.told {
-		e.told = done
-		e.cfg.Progress(done, e.total)
-	}
 }

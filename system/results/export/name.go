@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"loadstone/system/results"
 )
 
 // Key is the secret behind all names of a tree. It is 32 random bytes, and is
@@ -89,7 +91,8 @@ func (n Namer) Name(id int64, code string) (string, error) {
 	if err := n.validate(); err != nil {
 		return "", err
 	}
-	slow, err := pbkdf2.Key(sha256.New, fold(code), strconv.AppendInt(nil, id, 10), n.Iterations, sha256.Size)
+	folded := results.FoldCode([]byte(code))
+	slow, err := pbkdf2.Key(sha256.New, string(folded.Bytes()), strconv.AppendInt(nil, id, 10), n.Iterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("derive a name: %w", err)
 	}
@@ -112,18 +115,4 @@ func (n Namer) Path(id int64, code string, format Format) (string, error) {
 // about 1,300 files in each, which every file system bears.
 func pathOf(name string, format Format) string {
 	return name[:1] + "/" + name[1:2] + "/" + name + "." + string(format)
-}
-
-// fold brings a code into the form in which codes are compared when they are
-// typed: capitals, without spaces and hyphens.
-func fold(code string) string {
-	return strings.Map(func(c rune) rune {
-		switch {
-		case c == ' ' || c == '-':
-			return -1
-		case 'a' <= c && c <= 'z':
-			return c - 'a' + 'A'
-		}
-		return c
-	}, code)
 }

@@ -19,31 +19,46 @@
 // addresses end up in logs and histories. Letters may be small or capital, and
 // spaces and dashes do not count, for people copy codes from paper.
 //
-// A missing or wrong code is answered exactly as an unknown id, byte for byte
-// but for the date, so the answer does not tell which ids exist. Without a code
-// the store is not asked at all: such a request is no try that anybody counts.
-// The comparison takes the same time, too: it always runs, for an unknown id with
-// a code nobody has, and over a fixed number of bytes. What remains is the store's own
-// difference between finding and not finding: nothing for a snapshot, a query more
-// for a Redis that was filled beforehand and knows the known ids only. Where
-// there is one, Config.NotFoundAfter covers it: whoever has no right code waits
-// for as long, whatever the store did.
+// A missing code is answered without asking the store, with the bytes of an unknown id:
+// it is no try that anybody counts. For who gives a code the page that opens is the only
+// answer that depends on the id. Everybody else is answered in the same way at the same
+// time, whether the id exists, is in a cache, or could not be looked up:
+//
+//   - The answer is the service's and not the look-up's: 404, or while look-ups fail
+//     or are refused 503, for a wrong code as for an unknown id.
+//   - The time is counted from the arrival. It is Config.NotFoundAfter, doubled until
+//     it is longer than every look-up of the last ten seconds. So a look-up is done
+//     before the time comes, and has nothing more to say.
+//   - The tries are counted before a code is looked at, see package guard, and the
+//     lock-out is told at once, for it depends on the pair of id and address alone.
+//
+// How look-ups fare is known from those that opened nothing, and from Run, which every
+// second asks for an id that nobody has, through all caches and queues: the state of the
+// service is what that look-up met. What remains is the first look-up that takes longer
+// than all before it in ten seconds: it is answered late, and the others from then on.
+// That tells of one id that it was in no cache, once.
+//
+// Who waits holds a connection. When 2,048 do, the next ones are refused with 503
+// after Config.NotFoundAfter, whatever the id; a page that is found by then opens.
+//
+// With a NotFoundAfter of 0 nobody waits, and the time is the same because a snapshot
+// takes the same for known and unknown ids, and the comparison of codes always runs,
+// over a fixed number of bytes.
 //
 // # Who may ask, and how often
 //
 // With Config.Limits, package guard bounds requests per address and wrong codes
-// per id and address. Both refusals are status 429 with Retry-After. The
-// lock-out is looked at before the store is asked and counts unknown ids like
-// known ones, so it tells nobody which ids exist either. A missing code is no
-// try. The probes are not limited.
+// per id and address, with Config.Peers for all replicas together. Both refusals are
+// status 429 with Retry-After. Unknown ids count like known ones, so the lock-out
+// tells nobody which ids exist either. The probes are not limited.
 //
 // # The embargo
 //
-// Before Config.PublishAt every id is answered with 403, the same bytes for
-// all of them, and Retry-After holds the seconds that are left; no store is asked
-// and no code compared. From that instant on everything is served. Replicas agree
-// as well as their clocks do, so keep those synchronised. A process that has
-// begun to serve does not stop again when its clock is set back.
+// Until Config.Publication says that results are out, every id is answered with 403,
+// the same bytes for all of them, and Retry-After holds the seconds that are left; no
+// page is looked up and no code compared. The instant, and whether it has come, are the
+// store's to say: this process's clock does not matter. As long as the store has not
+// said anything, every id is answered with 503.
 //
 // 403 and not another status: 404 may be kept by any cache (RFC 9111, 4.2.2),
 // 425 is about replayed TLS data (RFC 8470), and 503 makes balancers take a
@@ -83,12 +98,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/forwarded"
 	"loadstone/block/route"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi/guard"
 )
 
-// Config is what an API needs. The fields up to Registerer are required.
+// Config is what an API needs. The fields up to Publication are required.
 type Config struct {
 	Store results.Store
 	// Access is what opens a page.
@@ -100,29 +116,32 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer receives the metrics, see metrics.
 	Registerer prometheus.Registerer
+	// Publication says whether results are out. It must be fast: it is called twice
+	// for a request.
+	Publication func() results.Publication
 
 	// Limits bound requests and wrong codes. Nil if there are none, as for load
 	// tests that come from one address.
 	Limits *guard.Config
+	// Peers are the replicas that share limits. Nil: this one is alone. Its owner runs
+	// and closes them.
+	Peers *guard.Peers
 	// Proxies are the peers whose X-Forwarded-For and -Proto are believed. None:
 	// every peer is a client.
-	Proxies guard.Proxies
-	// NotFoundAfter is how long after it was begun a look-up with a code that opens
-	// nothing is answered: longer than the store takes, for a store whose time
-	// tells ids that exist from others. 0 for a store that takes the same for both.
+	Proxies forwarded.Proxies
+	// NotFoundAfter is the least time after which a code that opens nothing is refused:
+	// longer than the store commonly takes, for a store whose time tells ids that exist
+	// from others. 0 for a store that takes the same for both.
 	NotFoundAfter time.Duration
-	// PublishAt is the instant before which nothing is served. Nil if results
-	// are out.
-	PublishAt *time.Time
-	// Now is the clock of limits and embargo. Nil for time.Now.
+	// Now is the clock of limits. Nil for time.Now.
 	Now func() time.Time
 }
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Store == nil || c.Ready == nil || c.Logger == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("httpapi: a store, a readiness function, a logger or a registerer is missing"))
+	if c.Store == nil || c.Ready == nil || c.Logger == nil || c.Registerer == nil || c.Publication == nil {
+		errs = append(errs, errors.New("httpapi: a store, a logger, a registerer, or one of the functions Ready and Publication is missing"))
 	}
 	if err := c.Access.Validate(); err != nil {
 		errs = append(errs, err)
@@ -131,9 +150,6 @@ func (c Config) Validate() error {
 		if err := c.Limits.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-	}
-	if c.PublishAt != nil && c.PublishAt.IsZero() {
-		errs = append(errs, errors.New("the instant of publication is the year 1: leave it out if results are out"))
 	}
 	return errors.Join(errs...)
 }
@@ -147,10 +163,10 @@ type API struct {
 	metrics  *metrics
 	now      func() time.Time
 	guard    *guard.Guard // nil without limits
-	proxies  guard.Proxies
+	proxies  forwarded.Proxies
 
-	notFoundAfter time.Duration
-	embargo       *embargo // nil without one
+	refusals    refusals
+	publication func() results.Publication
 
 	byError      map[*results.Error]*route.Failure
 	cacheControl []byte
@@ -168,31 +184,27 @@ func New(cfg Config) (*API, error) {
 		// A public page may be kept a minute by anyone: results do not change
 		// by the second. One behind a code may be kept by its reader, who must
 		// ask whether it still holds, code in hand.
-		cacheControl:  []byte("public, max-age=60"),
-		failures:      route.NewErrorLog(logger, "the store failed"),
-		notFoundAfter: cfg.NotFoundAfter,
+		cacheControl: []byte("public, max-age=60"),
+		failures:     route.NewErrorLog(logger, "the store failed"),
+		refusals:     refusals{least: cfg.NotFoundAfter, sleepUntil: sleepUntil},
+		publication:  cfg.Publication,
 	}
 	if a.now == nil {
 		a.now = time.Now
-	}
-	if cfg.PublishAt != nil {
-		a.embargo = newEmbargo(*cfg.PublishAt)
 	}
 	if a.locked {
 		a.cacheControl = []byte("private, no-cache")
 	}
 	a.prepareFailures()
-	var err error
 	if cfg.Limits != nil {
-		if a.guard, err = guard.New(*cfg.Limits, a.now()); err != nil {
+		var err error
+		if a.guard, err = guard.New(*cfg.Limits, cfg.Peers, a.now()); err != nil {
 			return nil, err
 		}
 	}
-	if a.requests, err = route.NewRequests(answers, logger, cfg.Registerer); err != nil {
-		return nil, err
-	}
-	a.metrics, err = newMetrics(cfg.Registerer, a.guard)
-	return a, err
+	a.requests = route.NewRequests(answers, logger, cfg.Registerer)
+	a.metrics = newMetrics(cfg.Registerer, a.guard, cfg.Peers)
+	return a, nil
 }
 
 var studentPath = []byte("/student/")
@@ -210,10 +222,9 @@ func (a *API) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	a.requests.Begin()
 	defer a.requests.End(ctx)
-	who, wait := a.identify(ctx)
-	if wait > 0 {
-		d := a.refused(results.ErrRateLimited, wait)
-		a.refuse(ctx, &d)
+	who := a.identify(ctx)
+	if wait := a.admit(who); wait > 0 {
+		a.refuse(ctx, &results.Decision{Err: results.ErrRateLimited, RetryAfter: wait})
 		return
 	}
 	if id, ok := bytes.CutPrefix(path, studentPath); ok {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/forwarded"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
 )
@@ -16,7 +17,7 @@ func TestAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("without limits", func(t *testing.T) { attack(t, start(t, students, httpapi.Code, always)) })
 	t.Run("with limits", func(t *testing.T) {
-		proxies, err := guard.ParseProxies("127.0.0.0/8")
+		proxies, err := forwarded.Parse("127.0.0.0/8")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,8 @@ func attack(t *testing.T, f fixture) {
 		"many headers":           {"GET /student/1 HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 5000) + "\r\n", 431},
 		"huge body":              {"POST /student/1 HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", 413},
 		"slow header":            {"GET /student/1 HTTP/1.1\r\nHost: x\r\nX-", 408},
-		"body on a GET":          {"GET /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc", 404},
+		"body on a GET":          {"GET /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc", 413},
+		"chunks on a GET":        {"GET /student/5 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 413},
 		"both lengths":           {"POST /student/5 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 405},
 		"quote in the code":      {get("/student/5?code=%27%20OR%201=1--"), 404},
 		"largest id":             {get("/student/999999999999999999"), 404},

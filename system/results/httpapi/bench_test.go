@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/forwarded"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
@@ -38,22 +39,21 @@ func BenchmarkBare(b *testing.B) {
 // is what the checks cost: the bound is 1 microsecond.
 func BenchmarkStudent(b *testing.B) {
 	store := memStore{123456: {Body: benchBody(), Tag: results.Tag(benchBody()), Code: []byte("0123456789AB")}}
-	proxies, err := guard.ParseProxies("192.0.2.1")
+	proxies, err := forwarded.Parse("192.0.2.1")
 	if err != nil {
 		b.Fatal(err)
 	}
 	limits := guard.DefaultConfig()
 	limits.Rate, limits.Burst = 1e6, 1e6
-	past := time.Now()
 	for _, c := range []struct {
 		name string
 		cfg  httpapi.Config
 	}{
 		{"open", httpapi.Config{Access: httpapi.Open}},
 		{"code", httpapi.Config{Access: httpapi.Code}},
-		{"checked", httpapi.Config{Access: httpapi.Code, Limits: &limits, Proxies: proxies, PublishAt: &past}},
+		{"checked", httpapi.Config{Access: httpapi.Code, Limits: &limits, Proxies: proxies}},
 	} {
-		c.cfg.Store, c.cfg.Ready = store, always
+		c.cfg.Store, c.cfg.Ready, c.cfg.Publication = store, always, out
 		c.cfg.Logger, c.cfg.Registerer = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 		api, err := httpapi.New(c.cfg)
 		if err != nil {

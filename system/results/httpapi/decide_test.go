@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/forwarded"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
@@ -28,8 +29,6 @@ func from(ip string, headers ...string) *fasthttp.RequestCtx {
 // Decide is the decision of GET /student/{id}.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	later := time.Now().Add(time.Hour)
-	strict := limits(func(c *guard.Config) { c.Rate, c.Burst = 0.001, 1 })
 	busy := &results.BusyError{RetryAfter: 3 * time.Second, Err: errors.New("full")}
 	for name, c := range map[string]struct {
 		cfg   httpapi.Config
@@ -42,8 +41,8 @@ func TestDecide(t *testing.T) {
 		"a wrong code":       {httpapi.Config{Access: httpapi.Code}, knownID, "wrong", 1, results.ErrNotFound},
 		"an unknown id":      {httpapi.Config{Access: httpapi.Code}, 5, code, 1, results.ErrNotFound},
 		"open":               {httpapi.Config{Access: httpapi.Open}, knownID, "wrong", 1, nil},
-		"embargo":            {httpapi.Config{Access: httpapi.Code, PublishAt: &later}, knownID, code, 1, results.ErrEmbargoed},
-		"too many":           {httpapi.Config{Access: httpapi.Code, Limits: strict}, knownID, code, 2, results.ErrRateLimited},
+		"embargo":            {httpapi.Config{Access: httpapi.Code, Publication: inAnHour}, knownID, code, 1, results.ErrEmbargoed},
+		"no answer yet":      {httpapi.Config{Access: httpapi.Code, Publication: unknown}, knownID, code, 1, results.ErrUnavailable},
 		"locked out":         {httpapi.Config{Access: httpapi.Code, Limits: limits(func(*guard.Config) {})}, knownID, "wrong", 7, results.ErrLockedOut},
 		"a busy store":       {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: busy}}, knownID, code, 1, results.ErrOverloaded},
 		"a store that fails": {httpapi.Config{Access: httpapi.Code, Store: brokenStore{err: results.ErrUnavailable}}, knownID, code, 1, results.ErrUnavailable},
@@ -58,12 +57,12 @@ func TestDecide(t *testing.T) {
 			if got.Err != c.want || (string(got.Page.Body) == body) != (c.want == nil) {
 				t.Errorf("got %+v, want %v, and the page only if it was found", got, c.want)
 			}
-			waits := c.want == results.ErrEmbargoed || c.want == results.ErrRateLimited || c.want == results.ErrLockedOut || c.want == results.ErrOverloaded
+			waits := c.want == results.ErrEmbargoed || c.want == results.ErrLockedOut || c.want == results.ErrOverloaded
 			if (got.RetryAfter > 0) != waits {
 				t.Errorf("got a wait of %v", got.RetryAfter)
 			}
-			if opens := api.Opens(); opens.After(time.Now()) != (c.want == results.ErrEmbargoed) {
-				t.Errorf("it opens at %v", opens)
+			if got.PublishAt.IsZero() == (c.want == results.ErrEmbargoed) {
+				t.Errorf("it opens at %v", got.PublishAt)
 			}
 		})
 	}
@@ -88,7 +87,7 @@ func TestBusyStoreIsAnsweredWithItsTime(t *testing.T) {
 
 func TestSecure(t *testing.T) {
 	t.Parallel()
-	proxies, err := guard.ParseProxies("10.0.0.0/8")
+	proxies, err := forwarded.Parse("10.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,9 @@ func startWith(t *testing.T, c httpapi.Config) fixture {
 	if c.Ready == nil {
 		c.Ready = always
 	}
+	if c.Publication == nil {
+		c.Publication = out
+	}
 	api, err := httpapi.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +87,13 @@ func startWith(t *testing.T, c httpapi.Config) fixture {
 }
 
 func always() bool { return true }
+
+func out() results.Publication { return results.Publication{Out: true} }
+
+// inAnHour is an embargo.
+func inAnHour() results.Publication {
+	return results.Publication{At: noon.Add(time.Hour), Left: time.Hour}
+}
 
 // ask sends a request with the headers, closing the connection after it, and
 // returns all bytes that come back.
@@ -183,6 +193,9 @@ func newAPIWith(tb testing.TB, c httpapi.Config) *httpapi.API {
 	tb.Helper()
 	if c.Store == nil {
 		c.Store = students
+	}
+	if c.Publication == nil {
+		c.Publication = out
 	}
 	c.Ready, c.Logger, c.Registerer = always, slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	api, err := httpapi.New(c)

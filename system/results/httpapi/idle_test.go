@@ -97,7 +97,7 @@ func serveIdle(t *testing.T) {
 	t.Helper()
 	limits := guard.DefaultConfig()
 	api, err := httpapi.New(httpapi.Config{
-		Store: students, Access: httpapi.Code, Ready: always, Limits: &limits,
+		Store: students, Access: httpapi.Code, Ready: always, Publication: out, Limits: &limits,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {

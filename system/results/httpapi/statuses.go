@@ -70,12 +70,20 @@ func (a *API) prepareFailures() {
 			Status: http.StatusNotFound, Code: code(results.ErrNotFound), Text: "no student has this id and access code",
 		}.Prepare()
 	}
-	if a.embargo != nil {
-		a.byError[results.ErrEmbargoed] = a.embargo.failure()
-	}
 }
 
 // refuse answers with a decision that shows nothing.
 func (a *API) refuse(ctx *fasthttp.RequestCtx, d *results.Decision) {
-	a.byError[d.Err].Write(ctx, d.RetryAfter)
+	if failure := a.byError[d.Err]; d.Err == results.ErrEmbargoed {
+		failure.WithBody(embargoBody(d.PublishAt)).Write(ctx, d.RetryAfter)
+	} else {
+		failure.Write(ctx, d.RetryAfter)
+	}
+}
+
+// embargoBody tells programs when results come out.
+func embargoBody(at time.Time) []byte {
+	text := at.UTC().Format(time.RFC3339Nano)
+	return []byte(`{"error":{"code":"` + results.ErrEmbargoed.Code +
+		`","message":"results are published at ` + text + `","publish_at":"` + text + `"}}`)
 }

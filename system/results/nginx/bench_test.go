@@ -1,47 +1,18 @@
 package nginx_test
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"loadstone/system/results/httpapi"
 )
-
-// tick is the unit of processor time in /proc: USER_HZ.
-const tick = 10 * time.Millisecond
-
-// cpu is the processor time that NGINX's workers have used.
-func (b *balancer) cpu(tb testing.TB) (total time.Duration) {
-	tb.Helper()
-	pids, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", b.master.Pid, b.master.Pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for pid := range strings.FieldsSeq(string(pids)) {
-		text, err := os.ReadFile("/proc/" + pid + "/stat")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		for _, field := range fields[14-3 : 16-3] { // utime and stime, proc(5)
-			n, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			total += time.Duration(n) * tick
-		}
-	}
-	return total
-}
 
 // BenchmarkNginx says what NGINX costs for a request, in microseconds of
 // processor time, in several configurations side by side. Three replicas
@@ -87,7 +58,7 @@ func measure(b *testing.B, lb *balancer, path string) {
 	client := &http.Client{Timeout: deadline, Transport: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
 	var next, size atomic.Int64
 	var all sync.WaitGroup
-	before := lb.cpu(b)
+	before, errBefore := lb.master.CPU()
 	b.ResetTimer()
 	for range 8 {
 		all.Go(func() {
@@ -114,6 +85,10 @@ func measure(b *testing.B, lb *balancer, path string) {
 	}
 	all.Wait()
 	b.StopTimer()
-	b.ReportMetric(float64((lb.cpu(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
+	after, errAfter := lb.master.CPU()
+	if err := errors.Join(errBefore, errAfter); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64((after-before).Microseconds())/float64(b.N), "cpu-µs/op")
 	b.ReportMetric(float64(size.Load())/float64(b.N), "bytes/op")
 }

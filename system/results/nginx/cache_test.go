@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -38,7 +39,7 @@ func TestCacheKeepsPublicAnswersAndServesThemWhenReplicasAreGone(t *testing.T) {
 		if got.status != 200 || got.body != "a result" {
 			t.Fatalf("got status %d, %q", got.status, got.body)
 		}
-		return slices.Contains([]string{"STALE", "UPDATING"}, got.header.Get("X-Cache"))
+		return slices.Contains([]string{"STALE"}, got.header.Get("X-Cache"))
 	})
 	if got := ask(t, nil, "GET http://"+b.http+"/student/2", nil); got.status != 503 {
 		t.Errorf("what is not in the cache: got status %d, want 503", got.status)
@@ -58,6 +59,45 @@ func TestCacheFetchesAgain(t *testing.T) {
 	})
 	b := run(t, []string{f.address}, settings{env: map[string]string{"EDGE_CACHE": "1s"}})
 	wait(t, "the third answer comes", func() bool { return ask(t, nil, "GET http://"+b.http+"/student/1", nil).body == "3" })
+}
+
+// Results that come out are shown at once, and those that are taken back no longer than
+// EDGE_CACHE.
+func TestCacheFollowsAnEmbargo(t *testing.T) {
+	t.Parallel()
+	program(t)
+	var out atomic.Bool
+	f := startFake(t, func(w http.ResponseWriter, r *http.Request) {
+		if out.Load() {
+			says(200, "a result", "Cache-Control", public, "ETag", `"1"`)(w, r)
+		} else {
+			says(403, "embargoed", "Cache-Control", "no-store")(w, r)
+		}
+	})
+	b := run(t, []string{f.address}, settings{env: map[string]string{"EDGE_CACHE": "1s"}})
+	status := func(headers ...string) int {
+		return ask(t, nil, "GET http://"+b.http+"/student/1", nil, headers...).status
+	}
+	for range 3 {
+		if got := status(); got != 403 {
+			t.Errorf("before: got status %d, want 403", got)
+		}
+	}
+	out.Store(true)
+	for range 3 {
+		if got := status(); got != 200 {
+			t.Errorf("from the instant on: got status %d, want 200", got)
+		}
+	}
+	out.Store(false)
+	wait(t, "what is taken back is gone", func() bool { return status() == 403 })
+	for range 5 {
+		for _, headers := range [][]string{nil, {"If-None-Match", `"1"`}} {
+			if got := status(headers...); got != 403 {
+				t.Errorf("taken back: got status %d with %q, want 403", got, headers)
+			}
+		}
+	}
 }
 
 func TestCacheNeverKeeps(t *testing.T) {
@@ -98,7 +138,7 @@ func TestCacheNeverKeeps(t *testing.T) {
 			if n := f.requests.Load(); n != 3 {
 				t.Errorf("3 requests reached the replica %d times", n)
 			}
-			b.stop(t)
+			b.master.Stop()
 			if files := contents(t, filepath.Join(b.dir, "cache")); len(files) != 0 {
 				t.Errorf("the cache holds %d files", len(files))
 			}
@@ -165,9 +205,8 @@ func TestCodesAreInNoFile(t *testing.T) {
 		ask(t, nil, "GET "+url+"/student/1?code="+code, nil)
 		ask(t, nil, "POST "+url+"/", strings.NewReader("id=1&code="+code))
 	}
-	b.stop(t)
+	b.master.Stop()
 	files := contents(t, b.dir)
-	files["stderr"] = b.stderr.Bytes()
 	if n := bytes.Count(files["access.log"], []byte("\n")); n < 30 || !bytes.Contains(files["access.log"], []byte(`"path":"/student/1"`)) {
 		t.Errorf("the access log has %d lines:\n%.1000s", n, files["access.log"])
 	}

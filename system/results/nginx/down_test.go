@@ -84,6 +84,55 @@ func TestHeadersAreSentOnce(t *testing.T) {
 	}
 }
 
+// trusted is the balancer's own certificate.
+func trusted(t *testing.T, b *balancer) *x509.CertPool {
+	t.Helper()
+	roots := x509.NewCertPool()
+	public, err := os.ReadFile(b.dir + "/etc/tls/tls.crt")
+	if err != nil || !roots.AppendCertsFromPEM(public) {
+		t.Fatal(err)
+	}
+	return roots
+}
+
+// As shipped, no code is answered without TLS: not the API's, not the form's.
+func TestWithoutTLSThereIsOnlyARedirect(t *testing.T) {
+	t.Parallel()
+	program(t)
+	f := startFake(t, says(200, "a result"))
+	b := run(t, []string{f.address}, settings{env: map[string]string{"RESULTS_TLS": "redirect", "RESULTS_HTTPS_PORT": "443"}})
+	client := &http.Client{
+		Timeout:       deadline,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted(t, b)}},
+	}
+	defer client.CloseIdleConnections()
+	for _, request := range []string{"GET /", "POST /", "GET /student/7?code=1", "HEAD /student/7", "PUT /anything"} {
+		method, path, _ := strings.Cut(request, " ")
+		got := ask(t, client, method+" http://"+b.http+path, strings.NewReader("id=7"))
+		if want := "https://" + host() + ":443" + path; got.status != http.StatusPermanentRedirect || got.header.Get("Location") != want {
+			t.Errorf("%s: got status %d to %q, want a redirect to %s", request, got.status, got.header.Get("Location"), want)
+		}
+		if got.header.Get("Strict-Transport-Security") != "" {
+			t.Errorf("%s: what comes without TLS may not speak of it", request)
+		}
+	}
+	if n := f.requests.Load(); n != 0 {
+		t.Errorf("%d requests without TLS reached a replica", n)
+	}
+	// A browser that has been told so comes with TLS, to the same port.
+	for _, address := range []string{b.https, b.http} {
+		got := ask(t, client, "GET https://"+address+"/student/7", nil)
+		if got.body != "a result" || got.header.Get("Strict-Transport-Security") != "max-age=31536000" {
+			t.Errorf("%s: got %+v", address, got)
+		}
+	}
+	f.end()
+	if got := ask(t, client, "GET https://"+b.https+"/", nil, "Accept", "text/html"); got.status != 503 || got.header.Get("Strict-Transport-Security") == "" {
+		t.Errorf("without replicas: got %d with %v", got.status, got.header)
+	}
+}
+
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	program(t)
@@ -91,11 +140,7 @@ func TestTLS(t *testing.T) {
 		says(200, r.Header.Get("X-Forwarded-Proto"))(w, r)
 	})
 	b := run(t, []string{f.address}, settings{})
-	roots := x509.NewCertPool()
-	public, err := os.ReadFile(b.dir + "/etc/tls/tls.crt")
-	if err != nil || !roots.AppendCertsFromPEM(public) {
-		t.Fatal(err)
-	}
+	roots := trusted(t, b)
 	for name, c := range map[string]*tls.Config{
 		"1.2": {MaxVersion: tls.VersionTLS12}, "1.3": {MinVersion: tls.VersionTLS13},
 	} {

@@ -2,27 +2,29 @@ package nginx_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"loadstone/block/servertest"
 )
 
 // deadline bounds every wait. Nothing here takes a tenth of it on an idle machine.
 const deadline = 60 * time.Second
 
-// defaults are the variables as compose.yaml has them.
-var defaults = map[string]string{"RESULTS_GZIP": "on", "EDGE_CACHE": "off", "LB_ACCESS_LOG": "off", "LB_BIND": "off"}
+// defaults are the variables as compose.yaml has them, but for RESULTS_TLS: most tests
+// ask without it.
+var defaults = map[string]string{
+	"RESULTS_ACCESS": "code", "RESULTS_LIMITS": "", "RESULTS_GZIP": "on", "RESULTS_TLS": "off", "RESULTS_HTTPS_PORT": "8443", "EDGE_CACHE": "off", "LB_ACCESS_LOG": "off", "LB_BIND": "off",
+}
 
 // ports counts up: every server of this test binary has its own. The address
 // is the process's own, so nobody else is on them.
@@ -39,9 +41,7 @@ func address() string { return fmt.Sprintf("%s:%d", host(), 18000+ports.Add(1)) 
 type balancer struct {
 	http, https, status string // addresses
 	dir                 string
-	master              *os.Process
-	ended               chan struct{}
-	stderr              *bytes.Buffer // to be read after ended
+	master              *servertest.Process
 }
 
 // settings are what a test wants different.
@@ -74,7 +74,7 @@ var variable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 // process driver's recipe do, for replicas at the addresses.
 func render(tb testing.TB, replicas []string, s settings) *balancer {
 	tb.Helper()
-	b := &balancer{dir: tb.TempDir(), http: address(), https: address(), status: address(), stderr: &bytes.Buffer{}}
+	b := &balancer{dir: tb.TempDir(), http: address(), https: address(), status: address()}
 	html, err := filepath.Abs("html")
 	if err != nil {
 		tb.Fatal(err)
@@ -97,7 +97,8 @@ func render(tb testing.TB, replicas []string, s settings) *balancer {
 	server := regexp.MustCompile(`server api:8080([^;]*);`)
 	for from, to := range map[string]string{
 		"nginx.conf": "etc/nginx.conf", "templates/results.conf.template": "etc/conf.d/results.conf",
-		"templates/edge/o.conf.template": "etc/conf.d/edge/o.conf",
+		"templates/edge/o.conf.template":    "etc/conf.d/edge/o.conf",
+		"templates/plain/off.conf.template": "etc/conf.d/plain/off.conf", "templates/plain/redirect.conf.template": "etc/conf.d/plain/redirect.conf",
 	} {
 		text, err := os.ReadFile(from)
 		if err != nil {
@@ -140,52 +141,12 @@ func run(tb testing.TB, replicas []string, s settings) *balancer {
 	tb.Helper()
 	path := program(tb)
 	b := render(tb, replicas, s)
-	cmd := exec.CommandContext(context.Background(), path, "-p", b.dir+"/", "-c", b.dir+"/etc/nginx.conf", "-g", "daemon off;")
-	cmd.Stderr = b.stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	b.ended = startProcess(tb, cmd)
-	b.master = cmd.Process
-	tb.Cleanup(func() { b.stop(tb) })
-	wait(tb, "NGINX answers", func() bool {
-		select {
-		case <-b.ended:
-			tb.Fatalf("NGINX ended: %s", b.stderr)
-		default:
-		}
-		conn, err := net.DialTimeout("tcp", b.http, time.Second)
-		return err == nil && conn.Close() == nil
+	b.master = servertest.New(tb, servertest.Program{
+		Command: []string{path, "-p", b.dir + "/", "-c", b.dir + "/etc/nginx.conf", "-g", "daemon off;"},
+		Log:     b.dir + "/stderr", Crash: syscall.SIGTERM, Ready: servertest.Dials(b.http),
 	})
+	b.master.Start()
 	return b
-}
-
-// startProcess starts a process that dies with this one. The channel is closed
-// when it has ended.
-func startProcess(tb testing.TB, cmd *exec.Cmd) chan struct{} {
-	tb.Helper()
-	started, ended := make(chan error), make(chan struct{})
-	go func() {
-		defer close(ended)
-		// The death signal comes when the thread that started it ends.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // most are killed
-		}
-	}()
-	if err := <-started; err != nil {
-		tb.Fatal(err)
-	}
-	return ended
-}
-
-// stop ends NGINX and waits until it has written its logs.
-func (b *balancer) stop(tb testing.TB) {
-	tb.Helper()
-	if err := b.master.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		tb.Error(err)
-	}
-	<-b.ended
 }
 
 // wait polls until the condition holds.

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -24,9 +23,12 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/forwarded"
+	"loadstone/block/servertest"
 	"loadstone/block/service"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
+	"loadstone/system/results/httpapi/guard"
 	"loadstone/system/results/serve"
 	"loadstone/system/results/snapshot"
 )
@@ -36,6 +38,7 @@ const (
 	replicaAddress = "RESULTS_TEST_REPLICA"
 	replicaStore   = "RESULTS_TEST_STORE"
 	replicaAccess  = "RESULTS_TEST_ACCESS"
+	replicaProxy   = "RESULTS_TEST_PROXY" // turns the limits on
 )
 
 func TestMain(m *testing.M) {
@@ -51,6 +54,15 @@ func beReplica() int {
 	c.Listen, c.AdminListen = os.Getenv(replicaAddress), "127.0.0.1:0"
 	c.Store, c.Access = os.Getenv(replicaStore), httpapi.Access(os.Getenv(replicaAccess))
 	c.Drain = 100 * time.Millisecond
+	if proxy := os.Getenv(replicaProxy); proxy != "" {
+		limits := guard.DefaultConfig()
+		proxies, err := forwarded.Parse(proxy)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		c.Limits, c.Proxies = &limits, proxies
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if err := serve.Run(ctx, c, slog.New(slog.DiscardHandler), nil); err != nil {
@@ -78,33 +90,21 @@ func published(tb testing.TB) (path string, g *results.Generator) {
 
 // replica is a process of the service.
 type replica struct {
+	*servertest.Process
+
 	address string
-	process *os.Process
-	ended   chan struct{}
 }
 
 // startReplica starts one and waits until it answers.
 func startReplica(tb testing.TB, at, store string, access httpapi.Access) *replica {
 	tb.Helper()
-	cmd := exec.CommandContext(context.Background(), os.Args[0])
-	cmd.Env = append(os.Environ(), replicaAddress+"="+at, replicaStore+"=snapshot:"+store, replicaAccess+"="+string(access))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	r := &replica{address: at, ended: startProcess(tb, cmd)}
-	r.process = cmd.Process
-	tb.Cleanup(r.kill)
-	wait(tb, "a replica is ready", func() bool {
-		ctx, cancel := context.WithTimeout(tb.Context(), time.Second)
-		defer cancel()
-		return service.Health(ctx, "http://"+at+"/readyz") == nil
-	})
+	r := &replica{address: at, Process: servertest.New(tb, servertest.Program{
+		Command: []string{os.Args[0]}, Log: filepath.Join(tb.TempDir(), "log"),
+		Env:   append(os.Environ(), replicaAddress+"="+at, replicaStore+"=snapshot:"+store, replicaAccess+"="+string(access)),
+		Ready: func(ctx context.Context) error { return service.Health(ctx, "http://"+at+"/readyz") },
+	})}
+	r.Start()
 	return r
-}
-
-// kill ends it as a crash would.
-func (r *replica) kill() {
-	_ = r.process.Kill() // it may have ended
-	<-r.ended
 }
 
 // fake is an upstream that answers as a test wants.

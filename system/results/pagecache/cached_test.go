@@ -22,8 +22,8 @@ type backing struct {
 	pool int
 }
 
-func (backing) Set() Set    { return 1 }
-func (b backing) Pool() int { return b.pool }
+func (backing) State() (results.State, bool) { return results.State{Set: 1, Published: true}, true }
+func (b backing) Pool() int                  { return b.pool }
 
 func openCached(t *testing.T, store results.Store, pool int) *Cached {
 	t.Helper()
@@ -78,7 +78,7 @@ func TestCachedPagesOwnTheirBytes(t *testing.T) {
 
 func TestEntryBytes(t *testing.T) {
 	t.Parallel()
-	if want := int(unsafe.Sizeof(Key{})) + int(unsafe.Sizeof(results.Page{})); entryBytes != want {
+	if want := int(unsafe.Sizeof(Key{})) + int(unsafe.Sizeof(kept{})); entryBytes != want {
 		t.Errorf("got %d, want %d", entryBytes, want)
 	}
 }
@@ -114,5 +114,48 @@ func TestPoolIsNotOverrun(t *testing.T) {
 	first.Wait()
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// moving is a store that moves to another data set while it is asked.
+type moving struct {
+	memory
+	set   results.Set
+	moves int
+}
+
+func (m *moving) State() (results.State, bool) {
+	return results.State{Set: m.set, Published: true}, true
+}
+func (*moving) Pool() int { return 0 }
+
+func (m *moving) Lookup(ctx context.Context, id int64) (results.Page, error) {
+	page, err := m.memory.Lookup(ctx, id)
+	if m.moves > 0 {
+		m.moves--
+		m.set++
+		page, err = results.Page{Body: []byte("new"), Code: []byte("code")}, nil
+	}
+	return page, err
+}
+
+// A page of a data set that came during the look-up is not kept for the one before, which
+// may come back.
+func TestPageOfADataSetThatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	store := &moving{memory: memory{7: {Body: []byte("old"), Code: []byte("code")}}, set: 1, moves: 1}
+	cfg := DefaultTiers()
+	cfg.Cache = Memory
+	c, err := Open(t.Context(), cfg, store, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := c.Lookup(t.Context(), 7); err != nil {
+		t.Errorf("while the store moves: %v", err)
+	}
+	store.set = 1 // the file that was put aside comes back
+	if got, err := c.Lookup(t.Context(), 7); err != nil || string(got.Body) != "old" {
+		t.Errorf("got %q and %v, want the page of the data set that is served", got.Body, err)
 	}
 }

@@ -1,76 +1,47 @@
 // Package pagecache says how students' pages lie in the caches: the key, the form
-// in Redis, which Redis, for how long. What fills Redis beforehand (Preload) and what
-// corrects it (Corrector) agree with the servers by using it.
+// in Redis, which Redis, for how long. What fills Redis beforehand (Preload) agrees with
+// the servers by using it.
 //
 // It is not the cache: block/cache is, and package serve puts it before a
 // store. Redis holds access codes beside the pages: whoever reads it can open every
 // page, so it must be as private as the database.
 //
-// # Data sets
+// # Which pages are served
 //
-// Every key names the data set that its page belongs to, see SetOf and
-// SnapshotSetOf. So another
-// data set's pages are never served, however many servers share a Redis, and there is
-// nothing to clear when the data is replaced: what nobody asks for expires.
+// Every key names the data set that its page belongs to (results.Set), and every page the
+// revision that the store was known to have when its reading began. The store is asked
+// every second which data set it holds, at which revision, and who was corrected since
+// when (results.State). A page is served if it belongs to that data set and its student was
+// not corrected after its revision, whatever its age. So nobody has to be told of anything,
+// there is nothing to clear when the data is replaced, and what nobody asks for expires.
 //
-// # How old a page may be
-//
-// MaxAge is the bound for all tiers. A correction does not wait for it: see
-// Corrector.
+// MaxAge is how long a page is kept, in all tiers.
 package pagecache
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"regexp"
+	"math"
 	"strconv"
-	"strings"
 	"time"
 
-	"loadstone/block/dataset"
 	"loadstone/system/results"
 )
 
-// MaxAge is how long a page may be served after it was read from the database,
-// unless configured otherwise: a day, longer than any outage that somebody is
-// working on. Preload writes pages that live as long.
+// MaxAge is how long a page is kept after it was read from the database, unless
+// configured otherwise: a day, longer than any outage that somebody is working on.
+// Preload writes pages that live as long after the results are out.
 const MaxAge = 24 * time.Hour
 
 // Jitter is the share of their ages by which pages of one moment expire apart.
 const Jitter = 0.1
 
 // Prefix begins every page's key in Redis. The number is that of the form.
-const Prefix = "results:1:"
-
-// Set identifies a data set.
-type Set uint64
-
-// SetOf returns the identity of the data set in a database: its origin and count. A
-// correction in place does not change it, for servers that opened the database
-// before and after must share their pages; what it adds to the origin (see
-// dataset.Meta.Revised) does not count.
-func SetOf(meta dataset.Meta) Set {
-	return setOf("database", meta.Count, revision.ReplaceAllString(meta.Origin, ""))
-}
-
-// SnapshotSetOf returns the identity of the data set in a snapshot. Snapshots are
-// replaced whole, so one with corrections is another: equal fingerprints and
-// counts are the same (dataset.Meta.Same).
-func SnapshotSetOf(meta dataset.Meta) Set { return setOf("snapshot", meta.Count, meta.Fingerprint) }
-
-// revision is what dataset.Meta.Revised puts behind an origin.
-var revision = regexp.MustCompile(`, revision [0-9]+$`)
-
-func setOf(kind string, count int64, text string) Set {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s", kind, count, text))
-	return Set(binary.BigEndian.Uint64(sum[:8]))
-}
+const Prefix = "results:2:"
 
 // Key is a page's key in all tiers.
 type Key struct {
-	Set Set
+	Set results.Set
 	ID  int64
 }
 
@@ -84,64 +55,56 @@ func (k Key) Text() string {
 	return string(strconv.AppendInt(append(text, ':'), k.ID, 10))
 }
 
-// ParseKey is the inverse of Text.
-func ParseKey(text string) (Key, error) {
-	set, id, _ := strings.Cut(text, ":")
-	s, err := strconv.ParseUint(set, base, 64)
-	if err != nil {
-		return Key{}, fmt.Errorf("key %.40q: its data set is no number", text)
-	}
-	n, err := results.ParseID(id)
-	if err != nil {
-		return Key{}, fmt.Errorf("key %.40q: %w", text, err)
-	}
-	k := Key{Set(s), n}
-	if k.Text() != text {
-		return Key{}, fmt.Errorf("key %.40q: it is written in another way", text)
-	}
-	return k, nil
+// kept is a page as the caches keep it.
+type kept struct {
+	results.Page
+	// revision is what the store was known to have when the reading of the page began.
+	revision int64
 }
 
 // A page in Redis is
 //
-//	byte 0      version, 1
+//	byte 0      version, 2
 //	bytes 1-8   Tag, big endian
 //	byte 9      length of the code
-//	            the code, then the body
+//	            the revision as a varint, the code, then the body
 const (
-	version = 1
+	version = 2
 	header  = 10
 )
 
 // Overhead is how many bytes a page that came from Redis takes in memory beside
 // its body and code: this header and that of block/cache/rediscache.
-const Overhead = header + 10
+const Overhead = header + binary.MaxVarintLen64 + 10
 
-// Encode appends the page to dst. A code has at most results.MaxCodeBytes.
-func Encode(dst []byte, p results.Page) []byte {
+// encode appends the page to dst. A code has at most results.MaxCodeBytes.
+func encode(dst []byte, p kept) []byte {
 	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, p.Tag)
 	dst = append(dst, byte(len(p.Code)))
+	dst = binary.AppendUvarint(dst, uint64(p.revision))
 	dst = append(dst, p.Code...)
 	return append(dst, p.Body...)
 }
 
 var errUnreadable = errors.New("these bytes are no student's page")
 
-// Decode is the inverse of Encode. The page lies in data. What is not whole, by
+// decode is the inverse of encode. The page lies in data. What is not whole, by
 // the body's own hash, is an error: it came over the network, and somebody else
 // may have written it.
-func Decode(data []byte) (results.Page, error) {
+func decode(data []byte) (kept, error) {
 	if len(data) <= header || data[0] != version {
-		return results.Page{}, errUnreadable
+		return kept{}, errUnreadable
 	}
-	end := header + int(data[9])
-	if data[9] > results.MaxCodeBytes || len(data) <= end {
-		return results.Page{}, errUnreadable
+	revision, n := binary.Uvarint(data[header:])
+	code := header + n
+	end := code + int(data[9])
+	if n <= 0 || revision > math.MaxInt64 || data[9] > results.MaxCodeBytes || len(data) <= end {
+		return kept{}, errUnreadable
 	}
-	p := results.Page{Code: data[header:end:end], Body: data[end:], Tag: binary.BigEndian.Uint64(data[1:9])}
+	p := results.Page{Code: data[code:end:end], Body: data[end:], Tag: binary.BigEndian.Uint64(data[1:9])}
 	if results.Tag(p.Body) != p.Tag {
-		return results.Page{}, errUnreadable
+		return kept{}, errUnreadable
 	}
-	return p, nil
+	return kept{p, int64(revision)}, nil
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"loadstone/block/cache"
+	"loadstone/block/cache/rediscache"
 	"loadstone/block/dataset"
 	"loadstone/block/servertest"
 	"loadstone/system/results"
@@ -43,155 +43,82 @@ func (b broken) All(ctx context.Context) iter.Seq2[results.Student, error] {
 	}
 }
 
-func open(t *testing.T, url string) *Shared {
-	t.Helper()
-	s, err := OpenShared(t.Context(), url, prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+// database is a source that has a state.
+type database struct {
+	dataset.Source[results.Student]
+
+	state results.State
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-	}
-}
+func (d database) State() results.State  { return d.state }
+func (d database) Revised() dataset.Meta { return d.Meta() }
 
-// bodyOf is what Redis has of a student.
-func bodyOf(t *testing.T, s *Shared, set Set, id int64) string {
-	t.Helper()
-	item, err := s.Get(t.Context(), Key{set, id}.Text())
-	if errors.Is(err, cache.ErrMiss) {
-		return ""
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := Decode(item.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(page.Body)
-}
-
-// A preload that was broken off goes on; a complete one is not repeated; another
-// data set is none of it; an emptied Redis is filled again.
+// A preload that was broken off is done again; a complete one is not repeated; another
+// data set, another revision and another time of publication are none of it; an emptied
+// Redis is filled again. Pages live for a day after the results are out.
 func TestPreload(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t)
 	url := "redis://" + redis.Addr()
 	source := resultstest.Generator(t, 5, students)
-	run := func(what string, source dataset.Source[results.Student], written, existing int64, want error) {
+	state := results.State{Set: 7, Revision: 3, Published: true}
+	run := func(what string, db results.Database, written int64, want error) {
 		t.Helper()
-		w, e, err := Preload(t.Context(), url, source, nil)
-		if !errors.Is(err, want) || want == nil && (w != written || e != existing) {
-			t.Errorf("%s: got %d written, %d existing and %v, want %d, %d and %v", what, w, e, err, written, existing, want)
+		w, err := Preload(t.Context(), url, db, nil)
+		if !errors.Is(err, want) || want == nil && w != written {
+			t.Errorf("%s: got %d written and %v, want %d and %v", what, w, err, written, want)
 		}
 	}
-	run("broken off", broken{source, 2000}, 0, 0, errBroken)
+	run("broken off", database{broken{source, 2000}, state}, 0, errBroken)
 	before := redis.Command("DBSIZE")
 	if before == "0" || strings.HasPrefix(redis.Command("KEYS", "results.preloaded*"), "results") {
 		t.Errorf("after a preload that was broken off: %s keys, or it is noted as done", before)
 	}
 	var last [2]int64
-	w, e, err := Preload(t.Context(), url, source, func(done, total int64) { last = [2]int64{done, total} })
-	if err != nil || w+e != students || e == 0 || w == 0 {
-		t.Errorf("going on: got %d written, %d existing and %v, want some of both, %d in all", w, e, err, students)
+	w, err := Preload(t.Context(), url, database{source, state}, func(done, total int64) { last = [2]int64{done, total} })
+	if err != nil || w != students || last != [2]int64{students, students} {
+		t.Errorf("got %d written, told %v, and %v, want %d", w, last, err, students)
 	}
-	if last != [2]int64{students, students} {
-		t.Errorf("progress ended with %v of %v, want all", last[0], last[1])
-	}
-	run("again", source, 0, students, nil)
-	run("another data set", resultstest.Generator(t, 6, students), students, 0, nil)
+	run("again", database{source, state}, 0, nil)
+	other := state
+	other.Set++
+	run("another data set", database{source, other}, students, nil)
+	run("the first again", database{source, state}, 0, nil)
 	redis.Flush()
-	run("emptied", source, students, 0, nil)
-
-	shared, student := open(t, url), source.Student(77)
-	if got, want := bodyOf(t, shared, SetOf(source.Meta()), 77), string(results.NewPage(&student).Body); got != want {
-		t.Errorf("got %q, want %q", got, want)
+	run("emptied", database{source, state}, students, nil)
+	state.Revision++
+	run("corrected", database{source, state}, students, nil)
+	state.PublishAt, state.Published = time.Now().Add(13*time.Hour), false
+	run("published later", database{source, state}, students, nil)
+	run("published later, again", database{source, state}, 0, nil)
+	key := Key{state.Set, 77}.Text()
+	const hour = 3_600_000
+	life, err := strconv.Atoi(redis.Command("PTTL", Prefix+key))
+	if err != nil || life < (13+21)*hour || life > (13+24)*hour {
+		t.Errorf("a page lives for %d ms and %v, want a day, less a tenth at most, after the results are out", life, err)
 	}
-	redis.Kill()
-	if _, _, err := Preload(t.Context(), url, source, nil); err == nil || !strings.Contains(err.Error(), redis.Addr()) {
-		t.Errorf("without Redis: got %v, want an error that names it", err)
+	noted, err := strconv.Atoi(redis.Command("PTTL", markerPrefix+strconv.FormatUint(uint64(state.Set), base)))
+	if err != nil || noted < 13*hour || noted > (13+22)*hour {
+		t.Errorf("that they are there is noted for %d ms and %v, want no longer than the first of them lives", noted, err)
 	}
-}
-
-func TestCorrect(t *testing.T) {
-	t.Parallel()
-	redis := servertest.Redis(t)
-	url := "redis://u:secret@" + redis.Addr()
-	redis.Command("ACL", "SETUSER", "u", "on", ">secret", "~*", "&*", "+@all")
-	source := resultstest.Generator(t, 5, students)
-	meta, set := source.Meta(), SetOf(source.Meta())
-	shared := open(t, url)
-	var mu sync.Mutex
-	heard := map[string]int{}
-	shared.Watch(func(key string) {
-		mu.Lock()
-		defer mu.Unlock()
-		heard[key]++
-	})
-	times := func(id int64) int {
-		mu.Lock()
-		defer mu.Unlock()
-		return heard[Key{set, id}.Text()]
-	}
-	student := source.Student(77)
-	page := results.NewPage(&student)
-	until(t, "the subscription", func() bool { return redis.Command("PUBSUB", "CHANNELS") != "" })
-	if err := Correct(t.Context(), url, meta, 77, &page); err != nil {
-		t.Fatal(err)
-	}
-	if got := bodyOf(t, shared, set, 77); got != string(page.Body) {
-		t.Errorf("after a replacement: got %q, want the page", got)
-	}
-	until(t, "the message", func() bool { return times(77) == 1 })
-	if err := Correct(t.Context(), url, meta, 77, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := bodyOf(t, shared, set, 77); got != "" {
-		t.Errorf("after a deletion: got %q, want nothing", got)
-	}
-
-	// A correction whose message is lost is read in the journal, once Redis answers.
 	cfg, err := TierConfig(url, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
-	journal, err := connect(cfg)
+	tier, err := rediscache.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer journal.Close()
-	if err := note(t.Context(), journal, Key{set, 78}.Text()); err != nil {
+	item, err := tier.Get(t.Context(), key)
+	if err = errors.Join(err, tier.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if times(78) != 0 {
-		t.Fatal("there was a message: this tests nothing")
+	student := source.Student(77)
+	if page, err := decode(item.Value); err != nil || page.revision != 4 || !resultstest.SamePage(page.Page, results.NewPage(&student)) {
+		t.Errorf("got %+v and %v, want the student's page of revision 4", page, err)
 	}
-	shared.every = 5 * time.Millisecond
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := shared.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	until(t, "the journal", func() bool { return times(78) > 0 })
-	stop()
-	running.Wait()
-
 	redis.Kill()
-	if err := Correct(t.Context(), url, meta, 77, &page); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("without Redis: got %v, want an error without the password", err)
+	if _, err := Preload(t.Context(), url, database{source, state}, nil); err == nil || !strings.Contains(err.Error(), redis.Addr()) {
+		t.Errorf("without Redis: got %v, want an error that names it", err)
 	}
 }

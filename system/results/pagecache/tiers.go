@@ -24,43 +24,22 @@ var kinds = []string{None, Memory, Redis, MemoryRedis}
 type Tiers struct {
 	// Cache is one of the kinds of caches.
 	Cache string
-	// Redis is the shared tier, see RedisForm. It is not looked at unless
-	// Cache has it.
+	// Redis is the shared tier, see RedisForm. It is not used unless Cache has it.
 	Redis string
 	// CacheBytes bounds the memory cache, see cache.Config.
 	CacheBytes int64
-	// CacheMaxAge is how long a page may be served after it was read from the
-	// store, however the store fares: the longest outage that cached pages
-	// outlive.
+	// CacheMaxAge is how long a page is kept after it was read from the store: the
+	// longest outage that cached pages outlive.
 	CacheMaxAge time.Duration
-	// CacheRefresh is the age from which a page is read from the store again
-	// before it is served, if the store answers: the time after which a change is
-	// seen that nobody told the caches about. See DefaultRefresh.
-	CacheRefresh time.Duration
 }
 
 // DefaultTiers returns no caches, with the sizes and ages of one in memory.
 func DefaultTiers() Tiers {
 	return Tiers{
-		Cache:      None,
-		CacheBytes: 256 << 20, // some 420,000 pages
-		// That of the caches without Redis.
-		CacheMaxAge: MaxAge, CacheRefresh: DefaultRefresh(Memory),
+		Cache:       None,
+		CacheBytes:  256 << 20, // some 420,000 pages
+		CacheMaxAge: MaxAge,
 	}
-}
-
-// DefaultRefresh is the CacheRefresh that suits a kind of cache.
-//
-// Memory alone is told nothing when the store changes, so a page is at most a
-// minute behind. With Redis, whoever corrects a result tells all servers, and ages
-// only bound what happens if that fails. They are long, for pages that were
-// preloaded hours before results are out must not all be read again in the minute
-// that everybody asks.
-func DefaultRefresh(kind string) time.Duration {
-	if strings.Contains(kind, Redis) {
-		return 12 * time.Hour
-	}
-	return time.Minute
 }
 
 func (t Tiers) hasMemory() bool { return t.Cache == Memory || t.Cache == MemoryRedis }
@@ -76,7 +55,7 @@ func (t Tiers) Validate() error {
 	if !slices.Contains(kinds, t.Cache) {
 		bad("cache is %q, must be one of %s", t.Cache, strings.Join(kinds, ", "))
 	}
-	if t.hasRedis() {
+	if t.hasRedis() || t.Redis != "" {
 		errs = append(errs, CheckURL(t.Redis))
 	}
 	if t.CacheBytes < cache.MinBytes {
@@ -84,9 +63,6 @@ func (t Tiers) Validate() error {
 	}
 	if t.CacheMaxAge < minAge {
 		bad("cache max age is %v, must be at least %v", t.CacheMaxAge, minAge)
-	}
-	if t.CacheRefresh < minAge || t.CacheRefresh >= t.CacheMaxAge {
-		bad("cache refresh is %v, must be at least %v and less than the max age of %v", t.CacheRefresh, minAge, t.CacheMaxAge)
 	}
 	return errors.Join(errs...)
 }

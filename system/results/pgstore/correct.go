@@ -19,37 +19,29 @@ import (
 // results.corrections: who, when, from what, the page before and after. If an id is
 // not there the error is a *results.UnknownStudentsError.
 //
-// Look-ups see the corrections from the commit on, all at once, and never wait.
-// Tell is called after it, also if nothing had to be changed, to tell whoever
-// keeps pages; it may be nil. One Correct at a time works on a database until its
-// tell has ended: so of two corrections of one student the same one is the later
-// everywhere. If tell fails, its error is wrapped, and the result still says what
-// was corrected.
-func Correct(ctx context.Context, address string, c results.Corrections, tell func(context.Context, results.Corrected) error) (results.Corrected, error) {
-	done, told, err := correct(ctx, address, c, tell)
-	switch {
-	case told:
-		return done, err
-	case err != nil:
+// Look-ups see the corrections from the commit on, all at once, and never wait. Whoever
+// keeps pages asks for the revision, see Store.State.
+func Correct(ctx context.Context, address string, c results.Corrections) (results.Corrected, error) {
+	done, err := correct(ctx, address, c)
+	if err != nil {
 		return results.Corrected{}, fmt.Errorf("correct students in %s: %w", redact.Address(address), classify(ctx, err))
 	}
 	return done, nil
 }
 
-// correct reports told if tell was called: the error is then tell's.
-func correct(ctx context.Context, address string, c results.Corrections, tell func(context.Context, results.Corrected) error) (done results.Corrected, told bool, err error) {
+func correct(ctx context.Context, address string, c results.Corrections) (done results.Corrected, err error) {
 	conn, err := connect(ctx, address)
 	if err != nil {
-		return done, false, err
+		return done, err
 	}
 	// The end of the session frees the lock. Not under ctx, which may have ended;
 	// what was committed does not depend on how the connection ends.
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := lockCorrections(ctx, conn); err != nil {
-		return done, false, err
+		return done, err
 	}
 	if err := checkVersion(ctx, conn); err != nil {
-		return done, false, err
+		return done, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, correctTimeout)
 	defer cancel()
@@ -57,10 +49,7 @@ func correct(ctx context.Context, address string, c results.Corrections, tell fu
 		done, err = correctIn(bounded, tx, c)
 		return err
 	})
-	if err != nil || tell == nil {
-		return done, false, err
-	}
-	return done, true, tell(ctx, done)
+	return done, err
 }
 
 // correctTimeout bounds a correction: ten times what as many students as a file may
@@ -91,7 +80,7 @@ func correctIn(ctx context.Context, tx pgx.Tx, c results.Corrections) (results.C
 	if err != nil {
 		return results.Corrected{}, err
 	}
-	done := results.Corrected{Revision: set.revision, Changed: len(plan.Changed), Students: plan.Students}
+	done := results.Corrected{Revision: set.state.Revision, Changed: len(plan.Changed), Students: plan.Students}
 	if done.Changed == 0 {
 		return done, nil
 	}

@@ -19,7 +19,7 @@ func TestCorrect(t *testing.T) {
 		t.Helper()
 		url := filled(t, source)
 		return resultstest.Corrector{
-			Correct: func(c results.Corrections) (results.Corrected, error) { return Correct(t.Context(), url, c, nil) },
+			Correct: func(c results.Corrections) (results.Corrected, error) { return Correct(t.Context(), url, c) },
 			Open: func() (results.Store, results.Correctable) {
 				return open(t, config(url)), openSource(t, url)
 			},
@@ -51,68 +51,32 @@ func TestCorrectionUnderReaders(t *testing.T) {
 			}
 		})
 	}
-	told := 0
 	for range 10 {
 		for _, s := range []results.Student{after, before, after} {
-			_, err := Correct(t.Context(), url, resultstest.Corrections(s), func(ctx context.Context, done results.Corrected) error {
-				told++
-				page, err := store.Lookup(ctx, 3)
-				if err == nil && !resultstest.SamePage(page, results.NewPage(&done.Students[0])) {
-					t.Errorf("when it was told: got %s, want %+v", page.Body, done.Students[0])
-				}
-				return err
-			})
-			if err != nil {
+			if _, err := Correct(t.Context(), url, resultstest.Corrections(s)); err != nil {
 				t.Fatal(err)
+			}
+			page, err := store.Lookup(t.Context(), 3)
+			if err != nil || !resultstest.SamePage(page, results.NewPage(&s)) {
+				t.Errorf("when it was done: got %s and %v, want %+v", page.Body, err, s)
 			}
 		}
 	}
 	stop()
 	readers.Wait()
-	if told != 30 {
-		t.Errorf("told %d times, want 30, changed or not", told)
-	}
 }
 
-func TestCorrectTellsFailure(t *testing.T) {
-	t.Parallel()
-	source := resultstest.Generator(t, 3, 10)
-	url := filled(t, source)
-	broken := errors.New("the line is dead")
-	student := source.Student(3)
-	student.Marks[0]++
-	for _, want := range []int{1, 0} { // the second time it tells again
-		done, err := Correct(t.Context(), url, resultstest.Corrections(student),
-			func(context.Context, results.Corrected) error { return broken })
-		if !errors.Is(err, broken) || done.Changed != want || done.Revision != 1 || len(done.Students) != 1 {
-			t.Errorf("got %+v and %v, want %d changed and the teller's error", done, err, want)
-		}
-	}
-}
-
-// TestCorrectAtOnce: of corrections at a time each is whole, tellers included.
+// TestCorrectAtOnce: corrections at a time each are a revision.
 func TestCorrectAtOnce(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 3, 10)
 	url := filled(t, source)
 	var group sync.WaitGroup
-	var telling sync.Mutex
 	for n := range 6 {
 		group.Go(func() {
 			student := source.Student(3)
 			student.Name = string(rune('A' + n))
-			_, err := Correct(t.Context(), url, resultstest.Corrections(student), func(context.Context, results.Corrected) error {
-				if !telling.TryLock() {
-					t.Error("two tell at a time")
-					return nil
-				}
-				defer telling.Unlock()
-				if got := one[string](t, url, "SELECT name FROM results.students WHERE id = 3"); got != student.Name {
-					t.Errorf("when %s was told the database had %s", student.Name, got)
-				}
-				return nil
-			})
-			if err != nil {
+			if _, err := Correct(t.Context(), url, resultstest.Corrections(student)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -127,14 +91,14 @@ func TestCorrectRefuses(t *testing.T) {
 	t.Parallel()
 	student := resultstest.Generator(t, 1, 1).Student(1)
 	c := resultstest.Corrections(student)
-	_, err := Correct(t.Context(), "postgres://me:secret@127.0.0.1:1/none", c, nil)
+	_, err := Correct(t.Context(), "postgres://me:secret@127.0.0.1:1/none", c)
 	checkError(t, err, results.ErrUnavailable, "connect")
 	url := filled(t, resultstest.Generator(t, 1, 10))
 	execute(t, url, "UPDATE results.data_set SET completed_at = NULL")
-	_, err = Correct(t.Context(), url, c, nil)
+	_, err = Correct(t.Context(), url, c)
 	checkError(t, err, results.ErrMissing, "seed or import them again")
 	execute(t, url, "DELETE FROM results.migrations WHERE version > 1")
-	_, err = Correct(t.Context(), url, c, nil)
+	_, err = Correct(t.Context(), url, c)
 	checkError(t, err, results.ErrVersion, "version 1, this program needs")
 }
 
@@ -161,7 +125,7 @@ func TestSeedKnowsACorrectedDatabase(t *testing.T) {
 	student := source.Student(3)
 	student.Name = "Corrected"
 	opened := openSource(t, url)
-	if _, err := Correct(t.Context(), url, resultstest.Corrections(student), nil); err != nil {
+	if _, err := Correct(t.Context(), url, resultstest.Corrections(student)); err != nil {
 		t.Fatal(err)
 	}
 	if seeded, err := Seed(t.Context(), url, source, nil); err != nil || !seeded.Already {

@@ -28,7 +28,7 @@ func lazy(t *testing.T, url string) *watched {
 	w := &watched{}
 	cfg := config(url)
 	cfg.Lazy, cfg.CheckInterval = true, 20*time.Millisecond
-	cfg.Events.Opened = func(meta dataset.Meta) {
+	cfg.Events.Switched = func(_, meta dataset.Meta) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.opened = append(w.opened, meta)
@@ -127,7 +127,7 @@ func TestLazyClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const series = 5 + 2 + 8 // outcomes, sum and count, the pool
+	const series = 5 + 2 + 2 + 8 // outcomes, sum and count, the state, the pool
 	if lines := metricsOf(t, registry); len(lines) != series {
 		t.Errorf("got %d series, want %d: %v", len(lines), series, lines)
 	}

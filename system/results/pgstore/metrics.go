@@ -27,6 +27,8 @@ const (
 //
 //	results_postgres_queries_total{outcome}          found, not_found, unavailable, failed, abandoned
 //	results_postgres_query_duration_seconds          a look-up, the wait for a connection included
+//	results_postgres_revision                        of the data set, as the store knows it
+//	results_postgres_state_age_seconds               since the database last said what it holds
 //	results_postgres_pool_connections{state}         in_use, idle
 //	results_postgres_pool_max_connections
 //	results_postgres_pool_acquires_total             look-ups that got a connection
@@ -86,8 +88,20 @@ func (m *metrics) looked(o outcome, took time.Duration) {
 	m.seconds.Observe(took.Seconds())
 }
 
-func (m *metrics) register(r prometheus.Registerer, stat func() *pgxpool.Stat) error {
-	for _, c := range []prometheus.Collector{m.queries, m.seconds, poolCollector{stat}} {
+func (m *metrics) register(r prometheus.Registerer, s *Store) error {
+	gauge := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
+	}
+	for _, c := range []prometheus.Collector{
+		m.queries, m.seconds, poolCollector{s.stat},
+		gauge("results_postgres_revision", "How often the data set has been corrected, as the store knows it.", func() float64 {
+			state, _ := s.State()
+			return float64(state.Revision)
+		}),
+		gauge("results_postgres_state_age_seconds", "Time since the database last said what it holds.", func() float64 {
+			return time.Since(time.Unix(0, s.health.said.Load())).Seconds()
+		}),
+	} {
 		if err := r.Register(c); err != nil {
 			m.unregister(r)
 			return err // the caller says what was tried

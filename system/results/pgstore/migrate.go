@@ -44,6 +44,31 @@ func Migrate(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// Upgrade is Migrate for a database that has tables of ours; one that has none stays as it
+// is.
+func Upgrade(ctx context.Context, address string) (err error) {
+	conn, err := connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	steps, err := migrations()
+	if err != nil {
+		return err
+	}
+	switch have, err := steps.Version(ctx, conn); {
+	case err != nil:
+		return classify(ctx, err)
+	case have == 0 || have == steps.Latest():
+		return nil
+	}
+	// Before the tables change: a seed may be filling them.
+	if err := lock(ctx, conn); err != nil {
+		return err
+	}
+	return Migrate(ctx, conn)
+}
+
 // newer says of postgres.ErrNewer what it is to a store of results.
 func newer(err error) error {
 	if errors.Is(err, postgres.ErrNewer) {

@@ -36,9 +36,17 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 }
 
+// sixthVersion brings a filled database back to the tables of version 6, which knew neither
+// its identity nor when results are out.
+const sixthVersion = `
+	DROP INDEX results.corrections_revision_idx;
+	DROP TABLE results.schedule;
+	ALTER TABLE results.data_set DROP COLUMN identity, DROP COLUMN publish_at, DROP COLUMN publish_zone;
+	DELETE FROM results.migrations WHERE version > 6;`
+
 // firstVersion brings a filled database back to the tables of version 1, as the
 // program before had them.
-const firstVersion = `
+const firstVersion = sixthVersion + `
 	ALTER TABLE results.students DROP CONSTRAINT students_place_fkey, DROP COLUMN school, DROP COLUMN region,
 		ADD CONSTRAINT students_school_fkey FOREIGN KEY (school_id) REFERENCES results.schools (id);
 	DROP INDEX results.students_school_idx;

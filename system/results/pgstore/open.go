@@ -15,20 +15,18 @@ import (
 // Events tell what a store does by itself. Each may be nil; they are called by
 // Run and must return soon.
 type Events struct {
-	// Opened: the database was found good, and holds this; the store is ready.
-	Opened func(dataset.Meta)
+	// Switched: look-ups are answered from another data set from now on. From is the
+	// zero Meta if there was none.
+	Switched func(from, to dataset.Meta)
 	// Refused: the database cannot be served, as Open's errors say; it is tried
 	// again. Called when the reason changes, and every refusalInterval.
 	Refused func(error)
 }
 
-// refusalInterval is how often a reason that stays the same is told again.
-const refusalInterval = time.Minute
-
-// database is an open one.
+// database is an open one, as it was when it was last asked.
 type database struct {
 	pool *postgres.Pool
-	meta dataset.Meta
+	set  *dataSet // nil: it holds none whole
 }
 
 // Open connects to a database that was filled. The error is results.ErrMissing if
@@ -42,12 +40,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, name: redact.Address(cfg.URL), metrics: newMetrics()}
+	s.health.said.Store(time.Now().UnixNano())
 	if !cfg.Lazy {
 		if err := s.open(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.metrics.register(cfg.Registerer, s.stat); err != nil {
+	if err := s.metrics.register(cfg.Registerer, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("register metrics of the database: %w", err), s.Close())
 	}
 	return s, nil
@@ -65,9 +64,18 @@ func (s *Store) open(ctx context.Context) error {
 		found.pool.Close()
 		return results.ErrUnavailable
 	}
-	s.health.answered(time.Now())
+	s.health.says(time.Now())
 	s.database.Store(found)
 	return nil
+}
+
+// hold keeps what the database said that it holds.
+func (s *Store) hold(set *dataSet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed.Load() {
+		s.database.Store(&database{s.database.Load().pool, set})
+	}
 }
 
 func connectPool(ctx context.Context, cfg Config) (*database, error) {
@@ -81,32 +89,5 @@ func connectPool(ctx context.Context, cfg Config) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &database{pool, set.meta}, nil
-}
-
-// opener opens a store's database in the background.
-type opener struct {
-	store  *Store
-	reason *results.Error // of the last refusal
-	told   time.Time
-}
-
-// try opens the database or tells why not.
-func (o *opener) try(ctx context.Context) {
-	events := &o.store.cfg.Events
-	err := o.store.open(ctx)
-	switch {
-	case err == nil:
-		if events.Opened != nil {
-			events.Opened(o.store.Meta())
-		}
-	case ctx.Err() != nil || o.store.closed.Load():
-	case events.Refused != nil:
-		var reason *results.Error // nil for a refusal by the database itself
-		_ = errors.As(err, &reason)
-		if now := time.Now(); o.told.IsZero() || reason != o.reason || now.Sub(o.told) >= refusalInterval {
-			o.reason, o.told = reason, now
-			events.Refused(err)
-		}
-	}
+	return &database{pool, set}, nil
 }

@@ -38,7 +38,7 @@ import (
 type Config struct {
 	postgres.Config
 
-	// CheckInterval is how often Run asks a database that nobody looks up in.
+	// CheckInterval is how often Run asks the database what it holds.
 	CheckInterval time.Duration
 	// Lazy lets Open succeed without the database: Run opens it as soon as it is
 	// there and good, and until then the store is not Ready and answers nothing.
@@ -73,7 +73,8 @@ type Config struct {
 //     without a word, and costs the connection; the database's own limit comes
 //     first and leaves the connection whole.
 //
-//   - CheckInterval: one second, as long as a balancer takes to ask again.
+//   - CheckInterval: one second. So long a correction, another data set or another
+//     time of publication may go unnoticed.
 //
 //   - Waiting: as many as there are; those who serve bound their requests.
 func DefaultConfig() Config {

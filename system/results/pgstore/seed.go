@@ -122,7 +122,7 @@ func lock(ctx context.Context, conn *pgx.Conn) error {
 type dataSet struct {
 	meta     dataset.Meta // as it was filled
 	revised  dataset.Meta // with its corrections
-	revision int64        // how often students were corrected
+	state    results.State
 	chunk    int
 	complete bool
 }
@@ -130,18 +130,25 @@ type dataSet struct {
 // readDataSet returns nil if the tables are empty.
 func readDataSet(ctx context.Context, db postgres.Querier) (*dataSet, error) {
 	var set dataSet
+	var identity int64
 	var fingerprint string
-	err := db.QueryRow(ctx, `SELECT origin, fingerprint, students, chunk_students, completed_at IS NOT NULL,
-			revision, coalesce(revised_fingerprint, '')
+	var publishAt *time.Time
+	var zone int
+	var left float64
+	err := db.QueryRow(ctx, `SELECT origin, fingerprint, students, chunk_students, completed_at IS NOT NULL, identity,
+			revision, coalesce(revised_fingerprint, ''), publish_at, publish_zone,
+			coalesce(extract(epoch FROM publish_at - clock_timestamp()), 0)::float8, coalesce(publish_at <= clock_timestamp(), true)
 		FROM results.data_set`).Scan(&set.meta.Origin, &set.meta.Fingerprint, &set.meta.Count, &set.chunk, &set.complete,
-		&set.revision, &fingerprint)
+		&identity, &set.state.Revision, &fingerprint, &publishAt, &zone, &left, &set.state.Published)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what it holds: %w", err)
 	}
-	set.revised = set.meta.Revised(set.revision, fingerprint)
+	set.state.Set = results.Set(identity)
+	set.setSchedule(publishAt, zone, left)
+	set.revised = set.meta.Revised(set.state.Revision, fingerprint)
 	return &set, nil
 }
 
@@ -165,7 +172,7 @@ func (s *seeder) begin(ctx context.Context, conn *pgx.Conn) (state *progressStat
 		case have == nil:
 			state = &progressState{chunk: chunkStudents, chunks: map[int64]dataset.Mark{}, school: newSchools()}
 			return s.beginAnew(ctx, tx)
-		case !have.meta.Same(want):
+		case !results.FilledFrom(have.meta, want):
 			return holds(have, want)
 		case have.complete:
 			return nil
@@ -184,14 +191,18 @@ func holds(have *dataSet, want dataset.Meta) error {
 	if !have.complete {
 		what = "was begun, and not finished, with"
 	}
-	return fmt.Errorf("%w: it %s %s, not %s; name another database, or empty this one first: `loadstone down results --volumes`, `docker compose down --volumes`, or in psql DROP SCHEMA results CASCADE",
+	return fmt.Errorf("%w: it %s %s, not %s; name another database, or empty this one first: `loadstone down results --volumes` after `loadstone up`, `rm -r .loadstone/volumes/results` after `loadstone run`, `docker compose down --volumes`, or in psql DROP SCHEMA results CASCADE",
 		ErrHolds, what, have.meta.Origin, want.Origin)
 }
 
 func (s *seeder) beginAnew(ctx context.Context, tx pgx.Tx) error {
-	meta := s.source.Meta()
-	const record = "INSERT INTO results.data_set (origin, fingerprint, students, chunk_students) VALUES ($1, $2, $3, $4)"
-	if _, err := tx.Exec(ctx, record, meta.Origin, meta.Fingerprint, meta.Count, chunkStudents); err != nil {
+	set := results.NewSet()
+	meta := results.Filled(s.source, set)
+	if err := meta.Check(); err != nil {
+		return err
+	}
+	const record = "INSERT INTO results.data_set (origin, fingerprint, students, chunk_students, identity) VALUES ($1, $2, $3, $4, $5)"
+	if _, err := tx.Exec(ctx, record, meta.Origin, meta.Fingerprint, meta.Count, chunkStudents, int64(set)); err != nil {
 		return fmt.Errorf("record what it is to hold: %w", err)
 	}
 	return dropKeys(ctx, tx)
@@ -224,6 +235,11 @@ func (s *seeder) finish(ctx context.Context, conn *pgx.Conn) error {
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if err := addKeys(ctx, tx); err != nil {
 			return err
+		}
+		if at := results.PublishAt(s.source); !at.IsZero() {
+			if err := schedule(ctx, tx, at, "the filling"); err != nil {
+				return err
+			}
 		}
 		_, err := tx.Exec(ctx, "UPDATE results.data_set SET completed_at = now()")
 		return err

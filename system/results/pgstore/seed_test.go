@@ -172,7 +172,7 @@ func TestSeedSurvivesBeingKilled(t *testing.T) {
 	if err != nil || seeded.Already || seeded.Resumed < 2*chunkStudents || seeded.Resumed >= source.Meta().Count {
 		t.Fatalf("got %+v and %v, want a resumed seed", seeded, err)
 	}
-	if want := seeded.Resumed + chunkStudents; first != want {
+	if want := seeded.Resumed; first != want {
 		t.Errorf("progress began with %d, want %d", first, want)
 	}
 	checkHolds(t, url, source)
@@ -183,7 +183,7 @@ func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(time.Minute); !ok(); <-ticker.C {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s within a minute", what)
 		}

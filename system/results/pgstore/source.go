@@ -37,6 +37,9 @@ func (s *Source) Meta() dataset.Meta { return s.set.meta }
 // Revised describes the data set with its corrections, see results.Current.
 func (s *Source) Revised() dataset.Meta { return s.set.revised }
 
+// State implements results.Database.
+func (s *Source) State() results.State { return s.set.state }
+
 // All yields the students in ascending order of id, as they were at one moment.
 // Rows are read from the connection one by one: memory does not grow with
 // their number.
@@ -67,7 +70,7 @@ func (s *Source) scan(ctx context.Context, yield func(results.Student, error) bo
 	}
 	if set, err := completeDataSet(ctx, tx); err != nil {
 		return err
-	} else if set.revised != s.set.revised {
+	} else if set.revised != s.set.revised || set.state.Set != s.set.state.Set {
 		return kind{results.ErrVersion, fmt.Errorf(
 			"it has changed since it was opened and holds %s, not %s: open it again", set.revised.Origin, s.set.revised.Origin)}
 	}
@@ -108,7 +111,7 @@ const silenceTimeout = 30 * time.Second
 
 var errSilent = fmt.Errorf("it has sent nothing for %v", silenceTimeout)
 
-// describeTimeout bounds three small queries and what comes before them.
+// describeTimeout bounds a few small queries and what comes before them.
 const describeTimeout = 10 * time.Second
 
 func describe(ctx context.Context, address string) (set *dataSet, err error) {
@@ -122,7 +125,33 @@ func describe(ctx context.Context, address string) (set *dataSet, err error) {
 	if err := checkVersion(ctx, conn); err != nil {
 		return nil, err
 	}
-	return completeDataSet(ctx, conn)
+	return watchedDataSet(ctx, conn, nil)
+}
+
+// watchedDataSet is completeDataSet with the corrections. Those of known are good for as
+// long as the revision is the same.
+func watchedDataSet(ctx context.Context, conn *pgx.Conn, known *dataSet) (*dataSet, error) {
+	set, err := completeDataSet(ctx, conn)
+	switch {
+	case err != nil:
+		return nil, err
+	case set.state.Revision == 0:
+		return set, nil
+	case known != nil && set.state.Set == known.state.Set && set.state.Revision == known.state.Revision:
+		set.state.Corrected, set.state.Since = known.state.Corrected, known.state.Since
+		return set, nil
+	}
+	// Read after the revision: what was corrected since then is there early, and does no harm.
+	rows, err := conn.Query(ctx, "SELECT student_id, revision FROM results.corrections ORDER BY revision DESC LIMIT $1", results.MaxCorrections+1)
+	if err != nil {
+		return nil, fmt.Errorf("read who was corrected: %w", err)
+	}
+	last, err := pgx.CollectRows(rows, pgx.RowToStructByPos[results.Mark])
+	if err != nil {
+		return nil, fmt.Errorf("read who was corrected: %w", err)
+	}
+	set.state = set.state.Recalling(last)
+	return set, nil
 }
 
 // connect makes one connection outside of any pool.

@@ -47,13 +47,14 @@ func (s *Store) Lookup(ctx context.Context, id int64) (results.Page, error) {
 	return page, nil
 }
 
-// errNotOpen is why there is no answer before Run has opened the database.
-var errNotOpen error = kind{results.ErrUnavailable, errors.New("the database has not been opened yet")}
+// errNothing is why there is no answer before Run has opened the database, and while it
+// is filled anew.
+var errNothing error = kind{results.ErrUnavailable, errors.New("the database is not known to hold a data set whole")}
 
 func (s *Store) lookup(ctx context.Context, id int64) (results.Page, error) {
 	db := s.database.Load()
-	if db == nil {
-		return results.Page{}, errNotOpen
+	if db == nil || db.set == nil {
+		return results.Page{}, errNothing
 	}
 	var row row
 	err := db.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -77,10 +78,10 @@ func (s *Store) failed(err error) error {
 }
 
 // Meta describes the data set as it was filled, whatever was corrected since; it
-// is empty as long as a lazy store's database is not open.
+// is empty if there is none, see State.
 func (s *Store) Meta() dataset.Meta {
-	if db := s.database.Load(); db != nil {
-		return db.meta
+	if db := s.database.Load(); db != nil && db.set != nil {
+		return db.set.meta
 	}
 	return dataset.Meta{}
 }

@@ -34,6 +34,7 @@ func TestBusy(t *testing.T) {
 		logger := slog.New(slog.DiscardHandler)
 		api, err := httpapi.New(httpapi.Config{
 			Store: busyStore{}, Access: httpapi.Code, Ready: func() bool { return true }, Logger: logger, Registerer: registry,
+			Publication: func() results.Publication { return results.Publication{Out: true} },
 		})
 		if err != nil {
 			t.Fatal(err)

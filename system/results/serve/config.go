@@ -3,8 +3,11 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
+	"loadstone/block/forwarded"
+	"loadstone/block/httpserver"
 	"loadstone/block/service"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
@@ -19,17 +22,16 @@ type Config struct {
 	// Tiers are the caches before the store.
 	pagecache.Tiers
 
-	// Store is what to serve, see stores.Parse. A snapshot is replaced while it is
-	// served, a SQLite database by a restart.
+	// Store is what to serve, see stores.Parse. A file may be replaced while it is
+	// served.
 	Store string
 	// Access is what opens a page.
 	Access httpapi.Access
-	// Limits bound requests and wrong codes; nil for none. PublishAt is the
-	// instant before which nothing is served; nil if results are out.
-	Limits    *guard.Config
-	PublishAt *time.Time
+	// Limits bound requests and wrong codes, of all replicas together that have the same
+	// Redis (of Tiers); nil for none.
+	Limits *guard.Config
 	// Proxies are the balancers whose word counts about who asks, and how they came.
-	Proxies guard.Proxies
+	Proxies forwarded.Proxies
 	// Page serves the students' page at all addresses but the interface's.
 	Page bool
 	// SecureCookie keeps the page's cookie off plain HTTP, see web.SecureCookie. With
@@ -56,6 +58,18 @@ func (c Config) notFoundAfter(kind string) time.Duration {
 	return 25 * time.Millisecond
 }
 
+// perClient bounds an address's connections by how many requests it may send at once: one
+// more could not ask. That leaves two for each of 500 students behind one address. A
+// balancer's connections are its clients', and it bounds those.
+func (c Config) perClient() *httpserver.PerClient {
+	if c.Limits == nil {
+		return nil
+	}
+	return &httpserver.PerClient{MaxConns: c.Limits.Burst, Client: func(peer netip.Addr) (name uint64, others bool) {
+		return uint64(guard.Group(peer)), c.Proxies.Trusts(peer)
+	}}
+}
+
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	_, store := stores.Parse(c.Store)
@@ -65,18 +79,15 @@ func (c Config) Validate() error {
 
 // attributes are the configuration for the log, without secrets.
 func (c Config) attributes() []any {
-	limits, publishAt := "off", "out"
+	limits := "off"
 	if c.Limits != nil {
 		limits = fmt.Sprintf("%+v", *c.Limits)
 	}
-	if c.PublishAt != nil {
-		publishAt = c.PublishAt.Format(time.RFC3339Nano)
-	}
 	return []any{
-		"component", c.Name, "limits", limits, "publish_at", publishAt, "proxies", c.Proxies.String(),
+		"component", c.Name, "limits", limits, "proxies", c.Proxies.String(),
 		"listen", c.Listen, "admin_listen", c.AdminListen, "store", stores.Redact(c.Store),
 		"cache", c.Cache, "redis", pagecache.Redact(c.Redis),
-		"cache_bytes", c.CacheBytes, "cache_max_age", c.CacheMaxAge, "cache_refresh", c.CacheRefresh,
+		"cache_bytes", c.CacheBytes, "cache_max_age", c.CacheMaxAge,
 		"access", c.Access, "page", c.Page, "secure_cookie", c.SecureCookie, "drain", c.Drain, "stop_timeout", c.StopTimeout,
 	}
 }

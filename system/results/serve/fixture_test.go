@@ -15,6 +15,12 @@ import (
 	"loadstone/system/results/serve"
 )
 
+// adminToken is every service's, and authorized the header with it.
+const (
+	adminToken = "0123456789abcdef"
+	authorized = "Authorization: Bearer " + adminToken
+)
+
 // running is a service of the test.
 type running struct {
 	api, admin string
@@ -45,7 +51,7 @@ func (l *logs) String() string {
 // receives from done.
 func run(tb testing.TB, cfg serve.Config) *running {
 	tb.Helper()
-	cfg.Listen, cfg.AdminListen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Listen, cfg.AdminListen, cfg.AdminToken = "127.0.0.1:0", "127.0.0.1:0", adminToken
 	ctx, stop := context.WithCancel(context.Background())
 	s := &running{logs: &logs{}, switched: make(chan dataset.Meta, 8), stop: stop, done: make(chan error, 1)}
 	tb.Cleanup(stop)

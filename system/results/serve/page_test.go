@@ -1,12 +1,17 @@
 package serve_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"loadstone/block/forwarded"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 	"loadstone/system/results/httpapi/guard"
@@ -74,11 +79,38 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// All requests of an address are counted together, those for the form too.
+func TestRequestsForTheFormAreLimited(t *testing.T) {
+	t.Parallel()
+	s := page(t, resultstest.Generator(t, 3, students), func(c *serve.Config) { c.Limits.Rate, c.Limits.Burst = 0.001, 6 })
+	ask := func(method, target, body string) int {
+		status, _ := send(t, method, "http://"+s.api+target, body, formType)
+		return status
+	}
+	for range 3 {
+		if form, none := ask("GET", "/", ""), ask("GET", "/elsewhere", ""); form != 200 || none != 404 {
+			t.Errorf("within the limit: got %d and %d, want 200 and 404", form, none)
+		}
+	}
+	for _, target := range []string{"/", "/elsewhere", "/student/77", "/openapi.json"} {
+		if got := ask("GET", target, ""); got != 429 {
+			t.Errorf("beyond the limit, %s: got status %d, want 429", target, got)
+		}
+	}
+	if got := ask("POST", "/", ""); got != 429 {
+		t.Errorf("beyond the limit, an empty form: got status %d, want 429", got)
+	}
+	if got := ask("GET", "/readyz", ""); got != 200 {
+		t.Errorf("beyond the limit, a probe: got status %d, want 200", got)
+	}
+}
+
 func TestPageBeforeResultsAreOut(t *testing.T) {
 	t.Parallel()
 	source := resultstest.Generator(t, 3, students)
 	at := time.Now().Add(time.Hour).In(time.FixedZone("EAT", 3*60*60))
-	s := page(t, source, func(c *serve.Config) { c.PublishAt = &at })
+	store := filled(t, results.Embargoed(source, at))[0]
+	s := page(t, source, func(c *serve.Config) { c.Store = store })
 	shown := at.Format("15:04")
 	if status, html := enter(t, s, 77, source.Student(77).Code); status != 403 || !strings.Contains(html, shown) {
 		t.Errorf("before the instant: got status %d, want 403 and the time %s", status, shown)
@@ -112,5 +144,48 @@ func TestDownPage(t *testing.T) {
 	}
 	if _, err := web.DownPage("xx"); err == nil || !strings.Contains(err.Error(), "en") {
 		t.Errorf("another language: got %v, want an error that names one that there is", err)
+	}
+}
+
+// With limits, one address has as many connections as it may send requests at once, whatever it
+// does with them. Those of a balancer are its clients'.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	const balancer = "127.0.0.9"
+	s := page(t, resultstest.Generator(t, 3, students), func(c *serve.Config) {
+		limits := guard.DefaultConfig()
+		limits.Burst = 5
+		c.Limits = &limits
+		var err error
+		if c.Proxies, err = forwarded.Parse(balancer); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, c := range []struct {
+		from string
+		open int // connections that send half a request
+		want int // status of one more
+	}{{"127.0.0.1", 5, 503}, {"127.0.0.2", 4, 200}, {balancer, 10, 200}} {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(c.from)}}
+		dial := func(request string) net.Conn {
+			conn, err := dialer.DialContext(t.Context(), "tcp", s.api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = io.WriteString(conn, request)
+			return conn
+		}
+		for range c.open {
+			dial("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nid")
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("from %s with %d connections: got status %d, want %d", c.from, c.open, resp.StatusCode, c.want)
+		}
 	}
 }

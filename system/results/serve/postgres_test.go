@@ -73,7 +73,7 @@ func TestPostgres(t *testing.T) {
 // until polls, for long enough on a busy machine.
 func until(t *testing.T, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to that within a minute")
 		}

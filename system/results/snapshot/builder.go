@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"time"
 
 	"loadstone/block/atomicfile"
 	"loadstone/block/dataset"
@@ -29,7 +30,7 @@ func Build(ctx context.Context, path string, source dataset.Source[results.Stude
 			err = fmt.Errorf("build snapshot %s: %w", path, err)
 		}
 	}()
-	meta := source.Meta()
+	meta := results.Filled(source, results.NewSet())
 	if err := meta.Check(); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func Build(ctx context.Context, path string, source dataset.Source[results.Stude
 	if err := results.Each(ctx, source, progress, w.put); err != nil {
 		return err
 	}
-	if err := w.finish(meta); err != nil {
+	if err := w.finish(meta, results.PublishAt(source)); err != nil {
 		return err
 	}
 	return pending.Commit()
@@ -109,8 +110,8 @@ func (w *writer) flush() error {
 }
 
 // finish writes the index and then the header.
-func (w *writer) finish(meta dataset.Meta) error {
-	h := header{meta: meta, recordsEnd: w.offset, slots: slotsFor(meta.Count)}
+func (w *writer) finish(meta dataset.Meta, publishAt time.Time) error {
+	h := header{meta: meta, publishAt: publishAt, recordsEnd: w.offset, slots: slotsFor(meta.Count)}
 	h.fileSize = h.indexStart() + h.slots*slotSize
 	if h.fileSize > maxFileSize {
 		return fmt.Errorf("it would have %d bytes, more than %d", h.fileSize, int64(maxFileSize))

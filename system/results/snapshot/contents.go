@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"io/fs"
 	"os"
 	"runtime"
 
@@ -13,48 +15,63 @@ import (
 	"loadstone/system/results"
 )
 
-// contents is a mapped and proven file. The mapping lives exactly as long as this
-// object is reachable, see the package comment; whoever reads data needs a
+// contents is a proven copy of a file, in a mapping of its own. The mapping lives exactly as
+// long as this object is reachable, see the package comment; whoever reads data needs a
 // runtime.KeepAlive on the contents behind the reading.
 type contents struct {
 	header header
-	data   []byte // the whole file
+	set    results.Set
+	data   []byte // the whole file, read-only
 	index  []byte // its last part
 	mask   uint64 // slots - 1
+	// file stays open, so that its inode is not given to another one, which a Follower
+	// might take for it. It is closed with the mapping, by its own cleanup.
+	file *os.File
 }
 
-// load opens, maps and checks the file at path, and says which file that was.
-func load(path string) (*contents, identity, error) {
+// load copies and checks the file at path, and says which file that was.
+func load(path string) (*contents, fs.FileInfo, error) {
 	file, header, err := openFile(path)
 	if err != nil {
-		return nil, identity{}, err
+		return nil, nil, err
 	}
-	id, idErr := identify(file)
-	mapped, err := mapFile(file, header)
-	// The mapping needs no open file.
-	if err := errors.Join(idErr, err, file.Close()); err != nil {
-		return nil, identity{}, fmt.Errorf("open snapshot %s: %w", path, err)
+	info, statErr := file.Stat()
+	copied, err := copyFile(file, header)
+	if err == nil {
+		err = copied.verify()
 	}
-	if err := mapped.verify(); err != nil {
-		return nil, identity{}, refusal(path, err)
+	if err := errors.Join(statErr, err); err != nil {
+		return nil, nil, errors.Join(refusal(path, err), file.Close())
 	}
-	return mapped, id, nil
+	return copied, info, nil
 }
 
-func mapFile(file *os.File, h header) (*contents, error) {
-	data, err := unix.Mmap(int(file.Fd()), 0, int(h.fileSize), unix.PROT_READ, unix.MAP_SHARED)
+// copyFile reads the file into memory that the garbage collector does not count: it would
+// let the heap grow to twice its size.
+func copyFile(file *os.File, h header) (*contents, error) {
+	data, err := unix.Mmap(-1, 0, int(h.fileSize), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("map it: %w", err)
+		return nil, fmt.Errorf("take %d bytes of memory: %w", h.fileSize, err)
 	}
 	c := newContents(data, h)
+	c.file = file
 	// Unmap fails only for an address that was not mapped, and nobody is left to
 	// be told.
 	runtime.AddCleanup(c, func(data []byte) { _ = unix.Munmap(data) }, data)
+	defer runtime.KeepAlive(c)
+	if _, err := file.ReadAt(data, 0); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: it became shorter while it was read", results.ErrCorrupt)
+	} else if err != nil {
+		return nil, fmt.Errorf("read it: %w", err)
+	}
+	if err := unix.Mprotect(data, unix.PROT_READ); err != nil {
+		return nil, fmt.Errorf("protect its copy: %w", err)
+	}
 	return c, nil
 }
 
 func newContents(data []byte, h header) *contents {
-	return &contents{header: h, data: data, index: data[h.indexStart():], mask: uint64(h.slots - 1)}
+	return &contents{header: h, set: setOf(h.meta), data: data, index: data[h.indexStart():], mask: uint64(h.slots - 1)}
 }
 
 // lookup finds a record. It is safe on nil contents, those of a closed store.

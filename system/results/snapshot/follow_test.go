@@ -21,7 +21,7 @@ import (
 
 // TestLookupsWhileFilesAreSwapped reads without pause while new files come. Each
 // answer must be whole and from one file, none may fail, a reader must never go
-// back to an older file, and the mappings of the old files must go.
+// back to an older file, and the copies of the old files must go.
 func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	t.Parallel()
 	const count, swaps, readers = 300, 12, 4
@@ -92,11 +92,11 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	if got, want := follower.Meta(), resultstest.Generator(t, swaps, count).Meta(); got != want {
 		t.Errorf("meta: got %+v, want %+v", got, want)
 	}
-	waitForMappings(t, path, 1)
+	waitForCopies(t, path, 1)
 	if err := follower.Close(); err != nil {
 		t.Fatal(err)
 	}
-	waitForMappings(t, path, 0)
+	waitForCopies(t, path, 0)
 	if _, err := follower.Lookup(t.Context(), 1); !errors.Is(err, results.ErrUnavailable) {
 		t.Errorf("after close: got %v, want ErrUnavailable", err)
 	}
@@ -105,7 +105,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !condition() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long for %s", what)

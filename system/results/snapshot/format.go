@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
@@ -25,6 +26,8 @@ import (
 //	          54  2  length of the fingerprint
 //	          64     origin, at most 512 bytes
 //	         576     fingerprint, at most 128 bytes
+//	         704  8  instant of publication, in microseconds since 1970; 0 for none
+//	         712  4  the zone in which it was announced, in seconds east of UTC
 //	        4092  4  CRC-32C of the header up to here
 //	records  one per student, in the order of the source, back to back:
 //	           0  8  id
@@ -47,14 +50,19 @@ import (
 // within 32 neighbouring bits, and any other with a chance of 1 - 2^-32.
 
 // Version is the version of the format and of the bodies in it: raise it when
-// either changes.
-const Version = 1
+// either changes. A file of version 1 has no instant of publication, and is read as if
+// none was given.
+const (
+	Version       = 2
+	oldestVersion = 1
+)
 
 const (
 	headerSize      = 4096
 	headerSumOffset = headerSize - 4
 	originOffset    = 64
 	printOffset     = originOffset + dataset.MaxOriginBytes
+	publishOffset   = printOffset + dataset.MaxFingerprintBytes
 	recordHeader    = 24
 	slotSize        = 8
 	offsetBits      = 40
@@ -70,6 +78,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type header struct {
 	meta       dataset.Meta
+	publishAt  time.Time // zero: none
 	fileSize   int64
 	recordsEnd int64
 	slots      int64
@@ -103,6 +112,11 @@ func (h *header) encode() []byte {
 	le.PutUint16(buf[54:], uint16(len(h.meta.Fingerprint)))
 	copy(buf[originOffset:printOffset], h.meta.Origin)
 	copy(buf[printOffset:], h.meta.Fingerprint)
+	if !h.publishAt.IsZero() {
+		_, zone := h.publishAt.Zone()
+		le.PutUint64(buf[publishOffset:], uint64(h.publishAt.UnixMicro()))
+		le.PutUint32(buf[publishOffset+8:], uint32(zone))
+	}
 	le.PutUint32(buf[headerSumOffset:], crc32.Checksum(buf[:headerSumOffset], castagnoli))
 	return buf
 }
@@ -118,9 +132,9 @@ func decodeHeader(buf []byte, fileSize int64) (header, error) {
 	if !bytes.Equal(buf[:len(magic)], magic) {
 		return header{}, fmt.Errorf("%w: it is not a snapshot, or was never finished", results.ErrVersion)
 	}
-	if version := le.Uint32(buf[8:]); version != Version {
-		return header{}, fmt.Errorf("%w: it is a snapshot of version %d, this program reads version %d",
-			results.ErrVersion, version, Version)
+	if version := le.Uint32(buf[8:]); version < oldestVersion || version > Version {
+		return header{}, fmt.Errorf("%w: it is a snapshot of version %d, this program reads versions %d to %d",
+			results.ErrVersion, version, oldestVersion, Version)
 	}
 	if got, want := crc32.Checksum(buf[:headerSumOffset], castagnoli), le.Uint32(buf[headerSumOffset:]); got != want {
 		return header{}, fmt.Errorf("%w: the header has the checksum %08x instead of %08x", results.ErrCorrupt, got, want)
@@ -138,6 +152,10 @@ func decodeHeader(buf []byte, fileSize int64) (header, error) {
 	}
 	h.meta.Origin = string(buf[originOffset:][:originLength])
 	h.meta.Fingerprint = string(buf[printOffset:][:printLength])
+	if at := int64(le.Uint64(buf[publishOffset:])); at != 0 {
+		zone := int(int32(le.Uint32(buf[publishOffset+8:])))
+		h.publishAt = time.UnixMicro(at).In(time.FixedZone("", zone))
+	}
 	return h, h.check(fileSize)
 }
 

@@ -1,5 +1,5 @@
 // Package snapshot keeps a whole data set as one immutable file of finished
-// response bodies with an index, and serves it from mapped memory.
+// response bodies with an index, and serves a copy of it from memory.
 //
 // Build writes such a file from any source. Open checks one and serves it;
 // Follow serves whatever file is at a path and moves to a newer one as soon as it
@@ -7,9 +7,9 @@
 //
 // # Who owns the memory
 //
-// A file is mapped read-only, and a Page points straight into the mapping: a
-// look-up copies nothing and allocates nothing. That raises the question when
-// the mapping may go. Unmapping it while somebody still reads a page is a
+// A file is copied into a mapping of its own, outside of Go's heap, and a Page points
+// straight into it: a look-up copies nothing and allocates nothing. That raises the
+// question when the mapping may go. Unmapping it while somebody still reads a page is a
 // segmentation fault, and nobody tells us when they are done.
 //
 // The garbage collector knows. A mapping belongs to one heap object, contents,
@@ -24,9 +24,8 @@
 //   - whoever keeps Body without its Page must copy it first: a slice into
 //     mapped memory keeps nothing alive by itself
 //   - a mapping is released at the collection after its last use, at the latest
-//     about two minutes later, as the runtime forces one that often. Until then
-//     it costs address space and page cache, which the kernel takes back if it
-//     needs it, but no heap
+//     about two minutes later, as the runtime forces one that often. Until then,
+//     and while a new file is checked, there are two copies
 //
 // A reference count would unmap at once but costs two atomic writes per look-up
 // to a cache line that all cores share, and a caller who forgets to release
@@ -37,11 +36,10 @@
 //
 // Open reads the whole file and proves that it is what Build wrote: both
 // checksums, every record, every slot of the index. Look-ups rely on the proof
-// and check nothing again. It holds as long as nobody writes into the file.
-// Builders never do, they replace it by renaming (package atomicfile). A file that is
-// overwritten or cut short in place, by cp for instance, is beyond what a reader
-// can defend against: the process may get a bus error. Use mv, or cp to another
-// name and then mv.
+// and check nothing again. It holds whatever happens to the file afterwards, for what
+// was proven is the copy: a file that is overwritten, cut short or deleted while it is
+// served changes no answer, and a Follower refuses what is no whole snapshot. ADR 012
+// has the alternatives.
 package snapshot
 
 import (
@@ -51,6 +49,8 @@ import (
 	"io/fs"
 	"os"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
@@ -62,7 +62,7 @@ type Snapshot struct {
 	meta     dataset.Meta
 }
 
-// Open maps the file and checks all of it, about a fifth of a second for
+// Open reads the file and checks all of it, about a third of a second for
 // 674,823 students. The error wraps results.ErrMissing, ErrVersion or ErrCorrupt.
 func Open(path string) (*Snapshot, error) {
 	contents, _, err := load(path)
@@ -74,7 +74,7 @@ func Open(path string) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-// Lookup finds a student's page in mapped memory. It allocates nothing.
+// Lookup finds a student's page. It allocates nothing.
 func (s *Snapshot) Lookup(_ context.Context, id int64) (results.Page, error) {
 	return s.contents.Load().lookup(id)
 }
@@ -101,7 +101,8 @@ func Describe(path string) (meta dataset.Meta, err error) {
 
 // openFile opens the file and reads its header. The errors say what to do.
 func openFile(path string) (*os.File, header, error) {
-	file, err := os.Open(path)
+	// Opening a pipe would otherwise wait for somebody who writes into it.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, header{}, fmt.Errorf("open snapshot %s: %w: publish one first", path, results.ErrMissing)
 	}

@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"loadstone/block/atomicfile"
 	"loadstone/block/dataset"
@@ -196,7 +199,7 @@ func TestOtherVersionIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(path)
-	if !errors.Is(err, results.ErrVersion) || !strings.Contains(err.Error(), "version 2, this program reads version 1") {
+	if !errors.Is(err, results.ErrVersion) || !strings.Contains(err.Error(), "version 3, this program reads versions 1 to 2") {
 		t.Errorf("got %v, want ErrVersion with both versions", err)
 	}
 }
@@ -309,6 +312,110 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
+// truncatedChild makes the test binary the server of TestServedFileIsSpoiled: a bus error
+// ends a process.
+const truncatedChild = "SNAPSHOT_TRUNCATED_CHILD"
+
+// Whatever happens to a file while it is served, every answer stays as it was proven.
+func TestServedFileIsSpoiled(t *testing.T) {
+	t.Parallel()
+	source := resultstest.Generator(t, 1, 1000)
+	if os.Getenv(truncatedChild) == "" {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServedFileIsSpoiled$")
+		child.Env = append(child.Environ(), truncatedChild+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("the server ended: %v\n%.2000s", err, out)
+		}
+		return
+	}
+	for name, spoil := range map[string]func(path string) error{
+		"cut short":   func(path string) error { return os.Truncate(path, 0) },
+		"overwritten": func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("x"), 1<<20), 0o600) },
+		"deleted":     os.Remove,
+	} {
+		path := filepath.Join(t.TempDir(), "results.snapshot")
+		build(t, path, source)
+		follower, err := Follow(path, DefaultConfig())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := spoil(path); err != nil {
+			t.Fatal(err)
+		}
+		follower.files.Look()
+		for id := int64(1); id <= 1000; id++ {
+			page, err := follower.Lookup(t.Context(), id)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			student := source.Student(id)
+			resultstest.CheckPage(t, page, &student)
+		}
+	}
+}
+
+// What is at the path is no file: it is refused at once.
+func TestPipeIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.snapshot")
+	build(t, path, resultstest.Generator(t, 1, 10))
+	var refused []error
+	follower, err := Follow(path, Config{Interval: time.Second, Events: Events{Refused: func(err error) { refused = append(refused, err) }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{})
+	go func() { defer close(looked); follower.files.Look(); follower.files.Look() }()
+	select {
+	case <-looked:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the follower waits for somebody to write into the pipe")
+	}
+	if len(refused) != 1 || !errors.Is(refused[0], results.ErrVersion) || !strings.Contains(refused[0].Error(), "it is not a file") {
+		t.Errorf("got %v, want one refusal: it is not a file", refused)
+	}
+	if _, err := follower.Lookup(t.Context(), 7); err != nil {
+		t.Errorf("the old file: %v", err)
+	}
+}
+
+// Not parallel: it watches the memory of the process.
+func TestCopiesAreReleased(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.snapshot")
+	build(t, path, resultstest.Generator(t, 1, 5000))
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := virtualBytes(t)
+	const times = 300
+	for range times {
+		open(t, path)
+		runtime.GC()
+	}
+	waitForCopies(t, path, 0)
+	if grown, all := virtualBytes(t)-before, times*info.Size(); grown > all/2 {
+		t.Errorf("after %d copies of %d bytes the process has grown by %d", times, info.Size(), grown)
+	}
+}
+
+// virtualBytes is the size of the process's mappings.
+func virtualBytes(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
 func TestHalfWrittenFileIsNeverServed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "results.snapshot")
@@ -347,37 +454,39 @@ func TestPagesOutliveTheStore(t *testing.T) {
 	for range 5 {
 		runtime.GC()
 	}
-	if got := mappings(t, path); got != 1 {
-		t.Errorf("with a page in use: got %d mappings, want 1", got)
+	if got := copies(t, path); got != 1 {
+		t.Errorf("with a page in use: got %d copies, want 1", got)
 	}
 	student := source.Student(7)
 	resultstest.CheckPage(t, page, &student)
 	// From here on nothing refers to the page.
-	waitForMappings(t, path, 0)
+	waitForCopies(t, path, 0)
 }
 
-// mappings counts the mappings of the file and of its deleted predecessors.
-func mappings(t *testing.T, path string) (count int) {
+// copies counts what is held of the file and of its deleted predecessors: each copy holds
+// its file open.
+func copies(t *testing.T, path string) (count int) {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
+	const open = "/proc/self/fd"
+	entries, err := os.ReadDir(open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(maps)) {
-		if strings.Contains(line, " "+path) {
+	for _, entry := range entries {
+		if target, err := os.Readlink(filepath.Join(open, entry.Name())); err == nil && strings.HasPrefix(target, path) {
 			count++
 		}
 	}
 	return count
 }
 
-// waitForMappings collects garbage until no more than want mappings are left.
-func waitForMappings(t *testing.T, path string, want int) {
+// waitForCopies collects garbage until no more than want copies are left.
+func waitForCopies(t *testing.T, path string, want int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for mappings(t, path) > want {
+	deadline := time.Now().Add(2 * time.Minute)
+	for copies(t, path) > want {
 		if time.Now().After(deadline) {
-			t.Fatalf("got %d mappings, want %d", mappings(t, path), want)
+			t.Fatalf("got %d copies, want %d", copies(t, path), want)
 		}
 		runtime.GC()
 		runtime.Gosched()

@@ -23,7 +23,8 @@ func Build(ctx context.Context, path string, source dataset.Source[results.Stude
 			err = fmt.Errorf("build database %s: %w", path, err)
 		}
 	}()
-	if err := source.Meta().Check(); err != nil {
+	set := results.NewSet()
+	if err := results.Filled(source, set).Check(); err != nil {
 		return err
 	}
 	pending, err := atomicfile.Create(path)
@@ -31,7 +32,7 @@ func Build(ctx context.Context, path string, source dataset.Source[results.Stude
 		return err
 	}
 	defer func() { err = errors.Join(err, pending.Discard()) }()
-	if err := fill(ctx, pending.Path(), source, progress); err != nil {
+	if err := fill(ctx, pending.Path(), source, progress, set); err != nil {
 		return err
 	}
 	return pending.Commit()
@@ -46,7 +47,7 @@ var finishStatements = []string{
 }
 
 // fill makes the tables in the empty file and writes everything in one transaction.
-func fill(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress) (err error) {
+func fill(ctx context.Context, path string, source dataset.Source[results.Student], progress dataset.Progress, set results.Set) (err error) {
 	conn, closeAll, err := sqlite.OpenAlone(ctx, path)
 	if err != nil {
 		return err
@@ -58,15 +59,26 @@ func fill(ctx context.Context, path string, source dataset.Source[results.Studen
 	if err := insertStudents(ctx, conn, source, progress); err != nil {
 		return err
 	}
-	meta := source.Meta()
-	for key, value := range map[string]string{
-		"origin": meta.Origin, "fingerprint": meta.Fingerprint, "count": strconv.FormatInt(meta.Count, 10),
-	} {
-		if _, err := conn.ExecContext(ctx, "INSERT INTO meta VALUES (?, ?)", key, value); err != nil {
-			return fmt.Errorf("insert meta: %w", err)
-		}
+	meta := results.Filled(source, set)
+	err = writeMeta(ctx, conn, map[string]string{
+		"origin": meta.Origin, fingerprintKey: meta.Fingerprint, "count": strconv.FormatInt(meta.Count, 10), identityKey: formatSet(set),
+	})
+	if err != nil {
+		return err
+	}
+	if err := schedule(ctx, conn, results.PublishAt(source), "the filling"); err != nil {
+		return err
 	}
 	return execute(ctx, conn, finishStatements...)
+}
+
+func writeMeta(ctx context.Context, conn *sql.Conn, values map[string]string) error {
+	for key, value := range values {
+		if _, err := conn.ExecContext(ctx, "REPLACE INTO meta VALUES (?, ?)", key, value); err != nil {
+			return fmt.Errorf("write meta %q: %w", key, err)
+		}
+	}
+	return nil
 }
 
 func execute(ctx context.Context, conn *sql.Conn, statements ...string) error {

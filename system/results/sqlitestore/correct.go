@@ -29,8 +29,7 @@ const createCorrections = `CREATE TABLE IF NOT EXISTS corrections (
 // after. If an id is not there the error is a *results.UnknownStudentsError.
 //
 // A database is never changed under its readers: the corrections are made in a copy
-// that then replaces the file. A process that has it open serves the old results
-// until it opens the file again. The error wraps atomicfile.ErrBusy if another
+// that then replaces the file, which a Follower notices. The error wraps atomicfile.ErrBusy if another
 // Correct or Build of the file is under way.
 func Correct(ctx context.Context, path string, c results.Corrections) (results.Corrected, error) {
 	done, err := correct(ctx, path, c)
@@ -50,11 +49,11 @@ func correct(ctx context.Context, path string, c results.Corrections) (done resu
 		return done, err
 	}
 	defer func() { err = errors.Join(err, pending.Discard()) }()
-	plan, revision, fingerprint, err := planFor(ctx, path, c)
+	plan, store, err := planFor(ctx, path, c)
 	if err != nil {
 		return done, err
 	}
-	done = results.Corrected{Revision: revision, Changed: len(plan.Changed), Students: plan.Students}
+	done = results.Corrected{Revision: store.state.Revision, Changed: len(plan.Changed), Students: plan.Students}
 	if done.Changed == 0 {
 		return done, nil
 	}
@@ -62,19 +61,23 @@ func correct(ctx context.Context, path string, c results.Corrections) (done resu
 	if err := copyFile(pending.File(), path); err != nil {
 		return done, err
 	}
-	next := results.RevisedFingerprint(fingerprint, plan.Changed)
-	if err := rewrite(ctx, pending.Path(), revisionOf{c, done.Revision, next, plan.Changed}); err != nil {
+	revision := revisionOf{Corrections: c, number: done.Revision, changed: plan.Changed, meta: map[string]string{
+		revisionKey: strconv.FormatInt(done.Revision, 10),
+		revisedKey:  results.RevisedFingerprint(store.revised.Fingerprint, plan.Changed),
+		// As they were found: a file of before does not have them so.
+		identityKey: formatSet(store.state.Set), fingerprintKey: store.meta.Fingerprint,
+	}}
+	if err := rewrite(ctx, pending.Path(), revision); err != nil {
 		return done, err
 	}
 	return done, pending.Commit()
 }
 
-// planFor compares the corrections with the database, and says which revision it
-// has, with which fingerprint.
-func planFor(ctx context.Context, path string, c results.Corrections) (plan results.Plan, revision int64, fingerprint string, err error) {
-	store, err := Open(ctx, path)
+// planFor compares the corrections with the database. The store is closed.
+func planFor(ctx context.Context, path string, c results.Corrections) (plan results.Plan, store *Store, err error) {
+	store, err = Open(ctx, path)
 	if err != nil {
-		return plan, 0, "", err
+		return plan, nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	have := make(map[int64]results.Student, len(c.List))
@@ -88,12 +91,12 @@ func planFor(ctx context.Context, path string, c results.Corrections) (plan resu
 			err = row.parse()
 		}
 		if err != nil {
-			return plan, 0, "", fmt.Errorf("read student %d: %w", id, explain(err))
+			return plan, store, fmt.Errorf("read student %d: %w", id, explain(err))
 		}
 		have[id] = row.student
 	}
 	plan, err = c.Plan(have)
-	return plan, store.revision, store.revised.Fingerprint, err
+	return plan, store, err
 }
 
 func copyFile(to *os.File, path string) error {
@@ -111,9 +114,9 @@ func copyFile(to *os.File, path string) error {
 // revisionOf is what one Correct writes.
 type revisionOf struct {
 	results.Corrections
-	number      int64
-	fingerprint string
-	changed     []results.Change
+	number  int64
+	changed []results.Change
+	meta    map[string]string
 }
 
 // rewrite makes the changes in a database that nobody else has.
@@ -139,12 +142,8 @@ func rewrite(ctx context.Context, path string, r revisionOf) (err error) {
 			return fmt.Errorf("keep what changed of student %d: %w", after.ID, err)
 		}
 	}
-	for key, value := range map[string]string{
-		revisionKey: strconv.FormatInt(r.number, 10), revisedKey: r.fingerprint,
-	} {
-		if _, err := conn.ExecContext(ctx, "REPLACE INTO meta VALUES (?, ?)", key, value); err != nil {
-			return fmt.Errorf("record the revision: %w", err)
-		}
+	if err := writeMeta(ctx, conn, r.meta); err != nil {
+		return err
 	}
 	return execute(ctx, conn, "COMMIT")
 }

@@ -32,12 +32,18 @@ func createStudents() string {
 	return "CREATE TABLE students (" + strings.Join(columns, ", ") + ") STRICT"
 }
 
+// fingerprintKey is the key of meta for what was filled in.
+const fingerprintKey = "fingerprint"
+
 const createMeta = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
 
-// Keys of meta that are there only if students have been corrected.
+// Keys of meta that may be missing: the first in a file of a program of before, the
+// others if no students have been corrected.
 const (
+	identityKey = "identity"
 	revisionKey = "revision"
 	revisedKey  = "revised_fingerprint"
+	publishKey  = "publish_at" // RFC 3339, in the zone in which it was announced
 )
 
 // columnCount is the number of columns of students.

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"net/url"
 	"strconv"
-	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
-	"loadstone/system/results/pagecache"
 	"loadstone/system/results/pgstore"
 	"loadstone/system/results/snapshot"
 	"loadstone/system/results/sqlitestore"
@@ -27,13 +27,11 @@ type Served struct {
 	// from is the zero Meta when there was none. It is set before Run, and may be nil.
 	Changed func(from, to dataset.Meta)
 
-	logger   *slog.Logger
-	run      func(ctx context.Context) error // nil: there is nothing to do
-	answers  func() bool                     // nil: files do, once they are open
-	snapshot func() dataset.Meta             // nil for a database
-	pool     int                             // of a database, 0 for files
-	database atomic.Uint64                   // the pagecache.Set of a database
-	filled   atomic.Bool
+	logger  *slog.Logger
+	run     func(ctx context.Context) error
+	state   func() (results.State, bool)
+	answers func() bool // nil: files do, once they are open
+	pool    int         // of a database, 0 for files
 }
 
 // Open opens the store to serve it. Its Close must be called.
@@ -46,11 +44,7 @@ func (n Name) Open(ctx context.Context, logger *slog.Logger, registerer promethe
 	case Postgres:
 		err = s.connect(ctx, n.Target, registerer)
 	default:
-		var store *sqlitestore.Store
-		if store, err = sqlitestore.Open(ctx, n.Target); err == nil {
-			s.Store = store
-			s.opened(store.Meta())
-		}
+		err = s.followDatabase(ctx, n.Target)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
@@ -60,33 +54,43 @@ func (n Name) Open(ctx context.Context, logger *slog.Logger, registerer promethe
 
 // follow opens the snapshot at path and serves each newer one.
 func (s *Served) follow(path string, registerer prometheus.Registerer) error {
-	files := prometheus.NewCounterVec(prometheus.CounterOpts{
+	files := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "results_snapshots_total",
 		Help: "New snapshot files, by whether they are served or were refused.",
 	}, []string{"outcome"})
-	if err := registerer.Register(files); err != nil {
-		return fmt.Errorf("register metrics of the snapshot: %w", err)
-	}
 	served, refused := files.WithLabelValues("served"), files.WithLabelValues("refused")
 
 	cfg := snapshot.DefaultConfig()
 	cfg.Events.Refused = func(err error) {
 		refused.Inc()
-		s.logger.Error("new snapshot refused; the old one still is served", "error", err)
+		s.refused(err)
 	}
 	cfg.Events.Switched = func(from, to dataset.Meta) {
 		served.Inc()
-		s.logger.Info("new snapshot served", "origin", to.Origin, "students", to.Count, "before", from.Origin)
-		s.changed(from, to)
+		s.switched(from, to)
 	}
 	store, err := snapshot.Follow(path, cfg)
 	if err != nil {
 		return err
 	}
-	s.Store, s.run, s.snapshot = store, store.Run, store.Meta
+	s.Store, s.run, s.state = store, store.Run, store.State
 	s.opened(store.Meta())
 	return nil
 }
+
+// followDatabase opens the SQLite database at path and serves each newer one.
+func (s *Served) followDatabase(ctx context.Context, path string) error {
+	store, err := sqlitestore.Follow(ctx, path, sqlitestore.Config{Interval: checkInterval, Switched: s.switched, Refused: s.refused})
+	if err != nil {
+		return err
+	}
+	s.Store, s.run, s.state = store, store.Run, func() (results.State, bool) { return store.State(), true }
+	s.opened(store.Meta())
+	return nil
+}
+
+// checkInterval is how often a file is looked for.
+const checkInterval = time.Second
 
 // connect opens the database at the address. One that does not answer is opened
 // later, when it does. One that answers and cannot be served is a mistake that is
@@ -94,12 +98,9 @@ func (s *Served) follow(path string, registerer prometheus.Registerer) error {
 func (s *Served) connect(ctx context.Context, address string, registerer prometheus.Registerer) error {
 	cfg := pgstore.DefaultConfig()
 	cfg.URL, cfg.Registerer = address, registerer
-	cfg.Events.Opened = func(meta dataset.Meta) {
-		s.opened(meta)
-		s.changed(dataset.Meta{}, meta)
-	}
+	cfg.Events.Switched = s.switched
 	cfg.Events.Refused = func(err error) {
-		s.logger.Warn("the database cannot be served yet; trying again", "error", err)
+		s.logger.Warn("the database cannot be served; trying again", "error", err)
 	}
 	store, err := pgstore.Open(ctx, cfg)
 	if errors.Is(err, results.ErrUnavailable) && ctx.Err() == nil {
@@ -110,7 +111,7 @@ func (s *Served) connect(ctx context.Context, address string, registerer prometh
 	if err != nil {
 		return err
 	}
-	s.Store, s.run, s.answers, s.pool = store, store.Run, store.Ready, poolSize(address, cfg.Connections)
+	s.Store, s.run, s.state, s.answers, s.pool = store, store.Run, store.State, store.Ready, poolSize(address, cfg.Connections)
 	if !cfg.Lazy {
 		s.opened(store.Meta())
 	}
@@ -128,40 +129,39 @@ func poolSize(address string, configured int) int {
 }
 
 func (s *Served) opened(meta dataset.Meta) {
-	s.database.Store(uint64(pagecache.SetOf(meta)))
-	s.filled.Store(true)
 	s.logger.Info("store opened", "origin", meta.Origin, "students", meta.Count)
 }
 
-func (s *Served) changed(from, to dataset.Meta) {
+func (s *Served) switched(from, to dataset.Meta) {
+	s.logger.Info("new data set served", "origin", to.Origin, "students", to.Count, "before", from.Origin)
 	if s.Changed != nil {
 		s.Changed(from, to)
 	}
 }
 
-// Run follows what changes at the store until ctx ends.
-func (s *Served) Run(ctx context.Context) error {
-	if s.run == nil {
-		<-ctx.Done()
-		return nil
-	}
-	return s.run(ctx)
+func (s *Served) refused(err error) {
+	s.logger.Error("the new file is refused; the old one still is served", "error", err)
 }
 
-// Set implements pagecache.Backing.
-func (s *Served) Set() pagecache.Set {
-	if s.snapshot != nil {
-		return pagecache.SnapshotSetOf(s.snapshot())
+// Run follows what changes at the store until ctx ends.
+func (s *Served) Run(ctx context.Context) error { return s.run(ctx) }
+
+// State returns what the store said when it was last asked, at most about a second ago if
+// it answers. It is false as long as it has not said anything, and while it holds no data
+// set whole: then nothing may be served.
+func (s *Served) State() (results.State, bool) { return s.state() }
+
+// Publication says whether results are out, as far as the store has said.
+func (s *Served) Publication() results.Publication {
+	state, known := s.state()
+	if !known {
+		return results.Publication{}
 	}
-	return pagecache.Set(s.database.Load())
+	return state.Publication()
 }
 
 // Pool implements pagecache.Backing.
 func (s *Served) Pool() int { return s.pool }
-
-// Filled reports that there has been something to serve: before that it is not known
-// whose pages these are.
-func (s *Served) Filled() bool { return s.filled.Load() }
 
 // Answers reports whether the store can be asked at all.
 func (s *Served) Answers() bool { return s.answers == nil || s.answers() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"loadstone/block/dataset"
 	"loadstone/system/results"
@@ -32,14 +33,23 @@ func (n Name) Describe(ctx context.Context) (dataset.Meta, error) {
 }
 
 // Imported returns the origin of the store's students if it holds all of them and
-// they were not made up; nothing if there are none. What cannot be read holds nothing:
-// filling it says why.
-func (n Name) Imported(ctx context.Context) (origin string) {
-	meta, err := n.Describe(ctx)
-	if err != nil || results.MadeUp(meta) {
-		return ""
+// they were not made up; nothing if there are none, or not all: only the source that they
+// came from can then be filled in (Fill). A database of an earlier version is brought to
+// this one. With an error it is not known what the store holds.
+func (n Name) Imported(ctx context.Context) (origin string, err error) {
+	if n.Kind == Postgres {
+		if err := pgstore.Upgrade(ctx, n.Target); err != nil {
+			return "", err
+		}
 	}
-	return meta.Origin
+	meta, err := n.Describe(ctx)
+	switch {
+	case errors.Is(err, results.ErrMissing), err == nil && results.MadeUp(meta):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return meta.Origin, nil
 }
 
 // Filled is what Fill found.
@@ -57,7 +67,7 @@ func (n Name) Fill(ctx context.Context, source dataset.Source[results.Student], 
 		}
 		return Filled{Resumed: seeded.Resumed}, err
 	}
-	if have, err := n.Describe(ctx); err == nil && have.Same(source.Meta()) {
+	if have, err := n.Describe(ctx); err == nil && results.FilledFrom(have, source.Meta()) {
 		return Filled{Already: have.Origin}, nil
 	}
 	if n.Kind == Snapshot {
@@ -67,7 +77,7 @@ func (n Name) Fill(ctx context.Context, source dataset.Source[results.Student], 
 }
 
 // Read opens the database for use. A snapshot is none: the error is ErrNoDatabase.
-func (n Name) Read(ctx context.Context, use func(dataset.Source[results.Student]) error) error {
+func (n Name) Read(ctx context.Context, use func(results.Database) error) error {
 	switch n.Kind {
 	case SQLite:
 		db, err := sqlitestore.Open(ctx, n.Target)
@@ -85,29 +95,42 @@ func (n Name) Read(ctx context.Context, use func(dataset.Source[results.Student]
 	return fmt.Errorf("%s: %w", n, ErrNoDatabase)
 }
 
-// Correct corrects students of the database, all or none, and then calls tell with
-// what the database holds, before corrections, and what was done. The error may be
-// tell's: then they are corrected all the same.
-func (n Name) Correct(ctx context.Context, c results.Corrections, tell func(context.Context, dataset.Meta, results.Corrected) error) (results.Corrected, error) {
+// Publication is when the results in the store come out.
+func (n Name) Publication(ctx context.Context) (p results.Publication, err error) {
+	if n.Kind == Snapshot {
+		err = snapshot.Reschedule(n.Target, func(have, _ time.Time) (time.Time, error) {
+			p = results.State{}.Scheduled(have).Publication()
+			return have, nil
+		})
+		return p, err
+	}
+	err = n.Read(ctx, func(db results.Database) error {
+		p = db.State().Publication()
+		return nil
+	})
+	return p, err
+}
+
+// Reschedule changes when the results in the store come out. By says who does, for those
+// that come later; a snapshot does not keep it.
+func (n Name) Reschedule(ctx context.Context, by string, choose results.Reschedule) error {
+	switch n.Kind {
+	case Postgres:
+		return pgstore.Reschedule(ctx, n.Target, by, choose)
+	case Snapshot:
+		return snapshot.Reschedule(n.Target, choose)
+	default:
+		return sqlitestore.Reschedule(ctx, n.Target, by, choose)
+	}
+}
+
+// Correct corrects students of the database, all or none.
+func (n Name) Correct(ctx context.Context, c results.Corrections) (results.Corrected, error) {
 	switch n.Kind {
 	case SQLite:
-		meta, err := sqlitestore.Describe(ctx, n.Target)
-		if err != nil {
-			return results.Corrected{}, err
-		}
-		done, err := sqlitestore.Correct(ctx, n.Target, c)
-		if err != nil {
-			return done, err
-		}
-		return done, tell(ctx, meta, done)
+		return sqlitestore.Correct(ctx, n.Target, c)
 	case Postgres:
-		source, err := pgstore.OpenSource(ctx, n.Target)
-		if err != nil {
-			return results.Corrected{}, err
-		}
-		return pgstore.Correct(ctx, n.Target, c, func(ctx context.Context, done results.Corrected) error {
-			return tell(ctx, source.Meta(), done)
-		})
+		return pgstore.Correct(ctx, n.Target, c)
 	}
 	return results.Corrected{}, fmt.Errorf("%s: %w", n, ErrNoDatabase)
 }

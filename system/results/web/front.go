@@ -15,8 +15,8 @@ func (s *Site) front(ctx *fasthttp.RequestCtx, e *edition) {
 	case ctx.IsPost():
 		s.posted(ctx, e)
 	case ctx.IsGet() || ctx.IsHead():
-		if now, opens := s.cfg.Now(), s.cfg.Opens(); opens.After(now) {
-			s.embargo(ctx, e, opens)
+		if p := s.cfg.Publication(); !p.Out && !p.At.IsZero() {
+			s.embargo(ctx, e, p.At, p.Left)
 			ctx.Response.SetStatusCode(fasthttp.StatusOK) // nothing was refused yet
 			return
 		}
@@ -57,7 +57,7 @@ func (s *Site) answer(ctx *fasthttp.RequestCtx, e *edition, in *input) {
 	case results.ErrNotFound:
 		s.show(ctx, e, pageUnknown, &values{holeID: strconv.FormatInt(in.id, 10)})
 	case results.ErrEmbargoed:
-		s.embargo(ctx, e, s.cfg.PublishAt)
+		s.embargo(ctx, e, d.PublishAt, d.RetryAfter)
 	case results.ErrOverloaded:
 		s.later(ctx, e, in, d.RetryAfter, pageBusy)
 	case results.ErrRateLimited, results.ErrLockedOut:

@@ -1,6 +1,9 @@
 package web
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // metrics count pages.
 //
@@ -15,38 +18,28 @@ type metrics struct {
 	seconds prometheus.Histogram
 	panics  prometheus.Counter
 	damaged prometheus.Counter
-
-	byPage *prometheus.CounterVec
 }
 
-func newMetrics() *metrics {
+func newMetrics(r prometheus.Registerer) *metrics {
+	auto := promauto.With(r)
 	m := &metrics{
-		byPage: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "results_web_pages_total", Help: "Pages shown, by page.",
-		}, []string{"page"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "results_web_page_duration_seconds", Help: "Time in the handler of pages.",
 			// From well below one page to what a reader would wait at most.
 			Buckets: []float64{50e-6, 100e-6, 250e-6, 1e-3, 2.5e-3, 10e-3, 25e-3, 100e-3, 250e-3, 1, 2.5, 10},
 		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
+		panics: auto.NewCounter(prometheus.CounterOpts{
 			Name: "results_web_panics_total", Help: "Pages whose making panicked.",
 		}),
-		damaged: prometheus.NewCounter(prometheus.CounterOpts{
+		damaged: auto.NewCounter(prometheus.CounterOpts{
 			Name: "results_web_damaged_total", Help: "Found students whose JSON could not be read.",
 		}),
 	}
+	byPage := auto.NewCounterVec(prometheus.CounterOpts{
+		Name: "results_web_pages_total", Help: "Pages shown, by page.",
+	}, []string{"page"})
 	for p := range designs {
-		m.pages[p] = m.byPage.WithLabelValues(designs[p].name)
+		m.pages[p] = byPage.WithLabelValues(designs[p].name)
 	}
 	return m
-}
-
-func (m *metrics) register(r prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{m.byPage, m.seconds, m.panics, m.damaged} {
-		if err := r.Register(c); err != nil {
-			return err // the caller says what was tried
-		}
-	}
-	return nil
 }

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,33 +15,6 @@ import (
 	"loadstone/block/browsertest"
 	"loadstone/system/results"
 )
-
-// stopTimeout bounds the end of a test's server: some more than its ReadTimeout.
-const stopTimeout = 10 * time.Second
-
-// serve runs a handler on loopback until the test ends.
-func serve(t *testing.T, h fasthttp.RequestHandler) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Browsers open connections ahead of need; the end waits for those until
-	// they have been read from for a second.
-	server := &fasthttp.Server{Handler: h, NoDefaultServerHeader: true, ReadTimeout: time.Second, IdleTimeout: time.Second}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
-		// Bounded, so that a connection that does not end shows here.
-		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
-		defer cancel()
-		if err := server.ShutdownWithContext(ctx); err != nil {
-			t.Errorf("stop the tests' server: %v", err)
-		}
-		<-done
-	})
-	return "http://" + l.Addr().String()
-}
 
 // What pages are looked at on. 320 pixels are also what 640 are at 200 % zoom, and
 // 1280 at 400 %, the most that WCAG 2.2 asks for (1.4.10).
@@ -74,7 +45,7 @@ func TestBrowser(t *testing.T) {
 func studentSees(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	var requests atomic.Int64
 	s := newSite(t, nil)
-	url := serve(t, func(ctx *fasthttp.RequestCtx) {
+	url := browsertest.Serve(t, func(ctx *fasthttp.RequestCtx) {
 		requests.Add(1)
 		s.Handle(ctx)
 	})
@@ -110,7 +81,7 @@ func browserWaits(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 		}
 	})
 	tb := open(t, b, phone)
-	tb.Visit(serve(t, s.Handle) + "/?lang=am")
+	tb.Visit(browsertest.Serve(t, s.Handle) + "/?lang=am")
 	tb.submit("123456", code)
 	tb.has("አሁን በጣም ብዙ ሰዎች እየተጠቀሙ ነው", "ከ4 ሰከንድ በኋላ")
 	if got := fmt.Sprint(tb.Eval("document.cookie")); got != "" {
@@ -195,7 +166,7 @@ func pagesFit(t *testing.T, b *browsertest.Browser, pages map[string]string) {
 // and so must the page's policy.
 func badPageFound(t *testing.T, b *browsertest.Browser, _ map[string]string) {
 	s := newSite(t, nil)
-	url := serve(t, func(ctx *fasthttp.RequestCtx) {
+	url := browsertest.Serve(t, func(ctx *fasthttp.RequestCtx) {
 		s.Handle(ctx)
 		html := strings.Replace(string(ctx.Response.Body()), "</main>", `<p style="color:red">red?</p><script>document.title="run"</script>`+
 			`<font color="#aaa">pale</font><font size="1">small</font><h1>second</h1><p id="id"></p><img width="400" height="1"></main>`, 1)
@@ -238,7 +209,6 @@ func allPages(t *testing.T) map[string]string {
 	t.Helper()
 	outcome := results.Decision{Err: results.ErrNotFound}
 	s := newSite(t, func(c *Config) {
-		c.PublishAt = now.Add(3 * time.Hour)
 		c.Lookup = func(ctx *fasthttp.RequestCtx, id int64, given []byte) results.Decision {
 			if o := lookup(ctx, id, given); o.Err == nil {
 				return o
@@ -258,14 +228,14 @@ func allPages(t *testing.T) map[string]string {
 		answers["method-"+lang] = ask(s, "PUT", to, "")
 		answers["unreadable-"+lang] = ask(s, "POST", to, "", "Content-Type", "text/plain")
 		for kind, o := range map[string]results.Decision{
-			"unknown": {Err: results.ErrNotFound}, "down": {Err: results.ErrUnavailable}, "embargo": {Err: results.ErrEmbargoed},
+			"unknown": {Err: results.ErrNotFound}, "down": {Err: results.ErrUnavailable}, "embargo": {Err: results.ErrEmbargoed, PublishAt: now.Add(3 * time.Hour), RetryAfter: 3 * time.Hour},
 			"busy": {Err: results.ErrOverloaded}, "limited": {Err: results.ErrRateLimited}, "limited-long": {Err: results.ErrRateLimited, RetryAfter: time.Hour},
 		} {
 			outcome = o
 			answers[kind+"-"+lang] = ask(s, "POST", to, "id=999999999999999999&code=1")
 		}
 	}
-	base := serve(t, func(ctx *fasthttp.RequestCtx) {
+	base := browsertest.Serve(t, func(ctx *fasthttp.RequestCtx) {
 		if r, ok := answers[strings.TrimPrefix(string(ctx.Path()), "/")]; ok {
 			r.CopyTo(&ctx.Response)
 		}

@@ -40,6 +40,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/language"
 	"loadstone/system/results"
 )
 
@@ -54,14 +55,12 @@ type Lookup func(ctx *fasthttp.RequestCtx, id int64, code []byte) results.Decisi
 type Config struct {
 	// Lookup decides what a student may see. Required.
 	Lookup Lookup
-	// Opens tells when results come out; a time that has passed if they are
-	// out. It decides what GET / shows and nothing else. Required.
-	Opens func() time.Time
-	// PublishAt is when results come out, for those whom Lookup refuses because they
-	// are not.
-	PublishAt time.Time
-	// Location is the time zone in which times are told.
-	Location *time.Location
+	// Admit counts a request and returns how long its client must wait before it may
+	// ask; 0 if it may now. Required.
+	Admit func(ctx *fasthttp.RequestCtx) time.Duration
+	// Publication says whether results are out. It decides what GET / shows and
+	// nothing else. Required.
+	Publication func() results.Publication
 	// Spread is over how long the browsers that wait for the same moment come
 	// back after it, evenly: with 600,000 of them, a minute is 10,000 a second.
 	Spread time.Duration
@@ -69,8 +68,6 @@ type Config struct {
 	// this client. It must be true for who reaches the page over HTTPS, and
 	// false for others, whose browser would not send it back.
 	SecureCookie func(ctx *fasthttp.RequestCtx) bool
-	// Now is the clock.
-	Now func() time.Time
 	// Random returns a number from 0 to below n, which is positive. It must be
 	// safe for concurrent use.
 	Random func(n int64) int64
@@ -84,15 +81,13 @@ type Config struct {
 // show the result.
 const maxSpread = 10 * time.Minute
 
-// DefaultConfig returns a configuration for results that are out, reached over
-// HTTPS. Lookup, Panicked and Registerer are left for the caller.
+// DefaultConfig returns a configuration for pages that are reached over HTTPS, without
+// limits. Lookup, Publication, Panicked and Registerer are left for the caller.
 func DefaultConfig() Config {
 	return Config{
-		Opens:        func() time.Time { return time.Time{} },
-		Location:     time.UTC,
+		Admit:        func(*fasthttp.RequestCtx) time.Duration { return 0 },
 		Spread:       time.Minute,
 		SecureCookie: func(*fasthttp.RequestCtx) bool { return true },
-		Now:          time.Now,
 		Random:       rand.Int64N,
 	}
 }
@@ -100,11 +95,11 @@ func DefaultConfig() Config {
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Lookup == nil || c.Opens == nil || c.Now == nil || c.Random == nil || c.Panicked == nil || c.SecureCookie == nil {
-		errs = append(errs, errors.New("web: one of the functions Lookup, Opens, SecureCookie, Now, Random and Panicked is missing"))
+	if c.Lookup == nil || c.Admit == nil || c.Publication == nil || c.Random == nil || c.Panicked == nil || c.SecureCookie == nil {
+		errs = append(errs, errors.New("web: one of the functions Lookup, Admit, Publication, SecureCookie, Random and Panicked is missing"))
 	}
-	if c.Location == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("web: a time zone or a registerer is missing"))
+	if c.Registerer == nil {
+		errs = append(errs, errors.New("web: a registerer is missing"))
 	}
 	if c.Spread < time.Second || c.Spread > maxSpread {
 		errs = append(errs, fmt.Errorf("web: spread is %v, must be from 1s to %v", c.Spread, maxSpread))
@@ -125,7 +120,7 @@ func New(cfg Config) (*Site, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Site{cfg: cfg, metrics: newMetrics()}
+	s := &Site{cfg: cfg, metrics: newMetrics(cfg.Registerer)}
 	var err error
 	if s.editions, err = printEditions(); err != nil {
 		return nil, fmt.Errorf("make the pages: %w", err)
@@ -136,9 +131,6 @@ func New(cfg Config) (*Site, error) {
 	}
 	s.policy = "default-src 'none'; style-src " + hash +
 		"; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	if err := s.metrics.register(cfg.Registerer); err != nil {
-		return nil, fmt.Errorf("register metrics of the pages: %w", err)
-	}
 	return s, nil
 }
 
@@ -151,8 +143,12 @@ const (
 // Handle answers one request, for any address: those that do not exist get a
 // page that says so. It does not panic.
 func (s *Site) Handle(ctx *fasthttp.RequestCtx) {
-	e := s.editions[language(ctx)]
+	e := s.editions[wanted(ctx)]
 	defer s.done(ctx, e)
+	if wait := s.cfg.Admit(ctx); wait > 0 {
+		s.limited(ctx, e, wait)
+		return
+	}
 	switch string(ctx.URI().PathOriginal()) {
 	case formPath:
 		s.front(ctx, e)
@@ -163,18 +159,10 @@ func (s *Site) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// BadRequest answers what could not be read as a request, see
-// httpserver.Config. The language is the default one: there is no request to
-// ask. It does not panic.
-func (s *Site) BadRequest(ctx *fasthttp.RequestCtx, status int) {
-	s.show(ctx, s.editions[0], pageUnreadable, &values{})
-	ctx.Response.SetStatusCode(status)
-}
-
 // DownPage returns the page that says that the service is down, for a balancer
 // to keep and to show when there is nobody left to ask, in a language such as "en".
 func DownPage(languageCode string) ([]byte, error) {
-	i, ok := known(languageCode)
+	i, ok := language.Find(languageCode, languageCodes[:])
 	if !ok {
 		return nil, errors.New("there is no page in this language: try en")
 	}

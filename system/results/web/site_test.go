@@ -188,10 +188,10 @@ func tags(page []byte) string {
 
 func TestEmbargo(t *testing.T) {
 	t.Parallel()
-	opens := now.Add(100 * time.Minute)
-	find, asked := counting(results.Decision{Err: results.ErrEmbargoed})
+	p := results.Publication{At: now.Add(100 * time.Minute).In(addisAbaba), Left: 100 * time.Minute}
+	find, asked := counting(results.Decision{Err: results.ErrEmbargoed, PublishAt: p.At, RetryAfter: p.Left})
 	s := newSite(t, func(c *Config) {
-		c.Lookup, c.Opens, c.PublishAt = find, func() time.Time { return opens }, opens
+		c.Lookup, c.Publication = find, func() results.Publication { return p }
 	})
 	r := ask(s, "GET", "/", "")
 	wantStatus(t, r, 200)
@@ -209,12 +209,18 @@ func TestEmbargo(t *testing.T) {
 		t.Errorf("Retry-After: got %q, want 1800", got)
 	}
 	wantText(t, ask(s, "GET", "/?lang=am", ""), "ኖቬምበር 21 ቀን 2026", "10:40", "ከ100 ደቂቃ በኋላ")
-	// From the instant on, the form.
-	opens = now
-	wantText(t, ask(s, "GET", "/", ""), "<form")
-	// A look-up that is late, or a time without end, are no reason to fail.
-	for _, until := range []time.Time{now.Add(-time.Hour), {}, now.AddDate(9000, 0, 0)} {
-		s := newSite(t, func(c *Config) { c.Lookup, c.PublishAt = always(results.Decision{Err: results.ErrEmbargoed}), until })
+	// Late, because the store has not said that it is over.
+	p.Left = -time.Minute
+	wantText(t, ask(s, "GET", "/", ""), "Results are not out yet", `content="1;url=/?lang=en"`)
+	// From then on, the form; and as long as nobody knows.
+	for _, p = range []results.Publication{{Out: true}, {Out: true, At: now}, {}} {
+		wantText(t, ask(s, "GET", "/", ""), "<form")
+	}
+	// A time without end is no reason to fail.
+	for _, at := range []time.Time{{}, now.AddDate(9000, 0, 0)} {
+		s := newSite(t, func(c *Config) {
+			c.Lookup = always(results.Decision{Err: results.ErrEmbargoed, PublishAt: at, RetryAfter: time.Until(at)})
+		})
 		wantStatus(t, ask(s, "POST", "/", good), 403)
 	}
 }
@@ -289,14 +295,6 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-func TestBadRequest(t *testing.T) {
-	t.Parallel()
-	var ctx fasthttp.RequestCtx
-	newSite(t, nil).BadRequest(&ctx, 431)
-	wantStatus(t, &ctx.Response, 431)
-	wantText(t, &ctx.Response, "could not be read")
-}
-
 // A page is one response: under 50 kB, and nothing in it makes a browser ask for
 // more.
 func TestSize(t *testing.T) {
@@ -333,20 +331,16 @@ func TestSize(t *testing.T) {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Config){
-		"no look-up":    func(c *Config) { c.Lookup = nil },
-		"no zone":       func(c *Config) { c.Location = nil },
-		"no registerer": func(c *Config) { c.Registerer = nil },
-		"no spread":     func(c *Config) { c.Spread = 0 },
-		"a long spread": func(c *Config) { c.Spread = time.Hour },
-		"no panicked":   func(c *Config) { c.Panicked = nil },
-		"a second site": func(c *Config) {
-			if _, err := New(*c); err != nil {
-				t.Error(err)
-			}
-		},
+		"no look-up":     func(c *Config) { c.Lookup = nil },
+		"no publication": func(c *Config) { c.Publication = nil },
+		"no registerer":  func(c *Config) { c.Registerer = nil },
+		"no spread":      func(c *Config) { c.Spread = 0 },
+		"a long spread":  func(c *Config) { c.Spread = time.Hour },
+		"no panicked":    func(c *Config) { c.Panicked = nil },
 	} {
 		cfg := DefaultConfig()
 		cfg.Lookup, cfg.Registerer, cfg.Panicked = lookup, prometheus.NewRegistry(), func(any, []byte) {}
+		cfg.Publication = func() results.Publication { return results.Publication{Out: true} }
 		change(&cfg)
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%s: got no error", name)

@@ -49,9 +49,10 @@ func seconds(d time.Duration) string {
 
 func (s *Site) downRetry() string { return seconds(downWait + s.jitter(downWait)) }
 
-// embargo says when results come out, and comes back after that.
-func (s *Site) embargo(ctx *fasthttp.RequestCtx, e *edition, until time.Time) {
-	left := max(until.Sub(s.cfg.Now()), 0)
+// embargo says that results come out at an instant, which is so far away, and comes
+// back after that.
+func (s *Site) embargo(ctx *fasthttp.RequestCtx, e *edition, at time.Time, left time.Duration) {
+	left = max(left, 0)
 	// Everybody comes back for the same moment: over Spread after it. Before, only
 	// those who had the page open for longestSleep do, at the times at which
 	// they came.
@@ -61,21 +62,35 @@ func (s *Site) embargo(ctx *fasthttp.RequestCtx, e *edition, until time.Time) {
 	}
 	s.show(ctx, e, pageEmbargo, &values{
 		holeReload:   seconds(reload),
-		holeMoment:   e.momentText(until.In(s.cfg.Location)),
+		holeMoment:   e.momentText(at),
 		holeRelative: e.inText(left),
 	})
 	ctx.Response.Header.Set(fasthttp.HeaderRetryAfter, seconds(reload))
 }
 
-// later asks to come back, by itself if that is soon. p is pageBusy or
-// pageLimited; the one that waits by itself follows it.
+// limited answers who asks too often. Who has sent id and code need not type them again.
+func (s *Site) limited(ctx *fasthttp.RequestCtx, e *edition, wait time.Duration) {
+	var in input
+	switch path := string(ctx.URI().PathOriginal()); {
+	case path == formPath && ctx.IsPost():
+		if sent, p := readForm(ctx); p == pageForm {
+			in = sent
+		}
+	case path == waitPath:
+		in, _ = readCookie(ctx.Request.Header.Cookie(cookieName))
+	}
+	s.later(ctx, e, &in, wait, pageLimited)
+}
+
+// later asks to come back, by itself if that is soon and there is something to ask
+// again. p is pageBusy or pageLimited; the one that waits by itself follows it.
 func (s *Site) later(ctx *fasthttp.RequestCtx, e *edition, in *input, least time.Duration, p page) {
 	delay := min(firstWait<<min(in.tries, 8), longestWait)
 	delay = max(delay, min(max(least, minRetry), maxRetry))
 	// A half more at most, and at least two seconds to spread over.
 	delay += s.jitter(delay/2 + 2*time.Second)
 	v := &values{holeReload: seconds(delay), holeRelative: e.inText(delay)}
-	auto := delay <= longestAuto && in.tries < maxTries
+	auto := in.id > 0 && delay <= longestAuto && in.tries < maxTries
 	if auto {
 		p++
 	}

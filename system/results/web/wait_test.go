@@ -108,6 +108,38 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// Every request counts, and who asks too often gets a short page, whatever was asked for.
+// Only who has sent id and code comes back by itself.
+func TestWhoAsksTooOftenWaits(t *testing.T) {
+	t.Parallel()
+	asked, wait := 0, time.Duration(0)
+	s := newSite(t, func(c *Config) {
+		c.Admit = func(*fasthttp.RequestCtx) time.Duration { asked++; return wait }
+	})
+	cookied := []string{"Cookie", cookieName + "=1.0.123456.N1FYNE0yS0Q5MEFa"} // that code
+	wantStatus(t, ask(s, "GET", "/wait", "", cookied...), 200)
+	wait = 20 * time.Second
+	for i, c := range []struct {
+		method, target, body string
+		again                bool
+	}{
+		{"GET", "/", "", false}, {"HEAD", "/", "", false}, {"PUT", "/", "", false}, {"GET", "/elsewhere", "", false}, {"GET", "/wait", "", true},
+		{"POST", "/", "", false}, {"POST", "/", "id=x&code=" + code, false}, {"POST", "/", good, true},
+	} {
+		r := ask(s, c.method, c.target, c.body, cookied...)
+		wantStatus(t, r, 429)
+		if got := header(r, "Retry-After"); got != "20" {
+			t.Errorf("%s %s: Retry-After %q, want 20", c.method, c.target, got)
+		}
+		if kept, _ := cookie(t, r); (kept != "") != c.again {
+			t.Errorf("%s %s %s: the cookie is %q", c.method, c.target, c.body, kept)
+		}
+		if asked != i+2 {
+			t.Errorf("%s %s: counted %d times, want once", c.method, c.target, asked-i-1)
+		}
+	}
+}
+
 // Those who wait for the same thing do not come back in the same second.
 func TestJitter(t *testing.T) {
 	t.Parallel()
@@ -123,7 +155,7 @@ func TestJitter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, func(cfg *Config) {
-				cfg.Lookup, cfg.Random, cfg.PublishAt = always(c.outcome), DefaultConfig().Random, now.Add(c.outcome.RetryAfter)
+				cfg.Lookup, cfg.Random = always(c.outcome), DefaultConfig().Random
 			})
 			seen := map[int]int{}
 			for range 2000 {

@@ -63,15 +63,6 @@ func status(err error) int {
 	return 0
 }
 
-// Large skips a test that starts several Java processes, unless LARGE=1 asks for
-// those.
-func (p Program) Large(t *testing.T) {
-	t.Helper()
-	if p.variable("LARGE") != "1" {
-		t.Skip("it starts a cluster, which takes minutes and gigabytes; LARGE=1 runs it")
-	}
-}
-
 // Up starts a Compose file's services as processes and ends them with the test.
 // Where a program is not installed the test is skipped, or fails if CI is true.
 func (p Program) Up(t *testing.T, compose string) *process.Running {
@@ -118,7 +109,7 @@ type Reader interface {
 // slow, and a group's coordinator may have to be found first.
 func Read(t *testing.T, r Reader) map[string]float64 {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		values, err := r.Read(ctx)

@@ -2,20 +2,18 @@ package recipe
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strconv"
-	"strings"
 )
 
-// cadvisorPort is what the image listens on.
-const cadvisorPort = 8080
+// cadvisorMeaningless are the image's flags that mean nothing without containers.
+var cadvisorMeaningless = []string{"docker_only", "store_container_labels"}
 
 // cadvisorUnknown are the image's flags that the program built from
 // deploy/cadvisor does not have, or that would hide what the process driver
 // starts: its instances are control groups and no containers.
 var cadvisorUnknown = []string{
-	"docker_only", "store_container_labels", "disable_metrics", "enable_metrics", "env_metadata_whitelist",
+	"disable_metrics", "enable_metrics", "env_metadata_whitelist",
 	"url_base_prefix", "prometheus_endpoint", "max_procs", "profiling", "http_auth_file", "http_auth_realm",
 	"http_digest_file", "http_digest_realm", "raw_cgroup_prefix_whitelist", "perf_events_config", "resctrl_interval",
 	"storage_duration", "storage_driver", "collector_cert", "collector_key", "disable_root_cgroup_stats",
@@ -32,37 +30,21 @@ func startCadvisor(_ context.Context, in *Instance) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := strconv.Itoa(cadvisorPort)
-	var args []string
-	for i := 0; i < len(given); i++ {
-		name, value, hasValue := strings.Cut(strings.TrimLeft(given[i], "-"), "=")
-		// Go's flags: what follows is the value, but for booleans.
-		next := func() {
-			if !hasValue && i+1 < len(given) && !strings.HasPrefix(given[i+1], "-") {
-				i++
-				value = given[i]
-			}
-		}
+	port := strconv.Itoa(in.port)
+	args := takeFlags(given, func(name string, value func() string) bool {
 		switch {
 		case name == "port":
-			next()
-			port = value
-		case name == "listen_ip":
-			next()
+			port = value()
+		case name == "listen_ip", slices.Contains(cadvisorMeaningless, name):
+			value()
 		case slices.Contains(cadvisorUnknown, name):
-			next()
-			if name == "docker_only" || name == "store_container_labels" {
-				continue // means nothing without containers
-			}
-			in.Warnf("service %s: its flag --%s is left out: the program that is installed here does not have it", in.Service.Name, name)
+			value()
+			in.Warnf("its flag --%s is left out: the program that is installed here does not have it", name)
 		default:
-			args = append(args, given[i])
+			return false
 		}
-	}
-	host, port, err := net.SplitHostPort(in.listen(net.JoinHostPort("", port), cadvisorPort))
-	if err != nil {
-		return nil, err
-	}
-	command := []string{in.Files["cadvisor"], "--beside", "--listen_ip=" + host, "--port=" + port}
+		return true
+	})
+	command := []string{in.Files["cadvisor"], "--beside", "--listen_ip=" + in.Host, "--port=" + port}
 	return &Process{Command: append(command, args...)}, nil
 }

@@ -13,7 +13,7 @@ func TestCadvisorsFlags(t *testing.T) {
 	f := func(given, want []string, warnings ...string) {
 		t.Helper()
 		in := testInstance(t)
-		in.Files["cadvisor"] = "c"
+		in.Files["cadvisor"], in.port = "c", 8080
 		in.Service.Arguments = given
 		var got []string
 		in.Warnf = func(format string, args ...any) { got = append(got, fmt.Sprintf(format, args...)) }

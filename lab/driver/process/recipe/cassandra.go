@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,9 +184,6 @@ func (c *cassandra) directories() error {
 	if c.data, err = c.dataDir(path.Join(cassandraData, c.group.subDir())); err != nil {
 		return err
 	}
-	if err := c.own(c.data); err != nil {
-		return err
-	}
 	place := func(name, standard string) string {
 		inside, ok := c.get(name).(string)
 		if !ok || inside == "" {
@@ -228,12 +226,8 @@ func (c *cassandra) writeConfig() error {
 	if err != nil {
 		return fmt.Errorf("write its configuration: %w", err)
 	}
-	rack := map[string]string{"dc": "dc1", "rack": "rack1"} // the image's
-	for name, variable := range map[string]string{"dc": "CASSANDRA_DC", "rack": "CASSANDRA_RACK"} {
-		if value := c.Service.Environment[variable]; value != "" {
-			rack[name] = value
-		}
-	}
+	env := c.Service.Environment
+	rack := map[string]string{"dc": cmp.Or(env["CASSANDRA_DC"], "dc1"), "rack": cmp.Or(env["CASSANDRA_RACK"], "rack1")} // as the image has them
 	return errors.Join(
 		c.write(filepath.Join(c.conf, "cassandra.yaml"), text, 0o644),
 		c.write(filepath.Join(c.conf, "cassandra-rackdc.properties"), properties(rack), 0o644))
@@ -242,10 +236,7 @@ func (c *cassandra) writeConfig() error {
 // javaOptions are those of this node; a later one replaces an earlier one.
 func (c *cassandra) javaOptions() []string {
 	env := c.Service.Environment
-	heap := env["MAX_HEAP_SIZE"]
-	if heap == "" {
-		heap = strconv.FormatUint(c.heapWithin(cassandraHeap)>>20, 10) + "m"
-	}
+	heap := cmp.Or(env["MAX_HEAP_SIZE"], strconv.FormatUint(c.heapWithin(cassandraHeap)>>20, 10)+"m")
 	options := []string{
 		"-Xms" + heap, "-Xmx" + heap, "-Djava.io.tmpdir=" + c.Dir, "-Djna.tmpdir=" + c.Dir, // its libraries unpack themselves
 		"-Dcassandra.config=file://" + filepath.Join(c.conf, "cassandra.yaml"),

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path"
@@ -43,6 +42,7 @@ type Instance struct {
 	Warnf func(format string, args ...any)
 
 	program string            // the first of the recipe's
+	port    int               // of the image
 	texts   map[string]string // the files of mounts with a text, by target
 }
 
@@ -65,7 +65,7 @@ func (r *Recipe) Start(ctx context.Context, in *Instance) (*Process, error) {
 	if in.Service.Entrypoint != nil {
 		return nil, fmt.Errorf("the recipe for %s starts the image's own entrypoint and cannot replace it with %q; set x-process to the program to start", r.Image, in.Service.Entrypoint)
 	}
-	in.program = r.Programs[0]
+	in.program, in.port = r.Programs[0], r.Port
 	if err := in.writeTexts(); err != nil {
 		return nil, err
 	}
@@ -156,10 +156,34 @@ func (in *Instance) scratch(inside string) string {
 }
 
 // dataDir is where a directory inside the container is on the host, made if it
-// is not there.
+// is not there, for the instance's user.
 func (in *Instance) dataDir(inside string) (string, error) {
 	dir := in.path(inside)
-	return dir, os.MkdirAll(dir, 0o755)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, in.own(dir)
+}
+
+// takeFlags offers each flag of a command line to take, and returns those that it
+// does not take. value is what follows the flag's = or, without one, the next
+// argument.
+func takeFlags(given []string, take func(name string, value func() string) bool) (rest []string) {
+	for i := 0; i < len(given); i++ {
+		flag := given[i]
+		name, text, hasText := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		value := func() string {
+			if !hasText && i+1 < len(given) && !strings.HasPrefix(given[i+1], "-") {
+				i++
+				text = given[i]
+			}
+			return text
+		}
+		if !take(name, value) {
+			rest = append(rest, flag)
+		}
+	}
+	return rest
 }
 
 // pathFlags translates the paths inside the container in arguments such as
@@ -204,9 +228,9 @@ func (in *Instance) arguments(names []string, own ...string) ([]string, error) {
 }
 
 // listen is the instance's own address with the port of address, which may be
-// host:port or :port; with the given one if address is empty.
-func (in *Instance) listen(address string, port int) string {
-	p := strconv.Itoa(port)
+// host:port or :port; with the image's if address is empty.
+func (in *Instance) listen(address string) string {
+	p := strconv.Itoa(in.port)
 	if _, own, err := net.SplitHostPort(address); err == nil && own != "" {
 		p = own
 	}
@@ -247,14 +271,4 @@ func (in *Instance) addresses(host string) ([]string, bool) {
 		return strings.Split(host, ","), true
 	}
 	return nil, false
-}
-
-// environment is the service's with more over it.
-func (in *Instance) environment(more map[string]string) map[string]string {
-	env := maps.Clone(in.Service.Environment)
-	if env == nil {
-		env = map[string]string{}
-	}
-	maps.Copy(env, more)
-	return env
 }

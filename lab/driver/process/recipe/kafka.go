@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,9 +114,7 @@ func properties(set map[string]string) []byte {
 
 // standard sets what is not set.
 func (k *kafka) standard(name, value string) {
-	if k.set[name] == "" {
-		k.set[name] = value
-	}
+	k.set[name] = cmp.Or(k.set[name], value)
 }
 
 func (k *kafka) configure() error {
@@ -156,18 +155,15 @@ func (k *kafka) directories() error {
 		name = "log.dir"
 	}
 	k.standard(name, kafkaLogs)
-	names := map[string]bool{name: true, "metadata.log.dir": k.set["metadata.log.dir"] != ""}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !names[name] {
-			continue
-		}
+	names := []string{name}
+	if k.set["metadata.log.dir"] != "" {
+		names = append(names, "metadata.log.dir")
+	}
+	for _, name := range names {
 		var dirs []string
 		for dir := range strings.SplitSeq(k.set[name], ",") {
 			host, err := k.dataDir(path.Join(strings.TrimSpace(dir), k.group.subDir()))
 			if err != nil {
-				return err
-			}
-			if err := k.own(host); err != nil {
 				return err
 			}
 			dirs = append(dirs, host)
@@ -210,10 +206,7 @@ func (k *kafka) format(ctx context.Context, file string, env map[string]string) 
 	if formatted {
 		return nil
 	}
-	cluster := k.Service.Environment["CLUSTER_ID"]
-	if cluster == "" {
-		cluster = kafkaCluster
-	}
+	cluster := cmp.Or(k.Service.Environment["CLUSTER_ID"], kafkaCluster)
 	more := maps.Clone(env)
 	more["KAFKA_HEAP_OPTS"] = formatHeap
 	step := Step{Command: []string{k.Files["kafka-storage.sh"], "format", "--ignore-formatted", "-t", cluster, "-c", file}, Env: more}
@@ -273,10 +266,7 @@ func (k *kafka) advertised(host, port, own string) string {
 	if host != k.Service.Name && len(others) > 0 && !slices.Contains(others, k.Host) {
 		return net.JoinHostPort(others[min(k.group.index, len(others)-1)], port)
 	}
-	if own == "" {
-		own = port
-	}
-	return net.JoinHostPort(k.Host, own)
+	return net.JoinHostPort(k.Host, cmp.Or(own, port))
 }
 
 // controller is the name of the controllers' listener.

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,15 +152,20 @@ func (n *nginx) layOut() error {
 			}
 		}
 	}
+	return n.copyMounts(nginxDir)
+}
+
+// copyMounts lays out what is mounted at or below a directory of configuration.
+func (in *Instance) copyMounts(dir string) error {
 	// Outer mounts first, so that inner ones go over them.
 	targets := map[string]bool{}
-	for _, v := range n.Service.Volumes {
-		if _, ok := below(path.Clean(v.Target), nginxDir); ok {
+	for _, v := range in.Service.Volumes {
+		if _, ok := below(path.Clean(v.Target), dir); ok {
 			targets[path.Clean(v.Target)] = true
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if err := n.copyTree(n.path(target), n.scratch(target)); err != nil {
+		if err := in.copyTree(in.path(target), in.scratch(target)); err != nil {
 			return fmt.Errorf("the volume mounted at %s: %w", target, err)
 		}
 	}
@@ -207,16 +213,10 @@ func (in *Instance) copyTree(from, to string) error {
 // As in the image, what is not in its environment stays, so that NGINX's own
 // variables do.
 func (n *nginx) renderTemplates() error {
-	env := n.environment(nil)
-	setting := func(name, byDefault string) string {
-		if v := env[name]; v != "" {
-			return v
-		}
-		return byDefault
-	}
-	inside := setting("NGINX_ENVSUBST_TEMPLATE_DIR", nginxDir+"/templates")
-	suffix := setting("NGINX_ENVSUBST_TEMPLATE_SUFFIX", ".template")
-	output := setting("NGINX_ENVSUBST_OUTPUT_DIR", nginxDir+"/conf.d")
+	env := n.Service.Environment
+	inside := cmp.Or(env["NGINX_ENVSUBST_TEMPLATE_DIR"], nginxDir+"/templates")
+	suffix := cmp.Or(env["NGINX_ENVSUBST_TEMPLATE_SUFFIX"], ".template")
+	output := cmp.Or(env["NGINX_ENVSUBST_OUTPUT_DIR"], nginxDir+"/conf.d")
 	filter, err := regexp.Compile(env["NGINX_ENVSUBST_FILTER"])
 	if err != nil {
 		return fmt.Errorf("NGINX_ENVSUBST_FILTER: %w", err)

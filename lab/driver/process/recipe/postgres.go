@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,16 +85,9 @@ func (p *postgres) configure() error {
 			return err
 		}
 	}
-	if p.user == "" {
-		p.user = "postgres"
-	}
-	if p.db == "" {
-		p.db = p.user
-	}
-	p.auth = p.Service.Environment["POSTGRES_HOST_AUTH_METHOD"]
-	if p.auth == "" {
-		p.auth = "scram-sha-256"
-	}
+	p.user = cmp.Or(p.user, "postgres")
+	p.db = cmp.Or(p.db, p.user)
+	p.auth = cmp.Or(p.Service.Environment["POSTGRES_HOST_AUTH_METHOD"], "scram-sha-256")
 	args, err := p.arguments([]string{"postgres", "postmaster"})
 	if err != nil {
 		return err
@@ -101,11 +95,7 @@ func (p *postgres) configure() error {
 	if p.args, err = p.ownFiles(args); err != nil {
 		return err
 	}
-	data := p.Service.Environment["PGDATA"]
-	if data == "" {
-		data = postgresData
-	}
-	p.data, p.run = p.path(data), filepath.Join(p.Dir, "run")
+	p.data, p.run = p.path(cmp.Or(p.Service.Environment["PGDATA"], postgresData)), filepath.Join(p.Dir, "run")
 	if len(p.run)+len(socketName) > longestSocket {
 		return fmt.Errorf("the directory for its socket, %s, is too long for the kernel; set TMPDIR to a shorter one", p.run)
 	}

@@ -139,8 +139,11 @@ func (f *Found) compare(ctx context.Context, image string, asked []int) string {
 		return ""
 	}
 	flag := "--version"
-	if f.Image == "nginx" {
+	switch f.Image {
+	case "nginx":
 		flag = "-v"
+	case "varnish":
+		flag = "-V"
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionWithin)
 	defer cancel()

@@ -40,28 +40,19 @@ func startPrometheus(_ context.Context, in *Instance) (*Process, error) {
 		return nil, err
 	}
 	config, data, address := prometheusConfig, prometheusData+"/data", ""
-	var args []string
-	for i := 0; i < len(given); i++ {
-		name, value, hasValue := strings.Cut(strings.TrimLeft(given[i], "-"), "=")
-		to := map[string]*string{"config.file": &config, "storage.tsdb.path": &data, "web.listen-address": &address}[name]
-		if to == nil {
-			args = append(args, given[i])
-			continue
+	ours := map[string]*string{"config.file": &config, "storage.tsdb.path": &data, "web.listen-address": &address}
+	args := takeFlags(given, func(name string, value func() string) bool {
+		to, ok := ours[name]
+		if ok {
+			*to = value()
 		}
-		if !hasValue && i+1 < len(given) {
-			i++
-			value = given[i]
-		}
-		*to = value
-	}
+		return ok
+	})
 	if !path.IsAbs(data) {
 		data = path.Join(prometheusData, data) // the image's working directory
 	}
 	dir, err := in.dataDir(data)
 	if err != nil {
-		return nil, err
-	}
-	if err := in.own(dir); err != nil {
 		return nil, err
 	}
 	file, err := in.renderPrometheus(config)
@@ -70,7 +61,7 @@ func startPrometheus(_ context.Context, in *Instance) (*Process, error) {
 	}
 	command := []string{
 		in.Files["prometheus"], "--config.file=" + file, "--storage.tsdb.path=" + dir,
-		"--web.listen-address=" + in.listen(address, 9090),
+		"--web.listen-address=" + in.listen(address),
 	}
 	return &Process{Command: append(command, in.pathFlags(args)...)}, nil
 }

@@ -10,7 +10,7 @@
 // It does not imitate a container. There is no file system of the image: paths
 // inside the container are translated, in arguments, in the environment
 // variables that hold paths, and in the configuration files that a recipe
-// understands (NGINX's and Prometheus's), which are rendered into the
+// understands (NGINX's, Prometheus's and Varnish's), which are rendered into the
 // instance's own directory. What a service listens on is its instance's own
 // loopback address, whatever address its configuration names.
 //
@@ -64,7 +64,7 @@ var recipes = []*Recipe{
 	},
 	{
 		Image: "cadvisor/cadvisor", Programs: []string{"cadvisor"}, Build: "cd deploy/cadvisor && go build -o ../../.tools/bin/cadvisor .",
-		Port: cadvisorPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCadvisor, also: []string{"google/cadvisor"},
+		Port: 8080, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCadvisor, also: []string{"google/cadvisor"},
 	},
 	{
 		Image: "cassandra", Build: fetch, Port: cassandraPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startCassandra,
@@ -76,11 +76,11 @@ var recipes = []*Recipe{
 	},
 	{
 		Image: "nginx/nginx-prometheus-exporter", Programs: []string{"prometheus-nginx-exporter"}, Package: "prometheus-nginx-exporter",
-		Port: 9113, StopSignal: syscall.SIGTERM, versionParts: 1, start: startNginxExporter,
+		Port: 9113, StopSignal: syscall.SIGTERM, versionParts: 1, start: nginxExporter.start,
 	},
 	{
 		Image: "oliver006/redis_exporter", Programs: []string{"prometheus-redis-exporter"}, Package: "prometheus-redis-exporter",
-		Port: 9121, StopSignal: syscall.SIGTERM, versionParts: 1, start: startRedisExporter,
+		Port: 9121, StopSignal: syscall.SIGTERM, versionParts: 1, start: redisExporter.start,
 	},
 	{
 		Image: "postgres", Programs: []string{"postgres", "initdb", "pg_ctl", "psql", "pg_isready"}, Package: "postgresql",
@@ -89,7 +89,7 @@ var recipes = []*Recipe{
 	},
 	{
 		Image: "prom/node-exporter", Programs: []string{"prometheus-node-exporter"}, Package: "prometheus-node-exporter",
-		Port: 9100, StopSignal: syscall.SIGTERM, versionParts: 1, start: startNodeExporter, also: []string{"prometheus/node-exporter"},
+		Port: 9100, StopSignal: syscall.SIGTERM, versionParts: 1, start: nodeExporter.start, also: []string{"prometheus/node-exporter"},
 	},
 	{
 		Image: "prom/prometheus", Programs: []string{"prometheus"}, Package: "prometheus",
@@ -97,11 +97,15 @@ var recipes = []*Recipe{
 	},
 	{
 		Image: "prometheuscommunity/postgres-exporter", Programs: []string{"prometheus-postgres-exporter"}, Package: "prometheus-postgres-exporter",
-		Port: 9187, StopSignal: syscall.SIGTERM, versionParts: 1, start: startPostgresExporter, also: []string{"prometheus-community/postgres-exporter"},
+		Port: 9187, StopSignal: syscall.SIGTERM, versionParts: 1, start: postgresExporter.start, also: []string{"prometheus-community/postgres-exporter"},
 	},
 	{
 		Image: "redis", Programs: []string{"redis-server", "redis-cli"}, Package: "redis-server",
 		Port: 6379, StopSignal: syscall.SIGTERM, versionParts: 1, start: startRedis,
+	},
+	{
+		Image: "varnish", Programs: []string{"varnishd"}, Package: "varnish", Port: 80, StopSignal: syscall.SIGTERM,
+		versionParts: 1, start: startVarnish,
 	},
 }
 

@@ -206,18 +206,18 @@ func TestExportersFlags(t *testing.T) {
 	f := func(e exporter, env map[string]string, given, want []string) {
 		t.Helper()
 		in := testInstance(t, topology.Volume{Source: "/", Target: "/host"})
-		in.program, in.Files = "x", map[string]string{"x": "/bin/x"}
+		in.program, in.port, in.Files = "x", 9000, map[string]string{"x": "/bin/x"}
 		in.Service.Environment, in.Service.Arguments = env, given
-		got, err := e.start(in)
+		got, err := e.start(t.Context(), in)
 		if err != nil || !slices.Equal(got.Command[1:], want) {
 			t.Errorf("%q: got %+v, %v, want %q", given, got, err, want)
 		}
 	}
-	e := exporter{names: []string{"x"}, listen: "listen", env: "LISTEN", port: 9000, unknown: []string{"new"}, own: []string{"--no-bad"}}
-	f(e, nil, nil, []string{"--no-bad", "--listen=127.77.1.9:9000"})
-	f(e, nil, []string{"x", "--listen", ":81", "--a=/host/proc"}, []string{"--a=/proc", "--no-bad", "--listen=127.77.1.9:81"})
-	f(e, map[string]string{"LISTEN": "0.0.0.0:82"}, []string{"--bad"}, []string{"--bad", "--listen=127.77.1.9:82"})
-	f(e, nil, []string{"--new=1", "--no-new", "--new", "2", "-b"}, []string{"-b", "--no-bad", "--listen=127.77.1.9:9000"})
+	e := exporter{names: []string{"x"}, env: "LISTEN", unknown: []string{"new"}, own: []string{"--no-bad"}}
+	f(e, nil, nil, []string{"--no-bad", "--web.listen-address=127.77.1.9:9000"})
+	f(e, nil, []string{"x", "--web.listen-address", ":81", "--a=/host/proc"}, []string{"--a=/proc", "--no-bad", "--web.listen-address=127.77.1.9:81"})
+	f(e, map[string]string{"LISTEN": "0.0.0.0:82"}, []string{"--bad"}, []string{"--bad", "--web.listen-address=127.77.1.9:82"})
+	f(e, nil, []string{"--new=1", "--no-new", "--new", "2", "-b"}, []string{"-b", "--no-bad", "--web.listen-address=127.77.1.9:9000"})
 }
 
 func TestSubstituteLeavesWhatIsNotSet(t *testing.T) {

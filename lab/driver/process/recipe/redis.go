@@ -26,9 +26,6 @@ func startRedis(_ context.Context, in *Instance) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.own(data); err != nil {
-		return nil, err
-	}
 	command := []string{in.Files["redis-server"]}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		file := in.path(args[0])
@@ -52,7 +49,8 @@ func (in *Instance) redisClient(args []string) error {
 			port = args[i+1]
 		}
 	}
-	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-	text := fmt.Sprintf("#!/bin/sh\nexec %s -h %s -p %s \"$@\"\n", quote(in.Files["redis-cli"]), quote(in.Host), quote(port))
+	text := fmt.Sprintf("#!/bin/sh\nexec %s -h %s -p %s \"$@\"\n", shellQuote(in.Files["redis-cli"]), shellQuote(in.Host), shellQuote(port))
 	return in.write(filepath.Join(in.Dir, "bin", "redis-cli"), []byte(text), 0o755)
 }
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -92,7 +92,7 @@ func outlives(t *testing.T, server *servertest.CassandraNode, cfg cql.Config) {
 		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	server.Start()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {
 		if _, err := s.Get(t.Context(), a.ID); err == nil {
 			break

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,19 +15,6 @@ import (
 	"loadstone/system/patterns/activity"
 	"loadstone/system/patterns/activity/activitytest"
 )
-
-// startRing starts three nodes, one after the other, because Cassandra lets one join
-// at a time.
-func startRing(t *testing.T) []*servertest.CassandraNode {
-	t.Helper()
-	cfg := servertest.CassandraConfig{CommitLog: "commitlog_sync: batch"}
-	var ring []*servertest.CassandraNode
-	for range 3 {
-		ring = append(ring, servertest.Cassandra(t, cfg))
-		cfg.Seed = ring[0].Host
-	}
-	return ring
-}
 
 // writing is several writers that store activities until they are told to end. As a
 // client of the service would, they send again what was answered with an error.
@@ -132,11 +118,9 @@ func lost(t *testing.T, s *Store, ids []string) []string {
 // dead, and lose none, whichever two are asked later. With two dead, nobody is told
 // that a row is stored.
 func TestRingOfThree(t *testing.T) {
-	if os.Getenv("LARGE") != "1" {
-		t.Skip("it starts three nodes, which takes minutes and gigabytes; LARGE=1 runs it")
-	}
+	servertest.Large(t)
 	began := time.Now()
-	ring := startRing(t)
+	ring := servertest.CassandraRing(t, 3, servertest.CassandraConfig{CommitLog: "commitlog_sync: batch"})
 	t.Logf("three nodes were ready after %v", time.Since(began).Round(time.Second/10))
 	cfg := DefaultConfig()
 	cfg.Cluster = cql.Address{Hosts: []string{ring[0].Host, ring[1].Host, ring[2].Host}, Keyspace: "activities", Replication: 3}

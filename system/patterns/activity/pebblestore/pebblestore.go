@@ -8,7 +8,7 @@
 // the same way as the other embedded store's.
 //
 // It fails closed. While the disk is full nothing is stored, and what is there can be
-// read; it goes on by itself when there is room, see disk. What else pebble cannot
+// read; it goes on by itself when there is room, see package lsm. What else pebble cannot
 // survive, such as a sync that failed, ends the store until the process starts anew.
 //
 // The store owns its directory and locks it.
@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/commit"
+	"loadstone/block/lsm"
 	"loadstone/system/patterns/activity"
 )
 
@@ -45,9 +46,7 @@ var writes = pebble.Sync
 
 // Store is an activity.Store over one directory.
 type Store struct {
-	db     *pebble.DB
-	disk   *disk
-	stop   *stop
+	db     *lsm.DB
 	writer *commit.Writer[activity.Activity]
 	gate   activity.Gate
 
@@ -61,36 +60,26 @@ type Store struct {
 // Open opens the database in the directory, or makes it. The metrics are package
 // commit's.
 func Open(dir string, r prometheus.Registerer) (*Store, error) {
-	// Without the watch for slow disks, which pebble adds if it chooses the file
-	// system itself: nobody here would hear it, and it is a goroutine that stays when
-	// the directory cannot be opened.
 	return openOn(vfs.Default, dir, r)
 }
 
 func openOn(files vfs.FS, dir string, r prometheus.Registerer) (*Store, error) {
-	s := &Store{disk: newDisk(files), stop: newStop(), gate: activity.NewGate(maxReads)}
+	s := &Store{gate: activity.NewGate(maxReads)}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database has its own reference
 	options := &pebble.Options{
 		Cache: cache, MemTableSize: memTableBytes,
 		FormatMajorVersion: pebble.FormatNewest, // no older program reads it
-		FS:                 s.disk,
-		Logger:             s.stop,
+		FS:                 files,
 	}
 	s.synced = writes.Sync && !options.DisableWAL
-	err := s.stop.guard(func() (err error) {
-		s.db, err = pebble.Open(dir, options)
-		return err
-	})
-	if err != nil {
+	var err error
+	if s.db, err = lsm.Open(dir, options); err != nil {
 		return nil, fmt.Errorf("open the activities in %s: %w", dir, err)
 	}
-	s.disk.patient.Store(true) // until here, a full disk is for whoever opens the store to hear of
 	cfg := commit.DefaultConfig[activity.Activity]()
 	cfg.Commit, cfg.Registerer = s.commit, r
-	if s.writer, err = commit.New(cfg); err != nil {
-		return nil, errors.Join(err, s.db.Close())
-	}
+	s.writer = commit.New(cfg)
 	return s, nil
 }
 
@@ -98,7 +87,7 @@ func openOn(files vfs.FS, dir string, r prometheus.Registerer) (*Store, error) {
 // those who wait have their deadlines.
 func (s *Store) commit(items []activity.Activity) error {
 	group := slices.Clone(items) // it may outlive the call
-	if err := s.stop.guard(func() error { return s.write(group) }); err != nil {
+	if err := s.db.Guard(func() error { return s.write(group) }); err != nil {
 		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
 	}
 	return nil
@@ -124,12 +113,12 @@ func (s *Store) Put(ctx context.Context, a *activity.Activity) error {
 	if err := s.down(); err != nil {
 		return err
 	}
-	if s.disk.isFull() {
-		return fmt.Errorf("store activity %s: %w: %w", a.ID, activity.ErrUnavailable, errFull)
+	if s.db.Full() {
+		return fmt.Errorf("store activity %s: %w: %w", a.ID, activity.ErrUnavailable, lsm.ErrFull)
 	}
 	if err := s.writer.Put(ctx, *a); err != nil {
-		if s.disk.isFull() {
-			err = fmt.Errorf("%w: %w", errFull, err) // why it took too long
+		if s.db.Full() {
+			err = fmt.Errorf("%w: %w", lsm.ErrFull, err) // why it took too long
 		}
 		return fmt.Errorf("store activity %s: %w", a.ID, activity.OfCommit(err))
 	}
@@ -170,7 +159,7 @@ func (s *Store) Get(ctx context.Context, id string) (activity.Activity, error) {
 
 // down is why nothing can be stored or read until the process starts anew, or nil.
 func (s *Store) down() error {
-	if err := s.stop.over(); err != nil {
+	if err := s.db.Down(); err != nil {
 		return fmt.Errorf("%w: %w", activity.ErrUnavailable, err)
 	}
 	return nil
@@ -187,13 +176,13 @@ func (s *Store) Durability() activity.Durability {
 // Close implements activity.Store. It does not wait for room on a full disk: what
 // was acknowledged is in the log.
 func (s *Store) Close() error {
-	s.disk.patient.Store(false)
+	s.db.GiveUp()
 	s.writer.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
-		s.closeErr = s.stop.guard(s.db.Close)
+		s.closeErr = s.db.Close()
 	}
 	return s.closeErr
 }

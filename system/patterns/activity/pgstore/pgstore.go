@@ -54,15 +54,6 @@ func DefaultConfig() Config {
 	}}
 }
 
-// Validate returns all problems of the configuration, joined, or nil.
-func (c Config) Validate() error {
-	err := c.Config.Validate()
-	if c.Registerer == nil {
-		err = errors.Join(err, errors.New("pgstore: there is no metrics registerer"))
-	}
-	return err
-}
-
 // The statements, and the names under which they are prepared.
 const (
 	putName = "put_activity"
@@ -108,10 +99,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the database of activities: %w", classify(err))
 	}
-	if err := register(cfg.Registerer, s.pool); err != nil {
-		s.pool.Close()
-		return nil, fmt.Errorf("open the database of activities: %w", err)
-	}
+	register(cfg.Registerer, s.pool)
 	return s, nil
 }
 

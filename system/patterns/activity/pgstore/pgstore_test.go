@@ -99,7 +99,7 @@ func busy(t *testing.T, url string) {
 	}
 	held, a := make(chan error, 1), activitytest.Example("held")
 	go func() { held <- s.Put(context.Background(), &a) }() // it has the only connection
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for s.pool.Stat().AcquiredConns() == 0 && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
@@ -137,7 +137,7 @@ func outlives(t *testing.T, server *servertest.PostgresServer, url string) {
 		t.Errorf("its database killed: got %v, want ErrUnavailable", err)
 	}
 	server.Start()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for time.Now().Before(deadline) {
 		if _, err := s.Get(t.Context(), a.ID); err == nil {
 			break
@@ -157,7 +157,7 @@ func TestADatabaseThatDoesNotSyncIsSaid(t *testing.T) {
 func TestABadConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), Config{Config: postgres.Config{URL: "mysql://root:secret@db/x"}})
-	for _, want := range []string{"postgres://USER@HOST", "connections is 0", "statement timeout is 0s", "registerer"} {
+	for _, want := range []string{"postgres://USER@HOST", "connections is 0", "statement timeout is 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %q and no password", err, want)
 		}

@@ -89,8 +89,8 @@ func (s *Store) open(ctx context.Context, path string, r prometheus.Registerer) 
 	}
 	cfg := commit.DefaultConfig[activity.Activity]()
 	cfg.Commit, cfg.Registerer = s.commit, r
-	s.writer, err = commit.New(cfg)
-	return err
+	s.writer = commit.New(cfg)
+	return nil
 }
 
 // commit stores a group in one transaction. It has no deadline: a sync of a local
@@ -186,13 +186,8 @@ func (s *Store) Close() error {
 		if s.writer != nil {
 			s.writer.Close()
 		}
-		for _, statement := range []*sql.Stmt{s.insert, s.find} {
-			if statement != nil {
-				s.closeErr = errors.Join(s.closeErr, statement.Close())
-			}
-		}
 		if s.db != nil {
-			s.closeErr = errors.Join(s.closeErr, s.db.Close())
+			s.closeErr = s.db.Close() // its statements end with it
 		}
 	})
 	return s.closeErr

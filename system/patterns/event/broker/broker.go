@@ -21,7 +21,7 @@ import (
 type Config struct {
 	nats.BrokerConfig
 
-	// AdminListen is the address for metrics and profiles, host:port.
+	// AdminListen is the address for metrics, host:port.
 	AdminListen string
 }
 
@@ -57,10 +57,8 @@ func Run(ctx context.Context, c Config, logger *slog.Logger) error {
 		Name: "queue", Close: q.Close,
 		Run: func(ctx context.Context) error { return follow(ctx, q, logger) },
 	})
-	if err := queue.RegisterStats(registry, q.Stats); err != nil {
-		return fail(err)
-	}
-	admin, err := service.ListenAdmin(ctx, c.AdminListen, registry)
+	queue.RegisterStats(registry, q.Stats)
+	admin, err := service.ListenAdmin(ctx, c.AdminListen, "", registry)
 	if err != nil {
 		return fail(fmt.Errorf("serve metrics: %w", err))
 	}

@@ -34,7 +34,7 @@ func (x *text) count(part string) int {
 // await polls until the log has a part once.
 func (x *text) await(t *testing.T, part string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); x.count(part) == 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); x.count(part) == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the log has not %q", part)
 		}

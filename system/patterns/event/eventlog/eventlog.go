@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/queue"
 	"loadstone/block/route"
@@ -112,36 +113,27 @@ func (s *eventLog) open(ctx context.Context, in *service.Service) (service.Handl
 	}
 	in.Add(service.Component{Name: "store", Close: s.store.Close})
 	in.Logger.Info("store opened", "stored", s.store.stored.Load())
-	if err := s.register(in.Registry); err != nil {
-		return service.Handler{}, err
-	}
+	s.register(in.Registry)
 	if s.cfg.Queue != nil {
 		if err := s.consume(ctx, in); err != nil {
 			return service.Handler{}, err
 		}
 	}
-	routes, err := route.New(route.Config{Table: answers, Ready: in.Ready, Logger: in.Logger, Registerer: in.Registry})
-	if err != nil {
-		return service.Handler{}, err
-	}
+	routes := route.New(route.Config{Table: answers, Ready: in.Ready, Logger: in.Logger, Registerer: in.Registry})
 	routes.Add("POST", "/events", s.postEvent)
 	routes.Add("POST", "/missing", s.postMissing)
 	return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
 }
 
 func (s *eventLog) consume(ctx context.Context, in *service.Service) error {
-	m, err := queue.NewMetrics(in.Registry)
-	if err != nil {
-		return err
-	}
 	open, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
+	var err error
 	if s.queue, err = s.cfg.Queue.OpenQueue(open); err != nil {
 		return err
 	}
-	if err := queue.RegisterStats(in.Registry, s.queue.Stats); err != nil {
-		return errors.Join(err, s.queue.Close())
-	}
+	m := queue.NewMetrics(in.Registry)
+	queue.RegisterStats(in.Registry, s.queue.Stats)
 	in.Add(service.Component{
 		Name:  "consumer",
 		Run:   func(ctx context.Context) error { return s.queue.Consume(ctx, s.take, m) },
@@ -194,21 +186,15 @@ func work(body []byte, rounds int) [sha256.Size]byte {
 	return sum
 }
 
-func (s *eventLog) register(to prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{
-		s.age,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventlog_stored", Help: "Events in the store."},
-			func() float64 { return float64(s.store.stored.Load()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_duplicates_total", Help: "Events that came again."},
-			func() float64 { return float64(s.store.duplicates.Load()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_conflicts_total", Help: "Attempts to store an event that has the id of another one."},
-			func() float64 { return float64(s.store.conflicts.Load()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_busy_seconds_total", Help: "Seconds that the writer was writing."},
-			func() float64 { return time.Duration(s.store.busy.Load()).Seconds() }),
-	} {
-		if err := to.Register(c); err != nil {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
+func (s *eventLog) register(to prometheus.Registerer) {
+	to.MustRegister(s.age)
+	auto := promauto.With(to)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "eventlog_stored", Help: "Events in the store."},
+		func() float64 { return float64(s.store.stored.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_duplicates_total", Help: "Events that came again."},
+		func() float64 { return float64(s.store.duplicates.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_conflicts_total", Help: "Attempts to store an event that has the id of another one."},
+		func() float64 { return float64(s.store.conflicts.Load()) })
+	auto.NewCounterFunc(prometheus.CounterOpts{Name: "eventlog_busy_seconds_total", Help: "Seconds that the writer was writing."},
+		func() float64 { return time.Duration(s.store.busy.Load()).Seconds() })
 }

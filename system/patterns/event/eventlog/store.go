@@ -61,10 +61,6 @@ const schema = `CREATE TABLE IF NOT EXISTS events (
 
 // OpenStore opens or makes the database in a file.
 func OpenStore(ctx context.Context, file string, how Commit) (*Store, error) {
-	batch, ok := map[Commit]int{CommitEach: 1, CommitGroup: maxGroup}[how]
-	if !ok {
-		return nil, fmt.Errorf("commit %q: write %s or %s", how, CommitEach, CommitGroup)
-	}
 	db, err := sqlite.Open(ctx, file)
 	if err != nil {
 		return nil, fmt.Errorf("open the events in %s: %w", file, err)
@@ -73,13 +69,11 @@ func OpenStore(ctx context.Context, file string, how Commit) (*Store, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the events in %s: %w", file, err), db.Close())
 	}
-	s.writer, err = commit.New(commit.Config[*call]{
+	batch := map[Commit]int{CommitEach: 1, CommitGroup: maxGroup}[how]
+	s.writer = commit.New(commit.Config[*call]{
 		Commit: s.commit, Queue: maxWaiting, WhenFull: commit.Wait, Batch: batch,
 		Registerer: prometheus.NewRegistry(), // read by nobody: the service has metrics of its own
 	})
-	if err != nil {
-		return nil, errors.Join(err, s.insert.Close(), s.same.Close(), db.Close())
-	}
 	return s, nil
 }
 
@@ -97,7 +91,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		return fmt.Errorf("prepare: %w", err)
 	}
 	if s.same, err = s.db.Write.PrepareContext(ctx, "SELECT key = ? AND body = ? FROM events WHERE id = ?"); err != nil {
-		return errors.Join(fmt.Errorf("prepare: %w", err), s.insert.Close())
+		return fmt.Errorf("prepare: %w", err)
 	}
 	return nil
 }
@@ -219,7 +213,7 @@ func (s *Store) missing(ctx context.Context, ids []string) ([]string, error) {
 // Close stores what waits and closes the database.
 func (s *Store) Close() error {
 	s.writer.Close()
-	if err := errors.Join(s.insert.Close(), s.same.Close(), s.db.Close()); err != nil {
+	if err := s.db.Close(); err != nil { // its statements end with it
 		return fmt.Errorf("close the store of events: %w", err)
 	}
 	return nil

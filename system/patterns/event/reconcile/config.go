@@ -19,15 +19,13 @@ type Config struct {
 	// Stay is whether Run goes on after the last event was found: it asks for all of
 	// them again every second, and serves the count, until its context ends.
 	Stay bool
-	// Senders is how many events wait for their answers at once, at most.
-	Senders int
 	// AdminListen is the address for metrics, host:port.
 	AdminListen string
 }
 
 // DefaultConfig sends 200 events a second for ten seconds.
 func DefaultConfig() Config {
-	return Config{Rate: 200, For: 10 * time.Second, Settle: 30 * time.Second, Senders: 16, AdminListen: "127.0.0.1:9093"}
+	return Config{Rate: 200, For: 10 * time.Second, Settle: 30 * time.Second, AdminListen: "127.0.0.1:9093"}
 }
 
 // Validate returns all problems, joined, or nil.
@@ -44,9 +42,6 @@ func (c Config) Validate() error {
 	}
 	if all := float64(c.Rate) * c.For.Seconds(); all > mostEvents {
 		errs = append(errs, fmt.Errorf("%d events a second for %v are %.0f, whose ids it keeps: write a rate and a time for at most %d", c.Rate, c.For, all, mostEvents))
-	}
-	if c.Senders < 1 || c.Senders > 1024 {
-		errs = append(errs, fmt.Errorf("%d senders: write 1 to 1024", c.Senders))
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/service"
 )
@@ -13,10 +14,8 @@ import (
 // found: so until stop, and not until ctx ends.
 func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 	registry := prometheus.NewRegistry()
-	if err := r.register(registry); err != nil {
-		return nil, err
-	}
-	admin, err := service.ListenAdmin(ctx, r.cfg.AdminListen, registry)
+	r.register(registry)
+	admin, err := service.ListenAdmin(ctx, r.cfg.AdminListen, "", registry)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
@@ -29,20 +28,18 @@ func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-func (r *reconciler) register(registry prometheus.Registerer) error {
+func (r *reconciler) register(registry prometheus.Registerer) {
+	auto := promauto.With(registry)
 	for name, value := range map[string]func(Count) int64{
 		"accepted": func(c Count) int64 { return c.Accepted },
 		"stored":   func(c Count) int64 { return c.Stored },
 		"missing":  func(c Count) int64 { return c.Missing },
 	} {
-		g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		auto.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "reconcile_" + name, Help: "Events of the reconciliation that are " + name + ".",
 		}, func() float64 { return float64(value(r.now())) })
-		if err := registry.Register(g); err != nil {
-			return fmt.Errorf("register the reconciliation's metrics: %w", err)
-		}
 	}
-	g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "reconcile_balanced", Help: "1 once all events were sent and found in the store, and while they are.",
 	}, func() float64 {
 		if r.balanced() {
@@ -50,8 +47,4 @@ func (r *reconciler) register(registry prometheus.Registerer) error {
 		}
 		return 0
 	})
-	if err := registry.Register(g); err != nil {
-		return fmt.Errorf("register the reconciliation's metrics: %w", err)
-	}
-	return nil
 }

@@ -71,10 +71,7 @@ func takeAndForget(ctx context.Context, events string) error {
 	if err != nil {
 		return err
 	}
-	m, err := queue.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		return err
-	}
+	m := queue.NewMetrics(prometheus.NewRegistry())
 	var held []queue.Message
 	return q.Consume(ctx, func(_ context.Context, batch []queue.Message) error {
 		fmt.Printf("acknowledged %d\n", len(held))

@@ -18,12 +18,15 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/pause"
 	"loadstone/system/patterns/event"
 )
 
 const (
+	// senders is how many events wait for their answers at once, at most.
+	senders = 16
 	// callTimeout is longer than the service lets its callers wait.
-	callTimeout = event.DefaultTimeout + time.Second
+	callTimeout = event.Timeout + time.Second
 	// retryPause is between two attempts with one event.
 	retryPause = 100 * time.Millisecond
 	// checkPause is between two questions to the log service, of checkMost ids at most.
@@ -55,7 +58,7 @@ type reconciler struct {
 
 func newReconciler(cfg Config) *reconciler {
 	client := func(addr string) *fasthttp.HostClient {
-		return &fasthttp.HostClient{Addr: addr, MaxConns: cfg.Senders + 1, MaxIdemponentCallAttempts: 1}
+		return &fasthttp.HostClient{Addr: addr, MaxConns: senders + 1, MaxIdemponentCallAttempts: 1}
 	}
 	return &reconciler{cfg: cfg, app: client(cfg.App), log: client(cfg.Log)}
 }
@@ -92,7 +95,7 @@ func (r *reconciler) run(ctx context.Context) {
 	defer cancel()
 	var sent sync.WaitGroup
 	ids := make(chan string)
-	for range cfg.Senders {
+	for range senders {
 		sent.Go(func() {
 			for id := range ids {
 				r.send(sending, id)
@@ -108,20 +111,8 @@ func (r *reconciler) run(ctx context.Context) {
 	close(allSent)
 	<-checked
 	r.audit()
-	for r.cfg.Stay && pause(ctx, stayPause) {
+	for r.cfg.Stay && pause.For(ctx, stayPause) {
 		r.audit()
-	}
-}
-
-// pause returns false at once when ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -154,7 +145,7 @@ func (r *reconciler) send(ctx context.Context, id string) {
 			r.mu.Unlock()
 			return
 		}
-		if !pause(ctx, retryPause) {
+		if !pause.For(ctx, retryPause) {
 			return
 		}
 		r.mu.Lock()

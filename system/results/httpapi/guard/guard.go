@@ -6,21 +6,27 @@
 //
 // An IPv4 address counts alone, an IPv6 address with all of its /64: that is
 // what one household or phone is given, and it could use every address in it.
-// Behind a proxy the client's address is in X-Forwarded-For, see Proxies.
+// Behind a proxy the client's address is in X-Forwarded-For, see package forwarded.
 //
 // # The rate limit
 //
 // Each address has a bucket of Burst requests that fills at Rate per second.
 // Many students share an address at a school or behind a mobile carrier, so the
 // limit is for machines and not for people: it should be far above what a person
-// does.
+// does. A student takes two requests, the form and the answer. With the defaults 500
+// students behind one address are served at the same moment, and 100 a second after
+// that: a school at once, and 100,000 behind a carrier's gateway in 17 minutes.
 //
 // # The lock-out
 //
-// Wrong codes are counted per pair of id and address. After Tries wrong codes
-// within Window the pair is locked for Window: even the right code does not open
-// then, for otherwise the lock would not slow guessing down. The right code sets
-// the pair's count back.
+// Tries are counted per pair of id and address, before the code is looked at: who sends
+// a thousand guesses at once learns of Tries of them. After Tries within Window the pair
+// is locked for Window: even the right code does not open then, for otherwise the lock
+// would not slow guessing down. The right code sets the pair's count back.
+//
+// While the service has trouble, many who have the right code are refused and come back,
+// so a try counts a sixth then, for everybody: with the defaults an address has 30 in
+// Window.
 //
 // Wrong codes are also counted per id, from all addresses. After SlowAfter of
 // them within Window the id is slowed down: each address then has one try in
@@ -35,6 +41,23 @@
 //
 // Unknown ids are counted like known ones, so that an answer does not tell them
 // apart.
+//
+// # Replicas
+//
+// With Peers, n replicas that share a Redis have the limits of one, up to this:
+//
+//	tries of a pair in Window    Tries + n. The first try of a pair at a replica is not
+//	                             told before its code was looked at, so that a student
+//	                             who makes no mistake costs Redis nothing.
+//	tries of a pair, id slowed   1 + n
+//	requests of an address       n × Burst at once, and in the long run Rate: requests
+//	                             are told in lots of ten, and what the replicas let
+//	                             through together, all of them wait for.
+//
+// The right code sets back what its own replica has counted or been told. Without Redis,
+// or while it is away (Peers says how that is noticed), every replica counts for itself:
+// n × Tries and n × Rate, as for one that is used alone. So a lost Redis opens no door
+// that the limits close, and locks nobody out.
 //
 // # Memory
 //
@@ -77,7 +100,7 @@ type Config struct {
 // may be a whole school with a hundred phones, or a carrier's gateway.
 func DefaultConfig() Config {
 	return Config{
-		Rate: 100, Burst: 500, Addresses: 1 << 16,
+		Rate: 200, Burst: 1000, Addresses: 1 << 16,
 		Tries: 5, Window: 15 * time.Minute, SlowAfter: 50, Pairs: 1 << 17,
 	}
 }
@@ -126,9 +149,10 @@ type Guard struct {
 	epoch  time.Time // instants are counted from here
 	every  int64     // nanoseconds in which one request is regained
 	burst  int64     // nanoseconds of debt that an address may have
-	tries  int32
-	slow   int32
+	tries  int32     // of weight whole
+	slow   int32     // the same
 	window int64
+	peers  *Peers // nil: this replica is alone
 
 	addresses, pairs, ids *table
 	// slowUntil is when no id is slowed down any more. While none is, which is
@@ -137,8 +161,9 @@ type Guard struct {
 	slowUntil atomic.Int64
 }
 
-// New returns a guard that has seen nothing. Its instants are at or after now.
-func New(cfg Config, now time.Time) (*Guard, error) {
+// New returns a guard that has seen nothing; peers may be nil. Its instants are at or
+// after now.
+func New(cfg Config, peers *Peers, now time.Time) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
@@ -147,7 +172,7 @@ func New(cfg Config, now time.Time) (*Guard, error) {
 		// A time of 0 is an empty slot, so no instant is 0.
 		epoch: now.Add(-time.Hour),
 		every: every, burst: every * int64(cfg.Burst),
-		tries: int32(cfg.Tries), slow: int32(cfg.SlowAfter), window: int64(cfg.Window),
+		tries: whole * int32(cfg.Tries), slow: whole * int32(cfg.SlowAfter), window: int64(cfg.Window), peers: peers,
 		addresses: newTable(cfg.Addresses), pairs: newTable(cfg.Pairs), ids: newTable(cfg.Pairs),
 	}, nil
 }
@@ -191,61 +216,120 @@ func (g *Guard) Request(from Address, now time.Time) (wait time.Duration) {
 		return time.Duration(debt - g.burst)
 	}
 	slot.until = full
+	if g.peers != nil {
+		g.lot(who, slot, at)
+	}
 	return 0
 }
 
-// Locked reports how long the address must wait before it may try a code for the
-// id; 0 if it may now. It counts nothing.
-func (g *Guard) Locked(id int64, from Address, now time.Time) (wait time.Duration) {
-	at := g.since(now)
-	tries := g.triesFor(id, at)
-	pair := key{uint64(id), uint64(from)}
-	set := g.pairs.lock(pair)
-	defer set.mu.Unlock()
-	return set.find(pair).locked(at, tries)
+// lot tells the peers of requests of an address, when there are ten.
+func (g *Guard) lot(who key, slot *entry, at int64) {
+	if slot.untold++; slot.untold < lot {
+		return
+	}
+	select {
+	case g.peers.lots <- spent{g, who, at, int64(slot.untold) * g.every}:
+		slot.untold = 0
+	default: // with the next request
+	}
 }
 
-// Judge counts a code that has been compared, and reports whether what came of
-// it may be told: wait is 0 then. It is not if the pair has been locked since
-// Locked was asked, by codes that were compared at the same time: who sends a
-// thousand guesses at once learns of Tries of them.
-func (g *Guard) Judge(id int64, from Address, right bool, now time.Time) (wait time.Duration) {
-	at := g.since(now)
-	wait = g.judgePair(id, from, right, at)
-	if !right && wait == 0 {
-		g.countID(id, at)
+// owes makes an address wait for what all replicas let through.
+func (g *Guard) owes(who key, at int64, debt time.Duration) {
+	set := g.addresses.lock(who)
+	defer set.mu.Unlock()
+	slot := set.claim(who, at, g.addresses)
+	slot.until = max(slot.until, at+int64(debt))
+}
+
+// whole is how much a try counts, and doubtful how much while the service has trouble.
+const (
+	whole    = 6
+	doubtful = 1
+)
+
+// Try is one that was counted.
+type Try struct {
+	id     int64
+	from   Address
+	weight int32
+	told   bool // the peers know
+}
+
+// Try counts a try of a code for the id. It reports 0 if the code may be looked at, and
+// then Opened or Refused is to be called; else how long the address must wait. trouble
+// says that many are refused now who have the right code.
+func (g *Guard) Try(id int64, from Address, now time.Time, trouble bool) (try Try, wait time.Duration) {
+	try = Try{id: id, from: from, weight: whole}
+	if trouble {
+		try.weight = doubtful
 	}
+	first, wait := g.countPair(&try, g.since(now))
+	if wait > 0 || first || g.peers == nil {
+		return try, wait
+	}
+	return try, g.tell(&try, now)
+}
+
+// Opened sets back what was counted for the pair: the code was right.
+func (g *Guard) Opened(try Try) {
+	pair := key{uint64(try.id), uint64(try.from)}
+	set := g.pairs.lock(pair)
+	if slot := set.find(pair); slot != nil {
+		*slot = entry{}
+	}
+	set.mu.Unlock()
+	if try.told {
+		g.peers.forgive(&try)
+	}
+}
+
+// Refused counts for the id that a try opened nothing. It reports 0 if that may be said,
+// else how long the address must wait: other replicas have counted more of them.
+func (g *Guard) Refused(try Try, now time.Time) (wait time.Duration) {
+	g.countID(&try, g.since(now))
+	if try.told || g.peers == nil {
+		return 0
+	}
+	return g.tell(&try, now)
+}
+
+// tell counts the try for all replicas, and locks the pair here if it is locked there.
+func (g *Guard) tell(try *Try, now time.Time) (wait time.Duration) {
+	wait, try.told = g.peers.try(try)
+	if wait == 0 {
+		return 0
+	}
+	pair, at := key{uint64(try.id), uint64(try.from)}, g.since(now)
+	set := g.pairs.lock(pair)
+	defer set.mu.Unlock()
+	slot := set.claim(pair, at, g.pairs)
+	*slot = entry{until: at + int64(wait), count: g.tries}
 	return wait
 }
 
-func (g *Guard) judgePair(id int64, from Address, right bool, at int64) time.Duration {
-	tries := g.triesFor(id, at)
-	pair := key{uint64(id), uint64(from)}
+// countPair reports whether this is all that is counted for the pair, or how long it is
+// locked.
+func (g *Guard) countPair(try *Try, at int64) (first bool, wait time.Duration) {
+	tries := g.triesFor(try.id, at)
+	pair := key{uint64(try.id), uint64(try.from)}
 	set := g.pairs.lock(pair)
 	defer set.mu.Unlock()
-	slot := set.find(pair)
+	slot := set.claim(pair, at, g.pairs)
 	if wait := slot.locked(at, tries); wait > 0 {
-		return wait
+		return false, wait
 	}
-	if right {
-		if slot != nil {
-			*slot = entry{}
-		}
-		return 0
-	}
-	if slot == nil {
-		slot = set.claim(pair, at, g.pairs)
-	}
-	slot.wrong(at, g.window, tries)
-	return 0
+	first = slot.until <= at
+	slot.add(at, g.window, tries, try.weight)
+	return first, 0
 }
 
-func (g *Guard) countID(id, at int64) {
-	whom := key{uint64(id), 0}
+func (g *Guard) countID(try *Try, at int64) {
+	whom := key{uint64(try.id), 0}
 	set := g.ids.lock(whom)
 	defer set.mu.Unlock()
 	slot := set.claim(whom, at, g.ids)
-	slot.wrong(at, g.window, g.slow)
+	slot.add(at, g.window, g.slow, try.weight)
 	if slot.locked(at, g.slow) == 0 {
 		return
 	}
@@ -256,7 +340,7 @@ func (g *Guard) countID(id, at int64) {
 	}
 }
 
-// triesFor returns how many wrong codes an address has for the id.
+// triesFor returns how much an address may try for the id.
 func (g *Guard) triesFor(id, at int64) int32 {
 	if at >= g.slowUntil.Load() {
 		return g.tries
@@ -265,7 +349,7 @@ func (g *Guard) triesFor(id, at int64) int32 {
 	set := g.ids.lock(whom)
 	defer set.mu.Unlock()
 	if set.find(whom).locked(at, g.slow) > 0 {
-		return 1
+		return whole
 	}
 	return g.tries
 }

@@ -19,11 +19,28 @@ func newGuard(tb testing.TB, change func(*guard.Config)) *guard.Guard {
 	if change != nil {
 		change(&cfg)
 	}
-	g, err := guard.New(cfg, start)
+	g, err := guard.New(cfg, nil, start)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return g
+}
+
+// wrong is a try that opens nothing, right one that does.
+func wrong(g *guard.Guard, id int64, from guard.Address, now time.Time) time.Duration {
+	try, wait := g.Try(id, from, now, false)
+	if wait > 0 {
+		return wait
+	}
+	return g.Refused(try, now)
+}
+
+func right(g *guard.Guard, id int64, from guard.Address, now time.Time) time.Duration {
+	try, wait := g.Try(id, from, now, false)
+	if wait == 0 {
+		g.Opened(try)
+	}
+	return wait
 }
 
 func address(text string) guard.Address { return guard.Group(netip.MustParseAddr(text)) }
@@ -89,28 +106,24 @@ func TestLockOut(t *testing.T) {
 	now := start
 	for i := range 3 {
 		now = now.Add(time.Second)
-		if wait := g.Locked(id, a, now) + g.Judge(id, a, false, now); wait != 0 {
+		if wait := wrong(g, id, a, now); wait != 0 {
 			t.Errorf("wrong code %d: got %v to wait, want 0", i+1, wait)
 		}
 	}
 	last := now
-	if got := g.Locked(id, a, now); got != time.Minute {
-		t.Errorf("after the last try: got %v to wait, want 1m", got)
+	if got := right(g, id, a, now); got != time.Minute {
+		t.Errorf("the right code after the last try: got %v to wait, want 1m", got)
 	}
-	if got := g.Judge(id, a, true, now); got != time.Minute {
-		t.Errorf("the right code while locked: got %v to wait, want 1m", got)
-	}
-	if wait := g.Locked(id, b, now) + g.Judge(id, b, true, now); wait != 0 {
+	if wait := right(g, id, b, now); wait != 0 {
 		t.Errorf("another address: got %v to wait, want 0", wait)
 	}
-	if wait := g.Locked(id+1, a, now); wait != 0 {
+	if wait := right(g, id+1, a, now); wait != 0 {
 		t.Errorf("another id: got %v to wait, want 0", wait)
 	}
-	if wait := g.Locked(id, a, last.Add(time.Minute-1)); wait != 1 {
+	if wait := right(g, id, a, last.Add(time.Minute-1)); wait != 1 {
 		t.Errorf("just before the end: got %v to wait, want 1ns", wait)
 	}
-	now = last.Add(time.Minute)
-	if wait := g.Locked(id, a, now) + g.Judge(id, a, true, now); wait != 0 {
+	if wait := right(g, id, a, last.Add(time.Minute)); wait != 0 {
 		t.Errorf("after the window: got %v to wait, want 0", wait)
 	}
 }
@@ -119,8 +132,11 @@ func TestRightCodeForgivesWrongOnes(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, func(c *guard.Config) { c.Tries, c.SlowAfter = 3, 1000 })
 	for i := range 20 {
-		right := i%3 == 2
-		if wait := g.Judge(1, 2, right, start); wait != 0 {
+		code := wrong
+		if i%3 == 2 {
+			code = right
+		}
+		if wait := code(g, 1, 2, start); wait != 0 {
 			t.Fatalf("code %d: got %v to wait, want 0", i+1, wait)
 		}
 	}
@@ -132,8 +148,7 @@ func TestSlowDown(t *testing.T) {
 	g := newGuard(t, func(c *guard.Config) { c.Tries, c.SlowAfter, c.Window = 5, 20, time.Minute })
 	for from := range guard.Address(1000) {
 		guesses := 0
-		for g.Locked(1, from, start) == 0 {
-			g.Judge(1, from, false, start)
+		for wrong(g, 1, from, start) == 0 {
 			guesses++
 		}
 		want := 5
@@ -144,18 +159,52 @@ func TestSlowDown(t *testing.T) {
 			t.Fatalf("address %d: got %d guesses, want %d", from, guesses, want)
 		}
 	}
-	if wait := g.Judge(1, 5000, true, start); wait != 0 {
+	if wait := right(g, 1, 5000, start); wait != 0 {
 		t.Errorf("the student: got %v to wait, want 0", wait)
 	}
-	if got := g.Locked(2, 1, start); got != 0 {
+	if got := right(g, 2, 1, start); got != 0 {
 		t.Errorf("another id: got %v to wait, want 0", got)
 	}
 	later := start.Add(time.Minute)
 	for range 4 {
-		g.Judge(1, 1, false, later)
+		wrong(g, 1, 1, later)
 	}
-	if wait := g.Locked(1, 1, later); wait != 0 {
+	if wait := right(g, 1, 1, later); wait != 0 {
 		t.Errorf("after the window: got %v to wait after 4 wrong codes, want 0", wait)
+	}
+}
+
+// With trouble a try is worth a sixth, and mixed with others it is what it is.
+func TestTriesInTrouble(t *testing.T) {
+	t.Parallel()
+	for _, whole := range []int{0, 1, 4} {
+		g := newGuard(t, nil)
+		for range whole {
+			wrong(g, 1, 2, start)
+		}
+		tries := 0
+		for try, wait := g.Try(1, 2, start, true); wait == 0; try, wait = g.Try(1, 2, start, true) {
+			g.Refused(try, start)
+			tries++
+		}
+		if want := 6 * (5 - whole); tries != want {
+			t.Errorf("after %d wrong codes: got %d tries, want %d", whole, tries, want)
+		}
+	}
+}
+
+// A code that is looked at is counted already: the right one among a thousand that are
+// under way opens only if it is one of the first five.
+func TestTriesUnderWayCount(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, nil)
+	for range 5 {
+		if _, wait := g.Try(1, 2, start, false); wait != 0 {
+			t.Fatal("one of five tries is refused")
+		}
+	}
+	if _, wait := g.Try(1, 2, start, false); wait == 0 {
+		t.Error("a sixth code is looked at")
 	}
 }
 
@@ -166,7 +215,7 @@ func TestGuessesAtOnce(t *testing.T) {
 	told := make(chan bool, 1000)
 	var guessers sync.WaitGroup
 	for range cap(told) {
-		guessers.Go(func() { told <- g.Judge(1, 2, false, start) == 0 })
+		guessers.Go(func() { told <- wrong(g, 1, 2, start) == 0 })
 	}
 	guessers.Wait()
 	close(told)
@@ -186,16 +235,16 @@ func TestFullTable(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, func(c *guard.Config) { c.Pairs, c.Addresses, c.Rate, c.Burst = 64, 64, 1, 10 })
 	for range 5 {
-		g.Judge(1, 1, false, start)
+		wrong(g, 1, 1, start)
 	}
 	for range 10 {
 		g.Request(1, start)
 	}
 	for i := range int64(100_000) { // one wrong code and one request each
-		g.Judge(i+100, guard.Address(i+100), false, start)
+		wrong(g, i+100, guard.Address(i+100), start)
 		g.Request(guard.Address(i+100), start)
 	}
-	if g.Locked(1, 1, start) == 0 {
+	if right(g, 1, 1, start) == 0 {
 		t.Error("the locked pair was forgotten for pairs with one wrong code")
 	}
 	if g.Request(1, start) == 0 {
@@ -210,7 +259,7 @@ func TestFullTable(t *testing.T) {
 	// What no longer counts makes room without being missed.
 	later := start.Add(time.Hour)
 	for i := range int64(30) {
-		g.Judge(-i, 1, false, later)
+		wrong(g, -i, 1, later)
 	}
 	if _, after, _ := g.Forgotten(); after > pairs+10 {
 		t.Errorf("got %d pairs forgotten after all had expired, want none or a few", after-pairs)
@@ -245,7 +294,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if err := guard.DefaultConfig().Validate(); err != nil {
 		t.Errorf("the default: %v", err)
 	}
-	_, err := guard.New(guard.Config{}, start)
+	_, err := guard.New(guard.Config{}, nil, start)
 	for _, want := range []string{"rate is 0", "burst is 0", "window is 0s", "tries is 0", "slow an id down is 0", "addresses is 0", "pairs is 0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
@@ -263,7 +312,7 @@ func BenchmarkChecks(b *testing.B) {
 			for i := int64(0); b.Loop(); i++ {
 				id, from := i%ids, guard.Address(i%50_000)
 				now = now.Add(time.Microsecond)
-				if g.Request(from, now)+g.Locked(id, from, now)+g.Judge(id, from, true, now) != 0 {
+				if g.Request(from, now)+right(g, id, from, now) != 0 {
 					b.Fatal("refused")
 				}
 			}

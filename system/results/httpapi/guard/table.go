@@ -39,8 +39,9 @@ type set struct {
 // entry is what is known of a key; the zero entry is empty. It stops to count
 // at until, in nanoseconds since the guard's epoch.
 type entry struct {
-	until int64
-	count int32
+	until  int64
+	count  int32
+	untold int32 // requests that the peers do not know of
 }
 
 // newTable returns a table with at least n places, n at least 1, rounded up to a power of two.
@@ -102,14 +103,13 @@ func (o *entry) less(other *entry) bool {
 	return o.until < other.until
 }
 
-// wrong counts a wrong code. The count lives for a window from the first; from
-// the limit on it lives for a window from the last.
-func (o *entry) wrong(at, window int64, limit int32) {
+// add counts a try. The count lives for a window from the first; from the limit on it
+// lives for a window from the last.
+func (o *entry) add(at, window int64, limit, weight int32) {
 	if o.until <= at {
 		*o = entry{until: at + window}
 	}
-	// Counts stay far below the type's limit: one more than a configured limit.
-	o.count = min(o.count+1, limit)
+	o.count = min(o.count+weight, limit)
 	if o.count >= limit {
 		o.until = at + window
 	}

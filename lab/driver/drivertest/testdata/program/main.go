@@ -29,6 +29,8 @@ var commands = map[string]func(args []string) int{
 	"check": check, // FILE: healthy if it exists
 	"sleep": sleep, // until SIGTERM
 	"deaf":  deaf,  // NOTEFILE: does not hear SIGTERM
+	"burn":  burn,  // CPU NOTEFILE READY DONE: uses that much CPU time and notes how long it took, before and after it is ready
+	"await": await, // FILE: ends when it exists
 	"spin":  spin,  // uses all CPU that it gets
 	"fill":  fill,  // memory
 }
@@ -121,6 +123,48 @@ func deaf(args []string) int {
 	note(args[0], "deaf")
 	for {
 		time.Sleep(time.Hour)
+	}
+}
+
+// burn goes on as sleep does if it makes files, and ends if it is to make none.
+func burn(args []string) int {
+	cpu, err := time.ParseDuration(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	use := func() {
+		began, until := time.Now(), used()+cpu
+		for used() < until {
+		}
+		note(args[1], os.Getenv("NAME")+" "+time.Since(began).String())
+	}
+	use()
+	if len(args) < 3 {
+		return 0
+	}
+	note(args[2], "ready")
+	use()
+	note(args[3], "done")
+	return sleep(nil)
+}
+
+// used is the CPU time that this process has used.
+func used() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+func await(args []string) int {
+	for {
+		if _, err := os.Stat(args[0]); err == nil {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/block/dataset"
+	"loadstone/system/menu"
+	"loadstone/system/menu/menufile"
+	"loadstone/system/menu/stores"
+)
+
+func (a *app) menuExportCommand() *cobra.Command {
+	var from, to, format string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write all menus to a file, as 'menu import' reads it",
+		Long: `Write all menus of a database, as they are now, to a file that 'loadstone menu import'
+reads: complete, or not at all.`,
+		Example: `  loadstone menu export --from pebble:menus --to menus.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			written := menufile.Format(format)
+			if written == "" {
+				var err error
+				if written, err = menufile.FormatOf(to); err != nil {
+					return usagef("--to: %w", err)
+				}
+			}
+			return readMenus(cmd.Context(), from, "--from", func(source dataset.Source[menu.Menu]) error {
+				return a.exportMenus(cmd.Context(), source, to, written)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "database to read: "+stores.DatabaseForms)
+	cmd.Flags().StringVar(&to, "to", "", "file to write")
+	cmd.Flags().StringVar(&format, "format", "", "format of the file: csv, jsonl or psv (default: by its name)")
+	return cmd
+}
+
+// exportMenus writes menus to a file, all or nothing.
+func (a *app) exportMenus(ctx context.Context, source dataset.Source[menu.Menu], to string, format menufile.Format) error {
+	return a.writeData(to, "menus", source.Meta().Count, func(w io.Writer, progress dataset.Progress) error {
+		return menufile.Write(ctx, w, format, source, progress)
+	})
+}

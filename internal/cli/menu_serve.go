@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadstone/block/forwarded"
+	"loadstone/block/service"
+	"loadstone/system/menu/serve"
+	"loadstone/system/menu/stores"
+)
+
+func (a *app) menuServeCommand() *cobra.Command {
+	c := serve.DefaultConfig()
+	var proxies []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve menus over HTTP",
+		Long: `Serve menus over HTTP: GET /menu/{id} and what /openapi.json lists beside it, the page
+/restaurants/{id} for guests, /healthz and /readyz; on the admin address /metrics for
+Prometheus, and with MENU_ADMIN_TOKEN set, for requests that send it, /debug/pprof.
+
+Menus can be changed where the store is a database, by who sends the token of MENU_TOKEN
+(Authorization: Bearer TOKEN); without one nobody may. With --redis, proxies that look
+menus up there are told of each change.
+
+With --accounts people edit menus at /admin: they write drafts, look at them, publish them,
+roll back, and see who changed what. 'menu account add' makes accounts.
+
+With --webhooks the addresses in a file are told of each change, signed as the Standard
+Webhooks specification says, and again until they answer 2xx. The file has a line for each
+of them, with a name, and a second key while keys are changed:
+
+  NAME URL whsec_KEY [whsec_KEY]
+
+Every flag can be given as an environment variable as well: --admin-listen as
+MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
+		Example: `  loadstone menu serve --store record:menus.record --listen 127.0.0.1:8090
+  MENU_TOKEN=$(openssl rand -hex 16) loadstone menu serve --store pebble:menus`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Proxies, err = forwarded.Parse(proxies...); err != nil {
+				return usagef("--proxy: %w", err)
+			}
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return serve.Run(cmd.Context(), c, a.logger())
+		},
+	}
+	fl := cmd.Flags()
+	menuServiceFlags(fl, &c.Config)
+	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
+	secretFlags(fl, "token", &c.Token, "what requests that change menus must send; without one they are refused")
+	redisFlags(fl, &c.Redis, "the Redis of proxies, to tell of changes")
+	menuDictionaryFlag(fl, &c.Dictionaries)
+	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
+	fl.StringVar(&c.Accounts, "accounts", "", "file of those who may edit menus at /admin, see 'menu account'; without one there is no /admin")
+	fl.StringVar(&c.SearchIndex, "search-index", "", "file of 'menu index' in which they find dishes, kept fresh by this server alone; without one they find numbers of restaurants")
+	secretFlags(fl, "session-key", &c.SessionKey, "what sessions at /admin are signed with, the same for all servers behind one address; without one they end with the server")
+	fl.StringVar(&c.Webhooks, "webhooks", "", "file of those who are told of each change; several servers may have it, and one of them sends")
+	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a load balancer whose X-Forwarded-For is believed about who signs in")
+	return cmd
+}
+
+func (a *app) menuProxyCommand() *cobra.Command {
+	c := serve.DefaultProxyConfig()
+	cmd := &cobra.Command{
+		Use:   "proxy",
+		Short: "Stand before menu servers, with menus in Redis",
+		Long: `Stand before menu servers: GET /api/menu/{id} is answered from the Redis of --redis, which
+all proxies share, else by one of --servers; everything else below /api/menu, such as
+changes, goes to a menu server as it came. The page /restaurants/{id} is made here, of the
+same menus. Paths of other services go where --route says. /healthz and /readyz are the
+proxy's own; on the admin address there is /metrics for Prometheus.
+
+Menu servers with the same --redis tell the proxies of each change: it is seen through all
+of them at once. If Redis is lost, menu servers are asked, as many times as they can bear.
+
+Every flag can be given as an environment variable as well: --servers as MENU_SERVERS. A
+flag wins. SIGTERM stops the proxy without losing a request.`,
+		Example: `  loadstone menu proxy --servers http://menus-1:8080,http://menus-2:8080 --redis redis://cache
+
+  # paths of other services, several separated by spaces
+  loadstone menu proxy --servers http://menus:8080 --route "/api/reviews=http://reviews-1:8080,http://reviews-2:8080"`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Routes = strings.Fields(strings.Join(c.Routes, " "))
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return serve.RunProxy(cmd.Context(), c, a.logger())
+		},
+	}
+	fl := cmd.Flags()
+	menuServiceFlags(fl, &c.Config)
+	fl.StringSliceVar(&c.Servers, "servers", nil, "the menu servers, as http://HOST:PORT, separated by commas")
+	fl.StringArrayVar(&c.Routes, "route", nil, "where paths of another service go: PATH=http://HOST:PORT[,...]; may be given several times")
+	redisFlags(fl, &c.Redis, "the Redis of all proxies; without one every look-up goes to a menu server")
+	menuDictionaryFlag(fl, &c.Dictionaries)
+	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
+	return cmd
+}
+
+// menuServiceFlags are those that the servers of menus and the proxies share.
+func menuServiceFlags(fl *pflag.FlagSet, c *service.Config) {
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
+	adminFlags(fl, c, "profiles")
+	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+}

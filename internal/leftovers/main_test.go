@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The test binary is also the command.
+func TestMain(m *testing.M) {
+	if os.Getenv("LEFTOVERS_TEST") != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func TestWhatIsLeftIsFound(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script string
+		status int
+		want   []string // in its words; "" for nothing
+	}{
+		"nothing":              {"true", 0, nil},
+		"the program fails":    {"exit 3", 3, nil},
+		"it is killed":         {"kill -9 $$", 137, []string{"killed"}},
+		"a file":               {"touch $TMPDIR/f", 1, []string{"/t/f"}},
+		"a directory":          {"mkdir -p $TMPDIR/d/e", 1, []string{"/t/d\n"}},
+		"state":                {"mkdir $XDG_STATE_HOME/loadstone", 1, []string{"/s/loadstone"}},
+		"a process":            {"sleep 1000 &", 1, []string{": sleep 1000"}},
+		"a process in hiding":  {"env -i setsid sh -c 'sleep 1001 & exec sleep 1002' >/dev/null 2>&1 &", 1, []string{": sleep 1001", ": sleep 1002"}},
+		"one that ends itself": {"sleep 0.1 &", 0, nil},
+		"failure and a file":   {"touch $TMPDIR/f; exit 3", 3, []string{"/t/f"}},
+		"an orphan is waited for": {`
+			sh -c 'sleep 0.1 & echo $!' >$TMPDIR/pid; pid=$(cat $TMPDIR/pid); rm $TMPDIR/pid
+			while kill -0 $pid 2>/dev/null; do sleep 0.01; done`, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "sh", "-c", c.script)
+			cmd.Env = append(os.Environ(), "LEFTOVERS_TEST=1")
+			var said strings.Builder
+			cmd.Stderr = &said
+			_ = cmd.Run() // its status is looked at
+			if got := cmd.ProcessState.ExitCode(); got != c.status {
+				t.Errorf("got status %d, want %d: %s", got, c.status, &said)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(said.String(), want) {
+					t.Errorf("got %q, want %q in it", &said, want)
+				}
+			}
+			if len(c.want) == 0 && said.Len() > 0 {
+				t.Errorf("got %q, want nothing", &said)
+			}
+		})
+	}
+}

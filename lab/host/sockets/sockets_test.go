@@ -1,0 +1,66 @@
+package sockets
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// listening reads a table of TCP sockets.
+func listening(t *testing.T, table string) map[string]netip.AddrPort {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tcp"), []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Listening(dir)
+}
+
+func TestListening(t *testing.T) {
+	t.Parallel()
+	got := fmt.Sprint(listening(t, `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 02014D7F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 41 1 0000000000000000 100 0 0 10 0
+   1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 42 1 0000000000000000 100 0 0 10 0
+   2: 02014D7F:1F90 0100007F:C000 01 00000000:00000000 00:00000000 00000000  1000        0 43 1 0000000000000000 20 4 30 10 -1
+   3: 00000000000000000000000000000000:2382 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 44 1
+   4: 0000000000000000FFFF00000100007F:2383 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 45 1
+   5: XX:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 46 1
+`))
+	if want := "map[41:127.77.1.2:8080 42:127.0.0.1:8081 44:[::]:9090 45:127.0.0.1:9091]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A socket of this process is found by what it has open.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	own := Open("/proc/self/fd")
+	for inode, address := range Listening("/proc/net") {
+		if own[inode] && address.String() == l.Addr().String() {
+			return
+		}
+	}
+	t.Errorf("%s is not among the sockets that this process has open: %v", l.Addr(), own)
+}
+
+func FuzzListening(f *testing.F) {
+	f.Add("  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12345 1 0 100 0 0 10 0\n")
+	f.Add("0: 00000000000000000000000000000000:1F90 0:0 0A 0 0 0 0 0 7\n")
+	f.Add(": :: 0A")
+	f.Fuzz(func(t *testing.T, table string) {
+		for inode, address := range listening(t, table) {
+			if !address.IsValid() {
+				t.Errorf("socket %s: got no address", inode)
+			}
+		}
+	})
+}

@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"loadstone/block/atomicfile"
+	"loadstone/system/menu"
+)
+
+// Role says what an account may do.
+type Role string
+
+// All roles. Each may do what those before it may.
+const (
+	// Editor sees everything, and writes drafts.
+	Editor Role = "editor"
+	// Publisher publishes drafts, and rolls back.
+	Publisher Role = "publisher"
+)
+
+// Bounds of a password, in bytes: what is guessed over a network is shorter, and bcrypt takes
+// no more than 72.
+const (
+	MinPassword = 12
+	MaxPassword = 72
+)
+
+// cost is that of new hashes: about a quarter of a second. largestCost bounds those in files:
+// a minute of CPU for a guess would be an attack.
+const (
+	cost        = 12
+	largestCost = 15
+)
+
+// maxAccountsBytes bounds the file of accounts: some ten thousand of them.
+const maxAccountsBytes = 1 << 20
+
+// Account is somebody who may sign in.
+type Account struct {
+	Name string
+	Role Role
+	hash string // bcrypt's, of the password
+}
+
+// Accounts are all accounts at one time, as a file has them: one a line, NAME ROLE HASH.
+type Accounts struct {
+	all []Account // ascending by name
+	// nobody is compared with the passwords of unknown names, which then take as long.
+	nobody string
+}
+
+// LoadAccounts reads a file of accounts, and says which file that was.
+func LoadAccounts(path string) (*Accounts, fs.FileInfo, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the accounts: %w", err)
+	}
+	defer func() { _ = file.Close() }() // was only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the accounts: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxAccountsBytes+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the accounts: %w", err)
+	}
+	accounts, err := parseAccounts(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return accounts, info, nil
+}
+
+func parseAccounts(text []byte) (*Accounts, error) {
+	if len(text) > maxAccountsBytes {
+		return nil, fmt.Errorf("there are more than %d bytes of accounts", maxAccountsBytes)
+	}
+	accounts, most := &Accounts{}, bcrypt.MinCost
+	for number, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		if line == "" {
+			continue
+		}
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("line %d: write NAME ROLE HASH, as `loadstone menu account add` does", number+1)
+		}
+		account := Account{Name: fields[0], Role: Role(fields[1]), hash: fields[2]}
+		hashCost, err := bcrypt.Cost([]byte(account.hash))
+		if err != nil || hashCost > largestCost {
+			err = errors.New("the third field is no hash of bcrypt: set the password with `loadstone menu account add`")
+		}
+		if err := errors.Join(account.check(), err); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number+1, err)
+		}
+		most = max(most, hashCost)
+		if !accounts.add(account) {
+			return nil, fmt.Errorf("line %d: there is a second %s: remove one", number+1, account.Name)
+		}
+	}
+	nobody, err := bcrypt.GenerateFromPassword([]byte(rand.Text()), most)
+	accounts.nobody = string(nobody)
+	return accounts, err
+}
+
+// check returns what is wrong with the name or the role.
+func (a *Account) check() error {
+	wrong := a.Name == "" || len(a.Name) > menu.MaxEditor || a.Name == menu.EditorAPI
+	for i := range len(a.Name) {
+		c := a.Name[i]
+		wrong = wrong || (c < 'a' || c > 'z') && (c < '0' || c > '9') && (i == 0 || c != '.' && c != '-' && c != '_')
+	}
+	var name, role error
+	if wrong {
+		name = fmt.Errorf("the name is %.70q: write up to %d small letters, digits, and inside . - or _; %q is taken", a.Name, menu.MaxEditor, menu.EditorAPI)
+	}
+	if a.Role != Editor && a.Role != Publisher {
+		role = fmt.Errorf("the role is %.70q: write %s or %s", string(a.Role), Editor, Publisher)
+	}
+	return errors.Join(name, role)
+}
+
+// place is where an account is, or belongs.
+func (a *Accounts) place(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(a.all, name, func(x Account, name string) int { return strings.Compare(x.Name, name) })
+}
+
+// add reports false if there is one of the name.
+func (a *Accounts) add(account Account) bool {
+	at, found := a.place(account.Name)
+	if !found {
+		a.all = slices.Insert(a.all, at, account)
+	}
+	return !found
+}
+
+// All are the accounts, in ascending order of name.
+func (a *Accounts) All() []Account { return slices.Clone(a.all) }
+
+// find returns the account with the name, nil if there is none.
+func (a *Accounts) find(name string) *Account {
+	if at, found := a.place(name); found {
+		return &a.all[at]
+	}
+	return nil
+}
+
+// check returns the account whose name and password these are, nil if they are nobody's. It
+// takes as long for a name that there is not.
+func (a *Accounts) check(name, password string) *Account {
+	account, hash := a.find(name), a.nobody
+	if account != nil {
+		hash = account.hash
+	}
+	if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil {
+		return nil
+	}
+	return account
+}
+
+// SetAccount adds an account to the file, which it makes if there is none, or gives one that
+// is there another password and role. It reports whether there was one.
+func SetAccount(path, name string, role Role, password string) (there bool, err error) {
+	account := Account{Name: name, Role: role}
+	if err := account.check(); err != nil {
+		return false, err
+	}
+	if n := len(password); n < MinPassword || n > MaxPassword {
+		return false, fmt.Errorf("the password has %d bytes: write %d to %d", n, MinPassword, MaxPassword)
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	if err != nil {
+		return false, err
+	}
+	account.hash = string(hash)
+	err = change(path, func(a *Accounts) error {
+		if there = !a.add(account); there {
+			*a.find(name) = account
+		}
+		return nil
+	})
+	return there, err
+}
+
+// RemoveAccount takes an account out of the file.
+func RemoveAccount(path, name string) error {
+	return change(path, func(a *Accounts) error {
+		at, there := a.place(name)
+		if !there {
+			return fmt.Errorf("there is no account %.70q in %s", name, path)
+		}
+		a.all = slices.Delete(a.all, at, at+1)
+		return nil
+	})
+}
+
+// change replaces the file, which two who change it at a time do not.
+func change(path string, with func(*Accounts) error) error {
+	next, err := atomicfile.Create(path) // locks
+	if err != nil {
+		return err
+	}
+	defer func() { _ = next.Discard() }() // after an error that is returned
+	accounts, _, err := LoadAccounts(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		accounts, err = &Accounts{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := with(accounts); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, a := range accounts.all {
+		fmt.Fprintln(&text, a.Name, a.Role, a.hash)
+	}
+	return next.Fill(text.Bytes(), 0o600)
+}

@@ -1,0 +1,89 @@
+package recordfile
+
+import (
+	"context"
+	"io/fs"
+	"time"
+
+	"loadstone/block/dataset"
+	"loadstone/block/dictionary"
+	"loadstone/block/follow"
+	"loadstone/system/menu"
+)
+
+// Config says how a Follower looks for new files.
+type Config struct {
+	// Interval is the time between two looks at the path. A look is one stat.
+	Interval time.Duration
+	Events   Events
+}
+
+// Events are told what happens; any may be nil. They run on the goroutine of Follower.Run,
+// which waits for them.
+type Events struct {
+	// Switched: look-ups are now answered from the new file.
+	Switched func(from, to dataset.Meta)
+	// Refused: the file at the path cannot be served, or is gone; the old one still is
+	// served. It is told once per file, not once per look.
+	Refused func(err error)
+}
+
+// DefaultConfig looks every second.
+func DefaultConfig() Config { return Config{Interval: time.Second} }
+
+// Follower is a Store over whatever record file is at a path. An answer comes from one file,
+// the old or the new one, and there is no moment without a file.
+type Follower struct{ files *follow.Follower[contents] }
+
+// Follow opens the file that is at path now; its errors are those of Open. Newer files are
+// noticed while Run runs.
+func Follow(path string, config Config) (*Follower, error) {
+	files, err := follow.Open(path, follow.Config[contents]{
+		Interval: config.Interval,
+		Load: func(path string) (*contents, fs.FileInfo, error) {
+			c, err := open(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			info, err := c.file.Stat()
+			return c, info, err
+		},
+		Switched: func(from, to *contents) {
+			if config.Events.Switched != nil {
+				config.Events.Switched(from.header.meta, to.header.meta)
+			}
+		},
+		Refused: config.Events.Refused,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{files}, nil
+}
+
+// Run looks for new files until the context ends, and then returns nil. It is called once.
+func (f *Follower) Run(ctx context.Context) error { return f.files.Run(ctx) }
+
+// Lookup finds a menu in the current file, as File.Lookup does.
+func (f *Follower) Lookup(_ context.Context, id int64) (menu.Page, error) {
+	return f.files.Current().page(id)
+}
+
+// Compressed finds a menu's frame in the current file, as File.Compressed does. The
+// dictionary of the next frame may be another one.
+func (f *Follower) Compressed(id int64) (menu.Frame, error) { return f.files.Current().compressed(id) }
+
+// Dictionary is that of the current file; nil once the follower is closed.
+func (f *Follower) Dictionary() *dictionary.Dictionary { return f.files.Current().with() }
+
+// Meta describes the current data set; it is empty once the follower is closed.
+func (f *Follower) Meta() dataset.Meta {
+	if c := f.files.Current(); c != nil {
+		return c.header.meta
+	}
+	return dataset.Meta{}
+}
+
+// Close ends the serving: look-ups return menu.ErrUnavailable. It does not end Run, whose
+// context does. It always returns nil, and may be called again.
+func (f *Follower) Close() error { return f.files.Close() }

@@ -1,0 +1,39 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"loadstone/block/cache/rediscache"
+	"loadstone/block/dictionary"
+	"loadstone/block/lookaside"
+	"loadstone/block/service"
+	"loadstone/system/menu/httpapi"
+	"loadstone/system/menu/proxy"
+)
+
+// cacheConfig describes the cache of menus in the Redis at an address; Load is for whoever
+// reads.
+func cacheConfig(address string, s *service.Service) (lookaside.Config, error) {
+	redis := rediscache.DefaultConfig(proxy.CacheName, "", s.Registry)
+	redis.Prefix = proxy.CacheName + ":"
+	redis, err := redis.At(address)
+	return lookaside.DefaultConfig(redis), err
+}
+
+// tellCache makes the interface tell the proxies' cache of writes.
+func tellCache(ctx context.Context, address string, with *dictionary.Set, s *service.Service, to *httpapi.Config) error {
+	cfg, err := cacheConfig(address, s)
+	if err != nil {
+		return err
+	}
+	proxy.Filling(&cfg, with, proxy.FromStore(to.Store))
+	cached, err := lookaside.New(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("open the cache of the proxies: %w", err)
+	}
+	s.Add(service.Component{Name: "cache", Close: cached.Close})
+	telling := proxy.Telling{Cache: cached, Dictionaries: with}
+	to.Changing, to.Changed, to.Unchanged = telling.Changing, telling.Changed, telling.Unchanged
+	return nil
+}
