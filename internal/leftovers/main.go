@@ -8,10 +8,10 @@
 // they do to their session, group or environment. One that is left is named and
 // killed.
 //
-// With -machine as the first argument it compares, instead of files and processes,
-// what outlives all of them: control groups, network name spaces, mounts, what a Docker
-// daemon holds, and root's state; and in CI, where nobody else uses the machine, the
-// entries of the directory for temporary files.
+// With -machine as the first argument it looks, instead of at processes, at what outlives
+// all of them: files in a TMPDIR of its own, and of what the machine has before and after
+// the control groups, mounts, root's state, and containers, volumes and networks of Docker
+// that are Loadstone's by their names or labels. Others may use the machine meanwhile.
 //
 // The exit status is the program's, or 1 if that is 0 and something is left.
 package main
@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -66,8 +67,7 @@ func run(args []string) int {
 
 // private runs a program with directories of its own and as the parent of its orphans.
 func private(args []string) (status int, left []string, err error) {
-	// Short, because the paths of sockets below it have to be.
-	dir, err := os.MkdirTemp("", "ls")
+	dir, err := tempDir()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -101,6 +101,17 @@ func private(args []string) (status int, left []string, err error) {
 		return err
 	})
 	return status, left, err
+}
+
+// tempDir makes a directory whose path is short, because those of sockets below it have
+// to be.
+func tempDir() (string, error) {
+	for {
+		path := filepath.Join(os.TempDir(), "ls"+strconv.FormatUint(rand.Uint64N(36*36*36*36), 36)) //nolint:gosec // Mkdir refuses what is there
+		if err := os.Mkdir(path, 0o700); !errors.Is(err, os.ErrExist) {
+			return path, err
+		}
+	}
 }
 
 // start runs a program to its end, and waits for orphans meanwhile: who asks whether
@@ -180,25 +191,39 @@ func children() (pids []int) {
 	return pids
 }
 
-// machine runs a program and compares the machine before and after.
+// machine runs a program with a TMPDIR of its own, and compares the machine before and after.
 func machine(args []string) (status int, left []string, err error) {
-	before := state()
+	dir, err := tempDir()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() {
+		if removed := os.RemoveAll(dir); len(left) == 0 { // what is left may be in the way
+			err = errors.Join(err, removed)
+		}
+	}()
+	// Servers with accounts of their own use it as they use /tmp.
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		return 0, nil, err
+	}
+	before := state(dir)
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx,gosec // running it is what this is for
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	signal.Ignore(syscall.SIGINT) // the terminal sends it to the program too
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir) //nolint:forbidigo // a program of its own
+	signal.Ignore(syscall.SIGINT)                 // the terminal sends it to the program too
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		return 0, nil, err
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		left = slices.DeleteFunc(state(), func(s string) bool { return slices.Contains(before, s) })
+		left = slices.DeleteFunc(state(dir), func(s string) bool { return slices.Contains(before, s) })
 		if len(left) == 0 || time.Now().After(deadline) {
 			return cmd.ProcessState.ExitCode(), left, nil
 		}
 	}
 }
 
-// state is what on this machine may be ours.
-func state() (all []string) {
+// state is what on this machine is ours, or may be; dir is the directory for temporary files.
+func state(dir string) (all []string) {
 	add := func(what, pattern string) {
 		found, _ := filepath.Glob(pattern) // the patterns are fine
 		for _, path := range found {
@@ -212,23 +237,20 @@ func state() (all []string) {
 		return nil // what cannot be read is another's
 	})
 	home, _ := os.UserHomeDir() // without one nothing is there
-	for _, dir := range []string{"/var/lib", "/var/cache", filepath.Join(home, ".local/state")} {
-		add("the directory", filepath.Join(dir, "loadstone"))
-		add("state", filepath.Join(dir, "loadstone/*/*"))
+	for _, state := range []string{"/var/lib", "/var/cache", filepath.Join(home, ".local/state")} {
+		add("the directory", filepath.Join(state, "loadstone"))
+		add("state", filepath.Join(state, "loadstone/*/*"))
 	}
-	if os.Getenv("CI") != "true" { //nolint:forbidigo // a program of its own
-		return all // others use this machine too
-	}
-	add("the file", filepath.Join(os.TempDir(), "*"))
-	add("the network name space", "/run/netns/*")
-	add("the network interface", "/sys/class/net/*")
+	add("the file", filepath.Join(dir, "*"))
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
-		all = append(all, "the mount "+strings.TrimSpace(line))
+		if strings.Contains(line, dir+"/") || strings.Contains(line, "loadstone") {
+			all = append(all, "the mount "+strings.TrimSpace(line))
+		}
 	}
 	for _, list := range []string{"ps --all", "volume ls", "network ls"} {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		names, _ := exec.CommandContext(ctx, "docker", append(strings.Fields(list), "--quiet")...).Output() // no daemon has none
+		names, _ := exec.CommandContext(ctx, "docker", append(strings.Fields(list), "--quiet", "--filter", "label="+labLabel)...).Output() // no daemon has none
 		cancel()
 		for name := range strings.FieldsSeq(string(names)) {
 			all = append(all, "what `docker "+list+"` shows as "+name)
@@ -236,6 +258,9 @@ func state() (all []string) {
 	}
 	return all
 }
+
+// labLabel is what the driver of containers labels them with.
+const labLabel = "loadstone.lab"
 
 // ours are the names of control groups that tests and runs make.
 var ours = regexp.MustCompile(`^(loadstone-|perturb-test-|lsdocker)`)

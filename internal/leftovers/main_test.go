@@ -57,3 +57,41 @@ func TestWhatIsLeftIsFound(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsLeftOnTheMachineIsFound(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	for name, c := range map[string]struct {
+		script string
+		status int
+		want   string // in its words; "" for nothing
+	}{
+		"nothing":            {"true", 0, ""},
+		"the program fails":  {"exit 3", 3, ""},
+		"a file":             {"touch $TMPDIR/f", 1, "/f\n"},
+		"another's file":     {"touch " + outside + "/f", 0, ""},
+		"a mount":            {"mkdir $TMPDIR/m; mount -t tmpfs none $TMPDIR/m", 1, "the mount"},
+		"removed in the end": {"touch $TMPDIR/f; rm $TMPDIR/f", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if strings.Contains(c.script, "mount") && os.Getuid() != 0 {
+				t.Skip("only root can mount")
+			}
+			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", os.Args[0], "-machine", "sh", "-c", c.script)
+			if os.Getuid() != 0 {
+				cmd.Path, cmd.Args = os.Args[0], cmd.Args[2:]
+			}
+			cmd.Env = append(os.Environ(), "LEFTOVERS_TEST=1", "TMPDIR="+t.TempDir())
+			var said strings.Builder
+			cmd.Stderr = &said
+			_ = cmd.Run() // its status is looked at
+			if got := cmd.ProcessState.ExitCode(); got != c.status {
+				t.Errorf("got status %d, want %d: %s", got, c.status, &said)
+			}
+			if c.want == "" && said.Len() > 0 || !strings.Contains(said.String(), c.want) {
+				t.Errorf("got %q, want %q in it", &said, c.want)
+			}
+		})
+	}
+}
