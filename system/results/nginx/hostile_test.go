@@ -1,7 +1,6 @@
 package nginx_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/smuggling"
 	"loadstone/system/results/httpapi"
 )
 
@@ -32,38 +32,13 @@ func balanced(t *testing.T) *balancer {
 	return run(t, []string{at}, settings{})
 }
 
-// raw sends bytes and reads the status of the answer; 0 if the connection was
-// closed without one.
-func raw(t *testing.T, at, request string) (status int, body string) {
-	t.Helper()
-	conn, err := net.Dial("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(deadline)); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.WriteString(conn, request) // who is refused early may be cut off
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%.60q: no answer in %v", request, deadline)
-		}
-		return 0, ""
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, _ := io.ReadAll(resp.Body) // cut off, perhaps
-	return resp.StatusCode, string(text)
-}
-
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	b := balanced(t)
 	unknown := ""
 	get := func(path string, want ...int) {
 		t.Helper()
-		status, body := raw(t, b.http, "GET "+path+" HTTP/1.1\r\nHost: results\r\nConnection: close\r\n\r\n")
+		status, body := smuggling.Ask(t, b.http, "GET "+path+" HTTP/1.1\r\nHost: results\r\nConnection: close\r\n\r\n")
 		if !slices.Contains(want, status) {
 			t.Errorf("%.80q: got status %d, want %v", path, status, want)
 		}
@@ -130,12 +105,12 @@ func TestHostileRequests(t *testing.T) {
 		"HTTP/9":                    {"GET / HTTP/9.0\r\n\r\n", []int{400, 505}},
 		"a range":                   {"GET /student/1 HTTP/1.1\r\n" + host + "Range: bytes=" + strings.Repeat("0-1,", 500) + "0-1\r\n\r\n", []int{404}},
 	} {
-		status, _ := raw(t, b.http, c.request)
+		status, _ := smuggling.Ask(t, b.http, c.request)
 		if !slices.Contains(c.want, status) {
 			t.Errorf("%s: got status %d, want %v", name, status, c.want)
 		}
 	}
-	if status, _ := raw(t, b.https, "GET / HTTP/1.1\r\nHost: results\r\n\r\n"); status != 400 {
+	if status, _ := smuggling.Ask(t, b.https, "GET / HTTP/1.1\r\nHost: results\r\n\r\n"); status != 400 {
 		t.Errorf("plain HTTP where TLS is spoken: got status %d, want 400", status)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -51,22 +50,7 @@ type settings struct {
 }
 
 // program finds NGINX, or ends the test.
-func program(tb testing.TB) string {
-	tb.Helper()
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		path = "/usr/sbin/nginx" // not on the PATH of everybody
-		_, err = os.Stat(path)
-	}
-	if err == nil {
-		return path
-	}
-	if os.Getenv("CI") == "true" {
-		tb.Fatal("NGINX is not installed: apt-get install nginx")
-	}
-	tb.Skip("NGINX is not installed: apt-get install nginx")
-	return ""
-}
+func program(tb testing.TB) string { tb.Helper(); return servertest.NGINXProgram(tb) }
 
 var variable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 
@@ -83,17 +67,8 @@ func render(tb testing.TB, replicas []string, s settings) *balancer {
 	for i, r := range replicas {
 		servers[i] = "server " + r
 	}
-	user := "" // the machine need not have the image's
-	if os.Geteuid() == 0 {
-		user = "user root;"
-	}
-	var temps strings.Builder
-	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		fmt.Fprintf(&temps, " %s_temp_path %s/%s;", name, b.dir, name)
-	}
-	adapt := strings.NewReplacer(append(s.replace, "user nginx;", user, "/run/nginx.pid", b.dir+"/nginx.pid", "http {", "http {"+temps.String(),
-		"/dev/stderr", "stderr", "/dev/stdout", b.dir+"/access.log", "/etc/nginx/", b.dir+"/etc/", "/var/cache/nginx", b.dir+"/cache",
-		"/usr/share/nginx/html", html, "listen 8080", "listen "+b.http, "listen 8443", "listen "+b.https, "listen 8081", "listen "+b.status)...)
+	adapt := servertest.NGINXHere(b.dir, append(s.replace, "/usr/share/nginx/html", html,
+		"listen 8080", "listen "+b.http, "listen 8443", "listen "+b.https, "listen 8081", "listen "+b.status)...)
 	server := regexp.MustCompile(`server api:8080([^;]*);`)
 	for from, to := range map[string]string{
 		"nginx.conf": "etc/nginx.conf", "templates/results.conf.template": "etc/conf.d/results.conf",
@@ -139,13 +114,8 @@ func write(tb testing.TB, path, text string) {
 // when the test ends.
 func run(tb testing.TB, replicas []string, s settings) *balancer {
 	tb.Helper()
-	path := program(tb)
 	b := render(tb, replicas, s)
-	b.master = servertest.New(tb, servertest.Program{
-		Command: []string{path, "-p", b.dir + "/", "-c", b.dir + "/etc/nginx.conf", "-g", "daemon off;"},
-		Log:     b.dir + "/stderr", Crash: syscall.SIGTERM, Ready: servertest.Dials(b.http),
-	})
-	b.master.Start()
+	b.master = servertest.NGINX(tb, b.dir, b.http)
 	return b
 }
 

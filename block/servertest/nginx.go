@@ -1,0 +1,52 @@
+package servertest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// NGINXProgram finds NGINX, or ends the test.
+func NGINXProgram(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		path = "/usr/sbin/nginx" // not on the PATH of everybody
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		Missing(tb, "NGINX is not installed: apt-get install nginx")
+	}
+	return path
+}
+
+// NGINXHere replaces in a configuration for the official image what differs on this machine:
+// /etc/nginx is etc in dir, where NGINX also has its other files. More are pairs as for
+// strings.NewReplacer, which come first.
+func NGINXHere(dir string, more ...string) *strings.Replacer {
+	user := "" // the machine need not have the image's
+	if os.Geteuid() == 0 {
+		user = "user root;"
+	}
+	var temps strings.Builder
+	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		fmt.Fprintf(&temps, " %s_temp_path %s/%s;", name, dir, name)
+	}
+	return strings.NewReplacer(append(more, "user nginx;", user, "/run/nginx.pid", dir+"/nginx.pid", "http {", "http {"+temps.String(),
+		"/dev/stderr", "stderr", "/dev/stdout", dir+"/access.log", "/etc/nginx/", dir+"/etc/", "/var/cache/nginx", dir+"/cache")...)
+}
+
+// NGINX starts one with etc/nginx.conf in dir and waits until it takes connections at the
+// address. It is gone when the test ends.
+func NGINX(tb testing.TB, dir, address string) *Process {
+	tb.Helper()
+	p := New(tb, Program{
+		Command: []string{NGINXProgram(tb), "-p", dir + "/", "-c", dir + "/etc/nginx.conf", "-g", "daemon off;"},
+		Log:     dir + "/stderr", Crash: syscall.SIGTERM, Ready: Dials(address),
+	})
+	p.Start()
+	return p
+}
