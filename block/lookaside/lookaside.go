@@ -67,7 +67,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
 	"loadstone/block/cache"
@@ -240,12 +239,7 @@ func (c *Cache) Get(ctx context.Context, key string) (Value, error) {
 
 // look reads the state of a key.
 func (c *Cache) look(ctx context.Context, key string) (state, error) {
-	var data []byte
-	err := c.tier.Read(ctx, func(ctx context.Context, client rueidis.Client) (err error) {
-		data, err = client.Do(ctx, client.B().Get().Key(c.cfg.Redis.Prefix+key).Build()).AsBytes()
-		return err
-	})
-	return c.stateOf(data, err)
+	return c.stateOf(c.tier.Bytes(ctx, c.cfg.Redis.Prefix+key))
 }
 
 // load calls Load.

@@ -125,6 +125,7 @@ type Tier struct {
 	client  atomic.Pointer[rueidis.Client] // nil until Redis answered for the first time
 	queue   chan write
 	queued  atomic.Int64 // bytes in the queue
+	batches batches
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -198,11 +199,7 @@ const flushDelay = 20 * time.Microsecond
 
 // Get implements cache.Remote.
 func (t *Tier) Get(ctx context.Context, key string) (cache.Item, error) {
-	var data []byte
-	err := t.Read(ctx, func(ctx context.Context, client rueidis.Client) (err error) {
-		data, err = client.Do(ctx, client.B().Get().Key(t.cfg.Prefix+key).Build()).AsBytes()
-		return err
-	})
+	data, err := t.Bytes(ctx, t.cfg.Prefix+key)
 	switch {
 	case rueidis.IsRedisNil(err):
 		return cache.Item{}, cache.ErrMiss
@@ -232,7 +229,11 @@ func (t *Tier) ask(ctx context.Context, op operation, limit time.Duration, ask f
 	}
 	timed, cancel := context.WithTimeout(ctx, limit) // see DefaultConfig
 	defer cancel()
-	err := ask(timed, client)
+	return t.end(ctx, op, ask(timed, client))
+}
+
+// end tells the breaker how a call ended, and returns its error.
+func (t *Tier) end(ctx context.Context, op operation, err error) error {
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return t.failed(ctx, op, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,8 +110,16 @@ func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 			cfg := tierConfig(t, s.Addr())
 			cfg.ReadTimeout = 100 * time.Millisecond
 			tier := openTier(t, cfg)
-			tier.Put(t.Context(), "1", present(time.Now(), "v"), time.Minute)
-			has(t, tier, "1", "v")
+			// Again until Redis has it: on a busy machine that may be late, and given up for a while.
+			put := func(key string) {
+				t.Helper()
+				eventually(t, key+" is there", func() bool {
+					tier.Put(t.Context(), key, present(time.Now(), "v"), time.Minute)
+					_, err := tier.Get(t.Context(), key)
+					return err == nil
+				})
+			}
+			put("1")
 
 			fault.lose(s)
 			asked := 0
@@ -122,9 +131,10 @@ func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 			if asked > cfg.Failures+1 {
 				t.Errorf("%d calls until the breaker was open, want %d at most", asked, cfg.Failures+1)
 			}
+			before := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:down")
 			tier.Put(t.Context(), "2", present(time.Now(), "v"), time.Minute)
-			if got := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:down"); got != 1 {
-				t.Errorf("writes while down: got %v, want 1", got)
+			if got := metric(t, cfg.Registerer, "cache_redis_writes_total", "outcome:down") - before; got < 1 {
+				t.Errorf("writes while down: got %v, want that one", got)
 			}
 			if got := metric(t, cfg.Registerer, "cache_redis_breaker_open"); got != 1 {
 				t.Errorf("breaker: got %v, want 1", got)
@@ -135,8 +145,7 @@ func TestLostRedisOpensTheBreakerAndIsFoundAgain(t *testing.T) {
 				_, err := tier.Get(t.Context(), "1")
 				return err == nil || errors.Is(err, cache.ErrMiss)
 			})
-			tier.Put(t.Context(), "3", present(time.Now(), "v"), time.Minute)
-			has(t, tier, "3", "v")
+			put("3")
 		})
 	}
 }
@@ -267,4 +276,72 @@ func TestWaitForALeaseIsBounded(t *testing.T) {
 	if got := metric(t, cfg.Registerer, "cache_redis_leases_total", "outcome:waited_out"); got != 1 {
 		t.Errorf("got %v, want 1", got)
 	}
+}
+
+// TestLookUpsTogether has look-ups that cannot be cancelled, which are made together: each
+// gets its own value, and a failure is only its own.
+func TestLookUpsTogether(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.Synchronous = true
+	cfg.ReadTimeout, cfg.WriteTimeout = time.Minute, time.Minute // none may fail
+	tier := openTier(t, cfg)
+	const readers = 300 // more than one batch takes
+	for i := range readers {
+		if i%3 > 0 {
+			tier.Put(t.Context(), strconv.Itoa(i), present(time.Now(), fmt.Sprint("value ", i)), time.Minute)
+		}
+	}
+	s.Command("LPUSH", cfg.Prefix+"0", "a list")
+
+	var group sync.WaitGroup
+	start := make(chan struct{})
+	for i := range readers {
+		group.Go(func() {
+			<-start
+			for range 20 {
+				item, err := tier.Get(context.Background(), strconv.Itoa(i))
+				switch {
+				case i == 0 && (err == nil || errors.Is(err, cache.ErrMiss)):
+					t.Errorf("a list: got %v, want a failure", err)
+				case i > 0 && i%3 == 0 && !errors.Is(err, cache.ErrMiss):
+					t.Errorf("key %d: got %v, want a miss", i, err)
+				case i%3 > 0 && (err != nil || string(item.Value) != fmt.Sprint("value ", i)):
+					t.Errorf("key %d: got %q and %v", i, item.Value, err)
+				}
+			}
+		})
+	}
+	close(start)
+	group.Wait()
+	if got := metric(t, cfg.Registerer, "cache_redis_errors_total", "op:get"); got != 20 {
+		t.Errorf("errors: got %v, want those 20 of the list", got)
+	}
+}
+
+func TestLookUpsTogetherEndInTime(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	cfg := tierConfig(t, s.Addr())
+	cfg.ReadTimeout = 100 * time.Millisecond
+	tier := openTier(t, cfg)
+	s.Pause()
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			if _, err := tier.Get(context.Background(), strconv.Itoa(i)); err == nil || errors.Is(err, cache.ErrMiss) {
+				t.Errorf("got %v of a Redis that does not answer", err)
+			}
+		})
+	}
+	group.Wait()
+	if _, err := tier.Get(context.Background(), "1"); !errors.Is(err, cache.ErrDown) {
+		t.Errorf("after 50 failures: got %v, want %v", err, cache.ErrDown)
+	}
+	s.Resume()
+	eventually(t, "Redis is asked again", func() bool {
+		_, err := tier.Get(context.Background(), "1")
+		return errors.Is(err, cache.ErrMiss)
+	})
 }
