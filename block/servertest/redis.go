@@ -54,7 +54,8 @@ func (s *RedisServer) ready(ctx context.Context) error {
 // Addr is the server's host and port.
 func (s *RedisServer) Addr() string { return s.addr }
 
-// commandTimeout bounds one Command; FLUSHALL of a full server is the longest.
+// commandTimeout bounds one Command and its connection; FLUSHALL of a full server is the
+// longest.
 const commandTimeout = 20 * time.Second
 
 // Flush empties the server.
@@ -110,7 +111,7 @@ func (s *RedisServer) CPU() time.Duration {
 func command(ctx context.Context, addr string, args ...string) (string, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true, AlwaysRESP2: true,
-		Dialer: net.Dialer{Timeout: time.Second}, ConnWriteTimeout: commandTimeout,
+		Dialer: net.Dialer{Timeout: commandTimeout}, ConnWriteTimeout: commandTimeout,
 	})
 	if err != nil {
 		return "", fmt.Errorf("connect: %w", err)

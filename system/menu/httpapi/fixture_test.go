@@ -214,8 +214,15 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
-// start starts a server for newMemory, with the token; change may be nil.
+// start starts a server for newMemory, with the token; change may be nil. It waits for
+// requests as long as a busy machine takes.
 func start(t *testing.T, change func(*httpapi.Config)) fixture {
+	t.Helper()
+	return startReading(t, change, time.Minute)
+}
+
+// startReading is start for a server that waits so long for a whole request.
+func startReading(t *testing.T, change func(*httpapi.Config), timeout time.Duration) fixture {
 	t.Helper()
 	f := fixture{db: newMemory(t), reg: prometheus.NewRegistry(), logs: &logs{}}
 	c := httpapi.Config{
@@ -230,7 +237,7 @@ func start(t *testing.T, change func(*httpapi.Config)) fixture {
 		t.Fatal(err)
 	}
 	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.ReadTimeout, cfg.MaxBodyBytes = "127.0.0.1:0", 0, 500*time.Millisecond, menu.MaxBodyBytes
+	cfg.Addr, cfg.Drain, cfg.ReadTimeout, cfg.MaxBodyBytes = "127.0.0.1:0", 0, timeout, menu.MaxBodyBytes
 	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, f.reg
 	server, err := httpserver.Listen(t.Context(), cfg)
 	if err != nil {
@@ -281,7 +288,7 @@ func (f fixture) send(t *testing.T, raw string) answer {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	// A refused request may be answered before it has been sent whole.

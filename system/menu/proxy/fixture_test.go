@@ -48,7 +48,7 @@ func always() bool { return true }
 func serving(t *testing.T, handle fasthttp.RequestHandler, bad func(*fasthttp.RequestCtx, int)) (addr string, stop func()) {
 	t.Helper()
 	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.ReadTimeout, cfg.MaxBodyBytes = "127.0.0.1:0", 0, 2*time.Second, 128<<10
+	cfg.Addr, cfg.Drain, cfg.ReadTimeout, cfg.MaxBodyBytes = "127.0.0.1:0", 0, time.Minute, 128<<10
 	cfg.Handler, cfg.BadRequest, cfg.Registerer = handle, bad, prometheus.NewRegistry()
 	server, err := httpserver.Listen(t.Context(), cfg)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -15,22 +16,23 @@ import (
 // Whatever comes in, the server answers for itself, and never with 5xx.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	t.Run("without limits", func(t *testing.T) { attack(t, start(t, students, httpapi.Code, always)) })
+	t.Run("without limits", func(t *testing.T) { attack(t, httpapi.Config{Store: students, Access: httpapi.Code}) })
 	t.Run("with limits", func(t *testing.T) {
 		proxies, err := forwarded.Parse("127.0.0.0/8")
 		if err != nil {
 			t.Fatal(err)
 		}
-		attack(t, startWith(t, httpapi.Config{
+		attack(t, httpapi.Config{
 			Store: students, Access: httpapi.Code,
 			Limits: limits(func(*guard.Config) {}), Proxies: proxies,
-		}))
+		})
 	})
 }
 
-func attack(t *testing.T, f fixture) {
+func attack(t *testing.T, cfg httpapi.Config) {
 	t.Helper()
 	t.Parallel()
+	f, hasty := startWith(t, cfg), startReading(t, cfg, 200*time.Millisecond)
 	get := func(target string) string {
 		return "GET " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 	}
@@ -73,6 +75,10 @@ func attack(t *testing.T, f fixture) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			f := f
+			if c.want == 408 {
+				f = hasty
+			}
 			got := parse(t, "GET", f.send(t, c.raw))
 			if got.status != c.want {
 				t.Errorf("got status %d and %.100q, want %d", got.status, got.body, c.want)

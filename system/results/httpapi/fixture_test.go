@@ -51,8 +51,15 @@ func start(t *testing.T, store results.Store, access httpapi.Access, ready func(
 	return startWith(t, httpapi.Config{Store: store, Access: access, Ready: ready})
 }
 
-// startWith fills in what a configuration leaves out.
+// startWith fills in what a configuration leaves out. The server waits for requests as long
+// as a busy machine takes.
 func startWith(t *testing.T, c httpapi.Config) fixture {
+	t.Helper()
+	return startReading(t, c, time.Minute)
+}
+
+// startReading is startWith for a server that waits so long for a whole request.
+func startReading(t *testing.T, c httpapi.Config, timeout time.Duration) fixture {
 	t.Helper()
 	f := fixture{reg: prometheus.NewRegistry(), logs: &logs{}}
 	c.Logger, c.Registerer = slog.New(slog.NewTextHandler(f.logs, nil)), f.reg
@@ -67,7 +74,7 @@ func startWith(t *testing.T, c httpapi.Config) fixture {
 		t.Fatal(err)
 	}
 	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.ReadTimeout = "127.0.0.1:0", 0, 500*time.Millisecond
+	cfg.Addr, cfg.Drain, cfg.ReadTimeout = "127.0.0.1:0", 0, timeout
 	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, f.reg
 	server, err := httpserver.Listen(t.Context(), cfg)
 	if err != nil {
@@ -110,7 +117,7 @@ func (f fixture) send(t *testing.T, raw string) []byte {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	// A refused request may be answered before it has been sent whole.
