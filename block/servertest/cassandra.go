@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"net"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -26,6 +27,9 @@ type CassandraConfig struct {
 	Seed string
 	// JMX has the node answer JMX at port 7199 of its host, without a password.
 	JMX bool
+	// LazySchema has the node write changes of the schema to disk when it likes, and not
+	// before it answers. Who kills it calls FlushSchema first.
+	LazySchema bool
 }
 
 // cassandraSettings are what differs from the program's own defaults.
@@ -64,6 +68,8 @@ func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 	writef(tb, settings, cassandraSettings, host, dir, cfg.CommitLog, seed, cfg.Settings)
 	command := []string{
 		program, "-Xms384m", "-Xmx384m", "-Djava.io.tmpdir=" + dir, "-Djna.tmpdir=" + dir,
+		// Compiled quickly rather than well, as Kafka.
+		"-XX:TieredStopAtLevel=1", "-XX:-UseG1GC", "-XX:+UseSerialGC",
 		"-Dcassandra.config=file://" + settings, "-Dcassandra.storagedir=" + dir,
 		"-Dcassandra.logdir=" + filepath.Join(dir, "logs"),
 		"-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=" + ringDelay,
@@ -74,6 +80,9 @@ func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 			command = append(command, "-Dcom.sun.management.jmxremote."+setting)
 		}
 	}
+	if cfg.LazySchema {
+		command = append(command, "-Dcassandra.test.flush_local_schema_changes=false")
+	}
 	n := &CassandraNode{Host: host, Home: filepath.Dir(filepath.Dir(program)), Process: New(tb, Program{
 		Command: command,
 		Env:     []string{"PATH=/usr/bin:/bin", "CASSANDRA_CONF=" + dir, "HOME=" + dir, "XDG_CACHE_HOME=" + dir},
@@ -82,6 +91,15 @@ func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 	})}
 	n.Start()
 	return n
+}
+
+// FlushSchema writes what LazySchema has left in memory to disk: a node that starts reads
+// its schema before its commit log. It needs JMX.
+func (n *CassandraNode) FlushSchema() {
+	n.tb.Helper()
+	flush := exec.CommandContext(n.tb.Context(), filepath.Join(n.Home, "bin", "nodetool"), "-h", n.Host, "flush", "system_schema")
+	flush.Env = n.program.Env // its history is in HOME
+	n.check("flush the schema of", run(flush))
 }
 
 // CassandraRing starts n nodes of one cluster, one after the other.

@@ -94,7 +94,7 @@ func openWith(t *testing.T, address string, change func(*Config)) *Store {
 
 func TestCassandra(t *testing.T) {
 	n := &node{CassandraNode: servertest.Cassandra(t, servertest.CassandraConfig{
-		CommitLog: "commitlog_sync: batch", JMX: true,
+		CommitLog: "commitlog_sync: batch", JMX: true, LazySchema: true, // each test makes a keyspace
 		Settings: "read_request_timeout: 25s\nrange_request_timeout: 25s\nwrite_request_timeout: 25s\ncas_contention_timeout: 25s\nrequest_timeout: 25s\n" +
 			"memtable_allocation_type: unslabbed_heap_buffers", // else a megabyte for each table, and each test has nine
 	})}
@@ -217,6 +217,7 @@ func outlives(t *testing.T, n *node) {
 	if _, err := s.Create(t.Context(), &m); err != nil {
 		t.Fatal(err)
 	}
+	n.FlushSchema()
 	n.Kill()
 	_, err := s.Lookup(t.Context(), 9)
 	_, deleted := s.Delete(t.Context(), 9, menu.Condition{})
