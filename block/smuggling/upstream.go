@@ -87,7 +87,7 @@ func (u *Upstream) Check(tb testing.TB, payloads, least int) {
 }
 
 var (
-	requestLine = regexp.MustCompile(`^(GET|HEAD|POST) /[!-~\x80-\xff]* HTTP/1\.1$`)
+	requestLine = regexp.MustCompile(`^(GET|HEAD|POST|PUT) /[!-~\x80-\xff]* HTTP/1\.1$`)
 	headerLine  = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [^\\r\\n\\x00]*$")
 )
 

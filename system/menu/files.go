@@ -9,7 +9,7 @@ import (
 // is configured.
 //
 //go:embed compose*.yaml services.yaml
-//go:embed nginx
+//go:embed nginx/nginx.conf nginx/lb nginx/menulb
 var shipped embed.FS
 
 // Files are the Compose files of the system and all that they mount, as beside this source.

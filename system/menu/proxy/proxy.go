@@ -327,16 +327,23 @@ func (p *Proxy) Lookup(ctx context.Context, id int64) (menu.Page, error) {
 	return p.page(ctx, id, v)
 }
 
-// page is what was found as a page. What is not the menu after all, for it cannot be decompressed, is
-// looked up at a menu server.
+// page is what was found as a page. What is not the menu after all, for it cannot be decompressed or
+// is another menu, is looked up at a menu server.
 func (p *Proxy) page(ctx context.Context, id int64, v lookaside.Value) (menu.Page, error) {
 	stored, _, _ := p.cfg.Dictionaries.Split(v.Bytes)
 	body, err := p.cfg.Dictionaries.Unpack(v.Bytes)
-	if err != nil || stored != nil && menu.Tag(body) != v.Tag {
+	if err != nil || stored != nil && menu.Tag(body) != v.Tag || !isOf(id, body) {
 		page, _, err := p.menus.lookup(ctx, id, nil)
 		return page, err
 	}
 	return menu.Page{Body: body, Tag: v.Tag, Version: v.Version}, nil
+}
+
+// isOf reports whether a menu's JSON is that of the id: whoever copied it in Redis under another key
+// left it whole otherwise.
+func isOf(id int64, body []byte) bool {
+	var start [32]byte
+	return bytes.HasPrefix(body, append(strconv.AppendInt(append(start[:0], `{"id":`...), id, 10), ','))
 }
 
 // find finds a menu as the cache has it. The errors are Lookup's.
