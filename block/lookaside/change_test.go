@@ -201,6 +201,39 @@ func TestLateFill(t *testing.T) {
 	}
 }
 
+// Who asks after a change gets it, though somebody whose load began before is still at it, whatever
+// Redis has by then.
+func TestLoadsThatBeganBeforeAChange(t *testing.T) {
+	t.Parallel()
+	s := servertest.Redis(t)
+	for name, then := range map[string]func(){"another change is under way": func() {}, "it is evicted": s.Flush} {
+		s.Flush()
+		d := newDatabase()
+		d.held = make(chan struct{})
+		old := d.set("k", false)
+		c, other := process(t, s.Addr(), d), process(t, s.Addr(), d)
+		var group sync.WaitGroup
+		for _, writer := range []*Cache{c, other} {
+			if err := writer.Changing(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		group.Go(func() { gets(t, c, "k", old) })
+		eventually(t, "it loads", func() bool { return d.now.Load() == 1 })
+		want := d.set("k", false)
+		if err := c.Changed(t.Context(), "k", want); err != nil {
+			t.Fatal(err)
+		}
+		then()
+		for range 8 {
+			group.Go(func() { gets(t, c, "k", want) })
+		}
+		eventually(t, name+", and all have come", func() bool { return count(c.metrics.gets[kindMarker])+count(c.metrics.gets[kindNone]) == 9 })
+		close(d.held)
+		group.Wait()
+	}
+}
+
 // races is how often fills race with changes, and raced the number of keys that they do so at.
 const (
 	races = 10_000

@@ -19,6 +19,7 @@ type ticket struct {
 	renew   bool   // replace the entry that is there
 	foreign string // the head of what may be overwritten
 	lease   string // whoever has it may fill
+	led     bool   // the flight is of who has this ticket: it began after that came
 }
 
 type ticketKey struct{}
@@ -35,7 +36,10 @@ type remote struct{ *Cache }
 var _ cache.Remote = remote{}
 
 // Get implements cache.Remote.
-func (remote) Get(context.Context, string) (cache.Item, error) { return cache.Item{}, cache.ErrMiss }
+func (remote) Get(ctx context.Context, _ string) (cache.Item, error) {
+	ticketOf(ctx).led = true
+	return cache.Item{}, cache.ErrMiss
+}
 
 // Lease implements cache.Remote.
 func (r remote) Lease(ctx context.Context, key string, _ int64) cache.Grant {

@@ -31,6 +31,10 @@
 // and before the next: there was no write in between. This holds however long anybody is
 // held up, on no clock. Who has waited for another's lease in vain loads and does not fill.
 //
+// Who asks while somebody of the same process loads waits for that load, and may have come after a
+// change that it did not see. So he looks again then: at Redis, and if nothing is there, for
+// another load, which began after he came.
+//
 // A refresh replaces an entry that is served meanwhile, so it has no lease: it takes place
 // only where there is an entry whose version is not newer. Versions only go up, also over
 // deletions, so that is the value or what replaced it. A miss in between, a marker or a lease
@@ -208,12 +212,22 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 // Get returns the value of a key, from Redis or the database.
 //
 // Redis bounds its own time, and so do the lease, the shedder and the load, so a ctx
-// without a deadline waits for at most the sum, and one that cannot be cancelled costs less.
-// Who joins a load that is under way gets what was true some time since that began.
+// without a deadline waits for at most twice the sum, and one that cannot be cancelled costs less.
+// The value was true at some time since the call: what a load brings that was under way then
+// may be older, so who has waited for that looks again.
 //
 // The error is a *cache.OverloadError if the database must not be asked now, cache.ErrClosed
 // after Close, or Load's.
 func (c *Cache) Get(ctx context.Context, key string) (Value, error) {
+	v, current, err := c.get(ctx, key)
+	if err == nil && !current {
+		v, _, err = c.get(ctx, key) // a load that is under way now began after that one had ended
+	}
+	return v, err
+}
+
+// get looks once. Current says that the value is not of a load that was under way before.
+func (c *Cache) get(ctx context.Context, key string) (v Value, current bool, err error) {
 	t := &ticket{past: true}
 	if !c.off.Load() {
 		e, err := c.look(ctx, key)
@@ -222,7 +236,7 @@ func (c *Cache) Get(ctx context.Context, key string) (Value, error) {
 			if time.Now().UnixMilli() >= e.soft {
 				c.refresh(key, e.soft) //nolint:contextcheck // it outlives the caller
 			}
-			return e.value, nil
+			return e.value, true, nil
 		}
 		switch {
 		case err == nil:
@@ -234,7 +248,8 @@ func (c *Cache) Get(ctx context.Context, key string) (Value, error) {
 			c.metrics.failed.Inc()
 		}
 	}
-	return c.flights.Get(context.WithValue(ctx, ticketKey{}, t), key)
+	v, err = c.flights.Get(context.WithValue(ctx, ticketKey{}, t), key)
+	return v, err == nil && t.led, err
 }
 
 // look reads the state of a key.
