@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -46,7 +47,7 @@ func listen(t *testing.T, answer func(req *http.Request) string) *echo {
 			e.mu.Lock()
 			e.conns++
 			e.mu.Unlock()
-			e.group.Go(func() { e.serve(conn, answer) })
+			e.group.Go(func() { e.serve(t.Context(), conn, answer) })
 		}
 	})
 	t.Cleanup(e.stop)
@@ -55,10 +56,10 @@ func listen(t *testing.T, answer func(req *http.Request) string) *echo {
 
 func (e *echo) stop() { _ = e.inner.Close(); e.group.Wait() }
 
-func (e *echo) serve(conn net.Conn, answer func(req *http.Request) string) {
+func (e *echo) serve(ctx context.Context, conn net.Conn, answer func(req *http.Request) string) {
 	defer func() { _ = conn.Close() }()
-	// Shorter than a test, so that connections that are kept do not keep it.
-	_ = conn.SetDeadline(time.Now().Add(3 * time.Second))
+	// One that is kept does not keep the test.
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var all bytes.Buffer
 	r := bufio.NewReader(io.TeeReader(conn, &all))
 	for {
