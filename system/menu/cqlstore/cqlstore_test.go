@@ -23,15 +23,9 @@ func TestMain(m *testing.M) {
 		os.Exit(menutest.Writer(func(path string) (menu.Database, error) { return openAt(context.Background(), path) }))
 	}
 	if menutest.IsFiller() {
-		os.Exit(menutest.FillUntilKilled(placeOf, fillersOf()))
+		os.Exit(menutest.FillUntilKilled(placeOf, fillersOf(menutest.FillerPlace())))
 	}
 	os.Exit(m.Run())
-}
-
-var fillers = menutest.Fillers{Menus: 4 * chunkMenus, Resumes: true}
-
-func placeAt(address string) menutest.Filled {
-	return menutest.Of(func(ctx context.Context) (*Store, error) { return openAt(ctx, address) })
 }
 
 // node is the one Cassandra of these tests: it takes twenty seconds to start.
@@ -115,17 +109,17 @@ func TestCassandra(t *testing.T) {
 		}})
 	})
 	t.Run("is a filler", func(t *testing.T) {
-		all := fillers
+		all := fillersOf("")
 		all.Place = func(t *testing.T) menutest.Filled {
 			t.Helper()
-			return placeAt(n.address("?consistency=one"))
+			return placeOf(n.address("?consistency=one"))
 		}
 		menutest.Filler(t, all)
 	})
 	t.Run("a killed process leaves what was acknowledged", func(t *testing.T) {
 		menutest.Kill(t, n.address(""), func(path string) (menu.Database, error) { return openAt(t.Context(), path) })
 	})
-	t.Run("a killed filling goes on", func(t *testing.T) { menutest.KillFilling(t, n.address(""), placeAt, fillers) })
+	t.Run("a killed filling goes on", func(t *testing.T) { killedFilling(t, n.address("")) })
 	t.Run("sorted tables are what batches are", func(t *testing.T) { sortedTables(t, n) })
 	t.Run("sorted tables need what they need", func(t *testing.T) { noTables(t, n) })
 	t.Run("three replicas on one node are read with one and not with quorum", func(t *testing.T) { threeOnOne(t, n) })
@@ -212,23 +206,25 @@ func twice(t *testing.T, n *node) {
 
 func outlives(t *testing.T, n *node) {
 	t.Helper()
-	s := openWith(t, n.address(""), func(cfg *Config) { cfg.RequestTimeout = 3 * time.Second })
+	address := n.address("")
+	s := open(t, address)
+	hasty := openWith(t, address, func(cfg *Config) { cfg.RequestTimeout = 3 * time.Second })
 	m := menutest.Example(9, 1)
 	if _, err := s.Create(t.Context(), &m); err != nil {
 		t.Fatal(err)
 	}
 	n.FlushSchema()
 	n.Kill()
-	_, err := s.Lookup(t.Context(), 9)
-	_, deleted := s.Delete(t.Context(), 9, menu.Condition{})
-	for _, err := range []error{err, deleted, s.Ping(t.Context())} {
+	_, err := hasty.Lookup(t.Context(), 9)
+	_, deleted := hasty.Delete(t.Context(), 9, menu.Condition{})
+	for _, err := range []error{err, deleted, hasty.Ping(t.Context())} {
 		if !errors.Is(err, menu.ErrUnavailable) {
 			t.Errorf("got %v, want ErrUnavailable", err)
 		}
 	}
 	n.Start()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := s.Lookup(t.Context(), 9); err == nil || time.Now().After(deadline) {
+		if _, err := hasty.Lookup(t.Context(), 9); err == nil || time.Now().After(deadline) {
 			break
 		}
 	}
