@@ -17,6 +17,9 @@ import (
 //	{"id":7,"dishes":[{"dishType":"dinner","subType":"main","dish":"Shiro","price":12.50,
 //	"ingredients":["chickpeas","garlic"]}],"link":null,"currency":"USD"}
 //
+// A dish that has a photo has "photo":"https://example.com/shiro.jpg" behind its ingredients;
+// the others do not have the name.
+//
 // The same menu always gives the same bytes. A change to them makes published files
 // differ from fresh ones under one fingerprint: raise generatorVersion with it.
 func (m *Menu) AppendJSON(dst []byte) []byte {
@@ -56,7 +59,12 @@ func (d *Dish) appendJSON(dst []byte, currency string) []byte {
 		}
 		dst = encode.String(dst, ingredient)
 	}
-	return append(dst, `]}`...)
+	dst = append(dst, ']')
+	if d.Photo != "" {
+		dst = append(dst, `,"photo":`...)
+		dst = encode.String(dst, d.Photo)
+	}
+	return append(dst, '}')
 }
 
 // wireMenu is a menu as clients write it. What may be left out is a pointer, or null.
@@ -73,10 +81,11 @@ type wireDish struct {
 	Name        string         `json:"dish"`
 	Price       jsontext.Value `json:"price"`
 	Ingredients []string       `json:"ingredients"`
+	Photo       string         `json:"photo"`
 }
 
-// ParseJSON reads a menu as AppendJSON writes it; id, link, currency and ingredients may be
-// missing or null, and so may dishes where there is a link. A price may also be a string,
+// ParseJSON reads a menu as AppendJSON writes it; id, link, currency, ingredients and photo may
+// be missing or null, and so may dishes where there is a link. A price may also be a string,
 // as programs write it that do not trust numbers.
 //
 // It is strict: names that it does not know, names that come twice, text that is not
@@ -101,7 +110,7 @@ func ParseStored(id int64, body []byte) (Menu, error) {
 func ParseJSONIn(body []byte, currency string) (Menu, error) {
 	var wire wireMenu
 	if err := json.Unmarshal(body, &wire, json.RejectUnknownMembers(true)); err != nil {
-		return Menu{}, fmt.Errorf("%w: %w", ErrInput, plainly(err, "the menu", "id, dishes, link and currency, and of a dish dishType, subType, dish, price and ingredients"))
+		return Menu{}, fmt.Errorf("%w: %w", ErrInput, plainly(err, "the menu", "id, dishes, link and currency, and of a dish dishType, subType, dish, price, ingredients and photo"))
 	}
 	m := Menu{Currency: currency}
 	if wire.ID != nil {
@@ -121,7 +130,7 @@ func ParseJSONIn(body []byte, currency string) (Menu, error) {
 		if err != nil {
 			return Menu{}, fmt.Errorf("%w: dishes[%d]: %w", ErrInput, i, err)
 		}
-		m.Dishes = append(m.Dishes, Dish{Type: d.Type, SubType: d.SubType, Name: d.Name, Price: price, Ingredients: d.Ingredients})
+		m.Dishes = append(m.Dishes, Dish{Type: d.Type, SubType: d.SubType, Name: d.Name, Price: price, Ingredients: d.Ingredients, Photo: d.Photo})
 	}
 	return m, nil
 }

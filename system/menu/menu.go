@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"loadstone/block/dataset"
@@ -44,6 +45,8 @@ type Dish struct {
 	Price int64
 	// Ingredients may be none.
 	Ingredients []string
+	// Photo is the https address of a picture of the dish; empty if there is none.
+	Photo string
 }
 
 // MaxPrice bounds a price in minor units, so that it is exact in any client's number.
@@ -64,7 +67,7 @@ func (m *Menu) Validate() error {
 	if _, known := minorDigits(m.Currency); !known {
 		add(fmt.Errorf("currency is %q: write three capital letters, such as %s", m.Currency, DefaultCurrency))
 	}
-	add(checkLink(m.Link))
+	add(checkAddress("link", m.Link, "https://example.com/menu", "http", "https"))
 	switch {
 	case m.Link == "" && len(m.Dishes) == 0:
 		add(errors.New("there are no dishes and no link: write either"))
@@ -92,6 +95,7 @@ func (d *Dish) validate() error {
 		text.Check("dishType", d.Type, MaxText),
 		text.Check("subType", d.SubType, MaxText),
 		text.Check("dish", d.Name, MaxText),
+		CheckPhoto(d.Photo),
 	}
 	if d.Price < 0 || d.Price > MaxPrice {
 		problems = append(problems, fmt.Errorf("price is %d minor units: write 0 to %d", d.Price, int64(MaxPrice)))
@@ -105,19 +109,25 @@ func (d *Dish) validate() error {
 	return errors.Join(problems...)
 }
 
-// checkLink lets only addresses through that a browser opens as a page: what is put into
-// a page as a link must not be a program.
-func checkLink(link string) error {
-	if link == "" {
+// CheckPhoto returns what is wrong with a dish's photo, or nil. It must be https: a page that
+// came by TLS does not load pictures that did not, and would then show none.
+func CheckPhoto(photo string) error {
+	return checkAddress("photo", photo, "https://example.com/shiro.jpg", "https")
+}
+
+// checkAddress lets only addresses through that a browser fetches: what is put into a page as
+// a link or a picture must not be a program. None is good.
+func checkAddress(field, address, example string, schemes ...string) error {
+	if address == "" {
 		return nil
 	}
-	if err := text.Check("link", link, MaxLink); err != nil {
+	if err := text.Check(field, address, MaxLink); err != nil {
 		return err
 	}
-	address, err := url.Parse(link)
-	if err != nil || (address.Scheme != "http" && address.Scheme != "https") || address.Hostname() == "" || address.User != nil ||
-		strings.ContainsAny(link, " \\\"'<>`") {
-		return fmt.Errorf("link is %q: write an address such as https://example.com/menu", link)
+	parsed, err := url.Parse(address)
+	if err != nil || !slices.Contains(schemes, parsed.Scheme) || parsed.Hostname() == "" || parsed.User != nil ||
+		strings.ContainsAny(address, " \\\"'<>`") {
+		return fmt.Errorf("%s is %q: write an %s address such as %s", field, address, strings.Join(schemes, " or "), example)
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package menu
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,6 +58,57 @@ func TestGeneratedMenuIsPinned(t *testing.T) {
 	m := generator(t, 1, 9).Menu(2)
 	if got, want := fmt.Sprintf("%d %016x", len(m.Dishes), Tag(m.AppendJSON(nil))), "19 4a0a9803b9adc1a7"; got != want {
 		t.Errorf("got %s, want %s: %s", got, want, m.AppendJSON(nil))
+	}
+}
+
+// Menus without photos have the bytes that they had before dishes could have any, and with them
+// their tags and published files: this is the digest that JSON lines exported then have.
+func TestMenusWithoutPhotosAreWhatTheyWere(t *testing.T) {
+	t.Parallel()
+	const want = "766ad551cb401b353b0dc3d6ed42dfdcc5410129c97e12d883daf743dbf0b86c"
+	digest, line := sha256.New(), []byte(nil)
+	for m, err := range generator(t, 1, 3000).All(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line = append(m.AppendJSON(line[:0]), '\n')
+		digest.Write(line)
+	}
+	if got := fmt.Sprintf("%x", digest.Sum(nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A dish has a photo or does not have the name; whoever writes may say in three ways that
+// there is none.
+func TestPhotos(t *testing.T) {
+	t.Parallel()
+	const none = `{"id":7,"dishes":[{"dishType":"dinner","subType":"main","dish":"Shiro","price":12.50,"ingredients":["chickpeas"]}],"link":null,"currency":"USD"}`
+	const one = `{"id":7,"dishes":[{"dishType":"dinner","subType":"main","dish":"Shiro","price":12.50,"ingredients":["chickpeas"],"photo":"https://a.example/1?a=b\u0026c"}],"link":null,"currency":"USD"}`
+	for photo, want := range map[string]string{``: none, `,"photo":null`: none, `,"photo":""`: none, `,"photo":"https://a.example/1?a=b&c"`: one} {
+		m, err := ParseJSON([]byte(`{"id":7,"dishes":[` + strings.TrimSuffix(dish, "}") + photo + `}]}`))
+		if err != nil || m.Validate() != nil {
+			t.Fatal(photo, err, m.Validate())
+		}
+		if got := string(m.AppendJSON(nil)); got != want {
+			t.Errorf("%s: got %s, want %s", photo, got, want)
+		}
+	}
+	for _, good := range []string{"", "https://a.example", "HTTPS://a.example:8443/%3Cb%3E.jpg#x", "https://a.example/ሽሮ.jpg", "https://a.example/" + strings.Repeat("a", MaxLink-18)} {
+		if err := CheckPhoto(good); err != nil {
+			t.Errorf("%s: got %v", good, err)
+		}
+	}
+	for _, bad := range []string{
+		"http://a.example/1.jpg", "//a.example/1.jpg", "1.jpg", "/1.jpg", "https:1.jpg", "https:///1.jpg", "https://", "https://:443/",
+		"javascript:alert(1)", "JavaScript:alert(1)", "\tjavascript:alert(1)", " https://a.example", "data:image/svg+xml,<svg onload=alert(1)>", "blob:https://a.example/1",
+		`https://a.example/"><script>alert(1)</script>`, `https://a.example/'onerror='x`, "https://a.example/`", `https:\\a.example\1`, "https://a.example/1 2x",
+		"https://u:p@a.example/", "https://a.example@b.example/", "https://a.example/\r\nX: y", "https://a.example/\x00", "https://a.example/\u202egpj.exe",
+		"https://a.example/\xff", "https://a.example/" + strings.Repeat("a", MaxLink-17), "https://a.example/%zz",
+	} {
+		if err := CheckPhoto(bad); err == nil || !strings.Contains(err.Error(), ": write ") && !strings.Contains(err.Error(), "save the data as UTF-8") {
+			t.Errorf("%.80q: got %v, want what to write instead", bad, err)
+		}
 	}
 }
 
@@ -141,6 +194,11 @@ func TestMenusThatAreNotValid(t *testing.T) {
 		"an empty ingredient":  func(m *Menu) { m.Dishes[0].Ingredients = []string{""} },
 		"too many ingredients": func(m *Menu) { m.Dishes[0].Ingredients = make([]string, MaxIngredients+1) },
 		"too many dishes":      func(m *Menu) { m.Dishes = make([]Dish, MaxDishes+1) },
+		"a photo that is none": func(m *Menu) { m.Dishes[0].Photo = "data:image/png;base64,x" },
+		"too many long photos": func(m *Menu) {
+			m.Dishes[0].Photo = "https://a.example/" + strings.Repeat("a", MaxLink-18)
+			m.Dishes = slices.Repeat(m.Dishes, MaxBodyBytes/MaxLink)
+		},
 		"too large": func(m *Menu) {
 			m.Dishes = nil
 			for range MaxDishes {
@@ -161,6 +219,7 @@ func TestMenusThatAreNotValid(t *testing.T) {
 func FuzzParseJSON(f *testing.F) {
 	f.Add([]byte(`{"id":7,"dishes":[` + dish + `],"link":null,"currency":"KWD"}`))
 	f.Add([]byte(`{"link":"https://a.example/"}`))
+	f.Add([]byte(`{"dishes":[` + strings.Replace(dish, "}", `,"photo":"https://a.example/?a&b"}`, 1) + `]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := ParseJSON(body)
 		if m.ID == 0 {

@@ -91,7 +91,7 @@ func TestTwoWhoChangeAMenu(t *testing.T) {
 	}
 	// Two write a draft at a time.
 	first, second := ben.hidden(ben.get("/menus/7/edit", 200, "").body), ada.hidden(ada.get("/menus/7/edit", 200, "").body)
-	dish := []string{"do", "save", "currency", "EUR", "link", "", "type", "t", "subtype", "s", "price", "1.00", "ingredients", "", "name"}
+	dish := []string{"do", "save", "currency", "EUR", "link", "", "type", "t", "subtype", "s", "price", "1.00", "ingredients", "", "photo", "", "name"}
 	ben.post("/menus/7/edit", 303, "", append(slices.Concat(first, dish), "by ben")...)
 	again := ada.post("/menus/7/edit", 409, "ben has saved another draft", append(slices.Concat(second, dish), "by ada")...).body
 	if !strings.Contains(again, `value="by ada"`) {
@@ -112,7 +112,7 @@ func TestANewMenu(t *testing.T) {
 	ada.get("/menus/8/history", 200, "There are no versions.")
 	hidden := ada.hidden(ada.get("/menus/8/edit", 200, `value="USD"`).body)
 	ada.post("/menus/8/edit", 303, "", append(hidden, "do", "review", "currency", "usd", "link", "https://eight.example/menu",
-		"type", "", "subtype", "", "name", "", "price", "", "ingredients", "")...)
+		"type", "", "subtype", "", "name", "", "price", "", "ingredients", "", "photo", "")...)
 	ada.publish("8", 303, "")
 	if got := f.published(t, 8); got != `{"id":8,"dishes":[],"link":"https://eight.example/menu","currency":"USD"}` {
 		t.Errorf("got %s", got)
@@ -125,6 +125,7 @@ func TestTheForm(t *testing.T) {
 	f := start(t, openDesk(t), nil)
 	ben := f.as(t, "ben")
 	page := ben.get("/menus/7/edit", 200, "chickpeas\ngarlic, roasted</textarea>").body
+	photos := map[string]string{"A": "https://a.example/1.jpg", "Good <b>": "javascript:alert(1)"}
 	send := func(button string, status int, names, prices []string) string {
 		t.Helper()
 		fields := append(ben.hidden(page), "do", button, "currency", "EUR", "link", "")
@@ -133,7 +134,7 @@ func TestTheForm(t *testing.T) {
 			if names[i] == "" {
 				ingredients = ""
 			}
-			fields = append(fields, "type", "dinner", "subtype", "main", "name", names[i], "price", prices[i], "ingredients", ingredients)
+			fields = append(fields, "type", "dinner", "subtype", "main", "name", names[i], "price", prices[i], "ingredients", ingredients, "photo", photos[names[i]])
 		}
 		return ben.post("/menus/7/edit", status, "", fields...).body
 	}
@@ -158,7 +159,7 @@ func TestTheForm(t *testing.T) {
 	}
 	for price, want := range map[string]string{"": "price is", "x": "such as 12.55", "1,50": "price is", "-1": "price is", "1.005": "price is", "1e999": "price is"} {
 		wrong := send("save", 422, []string{"Good <b>", strings.Repeat("x", menu.MaxText+1)}, []string{price, "2.00"})
-		for _, part := range []string{"Good &lt;b&gt;", want, "at most 200", `aria-describedby="price-1-problem"`, `aria-describedby="name-2-problem"`, "b, c</textarea>", "Nothing is saved yet"} {
+		for _, part := range []string{"Good &lt;b&gt;", want, "at most 200", `aria-describedby="price-1-problem"`, `aria-describedby="name-2-problem"`, `aria-describedby="photo-1-problem"`, "write an https address", "b, c</textarea>", "Nothing is saved yet"} {
 			if !strings.Contains(wrong, part) {
 				t.Errorf("price %q: %q is missing", price, part)
 			}
@@ -168,6 +169,9 @@ func TestTheForm(t *testing.T) {
 		t.Errorf("got %v, want no draft", err)
 	}
 	send("save", 303, append(abc, ""), append(prices, "")) // who added a dish and wrote none
+	ben.get("/menus/7", 200, `<a href="https://a.example/1.jpg" rel="noopener noreferrer nofollow">Photo</a>`)
+	ben.get("/menus/7/edit", 200, `name="photo" value="https://a.example/1.jpg"`)
+	ben.get("/menus/7/preview", 200, `<img src="https://a.example/1.jpg" alt=""`)
 }
 
 func TestFieldsThatDoNotBelongTogether(t *testing.T) {
@@ -178,7 +182,7 @@ func TestFieldsThatDoNotBelongTogether(t *testing.T) {
 		"nothing":       {"do", "save"},
 		"no version":    {"do", "save", "version", "x"},
 		"half a dish":   {"do", "save", "version", "1", "type", "a"},
-		"too many":      append([]string{"do", "save", "version", "1"}, slices.Repeat([]string{"type", "a", "subtype", "b", "name", "c", "price", "1", "ingredients", ""}, menu.MaxDishes+2)...),
+		"too many":      append([]string{"do", "save", "version", "1"}, slices.Repeat([]string{"type", "a", "subtype", "b", "name", "c", "price", "1", "ingredients", "", "photo", ""}, menu.MaxDishes+2)...),
 		"a strange tag": {"do", "discard", "version", "1", "draft", "zz"},
 	} {
 		if got := ben.post("/menus/7/edit", 400, "That did not work", fields...); got.status != 400 {

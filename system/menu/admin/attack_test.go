@@ -152,14 +152,14 @@ func TestHostileText(t *testing.T) {
 	ada := f.as(t, "ada")
 	hidden := ada.hidden(ada.get("/menus/7/edit", 200, "").body)
 	fields := func(do string) []string {
-		return append(hidden, "do", do, "currency", hostile, "link", "javascript:alert(1)", "type", hostile, "subtype", hostile, "name", hostile, "price", hostile, "ingredients", hostile)
+		return append(hidden, "do", do, "currency", hostile, "link", "javascript:alert(1)", "type", hostile, "subtype", hostile, "name", hostile, "price", hostile, "ingredients", hostile, "photo", hostile)
 	}
 	pages := map[string]answer{
 		"wrong": ada.post("/menus/7/edit", 422, "Nothing is saved yet", fields("save")...),
 		"typed": ada.post("/menus/7/edit", 200, "", fields("add")...),
 		"name":  f.browser(t).post("/sign-in", 401, "", "name", hostile, "password", hostile, "next", `/admin"><script>`),
 	}
-	ada.post("/menus/7/edit", 303, "", append(hidden, "do", "save", "currency", "EUR", "link", "", "type", hostile, "subtype", hostile, "name", hostile+"2", "price", "2", "ingredients", hostile)...)
+	ada.post("/menus/7/edit", 303, "", append(hidden, "do", "save", "currency", "EUR", "link", "", "type", hostile, "subtype", hostile, "name", hostile+"2", "price", "2", "ingredients", hostile, "photo", "")...)
 	for _, path := range []string{"", "/log", "/menus/7", "/menus/7/edit", "/menus/7/history", "/menus/7/preview", "/menus?q=%22%3E%3Cscript%3E", "/menus/7?done=%3Cscript%3E"} {
 		pages[path] = ada.get(path, 200, "")
 	}
@@ -333,7 +333,7 @@ func TestLargeForms(t *testing.T) {
 	}
 	fields := append(ben.hidden(ben.get("/menus/7/edit", 200, "").body), "do", "save", "currency", "EUR", "link", "")
 	for i := range m.Dishes {
-		fields = append(fields, "type", "a", "subtype", "b", "name", m.Dishes[i].Name, "price", "0.01", "ingredients", "")
+		fields = append(fields, "type", "a", "subtype", "b", "name", m.Dishes[i].Name, "price", "0.01", "ingredients", "", "photo", "")
 	}
 	ben.post("/menus/7/edit", 303, "", fields...) // the largest menus can be edited
 }

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +64,9 @@ func (p *person) presses(name string) {
 
 // An editor's day, on every screen: sign in, edit, look, publish, roll back.
 func TestBrowser(t *testing.T) {
-	b := browsertest.Start(t, "--hide-scrollbars")
+	b := browsertest.Start(t, "--hide-scrollbars", "--ignore-certificate-errors") // of the photos' server
+	photos := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(photos.Close)
 	for name, screen := range map[string]browsertest.Screen{
 		"narrow":  {Width: 320, Height: 640, Dark: true},
 		"desktop": {Width: 1280, Height: 900},
@@ -93,17 +97,22 @@ func TestBrowser(t *testing.T) {
 			p.types("name-2", "Doro wat")
 			p.types("price-2", "so much")
 			p.types("price-1", "13.75")
+			p.types("photo-1", "javascript:alert(1)")
 			p.presses("Save and review")
-			p.sees("Nothing is saved yet", "such as 12.55")
+			p.sees("Nothing is saved yet", "write an https address such as", "such as 12.55")
+			p.types("photo-1", photos.URL+"/shiro.jpg")
 			if got := p.Eval("document.getElementById('price-1').value + document.getElementById('name-2').value"); got != "13.75Doro wat" {
 				t.Errorf("what was typed became %v", got)
 			}
 			p.types("price-2", "18.00")
 			p.types("ingredients-2", "chicken\negg")
 			p.presses("Save and review")
-			p.sees("The draft is saved", "What the draft changes", "changed", "Shiro", "12.50 EUR", "13.75 EUR", "added", "Doro wat", "order", "Published: version 1", "Draft")
+			p.sees("The draft is saved", "What the draft changes", "changed", "Shiro", "12.50 EUR", "13.75 EUR", "photo", photos.URL, "added", "Doro wat", "order", "Published: version 1", "Draft")
 			p.presses("Preview")
 			p.sees("This is the draft by ada. Guests do not see it yet.", "Shiro", "€13.75", "chicken, egg")
+			if got := p.Eval("document.images.length + document.images[0].src"); got != "1"+photos.URL+"/shiro.jpg" {
+				t.Errorf("the preview has the pictures %v", got)
+			}
 			p.presses("Back")
 			if strings.Contains(f.published(t, 7), "Doro") {
 				t.Error("guests see the draft")

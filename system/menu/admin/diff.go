@@ -60,6 +60,7 @@ func compare(was, is *menu.Menu) (all []difference) {
 		change(d.Name, "section", section(old), section(d))
 		change(d.Name, "price", price(old.Price, was.Currency), price(d.Price, is.Currency))
 		change(d.Name, "ingredients", strings.Join(old.Ingredients, ", "), strings.Join(d.Ingredients, ", "))
+		change(d.Name, "photo", old.Photo, d.Photo)
 	}
 	if !slices.IsSorted(order) {
 		all = append(all, difference{changed, "Dishes", "order", "", ""})

@@ -18,6 +18,7 @@ func TestCompare(t *testing.T) {
 		"nothing":     {func(*menu.Menu) {}, ""},
 		"a price":     {func(m *menu.Menu) { m.Dishes[0].Price++ }, "changed Shiro price 12.50 EUR>12.51 EUR"},
 		"ingredients": {func(m *menu.Menu) { m.Dishes[0].Ingredients = nil }, "changed Shiro ingredients chickpeas, garlic, roasted>"},
+		"a photo":     {func(m *menu.Menu) { m.Dishes[0].Photo = "https://a.example/1" }, "changed Shiro photo >https://a.example/1"},
 		"a section":   {func(m *menu.Menu) { m.Dishes[2].Type = "lunch" }, "changed Genfo section breakfast, sweet>lunch, sweet"},
 		"a name":      {func(m *menu.Menu) { m.Dishes[1].Name = "Gored" }, "changed Gored name Kitfo>Gored"},
 		"removed":     {func(m *menu.Menu) { m.Dishes = m.Dishes[1:] }, "removed Shiro dinner, main 12.50 EUR>"},

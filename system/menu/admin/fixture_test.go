@@ -214,7 +214,7 @@ func (b *browser) save(id, dish, price string) {
 	b.t.Helper()
 	hidden := b.hidden(b.get("/menus/"+id+"/edit", 200, "Save the draft").body)
 	b.post("/menus/"+id+"/edit", 303, "", append(hidden, "do", "save", "currency", "EUR", "link", "",
-		"type", "dinner", "subtype", "main", "name", dish, "price", price, "ingredients", "")...)
+		"type", "dinner", "subtype", "main", "name", dish, "price", price, "ingredients", "", "photo", "")...)
 }
 
 // hidden are the hidden fields of a page, names and values in turn.

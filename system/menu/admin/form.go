@@ -34,13 +34,13 @@ type form struct {
 type field struct{ Value, Problem string }
 
 // row is a dish.
-type row struct{ Type, SubType, Name, Price, Ingredients field }
+type row struct{ Type, SubType, Name, Price, Ingredients, Photo field }
 
 // names of the fields, in the order of dishFields.
-var dishNames = [...]string{"type", "subtype", "name", "price", "ingredients"}
+var dishNames = [...]string{"type", "subtype", "name", "price", "ingredients", "photo"}
 
 func (r *row) fields() [len(dishNames)]*field {
-	return [...]*field{&r.Type, &r.SubType, &r.Name, &r.Price, &r.Ingredients}
+	return [...]*field{&r.Type, &r.SubType, &r.Name, &r.Price, &r.Ingredients, &r.Photo}
 }
 
 // formOf is the form for what there is of a menu: its draft, else what is published.
@@ -59,7 +59,7 @@ func formOf(s *state) *form {
 		d := &m.Dishes[i]
 		f.Rows = append(f.Rows, row{
 			field{Value: d.Type}, field{Value: d.SubType}, field{Value: d.Name},
-			field{Value: string(menu.AppendPrice(nil, d.Price, m.Currency))}, field{Value: strings.Join(d.Ingredients, "\n")},
+			field{Value: string(menu.AppendPrice(nil, d.Price, m.Currency))}, field{Value: strings.Join(d.Ingredients, "\n")}, field{Value: d.Photo},
 		})
 	}
 	return f
@@ -99,7 +99,7 @@ func line(typed []byte) string {
 
 // empty reports whether no dish was typed: sections are there before anybody types.
 func (r *row) empty() bool {
-	return r.Name.Value == "" && r.Price.Value == "" && r.Ingredients.Value == ""
+	return r.Name.Value == "" && r.Price.Value == "" && r.Ingredients.Value == "" && r.Photo.Value == ""
 }
 
 // edit does what a button without script does: "add" a dish at the end, or "below", "up",
@@ -164,7 +164,7 @@ func (f *form) menu() *menu.Menu {
 		if r.empty() {
 			continue
 		}
-		d := menu.Dish{Type: r.Type.Value, SubType: r.SubType.Value, Name: r.Name.Value}
+		d := menu.Dish{Type: r.Type.Value, SubType: r.SubType.Value, Name: r.Name.Value, Photo: r.Photo.Value}
 		good = r.Type.check(text.Check("the course", d.Type, menu.MaxText)) && good
 		good = r.SubType.check(text.Check("the section", d.SubType, menu.MaxText)) && good
 		good = r.Name.check(text.Check("the name", d.Name, menu.MaxText)) && good
@@ -175,6 +175,7 @@ func (f *form) menu() *menu.Menu {
 		}
 		d.Ingredients = ingredients(r.Ingredients.Value)
 		good = r.Ingredients.check(checkIngredients(d.Ingredients)) && good
+		good = r.Photo.check(menu.CheckPhoto(d.Photo)) && good
 		m.Dishes = append(m.Dishes, d)
 	}
 	if !good {

@@ -77,10 +77,14 @@ func TestWriting(t *testing.T) {
 	// As programs write that do not trust numbers.
 	f.write(t, "PUT /menu/7", strings.Replace(noID, "12.50", `"12.5"`, 1)).want(t, 200, seven, "X-Menu-Version", "5")
 
-	f.ask(t, "DELETE /menu/7", "", bearer).want(t, 204, "", "X-Menu-Version", "6")
+	pictured := strings.Replace(seven, `]}],"link"`, `],"photo":"https://a.example/1.jpg"}],"link"`, 1)
+	f.write(t, "PUT /menu/7", pictured).want(t, 200, pictured, "ETag", tagOf(pictured), "X-Menu-Version", "6")
+	f.write(t, "PUT /menu/7", strings.Replace(seven, `]}]`, `],"photo":null}]`, 1)).want(t, 200, seven, "ETag", tagOf(seven), "X-Menu-Version", "7")
+
+	f.ask(t, "DELETE /menu/7", "", bearer).want(t, 204, "", "X-Menu-Version", "8")
 	f.ask(t, "DELETE /menu/7", "", bearer).want(t, 404, `"not_found"`)
-	f.ask(t, "GET /menu/7", "").want(t, 404, `"not_found"`, "X-Menu-Version", "6")
-	for outcome, want := range map[string]float64{"done": 7, "refused": 2, "failed": 0} {
+	f.ask(t, "GET /menu/7", "").want(t, 404, `"not_found"`, "X-Menu-Version", "8")
+	for outcome, want := range map[string]float64{"done": 9, "refused": 2, "failed": 0} {
 		if got := f.count(t, "menu_writes_total", outcome); got != want {
 			t.Errorf("%v writes %s, want %v", got, outcome, want)
 		}

@@ -78,6 +78,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	before := f.db.state()
 	with := func(old, replacement string) string { return strings.Replace(seven, old, replacement, 1) }
 	link := func(address string) string { return with(`[`+shiro+`],"link":null`, `[],"link":`+address) }
+	photo := func(address string) string { return with(`"price"`, `"photo":"`+address+`","price"`) }
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -109,6 +110,13 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		"one in capitals":    {link(`"JaVaScRiPt:alert(1)"`), 422},
 		"data as link":       {link(`"data:text/html,<script>"`), 422},
 		"a link in quotes":   {link(`"https://a.example/\"onclick=alert(1)"`), 422},
+		"a script as photo":  {photo(`javascript:alert(1)`), 422},
+		"data as photo":      {photo(`data:image/svg+xml,<svg>`), 422},
+		"a photo in quotes":  {photo(`https://a.example/\"onerror=alert(1)`), 422},
+		"HTML in a photo":    {photo(`https://a.example/><script>`), 422},
+		"a photo by http":    {photo(`http://a.example/1.jpg`), 422},
+		"a long photo":       {photo(`https://a.example/` + strings.Repeat("a", menu.MaxLink)), 422},
+		"photo as object":    {with(`"price"`, `"photo":{},"price"`), 400},
 		"link and dishes":    {with(`null`, `"https://a.example/"`), 422},
 		"currency":           {with(`USD`, `<b>`), 400},
 		"nothing":            {`{}`, 422},

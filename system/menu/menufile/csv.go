@@ -25,10 +25,11 @@ const (
 	colIngredients // from here on, a file may leave them out
 	colLink
 	colCurrency
+	colPhoto
 	columnCount
 )
 
-const columnNames = "id,dishType,subType,dish,price,ingredients,link,currency"
+const columnNames = "id,dishType,subType,dish,price,ingredients,link,currency,photo"
 
 func columns() []string { return strings.Split(columnNames, ",") }
 
@@ -88,7 +89,7 @@ func (d *csvDecoder) readHeader() error {
 	d.layout = &layout{width: len(header)}
 	for i, name := range names {
 		if d.layout.at[i] = slices.Index(header, name); d.layout.at[i] < 0 && i < colIngredients {
-			problems.addf(at, "column %s is missing: write a header of %s, of which the last three may be left out", name, columnNames)
+			problems.addf(at, "column %s is missing: write a header of %s, of which the last four may be left out", name, columnNames)
 		}
 	}
 	for i, name := range header {
@@ -181,9 +182,9 @@ func (g *csvMenu) put(row *csvRow, currency string) {
 		g.ats = append(g.ats, row.at)
 		g.menu.Dishes = append(g.menu.Dishes, menu.Dish{
 			Type: unescape(cells[colType]), SubType: unescape(cells[colSubType]), Name: unescape(cells[colDish]),
-			Price: price, Ingredients: splitIngredients(cells[colIngredients]),
+			Price: price, Ingredients: splitIngredients(cells[colIngredients]), Photo: cells[colPhoto],
 		})
-	case g.rows > 1 || strings.Join(cells[colType:colLink], "") != "":
+	case g.rows > 1 || strings.Join(cells[colType:colLink], "")+cells[colPhoto] != "":
 		g.wrong.addf(row.starts[colLink], "there is a dish, or another row, beside a link: write either dishes, or one row with a link alone")
 	default:
 		g.menu.Link = link

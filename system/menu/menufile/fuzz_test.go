@@ -26,7 +26,7 @@ func FuzzPSV(f *testing.F) {
 }
 
 func FuzzSchemaOrg(f *testing.F) {
-	fuzz(f, SchemaOrg, `{"@type":"Menu","@id":"1","hasMenuSection":[{"name":"a","hasMenuSection":{"name":"b","hasMenuItem":{"name":"c","offers":{"price":"1.5","priceCurrency":"EUR"}}}}]}`,
+	fuzz(f, SchemaOrg, `{"@type":"Menu","@id":"1","hasMenuSection":[{"name":"a","hasMenuSection":{"name":"b","hasMenuItem":{"name":"c","image":{"url":"https://a.example/1"},"offers":{"price":"1.5","priceCurrency":"EUR"}}}}]}`,
 		`[{"@type":"Menu","identifier":2,"url":"https://a.example"},{"@type":"Menu","identifier":1,"url":"https://a.example"}]`)
 }
 
@@ -94,6 +94,9 @@ func FuzzExport(f *testing.F) {
 			{Type: a, SubType: b, Name: a, Price: price, Ingredients: []string{a, b}},
 			{Type: b, SubType: a, Name: b, Price: price, Ingredients: []string{b + a}},
 		}}
+		if menu.CheckPhoto(link) == nil {
+			one.Dishes[1].Photo = link
+		}
 		if one.Validate() == nil {
 			comesBack(t, menus{one})
 		}

@@ -1,7 +1,7 @@
 // Package menufile reads and writes files of menus, in four formats:
 //
-//   - csv: a dish a row, under a header of id, dishType, subType, dish, price, ingredients, link
-//     and currency, in any order; the last three may be left out. The rows of a menu follow each
+//   - csv: a dish a row, under a header of id, dishType, subType, dish, price, ingredients, link,
+//     currency and photo, in any order; the last four may be left out. The rows of a menu follow each
 //     other. A menu that is a link is one row with link and without a dish. Ingredients have
 //     ; or | between them; those within a name are written \; and \|. Where the currency is
 //     empty, it is that of the menu's first row

@@ -50,6 +50,9 @@ func nasty(currency string) menus {
 		dish := menu.Dish{Type: text, SubType: text, Name: text, Price: int64(i)}
 		full := dish
 		full.Price, full.Ingredients = menu.MaxPrice, []string{text, "b", text}
+		if photo := "https://a.example/?q=" + text; menu.CheckPhoto(photo) == nil {
+			full.Photo = photo
+		}
 		list = append(list, menu.Menu{ID: int64(len(list) + 1), Currency: currency, Dishes: []menu.Dish{dish, full}})
 	}
 	for _, link := range []string{"https://a.example", "http://a.example/?a=b&c=d|e,f;g#h", "https://a.example/|null"} {
@@ -238,6 +241,14 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		{"a.csv", head + "1,a,b,c,1,\n2,a,b,c,1,\n1,a,b,c,1,\n", []string{"mistakes: 1;", "F:4:1: id is 1, as on line 2"}},
 		{"a.csv", head + "1,a,b,c,1,https://a.example\n", []string{"F:2:11: there is a dish, or another row, beside a link"}},
 		{"a.csv", head + "1,,,,,javascript:alert(1)\n", []string{"F:2:1: link is"}},
+		{"a.csv", "photo," + head + ",1,a,b,c,1,\nhttp://a.example/1.jpg,1,a,b,c,1,\n", []string{"mistakes: 1;", `F:3:1: photo is "http://a.example/1.jpg": write an https address such as`}},
+		{"a.csv", "photo," + head + "https://a.example/1.jpg,1,,,,,https://a.example\n", []string{"F:2:31: there is a dish, or another row, beside a link"}},
+		{"a.csv", "photo," + head + "'https://a.example/1.jpg,1,a,b,c,1,\n" + strings.Repeat("x", 3000) + ",2,a,b,c,1,\n", []string{"mistakes: 2;", "photo is \"'https", "photo has 3000 bytes"}},
+		{"a.jsonl", `{"id":1,"dishes":[{"dishType":"a","subType":"b","dish":"c","price":1,"photo":"javascript:alert(1)"}]}`, []string{`F:1:1: dishes[0]: photo is "javascript:`}},
+		{"a.jsonl", `{"id":1,"dishes":[{"dishType":"a","subType":"b","dish":"c","price":1,"photo":["https://a.example"]}]}`, []string{`"/dishes/0/photo" has the wrong kind`}},
+		{"a.psv", `1|[{"dishType":"a","subType":"b","dish":"c","price":"5","photo":"//a.example/1"}]|null`, []string{"F:1:1: dishes[0]: photo is"}},
+		{"a.json", `{"@type":"Menu","identifier":1,"hasMenuItem":{"name":"x","image":"data:image/png;base64,x","offers":{"price":1}}}`, []string{`dishes[0]: photo is "data:`}},
+		{"a.json", `{"@type":"Menu","identifier":1,"hasMenuItem":{"name":"x","image":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `,"offers":{"price":1}}}`, []string{"F:1:"}},
 		{"a.csv", head + "1,a,\"b\nc\",d,1,\n", []string{"F:2:", "F:3:2: ", "no line breaks"}},
 		{"a.csv", head + "1,a,b\"c,d,1,\n", []string{"F:2:6: the quotes are wrong"}},
 		{"a.csv", head + strings.Repeat("1,a,b,c,1,\n", menu.MaxDishes+1), []string{"mistakes: 1;", "F:502:1: the menu has more than 500"}},
@@ -275,9 +286,23 @@ func TestMistakesHaveAPlace(t *testing.T) {
 func TestWhatOthersWrite(t *testing.T) {
 	t.Parallel()
 	const soup = `{"id":12,"dishes":[{"dishType":"dinner","subType":"main","dish":"Soup","price":12.50,"ingredients":["a","b"]}],"link":null,"currency":"EUR"}`
+	photo := strings.Replace(soup, `"b"]`, `"b"],"photo":"https://a.example/1.jpg"`, 1)
+	image := func(image string) string {
+		return `{"@type":"Menu","identifier":12,"hasMenuSection":{"name":"dinner","hasMenuSection":{"name":"main","hasMenuItem":{"name":"Soup",
+			"recipeIngredient":"a, b","offers":{"price":12.5},"image":` + image + `}}}}`
+	}
 	const link = `{"id":12,"dishes":[],"link":"https://a.example","currency":"EUR"}`
 	for _, c := range []struct{ name, content, want string }{
 		{"a.csv", "price,dish,subType,dishType,id,ingredients\n$12.5,Soup,main,dinner,12, a | b \n", soup},
+		{"a.csv", "photo,price,dish,subType,dishType,id,ingredients\nhttps://a.example/1.jpg,$12.5,Soup,main,dinner,12, a | b \n", photo},
+		{"a.csv", "photo,price,dish,subType,dishType,id,ingredients\n,$12.5,Soup,main,dinner,12, a | b \n", soup},
+		{"a.psv", `12|[{"dishType":"dinner","subType":"main","dish":"Soup","price":"$12.50","ingredients":"a, b","photo":"https://a.example/1.jpg"}]|null`, photo},
+		{"a.json", image(`"https://a.example/1.jpg"`), photo},
+		{"a.json", image(`["https://a.example/1.jpg","https://a.example/2.jpg"]`), photo},
+		{"a.json", image(`{"@type":"ImageObject","contentUrl":"https://a.example/1.jpg","url":"https://a.example/page"}`), photo},
+		{"a.json", image(`[{"@type":"ImageObject","url":"https://a.example/1.jpg"}]`), photo},
+		{"a.json", image(`null`), soup},
+		{"a.json", image(`[]`), soup},
 		{"a.psv", `12|[{"dishType":"dinner","subType":"main","dish":"Soup","price":"$12.50","ingredients":"a, b"}]|null`, soup},
 		{"a.txt", `12|[{"dishType":"dinner","subType":"main","dish":"Soup","price":12.5,"ingredients":["a","b"]}]|null` + "\r\n", soup},
 		{"a.txt", `12|null|https://a.example`, link},

@@ -65,6 +65,7 @@ type psvDish struct {
 	Name        string   `json:"dish"`
 	Price       scalar   `json:"price"`
 	Ingredients nameList `json:"ingredients"`
+	Photo       string   `json:"photo"`
 }
 
 // parsePSV reads id|dishes|link. Bars may also stand in the texts of dishes and in the link.
@@ -89,7 +90,7 @@ func parsePSV(line []byte, currency string) (menu.Menu, int64, error) {
 		if err != nil {
 			return m, behind, fmt.Errorf("dishes[%d]: %w", i, err)
 		}
-		m.Dishes = append(m.Dishes, menu.Dish{Type: w.Type, SubType: w.SubType, Name: w.Name, Price: price, Ingredients: w.Ingredients})
+		m.Dishes = append(m.Dishes, menu.Dish{Type: w.Type, SubType: w.SubType, Name: w.Name, Price: price, Ingredients: w.Ingredients, Photo: w.Photo})
 	}
 	link, found := bytes.CutPrefix(rest[d.InputOffset():], []byte("|"))
 	if !found {

@@ -128,6 +128,24 @@ type schemaItem struct {
 	Name        scalar            `json:"name"`
 	Offers      many[schemaOffer] `json:"offers"`
 	Ingredients nameList          `json:"recipeIngredient"`
+	Images      many[schemaImage] `json:"image"`
+}
+
+// schemaImage is the address of a picture, or an ImageObject that has it.
+type schemaImage string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (s *schemaImage) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
+		return json.UnmarshalDecode(d, (*scalar)(s))
+	}
+	var object struct {
+		Content scalar `json:"contentUrl"`
+		URL     scalar `json:"url"`
+	}
+	err := json.UnmarshalDecode(d, &object)
+	*s = schemaImage(cmp.Or(object.Content, object.URL))
+	return err
 }
 
 type schemaOffer struct {
@@ -187,7 +205,11 @@ func (s *schemaSection) addTo(m *menu.Menu, currency string, names []string) err
 		if err != nil {
 			return fmt.Errorf("%.80q: %w", item.Name, err)
 		}
-		m.Dishes = append(m.Dishes, menu.Dish{Type: kind, SubType: sub, Name: string(item.Name), Price: price, Ingredients: item.Ingredients})
+		d := menu.Dish{Type: kind, SubType: sub, Name: string(item.Name), Price: price, Ingredients: item.Ingredients}
+		if len(item.Images) > 0 { // several are the same in other shapes
+			d.Photo = string(item.Images[0])
+		}
+		m.Dishes = append(m.Dishes, d)
 	}
 	for i := range s.Sections {
 		inner := &s.Sections[i]
@@ -208,7 +230,7 @@ func explainJSON(err error) (int64, error) {
 	case !ok:
 		return 0, err
 	case errors.Is(semantic.Err, json.ErrUnknownName):
-		return semantic.ByteOffset, fmt.Errorf("%.80q is not known: write of a dish dishType, subType, dish, price and ingredients", semantic.JSONPointer)
+		return semantic.ByteOffset, fmt.Errorf("%.80q is not known: write of a dish dishType, subType, dish, price, ingredients and photo", semantic.JSONPointer)
 	}
 	return semantic.ByteOffset, fmt.Errorf("%.80q has the wrong kind of value", semantic.JSONPointer)
 }

@@ -95,6 +95,7 @@ func (w *csvWriter) put(m *menu.Menu) error {
 		d := &m.Dishes[i]
 		w.record[colType], w.record[colSubType], w.record[colDish] = escape(d.Type), escape(d.SubType), escape(d.Name)
 		w.record[colPrice], w.record[colIngredients] = string(menu.AppendPrice(nil, d.Price, m.Currency)), joinIngredients(d.Ingredients)
+		w.record[colPhoto] = d.Photo
 		if err := w.out.Write(w.record[:]); err != nil {
 			return err
 		}

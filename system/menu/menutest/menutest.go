@@ -66,7 +66,7 @@ func Example(id, step int64) menu.Menu {
 	}
 	return menu.Menu{ID: id, Currency: "ETB", Dishes: []menu.Dish{
 		{Type: "dinner", SubType: "main", Name: "ሽሮ \"<&>\" \\ % ? '; --", Price: step, Ingredients: []string{"chickpeas", "\U0001F336"}},
-		{Type: "dinner", SubType: "sweet", Name: fmt.Sprintf("Cake of %d", id), Price: menu.MaxPrice},
+		{Type: "dinner", SubType: "sweet", Name: fmt.Sprintf("Cake of %d", id), Price: menu.MaxPrice, Photo: "https://a.example/?a=ሽሮ&b"},
 	}}
 }
 

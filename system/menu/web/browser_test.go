@@ -3,9 +3,16 @@ package web
 import (
 	"context"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -25,8 +32,11 @@ var screens = map[string]browsertest.Screen{
 // Guests see sections and prices on every screen, without script. With VIEWS naming a
 // directory, a picture of each page is written there for people to look at.
 func TestBrowser(t *testing.T) {
-	b := browsertest.Start(t, "--hide-scrollbars")
+	b := browsertest.Start(t, "--hide-scrollbars", "--ignore-certificate-errors") // of the photos' server
 	s, _ := newSite(t)
+	pictures := startPictures(t)
+	pictures.come()
+	s.cfg.Lookup = pictures.lookup
 	o, _ := morning(t)
 	s.cfg.Overlay = func(context.Context, int64) *menu.Overlay { return o }
 	url := browsertest.Serve(t, func(ctx *fasthttp.RequestCtx) { _ = s.Handle(ctx) }) // always nil
@@ -43,6 +53,7 @@ func TestBrowser(t *testing.T) {
 				"11": {"<script>document.title='run'</script>"},
 				"12": {"Open the menu"},
 				"6":  {"This restaurant has no menu here."},
+				"16": {"Shiro", "sold out", "€1,212.50", "chickpeas, garlic", "Kitfo", strings.Repeat("W", 200), "€9,999,999,999.99", "No photo", "Gone", "By http"},
 				"0":  {"There is no such restaurant"},
 			} {
 				tab.Visit(url + Path + "/" + kind)
@@ -78,6 +89,9 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+	for name, screen := range screens {
+		t.Run("photos come later, "+name, func(t *testing.T) { photosComeLater(t, b.Open(t, screen)) })
+	}
 	// The check itself must be able to fail, and so must the page's policy.
 	t.Run("a bad page is found", func(t *testing.T) {
 		tab := b.Open(t, screens["narrow"])
@@ -105,4 +119,86 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("a policy that refuses the style was not found: %s", got)
 		}
 	})
+}
+
+// pictures is a place elsewhere that photos come from.
+type pictures struct {
+	url, plain string // by TLS, and without
+	come       func() // lets photos come, those that were asked for, too
+
+	mu    sync.Mutex
+	asked []string // what for, and who says to have asked
+}
+
+func startPictures(t *testing.T) *pictures {
+	t.Helper()
+	wait := make(chan struct{})
+	p := &pictures{come: sync.OnceFunc(func() { close(wait) })}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.asked = append(p.asked, r.URL.Path+r.Referer())
+		p.mu.Unlock()
+		<-wait
+		if r.URL.Path == "/gone.png" {
+			http.NotFound(w, r)
+			return
+		}
+		photo := image.NewRGBA(image.Rect(0, 0, 640, 360))
+		for y := range 360 {
+			for x := range 640 {
+				photo.Set(x, y, color.RGBA{uint8(x / 3), uint8(y / 2), 120, 255})
+			}
+		}
+		w.Header().Set("Content-Type", "image/png")
+		_ = png.Encode(w, photo) // whoever asked may be gone
+	})
+	secret, plain := httptest.NewTLSServer(answer), httptest.NewServer(answer)
+	t.Cleanup(secret.Close)
+	t.Cleanup(plain.Close)
+	t.Cleanup(p.come)
+	p.url, p.plain = secret.URL, plain.URL
+	return p
+}
+
+// lookup also finds a menu with photos from here.
+func (p *pictures) lookup(ctx context.Context, id int64) (menu.Page, error) {
+	if id != 16 {
+		return lookup(ctx, id)
+	}
+	line := func(name, price, photo string) string {
+		return `{"dishType":"dinner","subType":"main","dish":"` + name + `","price":` + price + `,"ingredients":["` + name + `"]` + photo + `}`
+	}
+	at := func(address string) string { return `,"photo":"` + address + `"` }
+	body := strings.ReplaceAll(pictured, "https://a.example/1.jpg?a&b", p.url+"/shiro.png")
+	body = strings.Replace(body, `],"link"`, ","+strings.Join([]string{
+		line(strings.Repeat("W", menu.MaxText), "9999999999.99", at(p.url+"/w.png")),
+		line("No photo", "7.00", ""),
+		line("Gone", "8.00", at(p.url+"/gone.png")),
+		line("By http", "9.00", at(p.plain+"/http.png")),
+	}, ",")+`],"link"`, 1)
+	return menu.Page{Body: []byte(body), Tag: menu.Tag([]byte(body)), Version: 1}, nil
+}
+
+// Nothing moves when a photo comes, or does not; and where it comes from is not told whose page
+// it is for.
+func photosComeLater(t *testing.T, tab *browsertest.Tab) {
+	t.Helper()
+	s, _ := newSite(t)
+	p := startPictures(t)
+	s.cfg.Lookup = p.lookup
+	url := browsertest.Serve(t, func(ctx *fasthttp.RequestCtx) { _ = s.Handle(ctx) }) // always nil
+	const boxes = `JSON.stringify([...document.querySelectorAll("main :not(img)")].map(e => { const b = e.getBoundingClientRect(); return [e.tagName, b.x, b.y, b.width, b.height] }))`
+	tab.Visit(url + Path + "/16")
+	before := tab.Eval(boxes)
+	p.come()
+	tab.Until("the first photo is shown, and all others are looked at", `(() => { const all = [...document.images]; for (const i of all) i.loading = "eager"; return all.every(i => i.complete) && all[0].naturalWidth == 640 })()`)
+	if after := tab.Eval(boxes); after != before {
+		t.Errorf("photos have moved the page from\n%v\nto\n%v", before, after)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slices.Sort(p.asked)
+	if got := strings.Join(slices.Compact(p.asked), " "); got != "/gone.png /shiro.png /w.png" {
+		t.Errorf("asked were %s", got)
+	}
 }

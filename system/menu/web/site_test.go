@@ -26,6 +26,18 @@ const (
 	eight = `{"id":8,"dishes":[],"link":"https://eight.example/menu?a=1&b=2","currency":"EUR"}`
 )
 
+// photos are dishes, each with one.
+func photos(addresses ...string) string {
+	var dishes []string
+	for _, address := range addresses {
+		dishes = append(dishes, `{"dishType":"a","subType":"b","dish":"c","price":1,"photo":"`+address+`"}`)
+	}
+	return strings.Join(dishes, ",")
+}
+
+// pictured is seven with a photo of its first dish.
+var pictured = strings.Replace(seven, `"garlic"]`, `"garlic"],"photo":"https://a.example/1.jpg?a&b"`, 1)
+
 // long is what a menu may have at the most in one word, in every place.
 var long = strings.ReplaceAll(`{"id":9,"dishes":[{"dishType":"@","subType":"@","dish":"@","price":9999999999.99,"ingredients":["@","@"]}],"link":null,"currency":"VEF"}`, "@", strings.Repeat("W", menu.MaxText))
 
@@ -36,6 +48,9 @@ var bodies = map[int64]string{
 	11: `{"id":11,"dishes":[{"dishType":"</style><script>document.title='run'</script>","subType":"<b>","dish":"a\r\nSet-Cookie: b","price":1,"ingredients":["\"onclick='x'"]}]}`,
 	12: `{"id":12,"link":"javascript:document.title='run'"}`,
 	13: `{`,
+	14: pictured,
+	// What stores do not take, as a photo.
+	15: `{"id":15,"dishes":[` + photos("javascript:alert(1)", "data:image/svg+xml,<svg onload=alert(1)>", `https://a.example/\"><script>alert(1)</script><b x=\"`, `https://a.example/;script-src *`) + `]}`,
 }
 
 var errBroken = errors.New("broken at /secret")
@@ -238,6 +253,33 @@ func TestWhatStandsInAMenuIsText(t *testing.T) {
 	}
 }
 
+// Pictures may be loaded where a menu has photos, of those, and not over http.
+func TestPhotosAreShown(t *testing.T) {
+	t.Parallel()
+	s, _ := newSite(t)
+	policy := func(r *fasthttp.Response) string {
+		_, rest, _ := strings.Cut(string(r.Header.Peek("Content-Security-Policy")), "img-src ")
+		sources, _, _ := strings.Cut(rest, ";")
+		return sources
+	}
+	r := ask(t, s, "/restaurants/14")
+	want(t, r, 200, `<li class="pictured"><img src="https://a.example/1.jpg?a&amp;b" alt="" width="96" height="96" loading="lazy" referrerpolicy="no-referrer"><span class="dish">Shiro</span>`, `<li><span class="dish">Kitfo</span>`)
+	if got := strings.Count(string(r.Body()), "<img"); got != 1 || policy(r) != "data: https:" || string(r.Header.Peek("Referrer-Policy")) != "no-referrer" {
+		t.Errorf("got %d pictures, and the header %s", got, &r.Header)
+	}
+	for _, id := range []string{"7", "8", "6", "0"} {
+		if r := ask(t, s, "/restaurants/"+id); bytes.Contains(r.Body(), []byte("<img")) || policy(r) != "data:" {
+			t.Errorf("%s, which has no photos: got the policy %q and %s", id, policy(r), r.Body())
+		}
+	}
+	r = ask(t, s, "/restaurants/15")
+	page, header := string(r.Body()), string(r.Header.Peek("Content-Security-Policy"))
+	if strings.Count(page, "<img") != 4 || strings.Contains(page, "<script") || strings.Contains(page, `src="javascript`) || strings.Contains(page, `src="data`) ||
+		strings.Contains(page, "<svg") || strings.Contains(header, "script") {
+		t.Errorf("got the policy %q and %s", header, page)
+	}
+}
+
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -286,7 +328,8 @@ func FuzzPage(f *testing.F) {
 		}
 		r := ask(t, s, target, "Accept-Language", accept)
 		page := strings.ToLower(string(r.Body()))
-		if strings.Contains(page, "<script") || strings.Contains(page, `href="javascript`) || strings.Count(page, "<style>") > 1 {
+		if strings.Contains(page, "<script") || strings.Contains(page, `href="javascript`) ||
+			strings.Contains(page, `src="javascript`) || strings.Contains(page, `src="data`) || strings.Count(page, "<style>") > 1 {
 			t.Errorf("got %s", page)
 		}
 	})
