@@ -58,6 +58,9 @@ type state struct {
 	head  string // of what is foreign: its first bytes, by which the script knows it again
 }
 
+// entry reports whether it is one.
+func (s state) entry() bool { return s.kind == kindValue || s.kind == kindAbsent }
+
 // stateOf reads what Redis answered. The error is Redis's, and nil if it did answer.
 func stateOf(data []byte, err error) (state, error) {
 	if rueidis.IsRedisNil(err) {

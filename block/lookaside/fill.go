@@ -58,7 +58,7 @@ func (r remote) Lease(ctx context.Context, key string, _ int64) cache.Grant {
 			t.lease = lease
 			r.metrics.leases[leaseGranted].Inc()
 			return cache.Grant{Release: func() { r.release(ctx, key, t) }}
-		case s.kind == kindValue || s.kind == kindAbsent:
+		case s.entry():
 			r.metrics.leases[leaseFound].Inc()
 			return cache.Grant{Found: true, Item: cache.Item{Kind: cache.Present, Born: time.Now().UnixMicro(), Value: s.raw}}
 		case s.kind == kindForeign: // damaged in another way than the one that was seen

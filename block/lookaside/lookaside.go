@@ -66,12 +66,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"loadstone/block/cache"
 	"loadstone/block/cache/rediscache"
@@ -231,7 +228,7 @@ func (c *Cache) get(ctx context.Context, key string) (v Value, current bool, err
 	t := &ticket{past: true}
 	if !c.off.Load() {
 		e, err := c.look(ctx, key)
-		if e.kind == kindValue || e.kind == kindAbsent {
+		if e.entry() {
 			c.metrics.gets[e.kind].Inc()
 			if time.Now().UnixMilli() >= e.soft {
 				c.refresh(key, e.soft) //nolint:contextcheck // it outlives the caller
@@ -264,33 +261,6 @@ func (c *Cache) load(ctx context.Context, key string) (Value, error) {
 		err = fmt.Errorf("load %.80q: version %d, absent %v, %d bytes: versions are not negative, and what is absent has no bytes", key, v.Version, v.Absent, len(v.Bytes))
 	}
 	return v, err
-}
-
-// warmers is how many look-ups of Warm are under way at one time: enough to hide the way to
-// Redis, and few beside those whom the shedder lets to the database.
-const warmers = 8
-
-// Warm looks the keys up, so that those that are missing are filled, a few at a time. It
-// returns how many have an entry or were loaded, and the first error once it has tried all;
-// if ctx ends, before that.
-func (c *Cache) Warm(ctx context.Context, keys iter.Seq[string]) (int64, error) {
-	var done atomic.Int64
-	var group errgroup.Group
-	group.SetLimit(warmers)
-	for key := range keys {
-		if ctx.Err() != nil {
-			break
-		}
-		group.Go(func() error {
-			_, err := c.Get(ctx, key)
-			if err == nil {
-				done.Add(1)
-			}
-			return err
-		})
-	}
-	err := group.Wait()
-	return done.Load(), errors.Join(ctx.Err(), err)
 }
 
 // Use turns reading and filling on or off, for cache.Switches. Changing and Changed work

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -351,27 +350,6 @@ func TestRedisLost(t *testing.T) {
 	}
 	s.Start()
 	back()
-}
-
-func TestWarm(t *testing.T) {
-	t.Parallel()
-	s, d := servertest.Redis(t), newDatabase()
-	c := process(t, s.Addr(), d)
-	keys := make([]string, 200)
-	for i := range keys {
-		keys[i] = strconv.Itoa(i)
-		d.set(keys[i], i%7 == 0)
-	}
-	for _, loads := range []int64{200, 200} {
-		if n, err := c.Warm(t.Context(), slices.Values(keys)); n != 200 || err != nil || d.loads.Load() != loads || d.most.Load() > warmers {
-			t.Errorf("got %d and %v, %d loads, %d at one time", n, err, d.loads.Load(), d.most.Load())
-		}
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if n, err := c.Warm(ended, slices.Values(keys)); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %d and %v, want the context's end", n, err)
-	}
 }
 
 // What one process cannot use it loads again, once, and puts in its place.

@@ -64,18 +64,20 @@ func (t *Tier) tend(ctx context.Context) {
 			if !pause.For(ctx, t.cfg.ProbeEvery) {
 				return
 			}
-			t.probe(ctx)
+			_ = t.probe(ctx) // as expected while Redis is down; the breaker stays open
 		}
 	}
 }
 
 // probe connects or pings, and closes the breaker if Redis answers.
-func (t *Tier) probe(ctx context.Context) {
+func (t *Tier) probe(ctx context.Context) error {
+	t.probing.Lock()
+	defer t.probing.Unlock()
 	client := t.client.Load()
 	if client == nil {
 		fresh, err := rueidis.NewClient(options(t.cfg))
 		if err != nil {
-			return // as expected while Redis is down; the breaker stays open
+			return err
 		}
 		client = &fresh
 		t.client.Store(client)
@@ -83,7 +85,9 @@ func (t *Tier) probe(ctx context.Context) {
 	// Redis must answer a probe as fast as a look-up, or it is not well yet.
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
 	defer cancel()
-	if (*client).Do(ctx, (*client).B().Ping().Build()).Error() == nil {
+	err := (*client).Do(ctx, (*client).B().Ping().Build()).Error()
+	if err == nil {
 		t.breaker.reset()
 	}
+	return err
 }

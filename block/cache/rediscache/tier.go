@@ -126,6 +126,7 @@ type Tier struct {
 	queue   chan write
 	queued  atomic.Int64 // bytes in the queue
 	batches batches
+	probing sync.Mutex // held by who probes
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -146,13 +147,17 @@ func New(ctx context.Context, cfg Config) (*Tier, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx)) // the tier's own lifetime, until Close
 	t.stop = stop
 	t.breaker.trip()
-	t.probe(ctx)
+	_ = t.probe(ctx) // as expected if Redis is down
 	t.running.Go(func() { t.tend(life) })
 	if !cfg.Synchronous {
 		t.running.Go(func() { t.write(life) })
 	}
 	return t, nil
 }
+
+// Reach asks Redis whether it is there, whatever the breaker says, and says why not: for who can do
+// nothing without it.
+func (t *Tier) Reach(ctx context.Context) error { return t.probe(ctx) }
 
 // Close ends the tier. Writes that are still queued are dropped and counted.
 func (t *Tier) Close() error {

@@ -373,11 +373,11 @@ func (p *Proxy) Availability(ctx context.Context, id int64) ([]byte, error) {
 	return page.Body, err
 }
 
-// Warm fills the cache with those of the menus that it lacks, a few at a time, and returns
-// how many are there. Without a cache it does nothing.
-func (p *Proxy) Warm(ctx context.Context, ids iter.Seq[int64]) (int64, error) {
+// Warm fills the cache with those of the menus that it lacks, see lookaside.Cache.Warm. Without a cache
+// it does nothing.
+func (p *Proxy) Warm(ctx context.Context, ids iter.Seq[int64], concurrent int, progress func(lookaside.Warmed)) (lookaside.Warmed, error) {
 	if p.cache == nil {
-		return 0, nil
+		return lookaside.Warmed{}, nil
 	}
 	return p.cache.Warm(ctx, func(yield func(string) bool) {
 		for id := range ids {
@@ -385,7 +385,7 @@ func (p *Proxy) Warm(ctx context.Context, ids iter.Seq[int64]) (int64, error) {
 				return
 			}
 		}
-	})
+	}, concurrent, progress)
 }
 
 // Switch turns the cache on or off, for cache.Switches; nil without one.

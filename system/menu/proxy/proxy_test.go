@@ -13,6 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/lookaside"
 	"loadstone/block/route"
 	"loadstone/block/servertest"
 	"loadstone/system/menu"
@@ -97,14 +98,15 @@ func TestAnswersAreThoseOfTheMenuServer(t *testing.T) {
 				t.Errorf("%s: %s: got %+v, want status %d", name, target, got, want)
 			}
 		}
+		did, err := p.Warm(t.Context(), slices.Values([]int64{1, 2}), 2, nil)
+		if err != nil || did != map[string]lookaside.Warmed{"cached": {Filled: 2}}[name] {
+			t.Errorf("%s: got %+v and %v", name, did, err)
+		}
 		if use := p.Switch(); use != nil {
 			use(false)
 		}
 		if got := ask(t, p.addr, "GET", "/api/menu/7", ""); got.status != 200 {
 			t.Errorf("%s: with the cache off: got %+v", name, got)
-		}
-		if n, err := p.Warm(t.Context(), slices.Values([]int64{1, 2})); err != nil || n != map[string]int64{"cached": 2}[name] {
-			t.Errorf("%s: got %d menus warm and %v", name, n, err)
 		}
 	}
 }
