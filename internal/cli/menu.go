@@ -42,8 +42,8 @@ A store is written KIND:PATH, or as the address of a database:
   # your own
   loadstone menu import menus.csv --store pebble:own`,
 	}
-	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccountCommand(), a.menuHealthCommand())
-	cmd.AddCommand(a.withEnv("MENU_", a.menuSeedCommand(), a.menuServeCommand(), a.menuProxyCommand())...)
+	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuVerifyCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccountCommand(), a.menuHealthCommand())
+	cmd.AddCommand(a.withEnv("MENU_", a.menuSeedCommand(), a.menuServeCommand(), a.menuProxyCommand(), a.menuWarmCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }

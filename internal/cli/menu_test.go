@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -94,6 +95,7 @@ func TestMenusFromSeedToPage(t *testing.T) {
 	publish := []string{"publish", "--from", "pebble:menus", "--to", "record:menus.record"}
 	menuSaid(t, dir, exitOK, "record:menus.record holds", publish...)
 	menuSaid(t, dir, exitOK, "nothing to do", publish...)
+	menuSaid(t, dir, exitOK, "record:menus.record is whole: 300 menus in ", "verify", "record:menus.record")
 
 	index := []string{"index", "--from", "pebble:menus", "--to", "menus.search"}
 	menuSaid(t, dir, exitOK, "menus.search finds the dishes of pebble:menus", index...)
@@ -123,6 +125,70 @@ func TestMenusFromSeedToPage(t *testing.T) {
 	menuSaid(t, dir, exitOK, "record:menus.record holds", publish...)
 	_, published = menuServing(t, dir, nil, "serve", "--store", "record:menus.record")
 	menuWant(t, "GET "+published+"/menu/1", 200, "example.org/changed")
+}
+
+// A file that is damaged where no server looks when it opens it is found, and so is one that is not there.
+func TestMenusAreVerified(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	menuSaid(t, dir, exitOK, "holds", "seed", "--store", "pebble:menus", "--menus", "200")
+	menuSaid(t, dir, exitOK, "holds", "publish", "--from", "pebble:menus", "--to", "record:r")
+	file, err := os.OpenFile(filepath.Join(dir, "r"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const at = 50_000 // behind the dictionary, and before the index
+	was := make([]byte, 1)
+	if _, err := file.ReadAt(was, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteAt([]byte{^was[0]}, at); err != nil {
+		t.Fatal(err)
+	}
+	menuSaid(t, dir, exitFailed, "does not match its checksum; publish it again", "verify", "record:r")
+	menuSaid(t, dir, exitFailed, "there is no data set", "verify", "record:none")
+}
+
+// Proxies answer from Redis what was warmed up, whatever became of the menu servers.
+func TestMenusAreWarmedUp(t *testing.T) {
+	t.Parallel()
+	dir, redis := t.TempDir(), "redis://"+servertest.Redis(t).Addr()
+	menuSaid(t, dir, exitOK, "holds", "seed", "--store", "pebble:menus", "--menus", "120")
+	_, server := menuServing(t, dir, nil, "serve", "--store", "pebble:menus", "--redis", redis)
+	var ids strings.Builder
+	for id := range 100 {
+		fmt.Fprintln(&ids, id+1)
+	}
+	hot := filepath.Join(dir, "hot.ids")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(hot, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(ids.String() + "121\n")
+	warm := []string{"warm", "hot.ids", "--servers", server, "--redis", redis}
+	menuSaid(t, dir, exitOK, ": 100 menus filled in, 0 there already, 1 unknown ids, 0 failed, 0 not tried", warm...)
+	menuSaid(t, dir, exitOK, ": 0 menus filled in, 100 there already, 1 unknown ids, 0 failed, 0 not tried", warm...)
+	piped := exec.Command(program, append([]string{"menu", "warm", "-"}, warm[2:]...)...)
+	piped.Stdin = strings.NewReader("101\n1\n")
+	if out, err := piped.CombinedOutput(); err != nil || !strings.Contains(string(out), ": 1 menus filled in, 1 there already") {
+		t.Errorf("from the standard input: got %s and %v", out, err)
+	}
+	const nobody = "http://127.0.0.1:1"
+	_, proxy := menuServing(t, dir, nil, "proxy", "--servers", nobody, "--redis", redis)
+	menuWant(t, "GET "+proxy+"/api/menu/100", 200, `{"id":100,`)
+	menuWant(t, "GET "+proxy+"/api/menu/102", 503, "unavailable")
+	write("1\n102\n")
+	lost := []string{"warm", "hot.ids", "--servers", nobody, "--redis", redis}
+	menuSaid(t, dir, exitFailed, "1 there already, 0 unknown ids, 1 failed", lost...)
+	menuSaid(t, dir, exitFailed, `1 look-ups failed: "102": `, lost...)
+	write("1\n+2\n\n007\n")
+	menuSaid(t, dir, exitUsage, `hot.ids:2:1: "+2" is not an id`, warm...)
+	menuSaid(t, dir, exitUsage, `hot.ids:4:1: "007" is not an id`, warm...)
+	write("1\n")
+	menuSaid(t, dir, exitFailed, "connection refused", "warm", "hot.ids", "--servers", server, "--redis", "redis://127.0.0.1:1")
 }
 
 // One dictionary from the file to the client: who has it gets it named, through a proxy as well.
@@ -202,6 +268,13 @@ func TestMenuMistakes(t *testing.T) {
 		{"index --from record:x --to y", "write pebble:DIRECTORY"},
 		{"serve --store pebble:x --search-index y", "accounts"},
 		{"publish --from pebble:x --to record:y --dictionary none", "--dictionary"},
+		{"verify menus.record", "write record:FILE"},
+		{"verify pebble:x", "write record:FILE"},
+		{"warm", "accepts 1 arg"},
+		{"warm none.ids", "there is no menu server"},
+		{"warm none.ids --servers http://h:1", "redis must be"},
+		{"warm none.ids --servers http://h:1 --redis redis://u:s3cret@h --concurrent 0", "write 1 to 256"},
+		{"warm none.ids --servers http://h:1 --redis redis://u:s3cret@h", "none.ids"},
 		{"dictionary --from pebble:x", "--to"},
 		{"dictionary --from x --to y", "--from"},
 		{"serve --store postgres://u:s3cret@[/x", "postgres://"},

@@ -41,7 +41,7 @@ type InputError struct {
 // Error lists the mistakes as file:line:column: reason, one a line, under a summary.
 func (e *InputError) Error() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: mistakes: %d; nothing was imported:", e.File, int64(len(e.List))+e.More)
+	fmt.Fprintf(&text, "%s: mistakes: %d; nothing was stored:", e.File, int64(len(e.List))+e.More)
 	for _, m := range e.List {
 		fmt.Fprintf(&text, "\n%s:%d:%d: %s", e.File, m.Line, m.Column, m.Text)
 	}

@@ -51,7 +51,7 @@ func openInput(path string) (*input, error) {
 	return in, nil
 }
 
-// begin looks at the first bytes.
+// begin makes sure that it can be read twice, and looks at the first bytes.
 func (in *input) begin() error {
 	info, err := in.file.Stat()
 	if err != nil {
@@ -60,7 +60,12 @@ func (in *input) begin() error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%w: %s is not a file: save the menus in one, for it is read twice", menu.ErrInput, in.path)
 	}
-	r := bufio.NewReaderSize(in.file, bufferSize)
+	return in.unpack(in.file)
+}
+
+// unpack makes content of what the file has.
+func (in *input) unpack(file io.Reader) error {
+	r := bufio.NewReaderSize(file, bufferSize)
 	if magic, _ := r.Peek(2); string(magic) == "\x1f\x8b" {
 		in.zipped = true
 		plain, err := gzip.NewReader(r)

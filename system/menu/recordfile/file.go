@@ -21,6 +21,7 @@ import (
 type File struct {
 	contents atomic.Pointer[contents] // nil once closed
 	meta     dataset.Meta
+	size     int64
 }
 
 // Open checks the header, the dictionary and the index of the file, and maps the records. It
@@ -31,7 +32,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{meta: c.header.meta}
+	f := &File{meta: c.header.meta, size: c.header.fileSize}
 	f.contents.Store(c)
 	return f, nil
 }
@@ -50,6 +51,9 @@ func (f *File) Dictionary() *dictionary.Dictionary { return f.contents.Load().wi
 
 // Meta describes the data set.
 func (f *File) Meta() dataset.Meta { return f.meta }
+
+// Size is that of the file, in bytes.
+func (f *File) Size() int64 { return f.size }
 
 // Close ends the serving: look-ups return menu.ErrUnavailable. It always returns nil, and may
 // be called again.
@@ -82,12 +86,12 @@ func (m menus) All(ctx context.Context) iter.Seq2[menu.Menu, error] {
 }
 
 // Verify reads the whole file and proves that it is what Build wrote: each record has its
-// checksum, each body its tag, each menu is found by its id, and the index leads to nothing
-// else. It decompresses every menu, on one core. The error wraps menu.ErrCorrupt, or
-// is the context's.
-func (f *File) Verify(ctx context.Context) error {
-	c := f.contents.Load()
-	err := c.each(ctx, func(offset int64, r record, _ []byte) error {
+// checksum, each body its tag and the JSON of a menu with the record's id, each menu is found by its id,
+// and the index leads to nothing else. It decompresses and parses every menu, on one core. Progress may
+// be nil. The error wraps menu.ErrCorrupt, or is the context's.
+func (f *File) Verify(ctx context.Context, progress dataset.Progress) error {
+	c, done := f.contents.Load(), int64(0)
+	err := c.each(ctx, func(offset int64, r record, body []byte) error {
 		found := false
 		c.index.candidates(r.id(), func(at int64) bool {
 			found = at == offset
@@ -95,6 +99,12 @@ func (f *File) Verify(ctx context.Context) error {
 		})
 		if !found {
 			return fmt.Errorf("%w: menu %d at offset %d is not in the index", menu.ErrCorrupt, r.id(), offset)
+		}
+		if _, err := menu.ParseStored(r.id(), body); err != nil {
+			return err
+		}
+		if done++; progress != nil && done%progressStep == 0 {
+			progress(done, c.header.meta.Count)
 		}
 		return nil
 	})
@@ -112,6 +122,9 @@ func (f *File) Verify(ctx context.Context) error {
 	}
 	return nil
 }
+
+// progressStep is how many menus Verify reads between two reports: milliseconds.
+const progressStep = 1024
 
 // Describe reads what the file at path says it holds, and checks the header and the size, but
 // not the contents. Its errors are those of Open.

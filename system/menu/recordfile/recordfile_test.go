@@ -82,7 +82,7 @@ func TestFiller(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return file, file.Verify(t.Context())
+				return file, file.Verify(t.Context(), nil)
 			},
 		}
 	}})
@@ -191,7 +191,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 				if served(t, what, file, source) == 0 {
 					t.Errorf("%s was not noticed", what)
 				}
-				err = errors.Join(file.Verify(t.Context()), file.Close())
+				err = errors.Join(file.Verify(t.Context(), nil), file.Close())
 			}
 			if !errors.Is(err, menu.ErrCorrupt) && !errors.Is(err, menu.ErrVersion) {
 				t.Errorf("%s: got %v", what, err)
@@ -199,7 +199,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 			change(at, whole[at])
 		}
 	}
-	if damaged := served(t, "unchanged", before, source); damaged != 0 || before.Verify(t.Context()) != nil {
+	if damaged := served(t, "unchanged", before, source); damaged != 0 || before.Verify(t.Context(), nil) != nil {
 		t.Errorf("%d menus of the unchanged file are damaged", damaged)
 	}
 }
@@ -312,7 +312,7 @@ func TestCheckedBehindTheChecksums(t *testing.T) {
 					t.Errorf("%s: menu %d has a wrong body", name, id)
 				}
 			}
-			err = file.Verify(t.Context())
+			err = file.Verify(t.Context(), nil)
 			for _, each := range file.Menus().All(t.Context()) {
 				if each != nil && err == nil {
 					t.Errorf("%s: got %v, and it was verified", name, each)
@@ -370,7 +370,7 @@ func TestCollidingAndDuplicateIDs(t *testing.T) {
 	if _, err := file.Lookup(t.Context(), missing.ID); !errors.Is(err, menu.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
-	if err := file.Verify(t.Context()); err != nil {
+	if err := file.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	for id := int64(1); id < 2*chunkMenus; id++ {
@@ -382,7 +382,7 @@ func TestCollidingAndDuplicateIDs(t *testing.T) {
 			t.Errorf("menu %d twice: got %v", double, err)
 		}
 	}
-	if err := mustOpen(t, path).Verify(t.Context()); err != nil {
+	if err := mustOpen(t, path).Verify(t.Context(), nil); err != nil {
 		t.Errorf("after builds that failed: %v", err)
 	}
 	for _, wrong := range []menu.Menu{{ID: 0}, {ID: -1}, {ID: 1, Link: strings.Repeat("x", menu.MaxBodyBytes)}} {
@@ -412,13 +412,34 @@ func TestClosed(t *testing.T) {
 	for _, err := range file.Menus().All(t.Context()) {
 		menus = err
 	}
-	for i, err := range []error{lookup, compressed, menus, file.Verify(t.Context())} {
+	for i, err := range []error{lookup, compressed, menus, file.Verify(t.Context(), nil)} {
 		if !errors.Is(err, menu.ErrUnavailable) {
 			t.Errorf("%d: got %v, want ErrUnavailable", i, err)
 		}
 	}
 	if file.Dictionary() != nil || file.Meta().Count != 10 {
 		t.Error("a closed file has a dictionary, or no description")
+	}
+}
+
+// What was published and is no menu is found, too, with what was read until then.
+func TestVerifyParsesEveryMenu(t *testing.T) {
+	t.Parallel()
+	menus := make(list, progressStep)
+	for i := range menus {
+		menus[i] = menutest.Example(int64(i+1), 1)
+	}
+	path := filepath.Join(t.TempDir(), "menus")
+	for _, last := range []struct {
+		menu menu.Menu
+		want error
+	}{{menutest.Example(progressStep+1, 1), nil}, {menu.Menu{ID: progressStep + 1, Currency: `"`}, menu.ErrCorrupt}} {
+		build(t, path, append(slices.Clip(menus), last.menu))
+		var done, total int64
+		err := mustOpen(t, path).Verify(t.Context(), func(d, of int64) { done, total = d, of })
+		if !errors.Is(err, last.want) || done != progressStep || total != progressStep+1 {
+			t.Errorf("got %v after %d of %d, want %v after %d", err, done, total, last.want, progressStep)
+		}
 	}
 }
 
@@ -440,7 +461,7 @@ func TestDictionaryThatIsGiven(t *testing.T) {
 	file := mustOpen(t, path)
 	m := source.Menu(7)
 	page, err := file.Lookup(t.Context(), 7)
-	if err != nil || !bytes.Equal(page.Body, m.AppendJSON(nil)) || file.Dictionary().Name() != given.Name() || file.Verify(t.Context()) != nil {
+	if err != nil || !bytes.Equal(page.Body, m.AppendJSON(nil)) || file.Dictionary().Name() != given.Name() || file.Verify(t.Context(), nil) != nil {
 		t.Errorf("got %s and %v with the dictionary %s, want that of %s", page.Body, err, file.Dictionary().Name(), given.Name())
 	}
 }
@@ -493,7 +514,7 @@ func TestServedFileIsSpoiled(t *testing.T) {
 				t.Errorf("%s of a %s: %d of %d menus are damaged", name, what, damaged, count)
 			}
 		}
-		if err := file.Verify(t.Context()); (err == nil) != test.damaged(0) || err != nil && !errors.Is(err, menu.ErrCorrupt) {
+		if err := file.Verify(t.Context(), nil); (err == nil) != test.damaged(0) || err != nil && !errors.Is(err, menu.ErrCorrupt) {
 			t.Errorf("%s: verified: %v", name, err)
 		}
 	}
@@ -559,7 +580,7 @@ func TestKilledBuild(t *testing.T) {
 		t.Errorf("half a file: got %v, want ErrVersion", err)
 	}
 	build(t, path, menutest.Generator(t, 2, count))
-	if err := mustOpen(t, path).Verify(t.Context()); err != nil {
+	if err := mustOpen(t, path).Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -595,7 +616,7 @@ func FuzzOpen(f *testing.F) {
 				t.Errorf("menu %d: %v", id, err)
 			}
 		}
-		if err := file.Verify(t.Context()); err != nil && !errors.Is(err, menu.ErrCorrupt) {
+		if err := file.Verify(t.Context(), nil); err != nil && !errors.Is(err, menu.ErrCorrupt) {
 			t.Error(err)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"loadstone/block/cache/rediscache"
 	"loadstone/block/dictionary"
 	"loadstone/block/lookaside"
@@ -14,8 +16,8 @@ import (
 
 // cacheConfig describes the cache of menus in the Redis at an address; Load is for whoever
 // reads.
-func cacheConfig(address string, s *service.Service) (lookaside.Config, error) {
-	redis := rediscache.DefaultConfig(proxy.CacheName, "", s.Registry)
+func cacheConfig(address string, registerer prometheus.Registerer) (lookaside.Config, error) {
+	redis := rediscache.DefaultConfig(proxy.CacheName, "", registerer)
 	redis.Prefix = proxy.CacheName + ":"
 	redis, err := redis.At(address)
 	return lookaside.DefaultConfig(redis), err
@@ -23,7 +25,7 @@ func cacheConfig(address string, s *service.Service) (lookaside.Config, error) {
 
 // tellCache makes the interface tell the proxies' cache of writes.
 func tellCache(ctx context.Context, address string, with *dictionary.Set, s *service.Service, to *httpapi.Config) error {
-	cfg, err := cacheConfig(address, s)
+	cfg, err := cacheConfig(address, s.Registry)
 	if err != nil {
 		return err
 	}
