@@ -27,7 +27,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/loadstone
@@ -59,6 +59,10 @@ menu-serving: build ## what a look-up of a menu costs five servers: bare fasthtt
 	@scripts/setup lua
 	@go build -o bin/bare ./bench/bare
 	@bin/loadstone run system/menu/experiments/serving.yaml
+
+.PHONY: menu-corrections
+menu-corrections: setup ## how soon corrections of menus are seen through eight proxies: 10,000 races with fills, none stale
+	@CI=true LARGE=1 go test -count=1 -v -timeout 30m -run TestCorrectionsRaceWithFills ./system/menu/serve
 
 .PHONY: results-day
 results-day: build ## 16 minutes of results day as students see it: TLS, codes, limits, 3,000 at a time

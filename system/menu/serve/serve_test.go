@@ -118,10 +118,10 @@ func want(t *testing.T, request string, status int, text string, sent ...string)
 // filled returns the name of a database with menus 1 to 50.
 func filled(t *testing.T) string {
 	t.Helper()
-	return fill(t, "pebble:"+filepath.Join(t.TempDir(), "menus"), 1)
+	return fill(t, "pebble:"+filepath.Join(t.TempDir(), "menus"), 1, 50)
 }
 
-func fill(t *testing.T, text string, seed uint64) string {
+func fill(t *testing.T, text string, seed uint64, menus int64) string {
 	t.Helper()
 	name, err := stores.Parse(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func fill(t *testing.T, text string, seed uint64) string {
 	if name.Kind == stores.Record {
 		fill = name.Publish
 	}
-	if _, err := fill(t.Context(), menutest.Generator(t, seed, 50), nil); err != nil {
+	if _, err := fill(t.Context(), menutest.Generator(t, seed, menus), nil); err != nil {
 		t.Fatal(err)
 	}
 	return text
@@ -165,12 +165,12 @@ func TestServesAndChangesADatabase(t *testing.T) {
 func TestServesTheNewestFile(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Store = fill(t, "record:"+filepath.Join(t.TempDir(), "menus"), 1)
+	cfg.Store = fill(t, "record:"+filepath.Join(t.TempDir(), "menus"), 1, 50)
 	cfg.Token = token
 	api, _, said := serving(t, cfg)
 	want(t, "PUT "+api+"/menu/1", 405, "read_only", shiro, "Authorization: Bearer "+token, "Content-Type: application/json")
 	_, before := ask(t, "GET", api+"/menu/1", "")
-	fill(t, cfg.Store, 2)
+	fill(t, cfg.Store, 2, 50)
 	m := menutest.Generator(t, 2, 50).Menu(1)
 	after := string(m.AppendJSON(nil))
 	if before == after {
@@ -206,14 +206,14 @@ func TestMistakesAreSaidBeforeAnythingStarts(t *testing.T) {
 	}
 }
 
-// proxying runs a proxy until the test's end and returns its address.
-func proxying(t *testing.T, cfg ProxyConfig) (address string) {
+// proxying runs a proxy until the test's end and returns its addresses.
+func proxying(t *testing.T, cfg ProxyConfig) (api, admin string) {
 	t.Helper()
-	address, _, _ = running(t, func(ctx context.Context, listening func(a, b net.Addr), logger *slog.Logger) error {
+	api, admin, _ = running(t, func(ctx context.Context, listening func(a, b net.Addr), logger *slog.Logger) error {
 		cfg.Listen, cfg.AdminListen, cfg.Drain, cfg.Listening = "127.0.0.1:0", "127.0.0.1:0", 0, listening
 		return RunProxy(ctx, cfg, logger)
 	})
-	return address
+	return api, admin
 }
 
 // A change is seen through every proxy as soon as it is confirmed, whatever Redis had: a menu,
@@ -228,7 +228,8 @@ func TestChangesAreSeenThroughProxies(t *testing.T) {
 	for range 2 {
 		c := DefaultProxyConfig()
 		c.Servers, c.Redis = []string{api}, redis
-		proxies = append(proxies, proxying(t, c))
+		p, _ := proxying(t, c)
+		proxies = append(proxies, p)
 	}
 	everywhere := func(path string, status int, text string) {
 		t.Helper()
@@ -262,7 +263,7 @@ func TestPagesShowWhatIsSoldOut(t *testing.T) {
 	api, _, _ := serving(t, cfg)
 	c := DefaultProxyConfig()
 	c.Servers = []string{api}
-	proxy := proxying(t, c)
+	proxy, _ := proxying(t, c)
 	bearer, kind := "Authorization: Bearer "+token, "Content-Type: application/json"
 	want(t, "PUT "+api+"/menu/1", 200, "Shiro", shiro, bearer, kind)
 	want(t, "GET "+api+"/restaurants/1", 200, `<span class="dish">Shiro</span>`)
@@ -332,7 +333,7 @@ func TestRoutesOfAProxy(t *testing.T) {
 	api, _, _ := serving(t, cfg)
 	c := DefaultProxyConfig()
 	c.Servers, c.Routes, c.Page = []string{api}, []string{"/menu=" + api}, false
-	p := proxying(t, c)
+	p, _ := proxying(t, c)
 	want(t, "GET "+p+"/menu/1", 200, `{"id":1,`)
 	want(t, "GET "+p+"/restaurants/1", 404, "")
 	for text, change := range map[string]func(*ProxyConfig){
