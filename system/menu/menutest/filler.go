@@ -266,16 +266,16 @@ func badSources(t *testing.T, fillers Fillers) {
 }
 
 // cut is a source that ends the filling after so many menus, once the store has told of
-// progress if it has to.
-func cut(ctx context.Context, whole *menu.Generator, after int64, progressed <-chan struct{}, stop func()) Source {
-	return Source{Of: whole.Meta(), Menus: func(_ context.Context, yield func(menu.Menu, error) bool) {
+// progress if it has to. It waits no longer than the store reads: a filling may fail.
+func cut(whole *menu.Generator, after int64, progressed <-chan struct{}, stop func()) Source {
+	return Source{Of: whole.Meta(), Menus: func(ctx context.Context, yield func(menu.Menu, error) bool) {
 		for id := int64(1); id <= whole.Meta().Count; id++ {
 			if id == after {
 				select {
 				case <-progressed:
+					stop()
 				case <-ctx.Done():
 				}
-				stop()
 			}
 			if !yield(whole.Menu(id), ctx.Err()) || ctx.Err() != nil {
 				return
@@ -307,7 +307,7 @@ func interrupt(t *testing.T, place Filled, whole *menu.Generator, wait bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	progressed, tell := progress(wait)
-	_, err := place.Fill(ctx, cut(ctx, whole, whole.Meta().Count*3/4, progressed, cancel), tell)
+	_, err := place.Fill(ctx, cut(whole, whole.Meta().Count*3/4, progressed, cancel), tell)
 	wantError(t, "an interrupted filling", err, context.Canceled)
 }
 

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
+	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
+	"loadstone/block/servertest"
 	"loadstone/system/menu"
 )
 
@@ -163,38 +164,45 @@ func traces(t *testing.T, desk menu.Desk, all []acknowledged) {
 }
 
 // start starts the process that is to be killed, and returns what it prints and a function
-// that says why it ended by itself.
-func start(t *testing.T, variable, path string) (cmd *exec.Cmd, out *bufio.Reader, why func() string) {
+// that ends it and says what it complained of. It ends with the test's process, too.
+func start(t *testing.T, variable, path string) (process *servertest.Process, out *bufio.Reader, why func() string) {
 	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit) // fails a test that would hang
-	t.Cleanup(cancel)
-	cmd = exec.CommandContext(ctx, program)
-	cmd.Env = append(os.Environ(), variable+"="+path) //nolint:forbidigo // only tests call this
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
-	pipe, err := cmd.StdoutPipe()
+	read, write, err := os.Pipe()
+	if err == nil {
+		t.Cleanup(func() { _ = read.Close() })
+		err = read.SetReadDeadline(time.Now().Add(limit)) // fails a test that would hang
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	log := filepath.Join(t.TempDir(), "log")
+	process = servertest.New(t, servertest.Program{
+		Command: []string{program}, Env: append(os.Environ(), variable+"="+path), Log: log, Stdout: write, //nolint:forbidigo // only tests call this
+	})
+	process.Start()
+	return process, bufio.NewReader(read), func() string {
+		process.Kill()
+		text, _ := os.ReadFile(log) // without it there is less to say
+		return string(text)
 	}
-	return cmd, bufio.NewReader(pipe), func() string { return fmt.Sprintf("%v\n%s", cmd.Wait(), complaints.String()) }
 }
 
 // writeAndKill returns all that was acknowledged, of each menu in order.
 func writeAndKill(t *testing.T, path string) (all []acknowledged) {
 	t.Helper()
-	cmd, out, why := start(t, writerVariable, path)
+	process, out, why := start(t, writerVariable, path)
 	menus, killed := map[int64]bool{}, false
 	for {
 		line, err := out.ReadString('\n')
+		if err != nil && !killed {
+			t.Fatalf("it wrote no more: %v\n%s", err, why())
+		}
 		if err != nil { // it is dead, and all that it said has been read
-			break
+			return all
 		}
 		var a acknowledged
 		if _, err := fmt.Sscan(line, &a.id, &a.version, &a.step); err != nil {
@@ -203,15 +211,9 @@ func writeAndKill(t *testing.T, path string) (all []acknowledged) {
 		all, menus[a.id] = append(all, a), true
 		if len(all) > killAfter && len(menus) == writers && !killed {
 			killed = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			process.Kill()
 		}
 	}
-	if reason := why(); !killed {
-		t.Fatalf("it ended by itself: %s", reason)
-	}
-	return all
 }
 
 // fillerVariable is writerVariable's sister for KillFilling.
@@ -240,7 +242,7 @@ func FillUntilKilled(place func(path string) Filled, fillers Fillers) int {
 		}
 		ctx := context.Background() // the life of a process that is killed
 		at := place(FillerPlace())
-		_, err = at.Fill(ctx, cut(ctx, whole, fillers.Menus*3/4, progressed, stop), tell)
+		_, err = at.Fill(ctx, cut(whole, fillers.Menus*3/4, progressed, stop), tell)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1
@@ -251,14 +253,11 @@ func FillUntilKilled(place func(path string) Filled, fillers Fillers) int {
 func KillFilling(t *testing.T, path string, place func(path string) Filled, fillers Fillers) {
 	t.Helper()
 	for range 2 {
-		cmd, out, why := start(t, fillerVariable, path)
+		process, out, why := start(t, fillerVariable, path)
 		if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
-			t.Fatalf("it said %q and ended: %s", line, why())
+			t.Fatalf("it said %q: %v\n%s", line, err, why())
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		why()
+		process.Kill()
 		wantMissing(t, place(path))
 	}
 	source := Generator(t, KilledSeed, fillers.Menus)

@@ -3,11 +3,13 @@ package menutest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"loadstone/block/dataset"
 	"loadstone/system/menu"
@@ -227,4 +229,26 @@ func TestAStoreInMemoryPasses(t *testing.T) {
 		open := memories(t)
 		return Of(func(context.Context) (*memory, error) { return open() })
 	}})
+}
+
+// A filling that fails is not held up by its source, which would wait for progress.
+func TestCutWaitsNoLongerThanItIsRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		source := cut(Generator(t, 1, 10), 5, make(chan struct{}), func() { t.Error("it stopped without progress") })
+		read, last := 0, make(chan error)
+		go func() {
+			var err error
+			for _, err = range source.All(ctx) {
+				read++
+			}
+			last <- err
+		}()
+		synctest.Wait() // until it waits, too
+		cancel()
+		if err := <-last; read != 5 || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %d menus and %v, want an end by the context at the fifth", read, err)
+		}
+	})
 }
