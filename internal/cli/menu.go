@@ -84,7 +84,7 @@ Every flag can be given as an environment variable as well: --store as MENU_STOR
 					return fmt.Errorf("nothing was changed, for it is not known whether %s has imported menus: %w", name, err)
 				}
 				if origin != "" {
-					fmt.Fprintf(a.Stdout, "%s has imported menus, %s; they are kept\n", name, origin)
+					fmt.Fprintf(a.Stdout, "%s has menus that were imported or changed, %s; they are kept\n", name, origin)
 					return nil
 				}
 			}

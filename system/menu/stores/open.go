@@ -26,10 +26,11 @@ var ErrNoDatabase = errors.New("this is no database; write " + DatabaseForms)
 // ErrNoFile says that menus cannot be published to a store.
 var ErrNoFile = errors.New("menus are published as a file; write record:FILE")
 
-// openTimeout bounds the wait for a database that does not answer yet: a Cassandra node on a
-// busy machine takes most of a minute. retryPause is between two attempts.
+// openTimeout bounds the wait for a database that does not answer yet, and for its tables to
+// be made: Cassandra's eight take 3 s, and took more than a minute on a machine with forty
+// programs for two cores. retryPause is between two attempts.
 const (
-	openTimeout = time.Minute
+	openTimeout = 2 * time.Minute
 	retryPause  = 250 * time.Millisecond
 )
 
