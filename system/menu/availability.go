@@ -349,6 +349,30 @@ func (o *Overlay) Hours(section string) (all []*Daypart) {
 	return all
 }
 
+// String is the daypart for people, as in dinner: Mon–Fri, Sun 18:00–01:00.
+func (d *Daypart) String() string {
+	return fmt.Sprintf("%s: %s %s\u2013%s", d.Name, dayRanges(d.Days), ClockTime(d.From), ClockTime(d.To))
+}
+
+// dayRanges writes days of the week that are in order, as in Mon–Fri, Sun.
+func dayRanges(all []time.Weekday) string {
+	monday := func(d time.Weekday) int { return (int(d) + 6) % 7 }
+	var names []string
+	for i := 0; i < len(all); {
+		last := i
+		for last+1 < len(all) && monday(all[last+1]) == monday(all[last])+1 {
+			last++
+		}
+		name := all[i].String()[:3]
+		if last > i {
+			name += "\u2013" + all[last].String()[:3]
+		}
+		names = append(names, name)
+		i = last + 1
+	}
+	return strings.Join(names, ", ")
+}
+
 // on is when the daypart of a day, midnight in UTC, begins and ends; not ok if there is none.
 func (d *Daypart) on(day time.Time, zone *time.Location) (from, to time.Time, ok bool) {
 	if !slices.Contains(d.Days, day.Weekday()) {

@@ -194,3 +194,15 @@ func FuzzOverlay(f *testing.F) {
 		}
 	})
 }
+
+func TestDaypartsAsPeopleReadThem(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[string][]time.Weekday{
+		"Sun": {0}, "Mon–Fri": {1, 2, 3, 4, 5}, "Mon, Wed, Fri–Sun": {1, 3, 5, 6, 0}, "Mon–Sun": {1, 2, 3, 4, 5, 6, 0},
+	} {
+		d := menu.Daypart{Name: "late", Days: all, From: 22 * 60, To: 90}
+		if got := d.String(); got != "late: "+want+" 22:00–01:30" {
+			t.Errorf("%v: got %q, want %s", all, got, want)
+		}
+	}
+}

@@ -22,9 +22,9 @@ type Role string
 
 // All roles. Each may do what those before it may.
 const (
-	// Editor sees everything, and writes drafts.
+	// Editor sees everything, writes drafts, and says what is sold out.
 	Editor Role = "editor"
-	// Publisher publishes drafts, and rolls back.
+	// Publisher publishes drafts, rolls back, and sets the hours of courses.
 	Publisher Role = "publisher"
 )
 

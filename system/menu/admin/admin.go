@@ -1,16 +1,17 @@
 // Package admin is where editors sign in, write drafts of menus, look at them as guests will,
 // publish them, roll back, and see who changed what:
 //
-//	/admin                        drafts, the last changes, a box to find menus
-//	/admin/menus?q=               a menu by its id, or dishes by name
-//	/admin/menus/{id}             what is published, and the draft beside it
-//	/admin/menus/{id}/edit        the draft as a form
-//	/admin/menus/{id}/preview     the draft as guests will see it
-//	/admin/menus/{id}/history     what it was before, and what changed
-//	/admin/log                    all changes, the newest first
+//	/admin                          drafts, the last changes, a box to find menus
+//	/admin/menus?q=                 a menu by its id, or dishes by name
+//	/admin/menus/{id}               what is published, and the draft beside it
+//	/admin/menus/{id}/edit          the draft as a form
+//	/admin/menus/{id}/preview       the draft as guests will see it
+//	/admin/menus/{id}/history       what it was before, and what changed
+//	/admin/menus/{id}/availability  what is sold out, and which courses are served when
+//	/admin/log                      all changes, the newest first
 //
-// with POST to /edit, /publish, /discard and /roll-back of a menu, /admin/sign-in and
-// /admin/sign-out. Pages are plain HTML: they have no script and need none.
+// with POST to /edit, /publish, /discard, /roll-back, /sold-out and /availability of a menu,
+// /admin/sign-in and /admin/sign-out. Pages are plain HTML: they have no script and need none.
 //
 // It keeps nothing itself: menus, drafts and the log are the Desk's, writes go through the
 // Writer that the interface for programs has, and a session is a signed cookie, so that
@@ -22,6 +23,9 @@
 // cookies are SameSite=Strict. Signing in is limited by account and address, and few passwords are
 // checked at a time. Drafts and published menus are replaced only if they are still what
 // the editor saw; who comes second is shown both.
+//
+// An editor writes drafts and says what is sold out, which lies over a menu and changes many
+// times a day. A publisher publishes, rolls back, and sets the hours of courses.
 package admin
 
 import (
@@ -205,19 +209,22 @@ func (r *request) answer() error {
 }
 
 var handlers = map[string]func(r *request, id int64) error{
-	"GET ":                    (*request).home,
-	"GET sign-in":             (*request).goHome,
-	"GET log":                 (*request).log,
-	"GET menus":               (*request).find,
-	"GET menus/ID":            (*request).overview,
-	"GET menus/ID/edit":       (*request).edit,
-	"GET menus/ID/preview":    (*request).preview,
-	"GET menus/ID/history":    (*request).history,
-	"POST sign-out":           (*request).signOut,
-	"POST menus/ID/edit":      (*request).typed,
-	"POST menus/ID/publish":   (*request).publish,
-	"POST menus/ID/discard":   (*request).discard,
-	"POST menus/ID/roll-back": (*request).rollBack,
+	"GET ":                       (*request).home,
+	"GET sign-in":                (*request).goHome,
+	"GET log":                    (*request).log,
+	"GET menus":                  (*request).find,
+	"GET menus/ID":               (*request).overview,
+	"GET menus/ID/edit":          (*request).edit,
+	"GET menus/ID/preview":       (*request).preview,
+	"GET menus/ID/history":       (*request).history,
+	"GET menus/ID/availability":  (*request).availability,
+	"POST sign-out":              (*request).signOut,
+	"POST menus/ID/edit":         (*request).typed,
+	"POST menus/ID/availability": (*request).setHours,
+	"POST menus/ID/sold-out":     (*request).soldOut,
+	"POST menus/ID/publish":      (*request).publish,
+	"POST menus/ID/discard":      (*request).discard,
+	"POST menus/ID/roll-back":    (*request).rollBack,
 }
 
 // sameOrigin reports whether a browser sent this from a page of this host. Browsers say so in

@@ -21,13 +21,13 @@ func TestWithoutASession(t *testing.T) {
 	t.Parallel()
 	f := start(t, openDesk(t), nil)
 	b := f.browser(t)
-	for _, path := range []string{"", "/", "/log", "/menus/7", "/menus/7/edit", "/menus/7/preview", "/menus/7/history", "/nothing", "/..", "/%2e%2e/menu/7"} {
+	for _, path := range []string{"", "/", "/log", "/menus/7", "/menus/7/edit", "/menus/7/preview", "/menus/7/history", "/menus/7/availability", "/nothing", "/..", "/%2e%2e/menu/7"} {
 		got := b.get(path, 401, "Sign in")
 		if strings.Contains(got.body, "Shiro") {
 			t.Errorf("%s shows the menu", path)
 		}
 	}
-	for _, path := range []string{"/menus/7/edit", "/menus/7/publish", "/menus/7/discard", "/menus/7/roll-back", "/sign-out"} {
+	for _, path := range []string{"/menus/7/edit", "/menus/7/publish", "/menus/7/discard", "/menus/7/roll-back", "/menus/7/sold-out", "/menus/7/availability", "/sign-out"} {
 		b.post(path, 401, "so nothing was done", "do", "save")
 	}
 	if b.cookie != "" {
@@ -50,10 +50,15 @@ func TestForgedRequests(t *testing.T) {
 	} {
 		ada.headers = headers
 		ada.post("/menus/7/publish", 403, "did not come from a page of this address", seen...)
+		ada.post("/menus/7/sold-out", 403, "did not come from a page of this address", "out", "Shiro")
+		ada.post("/menus/7/availability", 403, "did not come from a page of this address", "do", "save", "parts", "0")
 		ada.post("/sign-in", 403, "", "name", "ada", "password", password)
 	}
 	if strings.Contains(f.published(t, 7), "Doro wat") {
 		t.Fatal("it was published")
+	}
+	if got := f.said(t); got != "" {
+		t.Fatalf("the availability became %s", got)
 	}
 	ada.headers = []string{"Origin: http://" + host}
 	ada.post("/menus/7/publish", 303, "", seen...)

@@ -28,6 +28,9 @@ var done = map[string]string{
 	"published": "The menu is published.",
 	"discarded": "The draft is discarded.",
 	"back":      "The menu is rolled back: the old one is published as a new version.",
+	"out":       "The dish is sold out. Guests see it within seconds.",
+	"more":      "There is more of the dish. Guests see it within seconds.",
+	"hours":     "The hours are saved. Guests see them within seconds.",
 }
 
 func (r *request) done() string { return done[string(r.QueryArgs().Peek("done"))] }
@@ -230,6 +233,7 @@ var functions = template.FuncMap{
 	"input": func(id, name, label, class string, f field) input {
 		return input{field: f, ID: id, Name: name, Label: label, Class: class}
 	},
+	"boxes": func(name, label string, all []tick) boxes { return boxes{name, label, all} },
 	"lines": func(i input) input { i.Lines = true; return i },
 	"focus": func(on bool, i input) input { i.Focus = on; return i },
 }

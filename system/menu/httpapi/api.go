@@ -105,7 +105,7 @@ type API struct {
 
 	cfg      Config
 	writer   *menu.Writer // nil if menus cannot be changed
-	overlays documents
+	overlays menu.Documents
 	token    [sha256.Size]byte
 	texts    dcz.Texts
 	failures *route.ErrorLog // of the store
@@ -174,7 +174,7 @@ func New(cfg Config) (*API, error) {
 		a.texts.Stored = stored.Dictionary
 	}
 	a.overlays = noDocuments{}
-	if kept, ok := cfg.Store.(documents); ok {
+	if kept, ok := cfg.Store.(menu.Documents); ok {
 		a.overlays = kept
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

@@ -17,12 +17,6 @@ import (
 	"loadstone/system/menu"
 )
 
-// documents are what menu.Desk has beside menus; a published file has none.
-type documents interface {
-	Document(ctx context.Context, kind menu.Kind, id int64) (menu.Document, error)
-	SetDocument(ctx context.Context, d *menu.Document, only menu.Condition) error
-}
-
 // noDocuments is a store that has none.
 type noDocuments struct{}
 
@@ -64,17 +58,10 @@ func (a *API) overlay(within context.Context, id int64) (menu.Document, error) {
 
 // known is what is known of a menu's availability, if anything is.
 func (a *API) known(within context.Context, id int64) (o *menu.Overlay, tag uint64, err error) {
-	d, err := a.overlay(within, id)
-	if failed, ok := errors.AsType[*route.Error](err); ok && failed.Code == codeNoOverlay {
-		return nil, 0, nil
+	if o, tag, err = menu.FindOverlay(within, a.overlays, id); err != nil {
+		return nil, 0, a.failed(err)
 	}
-	if err != nil {
-		return nil, 0, err
-	}
-	if o, err = menu.ParseOverlay(d.Body); err != nil {
-		return nil, 0, a.failed(fmt.Errorf("availability of menu %d: %w: %w", id, menu.ErrCorrupt, err))
-	}
-	return o, d.Tag, nil
+	return o, tag, nil
 }
 
 // served is what of a menu is served at a time.
@@ -214,9 +201,6 @@ func (a *API) removeAvailability(ctx *fasthttp.RequestCtx, id int64) error {
 	return nil
 }
 
-// markTries is how often one dish is marked anew where others mark theirs at the same time.
-const markTries = 20
-
 func (a *API) markSoldOut(ctx *fasthttp.RequestCtx, id int64) error {
 	text, err := body(ctx)
 	if err != nil {
@@ -242,27 +226,13 @@ func (a *API) markSoldOut(ctx *fasthttp.RequestCtx, id int64) error {
 	} else if out {
 		return because(codeInvalid, fmt.Errorf("dish is %q, which the menu does not have: write its name as it stands there", dish.Dish))
 	}
-	for range markTries {
-		o, tag, err := a.known(within, id)
-		if err != nil {
-			return err
-		}
-		d := overlayOf(id, nil)
-		if !holds || !only.Holds(tag, o != nil) {
-			return a.overlaid(ctx, &d, menu.ErrChanged)
-		}
-		there := menu.Condition{Tag: tag, HasTag: o != nil, Absent: o == nil}
-		if o == nil {
-			o = &menu.Overlay{}
-		}
-		o.Mark(dish, out, time.Now())
-		d.Body = o.JSON()
-		if _, err := menu.ParseOverlay(d.Body); err != nil { // too much is sold out
-			return because(of(menu.ErrInput), err)
-		}
-		if err = a.overlays.SetDocument(within, &d, there); !errors.Is(err, menu.ErrChanged) {
-			return a.overlaid(ctx, &d, err)
-		}
+	d := overlayOf(id, nil)
+	err = menu.ErrChanged
+	if holds {
+		err = menu.SetSoldOut(within, a.overlays, &d, only, dish, out)
 	}
-	return a.failed(menu.ErrOverloaded)
+	if errors.Is(err, menu.ErrInput) && !errors.Is(err, menu.ErrCorrupt) { // too much is sold out
+		return because(of(menu.ErrInput), err)
+	}
+	return a.overlaid(ctx, &d, err)
 }

@@ -65,11 +65,6 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	})
 }
 
-// documents are what menu.Desk has beside menus.
-type documents interface {
-	Document(ctx context.Context, kind menu.Kind, id int64) (menu.Document, error)
-}
-
 // overlays keeps what load finds of availability for the page.
 func overlays(s *service.Service, load func(ctx context.Context, id int64) ([]byte, error)) (func(context.Context, int64) *menu.Overlay, error) {
 	kept, err := overlay.New(load, s.Registry)
@@ -96,7 +91,7 @@ func openStore(ctx context.Context, cfg Config, s *service.Service) (*stores.Ser
 // addPages lets the interface answer with pages, too: those of guests, and of editors.
 func addPages(cfg Config, s *service.Service, store menu.Store, to *httpapi.API, find menu.Searcher) error {
 	w := web.Config{Lookup: store.Lookup, Logger: s.Logger}
-	if kept, ok := store.(documents); ok && cfg.Page {
+	if kept, ok := store.(menu.Documents); ok && cfg.Page {
 		var err error
 		w.Overlay, err = overlays(s, func(ctx context.Context, id int64) ([]byte, error) {
 			d, err := kept.Document(ctx, menu.Availability, id)

@@ -254,7 +254,7 @@ func mark(all []section, o *menu.Overlay, now *menu.Now) {
 	for i := range all {
 		if !now.Serves(all[i].Name) {
 			for _, d := range o.Hours(all[i].Name) {
-				all[i].Hours = append(all[i].Hours, fmt.Sprintf("%s: %s %s\u2013%s", d.Name, days(d.Days), menu.ClockTime(d.From), menu.ClockTime(d.To)))
+				all[i].Hours = append(all[i].Hours, d.String())
 			}
 		}
 		for _, p := range all[i].Parts {
@@ -263,23 +263,4 @@ func mark(all []section, o *menu.Overlay, now *menu.Now) {
 			}
 		}
 	}
-}
-
-// days writes days of the week that are in order, as in Mon–Fri, Sun.
-func days(all []time.Weekday) string {
-	monday := func(d time.Weekday) int { return (int(d) + 6) % 7 }
-	var names []string
-	for i := 0; i < len(all); {
-		last := i
-		for last+1 < len(all) && monday(all[last+1]) == monday(all[last])+1 {
-			last++
-		}
-		name := all[i].String()[:3]
-		if last > i {
-			name += "\u2013" + all[last].String()[:3]
-		}
-		names = append(names, name)
-		i = last + 1
-	}
-	return strings.Join(names, ", ")
 }

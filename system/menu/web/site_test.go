@@ -206,17 +206,6 @@ func TestAvailabilityIsShown(t *testing.T) {
 	}
 }
 
-func TestDays(t *testing.T) {
-	t.Parallel()
-	for want, all := range map[string][]time.Weekday{
-		"Sun": {0}, "Mon–Fri": {1, 2, 3, 4, 5}, "Mon, Wed, Fri–Sun": {1, 3, 5, 6, 0}, "Mon–Sun": {1, 2, 3, 4, 5, 6, 0},
-	} {
-		if got := days(all); got != want {
-			t.Errorf("%v: got %q, want %q", all, got, want)
-		}
-	}
-}
-
 // A page is kept until the menu changes, for each way of writing prices.
 func TestPagesAreKept(t *testing.T) {
 	t.Parallel()
