@@ -84,7 +84,7 @@ services:
       CASSANDRA_SEEDS: cassandra
       MAX_HEAP_SIZE: 256M
       HEAP_NEWSIZE: 64M
-      JVM_EXTRA_OPTS: -Dcassandra.config.allow_system_properties=true -Dcassandra.settings.row_cache_size=8MiB
+      JVM_EXTRA_OPTS: -XX:TieredStopAtLevel=1 -Dcassandra.config.allow_system_properties=true -Dcassandra.settings.row_cache_size=8MiB
     volumes: [data:/var/lib/cassandra]
     healthcheck: %s
     deploy: {resources: {limits: {memory: 1500M}}}
