@@ -34,7 +34,8 @@ type Upstream struct {
 // Listen starts one at an address, host:port, until the test ends.
 func Listen(tb testing.TB, address string) *Upstream {
 	tb.Helper()
-	inner, err := net.Listen("tcp", address)
+	var listener net.ListenConfig
+	inner, err := listener.Listen(tb.Context(), "tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -140,7 +141,8 @@ func Send(tb testing.TB, at string, payloads []string) {
 // without one.
 func Ask(tb testing.TB, at, request string) (status int, body string) {
 	tb.Helper()
-	conn, err := net.Dial("tcp", at)
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(tb.Context(), "tcp", at)
 	if err != nil {
 		tb.Error(err)
 		return 0, ""

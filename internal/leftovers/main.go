@@ -107,7 +107,7 @@ func private(args []string) (status int, left []string, err error) {
 // to be.
 func tempDir() (string, error) {
 	for {
-		path := filepath.Join(os.TempDir(), "ls"+strconv.FormatUint(rand.Uint64N(36*36*36*36), 36)) //nolint:gosec // Mkdir refuses what is there
+		path := filepath.Join(os.TempDir(), "ls"+strconv.FormatUint(rand.Uint64N(36*36*36*36), 36))
 		if err := os.Mkdir(path, 0o700); !errors.Is(err, os.ErrExist) {
 			return path, err
 		}

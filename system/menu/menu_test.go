@@ -2,6 +2,7 @@ package menu
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,7 +75,7 @@ func TestMenusWithoutPhotosAreWhatTheyWere(t *testing.T) {
 		line = append(m.AppendJSON(line[:0]), '\n')
 		digest.Write(line)
 	}
-	if got := fmt.Sprintf("%x", digest.Sum(nil)); got != want {
+	if got := hex.EncodeToString(digest.Sum(nil)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

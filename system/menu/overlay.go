@@ -31,10 +31,10 @@ func FindOverlay(ctx context.Context, in Documents, id int64) (o *Overlay, tag u
 // changeTries is how often one change is made anew where others change the same at a time.
 const changeTries = 20
 
-// ChangeOverlay changes a menu's availability in place, if what there is is as only says, else
+// ChangeOverlay changes a menu's availability in place, if the one there is as only says, else
 // the error wraps ErrChanged. d says whose and by whom, and gets Body and Tag. A change that
-// changes nothing is not stored. The error of change is returned as it
-// is, and that of an availability that is too large wraps ErrInput.
+// changes nothing is not stored. The error of change is returned as it is, and that of an
+// availability that is too large wraps ErrInput.
 func ChangeOverlay(ctx context.Context, in Documents, d *Document, only Condition, change func(*Overlay) error) error {
 	d.Kind = Availability
 	for range changeTries {
@@ -66,10 +66,11 @@ func ChangeOverlay(ctx context.Context, in Documents, d *Document, only Conditio
 	return ErrOverloaded
 }
 
-// SetSoldOut says of one dish that it is sold out, or is not, see ChangeOverlay.
-func SetSoldOut(ctx context.Context, in Documents, d *Document, only Condition, dish SoldOut, out bool) error {
-	return ChangeOverlay(ctx, in, d, only, func(o *Overlay) error {
+// SoldOutChange is the change for ChangeOverlay that says of one dish that it is sold out, or
+// is not.
+func SoldOutChange(dish SoldOut, out bool) func(*Overlay) error {
+	return func(o *Overlay) error {
 		o.Mark(dish, out, time.Now())
 		return nil
-	})
+	}
 }

@@ -129,7 +129,7 @@ func (r *request) soldOut(id int64) error {
 		}
 	}
 	d := menu.Document{ID: id, Editor: r.account.Name}
-	err = menu.SetSoldOut(r.within, r.admin.cfg.Desk, &d, menu.Condition{}, dish, out)
+	err = menu.ChangeOverlay(r.within, r.admin.cfg.Desk, &d, menu.Condition{}, menu.SoldOutChange(dish, out))
 	if errors.Is(err, menu.ErrInput) && !errors.Is(err, menu.ErrCorrupt) {
 		return r.showServed(http.StatusUnprocessableEntity, s, "Nothing was changed: too much is sold out already.")
 	}

@@ -30,6 +30,8 @@ func typedHours(i int, name, from, to string, courses ...string) []string {
 }
 
 // hours sends the form of hours that a page has, with as many parts as there are to be.
+//
+//nolint:revive // what is sent, and what is to come of it
 func (b *browser) hours(page, do string, status int, text string, parts int, fields ...string) string {
 	b.t.Helper()
 	hidden := b.hidden(page)[:2] // what the form was made from
@@ -148,7 +150,7 @@ func TestChangesOfAnAvailabilityAtOnce(t *testing.T) {
 	for _, dish := range dishes {
 		go func() {
 			d := menu.Document{ID: 7, Editor: "ben"}
-			failed <- menu.SetSoldOut(t.Context(), desk, &d, menu.Condition{}, menu.SoldOut{Dish: dish}, true)
+			failed <- menu.ChangeOverlay(t.Context(), desk, &d, menu.Condition{}, menu.SoldOutChange(menu.SoldOut{Dish: dish}, true))
 		}()
 	}
 	for range dishes {

@@ -229,7 +229,7 @@ func (a *API) markSoldOut(ctx *fasthttp.RequestCtx, id int64) error {
 	d := overlayOf(id, nil)
 	err = menu.ErrChanged
 	if holds {
-		err = menu.SetSoldOut(within, a.overlays, &d, only, dish, out)
+		err = menu.ChangeOverlay(within, a.overlays, &d, only, menu.SoldOutChange(dish, out))
 	}
 	if errors.Is(err, menu.ErrInput) && !errors.Is(err, menu.ErrCorrupt) { // too much is sold out
 		return because(of(menu.ErrInput), err)

@@ -94,7 +94,7 @@ func mixed(t *testing.T, s *system) {
 	var clients sync.WaitGroup
 	for client := range 6 {
 		clients.Go(func() {
-			conn, err := net.Dial("tcp", s.lb)
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.lb)
 			if err != nil {
 				t.Error(err)
 				return
@@ -112,13 +112,14 @@ func mixed(t *testing.T, s *system) {
 					return
 				}
 				body, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
 				switch {
 				case err != nil:
 					t.Errorf("menu %d: %v", id, err)
 				case resp.StatusCode == http.StatusServiceUnavailable: // the machine is slow
-				case id > menus && resp.StatusCode != 404, id <= menus && resp.StatusCode != 200 && resp.StatusCode != 304:
+				case id > menus && resp.StatusCode != http.StatusNotFound, id <= menus && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotModified:
 					t.Errorf("menu %d: got status %d: %s", id, resp.StatusCode, body)
-				case method == "HEAD" || resp.StatusCode == 304:
+				case method == "HEAD" || resp.StatusCode == http.StatusNotModified:
 					if len(body) > 0 {
 						t.Errorf("menu %d: got %s, want no body", id, body)
 					}
@@ -352,7 +353,7 @@ func slow(t *testing.T, s *system) {
 		"GET /admin HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", "PUT /api/menu/7 HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n",
 	} {
 		all.Go(func() {
-			conn, err := net.Dial("tcp", s.lb)
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.lb)
 			if err != nil {
 				t.Error(err)
 				return

@@ -89,11 +89,11 @@ func start(t *testing.T) *system {
 		rendered := strings.ReplaceAll(shared.ReplaceAllString(string(text), "${1}"+suffix), "${MENU_LIMITS}", "")
 		for name, addresses := range servers {
 			rendered = regexp.MustCompile(`server `+name+`:8080[^;]*;`).ReplaceAllStringFunc(rendered, func(line string) string {
-				var all string
+				var all strings.Builder
 				for _, a := range addresses {
-					all += strings.Replace(line, name+":8080", a, 1)
+					all.WriteString(strings.Replace(line, name+":8080", a, 1))
 				}
-				return all
+				return all.String()
 			})
 			rendered = strings.ReplaceAll(rendered, "http://"+name+":8080", "http://"+addresses[0])
 		}
@@ -186,17 +186,16 @@ func ask(t *testing.T, at, request, body string, lines ...string) answer {
 }
 
 // from is ask for a client at an address.
+//
+//nolint:revive // the arguments of ask, and one more
 func from(t *testing.T, client, at, request, body string, lines ...string) (got answer) {
 	t.Helper()
-	text := request + " HTTP/1.1\r\nHost: " + at + "\r\n"
-	for _, line := range lines {
-		text += line + "\r\n"
-	}
+	head := append([]string{request + " HTTP/1.1", "Host: " + at, "Connection: close"}, lines...)
 	if body != "" {
-		text += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+		head = append(head, fmt.Sprintf("Content-Length: %d", len(body)))
 	}
 	method, _, _ := strings.Cut(request, " ")
-	return again(func() answer { return exchange(t, client, at, method, text+"Connection: close\r\n\r\n"+body) })
+	return again(func() answer { return exchange(t, client, at, method, strings.Join(head, "\r\n")+"\r\n\r\n"+body) })
 }
 
 // again tries until there is no more talk of coming again, or for long.
