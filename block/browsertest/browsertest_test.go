@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -107,6 +108,27 @@ func TestTabsHearTheirOwnComplaints(t *testing.T) {
 	}
 	if got := append(bad.Events(), deaf.Events()...); len(got) > 0 {
 		t.Errorf("got %q again, or of a tab that does not listen", got)
+	}
+}
+
+func TestWhatIsAComplaint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, params string
+		want           bool
+	}{
+		{"Log.entryAdded", `{"entry": {"level": "info"}}`, false},
+		{"Log.entryAdded", `{"entry": {"level": "verbose"}}`, false},
+		{"Log.entryAdded", `{"entry": {"level": "warning"}}`, true},
+		{"Log.entryAdded", `{"entry": {"level": "error"}}`, true},
+		{"Log.entryAdded", `{}`, true},
+		{"Runtime.consoleAPICalled", `{"type": "info"}`, true},
+		{"Runtime.exceptionThrown", `{}`, true},
+		{"Network.loadingFinished", `{}`, false},
+	} {
+		if got := (Event{c.method, json.RawMessage(c.params)}).IsComplaint(); got != c.want {
+			t.Errorf("%s %s: got %v, want %v", c.method, c.params, got, c.want)
+		}
 	}
 }
 

@@ -203,10 +203,17 @@ type Event struct {
 // String is the event's name and the beginning of its details.
 func (e Event) String() string { return fmt.Sprintf("%s: %.400s", e.Method, e.Params) }
 
-// IsComplaint reports whether the page's console or log said something, or one of
-// its scripts failed.
+// IsComplaint reports whether one of the page's scripts failed or wrote to the
+// console, or the browser logged a warning or an error. What it logs for
+// information depends on the moment: that a field which a person already types
+// into keeps the focus, say.
 func (e Event) IsComplaint() bool {
-	return slices.Contains([]string{"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}, e.Method)
+	if e.Method != "Log.entryAdded" {
+		return e.Method == "Runtime.exceptionThrown" || e.Method == "Runtime.consoleAPICalled"
+	}
+	var told struct{ Entry struct{ Level string } }
+	err := json.Unmarshal(e.Params, &told)
+	return err != nil || !slices.Contains([]string{"verbose", "info"}, told.Entry.Level)
 }
 
 // mostEvents bounds what a tab keeps between two looks; Events fails beyond it.
