@@ -171,12 +171,36 @@ func atPoint(v *result.Variant, trials []observed) {
 		return []*float64{&r.P50, &r.P95, &r.P99, &r.Max, &s.P50, &s.P95, &s.P99, &s.Max}
 	}
 	v.Latency = medians(trials, latency).latency
+	v.Steps = joinSteps(trials)
 	v.SLO = objectives(trials)
 	v.Conditions = joinConditions(trials)
 	v.Components = components(trials)
 	v.Ratios = ratios(trials)
 	v.Faults, v.Course = faults(trials), courseOf(trials)
 	v.Timeline = typical(trials).timeline
+}
+
+// joinSteps are the medians over trials of each step's figures, of the steps that
+// every trial has: a k6 script may make a request in one and not in another.
+func joinSteps(trials []observed) []result.Step {
+	var out []result.Step
+	for _, step := range trials[0].steps {
+		var seen []result.Step
+		for _, t := range trials {
+			for _, s := range t.steps {
+				if s.Scenario == step.Scenario && s.Name == step.Name {
+					seen = append(seen, s)
+				}
+			}
+		}
+		if len(seen) == len(trials) {
+			out = append(out, medians(seen, func(s *result.Step) []*float64 {
+				r := &s.Response
+				return []*float64{&s.PerIteration, &s.Failed, &s.Sent, &s.Received, &r.P50, &r.P95, &r.P99, &r.Max}
+			}))
+		}
+	}
+	return out
 }
 
 // objectives are met if they were met at that point in most trials; at a

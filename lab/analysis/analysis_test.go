@@ -116,6 +116,7 @@ func measure(t *testing.T, kind string, try capacity.Try) archive.Measure {
 	return archive.Measure{Kind: kind, Try: try, Result: load.Result{
 		From: began.Add(time.Second), To: began.Add(3 * time.Second), Offered: n, Requests: n, Iterations: n, IterationsInTime: n, CompletedInTime: n,
 		Response: load.Latency{P50: 20, P95: 20, P99: 20, Max: 20, Histogram: string(text)},
+		Steps:    []load.StepResult{{Scenario: "s", Name: "s", Requests: n, Failed: n / 4, Sent: 90 * n, Received: 1200 * n, Response: load.Latency{P95: 20}}},
 	}}
 }
 
@@ -204,6 +205,9 @@ func TestDeriveFindsWhatWasPlanted(t *testing.T) {
 	}
 	if len(one.Ratios) != 1 || !near(one.Ratios[0].Value, 0.75, 0.001) || one.Ratios[0].Component != "api" {
 		t.Errorf("ratios %+v, want the cache's 0.75", one.Ratios)
+	}
+	if s := one.Steps; len(s) != 1 || s[0].PerIteration != 1 || s[0].Sent != 90 || s[0].Received != 1200 || s[0].Failed != 0.25 || s[0].Response.P95 != 20 {
+		t.Errorf("steps %+v, want one with 90 bytes out, 1200 back, a quarter failed, p95 20 ms", s)
 	}
 	if len(one.Curve) != 6 || one.Curve[0].Rate > one.Curve[5].Rate {
 		t.Errorf("%d points, want the six tries of two trials by rising rate, without the sweep", len(one.Curve))

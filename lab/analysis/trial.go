@@ -36,6 +36,7 @@ type observed struct {
 	probeCPU    float64
 	overflows   float64 // connections that full backlogs turned away, each second
 	latency     result.LatencyPair
+	steps       []result.Step
 	slo         []result.SLO
 	components  []verdict.Component
 	ratios      []result.Ratio
@@ -129,6 +130,7 @@ func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) 
 		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
 	o.latency = result.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
+	o.steps = steps(r)
 	outcomes, err := objectiveOutcomes(dir, exp.SLO, r)
 	if err != nil {
 		return err
@@ -137,6 +139,22 @@ func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) 
 		o.slo = append(o.slo, result.SLO{Metric: x.Metric, Threshold: x.Threshold, Observed: x.Observed, Met: x.Met})
 	}
 	return nil
+}
+
+// steps are a result's steps, each by the request.
+func steps(r *load.Result) []result.Step {
+	var out []result.Step
+	for _, s := range r.Steps {
+		step := result.Step{Scenario: s.Scenario, Name: s.Name, Response: summary(s.Response)}
+		if r.Iterations > 0 {
+			step.PerIteration = float64(s.Requests) / float64(r.Iterations)
+		}
+		if n := float64(s.Requests); n > 0 {
+			step.Failed, step.Sent, step.Received = float64(s.Failed)/n, float64(s.Sent)/n, float64(s.Received)/n
+		}
+		out = append(out, step)
+	}
+	return out
 }
 
 func summary(l load.Latency) result.Percentiles {

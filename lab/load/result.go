@@ -72,10 +72,16 @@ type Result struct {
 // StepResult is what came of one named step. For WebSocket scenarios there are
 // the steps "connect" and "message".
 type StepResult struct {
-	Scenario string         `json:"scenario"`
-	Name     string         `json:"name"`
-	Requests uint64         `json:"requests"`
-	Failed   uint64         `json:"failed"`
+	Scenario string `json:"scenario"`
+	Name     string `json:"name"`
+	Requests uint64 `json:"requests"`
+	Failed   uint64 `json:"failed"`
+	// Sent and Received are as in Result, with headers. Requests that share a
+	// connection over HTTP/2 share what frames and header tables take: theirs are
+	// exact only together. They are 0 if whoever measured does not tell steps apart,
+	// as k6 does not.
+	Sent     uint64         `json:"sent_bytes,omitempty"`
+	Received uint64         `json:"received_bytes,omitempty"`
 	Status   map[int]uint64 `json:"status"`
 	Response Latency        `json:"response"`
 	Service  Latency        `json:"service"`

@@ -123,7 +123,7 @@ var wholeSummary = sync.OnceValues(func() (*summary.Summary, error) {
 		Generator: load.Generator{CPUSeconds: 7.9, Busy: 0.226, Working: 0.19,
 			Lateness: load.Lateness{P50: 0.031, P99: 0.412, P999: 2.31, Max: 6.1, WithinMs: 0.9971}},
 		Steps: []load.StepResult{
-			{Scenario: "lookup", Name: "list", Requests: 12_000, Failed: 3, Status: map[int]uint64{200: 12_000}},
+			{Scenario: "lookup", Name: "list", Requests: 12_000, Failed: 3, Sent: 1_560_000, Received: 148_000_000, Status: map[int]uint64{200: 12_000}},
 			{Scenario: "ramp", Name: "order", Requests: 5_300, Failed: 28, Status: map[int]uint64{200: 5_300}},
 		},
 		Checks: []load.CheckResult{

@@ -138,6 +138,7 @@ func where(scenario, step string) string {
 // stepRow is one named step.
 type stepRow struct {
 	Where, Requests, Rate, Failed string
+	Sent, Received                string    // of each request, in bytes
 	Response, Service             [4]string // p50, p95, p99 and the longest
 }
 
@@ -149,10 +150,19 @@ func newStepRows(s *summary.Summary) []stepRow {
 	for _, step := range s.Steps {
 		rows = append(rows, stepRow{
 			where(step.Scenario, step.Name), format.Count(step.Requests), format.Measured(step.Rate), format.Count(step.Failed),
+			each(step.SentBytes, step.Requests), each(step.ReceivedBytes, step.Requests),
 			figures(step.Latency.Response), figures(step.Latency.Service),
 		})
 	}
 	return rows
+}
+
+// each is how many bytes one request took.
+func each(bytes, requests uint64) string {
+	if bytes == 0 || requests == 0 {
+		return format.Missing
+	}
+	return format.Bytes((bytes + requests/2) / requests)
 }
 
 // errorRow is one kind of error.

@@ -76,6 +76,7 @@ type page struct {
 
 	Objectives  []objectiveRow
 	Latencies   []latencyRow
+	Steps       []stepRow
 	Comparisons []comparisonRow
 	Ratios      []ratioRow
 	Environment []fact
@@ -101,6 +102,7 @@ func newPage(r *result.Result) *page {
 		Curves:      newCurveCharts(r),
 		Objectives:  newObjectiveRows(r),
 		Latencies:   newLatencyRows(r),
+		Steps:       newStepRows(r),
 		Comparisons: newComparisonRows(r),
 		Ratios:      newRatioRows(r),
 		Environment: environmentTable(r),
@@ -157,6 +159,7 @@ func (p *page) contents() []section {
 	add(len(p.Checks)+len(p.Warnings) > 0, "validity", "Can it be believed?")
 	add(len(p.Objectives) > 0, "objectives", "Objectives")
 	add(len(p.Latencies) > 0, "latency", "Response and service time")
+	add(len(p.Steps) > 0, "steps", "Steps and bytes")
 	add(len(p.Comparisons) > 0, "comparisons", "Ratios")
 	add(true, "environment", "Environment")
 	add(p.Source != "", "experiment", "The experiment")

@@ -85,6 +85,40 @@ func figures(p result.Percentiles) [4]string {
 	return [4]string{format.Latency(p.P50), format.Latency(p.P95), format.Latency(p.P99), format.Latency(p.Max)}
 }
 
+// stepRow is one step of one variant; Figures are p50, p95, p99 and max.
+type stepRow struct {
+	Variant                                    string
+	Span                                       int // as in objectiveRow
+	Name, PerIteration, Failed, Sent, Received string
+	Figures                                    [4]string
+}
+
+func newStepRows(r *result.Result) []stepRow {
+	var rows []stepRow
+	bytes := func(n float64) string {
+		if !(n > 0) || !format.Finite(n) {
+			return format.Missing
+		}
+		return format.Bytes(uint64(n + 0.5))
+	}
+	for _, v := range r.Variants {
+		for i, s := range v.Steps {
+			row := stepRow{
+				Variant: v.Name, Name: s.Name, PerIteration: format.Rounded(s.PerIteration), Failed: format.Percent(s.Failed),
+				Sent: bytes(s.Sent), Received: bytes(s.Received), Figures: figures(s.Response),
+			}
+			if s.Scenario != "" && s.Scenario != s.Name {
+				row.Name = s.Scenario + " · " + s.Name
+			}
+			if i == 0 {
+				row.Span = len(v.Steps)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
 // comparisonRow is one variant against the baseline.
 type comparisonRow struct {
 	Variant, Baseline, Ratio, Interval, Confidence, P, Reading string

@@ -96,6 +96,8 @@ func (s sampleVariant) variant(w *wobble) result.Variant {
 			Service:  result.Percentiles{P50: s.knee * 2.4, P95: 93.2 + s.knee*2, P99: 141.8 + s.knee*3, Max: 287.5},
 		},
 		Rate: s.capacity, Failed: 0, Generator: 0.08 + s.capacity/8000,
+		Steps: []result.Step{{Scenario: "lookup", Name: "lookup", PerIteration: 1, Sent: 97.4, Received: 2048 + s.knee*100,
+			Response: result.Percentiles{P50: s.knee * 3.1, P95: 151.3 + s.knee*4, P99: 212.4 + s.knee*6, Max: 431.9}}},
 		Components: []verdict.Component{
 			{Name: "api", Instances: s.instances, LimitCPUs: limit, DemandMS: demand, Bound: bound, Busy: 0.978, Throttled: 0.413, MemoryBytes: 43384832},
 			{Name: "lb", Instances: 1, LimitCPUs: 0.5, DemandMS: 0.0713, Bound: 7013, Busy: s.capacity / 7013, Throttled: 0.004, MemoryBytes: 12582912},

@@ -76,6 +76,9 @@ type Variant struct {
 	Verdict    verdict.Verdict     `json:"verdict"`
 	SLO        []SLO               `json:"slo"`
 	Warnings   []string            `json:"warnings"`
+	// Steps are the requests by scenario and step at that point, in the plan's order:
+	// the median over trials of each figure.
+	Steps []Step `json:"steps,omitempty"`
 	// Curve has every rate that was tried, over all trials, by rising rate.
 	Curve []CurvePoint `json:"curve"`
 	// Timeline is CPU over time of one trial, the one of median capacity.
@@ -183,6 +186,22 @@ type Percentiles struct {
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// Step is one named request of an iteration.
+type Step struct {
+	Scenario string `json:"scenario"`
+	Name     string `json:"name"`
+	// PerIteration is how many of these requests were made for each iteration of
+	// the load.
+	PerIteration float64 `json:"per_iteration"`
+	Failed       float64 `json:"failed"` // share of them
+	// Sent and Received are bytes on the wire of one request and of its answer,
+	// with headers, without TLS, TCP and IP. They are 0 in what k6 measured, which
+	// does not tell steps apart.
+	Sent     float64     `json:"sent_bytes"`
+	Received float64     `json:"received_bytes"`
+	Response Percentiles `json:"response"`
 }
 
 // The units of rates.

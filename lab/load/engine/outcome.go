@@ -21,8 +21,8 @@ func (r *run) result() (load.Result, error) {
 		Late:             t.late,
 		IterationsInTime: t.iterationsInTime + w.iterationsInTime,
 		CompletedInTime:  t.requestsInTime + w.requestsInTime,
-		Sent:             t.wrote,
-		Received:         t.got,
+		Sent:             t.wrote + all.wrote,
+		Received:         t.got + all.got,
 		Status:           all.statuses(),
 		Errors:           map[string]load.ErrorCount{},
 		MaxInFlight:      r.observer.most,
@@ -80,7 +80,7 @@ func (r *run) details(result *load.Result) error {
 
 // result is a step's part of a Result.
 func (t *tally) result(scenario, name string) (load.StepResult, error) {
-	r := load.StepResult{Scenario: scenario, Name: name, Requests: t.requests, Failed: t.failed, Status: t.statuses()}
+	r := load.StepResult{Scenario: scenario, Name: name, Requests: t.requests, Failed: t.failed, Sent: t.wrote, Received: t.got, Status: t.statuses()}
 	response, service := t.response, t.service
 	if response == nil {
 		response, service = load.NewHistogram(), load.NewHistogram()

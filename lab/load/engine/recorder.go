@@ -73,7 +73,7 @@ type sums struct {
 
 	iterations, dropped uint64
 	waited, late        uint64
-	wrote, got          uint64
+	wrote, got          uint64 // of no single request
 	failures            [failure.Kinds]load.ErrorCount
 
 	// Whenever they were intended: what was done in the measured part.
@@ -87,6 +87,7 @@ type sums struct {
 // tally is what the requests of one step add up to.
 type tally struct {
 	requests, failed  uint64
+	wrote, got        uint64
 	status            [600]uint32
 	response, service *hdrhistogram.Histogram // nil until the first request
 }
@@ -147,9 +148,9 @@ func (s *shard) addRequest(o *outcome) {
 	if o.intended >= s.recorder.from {
 		s.completed++
 	}
-	sum.wrote += uint64(o.wrote)
-	sum.got += uint64(o.got)
 	t := &sum.steps[o.step]
+	t.wrote += uint64(o.wrote)
+	t.got += uint64(o.got)
 	t.requests++
 	if o.failed != failure.None || o.unexpected {
 		t.failed++
@@ -315,6 +316,8 @@ func (t *tally) merge(from *tally) {
 	}
 	t.requests += from.requests
 	t.failed += from.failed
+	t.wrote += from.wrote
+	t.got += from.got
 	for i, n := range from.status {
 		t.status[i] += n
 	}

@@ -405,3 +405,47 @@ func TestOldTLSIsRefused(t *testing.T) {
 		t.Errorf("%d requests, errors %v; want all failed by tls", r.Requests, r.Errors)
 	}
 }
+
+// TestBytesAreCountedByStep: what goes over the wire for each step, to the byte, as
+// the server sees it.
+func TestBytesAreCountedByStep(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string][2]uint64{} // by path, what came and what went
+	server := serveRaw(t, func(c *rawConn) {
+		for {
+			head, path := 0, ""
+			for line := ""; line != "\r\n"; head += len(line) {
+				var err error
+				if line, err = c.in.ReadString('\n'); err != nil {
+					return
+				}
+				if path == "" {
+					path = strings.Fields(line)[1]
+				}
+			}
+			answer := wire("HTTP/1.1 200 OK|Transfer-Encoding: chunked||" + fmt.Sprintf("%x|%s|0||", len(path), path))
+			mu.Lock()
+			n := seen[path]
+			seen[path] = [2]uint64{n[0] + uint64(head), n[1] + uint64(len(answer))}
+			mu.Unlock()
+			_, _ = c.Write([]byte(answer))
+		}
+	})
+	plan := loadtest.ClosedPlan(server.url, 2, time.Minute)
+	s := &plan.Scenarios[0]
+	s.Executor, s.Iterations = load.SharedIterations, 10
+	s.Steps = []load.Step{
+		{Name: "short", Request: load.Request{Method: "GET", Path: "/a"}},
+		{Name: "long", Request: load.Request{Method: "GET", Path: "/" + strings.Repeat("long", 100), Header: map[string]string{"Accept": "text/plain"}}},
+	}
+	r, _ := mustRun(t, plan)
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range s.Steps {
+		got, want := r.Steps[i], seen[s.Steps[i].Request.Path]
+		if got.Sent != want[0] || got.Received != want[1] || want[0] == 0 {
+			t.Errorf("step %s: %d bytes sent, %d received; want the server's %d, %d", got.Name, got.Sent, got.Received, want[0], want[1])
+		}
+	}
+}

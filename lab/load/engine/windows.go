@@ -81,6 +81,8 @@ func (w *windows) emit() error {
 		Drain:    int64(began) >= w.run.recorder.to.Load(),
 		Requests: all.requests,
 		Failed:   all.failed,
+		Sent:     all.wrote,
+		Received: all.got,
 		Dropped:  dropped,
 		InFlight: int(w.run.observer.inFlight.Load()),
 		Errors:   map[string]uint64{},

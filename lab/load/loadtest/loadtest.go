@@ -60,6 +60,14 @@ func checkCounts(tb testing.TB, r load.Result) {
 	if r.Offered != r.Iterations+r.Dropped {
 		tb.Errorf("offered %d, but %d iterations and %d dropped", r.Offered, r.Iterations, r.Dropped)
 	}
+	var sent, received uint64
+	for i := range r.Steps {
+		sent += r.Steps[i].Sent
+		received += r.Steps[i].Received
+	}
+	if r.WebSocket == nil && (sent != r.Sent || received != r.Received) {
+		tb.Errorf("%d bytes sent and %d received, but the steps' add up to %d and %d", r.Sent, r.Received, sent, received)
+	}
 	if r.WebSocket != nil {
 		ended += r.WebSocket.Delivered // which has no status
 	}

@@ -147,6 +147,7 @@ func (s *Summary) distributions(r *load.Result) error {
 		s.Steps = append(s.Steps, Step{
 			Scenario: step.Scenario, Name: step.Name,
 			Requests: step.Requests, Rate: ratio(float64(step.Requests)*inTime(r), r.Seconds()), Failed: step.Failed,
+			SentBytes: step.Sent, ReceivedBytes: step.Received,
 			Status: statuses(step.Status), Latency: both,
 		})
 	}

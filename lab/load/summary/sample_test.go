@@ -192,7 +192,7 @@ func stepLoad(t *testing.T) *sample {
 	s.result.Steps = nil
 	for i, name := range [][2]string{{"browse", "restaurants"}, {"browse", "the menu of the restaurant that was picked"}, {"order", "order"}} {
 		s.result.Steps = append(s.result.Steps, load.StepResult{
-			Scenario: name[0], Name: name[1], Requests: 73_000 / uint64(i+1), Failed: 3 * uint64(i), Status: map[int]uint64{200: 73_000 / uint64(i+1)},
+			Scenario: name[0], Name: name[1], Requests: 73_000 / uint64(i+1), Failed: 3 * uint64(i), Sent: 8_000_000, Received: 1_234_567_890 / uint64(i+1), Status: map[int]uint64{200: 73_000 / uint64(i+1)},
 			Response: latency(t, uint64(10+i), 2_000, float64(i+1)), Service: latency(t, uint64(10+i), 2_000, float64(i+1)),
 		})
 	}

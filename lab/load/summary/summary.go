@@ -230,6 +230,10 @@ type Step struct {
 	Rate float64 `json:"rate"`
 	// Failed ended with an error, or with a status of 400 and above.
 	Failed uint64 `json:"failed"`
+	// SentBytes and ReceivedBytes are those of the step's requests and answers, with
+	// their headers. Both are 0 in what k6 measured, which does not tell steps apart.
+	SentBytes     uint64 `json:"sent_bytes"`
+	ReceivedBytes uint64 `json:"received_bytes"`
 	// Status has the answers by HTTP status.
 	Status  map[int]uint64 `json:"status"`
 	Latency Latencies      `json:"latency"`

@@ -162,6 +162,7 @@ func (s *Summary) steps(p *page) {
 		scenarios[s.Steps[i].Scenario] = true
 	}
 	rows := [][]string{{"", "requests", "req/s", "failed", "p50", "p95", "p99"}}
+	bytes := [][]string{{"", "sent", "received"}}
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		name := step.Name
@@ -173,9 +174,16 @@ func (s *Summary) steps(p *page) {
 			p.clean(name), format.Count(step.Requests), format.Figure(step.Rate), format.Count(step.Failed),
 			p.milliseconds(l.P50), p.milliseconds(l.P95), p.milliseconds(l.P99),
 		})
+		if n := step.Requests; n > 0 && step.SentBytes > 0 {
+			bytes = append(bytes, []string{p.clean(name), format.Bytes((step.SentBytes + n/2) / n), format.Bytes((step.ReceivedBytes + n/2) / n)})
+		}
 	}
 	p.heading("Steps, with their response times")
 	p.table("lrrrrrr", rows)
+	if len(bytes) > 1 {
+		p.heading("Bytes on the wire, of a request and of its answer")
+		p.table("lrr", bytes)
+	}
 }
 
 // errors has the kinds of errors, the most frequent first.
