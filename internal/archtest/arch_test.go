@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 var technology = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go":  {"lab", "internal/screen"},
 	"github.com/aclements/go-moremath":         {"lab/stats"},
+	"github.com/andybalholm/brotli":            {"lab/load"},
 	"github.com/alitto/pond":                   {"block/pool"},
 	"github.com/apache/cassandra-gocql-driver": {"block/cql", "lab/driver/process", "lab/probe/cassandra", "system"},
 	"github.com/cespare/xxhash":                {"system", "block"},
@@ -46,7 +47,7 @@ var technology = map[string][]string{
 	"github.com/gorilla/websocket":             {"lab/load"},
 	"github.com/invopop/jsonschema":            {"lab/experiment", "lab/load/summary"},
 	"github.com/jackc/pgx":                     {"block/postgres", "block/servertest", "internal/cli", "system", "lab/driver/process/recipe"},
-	"github.com/klauspost/compress":            {"block/dictionary", "lab/load/export/remotewrite", "system/menu"},
+	"github.com/klauspost/compress":            {"block/dictionary", "lab/load", "system/menu"},
 	"github.com/mattn/go-isatty":               {"internal/cli"},
 	"github.com/maypok86/otter":                {"block/cache"},
 	"github.com/nats-io/nats-server":           {"block/queue/nats"},

@@ -21,7 +21,8 @@ type Step struct {
 	Weight float64 `key:"weight" eg:"3" default:"1" max:"1000" min:"0.001"`
 	// Values to take from the answer for later steps of the iteration, by the
 	// name of their placeholder: a path into a JSON body (user.token, in
-	// gjson's syntax, as in k6), {json: path}, or {header: Name}.
+	// gjson's syntax, as in k6), {json: path}, or {header: Name}. Bodies in gzip,
+	// br and zstd are decoded first.
 	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" each:"what is extracted" list:"a mapping from names to paths" names:"placeholder"`
 	// The statuses of answers that have not failed, as k6's http.expectedStatuses:
 	// 404, or a list. If not given, those below 400.

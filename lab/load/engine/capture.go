@@ -20,6 +20,10 @@ type captured struct {
 	body       []byte
 	setCookies []string // values of Set-Cookie
 	headers    []capturedHeader
+
+	coding  string // the Content-Encoding of the body
+	cut     bool   // the body is only the beginning of it
+	problem string // what is wrong with the body; empty for nothing
 }
 
 type capturedHeader struct {
@@ -36,18 +40,26 @@ const (
 
 // reset forgets the answer before.
 func (k *captured) reset() {
-	k.body, k.setCookies, k.headers = k.body[:0], k.setCookies[:0], k.headers[:0]
+	*k = captured{body: k.body[:0], setCookies: k.setCookies[:0], headers: k.headers[:0]}
 }
 
 // add keeps a piece of the body.
 func (k *captured) add(piece []byte) {
-	k.body = append(k.body, piece[:min(len(piece), maxBody-len(k.body))]...)
+	n := min(len(piece), maxBody-len(k.body))
+	k.body = append(k.body, piece[:n]...)
+	k.cut = k.cut || n < len(piece)
 }
 
 // header keeps a header line, if it is wanted.
 func (k *captured) header(want *capture, name, value []byte) {
 	if want.cookies && equalFold(name, "set-cookie") && len(k.setCookies) < maxCookies {
 		k.setCookies = append(k.setCookies, string(value))
+	}
+	if want.body && equalFold(name, "content-encoding") {
+		if k.coding != "" {
+			k.coding += ","
+		}
+		k.coding += string(value)
 	}
 	for _, wanted := range want.names {
 		if equalFold(name, wanted) {

@@ -40,9 +40,10 @@ type loop struct {
 	byFD    []*connection // open sockets
 	tags    int32
 
-	buffer []byte   // what is read
-	out    []byte   // the request being written
-	values [][]byte // of its placeholders
+	buffer  []byte   // what is read
+	out     []byte   // the request being written
+	values  [][]byte // of its placeholders
+	decoder contentDecoder
 
 	wokeAt   time.Duration // when the last wait ended
 	active   bool          // something was done since then
@@ -311,6 +312,7 @@ func (l *loop) close() error {
 		}
 	}
 	l.remotes.Wait()
+	l.decoder.close()
 	return l.poller.close()
 }
 

@@ -171,6 +171,7 @@ func (r *remote) captureAnswer(u *user) {
 	}
 	u.captured.reset()
 	u.captured.add(r.answer.Body)
+	u.captured.cut = r.answer.Length > int64(len(r.answer.Body))
 	for name, values := range r.answer.Header {
 		for _, value := range values {
 			u.captured.header(want, []byte(name), []byte(value))

@@ -211,6 +211,7 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 	step := u.step()
 	o.unexpected = !step.expects(status)
 	if kind == failure.None && step.capture != nil {
+		u.loop.decoder.decode(u.captured)
 		u.extractValues(&o)
 	}
 	for i := range step.checks {
@@ -242,12 +243,25 @@ func (u *user) extractValues(o *outcome) {
 		e := &u.step().extract[i]
 		value, ok := k.value(&e.Extract)
 		if !ok {
-			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}", u.step().name, o.status, e.where(), e.name)
+			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, o.status, e.where(), e.name, k.why(e))
 			o.status, o.failed = 0, failure.NoValue
 			return
 		}
 		u.values[e.variable] = append(u.values[e.variable][:0], value...)
 	}
+}
+
+// why says what is wrong with the body that has no value, if something is.
+func (k *captured) why(e *extraction) string {
+	switch {
+	case e.JSON == "":
+		return ""
+	case k.problem == "" && k.cut:
+		return ": " + tooLong
+	case k.problem != "":
+		return ": " + k.problem
+	}
+	return ""
 }
 
 // where is an extraction's place in words.
