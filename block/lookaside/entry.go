@@ -55,7 +55,7 @@ type state struct {
 	value Value
 	soft  int64
 	raw   []byte
-	head  string // of what is foreign: its first bytes, by which the script knows it again
+	head  string // of what is foreign, its first bytes, by which the script knows it again; of a lease, all
 }
 
 // entry reports whether it is one.
@@ -100,7 +100,7 @@ func parse(data []byte) state {
 	case 'a':
 		s.kind, s.value.Absent = kindAbsent, true
 	case 'l':
-		return state{kind: kindLease}
+		return state{kind: kindLease, head: string(data)}
 	case 'm':
 		if n := len(data) - markerHeader; n >= idBytes && n%idBytes == 0 {
 			return state{kind: kindMarker}

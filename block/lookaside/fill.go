@@ -47,7 +47,7 @@ func (r remote) Lease(ctx context.Context, key string, _ int64) cache.Grant {
 	if t.past || t.renew {
 		return cache.Grant{}
 	}
-	lease, poll := string([]byte{formatVersion, 'l'})+rand.Text(), r.cfg.LeasePoll
+	lease, poll, another := string([]byte{formatVersion, 'l'})+rand.Text(), r.cfg.LeasePoll, ""
 	for deadline := time.Now().Add(r.cfg.LeaseWait); ; poll = min(2*poll, 8*r.cfg.LeasePoll) {
 		s, err := r.exec(ctx, key, r.scripts.claim, lease, ms(r.cfg.hold()), t.foreign)
 		switch {
@@ -66,6 +66,11 @@ func (r remote) Lease(ctx context.Context, key string, _ int64) cache.Grant {
 		case s.kind == kindMarker:
 			r.metrics.leases[leasePast].Inc()
 			return cache.Grant{}
+		case another != "" && another != s.head: // waited for a lease that was lost
+			r.metrics.leases[leaseLost].Inc()
+			return cache.Grant{}
+		case s.kind == kindLease:
+			another = s.head
 		}
 		if time.Now().After(deadline) || !pause.For(ctx, poll) {
 			r.metrics.leases[leaseWaitedOut].Inc()

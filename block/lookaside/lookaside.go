@@ -29,7 +29,8 @@
 // Changing puts a marker in place of whatever is there, the lease included; while there is a
 // marker nobody gets a lease. So whatever fills has read after the last Changing before it,
 // and before the next: there was no write in between. This holds however long anybody is
-// held up, on no clock. Who has waited for another's lease in vain loads and does not fill.
+// held up, on no clock. Who has waited for another's lease in vain loads and does not fill: it took
+// too long, or was lost, which is known when somebody else has it.
 //
 // Who asks while somebody of the same process loads waits for that load, and may have come after a
 // change that it did not see. So he looks again then: at Redis, and if nothing is there, for

@@ -216,6 +216,30 @@ func TestLeaseOfSomebodyWhoDied(t *testing.T) {
 	})
 }
 
+// A lease may be evicted again and again. Who waits does not wait for every one that follows.
+func TestLeaseThatIsLost(t *testing.T) {
+	t.Parallel()
+	s, d := servertest.Redis(t), newDatabase()
+	c := process(t, s.Addr(), d, func(cfg *Config) { cfg.LeaseWait = time.Hour })
+	want := d.set("1", false)
+	leases := 0
+	another := func() {
+		leases++
+		s.Command("SET", "menus:1", fmt.Sprint("\x01lthe ", leases))
+	}
+	another()
+	var group sync.WaitGroup
+	group.Go(func() { gets(t, c, "1", want) })
+	eventually(t, "it does not wait", func() bool {
+		another()
+		return d.loads.Load() > 0
+	})
+	group.Wait()
+	if lost, fills := count(c.metrics.leases[leaseLost]), count(c.metrics.fills[fillDone]); lost != 1 || fills != 0 {
+		t.Errorf("got %d lost leases and %d fills, want one and none", lost, fills)
+	}
+}
+
 func TestWhoFailsToLoadGivesTheLeaseBack(t *testing.T) {
 	t.Parallel()
 	s := servertest.Redis(t)

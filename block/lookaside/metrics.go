@@ -10,6 +10,7 @@ const (
 	leaseGranted = iota
 	leaseFound
 	leaseWaitedOut
+	leaseLost
 	leasePast
 	leaseFailed
 )
@@ -43,7 +44,7 @@ const (
 //	                                    that another fills), changing, foreign, down (Redis was
 //	                                    not asked), failed
 //	lookaside_leases_total{outcome}     granted, found (after waiting for another's), waited_out,
-//	                                    changing, failed
+//	                                    lost (another has the one waited for), changing, failed
 //	lookaside_fills_total{outcome}      done, refused (changed meanwhile), failed; refreshes too
 //	lookaside_refreshes_total{outcome}  done, failed, skipped (no slot)
 //	lookaside_changes_total{outcome}    begun, refused (Redis was not told); kept, dropped (left
@@ -74,7 +75,7 @@ func newMetrics(name string, to prometheus.Registerer) *metrics {
 		m.gets[kind] = gets.WithLabelValues("shared", result)
 	}
 	m.down, m.failed = gets.WithLabelValues("shared", "down"), gets.WithLabelValues("shared", "failed")
-	copy(m.leases[:], counters("lookaside_leases_total", "Requests for a lease.", "granted", "found", "waited_out", "changing", "failed"))
+	copy(m.leases[:], counters("lookaside_leases_total", "Requests for a lease.", "granted", "found", "waited_out", "lost", "changing", "failed"))
 	copy(m.fills[:], counters("lookaside_fills_total", "Fills and refreshes of entries.", "done", "refused", "failed"))
 	copy(m.refreshes[:], counters("lookaside_refreshes_total", "Refreshes behind look-ups.", "done", "failed", "skipped"))
 	copy(m.changes[:], counters("lookaside_changes_total", "Writes that the cache was told of.", "begun", "refused", "kept", "dropped", "failed"))
