@@ -168,6 +168,7 @@ bottleneck with evidence, and compares the variants in one report.`,
 		a.resultsCommand(),
 		a.patternsCommand(),
 		a.menuCommand(),
+		a.feedCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())
 	for _, c := range cmd.Commands() {

@@ -31,7 +31,13 @@ func menuSaid(t *testing.T, dir string, code int, want string, args ...string) {
 // menuServing starts a service of the menus and returns it with its address.
 func menuServing(t *testing.T, dir string, env []string, args ...string) (cmd *exec.Cmd, url string) {
 	t.Helper()
-	cmd = exec.Command(program, append(append([]string{"menu"}, args...), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0")...)
+	return serviceOf(t, dir, env, append([]string{"menu"}, args...)...)
+}
+
+// serviceOf starts a service and returns it with its address.
+func serviceOf(t *testing.T, dir string, env []string, args ...string) (cmd *exec.Cmd, url string) {
+	t.Helper()
+	cmd = exec.Command(program, append(args, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0")...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -52,7 +58,7 @@ func menuServing(t *testing.T, dir string, env []string, args ...string) (cmd *e
 			return cmd, "http://" + line.Address
 		}
 	}
-	t.Fatalf("loadstone menu %s ended before it said its address: %s", strings.Join(args, " "), &said)
+	t.Fatalf("loadstone %s ended before it said its address: %s", strings.Join(args, " "), &said)
 	return nil, ""
 }
 

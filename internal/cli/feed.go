@@ -1,0 +1,203 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/block/dataset"
+	"loadstone/system/feed"
+	"loadstone/system/feed/feedfile"
+	"loadstone/system/feed/serve"
+	"loadstone/system/feed/stores"
+)
+
+func (a *app) feedCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "feed",
+		GroupID: "system",
+		Short:   "A mobile app's feed: seed or import, serve",
+		Long: `The feed of an organisation's app: posts with media, authors, comments and reactions,
+asked for one by one, in bundles, or in batches.
+
+A store is written sqlite:FILE, a database within this program.`,
+		Example: `  # invented posts, and their page at http://127.0.0.1:8095/app
+  loadstone feed seed --store sqlite:feed.db --posts 10000 --seed 1
+  loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095
+
+  # your own
+  loadstone feed import posts.csv --store sqlite:own.db`,
+	}
+	health := a.healthCommand()
+	health.Example = `  loadstone feed health --url http://127.0.0.1:8080/readyz`
+	cmd.AddCommand(a.feedImportCommand(), health)
+	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedServeCommand())...)
+	cmd.RunE = needsCommand
+	return cmd
+}
+
+func (a *app) feedSeedCommand() *cobra.Command {
+	var store, file string
+	var count int64
+	var seed uint64
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "seed",
+		Short: "Fill a store with invented posts, or with yours",
+		Long: `Fill a store with invented posts: the same seed gives the same posts, of which every 63rd
+has no media. A store that has them already is left unchanged, one with other posts is
+refused, and an interrupted seed leaves an empty store.
+
+Every flag can be given as an environment variable as well: --store as FEED_STORE.`,
+		Example: `  loadstone feed seed --store sqlite:feed.db --posts 10000 --seed 1`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var source dataset.Source[feed.Entry]
+			var err error
+			if file != "" {
+				source, err = feedfile.Open(cmd.Context(), file)
+			} else {
+				source, err = feed.NewGenerator(seed, count)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return a.fillFeed(cmd, store, source, keep)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&store, "store", "", "store to fill: "+stores.Forms)
+	fl.Int64Var(&count, "posts", feed.DefaultCount, "number of posts")
+	fl.Uint64Var(&seed, "seed", 1, "seed of the invented posts")
+	fl.StringVar(&file, "file", "", "file of posts to use instead of invented ones, as for 'feed import'; none if empty")
+	fl.BoolVar(&keep, "keep-imported", false, "leave a store with imported posts unchanged, whichever they are")
+	return cmd
+}
+
+func (a *app) feedImportCommand() *cobra.Command {
+	var store string
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Fill a store with the posts of a file",
+		Long: `Fill a store with the posts of a file, whose name says its format.
+
+.csv has a post a row, in columns of these names, of which the last five may be left out:
+
+  id,published,title,text,author_id,author,role,team,pinned,image,alt
+
+.jsonl has a post a line, with everything about it:
+
+  {"id":1,"published":"2026-01-31T08:00:00Z","title":"Hello","text":"...","pinned":false,
+   "author":{"id":7,"name":"Noor","role":"","team":"","about":"","photo":"https://..."},
+   "media":[{"kind":"image","url":"https://...","alt":"","width":800,"height":600}],
+   "reactions":[{"kind":"like","count":3}],
+   "comments":[{"author":"Olga","published":"2026-01-31T09:00:00Z","text":"..."}]}
+
+An import is complete or stores nothing: mistakes are reported with their lines.`,
+		Example: `  loadstone feed import posts.csv --store sqlite:own.db`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := feedfile.Open(cmd.Context(), args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return a.fillFeed(cmd, store, file, false)
+		},
+	}
+	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
+	return cmd
+}
+
+// fillFeed puts the source into a store, and says what came of it. With keep it leaves one
+// alone that was filled with posts that are not made up.
+func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[feed.Entry], keep bool) (err error) {
+	name, err := stores.Parse(text)
+	if err != nil {
+		return usagef("--store: %w", err)
+	}
+	began, ctx := time.Now(), cmd.Context()
+	store, err := name.Make(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if have, err := store.Meta(ctx); err == nil && keep && !feed.MadeUp(have) {
+		fmt.Fprintf(a.Stdout, "%s has posts that were imported, %s; they are kept\n", name, have.Origin)
+		return nil
+	}
+	bar := newCountBar(a.Stderr, a.Terminal, "posts")
+	kept, err := store.Fill(ctx, source, bar.set)
+	bar.close()
+	switch {
+	case errors.Is(err, feed.ErrOccupied):
+		return fmt.Errorf("%w; it is left as it is: name another store, or remove what is there first", err)
+	case err != nil:
+		return err
+	case kept:
+		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", name, source.Meta().Origin)
+		return nil
+	}
+	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", name, source.Meta().Origin, time.Since(began).Seconds())
+	return nil
+}
+
+func (a *app) feedServeCommand() *cobra.Command {
+	c := serve.DefaultConfig()
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve a feed over HTTP",
+		Long: `Serve a feed over HTTP: GET /feed, /posts/{id}/media, /author and /responses, /bundle and
+/notices, all in /openapi.json; the page /app, /healthz and /readyz; on the admin address
+/metrics for Prometheus, and with FEED_ADMIN_TOKEN set, for requests that send it,
+/debug/pprof.
+
+--serializer and --queries change what an answer costs, and none of its bytes.
+
+Every flag can be given as an environment variable as well: --admin-listen as
+FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
+		Example: `  loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.Validate(); err != nil {
+				return usageError{err}
+			}
+			return serve.Run(cmd.Context(), c, a.logger())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
+	adminFlags(fl, &c.Config, "profiles")
+	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
+	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
+	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
+	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
+	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
+	completing(cmd, "serializer", cobra.FixedCompletions([]cobra.Completion{string(feed.Append), string(feed.Standard), string(feed.Maps)}, cobra.ShellCompDirectiveNoFileComp))
+	completing(cmd, "queries", cobra.FixedCompletions([]cobra.Completion{"batch", "each"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// queries is the flag of that name.
+type queries struct{ each *bool }
+
+func (q queries) String() string {
+	if q.each != nil && *q.each {
+		return "each"
+	}
+	return "batch"
+}
+
+// Set is for pflag.
+func (q queries) Set(text string) error {
+	if text != "batch" && text != "each" {
+		return errors.New("write batch or each")
+	}
+	*q.each = text == "each"
+	return nil
+}
+
+// Type is for pflag, which shows it in the help.
+func (queries) Type() string { return "string" }

@@ -1,0 +1,16 @@
+package feed
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// shipped are the files that describe the system and its parts: what to start, and how it
+// is configured.
+//
+//go:embed compose*.yaml
+var shipped embed.FS
+
+// Files are the Compose files of the system and all that they mount, as beside this source.
+// compose.embedded.yaml is the form without servers.
+func Files() fs.FS { return shipped }

@@ -1,0 +1,242 @@
+package httpapi_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/system/feed"
+	"loadstone/system/feed/feedtest"
+	"loadstone/system/feed/httpapi"
+)
+
+// One journey takes exactly as many requests as package feed says, and its user has read the
+// same in the end, byte for byte. Bundling leaves the store's work as it was; batching cuts
+// it, unless each post is asked for by itself.
+func TestJourney(t *testing.T) {
+	t.Parallel()
+	var first string
+	for _, way := range feedtest.Ways() {
+		for _, serializer := range []feed.Serializer{feed.Append, feed.Standard, feed.Maps} {
+			for _, each := range []bool{false, true} {
+				f := start(t, func(c *httpapi.Config) { c.Serializer, c.Reader.Each = serializer, each })
+				read := feedtest.Journey(t, client(t), "http://"+f.addr, way)
+				if first == "" {
+					first = read
+				}
+				if read != first {
+					t.Errorf("%s, %s, each %v: something else was read:\n%.1000s\nwant\n%.1000s", way.Name, serializer, each, read, first)
+				}
+				if n := f.total(t, "http_requests_total"); n != way.Requests {
+					t.Errorf("%s: the server counted %d requests, want %d", way.Name, n, way.Requests)
+				}
+				want := map[string]int{"separate": 265, "bundled": 63 + 14 + 3*63, "batched": 7 + 14 + 3*7}[way.Name]
+				if way.Name == "batched" && each {
+					want = 7 + 14 + 3*63
+				}
+				if n := f.total(t, "feed_queries_total"); n != want {
+					t.Errorf("%s, each %v: %d queries, want %d", way.Name, each, n, want)
+				}
+			}
+		}
+	}
+	if lines := strings.Count(first, "\n"); lines != 4*feed.Reading-1 {
+		t.Errorf("got %d lines, want each post with three details, but for one", lines)
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	for target, posts := range map[string]int{"/feed": httpapi.DefaultPage, "/feed?limit=1": 1, "/feed?limit=100": 100, "/feed?cursor=": httpapi.DefaultPage} {
+		got := f.ask(t, "GET "+target)
+		got.want(t, 200, `"posts":[{"author":`)
+		if n := strings.Count(got.Body, `"title":`); n != posts {
+			t.Errorf("%s: got %d posts, want %d", target, n, posts)
+		}
+	}
+	again := f.ask(t, "GET /feed?limit=1")
+	f.ask(t, "GET /feed?limit=1", "If-None-Match: "+again.Header.Get("ETag")).want(t, 304, "", "Cache-Control", "public, no-cache")
+	f.ask(t, "HEAD /feed?limit=1").want(t, 200, "", "ETag", again.Header.Get("ETag"))
+}
+
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	f.ask(t, "GET /notices").want(t, 200, fmt.Sprintf(`"unread":%d}`, feed.MaxUnread))
+	f.ask(t, "GET /notices?seen=0").want(t, 200, `{"pinned":[{"post":97,`)
+	f.ask(t, "GET /notices?seen=253402300799999").want(t, 200, `{"pinned":[],"unread":0}`)
+}
+
+// What is not within the bounds is refused with one clear sentence.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	cursors := feed.NewCursors([]byte("key"), time.Hour)
+	good := cursors.Write(feed.Position{Published: 5, ID: 6})
+	flipped, _ := base64.RawURLEncoding.DecodeString(good)
+	flipped[3] ^= 1
+	ids := strings.TrimSuffix(strings.Repeat("1,", httpapi.MaxBundle+1), ",")
+	for target, want := range map[string]string{
+		"/feed?limit=1e9":                 `"bad_limit","message":"limit is not a number from 1 to 100: write one`,
+		"/feed?limit=1000000000":          `"bad_limit"`,
+		"/feed?limit=101":                 `"bad_limit"`,
+		"/feed?limit=0":                   `"bad_limit"`,
+		"/feed?limit=":                    `"bad_limit"`,
+		"/feed?limit=-1":                  `"bad_limit"`,
+		"/feed?limit=%31%30%30%30":        `"bad_limit"`,
+		"/feed?cursor=x":                  `"bad_cursor","message":"this cursor is not one that this server gave out: begin again without a cursor"`,
+		"/feed?cursor=" + good[:53] + "_": `"bad_cursor"`,
+		"/feed?cursor=" + good + "A":      `"bad_cursor"`,
+		"/feed?cursor=" + base64.RawURLEncoding.EncodeToString(flipped):                       `"bad_cursor"`,
+		"/feed?cursor=" + feed.NewCursors([]byte("other"), time.Hour).Write(feed.Position{}):  `"bad_cursor"`,
+		"/feed?cursor=" + feed.NewCursors([]byte("key"), -2*time.Hour).Write(feed.Position{}): `"expired_cursor","message":"this cursor is too old: begin again without a cursor"`,
+		"/bundle":                           `"bad_posts","message":"write the ids of 1 to 50 posts, each once, as in /bundle?posts=1,2,3"`,
+		"/bundle?posts=":                    `"bad_posts"`,
+		"/bundle?posts=1,1":                 `"bad_posts"`,
+		"/bundle?posts=1&posts=2":           `"bad_posts"`,
+		"/bundle?posts=01":                  `"bad_posts"`,
+		"/bundle?posts=1,,2":                `"bad_posts"`,
+		"/bundle?posts=9999999999999999999": `"bad_posts"`,
+		"/bundle?posts=" + ids:              `"bad_posts"`,
+		"/notices?seen=yesterday":           `"bad_seen"`,
+		"/notices?seen=-5":                  `"bad_seen"`,
+	} {
+		f.ask(t, "GET "+target).want(t, 400, want, "Cache-Control", "no-store", "ETag", "")
+	}
+	for _, target := range []string{"/posts/x/media", "/posts/07/media", "/posts/7", "/posts/7/", "/posts/7/mediax", "/posts/7/media/", "/posts//media", "/posts/9999999999999999999/media"} {
+		f.ask(t, "GET "+target).want(t, 404, `"no_such_path"`)
+	}
+	f.ask(t, "GET /posts/1000/author").want(t, 404, `"not_found"`)
+	f.ask(t, "GET /posts/63/media").want(t, 404, `"not_found"`)
+	f.ask(t, "POST /feed", "Content-Length: 0").want(t, 405, `"method_not_allowed"`, "Allow", "GET, HEAD")
+	f.ask(t, "GET /feed?cursor="+good).want(t, 200, `"posts":[]`)
+	// A million ids do not even fit into a request's line, and nothing takes a body.
+	f.ask(t, "GET /bundle?posts="+strings.Repeat("1,", 1_000_000)).want(t, 431, `"headers_too_large"`)
+	bomb := strings.Repeat("[", 5000)
+	for _, header := range []string{"Content-Length: 5000", "Content-Length: 99999999999", "Content-Encoding: gzip\r\nContent-Length: 5000"} {
+		f.send(t, "GET /bundle?posts=1 HTTP/1.1\r\nHost: feed\r\n"+header+"\r\n\r\n"+bomb).want(t, 413, `"body_too_large"`)
+		f.send(t, "POST /bundle HTTP/1.1\r\nHost: feed\r\n"+header+"\r\n\r\n"+bomb).want(t, 413, `"body_too_large"`)
+	}
+	f.send(t, "POST /bundle HTTP/1.1\r\nHost: feed\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n"+bomb+"\r\n0\r\n\r\n").want(t, 413, `"body_too_large"`)
+}
+
+var errBroken = errors.New("table /var/secret is broken")
+
+// Parts of a bundle are what single requests get, and fail one by one.
+func TestBundle(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *httpapi.Config) { c.Reader.Each = true })
+	bodies := map[string]string{}
+	for _, name := range feed.Parts() {
+		for _, id := range []int{62, 63, 1000} {
+			target := fmt.Sprintf("/posts/%d/%s", id, name)
+			bodies[target] = f.ask(t, "GET "+target).Body
+		}
+	}
+	whole := f.ask(t, "GET /bundle?posts=63,62,1000")
+	whole.want(t, 200, `{"bundles":[{"post":63,`+part("media", 404, bodies["/posts/63/media"])+","+part("author", 200, bodies["/posts/63/author"])+","+
+		part("responses", 200, bodies["/posts/63/responses"])+`},{"post":62,`+part("media", 200, bodies["/posts/62/media"])+",")
+	whole.want(t, 200, `},{"post":1000,`+part("media", 404, bodies["/posts/1000/media"])+",", "Cache-Control", "public, no-cache")
+	f.ask(t, "GET /bundle?posts=63,62,1000", "If-None-Match: "+whole.Header.Get("ETag")).want(t, 304, "")
+
+	f.store.fail(func(what string, posts []int64) error {
+		if what == "media" && posts[0] == 62 {
+			return fmt.Errorf("read: %w", feed.ErrUnavailable)
+		}
+		if what == "author" && posts[0] == 61 {
+			return errBroken
+		}
+		return nil
+	})
+	partly := f.ask(t, "GET /bundle?posts=62,61")
+	partly.want(t, 200, `{"bundles":[{"post":62,"media":{"status":503,"body":{"error":{"code":"unavailable",`, "Cache-Control", "no-store", "ETag", "")
+	partly.want(t, 200, part("responses", 200, bodies["/posts/62/responses"])+`},{"post":61,"media":{"status":200,`)
+	partly.want(t, 200, `"author":{"status":500,"body":{"error":{"code":"internal",`)
+	if strings.Contains(partly.Body, "secret") {
+		t.Errorf("the answer tells how the store failed: %s", partly.Body)
+	}
+	if n := f.total(t, "feed_store_failures_total"); n != 2 {
+		t.Errorf("%d failures were counted, want 2", n)
+	}
+	f.store.fail(func(string, []int64) error { return feed.ErrUnavailable })
+	f.ask(t, "GET /bundle?posts=62,61").want(t, 503, `"unavailable"`, "Retry-After", "1")
+}
+
+// A bundle is bounded in bytes: what does not fit is said, and fits by itself.
+func TestFullBundle(t *testing.T) {
+	t.Parallel()
+	var large []feed.Entry
+	var ids []string
+	for id := range int64(4) {
+		e := feedtest.Odd(1000+id, 1, feed.ShownComments)
+		for i := range e.Comments {
+			e.Comments[i].Text = strings.Repeat("<", feed.MaxText)
+		}
+		large = append(large, e)
+		ids = append(ids, fmt.Sprint(e.ID))
+	}
+	f := start(t, nil, large...)
+	got := f.ask(t, "GET /bundle?posts="+strings.Join(ids, ","))
+	got.want(t, 200, `"responses":{"status":413,"body":{"error":{"code":"bundle_full"`)
+	got.want(t, 200, `{"post":1003,"media":{"status":200,`)
+	if full := strings.Count(got.Body, `"status":413`); full != 2 || len(got.Body) > httpapi.MaxBundleBytes+1000 {
+		t.Errorf("got %d bytes, and %d parts that did not fit, want 2 of 4", len(got.Body), full)
+	}
+	for _, id := range ids {
+		f.ask(t, "GET /posts/"+id+"/responses").want(t, 200, `\u003c`)
+	}
+}
+
+// Every answer that the document lists is given by the server. That every answer given is
+// in the document is checked wherever a test sends a request.
+func TestDocumentIsExercised(t *testing.T) {
+	t.Parallel()
+	document, err := theDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := document.Whole(); err != nil {
+		t.Error(err)
+	}
+	missing := document.Names()
+	f := start(t, nil)
+	targets := []string{"/feed", "/feed?limit=0", "/bundle", "/bundle?posts=1", "/notices", "/notices?seen=x", "/openapi.json", "/healthz", "/readyz", "/nothing"}
+	for _, name := range feed.Parts() {
+		targets = append(targets, "/posts/1/"+string(name), "/posts/1000/"+string(name))
+	}
+	visit := func(headers ...string) {
+		for _, target := range targets {
+			for _, method := range []string{"GET", "HEAD", "POST"} {
+				delete(missing, f.ask(t, method+" "+target, headers...).document)
+			}
+		}
+	}
+	visit()
+	visit("If-None-Match: *")
+	for _, err := range []error{feed.ErrUnavailable, errBroken, feed.ErrOverloaded} {
+		f.store.fail(func(string, []int64) error { return err })
+		visit()
+	}
+	stopping := start(t, func(c *httpapi.Config) { c.Ready = func() bool { return false } })
+	for _, method := range []string{"GET", "HEAD"} {
+		delete(missing, stopping.ask(t, method+" /readyz").document)
+	}
+	for _, request := range []string{
+		"garbage\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("c", 20_000) + "\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n",
+	} {
+		delete(missing, f.send(t, request).document)
+	}
+	hasty := startReading(t, nil, 200*time.Millisecond)
+	delete(missing, hasty.send(t, "GET / HTTP/1.1\r\nHost: x\r\nX-").document)
+	if len(missing) > 0 {
+		t.Errorf("in the document and never seen:\n%s", strings.Join(slices.Sorted(maps.Keys(missing)), "\n"))
+	}
+}

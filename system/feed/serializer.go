@@ -1,0 +1,74 @@
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// Serializer is how values become JSON. All give the same bytes; they differ in what that
+// costs.
+type Serializer string
+
+// The serializers, the fastest first.
+const (
+	// Append is written by hand, see AppendJSON.
+	Append Serializer = "append"
+	// Standard is encoding/json.
+	Standard Serializer = "json"
+	// Maps makes maps of everything by reflection, and gives those to encoding/json: what
+	// views made of partials do, which hold no types.
+	Maps Serializer = "maps"
+)
+
+// Serializers are all, for people.
+const Serializers = "append, json or maps"
+
+// Check reports whether there is such a serializer.
+func (s Serializer) Check() error {
+	switch s {
+	case Append, Standard, Maps:
+		return nil
+	}
+	return fmt.Errorf("serializer is %q: write %s", string(s), Serializers)
+}
+
+// Append appends the JSON of a value.
+func (s Serializer) Append(dst []byte, v Value) ([]byte, error) {
+	if s == Append {
+		return v.AppendJSON(dst), nil
+	}
+	var whole any = v
+	if s == Maps {
+		whole = mapped(reflect.ValueOf(v))
+	}
+	text, err := json.Marshal(whole)
+	if err != nil {
+		return dst, fmt.Errorf("write %T as JSON: %w", v, err)
+	}
+	return append(dst, text...), nil
+}
+
+// mapped is a value with maps in place of its structs.
+func mapped(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return mapped(v.Elem())
+	case reflect.Struct:
+		fields := make(map[string]any, v.NumField())
+		for i := range v.NumField() {
+			fields[v.Type().Field(i).Tag.Get("json")] = mapped(v.Field(i))
+		}
+		return fields
+	case reflect.Slice:
+		if v.IsNil() {
+			return nil
+		}
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = mapped(v.Index(i))
+		}
+		return list
+	}
+	return v.Interface()
+}

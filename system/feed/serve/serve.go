@@ -1,0 +1,98 @@
+// Package serve makes a running service of the system's parts. A command only fills a
+// Config. It holds no logic of its own.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"loadstone/block/service"
+	"loadstone/system/feed"
+	"loadstone/system/feed/httpapi"
+	"loadstone/system/feed/stores"
+	"loadstone/system/feed/web"
+)
+
+// Config says what the feed server serves and where. Start from DefaultConfig.
+type Config struct {
+	service.Config
+
+	// Store is what to serve, see stores.Parse.
+	Store string
+	// Serializer makes JSON of answers.
+	Serializer feed.Serializer
+	// Each reads the details of several posts by one query for each, see feed.Reader.
+	Each bool
+	// CursorTTL is how long a cursor is good.
+	CursorTTL time.Duration
+	// Page serves the readers' page beside the interface.
+	Page bool
+}
+
+// DefaultConfig returns a configuration for one machine, reachable from that machine only.
+func DefaultConfig() Config {
+	return Config{
+		Config: service.DefaultConfig("feed"), Store: "sqlite:feed.db", Serializer: feed.Append,
+		CursorTTL: 24 * time.Hour, // an app that is opened again the next morning
+		Page:      true,
+	}
+}
+
+// Validate returns all problems of the configuration, joined, or nil.
+func (c Config) Validate() error {
+	_, store := stores.Parse(c.Store)
+	var ttl error
+	if c.CursorTTL < time.Minute {
+		ttl = fmt.Errorf("cursors are good for %v: write at least 1m", c.CursorTTL)
+	}
+	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl)
+}
+
+// Run serves a feed until ctx ends and then stops as package service says. It returns nil if
+// that lost nothing. It logs the whole configuration once, then the addresses.
+func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	name, err := stores.Parse(cfg.Store)
+	if err != nil {
+		return err
+	}
+	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "store", name.String(),
+		"serializer", cfg.Serializer, "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
+	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
+		store, err := name.Open(ctx)
+		if err != nil {
+			return service.Handler{}, fmt.Errorf("open the store: %w", err)
+		}
+		s.Add(service.Component{Name: "store", Close: store.Close})
+		meta, err := store.Meta(ctx)
+		if err != nil && !errors.Is(err, feed.ErrMissing) { // posts that were written one by one
+			return service.Handler{}, fmt.Errorf("open the store: %w", err)
+		}
+		s.Logger.Info("store opened", "origin", meta.Origin, "posts", meta.Count)
+		key, err := store.Key(ctx)
+		if err != nil {
+			return service.Handler{}, fmt.Errorf("read the key of cursors: %w", err)
+		}
+		reader := &feed.Reader{Store: store, Cursors: feed.NewCursors(key, cfg.CursorTTL), Each: cfg.Each}
+		api, err := httpapi.New(httpapi.Config{Reader: reader, Serializer: cfg.Serializer, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
+		if err != nil {
+			return service.Handler{}, fmt.Errorf("make the interface: %w", err)
+		}
+		if cfg.Page {
+			site, err := web.New(web.Config{Reader: reader, Logger: s.Logger})
+			if err != nil {
+				return service.Handler{}, fmt.Errorf("make the page: %w", err)
+			}
+			for _, method := range []string{http.MethodGet, http.MethodHead} {
+				api.Add(method, web.Path, site.Handle)
+			}
+		}
+		return service.Handler{Handle: api.Handle, BadRequest: api.BadRequest}, nil
+	})
+}

@@ -1,0 +1,250 @@
+// Package sqlitestore keeps a feed in a SQLite database: the embedded store.
+//
+// Each reading is a query or two over connections of its own, and waits for no writer. A
+// batch of posts is one query: its ids go to the database as one array in JSON. Writes are
+// transactions in write-ahead mode, on disk when they return.
+//
+// The store owns the database file and the two files beside it.
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"loadstone/block/dataset"
+	"loadstone/block/sqlite"
+	"loadstone/system/feed"
+)
+
+// schema: what belongs to a post lies in trees of its own, in the order in which it is shown.
+var schema = sqlite.Schema{
+	ApplicationID: 0x4c534644, // "LSFD"
+	Version:       1,
+	Statements: []string{
+		`CREATE TABLE data_set (origin TEXT, fingerprint TEXT, posts INTEGER, cursor_key BLOB NOT NULL) STRICT`,
+		`INSERT INTO data_set (cursor_key) VALUES (randomblob(32))`,
+		`CREATE TABLE authors (
+			id INTEGER PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, team TEXT NOT NULL,
+			about TEXT NOT NULL, photo TEXT NOT NULL
+		) STRICT`,
+		`CREATE TABLE posts (
+			id INTEGER PRIMARY KEY, published INTEGER NOT NULL, author INTEGER NOT NULL, pinned INTEGER NOT NULL,
+			media INTEGER NOT NULL, comments INTEGER NOT NULL, reactions INTEGER NOT NULL,
+			title TEXT NOT NULL, text TEXT NOT NULL
+		) STRICT`,
+		`CREATE INDEX posts_in_order ON posts (published, id)`,
+		`CREATE INDEX posts_pinned ON posts (published, id) WHERE pinned`,
+		`CREATE TABLE media (
+			post INTEGER, place INTEGER, kind TEXT NOT NULL, url TEXT NOT NULL, alt TEXT NOT NULL,
+			width INTEGER NOT NULL, height INTEGER NOT NULL, PRIMARY KEY (post, place)
+		) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE reactions (
+			post INTEGER, place INTEGER, kind TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (post, place)
+		) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE comments (
+			post INTEGER, place INTEGER, author TEXT NOT NULL, published INTEGER NOT NULL, text TEXT NOT NULL,
+			PRIMARY KEY (post, place)
+		) STRICT, WITHOUT ROWID`,
+	},
+}
+
+// queries are prepared. A list of posts is an array in JSON.
+var queries = map[string]string{
+	"page": `SELECT id, published, author, pinned, media, comments, reactions, title, text FROM posts
+		WHERE (published, id) < (?, ?) ORDER BY published DESC, id DESC LIMIT ?`,
+	"media": `SELECT post, kind, url, alt, width, height FROM json_each(?) JOIN media ON post = value ORDER BY post, place`,
+	"authors": `SELECT p.id, a.id, a.name, a.role, a.team, a.about, a.photo
+		FROM json_each(?) JOIN posts p ON p.id = value JOIN authors a ON a.id = p.author`,
+	"reactions": `SELECT post, kind, count FROM json_each(?) JOIN reactions ON post = value ORDER BY post, place`,
+	"comments":  `SELECT post, author, published, text FROM json_each(?) JOIN comments ON post = value AND place < ? ORDER BY post, place`,
+	"pinned":    `SELECT id, published, title FROM posts WHERE pinned AND published > ? ORDER BY published DESC, id DESC LIMIT ?`,
+	"unread":    `SELECT count(*) FROM (SELECT 1 FROM posts WHERE published > ? LIMIT ?)`,
+}
+
+// inserts are prepared in each transaction.
+var inserts = map[string]string{
+	"author": `INSERT INTO authors (id, name, role, team, about, photo) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
+		SET name = excluded.name, role = excluded.role, team = excluded.team, about = excluded.about, photo = excluded.photo`,
+	"post": `INSERT INTO posts (id, published, author, pinned, media, comments, reactions, title, text)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	"medium":   `INSERT INTO media (post, place, kind, url, alt, width, height) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	"reaction": `INSERT INTO reactions (post, place, kind, count) VALUES (?, ?, ?, ?)`,
+	"comment":  `INSERT INTO comments (post, place, author, published, text) VALUES (?, ?, ?, ?, ?)`,
+}
+
+// Store is a feed.Store over one database file.
+type Store struct {
+	db     *sqlite.DB
+	path   string
+	read   map[string]*sql.Stmt
+	closed atomic.Bool
+}
+
+// Open opens the database at path, or makes it.
+func Open(ctx context.Context, path string) (_ *Store, err error) {
+	s := &Store{path: path, read: map[string]*sql.Stmt{}}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("open the feed in %s: %w", path, s.classify(ctx, err))
+		}
+	}()
+	if s.db, err = sqlite.Open(ctx, path); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	if err := s.db.Make(ctx, schema); err != nil {
+		return err
+	}
+	for name, text := range queries {
+		statement, err := s.db.Read.PrepareContext(ctx, text) //nolint:sqlclosecheck // ends with the database
+		if err != nil {
+			return fmt.Errorf("prepare %s: %w", name, err)
+		}
+		s.read[name] = statement
+	}
+	return nil
+}
+
+// classify gives an error the identity that feed.Store promises.
+func (s *Store) classify(ctx context.Context, err error) error {
+	gone := s.closed.Load()
+	switch sqlite.KindOf(err) {
+	case sqlite.Full, sqlite.Unavailable:
+		gone = true
+	default:
+	}
+	return feed.Classify(ctx, err, false, gone)
+}
+
+// each runs a query and has scan read each row.
+func (s *Store) each(ctx context.Context, query string, scan func(scan func(...any) error) error, args ...any) error {
+	rows, err := s.read[query].QueryContext(ctx, args...)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
+	}
+	defer func() { _ = rows.Close() }() // Err has said what there is to say
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
+	}
+	return nil
+}
+
+// Page implements feed.Store.
+func (s *Store) Page(ctx context.Context, behind feed.Position, limit int) ([]feed.Post, error) {
+	posts := make([]feed.Post, 0, limit)
+	err := s.each(ctx, "page", func(scan func(...any) error) error {
+		var p feed.Post
+		err := scan(&p.ID, &p.Published, &p.Author, &p.Pinned, &p.Media, &p.Comments, &p.Reactions, &p.Title, &p.Text)
+		posts = append(posts, p)
+		return err
+	}, behind.Published, behind.ID, limit)
+	return posts, err
+}
+
+// Details implements feed.Store. Responses are two queries, for there are two tables of them.
+func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (feed.Details, error) {
+	ids, err := json.Marshal(posts)
+	if err != nil {
+		return nil, fmt.Errorf("name posts: %w", err)
+	}
+	found := feed.Details{}
+	switch part {
+	case feed.PartMedia:
+		err = s.each(ctx, "media", func(scan func(...any) error) error {
+			var post int64
+			var m feed.Medium
+			err := scan(&post, &m.Kind, &m.URL, &m.Alt, &m.Width, &m.Height)
+			found.AddMedium(post, m)
+			return err
+		}, string(ids))
+	case feed.PartAuthor:
+		err = s.each(ctx, "authors", func(scan func(...any) error) error {
+			var p feed.Profile
+			err := scan(&p.Post, &p.Author.ID, &p.Author.Name, &p.Author.Role, &p.Author.Team, &p.Author.About, &p.Author.Photo)
+			found[p.Post] = &p
+			return err
+		}, string(ids))
+	case feed.PartResponses:
+		err = s.responses(ctx, string(ids), found)
+	}
+	return found, err
+}
+
+func (s *Store) responses(ctx context.Context, ids string, found feed.Details) error {
+	err := s.each(ctx, "reactions", func(scan func(...any) error) error {
+		var post int64
+		var r feed.Reaction
+		err := scan(&post, &r.Kind, &r.Count)
+		found.AddReaction(post, r)
+		return err
+	}, ids)
+	if err != nil {
+		return err
+	}
+	return s.each(ctx, "comments", func(scan func(...any) error) error {
+		var post int64
+		var c feed.Comment
+		err := scan(&post, &c.Author, &c.Published, &c.Text)
+		found.AddComment(post, c)
+		return err
+	}, ids, feed.ShownComments)
+}
+
+// Notices implements feed.Store.
+func (s *Store) Notices(ctx context.Context, seen int64) (feed.Notices, error) {
+	n := feed.Notices{Pinned: []feed.Notice{}}
+	err := s.each(ctx, "pinned", func(scan func(...any) error) error {
+		var p feed.Notice
+		err := scan(&p.Post, &p.Published, &p.Title)
+		n.Pinned = append(n.Pinned, p)
+		return err
+	}, seen, feed.MaxPinned)
+	if err != nil {
+		return n, err
+	}
+	return n, s.each(ctx, "unread", func(scan func(...any) error) error { return scan(&n.Unread) }, seen, feed.MaxUnread)
+}
+
+// Key implements feed.Store.
+func (s *Store) Key(ctx context.Context) (key []byte, err error) {
+	err = s.db.Read.QueryRowContext(ctx, `SELECT cursor_key FROM data_set`).Scan(&key)
+	return key, s.classify(ctx, err)
+}
+
+// Meta implements feed.Store.
+func (s *Store) Meta(ctx context.Context) (dataset.Meta, error) {
+	meta, err := readMeta(ctx, s.db.Read)
+	return meta, s.classify(ctx, err)
+}
+
+func readMeta(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) (m dataset.Meta, err error) {
+	err = db.QueryRowContext(ctx, `SELECT origin, fingerprint, posts FROM data_set WHERE origin IS NOT NULL`).Scan(&m.Origin, &m.Fingerprint, &m.Count)
+	if errors.Is(err, sql.ErrNoRows) {
+		return m, feed.ErrMissing
+	}
+	return m, err
+}
+
+// Close implements feed.Store.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	return s.db.Close()
+}

@@ -1,0 +1,158 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"loadstone/block/dataset"
+	"loadstone/system/feed"
+)
+
+// writer is a transaction with its statements.
+type writer struct {
+	tx         *sql.Tx
+	statements map[string]*sql.Stmt
+}
+
+// write does a transaction.
+func (s *Store) write(ctx context.Context, do func(w *writer) error) (err error) {
+	tx, err := s.db.Write.BeginTx(ctx, nil)
+	if err != nil {
+		return s.classify(ctx, err)
+	}
+	w := &writer{tx: tx, statements: map[string]*sql.Stmt{}}
+	if err := do(w); err != nil {
+		// SQLite has rolled back by itself after some errors, and then says that there is
+		// nothing to roll back.
+		_ = tx.Rollback()
+		return s.classify(ctx, err)
+	}
+	return s.classify(ctx, s.db.Commit(ctx, tx))
+}
+
+// insert runs one of the inserts.
+func (w *writer) insert(ctx context.Context, name string, args ...any) error {
+	statement := w.statements[name]
+	if statement == nil {
+		var err error
+		if statement, err = w.tx.PrepareContext(ctx, inserts[name]); err != nil {
+			return fmt.Errorf("prepare %s: %w", name, err)
+		}
+		w.statements[name] = statement
+	}
+	if _, err := statement.ExecContext(ctx, args...); err != nil {
+		return fmt.Errorf("store the %s: %w", name, err)
+	}
+	return nil
+}
+
+// put stores an entry, but for its author.
+func (w *writer) put(ctx context.Context, e *feed.Entry) error {
+	p := &e.Post
+	if err := w.insert(ctx, "post", p.ID, p.Published, p.Author, p.Pinned, p.Media, p.Comments, p.Reactions, p.Title, p.Text); err != nil {
+		return err
+	}
+	for i, m := range e.Media {
+		if err := w.insert(ctx, "medium", p.ID, i, m.Kind, m.URL, m.Alt, m.Width, m.Height); err != nil {
+			return err
+		}
+	}
+	for i, r := range e.Reactions {
+		if err := w.insert(ctx, "reaction", p.ID, i, r.Kind, r.Count); err != nil {
+			return err
+		}
+	}
+	for i, c := range e.Comments {
+		if err := w.insert(ctx, "comment", p.ID, i, c.Author, c.Published, c.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) author(ctx context.Context, a *feed.Author) error {
+	return w.insert(ctx, "author", a.ID, a.Name, a.Role, a.Team, a.About, a.Photo)
+}
+
+// Put implements feed.Store.
+func (s *Store) Put(ctx context.Context, e *feed.Entry) error {
+	e.Complete()
+	err := s.write(ctx, func(w *writer) error { return errors.Join(w.author(ctx, &e.Author), w.put(ctx, e)) })
+	if err != nil {
+		return fmt.Errorf("store post %d: %w", e.ID, err)
+	}
+	return nil
+}
+
+// Delete implements feed.Store.
+func (s *Store) Delete(ctx context.Context, id int64) error {
+	err := s.write(ctx, func(w *writer) error {
+		for _, statement := range []string{`DELETE FROM media WHERE post = ?`, `DELETE FROM reactions WHERE post = ?`, `DELETE FROM comments WHERE post = ?`} {
+			if _, err := w.tx.ExecContext(ctx, statement, id); err != nil {
+				return err
+			}
+		}
+		done, err := w.tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, feed.ErrNotFound)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("delete post %d: %w", id, err)
+	}
+	return nil
+}
+
+// Fill implements feed.Store, in one transaction.
+func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], progress dataset.Progress) (kept bool, err error) {
+	meta := source.Meta()
+	err = s.write(ctx, func(w *writer) error {
+		if kept, err = occupied(ctx, w.tx, meta); err != nil || kept {
+			return err
+		}
+		known := map[int64]bool{} // authors
+		err := dataset.Each(ctx, source, progress, func(e *feed.Entry) error {
+			if !known[e.Author.ID] {
+				known[e.Author.ID] = true
+				if err := w.author(ctx, &e.Author); err != nil {
+					return err
+				}
+			}
+			return w.put(ctx, e)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = w.tx.ExecContext(ctx, `UPDATE data_set SET origin = ?, fingerprint = ?, posts = ?`, meta.Origin, meta.Fingerprint, meta.Count)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("fill the feed in %s: %w", s.path, err)
+	}
+	return kept, nil
+}
+
+// occupied reports that the database was filled with this data set, and refuses one that has
+// another.
+func occupied(ctx context.Context, tx *sql.Tx, meta dataset.Meta) (kept bool, err error) {
+	have, err := readMeta(ctx, tx)
+	switch {
+	case errors.Is(err, feed.ErrMissing):
+		var posts bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM posts)`).Scan(&posts); err != nil || !posts {
+			return false, err
+		}
+		return false, fmt.Errorf("%w: posts that were written one by one", feed.ErrOccupied)
+	case err != nil:
+		return false, err
+	case !have.Same(meta):
+		return false, fmt.Errorf("%w: %s", feed.ErrOccupied, have.Origin)
+	}
+	return true, nil
+}
