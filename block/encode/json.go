@@ -1,7 +1,10 @@
 // Package encode writes what many answers are made of, without allocating.
 package encode
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 const hexDigits = "0123456789abcdef"
 
@@ -11,6 +14,18 @@ func String(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	start := 0 // text[start:i] needs no escape
 	for i := 0; i < len(text); {
+		if len(text)-i >= 2*wordBytes && special(load(text[i:]))|special(load(text[i+wordBytes:])) == 0 {
+			i += 2 * wordBytes
+			continue
+		}
+		if len(text)-i >= wordBytes {
+			rest := special(load(text[i:]))
+			if rest == 0 {
+				i += wordBytes
+				continue
+			}
+			i += bits.TrailingZeros64(rest) / 8
+		}
 		char := text[i]
 		if char < utf8.RuneSelf {
 			if plain(char) {
@@ -39,6 +54,27 @@ func String(dst []byte, text string) []byte {
 	}
 	dst = append(dst, text[start:]...)
 	return append(dst, '"')
+}
+
+// wordBytes are looked at together: most of a text is plain, and a byte at a time is most of
+// what writing it costs.
+const wordBytes = 8
+
+func load(text string) uint64 {
+	_ = text[wordBytes-1]
+	return uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+		uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
+}
+
+// special marks bytes of a word that are not plain, by their highest bits. The lowest that is
+// marked is the first: what is subtracted borrows from a byte above only where the one below
+// is marked, too. '<' and '>', and '"' and '&', differ in one bit.
+func special(word uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	angle := (word | ones*0x02) ^ ones*'>'
+	quote := (word | ones*0x04) ^ ones*'&'
+	slash := word ^ ones*'\\'
+	return (word | (word - ones*' ') | (angle - ones) | (quote - ones) | (slash - ones)) & highs
 }
 
 // plain reports whether an ASCII character stands for itself in a JSON string.

@@ -10,6 +10,7 @@ import (
 	"loadstone/block/dataset"
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedfile"
+	"loadstone/system/feed/httpapi"
 	"loadstone/system/feed/serve"
 	"loadstone/system/feed/stores"
 )
@@ -22,7 +23,8 @@ func (a *app) feedCommand() *cobra.Command {
 		Long: `The feed of an organisation's app: posts with media, authors, comments and reactions,
 asked for one by one, in bundles, or in batches.
 
-A store is written sqlite:FILE, a database within this program.`,
+A store is written sqlite:FILE, a database within this program, or as the address of a
+PostgreSQL database, postgres://USER@HOST/DATABASE.`,
 		Example: `  # invented posts, and their page at http://127.0.0.1:8095/app
   loadstone feed seed --store sqlite:feed.db --posts 10000 --seed 1
   loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095
@@ -117,7 +119,7 @@ func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[fe
 		return usagef("--store: %w", err)
 	}
 	began, ctx := time.Now(), cmd.Context()
-	store, err := name.Make(ctx)
+	store, err := name.Make(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,8 @@ func (a *app) feedServeCommand() *cobra.Command {
 /metrics for Prometheus, and with FEED_ADMIN_TOKEN set, for requests that send it,
 /debug/pprof.
 
---serializer and --queries change what an answer costs, and none of its bytes.
+--serializer and --queries change what an answer costs, and none of its bytes. With
+--compression answers are compressed for those who take it, the best-liked coding first.
 
 Every flag can be given as an environment variable as well: --admin-listen as
 FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
@@ -172,6 +175,7 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
+	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+httpapi.CodingForms)
 	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
 	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
@@ -179,6 +183,25 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	completing(cmd, "queries", cobra.FixedCompletions([]cobra.Completion{"batch", "each"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
+
+// codings is the flag --compression.
+type codings struct{ *httpapi.Codings }
+
+func (c codings) String() string {
+	if c.Codings == nil {
+		return ""
+	}
+	return c.Codings.String()
+}
+
+// Set is for pflag.
+func (c codings) Set(text string) (err error) {
+	*c.Codings, err = httpapi.ParseCodings(text)
+	return err
+}
+
+// Type is for pflag, which shows it in the help.
+func (codings) Type() string { return "string" }
 
 // queries is the flag of that name.
 type queries struct{ each *bool }

@@ -30,7 +30,7 @@ func TestFeedCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	feedSaid(t, dir, 2, `store is "feed.db"; write sqlite:FILE`, "seed", "--store", "feed.db", "--posts", "5")
+	feedSaid(t, dir, 2, `store is "feed.db"; write sqlite:FILE or postgres://USER@HOST/DATABASE`, "seed", "--store", "feed.db", "--posts", "5")
 	feedSaid(t, dir, 2, "generate 0 posts: write a number from 1 to", "seed", "--store", "sqlite:feed.db", "--posts", "0")
 	feedSaid(t, dir, 2, `line 2: published is "yesterday"`, "import", "bad.csv", "--store", "sqlite:feed.db")
 	feedSaid(t, dir, 2, `serializer is "xml": write append, json or maps`, "serve", "--serializer", "xml")

@@ -17,6 +17,8 @@ const (
 	codePosts      route.Code = "bad_posts"
 	codeSeen       route.Code = "bad_seen"
 	codeBundleFull route.Code = "bundle_full"
+
+	codeNotAcceptable route.Code = "not_acceptable"
 )
 
 // soon is when to try again after something failed that passes: soon enough for a store that
@@ -39,10 +41,11 @@ var answers = route.Table{
 	route.BodyTooLarge:       {Status: http.StatusRequestEntityTooLarge, Text: "the request has a body: send none, for nothing here takes one"},
 	route.HeadersTooLarge:    {Status: http.StatusRequestHeaderFieldsTooLarge, Text: "the request's line and headers are too large"},
 
-	codeLimit:      {Status: http.StatusBadRequest, Text: fmt.Sprintf("limit is not a number from 1 to %d: write one, as in /feed?limit=10", MaxPage)},
-	codePosts:      {Status: http.StatusBadRequest, Text: fmt.Sprintf("write the ids of 1 to %d posts, each once, as in /bundle?posts=1,2,3", MaxBundle)},
-	codeSeen:       {Status: http.StatusBadRequest, Text: "seen is not a time: write the published of the newest post that was seen, as in /notices?seen=1704067200000"},
-	codeBundleFull: {Status: http.StatusRequestEntityTooLarge, Text: "the bundle is full: ask for this part by itself"},
+	codeLimit:         {Status: http.StatusBadRequest, Text: fmt.Sprintf("limit is not a number from 1 to %d: write one, as in /feed?limit=10", MaxPage)},
+	codePosts:         {Status: http.StatusBadRequest, Text: fmt.Sprintf("write the ids of 1 to %d posts, each once, as in /bundle?posts=1,2,3", MaxBundle)},
+	codeSeen:          {Status: http.StatusBadRequest, Text: "seen is not a time: write the published of the newest post that was seen, as in /notices?seen=1704067200000"},
+	codeNotAcceptable: {Status: http.StatusNotAcceptable, Text: "Accept-Encoding refuses everything that there is: leave identity;q=0 out, or take zstd, br or gzip"},
+	codeBundleFull:    {Status: http.StatusRequestEntityTooLarge, Text: "the bundle is full: ask for this part by itself"},
 
 	of(feed.ErrNotFound):    {Status: http.StatusNotFound, Text: feed.ErrNotFound.Message},
 	of(feed.ErrCursor):      {Status: http.StatusBadRequest, Text: feed.ErrCursor.Message},

@@ -14,7 +14,8 @@
 // and their limits. Errors are JSON, {"error":{"code","message"}}; no cache may keep them.
 //
 // Answers are "public, no-cache": any cache may keep one, and has to ask with its ETag
-// before each use, which costs 304 and no body.
+// before each use, which costs 304 and no body. Where answers are compressed they vary by
+// Accept-Encoding, and each coding has an ETag of its own.
 //
 // # Bundles
 //
@@ -39,11 +40,12 @@ import (
 	"loadstone/system/feed"
 )
 
-// Config is what an API needs. All fields are required.
+// Config is what an API needs. All fields but Codings are required.
 type Config struct {
 	// Reader has the feed. Its Asked is set by New.
 	Reader     *feed.Reader
 	Serializer feed.Serializer
+	Codings    Codings
 	// Ready reports whether /readyz should say so. It must be fast.
 	Ready func() bool
 	// Logger is told about failures of the store and panics, at most one of each kind in ten
@@ -70,6 +72,7 @@ type API struct {
 	failures *route.ErrorLog // of the store
 	metrics  metrics
 	inBundle route.Errors
+	codings  []string // the names of those of cfg
 }
 
 // metrics are those of the feed, beside route.Requests.
@@ -77,10 +80,12 @@ type API struct {
 //	feed_queries_total             queries of the store, by what was asked for
 //	feed_store_failures_total      those that the store did not answer, but for overload
 //	feed_serialize_seconds_total   time in which answers became JSON
+//	feed_compress_seconds_total    time in which those were compressed
 type metrics struct {
 	queries       map[string]prometheus.Counter
 	storeFailures prometheus.Counter
 	serialize     prometheus.Counter
+	compress      prometheus.Counter
 }
 
 func newMetrics(to prometheus.Registerer) metrics {
@@ -92,6 +97,9 @@ func newMetrics(to prometheus.Registerer) metrics {
 		}),
 		serialize: auto.NewCounter(prometheus.CounterOpts{
 			Name: "feed_serialize_seconds_total", Help: "Time in which answers became JSON.",
+		}),
+		compress: auto.NewCounter(prometheus.CounterOpts{
+			Name: "feed_compress_seconds_total", Help: "Time in which answers were compressed.",
 		}),
 	}
 	queries := auto.NewCounterVec(prometheus.CounterOpts{Name: "feed_queries_total", Help: "Queries of the store, by what was asked for."}, []string{"of"})
@@ -110,7 +118,7 @@ func New(cfg Config) (*API, error) {
 	logger := cfg.Logger.With("component", "httpapi")
 	a := &API{
 		Routes: route.New(route.Config{Table: answers, Ready: cfg.Ready, Logger: logger, Registerer: cfg.Registerer}),
-		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers),
+		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers), codings: cfg.Codings.names(),
 		failures: route.NewErrorLog(logger, "the store of posts failed"),
 	}
 	cfg.Reader.Asked = func(what string) { a.metrics.queries[what].Inc() }
@@ -119,7 +127,7 @@ func New(cfg Config) (*API, error) {
 		a.Add(method, "/posts/", a.detail)
 		a.Add(method, "/bundle", a.bundle)
 		a.Add(method, "/notices", a.notices)
-		a.Add(method, "/openapi.json", serveDocument)
+		a.Add(method, "/openapi.json", a.document)
 	}
 	return a, nil
 }
@@ -127,7 +135,6 @@ func New(cfg Config) (*API, error) {
 //go:embed openapi.json
 var openapi []byte
 
-func serveDocument(ctx *fasthttp.RequestCtx) error {
-	answer(ctx, openapi)
-	return nil
+func (a *API) document(ctx *fasthttp.RequestCtx) error {
+	return a.answer(ctx, openapi)
 }

@@ -205,7 +205,7 @@ func TestDocumentIsExercised(t *testing.T) {
 		t.Error(err)
 	}
 	missing := document.Names()
-	f := start(t, nil)
+	f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "gzip", Level: 1}} })
 	targets := []string{"/feed", "/feed?limit=0", "/bundle", "/bundle?posts=1", "/notices", "/notices?seen=x", "/openapi.json", "/healthz", "/readyz", "/nothing"}
 	for _, name := range feed.Parts() {
 		targets = append(targets, "/posts/1/"+string(name), "/posts/1000/"+string(name))
@@ -219,6 +219,7 @@ func TestDocumentIsExercised(t *testing.T) {
 	}
 	visit()
 	visit("If-None-Match: *")
+	visit("Accept-Encoding: identity;q=0")
 	for _, err := range []error{feed.ErrUnavailable, errBroken, feed.ErrOverloaded} {
 		f.store.fail(func(string, []int64) error { return err })
 		visit()
@@ -238,5 +239,46 @@ func TestDocumentIsExercised(t *testing.T) {
 	delete(missing, hasty.send(t, "GET / HTTP/1.1\r\nHost: x\r\nX-").document)
 	if len(missing) > 0 {
 		t.Errorf("in the document and never seen:\n%s", strings.Join(slices.Sorted(maps.Keys(missing)), "\n"))
+	}
+}
+
+// Answers are compressed for who takes it, and say the same then. Each coding has a tag of
+// its own, with which a client is told that it has the answer.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	all, err := httpapi.ParseCodings("zstd,br:5,gzip:9")
+	if err != nil || all.String() != "zstd:2,br:5,gzip:9" {
+		t.Fatalf("got %v and %v", all, err)
+	}
+	f := start(t, func(c *httpapi.Config) { c.Codings = all })
+	plain := f.ask(t, "GET /feed")
+	plain.want(t, 200, `"posts":[`, "Vary", "Accept-Encoding", "Content-Encoding", "")
+	tags := map[string]string{plain.Header.Get("ETag"): "identity"}
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		accept := "Accept-Encoding: " + coding + ", identity;q=0"
+		got := f.ask(t, "GET /feed", accept)
+		got.want(t, 200, "", "Content-Encoding", coding, "Vary", "Accept-Encoding", "Cache-Control", "public, no-cache")
+		if got.Body != plain.Body || len(got.raw) > len(plain.Body)/2 {
+			t.Errorf("%s: %d bytes of %d say %.400q", coding, len(got.raw), len(plain.Body), got.Body)
+		}
+		tag := got.Header.Get("ETag")
+		if other, twice := tags[tag]; twice {
+			t.Errorf("%s and %s have one tag", coding, other)
+		}
+		tags[tag] = coding
+		f.ask(t, "GET /feed", accept, "If-None-Match: "+tag).want(t, 304, "", "ETag", tag, "Vary", "Accept-Encoding", "Content-Encoding", "")
+		f.ask(t, "GET /feed", "If-None-Match: "+tag).want(t, 200, `"posts":[`)
+		f.ask(t, "HEAD /feed", accept).want(t, 200, "", "Content-Encoding", coding)
+	}
+	f.ask(t, "GET /feed", "Accept-Encoding: gzip;q=0.5, br;q=0.9").want(t, 200, "", "Content-Encoding", "br")
+	f.ask(t, "GET /feed", "Accept-Encoding: identity;q=0, deflate").want(t, 406, `"not_acceptable"`, "Cache-Control", "no-store")
+	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: gzip").want(t, 200, `"unread":0`, "Content-Encoding", "")
+	for text, want := range map[string]string{"": "write none, or zstd", "deflate": "write none, or zstd", "gzip,gzip": "write none, or zstd", "gzip:0": `the level of gzip is "0": write 1 to 9`, "br:12": "write 1 to 11", "zstd:x": "write 1 to 4", "gzip:": "write 1 to 9"} {
+		if _, err := httpapi.ParseCodings(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if none, err := httpapi.ParseCodings("none"); err != nil || none.String() != "none" {
+		t.Errorf("got %v and %v", none, err)
 	}
 }

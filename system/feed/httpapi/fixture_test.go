@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
 	"loadstone/block/httpserver"
@@ -27,6 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp/stackless.funcWorker"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
@@ -147,6 +149,7 @@ func client(t *testing.T) *http.Client {
 type answer struct {
 	openapitest.Answer
 	document string // the document's name for it
+	raw      string // the body as it came
 }
 
 // ask sends METHOD TARGET with headers, closing the connection.
@@ -186,10 +189,26 @@ func (f fixture) send(t *testing.T, raw string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got.raw = got.Body; got.Header.Get("Content-Encoding") != "" && line[0] == "GET" {
+		got.Body = f.decoded(t, got.Answer)
+	}
 	if got.document, err = document.Check(line[0], line[1], got.Answer); err != nil {
 		t.Errorf("request %.80q: %v", raw, err)
 	}
 	return got
+}
+
+// decoded is the text of a compressed answer.
+func (fixture) decoded(t *testing.T, a openapitest.Answer) string {
+	t.Helper()
+	var r fasthttp.Response
+	r.Header.SetContentEncoding(a.Header.Get("Content-Encoding"))
+	r.SetBodyString(a.Body)
+	text, err := r.BodyUncompressed()
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
 }
 
 // want compares the status, the body or a part of it, and headers: names and values in turn.

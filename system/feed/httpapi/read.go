@@ -119,8 +119,7 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 		route.JSON(ctx, fasthttp.StatusOK, b.body) // for no cache
 		return nil
 	}
-	answer(ctx, b.body)
-	return nil
+	return a.answer(ctx, b.body)
 }
 
 // bundle is an answer that grows.
@@ -210,15 +209,5 @@ func (a *API) write(ctx *fasthttp.RequestCtx, v feed.Value) error {
 		return a.failed(err)
 	}
 	*buffer = body
-	answer(ctx, body)
-	return nil
-}
-
-// answer answers with a body, or that the client has it.
-func answer(ctx *fasthttp.RequestCtx, body []byte) {
-	known := route.NotModified(ctx, feed.Tag(body))
-	ctx.Response.Header.Set(fasthttp.HeaderCacheControl, "public, no-cache")
-	if !known {
-		route.SetJSON(ctx, body) // copies
-	}
+	return a.answer(ctx, body)
 }

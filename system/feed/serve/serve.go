@@ -25,6 +25,8 @@ type Config struct {
 	Store string
 	// Serializer makes JSON of answers.
 	Serializer feed.Serializer
+	// Codings compress answers, for clients that take it.
+	Codings httpapi.Codings
 	// Each reads the details of several posts by one query for each, see feed.Reader.
 	Each bool
 	// CursorTTL is how long a cursor is good.
@@ -63,9 +65,9 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		return err
 	}
 	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "store", name.String(),
-		"serializer", cfg.Serializer, "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
+		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
-		store, err := name.Open(ctx)
+		store, err := name.Open(ctx, s.Registry)
 		if err != nil {
 			return service.Handler{}, fmt.Errorf("open the store: %w", err)
 		}
@@ -80,7 +82,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 			return service.Handler{}, fmt.Errorf("read the key of cursors: %w", err)
 		}
 		reader := &feed.Reader{Store: store, Cursors: feed.NewCursors(key, cfg.CursorTTL), Each: cfg.Each}
-		api, err := httpapi.New(httpapi.Config{Reader: reader, Serializer: cfg.Serializer, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
+		api, err := httpapi.New(httpapi.Config{Reader: reader, Serializer: cfg.Serializer, Codings: cfg.Codings, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
 		if err != nil {
 			return service.Handler{}, fmt.Errorf("make the interface: %w", err)
 		}

@@ -9,43 +9,89 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
 	"loadstone/system/feed"
+	"loadstone/system/feed/pgstore"
 	"loadstone/system/feed/sqlitestore"
 )
 
 // Forms are the names of all stores, for people.
-const Forms = "sqlite:FILE"
+const Forms = "sqlite:FILE or postgres://USER@HOST/DATABASE"
+
+// openTimeout bounds the wait for a database that does not answer yet, and for its tables to
+// be made. retryPause is between two attempts.
+const (
+	openTimeout = 2 * time.Minute
+	retryPause  = 250 * time.Millisecond
+)
 
 // Name is the name of a store.
 type Name struct {
-	// path of a SQLite file.
-	path string
+	path    string // of a SQLite file
+	address string // of a PostgreSQL database
 }
 
-// Parse reads the name of a store.
+// Parse reads the name of a store. Its error shows no password.
 func Parse(text string) (Name, error) {
-	kind, path, _ := strings.Cut(text, ":")
-	if kind != "sqlite" || path == "" {
-		return Name{}, fmt.Errorf("store is %q; write %s", text, Forms)
+	switch kind, path, _ := strings.Cut(text, ":"); {
+	case kind == "postgres" || kind == "postgresql":
+		if err := postgres.CheckURL(text); err != nil {
+			return Name{}, fmt.Errorf("store: %w", err)
+		}
+		return Name{address: text}, nil
+	case kind == "sqlite" && path != "":
+		return Name{path: path}, nil
 	}
-	return Name{path}, nil
+	return Name{}, fmt.Errorf("store is %q; write %s", redact.Address(text), Forms)
 }
 
-// String is the name as it is written.
-func (n Name) String() string { return "sqlite:" + n.path }
+// String is the name as it is written, without secrets.
+func (n Name) String() string {
+	if n.address != "" {
+		return redact.Address(n.address)
+	}
+	return "sqlite:" + n.path
+}
 
-// Open opens the store to read it; it must be closed.
-func (n Name) Open(ctx context.Context) (feed.Store, error) {
-	if _, err := os.Stat(n.path); errors.Is(err, fs.ErrNotExist) {
+// Open opens the store to read it; it must be closed. It does not make a file that is not
+// there, whose name may be misspelt.
+func (n Name) Open(ctx context.Context, r prometheus.Registerer) (feed.Store, error) {
+	if _, err := os.Stat(n.path); n.address == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w: `loadstone feed seed` and `loadstone feed import` make one", n, feed.ErrMissing)
 	}
-	return n.Make(ctx)
+	return n.Make(ctx, r)
 }
 
-// Make opens the store, or makes an empty one; it must be closed.
-func (n Name) Make(ctx context.Context) (feed.Store, error) {
-	return keep(sqlitestore.Open(ctx, n.path))
+// Make opens the store, or makes an empty one; it must be closed. A database that does not
+// answer yet is waited for. The metrics of a database go to r, unless that is nil.
+func (n Name) Make(ctx context.Context, r prometheus.Registerer) (feed.Store, error) {
+	within, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	for {
+		store, err := n.open(within, r)
+		if !errors.Is(err, feed.ErrUnavailable) {
+			return store, err
+		}
+		select {
+		case <-within.Done():
+			return nil, errors.Join(err, within.Err())
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+func (n Name) open(ctx context.Context, r prometheus.Registerer) (feed.Store, error) {
+	if n.address == "" {
+		return keep(sqlitestore.Open(ctx, n.path))
+	}
+	cfg := pgstore.DefaultConfig()
+	cfg.URL, cfg.Registerer = n.address, r
+	return keep(pgstore.Open(ctx, cfg))
 }
 
 // keep turns what a constructor returned into the interface: a nil pointer in it would be a

@@ -1,0 +1,273 @@
+// Package pgstore keeps a feed in a PostgreSQL database, which several servers share.
+//
+// The tables lie in a schema of their own, feed, so that the database may hold other things
+// and `DROP SCHEMA feed CASCADE` takes ours away. Open makes them if they are not there. Each
+// reading is a statement and a round trip, or two for responses; a batch of posts is one
+// statement, whose ids are an array (= ANY).
+//
+// A Store outlives its database: while that is away, calls fail soon with
+// feed.ErrUnavailable, and when it is back they succeed again.
+//
+// Addresses are block/postgres's, and secrets.
+package pgstore
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"loadstone/block/dataset"
+	"loadstone/block/postgres"
+	"loadstone/block/redact"
+	"loadstone/system/feed"
+)
+
+// Config says which database, and how long to wait for it. Start from DefaultConfig.
+type Config struct {
+	postgres.Config
+
+	// Registerer receives the metrics, see Open; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// DefaultConfig returns a configuration whose URL is for the caller to set.
+//
+//   - Connections: four for each core. A reading is processor work on both sides.
+//   - Waiting: 1024; one more is told to come back (feed.ErrOverloaded), and so is who
+//     waited for AcquireTimeout, a second.
+//   - StatementTimeout: one second, hundreds of times what a batch takes: then the database
+//     is in trouble, and should stop working for somebody who has left.
+//   - QueryTimeout: twice that. It is for a database or network that is gone without a
+//     word, and costs the connection; the database's own limit comes first.
+func DefaultConfig() Config {
+	return Config{Config: postgres.Config{
+		Name:        "loadstone feed",
+		Connections: 4 * runtime.GOMAXPROCS(0), Waiting: 1024, AcquireTimeout: time.Second,
+		StatementTimeout: time.Second, QueryTimeout: 2 * time.Second,
+		Parameters: map[string]string{
+			"synchronous_commit": "on",
+			"plan_cache_mode":    "force_generic_plan",
+		},
+		Statements: queries,
+	}}
+}
+
+// queries are prepared, under the names of what they read.
+var queries = map[string]string{
+	"page": `SELECT id, published, author, pinned, media, comments, reactions, title, text FROM feed.posts
+		WHERE (published, id) < ($1, $2) ORDER BY published DESC, id DESC LIMIT $3`,
+	"media":     `SELECT post, kind, url, alt, width, height FROM feed.media WHERE post = ANY($1::bigint[]) ORDER BY post, place`,
+	"authors":   `SELECT p.id, a.* FROM feed.posts p JOIN feed.authors a ON a.id = p.author WHERE p.id = ANY($1::bigint[])`,
+	"reactions": `SELECT post, kind, count FROM feed.reactions WHERE post = ANY($1::bigint[]) ORDER BY post, place`,
+	"comments":  `SELECT post, author, published, text FROM feed.comments WHERE post = ANY($1::bigint[]) AND place < $2 ORDER BY post, place`,
+	"pinned":    `SELECT id, published, title FROM feed.posts WHERE pinned AND published > $1 ORDER BY published DESC, id DESC LIMIT $2`,
+	"unread":    `SELECT count(*) FROM (SELECT 1 FROM feed.posts WHERE published > $1 LIMIT $2) AS newer`,
+}
+
+// Store is a feed.Store over one database.
+type Store struct {
+	cfg  Config
+	name string // of the database, without secrets
+	pool *postgres.Pool
+}
+
+// Open connects, brings the tables to this program's version, and registers the metrics:
+//
+//	feed_database_connections, feed_database_connections_in_use   gauges
+//	feed_database_waiting                                         gauge of who waits for a connection
+//
+// Its error wraps feed.ErrUnavailable if the database does not answer.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, name: redact.Address(cfg.URL)}
+	err := migrate(ctx, cfg.URL)
+	if err == nil {
+		s.pool, err = postgres.Open(ctx, cfg.Config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", s.name, classify(ctx, err))
+	}
+	if cfg.Registerer != nil {
+		register(cfg.Registerer, s.pool)
+	}
+	return s, nil
+}
+
+func register(r prometheus.Registerer, pool *postgres.Pool) {
+	auto := promauto.With(r)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_connections", Help: "Connections to the database at most."},
+		func() float64 { return float64(pool.Stat().MaxConns()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_connections_in_use", Help: "Connections that are lent."},
+		func() float64 { return float64(pool.Stat().AcquiredConns()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_waiting", Help: "Requests that wait for a connection."},
+		func() float64 { return float64(pool.Waiting()) })
+}
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// Keys of the advisory locks, "LSFD" and a number.
+const (
+	migrateLock = 0x4c534644_00000001
+	fillLock    = 0x4c534644_00000002
+)
+
+// migrateTimeout bounds making the tables, and waiting for another who makes them.
+const migrateTimeout = 2 * time.Minute
+
+func migrate(ctx context.Context, address string) (err error) {
+	steps, err := postgres.ReadMigrations(migrationFiles, "feed", migrateLock)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	conn, err := postgres.Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if err := steps.Migrate(ctx, conn); err != nil {
+		return fmt.Errorf("make the tables: %w", err)
+	}
+	return nil
+}
+
+// classify gives an error the identity that feed.Store promises.
+func classify(ctx context.Context, err error) error {
+	kind := postgres.KindOf(err)
+	return feed.Classify(ctx, err, kind == postgres.Busy, kind == postgres.Unavailable || kind == postgres.Closed)
+}
+
+// each runs a query and has scan read each row.
+func (s *Store) each(ctx context.Context, query string, scan func(row pgx.Row) error, args ...any) error {
+	err := s.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, err := conn.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", query, classify(ctx, err))
+	}
+	return nil
+}
+
+// Page implements feed.Store.
+func (s *Store) Page(ctx context.Context, behind feed.Position, limit int) ([]feed.Post, error) {
+	posts := make([]feed.Post, 0, limit)
+	err := s.each(ctx, "page", func(row pgx.Row) error {
+		var p feed.Post
+		err := row.Scan(&p.ID, &p.Published, &p.Author, &p.Pinned, &p.Media, &p.Comments, &p.Reactions, &p.Title, &p.Text)
+		posts = append(posts, p)
+		return err
+	}, behind.Published, behind.ID, limit)
+	return posts, err
+}
+
+// Details implements feed.Store. Responses are two queries, for there are two tables of them.
+func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (found feed.Details, err error) {
+	found = feed.Details{}
+	switch part {
+	case feed.PartMedia:
+		err = s.each(ctx, "media", func(row pgx.Row) error {
+			var post int64
+			var m feed.Medium
+			err := row.Scan(&post, &m.Kind, &m.URL, &m.Alt, &m.Width, &m.Height)
+			found.AddMedium(post, m)
+			return err
+		}, posts)
+	case feed.PartAuthor:
+		err = s.each(ctx, "authors", func(row pgx.Row) error {
+			var p feed.Profile
+			err := row.Scan(&p.Post, &p.Author.ID, &p.Author.Name, &p.Author.Role, &p.Author.Team, &p.Author.About, &p.Author.Photo)
+			found[p.Post] = &p
+			return err
+		}, posts)
+	case feed.PartResponses:
+		err = s.responses(ctx, posts, found)
+	}
+	return found, err
+}
+
+func (s *Store) responses(ctx context.Context, posts []int64, found feed.Details) error {
+	err := s.each(ctx, "reactions", func(row pgx.Row) error {
+		var post int64
+		var r feed.Reaction
+		err := row.Scan(&post, &r.Kind, &r.Count)
+		found.AddReaction(post, r)
+		return err
+	}, posts)
+	if err != nil {
+		return err
+	}
+	return s.each(ctx, "comments", func(row pgx.Row) error {
+		var post int64
+		var c feed.Comment
+		err := row.Scan(&post, &c.Author, &c.Published, &c.Text)
+		found.AddComment(post, c)
+		return err
+	}, posts, feed.ShownComments)
+}
+
+// Notices implements feed.Store.
+func (s *Store) Notices(ctx context.Context, seen int64) (feed.Notices, error) {
+	n := feed.Notices{Pinned: []feed.Notice{}}
+	err := s.each(ctx, "pinned", func(row pgx.Row) error {
+		var p feed.Notice
+		err := row.Scan(&p.Post, &p.Published, &p.Title)
+		n.Pinned = append(n.Pinned, p)
+		return err
+	}, seen, feed.MaxPinned)
+	if err != nil {
+		return n, err
+	}
+	return n, s.each(ctx, "unread", func(row pgx.Row) error { return row.Scan(&n.Unread) }, seen, feed.MaxUnread)
+}
+
+// Key implements feed.Store.
+func (s *Store) Key(ctx context.Context) (key []byte, err error) {
+	err = s.each(ctx, "SELECT cursor_key FROM feed.data_set", func(row pgx.Row) error { return row.Scan(&key) })
+	return key, err
+}
+
+// Meta implements feed.Store.
+func (s *Store) Meta(ctx context.Context) (meta dataset.Meta, err error) {
+	err = s.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+		meta, err = readMeta(ctx, conn)
+		return err
+	})
+	return meta, classify(ctx, err)
+}
+
+func readMeta(ctx context.Context, db postgres.Querier) (m dataset.Meta, err error) {
+	err = db.QueryRow(ctx, "SELECT origin, fingerprint, posts FROM feed.data_set WHERE origin IS NOT NULL").Scan(&m.Origin, &m.Fingerprint, &m.Count)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return m, feed.ErrMissing
+	}
+	return m, err
+}
+
+// Close closes the connections after what is under way. It always returns nil, and may be
+// called again.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}

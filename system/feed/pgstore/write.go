@@ -1,0 +1,174 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"loadstone/block/dataset"
+	"loadstone/block/postgres"
+	"loadstone/system/feed"
+)
+
+// tables are what rows go into by COPY, in this order, with their columns.
+var tables = []struct {
+	name    string
+	columns []string
+}{
+	{"authors", []string{"id", "name", "role", "team", "about", "photo"}},
+	{"posts", []string{"id", "published", "author", "pinned", "media", "comments", "reactions", "title", "text"}},
+	{"media", []string{"post", "place", "kind", "url", "alt", "width", "height"}},
+	{"reactions", []string{"post", "place", "kind", "count"}},
+	{"comments", []string{"post", "place", "author", "published", "text"}},
+}
+
+// rows are of entries, by table.
+type rows map[string][][]any
+
+func (r rows) add(table string, row ...any) { r[table] = append(r[table], row) }
+
+// put adds an entry, but for its author.
+func (r rows) put(e *feed.Entry) {
+	p := &e.Post
+	r.add("posts", p.ID, p.Published, p.Author, p.Pinned, p.Media, p.Comments, p.Reactions, p.Title, p.Text)
+	for i, m := range e.Media {
+		r.add("media", p.ID, i, m.Kind, m.URL, m.Alt, m.Width, m.Height)
+	}
+	for i, c := range e.Reactions {
+		r.add("reactions", p.ID, i, c.Kind, c.Count)
+	}
+	for i, c := range e.Comments {
+		r.add("comments", p.ID, i, c.Author, c.Published, c.Text)
+	}
+}
+
+func (r rows) author(a *feed.Author) {
+	r.add("authors", a.ID, a.Name, a.Role, a.Team, a.About, a.Photo)
+}
+
+// copyTo stores the rows and forgets them.
+func (r rows) copyTo(ctx context.Context, tx pgx.Tx) error {
+	for _, table := range tables {
+		if len(r[table.name]) == 0 {
+			continue
+		}
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"feed", table.name}, table.columns, pgx.CopyFromRows(r[table.name])); err != nil {
+			return fmt.Errorf("store %s: %w", table.name, err)
+		}
+		r[table.name] = r[table.name][:0]
+	}
+	return nil
+}
+
+const putAuthor = `INSERT INTO feed.authors (id, name, role, team, about, photo) VALUES ($1, $2, $3, $4, $5, $6)
+	ON CONFLICT (id) DO UPDATE SET name = $2, role = $3, team = $4, about = $5, photo = $6`
+
+// Put implements feed.Store.
+func (s *Store) Put(ctx context.Context, e *feed.Entry) error {
+	e.Complete()
+	err := s.pool.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		a := &e.Author
+		if _, err := tx.Exec(ctx, putAuthor, a.ID, a.Name, a.Role, a.Team, a.About, a.Photo); err != nil {
+			return err
+		}
+		all := rows{}
+		all.put(e)
+		return all.copyTo(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("store post %d: %w", e.ID, classify(ctx, err))
+	}
+	return nil
+}
+
+const remove = `WITH media AS (DELETE FROM feed.media WHERE post = $1),
+	reactions AS (DELETE FROM feed.reactions WHERE post = $1),
+	comments AS (DELETE FROM feed.comments WHERE post = $1)
+	DELETE FROM feed.posts WHERE id = $1`
+
+// Delete implements feed.Store.
+func (s *Store) Delete(ctx context.Context, id int64) error {
+	err := s.pool.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		done, err := tx.Exec(ctx, remove, id)
+		if err == nil && done.RowsAffected() == 0 {
+			return feed.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete post %d: %w", id, classify(ctx, err))
+	}
+	return nil
+}
+
+// chunk is how many entries are copied at a time: about a megabyte.
+const chunk = 500
+
+// Fill implements feed.Store, in one transaction over a connection of its own: filling
+// everything takes as long as it takes.
+func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], progress dataset.Progress) (kept bool, err error) {
+	conn, err := postgres.Connect(ctx, s.cfg.URL)
+	if err != nil {
+		return false, fmt.Errorf("fill the feed in %s: %w", s.name, classify(ctx, err))
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what was committed stays
+	err = postgres.BeginLocked(ctx, conn, fillLock, func(tx pgx.Tx) error {
+		if kept, err = occupied(ctx, tx, source.Meta()); err != nil || kept {
+			return err
+		}
+		return fill(ctx, tx, source, progress)
+	})
+	if err != nil { // of the database, or of the source
+		return false, fmt.Errorf("fill the feed in %s: %w", s.name, err)
+	}
+	return kept, nil
+}
+
+func fill(ctx context.Context, tx pgx.Tx, source dataset.Source[feed.Entry], progress dataset.Progress) error {
+	all, known, waiting := rows{}, map[int64]bool{}, 0
+	err := dataset.Each(ctx, source, progress, func(e *feed.Entry) error {
+		if !known[e.Author.ID] {
+			known[e.Author.ID] = true
+			all.author(&e.Author)
+		}
+		all.put(e)
+		if waiting++; waiting%chunk != 0 {
+			return nil
+		}
+		return all.copyTo(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	if err := all.copyTo(ctx, tx); err != nil {
+		return err
+	}
+	// The plans of queries are made once, so the database has to know its tables by then.
+	if _, err := tx.Exec(ctx, "ANALYZE feed.authors, feed.posts, feed.media, feed.reactions, feed.comments"); err != nil {
+		return err
+	}
+	meta := source.Meta()
+	_, err = tx.Exec(ctx, "UPDATE feed.data_set SET origin = $1, fingerprint = $2, posts = $3", meta.Origin, meta.Fingerprint, meta.Count)
+	return err
+}
+
+// occupied reports that the database was filled with this data set, and refuses one that has
+// another.
+func occupied(ctx context.Context, tx pgx.Tx, meta dataset.Meta) (kept bool, err error) {
+	have, err := readMeta(ctx, tx)
+	switch {
+	case errors.Is(err, feed.ErrMissing):
+		var posts bool
+		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM feed.posts)").Scan(&posts); err != nil || !posts {
+			return false, err
+		}
+		return false, fmt.Errorf("%w: posts that were written one by one", feed.ErrOccupied)
+	case err != nil:
+		return false, err
+	case !have.Same(meta):
+		return false, fmt.Errorf("%w: %s", feed.ErrOccupied, have.Origin)
+	}
+	return true, nil
+}

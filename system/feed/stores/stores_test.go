@@ -1,0 +1,65 @@
+package stores
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"loadstone/system/feed"
+	"loadstone/system/feed/feedtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Name{
+		"sqlite:feed.db":          {path: "feed.db"},
+		"sqlite:/a:b":             {path: "/a:b"},
+		"postgres://u:s3cret@h/d": {address: "postgres://u:s3cret@h/d"},
+		"postgresql://h/d":        {address: "postgresql://h/d"},
+		"":                        {},
+		"sqlite:":                 {},
+		"SQLITE:a":                {},
+		"pebble:a":                {},
+		"redis://u:s3cret@h/d":    {},
+		"postgres:s3cret":         {},
+		"postgres://u:s3cret@[/d": {},
+	} {
+		got, err := Parse(text)
+		if got != want || (err == nil) != (want != Name{}) {
+			t.Errorf("%q: got %+v and %v, want %+v", text, got, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "s3cret") || strings.Contains(got.String(), "s3cret") {
+			t.Errorf("%q is shown as %s and %v", text, got, err)
+		}
+	}
+}
+
+func TestAMisspeltFileIsNotMade(t *testing.T) {
+	t.Parallel()
+	name, err := Parse("sqlite:" + filepath.Join(t.TempDir(), "feed.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := name.Open(t.Context(), nil); !errors.Is(err, feed.ErrMissing) {
+		t.Errorf("got %v, want ErrMissing", err)
+	}
+	store, err := name.Make(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Fill(t.Context(), feedtest.Generator(t, 1, 1), nil)
+	if err = errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if store, err = name.Open(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
