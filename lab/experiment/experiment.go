@@ -205,9 +205,10 @@ func (e *Experiment) checkCapacity(s *section) {
 
 // checkSearched checks a scenario whose rate is searched: there is one.
 func (e *Experiment) checkSearched(s *section, i int, at pair) {
-	if steps, ok := at.value.pair("steps"); ok {
-		for _, step := range steps.value.items {
-			if think, ok := step.pair("think"); ok {
+	if list, ok := at.value.pair("steps"); ok {
+		steps, _ := e.Load.Scenarios[i].places(list.value)
+		for _, step := range steps {
+			if think, ok := step.n.pair("think"); ok {
 				s.errorf(think.key, "measure: capacity offers each rate for about a second, and think keeps iterations under way for longer, which looks like a backlog; remove think, or write measure: load")
 			}
 		}

@@ -118,7 +118,7 @@ func (l *Offer) check(s *section) {
 	}
 	steps := 0
 	for i := range l.Scenarios {
-		n := len(l.Scenarios[i].Steps)
+		n := len(requests(l.Scenarios[i].Steps))
 		if steps += n; steps > maxSteps && steps-n <= maxSteps {
 			s.errorf(scenarios.n.pairs[i].key, "the scenarios have more than %d steps together; write fewer, or several files", maxSteps)
 		}

@@ -10,23 +10,30 @@ import (
 
 // extraction is one value that a step extracts.
 type extraction struct {
-	key  *node
-	step int
-	used bool
+	key   *node
+	value *node
+	step  int
+	path  []turn
+	used  bool
 }
 
 // use is one text of a request that may hold placeholders.
 type use struct {
 	n      *node
 	isBody bool
-	step   int // index of the step that it belongs to
+	step   int // index of the step that it belongs to, or noStep
+	path   []turn
 }
+
+// noStep is in place of a step for what a group goes over.
+const noStep = -1
 
 // iteration is what was read of an iteration, for matching placeholders with
 // what they stand for.
 type iteration struct {
 	scenario    string
 	names       []string // of the steps
+	items       []*item
 	weighted    bool
 	uses        []use
 	extractions []*extraction
@@ -36,31 +43,32 @@ type iteration struct {
 func iterationOf(to *Scenario, s *section) *iteration {
 	it := &iteration{scenario: to.Name, names: []string{to.Name}, weighted: to.Weighted}
 	if request, steps := s.fields["request"], s.fields["steps"]; steps.n == nil {
-		it.request(request.n, 0)
+		it.request(request.n, 0, nil)
 		return it
 	} else if request.n != nil {
 		return it
 	}
 	it.names = nil
-	for i := range to.Steps {
-		step := s.fields["steps"].n.items[i]
-		it.names = append(it.names, to.Steps[i].Name)
-		request, _ := step.pair("request")
-		it.request(request.value, i)
-		if extract, ok := step.pair("extract"); ok {
+	steps, groups := to.places(s.fields["steps"].n)
+	for i, step := range steps {
+		it.names = append(it.names, step.step.Name)
+		request, _ := step.n.pair("request")
+		it.request(request.value, i, step.path)
+		if extract, ok := step.n.pair("extract"); ok {
 			for _, p := range extract.value.pairs {
-				it.extractions = append(it.extractions, &extraction{key: p.key, step: i})
+				it.extractions = append(it.extractions, &extraction{key: p.key, value: p.value, step: i, path: step.path})
 			}
 		}
 	}
+	it.items = itemsOf(groups)
 	return it
 }
 
 // request adds where placeholders may be in a request.
-func (it *iteration) request(n *node, step int) {
+func (it *iteration) request(n *node, step int, path []turn) {
 	add := func(n *node, isBody bool) {
 		if n.kind == text {
-			it.uses = append(it.uses, use{n: n, isBody: isBody, step: step})
+			it.uses = append(it.uses, use{n: n, isBody: isBody, step: step, path: path})
 		}
 	}
 	if n == nil {
@@ -89,27 +97,12 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
 		}
 	}
+	s.matchLists(it, feeds)
 	for _, u := range it.uses {
 		// Each placeholder that is wrong is reported where it is first.
 		for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
 			written := m[1]
-			name, column, dotted := strings.Cut(written, ".")
-			feed, fed := feeds[name]
-			var wrong string
-			switch {
-			case dotted && column == "":
-				used[name] = true
-				wrong = fmt.Sprintf("the placeholder {%s} names no column; write {%s}, or {%s.column}", written, name, name)
-			case fed:
-				used[name] = true
-				if wrong = feed.wrongColumn(name, column); wrong == "" && column != "" {
-					s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
-				}
-			case it.extracts(name):
-				wrong = it.wrongExtraction(u, written, name)
-			default:
-				wrong = it.withoutFeed(u, written, name)
-			}
+			wrong := s.wrongPlaceholder(it, u, written, feeds, used)
 			if wrong != "" && !seen[written] {
 				seen[written] = true
 				s.errorf(u.n, "%s", wrong)
@@ -117,6 +110,36 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 		}
 	}
 	return used
+}
+
+// wrongPlaceholder says what is wrong with a placeholder, "" for nothing, and marks what it
+// stands for as used.
+func (s *section) wrongPlaceholder(it *iteration, u use, written string, feeds map[string]Feed, used map[string]bool) string {
+	name, column, dotted := strings.Cut(written, ".")
+	feed, fed := feeds[name]
+	of, outside := it.itemOf(name, u)
+	switch {
+	case of != nil:
+		if of.used = true; dotted {
+			return fmt.Sprintf("the placeholder {%s} names a column, and {%s} is one value of a list; write {%s}", written, name, name)
+		}
+		return ""
+	case dotted && column == "":
+		used[name] = true
+		return fmt.Sprintf("the placeholder {%s} names no column; write {%s}, or {%s.column}", written, name, name)
+	case fed:
+		used[name] = true
+		wrong := feed.wrongColumn(name, column)
+		if wrong == "" && column != "" {
+			s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
+		}
+		return wrong
+	case it.extracts(name):
+		return it.wrongExtraction(u, written, name)
+	case outside:
+		return fmt.Sprintf("the placeholder {%s} stands for a value of forEach, and this is no step of that group; write it in one", written)
+	}
+	return it.withoutFeed(u, written, name)
 }
 
 // wrongColumn says what is wrong with {name.column} of a feed, "" for nothing.
@@ -145,29 +168,50 @@ func (it *iteration) wrongExtraction(u use, written, name string) string {
 		it.markUsed(name)
 		return fmt.Sprintf("the placeholder {%s} names a column, and {%s} is one value that a step extracts; write {%s}", written, name, name)
 	}
-	found, first := false, ""
-	for _, t := range it.extractions {
-		if t.key.text != name {
-			continue
-		}
-		if t.step < u.step && !it.weighted {
-			t.used, found = true, true
-		} else if first == "" {
-			first = it.names[t.step]
-		}
-	}
+	found, late, missed, how := it.sourcesOf(u, name)
 	if found {
 		return ""
 	}
 	it.markUsed(name)
 	switch {
+	case missed != nil:
+		return it.notThere(name, missed, how)
 	case it.weighted:
-		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, spelling.Quote(first))
-	case first == it.names[u.step]:
-		return fmt.Sprintf("the placeholder {%s} is used in the step that extracts it; extract it in an earlier step", name)
-	default:
-		return fmt.Sprintf("the placeholder {%s} is used before step %s has extracted it; write that step first", name, spelling.Quote(first))
+		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, and an iteration of a weighted scenario makes one step only; remove weighted, or write a feed", name, spelling.Quote(it.names[late.step]))
 	}
+	first, round := it.names[late.step], ""
+	if late.comesRound(u) {
+		round = fmt.Sprintf(", or write extract: {%s: {json: PATH, initial: VALUE}} for the first pass", name)
+	}
+	if late.step == u.step {
+		return fmt.Sprintf("the placeholder {%s} is used in the step that extracts it; extract it in an earlier step%s", name, round)
+	}
+	return fmt.Sprintf("the placeholder {%s} is used before step %s has extracted it; write that step first%s", name, spelling.Quote(first), round)
+}
+
+// sourcesOf looks at the steps that extract a value. If one has done so where it is used
+// it marks what is used. Else it returns the first that comes too late, or one that is
+// made at once or for each value of a list, and which of these it is.
+func (it *iteration) sourcesOf(u use, name string) (found bool, late, missed *extraction, how reach) {
+	for _, t := range it.extractions {
+		if t.key.text != name {
+			continue
+		}
+		r := t.to(u)
+		_, begins := t.value.pair("initial")
+		switch {
+		case !it.weighted && (r == reaches || begins && r != atOnce):
+			t.used, found = true, true
+		case !it.weighted && r != tooLate:
+			missed, how = t, r
+		case late == nil:
+			late = t
+		}
+	}
+	for _, t := range it.extractions {
+		t.used = t.used || found && t.key.text == name && t.comesRound(u)
+	}
+	return found, late, missed, how
 }
 
 // markUsed marks the values of a name as used: what is wrong with them is said.

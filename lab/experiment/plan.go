@@ -50,6 +50,7 @@ func (sc *Scenario) resolve() load.Scenario {
 	for _, stage := range sc.Stages {
 		out.Stages = append(out.Stages, load.Stage{Duration: stage.Duration, Target: float64(stage.Target)})
 	}
+	out.Flow = sc.flow()
 	for _, step := range sc.steps() {
 		out.Steps = append(out.Steps, step.resolve(sc.Weighted))
 	}
@@ -70,7 +71,7 @@ func (sc *Scenario) resolve() load.Scenario {
 func (sc *Scenario) steps() []Step {
 	switch {
 	case len(sc.Steps) > 0:
-		return sc.Steps
+		return requests(sc.Steps)
 	case sc.Replay != nil || sc.WebSocket != nil:
 		return nil
 	default:
@@ -80,7 +81,9 @@ func (sc *Scenario) steps() []Step {
 
 // OneRequest says whether each iteration of the scenario is one request, so
 // that iterations per second are requests per second.
-func (sc *Scenario) OneRequest() bool { return sc.Weighted || len(sc.steps()) <= 1 }
+func (sc *Scenario) OneRequest() bool {
+	return sc.Weighted || len(sc.steps()) <= 1 && sc.flow() == nil
+}
 
 // length is how long the scenario offers load; 0 if that is not known.
 func (sc *Scenario) length() time.Duration {

@@ -238,6 +238,8 @@ func (sc *Scenario) checkRequests(s *section) {
 	if understood {
 		feeds.checkUsed(used, sc.Feed)
 		s.checkExtracted(it)
+		s.checkItems(it)
+		s.checkBranches(it)
 	}
 }
 

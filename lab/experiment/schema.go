@@ -18,7 +18,7 @@ import (
 // The files whose doc comments become descriptions, so that what an editor
 // shows and what the code says cannot drift apart.
 //
-//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go check.go feed.go websocket.go slo.go fault.go watch.go
+//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go flow.go check.go feed.go websocket.go slo.go fault.go watch.go
 var sources embed.FS
 
 // schema is a part of the JSON Schema.
@@ -66,7 +66,8 @@ func LoadSchema() ([]byte, error) {
 }
 
 // generator turns the table of the format into schemas. It writes them out where
-// they are used, without definitions: no struct is used twice.
+// they are used, without definitions: no struct is used twice, but for the steps of
+// a group, which refer to a scenario's.
 type generator struct {
 	comments map[string]string // of types ("Stage") and fields ("Stage.Duration")
 }

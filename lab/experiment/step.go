@@ -1,21 +1,22 @@
 package experiment
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"loadstone/block/spelling"
 )
 
-// Step is one named request of an iteration.
+// Step is one named request of an iteration, or a group of steps.
 type Step struct {
 	// What the step is reported under, unique in its scenario: letters, digits,
 	// dots, dashes and underscores, at most 63.
-	Name string `key:"name,need" eg:"home" form:"step"`
+	Name string `key:"name" eg:"home" form:"step"`
 	// The request: "GET /path", or method, path, headers and body. {name} in
 	// the path, a header value or the body takes the value of the feed of that
 	// name, or what an earlier step extracted under it.
-	Request Request `key:"request,need" eg:"GET /path" each:"the request"`
+	Request Request `key:"request" eg:"GET /path" each:"the request"`
 	// The step's share of the iterations of a weighted scenario: 3 is three
 	// times as often as 1.
 	Weight float64 `key:"weight" eg:"3" default:"1" max:"1000" min:"0.001"`
@@ -35,6 +36,21 @@ type Step struct {
 	// How long the virtual user pauses after the step: 2s, or [1s, 3s] to draw
 	// it between the two.
 	Think Think `key:"think" eg:"2s"`
+
+	// Makes a group of steps in place of a request: how often they are made, one
+	// pass after the other.
+	Repeat int `key:"repeat" eg:"10" max:"10000" min:"1"`
+	// Makes a group of steps in place of a request, once for each value of a list
+	// that an earlier step extracted: {id: ids} makes them with each value of ids,
+	// as {id}. A list may have 10,000 values: texts, numbers or booleans.
+	ForEach map[string]string `key:"forEach" eg:"{id: ids}" form:"placeholder" each:"list %s" item:"ids" least:"1" list:"a name for the value, and the name of the list" most:"1" names:"placeholder"`
+	// Makes a group of steps in place of a request, so many of them at once: the
+	// passes of repeat and forEach, or the group's steps if it makes one pass. Over
+	// HTTP/1.1 the virtual user has so many connections, as an app has six; over
+	// HTTP/2 they are streams of its one connection.
+	Parallel int `key:"parallel" eg:"6" max:"100" min:"1"`
+	// The steps of a group, which may be groups, four deep.
+	Steps Group `key:"steps" eg:"[{name: item, request: GET /item}]" each:"step %d" least:"1" list:"a list with a step in it"`
 }
 
 // Extract is where in an answer a value is: one of its keys.
@@ -43,25 +59,49 @@ type Extract struct {
 	JSON string `key:"json" eg:"user.token" form:"json"`
 	// A header's name.
 	Header string `key:"header" eg:"Location" form:"taken"`
+	// What the placeholder stands for in an iteration until a step has extracted it,
+	// such as the cursor of the first page: '' for nothing.
+	Initial *string `key:"initial" eg:"''" scalar:"a text or a number"`
 }
 
 // Think is a pause, drawn between its ends.
 type Think [2]time.Duration
 
 func (*Step) prepare(s *section) {
+	isGroup := slices.ContainsFunc(ofGroups(), s.has)
+	s.skipped = func(key string) bool { return isGroup != slices.Contains(ofGroups(), key) }
+	if isGroup {
+		s.known = ofGroups()
+		s.refuses = func(key string) string {
+			if slices.Contains([]string{"name", "request", "weight", "extract", "expectedStatuses", "checks", "think"}, key) {
+				return fmt.Sprintf("a group of steps makes no request of its own and does not take %s; write it in one of its steps", key)
+			}
+			return ""
+		}
+	} else {
+		s.needs = []string{"name", "request"}
+	}
 	s.hints = map[string]hint{"url": {"write request: GET /path", "request"}, "sleep": {"write think: 1s", "think"}, "feed": {"write it beside steps", ""}}
+}
+
+func (step *Step) check(s *section) {
+	if slices.ContainsFunc(ofGroups(), s.has) {
+		step.checkGroup(s)
+	}
 }
 
 // checkSteps checks the steps against each other. n is their list.
 func (sc *Scenario) checkSteps(s *section, n *node) {
+	steps, groups := sc.places(n)
+	sc.checkNesting(s, groups)
 	var names []string
-	for i := range sc.Steps {
-		name := sc.Steps[i].Name
-		if p, ok := n.items[i].pair("name"); ok && slices.Contains(names, name) && forms["step"].fits(name) {
+	for i := range steps {
+		name, n := steps[i].step.Name, steps[i].n
+		if p, ok := n.pair("name"); ok && slices.Contains(names, name) && forms["step"].fits(name) {
 			s.errorf(p.value, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(name), name)
 		}
 		names = append(names, name)
-		if p, ok := n.items[i].pair("weight"); ok && !sc.Weighted {
+		if p, ok := n.pair("weight"); ok && !sc.Weighted {
 			s.errorf(p.key, "every iteration makes every step, so weight has no use; remove it, or write weighted: true in the scenario")
 		}
 	}
@@ -81,7 +121,7 @@ func (e *Extract) check(s *section) {
 	switch given := s.given("json", "header"); {
 	case len(given) == 2:
 		s.errorf(s.place, "%s is both json and header; write one of the two", name)
-	case len(s.n.pairs) == 0:
+	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial")):
 		s.errorf(s.place, "%s is taken from nowhere; write %s: user.token", name, s.place.text)
 	}
 }

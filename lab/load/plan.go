@@ -92,12 +92,12 @@ func (p *Plan) ThreadCount() int {
 	return n
 }
 
-// users is the most virtual users that the plan can have.
+// users is the most connections that the plan's virtual users can have.
 func (p *Plan) users() int {
 	n := 0
 	for i := range p.Scenarios {
 		if s := &p.Scenarios[i]; s.WebSocket == nil {
-			n += s.PeakVUs()
+			n += s.PeakVUs() * s.Lanes()
 		}
 	}
 	return n

@@ -71,6 +71,9 @@ type Scenario struct {
 	// Steps are the requests of an iteration, one after the other. An
 	// arrival-rate executor starts iterations, as in k6.
 	Steps []Step `json:"steps"`
+	// Flow is in which order, how often and how many at once the steps are made,
+	// where that is not each once, one after the other.
+	Flow []Part `json:"flow,omitempty"`
 	// Weighted has each iteration make one of the steps, drawn by weight, in
 	// place of all of them.
 	Weighted bool `json:"weighted,omitempty"`

@@ -40,6 +40,9 @@ type Extract struct {
 	JSON string `json:"json,omitempty"`
 	// Header is a header's name.
 	Header string `json:"header,omitempty"`
+	// Initial is the value that the placeholder has in an iteration before a step has
+	// extracted one; nil if that cannot be.
+	Initial *string `json:"initial,omitempty"`
 }
 
 // Check is a claim about an answer: exactly one of Status, Contains and JSON.

@@ -143,6 +143,9 @@ func (p *problems) content(s *Scenario) {
 			extracted[name] = true
 		}
 	}
+	for _, name := range s.Items() {
+		extracted[name] = true
+	}
 	used := map[string]bool{} // feeds
 	for i := range s.Steps {
 		step := &s.Steps[i]

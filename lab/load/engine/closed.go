@@ -177,7 +177,7 @@ func (p *closedLane) released(u *user, failed failure.Kind) {
 // stopped takes note that u has stopped working.
 func (p *closedLane) stopped(u *user) {
 	if u.slots == nil {
-		u.link.close()
+		u.closeLinks()
 	}
 	p.working[u.index/p.own.of] = false
 	p.active--

@@ -271,7 +271,7 @@ func (l *loop) fill(u *user) {
 	}
 	for _, i := range u.step().used {
 		if s.values[i].extracted {
-			l.values[i] = append(l.values[i][:0], u.values[i]...)
+			l.values[i] = append(l.values[i][:0], u.value(i)...)
 		} else {
 			l.values[i] = s.feeds.Append(l.values[i][:0], s.values[i].column, u.position())
 		}

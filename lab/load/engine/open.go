@@ -81,12 +81,20 @@ func (p *openLane) addUser() *user {
 // links are those of the users that are there from the start.
 func (p *openLane) links() []link { return linksOf(p.users) }
 
-// linksOf returns the links of users, nil for those that have none of their
-// own.
+// linksOf returns the links of users and of their lanes, nil for those that have none
+// of their own.
 func linksOf(users []*user) []link {
 	var links []link
 	for _, u := range users {
 		links = append(links, u.link)
+		if u.journey == nil || u.slots != nil {
+			continue
+		}
+		for k, lane := range u.journey.lanes {
+			if k > 0 { // the first has its user's
+				links = append(links, lane.link)
+			}
+		}
 	}
 	return links
 }
@@ -206,8 +214,13 @@ func (p *openLane) cut() {
 // cutWaiting cuts off those who wait for a connection.
 func cutWaiting(users []*user) {
 	for _, u := range users {
-		if u.state == userWaiting {
+		switch u.state {
+		case userWaiting:
 			u.cut()
+		case userForked:
+			u.journey.cut = true
+			cutWaiting(u.journey.lanes)
+		default:
 		}
 	}
 }

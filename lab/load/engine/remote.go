@@ -153,8 +153,8 @@ func (r *remote) compose(u *user) {
 	for _, h := range s.header {
 		q.Header = append(q.Header, httpclient.Field{Name: h.name, Value: string(h.value.append(nil, l.values))})
 	}
-	if u.jar != nil {
-		if cookies := u.jar.header(target); cookies != "" {
+	if jar := u.root().jar; jar != nil {
+		if cookies := jar.header(target); cookies != "" {
 			q.Header = append(q.Header, httpclient.Field{Name: "Cookie", Value: cookies})
 		}
 	}

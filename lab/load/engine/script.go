@@ -19,7 +19,10 @@ import (
 type script struct {
 	steps       []step
 	values      []source // of all placeholders
+	lists       []string // the names of those that are lists
 	feeds       *feed.Set
+	flowNodes   []node  // nil if the steps are made each once, in turn
+	initial     []value // that placeholders have when an iteration begins
 	weighted    bool
 	replays     bool      // an access log: the steps are GET and HEAD
 	weights     []float64 // of a weighted script, summed up; the last is 1
@@ -57,10 +60,17 @@ type headerField struct {
 	value text
 }
 
+// value is a placeholder's.
+type value struct {
+	variable int // index into script.values
+	value    string
+}
+
 // extraction takes a value from an answer.
 type extraction struct {
 	variable int // index into script.values
 	name     string
+	list     bool // it is to be a list
 	load.Extract
 }
 
@@ -78,7 +88,7 @@ const userAgent = "loadstone"
 func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script {
 	c := &script{
 		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies,
-		setsCookies: s.KeepCookies || len(s.Steps) > 1 && !s.Weighted,
+		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
 		base:        base,
 		key:         ids.key,
 	}
@@ -87,9 +97,14 @@ func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *sc
 			c.source(name, true)
 		}
 	}
+	for _, name := range s.Items() {
+		c.source(name, true)
+	}
+	c.lists = s.Lists()
 	for i := range s.Steps {
 		c.steps = append(c.steps, c.step(&s.Steps[i], base, ids, i))
 	}
+	c.flowNodes = c.flow(s.Flow)
 	c.sumWeights(s.Steps)
 	if s.Executor == load.Replay {
 		c.replays = true
@@ -176,7 +191,11 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
 	s.wire = s.assemble(c.setsCookies)
 	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
-		s.extract = append(s.extract, extraction{c.source(name, true), name, from.Extract[name]})
+		e := extraction{c.source(name, true), name, slices.Contains(c.lists, name), from.Extract[name]}
+		s.extract = append(s.extract, e)
+		if e.Initial != nil {
+			c.initial = append(c.initial, value{e.variable, *e.Initial})
+		}
 	}
 	for i := range from.Checks {
 		s.checks = append(s.checks, check{ids.checks[number][i], from.Checks[i]})

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
 	"loadstone/lab/load/feed"
@@ -62,6 +64,7 @@ type user struct {
 	values         [][]byte  // extracted, by script.values
 	captured       *captured // of the answer; nil if no step keeps any
 	jar            *jar
+	journey        *journey      // where it is in a flow; nil if steps are made each once, in turn
 	before, behind *user         // in a line of free users, or of those waiting for a link
 	waitingSince   time.Duration // when it began to wait for a link
 }
@@ -73,6 +76,7 @@ const (
 	userWaiting            // for a link
 	userSending            // and waiting for the answer
 	userThinking           // between steps, or after the last
+	userForked             // its lanes are at work
 )
 
 // owner is the part of a scenario that users of one event loop belong to.
@@ -95,6 +99,9 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 	if slices.ContainsFunc(u.script.steps, func(s step) bool { return s.capture != nil }) {
 		u.captured = &captured{}
 	}
+	if u.script.flowNodes != nil {
+		u.journey = &journey{}
+	}
 	return u
 }
 
@@ -105,7 +112,14 @@ func (u *user) begin(a load.Arrival, open, waited bool) {
 	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
+	for _, v := range u.script.initial {
+		u.setValue(v.variable, v.value)
+	}
 	u.pick(a)
+	if u.journey != nil {
+		u.setOut(a.At)
+		return
+	}
 	u.startStep(a.At)
 }
 
@@ -169,8 +183,8 @@ func (u *user) wire() []byte {
 		case thenLogTarget:
 			out = append(out, u.logTarget...)
 		case thenCookies:
-			if u.jar != nil {
-				out = u.jar.append(out, u.target(nil))
+			if jar := u.root().jar; jar != nil {
+				out = jar.append(out, u.target(nil))
 			}
 		}
 	}
@@ -233,21 +247,29 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 func (u *user) extractValues(o *outcome) {
 	k := u.captured
 	if len(k.setCookies) > 0 {
-		if u.jar == nil {
-			u.jar = newJar(u.script.base)
+		root := u.root()
+		if root.jar == nil {
+			root.jar = newJar(u.script.base)
 		}
 		u.loop.fill(u)
-		u.jar.set(u.target(nil), k.setCookies)
+		root.jar.set(u.target(nil), k.setCookies)
 	}
 	for i := range u.step().extract {
 		e := &u.step().extract[i]
 		value, ok := k.value(&e.Extract)
-		if !ok {
+		switch {
+		case !ok:
 			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, o.status, e.where(), e.name, k.why(e))
+		case e.list:
+			if wrong := listed(gjson.GetBytes(k.body, e.JSON)); wrong != "" {
+				o.err = fmt.Errorf("step %q: in its answer, of status %d, at %s: %s", u.step().name, o.status, e.JSON, wrong)
+			}
+		}
+		if o.err != nil {
 			o.status, o.failed = 0, failure.NoValue
 			return
 		}
-		u.values[e.variable] = append(u.values[e.variable][:0], value...)
+		u.setValue(e.variable, value)
 	}
 }
 
@@ -296,22 +318,33 @@ func (u *user) pause(now time.Duration) {
 		return
 	}
 	// Drawn by iteration and step: who makes it does not matter.
-	draw := seed.Unit(seed.At(u.script.key+uint64(u.step().index)+1, u.number))
+	draw := seed.Unit(u.stream())
 	pause := think[0] + time.Duration(draw*float64(think[1]-think[0]))
 	u.state = userThinking
-	u.thinking.Add(1)
+	u.addThinking(1)
 	u.turn++
 	turn := u.turn
 	u.loop.timers.add(now+pause, func(at time.Duration) {
 		if u.state == userThinking && u.turn == turn {
-			u.thinking.Add(-1)
+			u.addThinking(-1)
 			u.nextStep(at)
 		}
 	})
 }
 
+// addThinking counts users that think. A user of whose lanes some do is at work.
+func (u *user) addThinking(n int64) {
+	if !u.isLane() {
+		u.thinking.Add(n)
+	}
+}
+
 // nextStep makes the next step, if there is one.
 func (u *user) nextStep(now time.Duration) {
+	if u.journey != nil {
+		u.advance(now)
+		return
+	}
 	if u.script.single() || u.at == len(u.script.steps)-1 {
 		u.end(failure.None, now)
 		return
@@ -320,8 +353,12 @@ func (u *user) nextStep(now time.Duration) {
 	u.startStep(now)
 }
 
-// end ends the iteration.
+// end ends the iteration, or a lane's part of it.
 func (u *user) end(kind failure.Kind, now time.Duration) {
+	if u.isLane() {
+		u.unitEnded(kind, now)
+		return
+	}
 	u.turn++
 	u.state, u.freeAt = userFree, now
 	u.own++
@@ -333,8 +370,10 @@ func (u *user) end(kind failure.Kind, now time.Duration) {
 func (u *user) cut() {
 	switch u.state {
 	case userFree:
+	case userForked:
+		u.cutLanes()
 	case userThinking:
-		u.thinking.Add(-1)
+		u.addThinking(-1)
 		u.end(failure.CutOff, u.loop.clock.now())
 	case userWaiting:
 		u.slots.leave(u)

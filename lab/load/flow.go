@@ -1,0 +1,69 @@
+package load
+
+// Part is a part of an iteration that does more than make its steps in turn: a step, or
+// a group of parts. The parts of a group are done in turn, as often as Repeat says or
+// once for each value of a list; with Parallel its passes are done at once, or its parts
+// where it has one pass.
+//
+// A request of a group that ends without an answer, or whose answer lacks a value that
+// it should bring, ends the iteration, as it does outside of groups. What else is to be
+// done at once with it is done first, as k6's http.batch does.
+type Part struct {
+	// Step is the place in Scenario.Steps of a part that is a step.
+	Step int `json:"step"`
+	// Parts are what a group does.
+	Parts []Part `json:"parts,omitempty"`
+	// Repeat is how many passes a group makes; 0 is one.
+	Repeat int `json:"repeat,omitempty"`
+	// ForEach names a value that an earlier step extracted, a JSON list: a pass is
+	// made for each of its values, which is the value of the placeholder As then.
+	ForEach string `json:"for_each,omitempty"`
+	As      string `json:"as,omitempty"`
+	// Parallel is how many of a group's passes, or parts, are under way at once: over
+	// HTTP/1.1 on so many connections of the virtual user, over HTTP/2 as streams of
+	// its one. 0 is one after the other. Groups in such a group are done in turn.
+	Parallel int `json:"parallel,omitempty"`
+}
+
+// MaxListed bounds the values of a list that a step extracts for a ForEach. An answer
+// with more fails.
+const MaxListed = 10_000
+
+// eachGroup calls do for each group among parts, and in them.
+func eachGroup(parts []Part, do func(*Part)) {
+	for i := range parts {
+		if len(parts[i].Parts) > 0 {
+			do(&parts[i])
+			eachGroup(parts[i].Parts, do)
+		}
+	}
+}
+
+// Lanes is the most requests that one virtual user has under way at once.
+func (s *Scenario) Lanes() int {
+	most := 1
+	eachGroup(s.Flow, func(p *Part) { most = max(most, p.Parallel) })
+	return most
+}
+
+// Items are the placeholders that stand for values of lists.
+func (s *Scenario) Items() []string {
+	var out []string
+	eachGroup(s.Flow, func(p *Part) {
+		if p.As != "" {
+			out = append(out, p.As)
+		}
+	})
+	return out
+}
+
+// Lists are the values that are extracted as lists.
+func (s *Scenario) Lists() []string {
+	var out []string
+	eachGroup(s.Flow, func(p *Part) {
+		if p.ForEach != "" {
+			out = append(out, p.ForEach)
+		}
+	})
+	return out
+}
