@@ -52,7 +52,7 @@ menu-10m: build ## ten million menus into a store: make menu-10m STORE=pebble:DI
 menu-predict: build deps ## two more proxies, and eight for three, predicted and then measured: menus on Cassandra, NGINX and Redis
 	@bin/loadstone run system/menu/experiments/evolution.yaml --variants 2-redis,3-proxies,4-nginx
 	@bin/loadstone predict latest --check system/menu/experiments/evolution.yaml \
-		--topology "2-redis: proxy.replicas=3, lb.cpus=0.05" --topology "4-nginx: proxy.replicas=8"
+		--topology "2-redis: proxy.replicas=3, lb.cpus=0.09" --topology "4-nginx: proxy.replicas=8"
 
 .PHONY: menu-serving
 menu-serving: build ## what a look-up of a menu costs five servers: bare fasthttp, the published file, NGINX, Varnish, NGINX with Redis
