@@ -161,6 +161,75 @@ func TestWriterKilled(t *testing.T) {
 	}
 }
 
+// Redis loses its data in the middle of a write, somebody fills in what was there before, and
+// Redis is not told of the end: soon, what is true is there all the same.
+func TestRedisLosesAWriteAndIsNotTold(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(s *servertest.RedisServer, writer *Cache, v Value){
+		"telling it fails": func(s *servertest.RedisServer, writer *Cache, v Value) {
+			s.Pause()
+			defer s.Resume()
+			if err := writer.Changed(t.Context(), "k", v); err == nil {
+				t.Error("a paused Redis was told")
+			}
+			if n := writer.owed.count(); n != 1 {
+				t.Errorf("%d keys are owed, want one", n)
+			}
+		},
+		"nobody knows the outcome": func(_ *servertest.RedisServer, writer *Cache, _ Value) {
+			if n := writer.owed.count(); n != 0 {
+				t.Errorf("%d keys are owed while the write may go on", n)
+			}
+			writer.owed.mu.Lock()
+			defer writer.owed.mu.Unlock()
+			writer.owed.keys["k"] = debt{writers: 1, due: time.Now()} // ChangeLife has passed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, d := servertest.Redis(t), newDatabase()
+			writer, reader := process(t, s.Addr(), d, func(cfg *Config) { cfg.Redis.WriteTimeout, cfg.ChangeLife = time.Second, time.Hour }), process(t, s.Addr(), d)
+			old := d.set("k", false)
+			if err := writer.Changing(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			s.Flush()
+			gets(t, reader, "k", old)
+			fresh := d.set("k", false)
+			gets(t, reader, "k", old)
+			ends(s, writer, fresh)
+			eventually(t, "what is true is seen", func() bool {
+				v, err := reader.Get(t.Context(), "k")
+				return err == nil && same(v, fresh)
+			})
+			if n := writer.owed.count(); n != 0 {
+				t.Errorf("%d keys are owed still", n)
+			}
+		})
+	}
+}
+
+// Who begins more writes than it can remember is refused.
+func TestTooManyAreOwed(t *testing.T) {
+	t.Parallel()
+	o := owed{keys: map[string]debt{}}
+	for i := range mostOwed {
+		if err := o.begin(fmt.Sprint(i), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.begin("0", time.Now()); err != nil {
+		t.Errorf("one more of a key: %v", err)
+	}
+	if err := o.begin("more", time.Now()); err == nil {
+		t.Error("one key more is taken")
+	}
+	o.end("1", true)
+	if err := o.begin("more", time.Now()); err != nil {
+		t.Errorf("after one has ended: %v", err)
+	}
+}
+
 // A fill that was held up until after a change finds its lease gone, whatever there is.
 func TestLateFill(t *testing.T) {
 	t.Parallel()

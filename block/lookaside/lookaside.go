@@ -49,7 +49,9 @@
 // It expires after Config.ChangeLife, which is longer than a write may take; then a fill reads
 // what is true. If the marker is lost before the writer is done (Redis restarted), Changed
 // deletes what is there unless that is newer, because it may have been filled
-// meanwhile. Only if the writer is killed as well can an old value stay, until it is refreshed.
+// meanwhile. If that fails as well, or nobody knows whether the write took place, Redis is told to
+// forget the key as soon as it answers, see owed. Only if the writer is killed, too, can an old
+// value stay, until it is refreshed.
 //
 // # When Redis is lost
 //
@@ -171,12 +173,13 @@ type Cache struct {
 	scripts scripts
 	off     atomic.Bool
 	slots   chan struct{} // one for each refresh
+	owed    owed
 
 	life    context.Context //nolint:containedctx // it ends with Close, and refreshes with it
 	end     context.CancelFunc
 	mu      sync.Mutex
 	closed  bool
-	running sync.WaitGroup // refreshes; Add under mu while not closed
+	running sync.WaitGroup // settle, and refreshes; Add under mu while not closed
 }
 
 // New returns a cache and registers its metrics: see metrics, and those of block/cache and
@@ -187,8 +190,8 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, id: rand.Text()[:idBytes], scripts: newScripts(), slots: make(chan struct{}, cfg.Refreshes)}
-	c.metrics = newMetrics(cfg.Redis.Name, cfg.Redis.Registerer)
+	c := &Cache{cfg: cfg, id: rand.Text()[:idBytes], scripts: newScripts(), slots: make(chan struct{}, cfg.Refreshes), owed: owed{keys: map[string]debt{}}}
+	c.metrics = newMetrics(cfg.Redis.Name, cfg.Redis.Registerer, c.owed.count)
 	var err error
 	if c.tier, err = rediscache.New(ctx, cfg.Redis); err != nil {
 		return nil, err
@@ -204,6 +207,7 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 		return nil, errors.Join(err, c.tier.Close())
 	}
 	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
+	c.running.Go(c.settle)
 	return c, nil
 }
 
@@ -268,7 +272,7 @@ func (c *Cache) load(ctx context.Context, key string) (Value, error) {
 // either way: others may read.
 func (c *Cache) Use(on bool) { c.off.Store(!on) }
 
-// Close ends the loads and refreshes under way and waits for them.
+// Close ends the loads and refreshes under way, and waits for them. Writers must have ended.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // database is what is true: a version for each key, negative for a deletion.
 type database struct {
@@ -319,7 +319,7 @@ func TestRedisLost(t *testing.T) {
 	s, d := servertest.Redis(t), newDatabase()
 	c := process(t, s.Addr(), d, func(cfg *Config) {
 		cfg.Shed = cache.Shed{Concurrent: 2, Queue: 3, Wait: time.Second}
-		cfg.Redis.ReadTimeout, cfg.Redis.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+		cfg.Redis.ReadTimeout, cfg.Redis.WriteTimeout, cfg.LoadTimeout = time.Second, time.Second, time.Minute
 	})
 	want := d.set("1", false)
 	gets(t, c, "1", want)

@@ -35,6 +35,7 @@ const (
 	changeKept
 	changeDropped
 	changeFailed
+	changeRetold
 )
 
 // metrics are those of one cache, with its name as the label cache:
@@ -48,17 +49,18 @@ const (
 //	lookaside_fills_total{outcome}      done, refused (changed meanwhile), failed; refreshes too
 //	lookaside_refreshes_total{outcome}  done, failed, skipped (no slot)
 //	lookaside_changes_total{outcome}    begun, refused (Redis was not told); kept, dropped (left
-//	                                    to the next fill), failed
+//	                                    to the next fill), failed; retold (Redis forgot the key later)
+//	lookaside_changes_owed              keys that Redis is to be told of again
 type metrics struct {
 	gets         [kindMarker + 1]prometheus.Counter
 	down, failed prometheus.Counter
 	leases       [leaseFailed + 1]prometheus.Counter
 	fills        [fillFailed + 1]prometheus.Counter
 	refreshes    [refreshSkipped + 1]prometheus.Counter
-	changes      [changeFailed + 1]prometheus.Counter
+	changes      [changeRetold + 1]prometheus.Counter
 }
 
-func newMetrics(name string, to prometheus.Registerer) *metrics {
+func newMetrics(name string, to prometheus.Registerer, owed func() int) *metrics {
 	auto, m := promauto.With(to), &metrics{}
 	labels := prometheus.Labels{"cache": name}
 	counters := func(family, help string, outcomes ...string) []prometheus.Counter {
@@ -78,6 +80,8 @@ func newMetrics(name string, to prometheus.Registerer) *metrics {
 	copy(m.leases[:], counters("lookaside_leases_total", "Requests for a lease.", "granted", "found", "waited_out", "lost", "changing", "failed"))
 	copy(m.fills[:], counters("lookaside_fills_total", "Fills and refreshes of entries.", "done", "refused", "failed"))
 	copy(m.refreshes[:], counters("lookaside_refreshes_total", "Refreshes behind look-ups.", "done", "failed", "skipped"))
-	copy(m.changes[:], counters("lookaside_changes_total", "Writes that the cache was told of.", "begun", "refused", "kept", "dropped", "failed"))
+	copy(m.changes[:], counters("lookaside_changes_total", "Writes that the cache was told of.", "begun", "refused", "kept", "dropped", "failed", "retold"))
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "lookaside_changes_owed", Help: "Keys that the cache is to be told of again.", ConstLabels: labels},
+		func() float64 { return float64(owed()) })
 	return m
 }

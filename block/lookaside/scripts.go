@@ -23,7 +23,7 @@ end
 `
 
 type scripts struct {
-	claim, fill, release, touch, refresh, changing, changed *rueidis.Lua
+	claim, fill, release, touch, refresh, changing, changed, forget *rueidis.Lua
 }
 
 func newScripts() scripts {
@@ -93,5 +93,10 @@ if first and ARGV[3] ~= '' then
 end
 redis.call('DEL', KEYS[1])
 return 0`),
+		// forget removes what may be from before a write. A marker stays: it ends by itself, and
+		// what is filled in behind it was read after the write.
+		forget: script(`
+if not entry and kind ~= 'l' then return 0 end
+return redis.call('DEL', KEYS[1])`),
 	}
 }
