@@ -60,7 +60,7 @@ func runAsVictim() bool {
 	}
 	cfg := DefaultConfig()
 	cfg.Source, cfg.Places, cfg.Registerer, cfg.Kept = h, files(os.Getenv(victimDir)), prometheus.NewRegistry(), 24*time.Hour
-	cfg.Timeout, cfg.Lease, cfg.Poll, cfg.First, cfg.Batch = 500*time.Millisecond, 800*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond, 8
+	cfg.Timeout, cfg.Lease, cfg.Poll, cfg.First, cfg.Most, cfg.Batch = 500*time.Millisecond, 800*time.Millisecond, 20*time.Millisecond, 10*time.Millisecond, 100*time.Millisecond, 8
 	key, err := ParseKey(keyText)
 	if err != nil {
 		panic(err)
@@ -70,7 +70,7 @@ func runAsVictim() bool {
 	if err != nil {
 		panic(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // in case the test is killed
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // in case the test is killed
 	defer cancel()
 	_ = s.Run(ctx)
 	return true
@@ -109,7 +109,7 @@ func TestKilledBetweenDeliveryAndPlace(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), fmt.Appendf(nil, `{"cursor":"","since":"%s"}`, time.Now().UTC().Format(time.RFC3339)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for life := range 3 {
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
