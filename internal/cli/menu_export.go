@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +22,7 @@ func (a *app) menuExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write all menus to a file, as 'menu import' reads it",
 		Long: `Write all menus of a database, as they are now, to a file that 'loadstone menu import'
-reads: complete, or not at all.`,
+reads: complete, or not at all. If its name ends in .gz it is compressed.`,
 		Example: `  loadstone menu export --from pebble:menus --to menus.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			written := menufile.Format(format)
@@ -27,6 +31,9 @@ reads: complete, or not at all.`,
 				if written, err = menufile.FormatOf(to); err != nil {
 					return usagef("--to: %w", err)
 				}
+			}
+			if !slices.Contains(menufile.Written, written) {
+				return usagef("menus cannot be written as %q: write csv, jsonl or psv", written)
 			}
 			return readMenus(cmd.Context(), from, "--from", func(source dataset.Source[menu.Menu]) error {
 				return a.exportMenus(cmd.Context(), source, to, written)
@@ -39,9 +46,13 @@ reads: complete, or not at all.`,
 	return cmd
 }
 
-// exportMenus writes menus to a file, all or nothing.
+// exportMenus writes menus to a file, all or nothing, compressed if its name says so.
 func (a *app) exportMenus(ctx context.Context, source dataset.Source[menu.Menu], to string, format menufile.Format) error {
 	return a.writeData(to, "menus", source.Meta().Count, func(w io.Writer, progress dataset.Progress) error {
-		return menufile.Write(ctx, w, format, source, progress)
+		if !strings.HasSuffix(strings.ToLower(to), ".gz") {
+			return menufile.Write(ctx, w, format, source, progress)
+		}
+		zipped := gzip.NewWriter(w)
+		return errors.Join(menufile.Write(ctx, zipped, format, source, progress), zipped.Close())
 	})
 }

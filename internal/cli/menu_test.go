@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -228,7 +230,7 @@ func TestMenusOutAndIn(t *testing.T) {
 	dir := t.TempDir()
 	menuSaid(t, dir, exitOK, "holds", "seed", "--store", "pebble:a", "--menus", "120")
 	var files []string
-	for _, format := range []string{"csv", "jsonl", "psv"} {
+	for _, format := range []string{"csv", "jsonl", "psv", "csv.gz"} {
 		store := "pebble:" + format
 		file := "menus." + format
 		menuSaid(t, dir, exitOK, "120 menus in "+file, "export", "--from", "pebble:a", "--to", file)
@@ -241,8 +243,11 @@ func TestMenusOutAndIn(t *testing.T) {
 		}
 		files = append(files, string(text))
 	}
-	if files[0] != files[1] || files[1] != files[2] {
+	if len(slices.Compact(files)) != 1 {
 		t.Error("menus are others after they went through a file")
+	}
+	if zipped, err := os.ReadFile(filepath.Join(dir, "menus.csv.gz")); err != nil || !bytes.HasPrefix(zipped, []byte("\x1f\x8b")) {
+		t.Errorf("menus.csv.gz begins with %.2x and %v, want what is compressed", zipped, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "bad.jsonl"), []byte(`{"id":1,"link":"javascript:alert(1)"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -267,6 +272,7 @@ func TestMenuMistakes(t *testing.T) {
 		{"import none.csv --store pebble:x", "none.csv"},
 		{"import none.menus --store pebble:x", "name it csv"},
 		{"export --from pebble:x", "--to"},
+		{"export --from pebble:x --to x.jsonld", "write csv, jsonl or psv"},
 		{"export --from record:x --to x.csv", "write pebble:DIRECTORY"},
 		{"publish --from pebble:x --to pebble:y", "write record:FILE"},
 		{"publish --from record:x --to record:y", "write pebble:DIRECTORY"},

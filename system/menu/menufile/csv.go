@@ -85,6 +85,11 @@ func (d *csvDecoder) readHeader() error {
 	if len(header) > 2*columnCount {
 		return wrongf(at, "the header has %d columns: write %s, and one row per line", len(header), columnNames)
 	}
+	for _, other := range []string{";", "\t"} {
+		if len(header) == 1 && strings.Contains(header[0], other) {
+			return wrongf(at, "the columns are separated by %q: save the file with commas between them", other)
+		}
+	}
 	problems, names := &menuError{}, columns()
 	d.layout = &layout{width: len(header)}
 	for i, name := range names {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 
@@ -37,9 +36,6 @@ type input struct {
 // openInput opens a file that can be read twice.
 func openInput(path string) (*input, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open %s: %w", path, menu.ErrMissing)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("open a file of menus: %w", err)
 	}

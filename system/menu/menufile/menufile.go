@@ -83,7 +83,7 @@ type File struct {
 type place struct{ id, at int64 }
 
 // Open checks the whole file. The error of a file with mistakes wraps menu.ErrInput, and is an
-// *InputError if they are in its menus. If there is no file, it wraps menu.ErrMissing.
+// *InputError if they are in its menus.
 func Open(ctx context.Context, path string, options Options) (*File, error) {
 	f := &File{path: path, options: options}
 	if err := f.complete(); err != nil {

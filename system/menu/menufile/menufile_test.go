@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -199,12 +200,15 @@ func TestWhatIsNoFileOfMenusIsRefused(t *testing.T) {
 		{write(t, "a.csv", ""), "holds no menus"},
 		{write(t, "a.jsonl", "\n\r\n"), "holds no menus"},
 		{write(t, "a.csv", "id,dishType,subType,dish,price\n"), "holds no menus"},
+		{write(t, "a.csv", "id;dishType;subType;dish;price\n1;a;b;c;3\n"), `mistakes: 1; nothing was stored:
+F:1:1: the columns are separated by ";": save the file with commas between them`},
+		{write(t, "a.csv", "id\tdishType\n1\ta\n"), `separated by "\t"`},
 	} {
 		if got := mistakes(t, c.path, Options{Format: formatOr(c.path)}); !strings.Contains(got, c.want) {
 			t.Errorf("got %s, want %s", got, c.want)
 		}
 	}
-	if _, err := Open(t.Context(), filepath.Join(dir, "none.csv"), Options{}); !errors.Is(err, menu.ErrMissing) {
+	if _, err := Open(t.Context(), filepath.Join(dir, "none.csv"), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: got %v", err)
 	}
 	for _, options := range []Options{{}, {Format: "xml"}, {Format: CSV, Currency: "usd"}} {
@@ -231,7 +235,8 @@ func TestMistakesHaveAPlace(t *testing.T) {
 		name, content string
 		want          []string
 	}{
-		{"a.csv", "id;dishType\n1;2\n", []string{"F:1:1: column id is missing", "write a header of id,"}},
+		{"a.csv", "id;dishType\n1;2\n", []string{`separated by ";"`}},
+		{"a.csv", "id:dishType\n1:2\n", []string{"F:1:1: column id is missing", "write a header of id,"}},
 		{"a.csv", strings.Repeat("x,", 500_000), []string{"mistakes: 1;", "the header has 500001 columns"}},
 		{"a.csv", head + strings.Repeat(",", 1_000_000), []string{"the row has 1000001 fields"}},
 		{"a.csv", head[:len(head)-1] + ",x,id\n", []string{`F:1:1: column "x" is unknown`, `column "id"`}},

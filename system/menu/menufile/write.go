@@ -13,7 +13,10 @@ import (
 	"loadstone/system/menu"
 )
 
-// Write writes the source as CSV, JSONLines or PSV; Open gives the same menus back. Progress
+// Written are the formats that Write writes.
+var Written = []Format{CSV, JSONLines, PSV}
+
+// Write writes the source in one of the formats Written; Open gives the same menus back. Progress
 // may be nil.
 //
 // In CSV, what a spreadsheet would take for a formula has an apostrophe before it, which Open
