@@ -24,7 +24,7 @@ type Role string
 const (
 	// Editor sees everything, writes drafts, and says what is sold out.
 	Editor Role = "editor"
-	// Publisher publishes drafts, rolls back, and sets the hours of courses.
+	// Publisher publishes drafts, rolls back, and sets the hours of sections.
 	Publisher Role = "publisher"
 )
 

@@ -7,7 +7,7 @@
 //	/admin/menus/{id}/edit          the draft as a form
 //	/admin/menus/{id}/preview       the draft as guests will see it
 //	/admin/menus/{id}/history       what it was before, and what changed
-//	/admin/menus/{id}/availability  what is sold out, and which courses are served when
+//	/admin/menus/{id}/availability  what is sold out, and which sections are served when
 //	/admin/log                      all changes, the newest first
 //
 // with POST to /edit, /publish, /discard, /roll-back, /sold-out and /availability of a menu,
@@ -25,7 +25,7 @@
 // the editor saw; who comes second is shown both.
 //
 // An editor writes drafts and says what is sold out, which lies over a menu and changes many
-// times a day. A publisher publishes, rolls back, and sets the hours of courses.
+// times a day. A publisher publishes, rolls back, and sets the hours of sections.
 package admin
 
 import (

@@ -13,23 +13,23 @@ import (
 
 // offer is a dish as it can be ordered.
 type offer struct {
-	Name, Course string // no course if the menu does not have the dish any more
-	SoldOut      bool
-	Until        time.Time // in the zone of the menu's hours; zero if somebody will say so
+	Name, Section string // no section if the menu does not have the dish any more
+	SoldOut       bool
+	Until         time.Time // in the zone of the menu's hours; zero if somebody will say so
 }
 
 // served is what is said of a menu's availability, with what it could be said of.
 type served struct {
-	ID      int64
-	Dishes  []offer
-	Zone    *time.Location
-	Overlay *menu.Overlay // never nil
-	Courses []string
-	Hours   *hours // as they are, or as somebody is typing them
-	May     bool   // change the hours
+	ID       int64
+	Dishes   []offer
+	Zone     *time.Location
+	Overlay  *menu.Overlay // never nil
+	Sections []string
+	Hours    *hours // as they are, or as somebody is typing them
+	May      bool   // change the hours
 }
 
-// served returns what there is. Courses are those of the draft as well: its hours are set before
+// served returns what there is. Sections are those of the draft as well: its hours are set before
 // it is published.
 func (r *request) served(id int64) (*served, error) {
 	s, err := r.admin.look(r.within, id)
@@ -61,25 +61,25 @@ func (r *request) served(id int64) (*served, error) {
 		}
 	}
 	if s.Draft != nil {
-		v.addCourses(s.Draft.Menu)
+		v.addSections(s.Draft.Menu)
 	}
 	v.Hours = hoursOf(v)
 	return v, nil
 }
 
 func (s *served) add(m *menu.Menu, now *menu.Now) {
-	s.addCourses(m)
+	s.addSections(m)
 	for i := range m.Dishes {
 		if d := &m.Dishes[i]; s.dish(d.Name) < 0 {
-			s.Dishes = append(s.Dishes, offer{Name: d.Name, Course: d.Type, SoldOut: now.SoldOut(d.Name)})
+			s.Dishes = append(s.Dishes, offer{Name: d.Name, Section: d.Type, SoldOut: now.SoldOut(d.Name)})
 		}
 	}
 }
 
-func (s *served) addCourses(m *menu.Menu) {
+func (s *served) addSections(m *menu.Menu) {
 	for i := range m.Dishes {
-		if !has(s.Courses, m.Dishes[i].Type) {
-			s.Courses = append(s.Courses, m.Dishes[i].Type)
+		if !has(s.Sections, m.Dishes[i].Type) {
+			s.Sections = append(s.Sections, m.Dishes[i].Type)
 		}
 	}
 }
@@ -149,11 +149,11 @@ func (r *request) setHours(id int64) error {
 		return err
 	}
 	current := s.Hours.Seen
-	if s.Hours, err = readHours(r.PostArgs(), s.Courses); err != nil {
+	if s.Hours, err = readHours(r.PostArgs(), s.Sections); err != nil {
 		return &refusal{http.StatusBadRequest, sentence(err)}
 	}
 	if button := string(r.PostArgs().Peek("do")); button != "save" {
-		if !s.Hours.edit(button, s.Courses) {
+		if !s.Hours.edit(button, s.Sections) {
 			return &refusal{http.StatusBadRequest, "There is no such button."}
 		}
 		return r.showServed(http.StatusOK, s, "")

@@ -165,8 +165,8 @@ func (f *form) menu() *menu.Menu {
 			continue
 		}
 		d := menu.Dish{Type: r.Type.Value, SubType: r.SubType.Value, Name: r.Name.Value, Photo: r.Photo.Value}
-		good = r.Type.check(text.Check("the course", d.Type, menu.MaxText)) && good
-		good = r.SubType.check(text.Check("the section", d.SubType, menu.MaxText)) && good
+		good = r.Type.check(text.Check("the section", d.Type, menu.MaxText)) && good
+		good = r.SubType.check(text.Check("the subsection", d.SubType, menu.MaxText)) && good
 		good = r.Name.check(text.Check("the name", d.Name, menu.MaxText)) && good
 		if known { // else it is not known how prices are written
 			var err error

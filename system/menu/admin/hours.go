@@ -26,7 +26,7 @@ type hours struct {
 // part is a daypart.
 type part struct {
 	Name, From, To field
-	Days, Courses  []tick
+	Days, Sections []tick
 	Problem        string // of the ticks
 }
 
@@ -59,7 +59,7 @@ func hoursOf(s *served) *hours {
 		for _, day := range d.Days {
 			days = append(days, dayName(day))
 		}
-		p.tick(days, d.Sections, s.Courses)
+		p.tick(days, d.Sections, s.Sections)
 		h.Parts = append(h.Parts, p)
 	}
 	return h
@@ -68,19 +68,19 @@ func hoursOf(s *served) *hours {
 // dayName is a day of the week as availabilities have it.
 func dayName(day time.Weekday) string { return strings.ToLower(day.String()[:3]) }
 
-// tick offers all days and courses, and ticks some. Courses that the menu does not have any more
+// tick offers all days and sections, and ticks some. Sections that the menu does not have any more
 // are offered if they are ticked.
-func (p *part) tick(days, courses, all []string) {
+func (p *part) tick(days, sections, all []string) {
 	for i := range 7 {
 		day := time.Weekday((i + 1) % 7) // Monday first
 		p.Days = append(p.Days, tick{dayName(day), day.String()[:3], slices.Contains(days, dayName(day))})
 	}
-	for _, course := range all {
-		p.Courses = append(p.Courses, tick{course, course, has(courses, course)})
+	for _, section := range all {
+		p.Sections = append(p.Sections, tick{section, section, has(sections, section)})
 	}
-	for _, course := range courses {
-		if !has(all, course) {
-			p.Courses = append(p.Courses, tick{course, course + ", not on the menu", true})
+	for _, section := range sections {
+		if !has(all, section) {
+			p.Sections = append(p.Sections, tick{section, section + ", not on the menu", true})
 		}
 	}
 }
@@ -97,7 +97,7 @@ func ticked(all []tick) []string {
 }
 
 // readHours reads what was typed. The error is that of a form that is none of ours.
-func readHours(args *fasthttp.Args, courses []string) (*hours, error) {
+func readHours(args *fasthttp.Args, sections []string) (*hours, error) {
 	count, err := strconv.Atoi(string(args.Peek("parts")))
 	if err != nil || count < 0 || count > menu.MaxDayparts {
 		return nil, errForm
@@ -114,7 +114,7 @@ func readHours(args *fasthttp.Args, courses []string) (*hours, error) {
 			return values
 		}
 		p := part{Name: one("name"), From: one("from"), To: one("to")}
-		p.tick(many("day"), many("course"), courses)
+		p.tick(many("day"), many("section"), sections)
 		h.Parts = append(h.Parts, p)
 	}
 	return h, nil
@@ -122,13 +122,13 @@ func readHours(args *fasthttp.Args, courses []string) (*hours, error) {
 
 // edit does what a button without script does: "add" a part, or "remove" and the number of one. It
 // reports false if there is no such button.
-func (h *hours) edit(button string, courses []string) bool {
+func (h *hours) edit(button string, sections []string) bool {
 	what, number, _ := strings.Cut(button, " ")
 	i, err := strconv.Atoi(number)
 	switch {
 	case button == "add" && len(h.Parts) < menu.MaxDayparts:
 		var p part
-		p.tick(nil, nil, courses)
+		p.tick(nil, nil, sections)
 		h.Focus, h.Parts = len(h.Parts), append(h.Parts, p)
 	case what == "remove" && err == nil && i >= 0 && i < len(h.Parts):
 		h.Parts = slices.Delete(h.Parts, i, i+1)
@@ -160,7 +160,7 @@ func (h *hours) overlay() *menu.Overlay {
 	good := true
 	for i := range h.Parts {
 		p := &h.Parts[i]
-		w := wirePart{p.Name.Value, ticked(p.Days), p.From.Value, p.To.Value, ticked(p.Courses)}
+		w := wirePart{p.Name.Value, ticked(p.Days), p.From.Value, p.To.Value, ticked(p.Sections)}
 		if w.Name+w.From+w.To == "" && len(w.Days)+len(w.Sections) == 0 {
 			continue
 		}
@@ -174,7 +174,7 @@ func (h *hours) overlay() *menu.Overlay {
 		}
 		good = good && p.From.Problem == ""
 		if len(w.Sections) == 0 {
-			p.Problem, good = "tick a course, or more", false
+			p.Problem, good = "tick a section, or more", false
 		}
 	}
 	if whole.Zone != "" || len(whole.Parts) > 0 {

@@ -59,6 +59,12 @@ func TestManyMenusInOneAnswer(t *testing.T) {
 	f.ask(t, "GET /menu?ids=7,8", "").want(t, 503, `"unavailable"`, "Retry-After", "1")
 }
 
+// A scheme in capitals is the same one, as the interface's document says.
+func TestLinkInCapitals(t *testing.T) {
+	t.Parallel()
+	start(t, nil).write(t, "PUT /menu/7", `{"link":"HTTP://EXAMPLE.org/"}`).want(t, 200, `"link":"HTTP://EXAMPLE.org/"`)
+}
+
 func TestWriting(t *testing.T) {
 	t.Parallel()
 	f := start(t, nil)
