@@ -147,6 +147,11 @@ func (*stop) Errorf(string, ...any) {}
 func (s *stop) Fatalf(format string, args ...any) {
 	s.once.Do(func() {
 		s.err = fmt.Errorf("%w: %s", ErrStopped, fmt.Sprintf(format, args...))
+		for _, arg := range args {
+			if err, ok := arg.(error); ok && noRoom(err) {
+				s.err = fmt.Errorf("%w: %w", ErrFull, s.err)
+			}
+		}
 		close(s.done)
 	})
 	select {}

@@ -35,6 +35,7 @@ func (s *Store) Fill(ctx context.Context, from dataset.Source[menu.Menu], progre
 	defer context.AfterFunc(s.life, cancel)() //nolint:contextcheck // the store's own
 	s.fill.Lock()
 	defer s.fill.Unlock()
+	s.db.GiveUp() // who fills a store waits for its end, and would not learn that it waits for room
 	filled, err := s.fillAll(ctx, from, progress)
 	if err != nil && s.life.Err() != nil {
 		err = fmt.Errorf("%w: it is closed: %w", menu.ErrUnavailable, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime/debug"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 	}
 	if menutest.IsFiller() {
 		os.Exit(menutest.FillUntilKilled(placeAt, fillers))
+	}
+	if dir := os.Getenv(fullDir); dir != "" {
+		fmt.Println(fillFull(dir))
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -230,32 +235,80 @@ func TestAFullDiskIsSaidAndPasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	replace := func(step int64, limit time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		defer cancel()
+	replace := func(ctx context.Context, step int64) error {
 		m := menutest.Example(1, step)
 		_, _, err := s.Replace(ctx, &m, menu.Condition{})
 		return err
 	}
-	if err := replace(1, time.Minute); err != nil {
+	if err := replace(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	disk.Full.Store(true)
-	for _, limit := range []time.Duration{300 * time.Millisecond, time.Minute} { // who finds it out, and the next
-		if err := replace(2, limit); !errors.Is(err, menu.ErrUnavailable) || !errors.Is(err, lsm.ErrFull) {
-			t.Errorf("got %v, want that the disk is full", err)
+	for who, err := range map[string]error{
+		"who finds it out": findFull(t, s, func(ctx context.Context, _ *Store) error { return replace(ctx, 2) }),
+		"the next":         replace(t.Context(), 2),
+	} {
+		if !errors.Is(err, menu.ErrUnavailable) || !errors.Is(err, lsm.ErrFull) {
+			t.Errorf("%s got %v, want that the disk is full", who, err)
 		}
 	}
 	first := menutest.Example(1, 1) // pebble itself would show the second, which may never be stored
 	menutest.Want(t, s, &first, 1)
 	disk.Full.Store(false)
-	for deadline := time.Now().Add(time.Minute); replace(3, time.Minute) != nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); replace(t.Context(), 3) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("there is room, and nothing is stored")
 		}
 	}
 	last := menutest.Example(1, 3) // and before it the one without an answer
 	menutest.Want(t, s, &last, 3)
+}
+
+// findFull makes a change that waits for room, and gives it up then.
+func findFull(t *testing.T, s *Store, change func(context.Context, *Store) error) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- change(ctx, s) }()
+	for deadline := time.Now().Add(time.Minute); !s.db.Full(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for room")
+		}
+	}
+	cancel()
+	return <-done
+}
+
+// Who fills a store is told that there is no room, and does not wait for it. Pebble stops then, so
+// it is another process that fills.
+func TestAFillingDoesNotWaitForRoom(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), fullDir+"="+t.TempDir())
+	if said, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(said), lsm.ErrFull.Error()) {
+		t.Errorf("got %v and %s, want that the disk is full", err, said)
+	}
+}
+
+// fullDir is the variable that makes the test binary fill a store where there is no room.
+const fullDir = "PEBBLESTORE_FULL_DIR"
+
+func fillFull(dir string) error {
+	disk := &lsmtest.Disk{FS: vfs.Default}
+	s, err := openOn(context.Background(), disk, config(dir))
+	if err != nil {
+		return err
+	}
+	source, err := menu.NewGenerator(1, 300)
+	if err != nil {
+		return err
+	}
+	disk.Full.Store(true)
+	_, err = s.Fill(context.Background(), source, nil)
+	return err
 }
 
 // What could be gone after a crash is not shown: pebble itself would.
@@ -299,9 +352,7 @@ func TestWhatIsNotSyncedIsNotSeen(t *testing.T) {
 			}
 			before := seen()
 			disk.Full.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			if err := change(ctx, s); !errors.Is(err, lsm.ErrFull) {
+			if err := findFull(t, s, change); !errors.Is(err, lsm.ErrFull) {
 				t.Fatalf("got %v, want that the disk is full", err)
 			}
 			if now := seen(); now != before {
