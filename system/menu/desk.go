@@ -31,7 +31,8 @@ const (
 // changed them, and documents that are nobody else's business yet.
 //
 // A revision and an entry in the log come with the write, or not at all, also if the
-// process is killed. A filling leaves neither. What cannot be asked for or stored, such as
+// process is killed. So does an entry with a document of the kind Availability that is set or
+// removed. A filling leaves neither. What cannot be asked for or stored, such as
 // a limit beyond MaxListed or an editor without a name, is an error that wraps ErrBounds.
 type Desk interface {
 	Database
@@ -42,7 +43,7 @@ type Desk interface {
 	Revisions(ctx context.Context, id, before int64, limit int) ([]Revision, error)
 	// Changes are those of all menus after a cursor ("" for the oldest that is kept), in
 	// the order of their cursors, at most limit. Those of one menu are in the order of
-	// their versions. A change appears within FeedDelay of the write's end; what
+	// their versions, and those of its availability in theirs. A change appears within FeedDelay of the write's end; what
 	// appears later has a higher cursor, so that who goes on from the last one misses none.
 	// It goes on from the oldest that is kept after a cursor that is older than that.
 	Changes(ctx context.Context, after Cursor, limit int) ([]Change, error)
@@ -117,15 +118,17 @@ type Change struct {
 	// Cursor is empty in a Revision.
 	Cursor Cursor
 	ID     int64
-	// Version is what the change made.
+	// Version is what the change made, 0 of Availability.
 	Version int64
 	// At is by the clock of the store or its client, to the millisecond; zero of what a
 	// filling brought.
 	At time.Time
 	// Editor is who wrote, see WithEditor; empty of what a filling brought.
 	Editor string
-	// Deleted: the change took the menu away.
+	// Deleted: the change took the menu away, or all that was said of its availability.
 	Deleted bool
+	// Availability: it was not the menu that changed but what of it is served, see Overlay.
+	Availability bool
 }
 
 // Kind says what a Document is for.

@@ -21,10 +21,10 @@ func (f *fixture) said(t *testing.T) string {
 }
 
 // typedHours are the fields of hours on Monday.
-func typedHours(i int, name, from, to string, courses ...string) []string {
+func typedHours(i int, name, from, to string, sections ...string) []string {
 	fields := []string{fmt.Sprintf("name-%d", i), name, fmt.Sprintf("from-%d", i), from, fmt.Sprintf("to-%d", i), to, fmt.Sprintf("day-%d", i), "mon"}
-	for _, course := range courses {
-		fields = append(fields, fmt.Sprintf("course-%d", i), course)
+	for _, section := range sections {
+		fields = append(fields, fmt.Sprintf("section-%d", i), section)
 	}
 	return fields
 }
@@ -69,6 +69,10 @@ func TestSoldOut(t *testing.T) {
 	ben.post("/menus/8/sold-out", 409, "Nothing was changed", "out", "Shiro")
 	if f.said(t) != said {
 		t.Errorf("what was refused changed it to %s", f.said(t))
+	}
+	log := ben.get("/log", 200, `<a href="/admin/menus/7/availability">Menu 7, availability</a>`).body
+	if n := strings.Count(log, "changed by ben"); n != 3 {
+		t.Errorf("the log has %d changes by ben, want 3: %s", n, log)
 	}
 	page, err := f.desk.Lookup(t.Context(), 7)
 	if f.published(t, 7) != before || page.Version != 1 || err != nil || f.told.Load() != 0 {
@@ -121,7 +125,7 @@ func TestHours(t *testing.T) {
 		"write a time of day from 00:00": append([]string{"zone", "UTC"}, typedHours(0, "x", "25:00", "11:00", "dinner")...),
 		"00:00 and 24:00 for a whole":    append([]string{"zone", "UTC"}, typedHours(0, "x", "11:00", "11:00", "dinner")...),
 		"name is empty":                  append([]string{"zone", "UTC"}, typedHours(0, "", "10:00", "11:00", "dinner")...),
-		"tick a course":                  append([]string{"zone", "UTC"}, typedHours(0, "x", "10:00", "11:00")...),
+		"tick a section":                 append([]string{"zone", "UTC"}, typedHours(0, "x", "10:00", "11:00")...),
 		"such as Europe/Berlin":          append([]string{"zone", "Mars"}, typedHours(0, "x", "10:00", "11:00", "dinner")...),
 		"timeZone is missing":            append([]string{"zone", ""}, typedHours(0, "x", "10:00", "11:00", "dinner")...),
 	} {

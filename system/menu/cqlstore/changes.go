@@ -29,6 +29,9 @@ import (
 //     row's fence, which each writer compares as it compares the version: now it cannot take
 //     place any more, however late it comes, and its entry is removed
 //
+// An availability has no version: there the order of the marks, of which each is above the one
+// that it takes the place of, says which of two is newer. Its row stays when it is removed.
+//
 // The order of marks is that of the writers' clocks, and in one menu that of the versions.
 // What is younger than held is not given yet: somebody may insert an older one. For that the
 // clocks of all who write must agree with the reader's to maxSkew. One that is further ahead
@@ -89,6 +92,7 @@ type entry struct {
 	id, version int64
 	editor      string
 	deleted     bool
+	overlay     bool // it is of the availability of the menu
 	confirmed   bool
 }
 
@@ -99,8 +103,13 @@ func (s *Store) attempt(ctx context.Context, session *gocql.Session, found revis
 	if err != nil {
 		return false, err
 	}
+	return s.within(ctx, session, began, e, func() (bool, error) { return s.take(ctx, session, found, e, body) })
+}
+
+// within takes what was announced, unless that has taken too long; else it withdraws it.
+func (s *Store) within(ctx context.Context, session *gocql.Session, began time.Time, e entry, take func() (bool, error)) (done bool, err error) {
 	if s.now().Sub(began) < maxAnnouncing {
-		if done, err = s.take(ctx, session, found, e, body); done || err != nil {
+		if done, err = take(); done || err != nil {
 			return done, err
 		}
 	}
@@ -112,19 +121,24 @@ func (s *Store) attempt(ctx context.Context, session *gocql.Session, found revis
 func (s *Store) announce(ctx context.Context, session *gocql.Session, found revision, body []byte) (entry, error) {
 	e := entry{mark: newMark(s.now(), found.mark), id: found.id, version: found.version + 1, editor: menu.Editor(ctx), deleted: body == nil}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		return s.exec(ctx, session, "INSERT INTO changes (day, mark, id, version, editor, deleted) VALUES (?, ?, ?, ?, ?, ?)",
-			markDay(e.mark), e.mark, e.id, e.version, e.editor, e.deleted)
-	})
 	if found.version > 0 {
 		group.Go(func() error { return s.keep(ctx, session, found) })
 	}
-	if found.mark != nil && s.now().Sub(markTime(found.mark)) < menu.KeptChanges {
+	s.enter(ctx, group, session, e, found.mark)
+	return e, group.Wait()
+}
+
+// enter writes an entry, and that the one before it took place, if it has a mark.
+func (s *Store) enter(ctx context.Context, group *errgroup.Group, session *gocql.Session, e entry, before []byte) {
+	group.Go(func() error {
+		return s.exec(ctx, session, "INSERT INTO changes (day, mark, id, version, editor, deleted, availability) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			markDay(e.mark), e.mark, e.id, e.version, e.editor, e.deleted, e.overlay)
+	})
+	if before != nil && s.now().Sub(markTime(before)) < menu.KeptChanges {
 		group.Go(func() error {
-			return s.exec(ctx, session, "UPDATE changes SET confirmed = true WHERE day = ? AND mark = ?", markDay(found.mark), found.mark)
+			return s.exec(ctx, session, "UPDATE changes SET confirmed = true WHERE day = ? AND mark = ?", markDay(before), before)
 		})
 	}
-	return e, group.Wait()
 }
 
 // take swaps the row, if it is as it was found.
@@ -153,19 +167,12 @@ func (s *Store) settle(ctx context.Context, e entry) (took bool, err error) {
 	}
 	err = s.session.Do(ctx, func(ctx context.Context, session *gocql.Session) error {
 		err := again(ctx, func() (settled bool, err error) {
-			found, err := s.revision(ctx, session, e.id)
-			switch {
-			case err != nil:
-				return false, err
-			case found.version == e.version:
-				took = bytes.Equal(found.mark, e.mark)
-				return true, nil
-			case found.version > e.version:
-				took, err = s.confirmed(ctx, session, e.mark)
-				return err == nil, err
+			if e.overlay {
+				took, settled, err = s.settleOverlay(ctx, session, e)
+			} else {
+				took, settled, err = s.settleMenu(ctx, session, e)
 			}
-			return s.swap(ctx, session, "UPDATE menus SET fence = ? WHERE id = ? IF version = ? AND fence = ?",
-				e.mark, e.id, orNull(found.version), found.fence)
+			return settled, err
 		})
 		if err != nil || took {
 			return err
@@ -173,6 +180,38 @@ func (s *Store) settle(ctx context.Context, e entry) (took bool, err error) {
 		return s.withdraw(ctx, session, e.mark)
 	})
 	return took, err
+}
+
+func (s *Store) settleMenu(ctx context.Context, session *gocql.Session, e entry) (took, settled bool, err error) {
+	found, err := s.revision(ctx, session, e.id)
+	switch {
+	case err != nil:
+		return false, false, err
+	case found.version == e.version:
+		return bytes.Equal(found.mark, e.mark), true, nil
+	case found.version > e.version:
+		took, err = s.confirmed(ctx, session, e.mark)
+		return took, err == nil, err
+	}
+	settled, err = s.swap(ctx, session, "UPDATE menus SET fence = ? WHERE id = ? IF version = ? AND fence = ?",
+		e.mark, e.id, orNull(found.version), found.fence)
+	return false, settled, err
+}
+
+func (s *Store) settleOverlay(ctx context.Context, session *gocql.Session, e entry) (took, settled bool, err error) {
+	found, err := s.document(ctx, session, menu.Availability, e.id)
+	switch order := bytes.Compare(found.mark, e.mark); {
+	case err != nil:
+		return false, false, err
+	case order == 0:
+		return true, true, nil
+	case order > 0:
+		took, err = s.confirmed(ctx, session, e.mark)
+		return took, err == nil, err
+	}
+	settled, err = s.swap(ctx, session, "UPDATE documents SET fence = ? WHERE kind = ? AND part = ? AND id = ? IF mark = ? AND fence = ?",
+		e.mark, string(menu.Availability), part(e.id), e.id, found.mark, found.fence)
+	return false, settled, err
 }
 
 func (s *Store) confirmed(ctx context.Context, session *gocql.Session, mark []byte) (yes bool, err error) {
@@ -281,7 +320,7 @@ func (s *Store) readDay(ctx context.Context, day int, in span, changes []menu.Ch
 			if took[i] {
 				changes = append(changes, menu.Change{
 					Cursor: cursor(e.mark), ID: e.id, Version: e.version,
-					At: changedAt(e.mark), Editor: e.editor, Deleted: e.deleted,
+					At: changedAt(e.mark), Editor: e.editor, Deleted: e.deleted, Availability: e.overlay,
 				})
 			}
 		}
@@ -291,13 +330,13 @@ func (s *Store) readDay(ctx context.Context, day int, in span, changes []menu.Ch
 
 // entries reads entries of a day, whose writes have taken place or not.
 func (s *Store) entries(ctx context.Context, day int, in span, limit int) (entries []entry, err error) {
-	statement := "SELECT mark, id, version, editor, deleted, confirmed FROM changes WHERE day = ? AND mark > ? AND mark < ? LIMIT ?"
+	statement := "SELECT mark, id, version, editor, deleted, availability, confirmed FROM changes WHERE day = ? AND mark > ? AND mark < ? LIMIT ?"
 	if in.newest {
 		statement = strings.Replace(statement, "LIMIT", "ORDER BY mark DESC LIMIT", 1)
 	}
 	err = s.do(ctx, func(ctx context.Context, session *gocql.Session) error {
 		rows := session.Query(statement, day, in.after, in.before, limit).Consistency(s.read).Idempotent(true).IterContext(ctx)
-		for e := (entry{}); rows.Scan(&e.mark, &e.id, &e.version, &e.editor, &e.deleted, &e.confirmed); e = (entry{}) {
+		for e := (entry{}); rows.Scan(&e.mark, &e.id, &e.version, &e.editor, &e.deleted, &e.overlay, &e.confirmed); e = (entry{}) {
 			entries = append(entries, e)
 		}
 		return rows.Close()

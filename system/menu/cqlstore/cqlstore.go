@@ -124,6 +124,8 @@ var tables = []string{
 		WITH CLUSTERING ORDER BY (version DESC)`,
 	changesTable,
 	`CREATE TABLE IF NOT EXISTS %s.documents (kind text, part int, id bigint, tag bigint, editor text, at timestamp, body text, PRIMARY KEY ((kind, part), id))`,
+	`ALTER TABLE %s.documents ADD IF NOT EXISTS (mark blob, fence blob)`,
+	`ALTER TABLE %s.changes ADD IF NOT EXISTS (availability boolean)`,
 	`CREATE TABLE IF NOT EXISTS %s.data_set (
 		one int PRIMARY KEY, origin text, fingerprint text, menus bigint, chunk_menus int, largest_id bigint, complete boolean)`,
 	`CREATE TABLE IF NOT EXISTS %s.chunks (number bigint PRIMARY KEY, menus int, first_id bigint, last_id bigint)`,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
+	"golang.org/x/sync/errgroup"
 
 	"loadstone/block/cql"
 	"loadstone/system/menu"
@@ -27,6 +28,7 @@ func deskParts(t *testing.T, n *node) {
 	for name, check := range map[string]func(t *testing.T, s, r *Store){
 		"a writer that stops leaves nothing": stopped,
 		"who loses a race is not in the log": loser,
+		"of availabilities as well":          stoppedOverlay,
 		"the log bears clocks that differ":   clocks,
 		"old revisions go":                   pruned,
 		"several processes race":             races,
@@ -145,6 +147,58 @@ func stopped(t *testing.T, s, r *Store) {
 	}
 	if got := entries(t, s, 1, 2); got != 5 {
 		t.Errorf("the log has %d entries, want those of 5 writes", got)
+	}
+}
+
+// A writer of an availability that stops between its announcement and the swap, where there is
+// none, and where there is one.
+func stoppedOverlay(t *testing.T, s, r *Store) {
+	t.Helper()
+	const id = 31
+	var said []string
+	want := func() {
+		t.Helper()
+		var got []string
+		for _, c := range log(t, r, 3) {
+			if c.ID == id && c.Availability {
+				got = append(got, c.Editor)
+			}
+		}
+		if !slices.Equal(got, said) {
+			t.Errorf("the log has changes by %q, want %q", got, said)
+		}
+	}
+	for _, editor := range []string{"ada", "bob", "eve"} {
+		inSession(t, s, func(ctx context.Context, session *gocql.Session) error {
+			before, err := s.document(ctx, session, menu.Availability, id)
+			if err != nil {
+				return err
+			}
+			next := menu.Document{Kind: menu.Availability, ID: id, Editor: "late", Body: []byte("late")}
+			e := entry{mark: newMark(s.now(), before.mark), id: id, editor: next.Editor, overlay: true}
+			group, within := errgroup.WithContext(ctx)
+			s.enter(within, group, session, e, before.mark)
+			if err := group.Wait(); err != nil {
+				return err
+			}
+			want()
+			if took, err := s.takeOverlay(ctx, session, before, &next, e); took || err != nil {
+				t.Errorf("a change that readers of the log have passed by took place: %v, %v", took, err)
+			}
+			return nil
+		})
+		d := menu.Document{Kind: menu.Availability, ID: id, Editor: editor, Body: []byte(editor)}
+		if editor == "bob" {
+			d.Body = nil
+		}
+		if err := s.SetDocument(t.Context(), &d, menu.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, editor)
+	}
+	want()
+	if got := entries(t, s, id); got != len(said) {
+		t.Errorf("the log has %d entries, want %d", got, len(said))
 	}
 }
 

@@ -23,16 +23,25 @@ const (
 
 func part(id int64) int { return int(uint64(id) % documentParts) }
 
-// document returns nil if there is none.
-func (s *Store) document(ctx context.Context, session *gocql.Session, kind menu.Kind, id int64) (*menu.Document, error) {
-	d, tag := menu.Document{Kind: kind, ID: id}, int64(0)
-	err := session.Query("SELECT tag, editor, at, body FROM documents WHERE kind = ? AND part = ? AND id = ?", string(kind), part(id), id).
-		Consistency(s.read).Idempotent(true).ScanContext(ctx, &tag, &d.Editor, &d.At, &d.Body)
+// document is a row; it has no body where there is none, or none any more.
+type document struct {
+	menu.Document
+
+	mark, fence []byte // of an availability, see changes.go
+}
+
+func (d *document) exists() bool { return d.Body != nil }
+
+func (s *Store) document(ctx context.Context, session *gocql.Session, kind menu.Kind, id int64) (d document, err error) {
+	var tag int64
+	d.Kind, d.ID = kind, id
+	err = session.Query("SELECT tag, editor, at, body, mark, fence FROM documents WHERE kind = ? AND part = ? AND id = ?", string(kind), part(id), id).
+		Consistency(s.read).Idempotent(true).ScanContext(ctx, &tag, &d.Editor, &d.At, &d.Body, &d.mark, &d.fence)
 	if errors.Is(err, gocql.ErrNotFound) {
-		return nil, nil
+		return d, nil
 	}
 	d.Tag = uint64(tag)
-	return &d, err
+	return d, err
 }
 
 // Document implements menu.Desk.
@@ -40,7 +49,7 @@ func (s *Store) Document(ctx context.Context, kind menu.Kind, id int64) (menu.Do
 	if err := kind.Check(); err != nil {
 		return menu.Document{}, err
 	}
-	var d *menu.Document
+	var d document
 	err := s.do(ctx, func(ctx context.Context, session *gocql.Session) (err error) {
 		d, err = s.document(ctx, session, kind, id)
 		return err
@@ -48,10 +57,10 @@ func (s *Store) Document(ctx context.Context, kind menu.Kind, id int64) (menu.Do
 	switch {
 	case err != nil:
 		return menu.Document{}, fmt.Errorf("read %s %d in %s: %w", kind, id, s.cfg.name(), s.classify(ctx, err))
-	case d == nil:
+	case !d.exists():
 		return menu.Document{}, menu.ErrNotFound
 	}
-	return *d, nil
+	return d.Document, nil
 }
 
 // SetDocument implements menu.Desk.
@@ -73,22 +82,14 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 			if err != nil {
 				return false, err
 			}
-			var tag any // null if there is none
-			if before != nil {
-				tag = int64(before.Tag)
-				held = only.Holds(before.Tag, true)
-			} else {
-				held = only.Holds(0, false)
-			}
+			held = only.Holds(before.Tag, before.exists())
 			switch {
-			case !held || (tag == nil && d.Body == nil):
+			case !held || (!before.exists() && d.Body == nil):
 				return true, nil
-			case d.Body == nil:
-				return s.swap(ctx, session, "DELETE FROM documents WHERE kind = ? AND part = ? AND id = ? IF tag = ?",
-					string(d.Kind), part(d.ID), d.ID, tag)
+			case d.Kind == menu.Availability:
+				return s.attemptOverlay(ctx, session, before, &next)
 			}
-			return s.swap(ctx, session, "UPDATE documents SET tag = ?, editor = ?, at = ?, body = ? WHERE kind = ? AND part = ? AND id = ? IF tag = ?",
-				int64(next.Tag), next.Editor, next.At, next.Body, string(d.Kind), part(d.ID), d.ID, tag)
+			return s.takeDocument(ctx, session, before, &next)
 		})
 	})
 	switch {
@@ -101,6 +102,46 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 	return nil
 }
 
+// tag is how a transaction says what there was: null if there was nothing.
+func (d *document) tag() any {
+	if !d.exists() {
+		return nil
+	}
+	return int64(d.Tag)
+}
+
+// takeDocument swaps a document, if it is as it was found.
+func (s *Store) takeDocument(ctx context.Context, session *gocql.Session, before document, next *menu.Document) (bool, error) {
+	if next.Body == nil {
+		return s.swap(ctx, session, "DELETE FROM documents WHERE kind = ? AND part = ? AND id = ? IF tag = ?",
+			string(next.Kind), part(next.ID), next.ID, before.tag())
+	}
+	return s.swap(ctx, session, "UPDATE documents SET tag = ?, editor = ?, at = ?, body = ? WHERE kind = ? AND part = ? AND id = ? IF tag = ?",
+		int64(next.Tag), next.Editor, next.At, next.Body, string(next.Kind), part(next.ID), next.ID, before.tag())
+}
+
+// attemptOverlay swaps an availability, if it is as it was found, with an entry in the log.
+func (s *Store) attemptOverlay(ctx context.Context, session *gocql.Session, before document, next *menu.Document) (bool, error) {
+	began := s.now()
+	e := entry{mark: newMark(began, before.mark), id: next.ID, editor: next.Editor, deleted: next.Body == nil, overlay: true}
+	next.At = changedAt(e.mark)
+	group, within := errgroup.WithContext(ctx)
+	s.enter(within, group, session, e, before.mark)
+	if err := group.Wait(); err != nil {
+		return false, err
+	}
+	return s.within(ctx, session, began, e, func() (bool, error) { return s.takeOverlay(ctx, session, before, next, e) })
+}
+
+func (s *Store) takeOverlay(ctx context.Context, session *gocql.Session, before document, next *menu.Document, e entry) (bool, error) {
+	var tag, body any // null, to remove it
+	if next.Body != nil {
+		tag, body = int64(next.Tag), next.Body
+	}
+	return s.swap(ctx, session, "UPDATE documents SET tag = ?, editor = ?, at = ?, body = ?, mark = ? WHERE kind = ? AND part = ? AND id = ? IF tag = ? AND mark = ? AND fence = ?",
+		tag, next.Editor, next.At, body, e.mark, string(next.Kind), part(next.ID), next.ID, before.tag(), before.mark, before.fence)
+}
+
 // Documents implements menu.Desk.
 func (s *Store) Documents(ctx context.Context, kind menu.Kind, after int64, limit int) ([]menu.Document, error) {
 	if err := errors.Join(kind.Check(), menu.CheckListed(limit)); err != nil {
@@ -111,12 +152,13 @@ func (s *Store) Documents(ctx context.Context, kind menu.Kind, after int64, limi
 	for i := range parts {
 		group.Go(func() error {
 			return s.do(reading, func(ctx context.Context, session *gocql.Session) error {
-				rows := session.Query("SELECT id, tag, editor, at, body FROM documents WHERE kind = ? AND part = ? AND id > ? LIMIT ?", string(kind), i, after, limit).
+				rows := session.Query("SELECT id, tag, editor, at, body FROM documents WHERE kind = ? AND part = ? AND id > ?", string(kind), i, after).
 					PageSize(documentRows).Consistency(s.read).Idempotent(true).IterContext(ctx)
 				var tag int64
-				for d := (menu.Document{Kind: kind}); rows.Scan(&d.ID, &tag, &d.Editor, &d.At, &d.Body); d = (menu.Document{Kind: kind}) {
-					d.Tag = uint64(tag)
-					parts[i] = append(parts[i], d)
+				for d := (menu.Document{Kind: kind}); len(parts[i]) < limit && rows.Scan(&d.ID, &tag, &d.Editor, &d.At, &d.Body); d = (menu.Document{Kind: kind}) {
+					if d.Tag = uint64(tag); d.Body != nil { // it was not removed
+						parts[i] = append(parts[i], d)
+					}
 				}
 				return rows.Close()
 			})

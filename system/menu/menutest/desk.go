@@ -23,6 +23,7 @@ func Desk(t *testing.T, stores Databases) {
 		"who pages through the log while others write misses nothing": pages,
 		"a filling leaves nothing":                                    fillingLeavesNothing,
 		"documents do what a model of them does":                      documents,
+		"the log has who changed what is served":                      availabilities,
 		"one of several writers of a document wins":                   oneDocument,
 		"what is out of bounds is refused":                            outOfBounds,
 	} {
@@ -389,6 +390,56 @@ func documents(t *testing.T, desk menu.Desk) {
 	}
 	readLog(t, desk, "", 0)
 	wantGone(t, desk, 1, 0)
+}
+
+// availabilities are set and removed between versions of their menu, beside what leaves
+// nothing in the log: what is refused, what removes nothing, and drafts.
+func availabilities(t *testing.T, desk menu.Desk) {
+	t.Helper()
+	const id, racers = 7, 4
+	var were, said []menu.Change
+	set := func(editor, body string, only menu.Condition, want error) {
+		t.Helper()
+		d := menu.Document{Kind: menu.Availability, ID: id, Editor: editor, Body: []byte(body)}
+		if body == "" {
+			d.Body = nil
+		}
+		if wantError(t, "set", desk.SetDocument(t.Context(), &d, only), want); want == nil && body != "" {
+			wantDocument(t, desk, d)
+		}
+	}
+	says := func(editor, body string) {
+		t.Helper()
+		set(editor, body, menu.Condition{}, nil)
+		said = append(said, menu.Change{ID: id, Editor: editor, Deleted: body == "", Availability: true})
+	}
+	set("nobody", "", menu.Condition{}, nil)
+	says("ada", "first") // before there is a menu
+	were = append(were, writeBy(t, desk, id, 1, "ada").Change)
+	says("bob", "second")
+	set("nobody", "third", menu.Condition{Absent: true}, menu.ErrChanged)
+	set("nobody", "third", menu.Condition{HasTag: true, Tag: 1}, menu.ErrChanged)
+	says(editors[1], "")
+	set("nobody", "", menu.Condition{}, nil)
+	set("nobody", "third", menu.Condition{Exists: true}, menu.ErrChanged)
+	wantError(t, "a draft", desk.SetDocument(t.Context(), &menu.Document{Kind: menu.Drafts, ID: id, Editor: "nobody", Body: []byte("x")}, menu.Condition{}), nil)
+	wantDocuments(t, desk, menu.Availability, nil)
+	says("ada", "first") // as it was at first
+	were = append(were, writeBy(t, desk, id, 4, "eve").Change)
+	before := menu.Condition{HasTag: true, Tag: menu.Tag([]byte("first"))}
+	won := together(t, racers, menu.ErrChanged, func(i int) error {
+		return desk.SetDocument(t.Context(), &menu.Document{Kind: menu.Availability, ID: id, Editor: fmt.Sprint("racer ", i), Body: []byte("won")}, before)
+	})
+	if len(won) != 1 {
+		t.Fatalf("%d set the same availability, want 1", len(won))
+	}
+	said = append(said, menu.Change{ID: id, Editor: fmt.Sprint("racer ", won[0]), Availability: true})
+	says("bob", "last")
+	log := readLog(t, desk, "", len(were)+len(said))
+	wantLastChanges(t, desk, log)
+	ofMenu := slices.DeleteFunc(slices.Clone(log), func(c menu.Change) bool { return c.Availability })
+	wantSame(t, ofMenu, were)
+	wantSame(t, slices.DeleteFunc(log, func(c menu.Change) bool { return !c.Availability }), said)
 }
 
 // wantDocuments lists all of a kind, in parts.

@@ -2,7 +2,7 @@
 // in the desk's documents.
 //
 // An endpoint is told which menu changed, when, by whom, and which version that made; what
-// the menu says it asks for.
+// the menu says it asks for. So it is told that the availability of a menu changed.
 package notify
 
 import (
@@ -33,7 +33,7 @@ type event struct {
 	Type      string `json:"type"`
 	Timestamp string `json:"timestamp"`
 	ID        int64  `json:"id"`
-	Version   int64  `json:"version"`
+	Version   int64  `json:"version,omitempty"`
 	Deleted   bool   `json:"deleted"`
 	Editor    string `json:"editor,omitempty"`
 }
@@ -43,16 +43,19 @@ func (s source) After(ctx context.Context, cursor string, limit int) ([]webhook.
 	changes, err := s.desk.Changes(ctx, menu.Cursor(cursor), min(limit, menu.MaxListed))
 	messages := make([]webhook.Message, len(changes))
 	for i, c := range changes {
+		kind, key, id := "menu.changed", strconv.FormatInt(c.ID, 10), fmt.Sprintf("menu_%d_%d", c.ID, c.Version)
+		if c.Availability { // with a key of its own: neither stands for the other
+			kind, key, id = "menu.availability", "availability "+key, "availability_"+string(c.Cursor)
+		}
 		body, err := json.Marshal(event{
-			Type: "menu.changed", Timestamp: webhook.Timestamp(c.At),
+			Type: kind, Timestamp: webhook.Timestamp(c.At),
 			ID: c.ID, Version: c.Version, Deleted: c.Deleted, Editor: c.Editor,
 		})
 		if err != nil {
 			return nil, err
 		}
 		messages[i] = webhook.Message{
-			ID: fmt.Sprintf("menu_%d_%d", c.ID, c.Version), Key: strconv.FormatInt(c.ID, 10),
-			Cursor: string(c.Cursor), At: c.At, Body: body,
+			ID: id, Key: key, Cursor: string(c.Cursor), At: c.At, Body: body,
 		}
 	}
 	return messages, err

@@ -52,28 +52,32 @@ func TestSource(t *testing.T) {
 	if _, _, err := desk.Replace(menu.WithEditor(t.Context(), "ada"), &m, menu.Condition{}); err != nil {
 		t.Fatal(err)
 	}
+	if err := desk.SetDocument(t.Context(), &menu.Document{Kind: menu.Availability, ID: 7, Editor: "bob", Body: []byte("{}")}, menu.Condition{}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := desk.Delete(t.Context(), 7, menu.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	all, err := s.After(t.Context(), "", 100_000)
-	if err != nil || len(all) != 2 {
-		t.Fatalf("got %d messages and %v, want 2", len(all), err)
+	if err != nil || len(all) != 3 {
+		t.Fatalf("got %d messages and %v, want 3", len(all), err)
 	}
 	at := func(m webhook.Message) string { return m.At.UTC().Format("2006-01-02T15:04:05.000Z") }
 	for i, want := range []webhook.Message{
-		{ID: "menu_7_1", Body: []byte(`{"type":"menu.changed","timestamp":"` + at(all[0]) + `","id":7,"version":1,"deleted":false,"editor":"ada"}`)},
-		{ID: "menu_7_2", Body: []byte(`{"type":"menu.changed","timestamp":"` + at(all[1]) + `","id":7,"version":2,"deleted":true,"editor":"api"}`)},
+		{ID: "menu_7_1", Key: "7", Body: []byte(`{"type":"menu.changed","timestamp":"` + at(all[0]) + `","id":7,"version":1,"deleted":false,"editor":"ada"}`)},
+		{ID: "availability_" + all[1].Cursor, Key: "availability 7", Body: []byte(`{"type":"menu.availability","timestamp":"` + at(all[1]) + `","id":7,"deleted":false,"editor":"bob"}`)},
+		{ID: "menu_7_2", Key: "7", Body: []byte(`{"type":"menu.changed","timestamp":"` + at(all[2]) + `","id":7,"version":2,"deleted":true,"editor":"api"}`)},
 	} {
-		if got := all[i]; got.ID != want.ID || got.Key != "7" || string(got.Body) != string(want.Body) || got.At.IsZero() {
+		if got := all[i]; got.ID != want.ID || got.Key != want.Key || string(got.Body) != string(want.Body) || got.At.IsZero() {
 			t.Errorf("got %s of %s at %v, %s; want %s, %s", got.ID, got.Key, got.At, got.Body, want.ID, want.Body)
 		}
 	}
 	end, err := s.End(t.Context())
-	if err != nil || end != all[1].Cursor {
-		t.Errorf("the log ends at %q, %v; want %q", end, err, all[1].Cursor)
+	if err != nil || end != all[2].Cursor {
+		t.Errorf("the log ends at %q, %v; want %q", end, err, all[2].Cursor)
 	}
-	if rest, err := s.After(t.Context(), all[0].Cursor, 1); err != nil || len(rest) != 1 || rest[0].ID != "menu_7_2" {
-		t.Errorf("behind the first: got %v and %v, want the second", rest, err)
+	if rest, err := s.After(t.Context(), all[1].Cursor, 1); err != nil || len(rest) != 1 || rest[0].ID != "menu_7_2" {
+		t.Errorf("behind the second: got %v and %v, want the third", rest, err)
 	}
 	if rest, err := s.After(t.Context(), end, 1); err != nil || len(rest) != 0 {
 		t.Errorf("behind the last: got %v and %v, want nothing", rest, err)
@@ -128,7 +132,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := map[string]any{}
-	if text, err = json.Marshal(event{Editor: "ada"}); err == nil {
+	if text, err = json.Marshal(event{Version: 1, Editor: "ada"}); err == nil {
 		err = json.Unmarshal(text, &sent)
 	}
 	want := slices.Sorted(maps.Keys(sent))

@@ -63,6 +63,7 @@ const (
 	there     = 1
 	deleted   = 2
 	hasEditor = 4 // not in format 1, nor of what a filling brings
+	overlay   = 8 // in the log: it is the availability of the menu that changed
 )
 
 // entry is a menu as it is stored; the zero entry is one that there never was.
@@ -71,6 +72,7 @@ type entry struct {
 	at      int64 // milliseconds
 	editor  []byte
 	exists  bool
+	overlay bool
 	tag     uint64
 	body    []byte
 }
@@ -89,6 +91,9 @@ func (e *entry) appendHead(dst []byte) []byte {
 	if e.exists {
 		flags = there
 	}
+	if e.overlay {
+		flags |= overlay
+	}
 	if len(e.editor) == 0 {
 		return binary.AppendUvarint(append(dst, flags), uint64(e.version))
 	}
@@ -102,7 +107,7 @@ func decode(value []byte) (entry, error) {
 	const tagBytes = 8
 	r := reader{rest: value}
 	e := r.head()
-	if r.damaged || (!e.exists && len(r.rest) > 0) || (e.exists && len(r.rest) <= tagBytes) {
+	if r.damaged || e.overlay || (!e.exists && len(r.rest) > 0) || (e.exists && len(r.rest) <= tagBytes) {
 		return entry{}, menu.ErrCorrupt
 	}
 	if e.exists {
@@ -123,13 +128,13 @@ func (r *reader) head() entry {
 	if first := r.bytes(1); !r.damaged {
 		flags = first[0]
 	}
-	e := entry{version: r.number(), exists: flags&there != 0}
+	e := entry{version: r.number(), exists: flags&there != 0, overlay: flags&overlay != 0}
 	if flags&hasEditor != 0 {
 		e.at = r.number()
 		e.editor = r.bytes(r.number())
 		r.damaged = r.damaged || len(e.editor) == 0
 	}
-	state := flags &^ hasEditor
+	state := flags &^ (hasEditor | overlay)
 	r.damaged = r.damaged || e.version < 1 || (state != there && state != deleted)
 	return e
 }
@@ -152,7 +157,7 @@ func (r *reader) number() int64 {
 }
 
 // appendChange appends the value of an entry of the log, the menu's id as a uvarint and what
-// a value has before the tag. Its key has the number of the write.
+// a value has before the tag. Its key has its number.
 func appendChange(dst []byte, id int64, e *entry) []byte {
 	return e.appendHead(binary.AppendUvarint(dst, uint64(id)))
 }
@@ -166,9 +171,9 @@ func decodeChange(value []byte) (id int64, e entry, err error) {
 }
 
 // format is the version of all of this. Format 1 had no editors, revisions, log and
-// documents; what else it had is the same, so that its values need not be written again.
-// The first write makes it this one.
-const format = 2
+// documents, and format 2 no availability in the log; what else they had is the same, so that
+// their values need not be written again. The first write makes it this one.
+const format = 3
 
 // phase is how far the store is.
 type phase string
@@ -189,8 +194,10 @@ type state struct {
 	// filling.
 	Count  int64 `json:"count"`
 	Writes int64 `json:"writes"`
-	// Oldest is the write of the first entry in the log; if it is above Writes there is none.
+	// Oldest and Newest are the numbers of the first entry in the log and the last; if Oldest is
+	// above Newest there is none.
 	Oldest int64 `json:"oldest"`
+	Newest int64 `json:"newest"`
 	// Next is where the search for a free id begins.
 	Next int64 `json:"next"`
 	// Store is drawn when the store is made: two stores with equally many writes are
@@ -217,7 +224,10 @@ func decodeState(value []byte) (state, error) {
 		return state{}, fmt.Errorf("state: %w: %w", menu.ErrCorrupt, err)
 	}
 	if s.Format == 1 {
-		s.Format, s.Oldest = format, s.Writes+1
+		s.Format, s.Oldest = 2, s.Writes+1
+	}
+	if s.Format == 2 {
+		s.Format, s.Newest = format, s.Writes
 	}
 	if s.Format != format {
 		return state{}, fmt.Errorf("format %d, and this program reads %d: %w", s.Format, format, menu.ErrVersion)

@@ -24,6 +24,9 @@ func (s *Store) beginList(ctx context.Context, limit int) error {
 // change is an entry for people.
 func (e *entry) change(id int64, at menu.Cursor) menu.Change {
 	c := menu.Change{Cursor: at, ID: id, Version: e.version, Editor: string(e.editor), Deleted: !e.exists}
+	if c.Availability = e.overlay; c.Availability {
+		c.Version = 0
+	}
 	if e.editor != nil {
 		c.At = time.UnixMilli(e.at).UTC()
 	}
@@ -68,7 +71,7 @@ func (s *Store) Changes(ctx context.Context, after menu.Cursor, limit int) ([]me
 		return nil, err
 	}
 	defer s.mu.RUnlock()
-	return s.log(ctx, max(last+1, s.state.Oldest), s.state.Writes+1, forwards, limit)
+	return s.log(ctx, max(last+1, s.state.Oldest), s.state.Newest+1, forwards, limit)
 }
 
 // LastChanges implements menu.Desk.
@@ -81,7 +84,7 @@ func (s *Store) LastChanges(ctx context.Context, before menu.Cursor, limit int) 
 		return nil, err
 	}
 	defer s.mu.RUnlock()
-	return s.log(ctx, s.state.Oldest, min(next, s.state.Writes+1), backwards, limit)
+	return s.log(ctx, s.state.Oldest, min(next, s.state.Newest+1), backwards, limit)
 }
 
 // log reads entries of the log. The state counts those that are on the disk.
@@ -90,22 +93,22 @@ func (s *Store) log(ctx context.Context, from, to int64, way direction, limit in
 		return nil, nil
 	}
 	err = each(ctx, s.db, span{appendKey(nil, changeKind, from), appendKey(nil, changeKind, to), way}, func(key, value []byte) (bool, error) {
-		write, err := keyNumber(key)
+		number, err := keyNumber(key)
 		id, e, damaged := decodeChange(value)
-		found = append(found, e.change(id, menu.NumberCursor(write)))
+		found = append(found, e.change(id, menu.NumberCursor(number)))
 		return len(found) < limit, errors.Join(err, damaged)
 	})
 	return found, err
 }
 
-// forgets bounds how many entries of the log go with a group of writes, so that none takes
-// long. Entries come one with a write, so the log shrinks.
+// forgets bounds how many entries of the log go with a group of changes for each that comes, so
+// that none takes long, and the log shrinks.
 const forgets = 2
 
 // forget removes entries of the log from before a time. Those of this group have not come to
 // the database yet; last is the one before them.
-func (g *group) forget(last, writes int64, before time.Time) error {
-	for n := forgets * writes; n > 0 && g.state.Oldest <= last; n-- {
+func (g *group) forget(last int64, before time.Time) error {
+	for n := forgets * (g.state.Newest - last); n > 0 && g.state.Oldest <= last; n-- {
 		key := appendKey(nil, changeKind, g.state.Oldest)
 		value, closer, err := g.db.Get(key)
 		if err != nil {
@@ -159,7 +162,8 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 	}
 	s.mu.RUnlock()
 	// The document is its caller's, who may have left when it is stored.
-	key, after := documentKey(d.Kind, d.ID), entry{
+	kind, id := d.Kind, d.ID
+	key, after := documentKey(kind, id), entry{
 		version: 1, at: s.now().UnixMilli(), editor: []byte(d.Editor), exists: d.Body != nil, tag: menu.Tag(d.Body), body: bytes.Clone(d.Body),
 	}
 	err := s.put(ctx, func(g *group) error {
@@ -167,16 +171,22 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 			return s.missing()
 		}
 		before, err := g.get(key)
-		switch {
-		case err != nil:
+		if err == nil && !only.Holds(before.tag, before.exists) {
+			err = menu.ErrChanged
+		}
+		if err != nil {
 			return err
-		case !only.Holds(before.tag, before.exists):
-			return menu.ErrChanged
-		case after.exists:
-			return g.set(key, before, after)
+		}
+		if kind == menu.Availability && (before.exists || after.exists) {
+			said := after
+			said.overlay = true
+			err = g.log(id, &said)
+		}
+		if after.exists {
+			return errors.Join(err, g.set(key, before, after))
 		}
 		g.note(key, before, after)
-		return g.batch.Delete(key, nil)
+		return errors.Join(err, g.batch.Delete(key, nil))
 	})
 	if err != nil {
 		return fmt.Errorf("store the %s of menu %d: %w", d.Kind, d.ID, err)

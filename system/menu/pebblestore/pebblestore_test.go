@@ -135,8 +135,8 @@ func TestWhatIsNoStoreOfMenusIsNotTaken(t *testing.T) {
 		want       error
 	}{
 		"another database": {"x", "y", menu.ErrOccupied},
-		"another version":  {string(stateKey), `{"format":3}`, menu.ErrVersion},
-		"a damaged state":  {string(stateKey), `{"format":2`, menu.ErrCorrupt},
+		"another version":  {string(stateKey), `{"format":4}`, menu.ErrVersion},
+		"a damaged state":  {string(stateKey), `{"format":3`, menu.ErrCorrupt},
 	} {
 		dir := t.TempDir()
 		db, err := lsm.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest})

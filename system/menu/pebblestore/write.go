@@ -65,7 +65,7 @@ func (g *group) setMenu(id int64, before, after entry) error {
 	g.state.Writes++
 	errs := []error{
 		g.set(appendKey(nil, menuKind, id), before, after),
-		g.batch.Set(appendKey(nil, changeKind, g.state.Writes), appendChange(nil, id, &after), nil),
+		g.log(id, &after),
 	}
 	if before.version > 0 {
 		errs = append(errs, g.batch.Set(revisionKey(id, before.version), before.append(nil), nil))
@@ -74,6 +74,12 @@ func (g *group) setMenu(id int64, before, after entry) error {
 		errs = append(errs, g.batch.Delete(revisionKey(id, oldest), nil))
 	}
 	return errors.Join(errs...)
+}
+
+// log adds an entry to the log.
+func (g *group) log(id int64, e *entry) error {
+	g.state.Newest++
+	return g.batch.Set(appendKey(nil, changeKind, g.state.Newest), appendChange(nil, id, e), nil)
 }
 
 // commit does a group of changes. While the disk is full it does not return, and those who
@@ -96,7 +102,7 @@ func (s *Store) apply(changes []*change) (err error) {
 	if !g.dirty {
 		return nil
 	}
-	if err := g.forget(s.state.Writes, g.state.Writes-s.state.Writes, s.now().Add(-menu.KeptChanges)); err != nil {
+	if err := g.forget(s.state.Newest, s.now().Add(-menu.KeptChanges)); err != nil {
 		return err
 	}
 	value, err := g.state.encode()

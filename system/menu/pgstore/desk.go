@@ -60,6 +60,13 @@ const (
 	numberEvery = numberMost / 10
 )
 
+// logged counts a change, and numbers some now and then. One that is not numbered now is later.
+func (s *Store) logged(ctx context.Context) {
+	if s.writes.Add(1)%numberEvery == 0 {
+		_ = s.number(ctx)
+	}
+}
+
 // number takes changes from the outbox into the log. Those who do it take turns: numbers are
 // committed in their order, and a change comes to the outbox with its commit, so that what
 // comes to the log later has a higher number. Changes of one menu are in the order of their
@@ -83,8 +90,8 @@ func (s *Store) number(ctx context.Context) error {
 					DELETE FROM menu.changes WHERE changed_at < now() - $2::interval AND number IN (
 						SELECT number FROM menu.changes ORDER BY number LIMIT (SELECT 2 * count(*) FROM taken))
 				)
-				INSERT INTO menu.changes (id, version, editor, changed_at, deleted)
-				SELECT id, version, editor, changed_at, deleted FROM taken ORDER BY changed_at, id, version`, numberMost, menu.KeptChanges)
+				INSERT INTO menu.changes (id, version, editor, changed_at, deleted, availability)
+				SELECT id, version, editor, changed_at, deleted, availability FROM taken ORDER BY changed_at, id, version`, numberMost, menu.KeptChanges)
 			return err
 		})
 	})
@@ -110,10 +117,10 @@ func (s *Store) log(ctx context.Context, from menu.Cursor, none int64, limit int
 	if err = s.number(ctx); err == nil {
 		found, err = list(ctx, s, func(row pgx.CollectableRow) (c menu.Change, err error) {
 			var number int64
-			err = row.Scan(&number, &c.ID, &c.Version, &c.Editor, &c.At, &c.Deleted)
-			c.Cursor, c.At = menu.NumberCursor(number), c.At.UTC()
+			err = row.Scan(&number, &c.ID, &c.Version, &c.Editor, &c.At, &c.Deleted, &c.Availability)
+			c.Cursor, c.At = menu.NumberCursor(number), c.At.UTC().Truncate(time.Millisecond)
 			return c, err
-		}, "SELECT number, id, version, editor, changed_at, deleted FROM menu.changes WHERE "+where+" LIMIT $2", number, limit)
+		}, "SELECT number, id, version, editor, changed_at, deleted, availability FROM menu.changes WHERE "+where+" LIMIT $2", number, limit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the log of %s: %w", s.name, s.classify(ctx, err))
@@ -166,24 +173,34 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, $2))", d.Kind, d.ID); err != nil {
 			return err
 		}
+		// With all digits: two changes of one document cannot have the same, and are in order.
 		var body []byte
-		err := tx.QueryRow(ctx, "SELECT body FROM menu.documents WHERE kind = $1 AND id = $2", d.Kind, d.ID).Scan(&body)
+		err := tx.QueryRow(ctx, "SELECT clock_timestamp(), (SELECT body FROM menu.documents WHERE kind = $1 AND id = $2)", d.Kind, d.ID).Scan(&at, &body)
 		switch {
-		case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
 			return err
 		case !only.Holds(menu.Tag(body), body != nil):
 			return menu.ErrChanged
+		case d.Body == nil && body == nil:
+			return nil
 		case d.Body == nil:
-			return tx.QueryRow(ctx, "WITH gone AS (DELETE FROM menu.documents WHERE kind = $1 AND id = $2) SELECT now()", d.Kind, d.ID).Scan(&at)
+			_, err = tx.Exec(ctx, "DELETE FROM menu.documents WHERE kind = $1 AND id = $2", d.Kind, d.ID)
+		default:
+			_, err = tx.Exec(ctx, `INSERT INTO menu.documents (kind, id, editor, changed_at, body) VALUES ($1, $2, $3, date_trunc('milliseconds', $4::timestamptz), $5)
+				ON CONFLICT (kind, id) DO UPDATE SET editor = excluded.editor, changed_at = excluded.changed_at, body = excluded.body`, d.Kind, d.ID, d.Editor, at, d.Body)
 		}
-		return tx.QueryRow(ctx, `INSERT INTO menu.documents (kind, id, editor, changed_at, body)
-			VALUES ($1, $2, $3, date_trunc('milliseconds', clock_timestamp()), $4)
-			ON CONFLICT (kind, id) DO UPDATE SET editor = excluded.editor, changed_at = excluded.changed_at, body = excluded.body
-			RETURNING changed_at`, d.Kind, d.ID, d.Editor, d.Body).Scan(&at)
+		if err != nil || d.Kind != menu.Availability {
+			return err
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO menu.outbox (id, version, editor, changed_at, deleted, availability) VALUES ($1, 0, $2, $3, $4, true)", d.ID, d.Editor, at, d.Body == nil)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("store the %s of menu %d in %s: %w", d.Kind, d.ID, s.name, s.classify(ctx, err))
 	}
-	d.Tag, d.At = menu.Tag(d.Body), at.UTC()
+	d.Tag, d.At = menu.Tag(d.Body), at.UTC().Truncate(time.Millisecond)
+	if d.Kind == menu.Availability {
+		s.logged(ctx)
+	}
 	return nil
 }

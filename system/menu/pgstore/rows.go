@@ -125,8 +125,8 @@ func (s *Store) write(ctx context.Context, c change) (found, error) {
 	if err == nil && f.unfinished {
 		err = errFilling
 	}
-	if f.written > 0 && s.writes.Add(1)%numberEvery == 0 {
-		_ = s.number(ctx) // the write is done; what is not numbered now is later
+	if f.written > 0 {
+		s.logged(ctx)
 	}
 	return f, s.classify(ctx, err)
 }

@@ -150,7 +150,7 @@ func (x *Index) Follow(ctx context.Context) (more bool, err error) {
 	texts := make(map[int64]string, len(changes)) // empty: has no dishes
 	for _, c := range changes {
 		cursor = string(c.Cursor)
-		if _, ok := texts[c.ID]; ok {
+		if _, ok := texts[c.ID]; ok || c.Availability {
 			continue
 		}
 		m, err := lookup(ctx, x.desk, c.ID) // as it is by now

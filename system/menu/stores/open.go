@@ -27,7 +27,7 @@ var ErrNoDatabase = errors.New("this is no database; write " + DatabaseForms)
 var ErrNoFile = errors.New("menus are published as a file; write record:FILE")
 
 // openTimeout bounds the wait for a database that does not answer yet, and for its tables to
-// be made: Cassandra's eight take 3 s, and took more than a minute on a machine with forty
+// be made: Cassandra's ten take 4 s, and took more than a minute on a machine with forty
 // programs for two cores. retryPause is between two attempts.
 const (
 	openTimeout = 2 * time.Minute
