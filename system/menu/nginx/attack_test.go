@@ -38,6 +38,7 @@ func TestAttacks(t *testing.T) {
 			"guessing":            guessing,
 			"slow clients":        slow,
 			"requests of one":     held,
+			"limits that are off": unlimited,
 			"nobody left":         down,
 			"requests mixed well": mixed,
 		} {
@@ -415,6 +416,19 @@ func held(t *testing.T, s *system) {
 		holding.Wait()
 		wait(t, "there is room again after "+request, func() bool { return from(t, attacker, s.lbHeard, ask.again, "").status == 200 })
 	}
+}
+
+// unlimited has more requests under way than one address may, where MENU_LIMITS is off.
+func unlimited(t *testing.T, s *system) {
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if got := from(t, "127.0.0.1", s.lbOpen, "GET /api/menu/7", ""); got.status != 200 {
+				t.Errorf("got %+v, want 200", got)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // hold sends a body byte by byte until it is cut off or done.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ type system struct {
 	nginx                  *servertest.Process
 	lbHeard, menulbHeard   string
 	lbDown                 string // before nobody
+	lbOpen                 string // with MENU_LIMITS=off and one request at a time, before who answers three together
 	proxiesHear, menusHear *smuggling.Upstream
 	echo                   *httptest.Server // behind the proxies' routes: says what it got
 }
@@ -60,7 +62,7 @@ func start(t *testing.T) *system {
 	host := servertest.Host()
 	at := func(port int) string { return fmt.Sprintf("%s:%d", host, port) }
 	s := &system{
-		lb: at(8090), menulb: at(8080), lbHeard: at(9090), menulbHeard: at(9080), lbDown: at(9070),
+		lb: at(8090), menulb: at(8080), lbHeard: at(9090), menulbHeard: at(9080), lbDown: at(9070), lbOpen: at(9060),
 		redis: servertest.Redis(t), proxiesHear: smuggling.Listen(t, "127.0.0.1:0"), menusHear: smuggling.Listen(t, "127.0.0.1:0"),
 	}
 	s.echo = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _ = r.Write(w) }))
@@ -79,14 +81,14 @@ func start(t *testing.T) *system {
 	}
 	dir := t.TempDir()
 	// Names that all servers of a process share are suffixed.
-	shared := regexp.MustCompile(`\b(proxies|menus|under_way|editing)\b`)
+	shared := regexp.MustCompile(`\b(proxies|menus|under_way|editing|limited)\b`)
 	lay := func(from, suffix, listen string, servers map[string][]string, more ...string) {
 		t.Helper()
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rendered := strings.ReplaceAll(shared.ReplaceAllString(string(text), "${1}"+suffix), "${MENU_LIMITS}", "")
+		rendered := shared.ReplaceAllString(string(text), "${1}"+suffix)
 		for name, addresses := range servers {
 			rendered = regexp.MustCompile(`server `+name+`:8080[^;]*;`).ReplaceAllStringFunc(rendered, func(line string) string {
 				var all strings.Builder
@@ -102,7 +104,7 @@ func start(t *testing.T) *system {
 		if len(servers) == 0 {
 			to = filepath.Base(from)
 		}
-		write(t, filepath.Join(dir, "etc", to), servertest.NGINXHere(dir, more...).Replace(rendered))
+		write(t, filepath.Join(dir, "etc", to), servertest.NGINXHere(dir, append(more, "${MENU_LIMITS}", "")...).Replace(rendered))
 	}
 	const lb, menulb = "lb/lb.conf.template", "menulb/menulb.conf.template"
 	lay("nginx.conf", "", at(8081), nil)
@@ -111,9 +113,29 @@ func start(t *testing.T) *system {
 	heard, dead := []string{s.proxiesHear.Address}, []string{"127.0.0.1:1"}
 	lay(lb, "_heard", s.lbHeard, map[string][]string{"proxy": heard, "menulb": heard}, "limit_conn under_way_heard 500", "limit_conn under_way_heard 40")
 	lay(menulb, "_heard", s.menulbHeard, map[string][]string{"menuserver": {s.menusHear.Address}})
+	together := []string{three(t)}
+	lay(lb, "_open", s.lbOpen, map[string][]string{"proxy": together, "menulb": together}, "limit_conn under_way_open 500", "limit_conn under_way_open 1", "${MENU_LIMITS}", "off")
 	lay(lb, "_down", s.lbDown, map[string][]string{"proxy": dead, "menulb": dead})
 	s.nginx = servertest.NGINX(t, dir, s.lb)
 	return s
+}
+
+// three is the address of a server that answers when three requests are under way.
+func three(t *testing.T) string {
+	t.Helper()
+	var came atomic.Int64
+	all := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if came.Add(1) == 3 {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
 }
 
 // startServer starts the menu server, with menus 1 to 50 and an account.
