@@ -173,7 +173,7 @@ func (s *Store) SetDocument(ctx context.Context, d *menu.Document, only menu.Con
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, $2))", d.Kind, d.ID); err != nil {
 			return err
 		}
-		// With all digits: two changes of one document cannot have the same, and are in order.
+		// With all digits: two changes of one document, which wait for each other, differ.
 		var body []byte
 		err := tx.QueryRow(ctx, "SELECT clock_timestamp(), (SELECT body FROM menu.documents WHERE kind = $1 AND id = $2)", d.Kind, d.ID).Scan(&at, &body)
 		switch {
