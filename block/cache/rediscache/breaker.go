@@ -47,9 +47,10 @@ func (b *breaker) trip() bool {
 	return true
 }
 
-func (b *breaker) reset() {
+// reset reports whether it was open.
+func (b *breaker) reset() bool {
 	b.fails.Store(0)
-	b.open.Store(false)
+	return b.open.Swap(false)
 }
 
 // tend probes Redis while the breaker is open.
@@ -86,8 +87,8 @@ func (t *Tier) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
 	defer cancel()
 	err := (*client).Do(ctx, (*client).B().Ping().Build()).Error()
-	if err == nil {
-		t.breaker.reset()
+	if err == nil && t.breaker.reset() {
+		t.switched(nil)
 	}
 	return err
 }

@@ -51,6 +51,9 @@ type Config struct {
 	// Failures in a row open the breaker; then Redis is probed every ProbeEvery.
 	Failures   int
 	ProbeEvery time.Duration
+	// Switched is told why Redis is not asked any more, and nil when it answers, the first time
+	// as well. It must not block. Nil if nobody wants to know.
+	Switched func(why error)
 	// Lease, if not nil, makes one process load a key for all.
 	Lease *Lease
 	// Registerer receives the metrics.
@@ -147,12 +150,20 @@ func New(ctx context.Context, cfg Config) (*Tier, error) {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx)) // the tier's own lifetime, until Close
 	t.stop = stop
 	t.breaker.trip()
-	_ = t.probe(ctx) // as expected if Redis is down
+	if err := t.probe(ctx); err != nil {
+		t.switched(err)
+	}
 	t.running.Go(func() { t.tend(life) })
 	if !cfg.Synchronous {
 		t.running.Go(func() { t.write(life) })
 	}
 	return t, nil
+}
+
+func (t *Tier) switched(why error) {
+	if t.cfg.Switched != nil {
+		t.cfg.Switched(why)
+	}
 }
 
 // Reach asks Redis whether it is there, whatever the breaker says, and says why not: for who can do
@@ -262,6 +273,7 @@ func (t *Tier) failed(ctx context.Context, op operation, err error) error {
 		t.breaker.succeed() // an answer, though not the one that was hoped for
 	} else if ctx.Err() == nil && t.breaker.fail() {
 		t.metrics.opened.Inc()
+		t.switched(err)
 	}
 	return fmt.Errorf("redis %s: %w", op, err)
 }

@@ -155,11 +155,19 @@ func TestRedisNeedNotRunAtTheStart(t *testing.T) {
 	s := servertest.Redis(t)
 	s.Kill()
 	cfg := tierConfig(t, s.Addr())
+	told := make(chan error, 10)
+	cfg.Switched = func(why error) { told <- why }
 	tier := openTier(t, cfg)
 	if _, err := tier.Get(t.Context(), "1"); !errors.Is(err, cache.ErrDown) {
 		t.Errorf("got %v, want %v", err, cache.ErrDown)
 	}
+	if why := <-told; why == nil {
+		t.Error("it is said that Redis answers")
+	}
 	s.Start()
+	if why := <-told; why != nil {
+		t.Errorf("got %v, want that Redis answers", why)
+	}
 	eventually(t, "Redis is found", func() bool {
 		_, err := tier.Get(t.Context(), "1")
 		return errors.Is(err, cache.ErrMiss)

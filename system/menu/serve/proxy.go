@@ -83,7 +83,7 @@ func RunProxy(ctx context.Context, cfg ProxyConfig, logger *slog.Logger) error {
 		}
 		c.Ready, c.Logger, c.Registerer = s.Ready, s.Logger, s.Registry
 		if cfg.Redis != "" {
-			shared, err := cacheConfig(cfg.Redis, s.Registry)
+			shared, err := cacheConfig(cfg.Redis, s.Registry, s.Logger)
 			if err != nil {
 				return service.Handler{}, err
 			}

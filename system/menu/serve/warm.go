@@ -67,7 +67,7 @@ func Warm(ctx context.Context, cfg WarmConfig, ids []int64, progress dataset.Pro
 	if c.Dictionaries, err = dictionary.ReadSet(cfg.Dictionaries, menu.MaxBodyBytes); err != nil {
 		return did, err
 	}
-	shared, err := cacheConfig(cfg.Redis, c.Registerer)
+	shared, err := cacheConfig(cfg.Redis, c.Registerer, c.Logger)
 	if err != nil {
 		return did, err
 	}
