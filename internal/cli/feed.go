@@ -3,10 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/atomicfile"
 	"loadstone/block/dataset"
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedfile"
@@ -34,7 +37,7 @@ PostgreSQL database, postgres://USER@HOST/DATABASE.`,
 	}
 	health := a.healthCommand()
 	health.Example = `  loadstone feed health --url http://127.0.0.1:8080/readyz`
-	cmd.AddCommand(a.feedImportCommand(), health)
+	cmd.AddCommand(a.feedImportCommand(), a.feedSecretsCommand(), health)
 	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedServeCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -108,6 +111,40 @@ An import is complete or stores nothing: mistakes are reported with their lines.
 		},
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
+	return cmd
+}
+
+func (a *app) feedSecretsCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "secrets",
+		Short: "Generate the password of the full form, if there is none",
+		Long: `Generate the password of the full form's PostgreSQL, if there is none: DIR/password, and
+DIR/pgpass for those who connect. An existing one is left unchanged.`,
+		Example: `  loadstone feed secrets --dir secrets`,
+		RunE: func(*cobra.Command, []string) error {
+			if dir == "" {
+				return usagef("feed secrets: name the directory with --dir")
+			}
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			password, made, err := ensurePassword(filepath.Join(dir, "password"), secretMode)
+			if err == nil {
+				err = atomicfile.Write(filepath.Join(dir, "pgpass"), []byte("*:*:*:*:"+password+"\n"), secretMode)
+			}
+			if err != nil {
+				return err
+			}
+			what := "is there already"
+			if made {
+				what = "was generated"
+			}
+			fmt.Fprintf(a.Stdout, "the password in %s %s\n", dir, what)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for the password")
 	return cmd
 }
 

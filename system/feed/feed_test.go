@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -232,11 +233,14 @@ func sameBytes(t *testing.T, values []Value) {
 	}
 }
 
-// Random values of characters that need care.
+// Random values of characters that need care; with LARGE=1 a million of them.
 func TestSerializers(t *testing.T) {
 	t.Parallel()
-	draw := random.New(9, 9)
-	for range 300 {
+	draw, rounds := random.New(9, 9), 300
+	if os.Getenv("LARGE") == "1" {
+		rounds = 1_000_000 / len(values(&draw, ""))
+	}
+	for range rounds {
 		text := make([]byte, 40)
 		for i := range text {
 			text[i] = byte(draw.Next())

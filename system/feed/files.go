@@ -9,8 +9,10 @@ import (
 // is configured.
 //
 //go:embed compose*.yaml
+//go:embed nginx/nginx.conf nginx/templates
 var shipped embed.FS
 
 // Files are the Compose files of the system and all that they mount, as beside this source.
-// compose.embedded.yaml is the form without servers.
+// compose.yaml is the full form on PostgreSQL, and compose.embedded.yaml the one without
+// servers.
 func Files() fs.FS { return shipped }

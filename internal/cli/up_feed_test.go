@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"loadstone/system/feed/feedtest"
+)
+
+// Both forms of the feed start from the program alone, have the same page and the same feed
+// at the published port, and end.
+func TestUpOfTheFeed(t *testing.T) {
+	const url = "http://localhost:8095"
+	read := map[string]string{}
+	for _, c := range []struct {
+		name, project string
+		args, servers []string
+	}{
+		{"embedded", "feed-embedded", []string{"feed", "embedded"}, nil},
+		{"full", "feed", []string{"feed"}, []string{"nginx", "postgres"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			needServers(t, c.servers)
+			s := newSite(t, idle)
+			// PostgreSQL, which does not run as root, has to get to its data.
+			if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			s.env = append(s.env, "FEED_COUNT=500")
+			if out := s.want(0, c.project+" is up", append([]string{"up", "--detach"}, c.args...)...); !strings.Contains(out, url) {
+				t.Fatalf("%s is not published: %s", url, out)
+			}
+			status, page, err := ask(t, http.MethodGet, url+"/app", "")
+			if err != nil || status != http.StatusOK || !strings.Contains(page, "<h1>Feed</h1>") {
+				t.Errorf("GET /app: got status %d, %s and %v", status, page, err)
+			}
+			transport := &http.Transport{}
+			defer transport.CloseIdleConnections()
+			read[c.name] = feedtest.Journey(t, &http.Client{Transport: transport}, url, feedtest.Ways()[2])
+			s.want(0, c.project+" is stopped", "down")
+			if _, _, err := ask(t, http.MethodGet, url+"/readyz", ""); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("after down: got %v, want that nobody listens", err)
+			}
+		})
+	}
+	if full := read["full"]; full != "" && full != read["embedded"] {
+		t.Errorf("the forms serve different feeds:\n%.500s\n%.500s", full, read["embedded"])
+	}
+}

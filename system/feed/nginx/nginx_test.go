@@ -1,0 +1,177 @@
+package nginx
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/block/servertest"
+	"loadstone/system/feed/feedtest"
+	"loadstone/system/feed/serve"
+	"loadstone/system/feed/stores"
+)
+
+// startAPI starts an API server until the test ends, and returns its address.
+func startAPI(t *testing.T, store string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	addresses, done := make(chan string, 1), make(chan error, 1)
+	cfg := serve.DefaultConfig()
+	cfg.Listen, cfg.AdminListen, cfg.Drain, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", 0, store
+	cfg.Listening = func(api, _ net.Addr) { addresses <- api.String() }
+	go func() { done <- serve.Run(ctx, cfg, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(stop)
+	select {
+	case address := <-addresses:
+		t.Cleanup(func() {
+			stop()
+			if err := <-done; err != nil {
+				t.Errorf("the API server: %v", err)
+			}
+		})
+		return address
+	case err := <-done:
+		t.Fatal(err)
+		return ""
+	}
+}
+
+// system is NGINX before two API servers.
+type system struct {
+	url, down string // down is before nobody
+	log       string // the file in which NGINX writes a line a request
+}
+
+func start(t *testing.T) system {
+	t.Helper()
+	store := "sqlite:" + filepath.Join(t.TempDir(), "feed.db")
+	name, err := stores.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := name.Make(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = db.Fill(t.Context(), feedtest.Generator(t, 1, 100), nil); err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, dir := servertest.Host(), t.TempDir()
+	lay := func(from, to, listen string, servers ...string) {
+		t.Helper()
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rendered := regexp.MustCompile(`(?m)^ *server api:8080.*\n`).ReplaceAllStringFunc(string(text), func(line string) string {
+			var all strings.Builder
+			for _, server := range servers {
+				all.WriteString(strings.Replace(line, "api:8080", server, 1))
+			}
+			return all.String()
+		})
+		rendered = strings.ReplaceAll(rendered, "${FEED_LOG}", "/dev/stdout requests")
+		if len(servers) == 1 { // a second time in one process
+			rendered = strings.NewReplacer("apis", "nobody", "default_server", "").Replace(rendered)
+		}
+		rendered = regexp.MustCompile(`listen \d+`).ReplaceAllString(rendered, "listen "+listen)
+		to = filepath.Join(dir, "etc", to)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, []byte(servertest.NGINXHere(dir).Replace(rendered)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address, down := fmt.Sprintf("%s:8095", host), fmt.Sprintf("%s:8096", host)
+	lay("nginx.conf", "nginx.conf", fmt.Sprintf("%s:8081", host))
+	lay("templates/feed.conf.template", "conf.d/feed.conf", address, startAPI(t, store), startAPI(t, store))
+	lay("templates/feed.conf.template", "conf.d/down.conf", down, "127.0.0.1:1")
+	servertest.NGINX(t, dir, address)
+	return system{url: "http://" + address, down: "http://" + down, log: filepath.Join(dir, "access.log")}
+}
+
+// lines waits until the log has so many, and returns them. It may have more.
+func (s system) lines(t *testing.T, want int) []string {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(s.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); len(lines) >= want || time.Since(began) > time.Minute {
+			return lines
+		}
+	}
+}
+
+// NGINX counts exactly as many requests as a journey takes in each way, and the user has read
+// the same, byte for byte.
+func TestJourneysThroughNGINX(t *testing.T) {
+	s := start(t)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	first, before := "", 0
+	for _, way := range feedtest.Ways() {
+		read := feedtest.Journey(t, &http.Client{Transport: transport, Timeout: time.Minute}, s.url, way)
+		if first == "" {
+			first = read
+		}
+		if read != first {
+			t.Errorf("%s: something else was read:\n%.500s\nwant\n%.500s", way.Name, read, first)
+		}
+		if n := len(s.lines(t, before+way.Requests)) - before; n != way.Requests {
+			t.Errorf("%s: NGINX logged %d requests, want %d", way.Name, n, way.Requests)
+		}
+		before += way.Requests
+	}
+	s.answersForServers(t)
+}
+
+// answersForServers checks what NGINX says itself.
+func (s system) answersForServers(t *testing.T) {
+	t.Helper()
+	for _, c := range []struct {
+		url, request string
+		status       int
+		want         string
+	}{
+		{s.url, "GET /feed?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n", 200, `"posts":[`},
+		{s.url, "GET //feed HTTP/1.1\r\nHost: x\r\n\r\n", 404, `"no_such_path"`},
+		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nxxxxx", 413, `{"error":{"code":"body_too_large"`},
+		{s.url, "POST /feed HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n", 413, `{"error":{"code":"body_too_large"`},
+		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 413, `{"error":{"code":"body_too_large"`},
+		{s.url, "DELETE /feed HTTP/1.1\r\nHost: x\r\n\r\n", 405, `"method_not_allowed"`},
+		{s.down, "GET /feed HTTP/1.1\r\nHost: x\r\n\r\n", 503, `{"error":{"code":"unavailable"`},
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(conn, c.request)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close() // read to its end
+		if err != nil || response.StatusCode != c.status || !strings.Contains(string(body), c.want) {
+			t.Errorf("%.40q: got %d, %s and %v, want %d and %s", c.request, response.StatusCode, body, err, c.status, c.want)
+		}
+		_ = conn.Close()
+	}
+}
