@@ -1,6 +1,6 @@
-// Package dashboards tests the monitoring of the results system: that its
-// dashboards, rules and alerts (system/results/grafana and prometheus) are whole,
-// and, against a system that really runs, that every query is one that
+// Package dashboards tests the monitoring of the systems that have one: that their
+// dashboards, rules and alerts (grafana and prometheus beside their Compose files) are
+// whole, and, against a system that really runs, that every query is one that
 // Prometheus takes and every series in it is one that something exports. A
 // dashboard that names what nobody exports is empty without a word.
 //
@@ -10,7 +10,9 @@ package dashboards
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,10 +23,63 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-const (
-	grafanaDir    = "../../system/results/grafana"
-	prometheusDir = "../../system/results/prometheus"
-)
+// monitored is a system with a monitoring.
+type monitored struct {
+	name string
+	// falls is a test of rules that fails when the error ratio of an alert is raised.
+	falls string
+	// overlay makes the system small for the test, and env its variables. %s is a copy of its
+	// directory prometheus, %[2]s a directory for the test.
+	overlay string
+	env     map[string]string
+	// containers says that figures of containers are asked for.
+	containers bool
+	// base is where the lb serves, and paths what is asked for there: %d is a number that grows.
+	base  string
+	paths []string
+	// twice is the job that has two copies.
+	twice string
+}
+
+func (m *monitored) dir(below string) string { return filepath.Join("../../system", m.name, below) }
+
+// systems are all.
+var systems = []*monitored{
+	{
+		name: "results", falls: "served.yml", containers: true, twice: "api",
+		base: "https://%s:8443", paths: []string{"/student/%d", "/student/90%04d", "/?%d"},
+		env: map[string]string{"RESULTS_STUDENTS": "500"},
+		// What the shipped form has only on demand: pages for anybody, both tiers of the
+		// cache, a CPU limit.
+		overlay: `
+services:
+  api:
+    environment: {RESULTS_ACCESS: open, RESULTS_LIMITS: "on", RESULTS_CACHE: memory+redis}
+    deploy: {replicas: 2, resources: {limits: {cpus: "1.5"}}}
+  prometheus: {volumes: ["%s:/etc/prometheus:ro"]}
+  cadvisor: {command: ["--docker_only=true", "--housekeeping_interval=1s"]}
+`,
+	},
+	{
+		name: "menu", falls: "alerts.yml", twice: "proxy",
+		base: "http://%s:8090", paths: []string{"/api/menu/%d", "/api/menu/90%04d", "/restaurants/%d"},
+		env: map[string]string{"MENU_COUNT": "500", "MENU_WEBHOOKS": "%[2]s/webhooks"},
+		overlay: `
+services:
+  menuserver: {deploy: {replicas: 1}}
+  proxy: {deploy: {replicas: 2}}
+  prometheus: {volumes: ["%s:/etc/prometheus:ro"]}
+`,
+	},
+}
+
+// each tests every system.
+func each(t *testing.T, test func(t *testing.T, m *monitored)) {
+	t.Helper()
+	for _, m := range systems {
+		t.Run(m.name, func(t *testing.T) { t.Parallel(); test(t, m) })
+	}
+}
 
 // dashboard is what is tested of Grafana's JSON.
 type dashboard struct {
@@ -84,9 +139,9 @@ var panelTypes = []string{"timeseries", "stat", "bargauge", "state-timeline", "r
 // units are Grafana's names of those that are used.
 var units = []string{"reqps", "ops", "percentunit", "s", "short", "bytes", "Bps"}
 
-func dashboards(t *testing.T) map[string]dashboard {
+func dashboards(t *testing.T, m *monitored) map[string]dashboard {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(grafanaDir, "dashboards", "*.json"))
+	files, err := filepath.Glob(m.dir("grafana/dashboards/*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("got %q, %v, want dashboards", files, err)
 	}
@@ -117,7 +172,7 @@ func read(t *testing.T, file string, into any) {
 }
 
 // source is the uid of the datasource that is provisioned.
-func source(t *testing.T) string {
+func source(t *testing.T, m *monitored) string {
 	t.Helper()
 	var provisioned struct {
 		Datasources []struct {
@@ -126,7 +181,7 @@ func source(t *testing.T) string {
 			URL  string `yaml:"url"`
 		} `yaml:"datasources"`
 	}
-	read(t, filepath.Join(grafanaDir, "provisioning/datasources/prometheus.yaml"), &provisioned)
+	read(t, m.dir("grafana/provisioning/datasources/prometheus.yaml"), &provisioned)
 	if len(provisioned.Datasources) != 1 || provisioned.Datasources[0].Type != "prometheus" || provisioned.Datasources[0].URL != "http://prometheus:9090" {
 		t.Fatalf("got %+v, want one Prometheus", provisioned)
 	}
@@ -135,7 +190,12 @@ func source(t *testing.T) string {
 
 func TestDashboardsAreWhole(t *testing.T) {
 	t.Parallel()
-	all, uid := dashboards(t), source(t)
+	each(t, dashboardsAreWhole)
+}
+
+func dashboardsAreWhole(t *testing.T, m *monitored) {
+	t.Helper()
+	all, uid := dashboards(t, m), source(t, m)
 	known := []string{}
 	for name, d := range all {
 		if d.UID+".json" != name {
@@ -156,10 +216,14 @@ func TestDashboardsAreWhole(t *testing.T) {
 			} `yaml:"options"`
 		} `yaml:"providers"`
 	}
-	read(t, filepath.Join(grafanaDir, "provisioning/dashboards/results.yaml"), &provider)
-	compose, err := os.ReadFile("../../system/results/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
+	read(t, m.dir("grafana/provisioning/dashboards/"+m.name+".yaml"), &provider)
+	var compose []byte
+	for _, file := range []string{"compose.yaml", "services.yaml"} {
+		text, err := os.ReadFile(m.dir(file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		compose = append(compose, text...)
 	}
 	if len(provider.Providers) != 1 || provider.Providers[0].Type != "file" || !strings.Contains(string(compose), ":"+provider.Providers[0].Options.Path+":ro") {
 		t.Errorf("got %+v, want the directory that compose.yaml mounts", provider)

@@ -26,46 +26,43 @@ import (
 
 // The test binary is also the program that the Compose file calls loadstone.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "internal" || os.Args[1] == "results") {
+	if len(os.Args) > 1 && (os.Args[1] == "internal" || slices.ContainsFunc(systems, func(m *monitored) bool { return m.name == os.Args[1] })) {
 		os.Exit(cli.Main(cli.ProcessEnv()))
 	}
 	os.Exit(m.Run())
 }
 
-// overlay makes the system small, and gives the API what the shipped form has
-// only on demand: pages for anybody, both tiers of the cache, a CPU limit.
-const overlay = `
-services:
-  api:
-    environment: {RESULTS_ACCESS: open, RESULTS_LIMITS: "on", RESULTS_CACHE: memory+redis}
-    deploy: {replicas: 2, resources: {limits: {cpus: "1.5"}}}
-  prometheus: {volumes: ["%s:/etc/prometheus:ro"]}
-  cadvisor: {command: ["--docker_only=true", "--housekeeping_interval=1s"]}
-`
-
-// start brings the results system and its monitoring up as processes and
-// returns the addresses of its services' first instances.
-func start(t *testing.T) map[string]string {
+// start brings a system and its monitoring up as processes and returns the addresses of its
+// services' first instances.
+func start(t *testing.T, m *monitored) map[string]string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := t.TempDir()
-	for dir := base; strings.Contains(dir, t.Name()); dir = filepath.Dir(dir) { // PostgreSQL has a user of its own
+	for dir := base; dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) { // PostgreSQL has a user of its own
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	config := filepath.Join(base, "prometheus")
-	if err := os.CopyFS(config, os.DirFS(prometheusDir)); err != nil {
+	if err := os.CopyFS(config, os.DirFS(m.dir("prometheus"))); err != nil {
 		t.Fatal(err)
 	}
 	hurry(t, filepath.Join(config, "prometheus.yml"))
-	env := map[string]string{"PATH": filepath.Join(root, ".tools", "bin") + ":" + os.Getenv("PATH"), "HOME": base, "RESULTS_STUDENTS": "500"}
+	env := map[string]string{"PATH": filepath.Join(root, ".tools", "bin") + ":" + os.Getenv("PATH"), "HOME": base}
+	for name, value := range m.env {
+		env[name] = strings.ReplaceAll(value, "%[2]s", base)
+	}
+	// A receiver of menus' changes that does not answer. The other systems have none.
+	const receiver = "kitchen http://127.0.0.1:1/ whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"
+	if err := os.WriteFile(filepath.Join(base, "webhooks"), []byte(receiver), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	system, err := topology.Load(t.Context(), topology.Config{
-		ComposeFiles: []string{filepath.Join(root, "system/results/compose.yaml")}, Profiles: []string{"monitoring"},
-		Overlay: fmt.Appendf(nil, overlay, config), OverlayName: "the test's overlay", Env: env,
+		ComposeFiles: []string{filepath.Join(root, "system", m.name, "compose.yaml")}, Profiles: []string{"monitoring"},
+		Overlay: fmt.Appendf(nil, m.overlay, config), OverlayName: "the test's overlay", Env: env,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +70,7 @@ func start(t *testing.T) map[string]string {
 	d := process.Driver{Settings: driver.DefaultSettings(), Self: os.Args[0], Shim: []string{os.Args[0], "internal", "shim"}}
 	d.Env, d.Guardian = env, []string{os.Args[0], "internal", "guardian"}
 	err = d.Check(t.Context(), system)
-	if _, lacking := os.Stat(filepath.Join(root, ".tools/bin/cadvisor")); err == nil {
+	if _, lacking := os.Stat(filepath.Join(root, ".tools/bin/cadvisor")); err == nil && m.containers {
 		err = lacking // the system can do without, its dashboards cannot
 	}
 	if err != nil {
@@ -91,7 +88,7 @@ func start(t *testing.T) map[string]string {
 			t.Error(err)
 		}
 	})
-	if m, _ := d.Machine(t.Context()); m.CgroupVersion == 0 {
+	if machine, _ := d.Machine(t.Context()); m.containers && machine.CgroupVersion == 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("CI must be able to make control groups")
 		}
@@ -133,12 +130,12 @@ var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // a loopback address
 }}
 
-// visit asks for known and unknown students, and for pages, until ctx ends. It
+// visit asks for what there is and what there is not, and for pages, until ctx ends. It
 // is the one client, so its rate is bounded by its pause.
-func visit(ctx context.Context, base string) {
+func (m *monitored) visit(ctx context.Context, host string) {
 	for i := 0; ctx.Err() == nil; i++ {
-		for _, path := range []string{fmt.Sprintf("/student/%d", 1+i%500), fmt.Sprintf("/student/%d", 900_000+i), "/"} {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
+		for _, path := range m.paths {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf(m.base+path, host, 1+i%500), http.NoBody)
 			if err != nil {
 				return
 			}
@@ -253,10 +250,10 @@ func (p prometheus) ask(c check) error {
 }
 
 // checks are all queries that there are.
-func checks(t *testing.T) []check {
+func checks(t *testing.T, m *monitored) []check {
 	t.Helper()
 	var all []check
-	for name, d := range dashboards(t) {
+	for name, d := range dashboards(t, m) {
 		for _, p := range d.Panels {
 			for _, q := range p.Targets {
 				all = append(all, check{where: name + ": " + p.Title, expr: q.Expr, legend: q.LegendFormat})
@@ -271,7 +268,7 @@ func checks(t *testing.T) []check {
 			all = append(all, check{where: name + ": variable " + v.Name, expr: expr, legend: "{{" + label + "}}"})
 		}
 	}
-	for _, r := range rules(t) {
+	for _, r := range rules(t, m) {
 		all = append(all, check{where: "rule " + r.Record + r.Alert, expr: r.Expr, rule: true})
 		if r.Record == "" {
 			continue
@@ -285,18 +282,25 @@ func checks(t *testing.T) []check {
 	return all
 }
 
-// TestEveryQueryIsAnswered starts the whole system and asks everything that
-// dashboards, rules and alerts ask.
+// TestEveryQueryIsAnswered starts the whole of each system, one after the other, and asks
+// everything that dashboards, rules and alerts ask.
 func TestEveryQueryIsAnswered(t *testing.T) {
-	at := start(t)
+	for _, m := range systems {
+		t.Run(m.name, func(t *testing.T) { everyQueryIsAnswered(t, m) })
+	}
+}
+
+func everyQueryIsAnswered(t *testing.T, m *monitored) {
+	t.Helper()
+	at := start(t, m)
 	ctx, stop := context.WithCancel(t.Context())
 	var visits sync.WaitGroup
-	visits.Go(func() { visit(ctx, "https://"+at["lb"]+":8443") })
+	visits.Go(func() { m.visit(ctx, at["lb"]) })
 	defer visits.Wait()
 	defer stop()
 	p := prometheus{"http://" + at["prometheus"] + ":9090"}
 
-	wrong := checks(t)
+	wrong := checks(t, m)
 	t.Logf("%d queries", len(wrong))
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		wrong = slices.DeleteFunc(wrong, func(c check) bool { return p.ask(c) == nil })
@@ -308,8 +312,8 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 	for _, c := range wrong {
 		t.Error(p.ask(c))
 	}
-	wantTargets(t, p)
-	wantRules(t, p)
+	wantTargets(t, m, p)
+	wantRules(t, m, p)
 
 	// What is planted must be found.
 	for _, c := range []check{
@@ -328,7 +332,7 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 }
 
 // wantTargets says which of the scraped do not answer.
-func wantTargets(t *testing.T, p prometheus) {
+func wantTargets(t *testing.T, m *monitored, p prometheus) {
 	t.Helper()
 	up, err := p.query("up == 1")
 	if err != nil {
@@ -343,19 +347,19 @@ func wantTargets(t *testing.T, p prometheus) {
 			Name string `yaml:"job_name"`
 		} `yaml:"scrape_configs"`
 	}
-	read(t, filepath.Join(prometheusDir, "prometheus.yml"), &config)
+	read(t, m.dir("prometheus/prometheus.yml"), &config)
 	for _, job := range config.Jobs {
 		if copies[job.Name] == 0 {
 			t.Errorf("nothing of job %s is scraped", job.Name)
 		}
 	}
-	if copies["api"] != 2 {
-		t.Errorf("%d copies of the API are scraped, want both", copies["api"])
+	if copies[m.twice] != 2 {
+		t.Errorf("%d copies of %s are scraped, want both", copies[m.twice], m.twice)
 	}
 }
 
 // wantRules says which rules Prometheus could not evaluate.
-func wantRules(t *testing.T, p prometheus) {
+func wantRules(t *testing.T, m *monitored, p prometheus) {
 	t.Helper()
 	var data struct {
 		Groups []struct {
@@ -378,7 +382,7 @@ func wantRules(t *testing.T, p prometheus) {
 			}
 		}
 	}
-	if want := len(rules(t)); n != want {
+	if want := len(rules(t, m)); n != want {
 		t.Errorf("Prometheus has %d rules, want %d", n, want)
 	}
 }

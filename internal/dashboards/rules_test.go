@@ -26,9 +26,9 @@ type rule struct {
 	Annotations map[string]string `yaml:"annotations"`
 }
 
-func rules(t *testing.T) []rule {
+func rules(t *testing.T, m *monitored) []rule {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(prometheusDir, "rules", "*.yml"))
+	files, err := filepath.Glob(m.dir("prometheus/rules/*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("got %q, %v, want rules", files, err)
 	}
@@ -59,9 +59,9 @@ func promtool(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-func ruleTests(t *testing.T) []string {
+func ruleTests(t *testing.T, m *monitored) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(prometheusDir, "tests", "*.yml"))
+	files, err := filepath.Glob(m.dir("prometheus/tests/*.yml"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("got %q, %v, want tests of rules", files, err)
 	}
@@ -70,10 +70,15 @@ func ruleTests(t *testing.T) []string {
 
 func TestPrometheusTakesTheConfigurationAndItsRules(t *testing.T) {
 	t.Parallel()
-	if out, err := promtool(t, "check", "config", filepath.Join(prometheusDir, "prometheus.yml")); err != nil || strings.Count(out, "rules found") < 3 {
+	each(t, prometheusTakesIt)
+}
+
+func prometheusTakesIt(t *testing.T, m *monitored) {
+	t.Helper()
+	if out, err := promtool(t, "check", "config", m.dir("prometheus/prometheus.yml")); err != nil || strings.Count(out, "rules found") < 2 {
 		t.Errorf("got %v:\n%s", err, out)
 	}
-	if out, err := promtool(t, append([]string{"test", "rules"}, ruleTests(t)...)...); err != nil {
+	if out, err := promtool(t, append([]string{"test", "rules"}, ruleTests(t, m)...)...); err != nil {
 		t.Errorf("got %v:\n%s", err, out)
 	}
 }
@@ -82,8 +87,13 @@ func TestPrometheusTakesTheConfigurationAndItsRules(t *testing.T) {
 // longer fires where it should.
 func TestTheTestsOfRulesCanFail(t *testing.T) {
 	t.Parallel()
+	each(t, testsOfRulesCanFail)
+}
+
+func testsOfRulesCanFail(t *testing.T, m *monitored) {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(prometheusDir)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(m.dir("prometheus"))); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "rules", "alerts.yml")
@@ -94,7 +104,7 @@ func TestTheTestsOfRulesCanFail(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "> 0.01", "> 0.5")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := promtool(t, "test", "rules", filepath.Join(dir, "tests", "served.yml"))
+	out, err := promtool(t, "test", "rules", filepath.Join(dir, "tests", m.falls))
 	if err == nil || !strings.Contains(out, "FAILED") {
 		t.Errorf("got %v:\n%s", err, out)
 	}
@@ -105,8 +115,13 @@ var tells = regexp.MustCompile(`docker compose |loadstone |[Ll]ook at |Start |ra
 
 func TestThreeAlertsThatSayWhatToDo(t *testing.T) {
 	t.Parallel()
+	each(t, threeAlerts)
+}
+
+func threeAlerts(t *testing.T, m *monitored) {
+	t.Helper()
 	var texts []string
-	for _, file := range ruleTests(t) {
+	for _, file := range ruleTests(t, m) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -114,11 +129,11 @@ func TestThreeAlertsThatSayWhatToDo(t *testing.T) {
 		texts = append(texts, string(text))
 	}
 	pages := []string{}
-	for _, d := range dashboards(t) {
+	for _, d := range dashboards(t, m) {
 		pages = append(pages, "/d/"+d.UID)
 	}
 	alerts := 0
-	for _, r := range rules(t) {
+	for _, r := range rules(t, m) {
 		if r.Alert == "" {
 			continue
 		}

@@ -10,6 +10,8 @@ import (
 //
 //go:embed compose*.yaml services.yaml
 //go:embed nginx/nginx.conf nginx/lb nginx/menulb
+//go:embed prometheus/prometheus.yml prometheus/rules
+//go:embed grafana/provisioning grafana/dashboards
 var shipped embed.FS
 
 // Files are the Compose files of the system and all that they mount, as beside this source.
