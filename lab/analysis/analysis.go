@@ -171,7 +171,7 @@ func atPoint(v *result.Variant, trials []observed) {
 		return []*float64{&r.P50, &r.P95, &r.P99, &r.Max, &s.P50, &s.P95, &s.P99, &s.Max}
 	}
 	v.Latency = medians(trials, latency).latency
-	v.Steps = joinSteps(trials)
+	v.Steps, v.Journeys = joinSteps(trials), joinJourneys(trials)
 	v.SLO = objectives(trials)
 	v.Conditions = joinConditions(trials)
 	v.Components = components(trials)
@@ -180,24 +180,41 @@ func atPoint(v *result.Variant, trials []observed) {
 	v.Timeline = typical(trials).timeline
 }
 
-// joinSteps are the medians over trials of each step's figures, of the steps that
-// every trial has: a k6 script may make a request in one and not in another.
+// joinSteps are the medians over trials of each step's figures.
 func joinSteps(trials []observed) []result.Step {
-	var out []result.Step
-	for _, step := range trials[0].steps {
-		var seen []result.Step
-		for _, t := range trials {
-			for _, s := range t.steps {
-				if s.Scenario == step.Scenario && s.Name == step.Name {
-					seen = append(seen, s)
+	return joined(trials, func(t *observed) []result.Step { return t.steps },
+		func(s *result.Step) [2]string { return [2]string{s.Scenario, s.Name} },
+		func(s *result.Step) []*float64 {
+			r := &s.Response
+			return []*float64{&s.PerIteration, &s.Failed, &s.Sent, &s.Received, &r.P50, &r.P95, &r.P99, &r.Max}
+		})
+}
+
+// joinJourneys are the medians over trials of each scenario's iterations.
+func joinJourneys(trials []observed) []result.Journey {
+	return joined(trials, func(t *observed) []result.Journey { return t.journeys },
+		func(j *result.Journey) [2]string { return [2]string{j.Scenario} },
+		func(j *result.Journey) []*float64 {
+			d := &j.Duration
+			return []*float64{&j.BrokenOff, &d.P50, &d.P95, &d.P99, &d.Max}
+		})
+}
+
+// joined are the medians over trials of what each of them has of the same name. What not
+// every trial has is left out: a k6 script may make a request in one and not in another.
+func joined[T any](trials []observed, of func(*observed) []T, name func(*T) [2]string, fields func(*T) []*float64) []T {
+	var out []T
+	for _, first := range of(&trials[0]) {
+		var seen []T
+		for i := range trials {
+			for _, item := range of(&trials[i]) {
+				if name(&item) == name(&first) {
+					seen = append(seen, item)
 				}
 			}
 		}
 		if len(seen) == len(trials) {
-			out = append(out, medians(seen, func(s *result.Step) []*float64 {
-				r := &s.Response
-				return []*float64{&s.PerIteration, &s.Failed, &s.Sent, &s.Received, &r.P50, &r.P95, &r.P99, &r.Max}
-			}))
+			out = append(out, medians(seen, fields))
 		}
 	}
 	return out

@@ -37,6 +37,7 @@ type observed struct {
 	overflows   float64 // connections that full backlogs turned away, each second
 	latency     result.LatencyPair
 	steps       []result.Step
+	journeys    []result.Journey
 	slo         []result.SLO
 	components  []verdict.Component
 	ratios      []result.Ratio
@@ -130,7 +131,7 @@ func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) 
 		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
 	o.latency = result.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
-	o.steps = steps(r)
+	o.steps, o.journeys = steps(r), journeys(r)
 	outcomes, err := objectiveOutcomes(dir, exp.SLO, r)
 	if err != nil {
 		return err
@@ -153,6 +154,19 @@ func steps(r *load.Result) []result.Step {
 			step.Failed, step.Sent, step.Received = float64(s.Failed)/n, float64(s.Sent)/n, float64(s.Received)/n
 		}
 		out = append(out, step)
+	}
+	return out
+}
+
+// journeys are a result's journeys.
+func journeys(r *load.Result) []result.Journey {
+	var out []result.Journey
+	for _, j := range r.Journeys {
+		journey := result.Journey{Scenario: j.Scenario, Duration: summary(j.Duration)}
+		if j.Iterations > 0 {
+			journey.BrokenOff = float64(j.BrokenOff) / float64(j.Iterations)
+		}
+		out = append(out, journey)
 	}
 	return out
 }

@@ -20,8 +20,9 @@ const (
 	// rate: the resolution of the search.
 	backlogLimit = 0.05
 	// droppedLimit is the share of the arrivals that may find nobody to send them
-	// within the timeout. The system did not carry what was dropped, and no
-	// latency shows it.
+	// within the timeout, and of iterations of several requests that may break off. The
+	// system did not carry these, no latency shows it, and of the requests of a long
+	// iteration one that fails is too few for an objective.
 	droppedLimit = 0.01
 	// chance is how many standard deviations of a Poisson count are chance.
 	chance = 3
@@ -75,6 +76,11 @@ func shortfalls(r *load.Result) (reasons []string) {
 	offered := float64(r.Offered)
 	if dropped := float64(r.Dropped); dropped > droppedLimit*offered {
 		reasons = append(reasons, fmt.Sprintf("%d of %d arrivals were dropped", r.Dropped, r.Offered))
+	}
+	for _, j := range r.Journeys {
+		if broken := float64(j.BrokenOff); broken > droppedLimit*float64(j.Iterations) {
+			reasons = append(reasons, fmt.Sprintf("%d of %d iterations broke off", j.BrokenOff, j.Iterations))
+		}
 	}
 	if missing := missingRequests(r); missing > backlogLimit*offered+chance*math.Sqrt(offered) {
 		reasons = append(reasons, fmt.Sprintf("%d requests were offered and %d completed", r.Offered, r.CompletedInTime))

@@ -115,6 +115,8 @@ func TestHeldNeedsWhatWasOffered(t *testing.T) {
 	}{
 		"held":            {func(*load.Result) {}, true, false, ""},
 		"half is dropped": {func(r *load.Result) { r.Requests, r.Iterations, r.Dropped = 1000, 1000, 1000 }, false, false, "1000 of 2000 arrivals were dropped"},
+		"many broke off":  {func(r *load.Result) { r.Journeys = []load.JourneyResult{{Iterations: 2000, BrokenOff: 21}} }, false, false, "21 of 2000 iterations broke off"},
+		"few broke off":   {func(r *load.Result) { r.Journeys = []load.JourneyResult{{Iterations: 2000, BrokenOff: 20}} }, true, false, ""},
 		"few are dropped": {func(r *load.Result) { r.Requests, r.Iterations, r.Dropped = 1985, 1985, 15 }, true, false, ""},
 		"half is offered": {
 			func(r *load.Result) { r.Offered, r.Requests, r.Iterations, r.CompletedInTime = 1000, 1000, 1000, 995 },

@@ -172,6 +172,18 @@ func (s SLO) LongestWait() time.Duration {
 	return time.Duration(longest * float64(time.Millisecond))
 }
 
+// LongestIteration returns the longest duration of an iteration that the objectives
+// mention; 0 if they mention none.
+func (s SLO) LongestIteration() time.Duration {
+	var longest float64
+	for _, t := range s.Thresholds() {
+		if t.Metric == threshold.IterationDuration {
+			longest = max(longest, t.Value)
+		}
+	}
+	return time.Duration(longest * float64(time.Millisecond))
+}
+
 // describe lists the metrics, each with the thresholds that suit it, with and
 // without a selector.
 func (*SLO) describe(g *generator, _ tag) *schema {

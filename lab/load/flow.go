@@ -46,6 +46,42 @@ func (s *Scenario) Lanes() int {
 	return most
 }
 
+// listed is how many values a list is taken to have before it is there.
+const listed = 10
+
+// InTurn is how many requests of an iteration are made one after the other, at most, if
+// each list has ten values.
+func (s *Scenario) InTurn() int {
+	switch {
+	case s.Flow != nil:
+		return inTurn(s.Flow)
+	case s.Weighted:
+		return 1
+	}
+	return max(1, len(s.Steps))
+}
+
+func inTurn(parts []Part) int {
+	sum := 0
+	for i := range parts {
+		p := &parts[i]
+		if len(p.Parts) == 0 {
+			sum++
+			continue
+		}
+		once, passes := inTurn(p.Parts), max(p.Repeat, 1)
+		if p.ForEach != "" {
+			passes = listed
+		}
+		total := once * passes
+		if p.Parallel > 0 {
+			total = (total + p.Parallel - 1) / p.Parallel
+		}
+		sum += max(once, total)
+	}
+	return sum
+}
+
 // Items are the placeholders that stand for values of lists.
 func (s *Scenario) Items() []string {
 	var out []string

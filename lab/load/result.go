@@ -45,6 +45,9 @@ type Result struct {
 
 	// Steps has the requests by scenario and step, in the plan's order.
 	Steps []StepResult `json:"steps,omitempty"`
+	// Journeys has the iterations by scenario, in the plan's order, if those of some
+	// scenario are more than a request each. Else they are the requests.
+	Journeys []JourneyResult `json:"journeys,omitempty"`
 	// Checks has what came of the checks, in the plan's order.
 	Checks []CheckResult `json:"checks,omitempty"`
 	// WebSocket is there if the plan has a WebSocket scenario.
@@ -85,6 +88,19 @@ type StepResult struct {
 	Status   map[int]uint64 `json:"status"`
 	Response Latency        `json:"response"`
 	Service  Latency        `json:"service"`
+}
+
+// JourneyResult is what came of one scenario's iterations.
+type JourneyResult struct {
+	Scenario   string `json:"scenario"`
+	Iterations uint64 `json:"iterations"`
+	// BrokenOff of them did not come to their end: a request had no answer, or its
+	// answer lacked a value that a later step needs.
+	BrokenOff uint64 `json:"broken_off"`
+	// Duration is from the time that the schedule intended for an iteration to its
+	// end, pauses included: k6's iteration_duration, which begins when it begins. It is
+	// of all iterations: those that broke off are shorter.
+	Duration Latency `json:"duration"`
 }
 
 // CheckResult is how often one check held.

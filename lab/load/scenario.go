@@ -2,6 +2,7 @@ package load
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"loadstone/lab/load/feed"
@@ -160,6 +161,18 @@ func (s *Scenario) PeakVUs() int {
 	}
 	ramp := NewUserRamp(s)
 	return ramp.Peak()
+}
+
+// OneRequest says whether an iteration is one request and no more, so that it takes as
+// long as the request does. Only other iterations are journeys.
+func (s *Scenario) OneRequest() bool {
+	switch {
+	case s.WebSocket != nil || s.Executor == Replay:
+		return true
+	case s.Flow != nil || len(s.Steps) > 1 && !s.Weighted:
+		return false
+	}
+	return !slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Think[1] > 0 })
 }
 
 // CountsIterations says whether the scenario ends when its iterations are done.

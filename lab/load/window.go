@@ -27,6 +27,9 @@ type Window struct {
 	Seconds float64 `json:"seconds"`
 	// Steps is there if the plan has more than one step.
 	Steps []WindowStep `json:"steps,omitempty"`
+	// Journeys is there if it is in the Result: each scenario, also where no iteration
+	// ended.
+	Journeys []WindowJourney `json:"journeys,omitempty"`
 	// Drain says that the window begins at or after the end of the measured
 	// part (Result.To): nothing is offered, and what was under way ends.
 	Drain bool `json:"drain,omitempty"`
@@ -35,6 +38,13 @@ type Window struct {
 	// Values are microseconds.
 	Response string `json:"response"`
 	Service  string `json:"service"`
+}
+
+// WindowJourney is one scenario's iterations in a Window.
+type WindowJourney struct {
+	Scenario   string `json:"scenario"`
+	Iterations uint64 `json:"iterations"`
+	Duration   string `json:"duration,omitempty"` // as in Window; empty without iterations
 }
 
 // WindowStep is one step's part of a Window. Steps in which nothing ended are

@@ -77,6 +77,7 @@ type view struct {
 	Percentiles []percentileRow
 	Thresholds  []thresholdRow
 	Checks      []checkRow
+	Journeys    []journeyRow
 	Steps       []stepRow
 	Errors      []errorRow
 	Statuses    []statusRow
@@ -105,7 +106,7 @@ func newPage(s *summary.Summary, windows []load.Window) (*view, error) {
 		Facts: facts(s), Remarks: remarks(s),
 		Limits: len(limits) > 0, Curve: newCurveChart(s), Seconds: newSecondRows(slots),
 		Percentiles: newPercentileRows(s), Thresholds: newThresholdRows(s), Checks: newCheckRows(s),
-		Steps: newStepRows(s), Errors: newErrorRows(s), Statuses: newStatusRows(s),
+		Journeys: newJourneyRows(s), Steps: newStepRows(s), Errors: newErrorRows(s), Statuses: newStatusRows(s),
 		WebSocket: webSocketFacts(s), Generator: generatorFacts(s), Plan: planFacts(s), Scenarios: newScenarioRows(s),
 	}
 	if v.PlanSource, err = planSource(s); err != nil {
@@ -135,6 +136,7 @@ func (v *view) contents() []section {
 	add(v.Flight != nil, "flight", "In flight")
 	add(v.Curve != nil, "curve", "Distribution")
 	add(len(v.Percentiles) > 0, "percentiles", "Percentiles")
+	add(len(v.Journeys) > 0, "iterations", "Iterations")
 	add(len(v.Steps) > 0, "steps", "Steps")
 	add(len(v.Checks) > 0, "checks", "Checks")
 	add(len(v.Errors) > 0, "errors", "Errors")

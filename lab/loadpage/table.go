@@ -157,6 +157,24 @@ func newStepRows(s *summary.Summary) []stepRow {
 	return rows
 }
 
+// journeyRow is the iterations of one scenario.
+type journeyRow struct {
+	Scenario, Ended, BrokenOff string
+	Duration                   [4]string // p50, p95, p99 and the longest
+}
+
+func newJourneyRows(s *summary.Summary) []journeyRow {
+	var rows []journeyRow
+	for _, j := range s.Journeys {
+		l := j.Duration
+		rows = append(rows, journeyRow{
+			j.Scenario, format.Count(j.Iterations), format.Count(j.BrokenOff),
+			[4]string{format.LatencyNumber(l.P50), format.LatencyNumber(l.P95), format.LatencyNumber(l.P99), format.LatencyNumber(l.Max)},
+		})
+	}
+	return rows
+}
+
 // each is how many bytes one request took.
 func each(bytes, requests uint64) string {
 	if bytes == 0 || requests == 0 {

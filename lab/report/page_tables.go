@@ -102,6 +102,16 @@ func newStepRows(r *result.Result) []stepRow {
 		return format.Bytes(uint64(n + 0.5))
 	}
 	for _, v := range r.Variants {
+		for i, j := range v.Journeys {
+			row := stepRow{
+				Variant: v.Name, Name: j.Scenario + ", the whole iteration", PerIteration: "1", Failed: format.Percent(j.BrokenOff),
+				Sent: format.Missing, Received: format.Missing, Figures: figures(j.Duration),
+			}
+			if i == 0 {
+				row.Span = len(v.Journeys) + len(v.Steps)
+			}
+			rows = append(rows, row)
+		}
 		for i, s := range v.Steps {
 			row := stepRow{
 				Variant: v.Name, Name: s.Name, PerIteration: format.Rounded(s.PerIteration), Failed: format.Percent(s.Failed),
@@ -110,7 +120,7 @@ func newStepRows(r *result.Result) []stepRow {
 			if s.Scenario != "" && s.Scenario != s.Name {
 				row.Name = s.Scenario + " · " + s.Name
 			}
-			if i == 0 {
+			if i == 0 && len(v.Journeys) == 0 {
 				row.Span = len(v.Steps)
 			}
 			rows = append(rows, row)

@@ -79,6 +79,9 @@ type Variant struct {
 	// Steps are the requests by scenario and step at that point, in the plan's order:
 	// the median over trials of each figure.
 	Steps []Step `json:"steps,omitempty"`
+	// Journeys are the iterations by scenario at that point, of scenarios of which one
+	// is more than a request.
+	Journeys []Journey `json:"journeys,omitempty"`
 	// Curve has every rate that was tried, over all trials, by rising rate.
 	Curve []CurvePoint `json:"curve"`
 	// Timeline is CPU over time of one trial, the one of median capacity.
@@ -202,6 +205,14 @@ type Step struct {
 	Sent     float64     `json:"sent_bytes"`
 	Received float64     `json:"received_bytes"`
 	Response Percentiles `json:"response"`
+}
+
+// Journey is the iterations of one scenario.
+type Journey struct {
+	Scenario  string  `json:"scenario"`
+	BrokenOff float64 `json:"broken_off"` // the share that did not come to its end
+	// Duration is from an iteration's intended start to its end.
+	Duration Percentiles `json:"duration"`
 }
 
 // The units of rates.

@@ -326,7 +326,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
-	wait := drain(m.Experiment.SLO, scenario, m.base.Timeout)
+	wait, takes := drain(m.Experiment.SLO, scenario, m.base.Timeout), lasting(r)
 	var history []capacity.Try
 	for {
 		step, ok := m.search.Next(history, time.Since(began), from)
@@ -334,12 +334,14 @@ func (m *trialRun) capacity(ctx context.Context) error {
 			return m.perturb(ctx, scenario)
 		}
 		m.Events.doingf("trying %.0f req/s", step.Rate)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait), m.Experiment.SLO)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.Experiment.SLO)
 		if err != nil {
 			return err
 		}
 		t := capacity.NewTry(step.Rate, r, outcomes)
-		t.Purpose = step.Purpose
+		if t.Purpose = step.Purpose; t.Held {
+			takes = lasting(r)
+		}
 		history = append(history, t)
 		m.record(string(step.Purpose), t, r)
 	}

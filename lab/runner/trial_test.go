@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/capacity"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
@@ -47,6 +48,11 @@ func TestDrainCoversTheObjectives(t *testing.T) {
 	one := load.Scenario{Steps: make([]load.Step, 1)}
 	three := load.Scenario{Steps: make([]load.Step, 3)}
 	drawn := load.Scenario{Steps: make([]load.Step, 3), Weighted: true}
+	whole := experiment.SLO{parse(t, "http_req_duration", "p(95)<1500"), parse(t, "iteration_duration", "p(95)<20000")}
+	journey := load.Scenario{Steps: make([]load.Step, 2), Flow: []load.Part{
+		{Step: 0}, {ForEach: "ids", As: "id", Parallel: 5, Parts: []load.Part{{Step: 1}, {Step: 1}}}, // 1 + 20 / 5
+	}}
+	endless := load.Scenario{Steps: make([]load.Step, 1), Flow: []load.Part{{Repeat: 1000, Parts: []load.Part{{Step: 0}}}}}
 	for name, c := range map[string]struct {
 		slo      experiment.SLO
 		scenario load.Scenario
@@ -57,12 +63,32 @@ func TestDrainCoversTheObjectives(t *testing.T) {
 		"the timeout":                 {slo, one, 2 * time.Second, 2 * time.Second},
 		"at least":                    {objectives(t), one, 10 * time.Second, leastDrain},
 		"three requests, in turn":     {slo, three, 10 * time.Second, 9 * time.Second},
+		"a journey, in turn":          {slo, journey, 10 * time.Second, 15 * time.Second},
+		"a journey with an objective": {whole, journey, 10 * time.Second, 40 * time.Second},
+		"a journey of many requests":  {slo, endless, 10 * time.Second, mostDrain},
 		"one request of three":        {slo, drawn, 10 * time.Second, 3 * time.Second},
 		"nothing about how long":      {experiment.SLO{parse(t, "http_reqs", "count>1e9")}, one, 10 * time.Second, leastDrain},
 		"service time counts as well": {experiment.SLO{parse(t, "http_req_service", "max<2000")}, one, 10 * time.Second, 4 * time.Second},
 	} {
 		if got := drain(c.slo, c.scenario, c.timeout); got != c.want {
 			t.Errorf("%s: drain %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestTriesWaitForTheFirstJourneys: an iteration of several requests is waited for before
+// work in flight is looked at, for as long as the try lasts at most.
+func TestTriesWaitForTheFirstJourneys(t *testing.T) {
+	t.Parallel()
+	r := &load.Result{}
+	if got := lasting(r); got != 0 {
+		t.Errorf("requests last %v, want no word of it", got)
+	}
+	r.Journeys = []load.JourneyResult{{Duration: load.Latency{P95: 700}}}
+	for length, want := range map[time.Duration]time.Duration{time.Second: 700 * time.Millisecond, 500 * time.Millisecond: 500 * time.Millisecond} {
+		p := try(load.Plan{}, load.Scenario{}, capacity.Step{Rate: 5, Duration: length}, time.Second, lasting(r))
+		if p.Warmup != want || p.Scenarios[0].Duration != want+length {
+			t.Errorf("a try of %v warms up for %v of %v, want %v", length, p.Warmup, p.Scenarios[0].Duration, want)
 		}
 	}
 }

@@ -31,6 +31,7 @@ const (
 	sweepVUs    = 64
 	leastDrain  = time.Second
 	drainPerSLO = 2
+	mostDrain   = time.Minute // of iterations of which the objectives say nothing
 )
 
 // sweep is closed load: so many virtual users that the system is never idle.
@@ -45,22 +46,38 @@ func sweep(base load.Plan, s load.Scenario, budget time.Duration) load.Plan {
 	return base
 }
 
-// try is open load at a constant rate.
-func try(base load.Plan, s load.Scenario, step capacity.Step, drain time.Duration) load.Plan {
-	warmup := min(maxWarmup, step.Duration/warmupShare)
+// try is open load at a constant rate. An iteration that is more than a request takes
+// lasting: until the first have ended, work in flight rises at any rate, and that is no
+// backlog. So the warm-up is as long, up to the length of the try.
+func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) load.Plan {
+	warmup := max(min(maxWarmup, step.Duration/warmupShare), min(lasting, step.Duration))
 	s.Executor, s.Rate, s.Stages = load.ConstantArrivalRate, step.Rate, nil
 	s.Duration, s.StartTime, s.GracefulStop = warmup+step.Duration, 0, drain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
 	return base
 }
 
-// drain is how long iterations under way at the end of a try may take: for each
-// request twice the largest latency that the objectives mention, so that none
-// is cut off which they could still tell apart.
+// lasting is how long nearly all iterations took that are more than a request; 0 if they
+// are not.
+func lasting(r *load.Result) time.Duration {
+	if len(r.Journeys) == 0 {
+		return 0
+	}
+	return time.Duration(r.Journeys[0].Duration.P95 * float64(time.Millisecond))
+}
+
+// drain is how long iterations under way at the end of a try may take: twice the largest
+// duration that the objectives mention, so that none is cut off which they could still
+// tell apart. If they mention none of iterations it is that of a request, for each that
+// is made in turn.
 func drain(slo experiment.SLO, s load.Scenario, timeout time.Duration) time.Duration {
 	each := min(max(leastDrain, drainPerSLO*slo.LongestWait()), timeout)
-	if s.Weighted {
-		return each
+	whole := drainPerSLO * slo.LongestIteration()
+	switch {
+	case s.OneRequest():
+		return max(each, min(whole, timeout))
+	case whole > 0:
+		return max(each, whole)
 	}
-	return each * time.Duration(max(len(s.Steps), 1))
+	return min(each*time.Duration(s.InTurn()), max(each, mostDrain))
 }

@@ -26,6 +26,10 @@ const (
 	// Iterations counts the iterations that were begun and ended. Its rate is of
 	// those done before the end of the measured part.
 	Iterations = "iterations"
+	// IterationDuration is how long an iteration took in ms, from its intended start to
+	// its end, pauses included. k6's begins when the iteration begins. Where an
+	// iteration is one request it is HTTPReqDuration.
+	IterationDuration = "iteration_duration"
 	// DroppedIterations counts the arrivals that were never sent. Only the
 	// executors with a schedule produce it.
 	DroppedIterations = "dropped_iterations"
@@ -105,6 +109,7 @@ var metrics = []Metric{
 	{Name: HTTPReqFailed, Kind: KindShare, meaning: "The share of requests that failed or were dropped, 0 to 1", example: "rate<0.001", selectors: byStep, inWindows: true},
 	{Name: HTTPReqs, Kind: KindCount, meaning: "Requests sent and ended", example: "rate>100", selectors: byStep, inWindows: true},
 	{Name: Iterations, Kind: KindCount, meaning: "Iterations begun and ended, the same as http_reqs where an iteration is one request", example: "rate>100", inWindows: true},
+	{Name: IterationDuration, Kind: KindTime, meaning: "How long an iteration took in ms, from its intended start to its end, pauses included", example: "p(95)<2000", selectors: byScenario, inWindows: true},
 	{Name: DroppedIterations, Kind: KindCount, meaning: "Arrivals that were never sent because no virtual user came free in time", example: "count<10", inWindows: true},
 	{Name: Checks, Kind: KindShare, meaning: "The share of checks that held, 0 to 1", example: "rate>0.99", selectors: byCheck, inWindows: true},
 	{Name: DataSent, Kind: KindCount, meaning: "Bytes sent", example: "rate<1000000", inWindows: true},

@@ -119,7 +119,7 @@ func (j *resultValues) measured() bool {
 func (j *resultValues) observe(g *guard) (float64, error) {
 	t, r, seconds := g.Threshold, j.result, j.result.Seconds()
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, WSConnecting, WSMsgDuration:
+	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration:
 		return j.duration(t)
 	case HTTPReqFailed:
 		steps, whole := j.steps(t.selection())
@@ -247,6 +247,16 @@ func (j *resultValues) merge(from source) (*hdrhistogram.Histogram, error) {
 			return fmt.Errorf("a histogram of times has %d above ten minutes, which loads do not record", lost)
 		}
 		return nil
+	}
+	if from.times == iterationTimes && len(r.Journeys) > 0 {
+		for i := range r.Journeys {
+			if journey := &r.Journeys[i]; from.has(journey.Scenario, "") {
+				if err := add(journey.Iterations, journey.Duration.Histogram); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return merged, nil
 	}
 	steps, whole := j.steps(from.selection)
 	if whole {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,41 @@ func TestOutcomesOfTheWholeLoad(t *testing.T) {
 				t.Errorf("%s %s: observed %g, want %g", tt.metric, expression, o.Observed, tt.observed)
 			}
 		}
+	}
+}
+
+// TestIterationsAreTimedByThemselves: where an iteration is more than a request, its
+// duration is judged and no request's, of the whole load and of each second.
+func TestIterationsAreTimedByThemselves(t *testing.T) {
+	t.Parallel()
+	r := hundred(t)
+	if o := outcome(t, "iteration_duration max<101", r); !o.Met || o.Observed != 100.031 {
+		t.Errorf("got %+v, want the requests' where these are the iterations", o)
+	}
+	r.Journeys = []load.JourneyResult{
+		{Scenario: "shop", Iterations: 50, Duration: load.Latency{Histogram: histogram(t, 900, 1000)}},
+		{Scenario: "feed", Iterations: 1, Duration: load.Latency{Histogram: histogram(t, 3000)}},
+		{Scenario: "idle", Duration: load.Latency{Histogram: histogram(t)}},
+	}
+	for text, met := range map[string]bool{
+		"iteration_duration max<2999": false, "iteration_duration max<3003": true, "iteration_duration{scenario:shop} max<1001": true,
+		"iteration_duration{scenario:shop} max<999": false, "iteration_duration{scenario:feed} min>2900": true, "iteration_duration{scenario:idle} max<1": false,
+	} {
+		if o := outcome(t, text, r); o.Met != met {
+			t.Errorf("%s: got %+v, want met %v", text, o, met)
+		}
+	}
+	slow := second(t, 1, 5, 6)
+	slow.Journeys = []load.WindowJourney{{Scenario: "shop", Iterations: 1, Duration: histogram(t, 700)}, {Scenario: "feed"}}
+	none := second(t, 0, 900)
+	none.Journeys = []load.WindowJourney{{Scenario: "shop"}, {Scenario: "feed"}}
+	x := parse(t, "iteration_duration max<600 over 1s")
+	x.AbortOnFail = true
+	if _, abort := watched(t, x, none); abort != "" {
+		t.Errorf("a second in which no iteration ended: %s", abort)
+	}
+	if _, abort := watched(t, x, none, slow); !strings.Contains(abort, "it was 700") {
+		t.Errorf("got %q, want the iteration of 700 ms to end the load", abort)
 	}
 }
 

@@ -31,7 +31,7 @@ func (m Metrics) produced(metric Metric) bool {
 	switch {
 	case metric.websocket:
 		return m.hasWebSocket()
-	case metric.Name == HTTPReqDuration, metric.Name == HTTPReqService, metric.Name == Iterations:
+	case metric.Name == HTTPReqDuration, metric.Name == HTTPReqService, metric.Name == Iterations, metric.Name == IterationDuration:
 		return m.any(func(s *load.Scenario) bool { return s.WebSocket == nil })
 	case metric.Name == DroppedIterations:
 		return m.any((*load.Scenario).Open)

@@ -22,7 +22,7 @@ var (
 func TestMetricsOfALoad(t *testing.T) {
 	t.Parallel()
 	every := []string{threshold.HTTPReqFailed, threshold.HTTPReqs, threshold.DataSent, threshold.DataReceived}
-	http := append(slices.Clone(every), threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.Iterations)
+	http := append(slices.Clone(every), threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.Iterations, threshold.IterationDuration)
 	ws := []string{threshold.WSConnecting, threshold.WSMsgDuration, threshold.WSSessions, threshold.WSMsgsSent, threshold.WSMsgsReceived}
 	tests := []struct {
 		name      string
@@ -43,7 +43,7 @@ func TestMetricsOfALoad(t *testing.T) {
 			}
 		}
 		for _, m := range got {
-			mixes := tt.name == "all of them" && (m == threshold.HTTPReqDuration || m == threshold.HTTPReqService)
+			mixes := tt.name == "all of them" && (m == threshold.HTTPReqDuration || m == threshold.HTTPReqService || m == threshold.IterationDuration)
 			err := threshold.MetricsOf(tt.scenarios).Check(parse(t, m+" "+threshold.Example(m)))
 			if (err != nil) != mixes {
 				t.Errorf("%s: Check of %s: got %v", tt.name, m, err)
@@ -61,7 +61,7 @@ func TestCheckSaysWhatToWriteInstead(t *testing.T) {
 	}{
 		{[]load.Scenario{shop}, "dropped_iterations count<5", "dropped_iterations is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it"},
 		{[]load.Scenario{lookup}, "checks rate>0.9", "the load has no checks; write some in a step of the scenario, or remove the threshold"},
-		{[]load.Scenario{lookup}, "ws_sessions count>5", "ws_sessions is of WebSocket scenarios, and the load has none; write one of: http_req_duration, http_req_service, http_req_failed, http_reqs, iterations, dropped_iterations, data_sent, data_received"},
+		{[]load.Scenario{lookup}, "ws_sessions count>5", "ws_sessions is of WebSocket scenarios, and the load has none; write one of: http_req_duration, http_req_service, http_req_failed, http_reqs, iterations, iteration_duration, dropped_iterations, data_sent, data_received"},
 		{[]load.Scenario{room}, "http_req_duration p(95)<5", "http_req_duration is of HTTP requests, and the load has WebSocket scenarios only; write one of: http_req_failed, http_reqs, data_sent, data_received, ws_connecting, ws_msg_duration, ws_sessions, ws_msgs_sent, ws_msgs_received"},
 
 		{[]load.Scenario{lookup, shop}, "http_req_duration{scenario:shop,step:buy} p(95)<5", ""},

@@ -41,6 +41,7 @@ const (
 	noTimes times = iota
 	responseTimes
 	serviceTimes
+	iterationTimes
 )
 
 func (t Threshold) times() times {
@@ -49,6 +50,8 @@ func (t Threshold) times() times {
 		return noTimes
 	case t.Metric == HTTPReqService:
 		return serviceTimes
+	case t.Metric == IterationDuration:
+		return iterationTimes
 	default:
 		return responseTimes
 	}
@@ -108,6 +111,14 @@ func (s selection) cut(w *load.Window, of times, several bool) second {
 		if of != noTimes && requests > 0 {
 			out.histograms = append(out.histograms, histogram)
 		}
+	}
+	if of == iterationTimes && len(w.Journeys) > 0 {
+		for _, j := range w.Journeys {
+			if s.has(j.Scenario, "") {
+				take(j.Iterations, 0, j.Duration)
+			}
+		}
+		return out
 	}
 	if s.whole() || !several && !s.websocket {
 		take(w.Requests, w.Failed, of.of(w.Response, w.Service))
@@ -208,7 +219,7 @@ func (s *series) full() bool { return s.span.length() >= s.over-slack }
 // observe returns what a threshold compares, NaN if there is nothing.
 func (s *series) observe(t Threshold) (float64, error) {
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, WSConnecting, WSMsgDuration:
+	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration:
 		return aggregate(t, s.distribution.read())
 	case HTTPReqFailed:
 		return part(s.all.failed+s.all.dropped, s.all.requests+s.all.dropped), nil

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -528,5 +529,60 @@ func TestThinkTimesInAFlow(t *testing.T) {
 	}
 	if draw(1, 0) != all[4] {
 		t.Error("the same pass draws something else")
+	}
+}
+
+// TestIterationsAreTimed: from when they were intended to their end, with what they waited
+// and paused, and apart from their requests.
+func TestIterationsAreTimed(t *testing.T) {
+	t.Parallel()
+	const slow = 20 * time.Millisecond
+	var requests atomic.Int64
+	server := serveRaw(t, func(c *rawConn) {
+		for c.request() != nil {
+			time.Sleep(slow) // what the service takes
+			if requests.Add(1) == 7 {
+				c.reset()
+				return
+			}
+			c.send(okAnswer)
+		}
+	})
+	plan := journeys(server.url, 1, 5, []load.Step{asked("one", "/"), asked("two", "/")}, nil)
+	s := &plan.Scenarios[0]
+	s.Steps[0].Think = [2]time.Duration{slow, slow}
+	plan.Scenarios = append(plan.Scenarios, *s)
+	alone := &plan.Scenarios[1]
+	alone.Name, alone.StartTime, alone.Steps = "alone", 1500*time.Millisecond, []load.Step{asked("alone", "/")}
+	r, windows := mustRun(t, plan)
+	if len(r.Journeys) != 2 || r.Journeys[0].Scenario != "feed" || r.Journeys[1].Scenario != "alone" {
+		t.Fatalf("journeys %+v, want those of both scenarios", r.Journeys)
+	}
+	// The fourth iteration's first request is the seventh, unless the other scenario has
+	// begun by then.
+	feed, single := r.Journeys[0], r.Journeys[1]
+	if feed.Iterations != 5 || single.Iterations != 5 || feed.BrokenOff+single.BrokenOff != 1 {
+		t.Errorf("%d and %d iterations, %d and %d broke off; want 5 and 5, and 1", feed.Iterations, single.Iterations, feed.BrokenOff, single.BrokenOff)
+	}
+	if least := 3 * 20.0; feed.Duration.P50 < least || r.Steps[0].Response.P50 < 20 {
+		t.Errorf("iterations took %.0f ms, requests %.0f; want %v at least of three times %v", feed.Duration.P50, r.Steps[0].Response.P50, least, slow)
+	}
+	if single.Duration.Max != r.Steps[2].Response.Max {
+		t.Errorf("an iteration of one request took %v ms at most, and the request %v", single.Duration.Max, r.Steps[2].Response.Max)
+	}
+	seen := map[string]uint64{}
+	for _, w := range windows {
+		if len(w.Journeys) != 2 {
+			t.Fatalf("a window has the journeys %+v, want those of both scenarios", w.Journeys)
+		}
+		for _, j := range w.Journeys {
+			seen[j.Scenario] += j.Iterations
+			if (j.Duration != "") != (j.Iterations > 0) {
+				t.Errorf("a window has %+v", j)
+			}
+		}
+	}
+	if seen["feed"] != 5 || seen["alone"] != 5 {
+		t.Errorf("the windows have %v iterations, want 5 and 5", seen)
 	}
 }

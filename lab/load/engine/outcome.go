@@ -66,6 +66,13 @@ func (r *run) details(result *load.Result) error {
 			}
 			result.Steps = append(result.Steps, step)
 		}
+		if r.timed(i) {
+			journey, err := r.trip(t, i).result(s.Name)
+			if err != nil {
+				return err
+			}
+			result.Journeys = append(result.Journeys, journey)
+		}
 		for k := range s.Steps {
 			for c, check := range s.Steps[k].Checks {
 				p := t.checks[r.ids[i].checks[k][c]]
@@ -91,6 +98,36 @@ func (t *tally) result(scenario, name string) (load.StepResult, error) {
 	}
 	r.Service, err = load.NewLatency(service)
 	return r, err
+}
+
+// timed says whether the iterations of scenario number i are in a result by themselves.
+func (r *run) timed(i int) bool {
+	return r.recorder.trips > 0 && r.plan.Scenarios[i].WebSocket == nil
+}
+
+// trip adds up the iterations of scenario number i. Where they are requests these have
+// been timed.
+func (r *run) trip(of *sums, i int) *trip {
+	sum, ids := &trip{}, r.ids[i]
+	if ids.trip != noTrip {
+		sum.merge(&of.trips[ids.trip])
+		return sum
+	}
+	for _, at := range ids.steps {
+		step := &of.steps[at]
+		sum.merge(&trip{iterations: step.requests, broken: uint64(step.status[0]), duration: step.response})
+	}
+	return sum
+}
+
+// result is a scenario's iterations in a Result.
+func (t *trip) result(scenario string) (load.JourneyResult, error) {
+	duration := t.duration
+	if duration == nil {
+		duration = load.NewHistogram()
+	}
+	latency, err := load.NewLatency(duration)
+	return load.JourneyResult{Scenario: scenario, Iterations: t.iterations, BrokenOff: t.broken, Duration: latency}, err
 }
 
 // statuses returns the counts of the statuses that there were.

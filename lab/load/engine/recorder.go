@@ -26,6 +26,7 @@ type recorder struct {
 	to     atomic.Int64  // and ends, in nanoseconds
 	steps  int
 	checks int
+	trips  int // scenarios whose iterations are timed
 	shards []*shard
 
 	// Owned by whoever rotates.
@@ -70,6 +71,7 @@ type tallies struct {
 type sums struct {
 	steps  []tally // by step; their histograms are made when they are needed
 	checks []checkCount
+	trips  []trip // by scenario that has journeys
 
 	iterations, dropped uint64
 	waited, late        uint64
@@ -92,6 +94,13 @@ type tally struct {
 	response, service *hdrhistogram.Histogram // nil until the first request
 }
 
+// trip is what the iterations of one scenario add up to, where one is more than a
+// request.
+type trip struct {
+	iterations, broken uint64
+	duration           *hdrhistogram.Histogram // nil until the first
+}
+
 // checkCount is what came of one check.
 type checkCount struct{ passed, failed uint64 }
 
@@ -103,8 +112,8 @@ const (
 )
 
 // newRecorder returns a recorder with so many shards.
-func newRecorder(shards, steps, checks int) *recorder {
-	r := &recorder{steps: steps, checks: checks}
+func newRecorder(shards, steps, checks, trips int) *recorder {
+	r := &recorder{steps: steps, checks: checks, trips: trips}
 	r.spare, r.window, r.total = r.newTallies(), r.newTallies(), r.newTallies()
 	for range shards {
 		r.shards = append(r.shards, &shard{recorder: r, now: r.newTallies()})
@@ -118,7 +127,7 @@ func (r *recorder) newTallies() *tallies {
 
 func (r *recorder) newSums() sums {
 	return sums{
-		steps: make([]tally, r.steps), checks: make([]checkCount, r.checks),
+		steps: make([]tally, r.steps), checks: make([]checkCount, r.checks), trips: make([]trip, r.trips),
 		lateness: hdrhistogram.New(1, maxLateness.Microseconds(), latenessDigits),
 	}
 }
@@ -204,6 +213,27 @@ func (s *sums) addLateness(o *outcome) {
 func (s *shard) addIteration(scheduled, measured bool, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.countIteration(scheduled, measured, now)
+}
+
+// addJourney is addIteration for one that is more than a request. began is when it was
+// intended to.
+func (s *shard) addJourney(number int, scheduled bool, began, now time.Duration, failed failure.Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.countIteration(scheduled, began >= s.recorder.from, now).trips[number]
+	t.iterations++
+	if failed != failure.None {
+		t.broken++
+	}
+	if t.duration == nil {
+		t.duration = load.NewHistogram()
+	}
+	record(t.duration, microseconds(now-began))
+}
+
+// countIteration returns the sums that the iteration belongs to. mu is held.
+func (s *shard) countIteration(scheduled, measured bool, now time.Duration) *sums {
 	if scheduled {
 		s.openEnded++
 	}
@@ -215,6 +245,7 @@ func (s *shard) addIteration(scheduled, measured bool, now time.Duration) {
 	if s.recorder.inTime(now) {
 		sum.iterationsInTime++
 	}
+	return sum
 }
 
 // addDrop records an arrival that was never sent. scheduled says that it is one
@@ -287,6 +318,9 @@ func (s *sums) merge(from *sums) {
 		s.checks[i].passed += from.checks[i].passed
 		s.checks[i].failed += from.checks[i].failed
 	}
+	for i := range from.trips {
+		s.trips[i].merge(&from.trips[i])
+	}
 	s.iterations += from.iterations
 	s.dropped += from.dropped
 	s.waited += from.waited
@@ -328,6 +362,19 @@ func (t *tally) merge(from *tally) {
 	t.service.Merge(from.service)
 }
 
+// merge adds what from counted.
+func (t *trip) merge(from *trip) {
+	if from.iterations == 0 {
+		return
+	}
+	t.iterations += from.iterations
+	t.broken += from.broken
+	if t.duration == nil {
+		t.duration = load.NewHistogram()
+	}
+	t.duration.Merge(from.duration)
+}
+
 // clear empties the tallies. Histograms stay, so that they are made once.
 func (t *tallies) clear() {
 	t.warm.clear()
@@ -335,7 +382,7 @@ func (t *tallies) clear() {
 }
 
 func (s *sums) clear() {
-	steps, checks, lateness := s.steps, s.checks, s.lateness
+	steps, checks, trips, lateness := s.steps, s.checks, s.trips, s.lateness
 	if s.scheduled > 0 {
 		lateness.Reset()
 	}
@@ -347,7 +394,13 @@ func (s *sums) clear() {
 		}
 	}
 	clear(checks)
-	*s = sums{steps: steps, checks: checks, lateness: lateness}
+	for i := range trips {
+		if t := &trips[i]; t.iterations > 0 {
+			t.duration.Reset()
+			*t = trip{duration: t.duration}
+		}
+	}
+	*s = sums{steps: steps, checks: checks, trips: trips, lateness: lateness}
 }
 
 // all merges the steps into one.

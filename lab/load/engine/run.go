@@ -62,7 +62,11 @@ type stepIDs struct {
 	key    uint64 // see scriptKey
 	steps  []int
 	checks [][]int
+	trip   int // where its iterations are timed; noTrip if they are not
 }
+
+// noTrip is in place of a number for scenarios whose iterations are requests.
+const noTrip = -1
 
 // InputError is something wrong with what a plan names: a feed's file, an access
 // log, a file of certificates. The plan's author can mend it.
@@ -131,8 +135,8 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 			r.timedTo = max(r.timedTo, r.endOf(s))
 		}
 	}
-	steps, checks := r.numberSteps()
-	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks) // the last is the WebSocket clients'
+	steps, checks, trips := r.numberSteps()
+	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks, trips) // the last is the WebSocket clients'
 	r.recorder.from = r.from
 	r.recorder.to.Store(int64(r.to))
 	if err := r.newLoops(); err != nil {
@@ -173,10 +177,14 @@ func (r *run) protocol() string { return cmp.Or(r.plan.Protocol, load.HTTP1) }
 func (r *run) endOf(s *load.Scenario) time.Duration { return s.StartTime + r.lengths[s.Name] }
 
 // numberSteps gives every step and check its place in the recorder.
-func (r *run) numberSteps() (steps, checks int) {
+func (r *run) numberSteps() (steps, checks, trips int) {
 	for i := range r.plan.Scenarios {
 		s := &r.plan.Scenarios[i]
-		ids := &stepIDs{key: scriptKey(r.plan, s)}
+		ids := &stepIDs{key: scriptKey(r.plan, s), trip: noTrip}
+		if !s.OneRequest() {
+			ids.trip = trips
+			trips++
+		}
 		for k := range s.StepNames() {
 			ids.steps = append(ids.steps, steps)
 			steps++
@@ -189,7 +197,7 @@ func (r *run) numberSteps() (steps, checks int) {
 		}
 		r.ids = append(r.ids, ids)
 	}
-	return steps, checks
+	return steps, checks, trips
 }
 
 // newLoops opens the event loops, and the slots if connections are capped.

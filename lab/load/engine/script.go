@@ -29,6 +29,7 @@ type script struct {
 	setsCookies bool      // answers may set cookies that later requests need
 	keepCookies bool
 	base        *url.URL
+	trip        int    // see stepIDs
 	key         uint64 // of the stream that weights and think times are drawn from
 }
 
@@ -91,6 +92,7 @@ func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *sc
 		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
 		base:        base,
 		key:         ids.key,
+		trip:        ids.trip,
 	}
 	for i := range s.Steps {
 		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {

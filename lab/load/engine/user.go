@@ -47,14 +47,15 @@ type user struct {
 
 	state     userState
 	freeAt    time.Duration
-	number    uint64 // of the iteration
-	logTarget string // the target that the access log has for it
-	measured  bool   // the iteration's intended time lies in the measured part
-	open      bool   // it came from a schedule
-	waited    bool   // nobody was free at the iteration's time
-	first     bool   // no step of it has ended
-	at        int    // which step of the script
-	turn      uint64 // counts states, so that a late timer sees that it is too late
+	number    uint64        // of the iteration
+	began     time.Duration // when it was intended to
+	logTarget string        // the target that the access log has for it
+	measured  bool          // the iteration's intended time lies in the measured part
+	open      bool          // it came from a schedule
+	waited    bool          // nobody was free at the iteration's time
+	first     bool          // no step of it has ended
+	at        int           // which step of the script
+	turn      uint64        // counts states, so that a late timer sees that it is too late
 
 	// Of the step under way.
 	intended, sent, done time.Duration
@@ -108,7 +109,7 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 // begin starts an iteration that was intended for a time.
 func (u *user) begin(a load.Arrival, open, waited bool) {
 	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
-	u.measured = a.At >= u.loop.run.from
+	u.began, u.measured = a.At, a.At >= u.loop.run.from
 	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
@@ -362,7 +363,11 @@ func (u *user) end(kind failure.Kind, now time.Duration) {
 	u.turn++
 	u.state, u.freeAt = userFree, now
 	u.own++
-	u.loop.shard.addIteration(u.open, u.measured, now)
+	if trip := u.script.trip; trip != noTrip {
+		u.loop.shard.addJourney(trip, u.open, u.began, now, kind)
+	} else {
+		u.loop.shard.addIteration(u.open, u.measured, now)
+	}
 	u.owner.released(u, kind)
 }
 
@@ -389,7 +394,7 @@ func (u *user) cut() {
 // time, and failed since.
 func (u *user) refused(a load.Arrival, kind failure.Kind, err error) {
 	u.number, u.open, u.waited, u.first = a.Number, false, false, true
-	u.measured = a.At >= u.loop.run.from
+	u.began, u.measured = a.At, a.At >= u.loop.run.from
 	u.pick(a)
 	u.intended, u.sent, u.done, u.wrote, u.got, u.unsent = a.At, a.At, u.freeAt, 0, 0, false
 	u.answered(0, kind, err)

@@ -113,6 +113,9 @@ func (w *windows) emit() error {
 	if err := w.steps(&window, sum); err != nil {
 		return err
 	}
+	if err := w.journeys(&window, sum); err != nil {
+		return err
+	}
 	if err := w.busy(&window); err != nil {
 		return err
 	}
@@ -144,6 +147,26 @@ func (w *windows) steps(window *load.Window, sum *tallies) error {
 			}
 			window.Steps = append(window.Steps, step)
 		}
+	}
+	return nil
+}
+
+// journeys adds the iterations of scenarios of which one is more than a request.
+func (w *windows) journeys(window *load.Window, sum *tallies) error {
+	for i := range w.run.plan.Scenarios {
+		if !w.run.timed(i) {
+			continue
+		}
+		t := w.run.trip(&sum.warm, i)
+		t.merge(w.run.trip(&sum.measured, i))
+		journey := load.WindowJourney{Scenario: w.run.plan.Scenarios[i].Name, Iterations: t.iterations}
+		if t.iterations > 0 {
+			var err error
+			if journey.Duration, err = load.EncodeHistogram(t.duration); err != nil {
+				return err
+			}
+		}
+		window.Journeys = append(window.Journeys, journey)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ type collector struct {
 	busy     func() float64 // cores that k6 has used since the last call
 
 	names     names // of steps
+	scenarios names
 	checks    checks
 	total     *tally
 	webSocket *load.WebSocketResult
@@ -89,6 +90,8 @@ func (c *collector) point(p *point) error {
 		c.checks.add(p)
 	case "http_req_duration", "http_req_failed":
 		number = c.names.index(p.Data.Tags.Scenario, p.Data.Tags.Name)
+	case "iteration_duration":
+		number = c.scenarios.index(p.Data.Tags.Scenario, "")
 	}
 	c.total.add(p, number)
 	w.tally.add(p, number)
@@ -176,6 +179,9 @@ func (c *collector) emit(w *window, seconds float64) error {
 			return err
 		}
 	}
+	if out.Journeys, err = t.windowJourneys(c.scenarios.all); err != nil {
+		return err
+	}
 	c.recycle(t)
 	return c.onWindow(out)
 }
@@ -191,7 +197,10 @@ func (c *collector) recycle(t *tally) {
 		clear(s.status)
 		s.requests, s.failed = 0, 0
 	}
-	c.spare = &tally{service: t.service, steps: t.steps}
+	for _, j := range t.journeys {
+		j.Reset()
+	}
+	c.spare = &tally{service: t.service, steps: t.steps, journeys: t.journeys}
 }
 
 // finish hands out the windows that are still open.
@@ -220,7 +229,7 @@ func (c *collector) report() (Report, error) {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d lines of k6's output could not be read and are not counted; the first: %s", c.garbage, c.firstGarbage))
 	}
 	var err error
-	if r.Result, err = c.total.result(c.names.all); err != nil {
+	if r.Result, err = c.total.result(c.names.all, c.scenarios.all); err != nil {
 		return r, err
 	}
 	r.Result.From, r.Result.To = c.span.from, c.span.to

@@ -17,6 +17,7 @@
 //
 //	http_req_duration    Requests, Status, Response, Service, Steps by the tag name
 //	http_req_failed      Failed, and Errors by the tag error_code
+//	iteration_duration   Journeys by scenario
 //	iterations           Iterations; dropped_iterations: Dropped; both: Offered
 //	checks               Checks by the tag check
 //	data_sent, _received Sent, Received

@@ -35,7 +35,7 @@ type tags struct {
 
 // read are the metrics that count; see the package's comment.
 var read = map[string]bool{
-	"http_req_duration": true, "http_req_failed": true, "iterations": true, "dropped_iterations": true,
+	"http_req_duration": true, "http_req_failed": true, "iterations": true, "iteration_duration": true, "dropped_iterations": true,
 	"checks": true, "data_sent": true, "data_received": true, "vus": true,
 	"ws_sessions": true, "ws_msgs_sent": true, "ws_msgs_received": true,
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -91,6 +92,9 @@ func checkRecording(t *testing.T, r load.Result) {
 	}
 	if len(r.Steps) != len(want) {
 		t.Errorf("got %d steps, want %d", len(r.Steps), len(want))
+	}
+	if j := r.Journeys; len(j) != 2 || j[0].Scenario != "arrivals" || j[1].Scenario != "users" || j[0].Iterations != 1 || math.Abs(j[1].Duration.Max-407) > 0.1 {
+		t.Errorf("journeys: got %+v, want those of which the recording has the durations, one of each scenario", j)
 	}
 	if c := r.Checks; len(c) != 2 || c[0] != (load.CheckResult{Scenario: "users", Name: "is 200", Passes: 8}) || c[1].Fails != 8 {
 		t.Errorf("checks: got %+v", c)

@@ -58,6 +58,8 @@ type tally struct {
 	errors  [failure.Kinds]load.ErrorCount
 	service *hdrhistogram.Histogram
 	steps   []*step // by the number of the name; nil where nothing ended
+
+	journeys []*hdrhistogram.Histogram // durations of iterations, by the number of the scenario
 }
 
 type step struct {
@@ -93,17 +95,11 @@ func (t *tally) add(p *point, i int) {
 		record(t.service, p.Data.Value)
 		record(s.service, p.Data.Value)
 	case "http_req_failed":
-		if n == 0 {
-			return
+		if n > 0 {
+			t.addFailed(p.Data.Tags, i)
 		}
-		t.failed++
-		t.step(i).failed++
-		if kind := kindOf(p.Data.Tags); kind != failure.None {
-			e := &t.errors[kind]
-			if e.Count++; e.Count == 1 {
-				e.Example = example(p.Data.Tags)
-			}
-		}
+	case "iteration_duration":
+		record(t.journey(i), p.Data.Value)
 	case "iterations":
 		t.iterations += n
 	case "dropped_iterations":
@@ -118,6 +114,26 @@ func (t *tally) add(p *point, i int) {
 	case "data_received":
 		t.received += n
 	}
+}
+
+// addFailed counts a request that failed.
+func (t *tally) addFailed(of tags, i int) {
+	t.failed++
+	t.step(i).failed++
+	if kind := kindOf(of); kind != failure.None {
+		e := &t.errors[kind]
+		if e.Count++; e.Count == 1 {
+			e.Example = example(of)
+		}
+	}
+}
+
+// journey returns the durations of the iterations of scenario number i.
+func (t *tally) journey(i int) *hdrhistogram.Histogram {
+	for len(t.journeys) <= i {
+		t.journeys = append(t.journeys, load.NewHistogram())
+	}
+	return t.journeys[i]
 }
 
 // record adds a time in milliseconds; one above ten minutes counts as that.
@@ -159,8 +175,29 @@ func (t *tally) windowSteps(names []name) ([]load.WindowStep, error) {
 	return steps, nil
 }
 
+// windowJourneys has the iterations by scenario. Where none has ended yet there is one
+// without a name: requests are not iterations.
+func (t *tally) windowJourneys(scenarios []name) ([]load.WindowJourney, error) {
+	if len(scenarios) == 0 {
+		return []load.WindowJourney{{}}, nil
+	}
+	var journeys []load.WindowJourney
+	for i, scenario := range scenarios {
+		j := load.WindowJourney{Scenario: scenario.scenario}
+		if i < len(t.journeys) && t.journeys[i].TotalCount() > 0 {
+			var err error
+			if j.Duration, err = load.EncodeHistogram(t.journeys[i]); err != nil {
+				return nil, err
+			}
+			j.Iterations = uint64(t.journeys[i].TotalCount())
+		}
+		journeys = append(journeys, j)
+	}
+	return journeys, nil
+}
+
 // result is the whole tally in a result's words, but for what is no count.
-func (t *tally) result(names []name) (load.Result, error) {
+func (t *tally) result(names, scenarios []name) (load.Result, error) {
 	r := load.Result{
 		Offered: t.iterations + t.dropped, Iterations: t.iterations, IterationsInTime: t.iterations, Dropped: t.dropped,
 		Requests: t.requests, CompletedInTime: t.requests, Failed: t.failed,
@@ -176,6 +213,13 @@ func (t *tally) result(names []name) (load.Result, error) {
 		return r, err
 	}
 	r.Response = r.Service
+	for i, j := range t.journeys {
+		duration, err := load.NewLatency(j)
+		if err != nil {
+			return r, err
+		}
+		r.Journeys = append(r.Journeys, load.JourneyResult{Scenario: scenarios[i].scenario, Iterations: uint64(j.TotalCount()), Duration: duration})
+	}
 	for i, s := range t.steps {
 		if s == nil {
 			continue

@@ -37,6 +37,9 @@ func ClosedPlan(url string, users int, d time.Duration) load.Plan {
 func CheckSums(tb testing.TB, plan load.Plan, r load.Result, windows []load.Window) {
 	tb.Helper()
 	checkCounts(tb, r)
+	if r.WebSocket == nil {
+		checkParts(tb, r)
+	}
 	checkHistograms(tb, r)
 	checkWindows(tb, plan, r, windows)
 }
@@ -60,14 +63,6 @@ func checkCounts(tb testing.TB, r load.Result) {
 	if r.Offered != r.Iterations+r.Dropped {
 		tb.Errorf("offered %d, but %d iterations and %d dropped", r.Offered, r.Iterations, r.Dropped)
 	}
-	var sent, received uint64
-	for i := range r.Steps {
-		sent += r.Steps[i].Sent
-		received += r.Steps[i].Received
-	}
-	if r.WebSocket == nil && (sent != r.Sent || received != r.Received) {
-		tb.Errorf("%d bytes sent and %d received, but the steps' add up to %d and %d", r.Sent, r.Received, sent, received)
-	}
 	if r.WebSocket != nil {
 		ended += r.WebSocket.Delivered // which has no status
 	}
@@ -77,6 +72,26 @@ func checkCounts(tb testing.TB, r load.Result) {
 	// Those that the warm-up left under way come on top.
 	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests {
 		tb.Errorf("%d requests, but %d in time, %d waited and %d late", r.Requests, r.CompletedInTime, r.Waited, r.Late)
+	}
+}
+
+// checkParts checks that what there is of steps and scenarios adds up to the whole.
+func checkParts(tb testing.TB, r load.Result) {
+	tb.Helper()
+	var sent, received uint64
+	for i := range r.Steps {
+		sent += r.Steps[i].Sent
+		received += r.Steps[i].Received
+	}
+	if sent != r.Sent || received != r.Received {
+		tb.Errorf("%d bytes sent and %d received, but the steps' add up to %d and %d", r.Sent, r.Received, sent, received)
+	}
+	var journeys uint64
+	for i := range r.Journeys {
+		journeys += r.Journeys[i].Iterations
+	}
+	if len(r.Journeys) > 0 && journeys != r.Iterations {
+		tb.Errorf("%d iterations, but the scenarios' add up to %d", r.Iterations, journeys)
 	}
 }
 

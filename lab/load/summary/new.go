@@ -151,6 +151,14 @@ func (s *Summary) distributions(r *load.Result) error {
 			Status: statuses(step.Status), Latency: both,
 		})
 	}
+	for i := range r.Journeys {
+		j := &r.Journeys[i]
+		duration, _, _, err := latencies(j.Duration, j.Duration)
+		if err != nil {
+			return fmt.Errorf("summarise the iterations of scenario %q: %w", j.Scenario, err)
+		}
+		s.Journeys = append(s.Journeys, Journey{Scenario: j.Scenario, Iterations: j.Iterations, BrokenOff: j.BrokenOff, Duration: duration.Response})
+	}
 	return nil
 }
 

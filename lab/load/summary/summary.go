@@ -115,6 +115,9 @@ type Summary struct {
 	Thresholds []Threshold `json:"thresholds"`
 	// Steps has the requests by scenario and step, in the plan's order.
 	Steps []Step `json:"steps"`
+	// Journeys has the iterations by scenario, of scenarios of which one is more than a
+	// request.
+	Journeys []Journey `json:"journeys,omitempty"`
 	// Checks has what came of each check, in the plan's order.
 	Checks []load.CheckResult `json:"checks"`
 	// WebSocket is there if the load had WebSocket clients.
@@ -237,6 +240,18 @@ type Step struct {
 	// Status has the answers by HTTP status.
 	Status  map[int]uint64 `json:"status"`
 	Latency Latencies      `json:"latency"`
+}
+
+// Journey is what came of the iterations of one scenario.
+type Journey struct {
+	Scenario   string `json:"scenario"`
+	Iterations uint64 `json:"iterations"`
+	// BrokenOff of them did not come to their end: a request had no answer, or its
+	// answer lacked a value that a later step needs.
+	BrokenOff uint64 `json:"broken_off"`
+	// Duration is from the time that the schedule intended for an iteration to its end,
+	// pauses included, of those that broke off too.
+	Duration Latency `json:"duration"`
 }
 
 // Machine is where the load generator ran.

@@ -31,6 +31,7 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 	if !s.silent() {
 		s.percentiles(p)
 	}
+	s.journeys(p)
 	s.steps(p)
 	s.errors(p)
 	s.statuses(p)
@@ -150,6 +151,23 @@ func (s *Summary) percentiles(p *page) {
 	}
 	p.table("lrr", rows)
 	p.line("  response: since the request was due; service: since it was sent")
+}
+
+// journeys has the iterations that are more than a request.
+func (s *Summary) journeys(p *page) {
+	if len(s.Journeys) == 0 {
+		return
+	}
+	rows := [][]string{{"", "ended", "broke off", "p50", "p95", "p99", "max"}}
+	for i := range s.Journeys {
+		j := &s.Journeys[i]
+		rows = append(rows, []string{
+			p.clean(j.Scenario), format.Count(j.Iterations), format.Count(j.BrokenOff),
+			p.milliseconds(j.Duration.P50), p.milliseconds(j.Duration.P95), p.milliseconds(j.Duration.P99), p.milliseconds(j.Duration.Max),
+		})
+	}
+	p.heading("Iterations, with how long they took")
+	p.table("lrrrrrr", rows)
 }
 
 // steps compares the steps, if there are several.
