@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"loadstone/lab/archive"
@@ -55,6 +56,15 @@ func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *
 			}
 			continue
 		}
+		if d.Kind == topology.Work {
+			seconds, ok := m.growth(instances, d.BusySeconds)
+			if !ok {
+				warnings = append(warnings, fmt.Sprintf("%s: what goes into its work %s is not known: not every instance was scraped twice under load with its metric", c.Name, d.Name))
+				continue
+			}
+			c.Work = append(c.Work, verdict.Work{Name: d.Name, DemandMS: 1000 * seconds})
+			continue
+		}
 		found, ok := m.all(instances)
 		if !ok {
 			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", c.Name, d.Kind, d.Name))
@@ -63,14 +73,41 @@ func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *
 		m.flush(instances, &found)
 		c.Resources = append(c.Resources, found)
 	}
-	return warnings
+	return append(warnings, overcounted(c)...)
 }
+
+// overcounted takes out kinds of work that add up to more CPU time than the component
+// had: what their counters count is no part of it.
+func overcounted(c *verdict.Component) (warnings []string) {
+	var sum float64
+	var names []string
+	for _, w := range c.Work {
+		sum += w.DemandMS
+		names = append(names, w.Name)
+	}
+	if sum <= (1+countedMore)*c.DemandMS {
+		return nil
+	}
+	c.Work = nil
+	return []string{fmt.Sprintf("%s: its work %s counts %.3g s for each second of CPU that it used, so it says nothing of that CPU: let the counters count CPU time, without waiting, and each second once",
+		c.Name, strings.Join(names, " and "), sum/c.DemandMS)}
+}
+
+// countedMore is by how much counters of work may exceed the CPU time: scrapes and samples
+// are not of the same moments.
+const countedMore = 0.1
 
 // visits is how many requests the instances served for each iteration: the
 // forced flow law's visit ratio. ok is false if one of them does not tell.
 func (m *meter) visits(instances []string) (perIteration float64, ok bool) {
+	return m.growth(instances, m.resource.Done)
+}
+
+// growth is by how much a counter of all instances grew for each iteration. ok is false
+// if one of them does not tell.
+func (m *meter) growth(instances []string, counter string) (perIteration float64, ok bool) {
 	for _, name := range instances {
-		rate, told := m.view(name).Growth(m.match[m.resource.Done])
+		rate, told := m.view(name).Growth(m.match[counter])
 		if !told {
 			return 0, false
 		}
@@ -243,6 +280,24 @@ func joinResources(component []verdict.Component) []verdict.Resource {
 		r.Backpressured = joinBackpressure(rs)
 		r.Bound, r.BoundLow, r.BoundHigh, r.BoundTrials = bounded(rs, func(r verdict.Resource) float64 { return r.Bound })
 		out = append(out, r)
+	}
+	return out
+}
+
+// joinWork are the medians over trials of a component's kinds of work, of those that every
+// trial tells of.
+func joinWork(component []verdict.Component) []verdict.Work {
+	seen := make(map[string][]verdict.Work)
+	for _, c := range component {
+		for _, w := range c.Work {
+			seen[w.Name] = append(seen[w.Name], w)
+		}
+	}
+	var out []verdict.Work
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		if len(seen[name]) == len(component) {
+			out = append(out, medians(seen[name], func(w *verdict.Work) []*float64 { return []*float64{&w.DemandMS} }))
+		}
 	}
 	return out
 }

@@ -90,3 +90,41 @@ func TestCostlyWatchingIsAWarning(t *testing.T) {
 		}
 	}
 }
+
+// TestDeriveSaysWhatCPUGoesInto: counters of a component's work are in the verdict on its
+// CPU. What is little is not, and counters that cannot be of that CPU time are not used.
+func TestDeriveSaysWhatCPUGoesInto(t *testing.T) {
+	t.Parallel()
+	work := func(name string) topology.Resource {
+		return topology.Resource{Name: name, Kind: topology.Work, BusySeconds: name + "_seconds"}
+	}
+	const used = 4800 * 50e-6 // cores
+	busy := func(serializing, compressing float64) planted {
+		return planted{
+			capacity: 4800, demand: 50 * time.Microsecond, instances: 1,
+			resources: []topology.Resource{work("compressing"), work("parsing"), work("serializing"), work("unheard")},
+			tells: func(s float64) map[string]float64 {
+				return map[string]float64{"serializing_seconds": serializing * s, "compressing_seconds": compressing * s, "parsing_seconds": 0.02 * used * s}
+			},
+		}
+	}
+	res := derive(t, map[string]planted{"one": busy(0.41*used, 0.12*used), "two": busy(0.41*used, 0.9)})
+	one, two := res.Variants[0], res.Variants[1]
+	const want = "each request costs it 50 µs, 41 % of it serializing and 12 % compressing, so its 0.25 CPU allows"
+	if v := one.Verdict; !strings.Contains(v.Summary, want) || !strings.Contains(v.Witnesses[0].Evidence, "41 % of it serializing") {
+		t.Errorf("got %q with the evidence %q, want %q", v.Summary, v.Witnesses[0].Evidence, want)
+	}
+	if w := one.Components[0].Work; len(w) != 3 || w[2].Name != "serializing" || !near(w[2].DemandMS, 0.41*0.05, 0.01) {
+		t.Errorf("work %+v, want three kinds, the last serializing for 0.0205 ms", w)
+	}
+	if got := strings.Join(one.Warnings, "\n"); !strings.Contains(got, "its work unheard is not known") {
+		t.Errorf("warnings %q, want that nobody tells of one", got)
+	}
+	// A counter of 0.9 s in each second, of a component that used 0.24 of CPU.
+	if v := two.Verdict; v.Component != "api" || strings.Contains(v.Summary, "serializing") || len(two.Components[0].Work) > 0 {
+		t.Errorf("got %q and %+v, want api, and nothing of counters that count more than its CPU", v.Summary, two.Components[0].Work)
+	}
+	if got := strings.Join(two.Warnings, "\n"); !strings.Contains(got, "its work compressing and parsing and serializing counts 4.18 s for each second of CPU") {
+		t.Errorf("warnings %q, want one about counters of waiting", got)
+	}
+}

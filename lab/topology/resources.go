@@ -20,6 +20,7 @@ import (
 //	  connections: {kind: pool, size: pool_size, in_use: pool_in_use, wait_seconds: pool_wait_seconds_total}
 //	  ledger: {kind: lock, busy_seconds: ledger_busy_seconds_total}
 //	  jobs: {kind: queue, depth: jobs_waiting, capacity: jobs_capacity, consumer: worker}
+//	  serializing: {kind: work, busy_seconds: serializer_seconds_total}
 //	  insert: {kind: stage, done: rows_total, busy_seconds: insert_busy_seconds_total, lag: rows_waiting, after: parser.parse}
 //
 // requestsKey names the counter of the requests that a service served, so that a
@@ -37,6 +38,9 @@ const (
 	Lock  = "lock"  // a serial section: one holder at a time
 	Queue = "queue" // work that waits for a consumer
 	Stage = "stage" // a step of a pipeline
+	// Work is what a part of a service's CPU time goes into, such as serializing. It is
+	// nothing that can run out either: it says more of the CPU.
+	Work = "work"
 	// Requests is what x-requests becomes. It is no resource and cannot run out;
 	// it goes the way of the resources because it is read from the same endpoint.
 	Requests = "requests"
@@ -58,7 +62,8 @@ type Resource struct {
 	// WaitSeconds counts the seconds that were waited for a pool or a lock.
 	WaitSeconds string `json:"wait_seconds,omitempty"`
 	// BusySeconds counts the seconds that a lock was held, or that a worker of a
-	// stage worked. Every series of a stage's is one worker.
+	// stage worked. Every series of a stage's is one worker. Of a kind of work it
+	// counts the CPU seconds that went into it.
 	BusySeconds string `json:"busy_seconds,omitempty"`
 	// Of a queue: gauges of what is in it and what fits, and a counter of what
 	// was taken out and done. Done is also what a stage did, or the requests that
@@ -99,6 +104,7 @@ var resourceKeys = map[string]struct{ must, may []string }{
 	Pool:  {[]string{"size", "in_use"}, []string{"waiting", "wait_seconds", "control"}},
 	Lock:  {[]string{"busy_seconds"}, []string{"wait_seconds"}},
 	Queue: {[]string{"depth"}, []string{"capacity", "done", "consumer"}},
+	Work:  {[]string{"busy_seconds"}, nil},
 	Stage: {[]string{"done"}, []string{"busy_seconds", "busy_ms_per_second", "backpressured_seconds", "backpressured_ms_per_second", "lag", "after"}},
 }
 
@@ -176,12 +182,12 @@ func readResource(path []string, value any) (Resource, error) {
 	if !ok {
 		return r, &resourceError{path, "it must be a mapping that begins with its kind, as in {kind: lock, busy_seconds: METRIC}"}
 	}
-	kinds := []string{Pool, Lock, Queue, Stage}
+	kinds := []string{Pool, Lock, Queue, Stage, Work}
 	kind, ok := entry["kind"].(string)
 	keys, known := resourceKeys[kind]
 	switch {
 	case entry["kind"] == nil:
-		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue or stage"}
+		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue, stage or work"}
 	case !ok || !known:
 		return r, at("kind", fmt.Sprintf("%v is not a kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
 	}

@@ -23,10 +23,12 @@ func TestResourcesAreRead(t *testing.T) {
 	t.Parallel()
 	s := loaded(t, withResources(`jobs: {kind: queue, depth: 'q{name="a b", to="x"}', capacity: q_max, done: q_done_total, consumer: worker}
       ledger: {kind: lock, busy_seconds: l_busy, wait_seconds: l_wait}
+      serializing: {kind: work, busy_seconds: s_busy}
       slots: {kind: pool, size: p_size, in_use: p_used, waiting: p_waiting, control: {put: /pool, value: "{n}", token: API_TOKEN}}`))
 	want := []Resource{
 		{Name: "jobs", Kind: Queue, Depth: `q{name="a b", to="x"}`, Capacity: "q_max", Done: "q_done_total", Consumer: "worker"},
 		{Name: "ledger", Kind: Lock, BusySeconds: "l_busy", WaitSeconds: "l_wait"},
+		{Name: "serializing", Kind: Work, BusySeconds: "s_busy"},
 		{Name: "slots", Kind: Pool, Size: "p_size", InUse: "p_used", Waiting: "p_waiting", Control: &Control{Put: "/pool", Value: "{n}", Token: "API_TOKEN"}},
 	}
 	if got := service(t, s, "api").Resources; !reflect.DeepEqual(got, want) {
@@ -37,21 +39,23 @@ func TestResourcesAreRead(t *testing.T) {
 func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		"slots: {kind: pool, size: s, in_use: u, wating: w}":                                          {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
-		"slots: {kind: pol, size: s}":                                                                 {":7:15: ", "pol is not a kind", "pool"},
-		"slots: {size: s}":                                                                            {":7:7: ", "no kind", "pool, lock, queue or stage"},
-		"slots: {kind: pool, size: s}":                                                                {":7:7: ", "a pool needs in_use"},
-		"l: {kind: lock, busy_seconds: 'a b'}":                                                        {":7:23: ", "a b is not a metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                     {":7:23: ", "is not a metric"},
-		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                                                  {":7:23: ", "is not a metric"},
-		"l: {kind: lock, busy_seconds: 5}":                                                            {":7:23: ", "5 is not a metric"},
-		"l: {kind: lock, busy_seconds: a, size: b}":                                                   {":7:40: ", "a lock does not have this key"},
-		"q: {kind: queue, depth: d, consumer: nobody}":                                                {":7:34: ", "no service nobody"},
-		"q: {kind: queue, depth: d, consumer: 3}":                                                     {":7:34: ", "name of a service"},
-		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                            {":7:43: ", `{put: /pool, value: "{n}", token: API_ADMIN_TOKEN}`},
-		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: 3}}`:             {":7:43: ", "may name a variable"},
-		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: "my secret"}}`:   {":7:43: ", "name of a variable"},
-		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", tokn: A}}`:              {":7:43: ", "token: API_ADMIN_TOKEN"},
+		"slots: {kind: pool, size: s, in_use: u, wating: w}":                                        {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
+		"slots: {kind: pol, size: s}":                                                               {":7:15: ", "pol is not a kind", "pool"},
+		"slots: {size: s}":                                                                          {":7:7: ", "no kind", "pool, lock, queue, stage or work"},
+		"slots: {kind: pool, size: s}":                                                              {":7:7: ", "a pool needs in_use"},
+		"l: {kind: lock, busy_seconds: 'a b'}":                                                      {":7:23: ", "a b is not a metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                   {":7:23: ", "is not a metric"},
+		"l: {kind: lock, busy_seconds: 'a{b=\"c\"'}":                                                {":7:23: ", "is not a metric"},
+		"l: {kind: lock, busy_seconds: 5}":                                                          {":7:23: ", "5 is not a metric"},
+		"l: {kind: lock, busy_seconds: a, size: b}":                                                 {":7:40: ", "a lock does not have this key"},
+		"q: {kind: queue, depth: d, consumer: nobody}":                                              {":7:34: ", "no service nobody"},
+		"q: {kind: queue, depth: d, consumer: 3}":                                                   {":7:34: ", "name of a service"},
+		"p: {kind: pool, size: s, in_use: u, control: {put: x, value: 3}}":                          {":7:43: ", `{put: /pool, value: "{n}", token: API_ADMIN_TOKEN}`},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: 3}}`:           {":7:43: ", "may name a variable"},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", token: "my secret"}}`: {":7:43: ", "name of a variable"},
+		`p: {kind: pool, size: s, in_use: u, control: {put: /x, value: "{n}", tokn: A}}`:            {":7:43: ", "token: API_ADMIN_TOKEN"},
+		"w: {kind: work}": {":7:7: ", "work needs busy_seconds"},
+		"w: {kind: work, busy_seconds: b, done: d}":                                                   {":7:40: ", "work does not have this key"},
 		"s: {kind: stage, done: d}":                                                                   {":7:7: ", "busy_seconds, busy_ms_per_second or lag"},
 		"s: {kind: stage, lag: l}":                                                                    {":7:7: ", "a stage needs done"},
 		"s: {kind: stage, done: d, lag: l, after: x}":                                                 {":7:41: ", "parser.parse"},

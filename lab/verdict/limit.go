@@ -185,9 +185,9 @@ func (l *limit) summary(in Input) string {
 	case CPU:
 		if uneven := c.skewed(); uneven != "" {
 			return fmt.Sprintf("%s: each %s costs it %s%s%s, whose %g CPU allow at most %s.",
-				begin, in.one(), format.Demand(c.DemandMS), c.visited(), uneven, c.LimitCPUs, in.rate(l.bound))
+				begin, in.one(), format.Demand(c.DemandMS), c.visited(), c.spent()+uneven, c.LimitCPUs, in.rate(l.bound))
 		}
-		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), format.Demand(c.DemandMS), c.visited(), share(c), allow(c), in.rate(l.bound))
+		return fmt.Sprintf("%s: each %s costs it %s%s, so %s %s at most %s.", begin, in.one(), format.Demand(c.DemandMS), c.visited()+c.spent(), share(c), allow(c), in.rate(l.bound))
 	case Pool:
 		return fmt.Sprintf("%s: each %s holds a slot for %s, so its %.3g slots allow at most %s.",
 			begin, in.one(), format.Demand(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))

@@ -220,3 +220,22 @@ func TestEvidenceBesideNamesNobody(t *testing.T) {
 		t.Errorf("little: got %q", w.Evidence)
 	}
 }
+
+// TestWorkIsOfWhatLimits: what another component's CPU goes into is no part of the
+// verdict, nor what goes into the CPU of one that a pool limits.
+func TestWorkIsOfWhatLimits(t *testing.T) {
+	t.Parallel()
+	const x = 200
+	work := []Work{{Name: "serializing", DemandMS: 100}}
+	spare := component("api", x, 0.3, 0.02)
+	spare.Work = work
+	full := component("db", x, 0.97, 0.6)
+	if v := Evaluate(Input{Capacity: x, Components: []Component{spare, full}}); v.Component != "db" || strings.Contains(v.Summary, "serializing") {
+		t.Errorf("got %q, want db, and nothing of another's work", v.Summary)
+	}
+	pool := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.95, Full: 0.8})
+	pool.Work = work
+	if v := Evaluate(Input{Capacity: x, Components: []Component{pool}}); v.Resource != Pool || strings.Contains(v.Summary, "serializing") {
+		t.Errorf("got %q, want the pool, and nothing of CPU", v.Summary)
+	}
+}

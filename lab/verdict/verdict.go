@@ -117,6 +117,15 @@ type Component struct {
 	// DiskBytes is what all instances read and wrote, in bytes a second.
 	DiskBytes float64    `json:"disk_bytes,omitempty"`
 	Resources []Resource `json:"resources,omitempty"`
+	// Work is what parts of DemandMS go into, as the component counts them.
+	Work []Work `json:"work,omitempty"`
+}
+
+// Work is what a part of a component's CPU time goes into, such as serializing.
+type Work struct {
+	Name string `json:"name"`
+	// DemandMS is CPU time per iteration in milliseconds, over all instances.
+	DemandMS float64 `json:"demand_ms"`
 }
 
 // Resource is a pool, a lock, a queue or a stage of a component, at the variant's

@@ -129,7 +129,7 @@ func (l *limit) needs(in Input) string {
 		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
-		return text + l.component.skewed()
+		return text + l.component.spent() + l.component.skewed()
 	case Pool:
 		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	case Queue:
