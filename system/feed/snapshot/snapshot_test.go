@@ -478,6 +478,11 @@ func TestFlippedBytes(t *testing.T) {
 			t.Errorf("%q was taken for %q", wrong, raw)
 		}
 	}
+	mixed := right.Edition
+	mixed.Whole.SHA256 = sum(nil)
+	if _, err := load(t.Context(), store, mixed, nil); !errors.Is(err, ErrBroken) {
+		t.Errorf("a version of other pages: got %v", err)
+	}
 	// A publisher that goes on makes good what was damaged meanwhile, though it publishes what was there.
 	p := publisher(t, store, nil)
 	version := uint64(2)

@@ -317,6 +317,13 @@ func TestVersionsComeAndGo(t *testing.T) {
 		f.want(f.get("/feed/whole/"+gone.Manifest.Whole.SHA256), 404, nil)
 	}
 	f.want(f.get("/feed/pages/1.json"), 200, purged.Pages()[0].Body, HeaderVersion, "4")
+	// Also if it was purged, and something else published, between two looks.
+	if _, err := f.p.Purge(t.Context(), func(p snapshot.Page) []byte { return append(p.Body, ' ') }); err != nil {
+		t.Fatal(err)
+	}
+	f.publish(snapshot.Options{}, texts("sixth")...)
+	f.look(t.Context())
+	f.want(f.get(address(purged)), 404, nil)
 }
 
 // The store does not answer, or has what is broken: the last version is served for an hour, and the next one as soon as
