@@ -211,7 +211,11 @@ func (e Event) IsComplaint() bool {
 	if e.Method != "Log.entryAdded" {
 		return e.Method == "Runtime.exceptionThrown" || e.Method == "Runtime.consoleAPICalled"
 	}
-	var told struct{ Entry struct{ Level string } }
+	var told struct {
+		Entry struct {
+			Level string `json:"level"`
+		} `json:"entry"`
+	}
 	err := json.Unmarshal(e.Params, &told)
 	return err != nil || !slices.Contains([]string{"verbose", "info"}, told.Entry.Level)
 }
