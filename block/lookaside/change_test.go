@@ -17,7 +17,7 @@ import (
 
 // told lets the processes tell the cache things in an order, as "A+ B+ B3 A2": A and B are
 // about to write, B has made version 3, A has made version 2. A- did not write; * is a
-// restart of Redis.
+// restart of Redis. A! tells Redis again of an end that it did not hear.
 func told(t *testing.T, s *servertest.RedisServer, processes map[byte]*Cache, key, story string) {
 	t.Helper()
 	for word := range strings.FieldsSeq(story) {
@@ -32,6 +32,8 @@ func told(t *testing.T, s *servertest.RedisServer, processes map[byte]*Cache, ke
 			err = c.Changing(t.Context(), key)
 		case '-':
 			err = c.Unchanged(t.Context(), key)
+		case '!':
+			_, err = c.write(t.Context(), key, c.scripts.forget)
 		default:
 			err = c.Changed(t.Context(), key, value(key, int64(word[1]-'0')))
 		}
@@ -75,6 +77,11 @@ func TestStories(t *testing.T) {
 		"A+ * B+ B1 A2":     miss,
 		"A+ B+ * B2 A1":     miss,
 		"A+ A1 A+ A1 A+ A2": 2,
+		"A+ A1 A!":          miss,
+		"A+ * B+ A! B2":     miss, // 2 may be older than what A made
+		"A+ * B+ A!":        marker,
+		"A+ * B+ B1 A!":     miss,
+		"B+ A! B2 B+ B3":    3,
 	} {
 		s.Flush()
 		told(t, s, processes, "k", story)
@@ -167,6 +174,7 @@ func TestRedisLosesAWriteAndIsNotTold(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(s *servertest.RedisServer, writer *Cache, v Value){
 		"telling it fails": func(s *servertest.RedisServer, writer *Cache, v Value) {
+			s.Command("SCRIPT", "FLUSH") // or what is buffered may take place once it resumes
 			s.Pause()
 			defer s.Resume()
 			if err := writer.Changed(t.Context(), "k", v); err == nil {
@@ -188,7 +196,7 @@ func TestRedisLosesAWriteAndIsNotTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, d := servertest.Redis(t), newDatabase()
-			writer, reader := process(t, s.Addr(), d, func(cfg *Config) { cfg.Redis.WriteTimeout, cfg.ChangeLife = time.Second, time.Hour }), process(t, s.Addr(), d)
+			writer, reader := process(t, s.Addr(), d, func(cfg *Config) { cfg.ChangeLife = time.Hour }), process(t, s.Addr(), d)
 			old := d.set("k", false)
 			if err := writer.Changing(t.Context(), "k"); err != nil {
 				t.Fatal(err)
@@ -202,9 +210,7 @@ func TestRedisLosesAWriteAndIsNotTold(t *testing.T) {
 				v, err := reader.Get(t.Context(), "k")
 				return err == nil && same(v, fresh)
 			})
-			if n := writer.owed.count(); n != 0 {
-				t.Errorf("%d keys are owed still", n)
-			}
+			eventually(t, "nothing is owed", func() bool { return writer.owed.count() == 0 })
 		})
 	}
 }

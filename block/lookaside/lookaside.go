@@ -50,8 +50,8 @@
 // what is true. If the marker is lost before the writer is done (Redis restarted), Changed
 // deletes what is there unless that is newer, because it may have been filled
 // meanwhile. If that fails as well, or nobody knows whether the write took place, Redis is told to
-// forget the key as soon as it answers, see owed. Only if the writer is killed, too, can an old
-// value stay, until it is refreshed.
+// forget the key as soon as it answers, see owed. Only if the writer is killed, too, or stops within
+// ChangeLife of a write of which nobody knows, can an old value stay, until it is refreshed.
 //
 // # When Redis is lost
 //

@@ -15,8 +15,9 @@ import (
 // there before the write, which would then be served for as long as it is fresh. So Redis is told
 // again, as soon as it answers, to forget what it has; see settle.
 type owed struct {
-	mu   sync.Mutex
-	keys map[string]debt
+	mu      sync.Mutex
+	keys    map[string]debt
+	telling int // that take has taken out
 }
 
 // debt is what is owed of one key.
@@ -32,6 +33,8 @@ const (
 	mostOwed = 10_000
 	// retellEvery is how soon Redis is told again at first, and how often.
 	retellEvery = time.Second
+	// lastTelling bounds the last time, at the end: a server that stops must not be killed for it.
+	lastTelling = 2 * time.Second
 )
 
 var errOwed = errors.New("redis has not heard the end of too many changes")
@@ -85,13 +88,22 @@ func (o *owed) take(now time.Time) (keys []string) {
 		}
 		o.put(key, d)
 	}
+	o.telling = len(keys)
 	return keys
+}
+
+// told notes that Redis was told of one that was taken out.
+func (o *owed) told() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.telling--
 }
 
 // back puts keys back that were taken out.
 func (o *owed) back(keys []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.telling = 0
 	for _, key := range keys {
 		d := o.keys[key]
 		d.late = true
@@ -109,7 +121,7 @@ func (o *owed) count() (n int) {
 			n++
 		}
 	}
-	return n
+	return n + o.telling
 }
 
 // settle tells Redis again until the cache is closed, and once more then.
@@ -117,7 +129,9 @@ func (c *Cache) settle() {
 	for pause.For(c.life, retellEvery) {
 		c.retell(c.life)
 	}
-	c.retell(context.WithoutCancel(c.life))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), lastTelling)
+	defer cancel()
+	c.retell(ctx)
 }
 
 func (c *Cache) retell(ctx context.Context) {
@@ -127,6 +141,7 @@ func (c *Cache) retell(ctx context.Context) {
 			c.owed.back(keys[i:])
 			return
 		}
+		c.owed.told()
 		c.metrics.changes[changeRetold].Inc()
 	}
 }

@@ -93,9 +93,13 @@ if first and ARGV[3] ~= '' then
 end
 redis.call('DEL', KEYS[1])
 return 0`),
-		// forget removes what may be from before a write. A marker stays: it ends by itself, and
-		// what is filled in behind it was read after the write.
+		// forget removes what may be from before a write. A marker stays, and refuses the values
+		// of its writers, which may be older: who ends last leaves a miss.
 		forget: script(`
+if marker then
+  redis.call('SET', KEYS[1], '\1m' .. string.rep('\255', 8) .. v:sub(11), 'KEEPTTL')
+  return 1
+end
 if not entry and kind ~= 'l' then return 0 end
 return redis.call('DEL', KEYS[1])`),
 	}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup"
 )
 
@@ -122,14 +122,16 @@ func (in *instance) StartAgain(ctx context.Context) error {
 
 // openGroup opens the container's control group. A pid that is not the
 // container's is one of another machine: then the daemon is not on this one.
+// A process that has ended is in no group of its own either.
 func (in *instance) openGroup(l *driver.Life, pid int) (int, *cgroup.Group) {
 	c := &in.run.config
+	first, _ := guardian.Identify(c.ProcRoot, pid)
 	group, err := cgroup.Of(c.ProcRoot, c.SysRoot, pid)
 	if err == nil && !strings.Contains(group.Paths().CPU, in.id) {
 		err = errors.Join(errors.New("the daemon runs on another machine, or in a virtual one"), group.Close())
 		group, pid = nil, 0
 	}
-	if err != nil && !l.HasEnded() && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !l.HasEnded() && first.Alive(c.ProcRoot) {
 		in.run.unseen.Store(true)
 		in.run.Warnf("what containers use cannot be seen from here: %v", err)
 	}
