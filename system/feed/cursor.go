@@ -35,7 +35,7 @@ const (
 	cursorMAC  = 16    // of the 32 bytes of SHA-256: out of reach for guessing
 )
 
-// cursorForm refuses texts that differ and mean the same.
+// cursorForm refuses texts that differ and mean the same, but for line breaks, which it skips.
 var cursorForm = base64.RawURLEncoding.Strict()
 
 // Write returns the cursor of a position. Within an hour it is always the same text, so that
@@ -59,7 +59,8 @@ func (c *Cursors) Read(text []byte) (Position, error) {
 	if len(text) != cursorForm.EncodedLen(len(raw)) {
 		return Position{}, ErrCursor
 	}
-	if _, err := cursorForm.Decode(raw[:], text); err != nil || !hmac.Equal(raw[cursorBody:], c.sign(raw[:cursorBody])) {
+	// Fewer bytes: there were line breaks.
+	if n, err := cursorForm.Decode(raw[:], text); err != nil || n != len(raw) || !hmac.Equal(raw[cursorBody:], c.sign(raw[:cursorBody])) {
 		return Position{}, ErrCursor
 	}
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(raw[at:])) }

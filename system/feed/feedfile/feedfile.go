@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// MaxLineBytes bounds a line of JSON and a row of CSV: twice what a valid post has.
+	// MaxLineBytes bounds a line of JSON and a row of CSV: almost four times what the texts of
+	// a valid post have together. One of such a size fits unless most of it is escaped.
 	MaxLineBytes = 16 << 20
 	// maxMistakes is how many are told at once.
 	maxMistakes = 20

@@ -39,6 +39,7 @@ func Stores(t *testing.T, places Places) {
 	for name, check := range map[string]func(*testing.T, Open){
 		"has what it was filled with":               filled,
 		"is filled once, all or nothing":            fillings,
+		"is filled after all was deleted":           refilled,
 		"posts come and go":                         putAndDelete,
 		"answers as many as asked for, in order":    pages,
 		"walks miss nothing and have nothing twice": func(t *testing.T, open Open) { t.Helper(); walks(t, open, total) },
@@ -207,6 +208,22 @@ func fillings(t *testing.T, open Open) {
 	}
 }
 
+// refilled has an author whose posts are all deleted, and comes again, as somebody else.
+func refilled(t *testing.T, open Open) {
+	t.Helper()
+	s := opened(t, open)
+	e := Odd(1, 1, 1)
+	if err := s.Put(t.Context(), &e); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Delete(t.Context(), e.ID); err != nil {
+		t.Fatal(err)
+	}
+	e.Author.Name = "Somebody else"
+	fill(t, s, Entries{e})
+	Want(t, s, &e)
+}
+
 func putAndDelete(t *testing.T, open Open) {
 	t.Helper()
 	s := opened(t, open)
@@ -286,7 +303,8 @@ func walks(t *testing.T, open Open, total int64) {
 		entries = append(entries, Odd(id, id/4, 0)) // a few share each time
 	}
 	fill(t, s, entries)
-	w := walkers{t: t, store: s, cursors: feed.NewCursors([]byte("key"), time.Hour), stay: entries, read: make(chan struct{})}
+	w := walkers{t: t, store: s, stay: entries, read: make(chan struct{})}
+	w.reader = feed.Reader{Store: s, Cursors: feed.NewCursors([]byte("key"), time.Hour), Asked: func(string) {}}
 	var done atomic.Int64
 	var walking, writing sync.WaitGroup
 	changes := 0
@@ -318,11 +336,11 @@ func walks(t *testing.T, open Open, total int64) {
 
 // walkers share a store.
 type walkers struct {
-	t       *testing.T
-	store   feed.Store
-	cursors *feed.Cursors
-	stay    Entries       // posts that are not changed
-	read    chan struct{} // a page was, and who writes is free: it is time for a change
+	t      *testing.T
+	store  feed.Store
+	reader feed.Reader   // of the store
+	stay   Entries       // posts that are not changed
+	read   chan struct{} // a page was, and who writes is free: it is time for a change
 }
 
 // change deletes a post that is there, or inserts it.
@@ -343,26 +361,21 @@ func (w *walkers) change(id int64, there bool) {
 // walk reads the whole list in pages of so many.
 func (w *walkers) walk(limit int) {
 	seen, before := map[int64]bool{}, feed.Start
-	for text, more := "", true; more; {
-		at, err := w.cursors.Read([]byte(text))
+	for next, more := "", true; more; {
+		page, err := w.reader.Page(w.t.Context(), []byte(next), limit)
 		if err != nil {
 			w.t.Error(err)
 			return
 		}
-		page, err := w.store.Page(w.t.Context(), at, limit)
-		if err != nil {
-			w.t.Error(err)
-			return
-		}
-		for i := range page {
-			p := page[i].Position()
+		for i := range page.Posts {
+			p := page.Posts[i].Position()
 			if seen[p.ID] || p.Published > before.Published || p.Published == before.Published && p.ID >= before.ID {
 				w.t.Errorf("post %d came behind %v, seen before: %v", p.ID, before, seen[p.ID])
 				return
 			}
 			seen[p.ID], before = true, p
 		}
-		text, more = w.cursors.Write(before), len(page) == limit
+		next, more = page.Next, page.Next != ""
 		select {
 		case w.read <- struct{}{}:
 		default:

@@ -25,12 +25,27 @@ var tables = []struct {
 }
 
 // rows are of entries, by table.
-type rows map[string][][]any
+type rows struct {
+	of   map[string][][]any
+	text int // bytes
+}
 
-func (r rows) add(table string, row ...any) { r[table] = append(r[table], row) }
+func newRows() *rows { return &rows{of: map[string][][]any{}} }
+
+func (r *rows) add(table string, row ...any) {
+	r.of[table] = append(r.of[table], row)
+	for _, value := range row {
+		if text, ok := value.(string); ok {
+			r.text += len(text)
+		}
+	}
+}
+
+// full reports that it is time to copy them.
+func (r *rows) full() bool { return len(r.of["posts"]) >= maxEntries || r.text >= maxText }
 
 // put adds an entry, but for its author.
-func (r rows) put(e *feed.Entry) {
+func (r *rows) put(e *feed.Entry) {
 	p := &e.Post
 	r.add("posts", p.ID, p.Published, p.Author, p.Pinned, p.Media, p.Comments, p.Reactions, p.Title, p.Text)
 	for i, m := range e.Media {
@@ -44,21 +59,24 @@ func (r rows) put(e *feed.Entry) {
 	}
 }
 
-func (r rows) author(a *feed.Author) {
+func (r *rows) author(a *feed.Author) {
 	r.add("authors", a.ID, a.Name, a.Role, a.Team, a.About, a.Photo)
 }
 
 // copyTo stores the rows and forgets them.
-func (r rows) copyTo(ctx context.Context, tx pgx.Tx) error {
+func (r *rows) copyTo(ctx context.Context, tx pgx.Tx) error {
 	for _, table := range tables {
-		if len(r[table.name]) == 0 {
+		all := r.of[table.name]
+		if len(all) == 0 {
 			continue
 		}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"feed", table.name}, table.columns, pgx.CopyFromRows(r[table.name])); err != nil {
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"feed", table.name}, table.columns, pgx.CopyFromRows(all)); err != nil {
 			return fmt.Errorf("store %s: %w", table.name, err)
 		}
-		r[table.name] = r[table.name][:0]
+		clear(all) // so that none of their text is held
+		r.of[table.name] = all[:0]
 	}
+	r.text = 0
 	return nil
 }
 
@@ -73,7 +91,7 @@ func (s *Store) Put(ctx context.Context, e *feed.Entry) error {
 		if _, err := tx.Exec(ctx, putAuthor, a.ID, a.Name, a.Role, a.Team, a.About, a.Photo); err != nil {
 			return err
 		}
-		all := rows{}
+		all := newRows()
 		all.put(e)
 		return all.copyTo(ctx, tx)
 	})
@@ -103,8 +121,12 @@ func (s *Store) Delete(ctx context.Context, id int64) error {
 	return nil
 }
 
-// chunk is how many entries are copied at a time: about a megabyte.
-const chunk = 500
+// What is copied at a time: so many entries, of which invented ones have about a megabyte,
+// or fewer with so many bytes of text. One may have 4 MB.
+const (
+	maxEntries = 500
+	maxText    = 1 << 20
+)
 
 // Fill implements feed.Store, in one transaction over a connection of its own: filling
 // everything takes as long as it takes.
@@ -127,14 +149,18 @@ func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], pro
 }
 
 func fill(ctx context.Context, tx pgx.Tx, source dataset.Source[feed.Entry], progress dataset.Progress) error {
-	all, known, waiting := rows{}, map[int64]bool{}, 0
+	// Authors of posts that were deleted are there still.
+	if _, err := tx.Exec(ctx, "DELETE FROM feed.authors"); err != nil {
+		return err
+	}
+	all, known := newRows(), map[int64]bool{}
 	err := dataset.Each(ctx, source, progress, func(e *feed.Entry) error {
 		if !known[e.Author.ID] {
 			known[e.Author.ID] = true
 			all.author(&e.Author)
 		}
 		all.put(e)
-		if waiting++; waiting%chunk != 0 {
+		if !all.full() {
 			return nil
 		}
 		return all.copyTo(ctx, tx)
