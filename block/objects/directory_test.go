@@ -89,9 +89,13 @@ func TestWritersAreKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			writers = append(writers, w)
+			t.Cleanup(func() {
+				_ = w.Process.Kill()
+				_ = w.Wait() // killed
+			})
 		}
 		// Some steps further, and then in the middle of one: where, the machine decides.
-		for deadline := time.Now().Add(time.Minute); ; {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			body, _, err := d.Get(t.Context(), "number")
 			if err == nil {
 				n, err := number(body)

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"loadstone/block/objects"
@@ -11,7 +12,12 @@ import (
 // publishers and other collections, see the package. If a version that the manifest refers to cannot be read, nothing is
 // deleted: its objects are not known.
 func (p *Publisher) Collect(ctx context.Context) (deleted int, err error) {
-	deleted, err = collect(ctx, p.cfg.Store)
+	for {
+		deleted, err = collect(ctx, p.cfg.Store)
+		if !errors.Is(err, ErrSuperseded) { // else begin anew: each time somebody has published, it does not go on for ever
+			break
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("collect what the snapshot does not need: %w", err)
 	}
@@ -19,7 +25,7 @@ func (p *Publisher) Collect(ctx context.Context) (deleted int, err error) {
 }
 
 func collect(ctx context.Context, store objects.Store) (deleted int, err error) {
-	raw, _, err := store.Get(ctx, manifestName)
+	raw, tag, err := store.Get(ctx, manifestName)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +40,7 @@ func collect(ctx context.Context, store objects.Store) (deleted int, err error) 
 	for _, e := range append([]Edition{m.Edition}, m.Earlier...) {
 		line, err := Fetch(ctx, store, e.Index)
 		if err != nil {
-			return 0, err
+			return 0, superseded(ctx, store, tag, err)
 		}
 		parts, err := readIndex(line, e)
 		if err != nil {

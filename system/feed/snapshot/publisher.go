@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -132,7 +133,7 @@ func (p *Publisher) Purge(ctx context.Context, edit func(Page) (body []byte)) (*
 				pages[i].Body = edit(pages[i])
 			}
 			return pages, nil
-		}, Options{Forget: true})
+		}, Options{Forget: true, Force: true}) // what is to go may be more than half
 		if errors.Is(err, ErrSuperseded) {
 			continue // each time somebody else has published: it does not go on for ever
 		}
@@ -171,6 +172,7 @@ func (p *Publisher) begin(ctx context.Context, o Options) (b base, err error) {
 	}
 	// From the store and not from memory: what it no longer has, or has otherwise, is written again.
 	b.last, err = load(ctx, p.cfg.Store, b.manifest.Edition, nil)
+	err = superseded(ctx, p.cfg.Store, b.tag, err)
 	if errors.Is(err, ErrBroken) || errors.Is(err, objects.ErrNotFound) {
 		return b, nil
 	}
@@ -178,6 +180,21 @@ func (p *Publisher) begin(ctx context.Context, o Options) (b base, err error) {
 		b.last.Manifest, b.last.raw = b.manifest, raw
 	}
 	return b, err
+}
+
+// superseded is err, or ErrSuperseded if an object is gone because the manifest with the tag is: whatever a manifest
+// refers to is there for as long as it is the current one.
+func superseded(ctx context.Context, store objects.Store, tag objects.Tag, err error) error {
+	if !errors.Is(err, objects.ErrNotFound) {
+		return err
+	}
+	switch _, now, failed := store.Get(ctx, manifestName); {
+	case failed != nil && !errors.Is(failed, objects.ErrNotFound):
+		return failed
+	case now != tag:
+		return ErrSuperseded
+	}
+	return err
 }
 
 // highest is the highest version that an object was written for: each version has an index.
@@ -219,7 +236,7 @@ func (p *Publisher) publish(ctx context.Context, b base, pages []Page, o Options
 	if s.raw, err = m.encode(); err != nil {
 		return nil, err
 	}
-	if err := p.write(ctx, fresh); err != nil {
+	if err := p.write(ctx, b.tag, fresh); err != nil {
 		return nil, err
 	}
 	_, err = p.cfg.Store.Put(ctx, manifestName, s.raw, b.tag)
@@ -257,6 +274,9 @@ func compose(b base, pages []Page) (s *Snapshot, fresh map[string][]byte, err er
 		if !pageNames.MatchString(page.Name) || seen[page.Name] || len(page.Body) > objects.MaxSize {
 			return nil, nil, fmt.Errorf("the page %.80q: give each a name of its own like pages/1.json, in small letters, and at most %d bytes", page.Name, objects.MaxSize)
 		}
+		if page.Name == manifestName || strings.HasPrefix(page.Name, objectsBelow) || strings.HasPrefix(page.Name, wholeBelow) {
+			return nil, nil, fmt.Errorf("the page %.80q: give it another name: %s and all below %s and %s are the snapshot's own", page.Name, manifestName, objectsBelow, wholeBelow)
+		}
 		seen[page.Name] = true
 		o, body := b.last.find(sum(page.Body))
 		if body == nil {
@@ -283,13 +303,18 @@ func compose(b base, pages []Page) (s *Snapshot, fresh map[string][]byte, err er
 	return open(m, whole, x.Pages), fresh, nil
 }
 
-// origins are the versions that deltas are made from. One that cannot be read has none.
+// origins are the versions that deltas are made from. One that cannot be read has none, nor one that no client keeps: it is too large.
 func (p *Publisher) origins(ctx context.Context, b base) (origins []*Snapshot) {
 	if b.last == nil || p.cfg.Deltas == 0 {
 		return nil
 	}
-	origins = append(origins, b.last)
+	if len(b.last.whole) <= dictionary.MaxSize {
+		origins = append(origins, b.last)
+	}
 	for _, e := range b.manifest.Earlier[:min(len(b.manifest.Earlier), p.cfg.Deltas-1)] {
+		if e.Whole.Size > dictionary.MaxSize {
+			continue
+		}
 		i := slices.IndexFunc(p.latest, func(s *Snapshot) bool { return s.Manifest.Index == e.Index })
 		if i >= 0 {
 			origins = append(origins, p.latest[i])
@@ -304,7 +329,7 @@ func (p *Publisher) origins(ctx context.Context, b base) (origins []*Snapshot) {
 // be 8 MB, or 1.25 times the dictionary).
 func difference(from, to *Snapshot) ([]byte, error) {
 	const window = 8 << 20
-	if len(from.whole) > dictionary.MaxSize || len(to.whole) > max(window, len(from.whole)*5/4) {
+	if len(to.whole) > max(window, len(from.whole)*5/4) {
 		return nil, nil
 	}
 	d, err := dictionary.NewEarlier(from.whole, len(to.whole))
@@ -330,26 +355,29 @@ func Apply(earlier, delta []byte, to Text) (*Snapshot, error) {
 	return Parse(whole, to.SHA256)
 }
 
-// write writes objects.
-func (p *Publisher) write(ctx context.Context, fresh map[string][]byte) error {
+// write writes objects of the version that is to replace the manifest with the tag.
+func (p *Publisher) write(ctx context.Context, was objects.Tag, fresh map[string][]byte) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for name, body := range fresh {
-		group.Go(func() error { return p.place(ctx, name, body) })
+		group.Go(func() error { return p.place(ctx, was, name, body) })
 	}
 	return group.Wait()
 }
 
 // place writes an object that may be there already, from another publisher who works on the same version or was
 // killed; then it is looked at.
-func (p *Publisher) place(ctx context.Context, name string, body []byte) error {
+func (p *Publisher) place(ctx context.Context, was objects.Tag, name string, body []byte) error {
 	_, err := p.cfg.Store.Put(ctx, name, body, objects.Absent)
 	if !errors.Is(err, objects.ErrChanged) {
 		return err
 	}
 	there, tag, err := p.cfg.Store.Get(ctx, name)
-	if err != nil || bytes.Equal(there, body) {
-		return err
+	if err != nil {
+		return superseded(ctx, p.cfg.Store, was, err)
+	}
+	if bytes.Equal(there, body) {
+		return nil
 	}
 	_, err = p.cfg.Store.Put(ctx, name, body, tag)
 	return err

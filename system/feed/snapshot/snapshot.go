@@ -49,6 +49,7 @@ import (
 const (
 	manifestName = "manifest.json"
 	objectsBelow = "objects/"
+	wholeBelow   = "whole/" // where Whole is served
 	// maxWhole bounds a version, in bytes: readers have two of them in memory.
 	maxWhole = 256 << 20
 	// parallel is how many objects are read or written at once.

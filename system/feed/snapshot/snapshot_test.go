@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"loadstone/block/dictionary"
 	"loadstone/block/objects"
 	"loadstone/block/servertest"
 )
@@ -184,6 +185,8 @@ func TestWhatIsNotPublished(t *testing.T) {
 	for want, pages := range map[string][]Page{
 		"at least one page": nil, "a name of its own": append(texts(2, "a"), texts(1, "b")...), `the page "../x"`: {{Name: "../x"}},
 		`the page ""`: {{}}, `the page "A.json"`: {{Name: "A.json"}}, `the page "a\nb"`: {{Name: "a\nb"}},
+		`the page "manifest.json": give it another name`: {{Name: "manifest.json"}}, `the page "objects/1.json": give it another name`: {{Name: "objects/1.json"}},
+		`the page "whole/a": give it another name`: {{Name: "whole/a"}},
 	} {
 		if _, err := p.Publish(t.Context(), always(pages...), Options{Force: true}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -332,6 +335,104 @@ func TestPurge(t *testing.T) {
 	}
 	if s, err := r.Read(t.Context()); err != nil || bytes.Contains(s.Whole(), secret) || s.Manifest.Version != 5 || len(s.Manifest.Earlier) > 0 {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What is to be taken down may be nearly all there is.
+func TestPurgeOfMostOfIt(t *testing.T) {
+	t.Parallel()
+	store := directory(t, t.TempDir())
+	p := publisher(t, store, nil)
+	pages := texts(10, strings.Repeat("text ", 1000))
+	publish(t, p, Options{}, pages...)
+	if _, err := p.Purge(t.Context(), func(Page) []byte { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pages {
+		pages[i].Body = nil
+	}
+	reads(t, NewReader(store), 2, pages)
+}
+
+// One purges while another has read the manifest: at the beginning, or to collect. Both succeed.
+func TestPurgeBesideAnother(t *testing.T) {
+	t.Parallel()
+	for look := range 2 {
+		path, looks := t.TempDir(), 0
+		store := directory(t, path)
+		other := publisher(t, store, nil)
+		publish(t, other, Options{}, texts(5, "one two")...)
+		remove := func(word string) func(Page) []byte {
+			return func(page Page) []byte { return bytes.ReplaceAll(page.Body, []byte(word), []byte("-")) }
+		}
+		p := publisher(t, &faulty{Store: store, after: func(name string) {
+			if name != manifestName {
+				return
+			}
+			if looks++; looks == look+1 {
+				if _, err := other.Purge(t.Context(), remove("two")); err != nil {
+					t.Error(err)
+				}
+			}
+		}}, nil)
+		if _, err := p.Purge(t.Context(), remove("one")); err != nil {
+			t.Errorf("look %d: %v", look, err)
+		}
+		reads(t, NewReader(store), 3, texts(5, "- -"))
+		if n := count(t, store); n != 7 { // pages, index, delta
+			t.Errorf("look %d: %d objects are left", look, n)
+		}
+	}
+}
+
+// Somebody has left an object, under the version that comes; before a publisher that needs it has looked at it, it is
+// collected, because another one has published that version.
+func TestObjectIsCollectedBesidePublisher(t *testing.T) {
+	t.Parallel()
+	store := directory(t, t.TempDir())
+	other := publisher(t, store, nil)
+	publish(t, other, Options{}, texts(1, "first")...)
+	pages := texts(1, "second")
+	left := objectOf(2, pages[0].Body).Name
+	if _, err := store.Put(t.Context(), left, pages[0].Body, objects.Absent); err != nil {
+		t.Fatal(err)
+	}
+	p := publisher(t, &faulty{Store: store, fails: func(what, name string) error {
+		if what != "get" || name != left {
+			return nil
+		}
+		_, err := other.Publish(t.Context(), always(texts(1, "another second")...), Options{})
+		if err == nil {
+			_, err = other.Collect(t.Context())
+		}
+		return err
+	}}, nil)
+	if _, err := p.Publish(t.Context(), always(pages...), Options{}); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("got %v", err)
+	}
+	reads(t, NewReader(store), 2, texts(1, "another second"))
+}
+
+// What is too large for a dictionary is neither read nor kept to make deltas from it.
+func TestLargeVersionsHaveNoDeltas(t *testing.T) {
+	t.Parallel()
+	store := directory(t, t.TempDir())
+	var first Object
+	p := publisher(t, &faulty{Store: store, fails: func(what, name string) error {
+		if what == "get" && name == first.Name {
+			t.Error("the first version was read")
+		}
+		return nil
+	}}, nil)
+	for n := range 2 {
+		s := publish(t, publisher(t, store, nil), Options{}, Page{"large.json", bytes.Repeat([]byte{byte(n)}, dictionary.MaxSize)})
+		if n == 0 {
+			first = s.Manifest.Index
+		}
+	}
+	publish(t, p, Options{Force: true}, texts(1, "small")...)
+	if len(p.latest) != 0 {
+		t.Errorf("%d versions are kept", len(p.latest))
 	}
 }
 
