@@ -1,5 +1,7 @@
 package load
 
+import "time"
+
 // Part is a part of an iteration that does more than make its steps in turn: a step, or
 // a group of parts. The parts of a group are done in turn, as often as Repeat says or
 // once for each value of a list; with Parallel its passes are done at once, or its parts
@@ -52,32 +54,45 @@ const listed = 10
 // InTurn is how many requests of an iteration are made one after the other, at most, if
 // each list has ten values.
 func (s *Scenario) InTurn() int {
-	switch {
-	case s.Flow != nil:
-		return inTurn(s.Flow)
-	case s.Weighted:
-		return 1
-	}
-	return max(1, len(s.Steps))
+	return max(1, int(s.longest(func(int) float64 { return 1 })))
 }
 
-func inTurn(parts []Part) int {
-	sum := 0
+// Pauses is how long an iteration thinks, at most, if each list has ten values.
+func (s *Scenario) Pauses() time.Duration {
+	sum := s.longest(func(step int) float64 { return float64(s.Steps[step].Think[1]) })
+	return time.Duration(min(sum, float64(maxTime)))
+}
+
+// longest adds up what the steps of an iteration cost that are made one after the other.
+func (s *Scenario) longest(cost func(step int) float64) (sum float64) {
+	if s.Flow != nil {
+		return longest(s.Flow, cost)
+	}
+	for i := range s.Steps {
+		if s.Weighted {
+			sum = max(sum, cost(i))
+		} else {
+			sum += cost(i)
+		}
+	}
+	return sum
+}
+
+func longest(parts []Part, cost func(step int) float64) (sum float64) {
 	for i := range parts {
 		p := &parts[i]
 		if len(p.Parts) == 0 {
-			sum++
+			sum += cost(p.Step)
 			continue
 		}
-		once, passes := inTurn(p.Parts), max(p.Repeat, 1)
+		passes := max(p.Repeat, 1)
 		if p.ForEach != "" {
 			passes = listed
 		}
-		total := once * passes
 		if p.Parallel > 0 {
-			total = (total + p.Parallel - 1) / p.Parallel
+			passes = (passes + p.Parallel - 1) / p.Parallel
 		}
-		sum += max(once, total)
+		sum += float64(passes) * longest(p.Parts, cost)
 	}
 	return sum
 }

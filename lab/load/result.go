@@ -95,11 +95,12 @@ type JourneyResult struct {
 	Scenario   string `json:"scenario"`
 	Iterations uint64 `json:"iterations"`
 	// BrokenOff of them did not come to their end: a request had no answer, or its
-	// answer lacked a value that a later step needs.
+	// answer lacked a value that a later step needs. Those that only paused when the
+	// load ended are not among them.
 	BrokenOff uint64 `json:"broken_off"`
 	// Duration is from the time that the schedule intended for an iteration to its
 	// end, pauses included: k6's iteration_duration, which begins when it begins. It is
-	// of all iterations: those that broke off are shorter.
+	// of all iterations: those that broke off, or were cut off, are shorter.
 	Duration Latency `json:"duration"`
 }
 

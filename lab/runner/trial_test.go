@@ -52,6 +52,15 @@ func TestDrainCoversTheObjectives(t *testing.T) {
 	journey := load.Scenario{Steps: make([]load.Step, 2), Flow: []load.Part{
 		{Step: 0}, {ForEach: "ids", As: "id", Parallel: 5, Parts: []load.Part{{Step: 1}, {Step: 1}}}, // 1 + 20 / 5
 	}}
+	think := func(s load.Scenario, pauses ...time.Duration) load.Scenario {
+		s.Steps = nil
+		for _, pause := range pauses {
+			s.Steps = append(s.Steps, load.Step{Think: [2]time.Duration{0, pause}})
+		}
+		return s
+	}
+	// Ten passes of three seconds, six at once: in two goes.
+	six := load.Scenario{Flow: []load.Part{{Step: 0}, {ForEach: "ids", As: "id", Parallel: 6, Parts: []load.Part{{Step: 1}}}}}
 	endless := load.Scenario{Steps: make([]load.Step, 1), Flow: []load.Part{{Repeat: 1000, Parts: []load.Part{{Step: 0}}}}}
 	for name, c := range map[string]struct {
 		slo      experiment.SLO
@@ -66,6 +75,12 @@ func TestDrainCoversTheObjectives(t *testing.T) {
 		"a journey, in turn":          {slo, journey, 10 * time.Second, 15 * time.Second},
 		"a journey with an objective": {whole, journey, 10 * time.Second, 40 * time.Second},
 		"a journey of many requests":  {slo, endless, 10 * time.Second, mostDrain},
+		"a request, and a pause":      {slo, think(one, 5*time.Second), 10 * time.Second, 8 * time.Second},
+		"pauses in turn":              {slo, think(three, 1*time.Second, 0, 80*time.Second), 10 * time.Second, 90 * time.Second},
+		"pauses at once":              {slo, think(six, time.Second, 3*time.Second), 10 * time.Second, 16 * time.Second},
+		"pauses, with an objective":   {whole, think(three, 5*time.Second, 0, 80*time.Second), 10 * time.Second, 40 * time.Second},
+		"one pause of three":          {slo, think(drawn, 5*time.Second, time.Second, 0), 10 * time.Second, 8 * time.Second},
+		"pauses without end":          {slo, think(endless, 24*time.Hour), 10 * time.Second, mostDrain + 30*24*time.Hour},
 		"one request of three":        {slo, drawn, 10 * time.Second, 3 * time.Second},
 		"nothing about how long":      {experiment.SLO{parse(t, "http_reqs", "count>1e9")}, one, 10 * time.Second, leastDrain},
 		"service time counts as well": {experiment.SLO{parse(t, "http_req_service", "max<2000")}, one, 10 * time.Second, 4 * time.Second},

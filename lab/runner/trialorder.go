@@ -31,7 +31,7 @@ const (
 	sweepVUs    = 64
 	leastDrain  = time.Second
 	drainPerSLO = 2
-	mostDrain   = time.Minute // of iterations of which the objectives say nothing
+	mostDrain   = time.Minute // of iterations of which the objectives say nothing, without their pauses
 )
 
 // sweep is closed load: so many virtual users that the system is never idle.
@@ -69,7 +69,8 @@ func lasting(r *load.Result) time.Duration {
 // drain is how long iterations under way at the end of a try may take: twice the largest
 // duration that the objectives mention, so that none is cut off which they could still
 // tell apart. If they mention none of iterations it is that of a request, for each that
-// is made in turn.
+// is made in turn, and what an iteration pauses: users that think are not the system's
+// doing, and what they ask for after that is to be answered too.
 func drain(slo experiment.SLO, s load.Scenario, timeout time.Duration) time.Duration {
 	each := min(max(leastDrain, drainPerSLO*slo.LongestWait()), timeout)
 	whole := drainPerSLO * slo.LongestIteration()
@@ -79,5 +80,5 @@ func drain(slo experiment.SLO, s load.Scenario, timeout time.Duration) time.Dura
 	case whole > 0:
 		return max(each, whole)
 	}
-	return min(each*time.Duration(s.InTurn()), max(each, mostDrain))
+	return min(each*time.Duration(s.InTurn()), max(each, mostDrain)) + s.Pauses()
 }

@@ -318,7 +318,7 @@ func (u *user) joined(now time.Duration) {
 	}
 	failed := j.failed
 	j.group, j.list = nil, nil
-	if failed != failure.None {
+	if failed != failure.None || j.cut {
 		u.end(failed, now)
 		return
 	}

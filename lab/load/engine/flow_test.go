@@ -431,6 +431,30 @@ func TestLanesAreCutOff(t *testing.T) {
 	}
 }
 
+// TestUsersWhoThinkHaveNotBrokenOff: an iteration whose time is over while it pauses had
+// all that it asked for, and asks for nothing after that.
+func TestUsersWhoThinkHaveNotBrokenOff(t *testing.T) {
+	t.Parallel()
+	s := openPosts(t, (*httptest.Server).Start)
+	for name, flow := range map[string][]load.Part{
+		"in turn": nil,
+		"at once": {{Repeat: 9, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := journeys(s.URL, 3, 1, []load.Step{asked("once", "/once")}, flow)
+			spec := &plan.Scenarios[0]
+			spec.Executor, spec.Duration, spec.GracefulStop = load.ConstantVUs, 300*time.Millisecond, 100*time.Millisecond
+			spec.Steps[0].Think = [2]time.Duration{time.Hour, time.Hour}
+			r, _ := mustRun(t, plan)
+			cut, j := r.Errors[failure.CutOff.String()].Count, r.Journeys[0]
+			if j.Iterations != 3 || j.BrokenOff > cut || r.Requests > 9 {
+				t.Errorf("%d iterations, %d broke off, and %d requests of %d were cut off; want 3, and none but with such a request", j.Iterations, j.BrokenOff, cut, r.Requests)
+			}
+		})
+	}
+}
+
 // TestAStallShowsInWhatFollows: the first request of an iteration counts from when the
 // schedule had it, also where an iteration begins with several at once.
 func TestAStallShowsInWhatFollows(t *testing.T) {

@@ -371,7 +371,8 @@ func (u *user) end(kind failure.Kind, now time.Duration) {
 	u.owner.released(u, kind)
 }
 
-// cut ends the iteration where it is, because its time is over.
+// cut ends the iteration where it is, because its time is over. One that only thinks has
+// not broken off: it had all that it asked for.
 func (u *user) cut() {
 	switch u.state {
 	case userFree:
@@ -379,7 +380,7 @@ func (u *user) cut() {
 		u.cutLanes()
 	case userThinking:
 		u.addThinking(-1)
-		u.end(failure.CutOff, u.loop.clock.now())
+		u.end(failure.None, u.loop.clock.now())
 	case userWaiting:
 		u.slots.leave(u)
 		u.sent = u.loop.clock.now()

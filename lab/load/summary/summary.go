@@ -247,7 +247,8 @@ type Journey struct {
 	Scenario   string `json:"scenario"`
 	Iterations uint64 `json:"iterations"`
 	// BrokenOff of them did not come to their end: a request had no answer, or its
-	// answer lacked a value that a later step needs.
+	// answer lacked a value that a later step needs. Those that only paused when the
+	// load ended are not among them.
 	BrokenOff uint64 `json:"broken_off"`
 	// Duration is from the time that the schedule intended for an iteration to its end,
 	// pauses included, of those that broke off too.
