@@ -76,10 +76,11 @@ type journey struct {
 	group  *group
 	list   []string // that the passes are over
 	units  int
-	next   int          // the first unit that no lane has taken
-	atWork int          // lanes, and fork itself while it starts them
-	failed failure.Kind // why the first unit failed that did
-	cut    bool         // no further unit is to be taken
+	next   int           // the first unit that no lane has taken
+	atWork int           // lanes, and fork itself while it starts them
+	failed failure.Kind  // why the first unit failed that did
+	latest time.Duration // when the last lane was done that is
+	cut    bool          // no further unit is to be taken
 
 	// Of a lane.
 	user      *user // whose lane it is; nil for a user of its own
@@ -212,7 +213,7 @@ func (u *user) fork(g *group, now time.Duration) bool {
 		j.lanes = append(j.lanes, u.newLane(len(j.lanes)))
 	}
 	j.group, j.list, j.units, j.next = g, list, units, 0
-	j.failed, j.cut, j.atWork = failure.None, false, lanes+1
+	j.failed, j.cut, j.atWork, j.latest = failure.None, false, lanes+1, now
 	u.state = userForked
 	u.turn++
 	for i, lane := range j.lanes[:lanes] {
@@ -305,9 +306,11 @@ func (u *user) unitEnded(kind failure.Kind, now time.Duration) {
 // iteration goes on.
 func (u *user) joined(now time.Duration) {
 	j := u.journey
+	j.latest = max(j.latest, now) // fork itself may be last, with the time that it began at
 	if j.atWork--; j.atWork > 0 {
 		return
 	}
+	now = j.latest
 	for _, lane := range j.lanes {
 		for i, v := range lane.values {
 			if v != nil && j.group.alone() {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -295,12 +297,15 @@ func TestWhatFollowsAFailure(t *testing.T) {
 		after  int
 		failed uint64
 	}{
-		"in turn":             {"reset", []load.Part{{Repeat: 8, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 3, 0, 1},
-		"at once":             {"reset", []load.Part{{Repeat: 8, Parallel: 2, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 0, 1},
-		"parts at once":       {"reset", []load.Part{{Parallel: 2, Parts: []load.Part{{Repeat: 5, Parts: []load.Part{{Step: 0}}}, {Step: 1}}}, {Step: 1}}, 3, 1, 1},
-		"a status, in turn":   {"status", []load.Part{{Repeat: 8, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 1, 1},
-		"a status, at once":   {"status", []load.Part{{Repeat: 8, Parallel: 2, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 1, 1},
-		"nobody is listening": {"nobody", []load.Part{{Repeat: 500, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 0, 0, 500},
+		"in turn":                 {"reset", []load.Part{{Repeat: 8, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 3, 0, 1},
+		"at once":                 {"reset", []load.Part{{Repeat: 8, Parallel: 2, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 0, 1},
+		"parts at once":           {"reset", []load.Part{{Parallel: 2, Parts: []load.Part{{Repeat: 5, Parts: []load.Part{{Step: 0}}}, {Step: 1}}}, {Step: 1}}, 3, 1, 1},
+		"a status, in turn":       {"status", []load.Part{{Repeat: 8, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 1, 1},
+		"a status, at once":       {"status", []load.Part{{Repeat: 8, Parallel: 2, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 8, 1, 1},
+		"nobody is listening":     {"nobody", []load.Part{{Repeat: 500, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 0, 0, 500},
+		"nobody, one connection":  {"nobody", []load.Part{{Repeat: 500, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 0, 0, 500},
+		"nowhere":                 {"nowhere", []load.Part{{Repeat: 500, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 0, 0, 500},
+		"nowhere, one connection": {"nowhere", []load.Part{{Repeat: 500, Parallel: 3, Parts: []load.Part{{Step: 0}}}, {Step: 1}}, 0, 0, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,16 +334,25 @@ func TestWhatFollowsAFailure(t *testing.T) {
 				}
 			})
 			url := server.url
-			if test.bad == "nobody" {
+			switch test.bad {
+			case "nobody":
 				url = closedPort(t)
+			case "nowhere":
+				url = nowhere
 			}
 			plan := journeys(url, 1, 1, []load.Step{asked("item", "/item"), asked("after", "/after")}, test.flow)
-			if test.bad == "nobody" { // and what it finds before it begins does not count
+			if url != server.url { // and what it finds before it begins does not count
 				plan.Scenarios[0].Executor, plan.Scenarios[0].Arrivals = load.ConstantArrivalRate, load.Uniform
 				plan.Scenarios[0].Rate, plan.Scenarios[0].Duration = 10, 100*time.Millisecond
 				plan.Scenarios[0].MaxVUs = 1
+				if strings.Contains(name, "one connection") {
+					plan.Connections = 1
+				}
 			}
 			r, _ := mustRun(t, plan)
+			if j := r.Journeys[0]; j.Duration.Max < r.Response.Max {
+				t.Errorf("an iteration took %v ms at most, and one of its requests %v", j.Duration.Max, r.Response.Max)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if items != test.items || after != test.after || r.Failed != test.failed || r.Iterations != 1 {
@@ -346,6 +360,65 @@ func TestWhatFollowsAFailure(t *testing.T) {
 					items, after, r.Failed, r.Errors, r.Iterations, test.items, test.after, test.failed)
 			}
 		})
+	}
+}
+
+// nowhere is an address that the system refuses to connect to at once: it sends nothing.
+const nowhere = "http://255.255.255.255:9"
+
+// nested is a link that notes how many of its sends are under way within each other. Its
+// first takes a moment to fail, in which others wait for it.
+type nested struct {
+	link
+	begun     bool
+	now, most int
+}
+
+func (n *nested) send(u *user) {
+	if !n.begun {
+		n.begun = true
+		u.loop.timers.add(u.sent+time.Millisecond, func(at time.Duration) {
+			u.done = at
+			u.answered(0, failure.Refused, syscall.ECONNREFUSED)
+		})
+		return
+	}
+	n.now++
+	n.most = max(n.most, n.now)
+	n.link.send(u)
+	n.now--
+}
+
+// TestConnectionsAreHandedOnInALoop: where all that many users ask for at once fails at
+// once, a connection is not handed on from within the failure before.
+func TestConnectionsAreHandedOnInALoop(t *testing.T) {
+	t.Parallel()
+	plan := journeys(nowhere, 200, 1, []load.Step{asked("once", "/once")}, []load.Part{{Repeat: 10, Parallel: 10, Parts: []load.Part{{Step: 0}}}})
+	plan.Connections, plan.Threads = 2, 1
+	r, err := newRun(t.Context(), &plan, func(load.Window) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots := r.loops[0].slots
+	var links []*nested
+	for i, l := range slots.all {
+		links = append(links, &nested{link: l})
+		slots.all[i], slots.free[i] = links[i], links[i]
+	}
+	if err := errors.Join(r.perform(t.Context(), nil), r.closeLoops()); err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Requests != 2000 || result.Failed != 2000 {
+		t.Errorf("%d requests, %d failed; want 2000, all of them", result.Requests, result.Failed)
+	}
+	for _, l := range links {
+		if l.most > 1 {
+			t.Errorf("%d sends on one connection lie within each other", l.most)
+		}
 	}
 }
 

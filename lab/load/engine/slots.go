@@ -19,6 +19,9 @@ type slots struct {
 	// requests spread over the targets.
 	free             []link
 	first, freeCount int
+
+	released []link // that have come back while one is handed on
+	handing  bool
 }
 
 // newSlots returns slots that are all free.
@@ -39,14 +42,26 @@ func (s *slots) acquire(u *user) link {
 	return l
 }
 
-// release takes a link back, or hands it to the first in line.
+// release takes a link back, or hands it to the first in line. Where that fails at once it
+// comes back from within: then it is handed on here, and not from there, or a line of
+// which all fail would be as deep a stack.
 func (s *slots) release(l link) {
-	if u := s.waiting.pop(); u != nil {
-		u.linked(l)
+	s.released = append(s.released, l)
+	if s.handing {
 		return
 	}
-	s.free[(s.first+s.freeCount)%len(s.free)] = l
-	s.freeCount++
+	s.handing = true
+	for len(s.released) > 0 {
+		last := len(s.released) - 1
+		l, s.released = s.released[last], s.released[:last]
+		if u := s.waiting.pop(); u != nil {
+			u.linked(l)
+			continue
+		}
+		s.free[(s.first+s.freeCount)%len(s.free)] = l
+		s.freeCount++
+	}
+	s.handing = false
 }
 
 // expire fails the requests that have waited for as long as a request may
