@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 var technology = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram-go":  {"lab", "internal/screen"},
 	"github.com/aclements/go-moremath":         {"lab/stats"},
-	"github.com/andybalholm/brotli":            {"lab/load"},
+	"github.com/andybalholm/brotli":            {"lab/load", "system/feed"},
 	"github.com/alitto/pond":                   {"block/pool"},
 	"github.com/apache/cassandra-gocql-driver": {"block/cql", "lab/driver/process", "lab/probe/cassandra", "system"},
 	"github.com/cespare/xxhash":                {"system", "block"},

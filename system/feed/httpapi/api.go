@@ -57,7 +57,8 @@ type Config struct {
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
-	errs := []error{c.Serializer.Check()}
+	_, err := ParseCodings(c.Codings.String())
+	errs := []error{c.Serializer.Check(), err}
 	if c.Reader == nil || c.Ready == nil || c.Logger == nil || c.Registerer == nil {
 		errs = append(errs, errors.New("httpapi: a reader, a logger, a registerer, or the function Ready is missing"))
 	}
@@ -72,7 +73,9 @@ type API struct {
 	failures *route.ErrorLog // of the store
 	metrics  metrics
 	inBundle route.Errors
-	codings  []string // the names of those of cfg
+
+	codings     []string // the names of the compressors
+	compressors []*compressor
 }
 
 // metrics are those of the feed, beside route.Requests.
@@ -80,7 +83,7 @@ type API struct {
 //	feed_queries_total             queries of the store, by what was asked for
 //	feed_store_failures_total      those that the store did not answer, but for overload
 //	feed_serialize_seconds_total   time in which answers became JSON
-//	feed_compress_seconds_total    time in which those were compressed
+//	feed_compress_seconds_total    time in which those were compressed, without waiting for an encoder
 type metrics struct {
 	queries       map[string]prometheus.Counter
 	storeFailures prometheus.Counter
@@ -99,7 +102,7 @@ func newMetrics(to prometheus.Registerer) metrics {
 			Name: "feed_serialize_seconds_total", Help: "Time in which answers became JSON.",
 		}),
 		compress: auto.NewCounter(prometheus.CounterOpts{
-			Name: "feed_compress_seconds_total", Help: "Time in which answers were compressed.",
+			Name: "feed_compress_seconds_total", Help: "Wall time in which answers were compressed, each by its request's goroutine, without waiting for an encoder.",
 		}),
 	}
 	queries := auto.NewCounterVec(prometheus.CounterOpts{Name: "feed_queries_total", Help: "Queries of the store, by what was asked for."}, []string{"of"})
@@ -118,7 +121,7 @@ func New(cfg Config) (*API, error) {
 	logger := cfg.Logger.With("component", "httpapi")
 	a := &API{
 		Routes: route.New(route.Config{Table: answers, Ready: cfg.Ready, Logger: logger, Registerer: cfg.Registerer}),
-		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers), codings: cfg.Codings.names(),
+		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers), codings: cfg.Codings.names(), compressors: newCompressors(cfg.Codings),
 		failures: route.NewErrorLog(logger, "the store of posts failed"),
 	}
 	cfg.Reader.Asked = func(what string) { a.metrics.queries[what].Inc() }

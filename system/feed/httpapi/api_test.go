@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,6 +169,22 @@ func TestBundle(t *testing.T) {
 	f.ask(t, "GET /bundle?posts=62,61").want(t, 503, `"unavailable"`, "Retry-After", "1")
 }
 
+// A bundle of which something failed is compressed as any other answer.
+func TestPartlyFailedBundleIsNegotiated(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "br", Level: 1}} })
+	f.store.fail(func(what string, _ []int64) error {
+		if what == "media" {
+			return feed.ErrUnavailable
+		}
+		return nil
+	})
+	plain := f.ask(t, "GET /bundle?posts=61,62")
+	plain.want(t, 200, `"media":{"status":503,`, "Cache-Control", "no-store", "ETag", "", "Vary", "Accept-Encoding", "Content-Encoding", "")
+	f.ask(t, "GET /bundle?posts=61,62", "Accept-Encoding: br").want(t, 200, plain.Body, "Cache-Control", "no-store", "ETag", "", "Vary", "Accept-Encoding", "Content-Encoding", "br")
+	f.ask(t, "GET /bundle?posts=61,62", "Accept-Encoding: identity;q=0").want(t, 406, `"not_acceptable"`)
+}
+
 // A bundle is bounded in bytes: what does not fit is said, and fits by itself.
 func TestFullBundle(t *testing.T) {
 	t.Parallel()
@@ -272,6 +289,8 @@ func TestCompression(t *testing.T) {
 	}
 	f.ask(t, "GET /feed", "Accept-Encoding: gzip;q=0.5, br;q=0.9").want(t, 200, "", "Content-Encoding", "br")
 	f.ask(t, "GET /feed", "Accept-Encoding: identity;q=0, deflate").want(t, 406, `"not_acceptable"`, "Cache-Control", "no-store")
+	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: gzip, identity;q=0").want(t, 200, `"unread":0`, "Content-Encoding", "gzip")
+	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: *").want(t, 200, `"unread":0`, "Content-Encoding", "")
 	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: gzip").want(t, 200, `"unread":0`, "Content-Encoding", "")
 	for text, want := range map[string]string{"": "write none, or zstd", "deflate": "write none, or zstd", "gzip,gzip": "write none, or zstd", "gzip:0": `the level of gzip is "0": write 1 to 9`, "br:12": "write 1 to 11", "zstd:x": "write 1 to 4", "gzip:": "write 1 to 9"} {
 		if _, err := httpapi.ParseCodings(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -281,4 +300,49 @@ func TestCompression(t *testing.T) {
 	if none, err := httpapi.ParseCodings("none"); err != nil || none.String() != "none" {
 		t.Errorf("got %v and %v", none, err)
 	}
+}
+
+// Servers that compress at different levels give different bytes different tags.
+func TestTagsOfLevels(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]string{}
+	for level := 1; level <= 9; level += 4 {
+		f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "gzip", Level: level}} })
+		got := f.ask(t, "GET /feed", "Accept-Encoding: gzip")
+		tag := got.Header.Get("ETag")
+		if other, twice := bodies[tag]; twice && other != got.raw {
+			t.Errorf("level %d has the tag %s of other bytes", level, tag)
+		}
+		bodies[tag] = got.raw
+	}
+	if _, err := httpapi.New(httpapi.Config{Serializer: feed.Append, Codings: httpapi.Codings{{Name: "gzip", Level: 10}}}); err == nil || !strings.Contains(err.Error(), "write 1 to 9") {
+		t.Errorf("a level that there is not: got %v", err)
+	}
+}
+
+// Many are compressed at once, more than there are encoders, large and small, and none gets
+// another's bytes or none.
+func TestCompressionAtOnce(t *testing.T) {
+	t.Parallel()
+	all, err := httpapi.ParseCodings("zstd,br,gzip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, func(c *httpapi.Config) { c.Codings = all })
+	targets := []string{"/feed?limit=3", "/feed?limit=100", "/openapi.json", "/bundle?posts=1,2,3"}
+	want := map[string]string{}
+	for _, target := range targets {
+		want[target] = f.ask(t, "GET "+target).Body
+	}
+	var asking sync.WaitGroup
+	for i := range 48 {
+		asking.Go(func() {
+			target, coding := targets[i%len(targets)], all[i%len(all)].Name
+			got := f.ask(t, "GET "+target, "Accept-Encoding: "+coding)
+			if got.Status != 200 || got.Header.Get("Content-Encoding") != coding || got.Body != want[target] {
+				t.Errorf("%s in %s: got %d and %d bytes that say %.100q", target, coding, got.Status, len(got.raw), got.Body)
+			}
+		})
+	}
+	asking.Wait()
 }

@@ -116,8 +116,7 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 		return b.failed
 	}
 	if b.failed != nil {
-		route.JSON(ctx, fasthttp.StatusOK, b.body) // for no cache
-		return nil
+		return a.answerOnce(ctx, b.body)
 	}
 	return a.answer(ctx, b.body)
 }
