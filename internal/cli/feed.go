@@ -58,13 +58,13 @@ refused, and an interrupted seed leaves an empty store.
 Every flag can be given as an environment variable as well: --store as FEED_STORE.`,
 		Example: `  loadstone feed seed --store sqlite:feed.db --posts 10000 --seed 1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var source dataset.Source[feed.Entry]
-			var err error
 			if file != "" {
-				source, err = feedfile.Open(cmd.Context(), file)
-			} else {
-				source, err = feed.NewGenerator(seed, count)
+				if fl := cmd.Flags(); fl.Changed("posts") || fl.Changed("seed") {
+					return usagef("feed seed: --posts and --seed are for invented posts: leave them out, or --file")
+				}
+				return a.fillFeedFrom(cmd, store, file, keep)
 			}
+			source, err := feed.NewGenerator(seed, count)
 			if err != nil {
 				return usageError{err}
 			}
@@ -102,13 +102,7 @@ func (a *app) feedImportCommand() *cobra.Command {
 An import is complete or stores nothing: mistakes are reported with their lines.`,
 		Example: `  loadstone feed import posts.csv --store sqlite:own.db`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := feedfile.Open(cmd.Context(), args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			return a.fillFeed(cmd, store, file, false)
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.fillFeedFrom(cmd, store, args[0], false) },
 	}
 	cmd.Flags().StringVar(&store, "store", "", "store to fill: "+stores.Forms)
 	return cmd
@@ -146,6 +140,18 @@ DIR/pgpass for those who connect. An existing one is left unchanged.`,
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory for the password")
 	return cmd
+}
+
+// fillFeedFrom is fillFeed of a file.
+func (a *app) fillFeedFrom(cmd *cobra.Command, store, path string, keep bool) error {
+	file, err := feedfile.Open(cmd.Context(), path)
+	if errors.Is(err, feed.ErrInput) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	return a.fillFeed(cmd, store, file, keep)
 }
 
 // fillFeed puts the source into a store, and says what came of it. With keep it leaves one

@@ -44,6 +44,17 @@ func TestFeedCommands(t *testing.T) {
 	feedSaid(t, dir, 0, "has posts that were imported, own.csv", "seed", "--store", "sqlite:own.db", "--keep-imported")
 	feedSaid(t, dir, 0, "already holds own.csv", "seed", "--store", "sqlite:own.db", "--file", "own.csv")
 
+	if err := os.Mkdir(filepath.Join(dir, "dir.csv"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"import"}, {"seed", "--file"}} {
+		feedSaid(t, dir, 1, "is a directory", append(args, "dir.csv", "--store", "sqlite:none.db")...) // no fault of the command's
+		feedSaid(t, dir, 2, "none.csv: these are no posts: there is no such file", append(args, "none.csv", "--store", "sqlite:none.db")...)
+	}
+	for _, flag := range []string{"--posts", "--seed"} {
+		feedSaid(t, dir, 2, "--posts and --seed are for invented posts: leave them out, or --file", "seed", "--store", "sqlite:none.db", "--file", "own.csv", flag, "1")
+	}
+
 	_, url := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db", "--serializer", "maps", "--queries", "each")
 	read := feedtest.Journey(t, http.DefaultClient, url, feedtest.Ways()[2])
 	if n := strings.Count(read, "\n"); n != 4*63-1 {
