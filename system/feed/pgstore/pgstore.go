@@ -150,7 +150,7 @@ func classify(ctx context.Context, err error) error {
 }
 
 // each runs a query and has scan read each row.
-func (s *Store) each(ctx context.Context, query string, scan func(row pgx.Row) error, args ...any) error {
+func (s *Store) each(ctx context.Context, query string, scan func(row feed.Scan) error, args ...any) error {
 	err := s.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, query, args...)
 		if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) each(ctx context.Context, query string, scan func(row pgx.Row) e
 		}
 		defer rows.Close()
 		for rows.Next() {
-			if err := scan(rows); err != nil {
+			if err := scan(rows.Scan); err != nil {
 				return err
 			}
 		}
@@ -172,79 +172,22 @@ func (s *Store) each(ctx context.Context, query string, scan func(row pgx.Row) e
 
 // Page implements feed.Store.
 func (s *Store) Page(ctx context.Context, behind feed.Position, limit int) ([]feed.Post, error) {
-	posts := make([]feed.Post, 0, limit)
-	err := s.each(ctx, "page", func(row pgx.Row) error {
-		var p feed.Post
-		err := row.Scan(&p.ID, &p.Published, &p.Author, &p.Pinned, &p.Media, &p.Comments, &p.Reactions, &p.Title, &p.Text)
-		posts = append(posts, p)
-		return err
-	}, behind.Published, behind.ID, limit)
-	return posts, err
+	return feed.Rows(s.each).Page(ctx, behind, limit)
 }
 
-// Details implements feed.Store. Responses are two queries, for there are two tables of them.
-func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (found feed.Details, err error) {
-	found = feed.Details{}
-	switch part {
-	case feed.PartMedia:
-		err = s.each(ctx, "media", func(row pgx.Row) error {
-			var post int64
-			var m feed.Medium
-			err := row.Scan(&post, &m.Kind, &m.URL, &m.Alt, &m.Width, &m.Height)
-			found.AddMedium(post, m)
-			return err
-		}, posts)
-	case feed.PartAuthor:
-		err = s.each(ctx, "authors", func(row pgx.Row) error {
-			var p feed.Profile
-			err := row.Scan(&p.Post, &p.Author.ID, &p.Author.Name, &p.Author.Role, &p.Author.Team, &p.Author.About, &p.Author.Photo)
-			found[p.Post] = &p
-			return err
-		}, posts)
-	case feed.PartResponses:
-		err = s.responses(ctx, posts, found)
-	}
-	return found, err
-}
-
-func (s *Store) responses(ctx context.Context, posts []int64, found feed.Details) error {
-	err := s.each(ctx, "reactions", func(row pgx.Row) error {
-		var post int64
-		var r feed.Reaction
-		err := row.Scan(&post, &r.Kind, &r.Count)
-		found.AddReaction(post, r)
-		return err
-	}, posts)
-	if err != nil {
-		return err
-	}
-	return s.each(ctx, "comments", func(row pgx.Row) error {
-		var post int64
-		var c feed.Comment
-		err := row.Scan(&post, &c.Author, &c.Published, &c.Text)
-		found.AddComment(post, c)
-		return err
-	}, posts, feed.ShownComments)
+// Details implements feed.Store.
+func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (feed.Details, error) {
+	return feed.Rows(s.each).Details(ctx, part, posts)
 }
 
 // Notices implements feed.Store.
 func (s *Store) Notices(ctx context.Context, seen int64) (feed.Notices, error) {
-	n := feed.Notices{Pinned: []feed.Notice{}}
-	err := s.each(ctx, "pinned", func(row pgx.Row) error {
-		var p feed.Notice
-		err := row.Scan(&p.Post, &p.Published, &p.Title)
-		n.Pinned = append(n.Pinned, p)
-		return err
-	}, seen, feed.MaxPinned)
-	if err != nil {
-		return n, err
-	}
-	return n, s.each(ctx, "unread", func(row pgx.Row) error { return row.Scan(&n.Unread) }, seen, feed.MaxUnread)
+	return feed.Rows(s.each).Notices(ctx, seen)
 }
 
 // Key implements feed.Store.
 func (s *Store) Key(ctx context.Context) (key []byte, err error) {
-	err = s.each(ctx, "SELECT cursor_key FROM feed.data_set", func(row pgx.Row) error { return row.Scan(&key) })
+	err = s.each(ctx, "SELECT cursor_key FROM feed.data_set", func(row feed.Scan) error { return row(&key) })
 	return key, err
 }
 

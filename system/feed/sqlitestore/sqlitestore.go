@@ -127,7 +127,7 @@ func (s *Store) classify(ctx context.Context, err error) error {
 }
 
 // each runs a query and has scan read each row.
-func (s *Store) each(ctx context.Context, query string, scan func(scan func(...any) error) error, args ...any) error {
+func (s *Store) each(ctx context.Context, query string, scan func(row feed.Scan) error, args ...any) error {
 	rows, err := s.read[query].QueryContext(ctx, args...)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
@@ -146,78 +146,21 @@ func (s *Store) each(ctx context.Context, query string, scan func(scan func(...a
 
 // Page implements feed.Store.
 func (s *Store) Page(ctx context.Context, behind feed.Position, limit int) ([]feed.Post, error) {
-	posts := make([]feed.Post, 0, limit)
-	err := s.each(ctx, "page", func(scan func(...any) error) error {
-		var p feed.Post
-		err := scan(&p.ID, &p.Published, &p.Author, &p.Pinned, &p.Media, &p.Comments, &p.Reactions, &p.Title, &p.Text)
-		posts = append(posts, p)
-		return err
-	}, behind.Published, behind.ID, limit)
-	return posts, err
+	return feed.Rows(s.each).Page(ctx, behind, limit)
 }
 
-// Details implements feed.Store. Responses are two queries, for there are two tables of them.
+// Details implements feed.Store.
 func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (feed.Details, error) {
 	ids, err := json.Marshal(posts)
 	if err != nil {
 		return nil, fmt.Errorf("name posts: %w", err)
 	}
-	found := feed.Details{}
-	switch part {
-	case feed.PartMedia:
-		err = s.each(ctx, "media", func(scan func(...any) error) error {
-			var post int64
-			var m feed.Medium
-			err := scan(&post, &m.Kind, &m.URL, &m.Alt, &m.Width, &m.Height)
-			found.AddMedium(post, m)
-			return err
-		}, string(ids))
-	case feed.PartAuthor:
-		err = s.each(ctx, "authors", func(scan func(...any) error) error {
-			var p feed.Profile
-			err := scan(&p.Post, &p.Author.ID, &p.Author.Name, &p.Author.Role, &p.Author.Team, &p.Author.About, &p.Author.Photo)
-			found[p.Post] = &p
-			return err
-		}, string(ids))
-	case feed.PartResponses:
-		err = s.responses(ctx, string(ids), found)
-	}
-	return found, err
-}
-
-func (s *Store) responses(ctx context.Context, ids string, found feed.Details) error {
-	err := s.each(ctx, "reactions", func(scan func(...any) error) error {
-		var post int64
-		var r feed.Reaction
-		err := scan(&post, &r.Kind, &r.Count)
-		found.AddReaction(post, r)
-		return err
-	}, ids)
-	if err != nil {
-		return err
-	}
-	return s.each(ctx, "comments", func(scan func(...any) error) error {
-		var post int64
-		var c feed.Comment
-		err := scan(&post, &c.Author, &c.Published, &c.Text)
-		found.AddComment(post, c)
-		return err
-	}, ids, feed.ShownComments)
+	return feed.Rows(s.each).Details(ctx, part, string(ids))
 }
 
 // Notices implements feed.Store.
 func (s *Store) Notices(ctx context.Context, seen int64) (feed.Notices, error) {
-	n := feed.Notices{Pinned: []feed.Notice{}}
-	err := s.each(ctx, "pinned", func(scan func(...any) error) error {
-		var p feed.Notice
-		err := scan(&p.Post, &p.Published, &p.Title)
-		n.Pinned = append(n.Pinned, p)
-		return err
-	}, seen, feed.MaxPinned)
-	if err != nil {
-		return n, err
-	}
-	return n, s.each(ctx, "unread", func(scan func(...any) error) error { return scan(&n.Unread) }, seen, feed.MaxUnread)
+	return feed.Rows(s.each).Notices(ctx, seen)
 }
 
 // Key implements feed.Store.
