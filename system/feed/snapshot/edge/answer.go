@@ -74,7 +74,7 @@ func (e *Edge) Handle(ctx *fasthttp.RequestCtx) error {
 }
 
 func (r resource) varies() string {
-	if r.matches != "" {
+	if r.matches != "" || len(r.deltas) > 0 {
 		return fasthttp.HeaderAcceptEncoding + ", " + headerAvailable
 	}
 	return fasthttp.HeaderAcceptEncoding
@@ -119,10 +119,14 @@ func part(ctx *fasthttp.RequestCtx, body []byte, tag string) []byte {
 		return body
 	}
 	from, to, err := fasthttp.ParseByteRange(asked, len(body))
-	if err != nil {
+	if err != nil || from > to { // of bytes=-0
+		h := &ctx.Response.Header
+		for _, name := range []string{fasthttp.HeaderContentEncoding, fasthttp.HeaderETag, fasthttp.HeaderVary, headerUse, HeaderVersion} {
+			h.Del(name) // they are of the text
+		}
+		h.Set(fasthttp.HeaderCacheControl, "no-store")
+		h.Set(fasthttp.HeaderContentRange, fmt.Sprintf("bytes */%d", len(body)))
 		ctx.Response.SetStatusCode(fasthttp.StatusRequestedRangeNotSatisfiable)
-		ctx.Response.Header.Set(fasthttp.HeaderContentRange, fmt.Sprintf("bytes */%d", len(body)))
-		ctx.Response.Header.Del(fasthttp.HeaderContentEncoding)
 		return nil
 	}
 	ctx.Response.SetStatusCode(fasthttp.StatusPartialContent)

@@ -2,11 +2,11 @@ package edge
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,10 +28,10 @@ import (
 	"loadstone/system/feed/snapshot"
 )
 
-// What fasthttp keeps for as long as the process lives: workers that compress, and of servers.
+// What fasthttp keeps for as long as the process lives, of servers. Its workers that compress are to be none: what is too much
+// for their queue comes back empty.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp/stackless.funcWorker"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
@@ -218,31 +218,69 @@ func TestFormsOfAText(t *testing.T) {
 	for _, asked := range []string{"bytes=0-1,3-4", "lines=1-2", "bytes=5-9"} {
 		f.want(f.get("/feed/pages/1.json", "Range", asked, "If-Range", `"another"`), 200, want, "Content-Range", "")
 	}
-	f.want(f.get("/feed/pages/1.json", "Range", "bytes=100000-"), 416, []byte{}, "Content-Range", fmt.Sprintf("bytes */%d", len(want)))
+	for path, size := range map[string]int{"pages/1.json": len(want), "whole/" + s.Manifest.Whole.SHA256: len(s.Whole()), s.Manifest.Index.Name: len(s.Index())} {
+		for _, asked := range []string{"bytes=100000-", "bytes=-0"} {
+			f.want(f.get("/feed/"+path, "Range", asked), 416, []byte{}, "Content-Range", fmt.Sprintf("bytes */%d", size),
+				"Cache-Control", "no-store", "ETag", "", "Vary", "", "Use-As-Dictionary", "", HeaderVersion, "", "Content-Encoding", "")
+		}
+	}
 	f.want(f.get("/feed/pages/1.json", "Accept-Encoding", "identity;q=0"), 406, nil)
 	// What does not become smaller is not compressed, unless the client takes nothing else.
 	f.want(f.get("/feed/tiny.html", "Accept-Encoding", "gzip"), 200, []byte("<"), "Content-Encoding", "")
 	f.want(f.get("/feed/tiny.html", "Accept-Encoding", "gzip, identity;q=0"), 200, nil, "Content-Encoding", "gzip")
 	// Each form is made once, also for a thousand who ask at once, and for the next version that has the text.
-	before := f.site.Load().resources["/feed/pages/2.json"].in("gzip")
+	var first atomic.Pointer[byte] // of the form
+	ask := func() {
+		var group sync.WaitGroup
+		for range 1000 {
+			group.Go(func() {
+				body := f.get("/feed/pages/2.json", "Accept-Encoding", "gzip").Body()
+				first.CompareAndSwap(nil, &body[0])
+				if first.Load() != &body[0] {
+					t.Error("it was compressed again")
+				}
+			})
+		}
+		group.Wait()
+	}
+	ask()
 	f.publish(snapshot.Options{}, texts("second")...)
 	f.look(t.Context())
-	var group sync.WaitGroup
-	for range 100 {
-		group.Go(func() {
-			body := f.get("/feed/pages/2.json", "Accept-Encoding", "gzip").Body()
-			if &body[0] != &before[0] {
-				t.Error("it was compressed again")
-			}
-		})
+	ask()
+	if got := decoded(t, f.get("/feed/pages/2.json", "Accept-Encoding", "gzip")); !bytes.Contains(got, []byte(`{"page":2}`)) {
+		t.Errorf("got %q", got)
 	}
-	group.Wait()
-	text, err := gzip.NewReader(bytes.NewReader(before))
-	if err != nil {
-		t.Fatal(err)
+}
+
+// What is served are bytes of the versions that are kept, so that others are not held in memory; and nothing is taken for
+// what another address ends with.
+func TestTextsAreOfTheirVersion(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	same := []byte(strings.Repeat("same ", 100))
+	hash := sha256.Sum256(same)
+	named := hex.EncodeToString(hash[:])
+	f.publish(snapshot.Options{}, snapshot.Page{Name: "same.json", Body: []byte("not yet")}, snapshot.Page{Name: named, Body: []byte("something else")})
+	f.look(t.Context())
+	for n := range 3 {
+		s := f.publish(snapshot.Options{}, snapshot.Page{Name: "same.json", Body: same}, snapshot.Page{Name: named, Body: fmt.Append(nil, n)})
+		f.look(t.Context())
+		f.want(f.get("/feed/same.json"), 200, same)
+		body, _ := f.current().snapshot.Page("same.json")
+		if got := f.current().resources["/feed/same.json"].body; s.Manifest.Version != uint64(n+2) || &got[0] != &body[0] {
+			t.Errorf("version %d: the bytes are of another one", s.Manifest.Version)
+		}
 	}
-	if got, err := io.ReadAll(text); err != nil || !bytes.Contains(got, []byte(`{"page":2}`)) {
-		t.Errorf("got %q and %v", got, err)
+}
+
+// What is too large for a dictionary is not offered as one.
+func TestLargeIsNoDictionary(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for n, want := range map[int]string{1 << 10: `match="/feed/whole/*"`, dictionary.MaxSize: ""} {
+		s := f.publish(snapshot.Options{Force: true}, snapshot.Page{Name: "large.json", Body: make([]byte, n)})
+		f.look(t.Context())
+		f.want(f.get("/feed/whole/"+s.Manifest.Whole.SHA256, "Range", "bytes=0-0"), 206, nil, "Use-As-Dictionary", want)
 	}
 }
 

@@ -1,21 +1,26 @@
 package edge
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"path"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
+	"loadstone/block/dictionary"
 	"loadstone/block/objects"
 	"loadstone/system/feed/snapshot"
 )
@@ -37,7 +42,8 @@ type resource struct {
 	deltas  map[string][]byte // the text in dcz, by Available-Dictionary
 }
 
-// text is bytes in all their forms. Versions that share it share the forms.
+// text is bytes in all their forms. Versions that have it share the forms, but not the bytes: they lie in all that
+// a version is, and would keep it in memory.
 type text struct {
 	tag   string // without quotes
 	body  []byte
@@ -52,12 +58,39 @@ type form struct {
 // codings are those that texts have, the preferred first; levels make them in about the time that gzip takes.
 var codings = []string{"br", "zstd", "gzip"}
 
-var compress = map[string]func(dst, src []byte) []byte{
-	"br": func(dst, src []byte) []byte { return fasthttp.AppendBrotliBytesLevel(dst, src, 5) },
-	"zstd": func(dst, src []byte) []byte {
-		return fasthttp.AppendZstdBytesLevel(dst, src, fasthttp.CompressZstdDefault)
+// compress makes forms. Those of fasthttp are not used: while many compress at once, they return nothing.
+var compress = map[string]func(src []byte) []byte{
+	"br": func(src []byte) []byte {
+		return written(src, func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 5), nil })
 	},
-	"gzip": func(dst, src []byte) []byte { return fasthttp.AppendGzipBytesLevel(dst, src, 6) },
+	"gzip": func(src []byte) []byte {
+		return written(src, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, 6) })
+	},
+	"zstd": func(src []byte) []byte {
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			panic(err) // an option is wrong
+		}
+		return e.EncodeAll(src, nil)
+	},
+}
+
+// compressing bounds how many texts are compressed at once, and with them the memory that it takes; others wait.
+var compressing = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+func written(src []byte, to func(io.Writer) (io.WriteCloser, error)) []byte {
+	var b bytes.Buffer
+	w, err := to(&b)
+	if err == nil {
+		_, err = w.Write(src)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err) // a level is wrong: a buffer takes all
+	}
+	return b.Bytes()
 }
 
 func newText(hash string, body []byte) *text {
@@ -74,7 +107,11 @@ func (t *text) in(coding string) []byte {
 		return t.body
 	}
 	f := t.forms[coding]
-	f.once.Do(func() { f.body = compress[coding](nil, t.body) })
+	f.once.Do(func() {
+		compressing <- struct{}{}
+		defer func() { <-compressing }()
+		f.body = bytes.Clone(compress[coding](t.body)) // without room that is left over
+	})
 	return f.body
 }
 
@@ -85,10 +122,10 @@ func (e *Edge) build(ctx context.Context, s *snapshot.Snapshot, old *site) (*sit
 		return nil, err
 	}
 	b := &site{snapshot: s, resources: make(map[string]resource)}
-	texts := make(map[string]*text) // of the last site, by hash, with the forms that they have already
+	texts := make(map[string]*text) // of the last site, by tag, for the forms that they have already
 	if old != nil {
-		for at, r := range old.resources {
-			texts[path.Base(at)] = r.text
+		for _, r := range old.resources {
+			texts[r.tag] = r.text
 		}
 		for _, kept := range s.Manifest.Earlier {
 			if kept.Index == old.snapshot.Manifest.Index {
@@ -116,9 +153,9 @@ func (e *Edge) add(b *site, s *snapshot.Snapshot, texts map[string]*text, deltas
 	immutable := fmt.Sprintf("public, max-age=31536000, s-maxage=%d, immutable", seconds(e.cfg.Shared))
 	put := func(at, hash, kind string, body []byte) string {
 		at = e.cfg.Path + "/" + at
-		t := texts[hash]
-		if t == nil {
-			t = newText(hash, body)
+		t := newText(hash, body)
+		if was := texts[t.tag]; was != nil {
+			t.forms = was.forms
 		}
 		b.resources[at] = resource{text: t, kind: kind, caching: immutable}
 		return at
@@ -128,7 +165,9 @@ func (e *Edge) add(b *site, s *snapshot.Snapshot, texts map[string]*text, deltas
 	// not change would be of no use when the next version comes.
 	whole := put("whole/"+m.Whole.SHA256, m.Whole.SHA256, kindOf(""), s.Whole())
 	r := b.resources[whole]
-	r.matches, r.deltas = `match="`+e.cfg.Path+`/whole/*"`, deltas
+	if r.deltas = deltas; m.Whole.Size <= dictionary.MaxSize {
+		r.matches = `match="` + e.cfg.Path + `/whole/*"`
+	}
 	b.resources[whole] = r
 	put(m.Index.Name, m.Index.Sum(), kindOf(".json"), s.Index())
 	for part, body := range s.Parts() {
