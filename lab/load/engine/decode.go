@@ -10,6 +10,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -21,6 +22,7 @@ type contentDecoder struct {
 	gzip   *gzip.Reader
 	brotli *brotli.Reader
 	zstd   *zstd.Decoder
+	zlib   io.ReadCloser // also a zlib.Resetter
 
 	in, out bytes.Buffer
 }
@@ -32,14 +34,15 @@ const maxWindow = 8 << 20
 const maxCodings = 3
 
 // decode replaces k's body by what it stands for. What is wrong with it is k.problem:
-// then the body is as much of it as could be decoded.
+// then the body is as much of it as could be decoded, and that of an unknown coding as it
+// came, which may be all that a check or an extraction needs.
 func (d *contentDecoder) decode(k *captured) {
 	if k.coding == "" || len(k.body) == 0 {
 		return
 	}
 	codings := strings.Split(strings.ToLower(k.coding), ",")
 	if len(codings) > maxCodings {
-		k.body, k.problem = k.body[:0], fmt.Sprintf("it has %d content codings, more than %d", len(codings), maxCodings)
+		k.problem = fmt.Sprintf("it has %d content codings, more than %d", len(codings), maxCodings)
 		return
 	}
 	for _, coding := range slices.Backward(codings) {
@@ -51,6 +54,10 @@ func (d *contentDecoder) decode(k *captured) {
 		d.in.Write(k.body)
 		d.out.Reset()
 		r, err := d.reader(coding)
+		if errors.Is(err, errCoding) {
+			k.problem = fmt.Sprintf("its Content-Encoding is %.40q, and only gzip, deflate, br and zstd are decoded", coding)
+			return
+		}
 		if err == nil {
 			_, err = io.Copy(&d.out, io.LimitReader(r, maxBody+1))
 		}
@@ -58,8 +65,6 @@ func (d *contentDecoder) decode(k *captured) {
 		switch {
 		case k.cut || d.out.Len() > maxBody:
 			k.problem = tooLong
-		case errors.Is(err, errCoding):
-			k.problem = fmt.Sprintf("its Content-Encoding is %.40q, and only gzip, br and zstd are decoded", coding)
 		case err != nil:
 			k.problem = fmt.Sprintf("it is not what its Content-Encoding %s says: %v", coding, err)
 		default:
@@ -83,6 +88,12 @@ func (d *contentDecoder) reader(coding string) (io.Reader, error) {
 			d.gzip = new(gzip.Reader)
 		}
 		return d.gzip, d.gzip.Reset(&d.in)
+	case "deflate":
+		if d.zlib != nil {
+			return d.zlib, d.zlib.(zlib.Resetter).Reset(&d.in, nil)
+		}
+		d.zlib, err = zlib.NewReader(&d.in)
+		return d.zlib, err
 	case "br":
 		if d.brotli == nil {
 			d.brotli = brotli.NewReader(nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
 	"loadstone/lab/load"
@@ -24,9 +25,11 @@ func encode(tb testing.TB, body []byte, codings ...string) []byte {
 	for _, coding := range codings {
 		var out bytes.Buffer
 		w := map[string]func() (io.WriteCloser, error){
-			"gzip": func() (io.WriteCloser, error) { return gzip.NewWriter(&out), nil },
-			"br":   func() (io.WriteCloser, error) { return brotli.NewWriter(&out), nil },
-			"zstd": func() (io.WriteCloser, error) { return zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1)) },
+			"gzip":    func() (io.WriteCloser, error) { return gzip.NewWriter(&out), nil },
+			"deflate": func() (io.WriteCloser, error) { return zlib.NewWriter(&out), nil },
+			"x-own":   func() (io.WriteCloser, error) { return asItIs{&out}, nil },
+			"br":      func() (io.WriteCloser, error) { return brotli.NewWriter(&out), nil },
+			"zstd":    func() (io.WriteCloser, error) { return zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1)) },
 		}
 		coder, err := w[coding]()
 		if err != nil {
@@ -42,6 +45,11 @@ func encode(tb testing.TB, body []byte, codings ...string) []byte {
 	}
 	return body
 }
+
+// asItIs is a coding that changes nothing.
+type asItIs struct{ io.Writer }
+
+func (asItIs) Close() error { return nil }
 
 // TestAnswersAreDecodedBeforeTheyAreLookedAt: values and checks are of what an answer
 // means, whatever it travels as; bytes are those that travelled.
@@ -69,7 +77,7 @@ func TestAnswersAreDecodedBeforeTheyAreLookedAt(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Close)
 	for _, protocol := range []string{load.HTTP1, load.HTTP2} {
-		for _, coding := range []string{"identity", "gzip", "br", "zstd", "gzip, br, zstd"} {
+		for _, coding := range []string{"identity", "gzip", "br", "zstd", "deflate", "gzip, br, zstd", "x-own", "x-own, gzip"} {
 			t.Run(protocol+" "+coding, func(t *testing.T) {
 				plan := shopping(server.URL)
 				plan.Protocol = protocol
@@ -88,7 +96,7 @@ func TestAnswersAreDecodedBeforeTheyAreLookedAt(t *testing.T) {
 					t.Fatalf("%d requests, %d failed, errors %v, statuses %v; want 40 and none", r.Requests, r.Failed, r.Errors, r.Status)
 				}
 				wantChecks(t, r, "greets 20/0", "has an id 20/0")
-				if got := r.Steps[0].Received / 20; coding != "identity" && got > uint64(len(plain))/10 {
+				if got := r.Steps[0].Received / 20; coding != "identity" && coding != "x-own" && got > uint64(len(plain))/10 {
 					t.Errorf("%d bytes came for each answer, want what it was encoded to", got)
 				}
 			})
@@ -100,14 +108,17 @@ func TestAnswersAreDecodedBeforeTheyAreLookedAt(t *testing.T) {
 func TestAnswersThatCannotBeDecoded(t *testing.T) {
 	t.Parallel()
 	good := []byte(`{"post": {"id": "7"}}`)
+	opaque := []byte("\x28\xb5\x2f\xfd")
 	long := []byte(`{"post": {"id": "7"}, "text": "` + strings.Repeat("x", 50<<20) + `"}`)
 	for name, test := range map[string]struct {
 		coding string
 		body   []byte
 		want   string
 	}{
-		"unknown":       {"deflate", good, `Content-Encoding is "deflate", and only gzip, br and zstd are decoded`},
-		"a dictionary":  {"dcz", good, `Content-Encoding is "dcz"`},
+		"unknown":       {"x-own", opaque, `Content-Encoding is "x-own", and only gzip, deflate, br and zstd are decoded`},
+		"not deflate":   {"deflate", good, "not what its Content-Encoding deflate says"},
+		"a bomb":        {"deflate", encode(t, long, "deflate"), tooLong},
+		"a dictionary":  {"dcz", opaque, `Content-Encoding is "dcz"`},
 		"not gzip":      {"gzip", good, "not what its Content-Encoding gzip says"},
 		"not br":        {"br", good, "not what its Content-Encoding br says"},
 		"not zstd":      {"zstd", good, "not what its Content-Encoding zstd says"},
@@ -115,7 +126,7 @@ func TestAnswersThatCannotBeDecoded(t *testing.T) {
 		"a gzip bomb":   {"gzip", encode(t, long, "gzip"), tooLong},
 		"a br bomb":     {"br", encode(t, long, "br"), tooLong},
 		"a zstd bomb":   {"zstd", encode(t, long, "zstd"), tooLong},
-		"many codings":  {"gzip,gzip,gzip,gzip", good, "4 content codings"},
+		"many codings":  {"gzip,gzip,gzip,gzip", opaque, "4 content codings"},
 		"long and open": {"", long, tooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
