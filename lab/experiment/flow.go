@@ -11,15 +11,6 @@ import (
 // Group is the steps of a group. Its schema is that of a scenario's steps.
 type Group []Step
 
-// Bounds on groups. What the list of a forEach has is bounded when it comes (see
-// load.MaxListed).
-const (
-	// maxNested is how deep groups may lie in each other.
-	maxNested = 4
-	// maxPasses is how often a step may be repeated by the groups around it.
-	maxPasses = 100_000
-)
-
 // ofGroups are the keys that make a step a group.
 func ofGroups() []string { return []string{"repeat", "forEach", "parallel", "steps"} }
 
@@ -110,10 +101,10 @@ func (sc *Scenario) checkNesting(s *section, groups []place) {
 		switch {
 		case sc.Weighted:
 			s.errorf(at("steps"), "an iteration of a weighted scenario makes one step, and this is a group of steps; remove weighted, or write a scenario for each")
-		case around == maxNested:
-			s.errorf(at("steps"), "groups lie more than %d deep in each other here; write it flatter", maxNested)
-		case passes <= maxPasses && passes*max(g.step.Repeat, 1) > maxPasses:
-			s.errorf(at("repeat"), "with the groups around it this makes each step %d times in an iteration, more than %d; write less", passes*g.step.Repeat, maxPasses)
+		case around == load.MaxNested:
+			s.errorf(at("steps"), "groups lie more than %d deep in each other here; write it flatter", load.MaxNested)
+		case passes <= load.MaxPasses && passes*max(g.step.Repeat, 1) > load.MaxPasses:
+			s.errorf(at("repeat"), "with the groups around it this makes each step %d times in an iteration, more than %d; write less", passes*g.step.Repeat, load.MaxPasses)
 		}
 	}
 }

@@ -27,6 +27,16 @@ type Part struct {
 	Parallel int `json:"parallel,omitempty"`
 }
 
+// Bounds on groups.
+const (
+	// MaxNested is how deep groups may lie in each other.
+	MaxNested = 4
+	// MaxPasses is how often a step may be repeated by the groups around it.
+	MaxPasses = 100_000
+
+	maxParallel = 100
+)
+
 // MaxListed bounds the values of a list that a step extracts for a ForEach. An answer
 // with more fails.
 const MaxListed = 10_000

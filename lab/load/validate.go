@@ -69,6 +69,7 @@ func (p *Plan) Validate() error {
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)
 		found.pacing(s)
 		found.content(s)
+		found.flow(s)
 	}
 	found.at = ""
 	if len(found.errs) == 0 && !slices.ContainsFunc(p.Scenarios, func(s Scenario) bool { return s.Executor == Replay }) {
@@ -168,6 +169,54 @@ func (p *problems) content(s *Scenario) {
 	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
 		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
 	}
+}
+
+// flow checks the order of a scenario's steps.
+func (p *problems) flow(s *Scenario) {
+	if s.Flow != nil {
+		p.checkf(len(s.Flow) > 0, "flow: it has no parts: give some, or leave it out")
+		p.checkf(!s.Weighted, "flow: an iteration of a weighted scenario makes one step: leave out one of the two")
+		p.parts(s, s.Flow, 0, 1, false)
+	}
+}
+
+// parts checks parts that lie so deep in groups, which make so many passes together.
+func (p *problems) parts(s *Scenario, parts []Part, depth, passes int, atOnce bool) {
+	p.checkf(depth <= MaxNested, "flow: groups lie more than %d deep in each other: make it flatter", MaxNested)
+	for i := range parts {
+		part := &parts[i]
+		if len(part.Parts) == 0 {
+			p.checkf(part.Step >= 0 && part.Step < len(s.Steps), "flow: step %d: there are %d, and the first is 0", part.Step, len(s.Steps))
+			p.checkf(part.Repeat == 0 && part.Parallel == 0 && part.ForEach == "", "flow: step %d: only a group has repeat, parallel or for_each: give it parts", part.Step)
+			continue
+		}
+		p.checkf(part.Parallel >= 0 && part.Parallel <= maxParallel, "flow: parallel: %d: give a number from 1 to %d, or leave it out", part.Parallel, maxParallel)
+		p.checkf(part.Parallel == 0 || !atOnce, "flow: parallel: %d: a group around it is made at once too: leave out one of the two", part.Parallel)
+		p.checkf(part.Repeat >= 0 && part.Repeat <= MaxPasses/passes, "flow: repeat: %d: give so many that no step is made more than %d times", part.Repeat, MaxPasses)
+		if part.ForEach != "" || part.As != "" {
+			p.list(s, part)
+		}
+		within := min(passes*min(max(part.Repeat, 1), MaxPasses), MaxPasses)
+		p.parts(s, part.Parts, depth+1, within, atOnce || part.Parallel > 0)
+	}
+}
+
+// list checks what a group goes over.
+func (p *problems) list(s *Scenario, part *Part) {
+	_, taken := s.Feed[part.As]
+	found := false
+	for i := range s.Steps {
+		e, ok := s.Steps[i].Extract[part.ForEach]
+		if ok {
+			p.checkf(e.JSON != "" && e.Initial == nil, "flow: for_each: %q is a list: give a path into a JSON body, and no initial value", part.ForEach)
+		}
+		_, same := s.Steps[i].Extract[part.As]
+		found, taken = found || ok, taken || same
+	}
+	p.checkf(found, "flow: for_each: no step extracts %q: extract it in an earlier step", part.ForEach)
+	p.checkf(part.As != "", "flow: for_each: %q: give the placeholder of its values in as", part.ForEach)
+	p.checkf(!taken, "flow: as: %q is a feed, or a step extracts it: give another name", part.As)
+	p.checkf(part.Repeat == 0, "flow: for_each: %q: a group goes over a list or repeats: leave out one of the two", part.ForEach)
 }
 
 func (p *problems) checks(checks []Check) {

@@ -88,6 +88,51 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestValidateLooksAtTheFlow(t *testing.T) {
+	t.Parallel()
+	one, none := []Part{{Step: 0}}, ""
+	deep := one
+	for range MaxNested + 1 {
+		deep = []Part{{Repeat: 2, Parts: deep}}
+	}
+	for name, test := range map[string]struct {
+		flow   []Part
+		change func(*Scenario)
+		want   string // empty if nothing is wrong
+	}{
+		"good":                {[]Part{{Step: 0}, {ForEach: "ids", As: "id", Parallel: 6, Parts: []Part{{Repeat: 100_000, Parts: one}}}}, nil, ""},
+		"four deep":           {deep[0].Parts, nil, ""},
+		"five deep":           {deep, nil, "groups lie more than 4 deep"},
+		"nothing":             {[]Part{}, nil, "it has no parts"},
+		"weighted":            {one, func(s *Scenario) { s.Weighted = true }, "weighted scenario"},
+		"no such step":        {[]Part{{Parts: []Part{{Step: 1}}}}, nil, "step 1: there are 1"},
+		"a step below 0":      {[]Part{{Step: -1}}, nil, "step -1: there are 1"},
+		"a step that repeats": {[]Part{{Repeat: 2}}, nil, "only a group has repeat"},
+		"parallel below 0":    {[]Part{{Parallel: -1, Parts: one}}, nil, "parallel: -1"},
+		"parallel above 100":  {[]Part{{Parallel: 101, Parts: one}}, nil, "parallel: 101"},
+		"parallel twice":      {[]Part{{Parallel: 2, Parts: []Part{{Repeat: 2, Parts: []Part{{Parallel: 3, Parts: one}}}}}}, nil, "parallel: 3: a group around it"},
+		"repeat below 0":      {[]Part{{Repeat: -1, Parts: one}}, nil, "repeat: -1"},
+		"too many passes":     {[]Part{{Repeat: 1000, Parts: []Part{{Repeat: 101, Parts: one}}}}, nil, "repeat: 101"},
+		"no such list":        {[]Part{{ForEach: "x", As: "id", Parts: one}}, nil, `no step extracts "x"`},
+		"no name":             {[]Part{{ForEach: "ids", Parts: one}}, nil, "give the placeholder"},
+		"no list":             {[]Part{{As: "id", Parts: one}}, nil, `no step extracts ""`},
+		"a list's own name":   {[]Part{{ForEach: "ids", As: "ids", Parts: one}}, nil, "give another name"},
+		"a list that repeats": {[]Part{{ForEach: "ids", As: "id", Repeat: 2, Parts: one}}, nil, "or repeats"},
+		"a header":            {[]Part{{ForEach: "ids", As: "id", Parts: one}}, func(s *Scenario) { s.Steps[0].Extract["ids"] = Extract{Header: "ids"} }, "a path into a JSON body"},
+		"an initial value":    {[]Part{{ForEach: "ids", As: "id", Parts: one}}, func(s *Scenario) { s.Steps[0].Extract["ids"] = Extract{JSON: "ids", Initial: &none} }, "no initial value"},
+	} {
+		p := openPlan("http://h", 100, time.Second, 10)
+		s := &p.Scenarios[0]
+		s.Flow, s.Steps[0].Extract = test.flow, map[string]Extract{"ids": {JSON: "ids"}}
+		if test.change != nil {
+			test.change(s)
+		}
+		if err := p.Validate(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+	}
+}
+
 func TestValidateFindsAllProblems(t *testing.T) {
 	t.Parallel()
 	p := openPlan("ftp://h", 0, 0, 0)
