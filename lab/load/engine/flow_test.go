@@ -344,7 +344,7 @@ func TestWhatFollowsAFailure(t *testing.T) {
 			if url != server.url { // and what it finds before it begins does not count
 				plan.Scenarios[0].Executor, plan.Scenarios[0].Arrivals = load.ConstantArrivalRate, load.Uniform
 				plan.Scenarios[0].Rate, plan.Scenarios[0].Duration = 10, 100*time.Millisecond
-				plan.Scenarios[0].MaxVUs = 1
+				plan.Scenarios[0].MaxVUs, plan.Scenarios[0].GracefulStop = 1, time.Minute
 				if strings.Contains(name, "one connection") {
 					plan.Connections = 1
 				}
