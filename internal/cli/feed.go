@@ -59,9 +59,6 @@ Every flag can be given as an environment variable as well: --store as FEED_STOR
 		Example: `  loadstone feed seed --store sqlite:feed.db --posts 10000 --seed 1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file != "" {
-				if fl := cmd.Flags(); fl.Changed("posts") || fl.Changed("seed") {
-					return usagef("feed seed: --posts and --seed are for invented posts: leave them out, or --file")
-				}
 				return a.fillFeedFrom(cmd, store, file, keep)
 			}
 			source, err := feed.NewGenerator(seed, count)

@@ -51,9 +51,6 @@ func TestFeedCommands(t *testing.T) {
 		feedSaid(t, dir, 1, "is a directory", append(args, "dir.csv", "--store", "sqlite:none.db")...) // no fault of the command's
 		feedSaid(t, dir, 2, "none.csv: these are no posts: there is no such file", append(args, "none.csv", "--store", "sqlite:none.db")...)
 	}
-	for _, flag := range []string{"--posts", "--seed"} {
-		feedSaid(t, dir, 2, "--posts and --seed are for invented posts: leave them out, or --file", "seed", "--store", "sqlite:none.db", "--file", "own.csv", flag, "1")
-	}
 
 	_, url := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db", "--serializer", "maps", "--queries", "each")
 	read := feedtest.Journey(t, http.DefaultClient, url, feedtest.Ways()[2])

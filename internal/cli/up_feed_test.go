@@ -5,45 +5,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	"loadstone/lab/topology"
 	"loadstone/system/feed/feedtest"
 )
-
-// Both forms fill their store with the posts of FEED_IMPORT, or else with FEED_COUNT.
-func TestWhatFillsTheFeed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	own := filepath.Join(dir, "own.csv")
-	if err := os.WriteFile(own, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"compose.yaml", "compose.embedded.yaml"} {
-		for _, c := range []struct{ count, imported, want, without string }{
-			{"", "", "--posts=10000", "--file"}, {"500", "", "--posts=500", "--file"},
-			{"", own, "--file=" + own, "--posts"}, {"500", own, "--file=" + own, "--posts"},
-		} {
-			system, err := topology.Load(t.Context(), topology.Config{
-				ComposeFiles: []string{filepath.Join("../../system/feed", file)},
-				Env:          map[string]string{"FEED_COUNT": c.count, "FEED_IMPORT": c.imported},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			i := slices.IndexFunc(system.Services, func(s topology.Service) bool { return s.Name == "seed" })
-			if got := system.Services[i].Command; !slices.Contains(got, c.want) || strings.Contains(strings.Join(got, " "), c.without) {
-				t.Errorf("%s, FEED_COUNT=%s, FEED_IMPORT=%s: got %q, want %s", file, c.count, c.imported, got, c.want)
-			}
-			if len(system.Warnings) > 0 {
-				t.Errorf("%s: %q", file, system.Warnings)
-			}
-		}
-	}
-}
 
 // Both forms of the feed start from the program alone, have the same page and the same feed
 // at the published port, and end.
