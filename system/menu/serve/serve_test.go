@@ -22,6 +22,8 @@ import (
 	"loadstone/system/menu/stores"
 )
 
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m.Run)) }
+
 // logs is what services say.
 type logs struct {
 	mu   sync.Mutex
