@@ -208,11 +208,7 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
-	adminFlags(fl, &c.Config, "profiles")
-	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
 	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+httpapi.CodingForms)

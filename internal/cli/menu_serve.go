@@ -4,10 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"loadstone/block/forwarded"
-	"loadstone/block/service"
 	"loadstone/system/menu/serve"
 	"loadstone/system/menu/stores"
 )
@@ -51,7 +49,7 @@ MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 		},
 	}
 	fl := cmd.Flags()
-	menuServiceFlags(fl, &c.Config)
+	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	secretFlags(fl, "token", &c.Token, "what requests that change menus must send; without one they are refused")
 	redisFlags(fl, &c.Redis, "the Redis of proxies, to tell of changes")
@@ -94,20 +92,11 @@ flag wins. SIGTERM stops the proxy without losing a request.`,
 		},
 	}
 	fl := cmd.Flags()
-	menuServiceFlags(fl, &c.Config)
+	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringSliceVar(&c.Servers, "servers", nil, "the menu servers, as http://HOST:PORT, separated by commas")
 	fl.StringArrayVar(&c.Routes, "route", nil, "where paths of another service go: PATH=http://HOST:PORT[,...]; may be given several times")
 	redisFlags(fl, &c.Redis, "the Redis of all proxies; without one every look-up goes to a menu server")
 	menuDictionaryFlag(fl, &c.Dictionaries)
 	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
 	return cmd
-}
-
-// menuServiceFlags are those that the servers of menus and the proxies share.
-func menuServiceFlags(fl *pflag.FlagSet, c *service.Config) {
-	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
-	adminFlags(fl, c, "profiles")
-	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
 }

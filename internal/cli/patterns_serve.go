@@ -45,11 +45,7 @@ PATTERNS_JOB_CPU. A flag wins.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
-	adminFlags(fl, &c.Config, "profiles and the pool's size")
-	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+	serviceFlags(fl, &c.Config, "profiles and the pool's size")
 	fl.Var(onOff{&c.Movies.RefreshAhead}, "refresh-ahead", "refresh the popular movies before they expire: off or on")
 	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "maximum age of a served list of movies")
 	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long the source of movies takes")

@@ -75,8 +75,7 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 	fl.Var(onOff{&c.Page}, "page", "the students' page at /: on or off")
 	fl.StringVar(&c.SecureCookie, "secure-cookie", c.SecureCookie,
 		"mark the page's cookie as secure: on, off, or auto for requests that came over HTTPS according to a --proxy")
-	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
-	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+	stopFlags(fl, &c.Config)
 	return cmd
 }
 

@@ -53,6 +53,20 @@ func adminFlags(fl *pflag.FlagSet, c *service.Config, guarded string) {
 		"what requests for "+guarded+" must send; without one they are refused; set it in the environment, for every user of the host sees flags")
 }
 
+// serviceFlags are the flags of services that have no others of these names; guarded is what the operator's token is for.
+func serviceFlags(fl *pflag.FlagSet, c *service.Config, guarded string) {
+	fl.StringVar(&c.Listen, "listen", c.Listen, "address of the service")
+	adminFlags(fl, c, guarded)
+	fl.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "maximum number of open connections")
+	stopFlags(fl, c)
+}
+
+// stopFlags are the flags of how a service ends.
+func stopFlags(fl *pflag.FlagSet, c *service.Config) {
+	fl.DurationVar(&c.Drain, "drain", c.Drain, "how long to continue to answer, reporting not ready, after SIGTERM")
+	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
+}
+
 // onOff is a flag that switches something on or off.
 type onOff struct{ on *bool }
 
