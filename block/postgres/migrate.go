@@ -110,6 +110,24 @@ func (m Migrations) Migrate(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
+// migrateTimeout bounds making the tables, and waiting for another who makes them.
+const migrateTimeout = 2 * time.Minute
+
+// MigrateAt is Migrate over a connection of its own, within two minutes.
+func (m Migrations) MigrateAt(ctx context.Context, address string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	conn, err := Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if err := m.Migrate(ctx, conn); err != nil {
+		return fmt.Errorf("make the tables: %w", err)
+	}
+	return nil
+}
+
 // next does the first missing step, and reports false if there is none.
 func (m Migrations) next(ctx context.Context, conn *pgx.Conn) (more bool, err error) {
 	err = BeginLocked(ctx, conn, m.lock, func(tx pgx.Tx) error {

@@ -122,25 +122,12 @@ const (
 	fillLock    = 0x4c534644_00000002
 )
 
-// migrateTimeout bounds making the tables, and waiting for another who makes them.
-const migrateTimeout = 2 * time.Minute
-
-func migrate(ctx context.Context, address string) (err error) {
+func migrate(ctx context.Context, address string) error {
 	steps, err := postgres.ReadMigrations(migrationFiles, "feed", migrateLock)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
-	defer cancel()
-	conn, err := postgres.Connect(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if err := steps.Migrate(ctx, conn); err != nil {
-		return fmt.Errorf("make the tables: %w", err)
-	}
-	return nil
+	return steps.MigrateAt(ctx, address)
 }
 
 // classify gives an error the identity that feed.Store promises.

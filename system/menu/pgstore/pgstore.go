@@ -124,25 +124,12 @@ const (
 	logLock     = 0x4c534d4e_00000003
 )
 
-// migrateTimeout bounds making the tables, and waiting for another who makes them.
-const migrateTimeout = 2 * time.Minute
-
-func migrate(ctx context.Context, address string) (err error) {
+func migrate(ctx context.Context, address string) error {
 	steps, err := postgres.ReadMigrations(migrationFiles, "menu", migrateLock)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
-	defer cancel()
-	conn, err := postgres.Connect(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if err := steps.Migrate(ctx, conn); err != nil {
-		return fmt.Errorf("make the tables: %w", err)
-	}
-	return nil
+	return steps.MigrateAt(ctx, address)
 }
 
 // filled is the row of menu.data_set.
