@@ -127,7 +127,7 @@ func (c *connection) dial(to netip.AddrPort) error {
 	if err := unix.Connect(fd, address); err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		return err
 	}
-	return c.loop.poller.watch(fd, c.tag)
+	return c.loop.poller.Watch(fd, c.tag)
 }
 
 // bind has the socket connect from an address. The port is chosen when it connects:

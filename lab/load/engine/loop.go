@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"loadstone/block/epoll"
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
 )
@@ -28,7 +29,7 @@ type loop struct {
 	run     *run
 	clock   *clock
 	timeout time.Duration
-	poller  *poller
+	poller  *epoll.Poller
 	spin    bool
 	shard   *shard
 	slots   *slots // nil if every user has a connection of its own
@@ -73,7 +74,7 @@ const readBuffer = 64 << 10
 
 // newLoop opens a loop. Close it.
 func newLoop(r *run, shard *shard) (*loop, error) {
-	p, err := newPoller()
+	p, err := epoll.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (l *loop) wait(then time.Duration) error {
 	if l.spin || len(l.again) > 0 {
 		d = 0
 	}
-	events, err := l.poller.wait(d)
+	events, err := l.poller.Wait(d)
 	if err != nil {
 		return err
 	}
@@ -231,7 +232,7 @@ func (l *loop) post(f func()) {
 	l.posted = append(l.posted, f)
 	l.mu.Unlock()
 	l.hasPost.Store(true)
-	l.poller.wake()
+	l.poller.Wake()
 }
 
 // runPosted calls what was posted.
@@ -313,7 +314,7 @@ func (l *loop) close() error {
 	}
 	l.remotes.Wait()
 	l.decoder.close()
-	return l.poller.close()
+	return l.poller.Close()
 }
 
 var (

@@ -1,4 +1,9 @@
-package engine
+// Package epoll waits for sockets and for time in one place: the heart of an event loop that
+// has many connections on one thread.
+//
+// The runtime's own poller will not do for that: its timers end in a wait whose unit is a
+// millisecond, and a goroutine for each connection costs a switch for each message.
+package epoll
 
 import (
 	"errors"
@@ -11,17 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller waits for sockets and for time, with epoll. The runtime's own poller
-// will not do: its timers end in a wait whose unit is a millisecond, and a
-// goroutine for each connection costs a switch for each answer.
-type poller struct {
+// Event is what happened on a socket that is watched: Fd is its descriptor, Pad its tag and
+// Events the EPOLL bits.
+type Event = unix.EpollEvent
+
+// Poller waits for sockets and for time. One goroutine uses it at a time; only Wake is for all.
+type Poller struct {
 	epoll  int
-	wakeFD int // an eventfd, which wake makes readable
-	events [256]unix.EpollEvent
+	wakeFD int // an eventfd, which Wake makes readable
+	events [256]Event
 	coarse bool // the kernel has no epoll_pwait2: waits are in milliseconds
 	thread int  // whose timers are exact
 
-	// asleep says that a wake has to go through the kernel.
+	// asleep says that a Wake has to go through the kernel.
 	asleep atomic.Bool
 	woken  atomic.Bool
 }
@@ -30,35 +37,35 @@ type poller struct {
 // triggered, so that a busy connection needs no further call to watch it.
 const interest = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET
 
-// newPoller opens a poller. Close it.
-func newPoller() (*poller, error) {
+// Open opens a poller. Close it.
+func Open() (*Poller, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open an event queue: %w", err)
 	}
-	p := &poller{epoll: epoll}
+	p := &Poller{epoll: epoll}
 	if p.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return nil, errors.Join(fmt.Errorf("open an event counter: %w", err), unix.Close(epoll))
 	}
 	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(p.wakeFD)}
 	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, p.wakeFD, &event); err != nil {
-		return nil, errors.Join(fmt.Errorf("watch an event counter: %w", err), p.close())
+		return nil, errors.Join(fmt.Errorf("watch an event counter: %w", err), p.Close())
 	}
 	return p, nil
 }
 
-// close frees the poller.
-func (p *poller) close() error { return errors.Join(unix.Close(p.wakeFD), unix.Close(p.epoll)) }
+// Close frees the poller.
+func (p *Poller) Close() error { return errors.Join(unix.Close(p.wakeFD), unix.Close(p.epoll)) }
 
-// watch adds a socket. tag comes back with its events and tells them from
+// Watch adds a socket. tag comes back with its events and tells them from
 // those of an earlier socket of the same number.
-func (p *poller) watch(fd int, tag int32) error {
+func (p *Poller) Watch(fd int, tag int32) error {
 	event := unix.EpollEvent{Events: interest, Fd: int32(fd), Pad: tag}
 	return unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, &event)
 }
 
-// wake ends the wait that is going on, or the next. Any goroutine may call it.
-func (p *poller) wake() {
+// Wake ends the wait that is going on, or the next. Any goroutine may call it.
+func (p *Poller) Wake() {
 	p.woken.Store(true)
 	if p.asleep.Load() {
 		one := [8]byte{1}
@@ -67,16 +74,16 @@ func (p *poller) wake() {
 	}
 }
 
-// wait returns the events there are, after d at the latest; for d of nought it
+// Wait returns the events there are, after d at the latest; for d of nought it
 // only looks. The result is valid until the next call.
-func (p *poller) wait(d time.Duration) ([]unix.EpollEvent, error) {
+func (p *Poller) Wait(d time.Duration) ([]Event, error) {
 	var n int
 	var errno syscall.Errno
 	if d <= 0 {
 		n, errno = p.poll()
 	} else {
 		p.asleep.Store(true)
-		if p.woken.Load() { // asked before: a wake after this line writes to wakeFD
+		if p.woken.Load() { // asked before: a Wake after this line writes to wakeFD
 			n, errno = p.poll()
 		} else {
 			n, errno = p.sleep(d)
@@ -96,14 +103,14 @@ func (p *poller) wait(d time.Duration) ([]unix.EpollEvent, error) {
 
 // poll polls without telling the scheduler: a call that cannot block needs
 // neither its preparations nor its watch.
-func (p *poller) poll() (int, syscall.Errno) {
+func (p *Poller) poll() (int, syscall.Errno) {
 	const atOnce, noMask = 0, 0
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), atOnce, noMask, 0) //nolint:gosec // as documented for RawSyscall6
 	return int(n), errno
 }
 
 // sleep blocks for d at most.
-func (p *poller) sleep(d time.Duration) (int, syscall.Errno) {
+func (p *Poller) sleep(d time.Duration) (int, syscall.Errno) {
 	const noMask, maskSize = 0, 8
 	p.exactTimers()
 	if !p.coarse {
@@ -121,7 +128,7 @@ func (p *poller) sleep(d time.Duration) (int, syscall.Errno) {
 
 // withoutWake empties wakeFD if it is among the first n events, and returns
 // the others.
-func (p *poller) withoutWake(n int) []unix.EpollEvent {
+func (p *Poller) withoutWake(n int) []Event {
 	for i := range n {
 		if int(p.events[i].Fd) != p.wakeFD {
 			continue
@@ -139,7 +146,7 @@ func (p *poller) withoutWake(n int) []unix.EpollEvent {
 // kernel may add 50 µs, to wake several sleepers at once. The goroutine is not
 // locked to its thread, which would cost two switches at every preemption; so
 // it looks whether it is still on the one it was.
-func (p *poller) exactTimers() {
+func (p *Poller) exactTimers() {
 	const oneNanosecond = 1
 	if thread := unix.Gettid(); thread != p.thread {
 		p.thread = thread

@@ -1,0 +1,110 @@
+package epoll
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T) *Poller {
+	t.Helper()
+	p, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// pair returns two ends of a socket that do not block.
+func pair(t *testing.T) (a, b int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = unix.Close(fds[0]), unix.Close(fds[1]) })
+	return fds[0], fds[1]
+}
+
+// long is more than any of these waits takes unless it is stuck.
+const long = time.Minute
+
+func TestAnEventHasItsTag(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	a, b := pair(t)
+	if err := p.Watch(a, 7); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := p.Wait(long); err != nil || len(events) != 1 || events[0].Events&unix.EPOLLOUT == 0 {
+		t.Fatalf("a new socket can be written: got %v, %v", events, err)
+	}
+	if _, err := unix.Write(b, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	events, err := p.Wait(long)
+	if err != nil || len(events) != 1 || int(events[0].Fd) != a || events[0].Pad != 7 || events[0].Events&unix.EPOLLIN == 0 {
+		t.Errorf("got %v, %v, want something to read on %d with tag 7", events, err, a)
+	}
+	if events, err := p.Wait(0); err != nil || len(events) > 0 {
+		t.Errorf("the same again: got %v, %v, want nothing", events, err)
+	}
+}
+
+func TestAWakeBeforeTheWaitEndsIt(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.Wake()
+	if events, err := p.Wait(long); err != nil || len(events) > 0 {
+		t.Errorf("got %v, %v", events, err)
+	}
+}
+
+// Whoever wakes has done so for good: no wake is lost, whenever it comes.
+func TestNoWakeIsLost(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	const rounds = 1000
+	var mu sync.Mutex
+	asked, seen := 0, 0
+	go func() {
+		for range rounds {
+			mu.Lock()
+			asked++
+			mu.Unlock()
+			p.Wake()
+		}
+	}()
+	for seen < rounds {
+		began := time.Now()
+		if _, err := p.Wait(long); err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		seen = asked
+		mu.Unlock()
+		if time.Since(began) >= long {
+			t.Fatalf("nobody woke it, %d of %d were asked for", seen, rounds)
+		}
+	}
+}
+
+func TestAWaitEnds(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	const d = 3 * time.Millisecond
+	began := time.Now()
+	if events, err := p.Wait(d); err != nil || len(events) > 0 {
+		t.Errorf("got %v, %v", events, err)
+	}
+	if took := time.Since(began); took < d-time.Millisecond { // before Linux 5.11 it ends up to a millisecond early
+		t.Errorf("it ended after %v, want %v", took, d)
+	}
+}
