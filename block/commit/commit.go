@@ -86,7 +86,7 @@ type Writer[T any] struct {
 
 type entry[T any] struct {
 	item T
-	done chan<- error // has room for the one answer, so nobody waits for a writer that left
+	done chan<- error // has room for the one answer, so nobody waits for a writer that left; nil of Start
 }
 
 // New starts a writer and registers its metrics, which have no labels:
@@ -127,16 +127,40 @@ func (w *Writer[T]) Put(ctx context.Context, item T) error {
 	}
 }
 
+// Start is Put for who must not wait: it returns nil once the item has room, and Commit tells
+// what became of it to whoever wants to know. Items of one caller are committed in the order
+// in which it started them. Where there is no room it returns ErrFull, whatever the policy.
+func (w *Writer[T]) Start(item T) error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return ErrClosed
+	}
+	if w.offer(entry[T]{item: item}) {
+		return nil
+	}
+	w.metrics.refused.Inc()
+	return ErrFull
+}
+
+// offer queues the entry if there is room.
+func (w *Writer[T]) offer(e entry[T]) bool {
+	select {
+	case w.queue <- e:
+		return true
+	default:
+		return false
+	}
+}
+
 func (w *Writer[T]) enqueue(ctx context.Context, e entry[T]) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
 		return ErrClosed
 	}
-	select {
-	case w.queue <- e:
+	if w.offer(e) {
 		return nil
-	default:
 	}
 	if w.policy == Refuse {
 		w.metrics.refused.Inc()
@@ -175,7 +199,9 @@ func (w *Writer[T]) run() {
 		w.metrics.busy.Add(time.Since(began).Seconds())
 		w.metrics.size.Observe(float64(len(items)))
 		for _, done := range waiting {
-			done <- err
+			if done != nil {
+				done <- err
+			}
 		}
 		clear(items) // what was written need not stay in memory until the next group
 	}

@@ -203,6 +203,39 @@ func TestAFullQueueIsWaitedFor(t *testing.T) {
 	})
 }
 
+// Who starts does not wait, whatever the policy, and its items keep their order.
+func TestStartDoesNotWait(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []Policy{Refuse, Wait} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDisk()
+			w, r := newWriterThat(t, policy, d.commit, 2, 4)
+			if err := w.Start(0); err != nil {
+				t.Fatal(err)
+			}
+			<-d.began
+			for i, want := range []error{nil, nil, ErrFull} {
+				if err := w.Start(i + 1); !errors.Is(err, want) {
+					t.Errorf("%s: item %d: got %v, want %v", policy, i+1, err, want)
+				}
+			}
+			if got := value(t, r, "commit_queue_refused_total"); got != 1 {
+				t.Errorf("%s: got %v refused, want 1", policy, got)
+			}
+			d.goOn <- nil
+			<-d.began
+			d.goOn <- nil
+			w.Close()
+			if want := [][]int{{0}, {1, 2}}; !slices.EqualFunc(d.groups, want, slices.Equal) {
+				t.Errorf("%s: got groups %v, want %v", policy, d.groups, want)
+			}
+			if err := w.Start(4); !errors.Is(err, ErrClosed) {
+				t.Errorf("%s: after Close: got %v", policy, err)
+			}
+		})
+	}
+}
+
 func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
