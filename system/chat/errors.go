@@ -1,0 +1,41 @@
+package chat
+
+// Error is a failure that callers tell apart, by identity (errors.Is with the variables
+// below). Code is the same fact for machines, in lower_snake_case, and never changes once
+// published.
+type Error struct {
+	Code    string
+	Message string
+}
+
+// Error returns the message, a sentence part without a full stop.
+func (e *Error) Error() string { return e.Message }
+
+// The failures of this system. Everything else that a function returns is an internal
+// failure: a broken disk, a cancelled context.
+var (
+	// ErrNoStream: there is no such stream.
+	ErrNoStream = &Error{"no_stream", "there is no such stream"}
+	// ErrEnded: the stream has ended; its chat can be read.
+	ErrEnded = &Error{"stream_ended", "the stream has ended, and with it the chat"}
+	// ErrRequest: what came is not in the form of the contract.
+	ErrRequest = &Error{"bad_request", `this is no request: send {"type":"send","id":"...","text":"..."}`}
+	// ErrID: a message has no id, or one that cannot be.
+	ErrID = &Error{"bad_id", "give each message an id of 1 to 64 letters, digits, dots, dashes or underscores, and the same one again when it is sent again"}
+	// ErrText: a message has nothing to read in it, or characters that cannot be shown.
+	ErrText = &Error{"bad_text", "a message has at least one character to read, and no control characters"}
+	// ErrTooLong: a message is too long.
+	ErrTooLong = &Error{"too_long", "a message has 500 characters at most"}
+	// ErrName: a name is empty, too long, or has characters that cannot be shown.
+	ErrName = &Error{"bad_name", "a name has 1 to 40 characters, and no control characters"}
+	// ErrToken: a token is missing, not from here, of another kind, or too old.
+	ErrToken = &Error{"bad_token", "this token is missing, not from here, or too old: ask for another"}
+	// ErrTooMany: the client does more than one may. It may pass.
+	ErrTooMany = &Error{"too_many", "this is more than one may do: wait a moment"}
+	// ErrFull: a room, or the server, has no place for one more viewer. It may pass.
+	ErrFull = &Error{"full", "there is no room for one more viewer"}
+	// ErrOverloaded: refused to be able to answer others; nothing was tried.
+	ErrOverloaded = &Error{"overloaded", "too many messages are under way"}
+	// ErrUnavailable: nothing can be stored, or read. What was acknowledged is stored.
+	ErrUnavailable = &Error{"unavailable", "the log of messages cannot be written"}
+)

@@ -1,0 +1,369 @@
+// Package logstore keeps the messages of all rooms in a pebble database: the embedded log.
+//
+// One goroutine writes (package commit). It takes all drafts that wait, gives each the next
+// offset of its room, and commits them as one batch, synced before anybody is told. So an
+// offset is a message's from the moment it is durable, and never another's: what pebble shows
+// before it is synced is above the offsets that readers look at.
+//
+// A draft whose sender has said the same id in the room before is that message sent again, now
+// or years ago: the offset of each is kept under the sender's id, in the same batch.
+//
+// It fails closed. While the disk is full nothing is stored, and what is there can be read;
+// what else pebble cannot survive ends the log until the process starts anew, see package lsm.
+// The log owns its directory and locks it.
+package logstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/commit"
+	"loadstone/block/lsm"
+	"loadstone/system/chat"
+)
+
+var (
+	errCorrupt = errors.New("the log is damaged")
+	errForeign = errors.New("it is a database of something else: name another directory")
+)
+
+// Config says where the log is.
+type Config struct {
+	// Dir is the log's directory. It is made if there is none.
+	Dir string
+	// CacheBytes is for blocks of the tree, decompressed.
+	CacheBytes int64
+	// Registerer receives the metrics, see Open.
+	Registerer prometheus.Registerer
+}
+
+// DefaultConfig has a cache of 32 MiB: rooms have the newest messages themselves. Dir and
+// Registerer are for the caller to set.
+func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
+
+// Log is the log of all rooms. It is safe for concurrent use.
+type Log struct {
+	db      *lsm.DB
+	meta    meta
+	writer  *commit.Writer[*chat.Draft]
+	stored  prometheus.Counter
+	repeats prometheus.Counter
+
+	// mu is held by whoever reads: pebble panics when it is read after its end.
+	mu      sync.RWMutex
+	closed  bool
+	streams map[int64]*stream
+}
+
+// stream is a stream with its log's length.
+type stream struct {
+	chat.Stream
+	next uint64 // the offset of the next message; those before are durable
+}
+
+// meta is what the log says of itself.
+type meta struct {
+	Format int        `json:"format"`
+	Epoch  chat.Epoch `json:"epoch"`
+	// Key signs the tokens of the log's server.
+	Key []byte `json:"key"`
+}
+
+const format, keyBytes = 1, 32
+
+// Open opens the log in the directory, or makes it. The error wraps lsm.ErrInUse if another
+// process has it open. The metrics, without labels, beside those of package commit:
+//
+//	chat_messages_stored_total    messages that became durable
+//	chat_messages_repeated_total  messages that were sent again
+func Open(ctx context.Context, cfg Config) (*Log, error) { return openOn(ctx, vfs.Default, cfg) }
+
+func openOn(ctx context.Context, files vfs.FS, cfg Config) (*Log, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	const filterBits = 10 // one in a hundred messages reads a block in vain, to see whether it was sent before
+	options := &pebble.Options{FS: files, Cache: pebble.NewCache(cfg.CacheBytes), FormatMajorVersion: pebble.FormatNewest}
+	defer options.Cache.Unref() // the database has its own reference
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+	}
+	db, err := lsm.Open(cfg.Dir, options)
+	if err != nil {
+		return nil, fmt.Errorf("open the log in %s: %w", cfg.Dir, err)
+	}
+	l := &Log{db: db, streams: map[int64]*stream{}}
+	if err := db.Guard(l.load); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the log in %s: %w", cfg.Dir, err), db.Close())
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		cfg.Registerer.MustRegister(c)
+		return c
+	}
+	l.stored = counter("chat_messages_stored_total", "Messages that became durable.")
+	l.repeats = counter("chat_messages_repeated_total", "Messages that were sent again.")
+	writer := commit.DefaultConfig[*chat.Draft]()
+	writer.Commit, writer.Registerer = l.commit, cfg.Registerer
+	l.writer = commit.New(writer)
+	return l, nil
+}
+
+// load reads what the log says of itself, or makes that of a new one, and the streams with
+// the lengths of their logs.
+func (l *Log) load() error {
+	value, closer, err := l.db.Get(metaKey)
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		if err := l.begin(); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		err := json.Unmarshal(value, &l.meta)
+		if err = errors.Join(err, closer.Close()); err != nil {
+			return err
+		}
+	}
+	if l.meta.Format != format {
+		return fmt.Errorf("it has format %d, and this program reads %d", l.meta.Format, format)
+	}
+	if err := l.each(appendKey(nil, streamKind), appendKey(nil, streamKind+1), func(_, value []byte) error {
+		s := &stream{}
+		if err := json.Unmarshal(value, &s.Stream); err != nil {
+			return err
+		}
+		l.streams[s.ID] = s
+		return nil
+	}); err != nil {
+		return err
+	}
+	return l.lengths()
+}
+
+// begin makes a new log, in a database with nothing in it.
+func (l *Log) begin() error {
+	if err := l.each(nil, nil, func(_, _ []byte) error { return errForeign }); err != nil {
+		return err
+	}
+	var random [numberBytes + keyBytes]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	l.meta = meta{Format: format, Epoch: chat.Epoch(binary.BigEndian.Uint64(random[:])), Key: random[numberBytes:]}
+	value, err := json.Marshal(l.meta)
+	if err != nil {
+		return err
+	}
+	return l.db.Set(metaKey, value, pebble.Sync)
+}
+
+// lengths finds the length of each room's log.
+func (l *Log) lengths() (err error) {
+	all, err := l.db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	for id, s := range l.streams {
+		prefix := appendKey(nil, messageKind, uint64(id))
+		if !all.SeekLT(appendKey(nil, messageKind, uint64(id)+1)) || !slices.Equal(all.Key()[:min(len(prefix), len(all.Key()))], prefix) {
+			continue
+		}
+		last, err := lastNumber(all.Key())
+		if err != nil {
+			return err
+		}
+		s.next = last + 1
+	}
+	return all.Error()
+}
+
+// each calls take with what is under the keys from one to before another.
+func (l *Log) each(from, to []byte, take func(key, value []byte) error) (err error) {
+	all, err := l.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	for ok := all.First(); ok; ok = all.Next() {
+		value, err := all.ValueAndErr()
+		if err == nil {
+			err = take(all.Key(), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return all.Error()
+}
+
+// Epoch is the log's name, the same after each start.
+func (l *Log) Epoch() chat.Epoch { return l.meta.Epoch }
+
+// Key is a secret of the log's, the same after each start.
+func (l *Log) Key() []byte { return l.meta.Key }
+
+// Ready reports whether messages can be stored.
+func (l *Log) Ready() bool { return l.db.Down() == nil && !l.db.Full() }
+
+// Close writes what was accepted and closes the database.
+func (l *Log) Close() error {
+	l.db.GiveUp()
+	l.writer.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	return l.db.Close()
+}
+
+// usable is why nothing can be read, or nil. It is called with l.mu held.
+func (l *Log) usable() error {
+	if l.closed {
+		return fmt.Errorf("%w: it is closed", chat.ErrUnavailable)
+	}
+	if err := l.db.Down(); err != nil {
+		return fmt.Errorf("%w: %w", chat.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// AddStreams stores streams that there are not yet. One whose id there is stays as it is.
+func (l *Log) AddStreams(all []chat.Stream) error {
+	return l.storeStreams(all, func(have *stream) bool { return have == nil })
+}
+
+// EndStream ends a stream: nothing is accepted in its room after that.
+func (l *Log) EndStream(id int64, at time.Time) error {
+	s, err := l.Stream(id)
+	if err != nil || !s.Live() {
+		return err
+	}
+	s.Ended = at
+	return l.storeStreams([]chat.Stream{s}, func(*stream) bool { return true })
+}
+
+func (l *Log) storeStreams(all []chat.Stream, wanted func(have *stream) bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	return l.db.Guard(func() error {
+		batch := l.db.NewBatch()
+		for _, s := range all {
+			if s.ID < 1 || s.ID > chat.MaxStream {
+				return errors.Join(fmt.Errorf("stream %d: an id is from 1 to %d", s.ID, int64(chat.MaxStream)), batch.Close())
+			}
+			value, err := json.Marshal(s)
+			if err == nil && wanted(l.streams[s.ID]) {
+				err = batch.Set(appendKey(nil, streamKind, uint64(s.ID)), value, nil)
+			}
+			if err != nil {
+				return errors.Join(err, batch.Close())
+			}
+		}
+		if err := batch.Commit(pebble.Sync); err != nil {
+			return err
+		}
+		for _, s := range all {
+			if have := l.streams[s.ID]; have == nil {
+				l.streams[s.ID] = &stream{Stream: s}
+			} else if wanted(have) {
+				have.Stream = s
+			}
+		}
+		return batch.Close()
+	})
+}
+
+// Stream returns a stream, or an error that wraps chat.ErrNoStream.
+func (l *Log) Stream(id int64) (chat.Stream, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s := l.streams[id]; s != nil {
+		return s.Stream, nil
+	}
+	return chat.Stream{}, chat.ErrNoStream
+}
+
+// Streams returns all streams, those that are live first, and of them the newest first.
+func (l *Log) Streams() []chat.Stream {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	all := make([]chat.Stream, 0, len(l.streams))
+	for s := range maps.Values(l.streams) {
+		all = append(all, s.Stream)
+	}
+	slices.SortFunc(all, func(a, b chat.Stream) int {
+		if a.Live() != b.Live() {
+			return map[bool]int{true: -1, false: 1}[a.Live()]
+		}
+		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID))
+	})
+	return all
+}
+
+// Encoded is a message as it is on the wire.
+type Encoded struct {
+	Offset uint64
+	Bytes  []byte
+}
+
+// Limit bounds what is read at once, in messages and bytes; there is one message if there is any.
+type Limit struct{ Messages, Bytes int }
+
+// Before returns the last messages before an offset, the oldest first, and the offset of the
+// next message of the room.
+func (l *Log) Before(id int64, offset uint64, limit Limit) (found []Encoded, next uint64, err error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	s := l.streams[id]
+	if s == nil {
+		return nil, 0, chat.ErrNoStream
+	}
+	if err := l.usable(); err != nil {
+		return nil, 0, err
+	}
+	next = s.next // what is from there on in the database may not be synced
+	all, err := l.db.NewIter(&pebble.IterOptions{
+		LowerBound: appendKey(nil, messageKind, uint64(id)), UpperBound: appendKey(nil, messageKind, uint64(id), min(offset, next)),
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { err = errors.Join(err, all.Close()) }()
+	size := 0
+	for ok := all.Last(); ok && len(found) < limit.Messages; ok = all.Prev() {
+		value, err := all.ValueAndErr()
+		if err != nil {
+			return nil, 0, err
+		}
+		if size += len(value); size > limit.Bytes && len(found) > 0 {
+			break
+		}
+		number, err := lastNumber(all.Key())
+		if err != nil {
+			return nil, 0, err
+		}
+		found = append(found, Encoded{number, slices.Clone(value)})
+	}
+	slices.Reverse(found)
+	return found, next, all.Error()
+}

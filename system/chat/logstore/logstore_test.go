@@ -1,0 +1,252 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"loadstone/block/lsm"
+	"loadstone/block/lsm/lsmtest"
+	"loadstone/system/chat"
+)
+
+func open(t *testing.T, dir string, files vfs.FS) *Log {
+	t.Helper()
+	c := DefaultConfig()
+	c.Dir, c.Registerer = dir, prometheus.NewRegistry()
+	l, err := openOn(t.Context(), files, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func openNew(t *testing.T) *Log {
+	t.Helper()
+	l := open(t, t.TempDir(), vfs.Default)
+	add(t, l, 1, 2)
+	return l
+}
+
+func add(t *testing.T, l *Log, ids ...int64) {
+	t.Helper()
+	for _, id := range ids {
+		if err := l.AddStreams([]chat.Stream{{ID: id, Title: fmt.Sprint("stream ", id), Started: time.Unix(id, 0).UTC()}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// say says something and waits for what becomes of it.
+func say(t *testing.T, l *Log, stream int64, sender, id string) chat.Said {
+	t.Helper()
+	done := make(chan chat.Said, 1)
+	d := &chat.Draft{Stream: stream, Message: chat.Message{At: 5, Sender: sender, Name: "Noor", ID: id, Text: "text of " + id}, Done: func(s *chat.Said) { done <- *s }}
+	if err := l.Say(d); err != nil {
+		return chat.Said{Stream: stream, Err: err}
+	}
+	return <-done
+}
+
+func must(t *testing.T, s chat.Said, offset uint64, again bool) {
+	t.Helper()
+	if s.Err != nil || s.Offset != offset || s.Again != again || (s.Encoded == nil) != again {
+		t.Errorf("got %+v, want offset %d, again %v", s, offset, again)
+	}
+}
+
+// ids are the senders' ids of all messages of a room, and their offsets must have no gaps.
+func ids(t *testing.T, l *Log, stream int64) (all []string) {
+	t.Helper()
+	found, next, err := l.Before(stream, 1<<62, Limit{1 << 20, 1 << 30})
+	if err != nil || uint64(len(found)) != next {
+		t.Fatalf("got %d messages of %d, %v", len(found), next, err)
+	}
+	for i, e := range found {
+		m, err := chat.ParseMessage(e.Bytes)
+		if err != nil || e.Offset != uint64(i) || m.Offset != e.Offset {
+			t.Fatalf("message %d has the offset %d, and %d in it, %v", i, e.Offset, m.Offset, err)
+		}
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+func TestOffsetsAreARoomsOwn(t *testing.T) {
+	t.Parallel()
+	l := openNew(t)
+	must(t, say(t, l, 1, "a", "x"), 0, false)
+	must(t, say(t, l, 2, "a", "x"), 0, false)
+	must(t, say(t, l, 1, "b", "x"), 1, false)
+	must(t, say(t, l, 1, "a", "y"), 2, false)
+	if got := ids(t, l, 1); !slices.Equal(got, []string{"x", "x", "y"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestARetryIsNoSecondMessage(t *testing.T) {
+	t.Parallel()
+	l := openNew(t)
+	must(t, say(t, l, 1, "a", "x"), 0, false)
+	must(t, say(t, l, 1, "a", "y"), 1, false)
+	must(t, say(t, l, 1, "a", "x"), 0, true)
+	// And in one group: nobody is committed before the last is queued.
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	offsets, again := map[uint64]int{}, 0
+	for range 50 {
+		wait.Add(1)
+		if err := l.Say(&chat.Draft{Stream: 1, Message: chat.Message{Sender: "a", ID: "z"}, Done: func(s *chat.Said) {
+			defer wait.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			offsets[s.Offset]++
+			if s.Again {
+				again++
+			}
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait.Wait()
+	if offsets[2] != 50 || again != 49 {
+		t.Errorf("got offsets %v, %d of them again, want offset 2 for all and 49 again", offsets, again)
+	}
+	if err := l.EndStream(1, time.Unix(99, 0)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, say(t, l, 1, "a", "x"), 0, true)
+	if s := say(t, l, 1, "a", "new"); !errors.Is(s.Err, chat.ErrEnded) {
+		t.Errorf("after the end: got %+v", s)
+	}
+	if s := say(t, l, 7, "a", "new"); !errors.Is(s.Err, chat.ErrNoStream) {
+		t.Errorf("in no room: got %+v", s)
+	}
+}
+
+func TestAllIsThereAfterAStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir, vfs.Default)
+	add(t, l, 1, 2, 3)
+	if err := l.EndStream(2, time.Unix(9, 0).UTC()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		must(t, say(t, l, 1, "a", fmt.Sprint(i)), uint64(i), false)
+	}
+	epoch, key := l.Epoch(), l.Key()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := say(t, l, 1, "a", "late"); !errors.Is(s.Err, chat.ErrUnavailable) {
+		t.Errorf("after Close: got %+v", s)
+	}
+	if _, _, err := l.Before(1, 5, Limit{1, 1}); !errors.Is(err, chat.ErrUnavailable) {
+		t.Errorf("read after Close: got %v", err)
+	}
+	l = open(t, dir, vfs.Default)
+	if l.Epoch() != epoch || !slices.Equal(l.Key(), key) || len(key) != keyBytes {
+		t.Errorf("the epoch was %v and is %v", epoch, l.Epoch())
+	}
+	must(t, say(t, l, 1, "a", "7"), 7, true)
+	must(t, say(t, l, 1, "a", "new"), 20, false)
+	must(t, say(t, l, 3, "a", "new"), 0, false)
+	if got := ids(t, l, 1); len(got) != 21 || got[20] != "new" {
+		t.Errorf("got %q", got)
+	}
+	var order []int64
+	for _, s := range l.Streams() {
+		order = append(order, s.ID)
+	}
+	if !slices.Equal(order, []int64{3, 1, 2}) {
+		t.Errorf("got streams %v, want those that are live first, the newest of them first", order)
+	}
+	if s, err := l.Stream(2); err != nil || s.Live() {
+		t.Errorf("got %+v, %v, want it ended", s, err)
+	}
+}
+
+func TestPagesGoBack(t *testing.T) {
+	t.Parallel()
+	l := openNew(t)
+	for i := range 10 {
+		say(t, l, 1, "a", fmt.Sprint(i))
+		say(t, l, 2, "a", fmt.Sprint(i))
+	}
+	for _, c := range []struct {
+		before uint64
+		limit  Limit
+		want   []uint64
+	}{
+		{1 << 62, Limit{3, 1 << 20}, []uint64{7, 8, 9}},
+		{7, Limit{3, 1 << 20}, []uint64{4, 5, 6}},
+		{2, Limit{3, 1 << 20}, []uint64{0, 1}},
+		{0, Limit{3, 1 << 20}, nil},
+		{5, Limit{3, 1}, []uint64{4}},
+	} {
+		found, next, err := l.Before(1, c.before, c.limit)
+		var got []uint64
+		for _, e := range found {
+			got = append(got, e.Offset)
+		}
+		if err != nil || next != 10 || !slices.Equal(got, c.want) {
+			t.Errorf("before %d, %v: got %v, next %d, %v, want %v", c.before, c.limit, got, next, err, c.want)
+		}
+	}
+}
+
+func TestOneProcessHasTheLog(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir, vfs.Default)
+	c := DefaultConfig()
+	c.Dir, c.Registerer = dir, prometheus.NewRegistry()
+	if _, err := Open(context.Background(), c); !errors.Is(err, lsm.ErrInUse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nobody is told that a message is stored whose sync failed, and after that nothing is.
+func TestWhatIsNotSyncedIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	disk := &lsmtest.Disk{FS: vfs.NewMem()}
+	l := open(t, "log", disk)
+	add(t, l, 1)
+	must(t, say(t, l, 1, "a", "x"), 0, false)
+	disk.Broken.Store(true)
+	if s := say(t, l, 1, "a", "y"); !errors.Is(s.Err, chat.ErrUnavailable) {
+		t.Errorf("got %+v", s)
+	}
+	if s := say(t, l, 1, "a", "z"); !errors.Is(s.Err, chat.ErrUnavailable) {
+		t.Errorf("then: got %+v", s)
+	}
+	if l.Ready() {
+		t.Error("it says that it is ready")
+	}
+}
+
+func TestStreamsNeedIDs(t *testing.T) {
+	t.Parallel()
+	l := openNew(t)
+	for _, id := range []int64{0, -1, chat.MaxStream + 1} {
+		if err := l.AddStreams([]chat.Stream{{ID: id}}); err == nil || !strings.Contains(err.Error(), "an id is from 1") {
+			t.Errorf("%d: got %v", id, err)
+		}
+	}
+	if err := l.AddStreams([]chat.Stream{{ID: 1, Title: "another"}}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := l.Stream(1); err != nil || s.Title != "stream 1" {
+		t.Errorf("got %+v, %v, want it unchanged", s, err)
+	}
+}

@@ -1,0 +1,41 @@
+package chat
+
+import "time"
+
+// MaxStream is the largest id of a stream: all are exact in a browser's numbers.
+const MaxStream = 1<<53 - 1
+
+// Stream is a live show. Its chat is the room of the same id.
+type Stream struct {
+	ID    int64  `json:"id"`
+	Title string `json:"title"`
+	Host  string `json:"host"`
+	// Started is when it began, and Ended when it ended: zero while it is live.
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+}
+
+// Live reports whether the stream has not ended.
+func (s *Stream) Live() bool { return s.Ended.IsZero() }
+
+// Draft is a message on its way into a log.
+type Draft struct {
+	Stream int64
+	// Message has no Offset yet.
+	Message Message
+	// Done is called once, by the goroutine that writes the log, and must not block.
+	Done func(*Said)
+}
+
+// Said is what became of a draft.
+type Said struct {
+	Stream int64
+	// Offset is the message's; of a message that was sent again, that of the first.
+	Offset uint64
+	// Again says that the message was in the log already.
+	Again bool
+	// Encoded is the message on the wire. Nil if it was sent again, and on failure.
+	Encoded []byte
+	// Err is why it is not known to be in the log: an *Error wrapped. It may be sent again.
+	Err error
+}
