@@ -78,7 +78,9 @@ func takers() map[string][]string {
 func ofEvery() []string { return []string{"executor", "startTime", "gracefulStop"} }
 
 // ofRequests returns the keys that say which requests an iteration makes.
-func ofRequests() []string { return []string{"request", "steps", "weighted", "keepCookies", "feed"} }
+func ofRequests() []string {
+	return []string{"request", "steps", "weighted", "keepCookies", "cacheBytes", "feed"}
+}
 
 // hasRate reports whether an executor starts iterations at a rate that the
 // file gives.

@@ -237,6 +237,9 @@ func (s *section) matchLists(it *iteration, feeds map[string]Feed) {
 			if _, ok := t.value.pair("header"); ok {
 				s.errorf(t.key, "forEach goes over %s, and a header is one value; write a path into a JSON body", list)
 			}
+			if p, ok := t.value.pair("join"); ok {
+				s.errorf(p.key, "forEach goes over %s, and join makes one value of the list; remove join, or extract it under another name too", list)
+			}
 			if p, ok := t.value.pair("initial"); ok {
 				s.errorf(p.key, "forEach goes over %s, which comes from an answer and not before; remove initial", list)
 			}

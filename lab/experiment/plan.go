@@ -41,7 +41,7 @@ func (sc *Scenario) resolve() load.Scenario {
 		StartTime: sc.StartTime, Duration: sc.Duration, GracefulStop: sc.GracefulStop,
 		Rate: float64(sc.Rate), StartRate: float64(sc.StartRate), Arrivals: sc.Arrivals,
 		PreAllocatedVUs: sc.PreAllocatedVUs, MaxVUs: sc.MaxVUs, VUs: sc.VUs, StartVUs: sc.StartVUs,
-		Iterations: sc.Iterations, Weighted: sc.Weighted, KeepCookies: sc.KeepCookies,
+		Iterations: sc.Iterations, Weighted: sc.Weighted, KeepCookies: sc.KeepCookies, CacheBytes: sc.CacheBytes,
 		Feed: make(map[string]feed.Feed, len(sc.Feed)),
 	}
 	if countsIterations(sc.Executor) {
@@ -82,7 +82,7 @@ func (sc *Scenario) steps() []Step {
 // OneRequest says whether each iteration of the scenario is one request, so
 // that iterations per second are requests per second.
 func (sc *Scenario) OneRequest() bool {
-	return sc.Weighted || len(sc.steps()) <= 1 && sc.flow() == nil
+	return sc.CacheBytes == 0 && (sc.Weighted || len(sc.steps()) <= 1 && sc.flow() == nil)
 }
 
 // length is how long the scenario offers load; 0 if that is not known.

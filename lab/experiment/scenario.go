@@ -38,6 +38,12 @@ type Scenario struct {
 	// last for one iteration otherwise, as in k6.
 	KeepCookies bool `key:"keepCookies" eg:"true" default:"false"`
 
+	// Gives each virtual user a private HTTP cache of so many bytes (RFC 9111), as a
+	// browser or an app has one, and keeps it from one iteration to the next: what is
+	// fresh is not asked for, and what is not is asked about with If-None-Match. The
+	// answers that were used last stay, each counted as its bytes on the wire.
+	CacheBytes int64 `key:"cacheBytes" eg:"10000000" max:"1000000000" min:"1"`
+
 	// The access log that executor: replay repeats.
 	Replay *Replay `key:"replay" eg:"{log: access.log}"`
 

@@ -59,6 +59,10 @@ type Extract struct {
 	JSON string `key:"json" eg:"user.token" form:"json"`
 	// A header's name.
 	Header string `key:"header" eg:"Location" form:"taken"`
+	// Makes one value of a JSON list, with this text between its values: ids
+	// {json: posts.#.id, join: ','} is 1,2,3. A list may have 10,000 values: texts,
+	// numbers or booleans.
+	Join string `key:"join" eg:"','"`
 	// What the placeholder stands for in an iteration until a step has extracted it,
 	// such as the cursor of the first page: '' for nothing.
 	Initial *string `key:"initial" eg:"''" scalar:"a text or a number"`
@@ -121,8 +125,10 @@ func (e *Extract) check(s *section) {
 	switch given := s.given("json", "header"); {
 	case len(given) == 2:
 		s.errorf(s.place, "%s is both json and header; write one of the two", name)
-	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial")):
+	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial", "join")):
 		s.errorf(s.place, "%s is taken from nowhere; write %s: user.token", name, s.place.text)
+	case len(given) == 1 && given[0].key == "header" && s.has("join"):
+		s.errorf(s.fields["join"].place, "join is for a list in a JSON body, and a header is one value; remove join, or write json")
 	}
 }
 
@@ -159,7 +165,9 @@ func (f field) pause() time.Duration {
 
 func (*Extract) shortSchema() *schema { return &schema{Type: "string", Pattern: nonEmpty} }
 
-func (*Extract) rules(s *schema) { s.OneOf = exactlyOne("json", "header") }
+func (*Extract) rules(s *schema) {
+	s.OneOf, s.Not = exactlyOne("json", "header"), with("header", "join")
+}
 
 func (*Think) describe(*generator, tag) *schema {
 	pause := &schema{Type: "string", Pattern: durationPattern}

@@ -48,6 +48,8 @@ type Result struct {
 	// Journeys has the iterations by scenario, in the plan's order, if those of some
 	// scenario are more than a request each. Else they are the requests.
 	Journeys []JourneyResult `json:"journeys,omitempty"`
+	// Caches has what users' caches did, of scenarios whose users have one.
+	Caches []CacheResult `json:"caches,omitempty"`
 	// Checks has what came of the checks, in the plan's order.
 	Checks []CheckResult `json:"checks,omitempty"`
 	// WebSocket is there if the plan has a WebSocket scenario.
@@ -102,6 +104,20 @@ type JourneyResult struct {
 	// end, pauses included: k6's iteration_duration, which begins when it begins. It is
 	// of all iterations: those that broke off, or were cut off, are shorter.
 	Duration Latency `json:"duration"`
+}
+
+// CacheResult is what the caches of one scenario's virtual users did.
+type CacheResult struct {
+	Scenario string `json:"scenario"`
+	// Hits were answered by a cache without a request. Revalidations were requests for
+	// what had not changed (304), and Fetched those that brought a whole answer (200).
+	Hits          uint64 `json:"hits"`
+	Revalidations uint64 `json:"revalidations"`
+	Fetched       uint64 `json:"fetched"`
+	// HeldBytes is what all users' caches held in the end, and LargestBytes the most that
+	// one of them ever did, each answer counted as the bytes that it took on the wire.
+	HeldBytes    int64 `json:"held_bytes"`
+	LargestBytes int64 `json:"largest_bytes"`
 }
 
 // CheckResult is how often one check held.

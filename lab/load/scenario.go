@@ -82,6 +82,10 @@ type Scenario struct {
 	// next. Without it they last for one iteration, as in k6.
 	KeepCookies bool `json:"keep_cookies,omitempty"`
 
+	// CacheBytes bounds each virtual user's private HTTP cache, which it keeps from one
+	// iteration to the next; 0 is none.
+	CacheBytes int64 `json:"cache_bytes,omitempty"`
+
 	// Feed supplies the values of the placeholders, by feed name.
 	Feed map[string]feed.Feed `json:"feed"`
 
@@ -169,7 +173,7 @@ func (s *Scenario) OneRequest() bool {
 	switch {
 	case s.WebSocket != nil || s.Executor == Replay:
 		return true
-	case s.Flow != nil || len(s.Steps) > 1 && !s.Weighted:
+	case s.Flow != nil || s.CacheBytes > 0 || len(s.Steps) > 1 && !s.Weighted:
 		return false
 	}
 	return !slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Think[1] > 0 })

@@ -34,12 +34,15 @@ func (s *Step) Expects(status int) bool {
 	return slices.Contains(s.ExpectedStatuses, status)
 }
 
-// Extract is where in an answer a value is: one of its fields.
+// Extract is where in an answer a value is: JSON or Header.
 type Extract struct {
 	// JSON is a path into a JSON body in gjson's syntax, which k6 uses too.
 	JSON string `json:"json,omitempty"`
 	// Header is a header's name.
 	Header string `json:"header,omitempty"`
+	// Join makes one value of a JSON list: its values, in turn, with this text between
+	// them. If it is empty, the value is what is at the path.
+	Join string `json:"join,omitempty"`
 	// Initial is the value that the placeholder has in an iteration before a step has
 	// extracted one; nil if that cannot be.
 	Initial *string `json:"initial,omitempty"`

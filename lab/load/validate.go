@@ -147,6 +147,7 @@ func (p *problems) content(s *Scenario) {
 	for _, name := range s.Items() {
 		extracted[name] = true
 	}
+	p.checkf(s.CacheBytes >= 0 && (s.CacheBytes == 0 || len(s.Steps) > 0), "cache_bytes: %d: give a number above 0 to a scenario with steps, or leave it out", s.CacheBytes)
 	used := map[string]bool{} // feeds
 	for i := range s.Steps {
 		step := &s.Steps[i]
@@ -208,7 +209,7 @@ func (p *problems) list(s *Scenario, part *Part) {
 	for i := range s.Steps {
 		e, ok := s.Steps[i].Extract[part.ForEach]
 		if ok {
-			p.checkf(e.JSON != "" && e.Initial == nil, "flow: for_each: %q is a list: give a path into a JSON body, and no initial value", part.ForEach)
+			p.checkf(e.JSON != "" && e.Initial == nil && e.Join == "", "flow: for_each: %q is a list: give a path into a JSON body, and neither an initial value nor join", part.ForEach)
 		}
 		_, same := s.Steps[i].Extract[part.As]
 		found, taken = found || ok, taken || same

@@ -182,12 +182,18 @@ func (u *user) passes(g *group) (int, []string) {
 	if g.passes > 0 {
 		return g.passes, nil
 	}
-	var list []string
-	gjson.ParseBytes(u.value(g.list)).ForEach(func(_, v gjson.Result) bool {
-		list = append(list, v.String())
+	list := texts(gjson.ParseBytes(u.value(g.list)))
+	return len(list), list
+}
+
+// texts are the values of a list.
+func texts(list gjson.Result) []string {
+	var out []string
+	list.ForEach(func(_, v gjson.Result) bool {
+		out = append(out, v.String())
 		return true
 	})
-	return len(list), list
+	return out
 }
 
 // setItem sets the placeholder of a group over a list for one of its passes.
@@ -368,12 +374,12 @@ func (u *user) stream() uint64 {
 // listed says what is wrong with a list that was extracted; empty for nothing.
 func listed(v gjson.Result) string {
 	if !v.IsArray() {
-		return fmt.Sprintf("there is %.40s, and forEach needs a list", v.Raw)
+		return fmt.Sprintf("there is %.40s, and forEach or join needs a list", v.Raw)
 	}
 	n, wrong := 0, ""
 	v.ForEach(func(_, item gjson.Result) bool {
 		if n++; item.IsObject() || item.IsArray() || item.Type == gjson.Null {
-			wrong = fmt.Sprintf("value %d of the list is %.40s, and forEach needs texts, numbers or booleans", n, item.Raw)
+			wrong = fmt.Sprintf("value %d of the list is %.40s, and forEach or join needs texts, numbers or booleans", n, item.Raw)
 		} else if n > load.MaxListed {
 			wrong = fmt.Sprintf("the list has more than %d values", load.MaxListed)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,8 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
+	"loadstone/lab/load/loadtest"
+	"loadstone/lab/load/roundtrip"
 )
 
 // posts is a server with an app's feed: a list in pages, three kinds of details of
@@ -427,9 +432,9 @@ func TestListsThatAreNone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ body, want string }{
 		"nothing there":  {`{}`, "has no value at ids for {ids}"},
-		"a text":         {`{"ids": "a"}`, `at ids: there is "a", and forEach needs a list`},
-		"an object":      {`{"ids": {"a": 1}}`, `there is {"a": 1}, and forEach needs a list`},
-		"with an object": {`{"ids": ["a", {"b": 1}]}`, `value 2 of the list is {"b": 1}, and forEach needs texts`},
+		"a text":         {`{"ids": "a"}`, `at ids: there is "a", and forEach or join needs a list`},
+		"an object":      {`{"ids": {"a": 1}}`, `there is {"a": 1}, and forEach or join needs a list`},
+		"with an object": {`{"ids": ["a", {"b": 1}]}`, `value 2 of the list is {"b": 1}, and forEach or join needs texts`},
 		"with null":      {`{"ids": [null]}`, "value 1 of the list is null"},
 		"too long":       {`{"ids": [` + strings.Repeat("1,", load.MaxListed) + `1]}`, "the list has more than 10000 values"},
 		"empty":          {`{"ids": []}`, ""},
@@ -681,5 +686,66 @@ func TestIterationsAreTimed(t *testing.T) {
 	}
 	if seen["feed"] != 5 || seen["alone"] != 5 {
 		t.Errorf("the windows have %v iterations, want 5 and 5", seen)
+	}
+}
+
+// TestJoinedLists are one value of the requests after them.
+func TestJoinedLists(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asks []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/" {
+			_, _ = io.WriteString(w, `{"ids": [1, "b", true], "none": []}`)
+			return
+		}
+		asks = append(asks, r.FormValue("ids")+" "+r.FormValue("none")+" "+r.FormValue("first"))
+	}))
+	t.Cleanup(server.Close)
+	list := asked("list", "/")
+	list.Extract = map[string]load.Extract{"ids": {JSON: "ids", Join: ","}, "none": {JSON: "none", Join: ","}, "first": {JSON: "ids", Join: "&x="}}
+	r, _ := mustRun(t, journeys(server.URL, 1, 1, []load.Step{list, asked("all", "/all?ids={ids}&none={none}&first={first}")}, nil))
+	if want := "1,b,true  1&x=b&x=true"; r.Failed > 0 || len(asks) != 1 || asks[0] != want {
+		t.Errorf("the server was asked for %q, %v; want %q", asks, r.Errors, want)
+	}
+}
+
+// TestJourneysFarAwayTakeWhatIsComputed: over a proxy that delays each direction no journey
+// takes less than its calls cost at that round trip, and none makes a turn less.
+func TestJourneysFarAwayTakeWhatIsComputed(t *testing.T) {
+	t.Parallel()
+	const rtt = 10 * time.Millisecond
+	for name, journey := range map[string]struct {
+		of    func() ([]load.Step, []load.Part)
+		calls []float64
+		turns float64
+	}{
+		"265": {separate, []float64{14, 63, 63, 63, 62}, 3 + 63*2},
+		"28":  {batched, []float64{14, 7, 7}, 3 + 7*2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openPosts(t, (*httptest.Server).Start)
+			steps, flow := journey.of()
+			plan := journeys("http://"+loadtest.FarAway(t, s.Listener.Addr().String(), rtt), 1, 2, steps, flow)
+			var calls []roundtrip.Call
+			for _, n := range journey.calls {
+				calls = append(calls, roundtrip.Call{PerJourney: n})
+			}
+			computed := roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)}.Duration(&plan.Scenarios[0], calls)
+			if want := time.Duration(journey.turns * float64(rtt)); computed != want {
+				t.Errorf("computed %v, want %v", computed, want)
+			}
+			r, _ := mustRun(t, plan)
+			took, err := hdrhistogram.Decode([]byte(r.Journeys[0].Duration.Histogram))
+			if err != nil || r.Failed > 0 || r.Iterations != 2 {
+				t.Fatalf("%v, %d iterations, %v", err, r.Iterations, r.Errors)
+			}
+			if least := time.Duration(took.Min()) * time.Microsecond; least < computed-computed/1000 {
+				t.Errorf("a journey took %v, less than the %v that was computed", least, computed)
+			}
+		})
 	}
 }

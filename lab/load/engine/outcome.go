@@ -73,6 +73,13 @@ func (r *run) details(result *load.Result) error {
 			}
 			result.Journeys = append(result.Journeys, journey)
 		}
+		if s.CacheBytes > 0 {
+			c, held := t.trips[r.ids[i].trip].cache, &r.executors[i].(*scenario).caches
+			result.Caches = append(result.Caches, load.CacheResult{
+				Scenario: s.Name, Hits: c.hits, Revalidations: c.revalidated, Fetched: c.fetched,
+				HeldBytes: held.size.Load(), LargestBytes: held.largest.Load(),
+			})
+		}
 		for k := range s.Steps {
 			for c, check := range s.Steps[k].Checks {
 				p := t.checks[r.ids[i].checks[k][c]]

@@ -99,7 +99,11 @@ type tally struct {
 type trip struct {
 	iterations, broken uint64
 	duration           *hdrhistogram.Histogram // nil until the first
+	cache              cacheCount
 }
+
+// cacheCount is what users' caches answered: by themselves, after they had asked, and not.
+type cacheCount struct{ hits, revalidated, fetched uint64 }
 
 // checkCount is what came of one check.
 type checkCount struct{ passed, failed uint64 }
@@ -230,6 +234,13 @@ func (s *shard) addJourney(number int, scheduled bool, began, now time.Duration,
 		t.duration = load.NewHistogram()
 	}
 	record(t.duration, microseconds(now-began))
+}
+
+// addCached records what a user's cache did for a request of a scenario.
+func (s *shard) addCached(trip int, intended time.Duration, count func(*cacheCount)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count(&s.of(intended).trips[trip].cache)
 }
 
 // countIteration returns the sums that the iteration belongs to. mu is held.
@@ -364,6 +375,9 @@ func (t *tally) merge(from *tally) {
 
 // merge adds what from counted.
 func (t *trip) merge(from *trip) {
+	t.cache.hits += from.cache.hits
+	t.cache.revalidated += from.cache.revalidated
+	t.cache.fetched += from.cache.fetched
 	if from.iterations == 0 {
 		return
 	}
@@ -395,10 +409,11 @@ func (s *sums) clear() {
 	}
 	clear(checks)
 	for i := range trips {
-		if t := &trips[i]; t.iterations > 0 {
+		t := &trips[i]
+		if t.iterations > 0 {
 			t.duration.Reset()
-			*t = trip{duration: t.duration}
 		}
+		*t = trip{duration: t.duration}
 	}
 	*s = sums{steps: steps, checks: checks, trips: trips, lateness: lateness}
 }

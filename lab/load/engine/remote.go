@@ -158,6 +158,9 @@ func (r *remote) compose(u *user) {
 			q.Header = append(q.Header, httpclient.Field{Name: "Cookie", Value: cookies})
 		}
 	}
+	if u.stale != nil {
+		q.Header = append(q.Header, httpclient.Field{Name: u.stale.condition.name, Value: u.stale.condition.value})
+	}
 	q.Body = s.body.append(q.Body[:0], l.values)
 	q.WantBody = s.capture != nil && s.capture.body
 	q.WantHeader = s.capture != nil

@@ -18,6 +18,7 @@ type scenario struct {
 	busy     atomic.Int64 // open: users that have an iteration; closed: users at work
 	thinking atomic.Int64 // of them, those between requests
 	mostBusy atomic.Int64 // at once, in the measured part
+	caches   cacheTotals
 
 	// Open model: a walk through the schedule that belongs to the observer.
 	due      schedule

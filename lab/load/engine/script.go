@@ -28,6 +28,7 @@ type script struct {
 	weights     []float64 // of a weighted script, summed up; the last is 1
 	setsCookies bool      // answers may set cookies that later requests need
 	keepCookies bool
+	caches      bool // users have a cache
 	base        *url.URL
 	trip        int    // see stepIDs
 	key         uint64 // of the stream that weights and think times are drawn from
@@ -46,13 +47,15 @@ type step struct {
 	body   text
 	wire   text // all of it, as HTTP/1.1
 
-	hasBody bool
-	used    []int // the values that it takes
-	extract []extraction
-	checks  []check
-	capture *capture              // what of an answer is to be kept; nil if nothing
-	expects func(status int) bool // whether an answer has not failed
-	think   [2]time.Duration
+	hasBody   bool
+	wantsBody bool  // of the answer
+	cacheable bool  // the answer may come from the user's cache
+	used      []int // the values that it takes
+	extract   []extraction
+	checks    []check
+	capture   *capture              // what of an answer is to be kept; nil if nothing
+	expects   func(status int) bool // whether an answer has not failed
+	think     [2]time.Duration
 }
 
 // headerField is one header line of a request.
@@ -88,7 +91,7 @@ const userAgent = "loadstone"
 // good. ids has the recorder's numbers of its steps and checks.
 func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script {
 	c := &script{
-		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies,
+		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies, caches: s.CacheBytes > 0,
 		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
 		base:        base,
 		key:         ids.key,
@@ -106,6 +109,7 @@ func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *sc
 	for i := range s.Steps {
 		c.steps = append(c.steps, c.step(&s.Steps[i], base, ids, i))
 	}
+	c.shareCaptures()
 	c.flowNodes = c.flow(s.Flow)
 	c.sumWeights(s.Steps)
 	if s.Executor == load.Replay {
@@ -191,6 +195,7 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	s.header = append([]headerField{{"User-Agent", c.text(&s, agent, thenHeaderValue)}}, s.header...)
 	s.body = c.text(&s, r.Body, thenBodyValue)
 	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
+	s.cacheable = c.caches && s.cacheableRequest()
 	s.wire = s.assemble(c.setsCookies)
 	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
 		e := extraction{c.source(name, true), name, slices.Contains(c.lists, name), from.Extract[name]}
@@ -203,6 +208,7 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 		s.checks = append(s.checks, check{ids.checks[number][i], from.Checks[i]})
 	}
 	s.capture = s.newCapture(c.setsCookies)
+	s.wantsBody = s.capture != nil && s.capture.body
 	return s
 }
 
@@ -227,6 +233,9 @@ func (s *step) assemble(cookies bool) text {
 	if cookies {
 		wire = append(wire, part{then: thenCookies})
 	}
+	if s.cacheable {
+		wire = append(wire, part{then: thenCondition})
+	}
 	if s.hasBody {
 		wire = append(wire, part{literal: "Content-Length: ", then: thenBodyLength}, part{literal: "\r\n"})
 	}
@@ -247,6 +256,23 @@ func join(t text) text {
 	return out
 }
 
+// shareCaptures has each step that can be answered from a cache keep the headers that any
+// such step takes: what one has asked for answers another.
+func (c *script) shareCaptures() {
+	var all []string
+	for i := range c.steps {
+		if c.steps[i].cacheable {
+			all = append(all, c.steps[i].capture.names...)
+		}
+	}
+	slices.Sort(all)
+	for i := range c.steps {
+		if c.steps[i].cacheable {
+			c.steps[i].capture.names = slices.Compact(all)
+		}
+	}
+}
+
 // newCapture returns what of an answer has to be kept: nil for nothing.
 func (s *step) newCapture(cookies bool) *capture {
 	k := capture{cookies: cookies}
@@ -258,6 +284,9 @@ func (s *step) newCapture(cookies bool) *capture {
 	}
 	for i := range s.checks {
 		k.body = k.body || s.checks[i].Contains != "" || s.checks[i].JSON != ""
+	}
+	if s.cacheable {
+		k.names = append(k.names, ofCaching()...)
 	}
 	if !k.body && !k.cookies && len(k.names) == 0 {
 		return nil

@@ -25,6 +25,7 @@ const (
 	thenBodyValue            // as it is
 	thenBodyLength
 	thenCookies
+	thenCondition // whether what is in the user's cache still is the answer
 	thenLogTarget // the target of an access log's line
 )
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,8 @@ type user struct {
 	values         [][]byte  // extracted, by script.values
 	captured       *captured // of the answer; nil if no step keeps any
 	jar            *jar
+	cache          *cache        // nil for none, and for lanes
+	stale          *stored       // what the request asks about; nil for nothing
 	journey        *journey      // where it is in a flow; nil if steps are made each once, in turn
 	before, behind *user         // in a line of free users, or of those waiting for a link
 	waitingSince   time.Duration // when it began to wait for a link
@@ -78,6 +81,7 @@ const (
 	userSending            // and waiting for the answer
 	userThinking           // between steps, or after the last
 	userForked             // its lanes are at work
+	userReading            // an answer in its cache
 )
 
 // owner is the part of a scenario that users of one event loop belong to.
@@ -102,6 +106,9 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 	}
 	if u.script.flowNodes != nil {
 		u.journey = &journey{}
+	}
+	if sc.spec.CacheBytes > 0 {
+		u.cache = newCache(sc.spec.CacheBytes, &sc.caches)
 	}
 	return u
 }
@@ -143,6 +150,13 @@ func (u *user) startStep(intended time.Duration) {
 	u.intended, u.wrote, u.got = intended, 0, 0
 	u.turn++
 	u.unsent = false
+	if !u.lookUp(intended) {
+		u.acquire()
+	}
+}
+
+// acquire gets a link for the step's request.
+func (u *user) acquire() {
 	if u.slots == nil {
 		u.linked(u.link)
 	} else if free := u.slots.acquire(u); free != nil {
@@ -187,6 +201,11 @@ func (u *user) wire() []byte {
 			if jar := u.root().jar; jar != nil {
 				out = jar.append(out, u.target(nil))
 			}
+		case thenCondition:
+			if u.stale != nil {
+				out = append(append(out, u.stale.condition.name...), ": "...)
+				out = append(append(out, u.stale.condition.value...), "\r\n"...)
+			}
 		}
 	}
 	l.out = out
@@ -223,20 +242,16 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 		open: u.open && u.first, waited: u.waited,
 		wrote: u.wrote, got: u.got, unsent: u.unsent,
 	}
-	step := u.step()
-	o.unexpected = !step.expects(status)
-	if kind == failure.None && step.capture != nil {
-		u.loop.decoder.decode(u.captured)
-		u.extractValues(&o)
+	if kind == failure.None {
+		status = u.remember(status)
 	}
-	for i := range step.checks {
-		u.loop.shard.addCheck(step.checks[i].index, u.intended, u.checkPasses(&step.checks[i], status, kind))
+	o.unexpected = !u.step().expects(status)
+	if kind == failure.None && u.step().capture != nil {
+		u.extractFrom(&o)
 	}
+	u.checkAnswer(status, kind)
 	u.loop.shard.addRequest(&o)
-	if u.captured != nil {
-		u.captured.body = trim(u.captured.body[:0])
-	}
-	u.first, u.waited = false, false
+	u.forget()
 	if o.failed != failure.None {
 		u.end(o.failed, now)
 		return
@@ -244,8 +259,25 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 	u.pause(now)
 }
 
-// extractValues takes cookies and values from an answer.
-func (u *user) extractValues(o *outcome) {
+// checkAnswer records whether the step's checks hold.
+func (u *user) checkAnswer(status int, kind failure.Kind) {
+	for i := range u.step().checks {
+		c := &u.step().checks[i]
+		u.loop.shard.addCheck(c.index, u.intended, u.checkPasses(c, status, kind))
+	}
+}
+
+// forget ends what belongs to one step.
+func (u *user) forget() {
+	if u.captured != nil {
+		u.captured.body = trim(u.captured.body[:0])
+	}
+	u.first, u.waited = false, false
+}
+
+// extractFrom takes cookies and values from an answer.
+func (u *user) extractFrom(o *outcome) {
+	u.loop.decoder.decode(u.captured)
 	k := u.captured
 	if len(k.setCookies) > 0 {
 		root := u.root()
@@ -261,9 +293,12 @@ func (u *user) extractValues(o *outcome) {
 		switch {
 		case !ok:
 			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, o.status, e.where(), e.name, k.why(e))
-		case e.list:
-			if wrong := listed(gjson.GetBytes(k.body, e.JSON)); wrong != "" {
+		case e.list || e.Join != "":
+			list := gjson.GetBytes(k.body, e.JSON)
+			if wrong := listed(list); wrong != "" {
 				o.err = fmt.Errorf("step %q: in its answer, of status %d, at %s: %s", u.step().name, o.status, e.JSON, wrong)
+			} else if e.Join != "" {
+				value = strings.Join(texts(list), e.Join)
 			}
 		}
 		if o.err != nil {
@@ -380,6 +415,8 @@ func (u *user) cut() {
 		u.cutLanes()
 	case userThinking:
 		u.addThinking(-1)
+		u.end(failure.None, u.loop.clock.now())
+	case userReading:
 		u.end(failure.None, u.loop.clock.now())
 	case userWaiting:
 		u.slots.leave(u)

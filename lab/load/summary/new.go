@@ -28,7 +28,7 @@ func New(plan load.Plan, r *load.Result, outcomes []threshold.Outcome, about Mac
 		s.Thresholds = append(s.Thresholds, thresholdOf(o))
 	}
 	s.Thresholds = list(s.Thresholds)
-	s.Checks, s.WebSocket = list(r.Checks), r.WebSocket
+	s.Checks, s.Caches, s.WebSocket = list(r.Checks), r.Caches, r.WebSocket
 	if err := s.distributions(r); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *Summary) distributions(r *load.Result) error {
 		if err != nil {
 			return fmt.Errorf("summarise the iterations of scenario %q: %w", j.Scenario, err)
 		}
-		s.Journeys = append(s.Journeys, Journey{Scenario: j.Scenario, Iterations: j.Iterations, BrokenOff: j.BrokenOff, Duration: duration.Response})
+		s.Journeys = append(s.Journeys, Journey{Scenario: j.Scenario, Iterations: j.Iterations, BrokenOff: j.BrokenOff, Duration: duration.Response, Computed: farAway(&s.Plan, r, j)})
 	}
 	return nil
 }

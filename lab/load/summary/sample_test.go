@@ -196,6 +196,8 @@ func stepLoad(t *testing.T) *sample {
 			Response: latency(t, uint64(10+i), 2_000, float64(i+1)), Service: latency(t, uint64(10+i), 2_000, float64(i+1)),
 		})
 	}
+	s.result.Journeys = []load.JourneyResult{{Scenario: "browse", Iterations: 73_000, BrokenOff: 3, Duration: latency(t, 13, 2_000, 4)}}
+	s.result.Caches = []load.CacheResult{{Scenario: "browse", Hits: 12_345, Revalidations: 678, Fetched: 73_000, HeldBytes: 1_234_567, LargestBytes: 99_999}}
 	s.result.Checks = []load.CheckResult{
 		{Scenario: "browse", Step: "restaurants", Name: "status is 200", Passes: 73_000},
 		{Scenario: "browse", Step: "restaurants", Name: "there is a next page", Passes: 72_999, Fails: 1},

@@ -52,7 +52,7 @@ func schemaOf(t *testing.T, strict bool) []byte {
 		AllowAdditionalProperties: !strict,
 		Namer: func(typ reflect.Type) string {
 			// The plan and what came of it both have steps, checks and more.
-			if short := map[string]string{"ErrorCount": "Error", "CheckResult": "Check", "WebSocketResult": "WebSocket"}[typ.Name()]; short != "" {
+			if short := map[string]string{"ErrorCount": "Error", "CheckResult": "Check", "CacheResult": "Cache", "WebSocketResult": "WebSocket"}[typ.Name()]; short != "" {
 				return short
 			}
 			if typ.PkgPath() == "loadstone/lab/load" && typ.Name() != "Plan" {

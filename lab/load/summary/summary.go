@@ -118,6 +118,8 @@ type Summary struct {
 	// Journeys has the iterations by scenario, of scenarios of which one is more than a
 	// request.
 	Journeys []Journey `json:"journeys,omitempty"`
+	// Caches has what users' caches did, of scenarios whose users have one.
+	Caches []load.CacheResult `json:"caches,omitempty"`
 	// Checks has what came of each check, in the plan's order.
 	Checks []load.CheckResult `json:"checks"`
 	// WebSocket is there if the load had WebSocket clients.
@@ -253,6 +255,9 @@ type Journey struct {
 	// Duration is from the time that the schedule intended for an iteration to its end,
 	// pauses included, of those that broke off too.
 	Duration Latency `json:"duration"`
+	// Computed is how long an iteration takes at the least for users who are a round trip
+	// away.
+	Computed []JourneyTime `json:"computed,omitempty"`
 }
 
 // Machine is where the load generator ran.

@@ -32,6 +32,8 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 		s.percentiles(p)
 	}
 	s.journeys(p)
+	s.far(p)
+	s.caches(p)
 	s.steps(p)
 	s.errors(p)
 	s.statuses(p)
@@ -168,6 +170,22 @@ func (s *Summary) journeys(p *page) {
 	}
 	p.heading("Iterations, with how long they took")
 	p.table("lrrrrrr", rows)
+}
+
+// caches has what users' caches did.
+func (s *Summary) caches(p *page) {
+	if len(s.Caches) == 0 {
+		return
+	}
+	rows := [][]string{{"", "hits", "revalidated", "in full", "held in the end", "largest"}}
+	for _, c := range s.Caches {
+		rows = append(rows, []string{
+			p.clean(c.Scenario), format.Count(c.Hits), format.Count(c.Revalidations), format.Count(c.Fetched),
+			format.Bytes(uint64(c.HeldBytes)), format.Bytes(uint64(c.LargestBytes)),
+		})
+	}
+	p.heading("Users' caches")
+	p.table("lrrrrr", rows)
 }
 
 // steps compares the steps, if there are several.
