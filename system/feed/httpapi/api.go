@@ -36,6 +36,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/cputime"
 	"loadstone/block/route"
 	"loadstone/system/feed"
 )
@@ -82,13 +83,13 @@ type API struct {
 //
 //	feed_queries_total             queries of the store, by what was asked for
 //	feed_store_failures_total      those that the store did not answer, but for overload
-//	feed_serialize_seconds_total   time in which answers became JSON
-//	feed_compress_seconds_total    time in which those were compressed, without waiting for an encoder
+//	feed_serialize_seconds_total   CPU time in which answers became JSON, see cputime.Sampler
+//	feed_compress_seconds_total    CPU time in which those were compressed
 type metrics struct {
 	queries       map[string]prometheus.Counter
 	storeFailures prometheus.Counter
-	serialize     prometheus.Counter
-	compress      prometheus.Counter
+	serialize     *cputime.Sampler
+	compress      *cputime.Sampler
 }
 
 func newMetrics(to prometheus.Registerer) metrics {
@@ -98,12 +99,12 @@ func newMetrics(to prometheus.Registerer) metrics {
 		storeFailures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "feed_store_failures_total", Help: "Queries that the store of posts failed to answer.",
 		}),
-		serialize: auto.NewCounter(prometheus.CounterOpts{
-			Name: "feed_serialize_seconds_total", Help: "Time in which answers became JSON.",
-		}),
-		compress: auto.NewCounter(prometheus.CounterOpts{
-			Name: "feed_compress_seconds_total", Help: "Wall time in which answers were compressed, each by its request's goroutine, without waiting for an encoder.",
-		}),
+		serialize: cputime.NewSampler(auto.NewCounter(prometheus.CounterOpts{
+			Name: "feed_serialize_seconds_total", Help: "CPU time in which answers became JSON, from a sample of them.",
+		}).Add),
+		compress: cputime.NewSampler(auto.NewCounter(prometheus.CounterOpts{
+			Name: "feed_compress_seconds_total", Help: "CPU time in which answers were compressed, from a sample of them.",
+		}).Add),
 	}
 	queries := auto.NewCounterVec(prometheus.CounterOpts{Name: "feed_queries_total", Help: "Queries of the store, by what was asked for."}, []string{"of"})
 	for _, of := range []string{"page", "notices", string(feed.PartMedia), string(feed.PartAuthor), string(feed.PartResponses)} {

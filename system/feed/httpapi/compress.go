@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -210,12 +209,10 @@ func (a *API) send(ctx *fasthttp.RequestCtx, with *compressor, body []byte) {
 	defer buffers.Put(buffer)
 	compress := <-with.encoders
 	defer func() { with.encoders <- compress }()
-	began := time.Now()
 	if compress == nil {
 		compress = kinds[with.Name].encoder(with.Level)
 	}
-	*buffer = compress((*buffer)[:0], body)
-	a.metrics.compress.Add(time.Since(began).Seconds())
+	a.metrics.compress.Do(func() { *buffer = compress((*buffer)[:0], body) })
 	ctx.Response.Header.SetContentEncoding(with.Name)
 	route.SetJSON(ctx, *buffer) // copies
 }

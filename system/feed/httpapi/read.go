@@ -103,13 +103,15 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	b := bundle{api: a, body: append((*buffer)[:0], `{"bundles":[`...)}
-	for i, id := range ids {
-		b.begin(i, id)
-		for _, part := range feed.Parts() {
-			b.add(part, found[part][i])
+	a.metrics.serialize.Do(func() {
+		for i, id := range ids {
+			b.begin(i, id)
+			for _, part := range feed.Parts() {
+				b.add(part, found[part][i])
+			}
+			b.body = append(b.body, '}')
 		}
-		b.body = append(b.body, '}')
-	}
+	})
 	b.body = append(b.body, "]}"...)
 	*buffer = b.body
 	if b.read == 0 {
@@ -143,7 +145,7 @@ func (b *bundle) add(part feed.Part, found feed.Found) {
 	err := found.Err
 	if err == nil {
 		b.body = append(b.body, `200,"body":`...)
-		if b.body, err = b.api.serialize(b.body, found.Detail); err == nil && len(b.body) > MaxBundleBytes {
+		if b.body, err = b.api.cfg.Serializer.Append(b.body, found.Detail); err == nil && len(b.body) > MaxBundleBytes {
 			err = &route.Error{Code: codeBundleFull}
 		}
 	}
@@ -191,12 +193,10 @@ func parsePosts(lists [][]byte) ([]int64, bool) {
 // bundles do.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// serialize appends the JSON of a value, and counts the time.
-func (a *API) serialize(dst []byte, v feed.Value) ([]byte, error) {
-	began := time.Now()
-	dst, err := a.cfg.Serializer.Append(dst, v)
-	a.metrics.serialize.Add(time.Since(began).Seconds())
-	return dst, err
+// serialize appends the JSON of a value, and counts what that takes.
+func (a *API) serialize(dst []byte, v feed.Value) (out []byte, err error) {
+	a.metrics.serialize.Do(func() { out, err = a.cfg.Serializer.Append(dst, v) })
+	return out, err
 }
 
 // write answers with a value.
