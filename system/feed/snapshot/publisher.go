@@ -33,12 +33,9 @@ func DefaultConfig() Config {
 	return Config{Keep: time.Hour, Deltas: 3, Now: time.Now}
 }
 
-// Validate returns every problem, joined.
+// Validate returns every problem of the numbers, joined.
 func (c Config) Validate() error {
 	var problems []error
-	if c.Store == nil || c.Now == nil {
-		problems = append(problems, errors.New("the store or the clock is missing"))
-	}
 	if c.Keep <= 0 || c.Keep > 24*time.Hour { // a manifest lists what is kept, and is to be small
 		problems = append(problems, fmt.Errorf("keep is %v: write a duration above 0, at most 24h", c.Keep))
 	}
@@ -57,7 +54,11 @@ type Publisher struct {
 
 // NewPublisher returns a publisher.
 func NewPublisher(cfg Config) (*Publisher, error) {
-	if err := cfg.Validate(); err != nil {
+	err := cfg.Validate()
+	if cfg.Store == nil || cfg.Now == nil {
+		err = errors.Join(errors.New("the store or the clock is missing"), err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("publish snapshots: %w", err)
 	}
 	return &Publisher{cfg: cfg}, nil
@@ -88,7 +89,7 @@ func (p *Publisher) RollBack(ctx context.Context, version uint64) (*Snapshot, er
 			if e.Version == version {
 				old, err := load(ctx, p.cfg.Store, e, b.last)
 				if err != nil {
-					return nil, err
+					return nil, superseded(ctx, p.cfg.Store, b.tag, err)
 				}
 				return old.Pages(), nil
 			}

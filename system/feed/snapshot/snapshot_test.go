@@ -385,6 +385,29 @@ func TestPurgeBesideAnother(t *testing.T) {
 	}
 }
 
+// One rolls back, and another purges what it rolls back to while that is read.
+func TestRollBackBesidePurge(t *testing.T) {
+	t.Parallel()
+	store := directory(t, t.TempDir())
+	other := publisher(t, store, nil)
+	first := publish(t, other, Options{}, texts(5, "first")...)
+	publish(t, other, Options{}, texts(5, "second")...)
+	p := publisher(t, &faulty{Store: store, after: func(name string) {
+		if name != first.Manifest.Index.Name {
+			return
+		}
+		if _, err := other.Purge(t.Context(), func(page Page) []byte { return append(page.Body, '-') }); err != nil {
+			t.Error(err)
+		}
+	}}, nil)
+	if _, err := p.RollBack(t.Context(), 1); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("got %v, want %v", err, ErrSuperseded)
+	}
+	if s, err := NewReader(store).Read(t.Context()); err != nil || s.Manifest.Version != 3 {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Somebody has left an object, under the version that comes; before a publisher that needs it has looked at it, it is
 // collected, because another one has published that version.
 func TestObjectIsCollectedBesidePublisher(t *testing.T) {
