@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,19 @@ func (c S3Config) Validate() error {
 		problems = append(problems, fmt.Errorf("attempts is %d: write at least 1", c.Attempts))
 	}
 	return errors.Join(problems...)
+}
+
+// ReadKeys reads an account's keys from a file as AWS's tools have it, whose path is not empty: below the line [default],
+// aws_access_key_id = KEY and aws_secret_access_key = SECRET.
+func ReadKeys(path string) (access, secret string, err error) {
+	if _, err := os.Stat(path); err != nil {
+		return "", "", fmt.Errorf("read keys: %w", err)
+	}
+	keys, err := credentials.NewFileAWSCredentials(path, "default").GetWithContext(nil)
+	if err != nil || keys.AccessKeyID == "" || keys.SecretAccessKey == "" { // which may show a line of the file
+		return "", "", fmt.Errorf("read keys: %s has none: write a line [default], and below it aws_access_key_id = KEY and aws_secret_access_key = SECRET", path)
+	}
+	return keys.AccessKeyID, keys.SecretAccessKey, nil
 }
 
 // place takes the URL apart: the bucket, and what stands before names.
@@ -111,6 +125,25 @@ func OpenS3(cfg S3Config) (*S3, error) {
 		return nil, fmt.Errorf("open objects: %w", err)
 	}
 	return s, nil
+}
+
+// MakeBucket makes the bucket if there is none. It waits for a server that does not answer yet, until the context ends.
+func (s *S3) MakeBucket(ctx context.Context) error {
+	for {
+		err := s.try(ctx, func(ctx context.Context, _ bool) error {
+			found, err := s.client.BucketExists(ctx, s.bucket) // who may not make one need not
+			if err == nil && !found {
+				err = s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{Region: s.cfg.Region})
+			}
+			if code := minio.ToErrorResponse(err).Code; code == minio.BucketAlreadyOwnedByYou || code == minio.BucketAlreadyExists {
+				return nil // somebody else has, meanwhile
+			}
+			return answered(err)
+		})
+		if _, last := errors.AsType[final](err); err == nil || last || !pause.For(ctx, s.pause) {
+			return wrap("make", "the bucket", s.place, err)
+		}
+	}
 }
 
 // Close closes idle connections.

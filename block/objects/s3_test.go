@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -216,6 +219,55 @@ func TestS3IsNotThere(t *testing.T) {
 	}
 	s.Start()
 	holds(t, store, "it", "text", tag)
+}
+
+// Who is first makes the bucket, however many are.
+func TestBucketIsMade(t *testing.T) {
+	t.Parallel()
+	s := servertest.S3(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := openS3(t, s, s.URL+"-of-ours/feed").MakeBucket(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	store := openS3(t, s, s.URL+"-of-ours/feed")
+	holds(t, store, "name", "text", put(t, store, "name", "text", Absent))
+	if err := store.MakeBucket(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if names, err := store.List(t.Context(), ""); err != nil || len(names) != 1 {
+		t.Errorf("got %q, %v: it was made anew", names, err)
+	}
+}
+
+func TestKeysOfAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "keys")
+	for text, want := range map[string]string{
+		"[default]\naws_access_key_id = feed\naws_secret_access_key = secret\n":                    "",
+		"[other]\naws_access_key_id = feed\naws_secret_access_key = secret\n":                      path + " has none: write a line [default]",
+		"[default]\naws_access_key_id = feed\n":                                                    path + " has none: write a line [default]",
+		"[default]\naws_access_key_id = feed\nsecret\naws_secret_access_key = secret\n[unfinished": path + " has none: write a line [default]",
+		"": path + " has none: write a line [default]",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		access, secret, err := ReadKeys(path)
+		switch {
+		case want == "" && (err != nil || access != "feed" || secret != "secret"):
+			t.Errorf("got %q, %q, %v", access, secret, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, _, err := ReadKeys(path + "s"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestS3Config(t *testing.T) {
