@@ -62,7 +62,7 @@ type Process struct {
 
 // Start prepares the instance and says what to run.
 func (r *Recipe) Start(ctx context.Context, in *Instance) (*Process, error) {
-	if in.Service.Entrypoint != nil {
+	if e := in.Service.Entrypoint; e != nil && (!r.shell || len(e) == 0 || path.Base(e[0]) != "sh") {
 		return nil, fmt.Errorf("the recipe for %s starts the image's own entrypoint and cannot replace it with %q; set x-process to the program to start", r.Image, in.Service.Entrypoint)
 	}
 	in.program, in.port = r.Programs[0], r.Port

@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -138,17 +139,8 @@ func (f *Found) compare(ctx context.Context, image string, asked []int) string {
 	if len(asked) == 0 {
 		return ""
 	}
-	flag := "--version"
-	switch f.Image {
-	case "nginx":
-		flag = "-v"
-	case "varnish":
-		flag = "-V"
-	}
-	ctx, cancel := context.WithTimeout(ctx, versionWithin)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, f.Files[f.Programs[0]], flag).CombinedOutput()
-	version := versionPattern.FindString(string(out))
+	out, err := f.version(ctx)
+	version := versionPattern.FindString(out)
 	runs := numbers(version)
 	if err != nil || len(runs) < len(asked) {
 		return fmt.Sprintf("the image %s requests a version, but the version of %s could not be determined", image, f.Programs[0])
@@ -157,4 +149,25 @@ func (f *Found) compare(ctx context.Context, image string, asked []int) string {
 		return ""
 	}
 	return fmt.Sprintf("the image is %s, but the installed version, %s %s, is used", image, f.Programs[0], version)
+}
+
+// version is what the program tells when it is asked for its version.
+func (f *Found) version(ctx context.Context) (string, error) {
+	file, flag := f.Files[f.Programs[0]], "--version"
+	switch f.Image {
+	case "nginx":
+		flag = "-v"
+	case "varnish":
+		flag = "-V"
+	case "versity/versitygw": // one that was built from its module does not know
+		info, err := buildinfo.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		return info.Main.Version, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, file, flag).CombinedOutput()
+	return string(out), err
 }

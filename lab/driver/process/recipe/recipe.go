@@ -49,6 +49,7 @@ type Recipe struct {
 	also         []string // other repositories with the same image
 	dirs         []string // patterns of directories to look in before the PATH; below the user's cache directory if not absolute
 	versionParts int      // how many numbers of a version make a major version
+	shell        bool     // its entrypoint may be a shell, whose script finds the programs on its PATH
 	start        func(context.Context, *Instance) (*Process, error)
 }
 
@@ -106,6 +107,10 @@ var recipes = []*Recipe{
 	{
 		Image: "varnish", Programs: []string{"varnishd"}, Package: "varnish", Port: 80, StopSignal: syscall.SIGTERM,
 		versionParts: 1, start: startVarnish,
+	},
+	{
+		Image: "versity/versitygw", Programs: []string{"versitygw"}, Build: "go install github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+		Port: 7070, StopSignal: syscall.SIGTERM, versionParts: 1, shell: true, start: startVersitygw,
 	},
 }
 

@@ -193,7 +193,7 @@ func TestOnlyTheImagesProgramIsStarted(t *testing.T) {
 	f([]string{"-a"}, []string{"-a"})
 	f([]string{"sh", "-c", "prog"}, nil)
 	in := testInstance(t)
-	in.Service.Entrypoint = []string{"sh"}
+	in.Service.Entrypoint = []string{"other"}
 	for _, r := range All() {
 		if _, err := r.Start(t.Context(), in); err == nil || !strings.Contains(err.Error(), "x-process") {
 			t.Errorf("%s with an entrypoint: got %v", r.Image, err)
