@@ -22,7 +22,7 @@ func (a *app) feedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "feed",
 		GroupID: "system",
-		Short:   "A mobile app's feed: seed or import, serve",
+		Short:   "A mobile app's feed: seed or import, serve, publish",
 		Long: `The feed of an organisation's app: posts with media, authors, comments and reactions,
 asked for one by one, in bundles, or in batches.
 
@@ -33,12 +33,16 @@ PostgreSQL database, postgres://USER@HOST/DATABASE.`,
   loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095
 
   # your own
-  loadstone feed import posts.csv --store sqlite:own.db`,
+  loadstone feed import posts.csv --store sqlite:own.db
+
+  # as snapshots, for an edge without a database
+  loadstone feed publish --store sqlite:feed.db --to directory:snapshots
+  loadstone feed edge --from directory:snapshots --listen 127.0.0.1:8097`,
 	}
 	health := a.healthCommand()
 	health.Example = `  loadstone feed health --url http://127.0.0.1:8080/readyz`
 	cmd.AddCommand(a.feedImportCommand(), a.feedSecretsCommand(), health)
-	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedServeCommand())...)
+	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedServeCommand(), a.feedPublishCommand(), a.feedEdgeCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -109,34 +113,52 @@ func (a *app) feedSecretsCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "secrets",
-		Short: "Generate the password of the full form, if there is none",
-		Long: `Generate the password of the full form's PostgreSQL, if there is none: DIR/password, and
-DIR/pgpass for those who connect. An existing one is left unchanged.`,
+		Short: "Generate the passwords of the full form, if there are none",
+		Long: `Generate the passwords of the full form, if there are none. Existing ones are left
+unchanged.
+
+  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
+  DIR/s3, DIR/keys           S3, for the account feed; the second for --keys of 'feed publish'`,
 		Example: `  loadstone feed secrets --dir secrets`,
 		RunE: func(*cobra.Command, []string) error {
 			if dir == "" {
 				return usagef("feed secrets: name the directory with --dir")
 			}
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-			password, made, err := ensurePassword(filepath.Join(dir, "password"), secretMode)
-			if err == nil {
-				err = atomicfile.Write(filepath.Join(dir, "pgpass"), []byte("*:*:*:*:"+password+"\n"), secretMode)
-			}
+			made, err := feedSecrets(dir)
 			if err != nil {
 				return err
 			}
-			what := "is there already"
+			what := "are there already"
 			if made {
-				what = "was generated"
+				what = "were generated"
 			}
-			fmt.Fprintf(a.Stdout, "the password in %s %s\n", dir, what)
+			fmt.Fprintf(a.Stdout, "the passwords in %s %s\n", dir, what)
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory for the password")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for the passwords")
 	return cmd
+}
+
+// feedSecrets generates the passwords that are not there, and writes what follows from them.
+func feedSecrets(dir string) (made bool, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, err
+	}
+	for _, s := range []struct{ password, follows, form string }{
+		{"password", "pgpass", "*:*:*:*:%s\n"},
+		{"s3", "keys", "[default]\naws_access_key_id = feed\naws_secret_access_key = %s\n"},
+	} {
+		password, fresh, err := ensurePassword(filepath.Join(dir, s.password), secretMode)
+		if err == nil {
+			err = atomicfile.Write(filepath.Join(dir, s.follows), fmt.Appendf(nil, s.form, password), secretMode)
+		}
+		if err != nil {
+			return made, err
+		}
+		made = made || fresh
+	}
+	return made, nil
 }
 
 // fillFeedFrom is fillFeed of a file.
@@ -186,6 +208,7 @@ func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[fe
 
 func (a *app) feedServeCommand() *cobra.Command {
 	c := serve.DefaultConfig()
+	var keys string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a feed over HTTP",
@@ -197,10 +220,18 @@ func (a *app) feedServeCommand() *cobra.Command {
 --serializer and --queries change what an answer costs, and none of its bytes. With
 --compression answers are compressed for those who take it, the best-liked coding first.
 
+With --snapshots this server publishes the feed as well, as 'loadstone feed publish' does,
+and serves what is published below /feed/, as 'loadstone feed edge' does.
+
 Every flag can be given as an environment variable as well: --admin-listen as
 FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
-		Example: `  loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095`,
+		Example: `  loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095
+  loadstone feed serve --store sqlite:feed.db --snapshots directory:snapshots`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Keys, err = a.objectKeys(keys); err != nil {
+				return usagef("--keys: %w", err)
+			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
@@ -215,6 +246,10 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
 	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
+	fl.StringVar(&c.Snapshots, "snapshots", "", "where this server publishes the feed, to serve it below /feed/: "+stores.ObjectForms+"; nowhere if empty")
+	fl.DurationVar(&c.PublishEvery, "publish-every", c.PublishEvery, "time between two publications, with --snapshots")
+	keysFlag(fl, &keys)
+	completing(cmd, "snapshots", completeObjects)
 	completing(cmd, "serializer", cobra.FixedCompletions([]cobra.Completion{string(feed.Append), string(feed.Standard), string(feed.Maps)}, cobra.ShellCompDirectiveNoFileComp))
 	completing(cmd, "queries", cobra.FixedCompletions([]cobra.Completion{"batch", "each"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

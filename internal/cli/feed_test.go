@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"bufio"
+	"encoding/json"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"loadstone/system/feed/feedtest"
@@ -58,4 +63,108 @@ func TestFeedCommands(t *testing.T) {
 		t.Errorf("got %d lines of a journey", n)
 	}
 	menuWant(t, "GET "+url+"/app", 200, "<h1>Feed</h1>")
+}
+
+// What is published is served by an edge, and by a server that publishes itself; it can be taken down and rolled back.
+func TestFeedIsPublished(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	feedSaid(t, dir, 0, "sqlite:feed.db holds", "seed", "--store", "sqlite:feed.db", "--posts", "100")
+	to := []string{"publish", "--store", "sqlite:feed.db", "--to", "directory:snapshots"}
+	with := func(more ...string) []string { return append(slices.Clone(to), more...) }
+	for want, args := range map[string][]string{
+		"the store of objects is \"snapshots\"; write directory:DIR or s3:https://HOST/BUCKET":  {"publish", "--to", "snapshots"},
+		`the store of objects is ""; write directory:DIR`:                                       {"edge"},
+		"write s3:https://HOST/BUCKET, without keys":                                            {"edge", "--from", "s3:https://me:word@example.org/feed"},
+		"its keys are missing: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file": {"edge", "--from", "s3:https://example.org/feed"},
+		"--keys: read keys: stat none":                                                          with("--keys", "none"),
+		"feed.db has none: write a line [default]":                                              with("--keys", "feed.db"),
+		"0 posts: publish 1 to 10000":                                                           with("--posts", "0"),
+		"published every 1ms: write at least 1s":                                                with("--every", "1ms"),
+		"keep is 0s: write a duration above 0, at most 24h":                                     with("--keep", "0s"),
+		"--force is for one publication":                                                        with("--force"),
+		"are three things: give one of them":                                                    with("--once", "--take-down", "1"),
+		"--take-down is 0: write the id of a post":                                              with("--take-down", "0"),
+		"--roll-back is 0: write the number of a version":                                       with("--roll-back", "0"),
+		"interval is 0s: write a duration above 0":                                              {"edge", "--from", "directory:snapshots", "--interval", "0s"},
+		"published every 1ms":                                                                   {"serve", "--store", "sqlite:feed.db", "--snapshots", "directory:d", "--publish-every", "1ms"},
+	} {
+		feedSaid(t, dir, 2, want, args...)
+	}
+	feedSaid(t, dir, 1, "no snapshot was published yet: `loadstone feed publish` makes one", "edge", "--from", "directory:snapshots")
+	feedSaid(t, dir, 1, "there is no feed: `loadstone feed seed`", "publish", "--store", "sqlite:none.db", "--to", "directory:snapshots", "--once")
+
+	feedSaid(t, dir, 0, "version 1, 11 pages with", with("--once")...)
+	feedSaid(t, dir, 0, "version 1, 11 pages with", with("--once")...)
+	feedSaid(t, dir, 1, "the snapshot shrank by half", with("--once", "--posts", "10")...)
+	feedSaid(t, dir, 0, "version 2, 2 pages with", with("--once", "--posts", "10", "--force")...)
+	feedSaid(t, dir, 0, "is what version 1 was", with("--roll-back", "1")...)
+	feedSaid(t, dir, 1, "version 7 is not kept", with("--roll-back", "7")...)
+
+	_, url := serviceOf(t, dir, nil, "feed", "edge", "--from", "directory:snapshots", "--interval", "100ms")
+	_, live := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db", "--snapshots", "directory:own")
+	read := feedtest.Published(t, http.DefaultClient, url)
+	if want := feedtest.Journey(t, http.DefaultClient, live, feedtest.Ways()[2]); read != want {
+		t.Errorf("published:\n%.500s\nlive:\n%.500s", read, want)
+	}
+	eventually(t, "the server publishes itself", func() bool {
+		status, _, _ := ask(t, http.MethodGet, live+"/feed/pages/1.json", "")
+		return status == http.StatusOK
+	})
+	if own := feedtest.Published(t, http.DefaultClient, live); own != read {
+		t.Errorf("the server publishes:\n%.500s\nwant:\n%.500s", own, read)
+	}
+	menuWant(t, "GET "+url+"/readyz", 200, "ok")
+	menuWant(t, "GET "+url+"/feed/pages/11.json", 404, `"no_such_path"`)
+	menuWant(t, "DELETE "+url+"/feed/pages/1.json", 405, `"method_not_allowed"`)
+
+	feedSaid(t, dir, 0, "version 4, 11 pages with", with("--take-down", "99")...)
+	eventually(t, "the post is gone", func() bool {
+		_, body, _ := ask(t, http.MethodGet, url+"/feed/pages/1.json", "")
+		return body != "" && !strings.Contains(body, `"id":99,"media"`)
+	})
+	feedSaid(t, dir, 1, "version 3 is not kept", with("--roll-back", "3")...)
+	feedSaid(t, dir, 0, "version 5, 11 pages with", with("--once")...)
+}
+
+// A publisher that goes on is ready once it has published, and ends when it is told to.
+func TestFeedPublisherRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	feedSaid(t, dir, 0, "sqlite:feed.db holds", "seed", "--store", "sqlite:feed.db", "--posts", "20")
+	cmd := exec.Command(program, "feed", "publish", "--admin-listen", "127.0.0.1:0")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "FEED_STORE=sqlite:feed.db", "FEED_TO=directory:snapshots", "FEED_EVERY=1h")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var line struct {
+		Admin string `json:"admin"`
+	}
+	lines := bufio.NewScanner(out)
+	for line.Admin == "" && lines.Scan() {
+		_ = json.Unmarshal(lines.Bytes(), &line) // what is no JSON has no address
+	}
+	url := "http://" + line.Admin
+	eventually(t, "it is ready", func() bool {
+		status, _, _ := ask(t, http.MethodGet, url+"/readyz", "")
+		return status == http.StatusOK
+	})
+	menuWant(t, "GET "+url+"/healthz", 200, "ok")
+	menuWant(t, "GET "+url+"/metrics", 200, `feed_publish_total{outcome="published"} 1`)
+	menuWant(t, "GET "+url+"/metrics", 200, "feed_publish_version 1")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "stopped") {
+		t.Errorf("got %v and %s", err, &said)
+	}
 }

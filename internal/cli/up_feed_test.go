@@ -13,7 +13,7 @@ import (
 )
 
 // Both forms of the feed start from the program alone, have the same page and the same feed
-// at the published port, and end.
+// at the published port, live and as a snapshot, and end.
 func TestUpOfTheFeed(t *testing.T) {
 	const url = "http://localhost:8095"
 	read := map[string]string{}
@@ -22,7 +22,7 @@ func TestUpOfTheFeed(t *testing.T) {
 		args, servers []string
 	}{
 		{"embedded", "feed-embedded", []string{"feed", "embedded"}, nil},
-		{"full", "feed", []string{"feed"}, []string{"nginx", "postgres"}},
+		{"full", "feed", []string{"feed"}, []string{"nginx", "postgres", "versitygw"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			needServers(t, c.servers)
@@ -41,7 +41,15 @@ func TestUpOfTheFeed(t *testing.T) {
 			}
 			transport := &http.Transport{}
 			defer transport.CloseIdleConnections()
-			read[c.name] = feedtest.Journey(t, &http.Client{Transport: transport}, url, feedtest.Ways()[2])
+			client := &http.Client{Transport: transport}
+			read[c.name] = feedtest.Journey(t, client, url, feedtest.Ways()[2])
+			eventually(t, "the feed is published", func() bool {
+				status, _, _ := ask(t, http.MethodGet, url+"/feed/pages/1.json", "")
+				return status == http.StatusOK
+			})
+			if published := feedtest.Published(t, client, url); published != read[c.name] {
+				t.Errorf("published:\n%.500s\nlive:\n%.500s", published, read[c.name])
+			}
 			s.want(0, c.project+" is stopped", "down")
 			if _, _, err := ask(t, http.MethodGet, url+"/readyz", ""); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("after down: got %v, want that nobody listens", err)

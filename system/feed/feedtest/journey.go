@@ -134,3 +134,29 @@ func (j *journey) get(target string, into any) {
 		j.tb.Fatalf("GET %s: status %d, %v, %.400s", target, response.StatusCode, err, body)
 	}
 }
+
+// Published reads as many posts as a user reads of the feed that is published below the url, and returns
+// them as Journey does.
+func Published(tb testing.TB, client *http.Client, url string) string {
+	tb.Helper()
+	j := journey{tb: tb, client: client, url: url}
+	read := 0
+	for name := "pages/1.json"; name != "" && read < feed.Reading; {
+		var page struct {
+			Next  string
+			Posts []struct{ Author, Media, Post, Responses json.RawMessage }
+		}
+		j.get("/feed/"+name, &page)
+		for _, p := range page.Posts[:min(len(page.Posts), feed.Reading-read)] {
+			read++
+			fmt.Fprintf(&j.seen, "%s\n", p.Post)
+			for _, detail := range []json.RawMessage{p.Media, p.Author, p.Responses} {
+				if string(detail) != "null" {
+					fmt.Fprintf(&j.seen, "  %s\n", detail)
+				}
+			}
+		}
+		name = page.Next
+	}
+	return j.seen.String()
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -53,6 +54,9 @@ var answers = route.Table{
 	of(feed.ErrOverloaded):  {Status: http.StatusServiceUnavailable, Text: "too much is under way and nothing was tried; try again after as many seconds as Retry-After says", RetryAfter: soon},
 	of(feed.ErrUnavailable): {Status: http.StatusServiceUnavailable, Text: "posts cannot be read now; try again after as many seconds as Retry-After says", RetryAfter: soon},
 }
+
+// Answers is how each code is answered, for what is served beside this interface: a system has one table.
+func Answers() route.Table { return maps.Clone(answers) }
 
 // failed is the answer to what could not be read, and counts it if the store is to blame.
 func (a *API) failed(err error) error {

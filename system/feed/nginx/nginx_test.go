@@ -3,7 +3,6 @@ package nginx
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -52,7 +51,8 @@ type system struct {
 	log       string // the file in which NGINX writes a line a request
 }
 
-func start(t *testing.T) system {
+// filled is a store of a hundred posts.
+func filled(t *testing.T) string {
 	t.Helper()
 	store := "sqlite:" + filepath.Join(t.TempDir(), "feed.db")
 	name, err := stores.Parse(store)
@@ -69,39 +69,74 @@ func start(t *testing.T) system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, dir := servertest.Host(), t.TempDir()
-	lay := func(from, to, listen string, servers ...string) {
-		t.Helper()
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rendered := regexp.MustCompile(`(?m)^ *server api:8080.*\n`).ReplaceAllStringFunc(string(text), func(line string) string {
-			var all strings.Builder
-			for _, server := range servers {
-				all.WriteString(strings.Replace(line, "api:8080", server, 1))
-			}
-			return all.String()
-		})
-		rendered = strings.ReplaceAll(rendered, "${FEED_LOG}", "/dev/stdout requests")
-		if len(servers) == 1 { // a second time in one process
-			rendered = strings.NewReplacer("apis", "nobody", "default_server", "").Replace(rendered)
-		}
-		rendered = regexp.MustCompile(`listen \d+`).ReplaceAllString(rendered, "listen "+listen)
-		to = filepath.Join(dir, "etc", to)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, []byte(servertest.NGINXHere(dir).Replace(rendered)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	return store
+}
+
+// layout is where a configuration for this machine differs from the image's.
+type layout struct {
+	from, to, listen string
+	servers          []string // of posts
+	edge             string
+	again            bool // it is there already, under other names
+}
+
+var (
+	listens = regexp.MustCompile(`listen \d+`)
+	apis    = regexp.MustCompile(`(?m)^ *server api:8080.*\n`)
+	// second has the names of a second configuration in one process.
+	second = strings.NewReplacer("apis", "nobody", "default_server", "", "$feed_", "$gone_", "=feed:", "=gone:", "proxy_cache feed", "proxy_cache gone",
+		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere")
+)
+
+func (l layout) write(t *testing.T, dir string) {
+	t.Helper()
+	text, err := os.ReadFile(l.from)
+	if err != nil {
+		t.Fatal(err)
 	}
-	address, down := fmt.Sprintf("%s:8095", host), fmt.Sprintf("%s:8096", host)
-	lay("nginx.conf", "nginx.conf", fmt.Sprintf("%s:8081", host))
-	lay("templates/feed.conf.template", "conf.d/feed.conf", address, startAPI(t, store), startAPI(t, store))
-	lay("templates/feed.conf.template", "conf.d/down.conf", down, "127.0.0.1:1")
+	rendered := apis.ReplaceAllStringFunc(string(text), func(line string) string {
+		var all strings.Builder
+		for _, server := range l.servers {
+			all.WriteString(strings.Replace(line, "api:8080", server, 1))
+		}
+		return all.String()
+	})
+	rendered = strings.NewReplacer("${FEED_LOG}", "/dev/stdout requests", "edge:8080", l.edge).Replace(rendered)
+	if l.again {
+		rendered = second.Replace(rendered)
+	}
+	rendered = listens.ReplaceAllString(rendered, "listen "+l.listen)
+	to := filepath.Join(dir, "etc", l.to)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, []byte(servertest.NGINXHere(dir).Replace(rendered)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nobody listens there.
+const nobody = "127.0.0.1:1"
+
+// startNGINX starts one before servers of posts and an edge.
+func startNGINX(t *testing.T, edge string, servers ...string) system {
+	t.Helper()
+	host, dir := servertest.Host(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "cache"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	address, down := host+":8095", host+":8096"
+	layout{from: "nginx.conf", to: "nginx.conf", listen: host + ":8081"}.write(t, dir)
+	layout{from: "templates/feed.conf.template", to: "conf.d/feed.conf", listen: address, servers: servers, edge: edge}.write(t, dir)
+	layout{from: "templates/feed.conf.template", to: "conf.d/down.conf", listen: down, servers: []string{nobody}, edge: nobody, again: true}.write(t, dir)
 	servertest.NGINX(t, dir, address)
 	return system{url: "http://" + address, down: "http://" + down, log: filepath.Join(dir, "access.log")}
+}
+
+func start(t *testing.T) system {
+	t.Helper()
+	store := filled(t)
+	return startNGINX(t, nobody, startAPI(t, store), startAPI(t, store))
 }
 
 // lines waits until the log has so many, and returns them. It may have more.
@@ -156,6 +191,8 @@ func (s system) answersForServers(t *testing.T) {
 		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 413, `{"error":{"code":"body_too_large"`},
 		{s.url, "DELETE /feed HTTP/1.1\r\nHost: x\r\n\r\n", 405, `"method_not_allowed"`},
 		{s.down, "GET /feed HTTP/1.1\r\nHost: x\r\n\r\n", 503, `{"error":{"code":"unavailable"`},
+		{s.down, "GET /feed/pages/1.json HTTP/1.1\r\nHost: x\r\n\r\n", 503, `{"error":{"code":"unavailable"`},
+		{s.url, "GET /feed/pages/1.json HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nxxxxx", 413, `{"error":{"code":"body_too_large"`},
 	} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
 		if err != nil {

@@ -10,9 +10,12 @@ import (
 	"net/http"
 	"time"
 
+	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/feed"
 	"loadstone/system/feed/httpapi"
+	"loadstone/system/feed/snapshot/edge"
+	"loadstone/system/feed/snapshot/publish"
 	"loadstone/system/feed/stores"
 	"loadstone/system/feed/web"
 )
@@ -33,6 +36,11 @@ type Config struct {
 	CursorTTL time.Duration
 	// Page serves the readers' page beside the interface.
 	Page bool
+	// Snapshots, if not empty, is the store of snapshots into which the feed is published by this server every
+	// PublishEvery, and from which it is served beside the live interface, see RunPublisher and RunEdge.
+	Snapshots    string
+	Keys         stores.Keys
+	PublishEvery time.Duration
 }
 
 // DefaultConfig returns a configuration for one machine, reachable from that machine only.
@@ -40,7 +48,7 @@ func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("feed"), Store: "sqlite:feed.db", Serializer: feed.Append,
 		CursorTTL: 24 * time.Hour, // an app that is opened again the next morning
-		Page:      true,
+		Page:      true, PublishEvery: publish.DefaultConfig().Every,
 	}
 }
 
@@ -51,7 +59,18 @@ func (c Config) Validate() error {
 	if c.CursorTTL < time.Minute {
 		ttl = fmt.Errorf("cursors are good for %v: write at least 1m", c.CursorTTL)
 	}
-	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl)
+	var publisher error
+	if c.Snapshots != "" {
+		publisher = c.publisher().Validate()
+	}
+	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl, publisher)
+}
+
+// publisher is the configuration of the one beside the interface.
+func (c Config) publisher() PublisherConfig {
+	p := DefaultPublisherConfig()
+	p.From, p.To, p.Keys, p.Every = c.Store, c.Snapshots, c.Keys, c.PublishEvery
+	return p
 }
 
 // Run serves a feed until ctx ends and then stops as package service says. It returns nil if
@@ -65,7 +84,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		return err
 	}
 	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "store", name.String(),
-		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
+		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "snapshots", cfg.Snapshots, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
 		store, err := name.Open(ctx, s.Registry)
 		if err != nil {
@@ -95,6 +114,30 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 				api.Add(method, web.Path, site.Handle)
 			}
 		}
+		if cfg.Snapshots != "" {
+			if err := publishBeside(ctx, s, cfg.publisher(), store, api.Routes); err != nil {
+				return service.Handler{}, fmt.Errorf("publish beside the interface: %w", err)
+			}
+		}
 		return service.Handler{Handle: api.Handle, BadRequest: api.BadRequest}, nil
 	})
+}
+
+// publishBeside publishes the store and serves what is published. Whether there is a snapshot does not decide whether the
+// server is ready: the rest does without.
+func publishBeside(ctx context.Context, s *service.Service, cfg PublisherConfig, store feed.Store, routes *route.Routes) error {
+	cfg.Logger, cfg.Registerer = s.Logger, s.Registry
+	p, objects, err := cfg.openPublisher(ctx, store, s.Add)
+	if err != nil {
+		return err
+	}
+	c := edge.DefaultConfig()
+	c.Store = objects
+	e, err := addEdge(s, routes, c)
+	if err != nil {
+		return err
+	}
+	s.Add(service.Component{Name: "publisher", Run: p.Run})
+	s.Add(service.Component{Name: "edge", Run: e.Run})
+	return nil
 }

@@ -23,15 +23,20 @@ const (
 	HeaderVersion = "Snapshot-Version"
 )
 
-// NotAcceptable is the code for who accepts no coding that there is, not even none. A route.Table has it as status 406.
-const NotAcceptable route.Code = "not_acceptable"
+// Codes of errors beside those of package route.
+const (
+	// NotAcceptable is for who accepts no coding that there is, not even none. A route.Table has it as status 406.
+	NotAcceptable route.Code = "not_acceptable"
+	// Unavailable is for all while there is no version, or none that is fresh enough. A route.Table has it as status 503.
+	Unavailable route.Code = "unavailable"
+)
 
 // Handle answers GET and HEAD of one address: it is the route.Handler of all below Config.Path. Its errors have the codes
-// route.NotReady, route.NoSuchPath and NotAcceptable.
+// Unavailable, route.NoSuchPath and NotAcceptable.
 func (e *Edge) Handle(ctx *fasthttp.RequestCtx) error {
 	s := e.current()
 	if s == nil {
-		return &route.Error{Code: route.NotReady}
+		return &route.Error{Code: Unavailable}
 	}
 	r, found := s.resources[string(ctx.URI().PathOriginal())]
 	if !found {

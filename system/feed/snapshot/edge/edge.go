@@ -59,12 +59,9 @@ func DefaultConfig() Config {
 	return Config{Path: "/feed", Interval: 5 * time.Second, Timeout: 30 * time.Second, StaleIfError: time.Hour, Shared: 5 * time.Minute}
 }
 
-// Validate returns every problem, joined.
+// Validate returns every problem of the path and the durations, joined.
 func (c Config) Validate() error {
 	var problems []error
-	if c.Store == nil || c.Logger == nil || c.Registerer == nil {
-		problems = append(problems, errors.New("the store, the logger or the registerer is missing"))
-	}
 	if !strings.HasPrefix(c.Path, "/") || strings.HasSuffix(c.Path, "/") || strings.ContainsAny(c.Path, " \"\\*?#%") {
 		problems = append(problems, fmt.Errorf("path is %q: write one like /feed", c.Path))
 	}
@@ -76,7 +73,7 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Edge serves the snapshot of one store. Handle answers from the moment it is made, with "not ready" before the first version.
+// Edge serves the snapshot of one store. Handle answers from the moment it is made, with Unavailable before the first version.
 type Edge struct {
 	cfg     Config
 	reader  *snapshot.Reader // Run's
@@ -97,7 +94,11 @@ type metrics struct {
 
 // New returns an edge and registers its metrics.
 func New(cfg Config) (*Edge, error) {
-	if err := cfg.Validate(); err != nil {
+	err := cfg.Validate()
+	if cfg.Store == nil || cfg.Logger == nil || cfg.Registerer == nil {
+		err = errors.Join(errors.New("the store, the logger or the registerer is missing"), err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("serve the snapshot: %w", err)
 	}
 	f := promauto.With(cfg.Registerer)
@@ -120,6 +121,16 @@ func (e *Edge) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// Await looks until there is something to serve, or the context ends, whose error it then returns.
+func (e *Edge) Await(ctx context.Context) error {
+	for !e.Ready() {
+		if e.look(ctx); !e.Ready() && !pause.For(ctx, min(e.cfg.Interval, time.Second)) {
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // look reads what is new, and serves it from then on.

@@ -119,7 +119,7 @@ func (f *fixture) get(path string, headers ...string) *fasthttp.Response {
 		if !ok || len(ctx.Response.Body()) > 0 {
 			f.t.Errorf("%s: %v", path, err)
 		}
-		ctx.Response.SetStatusCode(map[route.Code]int{route.NotReady: 503, route.NoSuchPath: 404, NotAcceptable: 406}[failed.Code])
+		ctx.Response.SetStatusCode(map[route.Code]int{Unavailable: 503, route.NoSuchPath: 404, NotAcceptable: 406}[failed.Code])
 	}
 	return &ctx.Response
 }
