@@ -22,6 +22,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/redact"
 	"loadstone/block/socket"
@@ -263,6 +265,19 @@ func (p *Pool) Stat() *pgxpool.Stat { return p.pool.Stat() }
 
 // Waiting is how many callers wait for a connection.
 func (p *Pool) Waiting() int { return max(int(p.inside.Load())-int(p.pool.Stat().AcquiredConns()), 0) }
+
+// Register registers the metrics of the pool, whose names begin with the prefix:
+//
+//	{prefix}_database_connections, {prefix}_database_connections_in_use   gauges
+//	{prefix}_database_waiting                                             gauge of who waits for a connection
+func (p *Pool) Register(prefix string, r prometheus.Registerer) {
+	gauge := func(name, help string, value func() float64) {
+		promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "_database_" + name, Help: help}, value)
+	}
+	gauge("connections", "Connections to the database at most.", func() float64 { return float64(p.Stat().MaxConns()) })
+	gauge("connections_in_use", "Connections that are lent.", func() float64 { return float64(p.Stat().AcquiredConns()) })
+	gauge("waiting", "Requests that wait for a connection.", func() float64 { return float64(p.Waiting()) })
+}
 
 // Close closes the connections after what is under way. With then returns ErrClosed.
 // It may be called again.

@@ -22,7 +22,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/dataset"
 	"loadstone/block/postgres"
@@ -79,12 +78,8 @@ type Store struct {
 	pool *postgres.Pool
 }
 
-// Open connects, brings the tables to this program's version, and registers the metrics:
-//
-//	feed_database_connections, feed_database_connections_in_use   gauges
-//	feed_database_waiting                                         gauge of who waits for a connection
-//
-// Its error wraps feed.ErrUnavailable if the database does not answer.
+// Open connects, brings the tables to this program's version, and registers the metrics of
+// postgres.Pool.Register, whose names begin with feed. Its error wraps feed.ErrUnavailable if the database does not answer.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -98,19 +93,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open database %s: %w", s.name, classify(ctx, err))
 	}
 	if cfg.Registerer != nil {
-		register(cfg.Registerer, s.pool)
+		s.pool.Register("feed", cfg.Registerer)
 	}
 	return s, nil
-}
-
-func register(r prometheus.Registerer, pool *postgres.Pool) {
-	auto := promauto.With(r)
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_connections", Help: "Connections to the database at most."},
-		func() float64 { return float64(pool.Stat().MaxConns()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_connections_in_use", Help: "Connections that are lent."},
-		func() float64 { return float64(pool.Stat().AcquiredConns()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "feed_database_waiting", Help: "Requests that wait for a connection."},
-		func() float64 { return float64(pool.Waiting()) })
 }
 
 //go:embed migrations/*.sql

@@ -76,11 +76,10 @@ type Store struct {
 	conns map[*pgx.Conn]struct{} // beside the pool; nil when the store is closed
 }
 
-// Open connects, brings the tables to this program's version, and registers the metrics:
+// Open connects, brings the tables to this program's version, and registers the metrics of
+// postgres.Pool.Register, whose names begin with menu, and
 //
-//	menu_database_connections, menu_database_connections_in_use   gauges
-//	menu_database_waiting                                         gauge of who waits for a connection
-//	menu_database_wait_seconds_total                              time that was waited for one
+//	menu_database_wait_seconds_total   time that was waited for a connection
 //
 // Its error wraps menu.ErrUnavailable if the database does not answer, and
 // menu.ErrVersion if its tables are of a later program.
@@ -97,21 +96,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("open database %s: %w", s.name, s.classify(ctx, err))
 	}
 	if cfg.Registerer != nil {
-		register(cfg.Registerer, s.pool)
+		s.pool.Register("menu", cfg.Registerer)
+		promauto.With(cfg.Registerer).NewCounterFunc(prometheus.CounterOpts{Name: "menu_database_wait_seconds_total", Help: "Time that was waited for a connection."},
+			func() float64 { return s.pool.Stat().EmptyAcquireWaitTime().Seconds() })
 	}
 	return s, nil
-}
-
-func register(r prometheus.Registerer, pool *postgres.Pool) {
-	auto := promauto.With(r)
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "menu_database_connections", Help: "Connections to the database at most."},
-		func() float64 { return float64(pool.Stat().MaxConns()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "menu_database_connections_in_use", Help: "Connections that are lent."},
-		func() float64 { return float64(pool.Stat().AcquiredConns()) })
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "menu_database_waiting", Help: "Requests that wait for a connection."},
-		func() float64 { return float64(pool.Waiting()) })
-	auto.NewCounterFunc(prometheus.CounterOpts{Name: "menu_database_wait_seconds_total", Help: "Time that was waited for a connection."},
-		func() float64 { return pool.Stat().EmptyAcquireWaitTime().Seconds() })
 }
 
 //go:embed migrations/*.sql
