@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"loadstone/block/dataset"
 )
@@ -33,4 +35,22 @@ type Store interface {
 	Meta(ctx context.Context) (dataset.Meta, error)
 	// Close frees the store. After it everything else fails with ErrUnavailable.
 	Close() error
+}
+
+// Occupied is for what a store does first when it is to be filled with a data set: have and
+// err are what Meta says of it, and posts whether it has any. It reports that the store was
+// filled with the same, and refuses one that has anything else (ErrOccupied).
+func Occupied(have dataset.Meta, err error, posts func() (bool, error), with dataset.Meta) (kept bool, _ error) {
+	switch {
+	case errors.Is(err, ErrMissing):
+		if there, err := posts(); err != nil || !there {
+			return false, err
+		}
+		return false, fmt.Errorf("%w: posts that were written one by one", ErrOccupied)
+	case err != nil:
+		return false, err
+	case !have.Same(with):
+		return false, fmt.Errorf("%w: %s", ErrOccupied, have.Origin)
+	}
+	return true, nil
 }

@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -180,21 +179,11 @@ func fill(ctx context.Context, tx pgx.Tx, source dataset.Source[feed.Entry], pro
 	return err
 }
 
-// occupied reports that the database was filled with this data set, and refuses one that has
-// another.
-func occupied(ctx context.Context, tx pgx.Tx, meta dataset.Meta) (kept bool, err error) {
+// occupied is feed.Occupied.
+func occupied(ctx context.Context, tx pgx.Tx, with dataset.Meta) (kept bool, err error) {
 	have, err := readMeta(ctx, tx)
-	switch {
-	case errors.Is(err, feed.ErrMissing):
-		var posts bool
-		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM feed.posts)").Scan(&posts); err != nil || !posts {
-			return false, err
-		}
-		return false, fmt.Errorf("%w: posts that were written one by one", feed.ErrOccupied)
-	case err != nil:
-		return false, err
-	case !have.Same(meta):
-		return false, fmt.Errorf("%w: %s", feed.ErrOccupied, have.Origin)
-	}
-	return true, nil
+	return feed.Occupied(have, err, func() (posts bool, err error) {
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM feed.posts)").Scan(&posts)
+		return posts, err
+	}, with)
 }

@@ -138,21 +138,11 @@ func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], pro
 	return kept, nil
 }
 
-// occupied reports that the database was filled with this data set, and refuses one that has
-// another.
-func occupied(ctx context.Context, tx *sql.Tx, meta dataset.Meta) (kept bool, err error) {
+// occupied is feed.Occupied.
+func occupied(ctx context.Context, tx *sql.Tx, with dataset.Meta) (kept bool, err error) {
 	have, err := readMeta(ctx, tx)
-	switch {
-	case errors.Is(err, feed.ErrMissing):
-		var posts bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM posts)`).Scan(&posts); err != nil || !posts {
-			return false, err
-		}
-		return false, fmt.Errorf("%w: posts that were written one by one", feed.ErrOccupied)
-	case err != nil:
-		return false, err
-	case !have.Same(meta):
-		return false, fmt.Errorf("%w: %s", feed.ErrOccupied, have.Origin)
-	}
-	return true, nil
+	return feed.Occupied(have, err, func() (posts bool, err error) {
+		err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM posts)`).Scan(&posts)
+		return posts, err
+	}, with)
 }
