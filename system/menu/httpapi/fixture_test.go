@@ -1,16 +1,12 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -237,22 +233,9 @@ func startReading(t *testing.T, change func(*httpapi.Config), timeout time.Durat
 		t.Fatal(err)
 	}
 	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.ReadTimeout, cfg.MaxBodyBytes = "127.0.0.1:0", 0, timeout, menu.MaxBodyBytes
+	cfg.ReadTimeout, cfg.MaxBodyBytes = timeout, menu.MaxBodyBytes
 	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, f.reg
-	server, err := httpserver.Listen(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.addr = server.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
+	f.addr = openapitest.Serve(t, cfg)
 	return f
 }
 
@@ -283,36 +266,17 @@ var theDocument = sync.OnceValues(func() (*openapitest.Document, error) { return
 // send sends a request as it is, and compares the answer with the document.
 func (f fixture) send(t *testing.T, raw string) answer {
 	t.Helper()
-	conn, err := net.Dial("tcp", f.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	// A refused request may be answered before it has been sent whole.
-	_, _ = io.WriteString(conn, raw)
-	line := append(strings.SplitN(strings.SplitN(raw, "\r\n", 2)[0], " ", 3), "", "")
-	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: line[0]})
-	if err != nil {
-		t.Fatalf("request %.60q: %v", raw, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("request %.60q: %v", raw, err)
-	}
-	got := answer{Answer: openapitest.Answer{Status: response.StatusCode, Header: response.Header, Body: string(body)}}
+	method, target, came := openapitest.Exchange(t, f.addr, raw)
+	got := answer{Answer: came}
 	document, err := theDocument()
 	if err != nil {
 		t.Fatal(err)
 	}
 	plain := got.Answer
-	if plain.Header.Get("Content-Encoding") == "dcz" && line[0] == "GET" {
+	if plain.Header.Get("Content-Encoding") == "dcz" && method == "GET" {
 		plain.Body = f.decoded(t, plain.Body)
 	}
-	if got.document, err = document.Check(line[0], line[1], plain); err != nil {
+	if got.document, err = document.Check(method, target, plain); err != nil {
 		t.Errorf("request %.80q: %v", raw, err)
 	}
 	return got

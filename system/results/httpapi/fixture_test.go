@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/httpserver"
+	"loadstone/block/openapitest"
 	"loadstone/system/results"
 	"loadstone/system/results/httpapi"
 )
@@ -74,22 +74,9 @@ func startReading(t *testing.T, c httpapi.Config, timeout time.Duration) fixture
 		t.Fatal(err)
 	}
 	cfg := httpserver.DefaultConfig()
-	cfg.Addr, cfg.Drain, cfg.ReadTimeout = "127.0.0.1:0", 0, timeout
+	cfg.ReadTimeout = timeout
 	cfg.Handler, cfg.BadRequest, cfg.Registerer = api.Handle, api.BadRequest, f.reg
-	server, err := httpserver.Listen(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.addr = server.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("server: %v", err)
-		}
-	})
+	f.addr = openapitest.Serve(t, cfg)
 	return f
 }
 
