@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadstone/block/account"
 	"loadstone/block/dataset"
 	"loadstone/block/dictionary"
 	"loadstone/system/menu"
+	"loadstone/system/menu/admin"
 	"loadstone/system/menu/cqlstore"
 	"loadstone/system/menu/menufile"
 	"loadstone/system/menu/stores"
@@ -42,10 +44,15 @@ A store is written KIND:PATH, or as the address of a database:
   # your own
   loadstone menu import menus.csv --store pebble:own`,
 	}
-	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuVerifyCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccountCommand(), a.menuHealthCommand())
+	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuVerifyCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccounts().command(), a.menuHealthCommand())
 	cmd.AddCommand(a.withEnv("MENU_", a.menuSeedCommand(), a.menuServeCommand(), a.menuProxyCommand(), a.menuWarmCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
+}
+
+// menuAccounts are who may edit menus.
+func (a *app) menuAccounts() *accounts {
+	return &accounts{app: a, system: "menu", does: "edit menus", roles: "An editor writes drafts, a\npublisher publishes them, too.", file: account.File{Roles: admin.Roles()}}
 }
 
 // menuHealthCommand is the one of the results: what is ready answers alike.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"loadstone/block/account"
 	"loadstone/block/atomicfile"
 	"loadstone/system/menu/admin"
 )
@@ -69,7 +70,7 @@ func menuSecrets(dir string) (made bool, err error) {
 		made, passwords[name] = made || fresh, password
 	}
 	if _, err := os.Stat(file("accounts")); errors.Is(err, fs.ErrNotExist) {
-		if _, err := admin.SetAccount(file("accounts"), "admin", admin.Publisher, passwords["admin"]); err != nil {
+		if _, err := (account.File{Path: file("accounts"), Roles: admin.Roles()}).Set("admin", admin.Publisher, passwords["admin"]); err != nil {
 			return made, err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"loadstone/block/forwarded"
 	"loadstone/system/menu/serve"
 	"loadstone/system/menu/stores"
 )
@@ -39,8 +38,8 @@ MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
   MENU_TOKEN=$(openssl rand -hex 16) loadstone menu serve --store pebble:menus`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if c.Proxies, err = forwarded.Parse(proxies...); err != nil {
-				return usagef("--proxy: %w", err)
+			if c.Proxies, err = parseProxies(proxies); err != nil {
+				return err
 			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
@@ -55,11 +54,9 @@ MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	redisFlags(fl, &c.Redis, "the Redis of proxies, to tell of changes")
 	menuDictionaryFlag(fl, &c.Dictionaries)
 	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
-	fl.StringVar(&c.Accounts, "accounts", "", "file of those who may edit menus at /admin, see 'menu account'; without one there is no /admin")
+	officeFlags(fl, &c.Settings, &proxies, "menu", "edit menus")
 	fl.StringVar(&c.SearchIndex, "search-index", "", "file of 'menu index' in which they find dishes, kept fresh by this server alone; without one they find numbers of restaurants")
-	secretFlags(fl, "session-key", &c.SessionKey, "what sessions at /admin are signed with, the same for all servers behind one address; without one they end with the server")
 	fl.StringVar(&c.Webhooks, "webhooks", "", "file of those who are told of each change; several servers may have it, and one of them sends")
-	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a load balancer whose X-Forwarded-For is believed about who signs in")
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/block/backoffice/backofficetest"
 	"loadstone/system/menu"
 )
 
@@ -18,27 +19,27 @@ func TestFromADraftToTheMenuAndBack(t *testing.T) {
 	f := start(t, openDesk(t), nil)
 	ben, ada := f.as(t, "ben"), f.as(t, "ada")
 	before := f.published(t, 7)
-	ben.get("", 200, "There are none.")
-	ben.get("/menus/7", 200, "Published: version 1")
+	ben.Get("", 200, "There are none.")
+	ben.Get("/menus/7", 200, "Published: version 1")
 	ben.save("7", "Doro wat", "18.00")
 	if f.published(t, 7) != before || f.told.Load() != 0 {
 		t.Error("a draft was published")
 	}
 	for _, want := range []string{"Doro wat", "18.00", "added", "Kitfo", "removed", "A publisher can publish"} {
-		ben.get("/menus/7", 200, want)
+		ben.Get("/menus/7", 200, want)
 	}
-	ben.get("", 200, `<a href="/admin/menus/7">Menu 7</a> <span>by ben</span>`)
-	ben.get("/menus/7/preview", 200, "Guests do not see it yet.")
-	ben.get("/menus/7/preview", 200, "€18.00")
-	ben.post("/menus/7/publish", 403, "Ask a publisher", ada.hidden(ada.get("/menus/7", 200, "").body)[:4]...)
+	ben.Get("", 200, `<a href="/admin/menus/7">Menu 7</a> <span>by ben</span>`)
+	ben.Get("/menus/7/preview", 200, "Guests do not see it yet.")
+	ben.Get("/menus/7/preview", 200, "€18.00")
+	ben.Post("/menus/7/publish", 403, "Ask a publisher", backofficetest.Hidden(ada.Get("/menus/7", 200, "").Body)[:4]...)
 	ada.publish("7", 303, "")
 	if got := f.published(t, 7); !strings.Contains(got, `"dish":"Doro wat","price":18.00`) || f.told.Load() != 1 {
 		t.Errorf("got %s, and caches told %d times", got, f.told.Load())
 	}
-	ada.get("/menus/7/preview", 404, "no draft")
-	ada.get("/log", 200, "published by ada")
-	ada.get("/log", 200, "published by a program, through the interface")
-	history := ada.get("/menus/7/history", 200, "Roll back to version 1").body
+	ada.Get("/menus/7/preview", 404, "no draft")
+	ada.Get("/log", 200, "published by ada")
+	ada.Get("/log", 200, "published by a program, through the interface")
+	history := ada.Get("/menus/7/history", 200, "Roll back to version 1").Body
 	for _, want := range []string{"Version 2", "Version 1", "by ada", "Doro wat", "Kitfo"} {
 		if !strings.Contains(history, want) {
 			t.Errorf("the history lacks %q", want)
@@ -47,13 +48,13 @@ func TestFromADraftToTheMenuAndBack(t *testing.T) {
 	if strings.Contains(history, "Roll back to version 2") {
 		t.Error("one may roll back to what there is")
 	}
-	back := ada.hidden(history)[:4]
-	ben.post("/menus/7/roll-back", 403, "Ask a publisher", back...)
-	ada.post("/menus/7/roll-back", 303, "", back...)
+	back := backofficetest.Hidden(history)[:4]
+	ben.Post("/menus/7/roll-back", 403, "Ask a publisher", back...)
+	ada.Post("/menus/7/roll-back", 303, "", back...)
 	if got := f.published(t, 7); got != before {
 		t.Errorf("got %s, want %s", got, before)
 	}
-	ada.post("/menus/7/roll-back", 409, "has changed since", back...) // what they saw is not there any more
+	ada.Post("/menus/7/roll-back", 409, "has changed since", back...) // what they saw is not there any more
 	changes, err := f.desk.LastChanges(t.Context(), "", 1)
 	if err != nil || len(changes) != 1 || changes[0].Editor != "ada" || changes[0].Version != 3 {
 		t.Errorf("got %v and %v, want version 3 by ada", changes, err)
@@ -66,12 +67,12 @@ func TestTwoWhoChangeAMenu(t *testing.T) {
 	f := start(t, openDesk(t), nil)
 	ben, ada := f.as(t, "ben"), f.as(t, "ada")
 	ben.save("7", "Doro wat", "18.00")
-	seen := ada.hidden(ada.get("/menus/7", 200, "").body)[:4]
+	seen := backofficetest.Hidden(ada.Get("/menus/7", 200, "").Body)[:4]
 	other := strings.Replace(seven, "12.50", "13.75", 1)
 	if _, _, err := f.desk.Replace(t.Context(), menuOf(t, other), menu.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	conflict := ada.post("/menus/7/publish", 409, "Nothing was published", seen...).body
+	conflict := ada.Post("/menus/7/publish", 409, "Nothing was published", seen...).Body
 	for _, want := range []string{"Published in the meantime", "Version 2", "13.75", "12.50", "Doro wat", "Publish over version 2"} {
 		if !strings.Contains(conflict, want) {
 			t.Errorf("the answer lacks %q", want)
@@ -81,37 +82,37 @@ func TestTwoWhoChangeAMenu(t *testing.T) {
 		t.Error("the other's change is lost")
 	}
 	// The draft is another one by the time that it is published.
-	seen = ada.hidden(conflict)[:4]
+	seen = backofficetest.Hidden(conflict)[:4]
 	ben.save("7", "Doro wat", "19.00")
-	ada.post("/menus/7/publish", 409, "19.00", seen...)
-	ada.post("/menus/7/discard", 409, "Nothing was discarded", seen[:2]...)
+	ada.Post("/menus/7/publish", 409, "19.00", seen...)
+	ada.Post("/menus/7/discard", 409, "Nothing was discarded", seen[:2]...)
 	ada.publish("7", 303, "")
 	if !strings.Contains(f.published(t, 7), "19.00") {
 		t.Error("the draft was not published")
 	}
 	// Two write a draft at a time.
-	first, second := ben.hidden(ben.get("/menus/7/edit", 200, "").body), ada.hidden(ada.get("/menus/7/edit", 200, "").body)
+	first, second := backofficetest.Hidden(ben.Get("/menus/7/edit", 200, "").Body), backofficetest.Hidden(ada.Get("/menus/7/edit", 200, "").Body)
 	dish := []string{"do", "save", "currency", "EUR", "link", "", "type", "t", "subtype", "s", "price", "1.00", "ingredients", "", "photo", "", "name"}
-	ben.post("/menus/7/edit", 303, "", append(slices.Concat(first, dish), "by ben")...)
-	again := ada.post("/menus/7/edit", 409, "ben has saved another draft", append(slices.Concat(second, dish), "by ada")...).body
+	ben.Post("/menus/7/edit", 303, "", append(slices.Concat(first, dish), "by ben")...)
+	again := ada.Post("/menus/7/edit", 409, "ben has saved another draft", append(slices.Concat(second, dish), "by ada")...).Body
 	if !strings.Contains(again, `value="by ada"`) {
 		t.Error("what was typed is lost")
 	}
-	ada.post("/menus/7/edit", 303, "", append(slices.Concat(ada.hidden(again), dish), "by ada")...)
-	ada.get("/menus/7", 200, "by ada")
-	ada.post("/menus/7/discard", 303, "", ada.hidden(ada.get("/menus/7", 200, "").body)[4:6]...)
-	ada.get("/menus/7/preview", 404, "no draft")
+	ada.Post("/menus/7/edit", 303, "", append(slices.Concat(backofficetest.Hidden(again), dish), "by ada")...)
+	ada.Get("/menus/7", 200, "by ada")
+	ada.Post("/menus/7/discard", 303, "", backofficetest.Hidden(ada.Get("/menus/7", 200, "").Body)[4:6]...)
+	ada.Get("/menus/7/preview", 404, "no draft")
 }
 
 func TestANewMenu(t *testing.T) {
 	t.Parallel()
 	f := start(t, openDesk(t), nil)
 	ada := f.as(t, "ada")
-	ada.get("/menus?q=8", 303, "")
-	ada.get("/menus/8", 200, "There is no menu.")
-	ada.get("/menus/8/history", 200, "There are no versions.")
-	hidden := ada.hidden(ada.get("/menus/8/edit", 200, `value="USD"`).body)
-	ada.post("/menus/8/edit", 303, "", append(hidden, "do", "review", "currency", "usd", "link", "https://eight.example/menu",
+	ada.Get("/menus?q=8", 303, "")
+	ada.Get("/menus/8", 200, "There is no menu.")
+	ada.Get("/menus/8/history", 200, "There are no versions.")
+	hidden := backofficetest.Hidden(ada.Get("/menus/8/edit", 200, `value="USD"`).Body)
+	ada.Post("/menus/8/edit", 303, "", append(hidden, "do", "review", "currency", "usd", "link", "https://eight.example/menu",
 		"type", "", "subtype", "", "name", "", "price", "", "ingredients", "", "photo", "")...)
 	ada.publish("8", 303, "")
 	if got := f.published(t, 8); got != `{"id":8,"dishes":[],"link":"https://eight.example/menu","currency":"USD"}` {
@@ -124,11 +125,11 @@ func TestTheForm(t *testing.T) {
 	t.Parallel()
 	f := start(t, openDesk(t), nil)
 	ben := f.as(t, "ben")
-	page := ben.get("/menus/7/edit", 200, "chickpeas\ngarlic, roasted</textarea>").body
+	page := ben.Get("/menus/7/edit", 200, "chickpeas\ngarlic, roasted</textarea>").Body
 	photos := map[string]string{"A": "https://a.example/1.jpg", "Good <b>": "javascript:alert(1)"}
 	send := func(button string, status int, names, prices []string) string {
 		t.Helper()
-		fields := append(ben.hidden(page), "do", button, "currency", "EUR", "link", "")
+		fields := append(backofficetest.Hidden(page), "do", button, "currency", "EUR", "link", "")
 		for i := range names {
 			ingredients := "a\r\nb, c\r\n"
 			if names[i] == "" {
@@ -136,7 +137,7 @@ func TestTheForm(t *testing.T) {
 			}
 			fields = append(fields, "type", "dinner", "subtype", "main", "name", names[i], "price", prices[i], "ingredients", ingredients, "photo", photos[names[i]])
 		}
-		return ben.post("/menus/7/edit", status, "", fields...).body
+		return ben.Post("/menus/7/edit", status, "", fields...).Body
 	}
 	order := func(page string) string {
 		var names []string
@@ -169,9 +170,9 @@ func TestTheForm(t *testing.T) {
 		t.Errorf("got %v, want no draft", err)
 	}
 	send("save", 303, append(abc, ""), append(prices, "")) // who added a dish and wrote none
-	ben.get("/menus/7", 200, `<a href="https://a.example/1.jpg" rel="noopener noreferrer nofollow">Photo</a>`)
-	ben.get("/menus/7/edit", 200, `name="photo" value="https://a.example/1.jpg"`)
-	ben.get("/menus/7/preview", 200, `<img src="https://a.example/1.jpg" alt=""`)
+	ben.Get("/menus/7", 200, `<a href="https://a.example/1.jpg" rel="noopener noreferrer nofollow">Photo</a>`)
+	ben.Get("/menus/7/edit", 200, `name="photo" value="https://a.example/1.jpg"`)
+	ben.Get("/menus/7/preview", 200, `<img src="https://a.example/1.jpg" alt=""`)
 }
 
 func TestFieldsThatDoNotBelongTogether(t *testing.T) {
@@ -185,11 +186,11 @@ func TestFieldsThatDoNotBelongTogether(t *testing.T) {
 		"too many":      append([]string{"do", "save", "version", "1"}, slices.Repeat([]string{"type", "a", "subtype", "b", "name", "c", "price", "1", "ingredients", "", "photo", ""}, menu.MaxDishes+2)...),
 		"a strange tag": {"do", "discard", "version", "1", "draft", "zz"},
 	} {
-		if got := ben.post("/menus/7/edit", 400, "That did not work", fields...); got.status != 400 {
+		if got := ben.Post("/menus/7/edit", 400, "That did not work", fields...); got.Status != 400 {
 			t.Errorf("%s was taken", name)
 		}
 	}
-	ben.post("/menus/7/discard", 409, "Nothing was discarded", "draft", "no tag")
+	ben.Post("/menus/7/discard", 409, "Nothing was discarded", "draft", "no tag")
 }
 
 // The store's failures are said, and not what they are.
@@ -214,11 +215,11 @@ func TestFailuresOfTheStore(t *testing.T) {
 			})
 			ada := f.as(t, "ada")
 			ada.save("7", "Doro wat", "18.00")
-			seen := ada.hidden(ada.get("/menus/7", 200, "").body)[:4]
-			if got := ada.post("/menus/7/publish", c.status, c.text, seen...); strings.Contains(got.body, "secret") {
-				t.Errorf("it said %s", got.body)
+			seen := backofficetest.Hidden(ada.Get("/menus/7", 200, "").Body)[:4]
+			if got := ada.Post("/menus/7/publish", c.status, c.text, seen...); strings.Contains(got.Body, "secret") {
+				t.Errorf("it said %s", got.Body)
 			}
-			ada.get("/menus/7", 200, "Doro wat") // the draft is there
+			ada.Get("/menus/7", 200, "Doro wat") // the draft is there
 		})
 	}
 }
@@ -244,13 +245,13 @@ func TestFinding(t *testing.T) {
 	t.Parallel()
 	f := start(t, openDesk(t), func(c *Config) { c.Search = finder{} })
 	ben := f.as(t, "ben")
-	if got := ben.get("/menus?q=7", 303, "").header.Get("Location"); got != "/admin/menus/7" {
+	if got := ben.Get("/menus?q=7", 303, "").Header.Get("Location"); got != "/admin/menus/7" {
 		t.Errorf("got %q", got)
 	}
-	ben.get("/menus?q=shiro", 200, "shiro of 50")
-	ben.get("/menus?q="+strings.Repeat("a", 201), 200, "too long")
-	ben.get("/menus?q=", 200, "Find a menu")
-	start(t, f.desk, nil).as(t, "ben").get("/menus?q=shiro", 200, "by their number")
+	ben.Get("/menus?q=shiro", 200, "shiro of 50")
+	ben.Get("/menus?q="+strings.Repeat("a", 201), 200, "too long")
+	ben.Get("/menus?q=", 200, "Find a menu")
+	start(t, f.desk, nil).as(t, "ben").Get("/menus?q=shiro", 200, "by their number")
 }
 
 // The log goes on page by page, the newest first, and so does a history.
@@ -269,7 +270,7 @@ func TestPagesOfTheLog(t *testing.T) {
 	for path, want := range map[string]struct{ pages, versions int }{"/log": {3, count + 1}, "/menus/7/history": {menu.KeptRevisions / listedHistory, menu.KeptRevisions}} {
 		next, pages, last, seen := path, 0, count+2, 0
 		for next != "" && pages < 20 {
-			page := ben.get(next, 200, "").body
+			page := ben.Get(next, 200, "").Body
 			pages++
 			for part := range strings.SplitSeq(strings.ToLower(page), "version ") {
 				var version int
@@ -287,5 +288,5 @@ func TestPagesOfTheLog(t *testing.T) {
 			t.Errorf("%s: got %d pages with %d versions in order, want %d and %d", path, pages, seen, want.pages, want.versions)
 		}
 	}
-	ben.get("/log?before=%00nonsense%ff", 400, "That did not work")
+	ben.Get("/log?before=%00nonsense%ff", 400, "That did not work")
 }

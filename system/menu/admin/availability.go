@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/backoffice"
 	"loadstone/system/menu"
 )
 
@@ -32,18 +33,18 @@ type served struct {
 // served returns what there is. Sections are those of the draft as well: its hours are set before
 // it is published.
 func (r *request) served(id int64) (*served, error) {
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return nil, err
 	}
-	o, _, err := menu.FindOverlay(r.within, r.admin.cfg.Desk, id)
+	o, _, err := menu.FindOverlay(r.Within, r.admin.cfg.Desk, id)
 	if err != nil {
 		return nil, err
 	}
 	if o == nil {
 		o = &menu.Overlay{}
 	}
-	v := &served{ID: id, Zone: time.UTC, Overlay: o, May: r.account.Role == Publisher}
+	v := &served{ID: id, Zone: time.UTC, Overlay: o, May: r.Account.Role == Publisher}
 	if o.TimeZone != nil {
 		v.Zone = o.TimeZone
 	}
@@ -103,7 +104,7 @@ func (r *request) availability(id int64) error {
 }
 
 func (r *request) showServed(status int, s *served, problem string) error {
-	return r.show(status, "availability", view{Title: title(s.ID) + ": availability", Done: r.done(), Problem: problem, Page: s})
+	return r.Show(status, "availability", view{Title: title(s.ID) + ": availability", Done: r.Done(), Problem: problem, Page: s})
 }
 
 // soldOut says of one dish that it is sold out, or that there is more: each editor may.
@@ -113,36 +114,36 @@ func (r *request) soldOut(id int64) error {
 		return err
 	}
 	args := r.PostArgs()
-	name, out, done := line(args.Peek("out")), true, "out"
+	name, out, done := backoffice.Line(args.Peek("out")), true, "out"
 	if name == "" {
-		name, out, done = line(args.Peek("more")), false, "more"
+		name, out, done = backoffice.Line(args.Peek("more")), false, "more"
 	}
 	i := s.dish(name)
 	if i < 0 {
 		return r.showServed(http.StatusConflict, s, "Nothing was changed: the menu does not have this dish any more. Below is what it has now.")
 	}
 	dish := menu.SoldOut{Dish: s.Dishes[i].Name}
-	if typed := line(args.Peek("until")); typed != "" && out {
+	if typed := backoffice.Line(args.Peek("until")); typed != "" && out {
 		dish.Until, err = time.ParseInLocation("2006-01-02T15:04", typed, s.Zone)
 		if err != nil || !dish.Until.After(time.Now()) {
 			return r.showServed(http.StatusUnprocessableEntity, s, "Nothing was changed: write a time to come, or none, and mark the dish again.")
 		}
 	}
-	d := menu.Document{ID: id, Editor: r.account.Name}
-	err = menu.ChangeOverlay(r.within, r.admin.cfg.Desk, &d, menu.Condition{}, menu.SoldOutChange(dish, out))
+	d := menu.Document{ID: id, Editor: r.Account.Name}
+	err = menu.ChangeOverlay(r.Within, r.admin.cfg.Desk, &d, menu.Condition{}, menu.SoldOutChange(dish, out))
 	if errors.Is(err, menu.ErrInput) && !errors.Is(err, menu.ErrCorrupt) {
 		return r.showServed(http.StatusUnprocessableEntity, s, "Nothing was changed: too much is sold out already.")
 	}
 	if err != nil {
 		return err
 	}
-	return r.redirect(menuPath(id) + "/availability?done=" + done + "#dish-" + strconv.Itoa(i+1))
+	return r.Redirect(menuPath(id) + "/availability?done=" + done + "#dish-" + strconv.Itoa(i+1))
 }
 
 // setHours takes the form of the hours: a button that changes the form alone, or the one that saves it.
 func (r *request) setHours(id int64) error {
-	if r.account.Role != Publisher {
-		return &refusal{http.StatusForbidden, "Your account may say what is sold out. Ask a publisher to change the hours."}
+	if r.Account.Role != Publisher {
+		return &refusal{Status: http.StatusForbidden, Text: "Your account may say what is sold out. Ask a publisher to change the hours."}
 	}
 	s, err := r.served(id)
 	if err != nil {
@@ -150,11 +151,11 @@ func (r *request) setHours(id int64) error {
 	}
 	current := s.Hours.Seen
 	if s.Hours, err = readHours(r.PostArgs(), s.Sections); err != nil {
-		return &refusal{http.StatusBadRequest, sentence(err)}
+		return &refusal{Status: http.StatusBadRequest, Text: backoffice.Sentence(err)}
 	}
 	if button := string(r.PostArgs().Peek("do")); button != "save" {
 		if !s.Hours.edit(button, s.Sections) {
-			return &refusal{http.StatusBadRequest, "There is no such button."}
+			return &refusal{Status: http.StatusBadRequest, Text: "There is no such button."}
 		}
 		return r.showServed(http.StatusOK, s, "")
 	}
@@ -162,8 +163,8 @@ func (r *request) setHours(id int64) error {
 	if typed == nil {
 		return r.showServed(http.StatusUnprocessableEntity, s, "Nothing is saved yet: see what is marked below.")
 	}
-	d := menu.Document{ID: id, Editor: r.account.Name}
-	err = menu.ChangeOverlay(r.within, r.admin.cfg.Desk, &d, menu.Condition{}, func(there *menu.Overlay) error {
+	d := menu.Document{ID: id, Editor: r.Account.Name}
+	err = menu.ChangeOverlay(r.Within, r.admin.cfg.Desk, &d, menu.Condition{}, func(there *menu.Overlay) error {
 		if hoursTag(there) != s.Hours.Seen {
 			return menu.ErrChanged
 		}
@@ -179,5 +180,5 @@ func (r *request) setHours(id int64) error {
 	case err != nil:
 		return err
 	}
-	return r.redirect(menuPath(id) + "/availability?done=hours")
+	return r.Redirect(menuPath(id) + "/availability?done=hours")
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/backoffice/backofficetest"
 	"loadstone/system/menu"
 )
 
@@ -34,8 +35,8 @@ func typedHours(i int, name, from, to string, sections ...string) []string {
 //nolint:revive // what is sent, and what is to come of it
 func (b *browser) hours(page, do string, status int, text string, parts int, fields ...string) string {
 	b.t.Helper()
-	hidden := b.hidden(page)[:2] // what the form was made from
-	return b.post("/menus/7/availability", status, text, append(append(hidden, "do", do, "parts", fmt.Sprint(parts)), fields...)...).body
+	hidden := backofficetest.Hidden(page)[:2] // what the form was made from
+	return b.Post("/menus/7/availability", status, text, append(append(hidden, "do", do, "parts", fmt.Sprint(parts)), fields...)...).Body
 }
 
 // Each editor says what is sold out; the menu stays as it is, and caches are not told.
@@ -44,33 +45,33 @@ func TestSoldOut(t *testing.T) {
 	f := start(t, openDesk(t), nil)
 	ben := f.as(t, "ben")
 	before := f.published(t, 7)
-	ben.get("/menus/7", 200, `<a href="/admin/menus/7/availability">`)
-	ben.get("/menus/7/availability", 200, "Shiro is sold out")
-	if got := ben.post("/menus/7/sold-out", 303, "", "out", "shiro").header.Get("Location"); got != "/admin/menus/7/availability?done=out#dish-1" {
+	ben.Get("/menus/7", 200, `<a href="/admin/menus/7/availability">`)
+	ben.Get("/menus/7/availability", 200, "Shiro is sold out")
+	if got := ben.Post("/menus/7/sold-out", 303, "", "out", "shiro").Header.Get("Location"); got != "/admin/menus/7/availability?done=out#dish-1" {
 		t.Errorf("it leads to %q", got)
 	}
-	ben.get("/menus/7/availability?done=out", 200, "The dish is sold out.")
-	ben.get("/menus/7/availability", 200, "There is more of Shiro")
+	ben.Get("/menus/7/availability?done=out", 200, "The dish is sold out.")
+	ben.Get("/menus/7/availability", 200, "There is more of Shiro")
 	if got := f.said(t); got != `{"dayparts":[],"soldOut":[{"dish":"Shiro"}]}` {
 		t.Errorf("got %s", got)
 	}
-	ben.post("/menus/7/sold-out", 303, "", "out", "Genfo", "until", "2999-12-31T18:30")
-	ben.get("/menus/7/availability", 200, "sold out until 31 Dec 2999, 18:30")
-	ben.post("/menus/7/sold-out", 303, "", "more", "Shiro", "until", "2000-01-01T00:00") // of what is not sold out
+	ben.Post("/menus/7/sold-out", 303, "", "out", "Genfo", "until", "2999-12-31T18:30")
+	ben.Get("/menus/7/availability", 200, "sold out until 31 Dec 2999, 18:30")
+	ben.Post("/menus/7/sold-out", 303, "", "more", "Shiro", "until", "2000-01-01T00:00") // of what is not sold out
 	said := `{"dayparts":[],"soldOut":[{"dish":"Genfo","until":"2999-12-31T18:30:00Z"}]}`
 	if got := f.said(t); got != said {
 		t.Errorf("got %s, want %s", got, said)
 	}
-	ben.post("/menus/7/sold-out", 409, "does not have this dish", "out", "Doro wat")
-	ben.post("/menus/7/sold-out", 409, "does not have this dish")
+	ben.Post("/menus/7/sold-out", 409, "does not have this dish", "out", "Doro wat")
+	ben.Post("/menus/7/sold-out", 409, "does not have this dish")
 	for _, until := range []string{"2000-01-01T00:00", "tomorrow", "2999-12-31", "99999-12-31T18:30"} {
-		ben.post("/menus/7/sold-out", 422, "write a time to come", "out", "Shiro", "until", until)
+		ben.Post("/menus/7/sold-out", 422, "write a time to come", "out", "Shiro", "until", until)
 	}
-	ben.post("/menus/8/sold-out", 409, "Nothing was changed", "out", "Shiro")
+	ben.Post("/menus/8/sold-out", 409, "Nothing was changed", "out", "Shiro")
 	if f.said(t) != said {
 		t.Errorf("what was refused changed it to %s", f.said(t))
 	}
-	log := ben.get("/log", 200, `<a href="/admin/menus/7/availability">Menu 7, availability</a>`).body
+	log := ben.Get("/log", 200, `<a href="/admin/menus/7/availability">Menu 7, availability</a>`).Body
 	if n := strings.Count(log, "changed by ben"); n != 3 {
 		t.Errorf("the log has %d changes by ben, want 3: %s", n, log)
 	}
@@ -83,8 +84,8 @@ func TestSoldOut(t *testing.T) {
 	if _, _, err := f.desk.Replace(t.Context(), menuOf(t, other), menu.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	ben.get("/menus/7/availability", 200, "not on the menu")
-	ben.post("/menus/7/sold-out", 303, "", "more", "Genfo")
+	ben.Get("/menus/7/availability", 200, "not on the menu")
+	ben.Post("/menus/7/sold-out", 303, "", "more", "Genfo")
 	if got := f.said(t); got != `{"dayparts":[],"soldOut":[]}` {
 		t.Errorf("got %s", got)
 	}
@@ -95,17 +96,17 @@ func TestHours(t *testing.T) {
 	t.Parallel()
 	f := start(t, openDesk(t), nil)
 	ben, ada := f.as(t, "ben"), f.as(t, "ada")
-	empty := ada.get("/menus/7/availability", 200, "Add hours").body
+	empty := ada.Get("/menus/7/availability", 200, "Add hours").Body
 	added := ada.hours(empty, "add", 200, `name="name-0"`, 0)
 	ada.hours(added, "remove 0", 200, `name="parts" value="0"`, 1)
 	breakfast := append([]string{"zone", "Europe/Berlin"}, typedHours(0, "breakfast", "07:00", "11:00", "breakfast")...)
-	ben.post("/menus/7/sold-out", 303, "", "out", "Shiro")
+	ben.Post("/menus/7/sold-out", 303, "", "out", "Shiro")
 	ada.hours(added, "save", 303, "", 1, breakfast...)
 	const said = `{"timeZone":"Europe/Berlin","dayparts":[{"name":"breakfast","days":["mon"],"from":"07:00","to":"11:00","sections":["breakfast"]}],"soldOut":[{"dish":"Shiro"}]}`
 	if got := f.said(t); got != said {
 		t.Errorf("got %s, want %s", got, said)
 	}
-	ben.get("/menus/7/availability", 200, "breakfast: Mon 07:00\u201311:00 (Europe/Berlin)")
+	ben.Get("/menus/7/availability", 200, "breakfast: Mon 07:00\u201311:00 (Europe/Berlin)")
 	ben.hours(added, "save", 403, "Ask a publisher", 1, breakfast...)
 
 	// Who comes second is told, and nothing is lost.
@@ -115,7 +116,7 @@ func TestHours(t *testing.T) {
 		t.Errorf("the other's hours became %s", f.said(t))
 	}
 	ada.hours(again, "save", 303, "", 1, evening...)
-	now := ada.get("/menus/7/availability", 200, "Lunch, not on the menu").body
+	now := ada.Get("/menus/7/availability", 200, "Lunch, not on the menu").Body
 	if !strings.Contains(f.said(t), `"to":"00:00","sections":["dinner","Lunch"]`) {
 		t.Errorf("got %s", f.said(t))
 	}
@@ -135,7 +136,7 @@ func TestHours(t *testing.T) {
 		ada.hours(now, do, 400, "There is no such button", 1, evening...)
 	}
 	ada.hours(now, "save", 400, "not the form", menu.MaxDayparts+1)
-	ada.post("/menus/7/availability", 400, "not the form", "do", "save")
+	ada.Post("/menus/7/availability", 400, "not the form", "do", "save")
 	if f.said(t) != kept {
 		t.Errorf("what was refused changed it to %s", f.said(t))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/backoffice"
 	"loadstone/block/text"
 	"loadstone/system/menu"
 )
@@ -30,8 +31,6 @@ type form struct {
 	// Focus is the row to go on at, -1 for none.
 	Focus int
 }
-
-type field struct{ Value, Problem string }
 
 // row is a dish.
 type row struct{ Type, SubType, Name, Price, Ingredients, Photo field }
@@ -71,30 +70,23 @@ func readForm(id int64, args *fasthttp.Args) (*form, error) {
 	f.Base.Tag = string(args.Peek("base"))
 	var err error
 	if f.Base.Version, err = strconv.ParseInt(string(args.Peek("version")), 10, 64); err != nil {
-		return nil, errForm
+		return nil, backoffice.ErrForm
 	}
-	f.Currency.Value, f.Link.Value = line(args.Peek("currency")), line(args.Peek("link"))
+	f.Currency.Value, f.Link.Value = backoffice.Line(args.Peek("currency")), backoffice.Line(args.Peek("link"))
 	f.Rows = make([]row, len(args.PeekMulti(dishNames[0])))
 	if len(f.Rows) > menu.MaxDishes+1 {
-		return nil, errForm
+		return nil, backoffice.ErrForm
 	}
 	for at, name := range dishNames {
 		values := args.PeekMulti(name)
 		if len(values) != len(f.Rows) {
-			return nil, errForm
+			return nil, backoffice.ErrForm
 		}
 		for i, value := range values {
-			f.Rows[i].fields()[at].Value = line(value)
+			f.Rows[i].fields()[at].Value = backoffice.Line(value)
 		}
 	}
 	return f, nil
-}
-
-var errForm = errors.New("this is not the form of this page")
-
-// line is what was typed without what nobody sees.
-func line(typed []byte) string {
-	return strings.TrimSpace(strings.ReplaceAll(strings.ToValidUTF8(string(typed), "\uFFFD"), "\r\n", "\n"))
 }
 
 // empty reports whether no dish was typed: sections are there before anybody types.
@@ -154,9 +146,9 @@ func (f *form) insert(at int) {
 func (f *form) menu() *menu.Menu {
 	f.Currency.Value = strings.ToUpper(f.Currency.Value)
 	m := &menu.Menu{ID: f.ID, Currency: f.Currency.Value, Link: f.Link.Value}
-	good := f.Currency.check((&menu.Menu{ID: f.ID, Currency: m.Currency, Link: "https://example.com/"}).Validate())
+	good := f.Currency.Check((&menu.Menu{ID: f.ID, Currency: m.Currency, Link: "https://example.com/"}).Validate())
 	if m.Link != "" {
-		good = f.Link.check((&menu.Menu{ID: f.ID, Currency: menu.DefaultCurrency, Link: m.Link}).Validate()) && good
+		good = f.Link.Check((&menu.Menu{ID: f.ID, Currency: menu.DefaultCurrency, Link: m.Link}).Validate()) && good
 	}
 	known := f.Currency.Problem == ""
 	for i := range f.Rows {
@@ -165,17 +157,17 @@ func (f *form) menu() *menu.Menu {
 			continue
 		}
 		d := menu.Dish{Type: r.Type.Value, SubType: r.SubType.Value, Name: r.Name.Value, Photo: r.Photo.Value}
-		good = r.Type.check(text.Check("the section", d.Type, menu.MaxText)) && good
-		good = r.SubType.check(text.Check("the subsection", d.SubType, menu.MaxText)) && good
-		good = r.Name.check(text.Check("the name", d.Name, menu.MaxText)) && good
+		good = r.Type.Check(text.Check("the section", d.Type, menu.MaxText)) && good
+		good = r.SubType.Check(text.Check("the subsection", d.SubType, menu.MaxText)) && good
+		good = r.Name.Check(text.Check("the name", d.Name, menu.MaxText)) && good
 		if known { // else it is not known how prices are written
 			var err error
 			d.Price, err = menu.ParsePrice(r.Price.Value, m.Currency)
-			good = r.Price.check(err) && good
+			good = r.Price.Check(err) && good
 		}
 		d.Ingredients = ingredients(r.Ingredients.Value)
-		good = r.Ingredients.check(checkIngredients(d.Ingredients)) && good
-		good = r.Photo.check(menu.CheckPhoto(d.Photo)) && good
+		good = r.Ingredients.Check(checkIngredients(d.Ingredients)) && good
+		good = r.Photo.Check(menu.CheckPhoto(d.Photo)) && good
 		m.Dishes = append(m.Dishes, d)
 	}
 	if !good {
@@ -187,13 +179,6 @@ func (f *form) menu() *menu.Menu {
 		return nil
 	}
 	return m
-}
-
-func (f *field) check(err error) bool {
-	if err != nil {
-		f.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
-	}
-	return err == nil
 }
 
 // ingredients are typed one a line.
@@ -215,12 +200,4 @@ func checkIngredients(all []string) error {
 		problems = append(problems, text.Check("an ingredient", one, menu.MaxText))
 	}
 	return errors.Join(problems...)
-}
-
-// input is a field of the form as its template has it.
-type input struct {
-	field
-
-	ID, Name, Label, Class string
-	Lines, Focus           bool
 }

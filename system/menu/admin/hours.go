@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/backoffice"
 	"loadstone/system/menu"
 )
 
@@ -100,14 +101,14 @@ func ticked(all []tick) []string {
 func readHours(args *fasthttp.Args, sections []string) (*hours, error) {
 	count, err := strconv.Atoi(string(args.Peek("parts")))
 	if err != nil || count < 0 || count > menu.MaxDayparts {
-		return nil, errForm
+		return nil, backoffice.ErrForm
 	}
-	h := &hours{Zone: field{Value: line(args.Peek("zone"))}, Seen: string(args.Peek("seen")), Focus: -1}
+	h := &hours{Zone: field{Value: backoffice.Line(args.Peek("zone"))}, Seen: string(args.Peek("seen")), Focus: -1}
 	for i := range count {
-		one := func(name string) field { return field{Value: line(args.Peek(name + "-" + strconv.Itoa(i)))} }
+		one := func(name string) field { return field{Value: backoffice.Line(args.Peek(name + "-" + strconv.Itoa(i)))} }
 		many := func(name string) (values []string) {
 			for _, value := range args.PeekMulti(name + "-" + strconv.Itoa(i)) {
-				if value := line(value); !has(values, value) {
+				if value := backoffice.Line(value); !has(values, value) {
 					values = append(values, value)
 				}
 			}
@@ -168,9 +169,9 @@ func (h *hours) overlay() *menu.Overlay {
 		// One field after the other, so that a problem stands beside its own.
 		name, from, to := whatever, whatever, whatever
 		name.Name, from.From, to.From, to.To = w.Name, w.From, w.From, w.To
-		good = p.Name.check(checkPart(name)) && good
-		if p.From.check(checkPart(from)) {
-			good = p.To.check(checkPart(to)) && good
+		good = p.Name.Check(checkPart(name)) && good
+		if p.From.Check(checkPart(from)) {
+			good = p.To.Check(checkPart(to)) && good
 		}
 		good = good && p.From.Problem == ""
 		if len(w.Sections) == 0 {
@@ -179,13 +180,13 @@ func (h *hours) overlay() *menu.Overlay {
 	}
 	if whole.Zone != "" || len(whole.Parts) > 0 {
 		_, err := parseHours(wireHours{Zone: whole.Zone, Parts: []wirePart{whatever}})
-		good = h.Zone.check(err) && good
+		good = h.Zone.Check(err) && good
 	}
 	if !good {
 		return nil
 	}
 	o, err := parseHours(whole)
-	if !h.Zone.check(err) { // too large: the field that comes first says so
+	if !h.Zone.Check(err) { // too large: the field that comes first says so
 		return nil
 	}
 	return o

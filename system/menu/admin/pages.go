@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/block/backoffice"
 	"loadstone/block/dataset"
 	"loadstone/system/menu"
 )
@@ -33,16 +34,14 @@ var done = map[string]string{
 	"hours":     "The hours are saved. Guests see them within seconds.",
 }
 
-func (r *request) done() string { return done[string(r.QueryArgs().Peek("done"))] }
-
 func (r *request) home(int64) error {
 	after, _ := strconv.ParseInt(string(r.QueryArgs().Peek("after")), 10, 64) // 0 for what is no number
 	desk := r.admin.cfg.Desk
-	drafts, err := desk.Documents(r.within, menu.Drafts, max(after, 0), listedOnHome+1)
+	drafts, err := desk.Documents(r.Within, menu.Drafts, max(after, 0), listedOnHome+1)
 	if err != nil {
 		return err
 	}
-	changes, err := desk.LastChanges(r.within, "", listedOnHome)
+	changes, err := desk.LastChanges(r.Within, "", listedOnHome)
 	if err != nil {
 		return err
 	}
@@ -51,15 +50,15 @@ func (r *request) home(int64) error {
 		drafts = drafts[:listedOnHome]
 		more = drafts[listedOnHome-1].ID
 	}
-	return r.show(http.StatusOK, "home", view{Title: "Menus", Done: r.done(), Page: map[string]any{
+	return r.Show(http.StatusOK, "home", view{Title: "Menus", Done: r.Done(), Page: map[string]any{
 		"Drafts": drafts, "More": more, "Changes": changes, "Search": r.admin.cfg.Search != nil,
 	}})
 }
 
 func (r *request) find(int64) error {
-	query := line(r.QueryArgs().Peek("q"))
+	query := backoffice.Line(r.QueryArgs().Peek("q"))
 	if id, ok := dataset.ParseID(query); ok {
-		return r.redirect(menuPath(id))
+		return r.Redirect(menuPath(id))
 	}
 	v := view{Title: "Find a menu"}
 	page := map[string]any{"Query": query, "Search": r.admin.cfg.Search != nil}
@@ -71,20 +70,20 @@ func (r *request) find(int64) error {
 	case r.admin.cfg.Search == nil:
 		v.Problem = "Menus are found by their number here: write digits."
 	default:
-		dishes, err := r.admin.cfg.Search.Search(r.within, query, found)
+		dishes, err := r.admin.cfg.Search.Search(r.Within, query, found)
 		if err != nil {
 			return err
 		}
 		page["Found"] = dishes
 	}
-	return r.show(http.StatusOK, "find", v)
+	return r.Show(http.StatusOK, "find", v)
 }
 
 func menuPath(id int64) string { return "/menus/" + strconv.FormatInt(id, 10) }
 
 func (r *request) log(int64) error {
 	before := menu.Cursor(r.QueryArgs().Peek("before"))
-	changes, err := r.admin.cfg.Desk.LastChanges(r.within, before, listed+1)
+	changes, err := r.admin.cfg.Desk.LastChanges(r.Within, before, listed+1)
 	if err != nil {
 		return err
 	}
@@ -93,18 +92,18 @@ func (r *request) log(int64) error {
 		changes = changes[:listed]
 		older = url.QueryEscape(string(changes[listed-1].Cursor))
 	}
-	return r.show(http.StatusOK, "log", view{Title: "Changes", Page: map[string]any{"Changes": changes, "Older": older, "First": before == ""}})
+	return r.Show(http.StatusOK, "log", view{Title: "Changes", Page: map[string]any{"Changes": changes, "Older": older, "First": before == ""}})
 }
 
 // overview shows what is published and the draft beside it.
-func (r *request) overview(id int64) error { return r.showOverview(id, http.StatusOK, r.done(), "") }
+func (r *request) overview(id int64) error { return r.showOverview(id, http.StatusOK, r.Done(), "") }
 
 func (r *request) showOverview(id int64, status int, done, problem string) error {
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return err
 	}
-	page := map[string]any{"State": &s, "May": r.account.Role == Publisher}
+	page := map[string]any{"State": &s, "May": r.Account.Role == Publisher}
 	if d := s.Draft; d != nil {
 		page["DraftTag"], page["Differences"] = tagOf(d.Tag), compare(s.Published, d.Menu)
 		if d.Base.Tag != s.Tag {
@@ -114,14 +113,14 @@ func (r *request) showOverview(id int64, status int, done, problem string) error
 			}
 		}
 	}
-	return r.show(status, "overview", view{Title: title(id), Done: done, Problem: problem, Page: page})
+	return r.Show(status, "overview", view{Title: title(id), Done: done, Problem: problem, Page: page})
 }
 
 func title(id int64) string { return "Menu " + strconv.FormatInt(id, 10) }
 
 // meanwhile is what happened to a menu since its draft was begun.
 func (r *request) meanwhile(s *state) (map[string]any, error) {
-	revisions, err := r.admin.cfg.Desk.Revisions(r.within, s.ID, 0, menu.KeptRevisions)
+	revisions, err := r.admin.cfg.Desk.Revisions(r.Within, s.ID, 0, menu.KeptRevisions)
 	if err != nil {
 		return nil, err
 	}
@@ -142,12 +141,12 @@ func (r *request) meanwhile(s *state) (map[string]any, error) {
 }
 
 func (r *request) preview(id int64) error {
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return err
 	}
 	if s.Draft == nil {
-		return &refusal{http.StatusNotFound, "There is no draft of this menu to look at."}
+		return &refusal{Status: http.StatusNotFound, Text: "There is no draft of this menu to look at."}
 	}
 	r.admin.cfg.Preview(r.RequestCtx, s.Draft.Menu, "This is the draft by "+s.Draft.Editor+". Guests do not see it yet.", Path+menuPath(id))
 	return nil
@@ -169,11 +168,11 @@ func (r *request) history(id int64) error { return r.showHistory(id, http.Status
 
 func (r *request) showHistory(id int64, status int, problem string) error {
 	before, _ := strconv.ParseInt(string(r.QueryArgs().Peek("before")), 10, 64) // 0 for what is no number
-	revisions, err := r.admin.cfg.Desk.Revisions(r.within, id, max(before, 0), listedHistory+1)
+	revisions, err := r.admin.cfg.Desk.Revisions(r.Within, id, max(before, 0), listedHistory+1)
 	if err != nil {
 		return err
 	}
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return err
 	}
@@ -186,7 +185,7 @@ func (r *request) showHistory(id int64, status int, problem string) error {
 				return err
 			}
 		}
-		v.May = r.account.Role == Publisher && v.Menu != nil && v.Version != s.Version
+		v.May = r.Account.Role == Publisher && v.Menu != nil && v.Version != s.Version
 	}
 	for i := range versions {
 		v := &versions[i]
@@ -202,7 +201,7 @@ func (r *request) showHistory(id int64, status int, problem string) error {
 		versions = versions[:listedHistory]
 		older = versions[listedHistory-1].Version
 	}
-	return r.show(status, "history", view{Title: title(id) + ": history", Done: r.done(), Problem: problem, Page: map[string]any{
+	return r.Show(status, "history", view{Title: title(id) + ": history", Done: r.Done(), Problem: problem, Page: map[string]any{
 		"ID": id, "Versions": versions, "Older": older, "Tag": s.Tag, "First": before == 0,
 	}})
 }
@@ -218,22 +217,8 @@ func by(c menu.Change) string {
 	return strings.TrimSpace(c.Editor)
 }
 
-// functions are what templates call.
+// functions are what templates call, beside those of package backoffice.
 var functions = template.FuncMap{
-	"price": price, "join": strings.Join, "by": by,
-	"add": func(a any, b int64) int64 {
-		switch a := a.(type) {
-		case int:
-			return int64(a) + b
-		case int64:
-			return a + b
-		}
-		return b
-	},
-	"input": func(id, name, label, class string, f field) input {
-		return input{field: f, ID: id, Name: name, Label: label, Class: class}
-	},
+	"price": price, "by": by,
 	"boxes": func(name, label string, all []tick) boxes { return boxes{name, label, all} },
-	"lines": func(i input) input { i.Lines = true; return i },
-	"focus": func(on bool, i input) input { i.Focus = on; return i },
 }

@@ -7,19 +7,20 @@ import (
 	"strconv"
 	"strings"
 
+	"loadstone/block/backoffice"
 	"loadstone/system/menu"
 )
 
 func (r *request) edit(id int64) error {
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return err
 	}
-	return r.showForm(http.StatusOK, formOf(&s), r.done())
+	return r.showForm(http.StatusOK, formOf(&s), r.Done())
 }
 
 func (r *request) showForm(status int, f *form, done string) error {
-	return r.show(status, "edit", view{Title: "Edit menu " + strconv.FormatInt(f.ID, 10), Done: done, Problem: f.Problem, Page: f})
+	return r.Show(status, "edit", view{Title: "Edit menu " + strconv.FormatInt(f.ID, 10), Done: done, Problem: f.Problem, Page: f})
 }
 
 // typed takes the form: a button that changes the form alone, or one that saves the draft.
@@ -27,13 +28,13 @@ func (r *request) typed(id int64) error {
 	args := r.PostArgs()
 	f, err := readForm(id, args)
 	if err != nil {
-		return &refusal{http.StatusBadRequest, sentence(err)}
+		return &refusal{Status: http.StatusBadRequest, Text: backoffice.Sentence(err)}
 	}
 	button := string(args.Peek("do"))
 	next, saves := map[string]string{"save": "/edit?done=saved", "preview": "/preview", "review": "?done=saved"}[button]
 	if !saves {
 		if !f.edit(button) {
-			return &refusal{http.StatusBadRequest, "There is no such button."}
+			return &refusal{Status: http.StatusBadRequest, Text: "There is no such button."}
 		}
 		return r.showForm(http.StatusOK, f, "")
 	}
@@ -41,20 +42,20 @@ func (r *request) typed(id int64) error {
 	if m == nil {
 		return r.showForm(http.StatusUnprocessableEntity, f, "")
 	}
-	err = r.admin.saveDraft(r.within, m, f.Base, f.Draft, r.account.Name)
+	err = r.admin.saveDraft(r.Within, m, f.Base, f.Draft, r.Account.Name)
 	if errors.Is(err, menu.ErrChanged) {
 		return r.otherDraft(f)
 	}
 	if err != nil {
 		return err
 	}
-	return r.redirect(menuPath(id) + next)
+	return r.Redirect(menuPath(id) + next)
 }
 
 // otherDraft shows what was typed again, and that the draft is another one now. Who saves
 // after that has been told.
 func (r *request) otherDraft(f *form) error {
-	s, err := r.admin.look(r.within, f.ID)
+	s, err := r.admin.look(r.Within, f.ID)
 	if err != nil {
 		return err
 	}
@@ -67,8 +68,8 @@ func (r *request) otherDraft(f *form) error {
 }
 
 func (r *request) mayPublish() error {
-	if r.account.Role != Publisher {
-		return &refusal{http.StatusForbidden, "Your account may write drafts. Ask a publisher to publish them."}
+	if r.Account.Role != Publisher {
+		return &refusal{Status: http.StatusForbidden, Text: "Your account may write drafts. Ask a publisher to publish them."}
 	}
 	return nil
 }
@@ -82,7 +83,7 @@ func (r *request) publish(id int64) error {
 	}
 	args := r.PostArgs()
 	tag, onto := string(args.Peek("draft")), string(args.Peek("onto"))
-	s, err := r.admin.look(r.within, id)
+	s, err := r.admin.look(r.Within, id)
 	if err != nil {
 		return err
 	}
@@ -97,26 +98,26 @@ func (r *request) publish(id int64) error {
 		return err
 	}
 	// A draft that stays says the same as the menu, and the page says so.
-	if err := r.admin.dropDraft(r.within, id, tag, r.account.Name); err != nil && !errors.Is(err, menu.ErrChanged) {
-		r.admin.failures.Log("error", err)
+	if err := r.admin.dropDraft(r.Within, id, tag, r.Account.Name); err != nil && !errors.Is(err, menu.ErrChanged) {
+		r.Failed(err)
 	}
-	return r.redirect(menuPath(id) + "?done=published")
+	return r.Redirect(menuPath(id) + "?done=published")
 }
 
 // writing is the context of a write, which has a deadline of its own.
 func (r *request) writing() context.Context {
-	return menu.WithEditor(context.Background(), r.account.Name)
+	return menu.WithEditor(context.Background(), r.Account.Name)
 }
 
 func (r *request) discard(id int64) error {
-	err := r.admin.dropDraft(r.within, id, string(r.PostArgs().Peek("draft")), r.account.Name)
+	err := r.admin.dropDraft(r.Within, id, string(r.PostArgs().Peek("draft")), r.Account.Name)
 	if errors.Is(err, menu.ErrChanged) {
 		return r.showOverview(id, http.StatusConflict, "", "Nothing was discarded: the draft has changed since you opened the page. Below is what it is now.")
 	}
 	if err != nil {
 		return err
 	}
-	return r.redirect(menuPath(id) + "?done=discarded")
+	return r.Redirect(menuPath(id) + "?done=discarded")
 }
 
 // rollBack publishes a menu's old version as a new one.
@@ -126,14 +127,14 @@ func (r *request) rollBack(id int64) error {
 	}
 	number, err := strconv.ParseInt(string(r.PostArgs().Peek("version")), 10, 64)
 	if err != nil || number < 1 {
-		return &refusal{http.StatusBadRequest, sentence(errForm)}
+		return &refusal{Status: http.StatusBadRequest, Text: backoffice.Sentence(backoffice.ErrForm)}
 	}
-	revisions, err := r.admin.cfg.Desk.Revisions(r.within, id, number+1, 1)
+	revisions, err := r.admin.cfg.Desk.Revisions(r.Within, id, number+1, 1)
 	if err != nil {
 		return err
 	}
 	if len(revisions) != 1 || revisions[0].Version != number || revisions[0].Body == nil {
-		return &refusal{http.StatusNotFound, "This version is not kept any more, or had no menu."}
+		return &refusal{Status: http.StatusNotFound, Text: "This version is not kept any more, or had no menu."}
 	}
 	m, err := stored(id, revisions[0].Body)
 	if err != nil {
@@ -146,5 +147,5 @@ func (r *request) rollBack(id int64) error {
 	if err != nil {
 		return err
 	}
-	return r.redirect(menuPath(id) + "/history?done=back")
+	return r.Redirect(menuPath(id) + "/history?done=back")
 }

@@ -2,11 +2,8 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"time"
 
-	"loadstone/block/follow"
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/menu"
@@ -14,33 +11,19 @@ import (
 	"loadstone/system/menu/search"
 )
 
-// lookAtAccounts is how soon an account that was removed is signed out, at the latest.
-const lookAtAccounts = time.Second
-
 // errNoDesk says that the store has no drafts and no log.
 var errNoDesk = errors.New("menus cannot be edited in this store: write one that is a database")
 
 // newAdmin makes the pages of editors, who write and look at drafts as to says.
 func newAdmin(cfg Config, s *service.Service, store menu.Store, to admin.Config) (*admin.Admin, error) {
-	desk, ok := store.(menu.Desk)
-	if !ok {
+	var ok bool
+	if to.Desk, ok = store.(menu.Desk); !ok {
 		return nil, errNoDesk
 	}
-	accounts, err := follow.Open(cfg.Accounts, follow.Config[admin.Accounts]{
-		Interval: lookAtAccounts, Load: admin.LoadAccounts,
-		Switched: func(_, to *admin.Accounts) { s.Logger.Info("accounts read again", "accounts", len(to.All())) },
-		Refused:  func(err error) { s.Logger.Error("the accounts cannot be read; those before still count", "error", err) },
-	})
-	if err != nil {
+	var err error
+	if to.Office, err = cfg.Office(s, admin.Roles()); err != nil {
 		return nil, err
 	}
-	s.Add(service.Component{Name: "accounts", Run: accounts.Run})
-	key := cfg.SessionKey
-	if key == "" {
-		key = rand.Text()
-	}
-	to.Desk, to.Accounts, to.Key, to.Proxies = desk, accounts.Current, key, cfg.Proxies
-	to.Logger, to.Registerer = s.Logger, s.Registry
 	return admin.New(to)
 }
 

@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"loadstone/block/backoffice"
 	"loadstone/block/cache/rediscache"
-	"loadstone/block/forwarded"
 	"loadstone/block/redact"
 	"loadstone/block/service"
-	"loadstone/system/menu/admin"
 	"loadstone/system/menu/httpapi"
 	"loadstone/system/menu/stores"
 )
@@ -30,20 +29,15 @@ type Config struct {
 	Dictionaries []string
 	// Page serves the guests' page beside the interface.
 	Page bool
-	// Accounts is the file of those who may use the admin's pages, see admin.LoadAccounts,
-	// which is read again when it changes; empty if there are to be no such pages.
-	Accounts string
+	// Settings are about those who may use the admin's pages.
+	backoffice.Settings
+
 	// SearchIndex is the file in which editors find dishes, see package search; empty if they
 	// find ids alone. Each server has one of its own.
 	SearchIndex string
-	// SessionKey signs their sessions, at least admin.MinKeyBytes, the same for all servers
-	// behind one address; empty for one that ends with the server.
-	SessionKey string
 	// Webhooks is the file of those who are told of each change, see webhook.ParseEndpoints;
 	// empty if there are none.
 	Webhooks string
-	// Proxies are whose word counts about where those who sign in are.
-	Proxies forwarded.Proxies
 }
 
 // DefaultConfig returns a configuration for one machine: reachable from that machine only,
@@ -61,16 +55,12 @@ func (c Config) Validate() error {
 	if n := len(c.Token); n > 0 && n < httpapi.MinTokenBytes {
 		token = fmt.Errorf("the token of who changes menus has %d characters: write at least %d", n, httpapi.MinTokenBytes)
 	}
-	var key error
-	if n := len(c.SessionKey); n > 0 && n < admin.MinKeyBytes {
-		key = fmt.Errorf("the key of sessions has %d characters: write at least %d", n, admin.MinKeyBytes)
-	}
 	var index error
 	if c.SearchIndex != "" && c.Accounts == "" {
 		index = errors.New("the search index is for editors, and there are none: name the file of their accounts, too")
 	}
 	_, webhooks := readWebhooks(c.Webhooks)
-	return errors.Join(c.Config.Validate(), store, token, key, checkRedis(c.Redis), webhooks, index)
+	return errors.Join(c.Config.Validate(), store, token, c.Check(), checkRedis(c.Redis), webhooks, index)
 }
 
 func checkRedis(address string) error {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/account"
 	"loadstone/block/servertest"
 	"loadstone/system/menu"
 	"loadstone/system/menu/admin"
@@ -298,7 +299,7 @@ func TestEditorsFindDishes(t *testing.T) {
 	if err := name.Desk(t.Context(), func(desk menu.Desk) error { return search.Build(t.Context(), cfg.SearchIndex, desk, nil) }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.SetAccount(cfg.Accounts, "ada", admin.Editor, token); err != nil {
+	if _, err := (account.File{Path: cfg.Accounts, Roles: admin.Roles()}).Set("ada", admin.Editor, token); err != nil {
 		t.Fatal(err)
 	}
 	api, _, _ := serving(t, cfg)

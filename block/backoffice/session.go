@@ -1,14 +1,14 @@
-package admin
+package backoffice
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"loadstone/block/account"
 )
 
 // SessionTime is how long somebody stays signed in: a working day.
@@ -17,27 +17,27 @@ const SessionTime = 12 * time.Hour
 // MinKeyBytes is the least length of the key that sessions are signed with.
 const MinKeyBytes = 16
 
-// cookieName is the session's. What it holds is NAME:END:SIGNATURE, END in Unix seconds. No
-// server keeps it, so that any of several that have the key and the accounts knows it.
-const cookieName = "menu_admin"
+// A session's cookie is NAME:END:SIGNATURE, END in Unix seconds. No server keeps it, so that any
+// of several that have the key and the accounts knows it.
+
+// cookieName is that of the session's cookie.
+func (o *Office) cookieName() string { return o.cfg.Name + "_admin" }
 
 // sign is the signature of a session. It covers the hash of the account's password, so that
 // a new password ends all sessions, and those of a removed account stay ended.
-func (a *Admin) sign(account *Account, end string) string {
-	mac := hmac.New(sha256.New, a.key)
-	mac.Write([]byte("menu admin session\n" + account.Name + "\n" + end + "\n" + account.hash))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+func (o *Office) sign(a *account.Account, end string) string {
+	return a.Sign([]byte(o.cfg.Key), o.cfg.Name+" admin session\n"+a.Name+"\n"+end)
 }
 
 // begin lets the browser have a session.
-func (a *Admin) begin(ctx *fasthttp.RequestCtx, account *Account) {
+func (o *Office) begin(ctx *fasthttp.RequestCtx, a *account.Account) {
 	end := strconv.FormatInt(time.Now().Add(SessionTime).Unix(), 10)
-	setCookie(ctx, strings.Join([]string{account.Name, end, a.sign(account, end)}, ":"), int(SessionTime.Seconds()))
+	o.setCookie(ctx, strings.Join([]string{a.Name, end, o.sign(a, end)}, ":"), int(SessionTime.Seconds()))
 }
 
 // signedIn returns whose session the request is part of, nil if there is none.
-func (a *Admin) signedIn(ctx *fasthttp.RequestCtx) *Account {
-	parts := strings.Split(string(ctx.Request.Header.Cookie(cookieName)), ":")
+func (o *Office) signedIn(ctx *fasthttp.RequestCtx) *account.Account {
+	parts := strings.Split(string(ctx.Request.Header.Cookie(o.cookieName())), ":")
 	if len(parts) != 3 {
 		return nil
 	}
@@ -45,18 +45,18 @@ func (a *Admin) signedIn(ctx *fasthttp.RequestCtx) *Account {
 	if err != nil || time.Now().Unix() >= end {
 		return nil
 	}
-	account := a.cfg.Accounts().find(parts[0])
-	if account == nil || !hmac.Equal([]byte(parts[2]), []byte(a.sign(account, parts[1]))) {
+	a := o.cfg.Accounts().Find(parts[0])
+	if a == nil || !hmac.Equal([]byte(parts[2]), []byte(o.sign(a, parts[1]))) {
 		return nil
 	}
-	return account
+	return a
 }
 
 // setCookie sets the session's cookie, or removes it if seconds is below 0.
-func setCookie(ctx *fasthttp.RequestCtx, value string, seconds int) {
+func (o *Office) setCookie(ctx *fasthttp.RequestCtx, value string, seconds int) {
 	cookie := fasthttp.AcquireCookie()
 	defer fasthttp.ReleaseCookie(cookie)
-	cookie.SetKey(cookieName)
+	cookie.SetKey(o.cookieName())
 	cookie.SetValue(value)
 	cookie.SetPath(Path)
 	cookie.SetHTTPOnly(true)

@@ -1,12 +1,11 @@
-package admin
+package backoffice
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
-
-	"loadstone/system/menu"
 )
 
 // How often one may try to sign in: so many times at once, and then once in a while.
@@ -95,6 +94,8 @@ const (
 	hashTimeout = 4 * time.Second
 )
 
+var errBusy = &Refusal{http.StatusServiceUnavailable, "Nothing was changed: too much is under way. Go back and try again in a moment."}
+
 // turns lets few do at a time what takes long.
 type turns struct{ waiting, working chan struct{} }
 
@@ -102,12 +103,12 @@ func newTurns() turns {
 	return turns{make(chan struct{}, hashing+mayWait), make(chan struct{}, hashing)}
 }
 
-// do calls f when it is its turn; if that does not come, the error is menu.ErrOverloaded.
+// do calls f when it is its turn; if that does not come, the error is errBusy.
 func (t turns) do(ctx context.Context, f func()) error {
 	select {
 	case t.waiting <- struct{}{}:
 	default:
-		return menu.ErrOverloaded
+		return errBusy
 	}
 	defer func() { <-t.waiting }()
 	ctx, cancel := context.WithTimeout(ctx, hashTimeout)
@@ -115,7 +116,7 @@ func (t turns) do(ctx context.Context, f func()) error {
 	select {
 	case t.working <- struct{}{}:
 	case <-ctx.Done():
-		return menu.ErrOverloaded
+		return errBusy
 	}
 	defer func() { <-t.working }()
 	f()
