@@ -40,3 +40,14 @@ func TestOtherFilesAreRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestQueriesArePlannedOnce: no value that is bound can change a plan, see queries.
+func TestQueriesArePlannedOnce(t *testing.T) {
+	t.Parallel()
+	for name, query := range queries {
+		rest := strings.ReplaceAll(strings.ReplaceAll(query, "json_each(?)", ""), "?+0", "")
+		if strings.Contains(rest, "?") {
+			t.Errorf("%s has a bare ? beside a column or as a limit: write ?+0", name)
+		}
+	}
+}
