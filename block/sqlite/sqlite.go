@@ -120,10 +120,12 @@ type Schema struct {
 	Version int
 	// Statements make the tables.
 	Statements []string
+	// Upgrades are, by version, the statements that make the tables of the next one.
+	Upgrades map[int][]string
 }
 
-// Make makes the tables and marks in an empty database, in one transaction, or refuses
-// one that is not the program's.
+// Make makes the tables and marks in an empty database, in one transaction, brings those of an
+// earlier version to the current one, or refuses a database that is not the program's.
 func (db *DB) Make(ctx context.Context, schema Schema) (err error) {
 	tx, err := db.Write.BeginTx(ctx, nil)
 	if err != nil {
@@ -142,22 +144,37 @@ func (db *DB) Make(ctx context.Context, schema Schema) (err error) {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
+	statements := schema.Statements
 	switch {
 	case id == schema.ApplicationID && found == schema.Version:
+		return tx.Commit()
 	case id == 0 && tables == 0:
-		for _, statement := range append(slices.Clip(schema.Statements),
-			fmt.Sprintf("PRAGMA application_id = %d", schema.ApplicationID),
-			fmt.Sprintf("PRAGMA user_version = %d", schema.Version)) {
-			if _, err := tx.ExecContext(ctx, statement); err != nil {
-				return fmt.Errorf("make the tables: %w", err)
-			}
+	case id == schema.ApplicationID && schema.reaches(found):
+		statements = nil
+		for ; found < schema.Version; found++ {
+			statements = append(statements, schema.Upgrades[found]...)
 		}
 	case id == schema.ApplicationID:
 		return fmt.Errorf("its tables are of version %d and this program's of %d; name another file", found, schema.Version)
 	default:
 		return errors.New("this database holds something else; name another file")
 	}
+	for _, statement := range append(slices.Clip(statements),
+		fmt.Sprintf("PRAGMA application_id = %d", schema.ApplicationID),
+		fmt.Sprintf("PRAGMA user_version = %d", schema.Version)) {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("make the tables: %w", err)
+		}
+	}
 	return tx.Commit()
+}
+
+// reaches reports whether upgrades lead from a version to the current one.
+func (s Schema) reaches(version int) bool {
+	for version < s.Version && s.Upgrades[version] != nil {
+		version++
+	}
+	return version == s.Version
 }
 
 // Commit ends a transaction of Write. If it fails, SQLite may not hold it for ended,

@@ -28,6 +28,14 @@ var (
 	ErrCursor = &Error{"bad_cursor", "this cursor is not one that this server gave out: begin again without a cursor"}
 	// ErrExpired: a cursor is too old.
 	ErrExpired = &Error{"expired_cursor", "this cursor is too old: begin again without a cursor"}
+	// ErrChanged: a post is not as who changes it takes it for; nothing was changed.
+	ErrChanged = &Error{"changed", "the post has changed"}
+	// ErrDown: a post is taken down.
+	ErrDown = &Error{"taken_down", "the post is taken down"}
+	// ErrUp: a post that was to be put back is not taken down.
+	ErrUp = &Error{"not_taken_down", "the post is not taken down"}
+	// ErrBounds: a change is none that can be stored.
+	ErrBounds = &Error{"bad_change", "this cannot be stored"}
 	// ErrOverloaded: refused to be able to answer others; nothing was tried.
 	ErrOverloaded = &Error{"overloaded", "too many requests are under way"}
 	// ErrUnavailable: the store does not answer, or is closed. It may pass.

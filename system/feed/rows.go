@@ -3,7 +3,7 @@ package feed
 import "context"
 
 // Rows runs one of a database's queries, named page, media, authors, reactions, comments, pinned
-// or unread, and has scan read each row: its values come in the order of the fields below.
+// or unread, or as in DeskQueries, and has scan read each row: its values come in the order of the fields below.
 type Rows func(ctx context.Context, query string, scan func(row Scan) error, args ...any) error
 
 // Scan copies the values of a row.
@@ -11,19 +11,29 @@ type Scan = func(to ...any) error
 
 // Page is Store's, for a database.
 func (r Rows) Page(ctx context.Context, behind Position, limit int) ([]Post, error) {
+	return r.list(ctx, "page", limit, behind.Published, behind.ID, limit)
+}
+
+// list reads at most limit posts.
+func (r Rows) list(ctx context.Context, query string, limit int, args ...any) ([]Post, error) {
 	posts := make([]Post, 0, limit)
-	err := r(ctx, "page", func(row Scan) error {
+	err := r(ctx, query, func(row Scan) error {
 		var p Post
 		err := row(&p.ID, &p.Published, &p.Author, &p.Pinned, &p.Media, &p.Comments, &p.Reactions, &p.Title, &p.Text)
 		posts = append(posts, p)
 		return err
-	}, behind.Published, behind.ID, limit)
+	}, args...)
 	return posts, err
 }
 
 // Details is Store's, of posts as the database takes them. Responses are two queries, for
 // there are two tables of them.
-func (r Rows) Details(ctx context.Context, part Part, posts any) (found Details, err error) {
+func (r Rows) Details(ctx context.Context, part Part, posts any) (Details, error) {
+	return r.details(ctx, part, posts, ShownComments)
+}
+
+// details is Details with at most so many comments of each post.
+func (r Rows) details(ctx context.Context, part Part, posts any, comments int) (found Details, err error) {
 	found = Details{}
 	switch part {
 	case PartMedia:
@@ -42,12 +52,12 @@ func (r Rows) Details(ctx context.Context, part Part, posts any) (found Details,
 			return err
 		}, posts)
 	case PartResponses:
-		err = r.responses(ctx, posts, found)
+		err = r.responses(ctx, posts, comments, found)
 	}
 	return found, err
 }
 
-func (r Rows) responses(ctx context.Context, posts any, found Details) error {
+func (r Rows) responses(ctx context.Context, posts any, comments int, found Details) error {
 	err := r(ctx, "reactions", func(row Scan) error {
 		var post int64
 		var reaction Reaction
@@ -64,7 +74,7 @@ func (r Rows) responses(ctx context.Context, posts any, found Details) error {
 		err := row(&post, &c.Author, &c.Published, &c.Text)
 		found.AddComment(post, c)
 		return err
-	}, posts, ShownComments)
+	}, posts, comments)
 }
 
 // Notices is Store's, for a database.

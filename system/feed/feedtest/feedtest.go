@@ -36,7 +36,7 @@ func Stores(t *testing.T, places Places) {
 	if places.Large {
 		total = 10_000
 	}
-	for name, check := range map[string]func(*testing.T, Open){
+	run(t, places, map[string]func(*testing.T, Open){
 		"has what it was filled with":               filled,
 		"is filled once, all or nothing":            fillings,
 		"is filled after all was deleted":           refilled,
@@ -47,7 +47,12 @@ func Stores(t *testing.T, places Places) {
 		"the key stays":                             keys,
 		"after close it is not available":           closes,
 		"an ended context ends the wait":            contextEnds,
-	} {
+	})
+}
+
+func run(t *testing.T, places Places, checks map[string]func(*testing.T, Open)) {
+	t.Helper()
+	for name, check := range checks {
 		t.Run(name, func(t *testing.T) { t.Parallel(); check(t, places.Make(t)) })
 	}
 }
@@ -343,9 +348,21 @@ type walkers struct {
 	read   chan struct{} // a page was, and who writes is free: it is time for a change
 }
 
-// change deletes a post that is there, or inserts it.
+// change deletes a post that is there, or inserts it. A Desk's are taken down and put back as well.
 func (w *walkers) change(id int64, there bool) {
 	var err error
+	desk, ok := w.store.(feed.Desk)
+	if id%2 == 0 && ok {
+		action := feed.TakenDown
+		if !there {
+			action = feed.PutBack
+		}
+		_, err = desk.Apply(w.t.Context(), feed.Change{Action: action, Editor: "ada", Post: id}, nil, feed.Condition{})
+		if !errors.Is(err, feed.ErrNotFound) { // else it never was there
+			w.fails(id, err)
+			return
+		}
+	}
 	if there {
 		err = w.store.Delete(w.t.Context(), id)
 	} else {
@@ -353,6 +370,10 @@ func (w *walkers) change(id int64, there bool) {
 		e.Media, e.Reactions = nil, nil
 		err = w.store.Put(w.t.Context(), &e)
 	}
+	w.fails(id, err)
+}
+
+func (w *walkers) fails(id int64, err error) {
 	if err != nil {
 		w.t.Errorf("write post %d: %v", id, err)
 	}

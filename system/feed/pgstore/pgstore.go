@@ -71,7 +71,7 @@ var queries = map[string]string{
 	"unread":    `SELECT count(*) FROM (SELECT 1 FROM feed.posts WHERE published > $1 LIMIT $2) AS newer`,
 }
 
-// Store is a feed.Store over one database.
+// Store is a feed.Desk over one database.
 type Store struct {
 	cfg  Config
 	name string // of the database, without secrets
@@ -125,21 +125,26 @@ func classify(ctx context.Context, err error) error {
 func (s *Store) each(ctx context.Context, query string, scan func(row feed.Scan) error, args ...any) error {
 	err := s.pool.With(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, err := conn.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := scan(rows.Scan); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		return scanned(rows, err, scan)
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", query, classify(ctx, err))
 	}
 	return nil
+}
+
+// scanned has scan read each of the rows that a query returned.
+func scanned(rows pgx.Rows, err error, scan func(row feed.Scan) error) error {
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Page implements feed.Store.

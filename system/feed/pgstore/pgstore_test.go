@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -12,7 +13,19 @@ import (
 	"loadstone/system/feed/feedtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(servertest.Main(m.Run)) }
+func TestMain(m *testing.M) {
+	if feedtest.IsWriter() {
+		os.Exit(feedtest.Writer(func(address string) (feed.Store, error) { return keep(Open(context.Background(), config(address))) }))
+	}
+	os.Exit(servertest.Main(m.Run))
+}
+
+func keep(s *Store, err error) (feed.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
 
 // config is for a server that many tests share, on a machine that does other things.
 func config(address string) Config {
@@ -22,19 +35,32 @@ func config(address string) Config {
 	return cfg
 }
 
+func at(t *testing.T, address string) feedtest.Open {
+	t.Helper()
+	return func() (feed.Store, error) { return keep(Open(t.Context(), config(address))) }
+}
+
+func places() feedtest.Places {
+	return feedtest.Places{Large: os.Getenv("LARGE") == "1", Make: func(t *testing.T) feedtest.Open {
+		t.Helper()
+		return at(t, servertest.Database(t))
+	}}
+}
+
 func TestStore(t *testing.T) {
 	t.Parallel()
-	feedtest.Stores(t, feedtest.Places{Large: os.Getenv("LARGE") == "1", Make: func(t *testing.T) feedtest.Open {
-		t.Helper()
-		address := servertest.Database(t)
-		return func() (feed.Store, error) {
-			s, err := Open(t.Context(), config(address))
-			if err != nil {
-				return nil, err
-			}
-			return s, nil
-		}
-	}})
+	feedtest.Stores(t, places())
+}
+
+func TestDesk(t *testing.T) {
+	t.Parallel()
+	feedtest.Desks(t, places())
+}
+
+func TestKilledEditor(t *testing.T) {
+	t.Parallel()
+	address := servertest.Database(t)
+	feedtest.Kill(t, address, at(t, address))
 }
 
 // A store outlives its database, and says so meanwhile, without its address.

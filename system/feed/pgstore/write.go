@@ -82,44 +82,6 @@ func (r *rows) copyTo(ctx context.Context, tx pgx.Tx) error {
 const putAuthor = `INSERT INTO feed.authors (id, name, role, team, about, photo) VALUES ($1, $2, $3, $4, $5, $6)
 	ON CONFLICT (id) DO UPDATE SET name = $2, role = $3, team = $4, about = $5, photo = $6`
 
-// Put implements feed.Store.
-func (s *Store) Put(ctx context.Context, e *feed.Entry) error {
-	e.Complete()
-	err := s.pool.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		a := &e.Author
-		if _, err := tx.Exec(ctx, putAuthor, a.ID, a.Name, a.Role, a.Team, a.About, a.Photo); err != nil {
-			return err
-		}
-		all := newRows()
-		all.put(e)
-		return all.copyTo(ctx, tx)
-	})
-	if err != nil {
-		return fmt.Errorf("store post %d: %w", e.ID, classify(ctx, err))
-	}
-	return nil
-}
-
-const remove = `WITH media AS (DELETE FROM feed.media WHERE post = $1),
-	reactions AS (DELETE FROM feed.reactions WHERE post = $1),
-	comments AS (DELETE FROM feed.comments WHERE post = $1)
-	DELETE FROM feed.posts WHERE id = $1`
-
-// Delete implements feed.Store.
-func (s *Store) Delete(ctx context.Context, id int64) error {
-	err := s.pool.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		done, err := tx.Exec(ctx, remove, id)
-		if err == nil && done.RowsAffected() == 0 {
-			return feed.ErrNotFound
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("delete post %d: %w", id, classify(ctx, err))
-	}
-	return nil
-}
-
 // What is copied at a time: so many entries, of which invented ones have about a megabyte,
 // or fewer with so many bytes of text. One may have 4 MB.
 const (
@@ -183,7 +145,7 @@ func fill(ctx context.Context, tx pgx.Tx, source dataset.Source[feed.Entry], pro
 func occupied(ctx context.Context, tx pgx.Tx, with dataset.Meta) (kept bool, err error) {
 	have, err := readMeta(ctx, tx)
 	return feed.Occupied(have, err, func() (posts bool, err error) {
-		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM feed.posts)").Scan(&posts)
+		err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM feed.posts) OR EXISTS (SELECT 1 FROM feed.kept)").Scan(&posts)
 		return posts, err
 	}, with)
 }

@@ -13,6 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"loadstone/block/dataset"
@@ -23,8 +25,14 @@ import (
 // schema: what belongs to a post lies in trees of its own, in the order in which it is shown.
 var schema = sqlite.Schema{
 	ApplicationID: 0x4c534644, // "LSFD"
-	Version:       1,
-	Statements: []string{
+	Version:       2,
+	Statements:    slices.Concat(first, second),
+	Upgrades:      map[int][]string{1: second},
+}
+
+// first and second are what makes the tables of those versions.
+var (
+	first = []string{
 		`CREATE TABLE data_set (origin TEXT, fingerprint TEXT, posts INTEGER, cursor_key BLOB NOT NULL) STRICT`,
 		`INSERT INTO data_set (cursor_key) VALUES (randomblob(32))`,
 		`CREATE TABLE authors (
@@ -49,8 +57,22 @@ var schema = sqlite.Schema{
 			post INTEGER, place INTEGER, author TEXT NOT NULL, published INTEGER NOT NULL, text TEXT NOT NULL,
 			PRIMARY KEY (post, place)
 		) STRICT, WITHOUT ROWID`,
-	},
-}
+	}
+	second = []string{
+		`ALTER TABLE posts ADD COLUMN version INTEGER NOT NULL DEFAULT 0`,
+		// A number is never used twice, also if the log forgets it.
+		`CREATE TABLE changes (
+			number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, editor TEXT NOT NULL,
+			action TEXT NOT NULL, post INTEGER NOT NULL, title TEXT NOT NULL
+		) STRICT`,
+		`CREATE INDEX changes_of_posts ON changes (post, number)`,
+		`CREATE TABLE kept (
+			id INTEGER PRIMARY KEY, version INTEGER NOT NULL, published INTEGER NOT NULL, title TEXT NOT NULL,
+			editor TEXT NOT NULL, at INTEGER NOT NULL, line TEXT NOT NULL
+		) STRICT`,
+		`CREATE INDEX kept_by_version ON kept (version)`,
+	}
+)
 
 // queries are prepared. A list of posts is an array in JSON. What is compared with a column of
 // an index is ?+0: a bare ? has SQLite plan the statement anew for each value (unless QPSG is
@@ -67,6 +89,15 @@ var queries = map[string]string{
 	"unread":    `SELECT count(*) FROM (SELECT 1 FROM posts WHERE published > ?+0 LIMIT ?+0)`,
 }
 
+// deskQueries are not prepared.
+var deskQueries = func() map[string]string {
+	all := feed.DeskQueries()
+	for name, text := range all {
+		all[name] = strings.NewReplacer("$", "?", "feed.", "", "::bigint", "").Replace(text)
+	}
+	return all
+}()
+
 // inserts are prepared in each transaction.
 var inserts = map[string]string{
 	"author": `INSERT INTO authors (id, name, role, team, about, photo) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
@@ -78,7 +109,7 @@ var inserts = map[string]string{
 	"comment":  `INSERT INTO comments (post, place, author, published, text) VALUES (?, ?, ?, ?, ?)`,
 }
 
-// Store is a feed.Store over one database file.
+// Store is a feed.Desk over one database file.
 type Store struct {
 	db     *sqlite.DB
 	path   string
@@ -131,19 +162,24 @@ func (s *Store) classify(ctx context.Context, err error) error {
 // each runs a query and has scan read each row.
 func (s *Store) each(ctx context.Context, query string, scan func(row feed.Scan) error, args ...any) error {
 	rows, err := s.read[query].QueryContext(ctx, args...)
-	if err != nil {
+	if err := scanned(rows, err, scan); err != nil {
 		return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
+	}
+	return nil
+}
+
+// scanned has scan read each of the rows that a query returned.
+func scanned(rows *sql.Rows, err error, scan func(row feed.Scan) error) error {
+	if err != nil {
+		return err
 	}
 	defer func() { _ = rows.Close() }() // Err has said what there is to say
 	for rows.Next() {
 		if err := scan(rows.Scan); err != nil {
-			return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
+			return err
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("read %s: %w", query, s.classify(ctx, err))
-	}
-	return nil
+	return rows.Err()
 }
 
 // Page implements feed.Store.
@@ -153,11 +189,16 @@ func (s *Store) Page(ctx context.Context, behind feed.Position, limit int) ([]fe
 
 // Details implements feed.Store.
 func (s *Store) Details(ctx context.Context, part feed.Part, posts []int64) (feed.Details, error) {
-	ids, err := json.Marshal(posts)
+	return feed.Rows(s.each).Details(ctx, part, list(posts...))
+}
+
+// list is ids as queries take them.
+func list(ids ...int64) any {
+	text, err := json.Marshal(ids)
 	if err != nil {
-		return nil, fmt.Errorf("name posts: %w", err)
+		panic(err) // numbers are JSON
 	}
-	return feed.Rows(s.each).Details(ctx, part, string(ids))
+	return string(text)
 }
 
 // Notices implements feed.Store.

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"loadstone/block/dataset"
@@ -76,39 +75,6 @@ func (w *writer) author(ctx context.Context, a *feed.Author) error {
 	return w.insert(ctx, "author", a.ID, a.Name, a.Role, a.Team, a.About, a.Photo)
 }
 
-// Put implements feed.Store.
-func (s *Store) Put(ctx context.Context, e *feed.Entry) error {
-	e.Complete()
-	err := s.write(ctx, func(w *writer) error { return errors.Join(w.author(ctx, &e.Author), w.put(ctx, e)) })
-	if err != nil {
-		return fmt.Errorf("store post %d: %w", e.ID, err)
-	}
-	return nil
-}
-
-// Delete implements feed.Store.
-func (s *Store) Delete(ctx context.Context, id int64) error {
-	err := s.write(ctx, func(w *writer) error {
-		for _, statement := range []string{`DELETE FROM media WHERE post = ?`, `DELETE FROM reactions WHERE post = ?`, `DELETE FROM comments WHERE post = ?`} {
-			if _, err := w.tx.ExecContext(ctx, statement, id); err != nil {
-				return err
-			}
-		}
-		done, err := w.tx.ExecContext(ctx, `DELETE FROM posts WHERE id = ?`, id)
-		if err != nil {
-			return err
-		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, feed.ErrNotFound)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("delete post %d: %w", id, err)
-	}
-	return nil
-}
-
 // Fill implements feed.Store, in one transaction.
 func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], progress dataset.Progress) (kept bool, err error) {
 	meta := source.Meta()
@@ -142,7 +108,7 @@ func (s *Store) Fill(ctx context.Context, source dataset.Source[feed.Entry], pro
 func occupied(ctx context.Context, tx *sql.Tx, with dataset.Meta) (kept bool, err error) {
 	have, err := readMeta(ctx, tx)
 	return feed.Occupied(have, err, func() (posts bool, err error) {
-		err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM posts)`).Scan(&posts)
+		err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM posts) OR EXISTS (SELECT 1 FROM kept)`).Scan(&posts)
 		return posts, err
 	}, with)
 }

@@ -146,12 +146,12 @@ func again(ctx context.Context, attempt func() (*snapshot.Snapshot, error)) (*sn
 	}
 }
 
-// TakeDown deletes a post from the store, if it is there, then from what is published, and makes all
+// TakeDown takes a post down in the store, if it is there, then from what is published, and makes all
 // earlier versions unreadable. When it returns nothing in the object store has the post, and no publisher brings it back;
 // how soon an edge shows none of it is the edge's Config to say. After an error it is to be called again.
 func (p *Publisher) TakeDown(ctx context.Context, post int64) (*snapshot.Snapshot, error) {
-	if err := p.cfg.Store.Delete(ctx, post); err != nil && !errors.Is(err, feed.ErrNotFound) {
-		return nil, fmt.Errorf("delete post %d from the store: %w", post, err)
+	if err := p.takeDown(ctx, post); err != nil && !errors.Is(err, feed.ErrNotFound) && !errors.Is(err, feed.ErrDown) {
+		return nil, fmt.Errorf("take down post %d in the store: %w", post, err)
 	}
 	var unread error
 	s, err := p.cfg.Snapshot.Purge(ctx, func(page snapshot.Page) []byte {
@@ -160,6 +160,16 @@ func (p *Publisher) TakeDown(ctx context.Context, post int64) (*snapshot.Snapsho
 		return body
 	})
 	return s, errors.Join(unread, err)
+}
+
+// takeDown takes a post out of the store, which a Desk can put back.
+func (p *Publisher) takeDown(ctx context.Context, post int64) error {
+	desk, ok := p.cfg.Store.(feed.Desk)
+	if !ok {
+		return p.cfg.Store.Delete(ctx, post)
+	}
+	_, err := desk.Apply(ctx, feed.Change{Action: feed.TakenDown, Editor: feed.EditorAPI, Post: post}, nil, feed.Condition{})
+	return err
 }
 
 // publish makes one publication, and deletes what no version needs any more.
