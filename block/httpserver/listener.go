@@ -260,6 +260,15 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// SyscallConn is for Descriptor.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	raw, ok := c.Conn.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("a %T has no descriptor", c.Conn)
+	}
+	return raw.SyscallConn()
+}
+
 // hangUp ends the reading side: the server still reads what has arrived, then
 // sees the end of the stream and closes the connection itself.
 func (c *conn) hangUp() error {

@@ -94,8 +94,8 @@ func (g *group) add(d *chat.Draft) (chat.Said, error) {
 		g.log.repeats.Inc()
 		return said, nil
 	}
-	var next uint64
-	if next, said.Err = g.offset(d.Stream); said.Err != nil {
+	next, refused := g.offset(d.Stream)
+	if said.Err = refused; said.Err != nil {
 		return said, nil
 	}
 	m := d.Message
