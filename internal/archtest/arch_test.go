@@ -44,7 +44,7 @@ var technology = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":       {"block/pool"},
 	"github.com/go-json-experiment/json":       {"system"},
 	"github.com/goccy/go-yaml":                 {"lab/experiment", "lab/topology", "lab/driver/process/recipe", "internal"},
-	"github.com/gorilla/websocket":             {"lab/load"},
+	"github.com/gorilla/websocket":             {"lab/load", "system/chat/serve"},
 	"github.com/invopop/jsonschema":            {"lab/experiment", "lab/load/summary"},
 	"github.com/jackc/pgx":                     {"block/postgres", "block/servertest", "internal/cli", "system", "lab/driver/process/recipe"},
 	"github.com/klauspost/compress":            {"block/dictionary", "lab/load", "system"},

@@ -169,6 +169,7 @@ bottleneck with evidence, and compares the variants in one report.`,
 		a.patternsCommand(),
 		a.menuCommand(),
 		a.feedCommand(),
+		a.chatCommand(),
 	)
 	cmd.AddCommand(a.internalCommand())
 	for _, c := range cmd.Commands() {

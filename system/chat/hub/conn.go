@@ -29,6 +29,7 @@ type Conn struct {
 	private []byte // for this viewer alone, after pending
 	partial []byte // the beginning of a frame
 	parser  websocket.Parser
+	until   time.Duration // when it ends, as l.now
 	heard   time.Duration // when something came last, or the close frame was sent
 	fd      int
 	place   int // in the view's conns

@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -89,7 +90,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns every problem, joined.
+// Validate returns every problem of the numbers, joined.
 func (c Config) Validate() error {
 	var errs []error
 	for _, n := range []struct {
@@ -112,9 +113,6 @@ func (c Config) Validate() error {
 	}
 	if c.CloseTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("the close timeout is %v: write more than 0", c.CloseTimeout))
-	}
-	if c.Open == nil || c.Receive == nil || c.Registerer == nil {
-		errs = append(errs, errors.New("a hub needs Open, Receive and a Registerer"))
 	}
 	return errors.Join(errs...)
 }
@@ -147,6 +145,9 @@ type room struct {
 func New(cfg Config) (*Hub, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Open == nil || cfg.Receive == nil || cfg.Registerer == nil {
+		return nil, errors.New("a hub needs Open, Receive and a Registerer")
 	}
 	h := &Hub{cfg: cfg, rooms: map[int64]*room{}, byAddress: map[netip.Addr]int{}}
 	for range cfg.Loops {
@@ -232,6 +233,9 @@ type Viewer struct {
 	// Hello is the first message to the viewer. What follows begins with the message of
 	// that offset; recovered says that this is From.
 	Hello func(next uint64, recovered bool) []byte
+	// Until is when the connection ends if it has not before, to a second or two. The zero
+	// time is never.
+	Until time.Time
 	// Session is the caller's.
 	Session any
 }
@@ -277,7 +281,11 @@ func (h *Hub) Join(ctx context.Context, fd int, v Viewer) error {
 		h.leave(r, v.Address)
 		return err
 	}
-	c := &Conn{Session: v.Session, loop: l, view: &r.views[l.index], fd: fd, address: v.Address, blocked: true}
+	until := time.Duration(math.MaxInt64)
+	if !v.Until.IsZero() {
+		until = v.Until.Sub(l.began)
+	}
+	c := &Conn{until: until, Session: v.Session, loop: l, view: &r.views[l.index], fd: fd, address: v.Address, blocked: true}
 	recovered := v.Known && v.From <= log.Next()
 	if c.cursor = v.From; !recovered {
 		c.cursor = log.Recent()

@@ -500,6 +500,13 @@ func TestWhoIsSilentIsAskedAndThenGoes(t *testing.T) {
 	}
 }
 
+func TestAConnectionEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.mustJoin(Viewer{Room: 1, Until: time.Now().Add(time.Second)}).closed(Expired)
+	await(t, "the count", func() bool { return f.metric("chat_connections_closed_total", "expired") == 1 })
+}
+
 func TestTheEndIsAnnounced(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -106,9 +106,10 @@ func (l *loop) run() error {
 	var stopAt time.Duration
 	for {
 		l.now = time.Since(l.began)
+		stopping := l.stopping.Load() // before the mail is taken: what was published earlier is in it
 		l.takeMail()
 		l.readOn()
-		if l.stopping.Load() && !l.leaving {
+		if stopping && !l.leaving {
 			l.leaving, stopAt = true, l.now+l.hub.cfg.CloseTimeout
 			l.flush() // what was said is sent before the end
 			l.closeAll()
@@ -262,6 +263,10 @@ func (l *loop) flushView(v *view) {
 	}
 }
 
+// Expired is the code with which a connection ends whose time is over: "unauthorized" in the
+// registry of codes.
+const Expired websocket.Code = 3000
+
 const goingAway = "the server is going away: come back"
 
 func (l *loop) closeAll() {
@@ -285,6 +290,8 @@ func (l *loop) sweep() {
 		case c.closing && silent > l.hub.cfg.CloseTimeout:
 			l.drop(c, closedGone)
 		case c.closing:
+		case l.now > c.until:
+			l.bye(c, Expired, "the time of this connection is over: come back with another token", closedExpired)
 		case silent > l.hub.cfg.Idle:
 			l.bye(c, websocket.Policy, "nothing was heard of you", closedIdle)
 		case silent > l.hub.cfg.Ping && !c.asked:

@@ -22,13 +22,14 @@ const (
 	closedFlood                  // more frames than MaxFrames
 	closedSlow                   // more waited for it than MaxPrivate
 	closedIdle                   // nothing was heard
+	closedExpired                // Viewer.Until
 	closedKicked                 // Conn.Close
 	closedStopping               // the server
 	closedFailed                 // of ours
 	reasons
 )
 
-var reasonNames = [reasons]string{"viewer", "gone", "network", "protocol", "flood", "slow", "idle", "kicked", "stopping", "failure"}
+var reasonNames = [reasons]string{"viewer", "gone", "network", "protocol", "flood", "slow", "idle", "expired", "kicked", "stopping", "failure"}
 
 // stats are a loop's counters. Only the loop adds to them.
 type stats struct {

@@ -30,6 +30,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"loadstone/block/commit"
 	"loadstone/block/lsm"
@@ -47,12 +48,12 @@ type Config struct {
 	Dir string
 	// CacheBytes is for blocks of the tree, decompressed.
 	CacheBytes int64
-	// Registerer receives the metrics, see Open.
+	// Registerer receives the metrics, see Open. Nil for nobody.
 	Registerer prometheus.Registerer
 }
 
-// DefaultConfig has a cache of 32 MiB: rooms have the newest messages themselves. Dir and
-// Registerer are for the caller to set.
+// DefaultConfig has a cache of 32 MiB: rooms have the newest messages themselves. Dir is
+// for the caller to set.
 func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
 
 // Log is the log of all rooms. It is safe for concurrent use.
@@ -110,13 +111,9 @@ func openOn(ctx context.Context, files vfs.FS, cfg Config) (*Log, error) {
 	if err := db.Guard(l.load); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log in %s: %w", cfg.Dir, err), db.Close())
 	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		cfg.Registerer.MustRegister(c)
-		return c
-	}
-	l.stored = counter("chat_messages_stored_total", "Messages that became durable.")
-	l.repeats = counter("chat_messages_repeated_total", "Messages that were sent again.")
+	auto := promauto.With(cfg.Registerer)
+	l.stored = auto.NewCounter(prometheus.CounterOpts{Name: "chat_messages_stored_total", Help: "Messages that became durable."})
+	l.repeats = auto.NewCounter(prometheus.CounterOpts{Name: "chat_messages_repeated_total", Help: "Messages that were sent again."})
 	writer := commit.DefaultConfig[*chat.Draft]()
 	writer.Commit, writer.Registerer = l.commit, cfg.Registerer
 	l.writer = commit.New(writer)

@@ -96,7 +96,7 @@ func (g *group) add(d *chat.Draft) (chat.Said, error) {
 	}
 	next, refused := g.offset(d.Stream)
 	if said.Err = refused; said.Err != nil {
-		return said, nil
+		return said, nil //nolint:nilerr // it is the draft that failed, and not the group
 	}
 	m := d.Message
 	m.Offset = next

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"loadstone/block/forwarded"
+	"loadstone/system/chat"
+	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/serve"
+)
+
+func (a *app) chatCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "chat",
+		GroupID: "system",
+		Short:   "The chat of live shows: seed, serve",
+		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
+order, and what was acknowledged is never lost.`,
+		Example: `  loadstone chat seed --data chat-data --streams 100
+  loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
+	}
+	health := a.healthCommand()
+	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
+	cmd.AddCommand(health)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand())...)
+	cmd.RunE = needsCommand
+	return cmd
+}
+
+func (a *app) chatSeedCommand() *cobra.Command {
+	var dir string
+	var count int
+	cmd := &cobra.Command{
+		Use:   "seed",
+		Short: "Add invented streams to a log",
+		Long: `Add invented streams to a log, with the ids from 1 on. Those that are there already are
+left unchanged, and so are their messages.
+
+Every flag can be given as an environment variable as well: --data as CHAT_DATA.`,
+		Example: `  loadstone chat seed --data chat-data --streams 100`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			streams, err := chat.InventStreams(count)
+			if err != nil {
+				return usageError{err}
+			}
+			c := logstore.DefaultConfig()
+			c.Dir = dir
+			log, err := logstore.Open(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, log.Close()) }()
+			if err := log.AddStreams(streams); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stdout, "%s has %d streams\n", dir, len(log.Streams()))
+			return nil
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&dir, "data", serve.DefaultConfig().Data, "directory of the log")
+	fl.IntVar(&count, "streams", 12, "number of streams")
+	return cmd
+}
+
+func (a *app) chatServeCommand() *cobra.Command {
+	c := serve.DefaultConfig()
+	var proxies []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the chat",
+		Long: `Serve the chat: GET /ws for WebSocket, POST /api/guest for a token, GET /api/streams and below,
+/healthz and /readyz; on the admin address /metrics for Prometheus, and with CHAT_ADMIN_TOKEN
+set, for requests that send it, POST /streams, POST /streams/{id}/end and /debug/pprof.
+
+--tick is the shortest time between two frames to a viewer: what is said meanwhile is one
+frame and one write. A viewer that is too slow goes on with what is new, and is told how many
+messages it missed.
+
+Every flag can be given as an environment variable as well: --admin-listen as
+CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it accepted.`,
+		Example: `  loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Proxies, err = forwarded.Parse(proxies...); err == nil {
+				err = c.Validate()
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return serve.Run(cmd.Context(), c, a.logger())
+		},
+	}
+	fl := cmd.Flags()
+	serviceFlags(fl, &c.Config, "profiles and streams")
+	fl.StringVar(&c.Data, "data", c.Data, "directory of the log; it is made if there is none")
+	fl.DurationVar(&c.Hub.Tick, "tick", c.Hub.Tick, "shortest time between two frames to a viewer; 0 sends each message as soon as possible")
+	fl.IntVar(&c.Hub.Loops, "loops", c.Hub.Loops, "number of event loops, each on a thread")
+	fl.IntVar(&c.Hub.MaxConns, "max-viewers", c.Hub.MaxConns, "maximum number of viewers")
+	fl.IntVar(&c.Hub.MaxPerAddress, "max-viewers-per-address", c.Hub.MaxPerAddress, "maximum number of viewers of one address")
+	fl.IntVar(&c.Hub.MaxPerRoom, "max-viewers-per-room", c.Hub.MaxPerRoom, "maximum number of viewers of one stream")
+	fl.IntVar(&c.Room.Bytes, "room-bytes", c.Room.Bytes, "what is kept in memory of each stream's messages, a power of two; who missed more is told so")
+	fl.IntVar(&c.Room.Resume, "history", c.Room.Resume, "messages that who joins is shown at most")
+	fl.DurationVar(&c.TokenTTL, "token-ttl", c.TokenTTL, "how long a guest's token is good")
+	fl.StringSliceVar(&c.Origins, "origin", nil, "page that may connect beside those of this host, such as https://example.com; may be repeated")
+	fl.StringSliceVar(&proxies, "trusted-proxy", nil, "address or prefix of a proxy whose X-Forwarded-For is believed; may be repeated")
+	return cmd
+}

@@ -1,0 +1,153 @@
+// Package serve makes a running chat server of the system's parts. A command only fills a
+// Config.
+//
+//	POST /api/guest                  {"name":...} → a token for somebody who has not signed up; with the
+//	                                 header Authorization: Bearer TOKEN another one for the same
+//	GET  /api/streams?page=          streams, those that are live first, 12 on a page
+//	GET  /api/streams/{id}           one of them
+//	GET  /api/streams/{id}/messages?before=   what was said before an offset, or last
+//	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
+//	GET  /healthz, /readyz           probes, see package route
+//
+// And on the admin address, for who has its token:
+//
+//	POST /streams                    {"id":1,"title":...,"host":...}: a stream starts
+//	POST /streams/{id}/end           it ends, and nothing more is accepted in its chat
+//
+// # WebSocket
+//
+// All is text, JSON, an object a message; contract/ has an example of each, and members may be
+// added. The server begins:
+//
+//	{"type":"joined","epoch":"...","next":17,"recovered":false,"user":"...","name":"..."}
+//	{"type":"messages","messages":[{"offset":17,"at":...,"sender":"...","name":"...","id":"...","text":"..."}]}
+//	{"type":"skipped","count":312}          so many were left out here: the viewer was too slow
+//	{"type":"ack","id":"...","offset":18}   it is durable
+//	{"type":"error","id":"...","code":"...","message":"..."}
+//
+// and the viewer says
+//
+//	{"type":"send","id":"...","text":"..."}
+//
+// Who comes back names the epoch and the offset of the first message that it has not seen. If
+// the epoch is still the log's, recovered is true, and nothing is left out but what a notice
+// says. A message without an answer is to be sent again with the same id: it is not said twice.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"loadstone/block/forwarded"
+	"loadstone/block/service"
+	"loadstone/system/chat"
+	"loadstone/system/chat/hub"
+	"loadstone/system/chat/logstore"
+)
+
+// Config says what the chat server serves and where. Start from DefaultConfig.
+type Config struct {
+	service.Config
+
+	// Data is the directory of the log.
+	Data string
+	// Hub bounds the viewers. What it calls is set by Run.
+	Hub hub.Config
+	// Room bounds what is kept in memory of each room.
+	Room chat.RoomConfig
+	// TokenTTL is how long a guest's token is good, and a connection made with it lives.
+	TokenTTL time.Duration
+	// Origins are the pages, beside those of this server's own host, that may connect:
+	// https://example.com.
+	Origins []string
+	// Proxies are believed about whom a connection is for.
+	Proxies forwarded.Proxies
+}
+
+// DefaultConfig returns a configuration for one machine, reachable from that machine only.
+func DefaultConfig() Config {
+	return Config{
+		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
+		TokenTTL: time.Hour, // of a show, and a viewer gets another one in passing
+	}
+}
+
+// Validate returns all problems of the configuration, joined, or nil.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Data == "" {
+		errs = append(errs, errors.New("the directory of the log has no name: write one"))
+	}
+	if c.TokenTTL < time.Minute {
+		errs = append(errs, fmt.Errorf("tokens are good for %v: write at least 1m", c.TokenTTL))
+	}
+	for _, origin := range c.Origins {
+		if !isOrigin(origin) {
+			errs = append(errs, fmt.Errorf("origin is %q: write SCHEME://HOST, such as https://example.com", origin))
+		}
+	}
+	return errors.Join(c.Config.Validate(), c.Room.Validate(), c.Hub.Validate(), errors.Join(errs...))
+}
+
+// Run serves until ctx ends and then stops as package service says: nobody joins any more,
+// then the viewers are told, then the log is closed. It returns nil if that lost nothing.
+func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	s := &server{cfg: cfg}
+	cfg.Hub.Open, cfg.Hub.Receive = s.open, s.receive
+	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, parts *service.Service) (service.Handler, error) {
+		cfg.Hub.Registerer = parts.Registry
+		parts.Logger.Info("configuration", "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "data", cfg.Data, "loops", cfg.Hub.Loops, "tick", cfg.Hub.Tick,
+			"max_viewers", cfg.Hub.MaxConns, "max_viewers_per_address", cfg.Hub.MaxPerAddress, "max_viewers_per_room", cfg.Hub.MaxPerRoom,
+			"room_bytes", cfg.Room.Bytes, "history", cfg.Room.Resume, "token_ttl", cfg.TokenTTL, "origins", cfg.Origins, "proxies", cfg.Proxies.String())
+		store := logstore.DefaultConfig()
+		store.Dir, store.Registerer = cfg.Data, parts.Registry
+		var err error
+		if s.log, err = logstore.Open(ctx, store); err != nil {
+			return service.Handler{}, err
+		}
+		parts.Add(service.Component{Name: "log", Close: s.log.Close, Ready: s.log.Ready})
+		if s.hub, err = hub.New(cfg.Hub); err != nil {
+			return service.Handler{}, fmt.Errorf("make the hub: %w", err)
+		}
+		parts.Add(service.Component{Name: "hub", Run: s.hub.Run, Close: s.hub.Close})
+		s.tokens = chat.NewTokens(s.log.Key(), cfg.TokenTTL)
+		s.ready = parts.Ready
+		parts.Logger.Info("log opened", "epoch", s.log.Epoch().String(), "streams", len(s.log.Streams()))
+		s.administer(parts)
+		routes := s.routes(parts)
+		return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
+	})
+}
+
+// server is the parts together.
+type server struct {
+	cfg    Config
+	log    *logstore.Log
+	hub    *hub.Hub
+	tokens *chat.Tokens
+	ready  func() bool
+}
+
+// open returns a room with the end of its log.
+func (s *server) open(_ context.Context, id int64) (*chat.Room, error) {
+	const all = 1 << 20 // more messages than a room has bytes for
+	found, next, err := s.log.Before(id, 1<<63, logstore.Limit{Messages: all, Bytes: s.cfg.Room.Bytes})
+	if err != nil {
+		return nil, err
+	}
+	first := next
+	if len(found) > 0 {
+		first = found[0].Offset
+	}
+	room := chat.NewRoom(s.cfg.Room, first)
+	for _, m := range found {
+		room.Append(m.Offset, m.Bytes)
+	}
+	return room, nil
+}

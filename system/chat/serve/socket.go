@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/sys/unix"
+
+	"loadstone/block/httpserver"
+	"loadstone/block/route"
+	"loadstone/block/websocket"
+	"loadstone/system/chat"
+	"loadstone/system/chat/hub"
+)
+
+// session is what is known of a viewer.
+type session struct {
+	user     chat.User
+	underWay atomic.Int32 // messages without an answer
+}
+
+// maxUnderWay bounds those of one connection.
+const maxUnderWay = 16
+
+// socket answers GET /ws.
+func (s *server) socket(ctx *fasthttp.RequestCtx) error {
+	accept, err := websocket.Accept(func(name string) string { return string(ctx.Request.Header.Peek(name)) })
+	if err != nil {
+		return handshakeError(ctx, err)
+	}
+	if origin := string(ctx.Request.Header.Peek("Origin")); !websocket.SameOrigin(origin, string(ctx.Host())) && !slices.Contains(s.cfg.Origins, origin) {
+		return &route.Error{Code: codeOrigin}
+	}
+	args := ctx.QueryArgs()
+	user, err := s.tokens.Check(string(args.Peek("token")))
+	if err != nil {
+		return failure(err)
+	}
+	stream, err := s.stream(string(args.Peek("stream")))
+	if err != nil {
+		return failure(err)
+	}
+	v := hub.Viewer{Room: stream.ID, Address: s.address(ctx), Until: user.Until, Session: &session{user: user}}
+	if v.Known, v.From, err = s.place(args); err != nil {
+		return err
+	}
+	if !s.ready() {
+		return &route.Error{Code: route.NotReady}
+	}
+	if err := s.hub.Admit(v.Room, v.Address); err != nil {
+		return failure(err)
+	}
+	v.Hello = func(next uint64, recovered bool) []byte {
+		j := chat.Joined{Epoch: s.log.Epoch(), Next: next, Recovered: recovered, User: user.ID, Name: user.Name}
+		return j.Append(nil)
+	}
+	h := &ctx.Response.Header
+	ctx.SetStatusCode(fasthttp.StatusSwitchingProtocols)
+	h.Set("Upgrade", "websocket")
+	h.Set("Connection", "Upgrade")
+	h.Set("Sec-WebSocket-Accept", accept)
+	ctx.Hijack(func(c net.Conn) { s.join(c, v) })
+	return nil
+}
+
+func handshakeError(ctx *fasthttp.RequestCtx, err error) error {
+	if errors.Is(err, websocket.ErrKey) {
+		return &route.Error{Code: route.BadRequest, Text: err.Error()}
+	}
+	h := &ctx.Response.Header
+	h.Set("Upgrade", "websocket")
+	h.Set("Connection", "Upgrade")
+	h.Set("Sec-WebSocket-Version", websocket.Version)
+	return &route.Error{Code: codeUpgrade, Text: err.Error()}
+}
+
+// place reads where a viewer was: nowhere if there is no epoch, or another log's.
+func (s *server) place(args *fasthttp.Args) (known bool, from uint64, err error) {
+	epoch := string(args.Peek("epoch"))
+	if epoch == "" {
+		return false, 0, nil
+	}
+	if from, err = strconv.ParseUint(string(args.Peek("offset")), 10, 64); err != nil {
+		return false, 0, &route.Error{Code: route.BadRequest, Text: "offset is " + strconv.Quote(string(args.Peek("offset"))) + ": write a number, as it was in what the server sent"}
+	}
+	return epoch == s.log.Epoch().String(), from, nil
+}
+
+// address is whom the connection is for.
+func (s *server) address(ctx *fasthttp.RequestCtx) netip.Addr {
+	peer, ok := ctx.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	return s.cfg.Proxies.Client(peer.AddrPort().Addr().Unmap(), ctx.Request.Header.PeekAll("X-Forwarded-For"))
+}
+
+// join gives the connection to the hub. It runs once the answer has been sent: what goes wrong
+// from here on is a close frame. The connection is closed after it; its socket lives on.
+func (s *server) join(c net.Conn, v hub.Viewer) {
+	const timeout = 5 * time.Second // to read the end of a log from a busy disk
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	fd, err := httpserver.Descriptor(c)
+	if err == nil {
+		if err = s.hub.Join(ctx, fd, v); err != nil {
+			_ = unix.Close(fd)
+		}
+	}
+	if err != nil {
+		_, _ = c.Write(websocket.AppendClose(nil, websocket.TryLater, known(err).Message)) // who cannot be told sees the end
+	}
+}
+
+// receive is told what a viewer says. It runs on the viewer's event loop.
+func (s *server) receive(c *hub.Conn, payload []byte) {
+	said, ok := c.Session.(*session)
+	if !ok {
+		return
+	}
+	send, err := chat.ParseSend(payload)
+	if err == nil && said.underWay.Load() >= maxUnderWay {
+		err = chat.ErrTooMany
+	}
+	if err != nil {
+		c.Tell(chat.AppendRefusal(nil, send.ID, known(err)))
+		return
+	}
+	said.underWay.Add(1)
+	err = s.log.Say(&chat.Draft{
+		Stream:  c.Room(),
+		Message: chat.Message{At: time.Now().UnixMilli(), Sender: said.user.ID, Name: said.user.Name, ID: send.ID, Text: send.Text},
+		Done: func(r *chat.Said) {
+			said.underWay.Add(-1)
+			if r.Err != nil {
+				c.Tell(chat.AppendRefusal(nil, send.ID, known(r.Err)))
+				return
+			}
+			if !r.Again {
+				s.hub.Publish(r.Stream, r.Offset, r.Encoded)
+			}
+			c.Tell(chat.AppendAck(nil, send.ID, r.Offset))
+		},
+	})
+	if err != nil {
+		said.underWay.Add(-1)
+		c.Tell(chat.AppendRefusal(nil, send.ID, known(err)))
+	}
+}
+
+// known is what a client is told of an error.
+func known(err error) *chat.Error {
+	if e, ok := errors.AsType[*chat.Error](err); ok {
+		return e
+	}
+	return chat.ErrUnavailable
+}
+
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && text == u.Scheme+"://"+u.Host && !strings.Contains(text, "@")
+}

@@ -1,0 +1,69 @@
+package chat
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	key := []byte(strings.Repeat("k", 32))
+	now := time.Unix(1_800_000_000, 5)
+	tokens := NewTokens(key, time.Hour)
+	tokens.now = func() time.Time { return now }
+	user, err := tokens.Guest("민수")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.Sign(&user)
+	if got, checked := tokens.Check(token); got != user || errors.Join(err, checked) != nil || !user.Until.Equal(time.Unix(1_800_003_600, 0)) {
+		t.Fatalf("got %+v, %v, want %+v", got, errors.Join(err, checked), user)
+	}
+	signed := func(header, body string) string {
+		text := tokenCoding.EncodeToString([]byte(header)) + "." + tokenCoding.EncodeToString([]byte(body))
+		m := hmac.New(sha256.New, key)
+		m.Write([]byte(text))
+		return text + "." + tokenCoding.EncodeToString(m.Sum(nil))
+	}
+	const header, body = `{"alg":"HS256","typ":"JWT"}`, `{"use":"access","sub":"a","name":"n","iat":1,"exp":1900000000}`
+	if _, err := tokens.Check(signed(header, body)); err != nil {
+		t.Fatalf("the form of the tests: %v", err)
+	}
+	other := NewTokens([]byte(strings.Repeat("o", 32)), time.Hour)
+	foreign, err := other.Sign(&User{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(token, ".")
+	for name, bad := range map[string]string{
+		"none":                  "",
+		"dots":                  "...",
+		"alg none":              tokenCoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + parts[1] + ".",
+		"alg none, signed":      signed(`{"alg":"none","typ":"JWT"}`, body),
+		"alg RS256":             signed(`{"alg":"RS256","typ":"JWT"}`, body),
+		"no signature":          parts[0] + "." + parts[1] + ".",
+		"half a signature":      token[:len(token)-5],
+		"another's key":         foreign,
+		"another name":          parts[0] + "." + tokenCoding.EncodeToString([]byte(body)) + "." + parts[2],
+		"a refresh token":       signed(header, strings.Replace(body, "access", "refresh", 1)),
+		"no use":                signed(header, strings.Replace(body, `"use":"access",`, "", 1)),
+		"expired":               signed(header, strings.Replace(body, "1900000000", "1800000000", 1)),
+		"no end":                signed(header, strings.Replace(body, `,"exp":1900000000`, "", 1)),
+		"nobody's":              signed(header, strings.Replace(body, `"sub":"a"`, `"sub":""`, 1)),
+		"a zero in the subject": signed(header, strings.Replace(body, `"sub":"a"`, `"sub":"a\u0000"`, 1)),
+		"no JSON":               signed(header, "x"),
+		"a line behind it":      token + "\n",
+	} {
+		if got, err := tokens.Check(bad); !errors.Is(err, ErrToken) {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+	now = now.Add(time.Hour)
+	if _, err := tokens.Check(token); !errors.Is(err, ErrToken) {
+		t.Errorf("an hour later: got %v", err)
+	}
+}
