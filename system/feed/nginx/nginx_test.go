@@ -85,7 +85,7 @@ var (
 	apis    = regexp.MustCompile(`(?m)^ *server api:8080.*\n`)
 	// second has the names of a second configuration in one process.
 	second = strings.NewReplacer("apis", "nobody", "default_server", "", "$feed_", "$gone_", "=feed:", "=gone:", "proxy_cache feed", "proxy_cache gone",
-		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere")
+		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere", "published.inc", "gone.inc")
 )
 
 func (l layout) write(t *testing.T, dir string) {
@@ -128,6 +128,8 @@ func startNGINX(t *testing.T, edge string, servers ...string) system {
 	address, down := host+":8095", host+":8096"
 	layout{from: "nginx.conf", to: "nginx.conf", listen: host + ":8081"}.write(t, dir)
 	layout{from: "templates/feed.conf.template", to: "conf.d/feed.conf", listen: address, servers: servers, edge: edge}.write(t, dir)
+	layout{from: "templates/published.inc.template", to: "conf.d/published.inc"}.write(t, dir)
+	layout{from: "templates/published.inc.template", to: "conf.d/gone.inc", again: true}.write(t, dir)
 	layout{from: "templates/feed.conf.template", to: "conf.d/down.conf", listen: down, servers: []string{nobody}, edge: nobody, again: true}.write(t, dir)
 	servertest.NGINX(t, dir, address)
 	return system{url: "http://" + address, down: "http://" + down, log: filepath.Join(dir, "access.log")}
