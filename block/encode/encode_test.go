@@ -2,6 +2,9 @@ package encode
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -10,14 +13,10 @@ import (
 func TestString(t *testing.T) {
 	t.Parallel()
 	for char := range 256 {
-		for length := range 20 {
+		for _, length := range []int{1, 2, 7, 8, 9, 15, 16, 20, 31, 32, 33, 47, 64, 69} {
 			for at := range length {
 				text := strings.Repeat("a", at) + string([]byte{byte(char)}) + strings.Repeat("\x7f", length-at-1)
-				want, err := json.Marshal(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := String([]byte("before"), text); string(got) != "before"+string(want) {
+				if got, want := String([]byte("before"), text), "before"+standard(t, text); string(got) != want {
 					t.Fatalf("%q: got %s, want %s", text, got, want)
 				}
 			}
@@ -25,16 +24,57 @@ func TestString(t *testing.T) {
 	}
 }
 
+// Characters that are not plain stand beside each other as well.
+func TestStringOfPairs(t *testing.T) {
+	t.Parallel()
+	for first := range 256 {
+		for second := range 256 {
+			for _, gap := range []int{0, 1, 6, 7, 31} {
+				text := "." + string([]byte{byte(first)}) + strings.Repeat("?", gap) + string([]byte{byte(second)}) + strings.Repeat(" ", gap)
+				if got, want := String(nil, text), standard(t, text); string(got) != want {
+					t.Fatalf("%q: got %s, want %s", text, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestInt(t *testing.T) {
+	t.Parallel()
+	check := func(n int64) {
+		if got := string(Int([]byte("before"), n)); got != "before"+strconv.FormatInt(n, 10) {
+			t.Fatalf("%d: got %s", n, got)
+		}
+	}
+	for n := range int64(20_000) { // each remainder that is divided
+		check(n)
+		check(n*together + 9999 - n%10_000)
+	}
+	for n := int64(1); n > 0; n *= 10 {
+		for _, n := range []int64{n, n - 1, n + 1, 9 * n, math.MinInt64 + n, math.MaxInt64 - n} {
+			check(n)
+			check(-n)
+		}
+	}
+	check(math.MinInt64)
+	check(math.MaxInt64)
+}
+
+func standard(tb testing.TB, v any) string {
+	tb.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
 func FuzzString(f *testing.F) {
 	for _, text := range []string{"", "plain", "\x00\x1f\b\f\n\r\t\"\\/<>&'", "\u2028\u2029\u00e9\ufffd", "\xff\xc3\x28\xe2\x80", "🌶 ሽሮ, and eight more", "12345678<12345678\u202812345678\xf0"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		want, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := String(nil, text); string(got) != string(want) {
+		if got, want := String(nil, text), standard(t, text); string(got) != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	})
@@ -110,4 +150,25 @@ func TestNegotiate(t *testing.T) {
 	if got, ok := Negotiate([]byte("gzip, *"), nil); got != "" || !ok {
 		t.Errorf("nothing is offered: got %q and %v", got, ok)
 	}
+}
+
+// Whatever a client writes, it gets a coding that is offered, and none that it did not name or refused.
+func FuzzNegotiate(f *testing.F) {
+	for _, accept := range []string{"", "gzip, deflate, br;q=0.9, *;q=0", "identity;q=0", "*;q=1e9", ";;;,,,q=", "gzip;q=0.0000"} {
+		f.Add([]byte(accept))
+	}
+	offered := []string{"zstd", "br", "gzip"}
+	f.Fuzz(func(t *testing.T, accept []byte) {
+		coding, ok := Negotiate(accept, offered)
+		named := strings.Contains(strings.ToLower(string(accept)), coding) || strings.Contains(string(accept), "*")
+		if coding != "" && (!ok || !named || !slices.Contains(offered, coding)) {
+			t.Errorf("%q gets %q and %v", accept, coding, ok)
+		}
+		if !ok && !strings.Contains(strings.ToLower(string(accept)), "identity") && !strings.Contains(string(accept), "*") {
+			t.Errorf("%q refuses everything", accept)
+		}
+		if only, _ := Negotiate(accept, []string{coding}); coding != "" && only != coding {
+			t.Errorf("%q gets %q, and %q if there is nothing else", accept, coding, only)
+		}
+	})
 }
