@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/block/atomicfile"
+	"loadstone/block/compress"
 	"loadstone/block/dataset"
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedfile"
-	"loadstone/system/feed/httpapi"
 	"loadstone/system/feed/serve"
 	"loadstone/system/feed/stores"
 )
@@ -242,7 +242,7 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
-	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+httpapi.CodingForms)
+	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+compress.Forms)
 	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
 	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
@@ -250,13 +250,13 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl.DurationVar(&c.PublishEvery, "publish-every", c.PublishEvery, "time between two publications, with --snapshots")
 	keysFlag(fl, &keys)
 	completing(cmd, "snapshots", completeObjects)
-	completing(cmd, "serializer", cobra.FixedCompletions([]cobra.Completion{string(feed.Append), string(feed.Standard), string(feed.Maps)}, cobra.ShellCompDirectiveNoFileComp))
+	completing(cmd, "serializer", cobra.FixedCompletions([]cobra.Completion{string(feed.Append), string(feed.Goccy), string(feed.Standard), string(feed.Maps)}, cobra.ShellCompDirectiveNoFileComp))
 	completing(cmd, "queries", cobra.FixedCompletions([]cobra.Completion{"batch", "each"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 // codings is the flag --compression.
-type codings struct{ *httpapi.Codings }
+type codings struct{ *compress.Codings }
 
 func (c codings) String() string {
 	if c.Codings == nil {
@@ -267,7 +267,7 @@ func (c codings) String() string {
 
 // Set is for pflag.
 func (c codings) Set(text string) (err error) {
-	*c.Codings, err = httpapi.ParseCodings(text)
+	*c.Codings, err = compress.Parse(text)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"loadstone/block/compress"
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/feed"
@@ -29,7 +30,7 @@ type Config struct {
 	// Serializer makes JSON of answers.
 	Serializer feed.Serializer
 	// Codings compress answers, for clients that take it.
-	Codings httpapi.Codings
+	Codings compress.Codings
 	// Each reads the details of several posts by one query for each, see feed.Reader.
 	Each bool
 	// CursorTTL is how long a cursor is good.

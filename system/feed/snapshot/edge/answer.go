@@ -96,7 +96,7 @@ func (r resource) choose(ctx *fasthttp.RequestCtx) (form string, body []byte, ok
 			}
 		}
 	}
-	form, ok = encode.Negotiate(accept, codings)
+	form, ok = encode.Negotiate(accept, names)
 	if !ok {
 		return "", nil, false
 	}

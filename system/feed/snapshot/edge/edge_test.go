@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	*Edge
 
-	t     *testing.T
+	t     testing.TB
 	store *counting
 	path  string
 	p     *snapshot.Publisher
@@ -63,7 +63,7 @@ func (c *counting) Get(ctx context.Context, name string) ([]byte, objects.Tag, e
 	return c.Store.Get(ctx, name)
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, path: t.TempDir()}
 	d, err := objects.OpenDirectory(f.path)
@@ -271,6 +271,37 @@ func TestTextsAreOfTheirVersion(t *testing.T) {
 			t.Errorf("version %d: the bytes are of another one", s.Manifest.Version)
 		}
 	}
+}
+
+// Whatever range and dictionary a client names, it gets a part of a form that there is.
+func FuzzRequests(f *testing.F) {
+	for _, asked := range []string{"bytes=0-0", "bytes=-5", "bytes=5-", "bytes=9-1", "bytes=99999999999999999999-", "bytes=0-0,2-2", "lines=1", "bytes=--1", "bytes=+1-2"} {
+		f.Add(asked, "gzip", ":x:", "")
+	}
+	e := newFixture(f)
+	s := e.publish(snapshot.Options{}, texts("first")...)
+	e.look(f.Context())
+	body, _ := s.Page("pages/1.json")
+	f.Fuzz(func(t *testing.T, asked, accept, available, same string) {
+		f := &fixture{Edge: e.Edge, t: t}
+		r := f.get("/feed/pages/1.json", "Range", asked, "Accept-Encoding", accept, "Available-Dictionary", available, "If-Range", same)
+		switch coding := string(r.Header.Peek("Content-Encoding")); r.StatusCode() {
+		case 200:
+			if coding == "" && !bytes.Equal(r.Body(), body) || coding != "" && !bytes.Equal(decoded(t, r), body) {
+				t.Errorf("%q of %q: got %.60q", asked, accept, r.Body())
+			}
+		case 206:
+			if coding == "" && !bytes.Contains(body, r.Body()) || len(r.Body()) == 0 {
+				t.Errorf("%q of %q: got %.60q", asked, accept, r.Body())
+			}
+		case 406, 416:
+			if len(r.Body()) > 0 {
+				t.Errorf("%q: %d with a body", asked, r.StatusCode())
+			}
+		default:
+			t.Errorf("%q of %q: got %d", asked, accept, r.StatusCode())
+		}
+	})
 }
 
 // What is too large for a dictionary is not offered as one.

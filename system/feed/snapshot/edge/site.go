@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"strconv"
@@ -16,10 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
+	"loadstone/block/compress"
 	"loadstone/block/dictionary"
 	"loadstone/block/objects"
 	"loadstone/system/feed/snapshot"
@@ -51,52 +47,24 @@ type text struct {
 }
 
 type form struct {
+	compress.Coding
+
 	once sync.Once
 	body []byte
 }
 
 // codings are those that texts have, the preferred first; levels make them in about the time that gzip takes.
-var codings = []string{"br", "zstd", "gzip"}
+var codings = compress.Codings{{Name: "br", Level: 5}, {Name: "zstd", Level: 2}, {Name: "gzip", Level: 6}}
 
-// compress makes forms. Those of fasthttp are not used: while many compress at once, they return nothing.
-var compress = map[string]func(src []byte) []byte{
-	"br": func(src []byte) []byte {
-		return written(src, func(w io.Writer) (io.WriteCloser, error) { return brotli.NewWriterLevel(w, 5), nil })
-	},
-	"gzip": func(src []byte) []byte {
-		return written(src, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriterLevel(w, 6) })
-	},
-	"zstd": func(src []byte) []byte {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-		if err != nil {
-			panic(err) // an option is wrong
-		}
-		return e.EncodeAll(src, nil)
-	},
-}
+var names = codings.Names()
 
 // compressing bounds how many texts are compressed at once, and with them the memory that it takes; others wait.
 var compressing = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-func written(src []byte, to func(io.Writer) (io.WriteCloser, error)) []byte {
-	var b bytes.Buffer
-	w, err := to(&b)
-	if err == nil {
-		_, err = w.Write(src)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		panic(err) // a level is wrong: a buffer takes all
-	}
-	return b.Bytes()
-}
-
 func newText(hash string, body []byte) *text {
 	t := &text{tag: hash[:32], body: body, forms: make(map[string]*form, len(codings))}
 	for _, c := range codings {
-		t.forms[c] = &form{}
+		t.forms[c.Name] = &form{Coding: c}
 	}
 	return t
 }
@@ -110,7 +78,7 @@ func (t *text) in(coding string) []byte {
 	f.once.Do(func() {
 		compressing <- struct{}{}
 		defer func() { <-compressing }()
-		f.body = bytes.Clone(compress[coding](t.body)) // without room that is left over
+		f.body = bytes.Clone(f.Encoder(compress.MaxWindow)(nil, t.body)) // without room that is left over
 	})
 	return f.body
 }
