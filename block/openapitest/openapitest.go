@@ -164,11 +164,17 @@ func (d *Document) Check(method, target string, got Answer) (name string, err er
 	if _, ok := media[kind]; !ok && (kind != "" || len(media) > 0) {
 		errs = append(errs, fmt.Errorf("content type %q is not in the document", kind))
 	} else if strings.HasPrefix(kind, "application/json") && method != http.MethodHead {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(got.Body))
-		if err == nil {
-			err = d.validate(at+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", value)
+		texts := []string{got.Body}
+		if kind == "application/jsonl" { // the schema is that of a line
+			texts = slices.Collect(strings.Lines(got.Body))
 		}
-		errs = append(errs, err)
+		for _, text := range texts {
+			value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+			if err == nil {
+				err = d.validate(at+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema", value)
+			}
+			errs = append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return name, fmt.Errorf("%s: %w", name, err)

@@ -15,7 +15,7 @@ const small = `{"openapi":"3.1.0","paths":{
 "components":{"headers":{"Tag":{"required":true,"schema":{"pattern":"^[0-9]$"}},"Maybe":{"schema":{"const":"x"}}},
 "schemas":{"A":{"type":"object","required":["id"],"properties":{"id":{"type":"integer"}}}},
 "responses":{"A":{"description":"one","headers":{"ETag":{"$ref":"#/components/headers/Tag"},"X-Maybe":{"$ref":"#/components/headers/Maybe"}},
-"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}}}}}}}`
+"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}},"application/jsonl":{"schema":{"$ref":"#/components/schemas/A"}}}}}}}`
 
 func read(t *testing.T, text string) *Document {
 	t.Helper()
@@ -44,6 +44,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"GET", "/a/1?x", good()},
 		{"GET", "http://elsewhere/a/1/2", good()},
+		{"GET", "/a/1", Answer{200, http.Header{"Content-Type": {"application/jsonl"}, "Etag": {"1"}}, "{\"id\":1}\n{\"id\":2}\n"}},
 		{"GET", "/a/1/b", Answer{Status: 204}},
 		{"PUT", "/a/1", Answer{Status: 405}},
 		{"get", "/a/1", Answer{Status: 405}},
@@ -63,6 +64,7 @@ func TestCheck(t *testing.T) {
 		"a status":              func(a *Answer) { a.Status = 418 },
 		"a missing property":    func(a *Answer) { a.Body = "{}" },
 		"a new property":        func(a *Answer) { a.Body = `{"id":1,"code":2}` },
+		"a line":                func(a *Answer) { a.Header.Set("Content-Type", "application/jsonl"); a.Body += "\n{}\n" },
 		"no JSON":               func(a *Answer) { a.Body = "ok" },
 		"a content type":        func(a *Answer) { a.Header.Set("Content-Type", "text/plain") },
 		"no content type":       func(a *Answer) { a.Header.Del("Content-Type") },

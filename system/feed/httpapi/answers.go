@@ -17,6 +17,7 @@ const (
 	codeLimit      route.Code = "bad_limit"
 	codePosts      route.Code = "bad_posts"
 	codeSeen       route.Code = "bad_seen"
+	codeStream     route.Code = "bad_stream"
 	codeBundleFull route.Code = "bundle_full"
 
 	codeNotAcceptable route.Code = "not_acceptable"
@@ -45,7 +46,8 @@ var answers = route.Table{
 	codeLimit:         {Status: http.StatusBadRequest, Text: fmt.Sprintf("limit is not a number from 1 to %d: write one, as in /feed?limit=10", MaxPage)},
 	codePosts:         {Status: http.StatusBadRequest, Text: fmt.Sprintf("write the ids of 1 to %d posts, each once, as in /bundle?posts=1,2,3", MaxBundle)},
 	codeSeen:          {Status: http.StatusBadRequest, Text: "seen is not a time: write the published of the newest post that was seen, as in /notices?seen=1704067200000"},
-	codeNotAcceptable: {Status: http.StatusNotAcceptable, Text: "Accept-Encoding refuses everything that there is: leave identity;q=0 out, or take zstd, br or gzip"},
+	codeStream:        {Status: http.StatusBadRequest, Text: "stream is not jsonl: write stream=jsonl for a line for each part, or leave it out"},
+	codeNotAcceptable: {Status: http.StatusNotAcceptable, Text: "Accept-Encoding refuses everything that there is: leave identity;q=0 out, or take zstd, br or gzip, in which no stream comes"},
 	codeBundleFull:    {Status: http.StatusRequestEntityTooLarge, Text: "the bundle is full: ask for this part by itself"},
 
 	of(feed.ErrNotFound):    {Status: http.StatusNotFound, Text: feed.ErrNotFound.Message},

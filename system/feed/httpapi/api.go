@@ -4,7 +4,8 @@
 //	GET, HEAD /posts/{id}/media       API 2
 //	GET, HEAD /posts/{id}/author      API 3
 //	GET, HEAD /posts/{id}/responses   API 4: reactions and comments
-//	GET, HEAD /bundle?posts=1,2,3     APIs 2, 3 and 4 of 1 to MaxBundle posts in one answer
+//	GET, HEAD /bundle?posts=1,2,3     APIs 2, 3 and 4 of 1 to MaxBundle posts in one answer;
+//	                                  with &stream=jsonl each part as soon as it is there
 //	GET, HEAD /notices?seen=          API 5: what is new since a time
 //
 //	GET, HEAD /openapi.json           this interface as an OpenAPI 3.1 document
@@ -24,6 +25,11 @@
 // A part that fails has a status and the others stay; only where nothing at all could be
 // read the answer itself fails. An answer has at most MaxBundleBytes: parts beyond have
 // status 413, and are to be asked for by themselves.
+//
+// A stream has the same parts in the order in which the store gives them, a line for each:
+// {"post":1,"part":"media","status":200,"body":{...}}. No line is left out: what could not be read,
+// or not in time, has a status that says so. It is an argument and not a media type of Accept, so
+// that caches need not vary by that; and it is neither compressed nor kept.
 package httpapi
 
 import (
@@ -36,6 +42,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/compress"
 	"loadstone/block/cputime"
 	"loadstone/block/route"
 	"loadstone/system/feed"
@@ -46,7 +53,8 @@ type Config struct {
 	// Reader has the feed. Its Asked is set by New.
 	Reader     *feed.Reader
 	Serializer feed.Serializer
-	Codings    Codings
+	// Codings are how answers are compressed for clients that take it.
+	Codings compress.Codings
 	// Ready reports whether /readyz should say so. It must be fast.
 	Ready func() bool
 	// Logger is told about failures of the store and panics, at most one of each kind in ten
@@ -58,7 +66,7 @@ type Config struct {
 
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
-	_, err := ParseCodings(c.Codings.String())
+	_, err := compress.Parse(c.Codings.String())
 	errs := []error{c.Serializer.Check(), err}
 	if c.Reader == nil || c.Ready == nil || c.Logger == nil || c.Registerer == nil {
 		errs = append(errs, errors.New("httpapi: a reader, a logger, a registerer, or the function Ready is missing"))
@@ -76,7 +84,7 @@ type API struct {
 	inBundle route.Errors
 
 	codings     []string // the names of the compressors
-	compressors []*compressor
+	compressors []*compress.Pool
 }
 
 // metrics are those of the feed, beside route.Requests.
@@ -122,8 +130,11 @@ func New(cfg Config) (*API, error) {
 	logger := cfg.Logger.With("component", "httpapi")
 	a := &API{
 		Routes: route.New(route.Config{Table: answers, Ready: cfg.Ready, Logger: logger, Registerer: cfg.Registerer}),
-		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers), codings: cfg.Codings.names(), compressors: newCompressors(cfg.Codings),
+		cfg:    cfg, metrics: newMetrics(cfg.Registerer), inBundle: route.Prepare(answers), codings: cfg.Codings.Names(),
 		failures: route.NewErrorLog(logger, "the store of posts failed"),
+	}
+	for _, coding := range cfg.Codings {
+		a.compressors = append(a.compressors, compress.NewPool(coding, window))
 	}
 	cfg.Reader.Asked = func(what string) { a.metrics.queries[what].Inc() }
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

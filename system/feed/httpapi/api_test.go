@@ -1,9 +1,12 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/block/compress"
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedtest"
 	"loadstone/system/feed/httpapi"
@@ -23,7 +27,7 @@ func TestJourney(t *testing.T) {
 	t.Parallel()
 	var first string
 	for _, way := range feedtest.Ways() {
-		for _, serializer := range []feed.Serializer{feed.Append, feed.Standard, feed.Maps} {
+		for _, serializer := range []feed.Serializer{feed.Append, feed.Goccy, feed.Standard, feed.Maps} {
 			for _, each := range []bool{false, true} {
 				f := start(t, func(c *httpapi.Config) { c.Serializer, c.Reader.Each = serializer, each })
 				read := feedtest.Journey(t, client(t), "http://"+f.addr, way)
@@ -105,6 +109,9 @@ func TestRefusals(t *testing.T) {
 		"/bundle?posts=1,,2":                `"bad_posts"`,
 		"/bundle?posts=9999999999999999999": `"bad_posts"`,
 		"/bundle?posts=" + ids:              `"bad_posts"`,
+		"/bundle?posts=1&stream=":           `"bad_stream","message":"stream is not jsonl: write stream=jsonl`,
+		"/bundle?posts=1&stream=true":       `"bad_stream"`,
+		"/bundle?posts=0&stream=jsonl":      `"bad_posts"`,
 		"/notices?seen=yesterday":           `"bad_seen"`,
 		"/notices?seen=-5":                  `"bad_seen"`,
 	} {
@@ -172,7 +179,7 @@ func TestBundle(t *testing.T) {
 // A bundle of which something failed is compressed as any other answer.
 func TestPartlyFailedBundleIsNegotiated(t *testing.T) {
 	t.Parallel()
-	f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "br", Level: 1}} })
+	f := start(t, func(c *httpapi.Config) { c.Codings = compress.Codings{{Name: "br", Level: 1}} })
 	f.store.fail(func(what string, _ []int64) error {
 		if what == "media" {
 			return feed.ErrUnavailable
@@ -205,8 +212,101 @@ func TestFullBundle(t *testing.T) {
 	if full := strings.Count(got.Body, `"status":413`); full != 2 || len(got.Body) > httpapi.MaxBundleBytes+1000 {
 		t.Errorf("got %d bytes, and %d parts that did not fit, want 2 of 4", len(got.Body), full)
 	}
+	stream := f.ask(t, "GET /bundle?stream=jsonl&posts="+strings.Join(ids, ","))
+	if full := strings.Count(stream.Body, `"status":413,"body":{"error":{"code":"bundle_full"`); full != 2 || len(stream.Body) > httpapi.MaxBundleBytes+2000 {
+		t.Errorf("streamed: got %d bytes, and %d parts that did not fit, want 2 of 4", len(stream.Body), full)
+	}
 	for _, id := range ids {
 		f.ask(t, "GET /posts/"+id+"/responses").want(t, 200, `\u003c`)
+	}
+}
+
+// lines reads a stream: each part under the name of its request, as a bundle has it.
+func lines(t *testing.T, text string) map[string]string {
+	t.Helper()
+	parts := map[string]string{}
+	for text := range strings.Lines(text) {
+		var l struct {
+			Post   int64           `json:"post"`
+			Part   feed.Part       `json:"part"`
+			Status int             `json:"status"`
+			Body   json.RawMessage `json:"body"`
+		}
+		if err := json.Unmarshal([]byte(text), &l); err != nil || !strings.HasSuffix(text, "\n") {
+			t.Fatalf("%q: %v", text, err)
+		}
+		parts[fmt.Sprintf("/posts/%d/%s", l.Post, l.Part)] = part(l.Part, l.Status, string(l.Body))
+	}
+	return parts
+}
+
+// A stream has the parts of the bundle, each once, whatever fails.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	for _, each := range []bool{false, true} {
+		f := start(t, func(c *httpapi.Config) {
+			c.Reader.Each, c.Codings = each, compress.Codings{{Name: "gzip", Level: 1}}
+		})
+		const target = "/bundle?posts=63,62,1000&stream=jsonl"
+		got := f.ask(t, "GET "+target, "Accept-Encoding: gzip")
+		got.want(t, 200, "", "Content-Type", "application/jsonl", "Cache-Control", "no-store", "Content-Encoding", "", "ETag", "", "X-Accel-Buffering", "no")
+		parts := lines(t, got.Body)
+		if len(parts) != 9 || strings.Count(got.Body, "\n") != 9 {
+			t.Errorf("each %v: got the parts %v", each, slices.Sorted(maps.Keys(parts)))
+		}
+		for target, text := range parts {
+			whole := f.ask(t, "GET "+target)
+			if want := part(feed.Part(target[strings.LastIndex(target, "/")+1:]), whole.Status, whole.Body); text != want {
+				t.Errorf("each %v: %s is %s, want %s", each, target, text, want)
+			}
+		}
+		f.ask(t, "HEAD "+target).want(t, 200, "", "Content-Type", "application/jsonl", "Content-Length", "")
+		f.ask(t, "GET "+target, "Accept-Encoding: identity;q=0, gzip").want(t, 406, `"not_acceptable"`)
+		f.store.fail(func(what string, _ []int64) error {
+			if what == "author" {
+				return errBroken
+			}
+			return feed.ErrUnavailable
+		})
+		failed := lines(t, f.ask(t, "GET "+target).Body)
+		for target, text := range failed {
+			if want := map[bool]string{true: `{"status":500,"body":{"error":{"code":"internal",`, false: `{"status":503,"body":{"error":{"code":"unavailable",`}[strings.HasSuffix(target, "author")]; !strings.Contains(text, want) {
+				t.Errorf("%s: got %s, want %s", target, text, want)
+			}
+		}
+		if len(failed) != 9 {
+			t.Errorf("all failed: got %v", failed)
+		}
+	}
+}
+
+// Parts come when they have been read, while others are still being read.
+func TestStreamDoesNotWait(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	goOn := make(chan struct{})
+	f.store.wait(func(what string) {
+		if what == "responses" {
+			<-goOn
+		}
+	})
+	response, err := client(t).Get("http://" + f.addr + "/bundle?posts=61,62&stream=jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	reader := bufio.NewReader(response.Body)
+	for n := range 6 {
+		if n == 4 {
+			close(goOn)
+		}
+		text, err := reader.ReadString('\n')
+		if err != nil || strings.Contains(text, `"part":"responses","status":200,`) != (n >= 4) {
+			t.Fatalf("line %d: got %q and %v", n, text, err)
+		}
+	}
+	if rest, err := io.ReadAll(reader); err != nil || len(rest) > 0 {
+		t.Errorf("got %q and %v", rest, err)
 	}
 }
 
@@ -222,7 +322,7 @@ func TestDocumentIsExercised(t *testing.T) {
 		t.Error(err)
 	}
 	missing := document.Names()
-	f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "gzip", Level: 1}} })
+	f := start(t, func(c *httpapi.Config) { c.Codings = compress.Codings{{Name: "gzip", Level: 1}} })
 	targets := []string{"/feed", "/feed?limit=0", "/bundle", "/bundle?posts=1", "/notices", "/notices?seen=x", "/openapi.json", "/healthz", "/readyz", "/nothing"}
 	for _, name := range feed.Parts() {
 		targets = append(targets, "/posts/1/"+string(name), "/posts/1000/"+string(name))
@@ -263,9 +363,9 @@ func TestDocumentIsExercised(t *testing.T) {
 // its own, with which a client is told that it has the answer.
 func TestCompression(t *testing.T) {
 	t.Parallel()
-	all, err := httpapi.ParseCodings("zstd,br:5,gzip:9")
-	if err != nil || all.String() != "zstd:2,br:5,gzip:9" {
-		t.Fatalf("got %v and %v", all, err)
+	all, err := compress.Parse("zstd,br:5,gzip:9")
+	if err != nil {
+		t.Fatal(err)
 	}
 	f := start(t, func(c *httpapi.Config) { c.Codings = all })
 	plain := f.ask(t, "GET /feed")
@@ -292,14 +392,6 @@ func TestCompression(t *testing.T) {
 	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: gzip, identity;q=0").want(t, 200, `"unread":0`, "Content-Encoding", "gzip")
 	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: *").want(t, 200, `"unread":0`, "Content-Encoding", "")
 	f.ask(t, "GET /notices?seen=253402300799999", "Accept-Encoding: gzip").want(t, 200, `"unread":0`, "Content-Encoding", "")
-	for text, want := range map[string]string{"": "write none, or zstd", "deflate": "write none, or zstd", "gzip,gzip": "write none, or zstd", "gzip:0": `the level of gzip is "0": write 1 to 9`, "br:12": "write 1 to 11", "zstd:x": "write 1 to 4", "gzip:": "write 1 to 9"} {
-		if _, err := httpapi.ParseCodings(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", text, err, want)
-		}
-	}
-	if none, err := httpapi.ParseCodings("none"); err != nil || none.String() != "none" {
-		t.Errorf("got %v and %v", none, err)
-	}
 }
 
 // Servers that compress at different levels give different bytes different tags.
@@ -307,7 +399,7 @@ func TestTagsOfLevels(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{}
 	for level := 1; level <= 9; level += 4 {
-		f := start(t, func(c *httpapi.Config) { c.Codings = httpapi.Codings{{Name: "gzip", Level: level}} })
+		f := start(t, func(c *httpapi.Config) { c.Codings = compress.Codings{{Name: "gzip", Level: level}} })
 		got := f.ask(t, "GET /feed", "Accept-Encoding: gzip")
 		tag := got.Header.Get("ETag")
 		if other, twice := bodies[tag]; twice && other != got.raw {
@@ -315,7 +407,7 @@ func TestTagsOfLevels(t *testing.T) {
 		}
 		bodies[tag] = got.raw
 	}
-	if _, err := httpapi.New(httpapi.Config{Serializer: feed.Append, Codings: httpapi.Codings{{Name: "gzip", Level: 10}}}); err == nil || !strings.Contains(err.Error(), "write 1 to 9") {
+	if _, err := httpapi.New(httpapi.Config{Serializer: feed.Append, Codings: compress.Codings{{Name: "gzip", Level: 10}}}); err == nil || !strings.Contains(err.Error(), "write 1 to 9") {
 		t.Errorf("a level that there is not: got %v", err)
 	}
 }
@@ -324,7 +416,7 @@ func TestTagsOfLevels(t *testing.T) {
 // another's bytes or none.
 func TestCompressionAtOnce(t *testing.T) {
 	t.Parallel()
-	all, err := httpapi.ParseCodings("zstd,br,gzip")
+	all, err := compress.Parse("zstd,br,gzip")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,20 @@ type faulty struct {
 
 	mu    sync.Mutex
 	fails func(what string, posts []int64) error
+	waits func(what string)
 }
 
 func (s *faulty) fail(fails func(what string, posts []int64) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fails = fails
+}
+
+// wait has details come when a function returns, outside of the lock.
+func (s *faulty) wait(waits func(what string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = waits
 }
 
 func (s *faulty) failure(what string, posts ...int64) error {
@@ -69,6 +77,12 @@ func (s *faulty) Notices(ctx context.Context, seen int64) (feed.Notices, error) 
 }
 
 func (s *faulty) Details(ctx context.Context, part feed.Part, posts []int64) (feed.Details, error) {
+	s.mu.Lock()
+	waits := s.waits
+	s.mu.Unlock()
+	if waits != nil {
+		waits(string(part))
+	}
 	if err := s.failure(string(part), posts...); err != nil {
 		return nil, err
 	}

@@ -94,6 +94,12 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 	if !ok {
 		return &route.Error{Code: codePosts}
 	}
+	switch stream := ctx.QueryArgs().Peek("stream"); {
+	case string(stream) == byLine:
+		return a.stream(ctx, ids)
+	case stream != nil:
+		return &route.Error{Code: codeStream}
+	}
 	within, cancel := bound()
 	defer cancel()
 	found := make(map[feed.Part][]feed.Found, len(feed.Parts()))
@@ -107,7 +113,8 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 		for i, id := range ids {
 			b.begin(i, id)
 			for _, part := range feed.Parts() {
-				b.add(part, found[part][i])
+				b.body = append(append(append(b.body, ",\""...), part...), "\":{"...)
+				b.add(found[part][i])
 			}
 			b.body = append(b.body, '}')
 		}
@@ -126,6 +133,7 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 // bundle is an answer that grows.
 type bundle struct {
 	api    *API
+	before int // bytes that are not in body any more
 	body   []byte
 	read   int   // parts that could be read, or are known not to be there
 	failed error // the last of the others
@@ -138,14 +146,14 @@ func (b *bundle) begin(i int, id int64) {
 	b.body = strconv.AppendInt(append(b.body, `{"post":`...), id, 10)
 }
 
-// add appends a part with the status and body of the request that it stands for.
-func (b *bundle) add(part feed.Part, found feed.Found) {
-	b.body = append(append(append(b.body, ",\""...), part...), "\":{\"status\":"...)
+// add appends the status and body of the request that a part stands for, and ends an object.
+func (b *bundle) add(found feed.Found) {
+	b.body = append(b.body, `"status":`...)
 	begun := len(b.body)
 	err := found.Err
 	if err == nil {
 		b.body = append(b.body, `200,"body":`...)
-		if b.body, err = b.api.cfg.Serializer.Append(b.body, found.Detail); err == nil && len(b.body) > MaxBundleBytes {
+		if b.body, err = b.api.cfg.Serializer.Append(b.body, found.Detail); err == nil && b.before+len(b.body) > MaxBundleBytes {
 			err = &route.Error{Code: codeBundleFull}
 		}
 	}
