@@ -191,6 +191,8 @@ func (s system) answersForServers(t *testing.T) {
 		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nxxxxx", 413, `{"error":{"code":"body_too_large"`},
 		{s.url, "POST /feed HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n", 413, `{"error":{"code":"body_too_large"`},
 		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", 413, `{"error":{"code":"body_too_large"`},
+		{s.url, "GET /bundle?posts=" + strings.Repeat("1,", 1_000_000) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431, `{"error":{"code":"headers_too_large"`},
+		{s.url, "GET /feed HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("c", 5000) + "\r\n\r\n", 431, `{"error":{"code":"headers_too_large"`},
 		{s.url, "DELETE /feed HTTP/1.1\r\nHost: x\r\n\r\n", 405, `"method_not_allowed"`},
 		{s.down, "GET /feed HTTP/1.1\r\nHost: x\r\n\r\n", 503, `{"error":{"code":"unavailable"`},
 		{s.down, "GET /feed/pages/1.json HTTP/1.1\r\nHost: x\r\n\r\n", 503, `{"error":{"code":"unavailable"`},
