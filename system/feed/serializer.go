@@ -1,9 +1,12 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
+
+	goccy "github.com/goccy/go-json"
 )
 
 // Serializer is how values become JSON. All give the same bytes; they differ in what that
@@ -14,6 +17,8 @@ type Serializer string
 const (
 	// Append is written by hand, see AppendJSON.
 	Append Serializer = "append"
+	// Goccy is github.com/goccy/go-json, the fastest library of docs/adr/019-a-library-for-json.md.
+	Goccy Serializer = "goccy"
 	// Standard is encoding/json.
 	Standard Serializer = "json"
 	// Maps makes maps of everything by reflection, and gives those to encoding/json: what
@@ -22,12 +27,12 @@ const (
 )
 
 // Serializers are all, for people.
-const Serializers = "append, json or maps"
+const Serializers = "append, goccy, json or maps"
 
 // Check reports whether there is such a serializer.
 func (s Serializer) Check() error {
 	switch s {
-	case Append, Standard, Maps:
+	case Append, Goccy, Standard, Maps:
 		return nil
 	}
 	return fmt.Errorf("serializer is %q: write %s", string(s), Serializers)
@@ -38,11 +43,18 @@ func (s Serializer) Append(dst []byte, v Value) ([]byte, error) {
 	if s == Append {
 		return v.AppendJSON(dst), nil
 	}
-	var whole any = v
-	if s == Maps {
-		whole = mapped(reflect.ValueOf(v))
+	var text []byte
+	var err error
+	switch s {
+	case Goccy:
+		to := bytes.NewBuffer(dst)
+		err = goccy.NewEncoder(to).Encode(v)
+		dst = bytes.TrimSuffix(to.Bytes(), []byte{'\n'})
+	case Maps:
+		text, err = json.Marshal(mapped(reflect.ValueOf(v)))
+	default:
+		text, err = json.Marshal(v)
 	}
-	text, err := json.Marshal(whole)
 	if err != nil {
 		return dst, fmt.Errorf("write %T as JSON: %w", v, err)
 	}
