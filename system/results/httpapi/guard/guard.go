@@ -268,7 +268,7 @@ func (g *Guard) Try(id int64, from Address, now time.Time, trouble bool) (try Tr
 	if wait > 0 || first || g.peers == nil {
 		return try, wait
 	}
-	return try, g.tell(&try, now)
+	return try, g.tell(&try, false, now)
 }
 
 // Opened sets back what was counted for the pair: the code was right.
@@ -291,12 +291,12 @@ func (g *Guard) Refused(try Try, now time.Time) (wait time.Duration) {
 	if try.told || g.peers == nil {
 		return 0
 	}
-	return g.tell(&try, now)
+	return g.tell(&try, true, now)
 }
 
 // tell counts the try for all replicas, and locks the pair here if it is locked there.
-func (g *Guard) tell(try *Try, now time.Time) (wait time.Duration) {
-	wait, try.told = g.peers.try(try)
+func (g *Guard) tell(try *Try, looked bool, now time.Time) (wait time.Duration) {
+	wait, try.told = g.peers.try(try, looked)
 	if wait == 0 {
 		return 0
 	}

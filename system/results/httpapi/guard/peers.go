@@ -122,27 +122,31 @@ func (p *Peers) call(script *rueidis.Lua, keys, args []string) ([]int64, bool) {
 }
 
 // tryScript counts a try of KEYS[1], a pair, and of KEYS[2], its id, unless the pair is
-// locked. It returns for how many milliseconds that is. The rules are those of entry.add
-// and triesFor. ARGV: limit of a pair, limit of an id, limit of a pair whose id is
-// slowed, window, weight.
+// locked: then of the id alone, if the code was looked at. It returns for how many
+// milliseconds the pair is locked. The rules are those of entry.add and triesFor. ARGV:
+// limit of a pair, limit of an id, limit of a pair whose id is slowed, window, weight,
+// 1 if the code was looked at.
 var tryScript = rueidis.NewLuaScript(`
 local tries, slow, weight = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])
 local limit = tries
 if tonumber(redis.call('GET', KEYS[2]) or 0) >= slow then limit = tonumber(ARGV[3]) end
-if tonumber(redis.call('GET', KEYS[1]) or 0) >= limit then
-  return {math.max(redis.call('PTTL', KEYS[1]), 1)}
-end
 local function add(key, limit)
   local n = redis.call('INCRBY', key, weight)
   return (n == weight or n >= limit) and redis.call('PEXPIRE', key, ARGV[4])
+end
+if tonumber(redis.call('GET', KEYS[1]) or 0) >= limit then
+  if ARGV[6] == '1' then add(KEYS[2], slow) end
+  return {math.max(redis.call('PTTL', KEYS[1]), 1)}
 end
 add(KEYS[1], limit)
 add(KEYS[2], slow)
 return {0}`)
 
-// try counts a try for all replicas. told is false if Redis did not answer.
-func (p *Peers) try(try *Try) (wait time.Duration, told bool) {
-	said, ok := p.call(tryScript, try.keys(), append(slices.Clip(p.limits), strconv.Itoa(int(try.weight))))
+// try counts a try for all replicas; looked says that its code was looked at, and not that
+// it may be. told is false if Redis did not answer.
+func (p *Peers) try(try *Try, looked bool) (wait time.Duration, told bool) {
+	args := append(slices.Clip(p.limits), strconv.Itoa(int(try.weight)), map[bool]string{false: "0", true: "1"}[looked])
+	said, ok := p.call(tryScript, try.keys(), args)
 	if !ok {
 		return 0, false
 	}

@@ -101,6 +101,33 @@ func TestReplicasShareTries(t *testing.T) {
 	}
 }
 
+// A first try that a replica tells of when the pair is locked already was a wrong code all
+// the same: it counts for the id.
+func TestFirstTriesSlowAnID(t *testing.T) {
+	t.Parallel()
+	all := replicated(t, servertest.Redis(t).Addr(), func(c *Config) { c.SlowAfter = 40 })
+	from := Address(1)
+	for looked := 0; looked < 40; from++ {
+		var first [replicas]Try
+		for i, g := range all {
+			try, wait := g.Try(1, from, noon, false)
+			if wait > 0 {
+				t.Fatalf("address %d: the first try at replica %d has to wait %v", from, i, wait)
+			}
+			first[i] = try
+		}
+		for looked += replicas; all[0].guess(1, from); {
+			looked++
+		}
+		for i, g := range all {
+			g.Refused(first[i], noon)
+		}
+	}
+	if got := guesses(all, 1, from, 1); got > 1+replicas {
+		t.Errorf("an address to a slowed id: %d codes were looked at, want at most %d", got, 1+replicas)
+	}
+}
+
 // The right code sets the count back, at the replica that it came to and in Redis, and
 // whoever makes no mistake is not told of.
 func TestRightCodeAmongReplicas(t *testing.T) {
