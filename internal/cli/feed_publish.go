@@ -78,6 +78,7 @@ as AWS's tools have it (--keys). AWS_REGION is us-east-1 unless it is set.
 
 The admin address has /metrics, /healthz, and /readyz, which says whether the feed was
 published lately. A snapshot that shrank by half is refused: it is more often a mistake.
+What editors take down is published within seconds, and versions that had it are deleted.
 
 Every flag can be given as an environment variable as well: --to as FEED_TO. A flag wins.`,
 		Example: `  loadstone feed publish --store sqlite:feed.db --to directory:snapshots

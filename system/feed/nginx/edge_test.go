@@ -200,6 +200,42 @@ func TestTakenDownIsGoneBehindNGINX(t *testing.T) {
 	}
 }
 
+// What an editor takes down while a publisher runs is gone, too, long before the next publication.
+func TestEditorsTakeDownBehindNGINX(t *testing.T) {
+	t.Parallel()
+	p := newPublished(t)
+	c := p.config()
+	c.Every = time.Hour
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve.RunPublisher(ctx, c, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the publisher: %v", err)
+		}
+	})
+	p.startEdge()
+	has := func() bool {
+		_, body := p.get("/feed/pages/1.json", "")
+		return bytes.Contains(body, []byte(`"id":96,"media"`))
+	}
+	p.within("the feed is published", has)
+	name, err := stores.Parse(p.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := name.Open(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.(feed.Desk).Apply(t.Context(), feed.Change{Action: feed.TakenDown, Editor: "noor", Post: 96}, nil, feed.Condition{})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("gone after %v", p.within("it is gone", func() bool { return !has() }))
+}
+
 // S3 does not answer; the edge has ended; an edge that has just started finds no S3: what was published is served on, by whoever has
 // it. Then all of it comes back, and with it what is new.
 func TestPartsAreDownBehindNGINX(t *testing.T) {

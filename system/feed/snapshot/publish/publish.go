@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"loadstone/block/pause"
 	"loadstone/system/feed"
 	"loadstone/system/feed/snapshot"
 )
@@ -64,6 +63,7 @@ type Publisher struct {
 	last    atomic.Int64
 	start   time.Time // for the monotonic clock
 	metrics metrics
+	removals
 }
 
 // metrics are feed_publish_version, feed_publish_bytes (of that version),
@@ -104,7 +104,8 @@ func New(cfg Config) (*Publisher, error) {
 const retry = 10 * time.Second
 
 // Run publishes until the context ends, and then returns nil. A publication under way is left as it is, which
-// nobody sees.
+// nobody sees. Where the store is a feed.Desk, what editors take down, erase or remove of comments is published within
+// seconds, and the versions that had it are deleted.
 func (p *Publisher) Run(ctx context.Context) error {
 	for {
 		wait := p.cfg.Every
@@ -112,7 +113,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.cfg.Logger.Error("the feed was not published; what was published before is current", "error", err)
 			wait = min(wait, retry)
 		}
-		if !pause.For(ctx, wait) {
+		if !p.wait(ctx, wait) {
 			return nil
 		}
 	}
@@ -177,11 +178,20 @@ func (p *Publisher) publish(ctx context.Context, o snapshot.Options) (*snapshot.
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	began := time.Now()
+	if err := p.look(ctx, p.cfg.Store); err != nil { // before the posts, so that these have nothing of what it finds
+		p.metrics.total.WithLabelValues(failed).Inc()
+		return nil, err
+	}
+	o.Force = o.Force || p.due // it may be more than half, and has to go
 	var before *snapshot.Snapshot
 	s, err := p.cfg.Snapshot.Publish(ctx, func(ctx context.Context, last *snapshot.Snapshot) ([]snapshot.Page, error) {
 		before = last
 		return Pages(ctx, p.cfg.Store, p.cfg.Posts)
 	}, o)
+	if err == nil && p.outlived(s.Manifest) {
+		s, err = p.cfg.Snapshot.Purge(ctx, func(page snapshot.Page) []byte { return page.Body })
+	}
+	p.due = p.due && err != nil
 	took := time.Since(began).Seconds()
 	outcome := outcomeOf(err, s == before)
 	p.metrics.total.WithLabelValues(outcome).Inc()

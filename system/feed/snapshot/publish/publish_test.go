@@ -25,6 +25,7 @@ import (
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedtest"
 	"loadstone/system/feed/snapshot"
+	"loadstone/system/feed/sqlitestore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -285,6 +286,77 @@ func TestTakeDown(t *testing.T) {
 	store.Close()
 	if _, err := p.TakeDown(t.Context(), 96); !errors.Is(err, feed.ErrUnavailable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What an editor takes down is in no version any more when the next one is published, also if it is more than half, and if a
+// publisher was killed before it had deleted the versions that had it. One that has just started does not know whether somebody
+// wanted so much to go.
+func TestEditorsTakeDown(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	desk, err := sqlitestore.Open(t.Context(), filepath.Join(path, "feed.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { desk.Close() })
+	if _, err := desk.Fill(t.Context(), feedtest.Generator(t, 1, 100), nil); err != nil {
+		t.Fatal(err)
+	}
+	change := func(action feed.Action, from, to int64) {
+		t.Helper()
+		for id := from; id <= to; id++ {
+			if _, err := desk.Apply(t.Context(), feed.Change{Action: action, Editor: "noor", Post: id}, nil, feed.Condition{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	snapshots := filepath.Join(path, "snapshots")
+	p := publisher(t, desk, snapshots)
+	once(t, p, snapshot.Options{})
+	change(feed.TakenDown, 100, 100)
+	change(feed.Erased, 99, 99)
+	// As it is left by one who was killed.
+	if _, err := p.cfg.Snapshot.Publish(t.Context(), func(ctx context.Context, _ *snapshot.Snapshot) ([]snapshot.Page, error) {
+		return Pages(ctx, desk, 1000)
+	}, snapshot.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s := once(t, publisher(t, desk, snapshots), snapshot.Options{})
+	if len(s.Manifest.Earlier) > 0 || len(s.Pages()) != 11 {
+		t.Errorf("earlier versions are kept: %+v", s.Manifest)
+	}
+	gone := func(id int64) {
+		t.Helper()
+		if err := filepath.WalkDir(snapshots, func(file string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(file)
+			if bytes.Contains(text, fmt.Appendf(nil, `"id":%d,"media"`, id)) {
+				t.Errorf("post %d is in %s", id, file)
+			}
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	gone(100)
+	gone(99)
+	once(t, p, snapshot.Options{})
+	change(feed.TakenDown, 31, 98)
+	if _, err := publisher(t, desk, snapshots).Once(t.Context(), snapshot.Options{}); !errors.Is(err, snapshot.ErrShrank) {
+		t.Errorf("got %v", err)
+	}
+	if s = once(t, p, snapshot.Options{}); len(s.Pages()) != 4 {
+		t.Errorf("%d pages are left", len(s.Pages()))
+	}
+	gone(31)
+	// An edit, or what comes back, is no reason to forget.
+	s.Manifest.Earlier = []snapshot.Edition{{Published: time.Now().Add(2 * skew)}}
+	change(feed.PutBack, 31, 31)
+	if err := p.look(t.Context(), desk); err != nil || p.due || p.outlived(s.Manifest) {
+		t.Errorf("got %v, %+v", err, p.removals)
 	}
 }
 
