@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"compress/gzip"
 	"context"
-	"errors"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +19,8 @@ func (a *app) menuExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write all menus to a file, as 'menu import' reads it",
 		Long: `Write all menus of a database, as they are now, to a file that 'loadstone menu import'
-reads: complete, or not at all. If its name ends in .gz it is compressed.`,
+reads: complete, or not at all. If its name ends in .gz it is compressed. - is the standard
+output, for which --format says the format.`,
 		Example: `  loadstone menu export --from pebble:menus --to menus.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			written := menufile.Format(format)
@@ -48,11 +46,7 @@ reads: complete, or not at all. If its name ends in .gz it is compressed.`,
 
 // exportMenus writes menus to a file, all or nothing, compressed if its name says so.
 func (a *app) exportMenus(ctx context.Context, source dataset.Source[menu.Menu], to string, format menufile.Format) error {
-	return a.writeData(to, "menus", source.Meta().Count, func(w io.Writer, progress dataset.Progress) error {
-		if !strings.HasSuffix(strings.ToLower(to), ".gz") {
-			return menufile.Write(ctx, w, format, source, progress)
-		}
-		zipped := gzip.NewWriter(w)
-		return errors.Join(menufile.Write(ctx, zipped, format, source, progress), zipped.Close())
+	return a.writeData(to, "menus", func(w io.Writer, progress dataset.Progress) error {
+		return compressing(to, w, func(w io.Writer) error { return menufile.Write(ctx, w, format, source, progress) })
 	})
 }

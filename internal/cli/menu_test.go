@@ -229,6 +229,11 @@ func TestMenusOutAndIn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	menuSaid(t, dir, exitOK, "holds", "seed", "--store", "pebble:a", "--menus", "120")
+	menuSaid(t, dir, exitUsage, "--to", "export", "--from", "pebble:a", "--to", "-")
+	menuSaid(t, dir, exitOK, `{"id":120,`, "export", "--from", "pebble:a", "--to", "-", "--format", "jsonl")
+	if _, err := os.Stat(filepath.Join(dir, "-")); err == nil {
+		t.Error("there is a file named -")
+	}
 	var files []string
 	for _, format := range []string{"csv", "jsonl", "psv", "csv.gz"} {
 		store := "pebble:" + format

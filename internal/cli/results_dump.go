@@ -20,7 +20,7 @@ func (a *app) dumpCommand() *cobra.Command {
 import' reads: for a copy that no database is needed to read, or as the ids and codes
 of a load test (see 'loadstone load --help', --feed).
 
-The file has every access code. Only you may read it; keep it as safe as the codes.`,
+- is the standard output. The file has every access code. Only you may read it; keep it as safe as the codes.`,
 		Example: `  loadstone results dump --from sqlite:results.db --to students.csv`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if to == "" {
@@ -38,7 +38,7 @@ The file has every access code. Only you may read it; keep it as safe as the cod
 
 // dump writes the students of a database to a file, all or nothing.
 func (a *app) dump(ctx context.Context, db dataset.Source[results.Student], to string) error {
-	return a.writeData(to, "students", db.Meta().Count, func(w io.Writer, progress dataset.Progress) error {
+	return a.writeData(to, "students", func(w io.Writer, progress dataset.Progress) error {
 		return csvfile.Write(ctx, w, db, progress)
 	})
 }

@@ -80,6 +80,9 @@ func TestDump(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(dir, "a.csv")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v; want it to be its owner's alone", info, err)
 	}
+	if got := loadstone(t, dir, "results", "dump", "--from", "sqlite:a.db", "--to", "-"); got.code != exitOK || got.stdout != string(a) {
+		t.Errorf("to the standard output: status %d, %s, and %d bytes, want %d", got.code, got.stderr, len(got.stdout), len(a))
+	}
 	if got := loadstone(t, dir, "results", "dump", "--from", "sqlite:a.db"); got.code != exitUsage {
 		t.Errorf("without --to: exit status %d, want %d", got.code, exitUsage)
 	}
