@@ -5,6 +5,7 @@ package feedfile
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"loadstone/block/dataset"
 	"loadstone/system/feed"
@@ -29,14 +31,15 @@ const (
 )
 
 // Forms are the formats, for people.
-const Forms = ".jsonl for JSON lines or .csv"
+const Forms = ".jsonl for JSON lines or .csv, or either with .gz"
 
 // File is the source of a file's posts. It reads the file each time; one that has changed
 // since Open fails.
 type File struct {
-	path string
-	open func(io.Reader) decoder
-	meta dataset.Meta
+	path   string
+	zipped bool
+	open   func(io.Reader) decoder
+	meta   dataset.Meta
 }
 
 // decoder reads one post after the other, then io.EOF. What is wrong with a post is a
@@ -54,7 +57,9 @@ func (m mistake) Unwrap() error { return m.error }
 // has mistakes, and lists the first of them.
 func Open(ctx context.Context, path string) (*File, error) {
 	f := &File{path: path}
-	switch filepath.Ext(path) {
+	plain, zipped := strings.CutSuffix(path, ".gz")
+	f.zipped = zipped
+	switch filepath.Ext(plain) {
 	case ".jsonl":
 		f.open = newJSONLines
 	case ".csv":
@@ -109,6 +114,13 @@ func (f *File) read(ctx context.Context, copied io.Writer, use func(e *feed.Entr
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	content := bufio.NewReader(io.TeeReader(file, copied))
+	if f.zipped {
+		unzipped, err := gzip.NewReader(content)
+		if err != nil {
+			return fmt.Errorf("read %s: %w: it is not compressed, or not with gzip", f.path, feed.ErrInput)
+		}
+		content = bufio.NewReader(unzipped)
+	}
 	if mark, _ := content.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = content.Discard(len(mark)) // is there
 	}
@@ -118,6 +130,8 @@ func (f *File) read(ctx context.Context, copied io.Writer, use func(e *feed.Entr
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("read %s: %w: the compressed file is not whole", f.path, feed.ErrInput)
 		case err != nil && !wrong:
 			return fmt.Errorf("read %s: %w", f.path, err)
 		case !use(&e, line, err):

@@ -1,16 +1,21 @@
 package feedfile
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"loadstone/system/feed"
+	"loadstone/system/feed/feedtest"
+	"loadstone/system/feed/sqlitestore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -161,6 +166,75 @@ func TestChangedFile(t *testing.T) {
 	}
 }
 
+// What Write writes is what Open reads, and the other way round.
+func TestRoundTrip(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	desk := func(name string) *sqlitestore.Store {
+		s, err := sqlitestore.Open(ctx, filepath.Join(t.TempDir(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	first, second := desk("first"), desk("second")
+	odd := feedtest.Odd(999, 1234, feed.MaxComments)
+	bare := feedtest.Odd(1000, 5, 0)
+	bare.Media, bare.Reactions = nil, nil
+	_, err := first.Fill(ctx, feedtest.Generator(t, 3, 200), nil)
+	if err := errors.Join(err, first.Put(ctx, &odd), first.Put(ctx, &bare), first.Delete(ctx, 17)); err != nil {
+		t.Fatal(err)
+	}
+	text := func(s *sqlitestore.Store) string {
+		var b strings.Builder
+		if err := Write(ctx, &b, s, nil); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	written := text(first)
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write([]byte(written)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(written, "\n") != 201 {
+		t.Errorf("got %d lines", strings.Count(written, "\n"))
+	}
+	path := write(t, "posts.jsonl.gz", zipped.String())
+	f, err := Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Fill(ctx, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	if again := text(second); again != written {
+		t.Errorf("got %.500s\nwant %.500s", again, written)
+	}
+	for at := feed.Start; ; {
+		a, errA := first.Page(ctx, at, 50)
+		b, errB := second.Page(ctx, at, 50)
+		if errA != nil || errB != nil || !slices.Equal(a, b) {
+			t.Fatalf("got %+v and %v\nwant %+v and %v", b, errB, a, errA)
+		}
+		if len(a) < 50 {
+			break
+		}
+		at = a[49].Position()
+	}
+	for name, text := range map[string]string{"cut.jsonl.gz": zipped.String()[:zipped.Len()-9], "plain.jsonl.gz": written, "empty.csv.gz": ""} {
+		if _, err := Open(ctx, write(t, name, text)); !errors.Is(err, feed.ErrInput) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // Whatever a file has, reading it ends, and what is read is valid.
 func FuzzFile(f *testing.F) {
 	f.Add("a.csv", header+row)
@@ -176,6 +250,14 @@ func FuzzFile(f *testing.F) {
 		for i := range all {
 			if err := all[i].Validate(); err != nil {
 				t.Error(err)
+			}
+			line, err := all[i].Line()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := feed.ParseLine(line)
+			if second, errLine := again.Line(); err != nil || errLine != nil || again.Post != all[i].Post || !bytes.Equal(second, line) {
+				t.Errorf("%s became %s, %v, %v", line, second, err, errLine)
 			}
 		}
 	})
