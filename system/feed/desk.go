@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +16,9 @@ const (
 	// MaxEditor bounds the name of an editor, in bytes.
 	MaxEditor = 64
 )
+
+// maxChosen bounds the ids that a Desk chooses.
+const maxChosen = dataset.MaxID / 2
 
 // EditorAPI is who wrote where no person did: a program.
 const EditorAPI = "api"
@@ -250,14 +252,15 @@ func (r Rows) state(ctx context.Context, id int64) (s state, err error) {
 	return s, err
 }
 
-// choose sets the ids that are missing to the next after all that there are.
+// choose sets the ids that are missing to the next after all that there are, but for those above
+// maxChosen, which somebody chose in another way.
 func (t Tx) choose(ctx context.Context, e *Entry) error {
 	if err := t.do(ctx, "lock", int64(0)); err != nil { // taken before any post's, so that nobody waits in a circle
 		return err
 	}
 	for query, id := range map[string]*int64{"next post": &e.ID, "next author": &e.Author.ID} {
 		if *id == 0 {
-			if err := t.Rows(ctx, query, func(row Scan) error { return row(id) }); err != nil {
+			if err := t.Rows(ctx, query, func(row Scan) error { return row(id) }, int64(maxChosen)); err != nil {
 				return err
 			}
 		}
@@ -267,7 +270,10 @@ func (t Tx) choose(ctx context.Context, e *Entry) error {
 
 // store puts an entry that is not there, at a version.
 func (t Tx) store(ctx context.Context, e *Entry, version int64) error {
-	return errors.Join(t.Put(ctx, e), t.do(ctx, "stamp", e.ID, version))
+	if err := t.Put(ctx, e); err != nil {
+		return err
+	}
+	return t.do(ctx, "stamp", e.ID, version)
 }
 
 // all runs queries of a post, one after the other.
@@ -461,8 +467,8 @@ func DeskQueries() map[string]string {
 	return map[string]string{
 		"state": `SELECT version, published, title, false FROM feed.posts WHERE id = $1
 			UNION ALL SELECT version, published, title, true FROM feed.kept WHERE id = $1`,
-		"next post":   `SELECT coalesce(max(id), 0) + 1 FROM (SELECT max(id) AS id FROM feed.posts UNION ALL SELECT max(id) FROM feed.kept) AS all_posts`,
-		"next author": `SELECT coalesce(max(id), 0) + 1 FROM feed.authors`,
+		"next post":   `SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM feed.posts UNION ALL SELECT id FROM feed.kept) AS all_posts WHERE id < $1`,
+		"next author": `SELECT coalesce(max(id), 0) + 1 FROM feed.authors WHERE id < $1`,
 		"author":      `SELECT id, name, role, team, about, photo FROM feed.authors WHERE id = $1`,
 		"authors by name": `SELECT id, name, role, team, about, photo FROM feed.authors
 			WHERE $1 = '' OR name = $1 ORDER BY name, id LIMIT $2`,

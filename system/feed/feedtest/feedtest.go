@@ -348,21 +348,18 @@ type walkers struct {
 	read   chan struct{} // a page was, and who writes is free: it is time for a change
 }
 
-// change deletes a post that is there, or inserts it. A Desk's are taken down and put back as well.
+// change deletes a post that is there, or inserts it. A Desk's are taken down and put back as well,
+// and those that stay are edited.
 func (w *walkers) change(id int64, there bool) {
-	var err error
-	desk, ok := w.store.(feed.Desk)
-	if id%2 == 0 && ok {
-		action := feed.TakenDown
-		if !there {
-			action = feed.PutBack
-		}
-		_, err = desk.Apply(w.t.Context(), feed.Change{Action: action, Editor: "ada", Post: id}, nil, feed.Condition{})
-		if !errors.Is(err, feed.ErrNotFound) { // else it never was there
-			w.fails(id, err)
+	if desk, ok := w.store.(feed.Desk); ok {
+		stays := w.stay[id%int64(len(w.stay))]
+		_, err := desk.Apply(w.t.Context(), feed.Change{Action: feed.Written, Editor: "ada", Post: stays.ID}, &stays, feed.Condition{})
+		w.fails(stays.ID, err)
+		if id%2 == 0 && w.moves(desk, id, there) {
 			return
 		}
 	}
+	var err error
 	if there {
 		err = w.store.Delete(w.t.Context(), id)
 	} else {
@@ -371,6 +368,20 @@ func (w *walkers) change(id int64, there bool) {
 		err = w.store.Put(w.t.Context(), &e)
 	}
 	w.fails(id, err)
+}
+
+// moves takes a post down, or puts it back; it reports false if it never was there.
+func (w *walkers) moves(desk feed.Desk, id int64, there bool) bool {
+	action := feed.PutBack
+	if there {
+		action = feed.TakenDown
+	}
+	_, err := desk.Apply(w.t.Context(), feed.Change{Action: action, Editor: "ada", Post: id}, nil, feed.Condition{})
+	if errors.Is(err, feed.ErrNotFound) {
+		return false
+	}
+	w.fails(id, err)
+	return true
 }
 
 func (w *walkers) fails(id int64, err error) {

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"time"
 
+	"loadstone/block/backoffice"
 	"loadstone/block/compress"
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/feed"
+	"loadstone/system/feed/admin"
 	"loadstone/system/feed/httpapi"
 	"loadstone/system/feed/snapshot/edge"
 	"loadstone/system/feed/snapshot/publish"
@@ -37,6 +39,9 @@ type Config struct {
 	CursorTTL time.Duration
 	// Page serves the readers' page beside the interface.
 	Page bool
+	// Settings are about those who may use the admin's pages.
+	backoffice.Settings
+
 	// Snapshots, if not empty, is the store of snapshots into which the feed is published by this server every
 	// PublishEvery, and from which it is served beside the live interface, see RunPublisher and RunEdge.
 	Snapshots    string
@@ -64,7 +69,7 @@ func (c Config) Validate() error {
 	if c.Snapshots != "" {
 		publisher = c.publisher().Validate()
 	}
-	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl, publisher)
+	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl, publisher, c.Check())
 }
 
 // publisher is the configuration of the one beside the interface.
@@ -84,8 +89,9 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	cfg.MaxBodyBytes = max(cfg.MaxBodyBytes, cfg.formBytes())
 	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "store", name.String(),
-		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "snapshots", cfg.Snapshots, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
+		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "accounts", cfg.Accounts, "snapshots", cfg.Snapshots, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
 		store, err := name.Open(ctx, s.Registry)
 		if err != nil {
@@ -115,6 +121,9 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 				api.Add(method, web.Path, site.Handle)
 			}
 		}
+		if err := addAdmin(cfg, s, store, api.Routes); err != nil {
+			return service.Handler{}, fmt.Errorf("make the pages of editors: %w", err)
+		}
 		if cfg.Snapshots != "" {
 			if err := publishBeside(ctx, s, cfg.publisher(), store, api.Routes); err != nil {
 				return service.Handler{}, fmt.Errorf("publish beside the interface: %w", err)
@@ -122,6 +131,38 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		}
 		return service.Handler{Handle: api.Handle, BadRequest: api.BadRequest}, nil
 	})
+}
+
+// formBytes bounds the forms that are sent to this server.
+func (c Config) formBytes() int {
+	if c.Accounts == "" {
+		return 0
+	}
+	return admin.MaxFormBytes
+}
+
+// addAdmin lets a server answer with the pages of editors, too, if there are any.
+func addAdmin(cfg Config, s *service.Service, store feed.Store, to *route.Routes) error {
+	if cfg.Accounts == "" {
+		return nil
+	}
+	desk, ok := store.(feed.Desk)
+	if !ok {
+		return errors.New("posts cannot be edited in this store")
+	}
+	office, err := cfg.Office(s, admin.Roles())
+	if err != nil {
+		return err
+	}
+	pages, err := admin.New(admin.Config{Office: office, Desk: desk})
+	if err != nil {
+		return err
+	}
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		to.Add(method, admin.Path, pages.Handle)
+		to.Add(method, admin.Path+"/", pages.Handle)
+	}
+	return nil
 }
 
 // publishBeside publishes the store and serves what is published. Whether there is a snapshot does not decide whether the

@@ -20,7 +20,7 @@ func queriesOf(tx *sql.Tx) feed.Rows {
 		if !ok { // lock: who writes is alone
 			return nil
 		}
-		found, err := tx.QueryContext(ctx, text, args...) //nolint:rowserrcheck // scanned does
+		found, err := tx.QueryContext(ctx, text, args...)
 		if err := scanned(found, err, scan); err != nil {
 			return fmt.Errorf("%s: %w", query, err)
 		}
