@@ -41,8 +41,8 @@ PostgreSQL database, postgres://USER@HOST/DATABASE.`,
 	}
 	health := a.healthCommand()
 	health.Example = `  loadstone feed health --url http://127.0.0.1:8080/readyz`
-	cmd.AddCommand(a.feedImportCommand(), a.feedSecretsCommand(), health)
-	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedServeCommand(), a.feedPublishCommand(), a.feedEdgeCommand())...)
+	cmd.AddCommand(a.feedImportCommand(), a.feedAccounts().command(), a.feedSecretsCommand(), health)
+	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedExportCommand(), a.feedTakeDownCommand(), a.feedPutBackCommand(), a.feedServeCommand(), a.feedPublishCommand(), a.feedEdgeCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -100,7 +100,8 @@ func (a *app) feedImportCommand() *cobra.Command {
    "reactions":[{"kind":"like","count":3}],
    "comments":[{"author":"Olga","published":"2026-01-31T09:00:00Z","text":"..."}]}
 
-An import is complete or stores nothing: mistakes are reported with their lines.`,
+Either may be compressed: .csv.gz, .jsonl.gz. An import is complete or stores nothing: mistakes
+are reported with their lines.`,
 		Example: `  loadstone feed import posts.csv --store sqlite:own.db`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.fillFeedFrom(cmd, store, args[0], false) },
@@ -209,6 +210,7 @@ func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[fe
 func (a *app) feedServeCommand() *cobra.Command {
 	c := serve.DefaultConfig()
 	var keys string
+	var proxies []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve a feed over HTTP",
@@ -219,6 +221,9 @@ func (a *app) feedServeCommand() *cobra.Command {
 
 --serializer and --queries change what an answer costs, and none of its bytes. With
 --compression answers are compressed for those who take it, the best-liked coding first.
+
+With --accounts people edit posts at /admin: they write them, take them and their comments
+down, and see who changed what. 'feed account' makes accounts.
 
 With --snapshots this server publishes the feed as well, as 'loadstone feed publish' does,
 and serves what is published below /feed/, as 'loadstone feed edge' does.
@@ -231,6 +236,9 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 			var err error
 			if c.Keys, err = a.objectKeys(keys); err != nil {
 				return usagef("--keys: %w", err)
+			}
+			if c.Proxies, err = parseProxies(proxies); err != nil {
+				return err
 			}
 			if err := c.Validate(); err != nil {
 				return usageError{err}
@@ -246,6 +254,7 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
 	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
+	officeFlags(fl, &c.Settings, &proxies, "feed", "edit posts")
 	fl.StringVar(&c.Snapshots, "snapshots", "", "where this server publishes the feed, to serve it below /feed/: "+stores.ObjectForms+"; nowhere if empty")
 	fl.DurationVar(&c.PublishEvery, "publish-every", c.PublishEvery, "time between two publications, with --snapshots")
 	keysFlag(fl, &keys)

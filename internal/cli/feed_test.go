@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"loadstone/block/backoffice/backofficetest"
 	"loadstone/system/feed/feedtest"
 )
 
@@ -22,6 +23,16 @@ func feedSaid(t *testing.T, dir string, code int, want string, args ...string) {
 	if out := got.stdout + got.stderr; got.code != code || !strings.Contains(out, want) {
 		t.Errorf("loadstone feed %s: got status %d and %q, want %d and %q", strings.Join(args, " "), got.code, out, code, want)
 	}
+}
+
+// fileIn is what a file in a directory has.
+func fileIn(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestFeedCommands(t *testing.T) {
@@ -167,4 +178,70 @@ func TestFeedPublisherRuns(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), "stopped") {
 		t.Errorf("got %v and %s", err, &said)
 	}
+}
+
+// Posts are exported, imported, taken down and put back by commands, and a server notices at once.
+func TestFeedDesk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	said := func(code int, want string, args ...string) {
+		t.Helper()
+		feedSaid(t, dir, code, want, args...)
+	}
+	said(0, "sqlite:a.db holds", "seed", "--store", "sqlite:a.db", "--posts", "100")
+	said(0, "100 posts in a.jsonl", "export", "--store", "sqlite:a.db", "--to", "a.jsonl")
+	said(0, "100 posts in a.jsonl.gz", "export", "--store", "sqlite:a.db", "--to", "a.jsonl.gz")
+	plain, zipped := fileIn(t, dir, "a.jsonl"), fileIn(t, dir, "a.jsonl.gz")
+	if len(zipped) > len(plain)/2 {
+		t.Errorf("%d bytes were compressed to %d", len(plain), len(zipped))
+	}
+	said(0, "sqlite:b.db holds a.jsonl.gz", "import", "a.jsonl.gz", "--store", "sqlite:b.db")
+	if got := loadstone(t, dir, "feed", "export", "--store", "sqlite:b.db", "--to", "-"); got.code != 0 || got.stdout != plain {
+		t.Errorf("got status %d, %s and %.300q", got.code, got.stderr, got.stdout)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "-")); err == nil {
+		t.Error("there is a file named -")
+	}
+	said(2, "write a name that ends in .jsonl", "export", "--store", "sqlite:a.db", "--to", "a.csv")
+	said(1, "there is no feed", "export", "--store", "sqlite:none.db", "--to", "none.jsonl")
+
+	_, url := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:a.db")
+	menuWant(t, "GET "+url+"/posts/17/author", 200, `"author"`)
+	said(2, `the id of the post is "x"`, "take-down", "x", "--store", "sqlite:a.db")
+	said(1, "there is no post 101 in sqlite:a.db", "take-down", "101", "--store", "sqlite:a.db")
+	said(0, "is taken down\n", "take-down", "17", "--store", "sqlite:a.db")
+	menuWant(t, "GET "+url+"/posts/17/author", 404, "not_found")
+	said(0, "is taken down already; nothing to do", "take-down", "17", "--store", "sqlite:a.db")
+	said(0, "is put back\n", "put-back", "17", "--store", "sqlite:a.db")
+	menuWant(t, "GET "+url+"/posts/17/author", 200, `"author"`)
+	said(0, "is put back already; nothing to do", "put-back", "17", "--store", "sqlite:a.db")
+	if got := loadstone(t, dir, "feed", "export", "--store", "sqlite:a.db", "--to", "-"); got.stdout != plain {
+		t.Errorf("put back: got %.300q", got.stdout)
+	}
+	said(0, "is erased\n", "take-down", "17", "--erase", "--store", "sqlite:a.db")
+	said(1, "there is no post 17", "put-back", "17", "--store", "sqlite:a.db")
+}
+
+// People with an account edit posts at /admin, and nobody else.
+func TestFeedAccounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	add := exec.Command(program, "feed", "account", "add", "ada", "--accounts", "accounts", "--role", "editor")
+	add.Dir, add.Stdin = dir, strings.NewReader("correct horse battery\n")
+	if out, err := add.CombinedOutput(); err != nil || string(out) != "ada, editor, was added\n" {
+		t.Fatalf("got %v and %s", err, out)
+	}
+	feedSaid(t, dir, 0, "ada editor\n", "account", "list", "--accounts", "accounts")
+	feedSaid(t, dir, 2, "write moderator or editor", "account", "add", "ben", "--accounts", "accounts", "--role", "king")
+	feedSaid(t, dir, 0, "holds", "seed", "--store", "sqlite:feed.db", "--posts", "10")
+	feedSaid(t, dir, 2, "16", "serve", "--store", "sqlite:feed.db", "--accounts", "accounts", "--session-key", "short")
+	feedSaid(t, dir, 2, "--proxy", "serve", "--store", "sqlite:feed.db", "--accounts", "accounts", "--proxy", "x")
+	_, without := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db")
+	menuWant(t, "GET "+without+"/admin", 404, "no_such_path")
+	_, url := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db", "--accounts", "accounts")
+	menuWant(t, "GET "+url+"/admin", 401, "Sign in")
+	b := backofficetest.NewBrowser(t, url, "feed").As("ada")
+	b.Get("/posts/7", 200, "Take down")
+	b.Post("/posts/7/take-down", 303, "")
+	menuWant(t, "GET "+without+"/posts/7/author", 404, "not_found")
 }

@@ -90,7 +90,7 @@ func New(cfg Config) (*Admin, error) {
 // done are the sentences about what was just done, by their names in addresses.
 var done = map[string]string{
 	"saved":   "The post is saved, and in the feed.",
-	"down":    "The post is taken down: this server shows it no more. Snapshots of the feed have it until the next one is published.",
+	"down":    "The post is taken down: this server shows it no more, and a publisher takes it out of what is published within seconds.",
 	"back":    "The post is put back, in its old place.",
 	"comment": "The comment is taken down.",
 }
