@@ -21,7 +21,7 @@ var floors = []string{
 	// numbers, and how they are written
 	"lab/stats", "lab/format", "lab/term", "lab/chart",
 	// what runs
-	"lab/topology",
+	"lab/autoscale", "lab/topology",
 	"lab/host/cgroup", "lab/host/sockets", "lab/host",
 	"lab/driver/guardian", "lab/driver/publish", "lab/driver",
 	// what is offered

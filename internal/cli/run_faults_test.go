@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/fault"
+	"loadstone/lab/result"
 )
 
 // faulty is an experiment on two replicas that are loaded directly, so that a
@@ -129,5 +131,71 @@ func TestAFaultThatFailsFailsTheTrial(t *testing.T) {
 	got := loadstone(t, dir, "run", faulty(t, dir, `{at: 3s, exec: [sh, -c, "echo no luck; exit 3"], service: api}`))
 	if got.code != exitFailed || !strings.Contains(got.stderr, "fault 1 (exec sh -c echo no luck; exit 3) could not be carried out: exit status 3; it said: no luck") {
 		t.Errorf("exit status %d\n%s", got.code, got.stderr)
+	}
+}
+
+// TestReplicasOfARunAreScaled: a service that is always busy gets the most that it may have.
+func TestReplicasOfARunAreScaled(t *testing.T) {
+	dir := t.TempDir()
+	path := faulty(t, dir, "")
+	busy := `services:
+  busy:
+    x-process: [sh, -c, "while :; do :; done"]
+    deploy: {resources: {limits: {cpus: "0.02"}}}
+    x-autoscale:
+      minReplicas: 1
+      maxReplicas: 3
+      syncPeriodSeconds: 1
+      metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 1}}}]
+`
+	if err := os.WriteFile(filepath.Join(dir, "busy.yaml"), []byte(busy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("two.yaml]"), []byte("two.yaml, busy.yaml]"), 1)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := loadstone(t, dir, "run", path)
+	if got.code != exitOK && got.code != exitCrossed {
+		t.Fatalf("exit status %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	v := derivedResult(t, onlyRun(t, dir)).Variants[0]
+	figures := map[string]float64{}
+	for _, r := range v.Ratios {
+		figures[r.Component+" "+r.Name] = r.Value
+	}
+	if figures["busy replicas at the most"] != 3 || figures["busy replicas on average"] <= 1 || figures["busy replicas on average"] > 3 {
+		t.Errorf("got %v, want 1 to 3 replicas", figures)
+	}
+	if v.Course == nil || !slices.ContainsFunc(v.Course.Watched, func(m result.CourseMetric) bool {
+		return m.Name == "replicas of busy" && *m.Values[len(m.Values)-1] == 3
+	}) {
+		t.Errorf("the course does not end with 3 replicas: %+v", v.Course)
+	}
+	if !strings.Contains(got.stdout, "busy replicas on average") {
+		t.Errorf("the summary says nothing of replicas:\n%s", got.stdout)
+	}
+	eventually(t, "every process of the run is gone", func() bool { return len(processes(t)) == 0 })
+
+	for wrong, want := range map[string]string{
+		"faults: [{at: 4s, kill: busy, for: 1s}]": "it is scaled, and a fault is about it",
+	} {
+		key, _, _ := strings.Cut(wrong, ":")
+		lines := strings.Split(string(text), "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, key+":") {
+				lines[i] = wrong
+			}
+		}
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := loadstone(t, dir, "run", path); got.code != exitUsage || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: exit status %d, %s; want %q", wrong, got.code, got.stderr, want)
+		}
 	}
 }

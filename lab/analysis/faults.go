@@ -27,7 +27,12 @@ type course struct {
 // followed works out the course of a load as written, and what became of the
 // bounds on watched metrics.
 func (o *observed) followed(dir string, exp *experiment.Experiment, t archive.Trial, w watched, r *load.Result) error {
-	if len(exp.Faults)+len(exp.Watch) == 0 {
+	scaled, err := scalingOf(dir)
+	if err != nil {
+		return err
+	}
+	o.scaled, o.ratios = scaled, append(o.ratios, scaled.figures(t, r)...)
+	if len(exp.Faults)+len(exp.Watch)+len(scaled) == 0 {
 		return nil
 	}
 	windows, err := windowsOf(dir, r)
@@ -53,7 +58,11 @@ func (o *observed) followed(dir string, exp *experiment.Experiment, t archive.Tr
 		return err
 	}
 	o.course.shown = newCourse(t.Index, began, seconds, events, r.To)
-	o.course.watched = make([][]result.FaultWatched, len(events))
+	for _, s := range scaled {
+		o.course.shown.Watched = append(o.course.shown.Watched, s.course(t, seconds)...)
+		events = append(events, fault.Event{Action: fault.Stop, Instances: s.instances})
+	}
+	o.course.watched = make([][]result.FaultWatched, len(o.course.effects))
 	for i := range exp.Watch {
 		if err := o.follow(&exp.Watch[i], t, w, events, seconds); err != nil {
 			return err

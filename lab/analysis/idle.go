@@ -20,7 +20,7 @@ const (
 
 // idlers names the instances that did next to nothing while another of their
 // service worked. It says the same for every trial in which that is so.
-func idlers(t archive.Trial, span probe.Span, length time.Duration) []string {
+func idlers(t archive.Trial, span probe.Span, length time.Duration, scaled scalings) []string {
 	most := make(map[string]time.Duration)
 	busiest := make(map[string]string)
 	for _, in := range t.Instances {
@@ -30,6 +30,9 @@ func idlers(t archive.Trial, span probe.Span, length time.Duration) []string {
 	}
 	var warnings []string
 	for _, in := range t.Instances {
+		if scaled.has(in.Service) {
+			continue
+		}
 		u, ok := span.Instances[in.Name]
 		of := float64(most[in.Service])
 		if !ok || of < workedAt*float64(length) || float64(u.CPU) >= idleShare*of {

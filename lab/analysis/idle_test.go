@@ -26,7 +26,7 @@ func TestInstancesThatDoNothingAreNamed(t *testing.T) {
 		if want != "" {
 			all = []string{want}
 		}
-		if got := idlers(trial, span, time.Second); !slices.Equal(got, all) {
+		if got := idlers(trial, span, time.Second, nil); !slices.Equal(got, all) {
 			t.Errorf("%v: got %q, want %q", cpu, got, all)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
+	"loadstone/lab/result"
 	"loadstone/lab/series"
 	"loadstone/lab/stats"
 	"loadstone/lab/topology"
@@ -32,7 +33,7 @@ func costly(cores float64, machine int) []string {
 // declared adds to a component what the Compose file declares of its service:
 // pools, locks, queues and stages, and how many requests it served. What no scrape
 // tells of is left out, with a warning.
-func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *load.Result) (warnings []string) {
+func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *load.Result) (counts []result.Ratio, warnings []string) {
 	var instances []string
 	var resources []topology.Resource
 	for _, in := range t.Instances {
@@ -65,6 +66,14 @@ func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *
 			c.Work = append(c.Work, verdict.Work{Name: d.Name, DemandMS: 1000 * seconds})
 			continue
 		}
+		if d.Kind == topology.Count {
+			if n, ok := m.growth(instances, d.Done); ok {
+				counts = append(counts, result.Ratio{Name: d.Name + " an iteration", Component: c.Name, Value: n})
+			} else {
+				warnings = append(warnings, fmt.Sprintf("%s: its %s are not known: not every instance was scraped twice under load with their metric", c.Name, d.Name))
+			}
+			continue
+		}
 		found, ok := m.all(instances)
 		if !ok {
 			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", c.Name, d.Kind, d.Name))
@@ -73,7 +82,7 @@ func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *
 		m.flush(instances, &found)
 		c.Resources = append(c.Resources, found)
 	}
-	return append(warnings, overcounted(c)...)
+	return counts, append(warnings, overcounted(c)...)
 }
 
 // overcounted takes out kinds of work that add up to more CPU time than the component

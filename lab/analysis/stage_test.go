@@ -237,7 +237,7 @@ func TestAPlantedFrontVisitsItsStoreThreeTimes(t *testing.T) {
 	trial := archive.Trial{Ended: r.To, Instances: []topology.Instance{{Service: "front", Name: "front-1", Resources: served}, {Service: "store", Name: "store-1", Resources: served}}}
 	for service, want := range map[string]float64{"front": 1, "store": 3} {
 		c := verdict.Component{Name: service}
-		if warnings := declared(&c, trial, scrapes, &r); len(warnings) > 0 || math.Abs(c.Visits-want) > 0.3*want {
+		if _, warnings := declared(&c, trial, scrapes, &r); len(warnings) > 0 || math.Abs(c.Visits-want) > 0.3*want {
 			t.Errorf("%s: got %.2f visits, warnings %q, want about %g", service, c.Visits, warnings, want)
 		}
 	}

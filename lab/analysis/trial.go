@@ -50,6 +50,7 @@ type observed struct {
 	curve    []result.CurvePoint
 	timeline result.Timeline
 	course   course
+	scaled   scalings
 	warnings []string
 }
 
@@ -184,12 +185,12 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
-	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From))...)
+	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
-		warnings := declared(&c, t, w.scrapes, r)
-		o.components, o.warnings = append(o.components, c), append(o.warnings, warnings...)
+		counts, warnings := declared(&c, t, w.scrapes, r)
+		o.components, o.ratios, o.warnings = append(o.components, c), append(o.ratios, counts...), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range series.HitRatios(w.scrapes, n, r.From, r.To) {
 				o.ratios = append(o.ratios, result.Ratio{Name: h.Name + " hits", Component: s, Value: h.Value})

@@ -9,6 +9,7 @@
 //	    samples.jsonl   what the probe saw, a line per sample
 //	    windows.jsonl   what the generator did, a line per second
 //	    events.jsonl    what was done to the system on purpose, a line per fault
+//	    scaling.jsonl   how many replicas there were to be, a line per look
 //	    logs/api-1.log  what each instance printed
 //	  complete.json     written last; a run without it is not whole
 //	  stopped.json      in place of it: when and why a run ended before it was done
@@ -34,6 +35,7 @@ import (
 
 	"loadstone/block/atomicfile"
 	"loadstone/lab/capacity"
+	"loadstone/lab/fault"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
@@ -46,6 +48,25 @@ const Schema = "loadstone.run/2"
 // WindowsFile is the file of a trial with what the generator did in each second
 // of it, as lines of load.Window.
 const WindowsFile = "windows.jsonl"
+
+// ScalingFile is the file of a trial with what became of the replicas of services that
+// were scaled, as lines of Scaling. It is there if the variant has such services.
+const ScalingFile = "scaling.jsonl"
+
+// Scaling is a look at a service that is scaled. The last line of a service is no look:
+// Instances has what was stopped and started in the whole load.
+type Scaling struct {
+	Service string    `json:"service"`
+	At      time.Time `json:"at"`
+	// Ready replicas answered since the look before; Starting did not as yet.
+	Ready    int `json:"ready"`
+	Starting int `json:"starting"`
+	// Utilisation is the mean of the ready ones, of what each may use.
+	Utilisation float64 `json:"utilisation"`
+	// Desired is how many there were to be from then on.
+	Desired   int              `json:"desired"`
+	Instances []fault.Affected `json:"instances,omitempty"`
+}
 
 // EventsFile is the file of a trial with what was done to the system on
 // purpose, as lines of fault.Event. It is there if the experiment has faults.

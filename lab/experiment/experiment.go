@@ -19,6 +19,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/invopop/jsonschema"
 
@@ -171,6 +172,7 @@ func (e *Experiment) check(s *section) {
 		return
 	}
 	e.checkVariants(s)
+	e.checkLoads(s)
 	e.checkCarry(s)
 	if f := s.fields["faults"]; f.sound {
 		f.inTime(e.Faults, &e.Load)
@@ -201,6 +203,17 @@ func (e *Experiment) checkCapacity(s *section) {
 			e.checkSearched(s, i, at)
 		}
 	}
+	some := slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load != nil })
+	for i := range e.Variants {
+		v := &e.Variants[i]
+		if n := len(e.offered(v)); n > 1 && some && s.fields["variants"].sound {
+			at := v.load.key
+			if at == nil {
+				at = v.root
+			}
+			s.errorf(at, "measure: capacity searches the rate of one scenario, and variant %s gets %d; write %s: {scenarios: [%s]} in it", spelling.Quote(v.Name), n, loadKey, e.Load.Scenarios[0].Name)
+		}
+	}
 }
 
 // checkSearched checks a scenario whose rate is searched: there is one.
@@ -215,7 +228,7 @@ func (e *Experiment) checkSearched(s *section, i int, at pair) {
 	}
 	scenario := &e.Load.Scenarios[i]
 	switch {
-	case i > 0:
+	case i > 0 && !slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load != nil }):
 		s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", spelling.Quote(scenario.Name))
 	case scenario.Executor != "" && !hasRate(scenario.Executor):
 		executor, _ := at.value.pair("executor")
@@ -241,7 +254,6 @@ func (*Experiment) rules(s *schema) {
 	search.Properties.Set("slo", &schema{MinProperties: count64(1)})
 	offer := without("k6")
 	offer.Properties.Set("scenarios", &schema{
-		MaxProperties:        count64(1),
 		AdditionalProperties: where(&schema{Enum: words(executorNames(hasRate))}, "executor"),
 	})
 	search.Properties.Set("load", offer)

@@ -73,16 +73,6 @@ func TestVariantsKeepTheirOrderAndText(t *testing.T) {
 	golden(t, "overlays.yaml", b.String())
 }
 
-func TestStartRateIsOfEitherExecutor(t *testing.T) {
-	t.Parallel()
-	if rate, ok := parseGood(t, "results-caching").StartRate(); ok {
-		t.Errorf("StartRate() = %g without a rate in the file, want none", rate)
-	}
-	if rate, ok := parseGood(t, "ramp").StartRate(); !ok || rate != 50 {
-		t.Errorf("StartRate() = %g, %v, want 50", rate, ok)
-	}
-}
-
 func TestPosition(t *testing.T) {
 	t.Parallel()
 	e := parseGood(t, "results-caching")

@@ -65,6 +65,15 @@ type Offer struct {
 	Warmup time.Duration `key:"warmup" eg:"5s" default:"0s"`
 }
 
+// VariantLoad is what of the load a variant gets, if that is not all of it.
+type VariantLoad struct {
+	// The scenarios that are offered to the variant, by their names under load.
+	Scenarios []string `key:"scenarios" eg:"[lookup]" form:"scenario" each:"scenario %d" least:"1" list:"a list of names" lone:"" unique:""`
+
+	// What the variant's requests are sent by, if not by what load says.
+	Protocol string `key:"protocol" eg:"h2" enum:"http/1.1|h2"`
+}
+
 // Scenarios are the scenarios in the order of the file.
 type Scenarios []Scenario
 

@@ -30,17 +30,6 @@ func (e *Experiment) VariantNames() []string {
 	return names
 }
 
-// StartRate returns the rate, in requests per second, that the file gives a
-// search for capacity to start from; ok is false if it gives none.
-func (e *Experiment) StartRate() (rate float64, ok bool) {
-	if len(e.Load.Scenarios) == 0 {
-		return 0, false
-	}
-	first := e.Load.Scenarios[0]
-	rate = float64(max(first.Rate, first.StartRate))
-	return rate, rate > 0
-}
-
 // minTrials is the fewest from which a 95 % interval on a median follows: the
 // probability that all of n trials lie on one side of it is 2/2^n.
 const minTrials = 6

@@ -9,8 +9,8 @@ import (
 
 // Plan returns the load as the generator takes it, but for the targets, which
 // only the caller knows. For measure: capacity the rate, the duration and the
-// stages are the search's to set; see [Experiment.StartRate]. A load that is a
-// k6 script has no plan: see Offer.K6.
+// stages are the search's to set, which starts at a rate that is given. A load that
+// is a k6 script has no plan: see Offer.K6.
 func (e *Experiment) Plan() load.Plan { return e.Load.plan(e.Seed) }
 
 func (l *Offer) plan(seed uint64) load.Plan {

@@ -79,7 +79,8 @@ func (e *Experiment) checkVariants(s *section) {
 			return
 		}
 		only := listed.n.pairs[0]
-		if base.root = only.value; !s.sweepable(only.key.text, base.root, e.Sweep) {
+		base.Load, base.load = e.Variants[0].Load, e.Variants[0].load
+		if base.root = e.Variants[0].root; !s.sweepable(only.key.text, base.root, e.Sweep) {
 			return
 		}
 	}

@@ -1,12 +1,15 @@
 package experiment
 
 import (
+	"cmp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/load"
 )
 
 // Variants are the variants in the order of the file.
@@ -18,8 +21,11 @@ type Variant struct {
 	// Overlay is the override as YAML, with the interpolations and the Compose
 	// tags (!reset, !override) of the file and with its aliases resolved.
 	Overlay []byte
+	// Load is x-load: nil for all of the load.
+	Load *VariantLoad
 
 	root *node // what Overlay says
+	load pair  // x-load
 }
 
 // composeKeys returns the top-level keys that the Compose Specification has.
@@ -35,8 +41,68 @@ func (to *Variants) read(f field) {
 	for _, p := range f.n.pairs {
 		forms["variant"].check(f.decoder, p.key)
 		f.overlay(p)
-		*to = append(*to, Variant{Name: p.key.text, Overlay: p.value.appendYAML(nil), root: p.value})
+		override := *p.value
+		override.pairs = slices.DeleteFunc(slices.Clone(override.pairs), func(p pair) bool { return p.key.text == loadKey })
+		v := Variant{Name: p.key.text, Overlay: override.appendYAML(nil), root: &override}
+		if x, ok := p.value.pair(loadKey); ok {
+			v.load = x
+			if s := f.section(x.value, x.key, loadKey, loadKey+": {scenarios: [lookup]}"); s != nil {
+				v.Load = &VariantLoad{}
+				s.read(v.Load)
+			}
+		}
+		*to = append(*to, v)
 	}
+}
+
+// loadKey is the key of a variant that says what of the load it gets. It is an extension
+// field, so that what stays is a Compose override.
+const loadKey = "x-load"
+
+// checkLoads checks which scenarios variants get.
+func (e *Experiment) checkLoads(s *section) {
+	var known []string
+	for i := range e.Load.Scenarios {
+		known = append(known, e.Load.Scenarios[i].Name)
+	}
+	for _, v := range e.Variants {
+		if v.Load == nil {
+			continue
+		}
+		names, _ := v.load.value.pair("scenarios")
+		for i, name := range v.Load.Scenarios {
+			n := names.value
+			if n.kind == list {
+				n = n.items[i]
+			}
+			if !slices.Contains(known, name) {
+				s.errorf(n, "variant %s gets the scenario %s, which load has not; %s", spelling.Quote(v.Name), spelling.Quote(name), spelling.Choose(name, known))
+			}
+		}
+		if e.Load.K6 != nil {
+			s.errorf(v.load.key, "a k6 script decides what is offered to every variant; remove %s, or write scenarios", loadKey)
+		}
+	}
+}
+
+// offered are the scenarios that a variant gets.
+func (e *Experiment) offered(v *Variant) []Scenario {
+	if v.Load == nil || len(v.Load.Scenarios) == 0 {
+		return e.Load.Scenarios
+	}
+	return slices.DeleteFunc(slices.Clone(e.Load.Scenarios), func(sc Scenario) bool { return !slices.Contains(v.Load.Scenarios, sc.Name) })
+}
+
+// PlanOf returns the load that a variant gets, as Plan does.
+func (e *Experiment) PlanOf(variant string) load.Plan {
+	i := slices.IndexFunc(e.Variants, func(v Variant) bool { return v.Name == variant })
+	if i < 0 || e.Variants[i].Load == nil {
+		return e.Plan()
+	}
+	l := e.Load
+	l.Scenarios = e.offered(&e.Variants[i])
+	l.Protocol = cmp.Or(e.Variants[i].Load.Protocol, l.Protocol)
+	return l.plan(e.Seed)
 }
 
 // overlay checks what a Compose override has at its top, where a forgotten
@@ -196,8 +262,11 @@ func (n *node) appendScalar(b []byte) []byte {
 	}
 }
 
-func (*Variants) describe(_ *generator, t tag) *schema {
+func (*Variants) describe(g *generator, t tag) *schema {
 	overlay := where(&schema{Type: "object"}, "services")
+	only := g.structure(reflect.TypeFor[VariantLoad]())
+	only.Description = g.comments["VariantLoad"]
+	overlay.Properties.Set(loadKey, only)
 	overlay.Type = "object"
 	overlay.Description = "A Compose override: {} for the system as it is."
 	overlay.PropertyNames = either(&schema{Enum: words(composeKeys())}, &schema{Pattern: "^x-"})

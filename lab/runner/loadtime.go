@@ -12,17 +12,17 @@ import (
 const startAndStopTime = 1500 * time.Millisecond
 
 // trialTime is about how long a trial of a small system takes.
-func (k *execution) trialTime() time.Duration { return k.loadTime() + startAndStopTime }
+func (k *execution) trialTime() time.Duration { return k.loadTime("") + startAndStopTime }
 
-// loadTime is how long a trial is under load, without perturbing: the budget of
+// loadTime is how long a trial of a variant is under load, without perturbing: the budget of
 // the search after its warm-up, or the length of the load as written. The length of a script, or of
 // so many iterations, shows only when it is over, and counts as nothing.
-func (k *execution) loadTime() time.Duration {
+func (k *execution) loadTime(variant string) time.Duration {
 	if k.Experiment.Measure == experiment.Capacity {
 		return k.Experiment.Load.Warmup + k.search.Budget
 	}
 	var longest time.Duration
-	for _, s := range k.Experiment.Plan().Scenarios {
+	for _, s := range k.Experiment.PlanOf(variant).Scenarios {
 		d := s.StartTime
 		if s.Iterations == 0 { // else Duration only bounds it
 			d += s.Duration
@@ -39,7 +39,7 @@ func (k *execution) loadTime() time.Duration {
 func (k *execution) timesUnderLoad(trials []archive.Planned) []time.Duration {
 	out := make([]time.Duration, len(trials))
 	for i, p := range trials {
-		out[i] = k.loadTime()
+		out[i] = k.loadTime(p.Variant)
 		if p.Round == k.Experiment.Trials {
 			out[i] += k.perturbTime()
 		}

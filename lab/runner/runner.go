@@ -139,6 +139,10 @@ func (k *execution) check(ctx context.Context) error {
 			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}
+		if err := k.checkScaled(s); err != nil {
+			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
+			continue
+		}
 		if err := k.checkFaults(v.Name, s); err != nil {
 			errs = append(errs, err)
 			continue

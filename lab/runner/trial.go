@@ -130,7 +130,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 	}
 	defer func() { err = errors.Join(err, process.Close()) }()
 
-	m := &trialRun{execution: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.Plan()}
+	m := &trialRun{execution: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.PlanOf(t.Variant)}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -299,6 +299,7 @@ func (m *trialRun) asWritten(ctx context.Context) error {
 	if len(m.Experiment.Faults) > 0 {
 		offer = m.underFaults(offer)
 	}
+	offer = m.whileScaled(offer)
 	r, outcomes, err := offer(ctx)
 	if err != nil {
 		return err
@@ -322,7 +323,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		return err
 	}
 	m.record(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: true}, r)
-	from := m.start(r.IterationRate())
+	from := m.start(scenario, r.IterationRate())
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
@@ -349,10 +350,10 @@ func (m *trialRun) capacity(ctx context.Context) error {
 
 // start is where the trial's search starts: about the rate that the experiment
 // gives or, if it gives none, what the system sustained when it was never idle.
-func (m *trialRun) start(swept float64) float64 {
+func (m *trialRun) start(s load.Scenario, swept float64) float64 {
 	guess := swept
-	if given, ok := m.Experiment.StartRate(); ok {
-		guess = given
+	if max(s.Rate, s.StartRate) > 0 {
+		guess = max(s.Rate, s.StartRate)
 	}
 	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
 }

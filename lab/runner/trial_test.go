@@ -157,11 +157,10 @@ func TestEachTrialStartsElsewhere(t *testing.T) {
 		seen := map[float64]bool{}
 		for seed := range uint64(2) {
 			for trial := range 6 {
-				e := &experiment.Experiment{Seed: seed}
-				e.Load.Scenarios = []experiment.Scenario{{Rate: experiment.Rate(c.given)}}
+				e, s := &experiment.Experiment{Seed: seed}, load.Scenario{Rate: c.given}
 				m := &trialRun{execution: &execution{Config: Config{Experiment: e}}, trial: &archive.Trial{Planned: archive.Planned{Index: trial + 1}}}
-				from := m.start(700)
-				if seen[from] || from < 0.95*c.about || from > 1.05*c.about || from != m.start(700) {
+				from := m.start(s, 700)
+				if seen[from] || from < 0.95*c.about || from > 1.05*c.about || from != m.start(s, 700) {
 					t.Errorf("%s, seed %d: trial %d starts at %v; want it about %v, always the same, and unlike the others", name, seed, trial+1, from, c.about)
 				}
 				seen[from] = true
@@ -169,7 +168,7 @@ func TestEachTrialStartsElsewhere(t *testing.T) {
 		}
 	}
 	m := &trialRun{execution: &execution{Config: Config{Experiment: &experiment.Experiment{}}}, trial: &archive.Trial{}}
-	if from := m.start(0); from != 0 {
+	if from := m.start(load.Scenario{}, 0); from != 0 {
 		t.Errorf("nothing was answered, and the search starts at %v", from)
 	}
 }

@@ -21,6 +21,7 @@ import (
 //	  ledger: {kind: lock, busy_seconds: ledger_busy_seconds_total}
 //	  jobs: {kind: queue, depth: jobs_waiting, capacity: jobs_capacity, consumer: worker}
 //	  serializing: {kind: work, busy_seconds: serializer_seconds_total}
+//	  queries: {kind: count, done: queries_total}
 //	  insert: {kind: stage, done: rows_total, busy_seconds: insert_busy_seconds_total, lag: rows_waiting, after: parser.parse}
 //
 // requestsKey names the counter of the requests that a service served, so that a
@@ -41,6 +42,9 @@ const (
 	// Work is what a part of a service's CPU time goes into, such as serializing. It is
 	// nothing that can run out either: it says more of the CPU.
 	Work = "work"
+	// Count is something that a service does for a request, such as queries of a
+	// database, and how often.
+	Count = "count"
 	// Requests is what x-requests becomes. It is no resource and cannot run out;
 	// it goes the way of the resources because it is read from the same endpoint.
 	Requests = "requests"
@@ -66,8 +70,8 @@ type Resource struct {
 	// counts the CPU seconds that went into it.
 	BusySeconds string `json:"busy_seconds,omitempty"`
 	// Of a queue: gauges of what is in it and what fits, and a counter of what
-	// was taken out and done. Done is also what a stage did, or the requests that
-	// a service served.
+	// was taken out and done. Done is also what a stage did, the requests that a
+	// service served, or what is counted.
 	Depth    string `json:"depth,omitempty"`
 	Capacity string `json:"capacity,omitempty"`
 	Done     string `json:"done,omitempty"`
@@ -105,6 +109,7 @@ var resourceKeys = map[string]struct{ must, may []string }{
 	Lock:  {[]string{"busy_seconds"}, []string{"wait_seconds"}},
 	Queue: {[]string{"depth"}, []string{"capacity", "done", "consumer"}},
 	Work:  {[]string{"busy_seconds"}, nil},
+	Count: {[]string{"done"}, nil},
 	Stage: {[]string{"done"}, []string{"busy_seconds", "busy_ms_per_second", "backpressured_seconds", "backpressured_ms_per_second", "lag", "after"}},
 }
 
@@ -182,12 +187,12 @@ func readResource(path []string, value any) (Resource, error) {
 	if !ok {
 		return r, &resourceError{path, "it must be a mapping that begins with its kind, as in {kind: lock, busy_seconds: METRIC}"}
 	}
-	kinds := []string{Pool, Lock, Queue, Stage, Work}
+	kinds := []string{Pool, Lock, Queue, Stage, Work, Count}
 	kind, ok := entry["kind"].(string)
 	keys, known := resourceKeys[kind]
 	switch {
 	case entry["kind"] == nil:
-		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue, stage or work"}
+		return r, &resourceError{path, "it has no kind; write kind: pool, lock, queue, stage, work or count"}
 	case !ok || !known:
 		return r, at("kind", fmt.Sprintf("%v is not a kind of resource; %s", entry["kind"], spelling.Choose(fmt.Sprint(entry["kind"]), kinds)))
 	}

@@ -41,7 +41,7 @@ func TestBadResourcesAreRefusedWhereTheyStand(t *testing.T) {
 	for text, want := range map[string][]string{
 		"slots: {kind: pool, size: s, in_use: u, wating: w}":                                        {":7:47: ", "api", "x-resources.slots.wating", "waiting"},
 		"slots: {kind: pol, size: s}":                                                               {":7:15: ", "pol is not a kind", "pool"},
-		"slots: {size: s}":                                                                          {":7:7: ", "no kind", "pool, lock, queue, stage or work"},
+		"slots: {size: s}":                                                                          {":7:7: ", "no kind", "pool, lock, queue, stage, work or count"},
 		"slots: {kind: pool, size: s}":                                                              {":7:7: ", "a pool needs in_use"},
 		"l: {kind: lock, busy_seconds: 'a b'}":                                                      {":7:23: ", "a b is not a metric"},
 		"l: {kind: lock, busy_seconds: 'a{b=c}'}":                                                   {":7:23: ", "is not a metric"},

@@ -3,6 +3,8 @@ package topology
 import (
 	"syscall"
 	"time"
+
+	"loadstone/lab/autoscale"
 )
 
 // Self is the name by which a Compose file calls this program: as the image of
@@ -30,6 +32,8 @@ type Service struct {
 	Optional bool
 	// Resources is x-resources, by name: what beside its CPU can run out.
 	Resources []Resource
+	// Autoscale is x-autoscale: nil if the number of instances stays.
+	Autoscale *autoscale.Policy
 	// Restart says what becomes of an instance that ends by itself: Never,
 	// OnFailure or Always. It is for who keeps a system up; no driver starts
 	// an instance again by itself, because a trial that lost one says nothing.

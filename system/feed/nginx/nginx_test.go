@@ -101,7 +101,7 @@ func (l layout) write(t *testing.T, dir string) {
 		}
 		return all.String()
 	})
-	rendered = strings.NewReplacer("${FEED_LOG}", "/dev/stdout requests", "edge:8080", l.edge).Replace(rendered)
+	rendered = strings.NewReplacer("${FEED_HTTP2}", "", "${FEED_LOG}", "/dev/stdout requests", "edge:8080", l.edge).Replace(rendered)
 	if l.again {
 		rendered = second.Replace(rendered)
 	}
