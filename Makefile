@@ -64,6 +64,11 @@ menu-serving: build ## what a look-up of a menu costs five servers: bare fasthtt
 menu-corrections: setup ## how soon corrections of menus are seen through eight proxies: 10,000 races with fills, none stale
 	@CI=true LARGE=1 go test -count=1 -v -timeout 30m -run TestCorrectionsRaceWithFills ./system/menu/serve
 
+.PHONY: feed-rails
+feed-rails: build ## the feed beside the same page on Rails, with the same quarter of a CPU
+	@scripts/setup rails
+	@bin/loadstone run system/feed/experiments/rails.yaml
+
 .PHONY: results-day
 results-day: build ## 16 minutes of results day as students see it: TLS, codes, limits, 3,000 at a time
 	@scripts/results-day day
@@ -120,6 +125,8 @@ deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
 .PHONY: test-large
 test-large: setup ## the tests of clusters of Java processes, and of k6
 	scripts/setup k6
+	scripts/setup rails
+	LARGE=1 go test ./deploy/rails
 	LARGE=1 go test -run 'K6|TestResultsScript' ./lab/load/k6 ./internal/cli
 	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/driver/process
 	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...

@@ -18,6 +18,10 @@
 // before each use, which costs 304 and no body. Where answers are compressed they vary by
 // Accept-Encoding, and each coding has an ETag of its own.
 //
+// They are made for each request, and small: parts of them (Range) are not to be had, nothing is
+// compressed beforehand, and no dictionary (RFC 9842) is offered. What is published has all three,
+// see package edge: its texts stay, and the last one is the dictionary for the next.
+//
 // # Bundles
 //
 // A bundle has, for each post and part, the status and the body of the request that it
