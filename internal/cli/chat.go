@@ -20,6 +20,7 @@ func (a *app) chatCommand() *cobra.Command {
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
+  # and its page at http://127.0.0.1:8097/app
   loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
 	}
 	health := a.healthCommand()
@@ -72,7 +73,7 @@ func (a *app) chatServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the chat",
-		Long: `Serve the chat: GET /ws for WebSocket, POST /api/guest for a token, GET /api/streams and below,
+		Long: `Serve the chat: the page /app, GET /ws for WebSocket, POST /api/guest for a token, GET /api/streams and below,
 /healthz and /readyz; on the admin address /metrics for Prometheus, and with CHAT_ADMIN_TOKEN
 set, for requests that send it, POST /streams, POST /streams/{id}/end and /debug/pprof.
 

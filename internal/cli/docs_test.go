@@ -20,7 +20,7 @@ func TestDocumentsRun(t *testing.T) {
 	blocks := 0
 	for _, doc := range []string{"README.md", "docs/DESIGN.md", "docs/experiments.md", "docs/load.md", "docs/compare.md", "docs/predict.md", "docs/scaling.md", "docs/selftest.md",
 		"docs/patterns/refresh-ahead.md", "docs/patterns/do-once.md", "docs/patterns/pool.md", "docs/patterns/scaling.md", "docs/patterns/async.md", "docs/patterns/nosql.md",
-		"system/results/README.md", "system/patterns/README.md", "system/menu/README.md", "system/feed/README.md", "CONTRIBUTING.md"} {
+		"system/results/README.md", "system/patterns/README.md", "system/menu/README.md", "system/feed/README.md", "system/chat/README.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(filepath.Join("../..", doc))
 		if err != nil {
 			t.Fatal(err)

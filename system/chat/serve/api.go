@@ -15,6 +15,7 @@ import (
 	"loadstone/block/service"
 	"loadstone/system/chat"
 	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/web"
 )
 
 // Codes of answers that are no chat.Error's.
@@ -64,6 +65,7 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		r.Add(method, "/api/streams", s.list)
 		r.Add(method, "/api/streams/", s.detail)
+		r.Add(method, web.Path, web.Handle)
 	}
 	return r
 }

@@ -7,6 +7,7 @@
 //	GET  /api/streams/{id}           one of them
 //	GET  /api/streams/{id}/messages?before=   what was said before an offset, or last
 //	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
+//	GET  /app                        the page, see package web
 //	GET  /healthz, /readyz           probes, see package route
 //
 // And on the admin address, for who has its token:

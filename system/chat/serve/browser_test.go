@@ -1,0 +1,77 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"loadstone/block/browsertest"
+)
+
+// said are the messages that a tab shows.
+const said = `[...document.querySelectorAll("#messages li:not(.waits)")].map(e => e.textContent).join("|")`
+
+// enter opens a tab in stream 1.
+func enter(t *testing.T, b *browsertest.Browser, f *fixture, name string) *browsertest.Tab {
+	t.Helper()
+	tab := b.Open(t, browsertest.Screen{Width: 390, Height: 800})
+	tab.Hear("Runtime", "Log")
+	tab.Visit("http://" + f.api + "/app?stream=1")
+	tab.Eval(fmt.Sprintf(`document.querySelector("#enter input").value = %q; document.querySelector("#enter button").click()`, name))
+	tab.Until("live", `document.querySelector("#state").textContent === "live"`)
+	return tab
+}
+
+func speak(tab *browsertest.Tab, text string) {
+	tab.Eval(fmt.Sprintf(`document.querySelector("#say input").value = %q; document.querySelector("#say button").click()`, text))
+}
+
+// Two viewers talk in a browser, through an end of the server: nothing is missed or seen twice,
+// and nothing that is said is anything but text.
+func TestTwoViewersInABrowser(t *testing.T) {
+	dir := seeded(t)
+	f := start(t, dir, nil)
+	b := browsertest.Start(t, "--hide-scrollbars")
+	list := b.Open(t, browsertest.Screen{Width: 1000, Height: 700})
+	list.Visit("http://" + f.api + "/app")
+	list.Until("a page of streams", `document.querySelectorAll("#streams li").length === 12`)
+	list.Eval(`document.querySelector("#more").click()`)
+	list.Until("the rest", `document.querySelectorAll("#streams li").length === 13`)
+
+	noor, olga := enter(t, b, f, "Noor"), enter(t, b, f, "올가")
+	const markup = `<img src=x onerror="document.title='broken in'">`
+	speak(noor, "안녕 👋")
+	noor.Until("its own", said+` === "Noor안녕 👋"`)
+	speak(olga, markup)
+	want := "Noor안녕 👋|올가" + markup
+	for name, tab := range map[string]*browsertest.Tab{"Noor": noor, "Olga": olga} {
+		tab.Until(name+" sees both", fmt.Sprintf("%s === %q", said, want))
+		if got := fmt.Sprint(tab.Eval(`document.title + document.querySelectorAll("#messages img").length`)); strings.Contains(got, "broken") || !strings.HasSuffix(got, "0") {
+			t.Errorf("%s: got %q", name, got)
+		}
+		if wrong := fmt.Sprint(tab.Eval(browsertest.Layout)); wrong != "[]" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+	for _, e := range append(noor.Events(), olga.Events()...) {
+		if e.IsComplaint() {
+			t.Errorf("the page complains: %v", e)
+		}
+	}
+
+	_, port, err := net.SplitHostPort(f.api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.stop(); err != nil {
+		t.Fatal(err)
+	}
+	noor.Until("the loss", `document.querySelector("#state").textContent !== "live"`)
+	speak(noor, "while it was away")
+	start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
+	want += "|Noorwhile it was away"
+	for name, tab := range map[string]*browsertest.Tab{"Noor": noor, "Olga": olga} {
+		tab.Until(name+" is back", fmt.Sprintf("%s === %q", said, want))
+	}
+}

@@ -1,0 +1,156 @@
+"use strict";
+// What comes from others is only ever made text, never markup.
+const $ = (id) => document.getElementById(id);
+const shown = 500; // messages that the page keeps
+const stream = new URLSearchParams(location.search).get("stream");
+
+function element(name, text, className) {
+  const e = document.createElement(name);
+  e.textContent = text;
+  if (className) e.className = className;
+  return e;
+}
+
+async function ask(path, options) {
+  const answer = await fetch(path, options);
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error.message);
+  return body;
+}
+
+async function list(page) {
+  const { streams, pages } = await ask("/api/streams?page=" + page);
+  for (const s of streams) {
+    const item = document.createElement("li");
+    const link = element("a", s.title);
+    link.href = "/app?stream=" + s.id;
+    item.append(link, element("span", ` ${s.host}, ${s.ended ? "ended" : s.viewers + " watching"}`));
+    $("streams").querySelector("ul").append(item);
+  }
+  $("more").hidden = page >= pages;
+  $("more").onclick = () => list(page + 1).catch(complain);
+}
+
+const say = (text) => { $("state").textContent = text; };
+const complain = (err) => say(err.message);
+
+let token = "", user = "", epoch = "", next = 0, socket = null, tries = 0;
+const waiting = new Map(); // what has no answer yet, by id: sent again after a lost connection
+
+function add(item) {
+  const box = $("messages");
+  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+  box.append(item);
+  while (box.childElementCount > shown) box.firstElementChild.remove();
+  if (atEnd) box.scrollTop = box.scrollHeight;
+}
+
+function message(name, text, className) {
+  const item = element("li", "", className);
+  const who = element("b", name);
+  const what = element("span", text);
+  what.dir = "auto";
+  item.append(who, what);
+  return item;
+}
+
+const hear = {
+  joined(m) {
+    if (!m.recovered) {
+      if (epoch) $("messages").replaceChildren(element("li", "the connection was lost for long", "notice"));
+      for (const w of waiting.values()) add(w.item);
+    }
+    ({ epoch, next, user } = m);
+    tries = 0;
+    say("live");
+    for (const id of waiting.keys()) send(id);
+  },
+  messages(m) {
+    for (const said of m.messages) {
+      next = said.offset + 1;
+      const own = said.sender === user && waiting.get(said.id);
+      if (own) own.item.remove();
+      const item = message(said.name, said.text);
+      item.dataset.offset = said.offset;
+      add(item);
+    }
+  },
+  skipped(m) {
+    next += m.count;
+    add(element("li", `+${m.count} messages`, "notice"));
+  },
+  ack(m) { answered(m.id); },
+  error(m) {
+    if (["overloaded", "unavailable", "too_many"].includes(m.code)) {
+      setTimeout(() => send(m.id), 1000 + 1000 * Math.random());
+      return;
+    }
+    answered(m.id);
+    say(m.message);
+  },
+};
+
+function answered(id) {
+  const own = waiting.get(id);
+  if (own) own.item.remove();
+  waiting.delete(id);
+}
+
+function send(id) {
+  const own = waiting.get(id);
+  if (own && socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "send", id, text: own.text }));
+}
+
+// connect joins, and comes back when the connection ends: later each time, and not with all
+// others at once.
+function connect() {
+  const query = new URLSearchParams({ stream, token });
+  if (epoch) { query.set("epoch", epoch); query.set("offset", next); }
+  socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?${query}`);
+  let opened = false;
+  socket.onopen = () => { opened = true; };
+  socket.onmessage = (event) => {
+    const m = JSON.parse(event.data);
+    if (Object.hasOwn(hear, m.type)) hear[m.type](m);
+  };
+  socket.onclose = (event) => {
+    say(event.reason || "the connection was lost; coming back");
+    const wait = Math.min(30, 0.5 * 2 ** tries++) * (0.5 + Math.random()) * 1000;
+    // A refused handshake has no reason in a browser; it may be the token.
+    setTimeout(() => (opened && event.code !== 3000 ? Promise.resolve() : renew()).then(connect, (err) => { complain(err); connect(); }), wait);
+  };
+}
+
+async function renew() {
+  ({ token } = await ask("/api/guest", { method: "POST", headers: { Authorization: "Bearer " + token } }));
+}
+
+$("enter").onsubmit = async (event) => {
+  event.preventDefault();
+  try {
+    const name = new FormData(event.target).get("name");
+    ({ token, user } = await ask("/api/guest", { method: "POST", body: JSON.stringify({ name }) }));
+    $("enter").hidden = true;
+    $("say").hidden = false;
+    $("say").elements.text.focus();
+    connect();
+  } catch (err) { complain(err); }
+};
+
+$("say").onsubmit = (event) => {
+  event.preventDefault();
+  const input = event.target.elements.text;
+  const id = crypto.getRandomValues(new Uint32Array(4)).join("-");
+  waiting.set(id, { text: input.value, item: message("…", input.value, "waits") });
+  add(waiting.get(id).item);
+  input.value = "";
+  send(id);
+};
+
+if (stream) {
+  $("room").hidden = false;
+  ask("/api/streams/" + encodeURIComponent(stream)).then((s) => { document.title = s.title; document.querySelector("h1").textContent = s.title; }).catch(complain);
+} else {
+  $("streams").hidden = false;
+  list(1).catch(complain);
+}
