@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"system":   {"block", "contract", "system/$"},
 	"internal": {"block", "contract", "lab", "system", "internal"},
 	"cmd":      {"internal/cli"},
-	"bench":    {"bench", "block", "lab"},
+	"bench":    {"bench", "block", "lab", "system"},
 }
 
 // One technology, one place: a client library may be imported only below the
@@ -54,7 +54,7 @@ var technology = map[string][]string{
 	"github.com/minio/minio-go":                {"block/objects"},
 	"github.com/nats-io/nats-server":           {"block/queue/nats"},
 	"github.com/nats-io/nats.go":               {"block/queue/nats"},
-	"github.com/prometheus/client_golang":      {"block", "system", "lab/load/export/remotewrite"},
+	"github.com/prometheus/client_golang":      {"bench/fanout", "block", "system", "lab/load/export/remotewrite"},
 	"github.com/prometheus/client_model":       {"block", "system", "lab/probe"},
 	"github.com/prometheus/common":             {"lab/probe"},
 	"github.com/redis/rueidis":                 {"block", "system"},
@@ -69,7 +69,7 @@ var technology = map[string][]string{
 	"golang.org/x/crypto":                      {"block/account", "block/backoffice/backofficetest"},
 	"golang.org/x/net":                         {"block/socket"},
 	"golang.org/x/sync":                        {"bench/bare", "block", "lab", "system", "internal"},
-	"golang.org/x/sys":                         {"block", "lab", "system", "internal"},
+	"golang.org/x/sys":                         {"bench/fanout", "block", "lab", "system", "internal"},
 	"golang.org/x/text":                        {"system/menu/search"},
 	"gonum.org/v1/gonum":                       {"lab"},
 	"google.golang.org/protobuf":               {"lab/load/export/remotewrite"},
