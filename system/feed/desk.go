@@ -155,7 +155,8 @@ func (c *Change) check(e *Entry) error {
 	return fmt.Errorf("%w: nobody may ask for the action %q of post %d", ErrBounds, string(c.Action), c.Post)
 }
 
-// Tx is a transaction of a database. Each writes or reads by the queries of DeskQueries, and those of a Store.
+// Tx is a transaction of a database, in which a Desk does its work by DeskQueries and the queries of a
+// Store.
 type Tx struct {
 	Rows
 	// Posts are ids as queries take them.
