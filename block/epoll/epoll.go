@@ -31,6 +31,8 @@ type Poller struct {
 	// asleep says that a Wake has to go through the kernel.
 	asleep atomic.Bool
 	woken  atomic.Bool
+
+	parking *parking // nil until Park
 }
 
 // interest is what every socket is watched for: once, when it is opened. Edge
@@ -55,7 +57,9 @@ func Open() (*Poller, error) {
 }
 
 // Close frees the poller.
-func (p *Poller) Close() error { return errors.Join(unix.Close(p.wakeFD), unix.Close(p.epoll)) }
+func (p *Poller) Close() error {
+	return errors.Join(p.parking.close(), unix.Close(p.wakeFD), unix.Close(p.epoll))
+}
 
 // Watch adds a socket. tag comes back with its events and tells them from
 // those of an earlier socket of the same number.
@@ -90,6 +94,11 @@ func (p *Poller) Wait(d time.Duration) ([]Event, error) {
 		}
 		p.asleep.Store(false)
 	}
+	return p.woke(n, errno)
+}
+
+// woke is the end of a wait that found n events.
+func (p *Poller) woke(n int, errno syscall.Errno) ([]Event, error) {
 	p.woken.Store(false)
 	switch errno {
 	case 0:

@@ -33,78 +33,94 @@ func pair(t *testing.T) (a, b int) {
 	return fds[0], fds[1]
 }
 
+// waits are the ways to wait.
+var waits = map[string]func(*Poller, time.Duration) ([]Event, error){"Wait": (*Poller).Wait, "Park": (*Poller).Park}
+
+// both has a test do the same for both ways to wait.
+func both(t *testing.T, do func(t *testing.T, p *Poller, wait func(time.Duration) ([]Event, error))) {
+	t.Helper()
+	t.Parallel()
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t)
+			do(t, p, func(d time.Duration) ([]Event, error) { return wait(p, d) })
+		})
+	}
+}
+
 // long is more than any of these waits takes unless it is stuck.
 const long = time.Minute
 
 func TestAnEventHasItsTag(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	a, b := pair(t)
-	if err := p.Watch(a, 7); err != nil {
-		t.Fatal(err)
-	}
-	if events, err := p.Wait(long); err != nil || len(events) != 1 || events[0].Events&unix.EPOLLOUT == 0 {
-		t.Fatalf("a new socket can be written: got %v, %v", events, err)
-	}
-	if _, err := unix.Write(b, []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	events, err := p.Wait(long)
-	if err != nil || len(events) != 1 || int(events[0].Fd) != a || events[0].Pad != 7 || events[0].Events&unix.EPOLLIN == 0 {
-		t.Errorf("got %v, %v, want something to read on %d with tag 7", events, err, a)
-	}
-	if events, err := p.Wait(0); err != nil || len(events) > 0 {
-		t.Errorf("the same again: got %v, %v, want nothing", events, err)
-	}
+	both(t, func(t *testing.T, p *Poller, wait func(time.Duration) ([]Event, error)) {
+		a, b := pair(t)
+		if err := p.Watch(a, 7); err != nil {
+			t.Fatal(err)
+		}
+		if events, err := wait(long); err != nil || len(events) != 1 || events[0].Events&unix.EPOLLOUT == 0 {
+			t.Fatalf("a new socket can be written: got %v, %v", events, err)
+		}
+		if _, err := unix.Write(b, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		events, err := wait(long)
+		if err != nil || len(events) != 1 || int(events[0].Fd) != a || events[0].Pad != 7 || events[0].Events&unix.EPOLLIN == 0 {
+			t.Errorf("got %v, %v, want something to read on %d with tag 7", events, err, a)
+		}
+		if events, err := wait(0); err != nil || len(events) > 0 {
+			t.Errorf("the same again: got %v, %v, want nothing", events, err)
+		}
+	})
 }
 
 func TestAWakeBeforeTheWaitEndsIt(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.Wake()
-	if events, err := p.Wait(long); err != nil || len(events) > 0 {
-		t.Errorf("got %v, %v", events, err)
-	}
+	both(t, func(t *testing.T, p *Poller, wait func(time.Duration) ([]Event, error)) {
+		p.Wake()
+		if events, err := wait(long); err != nil || len(events) > 0 {
+			t.Errorf("got %v, %v", events, err)
+		}
+	})
 }
 
 // Whoever wakes has done so for good: no wake is lost, whenever it comes.
 func TestNoWakeIsLost(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	const rounds = 1000
-	var mu sync.Mutex
-	asked, seen := 0, 0
-	go func() {
-		for range rounds {
+	both(t, func(t *testing.T, p *Poller, wait func(time.Duration) ([]Event, error)) {
+		const rounds = 1000
+		var mu sync.Mutex
+		asked, seen := 0, 0
+		go func() {
+			for range rounds {
+				mu.Lock()
+				asked++
+				mu.Unlock()
+				p.Wake()
+			}
+		}()
+		for seen < rounds {
+			began := time.Now()
+			if _, err := wait(long); err != nil {
+				t.Fatal(err)
+			}
 			mu.Lock()
-			asked++
+			seen = asked
 			mu.Unlock()
-			p.Wake()
+			if time.Since(began) >= long {
+				t.Fatalf("nobody woke it, %d of %d were asked for", seen, rounds)
+			}
 		}
-	}()
-	for seen < rounds {
-		began := time.Now()
-		if _, err := p.Wait(long); err != nil {
-			t.Fatal(err)
-		}
-		mu.Lock()
-		seen = asked
-		mu.Unlock()
-		if time.Since(began) >= long {
-			t.Fatalf("nobody woke it, %d of %d were asked for", seen, rounds)
-		}
-	}
+	})
 }
 
 func TestAWaitEnds(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	const d = 3 * time.Millisecond
-	began := time.Now()
-	if events, err := p.Wait(d); err != nil || len(events) > 0 {
-		t.Errorf("got %v, %v", events, err)
-	}
-	if took := time.Since(began); took < d-time.Millisecond { // before Linux 5.11 it ends up to a millisecond early
-		t.Errorf("it ended after %v, want %v", took, d)
-	}
+	both(t, func(t *testing.T, _ *Poller, wait func(time.Duration) ([]Event, error)) {
+		const d = 3 * time.Millisecond
+		began := time.Now()
+		if events, err := wait(d); err != nil || len(events) > 0 {
+			t.Errorf("got %v, %v", events, err)
+		}
+		if took := time.Since(began); took < d-time.Millisecond { // before Linux 5.11 it ends up to a millisecond early
+			t.Errorf("it ended after %v, want %v", took, d)
+		}
+	})
 }

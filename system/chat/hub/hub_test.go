@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -448,9 +449,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		c.Receive = func(c *Conn, _ []byte) { c.Tell(make([]byte, 1000)) }
 	})
 	c := f.mustJoin(Viewer{Room: 1})
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	frames := bytes.Repeat(append([]byte{whole | byte(websocket.Text), 0x80 | 1, 0, 0, 0, 0}, 'x'), 50)
 	await(t, "the end of it", func() bool {
-		frame := append([]byte{whole | byte(websocket.Text), 0x80 | 1, 0, 0, 0, 0}, 'x')
-		_, err := c.Write(frame)
+		_, err := c.Write(frames)
 		return err != nil || f.metric("chat_connections_closed_total", "slow") == 1
 	})
 	await(t, "the count", func() bool { return f.metric("chat_connections_closed_total", "slow") == 1 })

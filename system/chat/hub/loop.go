@@ -143,7 +143,7 @@ func (l *loop) wait(stopAt time.Duration) error {
 	if len(l.again) > 0 {
 		then = before
 	}
-	events, err := l.poller.Wait(then - before)
+	events, err := l.poller.Park(then - before)
 	if err != nil {
 		return err
 	}
