@@ -23,13 +23,13 @@ import (
 //
 // # Size
 //
-// An answer counts as the bytes that it took on the wire, and its target. Of those that
+// An answer counts as the bytes that it took on the wire, and its key. Of those that
 // were used last as many are kept as fit. Bodies are kept as they came, where a step looks
 // into one, and decoded each time: what a user can make the generator keep is what counts.
 type cache struct {
 	most    int64
 	size    int64
-	entries map[string]*list.Element // by target
+	entries map[string]*list.Element // by key
 	used    list.List                // of *stored; the last in front
 	totals  *cacheTotals
 }
@@ -42,7 +42,7 @@ type cacheTotals struct {
 
 // stored is an answer in a cache.
 type stored struct {
-	target     string
+	key        string
 	size       int64
 	freshUntil time.Duration
 	condition  headerLine   // to ask with whether it still is the answer; empty if there is none
@@ -74,9 +74,9 @@ func newCache(most int64, totals *cacheTotals) *cache {
 	return &cache{most: most, entries: map[string]*list.Element{}, totals: totals}
 }
 
-// get returns what there is for a target, nil for nothing.
-func (c *cache) get(target string) *stored {
-	e := c.entries[target]
+// get returns what there is for a key, nil for nothing.
+func (c *cache) get(key string) *stored {
+	e := c.entries[key]
 	if e == nil {
 		return nil
 	}
@@ -86,24 +86,24 @@ func (c *cache) get(target string) *stored {
 
 // put keeps an answer, in place of the one before, and forgets those that do not fit beside it.
 func (c *cache) put(s *stored) {
-	c.remove(s.target)
+	c.remove(s.key)
 	if s.size > c.most {
 		return
 	}
 	for c.size+s.size > c.most {
-		c.remove(c.used.Back().Value.(*stored).target)
+		c.remove(c.used.Back().Value.(*stored).key)
 	}
-	c.entries[s.target] = c.used.PushFront(s)
+	c.entries[s.key] = c.used.PushFront(s)
 	c.resize(s.size)
 	for n, most := c.size, c.totals.largest.Load(); n > most && !c.totals.largest.CompareAndSwap(most, n); {
 		most = c.totals.largest.Load()
 	}
 }
 
-// remove forgets what there is for a target.
-func (c *cache) remove(target string) {
-	if e := c.entries[target]; e != nil {
-		delete(c.entries, target)
+// remove forgets what there is for a key.
+func (c *cache) remove(key string) {
+	if e := c.entries[key]; e != nil {
+		delete(c.entries, key)
 		c.resize(-c.used.Remove(e).(*stored).size)
 	}
 }
@@ -113,22 +113,32 @@ func (c *cache) resize(by int64) {
 	c.totals.size.Add(by)
 }
 
+// cacheKey is what answers to the step's request are kept by: its host, where that is not the
+// load target's (they are one), and its target. Values have been drawn.
+func (u *user) cacheKey() string {
+	var host []byte
+	if h := u.step().host; h != u.script.base.Host {
+		host = []byte(h)
+	}
+	return string(u.target(host))
+}
+
 // lookUp has the step answered from the user's cache, and says whether that is so. If not,
 // the request may have to ask whether what is there still is the answer: u.stale.
-func (u *user) lookUp(now time.Duration) bool {
+func (u *user) lookUp() bool {
 	u.stale = nil
 	c := u.root().cache
 	if c == nil || !u.step().cacheable {
 		return false
 	}
 	u.loop.fill(u)
-	found := c.get(string(u.target(nil)))
+	found := c.get(u.cacheKey())
 	switch {
 	case found == nil, u.step().wantsBody && !found.hasBody:
 		return false
 	case slices.ContainsFunc(found.vary, func(h headerLine) bool { return u.requestHeader(h.name) != h.value }):
 		return false
-	case found.freshUntil <= now:
+	case found.freshUntil <= u.loop.clock.now():
 		if found.condition.name != "" {
 			u.stale = found
 		}
@@ -153,13 +163,13 @@ func (u *user) readCache(found *stored, now time.Duration) {
 	var o outcome
 	u.extractFrom(&o)
 	if o.failed != failure.None {
-		u.root().cache.remove(found.target)
+		u.root().cache.remove(found.key)
 		u.acquire()
 		return
 	}
 	u.loop.shard.addCached(u.script.trip, u.intended, func(c *cacheCount) { c.hits++ })
 	u.checkAnswer(http.StatusOK, failure.None)
-	u.forget()
+	u.captured.body = trim(u.captured.body[:0]) // and it still has made no request
 	u.pause(now)
 }
 
@@ -173,16 +183,19 @@ func (u *user) remember(status int) int {
 	if !u.step().cacheable {
 		if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, u.step().method) && status < 400 {
 			u.loop.fill(u)
-			c.remove(string(u.target(nil))) // RFC 9111, 4.4
+			c.remove(u.cacheKey()) // RFC 9111, 4.4
 		}
 		return status
 	}
 	if found := u.stale; found != nil && status == http.StatusNotModified {
 		u.loop.shard.addCached(u.script.trip, u.intended, func(c *cacheCount) { c.revalidated++ })
-		if left, ok := k.lifetime(); ok {
-			found.freshUntil = u.sent + left
+		found.kept.update(k)
+		if !u.judge(found) {
+			c.remove(found.key)
 		}
+		cookies := k.setCookies // those that are kept are none
 		k.copyFrom(&found.kept)
+		k.setCookies = cookies
 		return http.StatusOK
 	}
 	if status == http.StatusOK {
@@ -196,27 +209,38 @@ func (u *user) remember(status int) int {
 func (u *user) store(c *cache) {
 	k := u.captured
 	u.loop.fill(u)
-	s := &stored{target: string(u.target(nil)), hasBody: u.step().wantsBody}
-	c.remove(s.target)
-	left, ok := k.lifetime()
-	s.freshUntil, s.condition = u.sent+left, k.condition()
-	if !ok || left <= 0 && s.condition.name == "" || s.hasBody && k.cut {
+	s := &stored{key: u.cacheKey(), hasBody: u.step().wantsBody}
+	c.remove(s.key)
+	if s.hasBody && k.cut {
 		return
 	}
-	for name := range strings.SplitSeq(k.all("vary"), ",") {
+	s.kept.copyFrom(k)
+	s.kept.setCookies = nil // they were for once
+	s.size = u.got + int64(len(s.key))
+	if u.judge(s) {
+		c.put(s)
+	}
+}
+
+// judge reads from an answer's headers how it may be used, and returns whether it may be kept.
+func (u *user) judge(s *stored) bool {
+	left, ok := s.kept.lifetime()
+	s.freshUntil, s.condition, s.vary = u.sent+left, s.kept.condition(), nil
+	if !ok || left <= 0 && s.condition.name == "" {
+		return false
+	}
+	u.loop.fill(u)
+	for name := range strings.SplitSeq(s.kept.all("vary"), ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		switch name {
 		case "":
 		case "*", "cookie":
-			return
+			return false
 		default:
 			s.vary = append(s.vary, headerLine{name, u.requestHeader(name)})
 		}
 	}
-	s.size = u.got + int64(len(s.target))
-	s.kept.copyFrom(k)
-	s.kept.setCookies = nil // they were for once
-	c.put(s)
+	return true
 }
 
 // requestHeader is what the step's request has of a header. Values have been drawn.
@@ -236,6 +260,20 @@ func (k *captured) copyFrom(other *captured) {
 	k.setCookies = append(k.setCookies, other.setCookies...)
 	k.headers = append(k.headers, other.headers...)
 	k.coding, k.cut = other.coding, other.cut
+}
+
+// update puts the headers of a 304 in place of those that were kept (RFC 9111, 3.2). An Age
+// that it does not have is over.
+func (k *captured) update(with *captured) {
+	k.headers = slices.DeleteFunc(k.headers, func(kept capturedHeader) bool {
+		return kept.name == "age" || kept.name != "content-length" &&
+			slices.ContainsFunc(with.headers, func(h capturedHeader) bool { return h.name == kept.name })
+	})
+	for _, h := range with.headers {
+		if h.name != "content-length" {
+			k.headers = append(k.headers, h)
+		}
+	}
 }
 
 // all is the value of a header, with those of several lines joined.
@@ -263,21 +301,22 @@ func (k *captured) condition() headerLine {
 // lifetime is how long the answer stays fresh from when it was asked for, and whether it
 // may be kept at all. It is 0 for one that is to be asked about each time.
 func (k *captured) lifetime() (time.Duration, bool) {
-	seconds, explicit := int64(0), false
+	seconds, explicit, ask := int64(0), false, false
 	for directive := range strings.SplitSeq(k.all("cache-control"), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 		switch strings.ToLower(name) {
 		case "no-store":
 			return 0, false
 		case "no-cache":
-			return 0, true
+			ask = true
 		case "max-age":
 			n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 31)
 			seconds, explicit = int64(n), true
-			if err != nil {
-				return 0, true // what cannot be read is stale (RFC 9111, 4.2.1)
-			}
+			ask = ask || err != nil // what cannot be read is stale (RFC 9111, 4.2.1)
 		}
+	}
+	if ask {
+		return 0, true
 	}
 	if !explicit {
 		expires, err := http.ParseTime(k.all("expires"))

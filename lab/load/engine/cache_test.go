@@ -57,6 +57,24 @@ func (s *tagged) serve(w http.ResponseWriter, r *http.Request) {
 	case "any":
 		h.Set("Cache-Control", "max-age=60")
 		h.Set("Vary", "*")
+	case "renewed": // the 304 says more than the answer did
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Age", "60")
+		h.Set("X-Round", "first")
+		if r.Header.Get("If-None-Match") == tag {
+			h.Del("Age")
+			h.Set("Cache-Control", "max-age=3600")
+			h.Set("X-Round", "second")
+		}
+	case "withdrawn":
+		h.Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			h.Set("Cache-Control", "no-store")
+		}
+	case "nothing":
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "no-cache, max-age=soon, no-store, must-revalidate")
 	case "never":
 		h.Set("ETag", tag)
 		h.Set("Cache-Control", "no-store, max-age=60")
@@ -78,6 +96,7 @@ func TestCacheIsAskedFirst(t *testing.T) {
 	for path, want := range map[string]struct{ full, same int }{
 		"/fresh": {users, 0}, "/expires": {users, 0}, "/vary": {users, 0}, "/tag": {users, users * (each - 1)},
 		"/none": {users * each, 0}, "/never": {users * each, 0}, "/old": {users * each, 0}, "/any": {users * each, 0},
+		"/nothing": {users * each, 0}, "/renewed": {users, users},
 	} {
 		for _, protocol := range []string{load.HTTP1, load.HTTP2} {
 			t.Run(path[1:]+", "+protocol, func(t *testing.T) {
@@ -170,5 +189,90 @@ func TestUsersWhoNeedNothing(t *testing.T) {
 	r, _ := mustRun(t, plan)
 	if s.full["/fresh"] != 4 || r.Caches[0].Hits+4 != r.Iterations {
 		t.Errorf("the server answered %d, %d iterations, %+v; want an answer for each user, and hits", s.full["/fresh"], r.Iterations, r.Caches[0])
+	}
+}
+
+// TestCacheKeepsHostsApart: they share paths, not answers.
+func TestCacheKeepsHostsApart(t *testing.T) {
+	t.Parallel()
+	s := openTagged(t, false)
+	at := func(name, host string) load.Step {
+		step := asked(name, "/fresh")
+		step.Request.Header = map[string]string{"Host": host}
+		return step
+	}
+	plan := journeys(s.URL, 1, 2, []load.Step{at("a", "a.test"), at("b", "b.test")}, nil)
+	plan.Scenarios[0].CacheBytes = 1 << 20
+	if r, _ := mustRun(t, plan); s.full["/fresh"] != 2 || r.Caches[0].Hits != 2 {
+		t.Errorf("the server answered %v, %+v; want once for each host", s.full, r.Caches[0])
+	}
+}
+
+// TestRevalidationUpdatesHeaders: steps see those of the 304, and one that withdraws the
+// answer is obeyed.
+func TestRevalidationUpdatesHeaders(t *testing.T) {
+	t.Parallel()
+	s := openTagged(t, false)
+	step := asked("renewed", "/renewed")
+	step.Extract = map[string]load.Extract{"round": {Header: "X-Round"}}
+	plan := journeys(s.URL, 1, 2, []load.Step{step, asked("seen", "/seen/{round}")}, nil)
+	plan.Scenarios[0].CacheBytes = 1 << 20
+	mustRun(t, plan)
+	if s.full["/seen/first"] != 1 || s.full["/seen/second"] != 1 {
+		t.Errorf("the server answered %v; want the header of the answer, and then that of the 304", s.full)
+	}
+	plan = journeys(s.URL, 1, 4, []load.Step{asked("withdrawn", "/withdrawn")}, nil)
+	plan.Scenarios[0].CacheBytes = 1 << 20
+	if r, _ := mustRun(t, plan); s.full["/withdrawn"] != 2 || s.same["/withdrawn"] != 2 || r.Caches[0].HeldBytes != 0 {
+		t.Errorf("the server answered %v and %v, %+v; want each other time in full, and nothing kept", s.full, s.same, r.Caches[0])
+	}
+}
+
+// TestStaleWhenItIsUsed: what was fresh at an iteration's time is not when it begins late.
+func TestStaleWhenItIsUsed(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fresh" {
+			w.Header().Set("Cache-Control", "max-age=1")
+			return
+		}
+		time.Sleep(1100 * time.Millisecond)
+	}))
+	t.Cleanup(s.Close)
+	plan := loadtest.OpenPlan(s.URL, 20, 100*time.Millisecond, 1)
+	sc := &plan.Scenarios[0]
+	sc.Steps, sc.Flow = []load.Step{asked("fresh", "/fresh"), asked("slow", "/slow")}, []load.Part{{Step: 0}, {Step: 1}}
+	sc.Arrivals, sc.CacheBytes, sc.GracefulStop = load.Uniform, 1<<20, time.Minute
+	if r, _ := mustRun(t, plan); r.Iterations != 2 || r.Caches[0].Hits > 0 {
+		t.Errorf("%d iterations, %+v; want 2 without a hit", r.Iterations, r.Caches[0])
+	}
+}
+
+// TestHitsDoNotHideWaiting: an iteration that waited for the only user has that in the
+// response time of its first request, be it after one that the user's cache answered.
+func TestHitsDoNotHideWaiting(t *testing.T) {
+	t.Parallel()
+	const slow, n = 50 * time.Millisecond, 20
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fresh" {
+			w.Header().Set("Cache-Control", "max-age=3600")
+			return
+		}
+		time.Sleep(slow)
+	}))
+	t.Cleanup(s.Close)
+	for _, parallel := range []int{0, 1} {
+		plan := loadtest.OpenPlan(s.URL, 100, 200*time.Millisecond, 1)
+		sc := &plan.Scenarios[0]
+		sc.Steps = []load.Step{asked("fresh", "/fresh"), asked("slow", "/slow")}
+		sc.Flow = []load.Part{{Step: 0}, {Repeat: 1, Parallel: parallel, Parts: []load.Part{{Step: 1}}}}
+		sc.Arrivals, sc.CacheBytes, sc.GracefulStop = load.Uniform, 1<<20, time.Minute
+		r, _ := mustRun(t, plan)
+		if got := r.Steps[1].Response.Max; r.Iterations < n-1 || got < 600 { // the last begins 750 ms late, at the least
+			t.Errorf("parallel %d: %d iterations; the slowest request took %v ms with its wait; want 20, 600 ms", parallel, r.Iterations, got)
+		}
+		if r.Waited < n/2 {
+			t.Errorf("parallel %d: %d requests waited for a user; want nearly all of %d", parallel, r.Waited, n)
+		}
 	}
 }

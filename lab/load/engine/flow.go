@@ -224,7 +224,7 @@ func (u *user) fork(g *group, now time.Duration) bool {
 	u.turn++
 	for i, lane := range j.lanes[:lanes] {
 		lane.first, lane.open, lane.waited = u.first && i == 0, u.open, u.waited && i == 0
-		lane.number, lane.own = u.number, u.own
+		lane.number, lane.own, lane.due = u.number, u.own, u.due
 		clear(lane.values)
 		lane.take(now)
 	}

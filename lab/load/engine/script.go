@@ -266,9 +266,10 @@ func (c *script) shareCaptures() {
 		}
 	}
 	slices.Sort(all)
+	all = slices.Compact(all)
 	for i := range c.steps {
 		if c.steps[i].cacheable {
-			c.steps[i].capture.names = slices.Compact(all)
+			c.steps[i].capture.names = all
 		}
 	}
 }

@@ -54,7 +54,8 @@ type user struct {
 	measured  bool          // the iteration's intended time lies in the measured part
 	open      bool          // it came from a schedule
 	waited    bool          // nobody was free at the iteration's time
-	first     bool          // no step of it has ended
+	first     bool          // no request of it has ended
+	due       time.Duration // when its first request is
 	at        int           // which step of the script
 	turn      uint64        // counts states, so that a late timer sees that it is too late
 
@@ -116,7 +117,7 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 // begin starts an iteration that was intended for a time.
 func (u *user) begin(a load.Arrival, open, waited bool) {
 	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
-	u.began, u.measured = a.At, a.At >= u.loop.run.from
+	u.began, u.due, u.measured = a.At, a.At, a.At >= u.loop.run.from
 	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
@@ -145,12 +146,17 @@ func (u *user) pick(a load.Arrival) {
 // step is the step under way.
 func (u *user) step() *step { return &u.script.steps[u.at] }
 
-// startStep has the step's request, which was intended for a time, sent.
+// startStep has the step's request, which was intended for a time, sent. In an open model
+// the first request is due when the iteration is, or after its last pause: what a user's
+// cache answered before does not hide that it began late.
 func (u *user) startStep(intended time.Duration) {
+	if u.first && u.open {
+		intended = u.due
+	}
 	u.intended, u.wrote, u.got = intended, 0, 0
 	u.turn++
 	u.unsent = false
-	if !u.lookUp(intended) {
+	if !u.lookUp() {
 		u.acquire()
 	}
 }
@@ -363,6 +369,7 @@ func (u *user) pause(now time.Duration) {
 	u.loop.timers.add(now+pause, func(at time.Duration) {
 		if u.state == userThinking && u.turn == turn {
 			u.addThinking(-1)
+			u.due = at
 			u.nextStep(at)
 		}
 	})
@@ -381,12 +388,21 @@ func (u *user) nextStep(now time.Duration) {
 		u.advance(now)
 		return
 	}
-	if u.script.single() || u.at == len(u.script.steps)-1 {
+	if u.isLast() {
 		u.end(failure.None, now)
 		return
 	}
 	u.at++
 	u.startStep(now)
+}
+
+// isLast says whether no step comes after the one under way, in the iteration or in the
+// lane's unit.
+func (u *user) isLast() bool {
+	if u.journey == nil {
+		return u.script.single() || u.at == len(u.script.steps)-1
+	}
+	return !slices.ContainsFunc(u.journey.stack, func(f frame) bool { return f.at < len(f.nodes) || f.pass < f.passes-1 })
 }
 
 // end ends the iteration, or a lane's part of it.
@@ -417,7 +433,11 @@ func (u *user) cut() {
 		u.addThinking(-1)
 		u.end(failure.None, u.loop.clock.now())
 	case userReading:
-		u.end(failure.None, u.loop.clock.now())
+		kind := failure.CutOff
+		if u.isLast() {
+			kind = failure.None
+		}
+		u.end(kind, u.loop.clock.now())
 	case userWaiting:
 		u.slots.leave(u)
 		u.sent = u.loop.clock.now()
