@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -197,6 +198,62 @@ func TestTakenDownIsGoneBehindNGINX(t *testing.T) {
 	}
 	if status, _ := p.get(fmt.Sprintf("/posts/%d/author", post), ""); status != http.StatusNotFound {
 		t.Errorf("live: got status %d", status)
+	}
+}
+
+// Who has an earlier version gets the delta from it, as browsers ask for one, and who has none gets all of it: NGINX keeps the one
+// for nobody, and the other once for all ways of asking.
+func TestDeltasBehindNGINX(t *testing.T) {
+	t.Parallel()
+	p := newPublished(t)
+	first := p.publish()
+	p.put(1)
+	second := p.publish()
+	p.startEdge()
+	at := "/feed/whole/" + second.Manifest.Whole.SHA256
+	p.within("the feed is published", p.answers(at))
+	hash := sha256.Sum256(first.Whole())
+	dictionary := ":" + base64.StdEncoding.EncodeToString(hash[:]) + ":"
+	for range 2 {
+		for _, c := range []struct{ accept, dictionary, want string }{
+			{"gzip, deflate, br, zstd, dcb, dcz", dictionary, "dcz"},
+			{"gzip, deflate, br, zstd, dcb, dcz", "", "br"},
+			{"gzip, deflate, br, zstd", dictionary, "br"},
+			{"br", "", "br"},
+			{"deflate,gzip", "", "gzip"},
+			{"gzip;q=0.5, zstd", "", "zstd"},
+			{"br;q=0, gzip", "", "gzip"},
+			{"brotli", "", ""},
+			{"", "", ""},
+		} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+at, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Accept-Encoding", c.accept)
+			if c.dictionary != "" {
+				request.Header.Set("Available-Dictionary", c.dictionary)
+			}
+			response, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close() // read to its end
+			if got := response.Header.Get("Content-Encoding"); err != nil || response.StatusCode != http.StatusOK || got != c.want {
+				t.Errorf("%+v: got status %d in %q, %v", c, response.StatusCode, got, err)
+			}
+			if c.want == "" && !bytes.Equal(body, second.Whole()) {
+				t.Errorf("%+v: got %d other bytes", c, len(body))
+			}
+			if c.want == "dcz" {
+				s, err := snapshot.Apply(first.Whole(), body, second.Manifest.Whole)
+				if err != nil || !bytes.Equal(s.Whole(), second.Whole()) {
+					t.Errorf("%+v: got %v", c, err)
+				}
+				t.Logf("%d bytes instead of %d", len(body), len(second.Whole()))
+			}
+		}
 	}
 }
 
