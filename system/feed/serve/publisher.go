@@ -121,12 +121,17 @@ func Publish(ctx context.Context, cfg PublisherConfig, logger *slog.Logger, f fu
 // stopTimeout bounds the end of a publisher: of the requests of the stores that it has under way.
 const stopTimeout = 5 * time.Second
 
-// RunPublisher publishes until ctx ends, and serves metrics and probes meanwhile.
+// RunPublisher publishes until ctx ends, and serves metrics and probes meanwhile. It logs the configuration once.
 func RunPublisher(ctx context.Context, cfg PublisherConfig, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	from, err := stores.Parse(cfg.From)
+	if err != nil {
+		return err
+	}
 	cfg.Logger = logger.With("component", "publisher")
+	cfg.Logger.Info("configuration", "from", from.String(), "to", cfg.To, "posts", cfg.Posts, "every", cfg.Every.String(), "keep", cfg.Keep.String(), "admin_listen", cfg.AdminListen)
 	group, registry := service.NewGroup(stopTimeout), prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fail := func(err error) error { return errors.Join(err, group.Close()) }
@@ -142,7 +147,7 @@ func RunPublisher(ctx context.Context, cfg PublisherConfig, logger *slog.Logger)
 	admin.Handle(route.ReadyPath, probe(p.Ready))
 	group.Add(service.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	group.Add(service.Component{Name: "publisher", Run: p.Run})
-	cfg.Logger.Info("publishing", "from", cfg.From, "to", cfg.To, "posts", cfg.Posts, "every", cfg.Every.String(), "keep", cfg.Keep.String(), "admin", admin.Addr().String())
+	cfg.Logger.Info("publishing", "admin", admin.Addr().String())
 	if cfg.Listening != nil {
 		cfg.Listening(admin.Addr())
 	}
