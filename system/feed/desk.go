@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"loadstone/block/dataset"
@@ -49,6 +50,9 @@ type Desk interface {
 	Down(ctx context.Context, before int64, limit int) ([]Change, error)
 	// Changes are the log of a post, or of all if that is 0, in the order of Down.
 	Changes(ctx context.Context, post, before int64, limit int) ([]Change, error)
+	// Since are at most limit entries of the log whose numbers are above one, in ascending order. Numbers are taken in
+	// the order in which changes take place: who has read up to one misses none below it.
+	Since(ctx context.Context, number int64, limit int) ([]Change, error)
 	// Authors are at most limit of those with the name, or of all if that is empty, in the order of names.
 	Authors(ctx context.Context, name string, limit int) ([]Author, error)
 	// Each hands every post that is not taken down to use, in ascending order of id, as they were at one time.
@@ -201,6 +205,9 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 		c.Action = Edited
 	}
 	c.At = time.Now().UnixMilli()
+	if err := t.do(ctx, "lock", logTurn); err != nil {
+		return c, err
+	}
 	scan := func(row Scan) error { return row(&c.Number) }
 	if err := t.Rows(ctx, "log", scan, c.At, c.Editor, string(c.Action), c.Post, c.Title); err != nil {
 		return c, err
@@ -210,6 +217,10 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 	}
 	return c, t.make(ctx, c, e)
 }
+
+// logTurn is what is locked, the last of all locks, before a change takes its number, so that numbers commit in their
+// order. No post has that id.
+const logTurn = int64(-1)
 
 // make does what is in the log already.
 func (t Tx) make(ctx context.Context, c Change, e *Entry) error {
@@ -431,12 +442,28 @@ func (t Tx) Each(ctx context.Context, progress dataset.Progress, use func(e *Ent
 
 // Down is Desk's, for a database.
 func (r Rows) Down(ctx context.Context, before int64, limit int) ([]Change, error) {
-	return r.changes(ctx, "down", limit, before, limit)
+	return r.changes(ctx, "down", limit, orAll(before), limit)
 }
 
 // Changes is Desk's, for a database.
 func (r Rows) Changes(ctx context.Context, post, before int64, limit int) ([]Change, error) {
-	return r.changes(ctx, "changes", limit, post, before, limit)
+	if post == 0 {
+		return r.changes(ctx, "changes", limit, orAll(before), limit)
+	}
+	return r.changes(ctx, "changes of post", limit, post, orAll(before), limit)
+}
+
+// orAll is a number that others are below, or what all are below if it is 0: plain conditions can use indexes.
+func orAll(before int64) int64 {
+	if before == 0 {
+		return math.MaxInt64
+	}
+	return before
+}
+
+// Since is Desk's, for a database.
+func (r Rows) Since(ctx context.Context, number int64, limit int) ([]Change, error) {
+	return r.changes(ctx, "changes since", limit, number, limit)
 }
 
 func (r Rows) changes(ctx context.Context, query string, limit int, args ...any) ([]Change, error) {
@@ -477,7 +504,11 @@ func DeskQueries() map[string]string {
 		"log":            `INSERT INTO feed.changes (at, editor, action, post, title) VALUES ($1, $2, $3, $4, $5) RETURNING number`,
 		"forget changes": `DELETE FROM feed.changes WHERE number <= $1`,
 		"changes": `SELECT number, at, editor, action, post, title FROM feed.changes
-			WHERE ($1::bigint = 0 OR post = $1) AND ($2::bigint = 0 OR number < $2) ORDER BY number DESC LIMIT $3`,
+			WHERE number < $1 ORDER BY number DESC LIMIT $2`,
+		"changes of post": `SELECT number, at, editor, action, post, title FROM feed.changes
+			WHERE post = $1 AND number < $2 ORDER BY number DESC LIMIT $3`,
+		"changes since": `SELECT number, at, editor, action, post, title FROM feed.changes
+			WHERE number > $1 ORDER BY number LIMIT $2`,
 
 		"stamp":          `UPDATE feed.posts SET version = $2 WHERE id = $1`,
 		"drop media":     `DELETE FROM feed.media WHERE post = $1`,
@@ -490,7 +521,7 @@ func DeskQueries() map[string]string {
 		"drop kept":     `DELETE FROM feed.kept WHERE id = $1`,
 		"forget titles": `UPDATE feed.changes SET title = '' WHERE post = $1`,
 		"down": `SELECT version, at, editor, 'taken_down', id, title FROM feed.kept
-			WHERE $1::bigint = 0 OR version < $1 ORDER BY version DESC LIMIT $2`,
+			WHERE version < $1 ORDER BY version DESC LIMIT $2`,
 
 		"posts after": `SELECT id, published, author, pinned, media, comments, reactions, title, text FROM feed.posts
 			WHERE id > $1 ORDER BY id LIMIT $2`,

@@ -383,6 +383,9 @@ func logs(t *testing.T, open Open) {
 		}
 	}
 	walk("log", want, func(before int64, limit int) ([]feed.Change, error) { return d.Changes(t.Context(), 0, before, limit) })
+	ascending := slices.Clone(want)
+	slices.Reverse(ascending)
+	walk("log since", ascending, func(number int64, limit int) ([]feed.Change, error) { return d.Since(t.Context(), number, limit) })
 	of := func(keep func(c feed.Change) bool) (some []feed.Change) {
 		for _, c := range want {
 			if keep(c) {

@@ -39,6 +39,10 @@ func list(ids ...int64) any { return ids }
 // Apply implements feed.Desk.
 func (s *Store) Apply(ctx context.Context, c feed.Change, e *feed.Entry, only feed.Condition) (done feed.Change, err error) {
 	err = s.pool.Tx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// While a filling lasts, changes wait.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock_shared($1)", int64(fillLock)); err != nil {
+			return err
+		}
 		put := func(ctx context.Context, e *feed.Entry) error {
 			a := &e.Author
 			if _, err := tx.Exec(ctx, putAuthor, a.ID, a.Name, a.Role, a.Team, a.About, a.Photo); err != nil {
@@ -115,6 +119,15 @@ func (s *Store) Down(ctx context.Context, before int64, limit int) (all []feed.C
 func (s *Store) Changes(ctx context.Context, post, before int64, limit int) (all []feed.Change, err error) {
 	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
 		all, err = t.Changes(ctx, post, before, limit)
+		return err
+	})
+	return all, err
+}
+
+// Since implements feed.Desk.
+func (s *Store) Since(ctx context.Context, number int64, limit int) (all []feed.Change, err error) {
+	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
+		all, err = t.Since(ctx, number, limit)
 		return err
 	})
 	return all, err

@@ -94,6 +94,15 @@ func (s *Store) Changes(ctx context.Context, post, before int64, limit int) (all
 	return all, err
 }
 
+// Since implements feed.Desk.
+func (s *Store) Since(ctx context.Context, number int64, limit int) (all []feed.Change, err error) {
+	err = s.look(ctx, func(t feed.Tx) error {
+		all, err = t.Since(ctx, number, limit)
+		return err
+	})
+	return all, err
+}
+
 // Authors implements feed.Desk.
 func (s *Store) Authors(ctx context.Context, name string, limit int) (all []feed.Author, err error) {
 	err = s.look(ctx, func(t feed.Tx) error {

@@ -121,20 +121,20 @@ func details(ctx context.Context, store feed.Store, posts []feed.Post) (whole []
 	return whole, nil
 }
 
-// without is the body of a page without a post.
-func without(page snapshot.Page, post int64) ([]byte, error) {
+// without is the body of a page without some posts.
+func without(page snapshot.Page, posts []int64) ([]byte, error) {
 	if page.Name == noticesName {
 		var n feed.Notices
 		if err := json.Unmarshal(page.Body, &n); err != nil {
 			return nil, fmt.Errorf("read %s: %w", page.Name, err)
 		}
-		n.Pinned = slices.DeleteFunc(n.Pinned, func(n feed.Notice) bool { return n.Post == post })
+		n.Pinned = slices.DeleteFunc(n.Pinned, func(n feed.Notice) bool { return slices.Contains(posts, n.Post) })
 		return json.Marshal(n)
 	}
 	var p Page
 	if err := json.Unmarshal(page.Body, &p); err != nil {
 		return nil, fmt.Errorf("read %s: %w", page.Name, err)
 	}
-	p.Posts = slices.DeleteFunc(p.Posts, func(p Post) bool { return p.Post.ID == post })
+	p.Posts = slices.DeleteFunc(p.Posts, func(p Post) bool { return slices.Contains(posts, p.Post.ID) })
 	return json.Marshal(p)
 }

@@ -154,10 +154,18 @@ func (p *Publisher) TakeDown(ctx context.Context, post int64) (*snapshot.Snapsho
 	if err := p.takeDown(ctx, post); err != nil && !errors.Is(err, feed.ErrNotFound) && !errors.Is(err, feed.ErrDown) {
 		return nil, fmt.Errorf("take down post %d in the store: %w", post, err)
 	}
+	return p.purge(ctx, post)
+}
+
+// purge takes posts out of what is published, and makes all earlier versions unreadable.
+func (p *Publisher) purge(ctx context.Context, posts ...int64) (*snapshot.Snapshot, error) {
 	var unread error
 	s, err := p.cfg.Snapshot.Purge(ctx, func(page snapshot.Page) []byte {
-		body, err := without(page, post)
-		unread = errors.Join(unread, err) // the page goes altogether: it may have the post
+		if len(posts) == 0 {
+			return page.Body
+		}
+		body, err := without(page, posts)
+		unread = errors.Join(unread, err) // the page goes altogether: it may have them
 		return body
 	})
 	return s, errors.Join(unread, err)
@@ -182,16 +190,27 @@ func (p *Publisher) publish(ctx context.Context, o snapshot.Options) (*snapshot.
 		p.metrics.total.WithLabelValues(failed).Inc()
 		return nil, err
 	}
-	o.Force = o.Force || p.due // it may be more than half, and has to go
 	var before *snapshot.Snapshot
-	s, err := p.cfg.Snapshot.Publish(ctx, func(ctx context.Context, last *snapshot.Snapshot) ([]snapshot.Page, error) {
-		before = last
-		return Pages(ctx, p.cfg.Store, p.cfg.Posts)
-	}, o)
-	if err == nil && p.outlived(s.Manifest) {
-		s, err = p.cfg.Snapshot.Purge(ctx, func(page snapshot.Page) []byte { return page.Body })
+	next := func() (*snapshot.Snapshot, error) {
+		return p.cfg.Snapshot.Publish(ctx, func(ctx context.Context, last *snapshot.Snapshot) ([]snapshot.Page, error) {
+			before = last
+			return Pages(ctx, p.cfg.Store, p.cfg.Posts)
+		}, o)
 	}
-	p.due = p.due && err != nil
+	s, err := next()
+	if errors.Is(err, snapshot.ErrShrank) && before != nil { // what was removed goes, whatever becomes of the rest
+		if posts := p.left(before.Manifest); len(posts) > 0 || p.outlived(before.Manifest) {
+			if _, err = p.purge(ctx, posts...); err == nil {
+				s, err = next()
+			}
+		}
+	}
+	if err == nil && p.outlived(s.Manifest) {
+		s, err = p.purge(ctx)
+	}
+	if err == nil || errors.Is(err, snapshot.ErrShrank) {
+		clear(p.removed)
+	}
 	took := time.Since(began).Seconds()
 	outcome := outcomeOf(err, s == before)
 	p.metrics.total.WithLabelValues(outcome).Inc()

@@ -345,18 +345,123 @@ func TestEditorsTakeDown(t *testing.T) {
 	gone(99)
 	once(t, p, snapshot.Options{})
 	change(feed.TakenDown, 31, 98)
-	if _, err := publisher(t, desk, snapshots).Once(t.Context(), snapshot.Options{}); !errors.Is(err, snapshot.ErrShrank) {
-		t.Errorf("got %v", err)
-	}
-	if s = once(t, p, snapshot.Options{}); len(s.Pages()) != 4 {
+	// More than half, and the publisher that saw it has ended.
+	if s = once(t, publisher(t, desk, snapshots), snapshot.Options{}); len(s.Pages()) != 4 {
 		t.Errorf("%d pages are left", len(s.Pages()))
 	}
 	gone(31)
+	once(t, p, snapshot.Options{})
 	// An edit, or what comes back, is no reason to forget.
 	s.Manifest.Earlier = []snapshot.Edition{{Published: time.Now().Add(2 * skew)}}
 	change(feed.PutBack, 31, 31)
-	if err := p.look(t.Context(), desk); err != nil || p.due || p.outlived(s.Manifest) {
+	if err := p.look(t.Context(), desk); err != nil || len(p.removed) > 0 || p.outlived(s.Manifest) {
 		t.Errorf("got %v, %+v", err, p.removals)
+	}
+}
+
+// edited is a Desk with another log, and perhaps without its posts.
+type edited struct {
+	feed.Desk
+
+	log  []feed.Change
+	lost bool
+}
+
+func (e *edited) Since(_ context.Context, number int64, limit int) ([]feed.Change, error) {
+	at := slices.IndexFunc(e.log, func(c feed.Change) bool { return c.Number > number })
+	if at < 0 {
+		return nil, nil
+	}
+	return e.log[at:min(at+limit, len(e.log))], nil
+}
+
+func (e *edited) Page(ctx context.Context, behind feed.Position, limit int) ([]feed.Post, error) {
+	if e.lost {
+		return nil, nil
+	}
+	return e.Desk.Page(ctx, behind, limit)
+}
+
+func editedDesk(t *testing.T) *edited {
+	t.Helper()
+	desk, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "feed.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { desk.Close() })
+	if _, err := desk.Fill(t.Context(), feedtest.Generator(t, 1, 30), nil); err != nil {
+		t.Fatal(err)
+	}
+	return &edited{Desk: desk}
+}
+
+// Of posts that are lost, only those go that were taken down.
+func TestWhatIsLostIsNoRemoval(t *testing.T) {
+	t.Parallel()
+	path, desk := t.TempDir(), editedDesk(t)
+	p := publisher(t, desk, path)
+	once(t, p, snapshot.Options{})
+	desk.log, desk.lost = []feed.Change{{Number: 1, At: time.Now().UnixMilli(), Action: feed.TakenDown, Post: 30}}, true
+	for _, by := range []*Publisher{p, publisher(t, desk, path)} {
+		if _, err := by.Once(t.Context(), snapshot.Options{}); !errors.Is(err, snapshot.ErrShrank) {
+			t.Errorf("got %v", err)
+		}
+	}
+	s, err := p.cfg.Snapshot.Purge(t.Context(), func(page snapshot.Page) []byte { return page.Body }) // as it is
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[int]bool{29: true, 30: false} {
+		if got := bytes.Contains(s.Whole(), fmt.Appendf(nil, `"id":%d,"media"`, id)); got != want {
+			t.Errorf("post %d is published: %v", id, got)
+		}
+	}
+}
+
+// A log that is shorter than it was, or another one, is read anew.
+func TestRestoredLog(t *testing.T) {
+	t.Parallel()
+	desk := editedDesk(t)
+	p := publisher(t, desk, t.TempDir())
+	look := func(log ...feed.Change) (found []int64) {
+		t.Helper()
+		desk.log = log
+		if err := p.look(t.Context(), desk); err != nil {
+			t.Fatal(err)
+		}
+		for post := range p.removed {
+			found = append(found, post)
+		}
+		clear(p.removed)
+		return found
+	}
+	down := func(number, post int64) feed.Change {
+		return feed.Change{Number: number, At: post, Action: feed.TakenDown, Post: post, Title: fmt.Sprint(post)}
+	}
+	look(down(1, 1), down(2, 2), down(3, 3))
+	if p.removals.last.UnixMilli() != 3 {
+		t.Errorf("the last was at %v", p.removals.last)
+	}
+	forgotten := down(3, 3)
+	forgotten.Title = ""
+	if got := look(forgotten); len(got) > 0 {
+		t.Errorf("got %v again", got)
+	}
+	before := time.Now()
+	if got := look(forgotten, down(4, 4)); len(got) != 1 || p.removals.last.Before(before) {
+		t.Errorf("got %v at %v", got, p.removals.last)
+	}
+	for _, log := range [][]feed.Change{{down(1, 5)}, {}, {down(1, 6)}, {down(1, 7), down(2, 8)}} {
+		if got := look(log...); len(got) != len(log) {
+			t.Errorf("got %v of %v", got, log)
+		}
+	}
+	long := make([]feed.Change, 2*changesRead+1)
+	for i := range long {
+		long[i] = down(int64(i+1), int64(i+1))
+	}
+	if got := look(long...); len(got) != len(long) {
+		t.Errorf("got %d of %d", len(got), len(long))
 	}
 }
 

@@ -21,10 +21,10 @@ const (
 
 // removals are what a publisher knows of a store's log.
 type removals struct {
-	began bool      // the log was read
-	read  int64     // the number of the latest change
-	last  time.Time // when something was last taken out of what is published
-	due   bool      // that was while this publisher ran, and it has not published since
+	began   bool                // the log was read
+	latest  feed.Change         // that was read
+	last    time.Time           // when something was last taken out of what is published
+	removed map[int64]time.Time // posts that were, or comments of them, and that may be published yet
 }
 
 // look reads what is new in the log. A store that is no Desk has none.
@@ -33,32 +33,62 @@ func (r *removals) look(ctx context.Context, store feed.Store) error {
 	if !ok {
 		return nil
 	}
-	read, began := r.read, r.began
-	done := func() error {
-		r.read, r.began = read, true
-		return nil
-	}
-	for before := int64(0); ; {
-		changes, err := desk.Changes(ctx, 0, before, changesRead) // the latest first
+	for {
+		changes, err := desk.Since(ctx, r.latest.Number-1, changesRead) // and the latest once more
 		if err != nil {
 			return fmt.Errorf("read the log: %w", err)
 		}
-		for _, c := range changes {
-			if c.Number <= r.read {
-				return done()
+		if r.latest.Number > 0 {
+			if len(changes) == 0 || !sameChange(changes[0], r.latest) { // the store was restored from a backup: all of it is new
+				r.latest = feed.Change{}
+				continue
 			}
-			read, before = max(read, c.Number), c.Number
-			if c.Action == feed.TakenDown || c.Action == feed.CommentDown || c.Action == feed.Erased {
-				r.due = r.due || began
-				if at := time.UnixMilli(c.At); at.After(r.last) {
-					r.last = at
-				}
-			}
+			changes = changes[1:]
 		}
-		if len(changes) < changesRead {
-			return done()
+		for _, c := range changes {
+			r.note(c)
+		}
+		if len(changes) < changesRead-1 {
+			r.began = true
+			return nil
 		}
 	}
+}
+
+// sameChange compares what an erasure does not take out of the log.
+func sameChange(a, b feed.Change) bool {
+	a.Title, b.Title = "", ""
+	return a == b
+}
+
+// note reads one entry of the log. What comes while this publisher runs counts as of now, whatever the editor's clock
+// says, and however long what is published was being read.
+func (r *removals) note(c feed.Change) {
+	r.latest = c
+	if c.Action != feed.TakenDown && c.Action != feed.CommentDown && c.Action != feed.Erased {
+		return
+	}
+	at := time.UnixMilli(c.At)
+	if now := time.Now(); r.began && now.After(at) {
+		at = now
+	}
+	if at.After(r.last) {
+		r.last = at
+	}
+	if r.removed == nil {
+		r.removed = map[int64]time.Time{}
+	}
+	r.removed[c.Post] = at
+}
+
+// left are the posts that the log says are removed and that a version may have none the less.
+func (r *removals) left(m snapshot.Manifest) (posts []int64) {
+	for post, at := range r.removed {
+		if m.Published.Before(at.Add(skew)) {
+			posts = append(posts, post)
+		}
+	}
+	return posts
 }
 
 // outlived reports whether a version is kept that may have what was taken down since.
@@ -85,7 +115,7 @@ func (p *Publisher) wait(ctx context.Context, d time.Duration) bool {
 		bounded, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 		err := p.look(bounded, p.cfg.Store)
 		cancel()
-		if err == nil && p.due { // what cannot be read now is read by the next look, or the publication
+		if err == nil && len(p.removed) > 0 { // what cannot be read now is read by the next look, or the publication
 			return true
 		}
 	}
