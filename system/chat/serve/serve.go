@@ -59,7 +59,8 @@ type Config struct {
 	Hub hub.Config
 	// Room bounds what is kept in memory of each room.
 	Room chat.RoomConfig
-	// TokenTTL is how long a guest's token is good, and a connection made with it lives.
+	// TokenTTL is how long a guest's token is good. A connection made with it ends a tenth of
+	// that before, a minute at most, and the viewer asks for another one.
 	TokenTTL time.Duration
 	// Origins are the pages, beside those of this server's own host, that may connect:
 	// https://example.com.

@@ -289,6 +289,39 @@ func TestWhoComesBackMissesNothing(t *testing.T) {
 	}
 }
 
+// A connection ends while its token is good for another one.
+func TestATokenIsRenewedWhenItsConnectionEnds(t *testing.T) {
+	t.Parallel()
+	dir := seeded(t)
+	c := logstore.DefaultConfig()
+	c.Dir = dir
+	log, err := logstore.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := log.Key()
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, dir, nil)
+	token, err := chat.NewTokens(key, time.Minute+5*time.Second).Sign(&chat.User{ID: "guest-noor", Name: "Noor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _, err := f.dial(url.Values{"stream": {"1"}, "token": {token}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := v.ReadMessage(); !websocket.IsCloseError(err, int(hub.Expired)) {
+		t.Errorf("got %v", err)
+	}
+	status, form := f.ask("POST", f.api+"/api/guest", token, "")
+	again, _ := form["token"].(string)
+	if user, err := checkedBy(t, f, again); status != 201 || user != "guest-noor" || err != nil {
+		t.Errorf("got %d %v, %v, and joined as %q", status, form, err, user)
+	}
+}
+
 func TestWhoMayNotJoinIsTold(t *testing.T) {
 	t.Parallel()
 	f := start(t, seeded(t), func(c *Config) {

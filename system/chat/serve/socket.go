@@ -49,7 +49,7 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return failure(err)
 	}
-	v := hub.Viewer{Room: stream.ID, Address: s.address(ctx), Until: user.Until, Session: &session{user: user}}
+	v := hub.Viewer{Room: stream.ID, Address: s.address(ctx), Until: user.Until.Add(-s.margin()), Session: &session{user: user}}
 	if v.Known, v.From, err = s.place(args); err != nil {
 		return err
 	}
@@ -82,6 +82,10 @@ func handshakeError(ctx *fasthttp.RequestCtx, err error) error {
 	h.Set("Sec-WebSocket-Version", websocket.Version)
 	return &route.Error{Code: codeUpgrade, Text: err.Error()}
 }
+
+// margin is how long before its token a connection ends, so that the viewer can have another
+// one for it.
+func (s *server) margin() time.Duration { return min(time.Minute, s.cfg.TokenTTL/10) }
 
 // place reads where a viewer was: nowhere if there is no epoch, or another log's.
 func (s *server) place(args *fasthttp.Args) (known bool, from uint64, err error) {

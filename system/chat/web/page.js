@@ -14,7 +14,7 @@ function element(name, text, className) {
 async function ask(path, options) {
   const answer = await fetch(path, options);
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.error.message);
+  if (!answer.ok) throw Object.assign(new Error(body.error.message), { status: answer.status });
   return body;
 }
 
@@ -34,7 +34,7 @@ async function list(page) {
 const say = (text) => { $("state").textContent = text; };
 const complain = (err) => say(err.message);
 
-let token = "", user = "", epoch = "", next = 0, socket = null, tries = 0;
+let name = "", token = "", user = "", epoch = "", next = 0, socket = null, tries = 0;
 const waiting = new Map(); // what has no answer yet, by id: sent again after a lost connection
 
 function add(item) {
@@ -121,15 +121,25 @@ function connect() {
   };
 }
 
+async function guest(options) {
+  ({ token, user } = await ask("/api/guest", { method: "POST", ...options }));
+}
+
+// renew asks for another token for the same guest. Who comes too late for that is a new one.
 async function renew() {
-  ({ token } = await ask("/api/guest", { method: "POST", headers: { Authorization: "Bearer " + token } }));
+  try {
+    await guest({ headers: { Authorization: "Bearer " + token } });
+  } catch (err) {
+    if (err.status !== 401) throw err;
+    await guest({ body: JSON.stringify({ name }) });
+  }
 }
 
 $("enter").onsubmit = async (event) => {
   event.preventDefault();
   try {
-    const name = new FormData(event.target).get("name");
-    ({ token, user } = await ask("/api/guest", { method: "POST", body: JSON.stringify({ name }) }));
+    name = new FormData(event.target).get("name");
+    await guest({ body: JSON.stringify({ name }) });
     $("enter").hidden = true;
     $("say").hidden = false;
     $("say").elements.text.focus();
