@@ -35,7 +35,8 @@ type Conn struct {
 	place   int // in the view's conns
 	tag     int32
 	frames  int32 // since the last sweep
-	blocked bool  // the socket has taken no more, or the cursor is behind
+	blocked bool  // the socket has taken no more, or the cursor is not the view's
+	ahead   bool  // it is in the view's ahead
 	asked   bool  // there was a ping since something came
 	closing bool  // a close frame was sent, and nothing more will be
 	gone    bool
@@ -118,8 +119,15 @@ func (l *loop) resume(c *Conn) {
 			c.pending = bytes.Clone(f.Bytes[n:])
 			return
 		}
-		if c.cursor == c.view.sent {
+		switch v := c.view; {
+		case c.cursor == v.sent:
 			c.blocked = false
+			return
+		case c.cursor > v.sent: // the next flush, which is due, sends what follows
+			if !c.ahead {
+				c.ahead = true
+				v.ahead = append(v.ahead, c)
+			}
 			return
 		}
 	}
@@ -236,26 +244,31 @@ func (l *loop) handle(c *Conn, m websocket.Message) {
 	}
 }
 
-// bye sends a close frame, and waits for the viewer to close too. It is over at once where
-// the socket takes no close frame.
+// bye sends a close frame, after the rest of a frame that the socket has taken in part, and
+// waits for the viewer to close too.
 func (l *loop) bye(c *Conn, code websocket.Code, reason string, why reason) {
-	frame := websocket.AppendClose(nil, code, reason)
-	if c.blocked {
-		l.drop(c, why)
-		return
-	}
-	n, ok := l.write(c, frame)
+	c.closing, c.heard = true, l.now
+	c.pending = websocket.AppendClose(bytes.Clone(c.pending), code, reason) // what it was may be shared
+	c.private, c.partial = nil, nil
+	l.stats.closed[why].Add(1)
+	l.part(c)
+	l.finish(c)
+}
+
+// finish writes what is left of a connection that is closing.
+func (l *loop) finish(c *Conn) {
+	n, ok := l.write(c, c.pending)
 	if !ok {
 		return
 	}
-	if n < len(frame) || unix.Shutdown(c.fd, unix.SHUT_WR) != nil {
-		l.drop(c, why)
+	if c.pending = c.pending[n:]; len(c.pending) > 0 {
+		c.blocked = true
 		return
 	}
-	c.closing, c.heard = true, l.now
-	c.pending, c.private, c.partial = nil, nil, nil
-	l.stats.closed[why].Add(1)
-	l.part(c)
+	c.pending, c.blocked = nil, false
+	if unix.Shutdown(c.fd, unix.SHUT_WR) != nil {
+		l.drop(c, closedGone)
+	}
 }
 
 // drop ends a connection now. One that was closing has been counted before.

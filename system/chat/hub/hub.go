@@ -168,7 +168,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	for _, l := range h.loops {
 		all.Go(l.run)
 	}
+	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
 		h.mu.Lock()
 		h.stopped = true
 		h.mu.Unlock()
@@ -177,8 +179,11 @@ func (h *Hub) Run(ctx context.Context) error {
 			l.poller.Wake()
 		}
 	})
-	defer stop()
-	return all.Wait()
+	err := all.Wait()
+	if !stop() {
+		<-told // it wakes the pollers, which Close closes
+	}
+	return err
 }
 
 // Close frees a hub that does not run, or no longer.

@@ -133,6 +133,8 @@ type client struct {
 	in   *bufio.Reader
 	next uint64 // the offset of the message to come
 	skip uint64 // how many it was told to have missed
+
+	frames int // with messages
 }
 
 // join connects and joins a room; who is a viewer without place but for the fields that are set.
@@ -241,6 +243,7 @@ func (c *client) read(to uint64) {
 		if err := errors.Join(err, json.Unmarshal([]byte(payload), &form)); err != nil {
 			c.t.Fatalf("waiting for message %d: %x %.100q: %v", c.next, op, payload, err)
 		}
+		c.frames++
 		c.next += form.Count
 		c.skip += form.Count
 		for _, m := range form.Messages {
@@ -375,6 +378,57 @@ func TestASlowViewerIsToldWhatItMissed(t *testing.T) {
 	await(t, "the count of skipped messages", func() bool { return f.metric("chat_skipped_total") == float64(slow.skip) })
 	f.say(1, "live again")
 	slow.read(sent + 1)
+}
+
+// Who joins with a cursor after what the others of its loop have been sent does not hurry them:
+// it waits for the tick, and then is live like them.
+func TestWhoJoinsBetweenTicksIsLive(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *Config) { c.Loops, c.Tick = 1, time.Second })
+	old := f.mustJoin(Viewer{Room: 1})
+	old.expect(websocket.Text, "hello 0 false")
+	f.say(1, "the first frame, at once")
+	old.read(1)
+	const round = 5
+	began := time.Now()
+	var all []*client
+	for i := range uint64(round) {
+		f.say(1, "waits for the tick")
+		c := f.mustJoin(Viewer{Room: 1, Known: true, From: i + 2})
+		c.expect(websocket.Text, fmt.Sprint("hello ", i+2, " true"))
+		c.next = i + 2
+		all = append(all, c)
+	}
+	old.read(1 + round)
+	if most := 2 + int(time.Since(began)/time.Second); old.frames > 1+most {
+		t.Errorf("%d frames, want %d at most", old.frames, 1+most)
+	}
+	f.say(1, "for all")
+	for _, c := range append(all, old) {
+		if c.read(2 + round); c.skip > 0 {
+			t.Errorf("%d were skipped", c.skip)
+		}
+	}
+}
+
+// Who is blocked has whole frames to the end, and then the reason.
+func TestABlockedViewerIsToldWhyItEnds(t *testing.T) {
+	t.Parallel()
+	conns := make(chan *Conn, 1)
+	f := newFixture(t, func(c *Config) {
+		c.SendBuffer, c.CloseTimeout = 4<<10, long
+		c.Receive = func(c *Conn, _ []byte) { conns <- c }
+	})
+	c := f.mustJoin(Viewer{Room: 1})
+	_ = c.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	c.write(whole|byte(websocket.Text), []byte("x"))
+	conn := <-conns
+	await(t, "a blocked viewer", func() bool {
+		f.say(1, strings.Repeat("x", 1000))
+		return f.metric("chat_writes_blocked_total") > 0
+	})
+	conn.Close(websocket.Policy, "banned")
+	c.closed(websocket.Policy)
 }
 
 func TestOneIsToldAlone(t *testing.T) {

@@ -65,6 +65,7 @@ type letter struct {
 type view struct {
 	room    *room
 	conns   []*Conn     // the loop's
+	ahead   []*Conn     // those of them that joined with a cursor after sent
 	sent    uint64      // the cursor of all that are not blocked
 	present atomic.Bool // there are some
 	dirty   atomic.Bool // the loop has a note that something is new, or is about to
@@ -87,15 +88,15 @@ func newLoop(h *Hub) (*loop, error) {
 
 func (l *loop) close() error { return errors.Join(l.end(), l.poller.Close()) }
 
-// post leaves mail, and reports whether the loop will take it.
+// post leaves mail, and reports whether the loop will take it. It wakes with the lock held:
+// the poller is not closed before the loop is shut.
 func (l *loop) post(put func(*mail)) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.shut {
-		l.mu.Unlock()
 		return false
 	}
 	put(&l.mail)
-	l.mu.Unlock()
 	l.full.Store(true)
 	l.poller.Wake()
 	return true
@@ -159,8 +160,12 @@ func (l *loop) wait(stopAt time.Duration) error {
 
 // ready deals with what happened on a socket.
 func (l *loop) ready(c *Conn, events uint32) {
-	if events&unix.EPOLLOUT != 0 && c.blocked && !c.closing {
-		l.resume(c)
+	if events&unix.EPOLLOUT != 0 && c.blocked {
+		if c.closing {
+			l.finish(c)
+		} else {
+			l.resume(c)
+		}
 	}
 	const ended = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 	if events&(unix.EPOLLIN|ended) != 0 && !c.gone {
@@ -205,8 +210,6 @@ func (l *loop) join(c *Conn) {
 		// What is published from here on leaves a note.
 		v.present.Store(true)
 		v.sent = v.room.log.Next()
-	} else if v.sent < c.cursor {
-		l.flushView(v)
 	}
 	c.place = len(v.conns)
 	v.conns = append(v.conns, c)
@@ -229,7 +232,7 @@ func (l *loop) part(c *Conn) {
 	v.conns[c.place].place = c.place
 	v.conns[last] = nil
 	if v.conns = v.conns[:last]; last == 0 {
-		v.conns = nil
+		v.conns, v.ahead = nil, nil
 		v.present.Store(false)
 	}
 	l.hub.leave(v.room, c.address)
@@ -260,6 +263,13 @@ func (l *loop) flushView(v *view) {
 			}
 		}
 		v.sent = f.To
+		ahead := v.ahead
+		v.ahead = nil
+		for _, c := range ahead {
+			if c.ahead = false; !c.gone && !c.closing {
+				l.resume(c)
+			}
+		}
 	}
 }
 
