@@ -64,9 +64,14 @@ type Log struct {
 	stored  prometheus.Counter
 	repeats prometheus.Counter
 
-	// mu is held by whoever reads: pebble panics when it is read after its end.
-	mu      sync.RWMutex
-	closed  bool
+	// open is held by whoever uses the database: pebble panics when it is read after its end.
+	// Only Close locks it for writing.
+	open   sync.RWMutex
+	closed bool
+
+	changing sync.Mutex // held by who changes streams, over the write
+
+	mu      sync.RWMutex // never held over a call of the database
 	streams map[int64]*stream
 }
 
@@ -221,8 +226,8 @@ func (l *Log) Ready() bool { return l.db.Down() == nil && !l.db.Full() }
 func (l *Log) Close() error {
 	l.db.GiveUp()
 	l.writer.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.open.Lock()
+	defer l.open.Unlock()
 	if l.closed {
 		return nil
 	}
@@ -230,7 +235,7 @@ func (l *Log) Close() error {
 	return l.db.Close()
 }
 
-// usable is why nothing can be read, or nil. It is called with l.mu held.
+// usable is why nothing can be read, or nil. It is called with l.open held.
 func (l *Log) usable() error {
 	if l.closed {
 		return fmt.Errorf("%w: it is closed", chat.ErrUnavailable)
@@ -257,37 +262,53 @@ func (l *Log) EndStream(id int64, at time.Time) error {
 }
 
 func (l *Log) storeStreams(all []chat.Stream, wanted func(have *stream) bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.open.RLock()
+	defer l.open.RUnlock()
 	if err := l.usable(); err != nil {
 		return err
 	}
-	return l.db.Guard(func() error {
-		batch := l.db.NewBatch()
-		for _, s := range all {
-			if s.ID < 1 || s.ID > chat.MaxStream {
-				return errors.Join(fmt.Errorf("stream %d: an id is from 1 to %d", s.ID, int64(chat.MaxStream)), batch.Close())
-			}
-			value, err := json.Marshal(s)
-			if err == nil && wanted(l.streams[s.ID]) {
-				err = batch.Set(appendKey(nil, streamKind, uint64(s.ID)), value, nil)
-			}
-			if err != nil {
-				return errors.Join(err, batch.Close())
-			}
+	changed := map[int64]chat.Stream{}
+	l.mu.RLock()
+	for _, s := range all {
+		if wanted(l.streams[s.ID]) {
+			changed[s.ID] = s
 		}
-		if err := batch.Commit(pebble.Sync); err != nil {
+	}
+	l.mu.RUnlock()
+	// While the disk is full it does not return. Nobody but other changes waits for it.
+	if err := l.db.Guard(func() error { return l.writeStreams(changed) }); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, s := range changed {
+		if have := l.streams[id]; have != nil {
+			have.Stream = s
+		} else {
+			l.streams[id] = &stream{Stream: s}
+		}
+	}
+	return nil
+}
+
+func (l *Log) writeStreams(all map[int64]chat.Stream) (err error) {
+	batch := l.db.NewBatch()
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	for id, s := range all {
+		if id < 1 || id > chat.MaxStream {
+			return fmt.Errorf("stream %d: an id is from 1 to %d", id, int64(chat.MaxStream))
+		}
+		value, err := json.Marshal(s)
+		if err == nil {
+			err = batch.Set(appendKey(nil, streamKind, uint64(id)), value, nil)
+		}
+		if err != nil {
 			return err
 		}
-		for _, s := range all {
-			if have := l.streams[s.ID]; have == nil {
-				l.streams[s.ID] = &stream{Stream: s}
-			} else if wanted(have) {
-				have.Stream = s
-			}
-		}
-		return batch.Close()
-	})
+	}
+	return batch.Commit(pebble.Sync)
 }
 
 // Stream returns a stream, or an error that wraps chat.ErrNoStream.
@@ -329,16 +350,20 @@ type Limit struct{ Messages, Bytes int }
 // Before returns the last messages before an offset, the oldest first, and the offset of the
 // next message of the room.
 func (l *Log) Before(id int64, offset uint64, limit Limit) (found []Encoded, next uint64, err error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	s := l.streams[id]
-	if s == nil {
-		return nil, 0, chat.ErrNoStream
-	}
+	l.open.RLock()
+	defer l.open.RUnlock()
 	if err := l.usable(); err != nil {
 		return nil, 0, err
 	}
-	next = s.next // what is from there on in the database may not be synced
+	l.mu.RLock()
+	s := l.streams[id]
+	if s != nil {
+		next = s.next // what is from there on in the database may not be synced
+	}
+	l.mu.RUnlock()
+	if s == nil {
+		return nil, 0, chat.ErrNoStream
+	}
 	all, err := l.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendKey(nil, messageKind, uint64(id)), UpperBound: appendKey(nil, messageKind, uint64(id), min(offset, next)),
 	})
