@@ -65,7 +65,7 @@ menu-corrections: setup ## how soon corrections of menus are seen through eight 
 	@CI=true LARGE=1 go test -count=1 -v -timeout 30m -run TestCorrectionsRaceWithFills ./system/menu/serve
 
 .PHONY: feed-rails
-feed-rails: build ## the feed beside the same page on Rails, with the same quarter of a CPU
+feed-rails: build ## the feed beside the same page on Rails, with the same half of a CPU
 	@scripts/setup rails
 	@bin/loadstone run system/feed/experiments/rails.yaml
 
