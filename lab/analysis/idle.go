@@ -19,7 +19,8 @@ const (
 )
 
 // idlers names the instances that did next to nothing while another of their
-// service worked. It says the same for every trial in which that is so.
+// service worked, but of services whose replicas were stopped and started by a policy. It
+// says the same for every trial in which that is so.
 func idlers(t archive.Trial, span probe.Span, length time.Duration, scaled scalings) []string {
 	most := make(map[string]time.Duration)
 	busiest := make(map[string]string)
