@@ -16,8 +16,9 @@
 // more for TLS 1.3 (RFC 8446). Lanes of HTTP/1.1 have a connection each; those of HTTP/2
 // share one (RFC 9113).
 //
-// Packet loss, TCP's slow start and the upload of requests are left out, so what is computed
-// is a lower bound: what the calls cost at the least.
+// Packet loss, TCP's slow start and the upload of requests are left out. Of steps that not
+// every journey makes, means are what is known: then it is an average journey's time, and
+// with lanes no more than that (the mean of what is longest is no less than the longest mean).
 package roundtrip
 
 import (
@@ -51,7 +52,7 @@ type Call struct {
 	Answer time.Duration
 }
 
-// Duration is how long a journey of the scenario takes at the least, without its pauses.
+// Duration is how long an average journey of the scenario takes, without its pauses.
 // calls has the scenario's steps, in its order. A list has as many values as its steps are
 // called, on average.
 func (n Network) Duration(s *load.Scenario, calls []Call) time.Duration {
@@ -74,6 +75,7 @@ type walk struct {
 	Network
 	calls []Call
 	open  int     // connections so far
+	begun float64 // the chance that there is one
 	setup float64 // what opening them has cost
 }
 
@@ -88,9 +90,10 @@ func (w *walk) inTurn(parts []load.Part, times float64) (sum float64) {
 func (w *walk) part(p *load.Part, times float64) float64 {
 	if len(p.Parts) == 0 {
 		c := w.calls[p.Step]
-		if w.use() == 0 {
-			w.setup += w.toOpen()
+		if c.PerJourney == 0 {
+			return 0
 		}
+		w.use(min(1, c.PerJourney))
 		return min(1, c.PerJourney/times) * (w.RTT.Seconds() + c.Answer.Seconds() + c.Bytes/w.Bandwidth)
 	}
 	passes := float64(max(p.Repeat, 1))
@@ -103,7 +106,7 @@ func (w *walk) part(p *load.Part, times float64) float64 {
 	case p.Parallel == 0:
 		return passes * w.inTurn(p.Parts, times*passes)
 	}
-	open := w.use()
+	open := w.use(min(1, w.made(p.Parts, 1)))
 	var units []float64
 	if passes == 1 && p.ForEach == "" {
 		for i := range p.Parts {
@@ -117,20 +120,32 @@ func (w *walk) part(p *load.Part, times float64) float64 {
 		units = slices.Repeat(units, int(passes))
 	}
 	lanes := min(p.Parallel, len(units))
+	if !w.whole(p.Parts, times*passes) { // which of them are made differs: no less than the longest, or a lane's share
+		sum := 0.0
+		for _, unit := range units {
+			sum += unit
+		}
+		return max(slices.Max(units), sum/float64(lanes), w.link(p.Parts, times))
+	}
 	warm := max(schedule(units, make([]float64, lanes)), w.link(p.Parts, times))
 	if lanes > open {
-		free := make([]float64, lanes)
-		for i := open; i < lanes; i++ {
-			free[i] = w.toOpen()
+		if open > 0 { // or all are opened with the first
+			free := make([]float64, lanes)
+			for i := open; i < lanes; i++ {
+				free[i] = w.toOpen()
+			}
+			w.setup += max(schedule(units, free)-warm, 0)
 		}
 		w.open = max(w.open, lanes)
-		w.setup += max(schedule(units, free)-warm, 0)
 	}
 	return warm
 }
 
-// use opens a first connection, and returns how many there were.
-func (w *walk) use() int {
+// use opens a first connection, which is needed with a chance, and returns how many there
+// were.
+func (w *walk) use(chance float64) int {
+	w.setup += max(chance-w.begun, 0) * w.toOpen()
+	w.begun = max(w.begun, chance)
 	before := w.open
 	if w.open = max(before, 1); w.Shared {
 		w.open = math.MaxInt
@@ -159,16 +174,31 @@ func schedule(units, free []float64) (end float64) {
 func (w *walk) link(parts []load.Part, times float64) float64 {
 	bytes := 0.0
 	each(parts, 1, func(step int, _ float64) { bytes += w.calls[step].PerJourney * w.calls[step].Bytes / times })
-	return w.RTT.Seconds() + bytes/w.Bandwidth
+	return min(1, w.made(parts, times))*w.RTT.Seconds() + bytes/w.Bandwidth
 }
 
+// made is how many calls of parts are made, all passes together.
+func (w *walk) made(parts []load.Part, times float64) (sum float64) {
+	each(parts, 1, func(step int, _ float64) { sum += w.calls[step].PerJourney / times })
+	return sum
+}
+
+// whole says whether each step of parts is made a whole number of times in a pass.
+func (w *walk) whole(parts []load.Part, times float64) bool {
+	all := true
+	each(parts, 1, func(step int, inPass float64) { all = all && isWhole(w.calls[step].PerJourney/times/inPass) })
+	return all
+}
+
+// isWhole allows for journeys that were cut off, or that began before they were counted.
+func isWhole(n float64) bool { return math.Abs(n-math.Round(n)) <= 0.02*math.Round(n) }
+
 // passes is how many values a list has that parts are made for, if that is so often in a
-// journey: what its most frequent step says. Steps differ from a whole number by those of
-// journeys that were cut off, or that began before they were counted.
+// journey: what its most frequent step says.
 func (w *walk) passes(parts []load.Part, times float64) (most float64) {
 	each(parts, 1, func(step int, inPass float64) { most = max(most, w.calls[step].PerJourney/times/inPass) })
-	if whole := math.Round(most); math.Abs(most-whole) < 0.02*whole {
-		return whole
+	if isWhole(most) {
+		return math.Round(most)
 	}
 	return most
 }

@@ -240,6 +240,15 @@ func TestDuration(t *testing.T) {
 			roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)},
 			[]load.Part{part(0), {ForEach: "ids", As: "id", Parallel: 2, Parts: []load.Part{part(1)}}}, calls([]float64{1, 4.5}, 0, 0), "325ms",
 		},
+		"a group of which half is made": { // 7 calls in 6 lanes
+			roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)}, []load.Part{group(14, 6, part(0))}, calls([]float64{7}, 0, 0), "116.666667ms",
+		},
+		"a group that is seldom made": {
+			roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)}, []load.Part{group(1, 6, part(0), part(1))}, calls([]float64{0.1, 0.1}, 0, 0), "20ms",
+		},
+		"a connection that is seldom needed": { // 0.1 × (200 + 100), and the rest of the 200 by the next
+			roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1), Setup: 2}, []load.Part{part(0), part(1)}, calls([]float64{0.1, 0.2}, 0, 0), "70ms",
+		},
 		"no list at all": {
 			roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)},
 			[]load.Part{part(0), {ForEach: "ids", As: "id", Parallel: 2, Parts: []load.Part{part(1)}}}, calls([]float64{1, 0}, 0, 0), "100ms",

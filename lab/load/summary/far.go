@@ -8,8 +8,7 @@ import (
 	"loadstone/lab/load/roundtrip"
 )
 
-// JourneyTime is how long an iteration takes at the least over a network, without pauses:
-// computed, not measured (see package roundtrip). Times are in milliseconds.
+// JourneyTime is how long an average iteration takes over a network, without pauses: computed, not measured (see package roundtrip). Times are in milliseconds.
 type JourneyTime struct {
 	// RTT is the network's round trip.
 	RTT float64 `json:"rtt"`
@@ -31,7 +30,8 @@ func roundTrips() []time.Duration {
 }
 
 // farAway computes the journey of a scenario over phones' networks, from how often its
-// steps were called, their bytes, and how long they took here.
+// steps were called, their bytes, and how long they took here. There is none if
+// more than 1% of a step's requests failed: iterations that break off are short.
 func farAway(plan *load.Plan, r *load.Result, j *load.JourneyResult) []JourneyTime {
 	i := slices.IndexFunc(plan.Scenarios, func(s load.Scenario) bool { return s.Name == j.Scenario })
 	if i < 0 || j.Iterations == 0 || plan.Scenarios[i].Weighted {
@@ -44,6 +44,9 @@ func farAway(plan *load.Plan, r *load.Result, j *load.JourneyResult) []JourneyTi
 		at := slices.IndexFunc(s.Steps, func(of load.Step) bool { return of.Name == step.Name })
 		if step.Scenario != s.Name || at < 0 {
 			continue
+		}
+		if 100*step.Failed > step.Requests {
+			return nil
 		}
 		calls[at] = roundtrip.Call{
 			PerJourney: float64(step.Requests) / float64(j.Iterations), Bytes: ratio(float64(step.Received), float64(step.Requests)),
@@ -85,5 +88,6 @@ func (s *Summary) far(p *page) {
 	}
 	p.heading("Iterations over a phone's network, computed")
 	p.table("lrrrr", rows)
-	p.line("  at the least, at that round trip and 9 Mbit/s, without pauses")
+	p.line("  an average iteration, with the answer times of this load, at that round trip")
+	p.line("  and 9 Mbit/s, without pauses")
 }
