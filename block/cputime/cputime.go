@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,8 @@ func ofThread() time.Duration {
 // would cost more than a short piece does. They are drawn at random, so that work that comes
 // in turns is not measured by one kind of it.
 type Sampler struct {
-	add func(seconds float64)
+	add  func(seconds float64)
+	owed atomic.Int64 // nanoseconds by which pieces were shorter than the clock's own time, 0 or less
 }
 
 // Every is how many pieces one stands for that is measured.
@@ -45,7 +47,7 @@ const Every = 16
 
 // NewSampler returns a sampler that calls add, from any goroutine, with CPU seconds to be
 // added to a counter.
-func NewSampler(add func(seconds float64)) *Sampler { return &Sampler{add} }
+func NewSampler(add func(seconds float64)) *Sampler { return &Sampler{add: add} }
 
 // Do does a piece of work. It is safe for concurrent use.
 func (s *Sampler) Do(do func()) {
@@ -53,7 +55,18 @@ func (s *Sampler) Do(do func()) {
 		do()
 		return
 	}
-	s.add(Every * max(Of(do)-ofClock(), 0).Seconds())
+	s.count(Of(do) - ofClock())
+}
+
+// count adds what a piece took, less what pieces before it took less than nothing: counters
+// only grow, and to cut each of them off at 0 would make short ones dear.
+func (s *Sampler) count(took time.Duration) {
+	took += time.Duration(s.owed.Swap(0))
+	if took < 0 {
+		s.owed.Add(int64(took))
+		took = 0
+	}
+	s.add(Every * took.Seconds())
 }
 
 // ofClock is what Of returns of nothing: the median of many.
