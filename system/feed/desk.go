@@ -107,6 +107,10 @@ type Condition struct {
 	HasVersion bool
 	// Absent: there must be no post with the id, taken down or not.
 	Absent bool
+	// Author is the entry's author as somebody saw it, with a profile that is that of all its posts. If the entry has the same,
+	// what is stored stays, whatever that is by now; if not, what is stored must still be what was seen. Without it the
+	// entry's is stored.
+	Author *Author
 }
 
 // state is what there is under an id.
@@ -208,6 +212,11 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 	if err := t.do(ctx, "lock", logTurn); err != nil {
 		return c, err
 	}
+	if e != nil {
+		if err := t.author(ctx, &c, e, only.Author); err != nil {
+			return c, err
+		}
+	}
 	scan := func(row Scan) error { return row(&c.Number) }
 	if err := t.Rows(ctx, "log", scan, c.At, c.Editor, string(c.Action), c.Post, c.Title); err != nil {
 		return c, err
@@ -216,6 +225,21 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 		return c, err
 	}
 	return c, t.make(ctx, c, e)
+}
+
+// author sets the author of an entry to what is stored, if the change is not about that.
+func (t Tx) author(ctx context.Context, c *Change, e *Entry, seen *Author) error {
+	var stored Author
+	err := t.Rows(ctx, "author", func(row Scan) error { return stored.scan(row) }, e.Author.ID)
+	switch {
+	case err != nil || stored.ID == 0: // somebody new
+		return err
+	case c.Action == CommentDown, seen != nil && e.Author == *seen:
+		e.Author = stored
+	case seen != nil && stored != *seen:
+		return ErrChanged
+	}
+	return nil
 }
 
 // logTurn is what is locked, the last of all locks, before a change takes its number, so that numbers commit in their

@@ -4,6 +4,7 @@ package backofficetest
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -137,7 +138,7 @@ func Hidden(page string) (fields []string) {
 		name, rest, ok := strings.Cut(part, `" value="`)
 		value, _, closed := strings.Cut(rest, `"`)
 		if ok && closed && !strings.ContainsAny(name, "<> ") {
-			fields = append(fields, name, value)
+			fields = append(fields, name, html.UnescapeString(value))
 		}
 	}
 	return fields

@@ -96,6 +96,47 @@ func id(page string) (n int64) {
 	return n
 }
 
+// What somebody else did to the author meanwhile is not undone by the way; and who edits what was erased is told.
+func TestProfilesAndErasure(t *testing.T) {
+	t.Parallel()
+	f := start(t, nil)
+	ada := f.as(t, "ada")
+	k := f.entry(t, 7)
+	apply := func(action feed.Action, e *feed.Entry) {
+		t.Helper()
+		if _, err := f.desk.Apply(t.Context(), feed.Change{Action: action, Editor: "bob", Post: 7}, e, feed.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed := func(role string) []string {
+		return []string{"do", "save", "title", "New", "text", "x", "author", nameOf(&k.Author), "role", role, "team", k.Author.Team, "about", k.Author.About, "photo", k.Author.Photo}
+	}
+	path := postPath(7) + "/edit"
+	page := ada.Get(path, 200, "").Body
+	changed := k.Entry // by another post of the author
+	changed.ID, changed.Author.Role = 1_000_000, "Chef"
+	if err := f.desk.Put(t.Context(), &changed); err != nil {
+		t.Fatal(err)
+	}
+	ada.Post(path, 303, "", fields(page, typed(k.Author.Role)...)...)
+	if got := f.entry(t, 7); got.Title != "New" || got.Author != changed.Author {
+		t.Errorf("got %+v", got.Entry)
+	}
+	page = ada.Get(path, 200, "Chef").Body
+	changed.ID, changed.Author.Role = 1_000_001, "King"
+	if err := f.desk.Put(t.Context(), &changed); err != nil {
+		t.Fatal(err)
+	}
+	page = ada.Post(path, 409, "somebody has changed the author", fields(page, typed("Queen")...)...).Body
+	ada.Post(path, 303, "", fields(page, typed("Queen")...)...) // who has been told
+	if got := f.entry(t, 7); got.Author.Role != "Queen" {
+		t.Errorf("got %+v", got.Author)
+	}
+	page = ada.Get(path, 200, "").Body
+	apply(feed.Erased, nil)
+	ada.Post(path, 409, "the post was erased while you wrote", fields(page, typed("Queen")...)...)
+}
+
 // A post is written, edited, taken down and put back, and the log says who did it.
 func TestAPost(t *testing.T) {
 	t.Parallel()

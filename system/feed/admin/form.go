@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"regexp"
@@ -29,8 +30,9 @@ type form struct {
 	// Version is that of the post that the form was made from, 0 also of a new one.
 	Version int64
 	New     bool
-	// AuthorID is the author whose profile is in the form, 0 for none.
+	// AuthorID is the author whose profile is in the form, 0 for none, and Seen that profile as it was read, in JSON.
 	AuthorID int64
+	Seen     string
 
 	Title, Text            field
 	Author, Role, Team     field
@@ -59,6 +61,7 @@ func formOf(k *feed.Kept) *form {
 		Title: field{Value: k.Title}, Text: field{Value: k.Text}, Author: field{Value: nameOf(&k.Author)},
 	}
 	f.profile(&k.Author)
+	f.see(&k.Author)
 	for _, m := range k.Media {
 		f.Media = append(f.Media, medium{field{Value: m.Kind}, field{Value: m.URL}, field{Value: m.Alt}, side(m.Width), side(m.Height)})
 	}
@@ -68,6 +71,24 @@ func formOf(k *feed.Kept) *form {
 // profile puts what is known of an author into the form.
 func (f *form) profile(a *feed.Author) {
 	f.Role, f.Team, f.About, f.Photo = field{Value: a.Role}, field{Value: a.Team}, field{Value: a.About}, field{Value: a.Photo}
+}
+
+// see notes what is known of the author.
+func (f *form) see(a *feed.Author) {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // texts and a number are JSON
+	}
+	f.Seen = string(raw)
+}
+
+// seen is what see noted, nil if it did not.
+func (f *form) seen() *feed.Author {
+	var a feed.Author
+	if json.Unmarshal([]byte(f.Seen), &a) != nil || a.ID != f.AuthorID {
+		return nil
+	}
+	return &a
 }
 
 // nameOf is how the form names an author: names may be alike.
@@ -94,6 +115,10 @@ func readForm(args *fasthttp.Args) (*form, error) {
 		return nil, backoffice.ErrForm
 	}
 	f.Version, f.AuthorID = number(args.Peek("version")), number(args.Peek("author-id"))
+	f.Seen = string(args.Peek("author-seen"))
+	if f.AuthorID != 0 && f.seen() == nil {
+		return nil, backoffice.ErrForm
+	}
 	for name, to := range map[string]*field{
 		"title": &f.Title, "text": &f.Text, "author": &f.Author, "role": &f.Role, "team": &f.Team, "about": &f.About, "photo": &f.Photo,
 	} {
@@ -288,6 +313,9 @@ func (r *request) typed(id int64) error {
 		return r.showForm(http.StatusOK, f)
 	}
 	e, good, err := r.whole(f)
+	if errors.Is(err, feed.ErrNotFound) {
+		return r.conflict(f, &e.Author)
+	}
 	if err != nil {
 		return err
 	}
@@ -298,10 +326,13 @@ func (r *request) typed(id int64) error {
 	if f.New {
 		only = feed.Condition{Absent: true}
 	}
+	if only.Author = f.seen(); e.Author.ID != f.AuthorID { // one who is known, and stays as is, or somebody new
+		only.Author = &e.Author
+	}
 	_, err = r.desk.Apply(r.Within, r.as(feed.Written, f.ID), &e, only)
 	switch {
 	case errors.Is(err, feed.ErrChanged), errors.Is(err, feed.ErrDown):
-		return r.conflict(f)
+		return r.conflict(f, &e.Author)
 	case err != nil:
 		return err
 	}
@@ -338,9 +369,11 @@ const unsaved = "Nothing is saved yet: see what is marked below."
 
 // conflict shows what was typed again, and that the post is another one now. Who saves after that
 // has been told.
-func (r *request) conflict(f *form) error {
+func (r *request) conflict(f *form, typed *feed.Author) error {
 	k, err := r.desk.Entry(r.Within, f.ID)
 	switch {
+	case errors.Is(err, feed.ErrNotFound):
+		f.Problem = "Nothing is saved: the post was erased while you wrote. Copy what you want to keep."
 	case err != nil:
 		return err
 	case f.New:
@@ -348,8 +381,17 @@ func (r *request) conflict(f *form) error {
 		f.Problem = "This form was saved before: look for the post in the list. If you save again, there will be a second one."
 	case k.Down:
 		f.Problem = "Nothing is saved: the post was taken down while you wrote. Put it back first, in another window."
+	case k.Version == f.Version:
+		f.see(&k.Author)
+		f.Problem = "Nothing is saved yet: somebody has changed the author's profile while you wrote. Open the post in another window to compare; if you save again, yours takes its place."
 	default:
-		f.Version = k.Version
+		if f.Version = k.Version; k.Author.ID == f.AuthorID {
+			if seen := f.seen(); seen != nil && *typed == *seen { // nor is it to be changed back
+				f.Author.Value = nameOf(&k.Author)
+				f.profile(&k.Author)
+			}
+			f.see(&k.Author)
+		}
 		f.Problem = "Nothing is saved yet: somebody has changed the post while you wrote. Open it in another window to compare; if you save again, yours takes its place."
 	}
 	return r.showForm(http.StatusConflict, f)

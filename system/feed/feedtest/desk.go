@@ -21,6 +21,7 @@ func Desks(t *testing.T, places Places) {
 		"posts are written and edited":           edits,
 		"posts are taken down and put back":      downs,
 		"comments are taken down":                commentDown,
+		"profiles are not changed by the way":    profiles,
 		"what cannot be stored is not":           bounds,
 		"nobody overwrites what he has not seen": races,
 		"new ids are nobody else's":              ids,
@@ -229,6 +230,36 @@ func commentDown(t *testing.T, open Open) {
 	d.refused(feed.ErrChanged, feed.CommentDown, 1, &less, at(c.Number))
 	none := Odd(2, 2, 0)
 	d.refused(feed.ErrNotFound, feed.CommentDown, 2, &none, feed.Condition{})
+}
+
+// profiles has a profile changed while others, who have seen the one before, change posts of the author.
+func profiles(t *testing.T, open Open) {
+	t.Helper()
+	d := desk(t, open)
+	one, two := Odd(1, 1, 1), Odd(2, 2, 0)
+	two.Author = one.Author
+	first := d.apply(feed.Written, 1, &one, absent)
+	d.apply(feed.Written, 2, &two, absent)
+	seen := one.Author
+	two.Author.Role = "Chef"
+	d.apply(feed.Written, 2, &two, feed.Condition{Author: &seen})
+	less := one
+	less.Comments = nil
+	done := d.apply(feed.CommentDown, 1, &less, at(first.Number))
+	want := less
+	want.Author = two.Author
+	want.Complete()
+	Want(t, d, &want)
+	less.Title, want.Title = "New", "New"
+	only := at(done.Number)
+	only.Author = &seen
+	d.apply(feed.Written, 1, &less, only)
+	Want(t, d, &want)
+	less.Author.Team = "Kitchen" // nor is it lost that somebody else has changed it
+	d.refused(feed.ErrChanged, feed.Written, 1, &less, feed.Condition{Author: &seen})
+	d.apply(feed.Written, 1, &less, feed.Condition{Author: &two.Author})
+	less.Complete()
+	Want(t, d, &less)
 }
 
 func bounds(t *testing.T, open Open) {

@@ -359,7 +359,7 @@ func put(ctx context.Context, store string, n int) error {
 
 // runAsVictim publishes a post more each time, until it is killed.
 func runAsVictim(store, to string, keys stores.Keys) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // in case the test is killed
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // in case the test is killed
 	defer cancel()
 	c := serve.DefaultPublisherConfig()
 	c.From, c.To, c.Keys, c.Keep = store, to, keys, 10*time.Second
