@@ -40,6 +40,7 @@ import (
 	"loadstone/block/account"
 	"loadstone/block/dataset"
 	"loadstone/block/forwarded"
+	"loadstone/block/ratelimit"
 	"loadstone/block/route"
 )
 
@@ -105,7 +106,7 @@ type Office struct {
 	layout   *template.Template
 	style    template.CSS
 	policy   string // Content-Security-Policy
-	tries    limiter
+	tries    *ratelimit.Limiter
 	hashing  turns
 	signIns  *prometheus.CounterVec
 	failures *route.ErrorLog
@@ -131,7 +132,7 @@ func New(cfg Config) (*Office, error) {
 		cfg: cfg, layout: layout, style: template.CSS(all), //nolint:gosec // our own files
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
 			"'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		tries: limiter{keys: map[string]bucket{}}, hashing: newTurns(),
+		tries: ratelimit.New(maxKeys), hashing: newTurns(),
 		signIns: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: cfg.Name + "_admin_sign_ins_total", Help: "Attempts to sign in, by outcome.",
 		}, []string{"outcome"}),

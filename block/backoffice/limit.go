@@ -3,8 +3,6 @@ package backoffice
 import (
 	"context"
 	"net/http"
-	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -16,75 +14,8 @@ const (
 	addressAgain   = 10 * time.Second
 )
 
-// maxKeys bounds those that a limiter remembers, some 2 MB.
+// maxKeys bounds those that are remembered, some 2 MB.
 const maxKeys = 10_000
-
-// limiter bounds attempts by key. When it is full it forgets: who has that many addresses
-// is left to what hashing bounds, and does not lock others out.
-type limiter struct {
-	mu   sync.Mutex
-	keys map[string]bucket
-}
-
-// bucket fills again with time.
-type bucket struct {
-	spent float64 // at the time at
-	at    time.Time
-	again time.Duration
-}
-
-func (b bucket) spentAt(now time.Time) float64 {
-	return max(0, b.spent-float64(now.Sub(b.at))/float64(b.again))
-}
-
-// take reports whether one more attempt is within what is allowed, and counts it if so.
-func (l *limiter) take(key string, most int, again time.Duration) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	b, known := l.keys[key]
-	if !known {
-		l.makeRoom(now)
-		b = bucket{at: now, again: again}
-	}
-	spent := b.spentAt(now) + 1
-	if spent > float64(most) {
-		return false
-	}
-	l.keys[key] = bucket{spent, now, again}
-	return true
-}
-
-func (l *limiter) makeRoom(now time.Time) {
-	if len(l.keys) < maxKeys {
-		return
-	}
-	for key, b := range l.keys {
-		if b.spentAt(now) == 0 {
-			delete(l.keys, key)
-		}
-	}
-	if len(l.keys) >= maxKeys {
-		clear(l.keys)
-	}
-}
-
-// forget is for who was let in.
-func (l *limiter) forget(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.keys, key)
-}
-
-// network is what counts as one address: an IPv6 host has all of its /64.
-func network(address netip.Addr) string {
-	if address.Is6() {
-		if prefix, err := address.Prefix(64); err == nil {
-			return prefix.String()
-		}
-	}
-	return address.String()
-}
 
 // Checking a password takes a core for a quarter of a second: few are checked at a time, and
 // a few more may wait, not for longer than hashTimeout.

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/account"
+	"loadstone/block/forwarded"
 )
 
 // maxSignInBytes bounds the form with which one signs in: anybody may send it.
@@ -42,9 +43,9 @@ func (r *Request) signIn() error {
 	args := r.PostArgs()
 	name, password, next := Line(args.Peek("name")), string(args.Peek("password")), string(args.Peek("next"))
 	from := r.client()
-	address, pair := network(from), network(from)+" "+name
-	tries := &r.office.tries
-	if len(name) > account.MaxPassword || !tries.take(address, triesOfAddress, addressAgain) || !tries.take(pair, triesOfName, nameAgain) {
+	address := forwarded.Network(from).String()
+	pair, tries := address+" "+name, r.office.tries
+	if len(name) > account.MaxPassword || !tries.Take(address, triesOfAddress, addressAgain) || !tries.Take(pair, triesOfName, nameAgain) {
 		r.office.signIns.WithLabelValues("limited").Inc()
 		r.office.wrong.Log("account", fmt.Sprintf("%.64q", name), "from", from, "limited", true)
 		return r.showSignIn(http.StatusTooManyRequests, "These were too many attempts. Wait for a minute.", next)
@@ -58,7 +59,7 @@ func (r *Request) signIn() error {
 		r.office.wrong.Log("account", fmt.Sprintf("%.64q", name), "from", from)
 		return r.showSignIn(http.StatusUnauthorized, "There is no account with this name and password.", next)
 	}
-	tries.forget(pair)
+	tries.Forget(pair)
 	r.office.signIns.WithLabelValues("done").Inc()
 	r.office.cfg.Logger.Info("signed in", "account", who.Name, "from", from)
 	r.office.begin(r.RequestCtx, who)

@@ -127,3 +127,13 @@ func parseHop(text []byte) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// Network is what counts as one address: an IPv6 host has all of its /64, and is the first of
+// them. The zero address is itself.
+func Network(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if !a.Is6() {
+		return a
+	}
+	return netip.PrefixFrom(a, 64).Masked().Addr()
+}

@@ -111,3 +111,15 @@ func FuzzClient(f *testing.F) {
 		}
 	})
 }
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:0:1:2::3": "2001:db8:0:1::", "fe80::1%eth0": "fe80::"} {
+		if got := forwarded.Network(netip.MustParseAddr(address)).String(); got != want {
+			t.Errorf("%s: got %s, want %s", address, got, want)
+		}
+	}
+	if got := forwarded.Network(netip.Addr{}); got.IsValid() {
+		t.Errorf("no address: got %s", got)
+	}
+}

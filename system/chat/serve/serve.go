@@ -39,10 +39,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"loadstone/block/forwarded"
+	"loadstone/block/httpserver"
+	"loadstone/block/ratelimit"
 	"loadstone/block/service"
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
@@ -65,6 +69,10 @@ type Config struct {
 	// Origins are the pages, beside those of this server's own host, that may connect:
 	// https://example.com.
 	Origins []string
+	// MessagesPerUser and MessagesPerNetwork bound what is said in a second, and
+	// GuestsPerNetwork new guests; five times as many at once. A network is an IPv4 address or
+	// an IPv6 /64.
+	MessagesPerUser, MessagesPerNetwork, GuestsPerNetwork int
 	// Proxies are believed about whom a connection is for.
 	Proxies forwarded.Proxies
 }
@@ -73,7 +81,10 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
-		TokenTTL: time.Hour, // of a show, and a viewer gets another one in passing
+		TokenTTL:        time.Hour, // of a show, and a viewer gets another one in passing
+		MessagesPerUser: 1,         // more than anybody reads
+		// The users behind one router: a tenth of Hub.MaxPerAddress write, and all come within a minute.
+		MessagesPerNetwork: 100, GuestsPerNetwork: 20,
 	}
 }
 
@@ -85,6 +96,11 @@ func (c Config) Validate() error {
 	}
 	if c.TokenTTL < time.Minute {
 		errs = append(errs, fmt.Errorf("tokens are good for %v: write at least 1m", c.TokenTTL))
+	}
+	for what, n := range map[string]int{"messages of a user": c.MessagesPerUser, "messages of a network": c.MessagesPerNetwork, "new guests of a network": c.GuestsPerNetwork} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("%d %s a second: write 1 or more", n, what))
+		}
 	}
 	for _, origin := range c.Origins {
 		if !isOrigin(origin) {
@@ -100,7 +116,12 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	s := &server{cfg: cfg}
+	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited)}
+	// What comes here may be a viewer, and the hub counts it then.
+	seed := maphash.MakeSeed()
+	cfg.PerClient = &httpserver.PerClient{MaxConns: cfg.Hub.MaxPerAddress, Client: func(peer netip.Addr) (name uint64, others bool) {
+		return maphash.Comparable(seed, forwarded.Network(peer)), cfg.Proxies.Trusts(peer)
+	}}
 	cfg.Hub.Open, cfg.Hub.Receive = s.open, s.receive
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, parts *service.Service) (service.Handler, error) {
 		cfg.Hub.Registerer = parts.Registry
@@ -134,6 +155,16 @@ type server struct {
 	hub    *hub.Hub
 	tokens *chat.Tokens
 	ready  func() bool
+
+	users, networks, guests *ratelimit.Limiter // fail open, see package ratelimit
+}
+
+// maxLimited bounds those whose rate is remembered, some 10 MB.
+const maxLimited = 50_000
+
+// within reports whether one more is within so many a second.
+func within(l *ratelimit.Limiter, key string, rate int) bool {
+	return l.Take(key, 5*rate, time.Second/time.Duration(rate))
 }
 
 // open returns a room with the end of its log.

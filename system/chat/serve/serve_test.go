@@ -39,6 +39,7 @@ func start(t *testing.T, dir string, change func(*Config)) *fixture {
 	t.Helper()
 	c := DefaultConfig()
 	c.Data, c.Listen, c.AdminListen, c.AdminToken, c.Drain, c.Hub.Tick = dir, "127.0.0.1:0", "127.0.0.1:0", adminToken, 0, 0
+	c.MessagesPerUser = 1000 // tests say more than anybody
 	addresses := make(chan [2]net.Addr, 1)
 	c.Listening = func(api, admin net.Addr) { addresses <- [2]net.Addr{api, admin} }
 	if change != nil {
@@ -143,6 +144,7 @@ type viewer struct {
 
 	joined   told
 	messages []chat.Message
+	refused  int
 }
 
 // dial tries to join; the status is that of the handshake.
@@ -319,6 +321,42 @@ func TestATokenIsRenewedWhenItsConnectionEnds(t *testing.T) {
 	again, _ := form["token"].(string)
 	if user, err := checkedBy(t, f, again); status != 201 || user != "guest-noor" || err != nil {
 		t.Errorf("got %d %v, %v, and joined as %q", status, form, err, user)
+	}
+}
+
+func TestRatesAreBounded(t *testing.T) {
+	t.Parallel()
+	f := start(t, seeded(t), func(c *Config) { c.MessagesPerUser, c.GuestsPerNetwork = 1, 1 })
+	began := time.Now()
+	v := f.join("Noor")
+	const messages = 40
+	for i := range messages {
+		v.send(fmt.Sprint(i), "text")
+	}
+	acks := 0
+	for acks+v.refused < messages {
+		var s told
+		if err := v.ReadJSON(&s); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case s.Type == "ack":
+			acks++
+		case s.Type == "error" && s.Code == "too_many":
+			v.refused++
+		}
+	}
+	made := 1
+	for range 30 {
+		if status, _ := f.ask("POST", f.api+"/api/guest", "", `{"name":"Olga"}`); status == 201 {
+			made++
+		} else if status != 429 {
+			t.Fatalf("got %d", status)
+		}
+	}
+	most := 6 + int(time.Since(began)/time.Second)
+	if acks < 5 || acks > most || made < 5 || made > most {
+		t.Errorf("got %d messages and %d guests, want 5 to %d", acks, made, most)
 	}
 }
 

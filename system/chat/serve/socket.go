@@ -15,6 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
 
+	"loadstone/block/forwarded"
 	"loadstone/block/httpserver"
 	"loadstone/block/route"
 	"loadstone/block/websocket"
@@ -25,6 +26,7 @@ import (
 // session is what is known of a viewer.
 type session struct {
 	user     chat.User
+	network  string
 	underWay atomic.Int32 // messages without an answer
 }
 
@@ -49,7 +51,8 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return failure(err)
 	}
-	v := hub.Viewer{Room: stream.ID, Address: s.address(ctx), Until: user.Until.Add(-s.margin()), Session: &session{user: user}}
+	network := s.network(ctx)
+	v := hub.Viewer{Room: stream.ID, Address: network, Until: user.Until.Add(-s.margin()), Session: &session{user: user, network: network.String()}}
 	if v.Known, v.From, err = s.place(args); err != nil {
 		return err
 	}
@@ -99,13 +102,13 @@ func (s *server) place(args *fasthttp.Args) (known bool, from uint64, err error)
 	return epoch == s.log.Epoch().String(), from, nil
 }
 
-// address is whom the connection is for.
-func (s *server) address(ctx *fasthttp.RequestCtx) netip.Addr {
+// network is whom the connection is for.
+func (s *server) network(ctx *fasthttp.RequestCtx) netip.Addr {
 	peer, ok := ctx.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	return s.cfg.Proxies.Client(peer.AddrPort().Addr().Unmap(), ctx.Request.Header.PeekAll("X-Forwarded-For"))
+	return forwarded.Network(s.cfg.Proxies.Client(peer.AddrPort().Addr().Unmap(), ctx.Request.Header.PeekAll("X-Forwarded-For")))
 }
 
 // join gives the connection to the hub. It runs once the answer has been sent: what goes wrong
@@ -132,7 +135,8 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 		return
 	}
 	send, err := chat.ParseSend(payload)
-	if err == nil && said.underWay.Load() >= maxUnderWay {
+	if err == nil && (said.underWay.Load() >= maxUnderWay || !within(s.users, said.user.ID, s.cfg.MessagesPerUser) ||
+		!within(s.networks, said.network, s.cfg.MessagesPerNetwork)) {
 		err = chat.ErrTooMany
 	}
 	if err != nil {
