@@ -51,7 +51,7 @@ func NewSampler(add func(seconds float64)) *Sampler { return &Sampler{add: add} 
 
 // Do does a piece of work. It is safe for concurrent use.
 func (s *Sampler) Do(do func()) {
-	if rand.N(Every) > 0 { //nolint:gosec // chance, not secrecy
+	if rand.N(Every) > 0 {
 		do()
 		return
 	}

@@ -186,22 +186,50 @@ func (p *Publisher) publish(ctx context.Context, o snapshot.Options) (*snapshot.
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
 	began := time.Now()
-	if err := p.look(ctx, p.cfg.Store); err != nil { // before the posts, so that these have nothing of what it finds
-		p.metrics.total.WithLabelValues(failed).Inc()
-		return nil, err
+	s, before, err := p.next(ctx, o)
+	took := time.Since(began).Seconds()
+	outcome := outcomeOf(err, s == before)
+	p.metrics.total.WithLabelValues(outcome).Inc()
+	p.metrics.seconds.Add(took)
+	if err == nil || outcome == superseded {
+		p.last.Store(int64(time.Since(p.start)))
+		p.metrics.success.SetToCurrentTime()
 	}
-	var before *snapshot.Snapshot
-	next := func() (*snapshot.Snapshot, error) {
+	if err != nil {
+		return s, err
+	}
+	p.metrics.version.Set(float64(s.Manifest.Version))
+	p.metrics.bytes.Set(float64(len(s.Whole())))
+	if outcome == published {
+		p.clean = false
+		p.cfg.Logger.Info("published", "version", s.Manifest.Version, "bytes", len(s.Whole()), "deltas", len(s.Manifest.Deltas), "seconds", took)
+	}
+	if !p.clean {
+		_, left := p.cfg.Snapshot.Collect(ctx)
+		if left != nil {
+			p.cfg.Logger.Warn("what no version needs was not deleted; the next publication tries again", "error", left)
+		}
+		p.clean = left == nil
+	}
+	return s, nil
+}
+
+// next publishes what the store has now, without what was removed, and returns the version before, too.
+func (p *Publisher) next(ctx context.Context, o snapshot.Options) (s, before *snapshot.Snapshot, err error) {
+	if err := p.look(ctx, p.cfg.Store); err != nil { // before the posts, so that these have nothing of what it finds
+		return nil, nil, err
+	}
+	publish := func() (*snapshot.Snapshot, error) {
 		return p.cfg.Snapshot.Publish(ctx, func(ctx context.Context, last *snapshot.Snapshot) ([]snapshot.Page, error) {
 			before = last
 			return Pages(ctx, p.cfg.Store, p.cfg.Posts)
 		}, o)
 	}
-	s, err := next()
+	s, err = publish()
 	if errors.Is(err, snapshot.ErrShrank) && before != nil { // what was removed goes, whatever becomes of the rest
 		if posts := p.left(before.Manifest); len(posts) > 0 || p.outlived(before.Manifest) {
 			if _, err = p.purge(ctx, posts...); err == nil {
-				s, err = next()
+				s, err = publish()
 			}
 		}
 	}
@@ -211,30 +239,7 @@ func (p *Publisher) publish(ctx context.Context, o snapshot.Options) (*snapshot.
 	if err == nil || errors.Is(err, snapshot.ErrShrank) {
 		clear(p.removed)
 	}
-	took := time.Since(began).Seconds()
-	outcome := outcomeOf(err, s == before)
-	p.metrics.total.WithLabelValues(outcome).Inc()
-	p.metrics.seconds.Add(took)
-	if err == nil {
-		p.metrics.version.Set(float64(s.Manifest.Version))
-		p.metrics.bytes.Set(float64(len(s.Whole())))
-	}
-	if err == nil || outcome == superseded {
-		p.last.Store(int64(time.Since(p.start)))
-		p.metrics.success.SetToCurrentTime()
-	}
-	if outcome == published {
-		p.clean = false
-		p.cfg.Logger.Info("published", "version", s.Manifest.Version, "bytes", len(s.Whole()), "deltas", len(s.Manifest.Deltas), "seconds", took)
-	}
-	if err == nil && !p.clean {
-		_, left := p.cfg.Snapshot.Collect(ctx)
-		if left != nil {
-			p.cfg.Logger.Warn("what no version needs was not deleted; the next publication tries again", "error", left)
-		}
-		p.clean = left == nil
-	}
-	return s, err
+	return s, before, err
 }
 
 // What comes of a publication.
