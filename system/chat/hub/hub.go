@@ -22,6 +22,7 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ type Config struct {
 	// CloseTimeout is how long a viewer may take to close a connection too.
 	CloseTimeout time.Duration
 	// Open returns a room with what its log has. It is called when somebody joins a room in
-	// which nobody is, and Publish waits for it.
+	// which nobody is.
 	Open func(ctx context.Context, id int64) (*chat.Room, error)
 	// Receive is told what a viewer says. It is called by the viewer's event loop and must
 	// not block; payload is valid until it returns.
@@ -137,9 +138,21 @@ type room struct {
 	viewers int    // guarded by the hub's mu
 	views   []view // one for each loop
 
-	mu  sync.Mutex // held while it is opened
-	log *chat.Room // nil if it could not be opened
+	opening chan struct{} // holds one while somebody opens it
+
+	mu     sync.Mutex // never held for long: Publish takes it
+	log    *chat.Room // nil until it is opened
+	missed []missed   // was published while it is opened; not nil then
 }
+
+// missed is a message that was published while its room is opened.
+type missed struct {
+	offset  uint64
+	message []byte
+}
+
+// maxMissed bounds them, some 2 MB of the longest. A log that takes longer to read is too busy.
+const maxMissed = 1024
 
 // New returns a hub that serves once it Runs. Whoever does not Run it must Close it.
 func New(cfg Config) (*Hub, error) {
@@ -205,10 +218,7 @@ func (h *Hub) Publish(id int64, offset uint64, message []byte) {
 	if r == nil {
 		return
 	}
-	r.mu.Lock()
-	fresh := r.log != nil && r.log.Append(offset, message)
-	r.mu.Unlock()
-	if !fresh {
+	if !r.append(offset, message) {
 		return
 	}
 	for i := range r.views {
@@ -312,7 +322,7 @@ func (h *Hub) enter(v Viewer) (*room, *loop, error) {
 	}
 	r := h.rooms[v.Room]
 	if r == nil {
-		r = &room{id: v.Room, views: make([]view, len(h.loops))}
+		r = &room{id: v.Room, opening: make(chan struct{}, 1), views: make([]view, len(h.loops))}
 		for i := range r.views {
 			r.views[i].room = r
 		}
@@ -339,17 +349,51 @@ func (h *Hub) leave(r *room, address netip.Addr) {
 	}
 }
 
-// open returns the room's log. Whoever comes while it is opened waits. Where that failed, the
-// next one tries again.
-func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat.Room, error)) (*chat.Room, error) {
+// append adds a message and reports whether viewers are to be told. Where the room is being
+// opened, the message waits for it.
+func (r *room) append(offset uint64, message []byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.log != nil {
-		return r.log, nil
+	switch {
+	case r.log != nil:
+		return r.log.Append(offset, message)
+	case r.missed != nil && len(r.missed) < maxMissed:
+		r.missed = append(r.missed, missed{offset, bytes.Clone(message)})
+	}
+	return false
+}
+
+// open returns the room's log. Whoever comes while it is opened waits, until ctx ends. Where
+// that failed, the next one tries again.
+func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat.Room, error)) (*chat.Room, error) {
+	select {
+	case r.opening <- struct{}{}:
+		defer func() { <-r.opening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open room %d: %w", r.id, ctx.Err())
+	}
+	r.mu.Lock()
+	log := r.log
+	if log == nil {
+		r.missed = []missed{} // from here on nothing is lost: what was published before is in the log
+	}
+	r.mu.Unlock()
+	if log != nil {
+		return log, nil
 	}
 	log, err := how(ctx, r.id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	meanwhile := r.missed
+	r.missed = nil
+	if err == nil && len(meanwhile) == maxMissed {
+		err = chat.ErrOverloaded
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open room %d: %w", r.id, err)
+	}
+	for _, m := range meanwhile {
+		log.Append(m.offset, m.message)
 	}
 	r.log = log
 	return log, nil

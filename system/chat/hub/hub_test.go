@@ -411,6 +411,44 @@ func TestWhoJoinsBetweenTicksIsLive(t *testing.T) {
 	}
 }
 
+// A log that is slow to read does not hold up who writes it, nor longer than agreed who joins.
+func TestPublishDoesNotWaitForARoomToOpen(t *testing.T) {
+	t.Parallel()
+	began, read := make(chan struct{}), make(chan struct{})
+	f := newFixture(t, func(c *Config) {
+		open := c.Open
+		c.Open = func(ctx context.Context, id int64) (*chat.Room, error) {
+			r, err := open(ctx, id)
+			close(began)
+			<-read
+			return r, err
+		}
+	})
+	f.say(1, "before")
+	joined := make(chan *client)
+	go func() {
+		c, err := f.join(Viewer{Room: 1})
+		if err != nil {
+			t.Error(err)
+		}
+		joined <- c
+	}()
+	<-began
+	f.say(1, "while it is read")
+	f.say(1, "as well")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Join(ctx, -1, Viewer{Room: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(read)
+	c := <-joined
+	f.say(1, "after")
+	if c.expect(websocket.Text, "hello 0 false"); c != nil {
+		c.read(4)
+	}
+}
+
 // Who is blocked has whole frames to the end, and then the reason.
 func TestABlockedViewerIsToldWhyItEnds(t *testing.T) {
 	t.Parallel()
