@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -96,7 +97,34 @@ const format, keyBytes = 1, 32
 //
 //	chat_messages_stored_total    messages that became durable
 //	chat_messages_repeated_total  messages that were sent again
-func Open(ctx context.Context, cfg Config) (*Log, error) { return openOn(ctx, vfs.Default, cfg) }
+//
+// Nobody else on the machine can read the directory: the key is in it.
+func Open(ctx context.Context, cfg Config) (*Log, error) {
+	if err := protect(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("open the log in %s: %w", cfg.Dir, err)
+	}
+	return openOn(ctx, vfs.Default, cfg)
+}
+
+// protect makes a directory for its owner alone, or one that is empty or a database so.
+func protect(dir string) error {
+	const owner, others = 0o700, 0o077
+	if err := os.MkdirAll(dir, owner); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&others == 0 {
+		return err
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 && !slices.ContainsFunc(files, func(f os.DirEntry) bool { return f.Name() == "LOCK" }) {
+		return errors.New("it has other files, and others can read it: name another directory")
+	}
+	return os.Chmod(dir, owner)
+}
 
 func openOn(ctx context.Context, files vfs.FS, cfg Config) (*Log, error) {
 	if err := ctx.Err(); err != nil {

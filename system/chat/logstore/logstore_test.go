@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -248,5 +250,38 @@ func TestStreamsNeedIDs(t *testing.T) {
 	}
 	if s, err := l.Stream(1); err != nil || s.Title != "stream 1" {
 		t.Errorf("got %+v, %v, want it unchanged", s, err)
+	}
+}
+
+// The key that signs tokens is in the directory.
+func TestOthersCannotReadTheDirectory(t *testing.T) {
+	t.Parallel()
+	there := t.TempDir()
+	if err := os.Chmod(there, 0o755); err != nil { //nolint:gosec // what is to be mended
+		t.Fatal(err)
+	}
+	for _, dir := range []string{there, filepath.Join(t.TempDir(), "new"), there} {
+		c := DefaultConfig()
+		c.Dir = dir
+		log, err := Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(dir)
+		if err := errors.Join(err, log.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s is %v", dir, info.Mode())
+		}
+	}
+	foreign := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(foreign, "x"), nil, 0o600), os.Chmod(foreign, 0o755)); err != nil { //nolint:gosec // as above
+		t.Fatal(err)
+	}
+	c := DefaultConfig()
+	c.Dir = foreign
+	if _, err := Open(t.Context(), c); err == nil {
+		t.Error("a directory with other files was taken")
 	}
 }
