@@ -42,16 +42,30 @@ func scalingOf(dir string) (out scalings, err error) {
 	return out, err
 }
 
-// replicas is how many instances answered at a moment.
-func (s *autoscaled) replicas(t archive.Trial, at time.Time) (n int) {
+// replicas is how many instances answered at a moment, and how many ran: those that are
+// starting cost as much.
+func (s *autoscaled) replicas(t archive.Trial, at time.Time) (answering, running int) {
 	for _, in := range t.Instances {
-		if in.Service == s.service && !slices.ContainsFunc(s.instances, func(a fault.Affected) bool {
-			return a.Name == in.Name && !at.Before(a.Done) && (a.Ready.IsZero() || at.Before(a.Ready))
-		}) {
-			n++
+		if in.Service != s.service {
+			continue
+		}
+		since := func(when func(a fault.Affected) time.Time) bool {
+			is := true // from the beginning
+			for _, a := range s.instances {
+				if a.Name == in.Name && !at.Before(a.Done) { // cycles are in their order
+					is = !when(a).IsZero() && !at.Before(when(a))
+				}
+			}
+			return is
+		}
+		if since(func(a fault.Affected) time.Time { return a.Ready }) {
+			answering++
+		}
+		if since(func(a fault.Affected) time.Time { return a.Undone }) {
+			running++
 		}
 	}
-	return n
+	return answering, running
 }
 
 // course is how many replicas there were and how busy, second by second.
@@ -60,7 +74,8 @@ func (s *autoscaled) course(t archive.Trial, seconds []fault.Second) []result.Co
 	busy := result.CourseMetric{Name: "% busy, " + s.service, As: "value"}
 	for _, second := range seconds {
 		at := second.From.Add(second.To.Sub(second.From) / 2)
-		replicas.Values = append(replicas.Values, finite(float64(s.replicas(t, at))))
+		answering, _ := s.replicas(t, at)
+		replicas.Values = append(replicas.Values, finite(float64(answering)))
 		share := math.NaN()
 		if i := slices.IndexFunc(s.looks, func(l archive.Scaling) bool { return !l.At.Before(at) }); i >= 0 && s.looks[i].Ready > 0 {
 			share = 100 * s.looks[i].Utilisation // of the time until that look
@@ -70,15 +85,16 @@ func (s *autoscaled) course(t archive.Trial, seconds []fault.Second) []result.Co
 	return []result.CourseMetric{replicas, busy}
 }
 
-// figures are how many replicas each scaled service had in the measured part: at the least,
-// at the most, and on average, which is what they cost.
+// figures are how many replicas each scaled service had in the measured part: how many ran on
+// average, which is what they cost, and how many answered at the least and at the most.
 func (all scalings) figures(t archive.Trial, r *load.Result) (out []result.Ratio) {
 	const step = 100 * time.Millisecond
 	for _, s := range all {
 		least, most, sum, n := math.Inf(1), 0.0, 0.0, 0.0
 		for at := r.From; at.Before(r.To); at = at.Add(step) {
-			here := float64(s.replicas(t, at))
-			least, most, sum, n = min(least, here), max(most, here), sum+here, n+1
+			answering, running := s.replicas(t, at)
+			least, most = min(least, float64(answering)), max(most, float64(answering))
+			sum, n = sum+float64(running), n+1
 		}
 		if n > 0 {
 			figure := func(name string, value float64) result.Ratio {
