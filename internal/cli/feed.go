@@ -182,7 +182,7 @@ func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[fe
 		return usagef("--store: %w", err)
 	}
 	began, ctx := time.Now(), cmd.Context()
-	store, err := name.Make(ctx, nil)
+	store, err := name.Few().Make(ctx, nil)
 	if err != nil {
 		return err
 	}

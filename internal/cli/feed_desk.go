@@ -32,7 +32,7 @@ func withDesk(ctx context.Context, text string, do func(d feed.Desk, name stores
 	if err != nil {
 		return usagef("--store: %w", err)
 	}
-	store, err := name.Open(ctx, nil)
+	store, err := name.Few().Open(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -400,10 +400,10 @@ func TestKilledPublishersBehindNGINX(t *testing.T) {
 	}
 	stop := func() { cancel(); readers.Wait() }
 	defer stop()
-	victims := [2]*exec.Cmd{}
+	victims := [2]*process{}
 	for n := range kills {
 		for i := range victims {
-			if victims[i] == nil {
+			if victims[i] == nil || victims[i].hasEnded() {
 				victims[i] = p.startVictim()
 			}
 		}
@@ -416,15 +416,35 @@ func TestKilledPublishersBehindNGINX(t *testing.T) {
 			continue
 		}
 		i := n % len(victims)
-		_ = victims[i].Process.Kill()
-		_ = victims[i].Wait() // killed
+		victims[i].kill()
 		victims[i] = nil
 	}
 	stop()
 	t.Logf("%d kills, %d versions", kills, newest.Load())
 }
 
-func (p *published) startVictim() *exec.Cmd {
+// process is one that was started.
+type process struct {
+	*exec.Cmd
+
+	ended chan struct{}
+}
+
+func (v *process) hasEnded() bool {
+	select {
+	case <-v.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (v *process) kill() {
+	_ = v.Process.Kill() // if it has not ended by itself
+	<-v.ended
+}
+
+func (p *published) startVictim() *process {
 	p.t.Helper()
 	v := exec.Command(os.Args[0])
 	v.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%s\n%s\n%s", victim, p.store, p.config().To, p.s3.AccessKey, p.s3.SecretKey))
@@ -432,11 +452,13 @@ func (p *published) startVictim() *exec.Cmd {
 	if err := v.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(func() {
-		_ = v.Process.Kill()
-		_ = v.Wait() // killed
-	})
-	return v
+	started := &process{v, make(chan struct{})}
+	go func() {
+		_ = v.Wait() // killed, or it has said why on its standard error
+		close(started.ended)
+	}()
+	p.t.Cleanup(started.kill)
+	return started
 }
 
 // watch reads versions until the context ends.

@@ -93,7 +93,7 @@ func (c PublisherConfig) open(ctx context.Context, registry *prometheus.Registry
 	if err != nil {
 		return nil, err
 	}
-	posts, err := name.Open(ctx, registry)
+	posts, err := name.Few().Open(ctx, registry)
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}

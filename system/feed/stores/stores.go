@@ -34,6 +34,14 @@ const (
 type Name struct {
 	path    string // of a SQLite file
 	address string // of a PostgreSQL database
+	few     bool   // connections
+}
+
+// Few is the name of the same store for who asks it for one thing after the other, over two connections: a database has
+// those that it has for servers.
+func (n Name) Few() Name {
+	n.few = true
+	return n
 }
 
 // Parse reads the name of a store. Its error shows no password.
@@ -89,9 +97,17 @@ func (n Name) open(ctx context.Context, r prometheus.Registerer) (feed.Store, er
 	if n.address == "" {
 		return keep(sqlitestore.Open(ctx, n.path))
 	}
+	return keep(pgstore.Open(ctx, n.database(r)))
+}
+
+// database is the configuration of the one that the name names.
+func (n Name) database(r prometheus.Registerer) pgstore.Config {
 	cfg := pgstore.DefaultConfig()
 	cfg.URL, cfg.Registerer = n.address, r
-	return keep(pgstore.Open(ctx, cfg))
+	if n.few {
+		cfg.Connections = 2
+	}
+	return cfg
 }
 
 // keep turns what a constructor returned into the interface: a nil pointer in it would be a

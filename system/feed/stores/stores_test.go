@@ -63,3 +63,14 @@ func TestAMisspeltFileIsNotMade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestFew(t *testing.T) {
+	t.Parallel()
+	name, err := Parse("postgres://noor@127.0.0.1/feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if few, many := name.Few().database(nil), name.database(nil); few.Connections != 2 || many.Connections < 4 || few.URL != many.URL {
+		t.Errorf("got %+v and %+v", few, many)
+	}
+}
