@@ -31,6 +31,7 @@ type Conn struct {
 	parser  websocket.Parser
 	until   time.Duration // when it ends, as l.now
 	heard   time.Duration // when something came last, or the close frame was sent
+	stalled time.Duration // since when it is blocked and has taken nothing
 	fd      int
 	place   int // in the view's conns
 	tag     int32
@@ -80,7 +81,7 @@ func (l *loop) send(c *Conn, f *chat.Frame) {
 func (l *loop) tell(c *Conn, frame []byte) {
 	if c.blocked {
 		if len(c.private)+len(frame) > l.hub.cfg.MaxPrivate {
-			l.bye(c, websocket.Policy, "you are too slow", closedSlow)
+			l.bye(c, websocket.Policy, tooSlow, closedSlow)
 			return
 		}
 		c.private = append(c.private, frame...)
@@ -143,6 +144,9 @@ func (l *loop) write(c *Conn, b []byte) (n int, ok bool) {
 			n += m
 		case unix.EAGAIN:
 			l.stats.blocked.Add(1)
+			if n > 0 || !c.blocked {
+				c.stalled = l.now
+			}
 			return n, true
 		default:
 			l.drop(c, closedBroken)

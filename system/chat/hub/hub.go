@@ -60,6 +60,11 @@ type Config struct {
 	// Ping is how long a viewer may be silent before it is asked whether it is there, and
 	// Idle before it is disconnected. Both are looked at once a second.
 	Ping, Idle time.Duration
+	// Stalled is how long a blocked viewer may take nothing before it is disconnected, and
+	// MaxBlocked how many may be blocked: those beyond who have taken nothing for longest are
+	// disconnected. Both are looked at once a second, and each loop has its share.
+	Stalled    time.Duration
+	MaxBlocked int
 	// CloseTimeout is how long a viewer may take to close a connection too.
 	CloseTimeout time.Duration
 	// Open returns a room with what its log has. It is called when somebody joins a room in
@@ -87,6 +92,8 @@ func DefaultConfig() Config {
 		MaxFrames:     50, // more than anybody types
 		// Routers forget a silent connection after a minute at the earliest.
 		Ping: 25 * time.Second, Idle: 90 * time.Second,
+		// A tab that was stopped for minutes goes on; each may hold 128 KiB of the kernel's memory.
+		Stalled: 5 * time.Minute, MaxBlocked: 10_000,
 		CloseTimeout: time.Second,
 	}
 }
@@ -101,6 +108,7 @@ func (c Config) Validate() error {
 		{"event loops", c.Loops, 1}, {"connections", c.MaxConns, 1}, {"connections of one address", c.MaxPerAddress, 1}, {"connections in one room", c.MaxPerRoom, 1},
 		{"bytes of a send buffer", c.SendBuffer, 4 << 10}, {"bytes for one viewer alone", c.MaxPrivate, 512},
 		{"bytes of a viewer's message", c.MaxRequest, 128}, {"frames of a viewer in a second", c.MaxFrames, 1},
+		{"blocked viewers", c.MaxBlocked, c.Loops},
 	} {
 		if n.value < n.min {
 			errs = append(errs, fmt.Errorf("%d %s: write %d or more", n.value, n.name, n.min))
@@ -111,6 +119,9 @@ func (c Config) Validate() error {
 	}
 	if c.Ping < time.Second || c.Idle <= c.Ping {
 		errs = append(errs, fmt.Errorf("a viewer is asked after %v and disconnected after %v: write 1s or more, and more than that", c.Ping, c.Idle))
+	}
+	if c.Stalled < time.Second {
+		errs = append(errs, fmt.Errorf("a blocked viewer is disconnected after %v: write 1s or more", c.Stalled))
 	}
 	if c.CloseTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("the close timeout is %v: write more than 0", c.CloseTimeout))

@@ -601,6 +601,32 @@ func TestAConnectionEndsWithItsTime(t *testing.T) {
 	await(t, "the count", func() bool { return f.metric("chat_connections_closed_total", "expired") == 1 })
 }
 
+// Pongs do not keep a viewer that reads nothing, nor are there more of them than agreed.
+func TestWhoTakesNothingGoes(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config){
+		"after a while": func(c *Config) { c.Stalled = time.Second },
+		"one too many":  func(c *Config) { c.MaxBlocked = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, func(c *Config) {
+				c.Loops, c.SendBuffer = 1, 4<<10
+				change(c)
+			})
+			for range 2 {
+				_ = f.mustJoin(Viewer{Room: 1}).Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+			}
+			await(t, "the end of one", func() bool {
+				for range 100 {
+					f.say(1, strings.Repeat("x", 1000))
+				}
+				return f.metric("chat_connections_closed_total", "slow") > 0
+			})
+		})
+	}
+}
+
 func TestTheEndIsAnnounced(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

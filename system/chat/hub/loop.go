@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -203,7 +204,7 @@ func (l *loop) join(c *Conn) {
 		l.byFD = append(l.byFD, nil)
 	}
 	l.tags++
-	l.byFD[c.fd], c.tag, c.heard = c, l.tags, l.now
+	l.byFD[c.fd], c.tag, c.heard, c.stalled = c, l.tags, l.now, l.now
 	l.count++
 	v := c.view
 	if len(v.conns) == 0 {
@@ -277,6 +278,8 @@ func (l *loop) flushView(v *view) {
 // registry of codes.
 const Expired websocket.Code = 3000
 
+const tooSlow = "you are too slow"
+
 const goingAway = "the server is going away: come back"
 
 func (l *loop) closeAll() {
@@ -290,6 +293,7 @@ func (l *loop) closeAll() {
 // sweep looks for connections that are idle, or take too long to close.
 func (l *loop) sweep() {
 	l.swept = l.now
+	var blocked []*Conn
 	for _, c := range l.byFD {
 		if c == nil {
 			continue
@@ -300,6 +304,8 @@ func (l *loop) sweep() {
 		case c.closing && silent > l.hub.cfg.CloseTimeout:
 			l.drop(c, closedGone)
 		case c.closing:
+		case c.blocked && l.now-c.stalled > l.hub.cfg.Stalled:
+			l.bye(c, websocket.Policy, tooSlow, closedSlow)
 		case l.now > c.until:
 			l.bye(c, Expired, "the time of this connection is over: come back with another token", closedExpired)
 		case silent > l.hub.cfg.Idle:
@@ -307,6 +313,15 @@ func (l *loop) sweep() {
 		case silent > l.hub.cfg.Ping && !c.asked:
 			c.asked = true
 			l.tell(c, pingFrame)
+		}
+		if c.blocked && !c.ahead && !c.closing && !c.gone {
+			blocked = append(blocked, c)
+		}
+	}
+	if beyond := len(blocked) - l.hub.cfg.MaxBlocked/len(l.hub.loops); beyond > 0 {
+		slices.SortFunc(blocked, func(a, b *Conn) int { return cmp.Compare(a.stalled, b.stalled) })
+		for _, c := range blocked[:beyond] {
+			l.bye(c, websocket.Policy, tooSlow, closedSlow)
 		}
 	}
 }
