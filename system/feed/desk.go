@@ -209,13 +209,8 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 		c.Action = Edited
 	}
 	c.At = time.Now().UnixMilli()
-	if err := t.do(ctx, "lock", logTurn); err != nil {
+	if err := t.turn(ctx, &c, e, only.Author); err != nil {
 		return c, err
-	}
-	if e != nil {
-		if err := t.author(ctx, &c, e, only.Author); err != nil {
-			return c, err
-		}
 	}
 	scan := func(row Scan) error { return row(&c.Number) }
 	if err := t.Rows(ctx, "log", scan, c.At, c.Editor, string(c.Action), c.Post, c.Title); err != nil {
@@ -227,10 +222,13 @@ func (t Tx) Apply(ctx context.Context, c Change, e *Entry, only Condition) (Chan
 	return c, t.make(ctx, c, e)
 }
 
-// author sets the author of an entry to what is stored, if the change is not about that.
-func (t Tx) author(ctx context.Context, c *Change, e *Entry, seen *Author) error {
+// turn takes the log's turn, and sets the author of an entry to what is stored, if the change is not about that.
+func (t Tx) turn(ctx context.Context, c *Change, e *Entry, seen *Author) error {
+	if err := t.do(ctx, "lock", logTurn); err != nil || e == nil {
+		return err
+	}
 	var stored Author
-	err := t.Rows(ctx, "author", func(row Scan) error { return stored.scan(row) }, e.Author.ID)
+	err := t.Rows(ctx, "author", stored.scan, e.Author.ID)
 	switch {
 	case err != nil || stored.ID == 0: // somebody new
 		return err
