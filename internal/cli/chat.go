@@ -34,6 +34,7 @@ order, and what was acknowledged is never lost.`,
 func (a *app) chatSeedCommand() *cobra.Command {
 	var dir string
 	var count int
+	var newEpoch bool
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Add invented streams to a log",
@@ -54,7 +55,10 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 				return err
 			}
 			defer func() { err = errors.Join(err, log.Close()) }()
-			if err := log.AddStreams(streams); err != nil {
+			if newEpoch {
+				err = log.NewEpoch()
+			}
+			if err = errors.Join(err, log.AddStreams(streams)); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Stdout, "%s has %d streams\n", dir, len(log.Streams()))
@@ -64,6 +68,7 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 	fl := cmd.Flags()
 	fl.StringVar(&dir, "data", serve.DefaultConfig().Data, "directory of the log")
 	fl.IntVar(&count, "streams", 12, "number of streams")
+	fl.BoolVar(&newEpoch, "new-epoch", false, "give the log another epoch, after a backup was restored: viewers do not take up where they were in the lost one")
 	return cmd
 }
 

@@ -244,6 +244,24 @@ func (l *Log) each(from, to []byte, take func(key, value []byte) error) (err err
 // Epoch is the log's name, the same after each start.
 func (l *Log) Epoch() chat.Epoch { return l.meta.Epoch }
 
+// NewEpoch gives the log another name, for who has restored a backup: what viewers have seen
+// after it was made is not in it, and the offsets are given again. Nobody may use the log meanwhile.
+func (l *Log) NewEpoch() error {
+	var random [numberBytes]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	m := l.meta
+	m.Epoch = chat.Epoch(binary.BigEndian.Uint64(random[:]))
+	value, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := l.db.Guard(func() error { return l.db.Set(metaKey, value, pebble.Sync) }); err != nil {
+		return err
+	}
+	l.meta = m
+	return nil
+}
+
 // Key is a secret of the log's, the same after each start.
 func (l *Log) Key() []byte { return l.meta.Key }
 

@@ -285,3 +285,20 @@ func TestOthersCannotReadTheDirectory(t *testing.T) {
 		t.Error("a directory with other files was taken")
 	}
 }
+
+func TestANewEpochStays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := open(t, dir, vfs.Default)
+	old, key := l.Epoch(), string(l.Key())
+	if err := l.NewEpoch(); err != nil {
+		t.Fatal(err)
+	}
+	now := l.Epoch()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l = open(t, dir, vfs.Default); now == old || l.Epoch() != now || string(l.Key()) != key {
+		t.Errorf("got epoch %v after %v and %v", l.Epoch(), old, now)
+	}
+}
