@@ -290,6 +290,9 @@ func (l *loop) closeAll() {
 	}
 }
 
+// stuck reports whether the socket takes no more.
+func (c *Conn) stuck() bool { return c.blocked && !c.ahead && !c.closing && !c.gone }
+
 // sweep looks for connections that are idle, or take too long to close.
 func (l *loop) sweep() {
 	l.swept = l.now
@@ -314,10 +317,15 @@ func (l *loop) sweep() {
 			c.asked = true
 			l.tell(c, pingFrame)
 		}
-		if c.blocked && !c.ahead && !c.closing && !c.gone {
+		if c.stuck() {
 			blocked = append(blocked, c)
 		}
 	}
+	l.thin(blocked)
+}
+
+// thin ends the blocked connections beyond the loop's share of MaxBlocked.
+func (l *loop) thin(blocked []*Conn) {
 	if beyond := len(blocked) - l.hub.cfg.MaxBlocked/len(l.hub.loops); beyond > 0 {
 		slices.SortFunc(blocked, func(a, b *Conn) int { return cmp.Compare(a.stalled, b.stalled) })
 		for _, c := range blocked[:beyond] {

@@ -257,7 +257,7 @@ func TestStreamsNeedIDs(t *testing.T) {
 func TestOthersCannotReadTheDirectory(t *testing.T) {
 	t.Parallel()
 	there := t.TempDir()
-	if err := os.Chmod(there, 0o755); err != nil { //nolint:gosec // what is to be mended
+	if err := os.Chmod(there, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{there, filepath.Join(t.TempDir(), "new"), there} {
@@ -276,7 +276,7 @@ func TestOthersCannotReadTheDirectory(t *testing.T) {
 		}
 	}
 	foreign := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(foreign, "x"), nil, 0o600), os.Chmod(foreign, 0o755)); err != nil { //nolint:gosec // as above
+	if err := errors.Join(os.WriteFile(filepath.Join(foreign, "x"), nil, 0o600), os.Chmod(foreign, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	c := DefaultConfig()
