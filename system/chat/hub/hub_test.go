@@ -502,10 +502,12 @@ func TestWhatIsForbiddenEndsWithItsCode(t *testing.T) {
 		"unmasked":  {func(c *client) { _, _ = c.Write(websocket.AppendFrame(nil, websocket.Text, []byte("x"))) }, websocket.Protocol},
 		"oversized": {func(c *client) { c.write(text, make([]byte, chat.MaxRequest+1)) }, websocket.TooBig},
 		"oversized in parts": {func(c *client) {
-			for range 9 {
-				c.write(map[bool]byte{true: 1}[c.next == 0], make([]byte, 1<<10))
-				c.next = 1
+			var all []byte // at once: the server ends it in the middle
+			for i := range 9 {
+				all = append(all, map[bool]byte{true: 1}[i == 0], 0x80|126, 4, 0, 0, 0, 0, 0)
+				all = append(all, make([]byte, 1<<10)...)
 			}
+			_, _ = c.Write(all)
 		}, websocket.TooBig},
 		"ping in parts":  {func(c *client) { c.write(byte(websocket.Ping), nil) }, websocket.Protocol},
 		"no UTF-8":       {func(c *client) { c.write(text, []byte{0xff}) }, websocket.BadText},
@@ -574,23 +576,31 @@ func TestThereIsNoRoomForMore(t *testing.T) {
 
 func TestWhoIsSilentIsAskedAndThenGoes(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(c *Config) { c.Ping, c.Idle = time.Second, 3*time.Second })
+	f := newFixture(t, func(c *Config) { c.Ping, c.Idle = time.Second, 10*time.Second })
 	silent, there := f.mustJoin(Viewer{Room: 1}), f.mustJoin(Viewer{Room: 1})
 	for _, c := range []*client{silent, there} {
 		c.expect(websocket.Text, "hello 0 false")
-		c.expect(websocket.Ping, "")
 	}
-	there.write(whole|byte(websocket.Pong), nil)
+	echoed := make(chan error, 1)
+	go func() {
+		for {
+			op, payload, err := there.frame()
+			switch {
+			case err == nil && op == websocket.Ping:
+				_, _ = there.Write([]byte{whole | byte(websocket.Pong), 0x80, 0, 0, 0, 0}) // or the next frame fails
+			case err != nil || op == websocket.Close:
+				echoed <- fmt.Errorf("who answered was ended: %x, %w", op, err)
+				return
+			case payload == "echo x":
+				echoed <- nil
+				return
+			}
+		}
+	}()
 	silent.closed(websocket.Policy)
 	there.write(whole|byte(websocket.Text), []byte("x"))
-	for {
-		op, payload, err := there.frame()
-		if err != nil || op == websocket.Close {
-			t.Fatalf("who answered was ended: %x, %v", op, err)
-		}
-		if payload == "echo x" {
-			return
-		}
+	if err := <-echoed; err != nil {
+		t.Error(err)
 	}
 }
 
