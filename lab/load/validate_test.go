@@ -119,7 +119,7 @@ func TestValidateLooksAtTheFlow(t *testing.T) {
 		"a list's own name":   {[]Part{{ForEach: "ids", As: "ids", Parts: one}}, nil, "give another name"},
 		"a list that repeats": {[]Part{{ForEach: "ids", As: "id", Repeat: 2, Parts: one}}, nil, "or repeats"},
 		"a header":            {[]Part{{ForEach: "ids", As: "id", Parts: one}}, func(s *Scenario) { s.Steps[0].Extract["ids"] = Extract{Header: "ids"} }, "a path into a JSON body"},
-		"an initial value":    {[]Part{{ForEach: "ids", As: "id", Parts: one}}, func(s *Scenario) { s.Steps[0].Extract["ids"] = Extract{JSON: "ids", Initial: &none} }, "no initial value"},
+		"an initial value":    {[]Part{{ForEach: "ids", As: "id", Parts: one}}, func(s *Scenario) { s.Steps[0].Extract["ids"] = Extract{JSON: "ids", Initial: &none} }, "neither an initial value nor join"},
 	} {
 		p := openPlan("http://h", 100, time.Second, 10)
 		s := &p.Scenarios[0]

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -88,6 +89,15 @@ func (s *tagged) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"ids": ["a", "b"], "text": %q}`, strings.Repeat("x", 1000))
 }
 
+// sent returns one of the two counts; requests may be under way.
+func (s *tagged) sent(of *map[string]int) map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(*of)
+}
+
+func (s *tagged) count(of *map[string]int, path string) int { return s.sent(of)[path] }
+
 // TestCacheIsAskedFirst: what is fresh is not asked for, what has a validator is asked
 // about, and steps see the answer all the same.
 func TestCacheIsAskedFirst(t *testing.T) {
@@ -111,8 +121,8 @@ func TestCacheIsAskedFirst(t *testing.T) {
 				plan.Protocol, plan.Scenarios[0].CacheBytes = protocol, 1<<20
 				r, windows := mustRun(t, plan)
 				loadtest.CheckSums(t, plan, r, windows)
-				if s.full[path] != want.full || s.same[path] != want.same {
-					t.Errorf("the server answered %d in full and %d times that nothing has changed; want %d and %d", s.full[path], s.same[path], want.full, want.same)
+				if s.count(&s.full, path) != want.full || s.count(&s.same, path) != want.same {
+					t.Errorf("the server answered %d in full and %d times that nothing has changed; want %d and %d", s.count(&s.full, path), s.count(&s.same, path), want.full, want.same)
 				}
 				if r.Iterations != users*each || r.Failed > 0 || r.Journeys[0].BrokenOff > 0 || r.Steps[1].Requests != 2*users*each {
 					t.Errorf("%d iterations, %d failed, %v, %d items; want %d, none and two items each", r.Iterations, r.Failed, r.Errors, r.Steps[1].Requests, users*each)
@@ -145,8 +155,8 @@ func TestCacheIsBounded(t *testing.T) {
 	plan := journeys(s.URL, 1, 1, steps, nil)
 	plan.Scenarios[0].CacheBytes = 2800 // of answers of about 1.2 kB each
 	r, _ := mustRun(t, plan)
-	if s.full["/fresh/a"] != 1 || s.full["/fresh/b"] != 2 || s.full["/fresh/c"] != 1 {
-		t.Errorf("the server answered %v; want b twice, which c displaced", s.full)
+	if s.count(&s.full, "/fresh/a") != 1 || s.count(&s.full, "/fresh/b") != 2 || s.count(&s.full, "/fresh/c") != 1 {
+		t.Errorf("the server answered %v; want b twice, which c displaced", s.sent(&s.full))
 	}
 	if c := r.Caches[0]; c.Hits != 2 || c.LargestBytes > 2800 || c.HeldBytes > c.LargestBytes {
 		t.Errorf("%+v; want 2 hits, and at most 2800 bytes", c)
@@ -174,8 +184,8 @@ func TestCacheKeepsVariantsApart(t *testing.T) {
 		p.Scenarios[0].CacheBytes = 1 << 20
 		return p
 	}())
-	if s.full["/vary/a"] != 2 || s.full["/fresh/a"] != 3 || r.Caches[0].Hits != 1 {
-		t.Errorf("the server answered %v, %+v; want one hit: the second in one language", s.full, r.Caches[0])
+	if s.count(&s.full, "/vary/a") != 2 || s.count(&s.full, "/fresh/a") != 3 || r.Caches[0].Hits != 1 {
+		t.Errorf("the server answered %v, %+v; want one hit: the second in one language", s.sent(&s.full), r.Caches[0])
 	}
 }
 
@@ -187,8 +197,8 @@ func TestUsersWhoNeedNothing(t *testing.T) {
 	plan.Scenarios[0].Steps[0].Request.Path = "/fresh"
 	plan.Scenarios[0].CacheBytes = 1 << 20
 	r, _ := mustRun(t, plan)
-	if s.full["/fresh"] != 4 || r.Caches[0].Hits+4 != r.Iterations {
-		t.Errorf("the server answered %d, %d iterations, %+v; want an answer for each user, and hits", s.full["/fresh"], r.Iterations, r.Caches[0])
+	if s.count(&s.full, "/fresh") != 4 || r.Caches[0].Hits+4 != r.Iterations {
+		t.Errorf("the server answered %d, %d iterations, %+v; want an answer for each user, and hits", s.count(&s.full, "/fresh"), r.Iterations, r.Caches[0])
 	}
 }
 
@@ -203,8 +213,8 @@ func TestCacheKeepsHostsApart(t *testing.T) {
 	}
 	plan := journeys(s.URL, 1, 2, []load.Step{at("a", "a.test"), at("b", "b.test")}, nil)
 	plan.Scenarios[0].CacheBytes = 1 << 20
-	if r, _ := mustRun(t, plan); s.full["/fresh"] != 2 || r.Caches[0].Hits != 2 {
-		t.Errorf("the server answered %v, %+v; want once for each host", s.full, r.Caches[0])
+	if r, _ := mustRun(t, plan); s.count(&s.full, "/fresh") != 2 || r.Caches[0].Hits != 2 {
+		t.Errorf("the server answered %v, %+v; want once for each host", s.sent(&s.full), r.Caches[0])
 	}
 }
 
@@ -218,13 +228,13 @@ func TestRevalidationUpdatesHeaders(t *testing.T) {
 	plan := journeys(s.URL, 1, 2, []load.Step{step, asked("seen", "/seen/{round}")}, nil)
 	plan.Scenarios[0].CacheBytes = 1 << 20
 	mustRun(t, plan)
-	if s.full["/seen/first"] != 1 || s.full["/seen/second"] != 1 {
-		t.Errorf("the server answered %v; want the header of the answer, and then that of the 304", s.full)
+	if s.count(&s.full, "/seen/first") != 1 || s.count(&s.full, "/seen/second") != 1 {
+		t.Errorf("the server answered %v; want the header of the answer, and then that of the 304", s.sent(&s.full))
 	}
 	plan = journeys(s.URL, 1, 4, []load.Step{asked("withdrawn", "/withdrawn")}, nil)
 	plan.Scenarios[0].CacheBytes = 1 << 20
-	if r, _ := mustRun(t, plan); s.full["/withdrawn"] != 2 || s.same["/withdrawn"] != 2 || r.Caches[0].HeldBytes != 0 {
-		t.Errorf("the server answered %v and %v, %+v; want each other time in full, and nothing kept", s.full, s.same, r.Caches[0])
+	if r, _ := mustRun(t, plan); s.count(&s.full, "/withdrawn") != 2 || s.count(&s.same, "/withdrawn") != 2 || r.Caches[0].HeldBytes != 0 {
+		t.Errorf("the server answered %v and %v, %+v; want each other time in full, and nothing kept", s.sent(&s.full), s.sent(&s.same), r.Caches[0])
 	}
 }
 
