@@ -41,7 +41,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"math"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"loadstone/block/forwarded"
@@ -116,6 +118,14 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	asked := cfg.Hub.MaxConns
+	cfg, err := cfg.fit(descriptors())
+	if err != nil {
+		return err
+	}
+	if cfg.Hub.MaxConns < asked {
+		logger.Warn("fewer viewers: this process may not open more files (ulimit -n)", "asked", asked, "max_viewers", cfg.Hub.MaxConns)
+	}
 	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited)}
 	// What comes here may be a viewer, and the hub counts it then.
 	seed := maphash.MakeSeed()
@@ -146,6 +156,29 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		routes := s.routes(parts)
 		return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
 	})
+}
+
+// otherFiles are the descriptors of all but connections: the log has a thousand tables open at most.
+const otherFiles = 2000
+
+// descriptors is how many files the process may have open. Go has raised that as far as it may.
+func descriptors() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64 // there is no such limit here
+	}
+	return limit.Cur
+}
+
+// fit lowers the bounds of connections to what the process may have open: a log that cannot open a file ends it.
+func (c Config) fit(descriptors uint64) (Config, error) {
+	left := int(min(descriptors, math.MaxInt32)) - otherFiles
+	if left < 2 {
+		return c, fmt.Errorf("this process may have %d files open: allow it %d or more (ulimit -n)", descriptors, otherFiles+2)
+	}
+	c.MaxConns = min(c.MaxConns, left/2)
+	c.Hub.MaxConns = min(c.Hub.MaxConns, left-c.MaxConns)
+	return c, nil
 }
 
 // server is the parts together.

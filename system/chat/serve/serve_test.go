@@ -489,3 +489,24 @@ func checkedBy(t *testing.T, f *fixture, token string) (string, error) {
 	}
 	return v.joined.User, nil
 }
+
+func TestConnectionsFitTheDescriptors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		descriptors   uint64
+		http, viewers int // 0 if it is refused
+	}{
+		{1 << 63, 10_000, 50_000}, {62_000, 10_000, 50_000}, {20_000, 9_000, 9_000}, {2_003, 1, 2}, {2_001, 0, 0}, {1_024, 0, 0},
+	} {
+		cfg := DefaultConfig()
+		cfg.MaxConns, cfg.Hub.MaxConns = 10_000, 50_000
+		switch cfg, err := cfg.fit(c.descriptors); {
+		case c.http == 0:
+			if err == nil || !strings.Contains(err.Error(), "allow it 2002 or more") {
+				t.Errorf("%d descriptors: got %v", c.descriptors, err)
+			}
+		case err != nil || cfg.MaxConns != c.http || cfg.Hub.MaxConns != c.viewers:
+			t.Errorf("%d descriptors: got %d connections and %d viewers, %v, want %d and %d", c.descriptors, cfg.MaxConns, cfg.Hub.MaxConns, err, c.http, c.viewers)
+		}
+	}
+}
