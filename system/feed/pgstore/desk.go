@@ -78,18 +78,6 @@ func (s *Store) look(ctx context.Context, do func(ctx context.Context, t feed.Tx
 	return classify(ctx, err)
 }
 
-// Entry implements feed.Desk.
-func (s *Store) Entry(ctx context.Context, id int64) (k feed.Kept, err error) {
-	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
-		k, err = t.Entry(ctx, id)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("read post %d: %w", id, err)
-	}
-	return k, err
-}
-
 // Each implements feed.Desk, over a connection of its own: reading everything takes as long as it takes.
 func (s *Store) Each(ctx context.Context, progress dataset.Progress, use func(e *feed.Entry) error) error {
 	conn, err := postgres.Connect(ctx, s.cfg.URL)
@@ -104,40 +92,4 @@ func (s *Store) Each(ctx context.Context, progress dataset.Progress, use func(e 
 		return fmt.Errorf("read the feed in %s: %w", s.name, classify(ctx, err))
 	}
 	return nil
-}
-
-// Down implements feed.Desk.
-func (s *Store) Down(ctx context.Context, before int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
-		all, err = t.Down(ctx, before, limit)
-		return err
-	})
-	return all, err
-}
-
-// Changes implements feed.Desk.
-func (s *Store) Changes(ctx context.Context, post, before int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
-		all, err = t.Changes(ctx, post, before, limit)
-		return err
-	})
-	return all, err
-}
-
-// Since implements feed.Desk.
-func (s *Store) Since(ctx context.Context, number int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
-		all, err = t.Since(ctx, number, limit)
-		return err
-	})
-	return all, err
-}
-
-// Authors implements feed.Desk.
-func (s *Store) Authors(ctx context.Context, name string, limit int) (all []feed.Author, err error) {
-	err = s.look(ctx, func(ctx context.Context, t feed.Tx) error {
-		all, err = t.Authors(ctx, name, limit)
-		return err
-	})
-	return all, err
 }

@@ -73,6 +73,8 @@ var queries = map[string]string{
 
 // Store is a feed.Desk over one database.
 type Store struct {
+	feed.Looks
+
 	cfg  Config
 	name string // of the database, without secrets
 	pool *postgres.Pool
@@ -85,6 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, name: redact.Address(cfg.URL)}
+	s.Looks = s.look
 	err := migrate(ctx, cfg.URL)
 	if err == nil {
 		s.pool, err = postgres.Open(ctx, cfg.Config)

@@ -50,64 +50,16 @@ func (s *Store) Put(ctx context.Context, e *feed.Entry) error { return feed.Put(
 func (s *Store) Delete(ctx context.Context, id int64) error { return feed.Delete(ctx, s, id) }
 
 // look does a transaction that reads one state.
-func (s *Store) look(ctx context.Context, do func(t feed.Tx) error) error {
+func (s *Store) look(ctx context.Context, do func(ctx context.Context, t feed.Tx) error) error {
 	tx, err := s.db.Read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return s.classify(ctx, err)
 	}
 	defer func() { _ = tx.Rollback() }() // it only read
-	return s.classify(ctx, do(feed.Tx{Rows: queriesOf(tx), Posts: list}))
-}
-
-// Entry implements feed.Desk.
-func (s *Store) Entry(ctx context.Context, id int64) (k feed.Kept, err error) {
-	err = s.look(ctx, func(t feed.Tx) error {
-		k, err = t.Entry(ctx, id)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("read post %d: %w", id, err)
-	}
-	return k, err
+	return s.classify(ctx, do(ctx, feed.Tx{Rows: queriesOf(tx), Posts: list}))
 }
 
 // Each implements feed.Desk.
 func (s *Store) Each(ctx context.Context, progress dataset.Progress, use func(e *feed.Entry) error) error {
-	return s.look(ctx, func(t feed.Tx) error { return t.Each(ctx, progress, use) })
-}
-
-// Down implements feed.Desk.
-func (s *Store) Down(ctx context.Context, before int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(t feed.Tx) error {
-		all, err = t.Down(ctx, before, limit)
-		return err
-	})
-	return all, err
-}
-
-// Changes implements feed.Desk.
-func (s *Store) Changes(ctx context.Context, post, before int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(t feed.Tx) error {
-		all, err = t.Changes(ctx, post, before, limit)
-		return err
-	})
-	return all, err
-}
-
-// Since implements feed.Desk.
-func (s *Store) Since(ctx context.Context, number int64, limit int) (all []feed.Change, err error) {
-	err = s.look(ctx, func(t feed.Tx) error {
-		all, err = t.Since(ctx, number, limit)
-		return err
-	})
-	return all, err
-}
-
-// Authors implements feed.Desk.
-func (s *Store) Authors(ctx context.Context, name string, limit int) (all []feed.Author, err error) {
-	err = s.look(ctx, func(t feed.Tx) error {
-		all, err = t.Authors(ctx, name, limit)
-		return err
-	})
-	return all, err
+	return s.look(ctx, func(ctx context.Context, t feed.Tx) error { return t.Each(ctx, progress, use) })
 }

@@ -111,6 +111,8 @@ var inserts = map[string]string{
 
 // Store is a feed.Desk over one database file.
 type Store struct {
+	feed.Looks
+
 	db     *sqlite.DB
 	path   string
 	read   map[string]*sql.Stmt
@@ -120,6 +122,7 @@ type Store struct {
 // Open opens the database at path, or makes it.
 func Open(ctx context.Context, path string) (_ *Store, err error) {
 	s := &Store{path: path, read: map[string]*sql.Stmt{}}
+	s.Looks = s.look
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open the feed in %s: %w", path, s.classify(ctx, err))
