@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,7 +14,7 @@ import (
 
 	"loadstone/block/servertest"
 	"loadstone/system/feed/feedtest"
-	"loadstone/system/feed/serve"
+	"loadstone/system/feed/serve/servetest"
 	"loadstone/system/feed/stores"
 )
 
@@ -54,7 +52,7 @@ func TestRailsSaysTheSame(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	batched := feedtest.Ways()[2]
-	if got, want := feedtest.Journey(t, client, "http://"+address, batched), feedtest.Journey(t, client, ours(t, database), batched); got != want {
+	if got, want := feedtest.Journey(t, client, "http://"+address, batched), feedtest.Journey(t, client, "http://"+servetest.Start(t, database), batched); got != want {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
 	if text, err := os.ReadFile(log); err != nil || strings.Contains(string(text), "rror") {
@@ -79,30 +77,5 @@ func ready(url string) func(context.Context) error {
 			return fmt.Errorf("%s: %s", url, response.Status)
 		}
 		return nil
-	}
-}
-
-// ours is the address of our server of the database.
-func ours(t *testing.T, database string) string {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	addresses, done := make(chan string, 1), make(chan error, 1)
-	cfg := serve.DefaultConfig()
-	cfg.Listen, cfg.AdminListen, cfg.Drain, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", 0, database
-	cfg.Listening = func(api, _ net.Addr) { addresses <- api.String() }
-	go func() { done <- serve.Run(ctx, cfg, slog.New(slog.DiscardHandler)) }()
-	t.Cleanup(stop)
-	select {
-	case address := <-addresses:
-		t.Cleanup(func() {
-			stop()
-			if err := <-done; err != nil {
-				t.Errorf("our server: %v", err)
-			}
-		})
-		return "http://" + address
-	case err := <-done:
-		t.Fatal(err)
-		return ""
 	}
 }

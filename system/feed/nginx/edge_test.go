@@ -26,6 +26,7 @@ import (
 	"loadstone/system/feed"
 	"loadstone/system/feed/feedtest"
 	"loadstone/system/feed/serve"
+	"loadstone/system/feed/serve/servetest"
 	"loadstone/system/feed/snapshot"
 	"loadstone/system/feed/snapshot/publish"
 	"loadstone/system/feed/stores"
@@ -59,7 +60,7 @@ const interval = time.Second
 func newPublished(t *testing.T) *published {
 	t.Helper()
 	p := &published{t: t, s3: servertest.S3(t), store: filled(t), address: servertest.Host() + ":8080"}
-	p.system = startNGINX(t, p.address, startAPI(t, p.store))
+	p.system = startNGINX(t, p.address, servetest.Start(t, p.store))
 	return p
 }
 

@@ -2,9 +2,7 @@ package nginx
 
 import (
 	"bufio"
-	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,34 +14,9 @@ import (
 
 	"loadstone/block/servertest"
 	"loadstone/system/feed/feedtest"
-	"loadstone/system/feed/serve"
+	"loadstone/system/feed/serve/servetest"
 	"loadstone/system/feed/stores"
 )
-
-// startAPI starts an API server until the test ends, and returns its address.
-func startAPI(t *testing.T, store string) string {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	addresses, done := make(chan string, 1), make(chan error, 1)
-	cfg := serve.DefaultConfig()
-	cfg.Listen, cfg.AdminListen, cfg.Drain, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", 0, store
-	cfg.Listening = func(api, _ net.Addr) { addresses <- api.String() }
-	go func() { done <- serve.Run(ctx, cfg, slog.New(slog.DiscardHandler)) }()
-	t.Cleanup(stop)
-	select {
-	case address := <-addresses:
-		t.Cleanup(func() {
-			stop()
-			if err := <-done; err != nil {
-				t.Errorf("the API server: %v", err)
-			}
-		})
-		return address
-	case err := <-done:
-		t.Fatal(err)
-		return ""
-	}
-}
 
 // system is NGINX before two API servers.
 type system struct {
@@ -138,7 +111,7 @@ func startNGINX(t *testing.T, edge string, servers ...string) system {
 func start(t *testing.T) system {
 	t.Helper()
 	store := filled(t)
-	return startNGINX(t, nobody, startAPI(t, store), startAPI(t, store))
+	return startNGINX(t, nobody, servetest.Start(t, store), servetest.Start(t, store))
 }
 
 // lines waits until the log has so many, and returns them. It may have more.
