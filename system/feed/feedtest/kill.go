@@ -1,11 +1,9 @@
 package feedtest
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -141,25 +139,9 @@ func (a acknowledged) check(t *testing.T, d feed.Desk) {
 // changeAndKill returns what was acknowledged last, of each post.
 func changeAndKill(t *testing.T, place string) map[int64]acknowledged {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write, err := os.Pipe()
-	if err == nil {
-		t.Cleanup(func() { _ = read.Close() })
-		err = read.SetReadDeadline(time.Now().Add(patience)) // fails a test that would hang
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(t.TempDir(), "log")
-	process := servertest.New(t, servertest.Program{
-		Command: []string{program}, Env: append(os.Environ(), writerVariable+"="+place), Log: log, Stdout: write, //nolint:forbidigo // only tests call this
-	})
-	process.Start()
+	process, out, why := servertest.Self(t, writerVariable+"="+place, patience)
 	last, lines, killed := map[int64]acknowledged{}, map[int64]int{}, false
-	for out := bufio.NewReader(read); ; {
+	for {
 		line, err := out.ReadString('\n')
 		if err != nil && killed { // it is dead, and all that it said has been read
 			return last
@@ -169,9 +151,7 @@ func changeAndKill(t *testing.T, place string) map[int64]acknowledged {
 			_, err = fmt.Sscan(line, &a.id, &a.version, (*string)(&a.action), &a.number)
 		}
 		if err != nil {
-			process.Kill()
-			said, _ := os.ReadFile(log) // without it there is less to say
-			t.Fatalf("it wrote %q: %v\n%s", line, err, said)
+			t.Fatalf("it wrote %q: %v\n%s", line, err, why())
 		}
 		last[a.id] = a
 		lines[a.id]++

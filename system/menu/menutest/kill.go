@@ -1,15 +1,12 @@
 package menutest
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"loadstone/block/servertest"
 	"loadstone/system/menu"
@@ -163,38 +160,10 @@ func traces(t *testing.T, desk menu.Desk, all []acknowledged) {
 	}
 }
 
-// start starts the process that is to be killed, and returns what it prints and a function
-// that ends it and says what it complained of. It ends with the test's process, too.
-func start(t *testing.T, variable, path string) (process *servertest.Process, out *bufio.Reader, why func() string) {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, write, err := os.Pipe()
-	if err == nil {
-		t.Cleanup(func() { _ = read.Close() })
-		err = read.SetReadDeadline(time.Now().Add(limit)) // fails a test that would hang
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(t.TempDir(), "log")
-	process = servertest.New(t, servertest.Program{
-		Command: []string{program}, Env: append(os.Environ(), variable+"="+path), Log: log, Stdout: write, //nolint:forbidigo // only tests call this
-	})
-	process.Start()
-	return process, bufio.NewReader(read), func() string {
-		process.Kill()
-		text, _ := os.ReadFile(log) // without it there is less to say
-		return string(text)
-	}
-}
-
 // writeAndKill returns all that was acknowledged, of each menu in order.
 func writeAndKill(t *testing.T, path string) (all []acknowledged) {
 	t.Helper()
-	process, out, why := start(t, writerVariable, path)
+	process, out, why := servertest.Self(t, writerVariable+"="+path, limit)
 	menus, killed := map[int64]bool{}, false
 	for {
 		line, err := out.ReadString('\n')
@@ -253,7 +222,7 @@ func FillUntilKilled(place func(path string) Filled, fillers Fillers) int {
 func KillFilling(t *testing.T, path string, place func(path string) Filled, fillers Fillers) {
 	t.Helper()
 	for range 2 {
-		process, out, why := start(t, fillerVariable, path)
+		process, out, why := servertest.Self(t, fillerVariable+"="+path, limit)
 		if line, err := out.ReadString('\n'); err != nil || line != "ready\n" {
 			t.Fatalf("it said %q: %v\n%s", line, err, why())
 		}
