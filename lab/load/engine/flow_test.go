@@ -707,6 +707,8 @@ func TestJoinedLists(t *testing.T) {
 	list := asked("list", "/")
 	list.Extract = map[string]load.Extract{"ids": {JSON: "ids", Join: ","}, "none": {JSON: "none", Join: ","}, "first": {JSON: "ids", Join: "&x="}}
 	r, _ := mustRun(t, journeys(server.URL, 1, 1, []load.Step{list, asked("all", "/all?ids={ids}&none={none}&first={first}")}, nil))
+	mu.Lock()
+	defer mu.Unlock()
 	if want := "1,b,true  1&x=b&x=true"; r.Failed > 0 || len(asks) != 1 || asks[0] != want {
 		t.Errorf("the server was asked for %q, %v; want %q", asks, r.Errors, want)
 	}
