@@ -48,12 +48,9 @@ const (
 	MaxPassword = 72
 )
 
-// cost is that of new hashes: about a quarter of a second. largestCost bounds those in files:
-// a minute of CPU for a guess would be an attack.
-const (
-	cost        = 12
-	largestCost = 15
-)
+// largestCost bounds the cost of hashes in files: a minute of CPU for a guess would be an
+// attack.
+const largestCost = 15
 
 // maxAccountsBytes bounds the file of accounts: some ten thousand of them.
 const maxAccountsBytes = 1 << 20
@@ -133,8 +130,8 @@ func Parse(text []byte, roles []Role) (*Accounts, error) {
 			return nil, fmt.Errorf("line %d: there is a second %s: remove one", number+1, account.Name)
 		}
 	}
-	nobody, err := bcrypt.GenerateFromPassword([]byte(rand.Text()), most)
-	accounts.nobody = string(nobody)
+	var err error
+	accounts.nobody, err = hashed(rand.Text(), most)
 	return accounts, err
 }
 
@@ -187,7 +184,7 @@ func (a *Accounts) Check(name, password string) *Account {
 	if account != nil {
 		hash = account.hash
 	}
-	if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) != nil {
+	if !matches(hash, password) {
 		return nil
 	}
 	return account
@@ -207,14 +204,14 @@ func (f File) Set(name string, role Role, password string) (there bool, err erro
 	if err := account.check(f.Roles); err != nil {
 		return false, err
 	}
-	if n := len(password); n < MinPassword || n > MaxPassword {
-		return false, fmt.Errorf("the password has %d bytes: write %d to %d", n, MinPassword, MaxPassword)
+	if err := CheckLength(password); err != nil {
+		return false, err
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
+	hash, err := hashed(password, Cost)
 	if err != nil {
 		return false, err
 	}
-	account.hash = string(hash)
+	account.hash = hash
 	err = f.change(func(a *Accounts) error {
 		if there = !a.add(account); there {
 			*a.Find(name) = account

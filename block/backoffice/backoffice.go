@@ -107,7 +107,7 @@ type Office struct {
 	style    template.CSS
 	policy   string // Content-Security-Policy
 	tries    *ratelimit.Limiter
-	hashing  turns
+	hashing  account.Turns
 	signIns  *prometheus.CounterVec
 	failures *route.ErrorLog
 	wrong    *route.ErrorLog
@@ -132,7 +132,7 @@ func New(cfg Config) (*Office, error) {
 		cfg: cfg, layout: layout, style: template.CSS(all), //nolint:gosec // our own files
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
 			"'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-		tries: ratelimit.New(maxKeys), hashing: newTurns(),
+		tries: ratelimit.New(maxKeys), hashing: account.NewTurns(),
 		signIns: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: cfg.Name + "_admin_sign_ins_total", Help: "Attempts to sign in, by outcome.",
 		}, []string{"outcome"}),

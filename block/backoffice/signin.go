@@ -51,8 +51,8 @@ func (r *Request) signIn() error {
 		return r.showSignIn(http.StatusTooManyRequests, "These were too many attempts. Wait for a minute.", next)
 	}
 	var who *account.Account
-	if err := r.office.hashing.do(r.Within, func() { who = r.office.cfg.Accounts().Check(name, password) }); err != nil {
-		return err
+	if r.office.hashing.Do(r.Within, func() { who = r.office.cfg.Accounts().Check(name, password) }) != nil {
+		return errBusy
 	}
 	if who == nil {
 		r.office.signIns.WithLabelValues("wrong").Inc()

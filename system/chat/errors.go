@@ -28,6 +28,26 @@ var (
 	ErrTooLong = &Error{"too_long", "a message has 500 characters at most"}
 	// ErrName: a name is empty, too long, or has characters that cannot be shown.
 	ErrName = &Error{"bad_name", "a name has 1 to 40 characters, and no control characters"}
+	// ErrPicture: the address of a picture is none, or not of https.
+	ErrPicture = &Error{"bad_picture", "a picture is an address that begins with https://, of 500 characters at most"}
+	// ErrEmail: an e-mail address is none.
+	ErrEmail = &Error{"bad_email", "write an e-mail address, such as noor@example.com"}
+	// ErrPassword: a new password is too short or too long.
+	ErrPassword = &Error{"bad_password", "a password has 12 to 72 bytes"}
+	// ErrTitle: a stream's title is empty, too long, or has characters that cannot be shown.
+	ErrTitle = &Error{"bad_title", "a title has 1 to 100 characters, and no control characters"}
+	// ErrSignIn: nobody has this e-mail address and password, or may not sign in.
+	ErrSignIn = &Error{"bad_sign_in", "there is no account with this e-mail address and password"}
+	// ErrNoUser: there is no such user.
+	ErrNoUser = &Error{"no_user", "there is no such user"}
+	// ErrNotAllowed: the user may not do this, here or at all.
+	ErrNotAllowed = &Error{"not_allowed", "you may not do this: it is for the stream's host"}
+	// ErrNoGuests: only who has signed up may take part.
+	ErrNoGuests = &Error{"no_guests", "guests may not take part: sign in"}
+	// ErrLive: a host has a stream that is live, and one at a time.
+	ErrLive = &Error{"already_live", "you have a stream that is live: end it first"}
+	// ErrAccounts: accounts can be neither read nor written. It may pass.
+	ErrAccounts = &Error{"accounts_unavailable", "accounts cannot be read or written now"}
 	// ErrToken: a token is missing, not from here, of another kind, or too old.
 	ErrToken = &Error{"bad_token", "this token is missing, not from here, or too old: ask for another"}
 	// ErrTooMany: the client does more than one may. It may pass.

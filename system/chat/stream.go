@@ -1,6 +1,9 @@
 package chat
 
-import "time"
+import (
+	"time"
+	"unicode/utf8"
+)
 
 // MaxStream is the largest id of a stream: all are exact in a browser's numbers.
 const MaxStream = 1<<53 - 1
@@ -10,6 +13,8 @@ type Stream struct {
 	ID    int64  `json:"id"`
 	Title string `json:"title"`
 	Host  string `json:"host"`
+	// HostID is the user that started it; empty if an operator did.
+	HostID string `json:"host_id,omitempty"`
 	// Started is when it began, and Ended when it ended: zero while it is live.
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -17,6 +22,17 @@ type Stream struct {
 
 // Live reports whether the stream has not ended.
 func (s *Stream) Live() bool { return s.Ended.IsZero() }
+
+// MaxTitle bounds a stream's title, in characters.
+const MaxTitle = 100
+
+// CheckTitle checks a stream's title.
+func CheckTitle(title string) error {
+	if utf8.RuneCountInString(title) > MaxTitle || !readable(title) {
+		return ErrTitle
+	}
+	return nil
+}
 
 // Draft is a message on its way into a log.
 type Draft struct {

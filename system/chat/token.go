@@ -2,7 +2,6 @@ package chat
 
 import (
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
@@ -10,15 +9,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 )
-
-// User is who a token is about.
-type User struct {
-	// ID is 1 to MaxID letters, digits, dots, dashes and underscores.
-	ID   string
-	Name string
-	// Until is when the token ends.
-	Until time.Time
-}
 
 // Tokens makes and checks tokens: JSON Web Tokens (RFC 7519) with HMAC SHA-256 and no other
 // algorithm. What a token says of its algorithm is not asked: its header is compared with the
@@ -41,6 +31,7 @@ type claims struct {
 	Use     string `json:"use"`
 	Subject string `json:"sub"`
 	Name    string `json:"name"`
+	Role    Role   `json:"role,omitempty"`
 	Issued  int64  `json:"iat"`
 	Expires int64  `json:"exp"`
 }
@@ -50,19 +41,11 @@ var (
 	tokenHeader = tokenCoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "."
 )
 
-// guestPrefix begins the ids of users who have not signed up.
-const guestPrefix = "guest-"
-
-// Guest makes a user that nobody else is.
-func (t *Tokens) Guest(name string) (User, error) {
-	return User{ID: guestPrefix + rand.Text(), Name: name}, CheckName(name)
-}
-
 // Sign makes a token for the user, and says in Until how long it is good.
 func (t *Tokens) Sign(u *User) (string, error) {
 	now := t.now()
 	u.Until = now.Add(t.ttl).Truncate(time.Second)
-	body, err := json.Marshal(claims{accessUse, u.ID, u.Name, now.Unix(), u.Until.Unix()})
+	body, err := json.Marshal(claims{accessUse, u.ID, u.Name, u.Role, now.Unix(), u.Until.Unix()})
 	if err != nil {
 		return "", err
 	}
@@ -84,8 +67,8 @@ func (t *Tokens) Check(token string) (User, error) {
 	if err != nil || json.Unmarshal(body, &c) != nil {
 		return User{}, ErrToken
 	}
-	u := User{ID: c.Subject, Name: c.Name, Until: time.Unix(c.Expires, 0)}
-	if c.Use != accessUse || !validID(u.ID) || !t.now().Before(u.Until) {
+	u := User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Expires, 0)}
+	if c.Use != accessUse || !validID(u.ID) || !u.Role.known() || !t.now().Before(u.Until) {
 		return User{}, ErrToken
 	}
 	return u, nil

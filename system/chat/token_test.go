@@ -15,7 +15,7 @@ func TestTokens(t *testing.T) {
 	now := time.Unix(1_800_000_000, 5)
 	tokens := NewTokens(key, time.Hour)
 	tokens.now = func() time.Time { return now }
-	user, err := tokens.Guest("민수")
+	user, err := NewGuest("민수")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,7 @@ func TestTokens(t *testing.T) {
 		"expired":               signed(header, strings.Replace(body, "1900000000", "1800000000", 1)),
 		"no end":                signed(header, strings.Replace(body, `,"exp":1900000000`, "", 1)),
 		"nobody's":              signed(header, strings.Replace(body, `"sub":"a"`, `"sub":""`, 1)),
+		"a role that is none":   signed(header, strings.Replace(body, `"iat"`, `"role":"king","iat"`, 1)),
 		"a zero in the subject": signed(header, strings.Replace(body, `"sub":"a"`, `"sub":"a\u0000"`, 1)),
 		"no JSON":               signed(header, "x"),
 		"a line behind it":      token + "\n",
@@ -65,5 +66,53 @@ func TestTokens(t *testing.T) {
 	now = now.Add(time.Hour)
 	if _, err := tokens.Check(token); !errors.Is(err, ErrToken) {
 		t.Errorf("an hour later: got %v", err)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	order := append([]Role{Guest}, Roles()...)
+	for i, r := range order {
+		for j, needed := range order {
+			if r.May(needed) != (i >= j) {
+				t.Errorf("%q may what %q may: got %v", r, needed, r.May(needed))
+			}
+		}
+	}
+	if Role("king").May(Guest) {
+		t.Error("a role that is none may do something")
+	}
+	stream := &Stream{HostID: "user-a"}
+	for _, c := range []struct {
+		user User
+		want bool
+	}{
+		{User{ID: "user-a", Role: Host}, true},
+		{User{ID: "user-b", Role: Host}, false},
+		{User{ID: "user-b", Role: Admin}, true},
+		{User{ID: "user-a", Role: Member}, false},
+		{User{ID: "user-a"}, false},
+	} {
+		if c.user.Hosts(stream) != c.want {
+			t.Errorf("%+v: got %v", c.user, !c.want)
+		}
+	}
+	if (&User{Role: Host}).Hosts(&Stream{}) {
+		t.Error("nobody hosts a stream that is nobody's")
+	}
+}
+
+func TestCheckPicture(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"": true, "https://show.example/noor.png?size=64": true,
+		"http://show.example/noor.png": false, "javascript:alert(1)": false, "data:image/png;base64,AA": false,
+		"https:///noor.png": false, "https://a@show.example/": false, "//show.example/x": false,
+		`https://show.example/"onerror=alert(1)`: false, "https://show.example/ x": false, "https://show.example/\n": false,
+		"https://show.example/" + strings.Repeat("x", 500): false,
+	} {
+		if err := CheckPicture(address); (err == nil) != want {
+			t.Errorf("%q: got %v", address, err)
+		}
 	}
 }

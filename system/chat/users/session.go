@@ -1,0 +1,119 @@
+package users
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"loadstone/system/chat"
+)
+
+// ErrReused is that a refresh token was shown that was good before, or has another secret, and
+// its family is ended. It wraps chat.ErrToken.
+var ErrReused = fmt.Errorf("%w: a refresh token was used twice", chat.ErrToken)
+
+// Session is what a browser keeps of one.
+type Session struct {
+	// Refresh is the refresh token.
+	Refresh string
+	// Until is when it ends if it is not used.
+	Until time.Time
+}
+
+// secretHash is what is kept of a secret, which is random: no salt is needed.
+func secretHash(secret string) []byte {
+	sum := sha256.Sum256([]byte(secret))
+	return sum[:]
+}
+
+// until is when a session ends that is used now.
+func (s *Store) until(began time.Time) time.Time {
+	idle, longest := s.cfg.Now().Add(s.cfg.Idle), began.Add(s.cfg.Longest)
+	if longest.Before(idle) {
+		return longest
+	}
+	return idle
+}
+
+// Begin makes a session for a user.
+func (s *Store) Begin(ctx context.Context, user string) (Session, error) {
+	id, secret, now := rand.Text(), rand.Text(), s.cfg.Now()
+	until := s.until(now)
+	err := s.write(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id IN
+			(SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT -1 OFFSET ?)`, user, maxSessions-1); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user, secret, began, until) VALUES (?, ?, ?, ?, ?)`,
+			id, user, secretHash(secret), now.Unix(), until.Unix())
+		return err
+	})
+	return Session{id + "." + secret, until}, err
+}
+
+// Refresh returns whose session a refresh token is of, and the next token in its place. The
+// error is chat.ErrToken, or ErrReused, for one that is not good.
+func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Session, err error) {
+	id, secret, _ := strings.Cut(token, ".")
+	refused := chat.ErrToken // what is found out is written, so it is no error of the transaction
+	var reused bool
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		var user string
+		var hash []byte
+		var began, until int64
+		err := tx.QueryRowContext(ctx, `SELECT user, secret, began, until FROM sessions WHERE id = ?`, id).Scan(&user, &hash, &began, &until)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reused = subtle.ConstantTimeCompare(hash, secretHash(secret)) != 1
+		u, err = scan(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`, user))
+		if err != nil {
+			return err
+		}
+		if reused || u.Disabled || s.cfg.Now().Unix() >= until {
+			_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
+			return err
+		}
+		secret, refused = rand.Text(), nil
+		next = Session{id + "." + secret, s.until(time.Unix(began, 0))}
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET secret = ?, until = ? WHERE id = ?`, secretHash(secret), next.Until.Unix(), id)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, Session{}, err
+	case reused:
+		return u, Session{}, ErrReused
+	case refused != nil:
+		return nil, Session{}, refused
+	}
+	return u, next, nil
+}
+
+// End ends the session of a refresh token; one that is not good ends nothing.
+func (s *Store) End(ctx context.Context, token string) error {
+	id, secret, _ := strings.Cut(token, ".")
+	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE id = ? AND secret = ?`, id, secretHash(secret))
+	return failed(err)
+}
+
+// write does a transaction.
+func (s *Store) write(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := s.db.Write.BeginTx(ctx, nil)
+	if err != nil {
+		return failed(err)
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(failed(err), tx.Rollback())
+	}
+	return failed(s.db.Commit(ctx, tx))
+}

@@ -1,0 +1,284 @@
+// Package users keeps the people who have signed up, in a SQLite database: their names, the
+// hashes of their passwords, who they are elsewhere (OpenID Connect), their sessions, and whom
+// they follow.
+//
+// # Sessions
+//
+// A session is a family of refresh tokens, of which one is good. A refresh token is
+// FAMILY.SECRET, both random: it is no JSON Web Token, so that nobody takes it for an access
+// token. The database has the secret's hash. Whoever shows the good one has the next one, and
+// the old one is good no longer. One that is shown a second time was copied by somebody, and
+// nobody knows who of both is the thief: the family ends, and its user signs in again. That is
+// also what becomes of a session whose answer was lost on the way.
+//
+// # What an answer tells
+//
+// SignUp and SignIn take as long, and say the same, whether there is an account or not: what is
+// hashed, read and written is the same.
+//
+// Who has signed up elsewhere is known by the issuer and the subject there, and never by an
+// e-mail address: nobody proved here that it is theirs.
+package users
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	"loadstone/block/account"
+	"loadstone/block/sqlite"
+	"loadstone/system/chat"
+)
+
+// Config says where the users are.
+type Config struct {
+	// Path is the file. It is made if there is none.
+	Path string
+	// PasswordCost is that of new hashes, see account.Cost.
+	PasswordCost int
+	// Idle is how long a session lasts in which nothing is asked for, and Longest any.
+	Idle, Longest time.Duration
+	// Now is the time.
+	Now func() time.Time
+}
+
+// DefaultConfig has sessions of two weeks, from each visit on, and a quarter of a year in all.
+func DefaultConfig(path string) Config {
+	const day = 24 * time.Hour
+	return Config{Path: path, PasswordCost: account.Cost, Idle: 14 * day, Longest: 90 * day, Now: time.Now}
+}
+
+// maxSessions bounds those of a user: one more ends the one that was not used for longest.
+const maxSessions = 20
+
+// maxFollowed bounds the hosts that a user follows.
+const maxFollowed = 1000
+
+// maxEmail bounds an address, in bytes, as mail does.
+const maxEmail = 254
+
+// User is somebody who has signed up.
+type User struct {
+	ID string
+	// Email is what one signs in with; empty for who signs in elsewhere.
+	Email    string
+	Name     string
+	Picture  string
+	Role     chat.Role
+	Disabled bool
+	Created  time.Time
+	// Followers is how many follow the user.
+	Followers int
+}
+
+// Token is what an access token says of the user.
+func (u *User) Token() chat.User { return chat.User{ID: u.ID, Name: u.Name, Role: u.Role} }
+
+// New is somebody who is to be added.
+type New struct {
+	Email, Password, Name string
+	Role                  chat.Role
+}
+
+// Check returns what is wrong with it, or nil: a *chat.Error.
+func (n *New) Check() error {
+	if account.CheckLength(n.Password) != nil {
+		return chat.ErrPassword
+	}
+	if _, err := address(n.Email); err != nil {
+		return err
+	}
+	return chat.CheckName(n.Name)
+}
+
+// address is the one form of an e-mail address.
+func address(text string) (string, error) {
+	parsed, err := mail.ParseAddress(text)
+	if err != nil || parsed.Address != text || len(text) > maxEmail {
+		return "", chat.ErrEmail
+	}
+	return strings.ToLower(text), nil
+}
+
+// Store has the users. It is safe for concurrent use. Errors are *chat.Error, wrapped, where
+// callers tell them apart; chat.ErrAccounts is one of the database.
+type Store struct {
+	cfg       Config
+	db        *sqlite.DB
+	passwords *account.Passwords
+}
+
+// Open opens the file, or makes it.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	passwords, err := account.NewPasswords(cfg.PasswordCost)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(ctx, cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the users in %s: %w", cfg.Path, err)
+	}
+	if err := db.Make(ctx, tables); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
+	}
+	s := &Store{cfg, db, passwords}
+	if _, err := db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix()); err != nil {
+		return nil, errors.Join(fmt.Errorf("forget old sessions in %s: %w", cfg.Path, err), db.Close())
+	}
+	return s, nil
+}
+
+// Close closes the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+var tables = sqlite.Schema{
+	ApplicationID: 0x63686174, // "chat"
+	Version:       1,
+	Statements: []string{
+		`CREATE TABLE users (
+			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', issuer TEXT, subject TEXT,
+			name TEXT NOT NULL, picture TEXT NOT NULL DEFAULT '', role TEXT NOT NULL, disabled INTEGER NOT NULL DEFAULT 0,
+			created INTEGER NOT NULL, followers INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 1,
+			UNIQUE (issuer, subject)) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE sessions (
+			id TEXT PRIMARY KEY, user TEXT NOT NULL, secret BLOB NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
+		`CREATE INDEX sessions_of ON sessions (user, until)`,
+		`CREATE TABLE follows (user TEXT NOT NULL, host TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE subscriptions (user TEXT NOT NULL, host TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
+	},
+}
+
+const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers`
+
+// scan reads a row of columns, and what follows them.
+func scan(row interface{ Scan(to ...any) error }, more ...any) (*User, error) {
+	u := &User{}
+	var created int64
+	err := row.Scan(append([]any{&u.ID, &u.Email, &u.Name, &u.Picture, &u.Role, &u.Disabled, &created, &u.Followers}, more...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, chat.ErrNoUser
+	}
+	u.Created = time.Unix(created, 0).UTC()
+	return u, failed(err)
+}
+
+// failed is an error of the database.
+func failed(err error) error {
+	if known, ok := errors.AsType[*chat.Error](err); err == nil || ok && known != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", chat.ErrAccounts, err)
+}
+
+// Find returns the user with an id or, if there is an @ in it, an e-mail address.
+func (s *Store) Find(ctx context.Context, name string) (*User, error) {
+	by := "id"
+	if strings.Contains(name, "@") {
+		by, name = "email", strings.ToLower(name)
+	}
+	return scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE `+by+` = ?`, name))
+}
+
+// Each calls take with each user, in the order of ids.
+func (s *Store) Each(ctx context.Context, take func(u *User) error) error {
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = rows.Close() }() // it only read
+	for rows.Next() {
+		u, err := scan(rows)
+		if err == nil {
+			err = take(u)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return failed(rows.Err())
+}
+
+// SignUp adds a user. Where there is an account with the address nothing changes, and the
+// answer is the same.
+func (s *Store) SignUp(ctx context.Context, n New) error {
+	_, err := s.put(ctx, n)
+	return err
+}
+
+// Add is SignUp for an operator, who is told: there reports that there is such an account.
+func (s *Store) Add(ctx context.Context, n New) (u *User, there bool, err error) {
+	id, err := s.put(ctx, n)
+	if err != nil {
+		return nil, false, err
+	}
+	u, err = s.Find(ctx, n.Email)
+	return u, err == nil && u.ID != id, err
+}
+
+// put makes an account if there is none with the address, and one write either way.
+func (s *Store) put(ctx context.Context, n New) (id string, err error) {
+	if err := n.Check(); err != nil {
+		return "", err
+	}
+	email, err := address(n.Email)
+	if err != nil {
+		return "", err
+	}
+	hash, err := s.passwords.Hash(ctx, n.Password)
+	if err != nil {
+		return "", overloaded(err)
+	}
+	id = chat.NewUserID()
+	_, err = s.db.Write.ExecContext(ctx, `INSERT INTO users (id, email, hash, name, role, created) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (email) DO UPDATE SET asked = asked + 1`, id, email, hash, n.Name, n.Role, s.cfg.Now().Unix())
+	return id, failed(err)
+}
+
+// overloaded is an error of a hash.
+func overloaded(err error) error {
+	if errors.Is(err, account.ErrBusy) {
+		return fmt.Errorf("%w: %w", chat.ErrTooMany, err)
+	}
+	return err
+}
+
+// SignIn returns the user with an e-mail address and password, or chat.ErrSignIn.
+func (s *Store) SignIn(ctx context.Context, email, password string) (*User, error) {
+	var hash string
+	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+`, hash FROM users WHERE email = ?`, strings.ToLower(email)), &hash)
+	if err != nil && !errors.Is(err, chat.ErrNoUser) {
+		return nil, err
+	}
+	match, err := s.passwords.Match(ctx, hash, password)
+	if err != nil {
+		return nil, overloaded(err)
+	}
+	if !match || u.Disabled {
+		return nil, chat.ErrSignIn
+	}
+	return u, nil
+}
+
+// Elsewhere is who somebody is at a provider of identities. Issuer and Subject are one's name.
+type Elsewhere struct{ Issuer, Subject, Name, Picture string }
+
+// FromElsewhere returns the user who signed in there, and makes one the first time. The name
+// and the picture are taken then; from there on they are the user's to change.
+func (s *Store) FromElsewhere(ctx context.Context, e Elsewhere) (*User, error) {
+	if err := errors.Join(chat.CheckName(e.Name), chat.CheckPicture(e.Picture)); err != nil {
+		return nil, err
+	}
+	if _, err := s.db.Write.ExecContext(ctx, `INSERT INTO users (id, issuer, subject, name, picture, role, created) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (issuer, subject) DO NOTHING`, chat.NewUserID(), e.Issuer, e.Subject, e.Name, e.Picture, chat.Member, s.cfg.Now().Unix()); err != nil {
+		return nil, failed(err)
+	}
+	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE issuer = ? AND subject = ?`, e.Issuer, e.Subject))
+	if err == nil && u.Disabled {
+		return nil, chat.ErrSignIn
+	}
+	return u, err
+}

@@ -1,0 +1,377 @@
+package users
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"loadstone/block/account"
+	"loadstone/system/chat"
+)
+
+const password = "correct horse battery"
+
+// clock is a time that a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func open(t *testing.T) (*Store, *clock) {
+	t.Helper()
+	cfg := DefaultConfig(filepath.Join(t.TempDir(), "users.db"))
+	c := &clock{now: time.Unix(1_800_000_000, 0)}
+	cfg.PasswordCost, cfg.Now = account.MinCost, c.Now
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, c
+}
+
+func add(t *testing.T, s *Store, name string, role chat.Role) *User {
+	t.Helper()
+	u, there, err := s.Add(t.Context(), New{Email: strings.ToLower(name) + "@show.example", Password: password, Name: name, Role: role})
+	if err != nil || there {
+		t.Fatalf("add %s: got %v, %v", name, there, err)
+	}
+	return u
+}
+
+func begin(t *testing.T, s *Store, u *User) Session {
+	t.Helper()
+	session, err := s.Begin(t.Context(), u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+// Somebody who signs up twice has the first account, and hears the same.
+func TestSignUp(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	n := New{Email: "Noor@Show.example", Password: password, Name: "Noor", Role: chat.Member}
+	if err := s.SignUp(ctx, n); err != nil {
+		t.Fatal(err)
+	}
+	again := n
+	again.Password, again.Name, again.Role = "another password", "Thief", chat.Admin
+	if err := s.SignUp(ctx, again); err != nil {
+		t.Errorf("the second time: got %v, want the answer of the first", err)
+	}
+	if _, err := s.SignIn(ctx, n.Email, again.Password); !errors.Is(err, chat.ErrSignIn) {
+		t.Errorf("the second password: got %v", err)
+	}
+	u, err := s.SignIn(ctx, "noor@show.EXAMPLE", password)
+	if err != nil || u.Name != "Noor" || u.Role != chat.Member || u.Email != "noor@show.example" {
+		t.Fatalf("got %+v, %v", u, err)
+	}
+	for name, c := range map[string]struct {
+		change func(*New)
+		want   error
+	}{
+		"no address":       {func(n *New) { n.Email = "noor" }, chat.ErrEmail},
+		"a name before it": {func(n *New) { n.Email = "Noor <noor@show.example>" }, chat.ErrEmail},
+		"a long address":   {func(n *New) { n.Email = strings.Repeat("n", 250) + "@show.example" }, chat.ErrEmail},
+		"a short password": {func(n *New) { n.Password = "short" }, chat.ErrPassword},
+		"a long password":  {func(n *New) { n.Password = strings.Repeat("x", 73) }, chat.ErrPassword},
+		"no name":          {func(n *New) { n.Name = "" }, chat.ErrName},
+	} {
+		bad := n
+		c.change(&bad)
+		if err := s.SignUp(ctx, bad); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+func TestWhoMayNotSignIn(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	noor := add(t, s, "Noor", chat.Member)
+	elsewhere, err := s.FromElsewhere(ctx, Elsewhere{Issuer: "https://id.example", Subject: "1", Name: "Olga"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := begin(t, s, noor)
+	if err := s.SetDisabled(ctx, noor.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{noor.Email, password}, {"nobody@show.example", password}, {"", ""}, {elsewhere.ID, ""}, {noor.ID, password}} {
+		if u, err := s.SignIn(ctx, c[0], c[1]); !errors.Is(err, chat.ErrSignIn) {
+			t.Errorf("%q: got %+v, %v", c, u, err)
+		}
+	}
+	if _, _, err := s.Refresh(ctx, session.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("a session of who is disabled: got %v", err)
+	}
+	if err := s.SetPassword(ctx, elsewhere.ID, password); !errors.Is(err, chat.ErrNoUser) {
+		t.Errorf("a password for who signs in elsewhere: got %v", err)
+	}
+	if err := s.SetDisabled(ctx, noor.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SignIn(ctx, noor.Email, password); err != nil {
+		t.Errorf("enabled: got %v", err)
+	}
+}
+
+// A refresh token is good once. The second time its family ends, with the good one.
+func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	noor := add(t, s, "Noor", chat.Member)
+	first, other := begin(t, s, noor), begin(t, s, noor)
+	u, second, err := s.Refresh(ctx, first.Refresh)
+	if err != nil || u.ID != noor.ID || second.Refresh == first.Refresh {
+		t.Fatalf("got %+v, %+v, %v", u, second, err)
+	}
+	if _, _, err := s.Refresh(ctx, first.Refresh); !errors.Is(err, ErrReused) || !errors.Is(err, chat.ErrToken) {
+		t.Errorf("the first again: got %v", err)
+	}
+	if _, _, err := s.Refresh(ctx, second.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("the second after that: got %v", err)
+	}
+	if _, other, err = s.Refresh(ctx, other.Refresh); err != nil {
+		t.Errorf("another family: got %v", err)
+	}
+	if err := errors.Join(s.End(ctx, "x"), s.End(ctx, other.Refresh)); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{other.Refresh, "", ".", "x", "x.y"} {
+		if _, _, err := s.Refresh(ctx, bad); !errors.Is(err, chat.ErrToken) {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+}
+
+// Of many who use a token at a time one has the next, at most.
+func TestARefreshTokenIsUsedByOne(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	session := begin(t, s, add(t, s, "Noor", chat.Member))
+	results := make(chan error, 8)
+	for range cap(results) {
+		go func() {
+			_, _, err := s.Refresh(context.WithoutCancel(t.Context()), session.Refresh)
+			results <- err
+		}()
+	}
+	good := 0
+	for range cap(results) {
+		switch err := <-results; {
+		case err == nil:
+			good++
+		case !errors.Is(err, chat.ErrToken):
+			t.Error(err)
+		}
+	}
+	if good != 1 {
+		t.Errorf("%d were given the next token", good)
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	s, c := open(t)
+	ctx := t.Context()
+	noor := add(t, s, "Noor", chat.Member)
+	idle := begin(t, s, noor)
+	c.pass(s.cfg.Idle)
+	if _, _, err := s.Refresh(ctx, idle.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("one that was not used: got %v", err)
+	}
+	used, began := begin(t, s, noor), c.Now()
+	var err error
+	for err == nil {
+		c.pass(s.cfg.Idle - time.Hour)
+		var next Session
+		if _, next, err = s.Refresh(ctx, used.Refresh); err == nil {
+			used = next
+		}
+	}
+	if lived := c.Now().Sub(began); !errors.Is(err, chat.ErrToken) || lived < s.cfg.Longest || lived > s.cfg.Longest+s.cfg.Idle {
+		t.Errorf("one that is used all the time: ended after %v, %v", lived, err)
+	}
+	all := make([]Session, maxSessions+1)
+	for i := range all {
+		all[i] = begin(t, s, noor)
+		c.pass(time.Second)
+	}
+	for i, session := range all {
+		if _, _, err := s.Refresh(ctx, session.Refresh); (err == nil) != (i > 0) {
+			t.Errorf("session %d of %d: got %v", i, len(all), err)
+		}
+	}
+	last := begin(t, s, noor)
+	if err := s.SetPassword(ctx, noor.ID, "another password"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Refresh(ctx, last.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("after another password: got %v", err)
+	}
+}
+
+// What is in the file lets nobody in.
+func TestNoTokenIsStored(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	session := begin(t, s, add(t, s, "Noor", chat.Member))
+	_, secret, _ := strings.Cut(session.Refresh, ".")
+	var found int
+	if err := s.db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, []byte(secret)).Scan(&found); err != nil || found != 0 {
+		t.Errorf("got %d, %v", found, err)
+	}
+	if err := s.db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, secretHash(secret)).Scan(&found); err != nil || found != 1 {
+		t.Errorf("its hash: got %d, %v", found, err)
+	}
+}
+
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	add(t, s, "Noor", chat.Admin)
+	who := Elsewhere{Issuer: "https://id.example", Subject: "1", Name: "noor@show.example", Picture: "https://id.example/1.png"}
+	u, err := s.FromElsewhere(ctx, who)
+	if err != nil || u.Role != chat.Member || u.Email != "" || u.Picture != who.Picture {
+		t.Fatalf("got %+v, %v", u, err)
+	}
+	if err := s.SetProfile(ctx, u.ID, "Nour", ""); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.FromElsewhere(ctx, who)
+	if err != nil || again.ID != u.ID || again.Name != "Nour" {
+		t.Errorf("the second time: got %+v, %v", again, err)
+	}
+	who.Issuer = "https://other.example"
+	if other, err := s.FromElsewhere(ctx, who); err != nil || other.ID == u.ID {
+		t.Errorf("the same subject of another issuer: got %+v, %v", other, err)
+	}
+	who.Picture = "http://id.example/1.png"
+	if _, err := s.FromElsewhere(ctx, who); !errors.Is(err, chat.ErrPicture) {
+		t.Errorf("a picture without https: got %v", err)
+	}
+}
+
+func TestFollowers(t *testing.T) {
+	t.Parallel()
+	s, c := open(t)
+	ctx := t.Context()
+	host, noor, olga := add(t, s, "Ada", chat.Host), add(t, s, "Noor", chat.Member), add(t, s, "Olga", chat.Member)
+	check := func(user *User, want chat.Relation, followers int) {
+		t.Helper()
+		got, err := s.Relation(ctx, user.ID, host.ID)
+		h, err2 := s.Find(ctx, host.ID)
+		if errors.Join(err, err2) != nil || got != want || h.Followers != followers {
+			t.Errorf("%s: got %+v and %d followers, %v, want %+v and %d", user.Name, got, h.Followers, errors.Join(err, err2), want, followers)
+		}
+	}
+	if err := errors.Join(s.Follow(ctx, noor.ID, host.ID), s.Follow(ctx, noor.ID, host.ID), s.Follow(ctx, olga.ID, host.ID)); err != nil {
+		t.Fatal(err)
+	}
+	check(noor, chat.Relation{Follows: true}, 2)
+	if err := errors.Join(s.Unfollow(ctx, noor.ID, host.ID), s.Unfollow(ctx, noor.ID, host.ID)); err != nil {
+		t.Fatal(err)
+	}
+	check(noor, chat.Relation{}, 1)
+	for name, pair := range map[string][2]string{"oneself": {host.ID, host.ID}, "who is no host": {host.ID, noor.ID}, "nobody": {noor.ID, "user-x"}} {
+		if err := s.Follow(ctx, pair[0], pair[1]); !errors.Is(err, chat.ErrNoUser) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := s.Subscribe(ctx, noor.ID, host.ID, c.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	check(noor, chat.Relation{Subscribes: true}, 1)
+	c.pass(time.Hour)
+	check(noor, chat.Relation{}, 1)
+	if err := errors.Join(s.Subscribe(ctx, noor.ID, host.ID, c.Now().Add(time.Hour)), s.Subscribe(ctx, noor.ID, host.ID, c.Now())); err != nil {
+		t.Fatal(err)
+	}
+	check(noor, chat.Relation{}, 1)
+	if err := s.Subscribe(ctx, "user-x", host.ID, c.Now().Add(time.Hour)); !errors.Is(err, chat.ErrNoUser) {
+		t.Errorf("nobody subscribes: got %v", err)
+	}
+}
+
+func TestAUserFollowsSoManyAtMost(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	noor, host := add(t, s, "Noor", chat.Member), add(t, s, "Ada", chat.Host)
+	tx, err := s.db.Write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxFollowed {
+		if _, err := tx.ExecContext(t.Context(), `INSERT INTO follows VALUES (?, ?, 0)`, noor.ID, fmt.Sprint("user-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Follow(t.Context(), noor.ID, host.ID); !errors.Is(err, chat.ErrTooMany) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUsersOfAnOperator(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	noor := add(t, s, "Noor", chat.Member)
+	if _, there, err := s.Add(ctx, New{Email: noor.Email, Password: password, Name: "Noor", Role: chat.Host}); !there || err != nil {
+		t.Errorf("a second time: got %v, %v", there, err)
+	}
+	if err := s.SetRole(ctx, noor.ID, chat.Host); err != nil {
+		t.Fatal(err)
+	}
+	var all []User
+	if err := s.Each(ctx, func(u *User) error { all = append(all, *u); return nil }); err != nil || len(all) != 1 || all[0].Role != chat.Host || all[0].Email != noor.Email {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	for name, err := range map[string]error{
+		"role of nobody": s.SetRole(ctx, "x", chat.Host), "disable nobody": s.SetDisabled(ctx, "x", true), "profile of nobody": s.SetProfile(ctx, "x", "X", ""),
+		"password of nobody": s.SetPassword(ctx, "x", password),
+	} {
+		if !errors.Is(err, chat.ErrNoUser) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := s.SetRole(ctx, noor.ID, "king"); err == nil {
+		t.Error("a role that is none was given")
+	}
+	if err := s.SetPassword(ctx, noor.ID, "short"); !errors.Is(err, chat.ErrPassword) {
+		t.Errorf("a short password: got %v", err)
+	}
+	if err := s.SetProfile(ctx, noor.ID, "Noor", "http://x.example/"); !errors.Is(err, chat.ErrPicture) {
+		t.Errorf("a picture without https: got %v", err)
+	}
+}
