@@ -16,11 +16,13 @@ const (
 	MaxText = 500
 	MaxName = 40
 	MaxID   = 64
+	// MaxMentions bounds the users that a message mentions.
+	MaxMentions = 5
 	// MaxRequest bounds what a viewer sends at once, in bytes: the longest text with all of
 	// its characters escaped, as surrogates, and more than the rest.
 	MaxRequest = 8 << 10
 	// MaxMessage is more than a message has on the wire, in bytes: its text and its name
-	// where each character is escaped, and the rest.
+	// where each character is escaped, and the rest with all mentions.
 	MaxMessage = 4 << 10
 )
 
@@ -39,16 +41,36 @@ type Message struct {
 	// first sent again.
 	ID   string `json:"id"`
 	Text string `json:"text"`
+	// Mentions are the ids of users whom the text mentions, MaxMentions at most.
+	Mentions []string `json:"mentions"`
+	// Deleted says that a moderator has taken it back: it has no Name, Text and Mentions any more.
+	Deleted bool `json:"deleted"`
 }
 
-// Append appends the message as it is on the wire.
+// Delete takes back what the message says.
+func (m *Message) Delete() { m.Name, m.Text, m.Mentions, m.Deleted = "", "", nil, true }
+
+// Append appends the message as it is on the wire. Deleted it is shorter than it was.
 func (m *Message) Append(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"offset":`...), m.Offset, 10)
 	dst = strconv.AppendInt(append(dst, `,"at":`...), m.At, 10)
 	dst = encode.String(append(dst, `,"sender":`...), m.Sender)
+	if m.Deleted {
+		dst = encode.String(append(dst, `,"id":`...), m.ID)
+		return append(dst, `,"deleted":true}`...)
+	}
 	dst = encode.String(append(dst, `,"name":`...), m.Name)
 	dst = encode.String(append(dst, `,"id":`...), m.ID)
 	dst = encode.String(append(dst, `,"text":`...), m.Text)
+	for i, user := range m.Mentions {
+		if i == 0 {
+			dst = append(dst, `,"mentions":[`...)
+		}
+		dst = append(encode.String(dst, user), ',')
+	}
+	if len(m.Mentions) > 0 {
+		dst[len(dst)-1] = ']'
+	}
 	return append(dst, '}')
 }
 
@@ -81,6 +103,9 @@ func ParseSend(data []byte) (Send, error) {
 	}
 	return request.Send, checkText(request.Text)
 }
+
+// ValidID reports whether a text can be an id of a user or of a message.
+func ValidID(id string) bool { return validID(id) }
 
 func validID(id string) bool {
 	if id == "" || len(id) > MaxID {

@@ -3,6 +3,8 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -64,7 +66,7 @@ func TestNames(t *testing.T) {
 func TestTheLongestMessageFits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []string{"<", "\u2028", "😀", "\""} {
-		m := Message{Offset: 1<<64 - 1, At: 1 << 62, Sender: strings.Repeat("x", MaxID), Name: strings.Repeat(c, MaxName), ID: strings.Repeat("x", MaxID), Text: strings.Repeat(c, MaxText)}
+		m := Message{Offset: 1<<64 - 1, At: 1 << 62, Sender: strings.Repeat("x", MaxID), Name: strings.Repeat(c, MaxName), ID: strings.Repeat("x", MaxID), Text: strings.Repeat(c, MaxText), Mentions: slices.Repeat([]string{strings.Repeat("x", MaxID)}, MaxMentions)}
 		if n := len(m.Append(nil)); n > MaxMessage {
 			t.Errorf("%q: %d bytes", c, n)
 		}
@@ -84,7 +86,7 @@ func FuzzParseSend(f *testing.F) {
 			return
 		}
 		m := Message{Offset: 1, Sender: "s", Name: "n", ID: send.ID, Text: send.Text}
-		if got, err := ParseMessage(m.Append(nil)); err != nil || got != m {
+		if got, err := ParseMessage(m.Append(nil)); err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("got %+v, %v, want %+v", got, err, m)
 		}
 	})

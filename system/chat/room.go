@@ -222,3 +222,26 @@ func (r *Room) read(dst []byte, from, to uint64) Frame {
 	f.To, f.Bytes = to, dst
 	return f
 }
+
+// Redact puts another text in the place of a message that is no longer than it, and reports
+// whether the room has the message. What has been sent stays sent.
+func (r *Room) Redact(offset uint64, message []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if offset < r.oldest || offset >= r.next {
+		return false
+	}
+	begin, end := r.place(offset), r.place(offset+1)-1 // without the comma
+	if uint64(len(message)) > end-begin {
+		panic(fmt.Sprintf("%d bytes in place of the %d of message %d", len(message), end-begin, offset))
+	}
+	for p, i := begin, 0; p < end; p, i = p+1, i+1 {
+		b := byte(' ') // between two messages, where JSON may have any number of them
+		if i < len(message) {
+			b = message[i]
+		}
+		r.data[p&uint64(len(r.data)-1)] = b
+	}
+	r.shared = nil // it may be in it
+	return true
+}

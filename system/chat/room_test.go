@@ -178,6 +178,51 @@ func TestWhatWasAppendedIsLeftOut(t *testing.T) {
 	r.Append(7, encoded(7, 1))
 }
 
+// A message that is deleted is in no frame that is made after it, wherever it lies in the ring.
+func TestWhatIsRedactedIsNotRead(t *testing.T) {
+	t.Parallel()
+	c := testRoom()
+	c.Frame = c.Bytes // all in one
+	r := NewRoom(c, 0)
+	messages := make([]Message, 0, 700)
+	for o := range uint64(cap(messages)) {
+		m := Message{Offset: o, Sender: "g", Name: "n", ID: "x", Text: strings.Repeat("x", 1+int(o%300))}
+		messages = append(messages, m)
+		r.Append(o, m.Append(nil))
+	}
+	oldest := r.Read(nil, 0, 1<<63).Skipped
+	r.cfg.Resume = len(messages)
+	for _, from := range []uint64{0, r.oldest, r.next - 1} {
+		r.Newest(from) // what is shared may not stay so
+	}
+	if oldest == 0 || r.Redact(r.oldest-1, nil) || r.Redact(r.next, nil) {
+		t.Error("what the room does not have was redacted")
+	}
+	for o := r.oldest; o < r.next; o += 3 {
+		m := messages[o]
+		m.Delete()
+		if !r.Redact(o, m.Append(nil)) {
+			t.Fatalf("message %d was not there", o)
+		}
+	}
+	var got told
+	got.take(t, r.Newest(r.oldest).Bytes)
+	for i, m := range got.messages {
+		if deleted := i%3 == 0; m.Offset != r.oldest+uint64(i) || m.Deleted != deleted || (m.Text == "") != deleted {
+			t.Fatalf("message %d: got %+v", i, m)
+		}
+	}
+	if want := int(r.next - r.oldest); len(got.messages) != want {
+		t.Errorf("got %d messages, want %d", len(got.messages), want)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a longer message was taken")
+		}
+	}()
+	r.Redact(r.next-1, make([]byte, MaxMessage))
+}
+
 func TestWhoJoinsSeesTheNewest(t *testing.T) {
 	t.Parallel()
 	r := NewRoom(testRoom(), 0)

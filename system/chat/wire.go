@@ -27,6 +27,8 @@ type Joined struct {
 	Recovered bool
 	User      string
 	Name      string
+	// Role is what the user is in the room: empty for a viewer.
+	Role string
 }
 
 // Append appends it as it is on the wire.
@@ -36,6 +38,9 @@ func (j *Joined) Append(dst []byte) []byte {
 	dst = strconv.AppendBool(append(dst, `,"recovered":`...), j.Recovered)
 	dst = encode.String(append(dst, `,"user":`...), j.User)
 	dst = encode.String(append(dst, `,"name":`...), j.Name)
+	if j.Role != "" {
+		dst = encode.String(append(dst, `,"role":`...), j.Role)
+	}
 	return append(dst, '}')
 }
 
@@ -48,9 +53,19 @@ func AppendAck(dst []byte, id string, offset uint64) []byte {
 // AppendRefusal appends what a sender is told whose message was not accepted. The id is empty where it
 // could not be read.
 func AppendRefusal(dst []byte, id string, e *Error) []byte {
+	return append(appendRefusal(dst, id, e), '}')
+}
+
+// AppendLater is AppendRefusal where it would be accepted after some time.
+func AppendLater(dst []byte, id string, l *WaitError) []byte {
+	dst = append(appendRefusal(dst, id, l.Err), `,"seconds":`...)
+	return append(strconv.AppendInt(dst, int64(l.Seconds), 10), '}')
+}
+
+func appendRefusal(dst []byte, id string, e *Error) []byte {
 	dst = encode.String(append(dst, `{"type":"error","id":`...), id)
 	dst = encode.String(append(dst, `,"code":`...), e.Code)
-	return append(encode.String(append(dst, `,"message":`...), e.Message), '}')
+	return encode.String(append(dst, `,"message":`...), e.Message)
 }
 
 // The parts of frames of messages.
