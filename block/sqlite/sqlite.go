@@ -31,6 +31,10 @@ type DB struct {
 	Write *sql.DB
 	// Read has as many connections as there are processors, and cannot write.
 	Read *sql.DB
+
+	watch *sql.DB   // for Version
+	seen  *sql.Conn // its only connection: the numbers of two have nothing to do with each other
+	ask   *sql.Stmt
 }
 
 // Open opens the database at path, or makes the file.
@@ -61,8 +65,24 @@ func Open(ctx context.Context, path string) (_ *DB, err error) {
 	if err := atomicfile.SyncDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	db.Read, err = connect(path, url.Values{"_pragma": {busy, "query_only(1)"}}, readers())
+	if db.Read, err = connect(path, url.Values{"_pragma": {busy, "query_only(1)"}}, readers()); err != nil {
+		return db, err
+	}
+	if db.watch, err = connect(path, url.Values{"_pragma": {busy, "query_only(1)"}}, 1); err != nil {
+		return db, err
+	}
+	if db.seen, err = db.watch.Conn(ctx); err != nil {
+		return db, err
+	}
+	db.ask, err = db.seen.PrepareContext(ctx, "PRAGMA data_version")
 	return db, err
+}
+
+// Version is another number after each commit, of this process or of another one, than it was
+// before. Numbers of two DBs have nothing to do with each other.
+func (db *DB) Version(ctx context.Context) (n int64, err error) {
+	err = db.ask.QueryRowContext(ctx).Scan(&n)
+	return n, err
 }
 
 // readers is how many queries run at a time. A query is processor work: more of them
@@ -214,11 +234,19 @@ func (db *DB) Durability(ctx context.Context) (Durability, error) {
 	}, nil
 }
 
-// Close closes the database after the queries under way. The last connection moves
+// Close closes the database after the queries under way; once more, it does nothing. The last connection moves
 // the log into the database.
 func (db *DB) Close() error {
 	var err error
-	for _, pool := range []*sql.DB{db.Read, db.Write} {
+	if db.ask != nil {
+		err = db.ask.Close()
+	}
+	if db.seen != nil {
+		if closed := db.seen.Close(); !errors.Is(closed, sql.ErrConnDone) {
+			err = errors.Join(err, closed)
+		}
+	}
+	for _, pool := range []*sql.DB{db.watch, db.Read, db.Write} {
 		if pool != nil {
 			err = errors.Join(err, pool.Close())
 		}

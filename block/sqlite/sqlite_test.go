@@ -39,6 +39,42 @@ func made(t *testing.T, path string) *DB {
 	return db
 }
 
+// The version is another one after each commit, of this DB or another one, and only then.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	db := made(t, path)
+	other := open(t, path)
+	version := func() int64 {
+		t.Helper()
+		n, err := db.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	last := version()
+	for i, writes := range []*DB{db, other, db} {
+		tx, err := writes.Write.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (?, 'a')", i); err != nil {
+			t.Fatal(err)
+		}
+		if n := version(); n != last {
+			t.Errorf("write %d, before the commit: version %d, want %d", i, n, last)
+		}
+		if err := writes.Commit(t.Context(), tx); err != nil {
+			t.Fatal(err)
+		}
+		if n := version(); n == last {
+			t.Errorf("write %d: version %d as before", i, n)
+		}
+		last = version()
+	}
+}
+
 // A reader waits for no writer, sees nothing of what is not committed, and cannot
 // write itself.
 func TestReadersBesideAWriter(t *testing.T) {

@@ -252,6 +252,7 @@ FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
 	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+compress.Forms)
 	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
+	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache of a SQLite store, which it asks at each reading whether anything has changed; 0 for none")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
 	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
 	officeFlags(fl, &c.Settings, &proxies, "feed", "edit posts")

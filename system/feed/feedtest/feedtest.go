@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"loadstone/block/dataset"
 	"loadstone/block/random"
 	"loadstone/system/feed"
@@ -309,7 +311,11 @@ func walks(t *testing.T, open Open, total int64) {
 	}
 	fill(t, s, entries)
 	w := walkers{t: t, store: s, stay: entries, read: make(chan struct{})}
-	w.reader = feed.Reader{Store: s, Cursors: feed.NewCursors([]byte("key"), time.Hour), Asked: func(string) {}}
+	cache, err := feed.NewCache(s, 1<<20, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reader = feed.Reader{Store: s, Cursors: feed.NewCursors([]byte("key"), time.Hour), Cache: cache, Asked: func(string) {}}
 	var done atomic.Int64
 	var walking, writing sync.WaitGroup
 	changes := 0

@@ -35,6 +35,8 @@ type Config struct {
 	Codings compress.Codings
 	// Each reads the details of several posts by one query for each, see feed.Reader.
 	Each bool
+	// CacheBytes bounds what is kept in memory of a store that tells whether it has changed, 0 for nothing.
+	CacheBytes int64
 	// CursorTTL is how long a cursor is good.
 	CursorTTL time.Duration
 	// Page serves the readers' page beside the interface.
@@ -53,8 +55,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("feed"), Store: "sqlite:feed.db", Serializer: feed.Append,
-		CursorTTL: 24 * time.Hour, // an app that is opened again the next morning
-		Page:      true, PublishEvery: publish.DefaultConfig().Every,
+		CacheBytes: 32 << 20,       // more than what a day's readers look at
+		CursorTTL:  24 * time.Hour, // an app that is opened again the next morning
+		Page:       true, PublishEvery: publish.DefaultConfig().Every,
 	}
 }
 
@@ -69,7 +72,11 @@ func (c Config) Validate() error {
 	if c.Snapshots != "" {
 		publisher = c.publisher().Validate()
 	}
-	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl, publisher, c.Check())
+	var cache error
+	if c.CacheBytes < 0 {
+		cache = fmt.Errorf("the cache has %d bytes: write at least 0", c.CacheBytes)
+	}
+	return errors.Join(c.Config.Validate(), store, c.Serializer.Check(), ttl, cache, publisher, c.Check())
 }
 
 // publisher is the configuration of the one beside the interface.
@@ -91,7 +98,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	}
 	cfg.MaxBodyBytes = max(cfg.MaxBodyBytes, cfg.formBytes())
 	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "store", name.String(),
-		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "accounts", cfg.Accounts, "snapshots", cfg.Snapshots, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
+		"serializer", cfg.Serializer, "compression", cfg.Codings.String(), "each", cfg.Each, "cache_bytes", cfg.CacheBytes, "cursor_ttl", cfg.CursorTTL, "page", cfg.Page, "accounts", cfg.Accounts, "snapshots", cfg.Snapshots, "drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
 		store, err := name.Open(ctx, s.Registry)
 		if err != nil {
@@ -107,7 +114,11 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		if err != nil {
 			return service.Handler{}, fmt.Errorf("read the key of cursors: %w", err)
 		}
-		reader := &feed.Reader{Store: store, Cursors: feed.NewCursors(key, cfg.CursorTTL), Each: cfg.Each}
+		cache, err := feed.NewCache(store, cfg.CacheBytes, s.Registry)
+		if err != nil {
+			return service.Handler{}, err
+		}
+		reader := &feed.Reader{Store: store, Cursors: feed.NewCursors(key, cfg.CursorTTL), Each: cfg.Each, Cache: cache}
 		api, err := httpapi.New(httpapi.Config{Reader: reader, Serializer: cfg.Serializer, Codings: cfg.Codings, Ready: s.Ready, Logger: s.Logger, Registerer: s.Registry})
 		if err != nil {
 			return service.Handler{}, fmt.Errorf("make the interface: %w", err)

@@ -232,6 +232,12 @@ func readMeta(ctx context.Context, db interface {
 	return m, err
 }
 
+// Version implements versioned.Original.
+func (s *Store) Version(ctx context.Context) (int64, error) {
+	version, err := s.db.Version(ctx)
+	return version, s.classify(ctx, err)
+}
+
 // Close implements feed.Store.
 func (s *Store) Close() error {
 	s.closed.Store(true)
