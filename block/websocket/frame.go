@@ -62,7 +62,7 @@ func (c Code) sendable() bool {
 	return c >= Normal && c <= lastStandard && (c < reservedFrom || c > reservedTo) || c >= firstOwn && c <= lastOwn
 }
 
-// Error is what a client did wrong, and the code to close with.
+// Error is what the other side did wrong, and the code to close with.
 type Error struct {
 	Code Code
 	Text string
@@ -79,8 +79,12 @@ type Message struct {
 	Payload []byte
 }
 
-// Parser is where the stream of a client's frames stands. The zero Parser is its beginning.
+// Parser is where the stream of a client's frames stands, or of a server's. The zero Parser is
+// the beginning of a client's.
 type Parser struct {
+	// OfServer says that the frames are a server's, which are not masked.
+	OfServer bool
+
 	parts []byte // of a message in fragments
 	op    Op     // of that message; Continuation if there is none
 }
@@ -103,17 +107,28 @@ func (p *Parser) Next(data []byte, limit int) (Message, int, error) {
 		return Message{}, 0, err
 	case !op.control() && length > uint64(max(limit-len(p.parts), 0)):
 		return Message{}, 0, &Error{TooBig, fmt.Sprintf("a message has more than %d bytes", limit)}
-	case head == 0 || uint64(len(data)-head) < maskBytes+length:
+	case head == 0 || uint64(len(data)-head) < p.mask()+length:
 		return Message{}, 0, nil
 	}
-	end := head + maskBytes + int(length)
-	payload := data[head+maskBytes : end]
-	unmask(payload, [maskBytes]byte(data[head:]))
+	begin := head + int(p.mask())
+	end := begin + int(length)
+	payload := data[begin:end]
+	if !p.OfServer {
+		unmask(payload, [maskBytes]byte(data[head:]))
+	}
 	if op.control() {
 		return Message{op, payload}, end, checkControl(op, payload)
 	}
 	m, err := p.message(op, fin, payload)
 	return m, end, err
+}
+
+// mask is how many bytes of a frame are its mask.
+func (p *Parser) mask() uint64 {
+	if p.OfServer {
+		return 0
+	}
+	return maskBytes
 }
 
 // check looks at the first two bytes of a frame.
@@ -123,8 +138,10 @@ func (p *Parser) check(data []byte, op Op, fin bool) error {
 		return protocol("a reserved bit is set")
 	case !op.known():
 		return protocol("an opcode is unknown")
-	case data[1]&maskBit == 0:
+	case data[1]&maskBit == 0 && !p.OfServer:
 		return protocol("a frame is not masked")
+	case data[1]&maskBit != 0 && p.OfServer:
+		return protocol("a server's frame is masked")
 	case op.control() && !fin:
 		return protocol("a control frame is a fragment")
 	case op.control() && data[1]&lengthBits > maxControl:
@@ -173,7 +190,7 @@ func (p *Parser) message(op Op, fin bool, payload []byte) (Message, error) {
 		return Message{}, nil
 	case op == Continuation:
 		op, payload = p.op, append(p.parts, payload...)
-		*p = Parser{} // most messages are whole: nothing is kept for the next in fragments
+		*p = Parser{OfServer: p.OfServer} // most messages are whole: nothing is kept for the next in fragments
 	}
 	if op == Text && !utf8.Valid(payload) {
 		return Message{}, &Error{BadText, "a text is no UTF-8"}
@@ -219,6 +236,19 @@ func AppendHeader(dst []byte, op Op, length int) []byte {
 	default:
 		return binary.BigEndian.AppendUint64(append(dst, length64), uint64(length))
 	}
+}
+
+// AppendMasked appends a client's frame, a whole message, with a mask that the caller has drawn.
+// A control frame's payload has 125 bytes at most.
+func AppendMasked(dst []byte, op Op, payload []byte, mask [4]byte) []byte {
+	at := len(dst)
+	dst = AppendHeader(dst, op, len(payload))
+	dst[at+1] |= maskBit
+	dst = append(dst, mask[:]...)
+	begin := len(dst)
+	dst = append(dst, payload...)
+	unmask(dst[begin:], mask)
+	return dst
 }
 
 // AppendFrame appends a server's frame, a whole message. A control frame's payload has 125

@@ -1,8 +1,8 @@
-// Package websocket is the server's side of RFC 6455 for event loops: a handshake to check, a
-// parser for bytes as they come, and frames to send. It reads and writes nothing itself.
+// Package websocket is RFC 6455 for event loops: a handshake to check, a parser for bytes as
+// they come, and frames to send, of a server and of a client. It reads and writes nothing itself.
 //
-// There are no extensions: a frame with a reserved bit set is an error. Whatever a client does
-// against the protocol is an *Error with the code to close with.
+// There are no extensions: a frame with a reserved bit set is an error. Whatever the other side
+// does against the protocol is an *Error with the code to close with.
 package websocket
 
 import (
@@ -32,7 +32,7 @@ const keyBytes = 16
 // Accept checks the headers of a GET request, of which header returns a value or nothing, and
 // returns what to answer as Sec-WebSocket-Accept with status 101.
 func Accept(header func(name string) string) (string, error) {
-	if !hasToken(header("Connection"), "upgrade") || !hasToken(header("Upgrade"), "websocket") {
+	if !HasToken(header("Connection"), "upgrade") || !HasToken(header("Upgrade"), "websocket") {
 		return "", ErrNoUpgrade
 	}
 	if header("Sec-WebSocket-Version") != Version {
@@ -42,12 +42,17 @@ func Accept(header func(name string) string) (string, error) {
 	if raw, err := base64.StdEncoding.DecodeString(key); err != nil || len(raw) != keyBytes {
 		return "", ErrKey
 	}
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
-	return base64.StdEncoding.EncodeToString(sum[:]), nil
+	return AcceptOf(key), nil
 }
 
-// hasToken reports whether a comma-separated header has a token.
-func hasToken(header, token string) bool {
+// AcceptOf is what a server answers to a key, as Sec-WebSocket-Accept.
+func AcceptOf(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // as above
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// HasToken reports whether a comma-separated header has a token.
+func HasToken(header, token string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		if strings.EqualFold(strings.TrimSpace(part), token) {
 			return true

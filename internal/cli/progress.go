@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"sync"
@@ -124,8 +125,15 @@ func (p *progress) trialEnded(t archive.Trial) {
 // outcome is a trial in a few words, with numbers as the report writes them.
 func outcome(t archive.Trial) string {
 	out, m := t.Conclude()
-	tries := fmt.Sprintf("%d tries", max(0, len(t.Measures)-1)) // the sweep is none
-	if len(t.Measures) == 2 {
+	n, unit := 0, "req/s"
+	for i := range t.Measures {
+		if t.Measures[i].Kind != archive.Sweep {
+			n++
+		}
+		unit = cmp.Or(t.Measures[i].Unit, unit)
+	}
+	tries := fmt.Sprintf("%d tries", n)
+	if n == 1 {
 		tries = "1 try"
 	}
 	switch {
@@ -136,9 +144,9 @@ func outcome(t archive.Trial) string {
 	case out.Rate == 0:
 		return "no rate held in " + tries
 	case out.LowerBound:
-		return fmt.Sprintf("at least %s req/s in %s: %s", format.Measured(out.Rate), tries, out.Reason)
+		return fmt.Sprintf("at least %s %s in %s: %s", format.Measured(out.Rate), unit, tries, out.Reason)
 	}
-	return fmt.Sprintf("%s req/s in %s", format.Measured(out.Rate), tries)
+	return fmt.Sprintf("%s %s in %s", format.Measured(out.Rate), unit, tries)
 }
 
 func (p *progress) warning(text string) { p.printf("warning: %s\n", text) }

@@ -82,7 +82,11 @@ func several(exp *experiment.Experiment) bool {
 }
 
 func unit(exp *experiment.Experiment) string {
-	if several(exp) {
+	raised := exp.Raised()
+	switch {
+	case raised.What != "":
+		return raised.Unit()
+	case several(exp):
 		return result.IterationsPerSecond
 	}
 	return result.RequestsPerSecond
@@ -101,7 +105,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 	v.Warnings = slices.Compact(v.Warnings)
 	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
 	in := verdict.Input{
-		LowerBound: lowerBound(trials), Several: several(exp),
+		LowerBound: lowerBound(trials), Unit: unit(exp),
 		MachineBusy: medianOf(good, func(t observed) float64 { return t.machineBusy }),
 	}
 	for _, t := range trials {

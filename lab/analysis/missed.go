@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 
 	"loadstone/lab/archive"
@@ -20,7 +21,7 @@ func missedBy(t archive.Trial) string {
 	if lowest == nil {
 		return ""
 	}
-	text := fmt.Sprintf("at %s a second, %s", format.Measured(lowest.Rate), lowest.Reason)
+	text := fmt.Sprintf("at %s %s, %s", format.Measured(lowest.Rate), cmp.Or(lowest.Unit, "a second"), lowest.Reason)
 	kind, most := "", uint64(0)
 	for k, e := range lowest.Result.Errors {
 		if e.Count > most || e.Count == most && k < kind {

@@ -59,6 +59,8 @@ type Step struct {
 type Try struct {
 	Purpose Purpose `json:"purpose"`
 	Rate    float64 `json:"rate"`
+	// Unit is what Rate counts, if that is not what begins in a second.
+	Unit string `json:"unit,omitempty"`
 	// Held is true if the rate was really offered, the objectives were met and
 	// no backlog grew. Reason says which of them failed.
 	Held   bool   `json:"held"`

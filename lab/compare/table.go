@@ -107,10 +107,7 @@ func bound(v *result.Variant) bool { return v.Capacity != nil && v.Capacity.Lowe
 // demand compares the CPU that components need. Where there is a baseline, it is
 // relative to all CPU that a request costs there: how fast the machine is.
 func (t *tabler) demand(pairs, withBaseline []pair) error {
-	title := "CPU per " + strings.TrimSuffix(strings.TrimSuffix(t.result.RateUnit(), "/s"), "s")
-	if t.result.RateUnit() == result.RequestsPerSecond {
-		title = "CPU per request"
-	}
+	title := "CPU per " + format.One(t.result.RateUnit())
 	var reference values
 	if t.baseline != nil {
 		reference = total

@@ -78,8 +78,11 @@ func takers() map[string][]string {
 func ofEvery() []string { return []string{"executor", "startTime", "gracefulStop"} }
 
 // ofRequests returns the keys that say which requests an iteration makes.
-func ofRequests() []string {
-	return []string{"request", "steps", "weighted", "keepCookies", "cacheBytes", "feed"}
+func ofRequests() []string { return append(ofIterations(), "feed") }
+
+// ofIterations returns those that a WebSocket client has no use for.
+func ofIterations() []string {
+	return []string{"request", "steps", "weighted", "keepCookies", "cacheBytes"}
 }
 
 // hasRate reports whether an executor starts iterations at a rate that the

@@ -24,6 +24,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/load"
 )
 
 // The doc comments of the types in this file and in the others of the format are also
@@ -198,6 +199,7 @@ func (e *Experiment) checkCapacity(s *section) {
 	case slo.given() && slo.n.kind == mapping && len(slo.n.pairs) == 0:
 		s.errorf(slo.n, "slo is empty, and measure: capacity needs one to search under; write %s", slo.example)
 	}
+	e.checkRaised(s)
 	if p, ok := s.n.pair("load", "scenarios"); ok && len(p.value.pairs) == len(e.Load.Scenarios) {
 		for i, at := range p.value.pairs {
 			e.checkSearched(s, i, at)
@@ -230,6 +232,8 @@ func (e *Experiment) checkSearched(s *section, i int, at pair) {
 	switch {
 	case i > 0 && !slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Load != nil }):
 		s.errorf(at.key, "measure: capacity searches the rate of one scenario, and %s is another; remove it, or write measure: load", spelling.Quote(scenario.Name))
+	case scenario.WebSocket != nil:
+		e.checkSearchedClients(s, scenario, at)
 	case scenario.Executor != "" && !hasRate(scenario.Executor):
 		executor, _ := at.value.pair("executor")
 		s.errorf(executor.value, "measure: capacity searches a rate, and %s has none; write executor: constant-arrival-rate, or measure: load", scenario.Executor)
@@ -254,7 +258,11 @@ func (*Experiment) rules(s *schema) {
 	search.Properties.Set("slo", &schema{MinProperties: count64(1)})
 	offer := without("k6")
 	offer.Properties.Set("scenarios", &schema{
-		AdditionalProperties: where(&schema{Enum: words(executorNames(hasRate))}, "executor"),
+		AdditionalProperties: &schema{
+			If:   with("websocket"),
+			Then: where(&schema{Enum: words([]string{load.ConstantVUs})}, "executor"),
+			Else: where(&schema{Enum: words(executorNames(hasRate))}, "executor"),
+		},
 	})
 	search.Properties.Set("load", offer)
 	written := where(&schema{AdditionalProperties: &schema{AllOf: complete}}, "load", "scenarios")

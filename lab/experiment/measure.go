@@ -6,7 +6,14 @@ import "time"
 type Search struct {
 	// How much load one trial may offer in total, probes and confirmation
 	// together; starting the variant and load.warmup are not counted.
+	// For WebSocket clients, who have to connect for each attempt, it is 2m if not given.
 	Budget time.Duration `key:"budget" eg:"11s" default:"11s" min:"1s"`
+
+	// What rises, of WebSocket clients: connections is how many there are; messages is how
+	// many messages a second they send, all together; rooms is how many rooms there are,
+	// each with as many clients on average as the scenario has. If not given it is
+	// messages, or connections where clients only listen.
+	Raise string `key:"raise" eg:"connections" enum:"connections|messages|rooms"`
 
 	// How close the search gets to the capacity: 5% or 0.05.
 	Tolerance Share `key:"tolerance" eg:"5%" default:"5%" max:"0.5" min:"0.001"`
@@ -14,7 +21,21 @@ type Search struct {
 	// The highest rate that is tried. A variant that sustains it is reported as
 	// sustaining at least that.
 	MaxRate Rate `key:"maxRate" eg:"100000/s" default:"100000/s"`
+
+	// The most connections that are tried, with raise: connections or rooms.
+	MaxVUs int `key:"maxVUs" eg:"20000" default:"100000" max:"100000" min:"1"`
 }
+
+// What rises in a search with WebSocket clients.
+const (
+	Connections = "connections"
+	Messages    = "messages"
+	Rooms       = "rooms"
+)
+
+// socketBudget is that of a search with WebSocket clients: each attempt opens all
+// connections anew.
+const socketBudget = 2 * time.Minute
 
 // Share is a part of one: 0.05 is 5 %.
 type Share float64

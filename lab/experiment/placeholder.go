@@ -21,7 +21,8 @@ type extraction struct {
 type use struct {
 	n      *node
 	isBody bool
-	step   int // index of the step that it belongs to, or noStep
+	own    string // a placeholder in it that no feed supplies; "" for none
+	step   int    // index of the step that it belongs to, or noStep
 	path   []turn
 }
 
@@ -35,6 +36,7 @@ type iteration struct {
 	names       []string // of the steps
 	items       []*item
 	weighted    bool
+	socket      bool // it is what a WebSocket client says
 	uses        []use
 	extractions []*extraction
 }
@@ -61,6 +63,40 @@ func iterationOf(to *Scenario, s *section) *iteration {
 		}
 	}
 	it.items = itemsOf(groups)
+	return it
+}
+
+// socketOf looks through what a WebSocket client says: what it extracts before it connects is
+// there for all of it.
+func socketOf(to *Scenario, n *node) *iteration {
+	const first, then = 0, 1
+	before, after := []turn{{child: first}}, []turn{{child: then}}
+	it := &iteration{scenario: to.Name, names: []string{"login", to.Name}, socket: true}
+	if login, ok := n.pair("login"); ok {
+		request, _ := login.value.pair("request")
+		it.request(request.value, first, before)
+		if extract, ok := login.value.pair("extract"); ok {
+			for _, p := range extract.value.pairs {
+				it.extractions = append(it.extractions, &extraction{key: p.key, value: p.value, step: first, path: before})
+			}
+		}
+	}
+	if n.kind == text { // a path alone
+		it.uses = append(it.uses, use{n: n, step: then, path: after})
+		return it
+	}
+	for _, p := range n.pairs {
+		switch key := p.key.text; key {
+		case "path", "room", "hello":
+			it.uses = append(it.uses, use{n: p.value, isBody: key == "hello", step: then, path: after})
+		case "message":
+			it.uses = append(it.uses, use{n: p.value, isBody: true, own: messageID, step: then, path: after})
+		case "headers":
+			for _, header := range p.value.pairs {
+				it.uses = append(it.uses, use{n: header.value, step: then, path: after})
+			}
+		}
+	}
 	return it
 }
 
@@ -102,6 +138,9 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 		// Each placeholder that is wrong is reported where it is first.
 		for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
 			written := m[1]
+			if u.own == m[0] {
+				continue
+			}
 			wrong := s.wrongPlaceholder(it, u, written, feeds, used)
 			if wrong != "" && !seen[written] {
 				seen[written] = true
@@ -227,7 +266,9 @@ func (it *iteration) withoutFeed(u use, written, name string) string {
 	if written != name {
 		instead = fmt.Sprintf("write feed: {%s: {csv: %ss.csv}}", name, name)
 	}
-	if u.step > 0 && written == name {
+	if u.step > 0 && written == name && it.socket {
+		instead += ", or extract it in login"
+	} else if u.step > 0 && written == name {
 		instead += ", or extract it in an earlier step"
 	}
 	if u.isBody {

@@ -134,8 +134,15 @@ func (r *Rows) resolve() *feed.File {
 func (w *WebSocket) resolve() *load.WebSocket {
 	out := &load.WebSocket{
 		Path: w.Path, Header: w.Headers, Subprotocols: w.Subprotocols,
-		Message: w.Message, Rate: float64(w.Rate), Senders: w.Senders, Deliver: w.Deliver,
+		Room: w.Room, Hello: w.Hello, Joined: w.Joined, Lifetime: w.Lifetime, Ping: w.Ping,
+		Message: w.Message, Ack: w.Ack, Refused: w.Refused, Skipped: w.Skipped,
+		Rate: float64(w.Rate), Senders: w.Senders, Deliver: w.Deliver,
 		ConnectRate: float64(w.ConnectRate), SlowClients: w.SlowClients, SlowRate: float64(w.SlowRate),
+	}
+	if w.Login != nil {
+		login := Step{Request: w.Login.Request, Extract: w.Login.Extract}
+		step := login.resolve(false)
+		out.Login = &load.Login{Request: step.Request, Extract: step.Extract}
 	}
 	if w.Reconnect != nil {
 		out.Reconnect, out.ReconnectAfter, out.ReconnectMost = true, w.Reconnect.After, w.Reconnect.Most

@@ -131,6 +131,8 @@ func (sc *Scenario) prepare(s *section) {
 		switch {
 		case key == "executor":
 			return ex.refused
+		case key == "feed":
+			return ex.name == load.Replay
 		case slices.Contains(ofRequests(), key):
 			return s.has("websocket") || ex.name == load.Replay
 		}
@@ -141,6 +143,8 @@ func (sc *Scenario) prepare(s *section) {
 		s.needs = ex.needs
 	case ex.name == load.Replay:
 		s.needs = []string{"replay"}
+	case s.has("websocket") && ex.name == load.ConstantVUs:
+		s.needs = []string{"vus"}
 	}
 	s.refuses = func(key string) string { return refusal(ex.name, key, others[key]) }
 	oneOfSteps := hint{"write it within steps, as in steps: [{name: " + sc.Name + ", request: GET /}]", ""}
@@ -181,13 +185,14 @@ func (sc *Scenario) check(s *section) {
 	switch {
 	case sc.Executor == load.Replay:
 	case s.has("websocket"):
-		for _, key := range ofRequests() {
+		for _, key := range ofIterations() {
 			if p, ok := s.n.pair(key); ok {
 				s.errorf(p.key, "a WebSocket scenario makes no requests, so %s has no use; remove it, or remove websocket", key)
 			}
 		}
 		if sc.WebSocket != nil {
 			sc.checkClients(s)
+			sc.checkValues(s)
 		}
 	default:
 		sc.checkRequests(s)
@@ -300,7 +305,7 @@ func (*Scenario) rules(s *schema) {
 		where(&schema{Not: either(&schema{Enum: []any{0}}, &schema{Type: "string", Pattern: zeroRate})}, "rate"),
 		&schema{OneOf: exactlyOne("request", "steps", "replay", "websocket")},
 		&schema{If: isOneOf("executor", load.Replay), Then: with("replay")},
-		&schema{If: with("websocket"), Then: without(ofRequests()...)},
+		&schema{If: with("websocket"), Then: without(ofIterations()...)},
 		&schema{If: with("request"), Then: without("weighted")},
 		&schema{If: &schema{Not: with("weighted")}, Then: where(&schema{Items: without("weight")}, "steps")},
 	)

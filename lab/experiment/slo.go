@@ -165,7 +165,8 @@ func (s SLO) OnWindows() bool {
 func (s SLO) LongestWait() time.Duration {
 	var longest float64
 	for _, t := range s.Thresholds() {
-		if t.Metric == threshold.HTTPReqDuration || t.Metric == threshold.HTTPReqService {
+		switch t.Metric {
+		case threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.WSMsgDuration, threshold.WSAckDuration, threshold.WSPing:
 			longest = max(longest, t.Value)
 		}
 	}

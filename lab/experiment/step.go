@@ -139,7 +139,7 @@ func (to *Think) read(f field) {
 		return
 	}
 	if len(f.n.items) != 2 {
-		f.errorf(f.n, "think must be a duration or two, the shortest and the longest; write think: [1s, 3s]")
+		f.errorf(f.n, "%s must be a duration or two, the shortest and the longest; write %s: [1s, 3s]", f.key, f.key)
 		return
 	}
 	before := len(f.errs)
@@ -149,7 +149,7 @@ func (to *Think) read(f field) {
 		}
 	}
 	if len(f.errs) == before && to[0] > to[1] {
-		f.errorf(f.n, "think goes from %s down to %s; write think: [%s, %s]", to[0], to[1], to[1], to[0])
+		f.errorf(f.n, "%s goes from %s down to %s; write %s: [%s, %s]", f.key, to[0], to[1], f.key, to[1], to[0])
 	}
 }
 
@@ -158,7 +158,7 @@ func (f field) pause() time.Duration {
 	const most = 24 * time.Hour // the load generator's
 	d := f.duration(0)
 	if d > most {
-		f.errorf(f.n, "think %s is more than a day; write think: 2s", f.n.text)
+		f.errorf(f.n, "%s %s is more than a day; write %s: 2s", f.key, f.n.text, f.key)
 	}
 	return d
 }

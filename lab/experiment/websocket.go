@@ -9,19 +9,49 @@ import (
 	"loadstone/lab/load"
 )
 
-// WebSocket is what a WebSocket client does, in full.
+// WebSocket is what a WebSocket client does, in full. {name} in the path, a header value,
+// room, hello and message takes a value of the feed of that name, or what login
+// extracted under it: one for each client, and another when it has left and joins again.
 type WebSocket struct {
-	// The path and query that it connects to, such as /chat?room=1.
+	// A request that each client makes once, before it connects for the first time, and
+	// what is taken from its answer.
+	Login *Login `key:"login" eg:"{request: POST /login, extract: {token: token}}"`
+	// The path and query that it connects to, such as /chat?room={room}.
 	Path string `key:"path,need" eg:"/chat" form:"socket"`
 	// Header fields of the handshake, by name.
 	Headers map[string]string `key:"headers" eg:"{Authorization: Bearer x}" list:"a mapping" names:"header"`
 	// The subprotocols that it offers, best first.
 	Subprotocols []string `key:"subprotocols" eg:"[chat.v1]" lone:""`
 
+	// What a client is in: with deliver: all a message must arrive at those whose room is
+	// the same text. If not given, all are in one.
+	Room string `key:"room" eg:"'{room}'"`
+	// What a client sends once, when it has connected.
+	Hello string `key:"hello" eg:"'{\"type\": \"join\"}'"`
+	// What is in the message by which the server tells a client that it has joined: from
+	// then on what is sent to all is due at it. If not given, that is so half a second
+	// after the handshake.
+	Joined string `key:"joined" eg:"'\"type\":\"joined\"'"`
+	// How long a client stays before it leaves and joins again: 1m, or [30s, 2m] to draw it
+	// between the two. If not given, it stays to the end.
+	Lifetime Think `key:"lifetime" eg:"[30s, 2m]"`
+	// How often a client sends a ping frame, whose answer is timed as ws_ping.
+	Ping time.Duration `key:"ping" eg:"10s" min:"1ms"`
+
 	// What a client sends, as text. {id} in it is replaced by the message's id,
 	// by which it is known again where it arrives. Without a message clients
 	// only listen.
 	Message string `key:"message" eg:"'{\"id\": \"{id}\", \"text\": \"hello\"}'"`
+	// What is in the message by which the server tells a sender that it has accepted a
+	// message: the id in it says which, and it is no delivery. It is timed as
+	// ws_ack_duration.
+	Ack string `key:"ack" eg:"'\"type\":\"ack\"'" beside:"message"`
+	// What is in the message by which the server tells a sender that it has not.
+	Refused string `key:"refused" eg:"'\"type\":\"error\"'" beside:"ack"`
+	// What is in the message by which the server tells a client how many messages it left
+	// out for it, with {count} for the number. So many that do not arrive count as
+	// skipped and not as lost.
+	Skipped string `key:"skipped" eg:"'\"type\":\"skipped\",\"count\":{count}'" beside:"message"`
 	// How many messages each sending client sends: 5/s, 300/m or 1/h.
 	Rate Rate `key:"rate" eg:"1/s" default:"1/s" beside:"message"`
 	// poisson spaces messages as independent people do; uniform spaces them
@@ -30,8 +60,9 @@ type WebSocket struct {
 	// How many of the clients send, the first of them: all if not given.
 	Senders int `key:"senders" eg:"10" beside:"message" max:"100000" min:"1"`
 	// Where a message must arrive: at the client that sent it (echo), at every
-	// client that was connected (all), or nowhere (none). Each delivery is one
-	// latency. echo if there is a message.
+	// client of its room that had joined (all), or nowhere (none). Each delivery is one
+	// latency. Who was thrown out is due what is sent until it is back. echo if there is
+	// a message.
 	Deliver string `key:"deliver" eg:"all" beside:"message" enum:"echo|all|none"`
 
 	// How many connections are opened per second at most.
@@ -46,6 +77,16 @@ type WebSocket struct {
 	SlowRate Rate `key:"slowRate" eg:"1000/s" default:"1000/s" beside:"slowClients"`
 }
 
+// Login is a request whose answer has values that a client needs.
+type Login struct {
+	// The request: "POST /path", or method, path, headers and body, with placeholders of
+	// feeds.
+	Request Request `key:"request,need" eg:"POST /login" each:"the request"`
+	// Values to take from the answer, by the name of their placeholder: a path into a
+	// JSON body, {json: path}, or {header: Name}.
+	Extract map[string]Extract `key:"extract" eg:"{token: user.token}" each:"what is extracted" list:"a mapping from names to paths" names:"placeholder"`
+}
+
 // Reconnect says how long a client waits before it connects again.
 type Reconnect struct {
 	// The first pause, which doubles with each try that fails.
@@ -55,8 +96,10 @@ type Reconnect struct {
 }
 
 const (
-	// messageID is the one placeholder of a WebSocket message.
+	// messageID is the placeholder of a WebSocket message that no feed supplies.
 	messageID = "{id}"
+	// skipCount stands for the number in a message that announces what was left out.
+	skipCount = "{count}"
 	// Bounds of the load generator on what it does per second.
 	minSocketRate = 1e-6
 	maxSocketRate = 1e6
@@ -94,6 +137,25 @@ func (w *WebSocket) check(s *section) {
 		}
 	}
 	w.checkMessage(s)
+	w.checkAnswers(s)
+}
+
+// checkAnswers checks by what the server's own messages are known.
+func (w *WebSocket) checkAnswers(s *section) {
+	if f := s.fields["refused"]; f.given() && !s.has("ack") {
+		s.errorf(f.place, "refused is beside ack: a message is accepted or refused; write ack too, or remove it")
+	}
+	if f := s.fields["ack"]; w.Ack != "" && w.Message != "" && !strings.Contains(w.Message, messageID) {
+		s.errorf(f.place, "ack is for the id in it, and the message has no {id}; write {id} in it, or remove ack")
+	}
+	if f := s.fields["skipped"]; f.given() && w.Skipped != "" {
+		if before, _, found := strings.Cut(w.Skipped, skipCount); !found || before == "" {
+			s.errorf(f.n, "skipped says by which text before it a number is known, such as %s; write {count} after that text", f.example)
+		}
+	}
+	if f := s.fields["room"]; f.given() && w.Room != "" && w.Deliver != load.DeliverAll {
+		s.errorf(f.place, "room is for deliver: all, and this is deliver: %s; write deliver: all, or remove it", w.Deliver)
+	}
 }
 
 // checkMessage checks what is sent, and to whom.
@@ -101,19 +163,13 @@ func (w *WebSocket) checkMessage(s *section) {
 	message := s.fields["message"]
 	if message.n == nil {
 		w.Deliver, w.Arrivals = load.DeliverNone, load.Poisson
-		for _, f := range s.given("rate", "senders", "deliver", "arrivals") {
+		for _, f := range s.given("rate", "senders", "deliver", "arrivals", "ack", "skipped") {
 			s.errorf(f.place, "without a message nothing is sent, so %s has no use; write message: '{id}', or remove it", f.key)
 		}
 		return
 	}
 	if !s.fields["deliver"].given() {
 		w.Deliver = load.DeliverEcho
-	}
-	for _, name := range placeholderForm.FindAllString(w.Message, -1) {
-		if name != messageID {
-			s.errorf(message.n, "a message has no placeholder but {id}, and %s looks like one; write the value out, or spaces within its braces", name)
-			break
-		}
 	}
 	if w.Message != "" && w.Deliver != load.DeliverNone && w.Deliver != "" && !strings.Contains(w.Message, messageID) {
 		s.errorf(message.n, "deliver: %s looks for the message where it arrives, and this one has no {id} to know it by; write {id} in it, or deliver: none", w.Deliver)
@@ -137,13 +193,21 @@ func (sc *Scenario) checkClients(s *section) {
 	}
 }
 
-// socketPath reads the path of a WebSocket, which has no placeholders.
+// checkValues checks the placeholders of what a client says against the feeds and what
+// its login extracts.
+func (sc *Scenario) checkValues(s *section) {
+	f := s.fields["websocket"]
+	if !f.sound {
+		return
+	}
+	it := socketOf(sc, f.n)
+	s.fields["feed"].checkUsed(s.match(it, sc.Feed), sc.Feed)
+	s.checkExtracted(it)
+}
+
+// socketPath reads the path of a WebSocket.
 func (f field) socketPath() string {
 	path := f.text()
-	if name := placeholderForm.FindString(path); name != "" {
-		f.errorf(f.n, "the path of a WebSocket has no placeholders, and %s looks like one; write the path out", name)
-		return path
-	}
 	if _, rest, found := strings.Cut(path, "://"); found {
 		_, rest, _ = strings.Cut(rest, "/")
 		f.errorf(f.n, "the path names a host; write only the path, /%s: the host is the entry service", rest)
@@ -167,8 +231,6 @@ func (f field) checkSocketHeaders() {
 			f.errorf(p.key, "the load generator writes %s itself; write subprotocols", p.key.text)
 		case strings.HasPrefix(name, "sec-websocket-"):
 			f.errorf(p.key, "the load generator writes %s itself; remove it", p.key.text)
-		case placeholderForm.MatchString(p.value.text):
-			f.errorf(p.value, "the header %s of a WebSocket has no placeholders; write the value out", p.key.text)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -166,5 +167,16 @@ func Approximate(d time.Duration) string {
 		return fmt.Sprintf("%.0f min", d.Minutes())
 	default:
 		return fmt.Sprintf("%.1f h", d.Hours())
+	}
+}
+
+// One is one of what a unit of rates or amounts counts: "connection" of connections, "message"
+// of messages/s, "request" of req/s and of none.
+func One(unit string) string {
+	switch one := strings.TrimSuffix(strings.TrimSuffix(unit, "/s"), "s"); one {
+	case "", "req":
+		return "request"
+	default:
+		return one
 	}
 }

@@ -75,7 +75,7 @@ type Result struct {
 }
 
 // StepResult is what came of one named step. For WebSocket scenarios there are
-// the steps "connect" and "message".
+// those of StepConnect and below.
 type StepResult struct {
 	Scenario string `json:"scenario"`
 	Name     string `json:"name"`
@@ -130,24 +130,36 @@ type CheckResult struct {
 }
 
 // WebSocketResult is what only WebSocket clients have. A message's delivery to one
-// client counts as one request.
+// client counts as one request, and so does each handshake, ack and ping. Connections, and
+// what came of them, are those of the whole load, the warm-up included: it is there to open them.
+// Messages are those whose intended time lies in the measured part.
 type WebSocketResult struct {
-	// Connects is the connections opened; Reconnects of them were opened again.
+	// Clients is the most that were to be connected at once, and LeastOpen the fewest that
+	// were at any time of the measured part.
+	Clients   int `json:"clients,omitempty"`
+	LeastOpen int `json:"least_open,omitempty"`
+	// Connects is the connections opened; Reconnects of them were opened again after
+	// they were lost.
 	Connects   uint64 `json:"connects"`
 	Reconnects uint64 `json:"reconnects"`
-	// Closed is the connections that the server ended.
+	// Closed is the connections that the server ended, or that were lost.
 	Closed uint64 `json:"closed"`
 	// Sent is the messages sent, Delivered the deliveries of them to clients.
 	Sent      uint64 `json:"sent"`
 	Delivered uint64 `json:"delivered"`
-	// Lost deliveries did not come in time; Duplicates came more than once.
+	// Lost deliveries did not come in time, and CutOff ones had not come when the load
+	// ended; Skipped ones the server said that it had left out. Duplicates came more than once.
 	Lost       uint64 `json:"lost"`
+	CutOff     uint64 `json:"cut_off,omitempty"`
+	Skipped    uint64 `json:"skipped,omitempty"`
 	Duplicates uint64 `json:"duplicates"`
+	// Acked messages were accepted in time, Refused ones were not accepted.
+	Acked   uint64 `json:"acked,omitempty"`
+	Refused uint64 `json:"refused,omitempty"`
 	// Other is the messages received that nobody of this load had sent.
 	Other uint64 `json:"other"`
-	// Early deliveries came to clients at which they were not due yet: a client
-	// counts as a receiver of what is sent to all from half a second after it
-	// has connected.
+	// Early deliveries came to clients at which they were not due yet: see
+	// WebSocket.Joined.
 	Early uint64 `json:"early"`
 }
 

@@ -110,14 +110,44 @@ type AccessLog struct {
 }
 
 // WebSocket is what a client of a WebSocket scenario does.
+//
+// Path, the values of Header, Room, Hello and Message may have placeholders of the scenario's
+// feeds, and of what Login extracts. A client has one value for each as long as it stays:
+// that of its own number, and another when it has left and joins again.
 type WebSocket struct {
+	// Login is a request that each client makes once, before it first connects; nil for none.
+	Login *Login `json:"login,omitempty"`
+
 	Path         string            `json:"path"`
 	Header       map[string]string `json:"header,omitempty"`
 	Subprotocols []string          `json:"subprotocols,omitempty"`
 
+	// Room is what a client is in: a message that must arrive everywhere must do so at the
+	// clients whose Room is the same text. If it is empty, all are in one.
+	Room string `json:"room,omitempty"`
+	// Hello is sent once by each client when its connection is open; empty for nothing.
+	Hello string `json:"hello,omitempty"`
+	// Joined is in the message by which the server tells a client that it has joined: from
+	// then on what is sent to all is due at it. If it is empty, that is so from a
+	// while after the handshake.
+	Joined string `json:"joined,omitempty"`
+	// Lifetime is between which times a client stays before it leaves and joins again,
+	// uniformly drawn; 0 for as long as there is load.
+	Lifetime [2]time.Duration `json:"lifetime,omitzero"`
+	// Ping is how often a client sends a ping; 0 for never.
+	Ping time.Duration `json:"ping,omitempty"`
+
 	// Message is what a client sends, as text. {id} in it is replaced by the
 	// message's id, by which it is known again wherever it arrives.
 	Message string `json:"message,omitempty"`
+	// Ack and Refused are in the messages by which the server tells a sender that it has
+	// accepted a message, or has not; the id in them says which. They are no deliveries. If
+	// Ack is empty, none is waited for.
+	Ack     string `json:"ack,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	// Skipped is in the message by which the server tells a client how many messages it
+	// left out for it: text, and {count} where the number stands. Empty for none.
+	Skipped string `json:"skipped,omitempty"`
 	// Rate is how many messages a sending client sends per second, at Arrivals
 	// of its own; 0 to listen only.
 	Rate float64 `json:"rate"`
@@ -141,12 +171,45 @@ type WebSocket struct {
 	SlowRate    float64 `json:"slow_rate,omitempty"`
 }
 
+// Login is a request whose answer has values that a client needs to connect.
+type Login struct {
+	Request Request            `json:"request"`
+	Extract map[string]Extract `json:"extract,omitempty"`
+}
+
+// The names of a WebSocket scenario's steps.
+const (
+	StepConnect = "connect" // a handshake
+	StepMessage = "message" // a message's delivery to one client
+	// StepSession is a connection that was ended by the server, or lost. Leaving as
+	// planned is none.
+	StepSession = "session"
+	StepAck     = "ack"
+	StepPing    = "ping"
+	StepLogin   = "login"
+)
+
+// steps are those of the scenario.
+func (w *WebSocket) steps() []string {
+	steps := []string{StepConnect, StepMessage, StepSession}
+	if w.Ack != "" {
+		steps = append(steps, StepAck)
+	}
+	if w.Ping > 0 {
+		steps = append(steps, StepPing)
+	}
+	if w.Login != nil {
+		steps = append(steps, StepLogin)
+	}
+	return steps
+}
+
 // Where a WebSocket message must arrive.
 const (
 	// DeliverEcho: at the client that sent it.
 	DeliverEcho = "echo"
-	// DeliverAll: at every client of the scenario that was connected when it
-	// was sent, the sender included.
+	// DeliverAll: at every client of the sender's room that had joined when it was
+	// sent, the sender included. Who was thrown out since counts.
 	DeliverAll = "all"
 	// DeliverNone: nowhere; messages are sent and not waited for.
 	DeliverNone = "none"
@@ -190,7 +253,7 @@ func (s *Scenario) StepNames() []string {
 	case s.Executor == Replay:
 		return replayMethods
 	case s.WebSocket != nil:
-		return []string{"connect", "message"}
+		return s.WebSocket.steps()
 	}
 	var names []string
 	for i := range s.Steps {

@@ -168,7 +168,7 @@ func (p *problems) content(s *Scenario) {
 		p.checkf(step.Think[0] >= 0 && step.Think[1] <= 24*time.Hour, "think: %v: give a time up to 24h", step.Think[1])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
-		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
+		p.checkf(used[name] || s.WebSocket != nil, "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
 	}
 }
 

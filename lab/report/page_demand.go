@@ -53,7 +53,7 @@ func newDemandCharts(r *result.Result) *demandCharts {
 	if !most.Any {
 		return nil
 	}
-	charts := &demandCharts{Unit: "ms", RateUnit: r.RateUnit(), One: oneUnit(r), AtCapacity: !r.MeasuresLoad()}
+	charts := &demandCharts{Unit: "ms", RateUnit: r.RateUnit(), One: format.One(r.RateUnit()), AtCapacity: !r.MeasuresLoad()}
 	scale := 1.0
 	if most.High < 1 {
 		charts.Unit, scale = "µs", 1000
@@ -77,14 +77,6 @@ func newDemandCharts(r *result.Result) *demandCharts {
 		charts.Charts = append(charts.Charts, c)
 	}
 	return charts
-}
-
-// one is what demand is of.
-func oneUnit(r *result.Result) string {
-	if r.RateUnit() == result.IterationsPerSecond {
-		return "iteration"
-	}
-	return "request"
 }
 
 // measuredRate is the capacity, or the rate of the load as written.

@@ -32,8 +32,9 @@ type Result struct {
 	Measure     string      `json:"measure"` // capacity or load
 	SLO         []SLO       `json:"slo"`     // as written; per variant: Variant.SLO
 	// Unit is what rates are in: RequestsPerSecond, which a result without it is
-	// in, or IterationsPerSecond where an iteration is several requests. Demand is
-	// then of an iteration too.
+	// in, IterationsPerSecond where an iteration is several requests, or connections,
+	// messages/s or rooms where those rise with WebSocket clients. Demand is then of one
+	// of these too: of a connection, or a room, that lasts for a second.
 	Unit string `json:"unit,omitempty"`
 	// WarmupSeconds is for how long each trial was under load before anything was
 	// measured, as the experiment asks.

@@ -311,6 +311,9 @@ func (m *trialRun) asWritten(ctx context.Context) error {
 // capacity searches the highest rate that is held.
 func (m *trialRun) capacity(ctx context.Context) error {
 	scenario := m.base.Scenarios[0]
+	if raised := m.Experiment.Raised(); raised.What != "" {
+		return m.raise(ctx, scenario, raised)
+	}
 	began := time.Now().Add(m.base.Warmup) // which the budget is not for
 	if w := m.base.Warmup; w > 0 {
 		m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, sweepVUs)

@@ -1,6 +1,10 @@
 package threshold
 
-import "slices"
+import (
+	"slices"
+
+	"loadstone/lab/load"
+)
 
 // The metrics, by k6's names where k6 has them.
 const (
@@ -45,17 +49,24 @@ const (
 	// WSMsgDuration is how long a message took to a client, in ms from its
 	// intended start: the step "message". k6 has no metric of this name.
 	WSMsgDuration = "ws_msg_duration"
+	// WSAckDuration is how long it took until the server had acknowledged a message, in ms
+	// from its intended start: the step "ack". k6 has no metric of this name.
+	WSAckDuration = "ws_ack_duration"
+	// WSPing is how long a ping took to be answered, in ms from its intended start.
+	WSPing = "ws_ping"
+	// WSMsgsLost is the share of deliveries that did not come: in time, or before the load
+	// ended. What the server said that it had left out is not among them, but in
+	// WSMsgsSkipped. k6 has neither.
+	WSMsgsLost    = "ws_msgs_lost"
+	WSMsgsSkipped = "ws_msgs_skipped"
+	// WSClosed is the share of connections that the server ended, or that were lost, of all
+	// that were opened. k6 has no metric of this name.
+	WSClosed = "ws_closed"
 	// WSSessions counts the connections that were opened.
 	WSSessions = "ws_sessions"
 	// WSMsgsSent and WSMsgsReceived count messages.
 	WSMsgsSent     = "ws_msgs_sent"
 	WSMsgsReceived = "ws_msgs_received"
-)
-
-// The steps that WebSocket scenarios are reported under (see load.StepResult).
-const (
-	stepConnect = "connect"
-	stepMessage = "message"
 )
 
 // Kind is what a metric is, k6's types of metrics.
@@ -94,6 +105,7 @@ type Metric struct {
 	// not only of the whole.
 	inWindows bool
 	websocket bool
+	step      string // that it is of, in WebSocket scenarios
 }
 
 var (
@@ -114,9 +126,14 @@ var metrics = []Metric{
 	{Name: Checks, Kind: KindShare, meaning: "The share of checks that held, 0 to 1", example: "rate>0.99", selectors: byCheck, inWindows: true},
 	{Name: DataSent, Kind: KindCount, meaning: "Bytes sent", example: "rate<1000000", inWindows: true},
 	{Name: DataReceived, Kind: KindCount, meaning: "Bytes received", example: "rate<1000000", inWindows: true},
-	{Name: WSConnecting, Kind: KindTime, meaning: "How long a WebSocket connection took to open, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{Name: WSMsgDuration, Kind: KindTime, meaning: "How long a message took to a client, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true},
-	{Name: WSSessions, Kind: KindCount, meaning: "WebSocket connections opened", example: "count>100", selectors: byScenario, inWindows: true, websocket: true},
+	{Name: WSConnecting, Kind: KindTime, meaning: "How long a WebSocket connection took to open, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepConnect},
+	{Name: WSMsgDuration, Kind: KindTime, meaning: "How long a message took to a client, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepMessage},
+	{Name: WSAckDuration, Kind: KindTime, meaning: "How long a message took to be acknowledged, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepAck},
+	{Name: WSPing, Kind: KindTime, meaning: "How long a ping took to be answered, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepPing},
+	{Name: WSMsgsLost, Kind: KindShare, meaning: "The share of deliveries that did not come, 0 to 1", example: "rate<0.001", selectors: byScenario, inWindows: true, websocket: true, step: load.StepMessage},
+	{Name: WSMsgsSkipped, Kind: KindShare, meaning: "The share of deliveries that the server said it had left out, 0 to 1", example: "rate<0.01", websocket: true},
+	{Name: WSClosed, Kind: KindShare, meaning: "The share of WebSocket connections that were thrown out or lost, 0 to 1", example: "rate<0.001", selectors: byScenario, websocket: true, step: load.StepSession},
+	{Name: WSSessions, Kind: KindCount, meaning: "WebSocket connections opened", example: "count>100", selectors: byScenario, inWindows: true, websocket: true, step: load.StepConnect},
 	{Name: WSMsgsSent, Kind: KindCount, meaning: "WebSocket messages sent", example: "rate>100", websocket: true},
 	{Name: WSMsgsReceived, Kind: KindCount, meaning: "WebSocket messages received", example: "rate>100", websocket: true},
 }
@@ -181,7 +198,7 @@ var elsewhere = map[string]string{
 	"http_req_blocked":         HTTPReqDuration,
 	"http_req_connecting":      HTTPReqDuration,
 	"http_req_tls_handshaking": HTTPReqDuration,
-	"ws_ping":                  WSMsgDuration,
+	"ws_session_duration":      WSClosed,
 }
 
 // Example returns a threshold that suits a metric, for a message that says what

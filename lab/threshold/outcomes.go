@@ -119,7 +119,7 @@ func (j *resultValues) measured() bool {
 func (j *resultValues) observe(g *guard) (float64, error) {
 	t, r, seconds := g.Threshold, j.result, j.result.Seconds()
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration:
+	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
 		return j.duration(t)
 	case HTTPReqFailed:
 		steps, whole := j.steps(t.selection())
@@ -140,6 +140,8 @@ func (j *resultValues) observe(g *guard) (float64, error) {
 		return counted(t, r.Sent, r.Sent, seconds), nil
 	case DataReceived:
 		return counted(t, r.Received, r.Received, seconds), nil
+	case WSMsgsLost, WSMsgsSkipped, WSClosed:
+		return j.missed(t), nil
 	case WSSessions, WSMsgsSent, WSMsgsReceived:
 		n, ok := j.websocket(t)
 		if !ok {
@@ -213,6 +215,26 @@ func (j *resultValues) websocket(t Threshold) (n uint64, ok bool) {
 	steps, _ := j.steps(t.selection())
 	requests, failed := sum(steps)
 	return requests - failed, len(steps) > 0
+}
+
+// missed is the share of deliveries that did not come, or of connections that did not last;
+// NaN if there was none.
+func (j *resultValues) missed(t Threshold) float64 {
+	ws := j.result.WebSocket
+	if ws == nil {
+		return math.NaN()
+	}
+	steps, _ := j.steps(t.selection())
+	n, failed := sum(steps)
+	switch t.Metric {
+	case WSMsgsSkipped:
+		return part(ws.Skipped, ws.Delivered+ws.Lost+ws.CutOff+ws.Skipped)
+	case WSClosed:
+		opened, _ := j.steps(selection{scenario: t.Scenario, step: load.StepConnect, websocket: true})
+		all, bad := sum(opened)
+		return part(failed, all-bad)
+	}
+	return part(failed, n)
 }
 
 // duration returns a time in ms.

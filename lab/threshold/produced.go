@@ -30,7 +30,7 @@ func (m Metrics) Names() []string {
 func (m Metrics) produced(metric Metric) bool {
 	switch {
 	case metric.websocket:
-		return m.hasWebSocket()
+		return m.any(func(s *load.Scenario) bool { return s.WebSocket != nil && metric.of(s) })
 	case metric.Name == HTTPReqDuration, metric.Name == HTTPReqService, metric.Name == Iterations, metric.Name == IterationDuration:
 		return m.any(func(s *load.Scenario) bool { return s.WebSocket == nil })
 	case metric.Name == DroppedIterations:
@@ -40,6 +40,19 @@ func (m Metrics) produced(metric Metric) bool {
 	default:
 		return true
 	}
+}
+
+// of says whether a WebSocket scenario produces the metric.
+func (metric Metric) of(s *load.Scenario) bool {
+	switch w := s.WebSocket; metric.Name {
+	case WSAckDuration, WSPing:
+		return slices.Contains(s.StepNames(), metric.step)
+	case WSMsgsSkipped:
+		return w.Skipped != ""
+	case WSMsgsLost:
+		return w.Deliver != load.DeliverNone
+	}
+	return true
 }
 
 func (m Metrics) hasWebSocket() bool {
@@ -83,11 +96,20 @@ func (m Metrics) absent(metric Metric) error {
 		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.Name)
 	case metric.Name == Checks:
 		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
+	case metric.websocket && m.hasWebSocket():
+		return fmt.Errorf("%s is of WebSocket clients that %s, and the load has none; %s", metric.Name, metric.needs(), spelling.Choose(metric.Name, m.Names()))
 	case metric.websocket:
 		return fmt.Errorf("%s is of WebSocket scenarios, and the load has none; %s", metric.Name, spelling.Choose(metric.Name, m.Names()))
 	default:
 		return fmt.Errorf("%s is of HTTP requests, and the load has WebSocket scenarios only; %s", metric.Name, spelling.Choose(metric.Name, m.Names()))
 	}
+}
+
+// needs is what WebSocket clients have to do for the metric.
+func (metric Metric) needs() string {
+	return map[string]string{
+		WSAckDuration: "wait for an ack", WSPing: "send pings", WSMsgsSkipped: "know by what a server says it skipped", WSMsgsLost: "wait for messages",
+	}[metric.Name]
 }
 
 // selects checks that there is what the selector names.
@@ -120,7 +142,7 @@ func (m Metrics) selects(t Threshold) error {
 // stepNames returns what a scenario's steps are reported under.
 func stepNames(s *load.Scenario) []string {
 	if s.WebSocket != nil {
-		return []string{stepConnect, stepMessage}
+		return s.StepNames()
 	}
 	var out []string
 	for _, step := range s.Steps {

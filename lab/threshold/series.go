@@ -19,11 +19,8 @@ type selection struct {
 
 func (t Threshold) selection() selection {
 	s := selection{scenario: t.Scenario, step: t.Step}
-	switch t.Metric {
-	case WSConnecting, WSSessions:
-		s.step, s.websocket = stepConnect, true
-	case WSMsgDuration:
-		s.step, s.websocket = stepMessage, true
+	if m, ok := find(t.Metric); ok && m.step != "" {
+		s.step, s.websocket = m.step, true
 	}
 	return s
 }
@@ -219,10 +216,12 @@ func (s *series) full() bool { return s.span.length() >= s.over-slack }
 // observe returns what a threshold compares, NaN if there is nothing.
 func (s *series) observe(t Threshold) (float64, error) {
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration:
+	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
 		return aggregate(t, s.distribution.read())
 	case HTTPReqFailed:
 		return part(s.all.failed+s.all.dropped, s.all.requests+s.all.dropped), nil
+	case WSMsgsLost:
+		return part(s.all.failed, s.all.requests), nil
 	case Checks:
 		return part(s.all.checks-s.all.checkFails, s.all.checks), nil
 	case HTTPReqs:

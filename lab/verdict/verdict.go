@@ -33,9 +33,9 @@ type Input struct {
 	// Capacity in iterations per second, which are requests per second where an
 	// iteration is one request; 0 if no rate held.
 	Capacity float64
-	// Several says that an iteration is several requests, so that rates and
-	// demands are not about requests.
-	Several    bool
+	// Unit is what Capacity is in, where that is not requests per second. Demands are
+	// then of one of these.
+	Unit       string
 	Components []Component
 	// LowerBound is why capacity is only a lower bound; empty if it is not.
 	LowerBound string

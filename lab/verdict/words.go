@@ -56,21 +56,10 @@ func (c Component) spent() string {
 }
 
 // one is what rates count.
-func (in Input) one() string {
-	if in.Several {
-		return "iteration"
-	}
-	return "request"
-}
+func (in Input) one() string { return format.One(in.Unit) }
 
 // rate prints a rate with three significant digits and thousands set apart.
-func (in Input) rate(r float64) string {
-	unit := " req/s"
-	if in.Several {
-		unit = " iterations/s"
-	}
-	return format.Rounded(r) + unit
-}
+func (in Input) rate(r float64) string { return format.Rounded(r) + " " + cmp.Or(in.Unit, "req/s") }
 
 // list joins what is said of several: "a, b and c".
 func list(words []string) string {

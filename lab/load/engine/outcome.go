@@ -8,7 +8,7 @@ import (
 // result puts together what was recorded. Everything must have ended.
 func (r *run) result() (load.Result, error) {
 	t, w := &r.recorder.total.measured, &r.recorder.total.warm
-	all := t.all()
+	all := t.all(r.recorder.aside)
 	result := load.Result{
 		From:             r.clock.wall(r.from),
 		To:               r.clock.wall(r.observer.ended),
@@ -61,8 +61,8 @@ func (r *run) details(result *load.Result) error {
 			if err != nil {
 				return err
 			}
-			if s.Executor == load.Replay && step.Requests == 0 {
-				continue // the log has none of this method
+			if step.Requests == 0 && (s.Executor == load.Replay || name == load.StepSession && s.WebSocket != nil) {
+				continue // the log has none of this method; nobody was thrown out
 			}
 			result.Steps = append(result.Steps, step)
 		}

@@ -26,7 +26,8 @@ type recorder struct {
 	to     atomic.Int64  // and ends, in nanoseconds
 	steps  int
 	checks int
-	trips  int // scenarios whose iterations are timed
+	trips  int    // scenarios whose iterations are timed
+	aside  []bool // steps whose times are not among those of all
 	shards []*shard
 
 	// Owned by whoever rotates.
@@ -48,6 +49,8 @@ type outcome struct {
 	waited     bool         // no user, or no connection, was free at its time
 	wrote, got int64        // bytes
 	unsent     bool         // no connection came free for it: it has no service time
+	untimed    bool         // it is counted, and in no distribution
+	always     bool         // it belongs to the measured part whenever it was intended
 }
 
 // shard is one part of a recorder.
@@ -117,7 +120,7 @@ const (
 
 // newRecorder returns a recorder with so many shards.
 func newRecorder(shards, steps, checks, trips int) *recorder {
-	r := &recorder{steps: steps, checks: checks, trips: trips}
+	r := &recorder{steps: steps, checks: checks, trips: trips, aside: make([]bool, steps)}
 	r.spare, r.window, r.total = r.newTallies(), r.newTallies(), r.newTallies()
 	for range shards {
 		r.shards = append(r.shards, &shard{recorder: r, now: r.newTallies()})
@@ -155,10 +158,13 @@ func (s *shard) addRequest(o *outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := s.of(o.intended)
+	if o.always {
+		sum = &s.now.measured
+	}
 	if s.recorder.inTime(o.done) {
 		sum.requestsInTime++
 	}
-	if o.intended >= s.recorder.from {
+	if o.intended >= s.recorder.from || o.always {
 		s.completed++
 	}
 	t := &sum.steps[o.step]
@@ -172,9 +178,11 @@ func (s *shard) addRequest(o *outcome) {
 	if t.response == nil {
 		t.response, t.service = load.NewHistogram(), load.NewHistogram()
 	}
-	record(t.response, response)
-	if !o.unsent {
-		record(t.service, service)
+	if !o.untimed {
+		record(t.response, response)
+		if !o.unsent {
+			record(t.service, service)
+		}
 	}
 	if o.open {
 		sum.addLateness(o)
@@ -359,6 +367,16 @@ func (t *tally) merge(from *tally) {
 	if from.requests == 0 {
 		return
 	}
+	t.count(from)
+	if t.response == nil {
+		t.response, t.service = load.NewHistogram(), load.NewHistogram()
+	}
+	t.response.Merge(from.response)
+	t.service.Merge(from.service)
+}
+
+// count adds what from counted, without its times.
+func (t *tally) count(from *tally) {
 	t.requests += from.requests
 	t.failed += from.failed
 	t.wrote += from.wrote
@@ -366,11 +384,6 @@ func (t *tally) merge(from *tally) {
 	for i, n := range from.status {
 		t.status[i] += n
 	}
-	if t.response == nil {
-		t.response, t.service = load.NewHistogram(), load.NewHistogram()
-	}
-	t.response.Merge(from.response)
-	t.service.Merge(from.service)
 }
 
 // merge adds what from counted.
@@ -418,11 +431,15 @@ func (s *sums) clear() {
 	*s = sums{steps: steps, checks: checks, trips: trips, lateness: lateness}
 }
 
-// all merges the steps into one.
-func (s *sums) all() *tally {
+// all merges the steps into one, without the times of those that are aside.
+func (s *sums) all(aside []bool) *tally {
 	sum := &tally{response: load.NewHistogram(), service: load.NewHistogram()}
 	for i := range s.steps {
-		sum.merge(&s.steps[i])
+		if aside[i] {
+			sum.count(&s.steps[i])
+		} else {
+			sum.merge(&s.steps[i])
+		}
 	}
 	return sum
 }

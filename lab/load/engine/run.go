@@ -138,6 +138,12 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 	steps, checks, trips := r.numberSteps()
 	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks, trips) // the last is the WebSocket clients'
 	r.recorder.from = r.from
+	for i := range plan.Scenarios {
+		for k, name := range plan.Scenarios[i].StepNames() {
+			// What a message takes is not to be mixed with what a login or a ping does.
+			r.recorder.aside[r.ids[i].steps[k]] = plan.Scenarios[i].WebSocket != nil && name != load.StepConnect && name != load.StepMessage
+		}
+	}
 	r.recorder.to.Store(int64(r.to))
 	if err := r.newLoops(); err != nil {
 		return nil, err

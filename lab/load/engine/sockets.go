@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
+	"loadstone/lab/load/feed"
 	"loadstone/lab/load/seed"
 	"loadstone/lab/load/websocket"
 )
@@ -22,17 +24,18 @@ type sockets struct {
 	shard *shard
 	group *websocket.Group
 	ramp  load.UserRamp
-	steps []int // in the recorder: connect, message
+	steps map[int]int // in the recorder, by those of an Outcome
 
 	stopped  chan struct{}
 	stopOnce sync.Once
 	most     atomic.Int64
+	fewest   int64 // connections in the measured part; the observer's own
 
 	sent, received uint64 // bytes counted so far; whoever cuts windows owns them
 }
 
 // joinAfter is how long after its handshake a client counts as one that must
-// get what is sent to all. Servers subscribe a client after they have answered
+// get what is sent to all, if the server does not say so. Servers subscribe a client after they have answered
 // its handshake; a message sent in between would be called lost.
 const joinAfter = 500 * time.Millisecond
 
@@ -40,12 +43,19 @@ const joinAfter = 500 * time.Millisecond
 func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 	k := &sockets{
 		spec: s, run: r, shard: r.recorder.shards[len(r.recorder.shards)-1],
-		ramp: load.NewUserRamp(s), steps: ids.steps, stopped: make(chan struct{}),
+		ramp: load.NewUserRamp(s), steps: map[int]int{}, stopped: make(chan struct{}), fewest: -1,
+	}
+	for i, name := range s.StepNames() {
+		k.steps[slices.Index(outcomeSteps, name)] = ids.steps[i]
+	}
+	feeds, err := feed.Open(r.plan.Seed, s.Name, s.Feed)
+	if err != nil {
+		return nil, InputError{err}
 	}
 	c := websocket.Config{
-		WebSocket: *s.WebSocket, TLS: r.tls, LocalIP: r.plan.LocalIP,
+		WebSocket: *s.WebSocket, TLS: r.tls, LocalIP: r.plan.LocalIP, Feeds: feeds, Loops: r.plan.ThreadCount(),
 		Clients: k.ramp.Peak(), Arrivals: s.Arrivals, Seed: seed.Derive(r.plan.Seed, s.Name, "websocket"),
-		JoinAfter: joinAfter, Timeout: r.plan.Timeout, Now: r.clock.now, Record: k.record,
+		JoinAfter: joinAfter, Timeout: r.plan.Timeout, From: r.from, Now: r.clock.now, Record: k.record,
 	}
 	for _, t := range r.targets {
 		// http and https are taken for what they become when upgraded.
@@ -53,12 +63,18 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 		u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
 		c.URLs = append(c.URLs, strings.TrimSuffix(u.String(), "/"))
 	}
-	var err error
 	k.group, err = websocket.New(c)
 	return k, err
 }
 
-// record takes down what came of one connect or delivery.
+// outcomeSteps are the names of an Outcome's steps.
+var outcomeSteps = []string{
+	websocket.StepConnect: load.StepConnect, websocket.StepMessage: load.StepMessage, websocket.StepSession: load.StepSession,
+	websocket.StepAck: load.StepAck, websocket.StepPing: load.StepPing, websocket.StepLogin: load.StepLogin,
+}
+
+// record takes down what came of one connect or delivery. What is about connections counts
+// whenever it was: the warm-up is there to open them.
 func (k *sockets) record(w websocket.Outcome) {
 	if w.Dropped {
 		k.shard.addDrop(w.Intended, false)
@@ -68,8 +84,14 @@ func (k *sockets) record(w websocket.Outcome) {
 		step: k.steps[w.Step], intended: w.Intended, sent: w.Sent, done: w.Done,
 		status: w.Status, unexpected: w.Status >= 400, failed: w.Failed, err: w.Err, waited: w.Waited, open: true,
 	}
+	switch w.Step {
+	case websocket.StepConnect, websocket.StepLogin:
+		o.always = true
+	case websocket.StepSession:
+		o.always, o.untimed, o.open = true, true, false
+	}
 	switch {
-	case w.Step == websocket.StepConnect && w.Failed != failure.None && w.Status >= 400:
+	case w.Status >= 400 && w.Failed != failure.None:
 		// The server said no in good HTTP: that is an answer, and its status says
 		// what it is worth.
 		o.failed, o.err = failure.None, nil
@@ -77,7 +99,7 @@ func (k *sockets) record(w websocket.Outcome) {
 		o.status = 0
 	}
 	k.shard.addRequest(&o)
-	k.shard.addIteration(false, w.Intended >= k.run.from, w.Done)
+	k.shard.addIteration(false, o.always || w.Intended >= k.run.from, w.Done)
 }
 
 // countBytes records what has gone to and fro since the last call.
@@ -140,9 +162,13 @@ func (k *sockets) stop(atOnce bool) {
 }
 
 // advance returns how many deliveries are due.
-func (k *sockets) advance(time.Duration) (due uint64, working int) {
-	n := k.group.Stats().InFlight
+func (k *sockets) advance(now time.Duration) (due uint64, working int) {
+	stats := k.group.Stats()
+	n := stats.InFlight
 	k.most.Store(max(k.most.Load(), n))
+	if now >= k.run.from && int64(now) < k.run.recorder.to.Load() && (k.fewest < 0 || stats.Open < k.fewest) {
+		k.fewest = stats.Open
+	}
 	return 0, int(n)
 }
 
@@ -158,12 +184,18 @@ func (r *run) socketStats() *load.WebSocketResult {
 	var out load.WebSocketResult
 	for _, k := range r.sockets {
 		s := k.group.Stats()
+		out.Clients += k.ramp.Peak()
+		out.LeastOpen += int(max(k.fewest, 0))
 		out.Connects += s.Connects
 		out.Reconnects += s.Reconnects
 		out.Closed += s.Closed
 		out.Sent += s.Sent
 		out.Delivered += s.Delivered
 		out.Lost += s.Lost
+		out.CutOff += s.CutOff
+		out.Skipped += s.Skipped
+		out.Acked += s.Acked
+		out.Refused += s.Refused
 		out.Duplicates += s.Duplicates
 		out.Other += s.Other
 		out.Early += s.Unexpected

@@ -68,8 +68,8 @@ func (w *windows) emit() error {
 	}
 	sum := w.run.recorder.window
 	dropped := sum.warm.dropped + sum.measured.dropped
-	all := sum.warm.all()
-	all.merge(sum.measured.all())
+	all := sum.warm.all(w.run.recorder.aside)
+	all.merge(sum.measured.all(w.run.recorder.aside))
 	if int64(began) >= w.run.recorder.to.Load() && all.requests+dropped+sum.warm.iterations+sum.measured.iterations == 0 {
 		var err error
 		w.cpu, err = cpuTime()

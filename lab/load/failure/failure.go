@@ -47,6 +47,10 @@ const (
 	Lost
 	// ShortBody: the answer's body ended before its length, or its last chunk.
 	ShortBody
+	// Closed: the server ended a WebSocket client's connection, or it was lost.
+	Closed
+	// NotAccepted: the server said that it does not accept a WebSocket message.
+	NotAccepted
 
 	// Kinds is how many there are, None included.
 	Kinds
@@ -56,7 +60,7 @@ const (
 func (k Kind) String() string {
 	return [Kinds]string{
 		"", "refused", "reset", "timeout", "eof", "bad_http", "dial", "port_exhausted", "cut_off",
-		"tls", "protocol", "no_value", "lost", "short_body",
+		"tls", "protocol", "no_value", "lost", "short_body", "ws_closed", "ws_refused",
 	}[k]
 }
 

@@ -219,23 +219,25 @@ func BenchmarkArrival(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = g.closeAlarms() }()
+	defer func() { _ = g.free() }()
 	for i := range config.Clients {
-		g.clients = append(g.clients, g.newClient(i))
-		g.roster.set(i, true)
+		c := g.newClient(i)
+		g.clients = append(g.clients, c)
+		c.seat.Store(g.rooms.of("").seat(i))
+		c.seat.Load().set(true)
 	}
 	b.ReportAllocs()
 	var text []byte
 	i := 0
 	for b.Loop() {
 		if i%config.Clients == 0 {
-			seq, ok := g.clients[0].talker.ledger.put(stamp{}, g.roster, g.mostUnderWay, &g.count.inFlight)
+			seq, ok := g.clients[0].talker.ledger.put(stamp{}, dues{at: g.rooms.of("")}, g.mostUnderWay, &g.count.inFlight)
 			if !ok {
 				b.Fatal("the ledger is full")
 			}
-			text = g.script.fill(text[:0], 0, seq)
+			text = g.script.fill(text[:0], nil, 0, seq)
 		}
-		g.clients[i%config.Clients].arrived(text, 1)
+		g.clients[i%config.Clients].arrived(nil, text, 1)
 		i++
 	}
 }

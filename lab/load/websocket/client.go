@@ -6,14 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorilla/websocket"
-
+	"loadstone/lab/load/failure"
 	"loadstone/lab/load/seed"
 )
-
-// closeWait is how long a server has to answer a close frame before the
-// connection is closed all the same: the answer tells nothing that is measured.
-const closeWait = time.Second
 
 // state is what a client is doing.
 type state uint8
@@ -23,7 +18,7 @@ const (
 	queued                 // it has asked the pacer for one
 	dialling               // it is connecting
 	connected              // it is connected and wanted
-	lingering              // no longer wanted; it waits for what was due when it was
+	lingering              // it leaves, and waits for what was due when it decided to
 	closing                // it has sent its close frame
 )
 
@@ -31,57 +26,33 @@ const (
 type client struct {
 	group  *Group
 	index  int
-	talker *talker              // nil if it only listens
-	link   atomic.Pointer[link] // while it is connected, lingering or closing
+	talker *talker // nil if it only listens
+	pinger *talker // nil if it sends no pings
+	link   atomic.Pointer[link]
+	seat   atomic.Pointer[seat]   // where deliveries to all are due at it; nil if they are at nobody
+	values atomic.Pointer[values] // of its stay
+	joins  atomic.Bool            // it waits to be told that it has joined
 
 	mu       sync.Mutex
 	state    state
 	wanted   bool
-	before   bool // it has been connected since it was wanted
-	pauses   uint // in a row, before reconnecting
+	before   bool   // it has been connected in this stay
+	stay     uint64 // how many have ended
+	pauses   uint   // in a row, before reconnecting
 	drawn    uint64
 	openedAt time.Duration
 	leftAt   time.Duration
 }
 
-// link is one open connection.
-type link struct {
-	ws     *websocket.Conn
-	sock   *socket
-	broken atomic.Bool            // a write has failed
-	owed   atomic.Pointer[string] // the ping that is to be answered after a flush
-}
-
-// writable says whether a message can be sent now without being queued.
-func (l *link) writable() bool {
-	return l != nil && !l.broken.Load() && !l.sock.flushing.Load()
-}
-
-// farewell sends a close frame and bounds the wait for the answer. The reader
-// then ends by itself.
-func (l *link) farewell() {
-	// What fails here has ended the connection already.
-	_ = l.ws.SetReadDeadline(time.Now().Add(closeWait))
-	frame := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
-	_ = l.ws.WriteControl(websocket.CloseMessage, frame, time.Now().Add(closeWait))
-}
-
-// answer answers a ping. While the server takes nothing only the last ping is
-// kept, as RFC 6455, 5.5.3 allows: a backlog of answers would have no bound.
-func (l *link) answer(ping string) error {
-	l.owed.Store(&ping)
-	if !l.sock.flushing.Load() {
-		l.payPong()
+// talkers are what sends on the client's connection.
+func (c *client) talkers() []*talker {
+	var all []*talker
+	for _, t := range []*talker{c.talker, c.pinger} {
+		if t != nil {
+			all = append(all, t)
+		}
 	}
-	return nil
-}
-
-// payPong answers the ping that is owed, if there is one.
-func (l *link) payPong() {
-	if ping := l.owed.Swap(nil); ping != nil {
-		// An error means that the connection is broken, as its reader finds too.
-		_ = l.ws.WriteControl(websocket.PongMessage, []byte(*ping), time.Now().Add(closeWait))
-	}
+	return all
 }
 
 // want has the client connect, or stay.
@@ -98,19 +69,39 @@ func (c *client) want(now time.Duration) {
 	}
 }
 
-// leave has the client go once nothing is due at it.
+// leave has the client go for good once nothing is due at it.
 func (c *client) leave(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wanted = false
-	if c.talker != nil {
-		c.talker.end(now)
-	}
+	c.endTalk(now)
+	c.part()
+}
+
+// part has the client leave once nothing is due at it. It is locked.
+func (c *client) part() {
+	c.seat.Load().set(false)
 	if c.state == connected {
 		c.state = lingering
-		c.group.quit(c)
 		c.leftAt = c.group.config.Now() // later than all that is due here was sent
 		c.group.sweeper.watch(c)
+	}
+}
+
+// endStay has a client leave that joins again, if it has not been lost since.
+func (c *client) endStay(l *link, now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == connected && c.link.Load() == l {
+		c.endTalk(now)
+		c.part()
+	}
+}
+
+// endTalk has it send no more. It is locked.
+func (c *client) endTalk(now time.Duration) {
+	for _, t := range c.talkers() {
+		t.end(now)
 	}
 }
 
@@ -139,45 +130,103 @@ func (c *client) setAway() {
 	c.state = away
 }
 
-// dial connects and records it. intended is when the schedule wanted it.
+// dial logs in where that is asked for, connects and records both. intended is when the
+// schedule wanted it.
 func (c *client) dial(intended time.Duration) {
 	g := c.group
+	intended, ok := c.prepare(intended)
+	if !ok {
+		c.notConnected(g.config.Now())
+		return
+	}
 	out := Outcome{Step: StepConnect, Client: c.index, Intended: intended, Sent: g.config.Now()}
-	l, err := g.connect(c, &out)
+	l, start, err := g.connect(c, &out)
 	out.Done, out.Err = g.config.Now(), err
 	if err == nil {
 		g.count.connects.Add(1)
 	}
 	g.config.Record(out)
+	if err != nil {
+		c.notConnected(out.Done)
+		return
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.state = away
-		c.retry(out.Done)
-		return
-	}
 	if c.before {
 		g.count.reconnects.Add(1)
 	}
 	c.before, c.openedAt = true, out.Done
 	g.count.open.Add(1)
+	c.joins.Store(len(g.script.joined) > 0)
 	c.link.Store(l)
+	g.work.Add(1)
+	if g.hello != nil {
+		l.say(c.values.Load().text(g.hello, nil))
+	}
 	if c.wanted && !g.isStopping() {
 		c.enter(out.Done)
 	} else {
 		c.state = closing
-		l.farewell()
+		l.farewell(out.Done)
 	}
-	g.work.Go(func() { c.read(l) })
+	start()
+}
+
+// notConnected is the end of a dial that led to nothing.
+func (c *client) notConnected(now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = away
+	c.retry(now)
+}
+
+// prepare settles what a client's stay needs before it connects: the values, the room and
+// the login. It returns when the connect is wanted, and false if there is to be none.
+func (c *client) prepare(intended time.Duration) (time.Duration, bool) {
+	g := c.group
+	c.mu.Lock()
+	stay, v := c.stay, c.values.Load()
+	c.mu.Unlock()
+	if v != nil && v.at.Own == stay {
+		return intended, true // it comes back
+	}
+	var login map[string]string
+	if v != nil {
+		login = v.login
+	}
+	v = g.valuesOf(c.index, stay, login)
+	if g.login != nil && login == nil {
+		out := Outcome{Step: StepLogin, Client: c.index, Intended: intended, Sent: g.config.Now()}
+		v.login = g.login.do(g.dialling, c.index, v, &out)
+		out.Done = g.config.Now()
+		g.config.Record(out)
+		if v.login == nil {
+			return 0, false
+		}
+		intended = out.Done
+	}
+	c.values.Store(v)
+	if g.fansOut() {
+		c.seat.Store(g.rooms.of(string(v.text(g.room, nil))).seat(c.index))
+	}
+	return intended, true
 }
 
 // enter makes the client one that is connected and wanted. It is locked.
 func (c *client) enter(now time.Duration) {
 	c.state = connected
-	c.group.join(c, now)
-	if c.talker != nil {
-		c.group.check(c.talker.resume(now, true))
+	g := c.group
+	if !c.joins.Load() {
+		g.join(c, now)
+	}
+	if life := g.config.Lifetime; life[1] > 0 {
+		key := seed.Derive(g.config.Seed, "websocket", "lifetime", strconv.Itoa(c.index))
+		drawn := time.Duration(seed.Unit(seed.At(key, c.stay)) * float64(life[1]-life[0]))
+		g.sweeper.leaveAt(now+life[0]+drawn, c, c.link.Load())
+	}
+	for _, t := range c.talkers() {
+		g.check(t.resume(now, true))
 	}
 }
 
@@ -186,14 +235,15 @@ func (c *client) enter(now time.Duration) {
 //
 // Who is wanted and stays away because it may not reconnect keeps its schedule:
 // its messages are due and nobody sends them, so they are dropped one by one. To
-// forget them would be to ask less of a server that throws its clients out.
+// forget them would be to ask less of a server that throws its clients out. For the same
+// reason it stays a member: what is sent meanwhile is due at it, and lost.
 func (c *client) retry(now time.Duration) {
 	g := c.group
 	switch {
 	case c.wanted && g.config.Reconnect && !g.isStopping():
 		c.ask(now+c.pause(), now)
-	case c.talker != nil && (!c.wanted || g.isStopping()):
-		c.talker.end(now)
+	case !c.wanted || g.isStopping():
+		c.endTalk(now)
 	}
 }
 
@@ -212,67 +262,63 @@ func (c *client) pause() time.Duration {
 	return time.Duration(float64(pause) * (1 - seed.Unit(seed.At(key, c.drawn-1))/2))
 }
 
-// read takes what comes over one connection, until it ends.
-func (c *client) read(l *link) {
-	c.receive(l)
-	_ = l.ws.Close() // nothing is left to lose
+// ended is called once by a link's reader, when its connection is closed: why says how it
+// ended.
+func (c *client) ended(why error) {
 	g, now := c.group, c.group.config.Now()
+	defer g.work.Done()
 	g.count.open.Add(-1)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	byUs := c.state == closing
+	planned := c.state == closing || c.state == lingering
 	c.state = away
 	c.link.Store(nil)
-	g.quit(c)
-	if byUs {
+	if planned {
 		c.before = false // whoever is asked back is no reconnect
+		c.stay++
 		if c.wanted && !g.isStopping() {
 			c.ask(now, now)
 		}
 		return
 	}
 	g.count.closed.Add(1)
+	g.config.Record(Outcome{
+		Step: StepSession, Client: c.index, Intended: c.openedAt, Sent: c.openedAt, Done: now,
+		Failed: failure.Closed, Err: why,
+	})
+	if c.pinger != nil {
+		c.pinger.end(now) // there is nobody to ask
+	}
+	c.seat.Load().set(c.wanted) // also if it had not joined yet: it was to be there
 	if now-c.openedAt > g.config.ReconnectMost {
 		c.pauses = 0 // it lasted: this is not a server that closes what it accepts
 	}
 	c.retry(now)
 }
 
-// mostKept is the largest buffer that is kept for the next message, in bytes.
-const mostKept = 64 << 10
-
-// receive reads messages until the connection ends.
-func (c *client) receive(l *link) {
-	g := c.group
-	for {
-		_, r, err := l.ws.NextReader()
-		if err != nil {
-			return
-		}
-		buf := g.messages.Get().(*[]byte) // the pool has nothing else
-		n, err := readMessage(r, buf)
-		if err == nil {
-			c.arrived((*buf)[:n], g.config.Now())
-		}
-		if len(*buf) <= mostKept {
-			g.messages.Put(buf)
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // arrived takes down the ids in a message that came at time now.
-func (c *client) arrived(message []byte, now time.Duration) {
+func (c *client) arrived(l *link, message []byte, now time.Duration) {
 	g := c.group
+	if c.joins.Load() && has(message, g.script.joined) {
+		c.joined(l, now)
+	}
+	if n := g.script.announced(message); n > 0 {
+		g.announce(c.index, n, now)
+	}
 	var lastSender, lastSeq uint64
-	known := false
+	known, looked := false, false
 	for {
 		sender, seq, rest, found := g.script.next(message)
 		if !found {
 			break
+		}
+		if !looked && sender == uint64(c.index) {
+			// Only senders are told, of one message at a time: nobody else need look.
+			looked = true
+			if c.answered(message, sender, seq, now) {
+				return
+			}
 		}
 		message = rest
 		if known && sender == lastSender && seq == lastSeq {
@@ -283,6 +329,29 @@ func (c *client) arrived(message []byte, now time.Duration) {
 		}
 	}
 	if !known {
-		g.count.other.Add(1)
+		g.add(&g.count.other, now)
+	}
+}
+
+// answered takes down what a server says of the client's own message, and reports whether
+// it is that and no delivery.
+func (c *client) answered(message []byte, sender, seq uint64, now time.Duration) bool {
+	s := c.group.script
+	accepted := has(message, s.ack)
+	if !accepted && !has(message, s.refused) {
+		return false
+	}
+	if t := c.group.talker(sender); t != nil {
+		c.group.answered(t, seq, now, accepted)
+	}
+	return true
+}
+
+// joined takes down that the server has told the client that it has joined.
+func (c *client) joined(l *link, now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.joins.Swap(false) && c.state == connected && c.link.Load() == l {
+		c.seat.Load().set(true)
 	}
 }

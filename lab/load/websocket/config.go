@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
+	"loadstone/lab/load/feed"
 )
 
 // Placeholder is what a message's id takes the place of.
@@ -24,9 +25,10 @@ type Config struct {
 	// SlowRate is 1 at least.
 	load.WebSocket
 
-	// URLs are the servers, ws:// or wss://, without a path. Clients are dealt
-	// to them in turn.
+	// URLs are the servers, ws:// or wss://. Clients are dealt to them in turn.
 	URLs []string
+	// Feeds are the sources of the placeholders' values; nil if there are none.
+	Feeds *feed.Set
 	// LocalIP is the address that client i connects from, see load.Plan.LocalIP; nil
 	// leaves the choice to the system.
 	LocalIP func(i int) netip.Addr
@@ -36,8 +38,10 @@ type Config struct {
 	// Clients is the most clients that SetClients will ask for. The last
 	// SlowClients of them are slow.
 	Clients int
+	// Loops is how many threads read the connections, 1 at least.
+	Loops int
 	// JoinAfter is how long after its handshake a client is a member for
-	// load.DeliverAll: servers subscribe a client after they have answered its
+	// load.DeliverAll where WebSocket.Joined does not say so: servers subscribe a client after they have answered its
 	// handshake, and a message sent in between would be called lost.
 	JoinAfter time.Duration
 	// Arrivals is load.Poisson or load.Uniform. Evenly spaced messages begin at a
@@ -49,6 +53,8 @@ type Config struct {
 	// to be sent.
 	Timeout time.Duration
 
+	// From is when the measured part begins: messages intended before are not in Stats.
+	From time.Duration
 	// Now is the time on the run's clock. It never goes back.
 	Now func() time.Duration
 	// Record takes every Outcome. It is called from many goroutines at once,
@@ -58,14 +64,18 @@ type Config struct {
 
 // The steps that an Outcome can be of.
 const (
-	StepConnect = 0
-	StepMessage = 1
+	StepConnect = iota
+	StepMessage
+	StepSession // a connection that was ended or lost: Intended and Sent are when it was opened
+	StepAck
+	StepPing
+	StepLogin
 )
 
-// Outcome is what came of one connect or of one message's delivery to one
-// client. Response time is Done - Intended, service time Done - Sent.
+// Outcome is what came of one connect, of one message's delivery to one
+// client, of an ack, a ping, a login, or of a session that was ended. Response time is Done - Intended, service time Done - Sent.
 type Outcome struct {
-	Step   int // StepConnect or StepMessage
+	Step   int
 	Client int // who connected; where the message was due
 	// Intended is when the schedule wanted it, Sent when it was begun.
 	Intended, Sent, Done time.Duration
@@ -89,6 +99,9 @@ func (c *Config) sends() bool { return c.Rate > 0 && c.Senders > 0 }
 
 // tracked says whether messages are waited for.
 func (c *Config) tracked() bool { return c.sends() && c.Deliver != load.DeliverNone }
+
+// answered says whether acks are waited for.
+func (c *Config) answered() bool { return c.sends() && c.Ack != "" }
 
 // mostUnderWay is how many messages of one sender can be outstanding: those of
 // twice the Timeout, because what waited for as long as Timeout may be sent in

@@ -1,8 +1,12 @@
 package websocket
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,17 +14,15 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 
-	"github.com/gorilla/websocket"
+	"golang.org/x/sys/unix"
 
+	"loadstone/block/websocket"
 	"loadstone/lab/load/failure"
 	"loadstone/lab/load/httpclient"
 )
-
-// The buffers of a connection, in bytes. The one for reading only has to hold a
-// control frame: what is read from the kernel at once is a chunk.
-const readBuffer = 256
 
 // The stages of connecting, which say what an error means.
 type stage int
@@ -37,83 +39,89 @@ type attempt struct {
 	from  netip.Addr
 	slow  bool
 	stage stage
-	sock  *socket
-	undo  func() bool // keeps the end of the context from closing sock
+	tcp   *net.TCPConn
+	sock  *socket // nil for what a loop will read
 }
 
-// connect opens a connection for c, and completes out with how that ended.
-func (g *Group) connect(c *client, out *Outcome) (*link, error) {
+// errUnasked is a server that answers the handshake with what nobody offered,
+// errBadHandshake one that does not answer it.
+var (
+	errUnasked      = errors.New("the server chose what the handshake did not offer")
+	errBadHandshake = errors.New("the handshake was not answered")
+)
+
+// connect opens a connection for c, and completes out with how that ended. start has the
+// connection read.
+func (g *Group) connect(c *client, out *Outcome) (l *link, start func(), err error) {
 	ctx, cancel := context.WithTimeout(g.dialling, g.config.Timeout)
 	defer cancel()
-	a := &attempt{group: g, slow: c.index >= g.config.Clients-g.config.SlowClients, undo: func() bool { return true }}
+	a := &attempt{group: g, slow: c.index >= g.config.Clients-g.config.SlowClients}
 	if g.config.LocalIP != nil {
 		a.from = g.config.LocalIP(c.index)
 	}
-	dialer := websocket.Dialer{
-		NetDialContext:    a.dial,
-		NetDialTLSContext: a.dialTLS,
-		ReadBufferSize:    readBuffer,
-		WriteBufferSize:   g.writeBuffer, // a whole message: a frame is never split
-		WriteBufferPool:   &g.writes,
-		Subprotocols:      g.config.Subprotocols,
+	to := g.servers[c.index%len(g.servers)]
+	conn, err := a.open(ctx, to)
+	if err != nil {
+		out.Failed = classifyConnect(ctx, a.stage, 0, err)
+		return nil, nil, fmt.Errorf("connect: %w", describe(out, err))
 	}
-	ws, answer, err := dialer.DialContext(ctx, g.urls[c.index%len(g.urls)], g.header)
-	if answer != nil {
-		_ = answer.Body.Close() // it is in memory
-		out.Status = answer.StatusCode
-	}
-	if err == nil {
-		err = g.checkAnswer(answer, ws)
-	}
-	if !a.undo() && err == nil {
+	undo := context.AfterFunc(ctx, func() { _ = a.tcp.Close() })
+	first, status, err := g.handshake(conn, to, c.values.Load())
+	out.Status = status
+	if !undo() && err == nil {
 		err = ctx.Err() // the socket is being closed
 	}
+	if err == nil {
+		l, start, err = a.link(c, conn, first)
+	}
 	if err != nil {
-		if ws != nil {
-			_ = ws.Close()
-		}
+		_ = conn.Close()
 		out.Failed = classifyConnect(ctx, a.stage, out.Status, err)
-		return nil, fmt.Errorf("connect: %w", describe(out, err))
+		return nil, nil, fmt.Errorf("connect: %w", describe(out, err))
 	}
-	return g.newLink(c, ws, a.sock), nil
+	return l, start, nil
 }
 
-// newLink readies an open connection.
-func (g *Group) newLink(c *client, ws *websocket.Conn, sock *socket) *link {
-	sock.open = true
-	l := &link{ws: ws, sock: sock}
-	sock.onFlushed(func() {
-		l.payPong()
-		if c.talker != nil {
-			g.check(c.talker.resume(g.config.Now(), false))
-		}
-	})
-	ws.SetReadLimit(MessageLimit)
-	ws.SetPingHandler(l.answer)
-	return l
+// link makes a link of an open connection.
+func (a *attempt) link(c *client, conn net.Conn, first []byte) (*link, func(), error) {
+	g := a.group
+	l := &link{client: c, parser: websocket.Parser{OfServer: true}}
+	if a.sock != nil {
+		l.wire = &pumped{conn, a.sock}
+		a.sock.onFlushed(l.flushed)
+		return l, func() { g.work.Go(func() { l.pump(conn, first) }) }, nil
+	}
+	// The loop has a descriptor of its own: as long as the runtime's poller knows one, it is
+	// woken for all that comes.
+	fd, err := ownDescriptor(a.tcp)
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = conn.Close() // the duplicate lives on
+	s := &stream{loop: g.loops[c.index%len(g.loops)], link: l, fd: fd, read: first}
+	l.wire = s
+	return l, func() { s.loop.start(s) }, nil
 }
 
-// errUnasked is a server that answers the handshake with what nobody offered.
-var errUnasked = errors.New("the server chose what the handshake did not offer")
-
-// checkAnswer looks at what the library leaves to its user (RFC 6455, 4.1).
-func (g *Group) checkAnswer(answer *http.Response, ws *websocket.Conn) error {
-	if extension := answer.Header.Get("Sec-WebSocket-Extensions"); extension != "" {
-		return fmt.Errorf("%w: extension %q", errUnasked, extension)
+// ownDescriptor returns another descriptor of a connection.
+func ownDescriptor(conn *net.TCPConn) (fd int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
 	}
-	if p := ws.Subprotocol(); p != "" && !slices.Contains(g.config.Subprotocols, p) {
-		return fmt.Errorf("%w: subprotocol %q", errUnasked, p)
+	if refused := raw.Control(func(old uintptr) { fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); refused != nil {
+		return 0, refused
 	}
-	return nil
+	return fd, err
 }
 
-// dial opens the TCP connection.
-func (a *attempt) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// open opens the TCP connection, and makes it a TLS one where that is asked for.
+func (a *attempt) open(ctx context.Context, to server) (net.Conn, error) {
 	d := httpclient.Dialer(a.from)
 	if a.slow {
 		d.Control = smallBuffer
 	}
-	conn, err := d.DialContext(ctx, network, address)
+	conn, err := d.DialContext(ctx, "tcp", to.address)
 	if err != nil {
 		return nil, err
 	}
@@ -121,55 +129,115 @@ func (a *attempt) dial(ctx context.Context, network, address string) (net.Conn, 
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%T is no TCP connection", conn), conn.Close())
 	}
+	a.tcp, a.stage = tcp, stageHandshake
+	if !a.slow && !to.secure {
+		return tcp, nil
+	}
 	if a.sock, err = a.group.newSocket(tcp, a.slow); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	// The library looks at the context no more once it has a connection.
-	a.undo = context.AfterFunc(ctx, func() { _ = tcp.Close() })
-	a.stage = stageHandshake
-	return a.sock, nil
-}
-
-// dialTLS opens the TCP connection and makes it a TLS one.
-func (a *attempt) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	plain, err := a.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
+	if !to.secure {
+		return a.sock, nil
 	}
 	a.stage = stageTLS
 	config := a.group.tls.Clone()
 	if config.ServerName == "" {
-		if config.ServerName, _, err = net.SplitHostPort(address); err != nil {
-			return nil, errors.Join(err, plain.Close())
-		}
+		config.ServerName = to.name
 	}
 	// What TLS adds is not counted, so not the socket counts but what is above.
 	a.sock.count = &counters{}
-	conn := tls.Client(plain, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, plain.Close())
+	secure := tls.Client(a.sock, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	a.stage = stageHandshake
-	return &counted{Conn: conn, count: &a.group.count}, nil
+	return &counted{Conn: secure, count: &a.group.count}, nil
 }
 
-// counted is a TLS connection whose bytes are counted as the application's.
-type counted struct {
-	*tls.Conn
+// mostHandshake bounds what a client reads of the answer to its handshake, in
+// bytes: a server that never ends its head must not fill the memory.
+const mostHandshake = 64 << 10
 
-	count *counters
+// errLongHandshake is an answer whose head does not end.
+var errLongHandshake = errors.New("the answer to the handshake is longer than 64 KiB")
+
+// bounded reads so many bytes at most.
+type bounded struct {
+	io.Reader
+
+	left int
+	read int
 }
 
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.count.receivedBytes.Add(uint64(n))
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLongHandshake
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	b.read += n
 	return n, err
 }
 
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.count.sentBytes.Add(uint64(n))
-	return n, err
+// handshake asks for the upgrade, and reads and checks the answer (RFC 6455, 4.1). It
+// returns what came behind it.
+func (g *Group) handshake(conn net.Conn, to server, v *values) (first []byte, status int, err error) {
+	var key [16]byte
+	if _, err := rand.Read(key[:]); err != nil {
+		return nil, 0, err
+	}
+	nonce := base64.StdEncoding.EncodeToString(key[:])
+	request := g.request(to, v, nonce)
+	in := &bounded{Reader: conn, left: mostHandshake}
+	if _, plain := conn.(*net.TCPConn); plain { // else the socket counts
+		defer func() {
+			g.count.sentBytes.Add(uint64(len(request)))
+			g.count.receivedBytes.Add(uint64(in.read))
+		}()
+	}
+	if _, err := conn.Write(request); err != nil {
+		return nil, 0, err
+	}
+	r := bufio.NewReaderSize(in, 1<<10)
+	answer, err := http.ReadResponse(r, &http.Request{Method: http.MethodGet})
+	if err != nil {
+		return nil, 0, err
+	}
+	_ = answer.Body.Close()
+	h := answer.Header
+	switch {
+	case answer.StatusCode != http.StatusSwitchingProtocols,
+		!websocket.HasToken(h.Get("Upgrade"), "websocket"), !websocket.HasToken(h.Get("Connection"), "upgrade"),
+		h.Get("Sec-WebSocket-Accept") != websocket.AcceptOf(nonce):
+		return nil, answer.StatusCode, errBadHandshake
+	case h.Get("Sec-WebSocket-Extensions") != "":
+		return nil, answer.StatusCode, fmt.Errorf("%w: extension %q", errUnasked, h.Get("Sec-WebSocket-Extensions"))
+	}
+	if p := h.Get("Sec-WebSocket-Protocol"); p != "" && !slices.Contains(g.config.Subprotocols, p) {
+		return nil, answer.StatusCode, fmt.Errorf("%w: subprotocol %q", errUnasked, p)
+	}
+	first, err = r.Peek(r.Buffered())
+	return bytes.Clone(first), answer.StatusCode, err
+}
+
+// request is the handshake's.
+func (g *Group) request(to server, v *values, nonce string) []byte {
+	b := append([]byte("GET "), to.path...)
+	b = append(b, v.text(g.path, escapePath)...)
+	b = append(b, " HTTP/1.1\r\n"...)
+	if !g.hasHost {
+		b = append(append(append(b, "Host: "...), to.host...), "\r\n"...)
+	}
+	b = append(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "...)
+	b = append(append(b, nonce...), "\r\n"...)
+	if p := g.config.Subprotocols; len(p) > 0 {
+		b = append(append(append(b, "Sec-WebSocket-Protocol: "...), strings.Join(p, ", ")...), "\r\n"...)
+	}
+	for _, h := range g.headers {
+		b = append(append(b, h.name...), ": "...)
+		b = append(append(b, v.text(h.value, escapeHeader)...), "\r\n"...)
+	}
+	return append(b, "\r\n"...)
 }
 
 // smallBuffer makes a socket's receive buffer small, before it connects and so
@@ -205,14 +273,14 @@ func classifyConnect(ctx context.Context, at stage, status int, err error) failu
 	}
 }
 
-// describe says in words what the library's error does not.
+// describe says in words what the error itself does not.
 func describe(out *Outcome, err error) error {
 	switch {
 	case out.Failed == failure.CutOff:
 		return errCutOff
-	case errors.Is(err, websocket.ErrBadHandshake) && out.Status == http.StatusSwitchingProtocols:
+	case errors.Is(err, errBadHandshake) && out.Status == http.StatusSwitchingProtocols:
 		return errors.New("the server's Upgrade, Connection or Sec-WebSocket-Accept header does not answer the handshake")
-	case errors.Is(err, websocket.ErrBadHandshake):
+	case errors.Is(err, errBadHandshake):
 		return fmt.Errorf("the server answered the handshake with %d %s in place of 101", out.Status, http.StatusText(out.Status))
 	default:
 		return err

@@ -5,8 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/http"
+	"maps"
+	"net"
+	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,26 +24,30 @@ type Group struct {
 	config       Config
 	tracked      bool // messages are waited for
 	mostUnderWay int  // messages of one sender
-	urls         []string
-	header       http.Header
+	servers      []server
+	headers      []header // of the handshake
+	hasHost      bool     // among them
+	path         template
+	room, hello  template // hello is nil for none
+	login        *login   // nil for none
 	tls          *tls.Config
 	script       *script
-	writeBuffer  int
 
-	count    counters
-	roster   *roster                  // nil unless messages are due at all members
-	talkers  []atomic.Pointer[talker] // by client; those that never were are nil
-	lanes    []*lane
-	pacer    *pacer
-	sweeper  *sweeper
-	chunks   sync.Pool // of *chunk
-	messages sync.Pool // of *[]byte
-	writes   sync.Pool // the library's
+	count   counters
+	rooms   rooms
+	notices []notice                 // by client; nil if servers do not say what they leave out
+	talkers []atomic.Pointer[talker] // by client; those that never were are nil
+	pingers []atomic.Pointer[talker] // likewise
+	lanes   []*lane
+	loops   []*loop
+	pacer   *pacer
+	sweeper *sweeper
+	chunks  sync.Pool // of *chunk
 
 	dialling context.Context //nolint:containedctx // the life of the connects: they outlast the caller's by the time of graceful stop
 	cutDials context.CancelFunc
 	dials    sync.WaitGroup // connects under way
-	work     sync.WaitGroup // readers and flushes
+	work     sync.WaitGroup // open connections and flushes
 
 	stopping chan struct{} // closed by stop
 	stop     func()
@@ -52,6 +59,28 @@ type Group struct {
 
 	failures sync.Mutex
 	failed   []error
+}
+
+// server is where a URL leads.
+type server struct {
+	secure        bool
+	address, name string // with a port, and without
+	host, path    string // of a request
+}
+
+// newServer reads a URL.
+func newServer(raw string) (server, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return server{}, err
+	}
+	s := server{secure: u.Scheme == "wss", name: u.Hostname(), host: u.Host, path: strings.TrimSuffix(u.EscapedPath(), "/")}
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{false: "80", true: "443"}[s.secure]
+	}
+	s.address = net.JoinHostPort(s.name, port)
+	return s, nil
 }
 
 // sendersAtOnce bounds the lanes. One sends some hundred thousand messages a
@@ -66,9 +95,9 @@ func New(config Config) (*Group, error) {
 		config:       config,
 		tracked:      config.tracked(),
 		mostUnderWay: config.mostUnderWay(),
-		header:       http.Header{},
 		tls:          &tls.Config{MinVersion: tls.VersionTLS12},
 		talkers:      make([]atomic.Pointer[talker], config.Senders),
+		rooms:        rooms{byName: map[string]*roster{}},
 		stopping:     make(chan struct{}),
 	}
 	g.stop = sync.OnceFunc(func() { close(g.stopping) })
@@ -76,32 +105,67 @@ func New(config Config) (*Group, error) {
 		g.tls = config.TLS.Clone()
 	}
 	g.tls.NextProtos = []string{"http/1.1"} // a WebSocket handshake is that
-	for _, base := range config.URLs {
-		g.urls = append(g.urls, strings.TrimSuffix(base, "/")+config.Path)
+	if config.Ping > 0 {
+		g.pingers = make([]atomic.Pointer[talker], config.Clients)
 	}
-	for name, value := range config.Header {
-		g.header.Set(name, value)
-	}
-	if config.tracked() && config.Deliver == load.DeliverAll {
-		g.roster = newRoster(config.Clients)
+	if config.Skipped != "" {
+		g.notices = make([]notice, config.Clients)
 	}
 	g.cutAt.Store(int64(never))
 	g.chunks.New = func() any { return new(chunk) }
-	g.messages.New = func() any { b := make([]byte, 2048); return &b }
 	g.sweeper = &sweeper{group: g}
-	if err := g.prepare(); err != nil {
-		return nil, fmt.Errorf("websocket clients: %w", err)
+	if err := errors.Join(g.compile(), g.prepare()); err != nil {
+		return nil, errors.Join(fmt.Errorf("websocket clients: %w", err), g.free())
 	}
 	return g, nil
 }
 
-// prepare makes what can fail.
+// fansOut says whether messages are due at all members of a room.
+func (g *Group) fansOut() bool { return g.tracked && g.config.Deliver == load.DeliverAll }
+
+// compile reads the texts of the configuration.
+func (g *Group) compile() error {
+	c := &g.config
+	var errs []error
+	text := func(from string) template {
+		t, err := g.template(from, "")
+		errs = append(errs, err)
+		return t
+	}
+	for _, raw := range c.URLs {
+		s, err := newServer(raw)
+		g.servers, errs = append(g.servers, s), append(errs, err)
+	}
+	g.path, g.room = text(c.Path), text(c.Room)
+	if c.Hello != "" {
+		g.hello = text(c.Hello)
+	}
+	var err [3]error
+	g.headers, err[0] = g.headerLines(c.Header)
+	for name := range c.Header {
+		g.hasHost = g.hasHost || strings.EqualFold(name, "host")
+	}
+	g.login, err[1] = g.newLogin()
+	g.script, err[2] = g.newScript()
+	return errors.Join(append(errs, err[:]...)...)
+}
+
+// headerLines compiles header fields, in the order of their names.
+func (g *Group) headerLines(from map[string]string) ([]header, error) {
+	var out []header
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		value, err := g.template(from[name], "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, header{name, value})
+	}
+	return out, nil
+}
+
+// prepare makes what the machine can refuse.
 func (g *Group) prepare() error {
 	var err error
-	if g.script, err = newScript(g.config.Message); err != nil {
-		return err
-	}
-	g.writeBuffer = max(512, g.script.most())
 	g.pacer = &pacer{group: g, slots: make(chan struct{}, dialsAtOnce)}
 	if g.pacer.alarm, err = newAlarm(); err != nil {
 		return err
@@ -109,9 +173,16 @@ func (g *Group) prepare() error {
 	for range min(sendersAtOnce, runtime.GOMAXPROCS(0)) {
 		a, err := newAlarm()
 		if err != nil {
-			return errors.Join(err, g.closeAlarms())
+			return err
 		}
 		g.lanes = append(g.lanes, &lane{group: g, alarm: a})
+	}
+	for range max(1, g.config.Loops) {
+		l, err := newLoop(g)
+		if err != nil {
+			return err
+		}
+		g.loops = append(g.loops, l)
 	}
 	// Not the context of Run's caller: what is under way outlasts it by the time
 	// of a cut, so that all of it is accounted for.
@@ -144,13 +215,18 @@ func (g *Group) SetClients(n int) {
 // newClient makes client number i.
 func (g *Group) newClient(i int) *client {
 	c := &client{group: g, index: i}
+	talker := func(of schedule, ping bool) *talker {
+		t := &talker{client: c, lane: g.lanes[i%len(g.lanes)], schedule: of, ping: ping, place: -1}
+		t.ledger.oldest.Store(int64(never))
+		return t
+	}
 	if g.config.sends() && i < g.config.Senders {
-		c.talker = &talker{
-			client: c, lane: g.lanes[i%len(g.lanes)],
-			schedule: newSchedule(&g.config, i), place: -1,
-		}
-		c.talker.ledger.oldest.Store(int64(never))
+		c.talker = talker(newSchedule(&g.config, i), false)
 		g.talkers[i].Store(c.talker)
+	}
+	if g.config.Ping > 0 {
+		c.pinger = talker(newPings(&g.config, i), true)
+		g.pingers[i].Store(c.pinger)
 	}
 	return c
 }
@@ -182,13 +258,16 @@ func (g *Group) isStopping() bool {
 // ended. If ctx ends first, that is a Stop without grace, and an error. Other
 // errors are timers that the machine refused. What servers do is never an error.
 func (g *Group) Run(ctx context.Context) error {
-	var sending, sweeping sync.WaitGroup
-	sending.Go(func() { g.check(g.pacer.run()) }) //nolint:contextcheck // connects have a context of their own, see dialling
+	var talking, others sync.WaitGroup
+	talking.Go(func() { g.check(g.pacer.run()) }) //nolint:contextcheck // connects have a context of their own, see dialling
 	for _, l := range g.lanes {
-		sending.Go(func() { g.check(l.run()) })
+		talking.Go(func() { g.check(l.run()) })
+	}
+	for _, l := range g.loops {
+		others.Go(func() { g.check(l.run()) })
 	}
 	over := make(chan struct{})
-	sweeping.Go(func() { g.sweeper.run(over) })
+	others.Go(func() { g.sweeper.run(over) })
 
 	select {
 	case <-g.stopping:
@@ -199,17 +278,21 @@ func (g *Group) Run(ctx context.Context) error {
 	for _, l := range g.lanes {
 		g.check(l.stop())
 	}
-	sending.Wait()
+	talking.Wait()
 	g.endSchedules()
 	g.drain(ctx)
 	g.cutDials()
 	g.dials.Wait()
-	close(over)
-	sweeping.Wait()
 	g.cutOff()
 	g.closeAll()
 	g.work.Wait()
-	g.check(g.closeAlarms())
+	for _, l := range g.loops {
+		l.stop()
+	}
+	close(over)
+	others.Wait()
+	g.login.close()
+	g.check(g.free())
 	if ctx.Err() != nil {
 		g.check(fmt.Errorf("websocket clients: %w", context.Cause(ctx)))
 	}
@@ -221,11 +304,7 @@ func (g *Group) Run(ctx context.Context) error {
 // endSchedules drops what was due and could not be sent. The lanes have ended.
 func (g *Group) endSchedules() {
 	now := g.config.Now()
-	for i := range g.talkers {
-		if t := g.talkers[i].Load(); t != nil {
-			t.end(now)
-		}
-	}
+	g.each(func(t *talker) { t.end(now) })
 }
 
 // drainEvery is how often drain looks. It only delays the end of a run.
@@ -256,23 +335,11 @@ func (g *Group) drain(ctx context.Context) {
 
 // join makes a client a member, now or after JoinAfter. It is locked.
 func (g *Group) join(c *client, now time.Duration) {
-	if g.roster == nil {
-		return
-	}
 	if g.config.JoinAfter == 0 {
-		g.roster.set(c.index, true)
+		c.seat.Load().set(true)
 		return
 	}
-	g.sweeper.mu.Lock()
-	defer g.sweeper.mu.Unlock()
-	g.sweeper.joining = append(g.sweeper.joining, joining{at: now + g.config.JoinAfter, client: c, link: c.link.Load()})
-}
-
-// quit takes a client out of the members.
-func (g *Group) quit(c *client) {
-	if g.roster != nil {
-		g.roster.set(c.index, false)
-	}
+	g.sweeper.joinAt(now+g.config.JoinAfter, c, c.link.Load())
 }
 
 // closeAll takes leave of all connections. Frames are sent without waiting and
@@ -284,7 +351,7 @@ func (g *Group) closeAll() {
 		c.mu.Lock()
 		if l := c.link.Load(); l != nil && c.state != closing {
 			c.state = closing
-			l.farewell()
+			l.farewell(g.config.Now())
 		}
 		c.mu.Unlock()
 	}
@@ -301,11 +368,14 @@ func (g *Group) check(err error) {
 	g.Stop(0)
 }
 
-// closeAlarms frees the timers.
-func (g *Group) closeAlarms() error {
+// free closes timers and pollers.
+func (g *Group) free() error {
 	var errs []error
 	for _, l := range g.lanes {
 		errs = append(errs, l.alarm.file.Close())
+	}
+	for _, l := range g.loops {
+		errs = append(errs, l.poller.Close())
 	}
 	if g.pacer != nil && g.pacer.alarm != nil {
 		errs = append(errs, g.pacer.alarm.file.Close())

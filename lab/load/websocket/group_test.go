@@ -86,7 +86,7 @@ func TestFanOutDeliversToEveryMember(t *testing.T) {
 	config.Senders, config.Rate, config.Deliver = 3, 20, load.DeliverAll
 	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
 	l := begin(t, config)
-	until(t, "all to be members", func() bool { return l.roster.now.Load().count == 70 })
+	until(t, "all to be members", func() bool { return l.rooms.count() == 70 })
 	from := l.config.Now()
 	sent := l.Stats().Sent
 	until(t, "60 messages", func() bool { return l.Stats().Sent >= sent+60 })
@@ -120,11 +120,11 @@ func TestClientThatLeavesKeepsWhatWasDue(t *testing.T) {
 	config.Senders, config.Rate, config.Deliver = 2, 100, load.DeliverAll
 	config.JoinAfter, config.Timeout = 500*time.Millisecond, 10*time.Second
 	l := begin(t, config)
-	until(t, "all to be members", func() bool { return l.roster.now.Load().count == 20 })
+	until(t, "all to be members", func() bool { return l.rooms.count() == 20 })
 	l.SetClients(5)
 	until(t, "15 to have left", func() bool { return l.Stats().Open == 5 })
 	l.SetClients(12)
-	until(t, "7 to be back", func() bool { return l.roster.now.Load().count == 12 })
+	until(t, "7 to be back", func() bool { return l.rooms.count() == 12 })
 	l.finish(t, 10*time.Second)
 	n := l.Stats()
 	if n.Lost+n.CutOff+n.Duplicates+n.Closed+n.Reconnects != 0 || n.Connects != 27 {

@@ -2,11 +2,12 @@ package websocket
 
 import (
 	"container/heap"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gorilla/websocket"
+	"loadstone/block/websocket"
 )
 
 // lane sends the messages of its share of the clients, each at its time.
@@ -14,16 +15,18 @@ type lane struct {
 	group *Group
 	alarm *alarm
 	text  []byte // the message being sent; the lane's goroutine's own
+	frame []byte // it, framed
 
 	mu      sync.Mutex
 	due     queue
 	stopped bool
 }
 
-// talker is the sending half of a client.
+// talker is the sending half of a client, or what sends its pings.
 type talker struct {
 	client *client
 	lane   *lane
+	ping   bool // it sends pings
 	ledger ledger
 	number uint64 // of the next message, if there is no ledger; the lane's goroutine's own
 
@@ -111,7 +114,7 @@ func (t *talker) turn(before schedule) {
 	sent := false
 	now := g.config.Now()
 	if link := t.client.link.Load(); now-before.next >= g.config.Timeout {
-		g.drop(t.client.index, before.next, now)
+		g.drop(t, before.next, now)
 		sent = true // or rather done with
 	} else if link.writable() {
 		sent = t.send(link, before.next, before.next < freeAt)
@@ -130,34 +133,49 @@ func (t *talker) turn(before schedule) {
 			heap.Fix(&l.due, t.place)
 		}
 	default:
-		g.drop(t.client.index, before.next, now)
+		g.drop(t, before.next, now)
 	}
 	t.requeue()
+}
+
+// dues is what is due of each message.
+func (t *talker) dues() dues {
+	g := t.lane.group
+	if t.ping {
+		return dues{own: true}
+	}
+	d := dues{own: g.tracked, ack: g.config.answered()}
+	if s := t.client.seat.Load(); s != nil {
+		d.at, d.own = s.room, false
+	}
+	return d
 }
 
 // send sends one message. It is false if nothing was sent: the connection is
 // broken, and its reader will see that too.
 func (t *talker) send(l *link, intended time.Duration, waited bool) bool {
-	g := t.lane.group
+	g, d := t.lane.group, t.dues()
 	s := stamp{intended: intended, sent: g.config.Now(), waited: waited}
-	seq := t.number
-	if g.tracked {
+	seq, kept := t.number, d != dues{}
+	if kept {
 		var ok bool
-		if seq, ok = t.ledger.put(s, g.roster, g.mostUnderWay, &g.count.inFlight); !ok {
-			g.drop(t.client.index, intended, s.sent)
+		if seq, ok = t.ledger.put(s, d, g.mostUnderWay, &g.count.inFlight); !ok {
+			g.drop(t, intended, s.sent)
 			return true
 		}
 	}
-	t.lane.text = g.script.fill(t.lane.text[:0], t.client.index, seq)
-	if err := l.ws.WriteMessage(websocket.TextMessage, t.lane.text); err != nil {
+	if _, err := l.wire.Write(t.framed(seq)); err != nil {
 		l.broken.Store(true)
-		if g.tracked {
+		if kept {
 			g.count.inFlight.Add(int64(-t.ledger.retract()))
 		}
 		return false
 	}
 	t.number++
-	g.count.sent.Add(1)
+	if t.ping {
+		return true
+	}
+	g.add(&g.count.sent, intended)
 	if !g.tracked {
 		g.config.Record(Outcome{
 			Step: StepMessage, Client: t.client.index,
@@ -165,6 +183,18 @@ func (t *talker) send(l *link, intended time.Duration, waited bool) bool {
 		})
 	}
 	return true
+}
+
+// framed is the message of a number, or the ping. It is valid until the next.
+func (t *talker) framed(seq uint64) []byte {
+	l, op := t.lane, websocket.Text
+	if t.ping {
+		l.text, op = strconv.AppendUint(l.text[:0], seq, 10), websocket.Ping
+	} else {
+		l.text = l.group.script.fill(l.text[:0], t.client.values.Load(), t.client.index, seq)
+	}
+	l.frame = websocket.AppendMasked(l.frame[:0], op, l.text, mask())
+	return l.frame
 }
 
 // quiet says, after end, whether the last message has been sent.
@@ -236,7 +266,7 @@ func (t *talker) expire(now time.Duration) {
 // dropUntil drops what was due at limit or earlier. The lane is locked.
 func (t *talker) dropUntil(limit, now time.Duration) {
 	for t.schedule.next <= limit {
-		t.lane.group.drop(t.client.index, t.schedule.next, now)
+		t.lane.group.drop(t, t.schedule.next, now)
 		t.schedule.advance()
 	}
 }

@@ -28,16 +28,25 @@ type ledger struct {
 type entry struct {
 	stamp
 
+	used    bool     // there was such a message
 	settled bool     // what is missing has been given up
+	ackDue  bool     // its ack has not come
 	missing int      // deliveries that are due
-	due     *members // where it is due; nil: at the sender alone
-	arrived []uint64 // a bit for each client where it has arrived; one bit if due is nil
+	due     *members // where it is due; nil: at the sender alone, or nowhere
+	arrived []uint64 // a bit for each place where it has arrived; one bit if due is nil
 }
 
 // stamp is what of a message goes into the outcomes of its deliveries.
 type stamp struct {
 	intended, sent time.Duration
 	waited         bool
+}
+
+// dues is what is due of a message.
+type dues struct {
+	at  *roster // its delivery at the members
+	own bool    // its delivery at the sender
+	ack bool
 }
 
 // verdict is what an arrival is.
@@ -54,35 +63,45 @@ const (
 // shortest is how many entries a ring begins with.
 const shortest = 4
 
-// put enters a message that is due at the members of r as they are now, or at
-// its sender if r is nil. It returns the message's number, and adds
-// the deliveries that are due to inFlight before any can arrive. It is
+// put enters a message that is due, at the members as they are now. It returns the
+// message's number, and adds what is due to inFlight before any can arrive. It is
 // false if most messages of this sender are under way.
 //
 // The members are read under the lock: whoever takes it after a client has quit
 // sees every message that is due at that client.
-func (l *ledger) put(s stamp, r *roster, most int, inFlight *atomic.Int64) (uint64, bool) {
+func (l *ledger) put(s stamp, d dues, most int, inFlight *atomic.Int64) (uint64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.head-l.tail == uint64(len(l.ring)) && !l.grow(most) {
 		return 0, false
 	}
 	e := &l.ring[l.head&uint64(len(l.ring)-1)]
-	words, missing := 1, 1
-	var due *members
-	if r != nil {
-		due = r.now.Load()
-		words, missing = len(due.bits), due.count
+	words := 1
+	next := entry{stamp: s, used: true, ackDue: d.ack}
+	switch {
+	case d.at != nil:
+		next.due = d.at.now.Load()
+		words, next.missing = len(next.due.bits), next.due.count
+	case d.own:
+		next.missing = 1
 	}
-	inFlight.Add(int64(missing))
-	if len(e.arrived) != words {
-		e.arrived = make([]uint64, words)
+	inFlight.Add(int64(next.waiting()))
+	if next.arrived = e.arrived; len(next.arrived) != words {
+		next.arrived = make([]uint64, words)
 	}
-	clear(e.arrived)
-	*e = entry{stamp: s, missing: missing, due: due, arrived: e.arrived}
+	clear(next.arrived)
+	*e = next
 	l.head++
 	l.advance()
 	return l.head - 1, true
+}
+
+// waiting is how much is due of the message.
+func (e *entry) waiting() int {
+	if e.ackDue {
+		return e.missing + 1
+	}
+	return e.missing
 }
 
 // since returns when the oldest message that is not settled was sent, or never.
@@ -105,38 +124,43 @@ func (l *ledger) grow(most int) bool {
 	return true
 }
 
-// retract takes back the message that was put last, and returns how many
-// deliveries are no longer due.
+// retract takes back the message that was put last, and returns how much is no longer due.
 func (l *ledger) retract() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.at(l.head - 1)
-	gone := e.missing
-	e.missing, e.settled = 0, true
+	gone := e.waiting()
+	e.missing, e.ackDue, e.settled = 0, false, true
 	l.advance()
 	return gone
 }
 
-// arrive takes down that message seq came to a client at time now. If it is
-// fresh, the message's stamp is returned too. own says that the client is the
-// sender.
-func (l *ledger) arrive(seq uint64, client int, own bool, now, timeout time.Duration) (verdict, stamp) {
+// entryOf returns the entry of a message; nil, and what its arrival is, if there is none.
+func (l *ledger) entryOf(seq uint64) (*entry, verdict) {
+	switch {
+	case seq >= l.head:
+		return nil, unknown
+	case l.head-seq > uint64(len(l.ring)):
+		return nil, late
+	}
+	if e := l.at(seq); e.used {
+		return e, fresh
+	}
+	return nil, late // its entry was used again before the ring grew
+}
+
+// arrive takes down that message seq came to who has a seat, at time now. If it is
+// fresh, the message's stamp is returned too. own says that it is the sender.
+func (l *ledger) arrive(seq uint64, at *seat, own bool, now, timeout time.Duration) (verdict, stamp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if seq >= l.head {
-		return unknown, stamp{}
-	}
-	if l.head-seq > uint64(len(l.ring)) {
-		return late, stamp{}
-	}
-	e := l.at(seq)
-	if len(e.arrived) == 0 {
-		return late, stamp{} // its entry was used again before the ring grew
+	e, v := l.entryOf(seq)
+	if e == nil {
+		return v, stamp{}
 	}
 	word, bit := 0, uint64(1)
 	if e.due != nil {
-		word, bit = client/64, uint64(1)<<(client%64)
-		own = e.due.bits[word]&bit != 0
+		word, bit, own = e.due.has(at)
 	}
 	switch {
 	case !own:
@@ -154,8 +178,34 @@ func (l *ledger) arrive(seq uint64, client int, own bool, now, timeout time.Dura
 	return fresh, e.stamp
 }
 
-// settle gives up what was sent at before or earlier, and calls lost for each
-// delivery that is missing then: with the client, or less than 0 for the sender.
+// answer takes down that the sender was told what became of message seq.
+func (l *ledger) answer(seq uint64, now, timeout time.Duration) (verdict, stamp) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, v := l.entryOf(seq)
+	switch {
+	case e == nil:
+		return v, stamp{}
+	case e.settled || e.ackDue && now-e.sent > timeout:
+		return late, stamp{}
+	case !e.ackDue:
+		return duplicate, stamp{}
+	}
+	e.ackDue = false
+	if seq == l.tail {
+		l.advance()
+	}
+	return fresh, e.stamp
+}
+
+// ofSender and ofAck are in place of a client in what is given up.
+const (
+	ofSender = -1
+	ofAck    = -2
+)
+
+// settle gives up what was sent at before or earlier, and calls lost for all that is
+// missing then: with the client, ofSender or ofAck.
 func (l *ledger) settle(before time.Duration, lost func(e *entry, client int)) {
 	if time.Duration(l.oldest.Load()) > before {
 		return
@@ -165,30 +215,33 @@ func (l *ledger) settle(before time.Duration, lost func(e *entry, client int)) {
 	for l.tail != l.head && l.at(l.tail).sent <= before {
 		e := l.at(l.tail)
 		e.giveUp(lost)
-		e.missing, e.settled = 0, true
+		e.missing, e.ackDue, e.settled = 0, false, true
 		l.advance()
 	}
 }
 
-// giveUp calls lost for each delivery that is missing.
+// giveUp calls lost for all that is missing.
 func (e *entry) giveUp(lost func(e *entry, client int)) {
-	if e.missing == 0 {
-		return
+	if e.ackDue {
+		lost(e, ofAck)
 	}
-	if e.due == nil {
-		lost(e, -1)
+	switch {
+	case e.missing == 0:
+		return
+	case e.due == nil:
+		lost(e, ofSender)
 		return
 	}
 	for i, word := range e.due.bits {
 		for word &^= e.arrived[i]; word != 0; word &= word - 1 {
-			lost(e, i*64+bits.TrailingZeros64(word))
+			lost(e, int(e.due.clients[i*64+bits.TrailingZeros64(word)]))
 		}
 	}
 }
 
-// advance moves the tail past what is settled or delivered everywhere.
+// advance moves the tail past what is settled or came everywhere.
 func (l *ledger) advance() {
-	for l.tail != l.head && l.at(l.tail).missing == 0 {
+	for l.tail != l.head && l.at(l.tail).waiting() == 0 {
 		l.tail++
 	}
 	oldest := never
@@ -199,39 +252,3 @@ func (l *ledger) advance() {
 }
 
 func (l *ledger) at(seq uint64) *entry { return &l.ring[seq&uint64(len(l.ring)-1)] }
-
-// members is the clients that messages sent now are due at. It never changes:
-// roster makes another one, and all messages between two changes share it.
-type members struct {
-	bits  []uint64
-	count int
-}
-
-// roster is who is a member.
-type roster struct {
-	mu  sync.Mutex
-	now atomic.Pointer[members]
-}
-
-func newRoster(clients int) *roster {
-	r := &roster{}
-	r.now.Store(&members{bits: make([]uint64, (clients+63)/64)})
-	return r
-}
-
-// set makes a client a member or not.
-func (r *roster) set(client int, member bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before := r.now.Load()
-	word, bit := client/64, uint64(1)<<(client%64)
-	if before.bits[word]&bit != 0 == member {
-		return
-	}
-	after := &members{bits: append([]uint64(nil), before.bits...), count: before.count + 1}
-	if !member {
-		after.count = before.count - 1
-	}
-	after.bits[word] ^= bit
-	r.now.Store(after)
-}

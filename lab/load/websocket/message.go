@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -13,49 +12,55 @@ import (
 // idPrefix begins every id; the text after it is drawn for each Group.
 const idPrefix = "ls-"
 
-// longestID is more than an id can have: the prefix, the run's text of 8
-// letters, two numbers of up to 20 digits and the dashes.
-const longestID = 64
-
-// script is the message with its ids yet to come.
+// script is the message with its ids yet to come, and how the server's own messages are known.
 type script struct {
-	parts  []string // around the places of the id
-	prefix []byte   // of all ids of this run: ls-<run>-
+	message template
+	prefix  []byte // of all ids of this run: ls-<run>-
+
+	joined, ack, refused []byte // empty for none
+	skipped, afterCount  []byte // around the number; no skipped: none
 }
 
-// newScript reads a message. The ids are told from those of other runs by
+// newScript reads what is said. The ids are told from those of other runs by
 // random text and not by the seed: a server may keep and repeat what a run with
 // the same seed sent before.
-func newScript(message string) (*script, error) {
+func (g *Group) newScript() (*script, error) {
 	var run [4]byte
 	if _, err := rand.Read(run[:]); err != nil {
 		return nil, fmt.Errorf("draw the text of a run's ids: %w", err)
 	}
-	return &script{
-		parts:  strings.Split(message, Placeholder),
-		prefix: []byte(idPrefix + hex.EncodeToString(run[:]) + "-"),
-	}, nil
+	c := &g.config
+	message, err := g.template(c.Message, strings.Trim(Placeholder, "{}"))
+	if err != nil {
+		return nil, err
+	}
+	s := &script{
+		message: message, prefix: []byte(idPrefix + hex.EncodeToString(run[:]) + "-"),
+		joined: []byte(c.Joined), ack: []byte(c.Ack), refused: []byte(c.Refused),
+	}
+	if before, after, found := strings.Cut(c.Skipped, count); found {
+		s.skipped, s.afterCount = []byte(before), []byte(after)
+	}
+	return s, nil
 }
 
-// most is the length that no message exceeds, in bytes.
-func (s *script) most() int {
-	n := (len(s.parts) - 1) * longestID
-	for _, part := range s.parts {
-		n += len(part)
-	}
-	return n
-}
+// count is where the number is in a notice of what was skipped.
+const count = "{count}"
 
 // fill appends message number seq of a sender.
-func (s *script) fill(dst []byte, sender int, seq uint64) []byte {
-	dst = append(dst, s.parts[0]...)
-	for _, part := range s.parts[1:] {
+func (s *script) fill(dst []byte, v *values, sender int, seq uint64) []byte {
+	for i := range s.message {
+		p := &s.message[i]
+		dst = append(dst, p.literal...)
+		if p.then != theID {
+			dst = v.append(dst, p)
+			continue
+		}
 		dst = append(dst, s.prefix...)
 		dst = strconv.AppendInt(dst, int64(sender), 10)
 		dst = append(dst, '-')
 		dst = strconv.AppendUint(dst, seq, 10)
 		dst = append(dst, '-')
-		dst = append(dst, part...)
 	}
 	return dst
 }
@@ -93,21 +98,27 @@ func number(text []byte) (n uint64, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// readMessage reads r to its end into buf, which grows as needed: up to
-// MessageLimit, at which the connection itself ends the message.
-func readMessage(r io.Reader, buf *[]byte) (int, error) {
-	n := 0
-	for {
-		if n == len(*buf) {
-			*buf = append(*buf, make([]byte, len(*buf))...)
-		}
-		got, err := r.Read((*buf)[n:])
-		n += got
-		if err == io.EOF {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
+// announced is how many messages a text says were left out, 0 if it says none.
+func (s *script) announced(text []byte) uint64 {
+	const most = 1 << 40 // a server that says more says nothing
+	if len(s.skipped) == 0 {
+		return 0
 	}
+	at := bytes.Index(text, s.skipped)
+	if at < 0 {
+		return 0
+	}
+	text = text[at+len(s.skipped):]
+	n, digits := uint64(0), 0
+	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' && n < most {
+		n = n*10 + uint64(text[digits]-'0')
+		digits++
+	}
+	if digits == 0 || !bytes.HasPrefix(text[digits:], s.afterCount) {
+		return 0
+	}
+	return n
 }
+
+// has reports whether a text has what is looked for; nothing is in no text.
+func has(text, what []byte) bool { return len(what) > 0 && bytes.Contains(text, what) }

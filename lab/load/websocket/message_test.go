@@ -1,24 +1,25 @@
 package websocket
 
 import (
-	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 	"time"
+
+	"loadstone/lab/load"
 )
 
 func TestIDsAreFound(t *testing.T) {
 	t.Parallel()
-	s, err := newScript(`{"id":"{id}","again":"{id}"}`)
+	g := &Group{config: Config{WebSocket: load.WebSocket{Message: `{"id":"{id}","again":"{id}"}`}}}
+	s, err := g.newScript()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := s.fill([]byte("["), 12, 345)
+	text := s.fill([]byte("["), nil, 12, 345)
 	text = append(text, s.prefix...)
 	text = append(text, "7-x-"...)
 	text = append(text, s.prefix...)
-	text = s.fill(text, 0, 0)
+	text = s.fill(text, nil, 0, 0)
 	var got [][2]uint64
 	for {
 		sender, seq, rest, ok := s.next(text)
@@ -36,13 +37,10 @@ func TestIDsAreFound(t *testing.T) {
 			t.Errorf("id %d: got %v, want %v", i, got[i], want[i])
 		}
 	}
-	if n := len(s.fill(nil, 1<<40, 1<<60)); n > s.most() {
-		t.Errorf("got a message of %d bytes, want %d at most", n, s.most())
-	}
 }
 
 func FuzzIDs(f *testing.F) {
-	s := &script{parts: []string{"", ""}, prefix: []byte("ls-abc-")}
+	s := &script{message: template{{then: theID}}, prefix: []byte("ls-abc-")}
 	f.Add([]byte("ls-abc-1-2-"))
 	f.Add([]byte("ls-abc-ls-abc-1--ls-abc-99999999999999999999-1-"))
 	f.Add([]byte("ls-abc-3-"))
@@ -52,7 +50,7 @@ func FuzzIDs(f *testing.F) {
 			if !ok {
 				return
 			}
-			id := s.fill(nil, int(sender), seq)
+			id := s.fill(nil, nil, int(sender), seq)
 			if len(rest) >= len(text) || len(id) > len(text) {
 				t.Fatalf("found %s in %q", id, text)
 			}
@@ -61,35 +59,29 @@ func FuzzIDs(f *testing.F) {
 	})
 }
 
-func TestMessagesAreReadWhole(t *testing.T) {
-	t.Parallel()
-	want := strings.Repeat("0123456789", 1000)
-	buf := make([]byte, 16)
-	n, err := readMessage(iotest.OneByteReader(strings.NewReader(want)), &buf)
-	if err != nil || string(buf[:n]) != want {
-		t.Errorf("got %d bytes and %v, want %d", n, err, len(want))
-	}
-}
-
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	r := newRoster(130)
+	r := newRoster()
+	seats := map[int]*seat{}
+	for client := range 130 {
+		seats[client] = r.seat(client)
+	}
 	for _, client := range []int{0, 64, 129} {
-		r.set(client, true)
+		seats[client].set(true)
 	}
 	l := &ledger{}
 	var inFlight atomic.Int64
-	seq, ok := l.put(stamp{intended: 1, sent: 2}, r, 16, &inFlight)
+	seq, ok := l.put(stamp{intended: 1, sent: 2}, dues{at: r}, 16, &inFlight)
 	if !ok || seq != 0 {
 		t.Fatalf("got %d and %v, want 0 and true", seq, ok)
 	}
-	r.set(1, true) // too late
-	r.set(64, false)
-	r.set(64, true)
+	seats[1].set(true) // too late
+	seats[64].set(false)
+	seats[64].set(true)
 	const timeout = 10 * time.Nanosecond
 	check := func(seq uint64, client int, now time.Duration, want verdict) {
 		t.Helper()
-		if got, _ := l.arrive(seq, client, false, now, timeout); got != want {
+		if got, _ := l.arrive(seq, seats[client], false, now, timeout); got != want {
 			t.Errorf("message %d at %d: got %v, want %v", seq, client, got, want)
 		}
 	}
@@ -127,34 +119,34 @@ func TestLedgerIsBounded(t *testing.T) {
 	const most = 40 // becomes 64
 	n := uint64(0)
 	for ; n < 10; n++ { // what comes at once leaves room, and the ring as short as it began
-		if _, ok := l.put(stamp{}, nil, most, &inFlight); !ok {
+		if _, ok := l.put(stamp{}, dues{own: true}, most, &inFlight); !ok {
 			t.Fatal("no room")
 		}
-		_, _ = l.arrive(n, 3, true, 0, 100)
+		_, _ = l.arrive(n, nil, true, 0, 100)
 	}
 	for ; n < 1000; n++ {
-		if _, ok := l.put(stamp{sent: time.Duration(n)}, nil, most, &inFlight); !ok {
+		if _, ok := l.put(stamp{sent: time.Duration(n)}, dues{own: true}, most, &inFlight); !ok {
 			break
 		}
 	}
 	if n != 74 {
 		t.Fatalf("got room for %d, want 64", n-10)
 	}
-	if v, _ := l.arrive(0, 3, true, 70, 100); v != late {
+	if v, _ := l.arrive(0, nil, true, 70, 100); v != late {
 		t.Errorf("got %v for a message that has no entry, want late", v)
 	}
 	for seq := uint64(10); seq < n; seq++ {
-		if v, s := l.arrive(seq, 3, true, 70, 100); v != fresh || s.sent != time.Duration(seq) {
+		if v, s := l.arrive(seq, nil, true, 70, 100); v != fresh || s.sent != time.Duration(seq) {
 			t.Fatalf("message %d: got %v sent at %v, want it fresh", seq, v, s.sent)
 		}
-		if _, ok := l.put(stamp{sent: time.Duration(n + seq)}, nil, most, &inFlight); !ok {
+		if _, ok := l.put(stamp{sent: time.Duration(n + seq)}, dues{own: true}, most, &inFlight); !ok {
 			t.Fatalf("no room after message %d came", seq)
 		}
 	}
-	if v, _ := l.arrive(0, 3, true, 70, 100); v != late {
+	if v, _ := l.arrive(0, nil, true, 70, 100); v != late {
 		t.Errorf("got %v, want late", v)
 	}
-	if v, _ := l.arrive(n, 4, false, 70, 100); v != unexpected {
+	if v, _ := l.arrive(n, nil, false, 70, 100); v != unexpected {
 		t.Errorf("got %v, want unexpected", v)
 	}
 	if gone := l.retract(); gone != 1 {

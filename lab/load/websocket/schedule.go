@@ -32,6 +32,11 @@ func newSchedule(c *Config, client int) schedule {
 	}
 }
 
+// newPings returns the schedule of a client's pings, evenly spaced.
+func newPings(c *Config, client int) schedule {
+	return schedule{key: seed.Derive(c.Seed, "websocket", "pings", strconv.Itoa(client)), gap: c.Ping.Seconds()}
+}
+
 // begin sets the first message's time, for a schedule that begins now. An even
 // schedule begins within one gap, so that clients do not send in step.
 func (s *schedule) begin(now time.Duration) {

@@ -11,17 +11,10 @@ import (
 	"time"
 )
 
-// mostHandshake bounds what a client reads of the answer to its handshake, in
-// bytes: a server that never ends its head must not fill the memory.
-const mostHandshake = 64 << 10
-
 // chunkSize is how much is read from the kernel at once, in bytes.
 const chunkSize = 16 << 10
 
-// errLongHandshake is an answer whose head does not end.
-var errLongHandshake = errors.New("the answer to the handshake is longer than 64 KiB")
-
-// socket is a TCP connection whose reads hold no buffer while there is nothing
+// socket is a TCP connection that no loop reads: whose reads hold no buffer while there is nothing
 // to read, and whose writes never wait. Reads belong to one goroutine at a time;
 // writes may come from any.
 type socket struct {
@@ -32,13 +25,11 @@ type socket struct {
 	pool  *sync.Pool // of *chunk
 
 	// Reading.
-	chunk     *chunk // nil if all that was read has been handed on
-	rest      []byte // of chunk
-	tryRead   func(fd uintptr) bool
-	readErr   error
-	handshake int   // bytes that may still be read before the handshake is over
-	open      bool  // it is over
-	pace      *pace // nil if it reads as fast as it can
+	chunk   *chunk // nil if all that was read has been handed on
+	rest    []byte // of chunk
+	tryRead func(fd uintptr) bool
+	readErr error
+	pace    *pace // nil if it reads as fast as it can
 
 	// Writing.
 	mu       sync.Mutex
@@ -65,7 +56,7 @@ func (g *Group) newSocket(conn *net.TCPConn, slow bool) (*socket, error) {
 	}
 	s := &socket{
 		Conn: conn, raw: raw, count: &g.count, pool: &g.chunks,
-		handshake: mostHandshake, start: g.work.Go, flushed: func() {},
+		start: g.work.Go, flushed: func() {},
 	}
 	s.tryRead, s.tryWrite = s.readOnce, s.writeOnce
 	if slow {
@@ -86,9 +77,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		if s.readErr != nil {
 			return 0, s.readErr
 		}
-		if err := s.received(len(s.rest)); err != nil {
-			return 0, err
-		}
+		s.count.receivedBytes.Add(uint64(len(s.rest)))
 	}
 	n := copy(p, s.rest)
 	if s.rest = s.rest[n:]; len(s.rest) == 0 {
@@ -133,19 +122,8 @@ func (s *socket) readSlowly(p []byte) (int, error) {
 		s.readErr = err
 		return n, err
 	}
-	return n, s.received(n)
-}
-
-// received counts n bytes, and ends a handshake that is too long.
-func (s *socket) received(n int) error {
 	s.count.receivedBytes.Add(uint64(n))
-	if s.open {
-		return nil
-	}
-	if s.handshake -= n; s.handshake < 0 {
-		s.readErr = errLongHandshake
-	}
-	return s.readErr
+	return n, nil
 }
 
 // SetWriteDeadline does nothing: writes do not wait.

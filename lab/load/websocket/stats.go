@@ -2,10 +2,11 @@ package websocket
 
 import "sync/atomic"
 
-// Stats is how things stand. All but Open and InFlight only grow.
+// Stats is how things stand. All but Open and InFlight only grow. Messages are those
+// intended at Config.From or later.
 type Stats struct {
 	Open     int64 // connections that are open
-	InFlight int64 // deliveries that are due and have neither come nor been given up
+	InFlight int64 // deliveries, acks and pongs that are due and have neither come nor been given up
 
 	Connects   uint64 // connections opened, reconnects included
 	Reconnects uint64 // of them
@@ -16,6 +17,9 @@ type Stats struct {
 	Delivered uint64 // deliveries that came in time
 	Lost      uint64 // deliveries that did not
 	CutOff    uint64 // deliveries that were under way when all ended
+	Skipped   uint64 // deliveries that did not come, and of which the server said so
+	Acked     uint64 // messages that were accepted in time
+	Refused   uint64 // messages that were not accepted
 
 	Duplicates uint64 // deliveries that came again
 	Late       uint64 // that came after they were lost
@@ -31,6 +35,7 @@ type counters struct {
 	open, inFlight                         atomic.Int64
 	connects, reconnects, closed           atomic.Uint64
 	sent, dropped, delivered, lost, cutOff atomic.Uint64
+	skipped, acked, refused                atomic.Uint64
 	duplicates, late, unexpected, other    atomic.Uint64
 	sentBytes, receivedBytes               atomic.Uint64
 }
@@ -42,7 +47,8 @@ func (g *Group) Stats() Stats {
 		Open: n.open.Load(), InFlight: n.inFlight.Load(),
 		Connects: n.connects.Load(), Reconnects: n.reconnects.Load(), Closed: n.closed.Load(),
 		Sent: n.sent.Load(), Dropped: n.dropped.Load(), Delivered: n.delivered.Load(),
-		Lost: n.lost.Load(), CutOff: n.cutOff.Load(),
+		Lost: n.lost.Load(), CutOff: n.cutOff.Load(), Skipped: n.skipped.Load(),
+		Acked: n.acked.Load(), Refused: n.refused.Load(),
 		Duplicates: n.duplicates.Load(), Late: n.late.Load(),
 		Unexpected: n.unexpected.Load(), Other: n.other.Load(),
 		SentBytes: n.sentBytes.Load(), ReceivedBytes: n.receivedBytes.Load(),

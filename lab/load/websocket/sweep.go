@@ -1,6 +1,8 @@
 package websocket
 
 import (
+	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,15 +18,57 @@ type sweeper struct {
 	group *Group
 
 	mu      sync.Mutex
-	joining []joining // by time
+	joining agenda // of those that are to become members
+	parting agenda // of those whose stay ends
 	leaving []*client
+	ending  []*link // whose close frame has been sent
 }
 
-// joining is a client that is to become a member.
-type joining struct {
+// agenda is what is to happen with connections, a heap by time.
+type agenda []appointment
+
+// appointment is for a client, as long as it has this connection.
+type appointment struct {
 	at     time.Duration
 	client *client
 	link   *link
+}
+
+func (a *agenda) Len() int           { return len(*a) }
+func (a *agenda) Less(i, j int) bool { return (*a)[i].at < (*a)[j].at }
+func (a *agenda) Swap(i, j int)      { (*a)[i], (*a)[j] = (*a)[j], (*a)[i] }
+
+// Push is heap.Interface's.
+func (a *agenda) Push(x any) { *a = append(*a, x.(appointment)) } // the heap has nothing else
+
+// Pop is heap.Interface's.
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	(*a)[last] = appointment{}
+	*a = (*a)[:last]
+	return x
+}
+
+// joinAt makes a client a member at a time.
+func (s *sweeper) joinAt(at time.Duration, c *client, l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	heap.Push(&s.joining, appointment{at, c, l})
+}
+
+// leaveAt ends a client's stay at a time.
+func (s *sweeper) leaveAt(at time.Duration, c *client, l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	heap.Push(&s.parting, appointment{at, c, l})
+}
+
+// end closes a connection at the end of its patience.
+func (s *sweeper) end(l *link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = append(s.ending, l)
 }
 
 // run sweeps until stop is closed.
@@ -42,33 +86,47 @@ func (s *sweeper) run(stop <-chan struct{}) {
 }
 
 func (s *sweeper) sweep(now time.Duration) {
-	for _, j := range s.joinDue(now) {
+	for _, j := range s.due(&s.joining, now) {
 		j.client.mu.Lock()
 		if j.client.state == connected && j.client.link.Load() == j.link {
-			s.group.roster.set(j.client.index, true)
+			j.client.seat.Load().set(true)
 		}
 		j.client.mu.Unlock()
 	}
-	for i := range s.group.talkers {
-		if t := s.group.talkers[i].Load(); t != nil {
-			s.group.settle(t, now-s.group.config.Timeout, now, false)
-			t.expire(now)
-		}
+	for _, p := range s.due(&s.parting, now) {
+		p.client.endStay(p.link, now)
 	}
+	g := s.group
+	g.each(func(t *talker) {
+		g.settle(t, now-g.config.Timeout, now, false)
+		t.expire(now)
+	})
 	s.letGo(now)
+	s.cut(now)
 }
 
-// joinDue takes out of joining those whose time has come.
-func (s *sweeper) joinDue(now time.Duration) []joining {
+// due takes out of an agenda what has come.
+func (s *sweeper) due(a *agenda, now time.Duration) []appointment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := 0
-	for n < len(s.joining) && s.joining[n].at <= now {
-		n++
+	var due []appointment
+	for len(*a) > 0 && (*a)[0].at <= now {
+		due = append(due, heap.Pop(a).(appointment)) // the heap has nothing else
 	}
-	due := s.joining[:n]
-	s.joining = s.joining[n:]
 	return due
+}
+
+// cut closes the connections whose server has not answered a close frame in time.
+func (s *sweeper) cut(now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = slices.DeleteFunc(s.ending, func(l *link) bool {
+		over := int64(now) >= l.until.Load()
+		if over {
+			_ = l.wire.Close() // or it has ended already
+		}
+		return over
+	})
 }
 
 // watch lets a lingering client go when nothing is due at it any more.
@@ -102,14 +160,14 @@ func (s *sweeper) letGo(now time.Duration) {
 // oldest is when the oldest message was sent that is still due at any member.
 func (s *sweeper) oldest() time.Duration {
 	oldest := never
-	if s.group.roster == nil {
+	if !s.group.fansOut() {
 		return oldest
 	}
-	for i := range s.group.talkers {
-		if t := s.group.talkers[i].Load(); t != nil {
+	s.group.each(func(t *talker) {
+		if !t.ping {
 			oldest = min(oldest, t.ledger.since())
 		}
-	}
+	})
 	return oldest
 }
 
@@ -123,16 +181,13 @@ func (c *client) goneBy(now, oldest time.Duration) bool {
 	}
 	g := c.group
 	settled := oldest > c.leftAt
-	if c.talker != nil {
-		settled = settled && c.talker.quiet()
-		if g.roster == nil {
-			settled = settled && c.talker.ledger.since() == never
-		}
+	for _, t := range c.talkers() {
+		settled = settled && t.quiet() && (g.fansOut() && !t.ping || t.ledger.since() == never)
 	}
 	if !settled && now < c.leftAt+g.config.Timeout {
 		return false
 	}
 	c.state = closing
-	c.link.Load().farewell()
+	c.link.Load().farewell(now)
 	return true
 }

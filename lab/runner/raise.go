@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/format"
+	"loadstone/lab/load"
+)
+
+// raise searches how many connections, messages a second or rooms are held. Each attempt
+// connects its clients anew: a server's memory of those before is not in what is measured,
+// and the connecting is.
+func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised experiment.Raised) error {
+	began := time.Now()
+	search, unit := m.search, raised.Unit()
+	search.MaxRate, search.MinRequests = raised.Most, 1
+	wait := max(drain(m.Experiment.SLO, scenario, m.base.Timeout), m.base.Timeout) // what is late is lost, and not cut off
+	warmup := m.base.Warmup
+	from := capacity.Start(raised.From, m.Experiment.Seed, m.trial.Index)
+	var history []capacity.Try
+	for {
+		step, ok := search.Next(history, time.Since(began), from)
+		if !ok {
+			return nil
+		}
+		s, amount := raised.At(scenario, step.Rate)
+		if len(history) > 0 && tried(history, amount) && step.Purpose == capacity.Search {
+			return nil // whole numbers are as near as they can be
+		}
+		m.Events.doingf("trying %s %s", format.Rounded(amount), unit)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), held(m.base, s, raised, step, wait, warmup), m.Experiment.SLO)
+		if err != nil {
+			return err
+		}
+		warmup = 0 // the system is warm
+		t := capacity.NewRaisedTry(unit, amount, r, outcomes)
+		t.Purpose = step.Purpose
+		history = append(history, t)
+		m.record(string(step.Purpose), t, r)
+	}
+}
+
+// tried reports whether an amount has been searched before.
+func tried(history []capacity.Try, amount float64) bool {
+	for _, t := range history {
+		if t.Rate == amount {
+			return true
+		}
+	}
+	return false
+}
+
+// held is an attempt: all clients connect in its warm-up, and stay.
+func held(base load.Plan, s load.Scenario, raised experiment.Raised, step capacity.Step, drain, warmup time.Duration) load.Plan {
+	warmup += raised.Settle(&s)
+	s.Duration, s.StartTime, s.GracefulStop = warmup+step.Duration, 0, drain
+	base.Scenarios, base.Warmup = []load.Scenario{s}, warmup
+	return base
+}
