@@ -16,7 +16,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve",
+		Short:   "The chat of live shows: seed, serve, reconcile",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -26,7 +26,7 @@ order, and what was acknowledged is never lost.`,
 	health := a.healthCommand()
 	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
 	cmd.AddCommand(health)
-	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand())...)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }

@@ -19,6 +19,8 @@ type record struct {
 	OtherForm bool     `json:"other_form"`
 	Send      *Send    `json:"send"`
 	Error     string   `json:"error"`
+	// BeyondSchema says that the record is refused, and that no schema can see why.
+	BeyondSchema bool `json:"beyond_schema"`
 }
 
 // records reads a file of the contract.

@@ -1,0 +1,79 @@
+package ledger
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
+	"loadstone/system/chat"
+)
+
+// Begin is the first message that a viewer of the stream saw or was to see, and 0 if there is none.
+func (l *Ledger) Begin(stream int64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := uint64(math.MaxUint64)
+	for _, v := range l.room(stream).viewers {
+		if v.joined {
+			first = min(first, v.first)
+		}
+	}
+	if first == math.MaxUint64 {
+		return 0
+	}
+	return first
+}
+
+// Check compares the books of a stream with its log, from Begin on, in the order in which the
+// log has it. It is called once for each stream, when nobody says anything any more and all
+// viewers have had time to see the last.
+func (l *Ledger) Check(stream int64, epoch string, from uint64, log iter.Seq[chat.Message]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inEpoch(epoch)
+	r := l.room(stream)
+	stored := map[promise]uint64{} // offsets
+	end := from
+	for m := range log {
+		if m.Offset != end {
+			l.violatef(Holed, "the log of stream %d has message %d in place of message %d", stream, m.Offset, end)
+		}
+		end = m.Offset + 1
+		p := promise{m.Sender, m.ID}
+		if first, ok := stored[p]; ok {
+			l.violatef(Doubled, "message %q of %s is twice in the log of stream %d: as %d and %d", m.ID, m.Sender, stream, first, m.Offset)
+			continue
+		}
+		stored[p] = m.Offset
+		if sum, ok := r.seen[m.Offset]; ok && sum != l.hash(&m) {
+			l.violatef(Invented, "what viewers saw as message %d of stream %d is not what the log has there", m.Offset, stream)
+		}
+	}
+	for offset := range r.seen {
+		if offset >= end {
+			l.violatef(Invented, "viewers saw message %d of stream %d, and the log has %d", offset, stream, end)
+		}
+	}
+	l.checkAcked(r, stored)
+	for _, v := range r.viewers {
+		v.close(end)
+	}
+}
+
+// checkAcked looks for what was promised. The violations are in the order of the offsets.
+func (l *Ledger) checkAcked(r *room, stored map[promise]uint64) {
+	byOffset := func(a, b promise) int { return cmp.Compare(r.acked[a], r.acked[b]) }
+	for _, p := range slices.SortedFunc(maps.Keys(r.acked), byOffset) {
+		offset, ok := stored[p]
+		switch {
+		case !ok:
+			l.violatef(Lost, "message %q of %s was acked as %d of stream %d, and the log does not have it", p.id, p.sender, r.acked[p], r.id)
+			continue
+		case offset != r.acked[p]:
+			l.violatef(Moved, "message %q of %s was acked as %d of stream %d, and the log has it as %d", p.id, p.sender, r.acked[p], r.id, offset)
+		}
+		l.count.Stored++
+	}
+}

@@ -1,0 +1,163 @@
+// Package ledger keeps the books of a chat: what was promised to who says something, what each
+// viewer was shown, and what the log has. It says where they do not agree:
+//
+//	acked = stored = analysed + dead letters
+//	stored = delivered + announced as skipped, for each viewer, from where it began
+//
+// It is fed by who looks at the chat from outside, see package reconcile, and believes nothing
+// that the server says of itself but its log. It keeps a hash of each message that was seen, and of
+// a viewer only where it is.
+package ledger
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"sync"
+
+	"loadstone/system/chat"
+)
+
+// Kind is what is wrong.
+type Kind string
+
+// What can be wrong.
+const (
+	Lost       Kind = "lost"       // acked, and not in the log
+	Moved      Kind = "moved"      // acked at one place, and at another in the log, or acked at two
+	Doubled    Kind = "doubled"    // twice in the log, or shown twice to a viewer
+	Disordered Kind = "disordered" // shown to a viewer after what was said later
+	Invented   Kind = "invented"   // shown to a viewer, and not so in the log
+	Withheld   Kind = "withheld"   // in the log, and neither shown to a viewer nor announced as skipped
+	Holed      Kind = "holed"      // an offset that the log does not have
+	Replaced   Kind = "replaced"   // the log is another one than it was
+	Unreadable Kind = "unreadable" // what a viewer was sent is not in the form of the contract
+)
+
+// Violation is one fact that is wrong, as a sentence without a full stop.
+type Violation struct {
+	Kind Kind
+	Text string
+}
+
+// maxWrong bounds the violations that are kept; all are counted.
+const maxWrong = 100
+
+// Count is what was counted.
+type Count struct {
+	// Acked are messages that the server accepted, and Stored those of them that the log has.
+	Acked, Stored int64
+	// Due is what the log has from where each viewer began; it is Delivered and Skipped.
+	Due, Delivered, Skipped int64
+	// Wrong is the number of violations.
+	Wrong int64
+}
+
+// Balanced reports whether something was acked, and nothing is wrong.
+func (c Count) Balanced() bool { return c.Acked > 0 && c.Wrong == 0 }
+
+// String is the one line that says it.
+func (c Count) String() string {
+	sign := func(equal bool) string {
+		if equal {
+			return "="
+		}
+		return "≠"
+	}
+	return fmt.Sprintf("acked %d %s stored %d; due to viewers %d %s delivered %d + skipped %d; %d violations",
+		c.Acked, sign(c.Acked == c.Stored), c.Stored, c.Due, sign(c.Due == c.Delivered+c.Skipped), c.Delivered, c.Skipped, c.Wrong)
+}
+
+// Ledger has the books of all rooms. It is safe for concurrent use.
+type Ledger struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	rooms map[int64]*room
+	epoch string
+	count Count
+	wrong []Violation
+}
+
+// room is what is known of a room.
+type room struct {
+	id      int64
+	acked   map[promise]uint64 // offsets
+	seen    map[uint64]uint64  // hashes of messages, by their offsets
+	viewers []*Viewer
+}
+
+// promise is a message as its sender knows it.
+type promise struct{ sender, id string }
+
+// New returns empty books.
+func New() *Ledger { return &Ledger{seed: maphash.MakeSeed(), rooms: map[int64]*room{}} }
+
+func (l *Ledger) room(id int64) *room {
+	r := l.rooms[id]
+	if r == nil {
+		r = &room{id: id, acked: map[promise]uint64{}, seen: map[uint64]uint64{}}
+		l.rooms[id] = r
+	}
+	return r
+}
+
+func (l *Ledger) violatef(kind Kind, format string, args ...any) {
+	l.count.Wrong++
+	if len(l.wrong) < maxWrong {
+		l.wrong = append(l.wrong, Violation{kind, fmt.Sprintf(format, args...)})
+	}
+}
+
+// Acked notes that the server has promised to keep a message.
+func (l *Ledger) Acked(stream int64, sender, id string, offset uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	acked, p := l.room(stream).acked, promise{sender, id}
+	if first, ok := acked[p]; ok {
+		if first != offset {
+			l.violatef(Moved, "message %q of %s in stream %d was acked as %d, and then as %d", id, sender, stream, first, offset)
+		}
+		return
+	}
+	acked[p] = offset
+	l.count.Acked++
+}
+
+// Count is what was counted so far. Stored and Due are known once rooms were checked.
+func (l *Ledger) Count() Count {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.count
+}
+
+// Wrong are the first violations.
+func (l *Ledger) Wrong() []Violation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.wrong)
+}
+
+// Unreadable notes what somebody was sent that cannot be read, as a sentence.
+func (l *Ledger) Unreadable(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.violatef(Unreadable, "%.300s", text)
+}
+
+// Epoch is the log's, as somebody saw it last.
+func (l *Ledger) Epoch() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch
+}
+
+// inEpoch notes which log somebody has seen.
+func (l *Ledger) inEpoch(epoch string) {
+	if l.epoch != "" && l.epoch != epoch {
+		l.violatef(Replaced, "the log was %s, and is %s: what was acked before is not in it", l.epoch, epoch)
+	}
+	l.epoch = epoch
+}
+
+func (l *Ledger) hash(m *chat.Message) uint64 { return maphash.Comparable(l.seed, *m) }

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"loadstone/system/chat"
+)
+
+const epoch = "0123456789abcdef"
+
+// said is message number n of a room.
+func said(n uint64) chat.Message {
+	return chat.Message{Offset: n, Sender: "noor", Name: "Noor", ID: fmt.Sprint("m", n), Text: fmt.Sprint("text ", n)}
+}
+
+func log(length uint64) (all []chat.Message) {
+	for n := range length {
+		all = append(all, said(n))
+	}
+	return all
+}
+
+// books are those of a chat of six messages, all acked, with two viewers: all is well.
+type books struct {
+	*Ledger
+
+	one, two *Viewer
+	log      []chat.Message
+	epoch    string
+}
+
+func open() *books {
+	l := New()
+	b := &books{Ledger: l, one: l.Viewer(1, "viewer 1"), two: l.Viewer(1, "viewer 2"), log: log(6), epoch: epoch}
+	for _, m := range b.log {
+		b.Acked(1, m.Sender, m.ID, m.Offset)
+	}
+	b.one.Joined(epoch, 0, false)
+	b.two.Joined(epoch, 3, false)
+	b.sees(b.two, 3, 4, 5)
+	return b
+}
+
+func (b *books) sees(v *Viewer, offsets ...uint64) {
+	for _, n := range offsets {
+		m := said(n)
+		v.Saw(&m)
+	}
+}
+
+// Each kind of violation is found, and said in one sentence.
+func TestWhatIsWrongIsFound(t *testing.T) {
+	t.Parallel()
+	all := func(b *books) { b.sees(b.one, 0, 1, 2, 3, 4, 5) }
+	for name, c := range map[string]struct {
+		happens func(*books)
+		want    string // violations by their kinds and texts, "" for none
+	}{
+		"nothing":                  {all, ""},
+		"acked twice at one place": {func(b *books) { all(b); b.Acked(1, "noor", "m2", 2) }, ""},
+		"announced":                {func(b *books) { b.sees(b.one, 0); b.one.Skipped(3); b.sees(b.one, 4, 5) }, ""},
+		"came back":                {func(b *books) { b.sees(b.one, 0, 1); b.one.Joined(epoch, 2, true); b.sees(b.one, 2, 3, 4, 5) }, ""},
+		"acked, and not stored": {
+			func(b *books) { all(b); b.Acked(1, "olga", "x", 6) },
+			`lost: message "x" of olga was acked as 6 of stream 1, and the log does not have it`,
+		},
+		"acked, and cut off with what was seen": {
+			func(b *books) { all(b); b.log = b.log[:5] },
+			`invented: viewers saw message 5 of stream 1, and the log has 5
+lost: message "m5" of noor was acked as 5 of stream 1, and the log does not have it
+invented: viewer 1 of stream 1 was told of messages up to 6, and the log has 5
+invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
+		},
+		"acked at two places": {
+			func(b *books) { all(b); b.Acked(1, "noor", "m2", 4) },
+			`moved: message "m2" of noor in stream 1 was acked as 2, and then as 4`,
+		},
+		"stored at another place": {
+			func(b *books) {
+				all(b)
+				b.Acked(1, "olga", "x", 7)
+				b.log = append(b.log, chat.Message{Offset: 6, Sender: "olga", ID: "x"})
+				b.one.Skipped(1)
+				b.two.Skipped(1)
+			},
+			`moved: message "x" of olga was acked as 7 of stream 1, and the log has it as 6`,
+		},
+		"stored twice": {
+			func(b *books) {
+				all(b)
+				m := said(2)
+				m.Offset = 6
+				b.log = append(b.log, m)
+				b.one.Skipped(1)
+				b.two.Skipped(1)
+			},
+			`doubled: message "m2" of noor is twice in the log of stream 1: as 2 and 6`,
+		},
+		"seen twice":        {func(b *books) { all(b); b.sees(b.one, 4) }, "doubled: viewer 1 of stream 1 saw message 4 again"},
+		"seen out of order": {func(b *books) { b.sees(b.one, 0, 1, 4, 2, 3, 5) }, "disordered: viewer 1 of stream 1 saw message 2 after message 4\ndisordered: viewer 1 of stream 1 saw message 3 after message 4"},
+		"seen, and not stored": {
+			func(b *books) { all(b); b.sees(b.one, 6) },
+			"invented: viewers saw message 6 of stream 1, and the log has 6\ninvented: viewer 1 of stream 1 was told of messages up to 7, and the log has 6",
+		},
+		"seen, and stored otherwise": {
+			func(b *books) { all(b); b.log[1].Text = "another" },
+			"invented: what viewers saw as message 1 of stream 1 is not what the log has there",
+		},
+		"seen otherwise than by others": {
+			func(b *books) {
+				m := said(4)
+				m.Text = "another"
+				b.sees(b.one, 0, 1, 2, 3)
+				b.one.Saw(&m)
+				b.sees(b.one, 5)
+			},
+			"invented: viewer 1 of stream 1 saw another message 4 than others did",
+		},
+		"a gap":        {func(b *books) { b.sees(b.one, 0, 1, 5) }, "withheld: viewer 1 of stream 1 was neither shown messages 2 to 4 nor told that it was skipped"},
+		"no end":       {func(b *books) { b.sees(b.one, 0, 1, 2, 3, 4) }, "withheld: viewer 1 of stream 1 was neither shown message 5 nor told that it was skipped"},
+		"never joined": {func(b *books) { all(b); b.Viewer(1, "viewer 3") }, "withheld: viewer 3 of stream 1 has never joined"},
+		"forgotten": {
+			func(b *books) { b.sees(b.one, 0); b.one.Joined(epoch, 2, false); b.sees(b.one, 2, 3, 4, 5) },
+			"withheld: viewer 1 of stream 1 came back for message 1, and the server goes on at 2",
+		},
+		"a hole in the log": {
+			func(b *books) { all(b); m := said(7); b.log = append(b.log, m); b.one.Skipped(2); b.two.Skipped(2) },
+			"holed: the log of stream 1 has message 7 in place of message 6",
+		},
+		"another log": {func(b *books) { all(b); b.epoch = "fedcba9876543210" }, "replaced: the log was 0123456789abcdef, and is fedcba9876543210: what was acked before is not in it"},
+	} {
+		b := open()
+		c.happens(b)
+		b.Check(1, b.epoch, 0, slices.Values(b.log))
+		var got []string
+		for _, v := range b.Wrong() {
+			got = append(got, string(v.Kind)+": "+v.Text)
+		}
+		count := b.Count()
+		if text := strings.Join(got, "\n"); text != c.want || count.Balanced() != (c.want == "") || count.Wrong != int64(len(got)) {
+			t.Errorf("%s: got %v and\n%s\nwant\n%s", name, count, text, c.want)
+		}
+	}
+}
+
+func TestTheCountSaysWhatIsEqual(t *testing.T) {
+	t.Parallel()
+	b := open()
+	b.sees(b.one, 0, 1, 2, 3)
+	b.one.Skipped(2)
+	b.Check(1, epoch, 0, slices.Values(b.log))
+	if got, want := b.Count().String(), "acked 6 = stored 6; due to viewers 9 = delivered 7 + skipped 2; 0 violations"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	b = open()
+	b.Check(1, epoch, 0, slices.Values(b.log[:5]))
+	if got, want := b.Count().String(), "acked 6 ≠ stored 5; due to viewers 7 ≠ delivered 3 + skipped 0; 4 violations"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	l := New() // of a chat with a past
+	v := l.Viewer(1, "viewer 1")
+	v.Joined(epoch, 3, false)
+	l.Acked(1, "noor", "m3", 3)
+	for _, m := range b.log[3:] {
+		v.Saw(&m)
+	}
+	if from := l.Begin(1); from != 3 {
+		t.Errorf("got %d as the first message, want 3", from)
+	}
+	if l.Check(1, epoch, 3, slices.Values(b.log[3:])); !l.Count().Balanced() {
+		t.Errorf("got %v and %v", l.Count(), l.Wrong())
+	}
+	if New().Count().Balanced() {
+		t.Error("nothing is balanced that has not happened")
+	}
+}

@@ -1,0 +1,90 @@
+package chat
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// schema compiles one of the contract, with those that it refers to.
+func schema(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	for _, file := range []string{"message.schema.json", "send.schema.json", "told.schema.json"} {
+		text, err := os.ReadFile(filepath.Join("contract", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err == nil {
+			err = c.AddResource(file, doc)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	s, err := c.Compile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func validate(s *jsonschema.Schema, wire string) error {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(wire)))
+	if err != nil {
+		return err
+	}
+	return s.Validate(doc)
+}
+
+// The schemas take the records that are read, and refuse those that are not.
+func TestSchemasAgreeWithTheRecords(t *testing.T) {
+	t.Parallel()
+	for file, c := range map[string]struct {
+		schema string
+		read   func(record) bool
+	}{
+		"messages.jsonl": {"message.schema.json", func(r record) bool { return r.Message != nil }},
+		"sends.jsonl":    {"send.schema.json", func(r record) bool { return r.Send != nil }},
+		"told.jsonl":     {"told.schema.json", func(record) bool { return true }},
+	} {
+		s := schema(t, c.schema)
+		for _, r := range records(t, file) {
+			if err := validate(s, r.Wire); (err == nil) != (c.read(r) || r.BeyondSchema) || c.read(r) && r.BeyondSchema {
+				t.Errorf("%s: %s: the schema says %v: make contract/%s and the record agree", file, r.Name, err, c.schema)
+			}
+		}
+	}
+}
+
+// Each member of each record is needed, and no other type will do.
+func TestSchemasRefuseDamagedRecords(t *testing.T) {
+	t.Parallel()
+	for file, name := range map[string]string{"messages.jsonl": "message.schema.json", "sends.jsonl": "send.schema.json", "told.jsonl": "told.schema.json"} {
+		s := schema(t, name)
+		for _, r := range records(t, file) {
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(r.Wire)))
+			members, ok := doc.(map[string]any)
+			if err != nil || !ok || s.Validate(doc) != nil || r.Name == "unknown_members" {
+				continue
+			}
+			for member := range members {
+				damaged := maps.Clone(members)
+				delete(damaged, member)
+				if s.Validate(damaged) == nil {
+					t.Errorf("%s: %s is taken without %s", file, r.Name, member)
+				}
+				damaged[member] = map[string]any{}
+				if s.Validate(damaged) == nil {
+					t.Errorf("%s: %s is taken with an object as %s", file, r.Name, member)
+				}
+			}
+		}
+	}
+}
