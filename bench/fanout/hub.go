@@ -48,8 +48,6 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 		stop()
 		err = errors.Join(err, <-ended, h.Close())
 	}()
-	u := used{}
-	u.RSS[0] = resident()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is there at once
 	if err != nil {
 		return err
@@ -58,6 +56,8 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	if err != nil {
 		return err
 	}
+	u := used{}
+	u.RSS[0] = resident()
 	_, _ = fmt.Fprintln(out, port)
 	for range o.viewers {
 		if err := welcome(ctx, h, listener); err != nil {
@@ -68,22 +68,22 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	if _, err := lines.ReadString('\n'); err != nil {
 		return err
 	}
-	if o.messages == 0 {
+	if o.stamped {
+		u.RSS[0] = resident()
+	}
+	before := cpu()
+	publish(h, o)
+	// Who is stalled gets no more.
+	want := float64(o.viewers) * float64(o.messages)
+	for end := time.Now().Add(10 * time.Second); !o.stamped && counted(registry, "chat_deliveries_total") < want && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	u.CPUSeconds, u.Deliveries, u.Blocked = cpu()-before, int64(counted(registry, "chat_deliveries_total")), int64(counted(registry, "chat_writes_blocked_total"))
+	u.Frames = int64(counted(registry, "chat_frames_sent_total"))
+	if o.messages == 0 || o.stamped {
 		runtime.GC()
 		u.RSS[1] = resident()
 	}
-	before := cpu()
-	next := time.Now()
-	for i := range o.messages {
-		h.Publish(1, uint64(i), message(uint64(i)))
-		next = next.Add(time.Second / time.Duration(o.rate))
-		time.Sleep(time.Until(next))
-	}
-	want := float64(o.viewers) * float64(o.messages)
-	for end := time.Now().Add(10 * time.Second); deliveries(registry) < want && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	u.CPUSeconds, u.Deliveries = cpu()-before, int64(deliveries(registry))
 	line, err := json.Marshal(u)
 	if err != nil {
 		return err
@@ -93,11 +93,26 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	return nil
 }
 
+// publish says all messages at their times.
+func publish(h *hub.Hub, o offer) {
+	next := time.Now()
+	for i := range o.messages {
+		at := int64(someday)
+		if o.stamped {
+			at = time.Now().UnixNano()
+		}
+		h.Publish(1, uint64(i), message(uint64(i), at))
+		next = next.Add(time.Second / time.Duration(o.rate))
+		time.Sleep(time.Until(next))
+	}
+}
+
 func parseOffer(args []string) (o offer, err error) {
 	const parts = 4
-	if len(args) != parts {
-		return o, errors.New("usage: fanout hub VIEWERS MESSAGES RATE TICK")
+	if len(args) < parts {
+		return o, errors.New("usage: fanout hub|nchan VIEWERS MESSAGES RATE TICK [stamp]")
 	}
+	o.stamped = len(args) > parts
 	var errs [parts]error
 	o.viewers, errs[0] = strconv.Atoi(args[0])
 	o.messages, errs[1] = strconv.Atoi(args[1])
@@ -120,14 +135,14 @@ func welcome(ctx context.Context, h *hub.Hub, listener net.Listener) error {
 	return h.Join(ctx, fd, hub.Viewer{Room: 1, Address: netip.IPv4Unspecified(), Hello: func(uint64, bool) []byte { return []byte("{}") }})
 }
 
-// deliveries is what the hub's metric says.
-func deliveries(from prometheus.Gatherer) float64 {
+// counted is what a counter of the hub says.
+func counted(from prometheus.Gatherer, name string) float64 {
 	families, err := from.Gather()
 	if err != nil {
 		return 0
 	}
 	for _, f := range families {
-		if f.GetName() == "chat_deliveries_total" {
+		if f.GetName() == name {
 			return f.GetMetric()[0].GetCounter().GetValue()
 		}
 	}

@@ -3,12 +3,15 @@
 // centrifuge.
 //
 //	go run ./bench/fanout [VIEWERS [RATE [ROUNDS]]]
-//	go run ./bench/fanout idle 20000
+//	go run ./bench/fanout idle [VIEWERS]        // memory of viewers to whom nothing is said
+//	go run ./bench/fanout joins [JOINS]         // CPU time of a join, with a token and 50 messages
+//	go run ./bench/fanout stalled [VIEWERS [RATE [ROUNDS]]]  // others beside 30 % that read nothing
 //
 // It needs a C compiler, cc, and centrifuge, a module of its own, from the network or the
-// module cache. The servers take turns, each a process of its own; all are sent messages at the
-// same rate, and what is compared is the CPU time that the kernel says they used, for one
-// message to one viewer. The viewers are one epoll loop, in the process of the bench.
+// module cache; ws and socket.io on node, uWebSockets in Bun, and nchan take part once
+// scripts/setup fanout has installed them. The servers take turns, each a process of its own; all
+// are sent messages at the same rate, and what is compared is the CPU time that the kernel says
+// they used, for one message to one viewer. The viewers are one epoll loop, in the process of the bench.
 //
 // It is a program of the bench and no part of Loadstone.
 package main
@@ -16,7 +19,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +26,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,14 +49,24 @@ func main() {
 type offer struct {
 	viewers, messages, rate int
 	tick                    time.Duration
+	// stalled viewers come on top, and read nothing.
+	stalled int
+	// stamped messages say when they were said, and some may not arrive.
+	stamped bool
 }
 
 // used is what a server says of itself.
 type used struct {
 	CPUSeconds float64 `json:"cpu_seconds"`
 	Deliveries int64   `json:"deliveries"`
-	// RSS is the resident memory without viewers and with all of them, in bytes, of the hub.
+	// RSS is the resident memory of the hub before and after, in bytes.
 	RSS [2]int64 `json:"rss"`
+	// Blocked is how often a socket of the hub's took no more.
+	Blocked int64 `json:"blocked"`
+	// Frames are the writes that the hub made of the deliveries: fewer if it was behind. 0 of others.
+	Frames int64 `json:"frames"`
+	// late is how late messages were, for viewers that measure it.
+	late latencies
 }
 
 // server is one that takes part.
@@ -63,42 +74,61 @@ type server struct {
 	name string
 	tick time.Duration
 	// greet is what a viewer does before it is one; nil for nothing.
-	greet func(*viewers) error
+	greet *greeting
+	// counts says that it counts its frames.
+	counts bool
 	// command is how it is started, without what is offered.
 	command []string
 	args    func(o offer) []string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) > 0 && args[0] == "hub" {
-		return serveHub(ctx, args[1:], os.Stdin, out)
+	if len(args) > 0 {
+		switch args[0] { // the servers, which the bench starts
+		case "hub":
+			return serveHub(ctx, args[1:], os.Stdin, out)
+		case "nchan":
+			return serveNchan(ctx, args[1:], os.Stdin, out)
+		case "chat":
+			return serveChat(ctx, args[1:], out)
+		}
 	}
-	const seconds = 5 // that each server is measured for
-	o, rounds := offer{viewers: 500, rate: 250}, 3
-	idle := len(args) > 0 && args[0] == "idle"
-	if idle {
-		args = args[1:]
-	}
-	if err := numbers(args, &o.viewers, &o.rate, &rounds); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		return err
 	}
+	hub := server{name: "hub", counts: true, command: []string{self, "hub"}, args: offer.args}
+	mode := ""
+	if len(args) > 0 && slices.Contains([]string{"idle", "joins", "stalled"}, args[0]) {
+		mode, args = args[0], args[1:]
+	}
+	o, rounds := offer{viewers: 500, rate: 250}, 3
+	joins := 20_000
+	places := map[string][]*int{"": {&o.viewers, &o.rate, &rounds}, "idle": {&o.viewers}, "joins": {&joins}, "stalled": {&o.viewers, &o.rate, &rounds}}
+	if err := numbers(args, places[mode]...); err != nil {
+		return err
+	}
+	const seconds = 5 // that each server is measured for
 	o.messages = seconds * o.rate
 	dir, err := os.MkdirTemp("", "fanout")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is temporary either way
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	hub := server{name: "hub", command: []string{self, "hub"}, args: offer.args}
-	if idle {
+	switch mode {
+	case "idle":
 		return measureIdle(ctx, out, hub, o)
+	case "joins":
+		return measureJoins(ctx, out, dir, joins)
+	case "stalled":
+		return measureStalled(ctx, out, hub, o, rounds)
 	}
-	all, err := build(ctx, dir, hub)
+	all, missing, err := build(ctx, dir, hub)
 	if err != nil {
 		return err
+	}
+	for _, why := range missing {
+		_, _ = fmt.Fprintln(out, "left out:", why)
 	}
 	return compare(ctx, out, all, o, rounds)
 }
@@ -106,7 +136,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // numbers reads the arguments into places, in their order; those that are missing stay as they are.
 func numbers(args []string, places ...*int) error {
 	if len(args) > len(places) {
-		return errors.New("usage: fanout [idle] [VIEWERS [RATE [ROUNDS]]]")
+		return errors.New("usage: fanout [stalled] [VIEWERS [RATE [ROUNDS]]], fanout idle [VIEWERS] or fanout joins [JOINS]")
 	}
 	for i, text := range args {
 		n, err := strconv.Atoi(text)
@@ -119,60 +149,21 @@ func numbers(args []string, places ...*int) error {
 }
 
 func (o offer) args() []string {
-	return []string{strconv.Itoa(o.viewers), strconv.Itoa(o.messages), strconv.Itoa(o.rate), o.tick.String()}
+	return []string{strconv.Itoa(o.viewers + o.stalled), strconv.Itoa(o.messages), strconv.Itoa(o.rate), o.tick.String()}
 }
 
-// message is what is said.
-func message(offset uint64) []byte {
-	m := chat.Message{Offset: offset, At: 1_800_000_000_000, Sender: "guest-ABCDEFGHIJKLMNOPQRSTUVWXYZ", Name: "Noor", ID: "c-1", Text: strings.Repeat("hello ", 10)}
+// message is what is said, at a time.
+func message(offset uint64, at int64) []byte {
+	m := chat.Message{Offset: offset, At: at, Sender: "guest-ABCDEFGHIJKLMNOPQRSTUVWXYZ", Name: "Noor", ID: "c-1", Text: strings.Repeat("hello ", 10)}
 	return m.Append(nil)
 }
 
-// peers are the sources of the other servers: a module of its own, whose files have names that
-// keep it out of this one.
-//
-//go:embed peers
-var peers embed.FS
-
-// build makes the servers that take part, in the order of their turns.
-func build(ctx context.Context, dir string, hub server) ([]server, error) {
-	c, peer, frame := filepath.Join(dir, "c"), filepath.Join(dir, "centrifuge"), filepath.Join(dir, "frame")
-	room := chat.NewRoom(chat.DefaultRoomConfig(), 0)
-	room.Append(0, message(0))
-	if err := os.WriteFile(frame, room.Newest(0).Bytes, 0o600); err != nil {
-		return nil, err
-	}
-	if err := os.CopyFS(dir, peers); err != nil {
-		return nil, err
-	}
-	source := filepath.Join(dir, "peers")
-	for from, to := range map[string]string{"centrifuge.go.txt": "main.go", "go.mod.txt": "go.mod", "go.sum.txt": "go.sum"} {
-		if err := os.Rename(filepath.Join(source, from), filepath.Join(source, to)); err != nil {
-			return nil, err
-		}
-	}
-	for _, argv := range [][]string{{"cc", "-O2", "-o", c, "loop.c"}, {"go", "build", "-o", peer, "."}} {
-		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-		cmd.Dir = source
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") //nolint:forbidigo // a program of its own; there is C in the directory
-		if text, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, text)
-		}
-	}
-	const tick = 50 * time.Millisecond
-	slow := hub
-	slow.tick = tick
-	return []server{
-		{name: "C, writes in a loop", command: []string{c}, args: func(o offer) []string { return append(o.args()[:3], frame) }},
-		hub, slow,
-		{name: "centrifuge", command: []string{peer}, args: offer.args, greet: greetCentrifuge},
-		{name: "centrifuge", command: []string{peer}, args: offer.args, greet: greetCentrifuge, tick: tick},
-	}, nil
-}
+const someday = 1_800_000_000_000
 
 // compare has all take turns, and prints the medians.
 func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds int) error {
 	costs := make([][]float64, len(all)) // microseconds
+	merged := make([]float64, len(all))  // messages in a frame, over all rounds
 	for range rounds {
 		for i, s := range all {
 			o.tick = s.tick
@@ -181,10 +172,11 @@ func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds i
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			costs[i] = append(costs[i], u.CPUSeconds/float64(u.Deliveries)*1e6)
+			merged[i] += float64(u.Deliveries) / float64(max(u.Frames, 1)) / float64(rounds)
 		}
 	}
 	_, _ = fmt.Fprintf(out, "%d viewers, %d messages a second, %d rounds: CPU for one message to one viewer\n\n", o.viewers, o.rate, rounds)
-	_, _ = fmt.Fprintf(out, "%-22s %6s %10s %20s %14s\n", "", "tick", "median us", "all", "per core and s")
+	_, _ = fmt.Fprintf(out, "%-24s %6s %10s %20s %14s %8s\n", "", "tick", "median us", "all", "per core and s", "a frame")
 	for i, s := range all {
 		text := make([]string, 0, rounds)
 		for _, c := range costs[i] {
@@ -192,7 +184,11 @@ func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds i
 		}
 		slices.Sort(costs[i])
 		median := costs[i][len(costs[i])/2]
-		_, _ = fmt.Fprintf(out, "%-22s %6v %10.2f %20s %14.0f\n", s.name, s.tick, median, strings.Join(text, " "), 1e6/median)
+		inFrame := "" // who does not say merges nothing at tick 0
+		if s.counts {
+			inFrame = fmt.Sprintf("%.1f", merged[i])
+		}
+		_, _ = fmt.Fprintf(out, "%-24s %6v %10.2f %20s %14.0f %8s\n", s.name, s.tick, median, strings.Join(text, " "), 1e6/median, inFrame)
 	}
 	return nil
 }
@@ -224,13 +220,13 @@ func converse(from *bufio.Reader, to io.Writer, s server, o offer) (u used, err 
 	if err != nil {
 		return u, fmt.Errorf("read its port: %w", err)
 	}
-	v, err := connect("127.0.0.1:"+strings.TrimSpace(port), o.viewers)
+	v, err := connect("127.0.0.1:"+strings.TrimSpace(port), o)
 	if err != nil {
 		return u, err
 	}
 	defer func() { err = errors.Join(err, v.close()) }()
 	if s.greet != nil {
-		if err := s.greet(v); err != nil {
+		if err := v.greet(s.greet); err != nil {
 			return u, err
 		}
 	}
@@ -247,16 +243,21 @@ func converse(from *bufio.Reader, to io.Writer, s server, o offer) (u used, err 
 	if err := json.Unmarshal(line, &u); err != nil {
 		return u, err
 	}
+	if o.stamped {
+		u.late = v.stop()
+		return u, nil
+	}
 	if want := int64(o.viewers) * int64(o.messages); u.Deliveries != want {
 		return u, fmt.Errorf("%d of %d messages were sent", u.Deliveries, want)
 	}
 	// What a server says that it sent has arrived, too.
-	least := u.Deliveries * int64(len(message(0)))
+	least := u.Deliveries * int64(len(message(0, someday)))
 	for end := time.Now().Add(10 * time.Second); v.received() < least; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			return u, fmt.Errorf("%d bytes arrived, want %d or more", v.received(), least)
 		}
 	}
+	u.late = v.stop()
 	return u, nil
 }
 

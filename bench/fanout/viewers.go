@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -23,15 +25,28 @@ type viewers struct {
 	conns   []net.Conn
 	fds     []int
 	poller  *epoll.Poller
+	reading int // the first so many read; the others are stalled
 	bytes   atomic.Int64
 	stopped atomic.Bool
 	ended   chan error
+	late    latencies // of the reading thread until it has ended
+}
+
+// latencies are times from when something was said to when it was read.
+type latencies []time.Duration
+
+// quantile is that of latencies that are sorted.
+func (l latencies) quantile(q float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	return l[min(len(l)-1, int(q*float64(len(l))))]
 }
 
 // connect opens the connections.
-func connect(address string, n int) (*viewers, error) {
-	v := &viewers{address: address, ended: make(chan error, 1)}
-	for range n {
+func connect(address string, o offer) (*viewers, error) {
+	v := &viewers{address: address, reading: o.viewers, ended: make(chan error, 1)}
+	for range o.viewers + o.stalled {
 		c, err := net.Dial("tcp", address) //nolint:noctx // a program that is ended by hand
 		if err != nil {
 			return nil, errors.Join(err, v.close())
@@ -47,14 +62,16 @@ func (v *viewers) start() error {
 	if v.poller, err = epoll.Open(); err != nil {
 		return err
 	}
-	for _, c := range v.conns {
+	for i, c := range v.conns {
 		fd, err := httpserver.Descriptor(c)
 		if err != nil {
 			return err
 		}
 		v.fds = append(v.fds, fd)
-		if err := v.poller.Watch(fd, 0); err != nil {
-			return err
+		if i < v.reading {
+			if err := v.poller.Watch(fd, 0); err != nil {
+				return err
+			}
 		}
 		_ = c.Close() // the descriptor is our own
 	}
@@ -74,6 +91,7 @@ func (v *viewers) read() error {
 			for {
 				n, err := unix.Read(int(events[i].Fd), buffer)
 				v.bytes.Add(int64(max(n, 0)))
+				v.look(buffer[:max(n, 0)])
 				if n < len(buffer) || err != nil {
 					break
 				}
@@ -81,6 +99,30 @@ func (v *viewers) read() error {
 		}
 	}
 	return nil
+}
+
+// look notes how late the first message of what was read is, where it says when it was said:
+// in nanoseconds, which the hub does where some are stalled.
+func (v *viewers) look(text []byte) {
+	const digits = 19
+	mark := []byte(`"at":`)
+	i := bytes.Index(text, mark) + len(mark)
+	if i < len(mark) || i+digits > len(text) {
+		return
+	}
+	if at, err := strconv.ParseInt(string(text[i:i+digits]), 10, 64); err == nil {
+		v.late = append(v.late, time.Since(time.Unix(0, at)))
+	}
+}
+
+// stop ends the reading, and returns the latencies, sorted.
+func (v *viewers) stop() latencies {
+	v.stopped.Store(true)
+	v.poller.Wake()
+	err := <-v.ended
+	v.ended <- err // for close
+	slices.Sort(v.late)
+	return v.late
 }
 
 func (v *viewers) received() int64 { return v.bytes.Load() }
@@ -104,30 +146,62 @@ func (v *viewers) close() error {
 	return errors.Join(errs...)
 }
 
-// greetCentrifuge has all viewers do what centrifuge's clients do first.
-func greetCentrifuge(v *viewers) error {
-	command := []byte(`{"id":1,"connect":{}}`)
-	frame := websocket.AppendHeader(nil, websocket.Text, len(command))
-	frame[1] |= 0x80
-	frame = append(append(frame, 0, 0, 0, 0), command...) // a mask of zeros
+// greeting is what a viewer does before it is one: a handshake, and perhaps a message that is answered.
+type greeting struct{ path, says, expects string }
+
+var centrifuge = &greeting{path: "/ws", says: `{"id":1,"connect":{}}`, expects: `"connect"`}
+
+// greet has all viewers do it, one after the other.
+func (v *viewers) greet(g *greeting) error {
+	says := websocket.AppendHeader(nil, websocket.Text, len(g.says))
+	says[1] |= 0x80
+	says = append(append(says, 0, 0, 0, 0), g.says...) // a mask of zeros
 	for _, c := range v.conns {
-		_, err := fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", v.address)
+		in, err := handshake(c, v.address, g.path)
 		if err != nil {
 			return err
 		}
-		in := bufio.NewReader(c)
-		response, err := http.ReadResponse(in, nil)
-		if err != nil {
+		if g.says == "" {
+			continue
+		}
+		if _, err := c.Write(says); err != nil {
 			return err
 		}
-		_ = response.Body.Close()
-		if _, err := c.Write(frame); err != nil {
+		if err := await(c, in, g.expects); err != nil {
 			return err
 		}
-		reply := make([]byte, 512)
-		n, err := in.Read(reply)
-		if err != nil || response.StatusCode != http.StatusSwitchingProtocols || !bytes.Contains(reply[:n], []byte(`"connect"`)) {
-			return fmt.Errorf("centrifuge answers with status %d and %q: %w", response.StatusCode, reply[:n], err)
+	}
+	return nil
+}
+
+// handshake makes a connection one for WebSocket, and returns what follows.
+func handshake(c net.Conn, host, path string) (*bufio.Reader, error) {
+	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", path, host)
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(c)
+	response, err := http.ReadResponse(in, nil)
+	if err != nil {
+		return nil, err
+	}
+	_ = response.Body.Close() // there is none
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		return nil, fmt.Errorf("GET %s: status %d", path, response.StatusCode)
+	}
+	return in, nil
+}
+
+// await reads until it has seen a text.
+func await(c net.Conn, in *bufio.Reader, text string) error {
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		return err
+	}
+	var all []byte
+	for part := make([]byte, 4<<10); !bytes.Contains(all, []byte(text)); {
+		n, err := in.Read(part)
+		if all = append(all, part[:n]...); err != nil {
+			return fmt.Errorf("%q is not in the answer %.500q: %w", text, all, err)
 		}
 	}
 	return nil

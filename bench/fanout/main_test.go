@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"loadstone/block/servertest"
+)
+
+// TestMain makes the test's own program the servers that the bench starts of itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// small runs a form of the bench and looks for words in what it prints.
+func small(t *testing.T, want []string, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range want {
+		if !strings.Contains(out.String(), word) {
+			t.Errorf("%q is not in what %q prints:\n%s", word, args, out.String())
+		}
+	}
+}
+
+// None of its figures is checked: they are for a quiet machine.
+func TestSmallForms(t *testing.T) {
+	t.Parallel()
+	small(t, []string{"10 idle viewers: "}, "idle", "10")
+	small(t, []string{"20 joins with a token and 50 messages"}, "joins", "20")
+	for _, c := range [][]string{{"joins", "x"}, {"idle", "1", "2"}, {"0"}} {
+		if err := run(t.Context(), c, &bytes.Buffer{}); err == nil {
+			t.Errorf("%q: got no error", c)
+		}
+	}
+}
+
+// The hub and the C program do what is compared.
+func TestTheHubBesideC(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("cc"); err != nil {
+		servertest.Missing(t, "there is no C compiler")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	hub := server{name: "hub", command: []string{self, "hub"}, args: offer.args}
+	c, err := inC(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := compare(t.Context(), &out, []server{c, hub}, offer{viewers: 10, messages: 20, rate: 100}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.Contains(text, "C, writes in a loop") || !strings.Contains(text, "hub") {
+		t.Errorf("got %s", text)
+	}
+	// Who reads measures how late messages are.
+	u, err := measure(t.Context(), server{command: hub.command, args: func(o offer) []string { return append(o.args(), "stamp") }},
+		offer{viewers: 10, messages: 20, rate: 100, stalled: 3, stamped: true})
+	if err != nil || len(u.late) == 0 || u.late.quantile(0) > u.late.quantile(0.99) {
+		t.Errorf("got %d latencies and %v", len(u.late), err)
+	}
+}
+
+func TestAllTakePartLarge(t *testing.T) {
+	servertest.Large(t)
+	t.Chdir("../..") // where .tools is
+	small(t, []string{"C, writes", "hub", "centrifuge", "ws on node", "socket.io on node", "uWebSockets in Bun", "nchan on NGINX"}, "20", "100", "1")
+}
