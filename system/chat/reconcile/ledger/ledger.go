@@ -83,7 +83,7 @@ type Ledger struct {
 type room struct {
 	id      int64
 	acked   map[promise]uint64 // offsets
-	seen    map[uint64]uint64  // hashes of messages, by their offsets
+	seen    map[uint64]sums    // of messages, by their offsets
 	viewers []*Viewer
 }
 
@@ -96,7 +96,7 @@ func New() *Ledger { return &Ledger{seed: maphash.MakeSeed(), rooms: map[int64]*
 func (l *Ledger) room(id int64) *room {
 	r := l.rooms[id]
 	if r == nil {
-		r = &room{id: id, acked: map[promise]uint64{}, seen: map[uint64]uint64{}}
+		r = &room{id: id, acked: map[promise]uint64{}, seen: map[uint64]sums{}}
 		l.rooms[id] = r
 	}
 	return r
@@ -160,4 +160,18 @@ func (l *Ledger) inEpoch(epoch string) {
 	l.epoch = epoch
 }
 
-func (l *Ledger) hash(m *chat.Message) uint64 { return maphash.Comparable(l.seed, *m) }
+// sums are hashes of a message: of who said it, and of all of it, 0 where it was deleted.
+type sums struct{ whose, all uint64 }
+
+func (l *Ledger) sum(m *chat.Message) sums {
+	s := sums{whose: maphash.Comparable(l.seed, promise{m.Sender, m.ID})}
+	if !m.Deleted {
+		s.all = maphash.Bytes(l.seed, m.Append(nil))
+	}
+	return s
+}
+
+// agree reports whether both can be of one message: it may be deleted meanwhile.
+func (s sums) agree(o sums) bool {
+	return s.whose == o.whose && (s.all == o.all || s.all == 0 || o.all == 0)
+}

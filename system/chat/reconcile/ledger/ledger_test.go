@@ -59,10 +59,15 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		happens func(*books)
 		want    string // violations by their kinds and texts, "" for none
 	}{
-		"nothing":                  {all, ""},
-		"acked twice at one place": {func(b *books) { all(b); b.Acked(1, "noor", "m2", 2) }, ""},
-		"announced":                {func(b *books) { b.sees(b.one, 0); b.one.Skipped(3); b.sees(b.one, 4, 5) }, ""},
-		"came back":                {func(b *books) { b.sees(b.one, 0, 1); b.one.Joined(epoch, 2, true); b.sees(b.one, 2, 3, 4, 5) }, ""},
+		"nothing":                   {all, ""},
+		"acked twice at one place":  {func(b *books) { all(b); b.Acked(1, "noor", "m2", 2) }, ""},
+		"deleted after it was seen": {func(b *books) { all(b); b.log[1].Delete() }, ""},
+		"deleted, and said by somebody else": {
+			func(b *books) { all(b); b.log[1].Delete(); b.log[1].Sender = "olga" },
+			"invented: what viewers saw as message 1 of stream 1 is not what the log has there\nlost: message \"m1\" of noor was acked as 1 of stream 1, and the log does not have it",
+		},
+		"announced": {func(b *books) { b.sees(b.one, 0); b.one.Skipped(3); b.sees(b.one, 4, 5) }, ""},
+		"came back": {func(b *books) { b.sees(b.one, 0, 1); b.one.Joined(epoch, 2, true); b.sees(b.one, 2, 3, 4, 5) }, ""},
 		"acked, and not stored": {
 			func(b *books) { all(b); b.Acked(1, "olga", "x", 6) },
 			`lost: message "x" of olga was acked as 6 of stream 1, and the log does not have it`,
