@@ -16,7 +16,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve, reconcile",
+		Short:   "The chat of live shows: seed, serve, user, reconcile",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -25,7 +25,7 @@ order, and what was acknowledged is never lost.`,
 	}
 	health := a.healthCommand()
 	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
-	cmd.AddCommand(health)
+	cmd.AddCommand(health, a.chatUserCommand())
 	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -78,8 +78,8 @@ func (a *app) chatServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the chat",
-		Long: `Serve the chat: the page /app, GET /ws for WebSocket, POST /api/guest for a token, GET /api/streams and below,
-/healthz and /readyz; on the admin address /metrics for Prometheus, and with CHAT_ADMIN_TOKEN
+		Long: `Serve the chat: the page /app, GET /ws for WebSocket, POST /api/guest for a guest's token, /api/users, /api/session and
+/api/me for who signs up, /api/streams and below, /healthz and /readyz; on the admin address /metrics for Prometheus, and with CHAT_ADMIN_TOKEN
 set, for requests that send it, POST /streams, POST /streams/{id}/end and /debug/pprof.
 
 --tick is the shortest time between two frames to a viewer: what is said meanwhile is one
@@ -111,6 +111,13 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl.IntVar(&c.Room.Bytes, "room-bytes", c.Room.Bytes, "what is kept in memory of each stream's messages, a power of two; who missed more is told so")
 	fl.IntVar(&c.Room.Resume, "history", c.Room.Resume, "messages that who joins is shown at most")
 	fl.DurationVar(&c.TokenTTL, "token-ttl", c.TokenTTL, "how long a guest's token is good")
+	fl.DurationVar(&c.AccessTTL, "access-ttl", c.AccessTTL, "how long the token of who has signed up is good; what is taken from a user is taken within that time")
+	fl.BoolVar(&c.Guests, "guests", c.Guests, "whether one may take part without having signed up")
+	fl.StringVar(&c.PublicURL, "public-url", "", "where browsers reach this server, such as https://chat.example.com; sign-ins at a provider come back there")
+	fl.StringVar(&c.OIDC.Issuer, "oidc-issuer", "", "provider of OpenID Connect at which one may sign in, such as https://accounts.example.com; without one there is none")
+	fl.StringVar(&c.OIDC.ClientID, "oidc-client", "", "what the provider knows this server by")
+	secretFlags(fl, "oidc-secret", &c.OIDC.Secret, "what this server shows the provider")
+	fl.StringVar(&c.OIDC.Name, "oidc-name", c.OIDC.Name, "what the page calls the provider")
 	fl.IntVar(&c.MessagesPerUser, "messages-per-user", c.MessagesPerUser, "messages of a user in a second, five times as many at once")
 	fl.IntVar(&c.MessagesPerNetwork, "messages-per-network", c.MessagesPerNetwork, "messages of an address, or IPv6 /64, in a second, five times as many at once")
 	fl.IntVar(&c.GuestsPerNetwork, "guests-per-network", c.GuestsPerNetwork, "new guests of an address, or IPv6 /64, in a second, five times as many at once")

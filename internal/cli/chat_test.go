@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -35,4 +36,40 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 2, "streams [0] are checked", "reconcile", "--url", url, "--streams", "0")
 	menuWant(t, "GET "+url+"/api/streams", 200, `"pages":1`)
 	menuWant(t, "GET "+url+"/ws", 426, "no_upgrade")
+}
+
+// Users are added, changed and listed by a command, also while a server runs, which lets them in.
+func TestChatUsers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const password = "correct horse battery"
+	said := func(code int, want, stdin string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(program, append([]string{"chat", "user"}, args...)...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		out, _ := cmd.CombinedOutput() // its status counts
+		if cmd.ProcessState.ExitCode() != code || !strings.Contains(string(out), want) || strings.Contains(string(out), password) {
+			t.Errorf("chat user %s: got status %d and %q, want %d and %q", strings.Join(args, " "), cmd.ProcessState.ExitCode(), out, code, want)
+		}
+	}
+	said(2, "write 12 to 72", "short\n", "add", "ada@example.com")
+	said(2, "write an e-mail address", password, "add", "ada")
+	said(2, "write member, host or admin", password, "add", "ada@example.com", "--role", "king")
+	said(1, "nobody has signed up in chat-data", "", "list")
+	said(0, "ada@example.com, host, was added as user-", password+"\nmore\n", "add", "Ada@example.com", "--name", "Ada", "--role", "host")
+	said(1, "there is a user ada@example.com", password, "add", "ada@example.com")
+	_, url := serviceOf(t, dir, nil, "chat", "serve", "--tick", "0")
+	said(0, "ben@example.com, member, was added", password, "add", "ben@example.com")
+	menuWant(t, "POST "+url+"/api/session", 201, `"role":"member"`, `{"email":"ben@example.com","password":"`+password+`"}`)
+	said(0, "ben@example.com is admin", "", "role", "ben@example.com", "admin")
+	said(2, "write member, host or admin", "", "role", "ben@example.com", "king")
+	said(0, "has the new password", "another password\n", "password", "ben@example.com")
+	menuWant(t, "POST "+url+"/api/session", 401, "bad_sign_in", `{"email":"ben@example.com","password":"`+password+`"}`)
+	menuWant(t, "POST "+url+"/api/session", 201, `"role":"admin"`, `{"email":"ben@example.com","password":"another password"}`)
+	said(0, "may not sign in", "", "disable", "ben@example.com")
+	said(0, ` admin (disabled) ben@example.com "ben@example.com"`, "", "list")
+	said(0, "may sign in", "", "disable", "ben@example.com", "--undo")
+	said(1, `there is no user "eve@example.com"`, "", "disable", "eve@example.com")
+	chatSaid(t, dir, 2, "need the client's id", "serve", "--oidc-issuer", "https://id.example.com", "--public-url", "https://chat.example.com")
+	chatSaid(t, dir, 2, "access tokens are good for 1s", "serve", "--access-ttl", "1s")
 }

@@ -38,6 +38,8 @@ var (
 	ErrTitle = &Error{"bad_title", "a title has 1 to 100 characters, and no control characters"}
 	// ErrSignIn: nobody has this e-mail address and password, or may not sign in.
 	ErrSignIn = &Error{"bad_sign_in", "there is no account with this e-mail address and password"}
+	// ErrProvider: the provider at which one signs in cannot be asked. It may pass.
+	ErrProvider = &Error{"provider_unavailable", "the provider cannot be asked now"}
 	// ErrNoUser: there is no such user.
 	ErrNoUser = &Error{"no_user", "there is no such user"}
 	// ErrNotAllowed: the user may not do this, here or at all.

@@ -24,8 +24,11 @@ func NewTokens(key []byte, ttl time.Duration) *Tokens {
 	return &Tokens{key: key, ttl: ttl, now: time.Now}
 }
 
-// accessUse is what these tokens are for. One for another use is refused.
-const accessUse = "access"
+// What tokens are for. One for another use is refused.
+const accessUse, entryUse = "access", "entry"
+
+// entryTTL is how long one may take from being let into a stream to joining it: a slow network.
+const entryTTL = 30 * time.Second
 
 type claims struct {
 	Use     string `json:"use"`
@@ -34,6 +37,9 @@ type claims struct {
 	Role    Role   `json:"role,omitempty"`
 	Issued  int64  `json:"iat"`
 	Expires int64  `json:"exp"`
+	// Stream and Until are an entry's: where to, and when the user's access ends.
+	Stream int64 `json:"stream,omitempty"`
+	Until  int64 `json:"until,omitempty"`
 }
 
 var (
@@ -45,7 +51,33 @@ var (
 func (t *Tokens) Sign(u *User) (string, error) {
 	now := t.now()
 	u.Until = now.Add(t.ttl).Truncate(time.Second)
-	body, err := json.Marshal(claims{accessUse, u.ID, u.Name, u.Role, now.Unix(), u.Until.Unix()})
+	return t.sign(claims{Use: accessUse, Subject: u.ID, Name: u.Name, Role: u.Role, Issued: now.Unix(), Expires: u.Until.Unix()})
+}
+
+// Check returns whose the token is, or ErrToken.
+func (t *Tokens) Check(token string) (User, error) {
+	c, err := t.check(token, accessUse)
+	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Expires, 0)}, err
+}
+
+// SignEntry makes a token that lets a user into one stream, and soon. It may be written where
+// an access token should not, as in an address: servers and proxies write addresses down.
+func (t *Tokens) SignEntry(u *User, stream int64) (string, error) {
+	now := t.now()
+	return t.sign(claims{Use: entryUse, Subject: u.ID, Name: u.Name, Role: u.Role, Issued: now.Unix(), Expires: now.Add(entryTTL).Unix(), Stream: stream, Until: u.Until.Unix()})
+}
+
+// CheckEntry returns whom an entry lets into the stream, with the end of its access, or ErrToken.
+func (t *Tokens) CheckEntry(token string, stream int64) (User, error) {
+	c, err := t.check(token, entryUse)
+	if err == nil && c.Stream != stream {
+		err = ErrToken
+	}
+	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Until, 0)}, err
+}
+
+func (t *Tokens) sign(c claims) (string, error) {
+	body, err := json.Marshal(c)
 	if err != nil {
 		return "", err
 	}
@@ -53,25 +85,24 @@ func (t *Tokens) Sign(u *User) (string, error) {
 	return text + "." + string(t.sum(text)), nil
 }
 
-// Check returns whose the token is, or ErrToken.
-func (t *Tokens) Check(token string) (User, error) {
+// check returns what a token of that use says, or ErrToken.
+func (t *Tokens) check(token, use string) (claims, error) {
 	dot := strings.LastIndexByte(token, '.')
 	if dot < len(tokenHeader) || token[:len(tokenHeader)] != tokenHeader {
-		return User{}, ErrToken
+		return claims{}, ErrToken
 	}
 	if !hmac.Equal([]byte(token[dot+1:]), t.sum(token[:dot])) {
-		return User{}, ErrToken
+		return claims{}, ErrToken
 	}
 	var c claims
 	body, err := tokenCoding.DecodeString(token[len(tokenHeader):dot])
 	if err != nil || json.Unmarshal(body, &c) != nil {
-		return User{}, ErrToken
+		return claims{}, ErrToken
 	}
-	u := User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Expires, 0)}
-	if c.Use != accessUse || !validID(u.ID) || !u.Role.known() || !t.now().Before(u.Until) {
-		return User{}, ErrToken
+	if c.Use != use || !validID(c.Subject) || !c.Role.known() || !t.now().Before(time.Unix(c.Expires, 0)) {
+		return claims{}, ErrToken
 	}
-	return u, nil
+	return c, nil
 }
 
 // sum is the signature, as it is written: decoded, several texts would be the same.

@@ -116,3 +116,36 @@ func TestCheckPicture(t *testing.T) {
 		}
 	}
 }
+
+// An entry lets one into one stream, and is no access token; nor is that an entry.
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	tokens := NewTokens([]byte(strings.Repeat("k", 32)), time.Hour)
+	tokens.now = func() time.Time { return now }
+	noor := User{ID: "user-noor", Name: "Noor", Role: Member}
+	access, err := tokens.Sign(&noor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry, err := tokens.SignEntry(&noor, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tokens.CheckEntry(entry, 7); got != noor || err != nil {
+		t.Errorf("got %+v, %v, want %+v", got, err, noor)
+	}
+	if _, err := tokens.CheckEntry(entry, 8); !errors.Is(err, ErrToken) {
+		t.Errorf("another stream: got %v", err)
+	}
+	if _, err := tokens.CheckEntry(access, 7); !errors.Is(err, ErrToken) {
+		t.Errorf("an access token as an entry: got %v", err)
+	}
+	if _, err := tokens.Check(entry); !errors.Is(err, ErrToken) {
+		t.Errorf("an entry as an access token: got %v", err)
+	}
+	now = now.Add(entryTTL)
+	if _, err := tokens.CheckEntry(entry, 7); !errors.Is(err, ErrToken) {
+		t.Errorf("later: got %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -675,3 +676,31 @@ func TestAConnectionIsEndedFromOutside(t *testing.T) {
 }
 
 func closeFD(fd int) error { return unix.Close(fd) }
+
+// Each looks at everybody in a room, on all loops, and at nobody in another.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for _, room := range []int64{1, 1, 1, 1, 1, 2} {
+		if _, err := f.join(Viewer{Room: room}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	for room, want := range map[int64]int64{1: 5, 2: 1, 3: 0} {
+		var seen atomic.Int64
+		if err := f.Each(ctx, room, func(c *Conn) {
+			if c.Room() == room {
+				seen.Add(1)
+			}
+		}); err != nil || seen.Load() != want {
+			t.Errorf("room %d: got %d, %v, want %d", room, seen.Load(), err, want)
+		}
+	}
+	over, end := context.WithCancel(ctx)
+	end()
+	if err := f.Each(over, 1, func(*Conn) {}); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -294,7 +294,30 @@ func (l *Log) usable() error {
 
 // AddStreams stores streams that there are not yet. One whose id there is stays as it is.
 func (l *Log) AddStreams(all []chat.Stream) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	return l.storeStreams(all, func(have *stream) bool { return have == nil })
+}
+
+// StartStream stores a stream under the next id, which it returns with it, unless its host has
+// one that is live: then the error is chat.ErrLive.
+func (l *Log) StartStream(s chat.Stream) (chat.Stream, error) {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	s.ID = 1
+	l.mu.RLock()
+	for id, have := range l.streams {
+		if have.Live() && have.HostID == s.HostID {
+			s.ID = 0
+			break
+		}
+		s.ID = max(s.ID, id+1)
+	}
+	l.mu.RUnlock()
+	if s.ID == 0 {
+		return s, chat.ErrLive
+	}
+	return s, l.storeStreams([]chat.Stream{s}, func(have *stream) bool { return have == nil })
 }
 
 // EndStream ends a stream: nothing is accepted in its room after that.
@@ -304,12 +327,13 @@ func (l *Log) EndStream(id int64, at time.Time) error {
 		return err
 	}
 	s.Ended = at
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	return l.storeStreams([]chat.Stream{s}, func(*stream) bool { return true })
 }
 
+// storeStreams is called with l.changing held.
 func (l *Log) storeStreams(all []chat.Stream, wanted func(have *stream) bool) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
 	l.open.RLock()
 	defer l.open.RUnlock()
 	if err := l.usable(); err != nil {

@@ -302,3 +302,51 @@ func TestANewEpochStays(t *testing.T) {
 		t.Errorf("got epoch %v after %v and %v", l.Epoch(), old, now)
 	}
 }
+
+// A host has one stream at a time, and no two streams have an id.
+func TestStreamsOfHosts(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.Dir = t.TempDir()
+	l, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := l.AddStreams([]chat.Stream{{ID: 7, Title: "of an operator"}}); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan error, 8)
+	for i := range cap(results) {
+		go func() {
+			_, err := l.StartStream(chat.Stream{Title: "t", HostID: fmt.Sprint("user-", i%4), Started: time.Now()})
+			results <- err
+		}()
+	}
+	started := 0
+	for range cap(results) {
+		switch err := <-results; {
+		case err == nil:
+			started++
+		case !errors.Is(err, chat.ErrLive):
+			t.Error(err)
+		}
+	}
+	if all := l.Streams(); started != 4 || len(all) != 5 {
+		t.Fatalf("got %d started, %+v", started, all)
+	}
+	if err := l.EndStream(8, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := l.Stream(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := l.StartStream(chat.Stream{Title: "again", HostID: ended.HostID}); err != nil || s.ID != 12 {
+		t.Errorf("after the end: got %+v, %v", s, err)
+	}
+}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,10 @@ func table() route.Table {
 	for e, status := range map[*chat.Error]int{
 		chat.ErrNoStream: fasthttp.StatusNotFound, chat.ErrName: fasthttp.StatusBadRequest, chat.ErrToken: fasthttp.StatusUnauthorized,
 		chat.ErrTooMany: fasthttp.StatusTooManyRequests, chat.ErrFull: fasthttp.StatusServiceUnavailable, chat.ErrUnavailable: fasthttp.StatusServiceUnavailable,
+		chat.ErrEmail: fasthttp.StatusBadRequest, chat.ErrPassword: fasthttp.StatusBadRequest, chat.ErrPicture: fasthttp.StatusBadRequest, chat.ErrTitle: fasthttp.StatusBadRequest,
+		chat.ErrSignIn: fasthttp.StatusUnauthorized, chat.ErrNotAllowed: fasthttp.StatusForbidden, chat.ErrNoGuests: fasthttp.StatusForbidden,
+		chat.ErrNoUser: fasthttp.StatusNotFound, chat.ErrLive: fasthttp.StatusConflict,
+		chat.ErrAccounts: fasthttp.StatusServiceUnavailable, chat.ErrProvider: fasthttp.StatusServiceUnavailable,
 	} {
 		a := route.Answer{Status: status, Text: e.Message}
 		if status == fasthttp.StatusTooManyRequests || status == fasthttp.StatusServiceUnavailable {
@@ -62,9 +67,13 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 	r := route.New(route.Config{Table: answers, Ready: parts.Ready, Logger: parts.Logger, Registerer: parts.Registry})
 	r.Add(http.MethodGet, "/ws", s.socket)
 	r.Add(http.MethodPost, "/api/guest", s.guest)
+	r.Add(http.MethodGet, "/api/viewers", s.viewers)
+	s.accounts(r)
+	s.elsewhere(r)
+	s.hosting(r)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		r.Add(method, "/api/streams", s.list)
-		r.Add(method, "/api/streams/", s.detail)
+		r.Add(method, "/api/streams/", timed(s.detail))
 		r.Add(method, web.Path, web.Handle)
 	}
 	return r
@@ -72,10 +81,15 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 
 // guest makes a token.
 func (s *server) guest(ctx *fasthttp.RequestCtx) error {
+	if !s.cfg.Guests {
+		return failure(chat.ErrNoGuests)
+	}
 	var user chat.User
 	var err error
-	if old, ok := strings.CutPrefix(string(ctx.Request.Header.Peek("Authorization")), "Bearer "); ok {
-		user, err = s.tokens.Check(old)
+	if old := bearer(ctx); old != "" {
+		if user, err = s.tokens.Check(old); err == nil && user.Role != chat.Guest {
+			err = chat.ErrToken // who has signed up has a session to ask for another one
+		}
 	} else {
 		var request struct {
 			Name string `json:"name"`
@@ -155,7 +169,7 @@ func (s *server) stream(text string) (chat.Stream, error) {
 	return s.log.Stream(id)
 }
 
-func (s *server) detail(ctx *fasthttp.RequestCtx) error {
+func (s *server) detail(c context.Context, ctx *fasthttp.RequestCtx) error {
 	id, part, _ := strings.Cut(strings.TrimPrefix(string(ctx.URI().PathOriginal()), "/api/streams/"), "/")
 	stream, err := s.stream(id)
 	switch {
@@ -163,6 +177,8 @@ func (s *server) detail(ctx *fasthttp.RequestCtx) error {
 		return failure(err)
 	case part == "messages":
 		return s.messages(ctx, stream.ID)
+	case part == "presence":
+		return s.presence(c, ctx, stream.ID)
 	case part != "":
 		return &route.Error{Code: route.NoSuchPath}
 	}

@@ -5,10 +5,36 @@
 //	                                 header Authorization: Bearer TOKEN another one for the same
 //	GET  /api/streams?page=          streams, those that are live first, 12 on a page
 //	GET  /api/streams/{id}           one of them
+//	GET  /api/streams/{id}/presence  who of those who have signed up is there, 100 at most
 //	GET  /api/streams/{id}/messages?before=   what was said before an offset, or last
+//	GET  /api/viewers?streams=1,2    server-sent events: how many watch each, whenever that changes
 //	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
 //	GET  /app                        the page, see package web
 //	GET  /healthz, /readyz           probes, see package route
+//
+// Who has signed up has an access token, for 15 minutes, and a cookie that has another one made:
+//
+//	GET    /api/ways                 {"guests":true,"provider":...}: how one may come in
+//	POST   /api/users                {"email":...,"password":...,"name":...}: sign up; the answer is the
+//	                                 same where there is such an account
+//	POST   /api/session              {"email":...,"password":...} → an access token, and the cookie
+//	POST   /api/session/refresh      the cookie → another access token, and another cookie
+//	DELETE /api/session              sign out
+//	GET    /api/oidc                 to the provider of identities, and back at /api/oidc/callback
+//	GET, POST /api/me                who one is; {"name":...,"picture":"https://..."}
+//	GET    /api/hosts/{id}           a host, and what who asks is to it
+//	PUT, DELETE /api/hosts/{id}/follow
+//
+// Authorization: Bearer TOKEN says who asks. In a stream, guests too:
+//
+//	POST /api/streams/{id}/enter     → a token for /ws, good for 30 seconds and for this stream only
+//	POST /api/streams/{id}/leave     ends one's connections to it
+//
+// and for who has the role of a host:
+//
+//	POST /api/streams                {"title":...}: a stream starts, one at a time
+//	POST /api/streams/{id}/end       one's own ends; an admin's may be anybody's
+//	PUT, DELETE /api/hosts/{id}/subscribers/{user}?days=   somebody is one's subscriber
 //
 // And on the admin address, for who has its token:
 //
@@ -43,9 +69,12 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
+	"loadstone/block/account"
 	"loadstone/block/forwarded"
 	"loadstone/block/httpserver"
 	"loadstone/block/ratelimit"
@@ -53,6 +82,8 @@ import (
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
 	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/oidc"
+	"loadstone/system/chat/users"
 )
 
 // Config says what the chat server serves and where. Start from DefaultConfig.
@@ -68,6 +99,19 @@ type Config struct {
 	// TokenTTL is how long a guest's token is good. A connection made with it ends a tenth of
 	// that before, a minute at most, and the viewer asks for another one.
 	TokenTTL time.Duration
+	// AccessTTL is how long the token of who has signed up is good.
+	AccessTTL time.Duration
+	// Guests says whether one may take part without having signed up.
+	Guests bool
+	// OIDC is where one may sign in beside here. Its Callback is of PublicURL.
+	OIDC oidc.Config
+	// PublicURL is where browsers reach this server, https://chat.example.com; only sign-ins
+	// elsewhere need it.
+	PublicURL string
+	// PasswordCost is that of new hashes of passwords, see account.Cost.
+	PasswordCost int
+	// MaxCounters and MaxCountersPerNetwork bound those who are sent counts of viewers.
+	MaxCounters, MaxCountersPerNetwork int
 	// Origins are the pages, beside those of this server's own host, that may connect:
 	// https://example.com.
 	Origins []string
@@ -83,8 +127,11 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
-		TokenTTL:        time.Hour, // of a show, and a viewer gets another one in passing
-		MessagesPerUser: 1,         // more than anybody reads
+		TokenTTL:  time.Hour,        // of a show, and a viewer gets another one in passing
+		AccessTTL: 15 * time.Minute, // what is taken from a user is taken within that
+		Guests:    true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
+		MaxCounters: 2000, MaxCountersPerNetwork: 200, // lists that are open; a goroutine and 10 KiB each
+		MessagesPerUser: 1, // more than anybody reads
 		// The users behind one router: a tenth of Hub.MaxPerAddress write, and all come within a minute.
 		MessagesPerNetwork: 100, GuestsPerNetwork: 20,
 	}
@@ -99,6 +146,10 @@ func (c Config) Validate() error {
 	if c.TokenTTL < time.Minute {
 		errs = append(errs, fmt.Errorf("tokens are good for %v: write at least 1m", c.TokenTTL))
 	}
+	if c.AccessTTL < time.Minute {
+		errs = append(errs, fmt.Errorf("access tokens are good for %v: write at least 1m", c.AccessTTL))
+	}
+	provider := c.elsewhere()
 	for what, n := range map[string]int{"messages of a user": c.MessagesPerUser, "messages of a network": c.MessagesPerNetwork, "new guests of a network": c.GuestsPerNetwork} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("%d %s a second: write 1 or more", n, what))
@@ -109,8 +160,18 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("origin is %q: write SCHEME://HOST, such as https://example.com", origin))
 		}
 	}
-	return errors.Join(c.Config.Validate(), c.Room.Validate(), c.Hub.Validate(), errors.Join(errs...))
+	return errors.Join(c.Config.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))
 }
+
+// elsewhere is OIDC with its callback.
+func (c Config) elsewhere() oidc.Config {
+	o := c.OIDC
+	o.Callback = strings.TrimSuffix(c.PublicURL, "/") + callbackPath
+	return o
+}
+
+// UsersFile is the file of users in a directory of a log.
+func UsersFile(data string) string { return filepath.Join(data, "users.db") }
 
 // Run serves until ctx ends and then stops as package service says: nobody joins any more,
 // then the viewers are told, then the log is closed. It returns nil if that lost nothing.
@@ -126,7 +187,8 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if cfg.Hub.MaxConns < asked {
 		logger.Warn("fewer viewers: this process may not open more files (ulimit -n)", "asked", asked, "max_viewers", cfg.Hub.MaxConns)
 	}
-	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited)}
+	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited), tries: ratelimit.New(maxLimited),
+		logger: logger, counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}}}
 	// What comes here may be a viewer, and the hub counts it then.
 	seed := maphash.MakeSeed()
 	cfg.PerClient = &httpserver.PerClient{MaxConns: cfg.Hub.MaxPerAddress, Client: func(peer netip.Addr) (name uint64, others bool) {
@@ -137,7 +199,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		cfg.Hub.Registerer = parts.Registry
 		parts.Logger.Info("configuration", "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "data", cfg.Data, "loops", cfg.Hub.Loops, "tick", cfg.Hub.Tick,
 			"max_viewers", cfg.Hub.MaxConns, "max_viewers_per_address", cfg.Hub.MaxPerAddress, "max_viewers_per_room", cfg.Hub.MaxPerRoom,
-			"room_bytes", cfg.Room.Bytes, "history", cfg.Room.Resume, "token_ttl", cfg.TokenTTL, "origins", cfg.Origins, "proxies", cfg.Proxies.String())
+			"room_bytes", cfg.Room.Bytes, "history", cfg.Room.Resume, "token_ttl", cfg.TokenTTL, "access_ttl", cfg.AccessTTL, "guests", cfg.Guests, "oidc_issuer", cfg.OIDC.Issuer, "origins", cfg.Origins, "proxies", cfg.Proxies.String())
 		store := logstore.DefaultConfig()
 		store.Dir, store.Registerer = cfg.Data, parts.Registry
 		var err error
@@ -149,13 +211,32 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 			return service.Handler{}, fmt.Errorf("make the hub: %w", err)
 		}
 		parts.Add(service.Component{Name: "hub", Run: s.hub.Run, Close: s.hub.Close})
-		s.tokens = chat.NewTokens(s.log.Key(), cfg.TokenTTL)
+		s.tokens, s.access = chat.NewTokens(s.log.Key(), cfg.TokenTTL), chat.NewTokens(s.log.Key(), cfg.AccessTTL)
+		if err := s.openUsers(ctx, parts); err != nil {
+			return service.Handler{}, err
+		}
 		s.ready = parts.Ready
 		parts.Logger.Info("log opened", "epoch", s.log.Epoch().String(), "streams", len(s.log.Streams()))
 		s.administer(parts)
-		routes := s.routes(parts)
+		routes := s.routes(parts) //nolint:contextcheck // a request's context is its own, and not that of the start
 		return service.Handler{Handle: routes.Handle, BadRequest: routes.BadRequest}, nil
 	})
+}
+
+// openUsers opens the users, in the log's directory.
+func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
+	c := users.DefaultConfig(UsersFile(s.cfg.Data))
+	c.PasswordCost = s.cfg.PasswordCost
+	var err error
+	if s.people, err = users.Open(ctx, c); err != nil {
+		return err
+	}
+	parts.Add(service.Component{Name: "users", Close: s.people.Close})
+	s.outcomes = newOutcomes(parts.Registry)
+	if s.cfg.OIDC.On() {
+		s.provider = oidc.New(s.cfg.elsewhere(), s.log.Key())
+	}
+	return nil
 }
 
 // otherFiles are the descriptors of all but connections: the log has a thousand tables open at most.
@@ -186,10 +267,17 @@ type server struct {
 	cfg    Config
 	log    *logstore.Log
 	hub    *hub.Hub
-	tokens *chat.Tokens
 	ready  func() bool
+	logger *slog.Logger
 
-	users, networks, guests *ratelimit.Limiter // fail open, see package ratelimit
+	tokens, access *chat.Tokens // of guests, and of who has signed up
+	people         *users.Store
+	provider       *oidc.Client // nil if there is none
+	outcomes       outcomes
+	counters       *counters
+	presences      presences
+
+	users, networks, guests, tries *ratelimit.Limiter // fail open, see package ratelimit
 }
 
 // maxLimited bounds those whose rate is remembered, some 10 MB.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"loadstone/block/account"
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
 	"loadstone/system/chat/logstore"
@@ -31,6 +32,7 @@ const (
 // fixture is a running server with two streams.
 type fixture struct {
 	t          *testing.T
+	dir        string
 	api, admin string
 	stop       func() error
 }
@@ -39,7 +41,7 @@ func start(t *testing.T, dir string, change func(*Config)) *fixture {
 	t.Helper()
 	c := DefaultConfig()
 	c.Data, c.Listen, c.AdminListen, c.AdminToken, c.Drain, c.Hub.Tick = dir, "127.0.0.1:0", "127.0.0.1:0", adminToken, 0, 0
-	c.MessagesPerUser = 1000 // tests say more than anybody
+	c.MessagesPerUser, c.PasswordCost = 1000, account.MinCost // tests say more than anybody
 	addresses := make(chan [2]net.Addr, 1)
 	c.Listening = func(api, admin net.Addr) { addresses <- [2]net.Addr{api, admin} }
 	if change != nil {
@@ -48,7 +50,7 @@ func start(t *testing.T, dir string, change func(*Config)) *fixture {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, c, slog.New(slog.DiscardHandler)) }()
-	f := &fixture{t: t}
+	f := &fixture{t: t, dir: dir}
 	stopped := false
 	f.stop = func() error {
 		if stopped {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -43,16 +44,13 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 		return &route.Error{Code: codeOrigin}
 	}
 	args := ctx.QueryArgs()
-	user, err := s.tokens.Check(string(args.Peek("token")))
-	if err != nil {
-		return failure(err)
-	}
 	stream, err := s.stream(string(args.Peek("stream")))
-	if err != nil {
+	user, wrong := s.joining(string(args.Peek("token")), stream.ID)
+	if err := cmp.Or(wrong, err); err != nil {
 		return failure(err)
 	}
 	network := s.network(ctx)
-	v := hub.Viewer{Room: stream.ID, Address: network, Until: user.Until.Add(-s.margin()), Session: &session{user: user, network: network.String()}}
+	v := hub.Viewer{Room: stream.ID, Address: network, Until: user.Until.Add(-s.margin(&user)), Session: &session{user: user, network: network.String()}}
 	if v.Known, v.From, err = s.place(args); err != nil {
 		return err
 	}
@@ -86,9 +84,29 @@ func handshakeError(ctx *fasthttp.RequestCtx, err error) error {
 	return &route.Error{Code: codeUpgrade, Text: err.Error()}
 }
 
+// joining is who joins a stream with an access token, or an entry for it.
+func (s *server) joining(token string, stream int64) (chat.User, error) {
+	c, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	u, err := s.access.Check(token)
+	if err != nil {
+		u, err = s.access.CheckEntry(token, stream)
+	}
+	if err != nil {
+		return u, err
+	}
+	return s.now(c, u)
+}
+
 // margin is how long before its token a connection ends, so that the viewer can have another
 // one for it.
-func (s *server) margin() time.Duration { return min(time.Minute, s.cfg.TokenTTL/10) }
+func (s *server) margin(u *chat.User) time.Duration {
+	ttl := s.cfg.TokenTTL
+	if u.Role != chat.Guest {
+		ttl = s.cfg.AccessTTL
+	}
+	return min(time.Minute, ttl/10)
+}
 
 // place reads where a viewer was: nowhere if there is no epoch, or another log's.
 func (s *server) place(args *fasthttp.Args) (known bool, from uint64, err error) {

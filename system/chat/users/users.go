@@ -26,6 +26,8 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -112,11 +114,15 @@ type Store struct {
 	passwords *account.Passwords
 }
 
-// Open opens the file, or makes it.
+// Open opens the file, or makes it, in a directory that it makes for its owner alone.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	passwords, err := account.NewPasswords(cfg.PasswordCost)
 	if err != nil {
 		return nil, err
+	}
+	const owner = 0o700
+	if err := os.MkdirAll(filepath.Dir(cfg.Path), owner); err != nil {
+		return nil, fmt.Errorf("open the users: %w", err)
 	}
 	db, err := sqlite.Open(ctx, cfg.Path)
 	if err != nil {
