@@ -55,3 +55,9 @@ type Said struct {
 	// Err is why it is not known to be in the log: an *Error wrapped. It may be sent again.
 	Err error
 }
+
+// Encoded is a message as it is on the wire, or another entry of a log, by its number.
+type Encoded struct {
+	Offset uint64
+	Bytes  []byte
+}
