@@ -138,7 +138,7 @@ func (s *server) granted(ctx *fasthttp.RequestCtx, status int, u *users.User, se
 }
 
 // refresh answers POST /api/session/refresh: another access token, and another refresh token in
-// place of the cookie's.
+// place of the cookie's; 204 where there is no cookie.
 func (s *server) refresh(c context.Context, ctx *fasthttp.RequestCtx) error {
 	if err := s.ours(ctx); err != nil {
 		return err
@@ -146,7 +146,12 @@ func (s *server) refresh(c context.Context, ctx *fasthttp.RequestCtx) error {
 	if !within(s.guests, "refresh "+s.network(ctx).String(), s.cfg.GuestsPerNetwork) {
 		return chat.ErrTooMany
 	}
-	u, session, err := s.people.Refresh(c, string(ctx.Request.Header.Cookie(cookie)))
+	token := string(ctx.Request.Header.Cookie(cookie))
+	if token == "" { // a page asks without knowing whether it has one, and this is no mistake
+		ctx.SetStatusCode(fasthttp.StatusNoContent)
+		return nil
+	}
+	u, session, err := s.people.Refresh(c, token)
 	switch {
 	case errors.Is(err, users.ErrReused):
 		s.outcomes.refreshes.WithLabelValues("reused").Inc()

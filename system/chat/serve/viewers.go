@@ -28,6 +28,9 @@ const (
 	writeTimeout = 5 * time.Second
 )
 
+// maxCounted bounds the streams of one who asks: some pages of the list.
+const maxCounted = 5 * pageStreams
+
 // counters bounds those who ask.
 type counters struct {
 	most, mostPerNetwork int
@@ -83,8 +86,8 @@ func (s *server) viewers(ctx *fasthttp.RequestCtx) error {
 			return failure(err)
 		}
 		ids = append(ids, stream.ID)
-		if len(ids) > pageStreams {
-			return &route.Error{Code: route.BadRequest, Text: fmt.Sprintf("streams has more than %d ids: write 1 to %d, with commas", pageStreams, pageStreams)}
+		if len(ids) > maxCounted {
+			return &route.Error{Code: route.BadRequest, Text: fmt.Sprintf("streams has more than %d ids: write 1 to %d, with commas", maxCounted, maxCounted)}
 		}
 	}
 	network := s.network(ctx)

@@ -13,7 +13,7 @@ function element(name, text, className) {
 
 async function ask(path, options) {
   const answer = await fetch(path, options);
-  const body = await answer.json();
+  const body = answer.status === 204 ? {} : await answer.json();
   if (!answer.ok) throw Object.assign(new Error(body.error.message), { status: answer.status });
   return body;
 }
@@ -24,9 +24,12 @@ async function list(page) {
     const item = document.createElement("li");
     const link = element("a", s.title);
     link.href = "/app?stream=" + s.id;
-    item.append(link, element("span", ` ${s.host}, ${s.ended ? "ended" : s.viewers + " watching"}`));
+    const watching = element("span", watched(s));
+    watching.dataset.stream = s.id;
+    item.append(link, element("span", ` ${s.host}, `), watching);
     $("streams").querySelector("ul").append(item);
   }
+  countList();
   $("more").hidden = page >= pages;
   $("more").onclick = () => list(page + 1).catch(complain);
 }
@@ -125,8 +128,9 @@ async function guest(options) {
   ({ token, user } = await ask("/api/guest", { method: "POST", ...options }));
 }
 
-// renew asks for another token for the same guest. Who comes too late for that is a new one.
+// renew asks for another token for the same user. A guest who comes too late for that is a new one.
 async function renew() {
+  if (me) return again();
   try {
     await guest({ headers: { Authorization: "Bearer " + token } });
   } catch (err) {
@@ -135,15 +139,20 @@ async function renew() {
   }
 }
 
+// begin joins with the token that there is.
+function begin() {
+  $("enter").hidden = true;
+  $("say").hidden = false;
+  $("say").elements.text.focus();
+  connect();
+}
+
 $("enter").onsubmit = async (event) => {
   event.preventDefault();
   try {
     name = new FormData(event.target).get("name");
     await guest({ body: JSON.stringify({ name }) });
-    $("enter").hidden = true;
-    $("say").hidden = false;
-    $("say").elements.text.focus();
-    connect();
+    begin();
   } catch (err) { complain(err); }
 };
 
@@ -156,11 +165,3 @@ $("say").onsubmit = (event) => {
   input.value = "";
   send(id);
 };
-
-if (stream) {
-  $("room").hidden = false;
-  ask("/api/streams/" + encodeURIComponent(stream)).then((s) => { document.title = s.title; document.querySelector("h1").textContent = s.title; }).catch(complain);
-} else {
-  $("streams").hidden = false;
-  list(1).catch(complain);
-}

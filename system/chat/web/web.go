@@ -4,8 +4,8 @@
 //	GET, HEAD /app?stream=    one of them, to read and to speak
 //
 // It is one answer with its style and its script inside, and loads nothing else but from this
-// server's interface. Its policy allows that script and style and no other, so that nothing
-// that anybody says can run.
+// server's interface, and the pictures of users from where they are. Its policy allows that
+// script and style and no other, so that nothing that anybody says can run.
 package web
 
 import (
@@ -30,14 +30,20 @@ var layout []byte
 var style []byte
 
 //go:embed page.js
-var script []byte
+var pageScript []byte
+
+//go:embed people.js
+var peopleScript []byte
+
+// script is both: the second uses what the first declares, and starts it.
+var script = bytes.Join([][]byte{pageScript, peopleScript}, nil)
 
 // page is the parts together, and tag its hash.
 var (
 	page = bytes.Replace(bytes.Replace(layout, []byte("<style></style>"), tagged("style", style), 1),
 		[]byte("<script></script>"), tagged("script", script), 1)
 	tag    = xxhash.Sum64(page)
-	policy = "default-src 'none'; connect-src 'self'; style-src " + source(style) + "; script-src " + source(script) +
+	policy = "default-src 'none'; connect-src 'self'; img-src https:; style-src " + source(style) + "; script-src " + source(script) +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
