@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/crypto/bcrypt"
 )
 
 func TestPasswords(t *testing.T) {
@@ -27,6 +29,9 @@ func TestPasswords(t *testing.T) {
 		if got, err := p.Match(t.Context(), c.hash, c.password); got != c.want || err != nil {
 			t.Errorf("%q with %q: got %v, %v", c.hash, c.password, got, err)
 		}
+	}
+	if cost, err := bcrypt.Cost([]byte(p.nobody)); cost != MinCost || err != nil {
+		t.Errorf("nobody's password is checked at cost %d, %v, and others' at %d", cost, err, MinCost)
 	}
 	for _, bad := range []string{"short", strings.Repeat("x", MaxPassword+1)} {
 		if _, err := p.Hash(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "write 12 to 72") {

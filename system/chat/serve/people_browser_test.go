@@ -12,11 +12,10 @@ import (
 
 // fill writes texts into the fields of a form and sends it.
 func fill(tab *browsertest.Tab, form string, fields ...string) {
-	script := ""
 	for i := 0; i < len(fields); i += 2 {
-		script += fmt.Sprintf(`document.querySelector("#%s [name=%s]").value = %q;`, form, fields[i], fields[i+1])
+		tab.Eval(fmt.Sprintf(`document.querySelector("#%s [name=%s]").value = %q`, form, fields[i], fields[i+1]))
 	}
-	tab.Eval(script + fmt.Sprintf(`document.querySelector("#%s button").click()`, form))
+	tab.Eval(fmt.Sprintf(`document.querySelector("#%s button").click()`, form))
 }
 
 // Somebody signs up on a phone, becomes a host, starts a stream and ends it; another follows. Names
