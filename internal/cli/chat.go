@@ -16,7 +16,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve, user, reconcile",
+		Short:   "The chat of live shows: seed, serve, user, replay, reconcile",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -26,14 +26,14 @@ order, and what was acknowledged is never lost.`,
 	health := a.healthCommand()
 	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
 	cmd.AddCommand(health, a.chatUserCommand())
-	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand(), a.chatReconcileCommand())...)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
 
 func (a *app) chatSeedCommand() *cobra.Command {
 	var dir string
-	var count int
+	var count, messages int
 	var newEpoch bool
 	cmd := &cobra.Command{
 		Use:   "seed",
@@ -41,12 +41,17 @@ func (a *app) chatSeedCommand() *cobra.Command {
 		Long: `Add invented streams to a log, with the ids from 1 on. Those that are there already are
 left unchanged, and so are their messages.
 
+With --messages something is said in them, and every second one has ended.
+
 Every flag can be given as an environment variable as well: --data as CHAT_DATA.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			streams, err := chat.InventStreams(count)
 			if err != nil {
 				return usageError{err}
+			}
+			if messages < 0 || messages > mostInvented {
+				return usageError{fmt.Errorf("%d messages: write 0 to %d", messages, mostInvented)}
 			}
 			c := logstore.DefaultConfig()
 			c.Dir = dir
@@ -61,6 +66,11 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 			if err = errors.Join(err, log.AddStreams(streams)); err != nil {
 				return err
 			}
+			if messages > 0 {
+				if err := inventMessages(cmd.Context(), log, streams, messages); err != nil {
+					return err
+				}
+			}
 			fmt.Fprintf(a.Stdout, "%s has %d streams\n", dir, len(log.Streams()))
 			return nil
 		},
@@ -68,6 +78,7 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 	fl := cmd.Flags()
 	fl.StringVar(&dir, "data", serve.DefaultConfig().Data, "directory of the log")
 	fl.IntVar(&count, "streams", 12, "number of streams")
+	fl.IntVar(&messages, "messages", 0, "number of invented messages in each stream that is live")
 	fl.BoolVar(&newEpoch, "new-epoch", false, "give the log another epoch, after a backup was restored: viewers do not take up where they were in the lost one")
 	return cmd
 }

@@ -27,6 +27,16 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 2, "the directory of the log has no name", "serve", "--data", "")
 	chatSaid(t, dir, 0, "chat-data has 3 streams", "seed", "--streams", "3")
 	chatSaid(t, dir, 0, "chat-data has 5 streams", "seed", "--streams", "5")
+	chatSaid(t, dir, 2, "-1 messages: write 0 to", "seed", "--messages", "-1")
+	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")
+	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")
+	chatSaid(t, dir, 2, "the speed is 0: write a number above 0", "replay", "--data", "said", "--speed", "0")
+	chatSaid(t, dir, 2, "it is to begin at -1s", "replay", "--data", "said", "--from", "-1s")
+	chatSaid(t, dir, 1, "stream 9: there is no such stream", "replay", "--data", "said", "--stream", "9")
+	chatSaid(t, dir, 0, "0:01:0", "replay", "--data", "said", "--stream", "2", "--from", "1m", "--speed", "100000")
+	if whole := loadstone(t, dir, "chat", "replay", "--data", "said", "--stream", "2", "--at-once"); strings.Count(whole.stdout, "\n") != 300 {
+		t.Errorf("a replay has %d messages, want 300", strings.Count(whole.stdout, "\n"))
+	}
 	_, url := serviceOf(t, dir, nil, "chat", "serve", "--tick", "0")
 	chatSaid(t, dir, 1, "another process has it open", "seed", "--streams", "3")
 	chatSaid(t, dir, 0, "", "health", "--url", url+"/readyz")
