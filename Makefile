@@ -92,11 +92,13 @@ setup: ## install what the tests need (a C compiler for the race detector, the l
 ALONE := loadstone/lab/perturb
 
 # The same holds of these tests in packages whose others may run beside anything.
-MEASURING := ^(TestRunNamesWhatIsPlantedInContainers|TestStallCannotHide|TestANodesPools)$$
-MEASURED := $(addprefix loadstone/, internal/cli lab/load/engine lab/probe/cassandra)
+MEASURING := ^(TestRunNamesWhatIsPlantedInContainers|TestStallCannotHide|TestFloodDoesNotStopTheLoop|TestANodesPools|TestDemandOfAPlantIsThePlantedOne|TestThePoolOfAPlantIsPerturbed)$$
+MEASURED := $(addprefix loadstone/, internal/cli lab/load/engine lab/probe/cassandra lab/selftest/plant)
 
-# Arithmetic for minutes under the race detector, without a goroutine.
-ARITHMETIC := $(addprefix loadstone/lab/, compare model/queueing model/scaling predict stats threshold)
+# Figures, files and pages, which are made without a goroutine: under the race detector they
+# would take minutes, for nothing.
+ARITHMETIC := $(addprefix loadstone/lab/, analysis capacity compare experiment loadpage model/queueing model/scaling \
+	predict report result selftest series stats threshold topology verdict)
 
 # The longest, which begin first.
 LONG := loadstone/internal/cli loadstone/lab/driver/process loadstone/lab/driver/docker
@@ -111,6 +113,7 @@ test: setup build ## install what the tests need, then lint and run all of them
 checks:
 	golangci-lint run --allow-parallel-runners ./...
 	cd deploy/cadvisor && go test $(TEST) .
+	! grep -nE 'go func|\.Go\(' $(filter-out %_test.go,$(wildcard $(ARITHMETIC:loadstone/%=%/*.go)))
 	go test $(TEST) $(ARITHMETIC) $(ONCE)
 	$(RACE) $(TEST) -skip '$(MEASURING)' $(LONG) $$(go list ./... | grep -vxF $(addprefix -e , $(ALONE) $(ARITHMETIC))) $(ONCE)
 	$(RACE) $(TEST) $(ALONE) $(ONCE)
