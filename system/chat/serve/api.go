@@ -68,6 +68,7 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 	r.Add(http.MethodGet, "/ws", s.socket)
 	r.Add(http.MethodPost, "/api/guest", s.guest)
 	r.Add(http.MethodGet, "/api/viewers", s.viewers)
+	r.Add(http.MethodGet, "/openapi.json", document)
 	s.accounts(r)
 	s.elsewhere(r)
 	s.hosting(r)

@@ -10,6 +10,7 @@
 //	GET  /api/viewers?streams=1,2    server-sent events: how many watch each, whenever that changes
 //	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
 //	GET  /app                        the page, see package web
+//	GET  /openapi.json               who may take part, and the streams, as an OpenAPI 3.1 document
 //	GET  /healthz, /readyz           probes, see package route
 //
 // Who has signed up has an access token, for 15 minutes, and a cookie that has another one made:

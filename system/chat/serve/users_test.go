@@ -38,8 +38,17 @@ type person struct {
 
 func (f *fixture) person() *person { return &person{f: f, cookies: map[string]string{}} }
 
-// do sends a request as the person, with headers NAME, VALUE.
+// do is raw with the form of an answer in JSON.
 func (p *person) do(method, path, body string, headers ...string) (int, map[string]any, http.Header) {
+	p.f.t.Helper()
+	status, text, header := p.raw(method, path, body, headers...)
+	var form map[string]any
+	_ = json.Unmarshal([]byte(text), &form) // what is no JSON has no members
+	return status, form, header
+}
+
+// raw sends a request as the person, with headers NAME, VALUE.
+func (p *person) raw(method, path, body string, headers ...string) (int, string, http.Header) {
 	t := p.f.t
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.f.api+path, strings.NewReader(body))
@@ -70,9 +79,7 @@ func (p *person) do(method, path, body string, headers ...string) (int, map[stri
 			delete(p.cookies, c.Name)
 		}
 	}
-	var form map[string]any
-	_ = json.Unmarshal(text, &form) // what is no JSON has no members
-	return response.StatusCode, form, response.Header
+	return response.StatusCode, string(text), response.Header
 }
 
 // want is do with the status and a part of the answer that are wanted.

@@ -112,6 +112,7 @@ type Store struct {
 	cfg       Config
 	db        *sqlite.DB
 	passwords *account.Passwords
+	byID      *sql.Stmt // each request with an access token asks it
 }
 
 // Open opens the file, or makes it, in a directory that it makes for its owner alone.
@@ -131,7 +132,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := db.Make(ctx, tables); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
 	}
-	s := &Store{cfg, db, passwords}
+	byID, err := db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
+	}
+	s := &Store{cfg, db, passwords, byID}
 	if _, err := db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix()); err != nil {
 		return nil, errors.Join(fmt.Errorf("forget old sessions in %s: %w", cfg.Path, err), db.Close())
 	}
@@ -139,7 +144,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.db.Close()) }
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
@@ -182,11 +187,10 @@ func failed(err error) error {
 
 // Find returns the user with an id or, if there is an @ in it, an e-mail address.
 func (s *Store) Find(ctx context.Context, name string) (*User, error) {
-	by := "id"
 	if strings.Contains(name, "@") {
-		by, name = "email", strings.ToLower(name)
+		return scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(name)))
 	}
-	return scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE `+by+` = ?`, name))
+	return scan(s.byID.QueryRowContext(ctx, name))
 }
 
 // Each calls take with each user, in the order of ids.

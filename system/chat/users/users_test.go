@@ -375,3 +375,25 @@ func TestUsersOfAnOperator(t *testing.T) {
 		t.Errorf("a picture without https: got %v", err)
 	}
 }
+
+// What joining a room, or any request with an access token, costs for looking the user up.
+func BenchmarkFind(b *testing.B) {
+	cfg := DefaultConfig(filepath.Join(b.TempDir(), "users.db"))
+	cfg.PasswordCost = account.MinCost
+	s, err := Open(b.Context(), cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	u, err := s.FromElsewhere(b.Context(), Elsewhere{Issuer: "https://id.example", Subject: "1", Name: "Noor"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Find(b.Context(), u.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
