@@ -131,6 +131,7 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl.StringVar(&c.OIDC.Name, "oidc-name", c.OIDC.Name, "what the page calls the provider")
 	fl.IntVar(&c.MessagesPerUser, "messages-per-user", c.MessagesPerUser, "messages of a user in a second, five times as many at once")
 	fl.IntVar(&c.MessagesPerNetwork, "messages-per-network", c.MessagesPerNetwork, "messages of an address, or IPv6 /64, in a second, five times as many at once")
+	fl.IntVar(&c.MessagesPerRoom, "messages-per-room", c.MessagesPerRoom, "messages of all viewers of a stream in a second, five times as many at once")
 	fl.IntVar(&c.GuestsPerNetwork, "guests-per-network", c.GuestsPerNetwork, "new guests of an address, or IPv6 /64, in a second, five times as many at once")
 	fl.StringSliceVar(&c.Origins, "origin", nil, "page that may connect beside those of this host, such as https://example.com; may be repeated")
 	fl.StringSliceVar(&proxies, "trusted-proxy", nil, "address or prefix of a proxy whose X-Forwarded-For is believed; may be repeated")

@@ -61,3 +61,14 @@ type Encoded struct {
 	Offset uint64
 	Bytes  []byte
 }
+
+// Alteration is what is stored of a room beside new messages: all of it or nothing.
+type Alteration struct {
+	Stream int64
+	// Records are what is kept by name. Nil takes one away.
+	Records map[string][]byte
+	// Delete is the offset of a message of which the text is taken back, or nil.
+	Delete *uint64
+	// Entry makes the next line of the room's log of who did what, of its number.
+	Entry func(number uint64) ([]byte, error)
+}

@@ -29,9 +29,10 @@ type Conn struct {
 	private []byte // for this viewer alone, after pending
 	partial []byte // the beginning of a frame
 	parser  websocket.Parser
-	until   time.Duration // when it ends, as l.now
-	heard   time.Duration // when something came last, or the close frame was sent
-	stalled time.Duration // since when it is blocked and has taken nothing
+	welcome func() ([][]byte, error) // until the loop has it
+	until   time.Duration            // when it ends, as l.now
+	heard   time.Duration            // when something came last, or the close frame was sent
+	stalled time.Duration            // since when it is blocked and has taken nothing
 	fd      int
 	place   int // in the view's conns
 	tag     int32

@@ -29,6 +29,7 @@ import (
 	"math"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,13 +154,15 @@ type room struct {
 
 	mu     sync.Mutex // never held for long: Publish takes it
 	log    *chat.Room // nil until it is opened
-	missed []missed   // was published while it is opened; not nil then
+	missed []missed   // was published or redacted while it is opened; not nil then
+	early  []missed   // was redacted before it is published
 }
 
-// missed is a message that was published while its room is opened.
+// missed is a message that was published, or redacted, while its room is opened.
 type missed struct {
-	offset  uint64
-	message []byte
+	offset   uint64
+	message  []byte
+	redacted bool
 }
 
 // maxMissed bounds them, some 2 MB of the longest. A log that takes longer to read is too busy.
@@ -285,6 +288,9 @@ type Viewer struct {
 	// Hello is the first message to the viewer. What follows begins with the message of
 	// that offset; recovered says that this is From.
 	Hello func(next uint64, recovered bool) []byte
+	// Welcome, if it is there, are the messages after that. It is called by the viewer's event loop and must not
+	// block; what is announced after it is told the viewer, too. With an error the connection ends, with its text.
+	Welcome func(next uint64, recovered bool) ([][]byte, error)
 	// Until is when the connection ends if it has not before, to a second or two. The zero
 	// time is never.
 	Until time.Time
@@ -343,6 +349,9 @@ func (h *Hub) Join(ctx context.Context, fd int, v Viewer) error {
 		c.cursor = log.Recent()
 	}
 	c.private = websocket.AppendFrame(nil, websocket.Text, v.Hello(c.cursor, recovered))
+	if v.Welcome != nil {
+		c.welcome = func() ([][]byte, error) { return v.Welcome(c.cursor, recovered) }
+	}
 	if !l.post(func(m *mail) { m.joins = append(m.joins, c) }) {
 		h.leave(r, v.Address)
 		return fmt.Errorf("%w: the server is stopping", chat.ErrFull)
@@ -393,9 +402,13 @@ func (r *room) append(offset uint64, message []byte) bool {
 	defer r.mu.Unlock()
 	switch {
 	case r.log != nil:
+		if i := slices.IndexFunc(r.early, func(m missed) bool { return m.offset == offset }); i >= 0 {
+			message = r.early[i].message
+			r.early = slices.Delete(r.early, i, i+1)
+		}
 		return r.log.Append(offset, message)
 	case r.missed != nil && len(r.missed) < maxMissed:
-		r.missed = append(r.missed, missed{offset, bytes.Clone(message)})
+		r.missed = append(r.missed, missed{offset: offset, message: bytes.Clone(message)})
 	}
 	return false
 }
@@ -429,9 +442,13 @@ func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat
 	if err != nil {
 		return nil, fmt.Errorf("open room %d: %w", r.id, err)
 	}
-	for _, m := range meanwhile {
-		log.Append(m.offset, m.message)
-	}
 	r.log = log
+	for _, m := range meanwhile {
+		if m.redacted {
+			r.put(m)
+		} else {
+			log.Append(m.offset, m.message)
+		}
+	}
 	return log, nil
 }

@@ -53,6 +53,7 @@ type mail struct {
 	joins   []*Conn
 	letters []letter
 	dirty   []*view
+	notes   []note
 	visits  []visit
 }
 
@@ -203,6 +204,9 @@ func (l *loop) takeMail() {
 			l.tell(t.to, t.frame)
 		}
 	}
+	for _, n := range m.notes {
+		l.announce(n)
+	}
 	l.due = append(l.due, m.dirty...)
 	for _, v := range m.visits {
 		for _, c := range v.view.conns {
@@ -236,7 +240,26 @@ func (l *loop) join(c *Conn) {
 		l.bye(c, websocket.GoingAway, goingAway, closedStopping)
 		return
 	}
-	l.resume(c)
+	if l.welcome(c) {
+		l.resume(c)
+	}
+}
+
+// welcome puts together what comes first, and reports whether the viewer may stay.
+func (l *loop) welcome(c *Conn) bool {
+	if c.welcome == nil {
+		return true
+	}
+	messages, err := c.welcome()
+	c.welcome = nil
+	if err != nil {
+		l.bye(c, Forbidden, err.Error(), closedKicked)
+		return false
+	}
+	for _, m := range messages {
+		c.private = websocket.AppendFrame(c.private, websocket.Text, m)
+	}
+	return true
 }
 
 // part takes a connection out of its room.
@@ -291,6 +314,10 @@ func (l *loop) flushView(v *view) {
 // Expired is the code with which a connection ends whose time is over: "unauthorized" in the
 // registry of codes.
 const Expired websocket.Code = 3000
+
+// Forbidden is the code with which a connection ends whose viewer may not be in the room:
+// "forbidden" in the registry of codes.
+const Forbidden websocket.Code = 3003
 
 const tooSlow = "you are too slow"
 

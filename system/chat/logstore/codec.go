@@ -11,6 +11,8 @@ const (
 	streamKind  = 1 // and a stream's id: the stream, in JSON
 	messageKind = 2 // and a stream's id and an offset: a message as it is on the wire
 	saidKind    = 3 // and a stream's id, a sender, a zero, and the sender's id of a message: its offset
+	recordKind  = 4 // and a stream's id and a name: what is kept of a room by that name
+	entryKind   = 5 // and a stream's id and a number: a line of the log of who did what
 	noteKind    = 6 // and a stream's id, a topic and a number: what was found out about its messages
 )
 

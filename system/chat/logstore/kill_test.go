@@ -42,6 +42,15 @@ func TestWriter(t *testing.T) {
 				}
 				// One write for each line: they are whole or not there.
 				fmt.Printf("%d %d %d %s\n", stream, s.Offset, sender, id)
+				if sender > 0 {
+					continue
+				}
+				a := altered(stream, s.Offset)
+				if _, err := l.Alter(a); err != nil {
+					t.Error(err)
+					return
+				}
+				fmt.Printf("deleted %d %d\n", stream, s.Offset)
 			}
 		})
 	}
@@ -59,10 +68,15 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 	dir := t.TempDir()
 	acked := map[string]string{} // stream and offset → sender and id
+	var deleted []string         // stream and offset
 	var epoch chat.Epoch
 	for round := range kills {
 		for _, line := range killed(t, dir, 1+round*37%200) {
 			f := strings.Fields(line)
+			if f[0] == "deleted" {
+				deleted = append(deleted, f[1]+" "+f[2])
+				continue
+			}
 			acked[f[0]+" "+f[1]] = f[2] + " " + f[3]
 		}
 		l := open(t, dir, vfs.Default)
@@ -73,6 +87,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			t.Fatalf("the epoch was %v and is %v", epoch, l.Epoch())
 		}
 		check(t, l, acked)
+		checkDeleted(t, l, deleted)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -110,6 +125,53 @@ func killed(t *testing.T, dir string, after int) (lines []string) {
 		t.Fatalf("the writer ended by itself after %d messages, %v: %s %s", len(lines), err, strings.Join(lines, "\n"), log.Bytes())
 	}
 	return lines
+}
+
+// altered deletes a message, and says so in a record and in the log of who did what.
+func altered(stream int64, offset uint64) *chat.Alteration {
+	text := fmt.Append(nil, offset)
+	return &chat.Alteration{Stream: stream, Records: map[string][]byte{"last": text, fmt.Sprint("at/", offset): text}, Delete: &offset,
+		Entry: func(uint64) ([]byte, error) { return text, nil }}
+}
+
+// checkDeleted finds what was deleted deleted, in the messages, the records and the log alike.
+func checkDeleted(t *testing.T, l *Log, deleted []string) {
+	t.Helper()
+	records := map[string]string{}
+	if err := l.EachRecord(func(stream int64, name string, value []byte) error {
+		records[fmt.Sprint(stream, " ", name)] = string(value)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	entries := map[string]bool{}
+	for _, stream := range []int64{1, 2} {
+		all, err := l.Entries(stream, 1<<63, MaxEntries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range all {
+			if want := uint64(len(all) - 1 - i); e.Offset != want {
+				t.Fatalf("line %d of the log in place of %d", e.Offset, want)
+			}
+			entries[fmt.Sprint(stream, " ", string(e.Bytes))] = true
+		}
+	}
+	for _, place := range deleted {
+		var stream int64
+		var offset uint64
+		if _, err := fmt.Sscan(place, &stream, &offset); err != nil {
+			t.Fatal(err)
+		}
+		found, err := l.Read(stream, offset, 1)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("got %d messages, %v", len(found), err)
+		}
+		m, err := chat.ParseMessage(found[0].Bytes)
+		if err != nil || m.Offset != offset || !m.Deleted || m.Text != "" || records[fmt.Sprintf("%d at/%d", stream, offset)] == "" || !entries[place] {
+			t.Fatalf("message %s was deleted: got %+v, %v", place, m, err)
+		}
+	}
 }
 
 // check finds each message that was acknowledged at its place, and none twice.

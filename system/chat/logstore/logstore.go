@@ -408,54 +408,24 @@ func (l *Log) Streams() []chat.Stream {
 	return all
 }
 
-// Encoded is a message as it is on the wire.
-type Encoded struct {
-	Offset uint64
-	Bytes  []byte
-}
-
 // Limit bounds what is read at once, in messages and bytes; there is one message if there is any.
 type Limit struct{ Messages, Bytes int }
 
 // Before returns the last messages before an offset, the oldest first, and the offset of the
 // next message of the room.
-func (l *Log) Before(id int64, offset uint64, limit Limit) (found []Encoded, next uint64, err error) {
-	l.open.RLock()
-	defer l.open.RUnlock()
-	if err := l.usable(); err != nil {
+func (l *Log) Before(id int64, offset uint64, limit Limit) (found []chat.Encoded, next uint64, err error) {
+	if _, err := l.Stream(id); err != nil {
 		return nil, 0, err
 	}
-	l.mu.RLock()
-	s := l.streams[id]
-	if s != nil {
-		next = s.next // what is from there on in the database may not be synced
-	}
-	l.mu.RUnlock()
-	if s == nil {
-		return nil, 0, chat.ErrNoStream
-	}
-	all, err := l.db.NewIter(&pebble.IterOptions{
-		LowerBound: appendKey(nil, messageKind, uint64(id)), UpperBound: appendKey(nil, messageKind, uint64(id), min(offset, next)),
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, all.Close()) }()
+	next = l.Length(id) // what is from there on in the database may not be synced
 	size := 0
-	for ok := all.Last(); ok && len(found) < limit.Messages; ok = all.Prev() {
-		value, err := all.ValueAndErr()
-		if err != nil {
-			return nil, 0, err
+	err = l.walk(within(messageKind, id, 0, min(offset, next)), true, func(number uint64, value []byte) bool {
+		if size += len(value); len(found) == limit.Messages || size > limit.Bytes && len(found) > 0 {
+			return false
 		}
-		if size += len(value); size > limit.Bytes && len(found) > 0 {
-			break
-		}
-		number, err := lastNumber(all.Key())
-		if err != nil {
-			return nil, 0, err
-		}
-		found = append(found, Encoded{number, slices.Clone(value)})
-	}
+		found = append(found, chat.Encoded{Offset: number, Bytes: slices.Clone(value)})
+		return true
+	})
 	slices.Reverse(found)
-	return found, next, all.Error()
+	return found, next, err
 }

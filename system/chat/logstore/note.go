@@ -63,9 +63,8 @@ func (l *Log) Read(stream int64, from uint64, most int) (found []chat.Encoded, e
 	if from >= next {
 		return nil, nil
 	}
-	keys := &pebble.IterOptions{LowerBound: appendKey(nil, messageKind, uint64(stream), from), UpperBound: appendKey(nil, messageKind, uint64(stream), next)}
 	size := 0
-	err = l.walk(keys, false, func(number uint64, value []byte) bool {
+	err = l.walk(within(messageKind, stream, from, next), false, func(number uint64, value []byte) bool {
 		if size += len(value); len(found) == most || size > readBytes && len(found) > 0 {
 			return false
 		}

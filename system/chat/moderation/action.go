@@ -40,6 +40,9 @@ const (
 	Dismiss Kind = "dismiss"  // User: is none any more
 )
 
+// Kinds are all kinds.
+func Kinds() []Kind { return []Kind{Delete, Pin, Unpin, Timeout, Ban, Unban, Set, Appoint, Dismiss} }
+
 // Action is what a host or a moderator asks for.
 type Action struct {
 	Kind     Kind      `json:"action"`
@@ -63,11 +66,10 @@ func ParseAction(data []byte) (Action, error) {
 }
 
 func (a *Action) validate() error {
-	kinds := []Kind{Delete, Pin, Unpin, Timeout, Ban, Unban, Set, Appoint, Dismiss}
 	toMessage, toUser := a.Kind == Delete || a.Kind == Pin, slices.Contains([]Kind{Timeout, Ban, Unban, Appoint, Dismiss}, a.Kind)
 	switch {
-	case !slices.Contains(kinds, a.Kind):
-		return fmt.Errorf("action is %q: write one of %q", a.Kind, kinds)
+	case !slices.Contains(Kinds(), a.Kind):
+		return fmt.Errorf("action is %q: write one of %q", a.Kind, Kinds())
 	case toMessage && a.Offset == nil:
 		return fmt.Errorf("%s has no offset: write that of the message", a.Kind)
 	case toUser && !chat.ValidID(a.User):

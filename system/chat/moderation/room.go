@@ -135,20 +135,31 @@ func (r *Room) Role(user string, own Role) Role {
 	return own
 }
 
-// Barred is an error if the user may not even read.
-func (r *Room) Barred(user string) error {
+// Enter is an error if the user may not even read.
+func (r *Room) Enter(who *Speaker) error {
+	if r.Role(who.User, who.Role) != Viewer {
+		return nil
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if b, ok := r.barred[user]; ok && b.Until == 0 {
+	if b, ok := r.barred[who.User]; ok && b.Until == 0 {
 		return ErrBanned
 	}
 	return nil
 }
 
+// React is an error if the user may not even react.
+func (r *Room) React(now time.Time, who *Speaker) error {
+	if r.Role(who.User, who.Role) != Viewer {
+		return nil
+	}
+	return r.barredNow(now, who.User)
+}
+
 // Check decides whether somebody may say something now. It is an *chat.Error, or a
 // *chat.WaitError where it may be said after some time. The same message again, by its id, passes
 // what is only counted. Hosts and moderators may say everything.
-func (r *Room) Check(now time.Time, who Speaker, m *chat.Send) error {
+func (r *Room) Check(now time.Time, who *Speaker, m *chat.Send) error {
 	if r.Role(who.User, who.Role) != Viewer {
 		return nil
 	}
@@ -335,10 +346,12 @@ func (r *Room) planBar(c *Change, now time.Time, by Actor, a *Action) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	left := len(r.barred)
-	for user, have := range r.barred {
-		if have.over(now) {
-			c.Records[barRecord+user] = nil
-			left--
+	if left >= MaxBarred {
+		for user, have := range r.barred {
+			if have.over(now) {
+				c.Records[barRecord+user] = nil
+				left--
+			}
 		}
 	}
 	if _, again := r.barred[a.User]; !again && left >= MaxBarred {

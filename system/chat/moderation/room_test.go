@@ -73,7 +73,7 @@ func (f *fixture) set(s Settings) {
 // says checks what becomes of a message some seconds after noon.
 func (f *fixture) says(user, text, id string, at int, want error) {
 	f.t.Helper()
-	err := f.Check(noon.Add(time.Duration(at)*time.Second), Speaker{User: user, Role: own(user), Follows: user == "follower", Subscribed: user == "subscriber"}, &chat.Send{ID: id, Text: text})
+	err := f.Check(noon.Add(time.Duration(at)*time.Second), &Speaker{User: user, Role: own(user), Follows: user == "follower", Subscribed: user == "subscriber"}, &chat.Send{ID: id, Text: text})
 	if !errors.Is(err, want) {
 		f.t.Errorf("%s says %q after %d s: got %v, want %v", user, text, at, err, want)
 	}
@@ -114,7 +114,7 @@ func TestSlowMode(t *testing.T) {
 	f.says("a", "one", "1", 1, nil) // sent again
 	f.says("b", "one", "1", 1, nil)
 	f.says("a", "two", "2", 3, ErrSlow)
-	err := f.Check(noon.Add(3*time.Second), Speaker{User: "a"}, &chat.Send{ID: "2", Text: "two"})
+	err := f.Check(noon.Add(3*time.Second), &Speaker{User: "a"}, &chat.Send{ID: "2", Text: "two"})
 	if later, ok := errors.AsType[*chat.WaitError](err); !ok || later.Seconds != 8 {
 		t.Errorf("got %v, want 8 seconds: it was counted when it was sent again", err)
 	}
@@ -151,10 +151,10 @@ func TestBansAndTimeouts(t *testing.T) {
 		f.says("banned", "hello", "1", 0, ErrBanned)
 		f.says("waits", "hello", "1", 59, ErrTimedOut)
 		f.says("waits", "hello", "1", 60, nil)
-		if err := f.Barred("banned"); !errors.Is(err, ErrBanned) {
+		if err := f.Enter(&Speaker{User: "banned"}); !errors.Is(err, ErrBanned) {
 			t.Errorf("got %v", err)
 		}
-		if err := f.Barred("waits"); err != nil {
+		if err := f.Enter(&Speaker{User: "waits"}); err != nil {
 			t.Errorf("who has to wait may not read: %v", err)
 		}
 		f.restart()
@@ -365,7 +365,7 @@ func BenchmarkCheck(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				if err := r.Check(noon, Speaker{User: fmt.Sprint("u", n)}, &chat.Send{ID: "1", Text: fmt.Sprint("something that is said ", n)}); err != nil {
+				if err := r.Check(noon, &Speaker{User: fmt.Sprint("u", n)}, &chat.Send{ID: "1", Text: fmt.Sprint("something that is said ", n)}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -52,6 +52,9 @@ func table() route.Table {
 		}
 		t[route.Code(e.Code)] = a
 	}
+	for e, status := range moderationAnswers() {
+		t[route.Code(e.Code)] = route.Answer{Status: status, Text: e.Message}
+	}
 	return t
 }
 
@@ -180,6 +183,10 @@ func (s *server) detail(c context.Context, ctx *fasthttp.RequestCtx) error {
 		return s.messages(ctx, stream.ID)
 	case part == "presence":
 		return s.presence(c, ctx, stream.ID)
+	case part == "room":
+		return s.showRoom(c, ctx, &stream)
+	case part == "log":
+		return s.showLog(c, ctx, &stream)
 	case part != "":
 		return &route.Error{Code: route.NoSuchPath}
 	}
@@ -194,7 +201,8 @@ func (s *server) messages(ctx *fasthttp.RequestCtx, id int64) error {
 	if err != nil {
 		return err
 	}
-	found, next, err := s.log.Before(id, before, pageMessages)
+	shown := s.desk.Room(id).Shown()
+	found, next, err := s.log.Before(id, min(before, shown), pageMessages)
 	if err != nil {
 		return failure(err)
 	}
@@ -202,7 +210,7 @@ func (s *server) messages(ctx *fasthttp.RequestCtx, id int64) error {
 	for _, m := range found {
 		messages = append(messages, m.Bytes)
 	}
-	return answer(ctx, fasthttp.StatusOK, map[string]any{"epoch": s.log.Epoch().String(), "messages": messages, "next": next})
+	return answer(ctx, fasthttp.StatusOK, map[string]any{"epoch": s.log.Epoch().String(), "messages": messages, "next": min(next, shown)})
 }
 
 // administer adds what is for the operator.

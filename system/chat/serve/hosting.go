@@ -46,7 +46,7 @@ func (s *server) startStream(c context.Context, ctx *fasthttp.RequestCtx) error 
 func (s *server) change(c context.Context, ctx *fasthttp.RequestCtx) error {
 	id, part, _ := strings.Cut(strings.TrimPrefix(string(ctx.URI().PathOriginal()), "/api/streams/"), "/")
 	do, ok := map[string]func(context.Context, *fasthttp.RequestCtx, chat.User, chat.Stream) error{
-		"end": s.endStream, "enter": s.enter, "leave": s.leave,
+		"end": s.endStream, "enter": s.enter, "leave": s.leave, "actions": s.action,
 	}[part]
 	if !ok {
 		return &route.Error{Code: route.NoSuchPath}
@@ -162,6 +162,9 @@ func (s *server) follow(c context.Context, ctx *fasthttp.RequestCtx, host string
 		err = s.people.Unfollow(c, who.ID, host)
 	}
 	if err == nil {
+		err = s.related(c, who.ID, host)
+	}
+	if err == nil {
 		ctx.SetStatusCode(fasthttp.StatusNoContent)
 	}
 	return err
@@ -187,6 +190,9 @@ func (s *server) subscribe(c context.Context, ctx *fasthttp.RequestCtx, host, us
 		until = until.AddDate(0, 0, int(days))
 	}
 	if err := s.people.Subscribe(c, user, host, until); err != nil {
+		return err
+	}
+	if err := s.related(c, user, host); err != nil {
 		return err
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

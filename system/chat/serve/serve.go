@@ -8,6 +8,9 @@
 //	GET  /api/streams/{id}/presence  who of those who have signed up is there, 100 at most
 //	GET  /api/streams/{id}/messages?before=   what was said before an offset, or last
 //	GET  /api/viewers?streams=1,2    server-sent events: how many watch each, whenever that changes
+//	GET  /api/streams/{id}/room      its settings and what is pinned; for who moderates it also words and who is barred
+//	GET  /api/streams/{id}/log?before=        for who moderates it: who did what, the newest first
+//	POST /api/streams/{id}/actions   for who moderates it: an action, see below, without type and id
 //	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
 //	GET  /app                        the page, see package web
 //	GET  /openapi.json               who may take part, and the streams, as an OpenAPI 3.1 document
@@ -53,9 +56,27 @@
 //	{"type":"ack","id":"...","offset":18}   it is durable
 //	{"type":"error","id":"...","code":"...","message":"..."}
 //
-// and the viewer says
+//	{"type":"error","id":"...","code":"slow_mode","message":"...","seconds":7}    so long one has to wait
+//
+// and of the room, after joined where something is set, and when it changes:
+//
+//	{"type":"settings","slow":10,"followers":false,"subscribers":false,"emotes":false,"unique":false,"delay":0}
+//	{"type":"pinned","message":{...}}       or null for none
+//	{"type":"deleted","offsets":[17]}       they are in no history any more, and a message on the wire that was
+//	                                        deleted has "deleted":true in place of name and text
+//	{"type":"reactions","counts":{"heart":12}}    in the last half second; a slow viewer goes without
+//	{"type":"role","role":"moderator"}      what one is from now on
+//	{"type":"held","messages":[...]}        for who moderates: what viewers see after the delay
+//	{"type":"done","id":"..."}              an action is durable and in force
+//
+// The viewer says
 //
 //	{"type":"send","id":"...","text":"..."}
+//	{"type":"react","kind":"heart"}         or laugh, clap, wow, sad, fire; it has no answer
+//	{"type":"act","id":"...","action":"delete","offset":17}   see moderation.Kind for the others
+//
+// A message that mentions somebody, as @name, has "mentions":["user"]. Who is banned is disconnected with
+// code 3003, and GET /ws is refused with 403.
 //
 // Who comes back names the epoch and the offset of the first message that it has not seen. If
 // the epoch is still the log's, recovered is true, and nothing is left out but what a notice
@@ -83,6 +104,7 @@ import (
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
 	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/moderation/desk"
 	"loadstone/system/chat/oidc"
 	"loadstone/system/chat/users"
 )
@@ -120,6 +142,8 @@ type Config struct {
 	// GuestsPerNetwork new guests; five times as many at once. A network is an IPv4 address or
 	// an IPv6 /64.
 	MessagesPerUser, MessagesPerNetwork, GuestsPerNetwork int
+	// MessagesPerRoom bounds what is said in a room in a second, by all together.
+	MessagesPerRoom int
 	// Proxies are believed about whom a connection is for.
 	Proxies forwarded.Proxies
 }
@@ -135,6 +159,7 @@ func DefaultConfig() Config {
 		MessagesPerUser: 1, // more than anybody reads
 		// The users behind one router: a tenth of Hub.MaxPerAddress write, and all come within a minute.
 		MessagesPerNetwork: 100, GuestsPerNetwork: 20,
+		MessagesPerRoom: 1000, // more than a viewer can be shown
 	}
 }
 
@@ -151,7 +176,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("access tokens are good for %v: write at least 1m", c.AccessTTL))
 	}
 	provider := c.elsewhere()
-	for what, n := range map[string]int{"messages of a user": c.MessagesPerUser, "messages of a network": c.MessagesPerNetwork, "new guests of a network": c.GuestsPerNetwork} {
+	for what, n := range map[string]int{"messages of a user": c.MessagesPerUser, "messages of a network": c.MessagesPerNetwork, "messages of a room": c.MessagesPerRoom, "new guests of a network": c.GuestsPerNetwork} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("%d %s a second: write 1 or more", n, what))
 		}
@@ -189,7 +214,8 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		logger.Warn("fewer viewers: this process may not open more files (ulimit -n)", "asked", asked, "max_viewers", cfg.Hub.MaxConns)
 	}
 	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited), tries: ratelimit.New(maxLimited),
-		logger: logger, counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}}}
+		logger: logger, counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}},
+		rooms: ratelimit.New(maxLimited), actions: ratelimit.New(maxLimited), reactions: ratelimit.New(maxLimited)}
 	// What comes here may be a viewer, and the hub counts it then.
 	seed := maphash.MakeSeed()
 	cfg.PerClient = &httpserver.PerClient{MaxConns: cfg.Hub.MaxPerAddress, Client: func(peer netip.Addr) (name uint64, others bool) {
@@ -214,6 +240,9 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		parts.Add(service.Component{Name: "hub", Run: s.hub.Run, Close: s.hub.Close})
 		s.tokens, s.access = chat.NewTokens(s.log.Key(), cfg.TokenTTL), chat.NewTokens(s.log.Key(), cfg.AccessTTL)
 		if err := s.openUsers(ctx, parts); err != nil {
+			return service.Handler{}, err
+		}
+		if err := s.openDesk(parts); err != nil {
 			return service.Handler{}, err
 		}
 		s.ready = parts.Ready
@@ -277,8 +306,9 @@ type server struct {
 	outcomes       outcomes
 	counters       *counters
 	presences      presences
+	desk           *desk.Desk
 
-	users, networks, guests, tries *ratelimit.Limiter // fail open, see package ratelimit
+	users, networks, guests, tries, rooms, actions, reactions *ratelimit.Limiter // fail open, see package ratelimit
 }
 
 // maxLimited bounds those whose rate is remembered, some 10 MB.
@@ -292,11 +322,12 @@ func within(l *ratelimit.Limiter, key string, rate int) bool {
 // open returns a room with the end of its log.
 func (s *server) open(_ context.Context, id int64) (*chat.Room, error) {
 	const all = 1 << 20 // more messages than a room has bytes for
-	found, next, err := s.log.Before(id, 1<<63, logstore.Limit{Messages: all, Bytes: s.cfg.Room.Bytes})
+	shown := s.desk.Room(id).Shown()
+	found, next, err := s.log.Before(id, shown, logstore.Limit{Messages: all, Bytes: s.cfg.Room.Bytes})
 	if err != nil {
 		return nil, err
 	}
-	first := next
+	first := min(next, shown)
 	if len(found) > 0 {
 		first = found[0].Offset
 	}

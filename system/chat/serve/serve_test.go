@@ -138,6 +138,14 @@ type told struct {
 	ID        string         `json:"id"`
 	Offset    uint64         `json:"offset"`
 	Code      string         `json:"code"`
+
+	Role    string          `json:"role"`
+	Message json.RawMessage `json:"message"` // of an error a text
+	Offsets []uint64        `json:"offsets"`
+	Seconds int             `json:"seconds"`
+	Slow    int             `json:"slow"`
+	Emotes  bool            `json:"emotes"`
+	Counts  map[string]int  `json:"counts"`
 }
 
 type viewer struct {

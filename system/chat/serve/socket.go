@@ -22,12 +22,18 @@ import (
 	"loadstone/block/websocket"
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
+	"loadstone/system/chat/moderation"
+	"loadstone/system/chat/moderation/desk"
 )
 
 // session is what is known of a viewer.
 type session struct {
 	user     chat.User
 	network  string
+	room     *desk.Room
+	own      moderation.Role // without having been appointed
+	relation atomic.Pointer[chat.Relation]
+	met      atomic.Bool  // the room knows the name
 	underWay atomic.Int32 // messages without an answer
 }
 
@@ -50,7 +56,11 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 		return failure(err)
 	}
 	network := s.network(ctx)
-	v := hub.Viewer{Room: stream.ID, Address: network, Until: user.Until.Add(-s.margin(&user)), Session: &session{user: user, network: network.String()}}
+	said := &session{user: user, network: network.String(), room: s.desk.Room(stream.ID), own: ownRole(&user, &stream)}
+	if err := cmp.Or(said.room.Enter(said.speaker()), s.relate(said, stream.HostID)); err != nil {
+		return failure(err)
+	}
+	v := hub.Viewer{Room: stream.ID, Address: network, Until: user.Until.Add(-s.margin(&user)), Session: said}
 	if v.Known, v.From, err = s.place(args); err != nil {
 		return err
 	}
@@ -61,9 +71,10 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 		return failure(err)
 	}
 	v.Hello = func(next uint64, recovered bool) []byte {
-		j := chat.Joined{Epoch: s.log.Epoch(), Next: next, Recovered: recovered, User: user.ID, Name: user.Name}
+		j := chat.Joined{Epoch: s.log.Epoch(), Next: next, Recovered: recovered, User: user.ID, Name: user.Name, Role: string(said.role())}
 		return j.Append(nil)
 	}
+	v.Welcome = said.welcome
 	h := &ctx.Response.Header
 	ctx.SetStatusCode(fasthttp.StatusSwitchingProtocols)
 	h.Set("Upgrade", "websocket")
@@ -141,6 +152,9 @@ func (s *server) join(c net.Conn, v hub.Viewer) {
 			_ = unix.Close(fd)
 		}
 	}
+	if said, ok := v.Session.(*session); ok && err == nil && said.role() != moderation.Viewer {
+		said.room.TellHeld()
+	}
 	if err != nil {
 		_, _ = c.Write(websocket.AppendClose(nil, websocket.TryLater, known(err).Message)) // who cannot be told sees the end
 	}
@@ -153,34 +167,63 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 		return
 	}
 	send, err := chat.ParseSend(payload)
-	if err == nil && (said.underWay.Load() >= maxUnderWay || !within(s.users, said.user.ID, s.cfg.MessagesPerUser) ||
-		!within(s.networks, said.network, s.cfg.MessagesPerNetwork)) {
-		err = chat.ErrTooMany
+	if errors.Is(err, chat.ErrRequest) {
+		s.request(c, said, payload)
+		return
+	}
+	if err == nil {
+		err = s.accept(said, c.Room(), &send)
 	}
 	if err != nil {
-		c.Tell(chat.AppendRefusal(nil, send.ID, known(err)))
+		c.Tell(refusal(send.ID, err))
 		return
 	}
 	said.underWay.Add(1)
 	err = s.log.Say(&chat.Draft{
 		Stream:  c.Room(),
-		Message: chat.Message{At: time.Now().UnixMilli(), Sender: said.user.ID, Name: said.user.Name, ID: send.ID, Text: send.Text},
+		Message: chat.Message{At: time.Now().UnixMilli(), Sender: said.user.ID, Name: said.user.Name, ID: send.ID, Text: send.Text, Mentions: said.room.Mentions(send.Text)},
 		Done: func(r *chat.Said) {
 			said.underWay.Add(-1)
 			if r.Err != nil {
-				c.Tell(chat.AppendRefusal(nil, send.ID, known(r.Err)))
+				c.Tell(refusal(send.ID, r.Err))
 				return
 			}
 			if !r.Again {
-				s.hub.Publish(r.Stream, r.Offset, r.Encoded)
+				s.desk.Said(said.room, r.Offset, r.Encoded)
 			}
 			c.Tell(chat.AppendAck(nil, send.ID, r.Offset))
 		},
 	})
 	if err != nil {
 		said.underWay.Add(-1)
-		c.Tell(chat.AppendRefusal(nil, send.ID, known(err)))
+		c.Tell(refusal(send.ID, err))
 	}
+}
+
+// accept decides whether a message may be said.
+func (s *server) accept(said *session, room int64, send *chat.Send) error {
+	if said.underWay.Load() >= maxUnderWay || !within(s.users, said.user.ID, s.cfg.MessagesPerUser) ||
+		!within(s.networks, said.network, s.cfg.MessagesPerNetwork) || !within(s.rooms, strconv.FormatInt(room, 10), s.cfg.MessagesPerRoom) {
+		return chat.ErrTooMany
+	}
+	if err := said.room.Check(time.Now(), said.speaker(), send); err != nil {
+		return err
+	}
+	if !said.met.Swap(true) {
+		said.room.Meet(said.user.Name, said.user.ID)
+	}
+	return nil
+}
+
+// refusal is what a client is told of an error.
+func refusal(id string, err error) []byte {
+	if wait, ok := errors.AsType[*chat.WaitError](err); ok {
+		return chat.AppendLater(nil, id, wait)
+	}
+	if errors.Is(err, moderation.ErrAction) { // it says what is wrong
+		return chat.AppendRefusal(nil, id, &chat.Error{Code: moderation.ErrAction.Code, Message: err.Error()})
+	}
+	return chat.AppendRefusal(nil, id, known(err))
 }
 
 // known is what a client is told of an error.

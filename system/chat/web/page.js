@@ -57,6 +57,14 @@ function message(name, text, className) {
   return item;
 }
 
+// shownAs is the item of a message, which is marked if it mentions who looks at it.
+function shownAs(said) {
+  const item = message(said.name, said.text, (said.mentions || []).includes(user) ? "mentioned" : "");
+  item.dataset.offset = said.offset;
+  item.dataset.sender = said.sender;
+  return item;
+}
+
 const hear = {
   joined(m) {
     if (!m.recovered) {
@@ -66,15 +74,14 @@ const hear = {
     ({ epoch, next, user } = m);
     tries = 0;
     say("live");
-    for (const id of waiting.keys()) send(id);
+    for (const [id, own] of waiting) if (!own.acked) send(id);
   },
   messages(m) {
     for (const said of m.messages) {
       next = said.offset + 1;
-      const own = said.sender === user && waiting.get(said.id);
-      if (own) own.item.remove();
-      const item = message(said.name, said.text);
-      item.dataset.offset = said.offset;
+      if (said.sender === user) answered(said.id);
+      const item = shownAs(said);
+      if (said.deleted) erase(item);
       add(item);
     }
   },
@@ -82,14 +89,18 @@ const hear = {
     next += m.count;
     add(element("li", `+${m.count} messages`, "notice"));
   },
-  ack(m) { answered(m.id); },
+  ack(m) {
+    const own = waiting.get(m.id);
+    if (own && settings.delay) own.acked = true; // it waits to be shown
+    else answered(m.id);
+  },
   error(m) {
     if (["overloaded", "unavailable", "too_many"].includes(m.code)) {
       setTimeout(() => send(m.id), 1000 + 1000 * Math.random());
       return;
     }
     answered(m.id);
-    say(m.message);
+    say(m.seconds ? `${m.message} (${m.seconds} s)` : m.message);
   },
 };
 
@@ -99,10 +110,16 @@ function answered(id) {
   waiting.delete(id);
 }
 
+function tell(what) {
+  if (socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(what));
+}
+
 function send(id) {
   const own = waiting.get(id);
-  if (own && socket && socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "send", id, text: own.text }));
+  if (own) tell({ type: "send", id, text: own.text });
 }
+
+const unique = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
 // connect joins, and comes back when the connection ends: later each time, and not with all
 // others at once.
@@ -118,6 +135,7 @@ function connect() {
   };
   socket.onclose = (event) => {
     say(event.reason || "the connection was lost; coming back");
+    if (event.code === 3003) return; // one may not be here
     const wait = Math.min(30, 0.5 * 2 ** tries++) * (0.5 + Math.random()) * 1000;
     // A refused handshake has no reason in a browser; it may be the token.
     setTimeout(() => (opened && event.code !== 3000 ? Promise.resolve() : renew()).then(connect, (err) => { complain(err); connect(); }), wait);
@@ -142,7 +160,7 @@ async function renew() {
 // begin joins with the token that there is.
 function begin() {
   $("enter").hidden = true;
-  $("say").hidden = false;
+  $("say").hidden = $("react").hidden = false;
   $("say").elements.text.focus();
   connect();
 }
@@ -159,7 +177,7 @@ $("enter").onsubmit = async (event) => {
 $("say").onsubmit = (event) => {
   event.preventDefault();
   const input = event.target.elements.text;
-  const id = crypto.getRandomValues(new Uint32Array(4)).join("-");
+  const id = unique();
   waiting.set(id, { text: input.value, item: message("…", input.value, "waits") });
   add(waiting.get(id).item);
   input.value = "";

@@ -32,11 +32,17 @@ var style []byte
 //go:embed page.js
 var pageScript []byte
 
+//go:embed room.js
+var roomScript []byte
+
+//go:embed host.js
+var hostScript []byte
+
 //go:embed people.js
 var peopleScript []byte
 
-// script is both: the second uses what the first declares, and starts it.
-var script = bytes.Join([][]byte{pageScript, peopleScript}, nil)
+// script is all: each part uses what those before it declare, and the last one starts it.
+var script = bytes.Join([][]byte{pageScript, roomScript, hostScript, peopleScript}, nil)
 
 // page is the parts together, and tag its hash.
 var (

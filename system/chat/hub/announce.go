@@ -1,0 +1,86 @@
+package hub
+
+import (
+	"bytes"
+	"slices"
+
+	"loadstone/block/websocket"
+)
+
+// note is for all viewers of a room that a loop has.
+type note struct {
+	view  *view
+	frame []byte
+	// must says that it waits for those who are blocked.
+	must  bool
+	visit func(*Conn) // in place of the frame
+}
+
+// maxNotes bounds the notes of a loop that may be left out.
+const maxNotes = 1024
+
+// Announce sends a message to all who are in a room now. Viewers who are blocked have it later
+// if they must; else they go without, and so do all of an event loop that is far behind.
+func (h *Hub) Announce(id int64, message []byte, must bool) {
+	h.note(id, note{frame: websocket.AppendFrame(nil, websocket.Text, message), must: must})
+}
+
+// Visit calls a function with the connection of each who is in a room now. The event loops
+// call it: it must not block, and do no more than call the connection's methods.
+func (h *Hub) Visit(id int64, do func(*Conn)) { h.note(id, note{visit: do, must: true}) }
+
+func (h *Hub) note(id int64, n note) {
+	h.mu.Lock()
+	r := h.rooms[id]
+	h.mu.Unlock()
+	if r == nil {
+		return
+	}
+	for i := range r.views {
+		h.loops[i].post(func(m *mail) {
+			if n.view = &r.views[i]; n.must || len(m.notes) < maxNotes {
+				m.notes = append(m.notes, n)
+			}
+		})
+	}
+}
+
+// announce does what a note is for.
+func (l *loop) announce(n note) {
+	// Backwards, because one whose connection has ended is replaced by the last.
+	for _, c := range slices.Backward(n.view.conns) {
+		switch {
+		case n.visit != nil:
+			n.visit(c)
+		case n.must || !c.blocked:
+			l.tell(c, n.frame)
+		}
+	}
+}
+
+// Redact puts another text in the place of a message that is no longer than it, for all who
+// read it from now on.
+func (h *Hub) Redact(id int64, offset uint64, message []byte) {
+	h.mu.Lock()
+	r := h.rooms[id]
+	h.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := missed{offset, bytes.Clone(message), true}
+	switch {
+	case r.log != nil:
+		r.put(m)
+	case r.missed != nil && len(r.missed) < maxMissed:
+		r.missed = append(r.missed, m)
+	}
+}
+
+// put redacts a message: one that is durable and not published yet, when it is. It is called with r.mu held.
+func (r *room) put(m missed) {
+	if !r.log.Redact(m.offset, m.message) && m.offset >= r.log.Next() && len(r.early) < maxMissed {
+		r.early = append(r.early, m)
+	}
+}

@@ -1,0 +1,240 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"loadstone/block/route"
+	"loadstone/block/service"
+	"loadstone/system/chat"
+	"loadstone/system/chat/hub"
+	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/moderation"
+	"loadstone/system/chat/moderation/desk"
+)
+
+// actionsPerUser and reactionsPerUser bound what one does in a second, five times as many at once.
+const actionsPerUser, reactionsPerUser = 5, 5
+
+// moderationAnswers are the statuses of what hosts and moderators are refused, and of who is
+// barred.
+func moderationAnswers() map[*chat.Error]int {
+	return map[*chat.Error]int{
+		moderation.ErrBanned: fasthttp.StatusForbidden, moderation.ErrRole: fasthttp.StatusForbidden, moderation.ErrAction: fasthttp.StatusBadRequest,
+		moderation.ErrNoMessage: fasthttp.StatusNotFound, moderation.ErrMany: fasthttp.StatusConflict,
+	}
+}
+
+// openDesk makes the desk, with what is stored.
+func (s *server) openDesk(parts *service.Service) (err error) {
+	c := desk.DefaultConfig()
+	c.Log, c.Viewers, c.Registerer = history{s.log}, audience{s.hub}, parts.Registry
+	c.Hosts = func(stream int64, user string) bool {
+		of, err := s.log.Stream(stream)
+		return err == nil && of.HostID == user
+	}
+	if s.desk, err = desk.New(c); err == nil {
+		parts.Add(service.Component{Name: "desk", Run: s.desk.Run})
+	}
+	return err
+}
+
+// history is the log as a desk reads it.
+type history struct{ *logstore.Log }
+
+func (h history) After(stream int64, from uint64, count int) ([]chat.Encoded, error) {
+	return h.Read(stream, from, count)
+}
+
+func (h history) Before(stream int64, before uint64, count int) ([]chat.Encoded, error) {
+	found, _, err := h.Log.Before(stream, before, logstore.Limit{Messages: count, Bytes: count * chat.MaxMessage})
+	return found, err
+}
+
+// audience is the hub as a desk tells it.
+type audience struct{ *hub.Hub }
+
+func (a audience) Count(room int64) int { return a.Viewers(room) }
+
+func (a audience) Tell(room int64, message []byte, to func(user string, own moderation.Role) bool) {
+	a.Visit(room, func(c *hub.Conn) {
+		if said, ok := c.Session.(*session); ok && to(said.user.ID, said.own) {
+			c.Tell(message)
+		}
+	})
+}
+
+func (a audience) Remove(room int64, user string, why error) {
+	a.Visit(room, func(c *hub.Conn) {
+		if said, ok := c.Session.(*session); ok && said.user.ID == user {
+			c.Close(hub.Forbidden, why.Error())
+		}
+	})
+}
+
+// ownRole is what somebody is in a stream without having been appointed.
+func ownRole(user *chat.User, stream *chat.Stream) moderation.Role {
+	if user.Hosts(stream) {
+		return moderation.Host
+	}
+	return moderation.Viewer
+}
+
+func (v *session) speaker() *moderation.Speaker {
+	who := &moderation.Speaker{User: v.user.ID, Role: v.own}
+	if r := v.relation.Load(); r != nil {
+		who.Follows, who.Subscribed = r.Follows, r.Subscribes
+	}
+	return who
+}
+
+func (v *session) role() moderation.Role { return v.room.Role(v.user.ID, v.own) }
+
+// welcome is what a viewer is told of the room. Who was banned after it was let in goes again.
+func (v *session) welcome(next uint64, recovered bool) ([][]byte, error) {
+	if err := v.room.Enter(v.speaker()); err != nil {
+		return nil, err
+	}
+	return v.room.Welcome(recovered, next), nil
+}
+
+// request is told what a viewer asks for that is no message. It runs on the viewer's event loop.
+func (s *server) request(c *hub.Conn, said *session, payload []byte) {
+	r, err := moderation.ParseRequest(payload)
+	switch {
+	case err != nil:
+	case r.Act == nil:
+		err = s.react(said, c.Room(), r.React)
+	default:
+		err = s.start(said.user, said.own, c.Room(), r.Act, func(err error) {
+			if err != nil {
+				c.Tell(refusal(r.ID, err))
+				return
+			}
+			c.Tell(moderation.AppendDone(nil, r.ID))
+		})
+	}
+	if err != nil {
+		c.Tell(refusal(r.ID, err))
+	}
+}
+
+func (s *server) react(said *session, room int64, kind string) error {
+	if !within(s.reactions, said.user.ID, reactionsPerUser) {
+		return chat.ErrTooMany
+	}
+	if err := said.room.React(time.Now(), said.speaker()); err != nil {
+		return err
+	}
+	return s.desk.Reactions.Add(room, kind)
+}
+
+// start has an action done that somebody asks for.
+func (s *server) start(user chat.User, own moderation.Role, room int64, a *moderation.Action, done func(error)) error {
+	if !within(s.actions, user.ID, actionsPerUser) {
+		return chat.ErrTooMany
+	}
+	return s.desk.Start(&desk.Task{Stream: room, By: moderation.Actor{User: user.ID, Name: user.Name, Role: own}, Action: *a, Done: done})
+}
+
+// relate finds out what a viewer is to the host of a stream.
+func (s *server) relate(said *session, host string) error {
+	if said.user.Role == chat.Guest || host == "" {
+		return nil
+	}
+	c, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	r, err := s.people.Relation(c, said.user.ID, host)
+	said.relation.Store(&r)
+	return err
+}
+
+// related has the connections of a user know what the user is to a host now.
+func (s *server) related(c context.Context, user, host string) error {
+	stream, live := s.log.LiveStream(host)
+	if !live {
+		return nil
+	}
+	r, err := s.people.Relation(c, user, host)
+	if err == nil {
+		s.hub.Visit(stream, func(conn *hub.Conn) {
+			if said, ok := conn.Session.(*session); ok && said.user.ID == user {
+				said.relation.Store(&r)
+			}
+		})
+	}
+	return err
+}
+
+// moderator is who asks for something that is for who moderates a stream.
+func (s *server) moderator(c context.Context, ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
+	user, err := s.who(c, bearer(ctx))
+	if err == nil && s.desk.Room(stream.ID).Role(user.ID, ownRole(&user, stream)) == moderation.Viewer {
+		err = moderation.ErrRole
+	}
+	return err
+}
+
+// action answers POST /api/streams/{id}/actions.
+func (s *server) action(c context.Context, ctx *fasthttp.RequestCtx, who chat.User, stream chat.Stream) error {
+	a, err := moderation.ParseAction(ctx.Request.Body())
+	if err != nil {
+		return &route.Error{Code: route.Code(moderation.ErrAction.Code), Text: err.Error(), Err: err}
+	}
+	done := make(chan error, 1)
+	if err := s.start(who, ownRole(&who, &stream), stream.ID, &a, func(err error) { done <- err }); err != nil {
+		return err
+	}
+	select {
+	case err = <-done:
+	case <-c.Done():
+		err = fmt.Errorf("%w: it may be done later", chat.ErrUnavailable)
+	}
+	if err == nil {
+		ctx.SetStatusCode(fasthttp.StatusNoContent)
+	}
+	return err
+}
+
+// showRoom answers GET /api/streams/{id}/room.
+func (s *server) showRoom(c context.Context, ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
+	room := s.desk.Room(stream.ID)
+	settings := room.Settings()
+	form := map[string]any{"settings": &settings, "pinned": json.RawMessage(room.Pinned())}
+	if room.Pinned() == nil {
+		form["pinned"] = nil
+	}
+	if bearer(ctx) != "" && s.moderator(c, ctx, stream) == nil {
+		form["barred"] = room.Barring(time.Now())
+	} else {
+		settings.Words = nil
+	}
+	return answer(ctx, fasthttp.StatusOK, form)
+}
+
+// pageEntries are on a page of the log of who did what.
+const pageEntries = 50
+
+// showLog answers GET /api/streams/{id}/log.
+func (s *server) showLog(c context.Context, ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
+	before, err := number(ctx, "before", 1<<63)
+	if err != nil {
+		return err
+	}
+	if err := s.moderator(c, ctx, stream); err != nil {
+		return err
+	}
+	found, err := s.log.Entries(stream.ID, before, pageEntries)
+	if err != nil {
+		return failure(err)
+	}
+	entries := make([]json.RawMessage, len(found))
+	for i, e := range found {
+		entries[i] = e.Bytes
+	}
+	return answer(ctx, fasthttp.StatusOK, map[string]any{"entries": entries})
+}
