@@ -46,7 +46,7 @@ func validate(s *jsonschema.Schema, wire string) error {
 // schemas are the files of the contract that have one.
 var schemas = map[string]string{
 	"messages.jsonl": "message.schema.json", "sends.jsonl": "send.schema.json", "requests.jsonl": "request.schema.json",
-	"told.jsonl": "told.schema.json", "room.jsonl": "told.schema.json",
+	"told.jsonl": "told.schema.json", "room.jsonl": "told.schema.json", "analysis.jsonl": "told.schema.json",
 }
 
 // The schemas take the records that are read, and refuse those that are not.

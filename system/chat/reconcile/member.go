@@ -42,6 +42,10 @@ type told struct {
 	ID        string         `json:"id"`
 	Offset    uint64         `json:"offset"`
 	Code      string         `json:"code"`
+	// Of the analysis.
+	Labels  map[string]uint64 `json:"labels"`
+	Deleted uint64            `json:"deleted"`
+	Dead    uint64            `json:"dead"`
 }
 
 // member is a viewer, and perhaps a sender.
@@ -190,6 +194,12 @@ func (m *member) take(t *told) {
 		m.answer(t)
 	case "error":
 		m.answer(t)
+	case "totals":
+		totals := ledger.Totals{Next: t.Next, Deleted: t.Deleted, Dead: t.Dead}
+		for _, n := range t.Labels {
+			totals.Analysed += n
+		}
+		m.r.books.Analysed(m.stream, totals)
 	}
 }
 

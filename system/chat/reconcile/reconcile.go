@@ -176,8 +176,11 @@ func (r *reconciler) compare(ctx context.Context, due map[int64]uint64) error {
 	return nil
 }
 
-// seen reports whether all viewers of a stream are at its end.
+// seen reports whether all viewers of a stream are at its end, and its analysis, if there is one.
 func (r *reconciler) seen(stream int64, length uint64) bool {
+	if totals, told := r.books.Totals(stream); told && totals.Next < length {
+		return false
+	}
 	for _, m := range r.members {
 		if next, _ := m.books.Place(); m.stream == stream && next < length {
 			return false

@@ -68,6 +68,7 @@ func (l *Ledger) Check(stream int64, log Log) {
 		}
 	}
 	l.checkAcked(r, stored)
+	l.checkTotals(r, log.Due, end)
 	for _, v := range r.viewers {
 		v.close(log.Due, end)
 	}

@@ -31,6 +31,7 @@ const (
 	Withheld   Kind = "withheld"   // in the log, and neither shown to a viewer nor announced as skipped
 	Holed      Kind = "holed"      // an offset that the log does not have
 	Replaced   Kind = "replaced"   // the log is another one than it was
+	Miscounted Kind = "miscounted" // totals of the analysis that are not all of the messages
 	Unreadable Kind = "unreadable" // what a viewer was sent is not in the form of the contract
 )
 
@@ -49,6 +50,9 @@ type Count struct {
 	Acked, Stored int64
 	// Due is what the log has from where each viewer began; it is Delivered and Skipped.
 	Due, Delivered, Skipped int64
+	// Analysed and Dead are what the analysis made of the whole logs: labels, or dead letters. Both
+	// are 0 where nobody is told of one.
+	Analysed, Dead int64
 	// Wrong is the number of violations.
 	Wrong int64
 }
@@ -64,8 +68,8 @@ func (c Count) String() string {
 		}
 		return "≠"
 	}
-	return fmt.Sprintf("acked %d %s stored %d; due to viewers %d %s delivered %d + skipped %d; %d violations",
-		c.Acked, sign(c.Acked == c.Stored), c.Stored, c.Due, sign(c.Due == c.Delivered+c.Skipped), c.Delivered, c.Skipped, c.Wrong)
+	return fmt.Sprintf("acked %d %s stored %d; due to viewers %d %s delivered %d + skipped %d; analysed %d, dead letters %d; %d violations",
+		c.Acked, sign(c.Acked == c.Stored), c.Stored, c.Due, sign(c.Due == c.Delivered+c.Skipped), c.Delivered, c.Skipped, c.Analysed, c.Dead, c.Wrong)
 }
 
 // Ledger has the books of all rooms. It is safe for concurrent use.
@@ -85,6 +89,7 @@ type room struct {
 	acked   map[promise]uint64 // offsets
 	seen    map[uint64]sums    // of messages, by their offsets
 	viewers []*Viewer
+	totals  *Totals // nil until somebody is told some
 }
 
 // promise is a message as its sender knows it.

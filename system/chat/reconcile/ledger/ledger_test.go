@@ -135,6 +135,19 @@ invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
 			func(b *books) { all(b); m := said(7); b.log = append(b.log, m); b.one.Skipped(2); b.two.Skipped(2) },
 			"holed: the log of stream 1 has message 7 in place of message 6",
 		},
+		"analysed": {func(b *books) { all(b); b.Analysed(1, Totals{6, 4, 1, 1}); b.Analysed(1, Totals{3, 3, 0, 0}) }, ""},
+		"not analysed": {
+			func(b *books) { all(b); b.Analysed(1, Totals{4, 4, 0, 0}) },
+			"withheld: messages 4 to 5 of stream 1: neither analysed nor dead letters",
+		},
+		"analysed twice": {
+			func(b *books) { all(b); b.Analysed(1, Totals{6, 6, 0, 1}) },
+			"miscounted: the analysis of stream 1 has come to message 6, and counts 7: 6 analysed, 0 deleted and 1 dead letters",
+		},
+		"analysed, and not in the log": {
+			func(b *books) { all(b); b.Analysed(1, Totals{8, 8, 0, 0}) },
+			"invented: the analysis of stream 1 has come to message 8, and the log has 6",
+		},
 		"another log": {func(b *books) { all(b); b.epoch = "fedcba9876543210" }, "replaced: the log was 0123456789abcdef, and is fedcba9876543210: what was acked before is not in it"},
 	} {
 		b := open()
@@ -157,12 +170,12 @@ func TestTheCountSaysWhatIsEqual(t *testing.T) {
 	b.sees(b.one, 0, 1, 2, 3)
 	b.one.Skipped(2)
 	b.Check(1, Log{epoch, 0, slices.Values(b.log), 6})
-	if got, want := b.Count().String(), "acked 6 = stored 6; due to viewers 9 = delivered 7 + skipped 2; 0 violations"; got != want {
+	if got, want := b.Count().String(), "acked 6 = stored 6; due to viewers 9 = delivered 7 + skipped 2; analysed 0, dead letters 0; 0 violations"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	b = open()
 	b.Check(1, Log{epoch, 0, slices.Values(b.log[:5]), 6})
-	if got, want := b.Count().String(), "acked 6 ≠ stored 5; due to viewers 9 ≠ delivered 3 + skipped 0; 4 violations"; got != want {
+	if got, want := b.Count().String(), "acked 6 ≠ stored 5; due to viewers 9 ≠ delivered 3 + skipped 0; analysed 0, dead letters 0; 4 violations"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	l := New() // of a chat with a past, in which others go on talking
