@@ -184,6 +184,9 @@ func (g *Group) drop(t *talker, intended, now time.Duration) {
 		Step: StepMessage, Client: t.client.index, Intended: intended, Sent: now, Done: now,
 		Dropped: true, Err: errDropped,
 	}
+	if t.ping && now-intended < g.config.Timeout {
+		return // the client leaves, and nobody asks any more
+	}
 	if t.ping {
 		out.Step, out.Dropped, out.Failed, out.Err = StepPing, false, failure.Lost, errUnpinged
 	} else {

@@ -126,14 +126,15 @@ func (l *loop) serve() error {
 				if e.Events&unix.EPOLLOUT != 0 && s.flushing.Load() {
 					s.flush()
 				}
-				if e.Events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-					l.receive(s)
+				const over = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+				if e.Events&(unix.EPOLLIN|over) != 0 {
+					l.receive(s, e.Events&over != 0)
 				}
 			}
 		}
 		for _, s := range again {
 			if l.at(s.fd) == s {
-				l.receive(s)
+				l.receive(s, true)
 			}
 		}
 	}
@@ -176,9 +177,10 @@ func (l *loop) begin(s *stream) {
 	}
 }
 
-// receive reads what a stream has. It is watched by edges, so it is read until there is no
-// more, or its turn is over.
-func (l *loop) receive(s *stream) {
+// receive reads what a stream has. It is watched by edges: what comes later is another event,
+// so it is read until the buffer is not filled, or to the end if that has come (over), or
+// until its turn is over.
+func (l *loop) receive(s *stream, over bool) {
 	for range turnShare {
 		n, err := unix.Read(s.fd, l.buf)
 		switch {
@@ -196,6 +198,9 @@ func (l *loop) receive(s *stream) {
 		l.group.count.receivedBytes.Add(uint64(n))
 		if err := s.link.take(l.buf[:n], l.group.config.Now()); err != nil {
 			l.end(s, err)
+			return
+		}
+		if n < len(l.buf) && !over {
 			return
 		}
 	}
