@@ -123,6 +123,13 @@ func (p *Parser) Next(data []byte, limit int) (Message, int, error) {
 	return m, end, err
 }
 
+func (p *Parser) wrongMask() error {
+	if p.OfServer {
+		return protocol("a server's frame is masked")
+	}
+	return protocol("a frame is not masked")
+}
+
 // mask is how many bytes of a frame are its mask.
 func (p *Parser) mask() uint64 {
 	if p.OfServer {
@@ -138,10 +145,8 @@ func (p *Parser) check(data []byte, op Op, fin bool) error {
 		return protocol("a reserved bit is set")
 	case !op.known():
 		return protocol("an opcode is unknown")
-	case data[1]&maskBit == 0 && !p.OfServer:
-		return protocol("a frame is not masked")
-	case data[1]&maskBit != 0 && p.OfServer:
-		return protocol("a server's frame is masked")
+	case data[1]&maskBit == 0 != p.OfServer:
+		return p.wrongMask()
 	case op.control() && !fin:
 		return protocol("a control frame is a fragment")
 	case op.control() && data[1]&lengthBits > maxControl:

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"maps"
 	"time"
 
 	"loadstone/block/spelling"
@@ -138,10 +139,7 @@ func (r *Raised) At(s load.Scenario, amount float64) (load.Scenario, float64) {
 	clients := whole
 	if r.What == Rooms {
 		clients = max(1, int(float64(whole)*r.perRoom+0.5))
-		feeds := make(map[string]feed.Feed, len(s.Feed))
-		for name, f := range s.Feed {
-			feeds[name] = f
-		}
+		feeds := maps.Clone(s.Feed)
 		feeds[r.feed] = widened(feeds[r.feed], int64(whole))
 		s.Feed = feeds
 	}

@@ -1,6 +1,9 @@
 package load
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Result is what came of a Plan: only the measured part, without the warm-up.
 //
@@ -161,6 +164,22 @@ type WebSocketResult struct {
 	// Early deliveries came to clients at which they were not due yet: see
 	// WebSocket.Joined.
 	Early uint64 `json:"early"`
+}
+
+// Fact is one of a WebSocketResult's counts, in words.
+type Fact struct {
+	What  string
+	Count uint64
+}
+
+// Further are the counts that few loads have, without those that are 0.
+func (w *WebSocketResult) Further() []Fact {
+	return slices.DeleteFunc([]Fact{
+		{"still under way at the end", w.CutOff},
+		{"left out, as announced", w.Skipped},
+		{"acknowledged", w.Acked},
+		{"not accepted", w.Refused},
+	}, func(f Fact) bool { return f.Count == 0 })
 }
 
 // Seconds is the length of the measured part in seconds.

@@ -189,6 +189,11 @@ const (
 	StepLogin   = "login"
 )
 
+// Aside says whether the times of a WebSocket scenario's step are in its own distribution only,
+// and not in those of the whole load: what a message takes is not to be mixed with what a
+// login or a ping does.
+func Aside(socketStep string) bool { return socketStep != StepConnect && socketStep != StepMessage }
+
 // steps are those of the scenario.
 func (w *WebSocket) steps() []string {
 	steps := []string{StepConnect, StepMessage, StepSession}

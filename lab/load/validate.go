@@ -68,8 +68,10 @@ func (p *Plan) Validate() error {
 		s := &p.Scenarios[i]
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)
 		found.pacing(s)
-		found.content(s)
-		found.flow(s)
+		if s.WebSocket == nil { // of clients there is nothing that a command's flags say
+			found.content(s)
+			found.flow(s)
+		}
 	}
 	found.at = ""
 	if len(found.errs) == 0 && !slices.ContainsFunc(p.Scenarios, func(s Scenario) bool { return s.Executor == Replay }) {
@@ -168,7 +170,7 @@ func (p *problems) content(s *Scenario) {
 		p.checkf(step.Think[0] >= 0 && step.Think[1] <= 24*time.Hour, "think: %v: give a time up to 24h", step.Think[1])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
-		p.checkf(used[name] || s.WebSocket != nil, "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
+		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
 	}
 }
 

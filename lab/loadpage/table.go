@@ -233,11 +233,15 @@ func webSocketFacts(s *summary.Summary) []fact {
 	if w == nil {
 		return nil
 	}
-	return []fact{
-		{"Connections opened", format.Count(w.Connects)}, {"Of them again", format.Count(w.Reconnects)}, {"Ended by the server", format.Count(w.Closed)},
+	facts := []fact{
+		{"Connections opened", format.Count(w.Connects)}, {"Of them again", format.Count(w.Reconnects)}, {"Thrown out or lost", format.Count(w.Closed)},
 		{"Messages sent", format.Count(w.Sent)}, {"Deliveries", format.Count(w.Delivered)}, {"Lost", format.Count(w.Lost)},
 		{"Delivered twice", format.Count(w.Duplicates)}, {"Messages of others", format.Count(w.Other)},
 	}
+	for _, f := range w.Further() {
+		facts = append(facts, fact{strings.ToUpper(f.What[:1]) + f.What[1:], format.Count(f.Count)})
+	}
+	return facts
 }
 
 func generatorFacts(s *summary.Summary) []fact {

@@ -31,7 +31,7 @@ func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised exp
 			return nil // whole numbers are as near as they can be
 		}
 		m.Events.doingf("trying %s %s", format.Rounded(amount), unit)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), held(m.base, s, raised, step, wait, warmup), m.Experiment.SLO)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), m.held(s, warmup+raised.Settle(&s), step.Duration, wait), m.Experiment.SLO)
 		if err != nil {
 			return err
 		}
@@ -54,9 +54,9 @@ func tried(history []capacity.Try, amount float64) bool {
 }
 
 // held is an attempt: all clients connect in its warm-up, and stay.
-func held(base load.Plan, s load.Scenario, raised experiment.Raised, step capacity.Step, drain, warmup time.Duration) load.Plan {
-	warmup += raised.Settle(&s)
-	s.Duration, s.StartTime, s.GracefulStop = warmup+step.Duration, 0, drain
-	base.Scenarios, base.Warmup = []load.Scenario{s}, warmup
-	return base
+func (m *trialRun) held(s load.Scenario, warmup, measured, drain time.Duration) load.Plan {
+	s.Duration, s.StartTime, s.GracefulStop = warmup+measured, 0, drain
+	p := m.base
+	p.Scenarios, p.Warmup = []load.Scenario{s}, warmup
+	return p
 }

@@ -43,10 +43,10 @@ func (m Metrics) produced(metric Metric) bool {
 }
 
 // of says whether a WebSocket scenario produces the metric.
-func (metric Metric) of(s *load.Scenario) bool {
-	switch w := s.WebSocket; metric.Name {
+func (m Metric) of(s *load.Scenario) bool {
+	switch w := s.WebSocket; m.Name {
 	case WSAckDuration, WSPing:
-		return slices.Contains(s.StepNames(), metric.step)
+		return slices.Contains(s.StepNames(), m.step)
 	case WSMsgsSkipped:
 		return w.Skipped != ""
 	case WSMsgsLost:
@@ -106,10 +106,10 @@ func (m Metrics) absent(metric Metric) error {
 }
 
 // needs is what WebSocket clients have to do for the metric.
-func (metric Metric) needs() string {
+func (m Metric) needs() string {
 	return map[string]string{
 		WSAckDuration: "wait for an ack", WSPing: "send pings", WSMsgsSkipped: "know by what a server says it skipped", WSMsgsLost: "wait for messages",
-	}[metric.Name]
+	}[m.Name]
 }
 
 // selects checks that there is what the selector names.

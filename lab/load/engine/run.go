@@ -138,12 +138,7 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 	steps, checks, trips := r.numberSteps()
 	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks, trips) // the last is the WebSocket clients'
 	r.recorder.from = r.from
-	for i := range plan.Scenarios {
-		for k, name := range plan.Scenarios[i].StepNames() {
-			// What a message takes is not to be mixed with what a login or a ping does.
-			r.recorder.aside[r.ids[i].steps[k]] = plan.Scenarios[i].WebSocket != nil && name != load.StepConnect && name != load.StepMessage
-		}
-	}
+	r.setAside()
 	r.recorder.to.Store(int64(r.to))
 	if err := r.newLoops(); err != nil {
 		return nil, err
@@ -204,6 +199,16 @@ func (r *run) numberSteps() (steps, checks, trips int) {
 		r.ids = append(r.ids, ids)
 	}
 	return steps, checks, trips
+}
+
+// setAside says which steps have times of their own.
+func (r *run) setAside() {
+	for i := range r.plan.Scenarios {
+		s := &r.plan.Scenarios[i]
+		for k, name := range s.StepNames() {
+			r.recorder.aside[r.ids[i].steps[k]] = s.WebSocket != nil && load.Aside(name)
+		}
+	}
 }
 
 // newLoops opens the event loops, and the slots if connections are capped.

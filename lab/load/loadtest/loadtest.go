@@ -65,6 +65,11 @@ func checkCounts(tb testing.TB, r load.Result) {
 	}
 	if r.WebSocket != nil {
 		ended += r.WebSocket.Delivered // which has no status
+		for _, step := range r.Steps {
+			if step.Name == load.StepAck || step.Name == load.StepPing {
+				ended += step.Requests - step.Failed
+			}
+		}
 	}
 	if ended != r.Requests || bad != r.Failed {
 		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
@@ -97,13 +102,19 @@ func checkParts(tb testing.TB, r load.Result) {
 
 func checkHistograms(tb testing.TB, r load.Result) {
 	tb.Helper()
+	timed := r.Requests
+	for _, step := range r.Steps {
+		if r.WebSocket != nil && load.Aside(step.Name) {
+			timed -= step.Requests
+		}
+	}
 	for name, l := range map[string]load.Latency{"response": r.Response, "service": r.Service} {
 		h, err := hdrhistogram.Decode([]byte(l.Histogram))
 		if err != nil {
 			tb.Fatalf("%s: %v", name, err)
 		}
-		if h.TotalCount() != int64(r.Requests) {
-			tb.Errorf("%s: the histogram has %d values of %d requests", name, h.TotalCount(), r.Requests)
+		if h.TotalCount() != int64(timed) {
+			tb.Errorf("%s: the histogram has %d values of %d requests", name, h.TotalCount(), timed)
 		}
 		if got, want := l.P99, float64(h.ValueAtQuantile(99))/1000; got != want {
 			tb.Errorf("%s: p99 %v ms, but the histogram has %v", name, got, want)

@@ -32,6 +32,11 @@ func presentable(plan *load.Plan) load.Plan {
 		if s.WebSocket != nil {
 			ws := *s.WebSocket
 			ws.Header = withoutSecrets(ws.Header)
+			if ws.Login != nil {
+				login := *ws.Login
+				login.Request.Header = withoutSecrets(login.Request.Header)
+				ws.Login = &login
+			}
 			s.WebSocket = &ws
 		}
 	}

@@ -267,17 +267,21 @@ func (s *Summary) websocket(p *page) {
 		return
 	}
 	p.heading("WebSocket")
-	p.table("lr", [][]string{
+	rows := [][]string{
 		{"connections opened", format.Count(ws.Connects)},
 		{"  of them again", format.Count(ws.Reconnects)},
-		{"ended by the server", format.Count(ws.Closed)},
+		{"thrown out or lost", format.Count(ws.Closed)},
 		{"messages sent", format.Count(ws.Sent)},
 		{"delivered", format.Count(ws.Delivered)},
 		{"lost", format.Count(ws.Lost)},
 		{"delivered twice", format.Count(ws.Duplicates)},
 		{"of others", format.Count(ws.Other)},
 		{"before they were due", format.Count(ws.Early)},
-	})
+	}
+	for _, f := range ws.Further() {
+		rows = append(rows, []string{f.What, format.Count(f.Count)})
+	}
+	p.table("lr", rows)
 }
 
 // generator says what the figures cost, and how well the schedule was kept.

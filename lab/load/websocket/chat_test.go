@@ -37,7 +37,7 @@ func startTruth(t *testing.T) (*truth, string) {
 	t.Helper()
 	s := &truth{guests: map[string]bool{}, rooms: map[string]map[*websocket.Conn]bool{}, messages: map[string]int{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /guest", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /guest", func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		token := fmt.Sprintf("tok/en &%d", len(s.guests))

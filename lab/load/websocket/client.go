@@ -301,7 +301,7 @@ func (c *client) ended(why error) {
 func (c *client) arrived(l *link, message []byte, now time.Duration) {
 	g := c.group
 	if c.joins.Load() && has(message, g.script.joined) {
-		c.joined(l, now)
+		c.joined(l)
 	}
 	if n := g.script.announced(message); n > 0 {
 		g.announce(c.index, n, now)
@@ -348,7 +348,7 @@ func (c *client) answered(message []byte, sender, seq uint64, now time.Duration)
 }
 
 // joined takes down that the server has told the client that it has joined.
-func (c *client) joined(l *link, now time.Duration) {
+func (c *client) joined(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.joins.Swap(false) && c.state == connected && c.link.Load() == l {

@@ -36,13 +36,13 @@ type link struct {
 	until atomic.Int64
 }
 
-// errClosed is a connection that the server has closed with a close frame.
-type errClosed struct {
+// closedError is a connection that the server has closed with a close frame.
+type closedError struct {
 	code   websocket.Code // 0 for none
 	reason string
 }
 
-func (e *errClosed) Error() string {
+func (e *closedError) Error() string {
 	switch {
 	case e.code == 0:
 		return "the server closed the connection without a code"
@@ -101,7 +101,7 @@ func (l *link) frame(m websocket.Message, now time.Duration) error {
 		l.client.ponged(m.Payload, now)
 	case websocket.Close:
 		l.send(websocket.Close, m.Payload[:min(len(m.Payload), 2)]) // the server may close now (RFC 6455, 5.5.1)
-		e := &errClosed{}
+		e := &closedError{}
 		if len(m.Payload) > 1 {
 			e.code, e.reason = websocket.Code(binary.BigEndian.Uint16(m.Payload)), string(m.Payload[2:])
 		}

@@ -1,0 +1,59 @@
+package capacity
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/lab/load"
+	"loadstone/lab/threshold"
+)
+
+func TestRaisedTries(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1_800_000_000, 0)
+	good := func() *load.Result {
+		return &load.Result{
+			From: begin, To: begin.Add(10 * time.Second), Offered: 50_000, Requests: 50_000, Iterations: 50_000,
+			WebSocket: &load.WebSocketResult{Clients: 500, LeastOpen: 499, Connects: 500, Sent: 1000, Delivered: 50_000},
+			Generator: load.Generator{Cores: 2, Busy: 0.5},
+		}
+	}
+	for name, c := range map[string]struct {
+		unit    string
+		amount  float64
+		change  func(*load.Result)
+		missed  bool
+		want    string // in the reason; empty if it is held
+		limited bool
+	}{
+		"held":             {unit: "connections", amount: 500},
+		"messages":         {unit: "messages/s", amount: 100},
+		"not all there":    {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.LeastOpen = 400 }, want: "400 of 500 clients were connected at the fewest"},
+		"nobody":           {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.Connects = 0 }, want: "nobody could connect"},
+		"dropped":          {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.Dropped = 50 }, want: "50 of 1050 messages could not be sent"},
+		"an objective":     {unit: "rooms", amount: 50, missed: true, want: "ws_closed rate<0.1: it was 0.8"},
+		"ended early":      {unit: "rooms", amount: 50, change: func(r *load.Result) { r.Aborted = "somebody ended it" }, want: "somebody ended it"},
+		"too little sent":  {unit: "messages/s", amount: 200, want: "sent 100 messages a second in place of 200", limited: true},
+		"generator at its": {unit: "connections", amount: 500, missed: true, change: func(r *load.Result) { r.Generator.Busy = 1.95 }, want: "the load generator used", limited: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := good()
+			if c.change != nil {
+				c.change(r)
+			}
+			var outcomes []threshold.Outcome
+			if c.missed {
+				outcomes = []threshold.Outcome{{Metric: "ws_closed", Threshold: "rate<0.1", Observed: 0.8}}
+			}
+			got := NewRaisedTry(c.unit, c.amount, r, outcomes)
+			if got.Held != (c.want == "") || !strings.Contains(got.Reason, c.want) || got.GeneratorLimited != c.limited || got.Unit != c.unit || got.Rate != c.amount {
+				t.Errorf("got %+v, want %q", got, c.want)
+			}
+			if want := uint64(c.amount * 10); r.IterationsInTime != want || r.Offered != want {
+				t.Errorf("got %d iterations of %d offered, want %d: one for each second", r.IterationsInTime, r.Offered, want)
+			}
+		})
+	}
+}
