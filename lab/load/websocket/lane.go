@@ -166,10 +166,14 @@ func (t *talker) send(l *link, intended time.Duration, waited bool) bool {
 	}
 	if _, err := l.wire.Write(t.framed(seq)); err != nil {
 		l.broken.Store(true)
+		gone, taken := 0, true
 		if kept {
-			g.count.inFlight.Add(int64(-t.ledger.retract()))
+			gone, taken = t.ledger.retract()
+			g.count.inFlight.Add(int64(-gone))
 		}
-		return false
+		if taken {
+			return false
+		}
 	}
 	t.number++
 	if t.ping {

@@ -125,14 +125,18 @@ func (l *ledger) grow(most int) bool {
 }
 
 // retract takes back the message that was put last, and returns how much is no longer due.
-func (l *ledger) retract() int {
+// It is false if the message has been given up meanwhile, which is in the books.
+func (l *ledger) retract() (gone int, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.at(l.head - 1)
-	gone := e.waiting()
+	if e.settled {
+		return 0, false
+	}
+	gone = e.waiting()
 	e.missing, e.ackDue, e.settled = 0, false, true
 	l.advance()
-	return gone
+	return gone, true
 }
 
 // entryOf returns the entry of a message; nil, and what its arrival is, if there is none.

@@ -149,7 +149,10 @@ func TestLedgerIsBounded(t *testing.T) {
 	if v, _ := l.arrive(n, nil, false, 70, 100); v != unexpected {
 		t.Errorf("got %v, want unexpected", v)
 	}
-	if gone := l.retract(); gone != 1 {
-		t.Errorf("got %d taken back, want 1", gone)
+	if gone, taken := l.retract(); gone != 1 || !taken {
+		t.Errorf("got %d taken back (%v), want 1", gone, taken)
+	}
+	if gone, taken := l.retract(); gone != 0 || taken {
+		t.Errorf("what has been given up: got %d taken back (%v), want nothing", gone, taken)
 	}
 }
