@@ -231,7 +231,7 @@ func TestStoppingLosesNobody(t *testing.T) {
 	const requests = 16
 	s := start(t, func(c *Config) {
 		c.Drain = 0
-		c.Jobs = job.Config{Pool: job.Wait, Workers: 8, Queue: 8, Callers: 8, Wait: 5 * time.Second, Sleep: 300 * time.Millisecond}
+		c.Jobs = job.Config{Pool: job.Wait, Workers: 8, Queue: 8, Callers: 8, Wait: 30 * time.Second, Sleep: 2 * time.Second}
 	})
 	statuses := make(chan int, requests)
 	var all sync.WaitGroup
