@@ -2,11 +2,14 @@ package servertest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of processor time in /proc: USER_HZ, 100 a second on every
@@ -27,8 +30,8 @@ func (p *Process) CPU() (time.Duration, error) {
 	}
 	for _, pid := range children {
 		own, err := ticks(pid, false)
-		if os.IsNotExist(err) {
-			continue // ended since; the parent has it next time
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+			continue // ended since, before or after the file was opened; the parent has it next time
 		}
 		if err != nil {
 			return 0, err
