@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
@@ -32,9 +33,10 @@ type DB struct {
 	// Read has as many connections as there are processors, and cannot write.
 	Read *sql.DB
 
-	watch *sql.DB   // for Version
-	seen  *sql.Conn // its only connection: the numbers of two have nothing to do with each other
-	ask   *sql.Stmt
+	watch  *sql.DB // for Version
+	asking sync.Mutex
+	seen   *sql.Conn // its only connection: the numbers of two have nothing to do with each other
+	ask    *sql.Stmt // guarded by asking: the driver has one statement for all who ask it at a time
 }
 
 // Open opens the database at path, or makes the file.
@@ -81,6 +83,8 @@ func Open(ctx context.Context, path string) (_ *DB, err error) {
 // Version is another number after each commit, of this process or of another one, than it was
 // before. Numbers of two DBs have nothing to do with each other.
 func (db *DB) Version(ctx context.Context) (n int64, err error) {
+	db.asking.Lock()
+	defer db.asking.Unlock()
 	err = db.ask.QueryRowContext(ctx).Scan(&n)
 	return n, err
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,28 @@ func made(t *testing.T, path string) *DB {
 		t.Fatal(err)
 	}
 	return db
+}
+
+// Many may ask for the version at a time.
+func TestVersionAtOnce(t *testing.T) {
+	t.Parallel()
+	db := made(t, filepath.Join(t.TempDir(), "a.db"))
+	want, err := db.Version(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 500 {
+				if n, err := db.Version(t.Context()); n != want || err != nil {
+					t.Errorf("got %d and %v, want %d", n, err, want)
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
 }
 
 // The version is another one after each commit, of this DB or another one, and only then.

@@ -75,6 +75,7 @@ func (c *Cache[K, V]) Read(ctx context.Context) Reading[K, V] {
 	}
 	version, err := c.original.Version(ctx)
 	if err != nil {
+		c.misses.Inc()
 		return Reading[K, V]{}
 	}
 	return Reading[K, V]{c, version}
