@@ -32,11 +32,11 @@ const (
 	Delete  Kind = "delete"   // Offset
 	Pin     Kind = "pin"      // Offset
 	Unpin   Kind = "unpin"    //
-	Timeout Kind = "timeout"  // User, Seconds, Reason
-	Ban     Kind = "ban"      // User, Reason
+	Timeout Kind = "timeout"  // User, Seconds, Reason; who is banned stays so
+	Ban     Kind = "ban"      // User, Reason; who was a moderator is none any more
 	Unban   Kind = "unban"    // User; it ends a time out, too
 	Set     Kind = "settings" // Settings
-	Appoint Kind = "appoint"  // User: is a moderator from now on
+	Appoint Kind = "appoint"  // User: is a moderator from now on, and no longer barred
 	Dismiss Kind = "dismiss"  // User: is none any more
 )
 
@@ -53,16 +53,36 @@ type Action struct {
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// ParseAction reads an action, and checks it. Members that are unknown are left out. Errors wrap ErrAction.
+// ParseAction reads an action, and checks it. Members that its kind does not have are left out. Errors wrap ErrAction.
 func ParseAction(data []byte) (Action, error) {
 	var a Action
 	if err := json.Unmarshal(data, &a); err != nil {
 		return a, fmt.Errorf("%w that can be read: %w", ErrAction, err)
 	}
+	a = a.own()
 	if err := a.validate(); err != nil {
 		return a, fmt.Errorf("%w: %w", ErrAction, err)
 	}
 	return a, nil
+}
+
+// own is an action with nothing but what its kind has: the rest is not checked, and must not be in the log.
+func (a *Action) own() Action {
+	b := Action{Kind: a.Kind}
+	switch a.Kind {
+	case Delete, Pin:
+		b.Offset = a.Offset
+	case Timeout:
+		b.User, b.Seconds, b.Reason = a.User, a.Seconds, a.Reason
+	case Ban:
+		b.User, b.Reason = a.User, a.Reason
+	case Unban, Appoint, Dismiss:
+		b.User = a.User
+	case Set:
+		b.Settings = a.Settings
+	case Unpin:
+	}
+	return b
 }
 
 func (a *Action) validate() error {

@@ -137,37 +137,34 @@ func (r *Room) Role(user string, own Role) Role {
 
 // Enter is an error if the user may not even read.
 func (r *Room) Enter(who *Speaker) error {
-	if r.Role(who.User, who.Role) != Viewer {
-		return nil
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if b, ok := r.barred[who.User]; ok && b.Until == 0 {
+	if who.Role != Host && r.banned(who.User) {
 		return ErrBanned
 	}
 	return nil
 }
 
+// banned reports whether somebody is barred without an end.
+func (r *Room) banned(user string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	b, ok := r.barred[user]
+	return ok && b.Until == 0
+}
+
 // React is an error if the user may not even react.
 func (r *Room) React(now time.Time, who *Speaker) error {
-	if r.Role(who.User, who.Role) != Viewer {
-		return nil
-	}
-	return r.barredNow(now, who.User)
+	return r.barredNow(now, who.User, who.Role)
 }
 
 // Check decides whether somebody may say something now. It is an *chat.Error, or a
 // *chat.WaitError where it may be said after some time. The same message again, by its id, passes
-// what is only counted. Hosts and moderators may say everything.
+// what is only counted. Hosts may say everything, and so may moderators who are not barred.
 func (r *Room) Check(now time.Time, who *Speaker, m *chat.Send) error {
-	if r.Role(who.User, who.Role) != Viewer {
-		return nil
-	}
-	if err := r.barredNow(now, who.User); err != nil {
+	if err := r.barredNow(now, who.User, who.Role); err != nil {
 		return err
 	}
 	p := r.policy.Load()
-	if p == nil {
+	if p == nil || r.Role(who.User, who.Role) != Viewer {
 		return nil
 	}
 	switch {
@@ -196,12 +193,12 @@ func (r *Room) checkText(now time.Time, p *policy, user string, m *chat.Send) er
 	return r.count(now, p, user, m.ID, folded)
 }
 
-// barredNow is an error if the user may not say anything.
-func (r *Room) barredNow(now time.Time, user string) error {
+// barredNow is an error if the user, who is own without having been appointed, may not do anything.
+func (r *Room) barredNow(now time.Time, user string, own Role) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	switch b, ok := r.barred[user]; {
-	case !ok || b.over(now):
+	case own == Host || !ok || b.over(now):
 		return nil
 	case b.Until == 0:
 		return ErrBanned
@@ -282,12 +279,11 @@ func (r *Room) Barring(now time.Time) map[string]Bar {
 }
 
 // Plan says what an action changes, and whether it may be done. The message is that of a.Offset,
-// if the action is about one. own is what the user that it is about is without having been appointed. There must be no other
-// between Plan and the Load of its records.
+// if the action is about one. own is what the user that it is about, or the message's sender, is without having been
+// appointed. There must be no other between Plan and the Load of its records.
 func (r *Room) Plan(now time.Time, by Actor, a *Action, message *chat.Message, own Role) (*Change, error) {
-	by.Role = r.Role(by.User, by.Role)
-	if by.Role == Viewer || a.onlyHost() && by.Role != Host || a.User != "" && !by.Role.above(r.Role(a.User, own)) {
-		return nil, ErrRole
+	if err := r.may(now, by, a, message, own); err != nil {
+		return nil, err
 	}
 	c := &Change{Records: map[string][]byte{}, Entry: Entry{At: now.UnixMilli(), By: by.User, Name: by.Name, Action: *a}}
 	var err error
@@ -297,6 +293,9 @@ func (r *Room) Plan(now time.Time, by Actor, a *Action, message *chat.Message, o
 	case Unpin:
 		c.Records[pinRecord] = nil
 	case Timeout, Ban:
+		if a.Kind == Timeout && r.banned(a.User) {
+			break // it would end the ban
+		}
 		err = r.planBar(c, now, by, a)
 	case Unban:
 		c.Records[barRecord+a.User] = nil
@@ -312,10 +311,28 @@ func (r *Room) Plan(now time.Time, by Actor, a *Action, message *chat.Message, o
 	return c, err
 }
 
-func (r *Room) planMessage(c *Change, a *Action, message *chat.Message) (err error) {
-	if message == nil || message.Deleted {
-		return ErrNoMessage
+// may is an error if an action may not be done.
+func (r *Room) may(now time.Time, by Actor, a *Action, message *chat.Message, own Role) error {
+	role := r.Role(by.User, by.Role)
+	if role == Viewer || a.onlyHost() && role != Host {
+		return ErrRole
 	}
+	about := a.User
+	if a.Kind == Delete || a.Kind == Pin {
+		if message == nil || message.Deleted {
+			return ErrNoMessage
+		}
+		if a.Kind == Delete && message.Sender != by.User { // what one has said oneself is one's own
+			about = message.Sender
+		}
+	}
+	if about != "" && !role.above(r.Role(about, own)) {
+		return ErrRole
+	}
+	return r.barredNow(now, by.User, by.Role)
+}
+
+func (r *Room) planMessage(c *Change, a *Action, message *chat.Message) (err error) {
 	c.Entry.User = message.Sender
 	if a.Kind == Pin {
 		c.Records[pinRecord] = message.Append(nil)
@@ -336,7 +353,9 @@ func (r *Room) planMessage(c *Change, a *Action, message *chat.Message) (err err
 
 func (r *Room) planBar(c *Change, now time.Time, by Actor, a *Action) error {
 	b := Bar{By: by.User, Reason: a.Reason}
-	if a.Kind == Timeout {
+	if a.Kind == Ban {
+		c.Records[roleRecord+a.User] = nil
+	} else {
 		b.Until = now.Add(time.Duration(a.Seconds) * time.Second).UnixMilli()
 	}
 	value, err := json.Marshal(b)
@@ -367,6 +386,6 @@ func (r *Room) planRole(c *Change, user string) error {
 	if len(r.roles) >= MaxModerators {
 		return fmt.Errorf("%w: %d have been appointed", ErrMany, len(r.roles))
 	}
-	c.Records[roleRecord+user] = []byte(Moderator)
+	c.Records[roleRecord+user], c.Records[barRecord+user] = []byte(Moderator), nil
 	return nil
 }

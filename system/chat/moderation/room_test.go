@@ -225,9 +225,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 			t.Errorf("%s, %s of %s: got %v, want %v", c.by, c.a.Kind, c.a.User, err, c.want)
 		}
 	}
-	for i := range MaxModerators {
+	for i := range MaxModerators + 1 {
 		_, err := f.act("host", Action{Kind: Appoint, User: fmt.Sprint("m", i)}, nil)
-		if room := i < MaxModerators-1; (err == nil) != room { // mod2 is one
+		if room := i < MaxModerators; (err == nil) != room { // mod and mod2 are none any more
 			t.Fatalf("the %dth moderator: got %v", i, err)
 		}
 	}
@@ -270,6 +270,90 @@ func TestWhatIsDeletedAndPinned(t *testing.T) {
 	}
 	if got := f.Deleted(); len(got) != MaxDeleted || got[0] != 100 {
 		t.Errorf("got %d deletions, from %d", len(got), got[0])
+	}
+}
+
+// A bar binds moderators, who are none any more with a ban; nothing that is asked for later makes a ban shorter.
+func TestBarsBindModerators(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	do := func(by string, want error, a Action) {
+		t.Helper()
+		if _, err := f.act(by, a, nil); !errors.Is(err, want) {
+			t.Errorf("%s, %s of %s: got %v, want %v", by, a.Kind, a.User, err, want)
+		}
+	}
+	do("host", nil, Action{Kind: Appoint, User: "mod"})
+	do("host", nil, Action{Kind: Timeout, User: "mod", Seconds: 60})
+	f.restart()
+	f.says("mod", "hello", "1", 59, ErrTimedOut)
+	if err := f.React(noon, &Speaker{User: "mod"}); !errors.Is(err, ErrTimedOut) {
+		t.Errorf("a moderator who has to wait reacts: got %v", err)
+	}
+	do("mod", ErrRole, Action{Kind: Unban, User: "mod"})
+	do("mod", ErrTimedOut, Action{Kind: Ban, User: "viewer"})
+	f.says("mod", "hello", "1", 60, nil)
+
+	do("host", nil, Action{Kind: Ban, User: "mod"})
+	do("host", nil, Action{Kind: Timeout, User: "mod", Seconds: 1})
+	f.restart()
+	f.says("mod", "hello", "2", 2, ErrBanned)
+	if err := f.Enter(&Speaker{User: "mod"}); !errors.Is(err, ErrBanned) || f.Role("mod", Viewer) != Viewer {
+		t.Errorf("a moderator who is banned comes in as %q: %v", f.Role("mod", Viewer), err)
+	}
+	do("mod", ErrRole, Action{Kind: Unpin})
+	do("host", nil, Action{Kind: Appoint, User: "mod"}) // nobody is both
+	f.says("mod", "hello", "2", 2, nil)
+	do("mod", nil, Action{Kind: Unpin})
+}
+
+// A moderator takes back what viewers say, and what it said itself.
+func TestWhoseMessagesAreDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, user := range []string{"mod", "mod2"} {
+		if _, err := f.act("host", Action{Kind: Appoint, User: user}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		by, sender string
+		kind       Kind
+		want       error
+	}{
+		{"mod", "host", Delete, ErrRole},
+		{"mod", "mod2", Delete, ErrRole},
+		{"mod", "mod", Delete, nil},
+		{"mod", "viewer", Delete, nil},
+		{"mod", "host", Pin, nil},
+		{"host", "host", Delete, nil},
+		{"host", "mod", Delete, nil},
+	} {
+		m := chat.Message{Offset: 7, Sender: c.sender, ID: "1", Text: "hello"}
+		a := Action{Kind: c.kind, Offset: &m.Offset}
+		if _, err := f.Plan(noon, Actor{User: c.by, Role: own(c.by)}, &a, &m, own(c.sender)); !errors.Is(err, c.want) {
+			t.Errorf("%s, %s of a message of %s: got %v, want %v", c.by, c.kind, c.sender, err, c.want)
+		}
+	}
+}
+
+// What an action of the kind does not have is neither checked nor stored.
+func TestMembersOfOtherKindsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	for _, kind := range Kinds() {
+		data := fmt.Sprintf(`{"action":%q,"offset":7,"user":"u","seconds":9,"reason":"why","settings":{"words":["bad"]}}`, kind)
+		a, err := ParseAction([]byte(data))
+		got := fmt.Sprintf("%t,%s,%d,%s,%t", a.Offset != nil, a.User, a.Seconds, a.Reason, a.Settings != nil)
+		want := map[Kind]string{Delete: "true,,0,,false", Pin: "true,,0,,false", Unpin: "false,,0,,false", Timeout: "false,u,9,why,false", Ban: "false,u,0,why,false", Set: "false,,0,,true"}[kind]
+		if want == "" {
+			want = "false,u,0,,false"
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", kind, got, err, want)
+		}
+	}
+	if a, err := ParseAction([]byte(`{"action":"unpin","user":"a b","reason":"\n"}`)); err != nil || a != (Action{Kind: Unpin}) {
+		t.Errorf("got %+v, %v", a, err)
 	}
 }
 

@@ -24,7 +24,7 @@ const actionsPerUser, reactionsPerUser = 5, 5
 // barred.
 func moderationAnswers() map[*chat.Error]int {
 	return map[*chat.Error]int{
-		moderation.ErrBanned: fasthttp.StatusForbidden, moderation.ErrRole: fasthttp.StatusForbidden, moderation.ErrAction: fasthttp.StatusBadRequest,
+		moderation.ErrBanned: fasthttp.StatusForbidden, moderation.ErrTimedOut: fasthttp.StatusForbidden, moderation.ErrRole: fasthttp.StatusForbidden, moderation.ErrAction: fasthttp.StatusBadRequest,
 		moderation.ErrNoMessage: fasthttp.StatusNotFound, moderation.ErrMany: fasthttp.StatusConflict,
 	}
 }

@@ -86,7 +86,8 @@ func TestAHostModerates(t *testing.T) {
 	t.Parallel()
 	dir, host := hosted(t)
 	f := start(t, dir, nil)
-	h, noor, olga := f.dialAs(host), f.join("Noor"), f.join("Olga")
+	olgaToken := f.guest("Olga")
+	h, noor, olga := f.dialAs(host), f.join("Noor"), f.dialAs(olgaToken)
 	if h.joined.Role != "host" || noor.joined.Role != "" {
 		t.Errorf("got the roles %q and %q", h.joined.Role, noor.joined.Role)
 	}
@@ -147,6 +148,8 @@ func TestAHostModerates(t *testing.T) {
 	if got := noor.next("error"); got.Code != "timed_out" {
 		t.Errorf("got %+v", got)
 	}
+	f.act(host, fmt.Sprintf(`{"action":"timeout","user":%q,"seconds":3600}`, olga.joined.User), 204)
+	f.act(olgaToken, `{"action":"unpin"}`, 403) // a moderator who has to wait does
 }
 
 // What is set, banned, deleted and pinned stays so after the server is started again, and who is

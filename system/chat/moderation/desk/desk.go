@@ -200,6 +200,7 @@ func (d *Desk) own(stream int64, user string) moderation.Role {
 // do does one action.
 func (d *Desk) do(t *Task) error {
 	r := d.Room(t.Stream)
+	about := t.Action.User
 	var message *chat.Message
 	if offset := t.Action.Offset; offset != nil {
 		found, err := d.cfg.Log.After(t.Stream, *offset, 1)
@@ -211,10 +212,10 @@ func (d *Desk) do(t *Task) error {
 			if err != nil {
 				return fmt.Errorf("message %d of room %d: %w", *offset, t.Stream, err)
 			}
-			message = &m
+			message, about = &m, m.Sender
 		}
 	}
-	change, err := r.Plan(d.cfg.Now(), t.By, &t.Action, message, d.own(t.Stream, t.Action.User))
+	change, err := r.Plan(d.cfg.Now(), t.By, &t.Action, message, d.own(t.Stream, about))
 	if err != nil {
 		return err
 	}

@@ -187,6 +187,20 @@ func TestAnActionIsStoredThenTold(t *testing.T) {
 	}
 }
 
+func TestAModeratorDoesNotDeleteTheHostsMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.log.messages = append(f.log.messages, chat.Message{Sender: "host", Name: "Noor", ID: "1", Text: "hello"})
+	if err := f.act(moderation.Action{Kind: moderation.Appoint, User: "mod"}); err != nil {
+		t.Fatal(err)
+	}
+	offset := uint64(0)
+	task := &Task{Stream: 1, By: moderation.Actor{User: "mod"}, Action: moderation.Action{Kind: moderation.Delete, Offset: &offset}}
+	if err := f.do(task); !errors.Is(err, moderation.ErrRole) || f.log.messages[0].Deleted {
+		t.Errorf("got %v, %+v", err, f.log.messages[0])
+	}
+}
+
 func TestWhatIsNotStoredIsNotInForce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
