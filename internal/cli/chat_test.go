@@ -27,6 +27,8 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 2, "the directory of the log has no name", "serve", "--data", "")
 	chatSaid(t, dir, 0, "chat-data has 3 streams", "seed", "--streams", "3")
 	chatSaid(t, dir, 0, "chat-data has 5 streams", "seed", "--streams", "5")
+	chatSaid(t, dir, 2, "the language model has no name", "serve", "--summary-url", "https://models.example.com/v1")
+	chatSaid(t, dir, 2, "a language model has no URL", "serve", "--summary-model", "small")
 	chatSaid(t, dir, 2, "-1 messages: write 0 to", "seed", "--messages", "-1")
 	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")
 	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")

@@ -80,7 +80,7 @@ func menuSecrets(dir string) (made bool, err error) {
 }
 
 // secretFiles are flags that name the file of a secret, in place of the secret's own flag.
-var secretFiles = []string{"token", "session-key", "oidc-secret"}
+var secretFiles = []string{"token", "session-key", "oidc-secret", "summary-key"}
 
 // secretFlags are a secret and the file that it may be in, which secretsFromFiles reads. The
 // name is one of secretFiles.

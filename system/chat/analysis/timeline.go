@@ -29,7 +29,7 @@ type Highlight struct {
 	// Offset is that of its first message.
 	Offset uint64 `json:"offset"`
 	// Messages were said in it, and Usual before it in as much time, rounded down.
-	Messages uint64 `json:"messages"`
+	Messages uint64 `json:"count"`
 	Usual    uint64 `json:"usual"`
 	// Label is what most of them are.
 	Label string `json:"label"`

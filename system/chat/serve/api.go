@@ -36,6 +36,7 @@ func table() route.Table {
 		route.TooManyConnections: {Status: fasthttp.StatusServiceUnavailable, Text: "too many connections are open", RetryAfter: time.Second},
 		route.BadRequest:         {Status: fasthttp.StatusBadRequest, Text: "this is no request that can be read"},
 		codeOrigin:               {Status: fasthttp.StatusForbidden, Text: "pages of this origin may not connect"},
+		codeLive:                 {Status: fasthttp.StatusConflict, Text: "this stream is live: its chat is replayed once it has ended"},
 		codeUpgrade:              {Status: fasthttp.StatusUpgradeRequired},
 	}
 	for e, status := range map[*chat.Error]int{
@@ -79,6 +80,7 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 		r.Add(method, "/api/streams", s.list)
 		r.Add(method, "/api/streams/", timed(s.detail))
 		r.Add(method, web.Path, web.Handle)
+		r.Add(method, web.ReplayPath, web.HandleReplay)
 	}
 	return r
 }
@@ -187,6 +189,12 @@ func (s *server) detail(c context.Context, ctx *fasthttp.RequestCtx) error {
 		return s.showRoom(c, ctx, &stream)
 	case part == "log":
 		return s.showLog(c, ctx, &stream)
+	case part == "analysis":
+		return s.showAnalysis(ctx, &stream)
+	case part == "timeline":
+		return s.showTimeline(ctx, &stream)
+	case part == "replay":
+		return s.replay(ctx, &stream)
 	case part != "":
 		return &route.Error{Code: route.NoSuchPath}
 	}

@@ -32,7 +32,7 @@ func moderationAnswers() map[*chat.Error]int {
 // openDesk makes the desk, with what is stored.
 func (s *server) openDesk(parts *service.Service) (err error) {
 	c := desk.DefaultConfig()
-	c.Log, c.Viewers, c.Registerer = history{s.log}, audience{s.hub}, parts.Registry
+	c.Log, c.Viewers, c.Registerer = history{s.log}, audience{s.hub, s}, parts.Registry
 	c.Hosts = func(stream int64, user string) bool {
 		of, err := s.log.Stream(stream)
 		return err == nil && of.HostID == user
@@ -56,7 +56,10 @@ func (h history) Before(stream int64, before uint64, count int) ([]chat.Encoded,
 }
 
 // audience is the hub as a desk tells it.
-type audience struct{ *hub.Hub }
+type audience struct {
+	*hub.Hub
+	server *server
+}
 
 func (a audience) Count(room int64) int { return a.Viewers(room) }
 

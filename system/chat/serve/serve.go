@@ -10,10 +10,15 @@
 //	GET  /api/viewers?streams=1,2    server-sent events: how many watch each, whenever that changes
 //	GET  /api/streams/{id}/room      its settings and what is pinned; for who moderates it also words and who is barred
 //	GET  /api/streams/{id}/log?before=        for who moderates it: who did what, the newest first
+//	GET  /api/streams/{id}/analysis  what its messages are, and the newest summary of them
+//	GET  /api/streams/{id}/timeline  the same by the time of the show, in spans of ten seconds, and its highlights
+//	GET  /api/streams/{id}/replay?video=            once it has ended: what was said from a time of the video on, in
+//	GET  /api/streams/{id}/replay?offset=&video=    milliseconds, and what follows that, by what the answer before ends with
 //	POST /api/streams/{id}/actions   for who moderates it: an action, see below, without type and id
 //	GET  /ws?stream=&token=&epoch=&offset=    WebSocket: see below
 //	GET  /app                        the page, see package web
 //	GET  /openapi.json               who may take part, and the streams, as an OpenAPI 3.1 document
+//	GET  /app/replay?stream=         the page on which one that has ended is watched again
 //	GET  /healthz, /readyz           probes, see package route
 //
 // Who has signed up has an access token, for 15 minutes, and a cookie that has another one made:
@@ -67,6 +72,8 @@
 //	{"type":"reactions","counts":{"heart":12}}    in the last half second; a slow viewer goes without
 //	{"type":"role","role":"moderator"}      what one is from now on
 //	{"type":"held","messages":[...]}        for who moderates: what viewers see after the delay
+//	{"type":"totals",...}, {"type":"summary",...}, {"type":"highlight",...}    what was found in what is said, see
+//	                                        package analyst; at most five times a second, and a slow viewer goes without
 //	{"type":"done","id":"..."}              an action is durable and in force
 //
 // The viewer says
@@ -102,7 +109,9 @@ import (
 	"loadstone/block/ratelimit"
 	"loadstone/block/service"
 	"loadstone/system/chat"
+	"loadstone/system/chat/analysis/analyst"
 	"loadstone/system/chat/hub"
+	"loadstone/system/chat/llm"
 	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/moderation/desk"
 	"loadstone/system/chat/oidc"
@@ -144,6 +153,8 @@ type Config struct {
 	MessagesPerUser, MessagesPerNetwork, GuestsPerNetwork int
 	// MessagesPerRoom bounds what is said in a room in a second, by all together.
 	MessagesPerRoom int
+	// Summaries is the language model that summarises what is said, if there is one.
+	Summaries llm.Config
 	// Proxies are believed about whom a connection is for.
 	Proxies forwarded.Proxies
 }
@@ -156,6 +167,7 @@ func DefaultConfig() Config {
 		AccessTTL: 15 * time.Minute, // what is taken from a user is taken within that
 		Guests:    true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
 		MaxCounters: 2000, MaxCountersPerNetwork: 200, // lists that are open; a goroutine and 10 KiB each
+		Summaries:       llm.Config{Timeout: llm.DefaultTimeout},
 		MessagesPerUser: 1, // more than anybody reads
 		// The users behind one router: a tenth of Hub.MaxPerAddress write, and all come within a minute.
 		MessagesPerNetwork: 100, GuestsPerNetwork: 20,
@@ -186,7 +198,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("origin is %q: write SCHEME://HOST, such as https://example.com", origin))
 		}
 	}
-	return errors.Join(c.Config.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))
+	return errors.Join(c.Config.Validate(), c.Summaries.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))
 }
 
 // elsewhere is OIDC with its callback.
@@ -245,6 +257,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		if err := s.openDesk(parts); err != nil {
 			return service.Handler{}, err
 		}
+		s.openAnalyst(parts)
 		s.ready = parts.Ready
 		parts.Logger.Info("log opened", "epoch", s.log.Epoch().String(), "streams", len(s.log.Streams()))
 		s.administer(parts)
@@ -307,6 +320,7 @@ type server struct {
 	counters       *counters
 	presences      presences
 	desk           *desk.Desk
+	analyst        *analyst.Analyst
 
 	users, networks, guests, tries, rooms, actions, reactions *ratelimit.Limiter // fail open, see package ratelimit
 }

@@ -1,29 +1,9 @@
-"use strict";
-// What comes from others is only ever made text, never markup.
-const $ = (id) => document.getElementById(id);
-const shown = 500; // messages that the page keeps
-const stream = new URLSearchParams(location.search).get("stream");
-
-function element(name, text, className) {
-  const e = document.createElement(name);
-  e.textContent = text;
-  if (className) e.className = className;
-  return e;
-}
-
-async function ask(path, options) {
-  const answer = await fetch(path, options);
-  const body = answer.status === 204 ? {} : await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(body.error.message), { status: answer.status });
-  return body;
-}
-
 async function list(page) {
   const { streams, pages } = await ask("/api/streams?page=" + page);
   for (const s of streams) {
     const item = document.createElement("li");
     const link = element("a", s.title);
-    link.href = "/app?stream=" + s.id;
+    link.href = (s.ended ? "/app/replay?stream=" : "/app?stream=") + s.id;
     const watching = element("span", watched(s));
     watching.dataset.stream = s.id;
     item.append(link, element("span", ` ${s.host}, `), watching);
@@ -34,28 +14,8 @@ async function list(page) {
   $("more").onclick = () => list(page + 1).catch(complain);
 }
 
-const say = (text) => { $("state").textContent = text; };
-const complain = (err) => say(err.message);
-
 let name = "", token = "", user = "", epoch = "", next = 0, socket = null, tries = 0;
 const waiting = new Map(); // what has no answer yet, by id: sent again after a lost connection
-
-function add(item) {
-  const box = $("messages");
-  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-  box.append(item);
-  while (box.childElementCount > shown) box.firstElementChild.remove();
-  if (atEnd) box.scrollTop = box.scrollHeight;
-}
-
-function message(name, text, className) {
-  const item = element("li", "", className);
-  const who = element("b", name);
-  const what = element("span", text);
-  what.dir = "auto";
-  item.append(who, what);
-  return item;
-}
 
 // shownAs is the item of a message, which is marked if it mentions who looks at it.
 function shownAs(said) {

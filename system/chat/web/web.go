@@ -1,9 +1,10 @@
-// Package web is the page of the chat in a browser:
+// Package web is the pages of the chat in a browser:
 //
 //	GET, HEAD /app            the streams
+//	GET, HEAD /app/replay?stream=  one that has ended, at the time of its video
 //	GET, HEAD /app?stream=    one of them, to read and to speak
 //
-// It is one answer with its style and its script inside, and loads nothing else but from this
+// Each is one answer with its style and its script inside, and loads nothing else but from this
 // server's interface, and the pictures of users from where they are. Its policy allows that
 // script and style and no other, so that nothing that anybody says can run.
 package web
@@ -11,7 +12,7 @@ package web
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // for the parts of the page
+	"embed"
 	"encoding/base64"
 
 	"github.com/cespare/xxhash/v2"
@@ -20,38 +21,51 @@ import (
 	"loadstone/block/route"
 )
 
-// Path is where the page is.
-const Path = "/app"
-
-//go:embed page.html
-var layout []byte
-
-//go:embed page.css
-var style []byte
-
-//go:embed page.js
-var pageScript []byte
-
-//go:embed room.js
-var roomScript []byte
-
-//go:embed host.js
-var hostScript []byte
-
-//go:embed people.js
-var peopleScript []byte
-
-// script is all: each part uses what those before it declare, and the last one starts it.
-var script = bytes.Join([][]byte{pageScript, roomScript, hostScript, peopleScript}, nil)
-
-// page is the parts together, and tag its hash.
-var (
-	page = bytes.Replace(bytes.Replace(layout, []byte("<style></style>"), tagged("style", style), 1),
-		[]byte("<script></script>"), tagged("script", script), 1)
-	tag    = xxhash.Sum64(page)
-	policy = "default-src 'none'; connect-src 'self'; img-src https:; style-src " + source(style) + "; script-src " + source(script) +
-		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// Where the pages are.
+const (
+	Path       = "/app"
+	ReplayPath = "/app/replay"
 )
+
+//go:embed *.html *.css *.js
+var files embed.FS
+
+// The pages. What both need is in common.js. Each script uses what those before it declare, and the
+// last one starts the page.
+var (
+	app    = assemble("page.html", "common.js", "page.js", "room.js", "host.js", "found.js", "people.js")
+	replay = assemble("replay.html", "common.js", "replay.js")
+)
+
+// page is an answer, its hash and its policy.
+type page struct {
+	body   []byte
+	tag    uint64
+	policy string
+}
+
+func assemble(layout string, scripts ...string) *page {
+	var script []byte
+	for _, name := range scripts {
+		script = append(script, read(name)...)
+	}
+	style := read("page.css")
+	p := &page{body: read(layout)}
+	p.body = bytes.Replace(p.body, []byte("<style></style>"), tagged("style", style), 1)
+	p.body = bytes.Replace(p.body, []byte("<script></script>"), tagged("script", script), 1)
+	p.tag = xxhash.Sum64(p.body)
+	p.policy = "default-src 'none'; connect-src 'self'; img-src https:; style-src " + source(style) + "; script-src " + source(script) +
+		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return p
+}
+
+func read(name string) []byte {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is a part of the program
+	}
+	return text
+}
 
 func tagged(name string, text []byte) []byte {
 	return bytes.Join([][]byte{[]byte("<" + name + ">"), text, []byte("</" + name + ">")}, nil)
@@ -63,16 +77,21 @@ func source(text []byte) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Handle answers with the page.
-func Handle(ctx *fasthttp.RequestCtx) error {
+// Handle answers with the page of streams and of one of them.
+func Handle(ctx *fasthttp.RequestCtx) error { return app.answer(ctx) }
+
+// HandleReplay answers with the page of a stream that has ended.
+func HandleReplay(ctx *fasthttp.RequestCtx) error { return replay.answer(ctx) }
+
+func (p *page) answer(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Response.Header
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", p.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-cache")
-	if !route.NotModified(ctx, tag) {
+	if !route.NotModified(ctx, p.tag) {
 		ctx.SetContentType("text/html; charset=utf-8")
-		ctx.SetBody(page)
+		ctx.SetBody(p.body)
 	}
 	return nil
 }
