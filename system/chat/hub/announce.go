@@ -2,6 +2,8 @@ package hub
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"slices"
 
 	"loadstone/block/websocket"
@@ -13,7 +15,8 @@ type note struct {
 	frame []byte
 	// must says that it waits for those who are blocked.
 	must  bool
-	visit func(*Conn) // in place of the frame
+	visit func(*Conn)     // in place of the frame
+	done  chan<- struct{} // if it is there, it has room for each loop
 }
 
 // maxNotes bounds the notes of a loop that may be left out.
@@ -26,23 +29,40 @@ func (h *Hub) Announce(id int64, message []byte, must bool) {
 }
 
 // Visit calls a function with the connection of each who is in a room now. The event loops
-// call it: it must not block, and do no more than call the connection's methods.
+// call it, several at a time: it must not block, and do no more than call the connection's methods.
 func (h *Hub) Visit(id int64, do func(*Conn)) { h.note(id, note{visit: do, must: true}) }
 
-func (h *Hub) note(id int64, n note) {
+// Each is a Visit that returns when all were looked at, or with the end of ctx; then do may still be called.
+func (h *Hub) Each(ctx context.Context, id int64, do func(*Conn)) error {
+	done := make(chan struct{}, len(h.loops))
+	for range h.note(id, note{visit: do, must: true, done: done}) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return fmt.Errorf("look at the viewers of room %d: %w", id, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// note leaves a note for all loops, and returns how many of them take it.
+func (h *Hub) note(id int64, n note) (taken int) {
 	h.mu.Lock()
 	r := h.rooms[id]
 	h.mu.Unlock()
 	if r == nil {
-		return
+		return 0
 	}
 	for i := range r.views {
-		h.loops[i].post(func(m *mail) {
+		if h.loops[i].post(func(m *mail) {
 			if n.view = &r.views[i]; n.must || len(m.notes) < maxNotes {
 				m.notes = append(m.notes, n)
 			}
-		})
+		}) {
+			taken++
+		}
 	}
+	return taken
 }
 
 // announce does what a note is for.
@@ -55,6 +75,9 @@ func (l *loop) announce(n note) {
 		case n.must || !c.blocked:
 			l.tell(c, n.frame)
 		}
+	}
+	if n.done != nil {
+		n.done <- struct{}{}
 	}
 }
 

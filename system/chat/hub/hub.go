@@ -252,32 +252,6 @@ func (h *Hub) Viewers(id int64) int {
 	return 0
 }
 
-// Each calls do with every connection in a room: on its event loop, so that it must not block,
-// and with those of several loops at a time. It returns when all were looked at, or with the
-// end of ctx; then do may still be called.
-func (h *Hub) Each(ctx context.Context, id int64, do func(c *Conn)) error {
-	h.mu.Lock()
-	r := h.rooms[id]
-	h.mu.Unlock()
-	if r == nil {
-		return nil
-	}
-	done := make(chan struct{}, len(h.loops))
-	for i, l := range h.loops {
-		if !l.post(func(m *mail) { m.visits = append(m.visits, visit{&r.views[i], do, done}) }) {
-			done <- struct{}{}
-		}
-	}
-	for range h.loops {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return fmt.Errorf("look at the viewers of room %d: %w", id, ctx.Err())
-		}
-	}
-	return nil
-}
-
 // Viewer is who joins.
 type Viewer struct {
 	Room    int64

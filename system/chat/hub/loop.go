@@ -54,14 +54,6 @@ type mail struct {
 	letters []letter
 	dirty   []*view
 	notes   []note
-	visits  []visit
-}
-
-// visit is a look at all connections of a view.
-type visit struct {
-	view *view
-	do   func(c *Conn)
-	done chan<- struct{} // has room
 }
 
 // letter is a message to one viewer, or the end of its connection.
@@ -208,12 +200,6 @@ func (l *loop) takeMail() {
 		l.announce(n)
 	}
 	l.due = append(l.due, m.dirty...)
-	for _, v := range m.visits {
-		for _, c := range v.view.conns {
-			v.do(c)
-		}
-		v.done <- struct{}{}
-	}
 }
 
 // join takes a new connection in.
