@@ -163,16 +163,27 @@ func generatorLimit(r *load.Result, outcomes []threshold.Outcome) string {
 }
 
 // missedByLateness says whether an objective on a percentile of the response
-// time was missed because the generator was late: more requests were late than
+// time, of requests or of what WebSocket clients send, was missed because the generator was late: more requests were late than
 // the percentile leaves out, and from when they were sent they were answered in
 // time. Where as many waited because every virtual user was busy, that is the
 // system's doing.
 func missedByLateness(r *load.Result, o threshold.Outcome) bool {
-	selector, ok := strings.CutPrefix(o.Metric, threshold.HTTPReqDuration)
-	if !ok || r.Late <= r.Waited {
+	service, err := threshold.Parse(o.Metric, o.Threshold)
+	switch service.Metric {
+	case threshold.HTTPReqDuration:
+	case threshold.WSMsgDuration:
+		service.Step = load.StepMessage
+	case threshold.WSAckDuration:
+		service.Step = load.StepAck
+	case threshold.WSPing:
+		service.Step = load.StepPing
+	default:
 		return false
 	}
-	service, err := threshold.Parse(threshold.HTTPReqService+selector, o.Threshold)
+	service.Metric = threshold.HTTPReqService
+	if r.Late <= r.Waited {
+		return false
+	}
 	if err != nil || service.Over > 0 || service.Aggregation != "p" || r.LateShare() <= 1-service.Percentile/100 {
 		return false
 	}

@@ -204,3 +204,36 @@ func TestFailedTriesOfTheGenerator(t *testing.T) {
 		t.Errorf("a try that was held at 99 %% of an event loop: got %+v, want it held", got)
 	}
 }
+
+// What WebSocket clients sent late is told from what a system delivered late, as with requests.
+func TestLateMessagesAreTheGenerators(t *testing.T) {
+	t.Parallel()
+	fast, slow := 5*time.Millisecond, 300*time.Millisecond
+	for name, c := range map[string]struct {
+		metric, step string
+		service      time.Duration // of the slow ones
+		limited      bool
+	}{
+		"late messages":        {"ws_msg_duration", load.StepMessage, fast, true},
+		"late acks":            {"ws_ack_duration", load.StepAck, fast, true},
+		"late pings":           {"ws_ping{scenario:chat}", load.StepPing, fast, true},
+		"late and slow":        {"ws_msg_duration", load.StepMessage, slow, false},
+		"connects are another": {"ws_connecting", load.StepConnect, fast, false},
+	} {
+		r := held()
+		r.Late = 80
+		r.WebSocket = &load.WebSocketResult{Clients: 10, LeastOpen: 10, Connects: 10, Sent: 2000}
+		r.Steps = []load.StepResult{
+			{Scenario: "chat", Name: "other", Requests: 2000, Response: times(t, slow, slow, 4), Service: times(t, slow, slow, 4)},
+			{Scenario: "chat", Name: c.step, Requests: 2000, Response: times(t, fast, slow, 4), Service: times(t, fast, c.service, 4)},
+		}
+		outcomes, err := threshold.NewWatch(objectives(t, c.metric, "p(99)<200")).Outcomes(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := NewRaisedTry("connections", 10, r, outcomes); got.Held || got.GeneratorLimited != c.limited {
+			t.Errorf("%s: got %+v, want a failure, generator limited: %v", name, got, c.limited)
+		}
+	}
+}

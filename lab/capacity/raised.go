@@ -18,7 +18,7 @@ func NewRaisedTry(unit string, amount float64, r *load.Result, outcomes []thresh
 	reasons := raisedFailures(r, outcomes)
 	t := Try{Rate: amount, Unit: unit, Held: len(reasons) == 0, Reason: strings.Join(reasons, "; ")}
 	limit := ""
-	if strings.HasSuffix(unit, "/s") && r.Aborted == "" {
+	if strings.HasSuffix(unit, "/s") && t.Held { // who is not let in sends nothing either
 		limit = underSent(amount, r)
 	}
 	t.Held = t.Held && limit == ""

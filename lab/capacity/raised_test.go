@@ -27,14 +27,18 @@ func TestRaisedTries(t *testing.T) {
 		want    string // in the reason; empty if it is held
 		limited bool
 	}{
-		"held":             {unit: "connections", amount: 500},
-		"messages":         {unit: "messages/s", amount: 100},
-		"not all there":    {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.LeastOpen = 400 }, want: "400 of 500 clients were connected at the fewest"},
-		"nobody":           {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.Connects = 0 }, want: "nobody could connect"},
-		"dropped":          {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.Dropped = 50 }, want: "50 of 1050 messages could not be sent"},
-		"an objective":     {unit: "rooms", amount: 50, missed: true, want: "ws_closed rate<0.1: it was 0.8"},
-		"ended early":      {unit: "rooms", amount: 50, change: func(r *load.Result) { r.Aborted = "somebody ended it" }, want: "somebody ended it"},
-		"too little sent":  {unit: "messages/s", amount: 200, want: "sent 100 messages a second in place of 200", limited: true},
+		"held":            {unit: "connections", amount: 500},
+		"messages":        {unit: "messages/s", amount: 100},
+		"not all there":   {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.LeastOpen = 400 }, want: "400 of 500 clients were connected at the fewest"},
+		"nobody":          {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.Connects = 0 }, want: "nobody could connect"},
+		"dropped":         {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.Dropped = 50 }, want: "50 of 1050 messages could not be sent"},
+		"an objective":    {unit: "rooms", amount: 50, missed: true, want: "ws_closed rate<0.1: it was 0.8"},
+		"ended early":     {unit: "rooms", amount: 50, change: func(r *load.Result) { r.Aborted = "somebody ended it" }, want: "somebody ended it"},
+		"too little sent": {unit: "messages/s", amount: 200, want: "sent 100 messages a second in place of 200", limited: true},
+		"who was refused sends nothing": {
+			unit: "messages/s", amount: 200, change: func(r *load.Result) { r.WebSocket.LeastOpen = 250 },
+			want: "250 of 500 clients were connected at the fewest",
+		},
 		"generator at its": {unit: "connections", amount: 500, missed: true, change: func(r *load.Result) { r.Generator.Busy = 1.95 }, want: "the load generator used", limited: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,6 +29,8 @@ type Config struct {
 	// MinRequests is how many requests a try must offer to be worth judging.
 	// Slow systems get longer tries for it, within the budget.
 	MinRequests int
+	// Whole says that only whole numbers are rates, from 1 on.
+	Whole bool
 }
 
 // DefaultConfig is a search of eleven seconds to within 5 %.
@@ -151,7 +153,7 @@ func latest(history []Try) []int {
 func (c Config) Next(history []Try, spent time.Duration, start float64) (step Step, ok bool) {
 	left := c.Budget - spent
 	if len(history) == 0 {
-		return c.search(min(start, c.MaxRate), first, left)
+		return c.search(min(c.within(start, 0, math.Inf(1)), c.MaxRate), first, left)
 	}
 	out := Conclude(history)
 	last := history[len(history)-1]
@@ -168,7 +170,7 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
 		by := stride(history, false)
-		return c.search(out.Rejected/by, reachOf(by), left+c.Budget/2)
+		return c.search(c.within(out.Rejected/by, 0, out.Rejected), reachOf(by), left+c.Budget/2)
 	case last.Purpose == Confirm && !last.Held:
 		// An overturned winner leaves one that was only searched.
 		if step, ok := c.confirm(history, out.Rate, left); ok {
@@ -220,12 +222,23 @@ func (c Config) narrower(history []Try, out Outcome) (rate float64, to reach) {
 			return 0, near
 		}
 		by := stride(history, true)
-		return min(out.Rate*by, c.MaxRate), reachOf(by)
+		return min(c.within(out.Rate*by, out.Rate, math.Inf(1)), c.MaxRate), reachOf(by)
+	case c.Whole && out.Rejected-out.Rate <= 1:
+		return 0, near
 	case out.Rejected > out.Rate*(1+c.Tolerance):
 		by := math.Sqrt(out.Rejected / out.Rate)
-		return out.Rate * by, reachOf(by)
+		return c.within(out.Rate*by, out.Rate, out.Rejected), reachOf(by)
 	}
 	return 0, near
+}
+
+// within is rate itself or, where rates are whole, the nearest such between two others that are.
+// There is one, or it is 0.
+func (c Config) within(rate, above, below float64) float64 {
+	if !c.Whole {
+		return rate
+	}
+	return min(max(math.Round(rate), above+1), below-1)
 }
 
 // reserve is the time that a search try must leave: for confirming the winner

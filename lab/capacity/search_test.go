@@ -268,3 +268,32 @@ func TestASmallBudgetFindsBothEnds(t *testing.T) {
 		}
 	}
 }
+
+// Where only whole numbers are rates, the search tries each at most until it is confirmed, and ends
+// with two that are neighbours, however few there are.
+func TestWholeRatesFindTheEdgeItself(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	cfg.Budget, cfg.MinRequests, cfg.Whole, cfg.MaxRate = 10*time.Minute, 1, true, 1000
+	for edge := 0.0; edge < 20; edge++ {
+		for start := 0.3; start < 40; start *= 1.7 {
+			var history []Try
+			searched := map[float64]bool{}
+			for {
+				step, ok := cfg.Next(history, 0, start)
+				if !ok {
+					break
+				}
+				if step.Rate != math.Floor(step.Rate) || step.Rate < 1 || step.Purpose == Search && searched[step.Rate] {
+					t.Fatalf("edge %v from %v: got %+v after %+v, want a whole rate that is new", edge, start, step, history)
+				}
+				searched[step.Rate] = true
+				history = append(history, Try{Purpose: step.Purpose, Rate: step.Rate, Held: step.Rate <= edge})
+			}
+			out := Conclude(history)
+			if out.Rate != edge || out.Rejected != edge+1 || edge > 0 && !out.Confirmed {
+				t.Errorf("edge %v from %v: got %+v, want it and its neighbour, confirmed; tries %+v", edge, start, out, history)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"maps"
+	"math"
 	"time"
 
 	"loadstone/block/spelling"
@@ -122,7 +123,7 @@ func (e *Experiment) Raised() Raised {
 		from, to := ends(rooms.resolve())
 		r.From = float64(to - from + 1)
 		r.perRoom = float64(sc.VUs) / r.From
-		r.Most = max(1, r.Most/r.perRoom)
+		r.Most = max(1, math.Floor(r.Most/r.perRoom)) // or it would take more clients
 	}
 	return r
 }

@@ -44,6 +44,7 @@ func TestWhatRises(t *testing.T) {
 		"messages":       {"search: {maxRate: 5000/s}", sends, Messages, "messages/s", 50, 5000, 200, 200, 1000, 100, 300, 2, 104},
 		"connections":    {"search: {raise: connections, maxVUs: 20000}", sends, Connections, "connections", 1000, 20000, 2000.4, 2000, 2000, 200, 600, 0.5, 104},
 		"rooms":          {"search: {raise: rooms, maxVUs: 5000}", sends, Rooms, "rooms", 100, 500, 150, 150, 1500, 150, 450, 0.5, 154},
+		"no half room":   {"search: {raise: rooms, maxVUs: 1015}", sends, Rooms, "rooms", 100, 101, 101, 101, 1010, 101, 303, 0.5, 105},
 		"fewer rooms":    {"search: {raise: rooms}", sends, Rooms, "rooms", 100, 10000, 0.2, 1, 10, 1, 3, 0.5, 5},
 		"who but listen": {"", "", Connections, "connections", 1000, 100000, 1500, 1500, 1500, 0, 0, 0, 104},
 	} {

@@ -14,43 +14,31 @@ import (
 // connects its clients anew: a server's memory of those before is not in what is measured,
 // and the connecting is.
 func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised experiment.Raised) error {
-	began := time.Now()
 	search, unit := m.search, raised.Unit()
-	search.MaxRate, search.MinRequests = raised.Most, 1
+	search.MaxRate, search.MinRequests, search.Whole = raised.Most, 1, raised.What != experiment.Messages
+	spent := time.Duration(0)                                                      // measuring: what many clients take to connect is not what the budget is for
 	wait := max(drain(m.Experiment.SLO, scenario, m.base.Timeout), m.base.Timeout) // what is late is lost, and not cut off
 	warmup := m.base.Warmup
 	from := capacity.Start(raised.From, m.Experiment.Seed, m.trial.Index)
 	var history []capacity.Try
 	for {
-		step, ok := search.Next(history, time.Since(began), from)
+		step, ok := search.Next(history, spent, from)
 		if !ok {
 			return nil
 		}
 		s, amount := raised.At(scenario, step.Rate)
-		if len(history) > 0 && tried(history, amount) && step.Purpose == capacity.Search {
-			return nil // whole numbers are as near as they can be
-		}
 		m.Events.doingf("trying %s %s", format.Rounded(amount), unit)
 		r, outcomes, err := m.offer(ctx, string(step.Purpose), m.held(s, warmup+raised.Settle(&s), step.Duration, wait), m.Experiment.SLO)
 		if err != nil {
 			return err
 		}
 		warmup = 0 // the system is warm
+		spent += step.Duration
 		t := capacity.NewRaisedTry(unit, amount, r, outcomes)
 		t.Purpose = step.Purpose
 		history = append(history, t)
 		m.record(string(step.Purpose), t, r)
 	}
-}
-
-// tried reports whether an amount has been searched before.
-func tried(history []capacity.Try, amount float64) bool {
-	for _, t := range history {
-		if t.Rate == amount {
-			return true
-		}
-	}
-	return false
 }
 
 // held is an attempt: all clients connect in its warm-up, and stay.

@@ -75,6 +75,13 @@ trials: 1
 	if out.Rate > holds || out.Rate < holds*0.96 || out.Rejected <= holds || out.LowerBound || measured.Unit != "connections" {
 		t.Errorf("got %+v in %s after %d attempts, want %d connections", out, measured.Unit, len(g.plans), holds)
 	}
+	sum := time.Duration(0)
+	for _, p := range g.plans {
+		sum += p.Length() - p.Warmup
+	}
+	if sum > 60*time.Second || sum < 40*time.Second {
+		t.Errorf("got %s of measuring, want what the budget of 60s allows", sum)
+	}
 	first, second := g.plans[0], g.plans[1]
 	if first.Warmup < 4*time.Second || second.Warmup >= 4*time.Second || second.Warmup <= time.Second || first.StopOnOverload {
 		t.Errorf("got warm-ups of %s and %s, want the experiment's once, and the time to connect in each", first.Warmup, second.Warmup)

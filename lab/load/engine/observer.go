@@ -84,6 +84,9 @@ func (o *observer) worked() []time.Duration {
 	for _, l := range o.run.loops {
 		out = append(out, time.Duration(l.workedNs.Load()))
 	}
+	for _, k := range o.run.sockets {
+		out = append(out, k.group.Worked()...)
+	}
 	return out
 }
 

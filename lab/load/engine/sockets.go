@@ -29,7 +29,7 @@ type sockets struct {
 	stopped  chan struct{}
 	stopOnce sync.Once
 	most     atomic.Int64
-	fewest   int64 // connections in the measured part; the observer's own
+	fewest   int64 // connections that had joined, in the measured part; the observer's own
 
 	sent, received uint64 // bytes counted so far; whoever cuts windows owns them
 }
@@ -166,8 +166,8 @@ func (k *sockets) advance(now time.Duration) (due uint64, working int) {
 	stats := k.group.Stats()
 	n := stats.InFlight
 	k.most.Store(max(k.most.Load(), n))
-	if now >= k.run.from && int64(now) < k.run.recorder.to.Load() && (k.fewest < 0 || stats.Open < k.fewest) {
-		k.fewest = stats.Open
+	if now >= k.run.from && int64(now) < k.run.recorder.to.Load() && (k.fewest < 0 || stats.Joined < k.fewest) {
+		k.fewest = stats.Joined
 	}
 	return 0, int(n)
 }

@@ -92,6 +92,9 @@ func TestSocketsMeasureEachDelivery(t *testing.T) {
 			if r.Steps[0].Name != "connect" || r.Steps[0].Requests != 10 || r.Steps[1].Requests != w.Delivered {
 				t.Errorf("steps %+v, want 10 of connect and %d of message", r.Steps, w.Delivered)
 			}
+			if r.Generator.Working == 0 {
+				t.Error("the threads that read the connections were at work for no time")
+			}
 			if r.Sent == 0 || r.Received == 0 || len(windows) < 3 {
 				t.Errorf("%d bytes sent, %d received in %d windows", r.Sent, r.Received, len(windows))
 			}

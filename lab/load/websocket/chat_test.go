@@ -138,7 +138,7 @@ func TestEachRoomHasItsOwn(t *testing.T) {
 	const clients, rooms = 12, 3
 	s, url := startTruth(t)
 	l := begin(t, chatting(t, url, clients, rooms))
-	until(t, "all to have joined", func() bool { return l.rooms.count() == clients })
+	until(t, "all to have joined", func() bool { return l.rooms.count() == clients && l.Stats().Joined == clients })
 	until(t, "messages and pings", func() bool {
 		return l.Stats().Delivered >= 400 && len(l.of(StepPing, all)) >= 2*clients
 	})

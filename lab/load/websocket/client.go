@@ -37,6 +37,7 @@ type client struct {
 	state    state
 	wanted   bool
 	before   bool   // it has been connected in this stay
+	told     bool   // on this connection that it has joined
 	stay     uint64 // how many have ended
 	pauses   uint   // in a row, before reconnecting
 	drawn    uint64
@@ -131,15 +132,15 @@ func (c *client) setAway() {
 }
 
 // dial logs in where that is asked for, connects and records both. intended is when the
-// schedule wanted it.
-func (c *client) dial(intended time.Duration) {
+// schedule wanted it, waited says that other connects were why it began later.
+func (c *client) dial(intended time.Duration, waited bool) {
 	g := c.group
-	intended, ok := c.prepare(intended)
+	intended, ok := c.prepare(intended, waited)
 	if !ok {
 		c.notConnected(g.config.Now())
 		return
 	}
-	out := Outcome{Step: StepConnect, Client: c.index, Intended: intended, Sent: g.config.Now()}
+	out := Outcome{Step: StepConnect, Client: c.index, Intended: intended, Sent: g.config.Now(), Waited: waited}
 	l, start, err := g.connect(c, &out)
 	out.Done, out.Err = g.config.Now(), err
 	if err == nil {
@@ -183,7 +184,7 @@ func (c *client) notConnected(now time.Duration) {
 
 // prepare settles what a client's stay needs before it connects: the values, the room and
 // the login. It returns when the connect is wanted, and false if there is to be none.
-func (c *client) prepare(intended time.Duration) (time.Duration, bool) {
+func (c *client) prepare(intended time.Duration, waited bool) (time.Duration, bool) {
 	g := c.group
 	c.mu.Lock()
 	stay, v := c.stay, c.values.Load()
@@ -197,7 +198,7 @@ func (c *client) prepare(intended time.Duration) (time.Duration, bool) {
 	}
 	v = g.valuesOf(c.index, stay, login)
 	if g.login != nil && login == nil {
-		out := Outcome{Step: StepLogin, Client: c.index, Intended: intended, Sent: g.config.Now()}
+		out := Outcome{Step: StepLogin, Client: c.index, Intended: intended, Sent: g.config.Now(), Waited: waited}
 		v.login = g.login.do(g.dialling, c.index, v, &out)
 		out.Done = g.config.Now()
 		g.config.Record(out)
@@ -217,9 +218,11 @@ func (c *client) prepare(intended time.Duration) (time.Duration, bool) {
 func (c *client) enter(now time.Duration) {
 	c.state = connected
 	g := c.group
-	if !c.joins.Load() {
-		g.join(c, now)
+	after := g.config.JoinAfter
+	if c.joins.Load() {
+		after = g.config.Timeout // who is never told is not let in, and what is sent then is lost
 	}
+	g.join(c, now, after)
 	if life := g.config.Lifetime; life[1] > 0 {
 		key := seed.Derive(g.config.Seed, "websocket", "lifetime", strconv.Itoa(c.index))
 		drawn := time.Duration(seed.Unit(seed.At(key, c.stay)) * float64(life[1]-life[0]))
@@ -271,6 +274,10 @@ func (c *client) ended(why error) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.told {
+		c.told = false
+		g.count.joined.Add(-1)
+	}
 	planned := c.state == closing || c.state == lingering
 	c.state = away
 	c.link.Store(nil)
@@ -351,7 +358,12 @@ func (c *client) answered(message []byte, sender, seq uint64, now time.Duration)
 func (c *client) joined(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.joins.Swap(false) && c.state == connected && c.link.Load() == l {
+	if !c.joins.Swap(false) || c.link.Load() != l {
+		return
+	}
+	c.told = true
+	c.group.count.joined.Add(1)
+	if c.state == connected {
 		c.seat.Load().set(true)
 	}
 }

@@ -83,8 +83,9 @@ type Outcome struct {
 	// the client had no connection or an earlier message was still being
 	// written. Sent and Done are then when it was given up.
 	Dropped bool
-	// Waited messages were sent after their time for that reason. One that is
-	// late and has not waited is the generator's doing.
+	// Waited messages were sent after their time for that reason, and connects because
+	// the server had not answered those before. One that is late and has not waited is
+	// the generator's doing.
 	Waited bool
 	// Status is that of the HTTP answer to the handshake, 101 if it succeeded;
 	// 0 for messages and where there was no answer.

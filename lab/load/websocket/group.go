@@ -333,13 +333,13 @@ func (g *Group) drain(ctx context.Context) {
 	}
 }
 
-// join makes a client a member, now or after JoinAfter. It is locked.
-func (g *Group) join(c *client, now time.Duration) {
-	if g.config.JoinAfter == 0 {
+// join makes a client a member after a time, if it is not one before. It is locked.
+func (g *Group) join(c *client, now, after time.Duration) {
+	if after == 0 {
 		c.seat.Load().set(true)
 		return
 	}
-	g.sweeper.joinAt(now+g.config.JoinAfter, c, c.link.Load())
+	g.sweeper.joinAt(now+after, c, c.link.Load())
 }
 
 // closeAll takes leave of all connections. Frames are sent without waiting and
@@ -355,6 +355,15 @@ func (g *Group) closeAll() {
 		}
 		c.mu.Unlock()
 	}
+}
+
+// Worked is the time that each of the threads that read has been at work.
+func (g *Group) Worked() []time.Duration {
+	var out []time.Duration
+	for _, l := range g.loops {
+		out = append(out, time.Duration(l.workedNs.Load()))
+	}
+	return out
 }
 
 // check keeps an error for Run to return, and ends everything because of it.

@@ -24,6 +24,8 @@ type loop struct {
 	again  []*stream // to be read on: they had more than one turn's share
 	buf    []byte
 
+	workedNs atomic.Int64 // time not spent waiting
+
 	ended chan struct{}
 
 	mu       sync.Mutex
@@ -102,7 +104,8 @@ func (l *loop) run() error {
 
 func (l *loop) serve() error {
 	const long = time.Second
-	for {
+	now := l.group.config.Now
+	for began := now(); ; {
 		starting, stopped := l.mail()
 		for _, s := range starting {
 			l.begin(s)
@@ -114,22 +117,17 @@ func (l *loop) serve() error {
 		if len(l.again) > 0 {
 			wait = 0
 		}
+		l.workedNs.Add(int64(now() - began))
 		events, err := l.poller.Wait(wait)
+		began = now()
 		if err != nil {
 			return err
 		}
 		again := l.again
 		l.again = nil
 		for i := range events {
-			e := &events[i]
-			if s := l.at(int(e.Fd)); s != nil && s.tag == e.Pad {
-				if e.Events&unix.EPOLLOUT != 0 && s.flushing.Load() {
-					s.flush()
-				}
-				const over = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-				if e.Events&(unix.EPOLLIN|over) != 0 {
-					l.receive(s, e.Events&over != 0)
-				}
+			if s := l.at(int(events[i].Fd)); s != nil && s.tag == events[i].Pad {
+				l.ready(s, events[i].Events)
 			}
 		}
 		for _, s := range again {
@@ -137,6 +135,17 @@ func (l *loop) serve() error {
 				l.receive(s, true)
 			}
 		}
+	}
+}
+
+// ready does what a stream is ready for.
+func (l *loop) ready(s *stream, events uint32) {
+	if events&unix.EPOLLOUT != 0 && s.flushing.Load() {
+		s.flush()
+	}
+	const over = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+	if events&(unix.EPOLLIN|over) != 0 {
+		l.receive(s, events&over != 0)
 	}
 }
 

@@ -23,6 +23,7 @@ type pacer struct {
 	counted uint64
 	last    time.Duration // the latest time that was given out
 	begun   bool          // one was
+	heldTo  time.Duration // until then the connects under way let no other begin
 	stopped bool
 }
 
@@ -83,14 +84,33 @@ func (p *pacer) dial(c *client, at time.Duration) {
 	p.mu.Lock()
 	p.last, p.begun = at, true
 	p.mu.Unlock()
+	if !p.slot() {
+		c.setAway()
+		return
+	}
+	waited := p.waited(at)
+	p.group.dials.Go(func() {
+		defer func() { <-p.slots }()
+		c.dial(at, waited)
+	})
+}
+
+// waited says whether a connect that was wanted at a time begins later for the server's sake.
+func (p *pacer) waited(at time.Duration) bool { return at < p.heldTo }
+
+// slot waits until another connect may be under way. It is false if the group is stopped.
+func (p *pacer) slot() bool {
 	select {
 	case p.slots <- struct{}{}:
-		p.group.dials.Go(func() {
-			defer func() { <-p.slots }()
-			c.dial(at)
-		})
+		return true
+	default:
+	}
+	select {
+	case p.slots <- struct{}{}:
+		p.heldTo = p.group.config.Now()
+		return true
 	case <-p.group.stopping:
-		c.setAway()
+		return false
 	}
 }
 

@@ -2,10 +2,11 @@ package websocket
 
 import "sync/atomic"
 
-// Stats is how things stand. All but Open and InFlight only grow. Messages are those
+// Stats is how things stand. All but Open, Joined and InFlight only grow. Messages are those
 // intended at Config.From or later.
 type Stats struct {
 	Open     int64 // connections that are open
+	Joined   int64 // of them, those that have been told that they have joined; all where servers do not say so
 	InFlight int64 // deliveries, acks and pongs that are due and have neither come nor been given up
 
 	Connects   uint64 // connections opened, reconnects included
@@ -32,7 +33,7 @@ type Stats struct {
 
 // counters is Stats while it is counted.
 type counters struct {
-	open, inFlight                         atomic.Int64
+	open, joined, inFlight                 atomic.Int64
 	connects, reconnects, closed           atomic.Uint64
 	sent, dropped, delivered, lost, cutOff atomic.Uint64
 	skipped, acked, refused                atomic.Uint64
@@ -43,8 +44,13 @@ type counters struct {
 // Stats returns the counters. They are read one after the other, not at once.
 func (g *Group) Stats() Stats {
 	n := &g.count
+	open := n.open.Load()
+	joined := open
+	if len(g.script.joined) > 0 {
+		joined = n.joined.Load()
+	}
 	return Stats{
-		Open: n.open.Load(), InFlight: n.inFlight.Load(),
+		Open: open, Joined: joined, InFlight: n.inFlight.Load(),
 		Connects: n.connects.Load(), Reconnects: n.reconnects.Load(), Closed: n.closed.Load(),
 		Sent: n.sent.Load(), Dropped: n.dropped.Load(), Delivered: n.delivered.Load(),
 		Lost: n.lost.Load(), CutOff: n.cutOff.Load(), Skipped: n.skipped.Load(),

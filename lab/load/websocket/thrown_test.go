@@ -61,3 +61,26 @@ func TestWhoIsThrownOutLosesWhatIsSentMeanwhile(t *testing.T) {
 		t.Errorf("got %d lost outcomes and %+v, want as many as counted", got, n)
 	}
 }
+
+// Who is never told that it has joined is a member after the timeout: a server that lets nobody in
+// loses what is said.
+func TestWhoNeverJoinsLosesWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	const clients = 3
+	config := basic(serve(t, func(ws *websocket.Conn) {
+		for {
+			if _, _, err := ws.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}), clients)
+	config.Senders, config.Deliver, config.Joined = 1, load.DeliverAll, "joined"
+	config.Timeout = 100 * time.Millisecond
+	l := begin(t, config)
+	until(t, "all to be members", func() bool { return l.rooms.count() == clients })
+	until(t, "messages to be lost", func() bool { return l.Stats().Lost >= 5*clients })
+	if n := l.Stats(); n.Open != clients || n.Joined != 0 {
+		t.Errorf("got %d connections of which %d have joined, want %d and 0", n.Open, n.Joined, clients)
+	}
+	l.finish(t, 10*time.Second)
+}
