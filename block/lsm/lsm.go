@@ -9,6 +9,7 @@ package lsm
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,12 +29,14 @@ var (
 type DB struct {
 	*pebble.DB
 
-	disk *disk
-	stop *stop
+	disk   *disk
+	stop   *stop
+	damage atomic.Int64
 }
 
 // Open opens the database in the directory, or makes it. It locks the directory. The
-// options' Logger is replaced, and their FS is where the files are: the machine's unless it is set.
+// options' Logger and EventListener are replaced, and their FS is where the files are: the machine's unless
+// it is set.
 func Open(dir string, o *pebble.Options) (*DB, error) {
 	if o.FS == nil {
 		// Without the watch for slow disks, which pebble adds if it chooses the file
@@ -43,6 +46,9 @@ func Open(dir string, o *pebble.Options) (*DB, error) {
 	}
 	d := &DB{disk: newDisk(o.FS), stop: newStop()}
 	o.FS, o.Logger = d.disk, d.stop
+	// Pebble's own listener calls Logger.Fatalf: one block that is damaged would end the database for
+	// whoever asks for anything else, too.
+	o.EventListener = &pebble.EventListener{DataCorruption: func(pebble.DataCorruptionInfo) { d.damage.Add(1) }}
 	err := d.Guard(func() (err error) {
 		d.DB, err = pebble.Open(dir, o)
 		return err
@@ -68,6 +74,10 @@ func (d *DB) Down() error { return d.stop.over() }
 
 // Full reports whether a write waits for room on the disk.
 func (d *DB) Full() bool { return d.disk.isFull() }
+
+// Damage counts reads that found a file's contents to be other than what was written. Each has returned an
+// error to who read.
+func (d *DB) Damage() int64 { return d.damage.Load() }
 
 // GiveUp lets no write wait for room any more: one that finds none ends the database. It
 // comes before Close, so that whoever waits for a write can be waited for.

@@ -9,11 +9,13 @@
 // or years ago: the offset of each is kept under the sender's id, in the same batch.
 //
 // It fails closed. While the disk is full nothing is stored, and what is there can be read;
+// who reads what the disk has damaged gets an error, and all else can be read;
 // what else pebble cannot survive ends the log until the process starts anew, see package lsm.
 // The log owns its directory and locks it.
 package logstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -97,6 +99,7 @@ const format, keyBytes = 1, 32
 //
 //	chat_messages_stored_total    messages that became durable
 //	chat_messages_repeated_total  messages that were sent again
+//	chat_log_damage_total         reads of files whose contents are not what was written
 //
 // Nobody else on the machine can read the directory: the key is in it.
 func Open(ctx context.Context, cfg Config) (*Log, error) {
@@ -147,6 +150,8 @@ func openOn(ctx context.Context, files vfs.FS, cfg Config) (*Log, error) {
 	auto := promauto.With(cfg.Registerer)
 	l.stored = auto.NewCounter(prometheus.CounterOpts{Name: "chat_messages_stored_total", Help: "Messages that became durable."})
 	l.repeats = auto.NewCounter(prometheus.CounterOpts{Name: "chat_messages_repeated_total", Help: "Messages that were sent again."})
+	auto.NewCounterFunc(prometheus.CounterOpts{Name: "chat_log_damage_total", Help: "Reads of files whose contents are not what was written."},
+		func() float64 { return float64(db.Damage()) })
 	writer := commit.DefaultConfig[*chat.Draft]()
 	writer.Commit, writer.Registerer = l.commit, cfg.Registerer
 	l.writer = commit.New(writer)
@@ -210,7 +215,14 @@ func (l *Log) lengths() (err error) {
 	defer func() { err = errors.Join(err, all.Close()) }()
 	for id, s := range l.streams {
 		prefix := appendKey(nil, messageKind, uint64(id))
-		if !all.SeekLT(appendKey(nil, messageKind, uint64(id)+1)) || !slices.Equal(all.Key()[:min(len(prefix), len(all.Key()))], prefix) {
+		if !all.SeekLT(appendKey(nil, messageKind, uint64(id)+1)) {
+			// The next seek forgets why, and a room that could not be read is not an empty one.
+			if err := all.Error(); err != nil {
+				return err
+			}
+			continue
+		}
+		if !bytes.HasPrefix(all.Key(), prefix) {
 			continue
 		}
 		last, err := lastNumber(all.Key())
