@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"loadstone/block/browsertest"
+	"loadstone/system/chat"
 )
 
 // speakMuch has somebody say a message after the other, and waits until all are analysed.
@@ -66,6 +67,36 @@ func TestMessagesAreAnalysed(t *testing.T) {
 	}
 	if status, _ := f.ask("GET", f.api+"/api/streams/99/analysis", "", ""); status != 404 {
 		t.Errorf("of a stream that there is not: got %d", status)
+	}
+}
+
+// What viewers do not see yet is not counted, and what is deleted until then never is.
+func TestWhatIsHeldBackIsNotAnalysed(t *testing.T) {
+	t.Parallel()
+	dir, host := hosted(t)
+	f := start(t, dir, nil)
+	f.act(host, `{"action":"settings","settings":{"delay":60}}`, 204)
+	noor := f.join("Noor")
+	for id, text := range []string{"hahahaha", "worst stream ever"} {
+		noor.send(fmt.Sprint(id), text)
+		noor.next("ack")
+	}
+	other := f.signedIn("Olga", chat.Host)
+	_, stream, _ := other.do("POST", "/api/streams", `{"title":"x"}`)
+	elsewhere := other.join(fmt.Sprint(stream["id"]))
+	elsewhere.send("1", "hahahaha")
+	elsewhere.analysed(1) // and so would be what was said before, in the same round at the latest
+	f.act(host, `{"action":"delete","offset":1}`, 204)
+	analysis := f.api + "/api/streams/1/analysis"
+	if _, form := f.ask("GET", analysis, "", ""); fmt.Sprint(form["totals"]) != fmt.Sprint(map[string]any{
+		"type": "totals", "next": 0, "deleted": 0, "dead": 0, "labels": map[string]any{"praise": 0, "criticism": 0, "laughter": 0, "question": 0, "advice": 0},
+	}) {
+		t.Errorf("while both are held back: got %v", form)
+	}
+	f.act(host, `{"action":"settings","settings":{}}`, 204)
+	noor.analysed(2)
+	if _, form := f.ask("GET", analysis, "", ""); labels(form["totals"])["laughter"] != 1.0 || labels(form["totals"])["criticism"] != 0.0 {
+		t.Errorf("got %v", form)
 	}
 }
 
