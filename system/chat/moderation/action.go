@@ -48,7 +48,7 @@ type Action struct {
 	Kind     Kind      `json:"action"`
 	Offset   *uint64   `json:"offset,omitempty"`
 	User     string    `json:"user,omitempty"`
-	Seconds  int       `json:"seconds,omitempty"`
+	Seconds  int       `json:"seconds,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
 }

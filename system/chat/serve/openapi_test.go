@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -61,6 +62,18 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		{f.person(), "GET /api/streams/14/presence", "", 200},
 		{member, "POST /api/streams/14/enter", "", 201},
 		{member, "POST /api/streams/14/leave", "", 204},
+		{host, "POST /api/streams/14/actions", `{"action":"settings","settings":{"slow":5,"words":["bad"]}}`, 204},
+		{host, "POST /api/streams/14/actions", fmt.Sprintf(`{"action":"timeout","user":%q,"seconds":60,"reason":"spam"}`, member.user), 204},
+		{host, "POST /api/streams/14/actions", `{"action":"pin","offset":0}`, 404},
+		{host, "POST /api/streams/14/actions", `{"action":"pin"}`, 400},
+		{member, "POST /api/streams/14/actions", `{"action":"unpin"}`, 403},
+		{f.person(), "POST /api/streams/14/actions", `{"action":"unpin"}`, 401},
+		{f.person(), "GET /api/streams/14/room", "", 200},
+		{host, "GET /api/streams/14/room", "", 200},
+		{f.person(), "GET /api/streams/99/room", "", 404},
+		{host, "GET /api/streams/14/log", "", 200},
+		{host, "GET /api/streams/14/log?before=x", "", 400},
+		{member, "GET /api/streams/14/log", "", 403},
 		{host, "POST /api/streams/14/end", "", 200},
 		{f.person(), "GET " + path, "", 200},
 		{member, "GET " + path, "", 200},
