@@ -116,7 +116,7 @@ func (s *server) signIn(c context.Context, ctx *fasthttp.RequestCtx) error {
 
 // begin lets the browser have a session.
 func (s *server) begin(c context.Context, ctx *fasthttp.RequestCtx, u *users.User) (users.Session, error) {
-	session, err := s.people.Begin(c, u.ID)
+	session, err := s.people.Begin(c, u)
 	if err == nil {
 		s.outcomes.signIns.WithLabelValues("done").Inc()
 		setCookie(ctx, cookie, session.Refresh, sessionPath, time.Until(session.Until))

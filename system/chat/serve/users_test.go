@@ -171,6 +171,12 @@ func TestSignUpInAndOut(t *testing.T) {
 	p.take(p.want(200, `"name":"Noor"`, "POST /api/session/refresh", "", "X-Forwarded-Proto", "https"))
 	thief := f.person()
 	thief.cookies[cookie] = old
+	thief.want(200, "", "POST /api/session/refresh", "") // as after a lost answer: the same cookie
+	if thief.cookies[cookie] != p.cookies[cookie] {
+		t.Error("two tokens of a session are good at a time")
+	}
+	p.want(200, "", "POST /api/session/refresh", "")
+	thief.cookies[cookie] = old
 	thief.want(401, "bad_token", "POST /api/session/refresh", "")
 	p.want(401, "bad_token", "POST /api/session/refresh", "")
 	p.want(204, "", "POST /api/session/refresh", "") // there is no cookie any more

@@ -2,10 +2,12 @@ package users
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,51 +43,78 @@ func (s *Store) until(began time.Time) time.Time {
 	return idle
 }
 
-// Begin makes a session for a user.
-func (s *Store) Begin(ctx context.Context, user string) (Session, error) {
+// nextSecret is what follows a secret.
+func nextSecret(salt []byte, secret string) string {
+	m := hmac.New(sha256.New, salt)
+	m.Write([]byte(secret))
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// lost is for how long the token before is answered once more.
+const lost = 20 * time.Second
+
+// Begin makes a session for a user as it was read when it signed in: chat.ErrSignIn if it has
+// another password since, or is disabled.
+func (s *Store) Begin(ctx context.Context, u *User) (Session, error) {
 	id, secret, now := rand.Text(), rand.Text(), s.cfg.Now()
 	until := s.until(now)
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id IN
-			(SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT -1 OFFSET ?)`, user, maxSessions-1); err != nil {
+			(SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT -1 OFFSET ?)`, u.ID, maxSessions-1); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, user, secret, began, until) VALUES (?, ?, ?, ?, ?)`,
-			id, user, secretHash(secret), now.Unix(), until.Unix())
+		err := one(tx.ExecContext(ctx, `INSERT INTO sessions (id, user, secret, began, until)
+			SELECT ?, id, ?, ?, ? FROM users WHERE id = ? AND hash = ? AND disabled = 0`,
+			id, secretHash(secret), now.Unix(), until.Unix(), u.ID, u.hash))
+		if errors.Is(err, chat.ErrNoUser) {
+			err = chat.ErrSignIn
+		}
 		return err
 	})
 	return Session{id + "." + secret, until}, err
 }
 
 // Refresh returns whose session a refresh token is of, and the next token in its place. The
-// error is chat.ErrToken, or ErrReused, for one that is not good.
+// error is chat.ErrToken, or ErrReused, for one that is not good. For a while one that was good
+// before has the same next token as the first time.
 func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Session, err error) {
 	id, secret, _ := strings.Cut(token, ".")
 	refused := chat.ErrToken // what is found out is written, so it is no error of the transaction
 	var reused bool
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		var user string
-		var hash []byte
-		var began, until int64
-		err := tx.QueryRowContext(ctx, `SELECT user, secret, began, until FROM sessions WHERE id = ?`, id).Scan(&user, &hash, &began, &until)
+		var hash, before, salt []byte
+		var began, until, rotated int64
+		err := tx.QueryRowContext(ctx, `SELECT user, secret, before, salt, began, until, rotated FROM sessions WHERE id = ?`, id).Scan(
+			&user, &hash, &before, &salt, &began, &until, &rotated)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		reused = subtle.ConstantTimeCompare(hash, secretHash(secret)) != 1
+		now := s.cfg.Now()
+		shown := secretHash(secret)
+		again := subtle.ConstantTimeCompare(before, shown) == 1 && now.Before(time.Unix(rotated, 0).Add(lost))
+		reused = !again && subtle.ConstantTimeCompare(hash, shown) != 1
 		u, err = scan(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`, user))
 		if err != nil {
 			return err
 		}
-		if reused || u.Disabled || s.cfg.Now().Unix() >= until {
+		if reused || u.Disabled || now.Unix() >= until {
 			_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
 			return err
 		}
-		secret, refused = rand.Text(), nil
+		refused = nil
+		if again {
+			next = Session{id + "." + nextSecret(salt, secret), time.Unix(until, 0)}
+			return nil
+		}
+		salt = []byte(rand.Text())
+		secret = nextSecret(salt, secret)
 		next = Session{id + "." + secret, s.until(time.Unix(began, 0))}
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET secret = ?, until = ? WHERE id = ?`, secretHash(secret), next.Until.Unix(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET before = secret, secret = ?, salt = ?, rotated = ?, until = ? WHERE id = ?`,
+			secretHash(secret), salt, now.Unix(), next.Until.Unix(), id)
 		return err
 	})
 	switch {
@@ -99,10 +128,10 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 	return u, next, nil
 }
 
-// End ends the session of a refresh token; one that is not good ends nothing.
+// End ends the session of a refresh token, which may have been good before: who has it signs out.
 func (s *Store) End(ctx context.Context, token string) error {
-	id, secret, _ := strings.Cut(token, ".")
-	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE id = ? AND secret = ?`, id, secretHash(secret))
+	id, _, _ := strings.Cut(token, ".")
+	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
 	return failed(err)
 }
 

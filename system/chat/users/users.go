@@ -8,8 +8,10 @@
 // FAMILY.SECRET, both random: it is no JSON Web Token, so that nobody takes it for an access
 // token. The database has the secret's hash. Whoever shows the good one has the next one, and
 // the old one is good no longer. One that is shown a second time was copied by somebody, and
-// nobody knows who of both is the thief: the family ends, and its user signs in again. That is
-// also what becomes of a session whose answer was lost on the way.
+// nobody knows who of both is the thief: the family ends, and its user signs in again. For
+// twenty seconds the token before is answered once more, with the same next one: an answer may
+// have been lost on the way, as when somebody reloads a page. The next secret is made of the one
+// before and a salt in the database, so that neither of both alone tells it.
 //
 // # What an answer tells
 //
@@ -25,11 +27,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/mail"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"loadstone/block/account"
 	"loadstone/block/sqlite"
@@ -75,6 +79,8 @@ type User struct {
 	Created  time.Time
 	// Followers is how many follow the user.
 	Followers int
+
+	hash string // of the password
 }
 
 // Token is what an access token says of the user.
@@ -100,7 +106,8 @@ func (n *New) Check() error {
 // address is the one form of an e-mail address.
 func address(text string) (string, error) {
 	parsed, err := mail.ParseAddress(text)
-	if err != nil || parsed.Address != text || len(text) > maxEmail {
+	unseen := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) } // a terminal obeys them, or hides them
+	if err != nil || parsed.Address != text || len(text) > maxEmail || strings.ContainsFunc(text, unseen) {
 		return "", chat.ErrEmail
 	}
 	return strings.ToLower(text), nil
@@ -115,7 +122,7 @@ type Store struct {
 	byID      *sql.Stmt // each request with an access token asks it
 }
 
-// Open opens the file, or makes it, in a directory that it makes for its owner alone.
+// Open opens the file, or makes it, for its owner alone, and so the directory if there is none.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	passwords, err := account.NewPasswords(cfg.PasswordCost)
 	if err != nil {
@@ -123,6 +130,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	const owner = 0o700
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), owner); err != nil {
+		return nil, fmt.Errorf("open the users: %w", err)
+	}
+	if err := private(cfg.Path); err != nil {
 		return nil, fmt.Errorf("open the users: %w", err)
 	}
 	db, err := sqlite.Open(ctx, cfg.Path)
@@ -143,12 +153,32 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// private makes the file, or what there is of the database, one that only its owner reads: what
+// SQLite puts beside it has the same mode. A file that there is is not opened, since closing it
+// would take away the locks of whoever else in the process has it.
+func private(path string) error {
+	const owner = 0o600
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, owner)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	for _, part := range []string{"", "-wal", "-shm"} {
+		if err := os.Chmod(path+part, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close closes the database.
 func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.db.Close()) }
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
-	Version:       1,
+	Version:       2,
 	Statements: []string{
 		`CREATE TABLE users (
 			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', issuer TEXT, subject TEXT,
@@ -156,20 +186,25 @@ var tables = sqlite.Schema{
 			created INTEGER NOT NULL, followers INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 1,
 			UNIQUE (issuer, subject)) STRICT, WITHOUT ROWID`,
 		`CREATE TABLE sessions (
-			id TEXT PRIMARY KEY, user TEXT NOT NULL, secret BLOB NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL) STRICT, WITHOUT ROWID`,
+			id TEXT PRIMARY KEY, user TEXT NOT NULL, secret BLOB NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL,
+			before BLOB, salt BLOB, rotated INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX sessions_of ON sessions (user, until)`,
 		`CREATE TABLE follows (user TEXT NOT NULL, host TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
 		`CREATE TABLE subscriptions (user TEXT NOT NULL, host TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
 	},
+	Upgrades: map[int][]string{1: {
+		`ALTER TABLE sessions ADD COLUMN before BLOB`, `ALTER TABLE sessions ADD COLUMN salt BLOB`,
+		`ALTER TABLE sessions ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0`,
+	}},
 }
 
-const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers`
+const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers, hash`
 
-// scan reads a row of columns, and what follows them.
-func scan(row interface{ Scan(to ...any) error }, more ...any) (*User, error) {
+// scan reads a row of columns.
+func scan(row interface{ Scan(to ...any) error }) (*User, error) {
 	u := &User{}
 	var created int64
-	err := row.Scan(append([]any{&u.ID, &u.Email, &u.Name, &u.Picture, &u.Role, &u.Disabled, &created, &u.Followers}, more...)...)
+	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Picture, &u.Role, &u.Disabled, &created, &u.Followers, &u.hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, chat.ErrNoUser
 	}
@@ -258,12 +293,14 @@ func overloaded(err error) error {
 
 // SignIn returns the user with an e-mail address and password, or chat.ErrSignIn.
 func (s *Store) SignIn(ctx context.Context, email, password string) (*User, error) {
-	var hash string
-	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+`, hash FROM users WHERE email = ?`, strings.ToLower(email)), &hash)
-	if err != nil && !errors.Is(err, chat.ErrNoUser) {
+	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(email)))
+	if errors.Is(err, chat.ErrNoUser) {
+		u, err = &User{}, nil // nobody's password
+	}
+	if err != nil {
 		return nil, err
 	}
-	match, err := s.passwords.Match(ctx, hash, password)
+	match, err := s.passwords.Match(ctx, u.hash, password)
 	if err != nil {
 		return nil, overloaded(err)
 	}

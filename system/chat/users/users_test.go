@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func add(t *testing.T, s *Store, name string, role chat.Role) *User {
 
 func begin(t *testing.T, s *Store, u *User) Session {
 	t.Helper()
-	session, err := s.Begin(t.Context(), u.ID)
+	session, err := s.Begin(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +98,7 @@ func TestSignUp(t *testing.T) {
 		"no address":       {func(n *New) { n.Email = "noor" }, chat.ErrEmail},
 		"a name before it": {func(n *New) { n.Email = "Noor <noor@show.example>" }, chat.ErrEmail},
 		"a long address":   {func(n *New) { n.Email = strings.Repeat("n", 250) + "@show.example" }, chat.ErrEmail},
+		"a terminal's":     {func(n *New) { n.Email = "\u202enoor@show.example" }, chat.ErrEmail},
 		"a short password": {func(n *New) { n.Password = "short" }, chat.ErrPassword},
 		"a long password":  {func(n *New) { n.Password = strings.Repeat("x", 73) }, chat.ErrPassword},
 		"no name":          {func(n *New) { n.Name = "" }, chat.ErrName},
@@ -141,10 +143,10 @@ func TestWhoMayNotSignIn(t *testing.T) {
 	}
 }
 
-// A refresh token is good once. The second time its family ends, with the good one.
+// A refresh token is good once. Shown later a second time it ends its family, with the good one.
 func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	s, c := open(t)
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	first, other := begin(t, s, noor), begin(t, s, noor)
@@ -152,6 +154,7 @@ func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
 	if err != nil || u.ID != noor.ID || second.Refresh == first.Refresh {
 		t.Fatalf("got %+v, %+v, %v", u, second, err)
 	}
+	c.pass(lost)
 	if _, _, err := s.Refresh(ctx, first.Refresh); !errors.Is(err, ErrReused) || !errors.Is(err, chat.ErrToken) {
 		t.Errorf("the first again: got %v", err)
 	}
@@ -171,29 +174,126 @@ func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
 	}
 }
 
-// Of many who use a token at a time one has the next, at most.
-func TestARefreshTokenIsUsedByOne(t *testing.T) {
+// Tabs that use a token at a time, or again after an answer was lost, have the same next one, and
+// that is good.
+func TestALostAnswerIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
 	session := begin(t, s, add(t, s, "Noor", chat.Member))
-	results := make(chan error, 8)
+	results := make(chan Session, 8)
 	for range cap(results) {
 		go func() {
-			_, _, err := s.Refresh(context.WithoutCancel(t.Context()), session.Refresh)
-			results <- err
+			_, next, err := s.Refresh(context.WithoutCancel(t.Context()), session.Refresh)
+			if err != nil {
+				t.Error(err)
+			}
+			results <- next
 		}()
 	}
-	good := 0
-	for range cap(results) {
-		switch err := <-results; {
-		case err == nil:
-			good++
-		case !errors.Is(err, chat.ErrToken):
+	next := <-results
+	for range cap(results) - 1 {
+		if other := <-results; other.Refresh != next.Refresh || !other.Until.Equal(next.Until) {
+			t.Errorf("got %+v and %+v", next, other)
+		}
+	}
+	_, third, err := s.Refresh(t.Context(), next.Refresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Refresh(t.Context(), session.Refresh); !errors.Is(err, ErrReused) {
+		t.Errorf("the first after the third was given: got %v", err)
+	}
+	if _, _, err := s.Refresh(t.Context(), third.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("the third after that: got %v", err)
+	}
+}
+
+// Who signs out ends the session, whichever of its tokens the browser still has.
+func TestAnOldTokenSignsOut(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	first := begin(t, s, add(t, s, "Noor", chat.Member))
+	_, second, err := s.Refresh(t.Context(), first.Refresh)
+	if err := errors.Join(err, s.End(t.Context(), first.Refresh)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Refresh(t.Context(), second.Refresh); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A password that is changed, or a user that is disabled, while somebody signs in: no session is left.
+func TestNoSessionBeginsAfterAChange(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	noor, olga := add(t, s, "Noor", chat.Member), add(t, s, "Olga", chat.Member)
+	for name, c := range map[string]struct {
+		u      *User
+		change error
+	}{"another password": {noor, s.SetPassword(ctx, noor.ID, "another password")}, "disabled": {olga, s.SetDisabled(ctx, olga.ID, true)}} {
+		if c.change != nil {
+			t.Fatal(c.change)
+		}
+		if session, err := s.Begin(ctx, c.u); !errors.Is(err, chat.ErrSignIn) {
+			t.Errorf("%s: got %+v, %v", name, session, err)
+		}
+	}
+	var left int
+	if err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d sessions, %v", left, err)
+	}
+}
+
+// Nobody else on the machine reads the hashes, whoever may look into the directory.
+func TestTheFileIsItsOwners(t *testing.T) {
+	t.Parallel()
+	for name, made := range map[string]bool{"made": false, "found": true} {
+		path := filepath.Join(t.TempDir(), "users.db")
+		if made {
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := DefaultConfig(path)
+		cfg.PasswordCost = account.MinCost
+		s, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add(t, s, "Noor", chat.Member)
+		files, err := filepath.Glob(path + "*")
+		if err != nil || len(files) < 2 {
+			t.Fatalf("got %q, %v", files, err)
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s, %s: got %v, %v", name, filepath.Base(file), info.Mode(), err)
+			}
+		}
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if good != 1 {
-		t.Errorf("%d were given the next token", good)
+}
+
+// A file of the first version is brought to the current one, with its sessions.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	session := begin(t, s, add(t, s, "Noor", chat.Member))
+	for _, statement := range []string{
+		`ALTER TABLE sessions DROP COLUMN before`, `ALTER TABLE sessions DROP COLUMN salt`, `ALTER TABLE sessions DROP COLUMN rotated`, `PRAGMA user_version = 1`,
+	} {
+		if _, err := s.db.Write.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Make(t.Context(), tables); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Refresh(t.Context(), session.Refresh); err != nil {
+		t.Error(err)
 	}
 }
 
