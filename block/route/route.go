@@ -13,6 +13,7 @@ package route
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -27,7 +28,7 @@ import (
 // server's: a handler makes its own, with a deadline.
 type Handler func(ctx *fasthttp.RequestCtx) error
 
-// Config is what Routes need. All fields are required.
+// Config is what Routes need. All fields are required but for Failed.
 type Config struct {
 	Table Table
 	// Ready reports whether ReadyPath should say so. It must be fast.
@@ -36,6 +37,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer receives the metrics, see Requests.
 	Registerer prometheus.Registerer
+	// Failed is told why a handler failed where the answer's status is 500 or more and does not
+	// say that. It is called by many at a time.
+	Failed func(err error)
 }
 
 // Routes answer a request with the handler of its path and method. Handlers are added
@@ -45,6 +49,7 @@ type Routes struct {
 	errors   Errors
 	ready    func() bool
 	requests *Requests
+	failed   func(err error)
 	exact    map[string]methods
 	below    []prefix
 }
@@ -69,7 +74,7 @@ func New(cfg Config) *Routes {
 	table := Prepare(cfg.Table)
 	return &Routes{
 		errors: table, ready: cfg.Ready, exact: make(map[string]methods),
-		requests: NewRequests(table, cfg.Logger, cfg.Registerer),
+		requests: NewRequests(table, cfg.Logger, cfg.Registerer), failed: cfg.Failed,
 	}
 }
 
@@ -125,6 +130,10 @@ func (r *Routes) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if err := h(ctx); err != nil {
 		r.errors.Write(ctx, err)
+		known, ok := errors.AsType[*Error](err)
+		if r.failed != nil && ctx.Response.StatusCode() >= fasthttp.StatusInternalServerError && (!ok || known.Err != nil) {
+			r.failed(err)
+		}
 	}
 }
 

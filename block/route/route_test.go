@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,7 @@ type fixture struct {
 	registry *prometheus.Registry
 	log      bytes.Buffer
 	ready    bool
+	failed   []string
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -35,6 +37,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{registry: prometheus.NewRegistry(), ready: true}
 	f.Routes = New(Config{
 		Table: table, Ready: func() bool { return f.ready }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Registerer: f.registry,
+		Failed: func(err error) { f.failed = append(f.failed, err.Error()) },
 	})
 	return f
 }
@@ -94,6 +97,9 @@ func TestErrorsBecomeAnswers(t *testing.T) {
 	f.check(t, "GET /unknown", 500, `"internal"`, "")
 	if got := f.count(t, "503"); got != 3 {
 		t.Errorf("got %v counted with 503, want 3", got)
+	}
+	if want := []string{"put: full: secret", "secret"}; !slices.Equal(f.failed, want) {
+		t.Errorf("got %q as failures, want %q", f.failed, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"loadstone/block/websocket"
+	"loadstone/system/chat"
 )
 
 // note is for all viewers of a room that a loop has.
@@ -32,8 +33,13 @@ func (h *Hub) Announce(id int64, message []byte, must bool) {
 // call it, several at a time: it must not block, and do no more than call the connection's methods.
 func (h *Hub) Visit(id int64, do func(*Conn)) { h.note(id, note{visit: do, must: true}) }
 
-// Each is a Visit that returns when all were looked at, or with the end of ctx; then do may still be called.
+// Each is a Visit that returns when all were looked at, or with the end of ctx; then do may still
+// be called. Where a loop is far behind nobody is looked at, and the error wraps chat.ErrTooMany:
+// who asks may have given up long before it is done.
 func (h *Hub) Each(ctx context.Context, id int64, do func(*Conn)) error {
+	if slices.ContainsFunc(h.loops, (*loop).behind) {
+		return fmt.Errorf("look at the viewers of room %d: %w", id, chat.ErrTooMany)
+	}
 	done := make(chan struct{}, len(h.loops))
 	for range h.note(id, note{visit: do, must: true, done: done}) {
 		select {
@@ -63,6 +69,13 @@ func (h *Hub) note(id int64, n note) (taken int) {
 		}
 	}
 	return taken
+}
+
+// behind reports whether as many notes wait as may.
+func (l *loop) behind() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.mail.notes) >= maxNotes
 }
 
 // announce does what a note is for.

@@ -28,6 +28,35 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// Looks at a room that nobody waits for any more do not pile up.
+func TestLooksAreBounded(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.Loops, c.Registerer = 2, prometheus.NewRegistry()
+	c.Open = func(context.Context, int64) (*chat.Room, error) { return nil, chat.ErrUnavailable }
+	c.Receive = func(*Conn, []byte) {}
+	h, err := New(c) // its loops do not run: they are busy for long
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.enter(Viewer{Room: 1}); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range maxNotes {
+		if err := h.Each(gone, 1, func(*Conn) {}); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Each(t.Context(), 1, func(*Conn) {}); !errors.Is(err, chat.ErrTooMany) {
+		t.Errorf("one more: got %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // long is more than anything takes that does not hang.
 const long = time.Minute
 

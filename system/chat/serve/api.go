@@ -67,8 +67,16 @@ func failure(err error) error {
 	return err
 }
 
+// failed logs what is no answer to a request, but a fault here: what cannot be read or written, and
+// what nobody knows.
+func (s *server) failed(err error) {
+	if known, ok := errors.AsType[*chat.Error](err); !ok || known == chat.ErrAccounts || known == chat.ErrUnavailable {
+		s.failures.Log("error", err)
+	}
+}
+
 func (s *server) routes(parts *service.Service) *route.Routes {
-	r := route.New(route.Config{Table: answers, Ready: parts.Ready, Logger: parts.Logger, Registerer: parts.Registry})
+	r := route.New(route.Config{Table: answers, Ready: parts.Ready, Logger: parts.Logger, Registerer: parts.Registry, Failed: s.failed})
 	r.Add(http.MethodGet, "/ws", s.socket)
 	r.Add(http.MethodPost, "/api/guest", s.guest)
 	r.Add(http.MethodGet, "/api/viewers", s.viewers)

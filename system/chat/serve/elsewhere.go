@@ -24,7 +24,7 @@ const (
 
 // leaveToProvider answers GET providerPath.
 func (s *server) leaveToProvider(c context.Context, ctx *fasthttp.RequestCtx) error {
-	if !s.tries.Take(s.network(ctx).String(), triesOfNetwork, networkAgain) {
+	if !s.mayTryFrom(s.network(ctx)) {
 		return chat.ErrTooMany
 	}
 	address, kept, err := s.provider.Start(c)
@@ -44,7 +44,7 @@ func (s *server) comeBack(c context.Context, ctx *fasthttp.RequestCtx) error {
 	args := ctx.QueryArgs()
 	kept := string(ctx.Request.Header.Cookie(providerCookie))
 	setCookie(ctx, providerCookie, "", providerPath, -1)
-	if !s.tries.Take(s.network(ctx).String(), triesOfNetwork, networkAgain) {
+	if !s.mayTryFrom(s.network(ctx)) {
 		return chat.ErrTooMany
 	}
 	who, err := s.provider.Finish(c, kept, string(args.Peek("state")), string(args.Peek("code")))

@@ -98,6 +98,10 @@ func (s *server) enter(c context.Context, ctx *fasthttp.RequestCtx, who chat.Use
 // leave ends all connections that the user has to the stream, for who closes a page and cannot
 // wait for the network to notice.
 func (s *server) leave(c context.Context, ctx *fasthttp.RequestCtx, who chat.User, stream chat.Stream) error {
+	const most = 5 // each is a look at everybody in the room
+	if !s.tries.Take("leave "+who.ID, most, time.Second) || !within(s.guests, "leave "+s.network(ctx).String(), s.cfg.GuestsPerNetwork) {
+		return chat.ErrTooMany
+	}
 	err := s.hub.Each(c, stream.ID, func(conn *hub.Conn) {
 		if of, ok := conn.Session.(*session); ok && of.user.ID == who.ID {
 			conn.Close(websocket.Normal, "you left")

@@ -107,6 +107,7 @@ import (
 	"loadstone/block/forwarded"
 	"loadstone/block/httpserver"
 	"loadstone/block/ratelimit"
+	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/chat"
 	"loadstone/system/chat/analysis/analyst"
@@ -226,7 +227,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		logger.Warn("fewer viewers: this process may not open more files (ulimit -n)", "asked", asked, "max_viewers", cfg.Hub.MaxConns)
 	}
 	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited), tries: ratelimit.New(maxLimited),
-		logger: logger, counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}},
+		logger: logger, failures: route.NewErrorLog(logger, "something could not be done"), counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}},
 		rooms: ratelimit.New(maxLimited), actions: ratelimit.New(maxLimited), reactions: ratelimit.New(maxLimited)}
 	// What comes here may be a viewer, and the hub counts it then.
 	seed := maphash.MakeSeed()
@@ -312,6 +313,8 @@ type server struct {
 	hub    *hub.Hub
 	ready  func() bool
 	logger *slog.Logger
+	// failures are of this server, see failed.
+	failures *route.ErrorLog
 
 	tokens, access *chat.Tokens // of guests, and of who has signed up
 	people         *users.Store

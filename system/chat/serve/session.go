@@ -51,12 +51,33 @@ func newOutcomes(to prometheus.Registerer) outcomes {
 	}
 }
 
-// mayTry reports whether one more attempt with an e-mail address is within the bounds.
+// widerNetworks are those of one customer (RFC 6177), by the bits of their prefix, and how many
+// times as much as a /64 each may try.
+var widerNetworks = map[int]int{56: 4, 48: 16}
+
+// mayTryFrom reports whether one more attempt from a network is within the bounds.
+func (s *server) mayTryFrom(network netip.Addr) bool {
+	may := s.tries.Take("network "+network.String(), triesOfNetwork, networkAgain)
+	for bits, times := range widerNetworks {
+		if network.Is6() {
+			wider := netip.PrefixFrom(network, bits).Masked().String()
+			may = may && s.tries.Take("network "+wider, triesOfNetwork*times, networkAgain/time.Duration(times))
+		}
+	}
+	return may
+}
+
+// mayTry is mayTryFrom with an e-mail address, which is a key: what stands before each keeps
+// those of different kinds apart, whatever is written.
 func (s *server) mayTry(network netip.Addr, email string) bool {
-	from, email := network.String(), strings.ToLower(email)
-	const longest = 254 // no account has a longer one, and it is a key
-	return len(email) <= longest && s.tries.Take(from, triesOfNetwork, networkAgain) &&
-		s.tries.Take(from+" "+email, triesOfPair, pairAgain) && s.tries.Take(email, triesOfAccount, accountAgain)
+	const longest = 254 // no account has a longer one
+	return len(email) <= longest && s.mayTryFrom(network) &&
+		s.tries.Take(pairKey(network, email), triesOfPair, pairAgain) && s.tries.Take("account "+strings.ToLower(email), triesOfAccount, accountAgain)
+}
+
+// pairKey is of an account from a network.
+func pairKey(network netip.Addr, email string) string {
+	return "pair " + network.String() + " " + strings.ToLower(email)
 }
 
 // signUp answers POST /api/users: the same, whether there is an account or not.
@@ -106,7 +127,7 @@ func (s *server) signIn(c context.Context, ctx *fasthttp.RequestCtx) error {
 		}
 		return err
 	}
-	s.tries.Forget(network.String() + " " + strings.ToLower(form.Email))
+	s.tries.Forget(pairKey(network, form.Email))
 	session, err := s.begin(c, ctx, u)
 	if err != nil {
 		return err

@@ -150,6 +150,7 @@ func (s *server) join(c net.Conn, v hub.Viewer) {
 	if err == nil {
 		if err = s.hub.Join(ctx, fd, v); err != nil {
 			_ = unix.Close(fd)
+			s.failed(err)
 		}
 	}
 	if said, ok := v.Session.(*session); ok && err == nil && said.role() != moderation.Viewer {
@@ -185,6 +186,7 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 		Done: func(r *chat.Said) {
 			said.underWay.Add(-1)
 			if r.Err != nil {
+				s.failed(r.Err)
 				c.Tell(refusal(send.ID, r.Err))
 				return
 			}
@@ -196,6 +198,7 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 	})
 	if err != nil {
 		said.underWay.Add(-1)
+		s.failed(err)
 		c.Tell(refusal(send.ID, err))
 	}
 }

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,8 +19,11 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	"github.com/valyala/fasthttp"
 
 	"loadstone/block/account"
+	"loadstone/block/ratelimit"
+	"loadstone/block/route"
 	"loadstone/system/chat"
 	"loadstone/system/chat/hub"
 	"loadstone/system/chat/logstore"
@@ -256,6 +261,63 @@ func TestGuessesAreBounded(t *testing.T) {
 	}
 	if got := guess(strings.Repeat("x", 300) + "@show.example"); got != 429 {
 		t.Errorf("an address that is too long: got %d", got)
+	}
+}
+
+// What one writes as an e-mail address is no other key: nobody's own attempts run out by it.
+func TestKeysOfAttemptsAreApart(t *testing.T) {
+	t.Parallel()
+	s := &server{tries: ratelimit.New(100)}
+	home, elsewhere := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("203.0.113.9")
+	for _, email := range []string{home.String() + " ada@show.example", home.String()} {
+		for range triesOfPair {
+			s.mayTry(elsewhere, email)
+		}
+	}
+	if !s.mayTry(home, "ada@show.example") {
+		t.Error("another's address was an account's key")
+	}
+}
+
+// Who has many networks of IPv6 has a few times the attempts of one.
+func TestWiderNetworksAreBounded(t *testing.T) {
+	t.Parallel()
+	s := &server{tries: ratelimit.New(10_000)}
+	may := func(format string) (n int) {
+		for i := range 256 {
+			for j := range triesOfNetwork {
+				if s.mayTry(netip.MustParseAddr(fmt.Sprintf(format, i)), fmt.Sprint(i, "-", j, "@show.example")) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	const more = 100 // while the test takes its time
+	if got, want := may("2001:db8:0:%x::"), triesOfNetwork*widerNetworks[56]; got < want || got > want+more {
+		t.Errorf("a /56: %d attempts, want %d", got, want)
+	}
+	if got, want := may("2001:db8:1:%x00::"), triesOfNetwork*widerNetworks[48]; got < want || got > want+more {
+		t.Errorf("a /48: %d attempts, want %d", got, want)
+	}
+	if !s.mayTry(netip.MustParseAddr("2001:db8:2::"), "ada@show.example") {
+		t.Error("everybody is refused")
+	}
+}
+
+// Who leaves has everybody in the room looked at: not often.
+func TestLeavingIsBounded(t *testing.T) {
+	t.Parallel()
+	p := start(t, seeded(t), func(c *Config) { c.GuestsPerNetwork = 1 }).signedIn("Noor", chat.Member)
+	refused := false
+	for range 1000 {
+		if status, _, _ := p.do("POST", "/api/streams/1/leave", ""); status == 429 {
+			refused = true
+			break
+		}
+	}
+	if !refused {
+		t.Error("one may leave as often as one likes")
 	}
 }
 
@@ -512,6 +574,43 @@ func TestCountsOfViewers(t *testing.T) {
 	until(t, events, `[{"stream":1,"viewers":0}]`)
 	f.join("Olga")
 	until(t, events, `[{"stream":1,"viewers":1}]`)
+}
+
+// A connection that ends before it is handed over takes no place.
+func TestACounterIsCountedOnceItIsThere(t *testing.T) {
+	t.Parallel()
+	c := logstore.DefaultConfig()
+	c.Dir = seeded(t)
+	log, err := logstore.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	s := &server{log: log, counters: newCounters(&cfg)}
+	var ctx fasthttp.RequestCtx
+	ctx.Request.SetRequestURI("/api/viewers?streams=1")
+	if err := s.viewers(&ctx); err != nil || !ctx.Hijacked() || s.counters.all != 0 {
+		t.Errorf("got %v, %d", err, s.counters.all)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fault of the server is logged, and what a client does wrong is not.
+func TestFaultsAreLogged(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"disk": fmt.Errorf("%w: disk", chat.ErrAccounts), "log": fmt.Errorf("%w: log", chat.ErrUnavailable), "unknown": errors.New("unknown"),
+		"": errors.Join(chat.ErrFull, chat.ErrTooMany),
+	} {
+		var lines bytes.Buffer
+		s := &server{failures: route.NewErrorLog(slog.New(slog.NewTextHandler(&lines, nil)), "failed")}
+		s.failed(failure(err))
+		if got := lines.String(); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%v: got %q", err, got)
+		}
+	}
 }
 
 // Room for counts is free again when somebody goes.

@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/singleflight"
 
 	"loadstone/block/route"
 	"loadstone/system/chat"
@@ -44,15 +46,29 @@ func newCounters(c *Config) *counters {
 	return &counters{most: c.MaxCounters, mostPerNetwork: c.MaxCountersPerNetwork, byNetwork: map[netip.Addr]int{}}
 }
 
-// enter counts one more, if there is room; leave is the inverse.
-func (c *counters) enter(network netip.Addr) error {
+// admit reports whether there is room for one more now, for an answer to who asks. enter decides.
+func (c *counters) admit(network netip.Addr) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.room(network)
+}
+
+func (c *counters) room(network netip.Addr) error {
 	switch {
 	case c.all >= c.most:
 		return chat.ErrFull
 	case c.byNetwork[network] >= c.mostPerNetwork:
 		return chat.ErrTooMany
+	}
+	return nil
+}
+
+// enter counts one more, if there is room; leave is the inverse.
+func (c *counters) enter(network netip.Addr) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.room(network); err != nil {
+		return err
 	}
 	c.all++
 	c.byNetwork[network]++
@@ -91,14 +107,17 @@ func (s *server) viewers(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	network := s.network(ctx)
-	if err := s.counters.enter(network); err != nil {
+	if err := s.counters.admit(network); err != nil {
 		return failure(err)
 	}
 	// The server would end an answer that takes so long.
 	ctx.HijackSetNoResponse(true)
 	ctx.Hijack(func(c net.Conn) {
-		defer s.counters.leave(network)
-		s.tellCounts(c, ids)
+		// Not before: whose connection fails until then is never handed over.
+		if s.counters.enter(network) == nil {
+			defer s.counters.leave(network)
+			s.tellCounts(c, ids)
+		}
 	})
 	return nil
 }
@@ -179,8 +198,11 @@ const (
 	maxPresences = 1000
 )
 
-// presences are the last answers, so that many who ask cost as much as one.
+// presences are the last answers, so that many who ask cost as much as one, and those who ask
+// for one that is being made wait for it.
 type presences struct {
+	making singleflight.Group
+
 	mu    sync.Mutex
 	rooms map[int64]madeAt
 }
@@ -214,6 +236,16 @@ func (s *server) presence(c context.Context, ctx *fasthttp.RequestCtx, id int64)
 		route.JSON(ctx, fasthttp.StatusOK, body)
 		return nil
 	}
+	made, err, _ := s.presences.making.Do(strconv.FormatInt(id, 10), func() (any, error) { return s.present(c, id) })
+	if body, ok := made.([]byte); ok && err == nil {
+		s.presences.put(id, body)
+		route.JSON(ctx, fasthttp.StatusOK, body)
+	}
+	return err
+}
+
+// present makes the answer.
+func (s *server) present(c context.Context, id int64) ([]byte, error) {
 	var mu sync.Mutex
 	found := map[string]chat.User{}
 	err := s.hub.Each(c, id, func(conn *hub.Conn) {
@@ -228,7 +260,7 @@ func (s *server) presence(c context.Context, ctx *fasthttp.RequestCtx, id int64)
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := presence{Viewers: s.hub.Viewers(id), Users: []present{}}
 	mu.Lock() // who came too late may still look
@@ -247,12 +279,7 @@ func (s *server) presence(c context.Context, ctx *fasthttp.RequestCtx, id int64)
 		}
 		p.Users[i].Name, p.Users[i].Picture = u.Name, u.Picture
 	}
-	body, err := json.Marshal(p)
-	if err == nil {
-		s.presences.put(id, body)
-		route.JSON(ctx, fasthttp.StatusOK, body)
-	}
-	return err
+	return json.Marshal(p)
 }
 
 func rank(r chat.Role) int { return -slices.Index(chat.Roles(), r) }

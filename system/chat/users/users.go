@@ -154,7 +154,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 }
 
 // private makes the file, or what there is of the database, one that only its owner reads: what
-// SQLite puts beside it has the same mode. A file that there is is not opened, since closing it
+// SQLite puts beside it has the same mode. One that exists is not opened, since closing it
 // would take away the locks of whoever else in the process has it.
 func private(path string) error {
 	const owner = 0o600
