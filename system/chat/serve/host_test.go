@@ -169,16 +169,7 @@ func TestModerationStays(t *testing.T) {
 	f.act(host, `{"action":"pin","offset":1}`, 204)
 	f.act(host, `{"action":"settings","settings":{"emotes":true,"words":["bad"]}}`, 204)
 	f.act(host, fmt.Sprintf(`{"action":"ban","user":%q,"reason":"spam"}`, noor.joined.User), 204)
-	for {
-		_, _, err := noor.ReadMessage()
-		if err == nil {
-			continue // what was told before
-		}
-		if !websocket.IsCloseError(err, int(hub.Forbidden)) {
-			t.Errorf("who is banned: got %v", err)
-		}
-		break
-	}
+	noor.closed(int(hub.Forbidden))
 	check := func(f *fixture) {
 		t.Helper()
 		if _, status, _ := f.dial(url.Values{"stream": {"1"}, "token": {noorToken}}, nil); status != 403 {

@@ -204,6 +204,18 @@ func (v *viewer) next(kind string) told {
 	}
 }
 
+// closed reads what was told before the connection ended, and checks why it did.
+func (v *viewer) closed(code int) {
+	v.t.Helper()
+	var err error
+	for err == nil {
+		_, _, err = v.ReadMessage()
+	}
+	if !websocket.IsCloseError(err, code) {
+		v.t.Errorf("got %v, want the end with %d", err, code)
+	}
+}
+
 func (v *viewer) send(id, text string) {
 	v.t.Helper()
 	if err := v.WriteJSON(map[string]string{"type": "send", "id": id, "text": text}); err != nil {
@@ -286,9 +298,7 @@ func TestWhoComesBackMissesNothing(t *testing.T) {
 	if err := f.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := v.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {
-		t.Errorf("at the end of the server: got %v", err)
-	}
+	v.closed(websocket.CloseGoingAway)
 	f = start(t, dir, nil)
 	back = f.join("Olga", "epoch", epoch, "offset", "4")
 	back.send("new", "after")
