@@ -63,6 +63,9 @@ func raisedFailures(r *load.Result, outcomes []threshold.Outcome) []string {
 	if all := w.Sent + r.Dropped; float64(r.Dropped) > droppedLimit*float64(all) {
 		reasons = append(reasons, fmt.Sprintf("%d of %d messages could not be sent", r.Dropped, all))
 	}
+	if all := w.Acked + w.Refused; float64(w.Refused) > droppedLimit*float64(all) {
+		reasons = append(reasons, fmt.Sprintf("%d of %d messages were not accepted", w.Refused, all))
+	}
 	for _, o := range outcomes {
 		if !o.Met {
 			reasons = append(reasons, missedObjective(o))

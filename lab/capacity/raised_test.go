@@ -32,6 +32,8 @@ func TestRaisedTries(t *testing.T) {
 		"not all there":   {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.LeastOpen = 400 }, want: "400 of 500 clients were connected at the fewest"},
 		"nobody":          {unit: "connections", amount: 500, change: func(r *load.Result) { r.WebSocket.Connects = 0 }, want: "nobody could connect"},
 		"dropped":         {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.Dropped = 50 }, want: "50 of 1050 messages could not be sent"},
+		"refused":         {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.WebSocket.Acked, r.WebSocket.Refused = 980, 20 }, want: "20 of 1000 messages were not accepted"},
+		"few refused":     {unit: "messages/s", amount: 100, change: func(r *load.Result) { r.WebSocket.Acked, r.WebSocket.Refused = 990, 10 }},
 		"an objective":    {unit: "rooms", amount: 50, missed: true, want: "ws_closed rate<0.1: it was 0.8"},
 		"ended early":     {unit: "rooms", amount: 50, change: func(r *load.Result) { r.Aborted = "somebody ended it" }, want: "somebody ended it"},
 		"too little sent": {unit: "messages/s", amount: 200, want: "sent 100 messages a second in place of 200", limited: true},

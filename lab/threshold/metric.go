@@ -59,8 +59,8 @@ const (
 	// WSMsgsSkipped. k6 has neither.
 	WSMsgsLost    = "ws_msgs_lost"
 	WSMsgsSkipped = "ws_msgs_skipped"
-	// WSClosed is the share of connections that the server ended, or that were lost, of all
-	// that were opened. k6 has no metric of this name.
+	// WSClosed is the share of connections that could not be opened, that the server ended, or
+	// that were lost, of all that were tried. k6 has no metric of this name.
 	WSClosed = "ws_closed"
 	// WSSessions counts the connections that were opened.
 	WSSessions = "ws_sessions"

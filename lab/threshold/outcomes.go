@@ -217,7 +217,7 @@ func (j *resultValues) websocket(t Threshold) (n uint64, ok bool) {
 	return requests - failed, len(steps) > 0
 }
 
-// missed is the share of deliveries that did not come, or of connections that did not last;
+// missed is the share of deliveries that did not come, or of connections that did not come about or last;
 // NaN if there was none.
 func (j *resultValues) missed(t Threshold) float64 {
 	ws := j.result.WebSocket
@@ -232,7 +232,7 @@ func (j *resultValues) missed(t Threshold) float64 {
 	case WSClosed:
 		opened, _ := j.steps(selection{scenario: t.Scenario, step: load.StepConnect, websocket: true})
 		all, bad := sum(opened)
-		return part(failed, all-bad)
+		return part(failed+bad, all)
 	}
 	return part(failed, n)
 }

@@ -300,3 +300,23 @@ func ExampleWatch() {
 	fmt.Println(outcomes[0].Metric, outcomes[0].Threshold, outcomes[0].Observed, outcomes[0].Met)
 	// Output: http_reqs rate>=10 9.5 false
 }
+
+// Who is not let in is in the share of connections that were lost, as is who was thrown out.
+func TestWhoIsNotLetInCountsAsClosed(t *testing.T) {
+	t.Parallel()
+	limit, err := threshold.Parse("ws_closed", "rate<0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &load.Result{
+		Steps: []load.StepResult{
+			{Scenario: "chat", Name: load.StepConnect, Requests: 500, Failed: 300},
+			{Scenario: "chat", Name: load.StepSession, Requests: 100, Failed: 100},
+		},
+		WebSocket: &load.WebSocketResult{Clients: 500, Connects: 200, Closed: 100},
+	}
+	got, err := threshold.NewWatch([]threshold.Threshold{limit}).Outcomes(r)
+	if err != nil || got[0].Met || got[0].Observed != 0.8 {
+		t.Errorf("got %+v (%v), want 0.8: 300 refused and 100 thrown out of 500", got, err)
+	}
+}

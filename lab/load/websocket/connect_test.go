@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha1"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -252,4 +254,14 @@ func TestSlowClientsReadSlowly(t *testing.T) {
 		t.Errorf("the server wrote %d messages to the fast and %d to the slow client, want 256 and fewer", fastGot.Load(), slowGot.Load())
 	}
 	l.finish(t, 0)
+}
+
+// Who has no descriptor left for a connection that the server has accepted is the generator.
+func TestDescriptorsAreTheGenerators(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{syscall.EMFILE, syscall.ENFILE} {
+		if got := classifyConnect(t.Context(), stageHandshake, http.StatusSwitchingProtocols, fmt.Errorf("duplicate: %w", err)); got != failure.PortExhausted {
+			t.Errorf("%v: got %v, want %v", err, got, failure.PortExhausted)
+		}
+	}
 }

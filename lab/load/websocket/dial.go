@@ -256,6 +256,8 @@ func classifyConnect(ctx context.Context, at stage, status int, err error) failu
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return failure.Timeout
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return failure.PortExhausted // of the generator, whatever the server has said
 	case ctx.Err() != nil:
 		return failure.CutOff
 	case at == stageDial:
