@@ -18,7 +18,8 @@ func (a *app) chatReconcileCommand() *cobra.Command {
 		Long: `Check that nothing accepted is lost: talk in streams of a running chat and look on, as guests,
 and compare what was acknowledged and what each viewer saw with the log. The server may be
 killed during the check, as long as it is started again. With --stay it keeps serving the
-counts until it is stopped. Exit status 0 if all agrees, 1 if not, or if nothing was acknowledged.
+counts until it is stopped. Exit status 0 if all agrees and every message was accepted, 1 if not, or if
+nothing was acknowledged.
 
 The server bounds what guests of one address may do: see its --messages-per-user,
 --messages-per-network, --guests-per-network and --max-viewers-per-address.
@@ -40,6 +41,8 @@ Every flag can be given as an environment variable as well: --url as CHAT_URL. A
 	fl.Float64Var(&c.Rate, "rate", c.Rate, "messages a second, in all")
 	fl.DurationVar(&c.For, "for", c.For, "how long to talk")
 	fl.DurationVar(&c.Settle, "settle", c.Settle, "how long the last message may take to the last viewer")
+	fl.Int64Var(&c.MostSkipped, "most-skipped", c.MostSkipped, "how many messages may be announced to viewers as skipped, in all; -1 for any number")
+	fl.BoolVar(&c.Analysed, "analysed", c.Analysed, "require that viewers are told what the analysis has made of the streams")
 	fl.BoolVar(&c.Stay, "stay", c.Stay, "keep serving the metrics until stopped")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
 	return cmd
@@ -49,6 +52,7 @@ Every flag can be given as an environment variable as well: --url as CHAT_URL. A
 var (
 	errBroken = errors.New("the chat does not keep what it promised")
 	errSilent = errors.New("nothing was acknowledged, so nothing was checked")
+	errUnsaid = errors.New("not all that was said was accepted, or nothing was shown to a viewer: a check of less than was asked for")
 )
 
 func (a *app) reconcileChat(ctx context.Context, c reconcile.Config) error {
@@ -65,6 +69,8 @@ func (a *app) reconcileChat(ctx context.Context, c reconcile.Config) error {
 		return nil
 	case r.Count.Acked == 0:
 		return errSilent
+	case r.Count.Wrong == 0:
+		return errUnsaid
 	default:
 		return errBroken
 	}

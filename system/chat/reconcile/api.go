@@ -129,7 +129,7 @@ func (r *reconciler) check(ctx context.Context, stream int64, due uint64) error 
 		}
 	}
 	slices.Reverse(pages)
-	r.books.Check(stream, ledger.Log{Epoch: epoch, From: from, Due: due, Messages: func(yield func(chat.Message) bool) {
+	r.books.Check(stream, ledger.Log{Epoch: epoch, From: from, Due: due, Analysed: r.cfg.Analysed, Messages: func(yield func(chat.Message) bool) {
 		for _, messages := range pages {
 			for i := range messages {
 				if messages[i].Offset >= from && !yield(messages[i]) {

@@ -21,6 +21,11 @@ type Config struct {
 	For  time.Duration
 	// Settle is how long all viewers may take to join, and the last message to reach the last of them.
 	Settle time.Duration
+	// MostSkipped is how many messages may be announced to viewers as skipped, of all together; a number
+	// below 0 is for any.
+	MostSkipped int64
+	// Analysed is whether viewers are to be told what the analysis has made of the streams.
+	Analysed bool
 	// Stay is whether Run goes on serving the count until its context ends.
 	Stay bool
 	// AdminListen is the address for metrics, host:port.
@@ -31,7 +36,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Streams: []int64{1}, Viewers: 20, Senders: 20, Rate: 10, For: 30 * time.Second,
-		Settle: 30 * time.Second, AdminListen: "127.0.0.1:9094",
+		Settle: 30 * time.Second, MostSkipped: -1, AdminListen: "127.0.0.1:9094",
 	}
 }
 

@@ -190,7 +190,7 @@ func (m *member) take(t *told) {
 	case "skipped":
 		m.books.Skipped(t.Count)
 	case "ack":
-		m.r.books.Acked(m.stream, m.user, t.ID, t.Offset)
+		m.r.books.Acked(m.stream, &chat.Message{Sender: m.user, ID: t.ID, Offset: t.Offset, Text: m.text(t.ID)})
 		m.answer(t)
 	case "error":
 		m.answer(t)
@@ -217,15 +217,21 @@ func (m *member) talk(talking, settled context.Context) {
 	next := time.Now().Add(rand.N(every))
 	for i := 0; pause.For(talking, time.Until(next)); i++ {
 		if !m.say(settled, fmt.Sprintf("%s-%d", m.r.run, i)) {
+			m.r.unanswered.Add(1)
 			return
 		}
 		next = next.Add(every)
 	}
 }
 
+// text is what the member says under an id.
+func (m *member) text(id string) string {
+	return fmt.Sprintf("message %s of viewer %d", id, m.number+1)
+}
+
 // say says something until it has an answer, and reports whether it has.
 func (m *member) say(ctx context.Context, id string) bool {
-	request := fmt.Appendf(nil, `{"type":"send","id":%q,"text":"message %s of viewer %d"}`, id, id, m.number+1)
+	request := fmt.Appendf(nil, `{"type":"send","id":%q,"text":%q}`, id, m.text(id))
 	for {
 		m.mu.Lock()
 		conn := m.conn

@@ -34,7 +34,7 @@ func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 //	reconcile_violations                     what is wrong
 //	reconcile_viewers                        viewers that are there
 //	reconcile_away_seconds                   the longest time that one was not
-//	reconcile_balanced                       1 once all was compared and nothing is wrong; else 0
+//	reconcile_balanced                       1 once all was compared, nothing is wrong and nothing was refused; else 0
 func (r *reconciler) register(registry prometheus.Registerer) {
 	auto := promauto.With(registry)
 	for name, value := range map[string]func(Count) float64{

@@ -24,17 +24,21 @@ import (
 type Count struct {
 	ledger.Count
 
-	// Repeated messages were sent again for want of an answer; Refused ones are not to be said.
-	Repeated, Refused int64
+	// Repeated messages were sent again for want of an answer, and Unanswered ones never got one; Refused
+	// ones are not to be said.
+	Repeated, Unanswered, Refused int64
 	// Returns is how often a viewer came back, and Away the longest time that one was not there.
 	Returns int64
 	Away    time.Duration
 }
 
+// Balanced reports whether the ledger's count is, and every message was accepted.
+func (c Count) Balanced() bool { return c.Count.Balanced() && c.Refused == 0 && c.Unanswered == 0 }
+
 // String is the one line that says it.
 func (c Count) String() string {
-	return fmt.Sprintf("%v; viewers came back %d times, after %v at most; sent again %d, refused %d",
-		c.Count, c.Returns, c.Away.Round(time.Millisecond), c.Repeated, c.Refused)
+	return fmt.Sprintf("%v; viewers came back %d times, after %v at most; sent again %d, refused %d, without an answer %d",
+		c.Count, c.Returns, c.Away.Round(time.Millisecond), c.Repeated, c.Refused, c.Unanswered)
 }
 
 // Result is the count, and the first of the violations.
@@ -51,8 +55,9 @@ type reconciler struct {
 	members []*member
 	client  *http.Client
 
-	repeated, refused, returns, away, here atomic.Int64 // here are the viewers that have joined
-	checked                                atomic.Bool
+	repeated, unanswered, refused, returns, away atomic.Int64
+	here                                         atomic.Int64 // viewers that have joined
+	checked                                      atomic.Bool
 }
 
 func newReconciler(cfg Config) *reconciler {
@@ -95,7 +100,7 @@ func (r *reconciler) result() Result { return Result{r.now(), r.books.Wrong()} }
 
 func (r *reconciler) now() Count {
 	return Count{
-		Count: r.books.Count(), Repeated: r.repeated.Load(), Refused: r.refused.Load(),
+		Count: r.books.Count(), Repeated: r.repeated.Load(), Unanswered: r.unanswered.Load(), Refused: r.refused.Load(),
 		Returns: r.returns.Load(), Away: time.Duration(r.away.Load()),
 	}
 }
@@ -124,7 +129,11 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 		senders.Go(func() { m.talk(talking, settled) })
 	}
 	senders.Wait()
-	due := r.settle(settled)
+	due, err := r.lengths(ctx)
+	if err != nil {
+		return err
+	}
+	r.settle(settled, due)
 	// From here on nobody sees anything: what is in the books is in the log, whoever goes on talking.
 	leave()
 	viewers.Wait()
@@ -143,42 +152,58 @@ func (r *reconciler) gather(ctx context.Context) bool {
 	return true
 }
 
-// settle waits until all viewers of each stream have seen what was said until now, or ctx
-// is over, and returns the lengths of the streams' logs.
-func (r *reconciler) settle(ctx context.Context) map[int64]uint64 {
+// reading is for what is asked of the server when all is said. It has a deadline of its own: what was talked
+// about until ctx ended, or all waited in vain for an answer, is to be compared.
+func (r *reconciler) reading(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Settle+callTimeout)
+}
+
+// lengths are those of the streams' logs.
+func (r *reconciler) lengths(ctx context.Context) (map[int64]uint64, error) {
+	ctx, cancel := r.reading(ctx)
+	defer cancel()
 	due := map[int64]uint64{}
 	for _, stream := range r.cfg.Streams {
 		length, err := r.length(ctx, stream)
 		for err != nil && pause.For(ctx, lookPause) {
 			length, err = r.length(ctx, stream)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("read the length of stream %d: %w", stream, err)
+		}
 		due[stream] = length
 	}
+	return due, nil
+}
+
+// settle waits until all viewers of each stream have seen what is due, or ctx is over.
+func (r *reconciler) settle(ctx context.Context, due map[int64]uint64) {
 	for _, stream := range r.cfg.Streams {
 		for !r.seen(stream, due[stream]) && pause.For(ctx, lookPause) {
 		}
 	}
-	return due
 }
 
 // compare checks the books with each stream's log.
 func (r *reconciler) compare(ctx context.Context, due map[int64]uint64) error {
 	for _, stream := range r.cfg.Streams {
-		// A deadline of its own: what was talked about until ctx ended is to be compared.
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Settle)
+		reading, cancel := r.reading(ctx)
 		err := r.check(reading, stream, due[stream])
 		cancel()
 		if err != nil {
 			return fmt.Errorf("read the log of stream %d: %w", stream, err)
 		}
 	}
+	if r.cfg.MostSkipped >= 0 {
+		r.books.AllowSkipped(r.cfg.MostSkipped)
+	}
 	r.checked.Store(true)
 	return nil
 }
 
-// seen reports whether all viewers of a stream are at its end, and its analysis, if there is one.
+// seen reports whether all viewers of a stream are at its end, and its analysis, if there is one or is to be.
 func (r *reconciler) seen(stream int64, length uint64) bool {
-	if totals, told := r.books.Totals(stream); told && totals.Next < length {
+	if totals, told := r.books.Totals(stream); (told || r.cfg.Analysed) && totals.Next < length {
 		return false
 	}
 	for _, m := range r.members {

@@ -20,6 +20,7 @@ import (
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
 	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/reconcile/ledger"
 	"loadstone/system/chat/serve"
 )
 
@@ -303,7 +304,7 @@ func TestALossIsFound(t *testing.T) {
 	process, address := server(t)
 	r := begin(t, talk("http://"+address, 2, 2, 100))
 	reach(t, "something is acked", func() bool { return r.now().Acked > 2 })
-	r.books.Acked(1, "somebody", "never said", 1<<40)
+	r.books.Acked(1, &chat.Message{Sender: "somebody", ID: "never said", Offset: 1 << 40})
 	result, err := r.end()
 	if c := result.Count; err != nil || c.Balanced() || c.Wrong != 1 || c.Acked != c.Stored+1 || !strings.Contains(result.Wrong[0].Text, "never said") {
 		t.Errorf("got %v, %v and %v", c, err, result.Wrong)
@@ -313,6 +314,56 @@ func TestALossIsFound(t *testing.T) {
 	process.Kill()
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "2 of 2 viewers could not join") {
 		t.Errorf("of a server that is gone: got %v", err)
+	}
+}
+
+// Where somebody waits in vain for an answer, what is due is known all the same.
+func TestASenderWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	process, address := server(t)
+	begun := begin(t, talk("http://"+address, 2, 2, 100))
+	reach(t, "something is acked", func() bool { return begun.now().Acked > 2 })
+	begun.balanced()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := newReconciler(begun.cfg)
+	r.members[0].talk(t.Context(), over)
+	if c := r.now(); c.Unanswered != 1 || c.Balanced() || !strings.HasSuffix(c.String(), ", without an answer 1") {
+		t.Errorf("got %v", c)
+	}
+	due, err := r.lengths(over)
+	if err != nil || due[1] == 0 {
+		t.Errorf("got the lengths %v, %v", due, err)
+	}
+	r.books.Viewer(1, "blind").Joined("", 0, false)
+	r.settle(over, due)
+	if err := r.compare(over, due); err != nil || r.now().Wrong == 0 {
+		t.Errorf("somebody saw nothing: got %v, %v", r.now(), err)
+	}
+	process.Kill()
+	gone, cancel := context.WithTimeout(t.Context(), time.Minute)
+	cancel()
+	r.cfg.Settle = -callTimeout
+	if due, err := r.lengths(gone); err == nil {
+		t.Errorf("of a server that is gone: got %v", due)
+	}
+}
+
+// What is refused, and what is never shown, are not in balance.
+func TestWhatBalances(t *testing.T) {
+	t.Parallel()
+	good := ledger.Count{Acked: 1, Stored: 1, Due: 1, Delivered: 1}
+	for c, want := range map[Count]bool{
+		{Count: good}:                               true,
+		{Count: good, Repeated: 1, Returns: 1}:      true,
+		{Count: good, Refused: 1}:                   false,
+		{Count: good, Unanswered: 1}:                false,
+		{Count: ledger.Count{Acked: 1, Stored: 1}}:  false,
+		{Count: ledger.Count{Due: 1, Delivered: 1}}: false,
+	} {
+		if c.Balanced() != want {
+			t.Errorf("%v: got %v", c, !want)
+		}
 	}
 }
 

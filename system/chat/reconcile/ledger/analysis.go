@@ -32,13 +32,16 @@ func (l *Ledger) Totals(stream int64) (last Totals, told bool) {
 }
 
 // checkTotals compares the analysis with what was due and with the length of the log.
-func (l *Ledger) checkTotals(r *room, due, end uint64) {
+func (l *Ledger) checkTotals(r *room, log *Log, end uint64) {
 	if r.totals == nil {
+		if log.Analysed {
+			l.violatef(Withheld, "the analysis of stream %d: nobody was told anything of it", r.id)
+		}
 		return
 	}
 	switch next := r.totals.Next; {
-	case next < due:
-		l.violatef(Withheld, "%v of stream %d: neither analysed nor dead letters", span{next, due}, r.id)
+	case next < log.Due:
+		l.violatef(Withheld, "%v of stream %d: neither analysed nor dead letters", span{next, log.Due}, r.id)
 	case next > end:
 		l.violatef(Invented, "the analysis of stream %d has come to message %d, and the log has %d", r.id, next, end)
 	}

@@ -36,6 +36,8 @@ type Log struct {
 	// Due is the offset before which all was due to all viewers: others may have gone on
 	// talking.
 	Due uint64
+	// Analysed says that viewers are to be told what the analysis has made of the log.
+	Analysed bool
 }
 
 // Check compares the books of a stream with its log. It is called once for each stream, when its
@@ -45,7 +47,7 @@ func (l *Ledger) Check(stream int64, log Log) {
 	defer l.mu.Unlock()
 	l.inEpoch(log.Epoch)
 	r := l.room(stream)
-	stored := map[promise]uint64{} // offsets
+	stored := map[promise]kept{}
 	end := log.From
 	for m := range log.Messages {
 		if m.Offset != end {
@@ -54,11 +56,11 @@ func (l *Ledger) Check(stream int64, log Log) {
 		end = m.Offset + 1
 		p := promise{m.Sender, m.ID}
 		if first, ok := stored[p]; ok {
-			l.violatef(Doubled, "message %q of %s is twice in the log of stream %d: as %d and %d", m.ID, m.Sender, stream, first, m.Offset)
+			l.violatef(Doubled, "message %q of %s is twice in the log of stream %d: as %d and %d", m.ID, m.Sender, stream, first.offset, m.Offset)
 			continue
 		}
-		stored[p] = m.Offset
-		if sum, ok := r.seen[m.Offset]; ok && !sum.agree(l.sum(&m)) {
+		stored[p] = l.keep(&m)
+		if sum, ok := r.seen[m.Offset]; ok && !sum.became(l.sum(&m)) {
 			l.violatef(Invented, "what viewers saw as message %d of stream %d is not what the log has there", m.Offset, stream)
 		}
 	}
@@ -68,24 +70,38 @@ func (l *Ledger) Check(stream int64, log Log) {
 		}
 	}
 	l.checkAcked(r, stored)
-	l.checkTotals(r, log.Due, end)
+	l.checkTotals(r, &log, end)
 	for _, v := range r.viewers {
 		v.close(log.Due, end)
 	}
 }
 
 // checkAcked looks for what was promised. The violations are in the order of the offsets.
-func (l *Ledger) checkAcked(r *room, stored map[promise]uint64) {
-	byOffset := func(a, b promise) int { return cmp.Compare(r.acked[a], r.acked[b]) }
+func (l *Ledger) checkAcked(r *room, stored map[promise]kept) {
+	byOffset := func(a, b promise) int { return cmp.Compare(r.acked[a].offset, r.acked[b].offset) }
 	for _, p := range slices.SortedFunc(maps.Keys(r.acked), byOffset) {
-		offset, ok := stored[p]
+		have, ok := stored[p]
+		want := r.acked[p]
 		switch {
 		case !ok:
-			l.violatef(Lost, "message %q of %s was acked as %d of stream %d, and the log does not have it", p.id, p.sender, r.acked[p], r.id)
+			l.violatef(Lost, "message %q of %s was acked as %d of stream %d, and the log does not have it", p.id, p.sender, want.offset, r.id)
 			continue
-		case offset != r.acked[p]:
-			l.violatef(Moved, "message %q of %s was acked as %d of stream %d, and the log has it as %d", p.id, p.sender, r.acked[p], r.id, offset)
+		case have.offset != want.offset:
+			l.violatef(Moved, "message %q of %s was acked as %d of stream %d, and the log has it as %d", p.id, p.sender, want.offset, r.id, have.offset)
+		case have.text == 0:
+			l.violatef(Altered, "message %q of %s, %d of stream %d, was deleted", p.id, p.sender, want.offset, r.id)
+		case have.text != want.text:
+			l.violatef(Altered, "message %q of %s, %d of stream %d, has not the text in the log that was acked", p.id, p.sender, want.offset, r.id)
 		}
 		l.count.Stored++
+	}
+}
+
+// AllowSkipped finds fault with more announced skips than so many. It is called once, at the end.
+func (l *Ledger) AllowSkipped(most int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count.Skipped > most {
+		l.violatef(Withheld, "%d messages to a viewer were announced as skipped, and %d may be", l.count.Skipped, most)
 	}
 }

@@ -24,6 +24,7 @@ type Kind string
 // What can be wrong.
 const (
 	Lost       Kind = "lost"       // acked, and not in the log
+	Altered    Kind = "altered"    // acked, and the log has something else that was said, or nothing any more
 	Moved      Kind = "moved"      // acked at one place, and at another in the log, or acked at two
 	Doubled    Kind = "doubled"    // twice in the log, or shown twice to a viewer
 	Disordered Kind = "disordered" // shown to a viewer after what was said later
@@ -57,8 +58,8 @@ type Count struct {
 	Wrong int64
 }
 
-// Balanced reports whether something was acked, and nothing is wrong.
-func (c Count) Balanced() bool { return c.Acked > 0 && c.Wrong == 0 }
+// Balanced reports whether something was acked and something was shown to a viewer, and nothing is wrong.
+func (c Count) Balanced() bool { return c.Acked > 0 && c.Delivered > 0 && c.Wrong == 0 }
 
 // String is the one line that says it.
 func (c Count) String() string {
@@ -86,8 +87,8 @@ type Ledger struct {
 // room is what is known of a room.
 type room struct {
 	id      int64
-	acked   map[promise]uint64 // offsets
-	seen    map[uint64]sums    // of messages, by their offsets
+	acked   map[promise]kept
+	seen    map[uint64]sums // of messages, by their offsets
 	viewers []*Viewer
 	totals  *Totals // nil until somebody is told some
 }
@@ -95,13 +96,24 @@ type room struct {
 // promise is a message as its sender knows it.
 type promise struct{ sender, id string }
 
+// kept is where a promised message is, and a hash of its text, 0 where it was deleted.
+type kept struct{ offset, text uint64 }
+
+func (l *Ledger) keep(m *chat.Message) kept {
+	k := kept{offset: m.Offset}
+	if !m.Deleted {
+		k.text = maphash.String(l.seed, m.Text)
+	}
+	return k
+}
+
 // New returns empty books.
 func New() *Ledger { return &Ledger{seed: maphash.MakeSeed(), rooms: map[int64]*room{}} }
 
 func (l *Ledger) room(id int64) *room {
 	r := l.rooms[id]
 	if r == nil {
-		r = &room{id: id, acked: map[promise]uint64{}, seen: map[uint64]sums{}}
+		r = &room{id: id, acked: map[promise]kept{}, seen: map[uint64]sums{}}
 		l.rooms[id] = r
 	}
 	return r
@@ -114,18 +126,18 @@ func (l *Ledger) violatef(kind Kind, format string, args ...any) {
 	}
 }
 
-// Acked notes that the server has promised to keep a message.
-func (l *Ledger) Acked(stream int64, sender, id string, offset uint64) {
+// Acked notes that the server has promised to keep a message: its Offset, Sender, ID and Text.
+func (l *Ledger) Acked(stream int64, m *chat.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	acked, p := l.room(stream).acked, promise{sender, id}
+	acked, p := l.room(stream).acked, promise{m.Sender, m.ID}
 	if first, ok := acked[p]; ok {
-		if first != offset {
-			l.violatef(Moved, "message %q of %s in stream %d was acked as %d, and then as %d", id, sender, stream, first, offset)
+		if first.offset != m.Offset {
+			l.violatef(Moved, "message %q of %s in stream %d was acked as %d, and then as %d", m.ID, m.Sender, stream, first.offset, m.Offset)
 		}
 		return
 	}
-	acked[p] = offset
+	acked[p] = l.keep(m)
 	l.count.Acked++
 }
 
@@ -176,7 +188,12 @@ func (l *Ledger) sum(m *chat.Message) sums {
 	return s
 }
 
-// agree reports whether both can be of one message: it may be deleted meanwhile.
+// agree reports whether both can be of one message that two viewers saw: it may be deleted meanwhile.
 func (s sums) agree(o sums) bool {
 	return s.whose == o.whose && (s.all == o.all || s.all == 0 || o.all == 0)
+}
+
+// became reports whether what was seen can be what the log has: what was deleted stays so.
+func (s sums) became(logged sums) bool {
+	return s.whose == logged.whose && (s.all == logged.all || logged.all == 0)
 }

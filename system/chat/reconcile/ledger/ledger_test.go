@@ -30,13 +30,14 @@ type books struct {
 	one, two *Viewer
 	log      []chat.Message
 	epoch    string
+	analysed bool
 }
 
 func open() *books {
 	l := New()
 	b := &books{Ledger: l, one: l.Viewer(1, "viewer 1"), two: l.Viewer(1, "viewer 2"), log: log(6), epoch: epoch}
 	for _, m := range b.log {
-		b.Acked(1, m.Sender, m.ID, m.Offset)
+		b.Acked(1, &m)
 	}
 	b.one.Joined(epoch, 0, false)
 	b.two.Joined(epoch, 3, false)
@@ -51,6 +52,17 @@ func (b *books) sees(v *Viewer, offsets ...uint64) {
 	}
 }
 
+// others has somebody else say message 6, which all see.
+func (b *books) others() {
+	b.log = append(b.log, said(6))
+	b.sees(b.one, 0, 1, 2, 3, 4, 5, 6)
+	b.sees(b.two, 6)
+}
+
+func (b *books) ack(sender, id string, offset uint64) {
+	b.Acked(1, &chat.Message{Sender: sender, ID: id, Offset: offset})
+}
+
 // Each kind of violation is found, and said in one sentence.
 func TestWhatIsWrongIsFound(t *testing.T) {
 	t.Parallel()
@@ -59,9 +71,39 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		happens func(*books)
 		want    string // violations by their kinds and texts, "" for none
 	}{
-		"nothing":                   {all, ""},
-		"acked twice at one place":  {func(b *books) { all(b); b.Acked(1, "noor", "m2", 2) }, ""},
-		"deleted after it was seen": {func(b *books) { all(b); b.log[1].Delete() }, ""},
+		"nothing":                  {all, ""},
+		"acked twice at one place": {func(b *books) { all(b); b.ack("noor", "m2", 2) }, ""},
+		"deleted after it was seen": {
+			func(b *books) { all(b); b.log[1].Delete() },
+			`altered: message "m1" of noor, 1 of stream 1, was deleted`,
+		},
+		"another's, deleted after it was seen": {
+			func(b *books) { b.others(); b.log[6].Delete() },
+			"",
+		},
+		"seen deleted, and not deleted": {
+			func(b *books) {
+				all(b)
+				m := said(6)
+				b.log = append(b.log, m)
+				m.Delete()
+				b.one.Saw(&m)
+				b.two.Saw(&m)
+			},
+			"invented: what viewers saw as message 6 of stream 1 is not what the log has there",
+		},
+		"stored with another text, and seen so": {
+			func(b *books) {
+				m := said(6)
+				m.Text = "what was sent"
+				b.Acked(1, &m)
+				b.others()
+			},
+			`altered: message "m6" of noor, 6 of stream 1, has not the text in the log that was acked`,
+		},
+		"no word of the analysis":             {func(b *books) { all(b); b.analysed = true }, "withheld: the analysis of stream 1: nobody was told anything of it"},
+		"all is skipped, and that is allowed": {func(b *books) { b.one.Skipped(6); b.AllowSkipped(6) }, ""},
+		"more is skipped than is allowed":     {func(b *books) { b.one.Skipped(6); b.AllowSkipped(5) }, "withheld: 6 messages to a viewer were announced as skipped, and 5 may be"},
 		"deleted, and said by somebody else": {
 			func(b *books) { all(b); b.log[1].Delete(); b.log[1].Sender = "olga" },
 			"invented: what viewers saw as message 1 of stream 1 is not what the log has there\nlost: message \"m1\" of noor was acked as 1 of stream 1, and the log does not have it",
@@ -69,7 +111,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"announced": {func(b *books) { b.sees(b.one, 0); b.one.Skipped(3); b.sees(b.one, 4, 5) }, ""},
 		"came back": {func(b *books) { b.sees(b.one, 0, 1); b.one.Joined(epoch, 2, true); b.sees(b.one, 2, 3, 4, 5) }, ""},
 		"acked, and not stored": {
-			func(b *books) { all(b); b.Acked(1, "olga", "x", 6) },
+			func(b *books) { all(b); b.ack("olga", "x", 6) },
 			`lost: message "x" of olga was acked as 6 of stream 1, and the log does not have it`,
 		},
 		"acked, and cut off with what was seen": {
@@ -80,13 +122,13 @@ invented: viewer 1 of stream 1 was told of messages up to 6, and the log has 5
 invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
 		},
 		"acked at two places": {
-			func(b *books) { all(b); b.Acked(1, "noor", "m2", 4) },
+			func(b *books) { all(b); b.ack("noor", "m2", 4) },
 			`moved: message "m2" of noor in stream 1 was acked as 2, and then as 4`,
 		},
 		"stored at another place": {
 			func(b *books) {
 				all(b)
-				b.Acked(1, "olga", "x", 7)
+				b.ack("olga", "x", 7)
 				b.log = append(b.log, chat.Message{Offset: 6, Sender: "olga", ID: "x"})
 				b.one.Skipped(1)
 				b.two.Skipped(1)
@@ -112,7 +154,7 @@ invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
 		},
 		"seen, and stored otherwise": {
 			func(b *books) { all(b); b.log[1].Text = "another" },
-			"invented: what viewers saw as message 1 of stream 1 is not what the log has there",
+			"invented: what viewers saw as message 1 of stream 1 is not what the log has there\naltered: message \"m1\" of noor, 1 of stream 1, has not the text in the log that was acked",
 		},
 		"seen otherwise than by others": {
 			func(b *books) {
@@ -152,7 +194,7 @@ invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
 	} {
 		b := open()
 		c.happens(b)
-		b.Check(1, Log{b.epoch, 0, slices.Values(b.log), max(6, uint64(len(b.log)))})
+		b.Check(1, Log{b.epoch, 0, slices.Values(b.log), max(6, uint64(len(b.log))), b.analysed})
 		var got []string
 		for _, v := range b.Wrong() {
 			got = append(got, string(v.Kind)+": "+v.Text)
@@ -169,27 +211,36 @@ func TestTheCountSaysWhatIsEqual(t *testing.T) {
 	b := open()
 	b.sees(b.one, 0, 1, 2, 3)
 	b.one.Skipped(2)
-	b.Check(1, Log{epoch, 0, slices.Values(b.log), 6})
+	b.Check(1, Log{epoch, 0, slices.Values(b.log), 6, false})
 	if got, want := b.Count().String(), "acked 6 = stored 6; due to viewers 9 = delivered 7 + skipped 2; analysed 0, dead letters 0; 0 violations"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	b = open()
-	b.Check(1, Log{epoch, 0, slices.Values(b.log[:5]), 6})
+	b.Check(1, Log{epoch, 0, slices.Values(b.log[:5]), 6, false})
 	if got, want := b.Count().String(), "acked 6 ≠ stored 5; due to viewers 9 ≠ delivered 3 + skipped 0; analysed 0, dead letters 0; 4 violations"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	l := New() // of a chat with a past, in which others go on talking
 	v := l.Viewer(1, "viewer 1")
 	v.Joined(epoch, 3, false)
-	l.Acked(1, "noor", "m3", 3)
+	third := said(3)
+	l.Acked(1, &third)
 	for _, m := range b.log[3:] {
 		v.Saw(&m)
 	}
 	if from := l.Begin(1); from != 3 {
 		t.Errorf("got %d as the first message, want 3", from)
 	}
-	if l.Check(1, Log{epoch, 3, slices.Values(append(b.log[3:], said(6))), 6}); !l.Count().Balanced() {
+	if l.Check(1, Log{epoch, 3, slices.Values(append(b.log[3:], said(6))), 6, false}); !l.Count().Balanced() {
 		t.Errorf("got %v and %v", l.Count(), l.Wrong())
+	}
+	l = New()
+	l.Acked(1, &third)
+	v = l.Viewer(1, "viewer 1")
+	v.Joined(epoch, 3, false)
+	v.Skipped(1)
+	if l.Check(1, Log{epoch, 3, slices.Values([]chat.Message{third}), 4, false}); l.Count().Wrong != 0 || l.Count().Balanced() {
+		t.Errorf("nothing was shown to anybody: got %v", l.Count())
 	}
 	if New().Count().Balanced() {
 		t.Error("nothing is balanced that has not happened")
