@@ -72,6 +72,9 @@ func (d *DB) Guard(do func() error) error { return d.stop.guard(do) }
 // error wraps ErrStopped.
 func (d *DB) Down() error { return d.stop.over() }
 
+// Stopped is closed when the database is down.
+func (d *DB) Stopped() <-chan struct{} { return d.stop.done }
+
 // Full reports whether a write waits for room on the disk.
 func (d *DB) Full() bool { return d.disk.isFull() }
 

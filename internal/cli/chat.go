@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/block/forwarded"
+	"loadstone/block/lsm"
 	"loadstone/system/chat"
 	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/serve"
@@ -16,7 +17,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve, user, replay, reconcile",
+		Short:   "The chat of live shows: seed, serve, user, replay, reconcile, new-epoch",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -26,7 +27,7 @@ order, and what was acknowledged is never lost.`,
 	health := a.healthCommand()
 	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
 	cmd.AddCommand(health, a.chatUserCommand())
-	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatServeCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -34,7 +35,7 @@ order, and what was acknowledged is never lost.`,
 func (a *app) chatSeedCommand() *cobra.Command {
 	var dir string
 	var count, messages int
-	var newEpoch bool
+	var unlessInUse bool
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Add invented streams to a log",
@@ -56,14 +57,15 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 			c := logstore.DefaultConfig()
 			c.Dir = dir
 			log, err := logstore.Open(cmd.Context(), c)
+			if unlessInUse && errors.Is(err, lsm.ErrInUse) {
+				fmt.Fprintf(a.Stdout, "%s is in use, and was left as it is\n", dir)
+				return nil
+			}
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, log.Close()) }()
-			if newEpoch {
-				err = log.NewEpoch()
-			}
-			if err = errors.Join(err, log.AddStreams(streams)); err != nil {
+			if err := log.AddStreams(streams); err != nil {
 				return err
 			}
 			if messages > 0 {
@@ -79,7 +81,34 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 	fl.StringVar(&dir, "data", serve.DefaultConfig().Data, "directory of the log")
 	fl.IntVar(&count, "streams", 12, "number of streams")
 	fl.IntVar(&messages, "messages", 0, "number of invented messages in each stream that is live")
-	fl.BoolVar(&newEpoch, "new-epoch", false, "give the log another epoch, after a backup was restored: viewers do not take up where they were in the lost one")
+	fl.BoolVar(&unlessInUse, "unless-in-use", false, "change nothing, and succeed, where a server has the log open")
+	return cmd
+}
+
+func (a *app) chatNewEpochCommand() *cobra.Command {
+	c := logstore.DefaultConfig()
+	cmd := &cobra.Command{
+		Use:   "new-epoch",
+		Short: "Give a log another epoch, after a backup was restored",
+		Long: `Give a log another epoch, after a backup was restored: viewers do not take up where they were
+in the log that is lost. Nothing else of it is changed. No server may have it open meanwhile.
+
+Every flag can be given as an environment variable as well: --data as CHAT_DATA.`,
+		Example: `  loadstone chat new-epoch --data chat-data`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			log, err := logstore.OpenExisting(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, log.Close()) }()
+			if err := log.NewEpoch(); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Stdout, "%s has the epoch %s and %d streams\n", c.Dir, log.Epoch(), len(log.Streams()))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&c.Dir, "data", serve.DefaultConfig().Data, "directory of the log")
 	return cmd
 }
 

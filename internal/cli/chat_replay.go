@@ -35,7 +35,7 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 			}
 			c := logstore.DefaultConfig()
 			c.Dir = dir
-			log, err := logstore.Open(cmd.Context(), c)
+			log, err := logstore.OpenExisting(cmd.Context(), c)
 			if err != nil {
 				return err
 			}

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,6 +36,13 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 2, "-1 messages: write 0 to", "seed", "--messages", "-1")
 	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")
 	chatSaid(t, dir, 0, "said has 2 streams", "seed", "--data", "said", "--streams", "2", "--messages", "300")
+	chatSaid(t, dir, 0, "said has the epoch", "new-epoch", "--data", "said")
+	chatSaid(t, dir, 0, " and 2 streams", "new-epoch", "--data", "said")
+	chatSaid(t, dir, 1, "open the log in none: there is no log", "new-epoch", "--data", "none")
+	chatSaid(t, dir, 1, "open the log in none: there is no log", "replay", "--data", "none")
+	if _, err := os.Stat(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory that was only to be read is made: %v", err)
+	}
 	chatSaid(t, dir, 2, "the speed is 0: write a number above 0", "replay", "--data", "said", "--speed", "0")
 	chatSaid(t, dir, 2, "it is to begin at -1s", "replay", "--data", "said", "--from", "-1s")
 	chatSaid(t, dir, 1, "stream 9: there is no such stream", "replay", "--data", "said", "--stream", "9")
@@ -41,6 +52,7 @@ func TestChatCommands(t *testing.T) {
 	}
 	_, url := serviceOf(t, dir, nil, "chat", "serve", "--tick", "0")
 	chatSaid(t, dir, 1, "another process has it open", "seed", "--streams", "3")
+	chatSaid(t, dir, 0, "chat-data is in use", "seed", "--streams", "3", "--unless-in-use")
 	chatSaid(t, dir, 0, "", "health", "--url", url+"/readyz")
 	chatSaid(t, dir, 0, "; 0 violations; ", "reconcile", "--most-skipped", "0", "--analysed", "--url", url, "--for", "1s", "--viewers", "4", "--senders", "2", "--rate", "8", "--streams", "1,2", "--admin-listen", anyAdmin)
 	chatSaid(t, dir, 1, "nothing was acknowledged", "reconcile", "--url", url, "--for", "10ms", "--viewers", "1", "--senders", "1", "--rate", "0.0001", "--admin-listen", anyAdmin)

@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"loadstone/block/lsm"
+	"loadstone/block/lsm/lsmtest"
 	"loadstone/system/chat"
 )
 
@@ -120,4 +123,46 @@ func damagedAt(t *testing.T, dir, table string, whole []byte, at int) error {
 		t.Errorf("a byte at %d of %d is damaged, and the whole log has stopped: %v", at, len(whole), l.db.Down())
 	}
 	return err
+}
+
+// A log that cannot go on ends, so that its process does and is started again.
+func TestALogThatCannotGoOnEnds(t *testing.T) {
+	t.Parallel()
+	disk := &lsmtest.Disk{FS: vfs.Default}
+	l := open(t, t.TempDir(), disk)
+	add(t, l, 1)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := l.Run(stopped); err != nil {
+		t.Errorf("a log that was stopped: got %v", err)
+	}
+	disk.Broken.Store(true)
+	if s := say(t, l, 1, "a", "x"); !errors.Is(s.Err, chat.ErrUnavailable) {
+		t.Errorf("got %v", s.Err)
+	}
+	if err := l.Run(t.Context()); !errors.Is(err, lsm.ErrStopped) {
+		t.Errorf("got %v, want %v", err, lsm.ErrStopped)
+	}
+}
+
+// Who only reads a log makes none.
+func TestOnlyALogThatIsThereIsOpened(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.Dir = filepath.Join(t.TempDir(), "log")
+	if _, err := OpenExisting(t.Context(), c); !errors.Is(err, errNoLog) {
+		t.Errorf("got %v, want %v", err, errNoLog)
+	}
+	if _, err := os.Stat(c.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is made: %v", err)
+	}
+	for _, openIt := range []func(context.Context, Config) (*Log, error){Open, OpenExisting} {
+		l, err := openIt(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -43,6 +44,7 @@ import (
 var (
 	errCorrupt = errors.New("the log is damaged")
 	errForeign = errors.New("it is a database of something else: name another directory")
+	errNoLog   = errors.New("there is no log: name the directory of one")
 )
 
 // Config says where the log is.
@@ -107,6 +109,19 @@ func Open(ctx context.Context, cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("open the log in %s: %w", cfg.Dir, err)
 	}
 	return openOn(ctx, vfs.Default, cfg)
+}
+
+// OpenExisting opens the log in the directory as Open does, and makes none.
+func OpenExisting(ctx context.Context, cfg Config) (*Log, error) {
+	// Pebble's marker of its manifest is there from its first start on.
+	found, err := filepath.Glob(filepath.Join(cfg.Dir, "marker.manifest.*"))
+	if err == nil && len(found) == 0 {
+		err = errNoLog
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log in %s: %w", cfg.Dir, err)
+	}
+	return Open(ctx, cfg)
 }
 
 // protect makes a directory for its owner alone, or one that is empty or a database so.
@@ -280,6 +295,16 @@ func (l *Log) Key() []byte { return l.meta.Key }
 // Ready reports whether messages can be stored.
 func (l *Log) Ready() bool { return l.db.Down() == nil && !l.db.Full() }
 
+// Run waits until ctx ends, or the log cannot go on, and returns why.
+func (l *Log) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.db.Stopped():
+		return l.db.Down()
+	}
+}
+
 // Close writes what was accepted and closes the database.
 func (l *Log) Close() error {
 	l.db.GiveUp()
@@ -311,6 +336,19 @@ func (l *Log) AddStreams(all []chat.Stream) error {
 	return l.storeStreams(all, func(have *stream) bool { return have == nil })
 }
 
+// ErrThere is returned where a stream's id is that of another.
+var ErrThere = errors.New("there is a stream with that id: write another one")
+
+// AddStream stores a stream under its id. The error wraps ErrThere if there is one already.
+func (l *Log) AddStream(s chat.Stream) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	if _, err := l.Stream(s.ID); err == nil {
+		return fmt.Errorf("stream %d: %w", s.ID, ErrThere)
+	}
+	return l.storeStreams([]chat.Stream{s}, func(have *stream) bool { return have == nil })
+}
+
 // StartStream stores a stream under the next id, which it returns with it, unless its host has
 // one that is live: then the error is chat.ErrLive.
 func (l *Log) StartStream(s chat.Stream) (chat.Stream, error) {
@@ -332,15 +370,16 @@ func (l *Log) StartStream(s chat.Stream) (chat.Stream, error) {
 	return s, l.storeStreams([]chat.Stream{s}, func(have *stream) bool { return have == nil })
 }
 
-// EndStream ends a stream: nothing is accepted in its room after that.
+// EndStream ends a stream: nothing that is said in its room after it has returned is accepted. What was said
+// before may be stored a little later than that.
 func (l *Log) EndStream(id int64, at time.Time) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	s, err := l.Stream(id)
 	if err != nil || !s.Live() {
 		return err
 	}
 	s.Ended = at
-	l.changing.Lock()
-	defer l.changing.Unlock()
 	return l.storeStreams([]chat.Stream{s}, func(*stream) bool { return true })
 }
 

@@ -235,6 +235,8 @@ func (s *server) administer(parts *service.Service) {
 		switch {
 		case errors.Is(err, chat.ErrNoStream):
 			http.Error(w, err.Error(), http.StatusNotFound)
+		case errors.Is(err, logstore.ErrThere):
+			http.Error(w, err.Error(), http.StatusConflict)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadRequest)
 		default:
@@ -246,8 +248,11 @@ func (s *server) administer(parts *service.Service) {
 		var stream chat.Stream
 		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, longest)).Decode(&stream)
 		if err == nil {
+			err = chat.CheckTitle(stream.Title)
+		}
+		if err == nil {
 			stream.Started, stream.Ended = time.Now().UTC(), time.Time{}
-			err = s.log.AddStreams([]chat.Stream{stream})
+			err = s.log.AddStream(stream)
 		}
 		done(w, err)
 	}))

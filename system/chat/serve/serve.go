@@ -246,7 +246,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		if s.log, err = logstore.Open(ctx, store); err != nil {
 			return service.Handler{}, err
 		}
-		parts.Add(service.Component{Name: "log", Close: s.log.Close, Ready: s.log.Ready})
+		parts.Add(service.Component{Name: "log", Run: s.log.Run, Close: s.log.Close, Ready: s.log.Ready})
 		if s.hub, err = hub.New(cfg.Hub); err != nil {
 			return service.Handler{}, fmt.Errorf("make the hub: %w", err)
 		}

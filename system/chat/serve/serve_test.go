@@ -485,7 +485,9 @@ func TestInterface(t *testing.T) {
 	}{
 		{"/streams", "", `{"id":50,"title":"new"}`, 401},
 		{"/streams", adminToken, `{"id":50,"title":"new","host":"Noor"}`, 204},
-		{"/streams", adminToken, `{"id":0}`, 400},
+		{"/streams", adminToken, `{"id":50,"title":"another","host":"Noor"}`, 409},
+		{"/streams", adminToken, `{"id":51,"title":" ","host":"Noor"}`, 400},
+		{"/streams", adminToken, `{"id":0,"title":"new"}`, 400},
 		{"/streams/50/end", adminToken, "", 204},
 		{"/streams/51/end", adminToken, "", 404},
 		{"/streams/1/end", adminToken, "", 204},
