@@ -3,6 +3,7 @@ package websocket
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
@@ -247,13 +248,16 @@ func TestBlockedWritesDelayNobodyElse(t *testing.T) {
 	release := make(chan struct{})
 	config := basic(serve(t, func(ws *websocket.Conn) {
 		if first.CompareAndSwap(false, true) {
+			if conn, ok := ws.NetConn().(*net.TCPConn); ok {
+				_ = conn.SetReadBuffer(4096) // it is full at once
+			}
 			<-release
 			return
 		}
 		echo(ws)
 	}), 4)
 	t.Cleanup(func() { close(release) })
-	config.Message = "{id}" + strings.Repeat("x", 256<<10)
+	config.Message = "{id}" + strings.Repeat("x", 64<<10)
 	config.Rate, config.Timeout = 20, 3*time.Second
 	l := begin(t, config)
 	until(t, "20 dropped", func() bool { return l.Stats().Dropped >= 20 })

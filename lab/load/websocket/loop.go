@@ -140,7 +140,7 @@ func (l *loop) serve() error {
 
 // ready does what a stream is ready for.
 func (l *loop) ready(s *stream, events uint32) {
-	if events&unix.EPOLLOUT != 0 && s.flushing.Load() {
+	if events&unix.EPOLLOUT != 0 && s.unwritten() {
 		s.flush()
 	}
 	const over = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
@@ -294,6 +294,14 @@ func (s *stream) flush() {
 	if done {
 		s.link.flushed()
 	}
+}
+
+// unwritten reports whether something was kept. It waits for a write that is under way: there
+// was no room a moment ago, now there is, and that is told only once.
+func (s *stream) unwritten() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.backlog) > 0
 }
 
 func (s *stream) busy() bool { return s.flushing.Load() }
