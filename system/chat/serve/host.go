@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -156,21 +157,26 @@ func (s *server) relate(said *session, host string) error {
 	return err
 }
 
-// related has the connections of a user know what the user is to a host now.
+// related has the connections of a user know what the user is to a host now. When it returns they do, so
+// that who has just followed may speak; where an event loop is far behind they will.
 func (s *server) related(c context.Context, user, host string) error {
 	stream, live := s.log.LiveStream(host)
 	if !live {
 		return nil
 	}
 	r, err := s.people.Relation(c, user, host)
-	if err == nil {
-		s.hub.Visit(stream, func(conn *hub.Conn) {
-			if said, ok := conn.Session.(*session); ok && said.user.ID == user {
-				said.relation.Store(&r)
-			}
-		})
+	if err != nil {
+		return err
 	}
-	return err
+	know := func(conn *hub.Conn) {
+		if said, ok := conn.Session.(*session); ok && said.user.ID == user {
+			said.relation.Store(&r)
+		}
+	}
+	if errors.Is(s.hub.Each(c, stream, know), chat.ErrTooMany) {
+		s.hub.Visit(stream, know)
+	}
+	return nil
 }
 
 // moderator is who asks for something that is for who moderates a stream.
