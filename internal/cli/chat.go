@@ -166,6 +166,7 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl.IntVar(&c.MessagesPerNetwork, "messages-per-network", c.MessagesPerNetwork, "messages of an address, or IPv6 /64, in a second, five times as many at once")
 	fl.IntVar(&c.MessagesPerRoom, "messages-per-room", c.MessagesPerRoom, "messages of all viewers of a stream in a second, five times as many at once")
 	fl.IntVar(&c.GuestsPerNetwork, "guests-per-network", c.GuestsPerNetwork, "new guests of an address, or IPv6 /64, in a second, five times as many at once")
+	fl.StringSliceVar(&c.Pictures, "pictures", nil, "origin of which the page shows pictures of users, such as https://pictures.example.com, whose server learns who sees them; may be repeated")
 	fl.StringSliceVar(&c.Origins, "origin", nil, "page that may connect beside those of this host, such as https://example.com; may be repeated")
 	fl.StringSliceVar(&proxies, "trusted-proxy", nil, "address or prefix of a proxy whose X-Forwarded-For is believed; may be repeated")
 	return cmd

@@ -84,10 +84,11 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 	s.accounts(r)
 	s.elsewhere(r)
 	s.hosting(r)
+	page := web.New(s.cfg.Pictures)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		r.Add(method, "/api/streams", s.list)
 		r.Add(method, "/api/streams/", timed(s.detail))
-		r.Add(method, web.Path, web.Handle)
+		r.Add(method, web.Path, page)
 		r.Add(method, web.ReplayPath, web.HandleReplay)
 	}
 	return r

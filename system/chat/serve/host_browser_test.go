@@ -28,7 +28,8 @@ func TestAHostAndTwoViewersInABrowser(t *testing.T) {
 	host := b.Open(t, browsertest.Screen{Width: 390, Height: 800})
 	host.Hear("Runtime", "Log")
 	host.Visit("http://" + f.api + "/app?stream=1")
-	host.Eval(fmt.Sprintf(`token = %q; $("enter").hidden = true; $("say").hidden = $("react").hidden = false; connect()`, token))
+	host.Until("that nobody is signed in", `!$("in").hidden`)
+	host.Eval(fmt.Sprintf(`signedIn({ token: %q }); $("enter").hidden = true; $("say").hidden = $("react").hidden = false; connect()`, token))
 	host.Until("the host's view", `!document.querySelector("#rulesForm").hidden`)
 	all := map[string]*browsertest.Tab{"Noor": noor, "Olga": olga, "the host": host}
 

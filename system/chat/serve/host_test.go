@@ -47,7 +47,7 @@ func hosted(t *testing.T) (dir, token string) {
 // dialAs joins stream 1 with a token.
 func (f *fixture) dialAs(token string) *viewer {
 	f.t.Helper()
-	v, _, err := f.dial(url.Values{"stream": {"1"}, "token": {token}}, nil)
+	v, _, err := f.dial(url.Values{"stream": {"1"}, "token": {f.entry("1", token)}}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestPeopleInABrowser(t *testing.T) {
 	tab.Eval(`document.querySelector("#in").open = true`)
 	fits(t, tab, "the forms")
 	fill(tab, "signup", "name", markup, "email", "ada@show.example", "password", password)
-	tab.Until("signed in", fmt.Sprintf(`document.querySelector("#name").textContent === %q`, markup))
+	tab.Until("signed in", fmt.Sprintf(`document.querySelector("#name b")?.textContent === %q`, markup))
 
 	store := f.users()
 	ada, err := store.Find(t.Context(), "ada@show.example")
@@ -46,11 +46,14 @@ func TestPeopleInABrowser(t *testing.T) {
 	fill(tab, "profile", "name", markup, "picture", `https://show.invalid/"onerror="document.title=1`)
 	tab.Until("no picture", `document.querySelector("#state").textContent.startsWith("a picture")`)
 	fits(t, tab, "a host")
+	if got := fmt.Sprint(tab.Eval(`document.querySelector("#name .face").textContent + document.querySelectorAll("img").length`)); got != "<0" {
+		t.Errorf("in place of a picture: got %q", got)
+	}
 	fill(tab, "start", "title", markup)
 	tab.Until("in one's own stream", `document.querySelector("#state").textContent === "live" && document.querySelector("#watching").textContent === "1 watching"`)
 	speak(tab, "안녕")
 	tab.Until("its own", said+fmt.Sprintf(` === %q`, markup+"안녕"))
-	tab.Until("its own name among those here", fmt.Sprintf(`document.querySelector("#present").textContent === %q`, markup))
+	tab.Until("its own name among those here", fmt.Sprintf(`document.querySelector("#present span")?.textContent === %q`, markup))
 	fits(t, tab, "the stream")
 
 	other := browsertest.Start(t, "--hide-scrollbars").Open(t, browsertest.Screen{Width: 1000, Height: 700}) // with cookies of its own

@@ -23,7 +23,8 @@
 //
 // Who has signed up has an access token, for 15 minutes, and a cookie that has another one made:
 //
-//	GET    /api/ways                 {"guests":true,"provider":...}: how one may come in
+//	GET    /api/ways                 {"guests":true,"provider":...,"pictures":[...]}: how one may come in, and
+//	                                 the origins of which the page shows pictures
 //	POST   /api/users                {"email":...,"password":...,"name":...}: sign up; the answer is the
 //	                                 same where there is such an account
 //	POST   /api/session              {"email":...,"password":...} → an access token, and the cookie
@@ -148,6 +149,9 @@ type Config struct {
 	// Origins are the pages, beside those of this server's own host, that may connect:
 	// https://example.com.
 	Origins []string
+	// Pictures are the origins, https://HOST, of which pictures of users are shown on the page: who
+	// has a server there learns the addresses of those who see them.
+	Pictures []string
 	// MessagesPerUser and MessagesPerNetwork bound what is said in a second, and
 	// GuestsPerNetwork new guests; five times as many at once. A network is an IPv4 address or
 	// an IPv6 /64.
@@ -197,6 +201,11 @@ func (c Config) Validate() error {
 	for _, origin := range c.Origins {
 		if !isOrigin(origin) {
 			errs = append(errs, fmt.Errorf("origin is %q: write SCHEME://HOST, such as https://example.com", origin))
+		}
+	}
+	for _, origin := range c.Pictures {
+		if !isOrigin(origin) || !strings.HasPrefix(origin, "https://") || strings.ContainsAny(origin, ";, '") {
+			errs = append(errs, fmt.Errorf("pictures are of %q: write https://HOST, such as https://pictures.example.com", origin))
 		}
 	}
 	return errors.Join(c.Config.Validate(), c.Summaries.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))

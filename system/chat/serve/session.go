@@ -227,9 +227,11 @@ func (s *server) me(c context.Context, ctx *fasthttp.RequestCtx) error {
 	return answer(ctx, fasthttp.StatusOK, map[string]any{"user": u.ID, "name": u.Name, "role": u.Role, "picture": u.Picture, "email": u.Email, "followers": u.Followers})
 }
 
-// ways answers GET /api/ways: how one may come in.
+// ways answers GET /api/ways: how one may come in, and of which origins pictures are shown.
 func (s *server) ways(ctx *fasthttp.RequestCtx) error {
-	return answer(ctx, fasthttp.StatusOK, map[string]any{"guests": s.cfg.Guests, "provider": s.cfg.OIDC.Name})
+	return answer(ctx, fasthttp.StatusOK, map[string]any{
+		"guests": s.cfg.Guests, "provider": s.cfg.OIDC.Name, "pictures": append([]string{}, s.cfg.Pictures...),
+	})
 }
 
 // setCookie lets the browser keep a text for so long, or forget it if that is below 0.

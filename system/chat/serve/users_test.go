@@ -133,9 +133,20 @@ func (f *fixture) users() *users.Store {
 	return store
 }
 
+// entry lets who has an access token join a stream.
+func (f *fixture) entry(stream, token string) string {
+	f.t.Helper()
+	status, form := f.ask("POST", f.api+"/api/streams/"+stream+"/enter", token, "")
+	entry, ok := form["token"].(string)
+	if status != 201 || !ok {
+		f.t.Fatalf("got %d %v", status, form)
+	}
+	return entry
+}
+
 func (p *person) join(stream string) *viewer {
 	p.f.t.Helper()
-	v, status, err := p.f.dial(url.Values{"stream": {stream}, "token": {p.token}}, nil)
+	v, status, err := p.f.dial(url.Values{"stream": {stream}, "token": {p.f.entry(stream, p.token)}}, nil)
 	if err != nil {
 		p.f.t.Fatalf("got %d, %v", status, err)
 	}
@@ -360,6 +371,9 @@ func TestTokensThatAreRefused(t *testing.T) {
 			t.Errorf("%s: joined, %d", name, status)
 		}
 	}
+	if _, status, err := f.dial(url.Values{"stream": {"1"}, "token": {p.token}}, nil); err == nil || status != 401 {
+		t.Errorf("an access token in an address: got %d", status)
+	}
 	if _, status, err := f.dial(url.Values{"stream": {"2"}, "token": {entry}}, nil); err == nil || status != 401 {
 		t.Errorf("an entry for another stream: got %d", status)
 	}
@@ -574,6 +588,28 @@ func TestCountsOfViewers(t *testing.T) {
 	until(t, events, `[{"stream":1,"viewers":0}]`)
 	f.join("Olga")
 	until(t, events, `[{"stream":1,"viewers":1}]`)
+}
+
+// No picture has browsers ask a server that the operator did not name.
+func TestPicturesAreOfNamedOrigins(t *testing.T) {
+	t.Parallel()
+	for want, pictures := range map[string][]string{"img-src 'none';": nil, "img-src https://a.example https://b.example;": {"https://a.example", "https://b.example"}} {
+		p := start(t, seeded(t), func(c *Config) { c.Pictures = pictures }).person()
+		if _, _, header := p.raw("GET", "/app", ""); !strings.Contains(header.Get("Content-Security-Policy"), want) {
+			t.Errorf("%q: got %q", pictures, header.Get("Content-Security-Policy"))
+		}
+		text, err := json.Marshal(append([]string{}, pictures...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.want(200, string(text), "GET /api/ways", "")
+	}
+	for _, bad := range []string{"http://a.example", "a.example", "https://", "https:", "https://a.example/", "https://a.example;script-src", "*"} {
+		c := DefaultConfig()
+		if c.Pictures = []string{bad}; c.Validate() == nil {
+			t.Errorf("pictures of %q", bad)
+		}
+	}
 }
 
 // A connection that ends before it is handed over takes no place.

@@ -81,10 +81,18 @@ function send(id) {
 
 const unique = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
-// connect joins, and comes back when the connection ends: later each time, and not with all
-// others at once.
+// later comes back, later each time, and not with all others at once.
+const later = (then) => setTimeout(then, Math.min(30, 0.5 * 2 ** tries++) * (0.5 + Math.random()) * 1000);
+
+// connect joins, and comes back when the connection ends. The token of who has signed in may not
+// stand in an address: an entry does.
 function connect() {
-  const query = new URLSearchParams({ stream, token });
+  const entry = me ? asked(`/api/streams/${encodeURIComponent(stream)}/enter`, "POST") : Promise.resolve({ token });
+  entry.then((form) => join(form.token), (err) => { complain(err); later(connect); });
+}
+
+function join(entry) {
+  const query = new URLSearchParams({ stream, token: entry });
   if (epoch) { query.set("epoch", epoch); query.set("offset", next); }
   socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?${query}`);
   let opened = false;
@@ -96,9 +104,8 @@ function connect() {
   socket.onclose = (event) => {
     say(event.reason || "the connection was lost; coming back");
     if (event.code === 3003) return; // one may not be here
-    const wait = Math.min(30, 0.5 * 2 ** tries++) * (0.5 + Math.random()) * 1000;
     // A refused handshake has no reason in a browser; it may be the token.
-    setTimeout(() => (opened && event.code !== 3000 ? Promise.resolve() : renew()).then(connect, (err) => { complain(err); connect(); }), wait);
+    later(() => (opened && event.code !== 3000 ? Promise.resolve() : renew()).then(connect, (err) => { complain(err); connect(); }));
   };
 }
 

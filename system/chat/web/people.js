@@ -35,12 +35,19 @@ async function asked(path, method, body) {
   }
 }
 
-function face(picture) {
+// face is a picture from where the operator lets them be, and else the name's first character:
+// whoever has a picture would learn of all who see it.
+let pictures = [];
+function face(u) {
+  if (!pictures.some((origin) => u.picture.startsWith(origin + "/"))) {
+    const e = element("i", [...u.name][0], "face");
+    e.setAttribute("aria-hidden", "true");
+    return e;
+  }
   const e = document.createElement("img");
   e.alt = "";
   e.referrerPolicy = "no-referrer";
-  if (picture.startsWith("https://")) e.src = picture;
-  else e.hidden = true;
+  e.src = u.picture;
   return e;
 }
 
@@ -49,7 +56,7 @@ function showMe() {
   $("in").hidden = Boolean(me);
   $("start").hidden = !me || me.role === "member";
   if (!me) return;
-  $("name").replaceChildren(face(me.picture), element("b", me.name));
+  $("name").replaceChildren(face(me), element("b", me.name));
   $("profile").elements.name.value = me.name;
   $("profile").elements.picture.value = me.picture;
 }
@@ -124,7 +131,7 @@ async function present() {
   const { users } = await ask(`/api/streams/${encodeURIComponent(stream)}/presence`);
   $("present").replaceChildren(...users.map((u) => {
     const item = element("li", "");
-    item.append(face(u.picture), element("span", u.name));
+    item.append(face(u), element("span", u.name));
     return item;
   }));
 }
@@ -152,7 +159,9 @@ async function room(s) {
 // arrive finds out who one is, and goes on as that.
 async function arrive() {
   await again().catch(complain);
-  const { guests, provider } = await ask("/api/ways");
+  const { guests, provider, pictures: from } = await ask("/api/ways");
+  pictures = from;
+  $("profile").elements.picture.parentElement.hidden = !pictures.length;
   showMe();
   $("provider").hidden = !provider;
   $("provider").querySelector("a").textContent = "Sign in at " + provider;

@@ -5,7 +5,7 @@
 //	GET, HEAD /app?stream=    one of them, to read and to speak
 //
 // Each is one answer with its style and its script inside, and loads nothing else but from this
-// server's interface, and the pictures of users from where they are. Its policy allows that
+// server's interface, and the pictures of users from where the operator lets them be. Its policy allows that
 // script and style and no other, so that nothing that anybody says can run.
 package web
 
@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/valyala/fasthttp"
@@ -54,7 +55,7 @@ func assemble(layout string, scripts ...string) *page {
 	p.body = bytes.Replace(p.body, []byte("<style></style>"), tagged("style", style), 1)
 	p.body = bytes.Replace(p.body, []byte("<script></script>"), tagged("script", script), 1)
 	p.tag = xxhash.Sum64(p.body)
-	p.policy = "default-src 'none'; connect-src 'self'; img-src https:; style-src " + source(style) + "; script-src " + source(script) +
+	p.policy = "default-src 'none'; connect-src 'self'; img-src 'none'; style-src " + source(style) + "; script-src " + source(script) +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return p
 }
@@ -77,8 +78,15 @@ func source(text []byte) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Handle answers with the page of streams and of one of them.
-func Handle(ctx *fasthttp.RequestCtx) error { return app.answer(ctx) }
+// New answers with the page of streams and of one of them, which may show pictures of these
+// origins, https://HOST each.
+func New(pictures []string) route.Handler {
+	p := *app
+	if len(pictures) > 0 {
+		p.policy = strings.Replace(p.policy, "img-src 'none'", "img-src "+strings.Join(pictures, " "), 1)
+	}
+	return p.answer
+}
 
 // HandleReplay answers with the page of a stream that has ended.
 func HandleReplay(ctx *fasthttp.RequestCtx) error { return replay.answer(ctx) }
