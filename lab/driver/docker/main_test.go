@@ -144,6 +144,8 @@ func startDaemon(t *testing.T, server string) (host string) {
 		"--host", host, "--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
 		"--default-address-pool", "base=10.231.0.0/16,size=24",
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", "/"+parent)
+	// A containerd that answers too late writes its stacks there.
+	cmd.Env = append(cmd.Environ(), "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
