@@ -82,6 +82,21 @@ func ListenAdmin(ctx context.Context, addr, token string, g prometheus.Gatherer)
 	return a, nil
 }
 
+// ServeAdmin serves the metrics that g gathers on addr until stop, and not until ctx ends.
+func ServeAdmin(ctx context.Context, addr string, g prometheus.Gatherer) (stop func() error, err error) {
+	admin, err := ListenAdmin(ctx, addr, "", g)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() { served <- admin.Run(serving) }()
+	return func() error {
+		cancel()
+		return <-served
+	}, nil
+}
+
 // unlocked lets only those through who send the token.
 func (a *Admin) unlocked(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

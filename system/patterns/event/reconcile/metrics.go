@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -15,17 +14,7 @@ import (
 func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 	registry := prometheus.NewRegistry()
 	r.register(registry)
-	admin, err := service.ListenAdmin(ctx, r.cfg.AdminListen, "", registry)
-	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w", err)
-	}
-	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	served := make(chan error, 1)
-	go func() { served <- admin.Run(serving) }()
-	return func() error {
-		cancel()
-		return <-served
-	}, nil
+	return service.ServeAdmin(ctx, r.cfg.AdminListen, registry)
 }
 
 func (r *reconciler) register(registry prometheus.Registerer) {
