@@ -11,36 +11,14 @@ import (
 // maxNames bounds the names of a room that can be mentioned: those of who spoke last.
 const maxNames = 1000
 
-// names are users by their folded names. A name is its first bearer's until it falls out.
-type names struct {
-	user map[string]string
-	ring []string
-	at   int
-}
-
-func (n *names) add(name, user string) {
-	if _, ok := n.user[name]; ok || name == "" {
-		return
-	}
-	if n.user == nil {
-		n.user = map[string]string{}
-	}
-	if len(n.ring) < maxNames {
-		n.ring = append(n.ring, name)
-	} else {
-		delete(n.user, n.ring[n.at])
-		n.ring[n.at] = name
-		n.at = (n.at + 1) % maxNames
-	}
-	n.user[name] = user
-}
-
-// Meet remembers whom a name means in the room: who has spoken, and is not forgotten yet.
+// Meet remembers whom a name means in the room: its first bearer who has spoken, and is not forgotten yet.
 func (r *Room) Meet(name, user string) {
 	folded := string(Fold(name))
 	r.counting.Lock()
 	defer r.counting.Unlock()
-	r.names.add(folded, user)
+	if folded != "" {
+		r.names.add(folded, user, maxNames)
+	}
 }
 
 // Mentions are the users whom a text mentions, as @name: chat.MaxMentions at most, each once. Of
@@ -83,7 +61,7 @@ func (r *Room) named(text string) string {
 		if n < len(folded) && joined(folded[n-1], folded[n]) {
 			continue
 		}
-		if user, ok := r.names.user[string(folded[:n])]; ok {
+		if user, ok := r.names.values[string(folded[:n])]; ok {
 			return user
 		}
 	}

@@ -1,30 +1,28 @@
 package moderation
 
-// recentTexts are how many texts are remembered that may not be said again.
-const recentTexts = 500
-
-// recent is the hashes of the last texts, and who said each by which id, hashed too.
-type recent struct {
-	by   map[uint64]uint64
-	ring []uint64
-	at   int
+// recent is the keys that were added last, each with a value.
+type recent[K comparable, V any] struct {
+	values map[K]V
+	ring   []K
+	at     int
 }
 
-// add remembers a text. It is false if it is among the last by another message.
-func (r *recent) add(text, by uint64) bool {
-	if before, ok := r.by[text]; ok {
-		return before == by
+// add adds a key, in place of the oldest of most, and returns its value: that of the key
+// that is there.
+func (r *recent[K, V]) add(key K, value V, most int) V {
+	if there, ok := r.values[key]; ok {
+		return there
 	}
-	if r.by == nil {
-		r.by = map[uint64]uint64{}
+	if r.values == nil {
+		r.values = map[K]V{}
 	}
-	if len(r.ring) < recentTexts {
-		r.ring = append(r.ring, text)
+	if len(r.ring) < most {
+		r.ring = append(r.ring, key)
 	} else {
-		delete(r.by, r.ring[r.at])
-		r.ring[r.at] = text
-		r.at = (r.at + 1) % recentTexts
+		delete(r.values, r.ring[r.at])
+		r.ring[r.at] = key
+		r.at = (r.at + 1) % most
 	}
-	r.by[text] = by
-	return true
+	r.values[key] = value
+	return value
 }

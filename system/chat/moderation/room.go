@@ -37,8 +37,8 @@ type Room struct {
 
 	counting sync.Mutex
 	last     map[string]spoken
-	recent   recent
-	names    names
+	texts    recent[uint64, uint64] // hashes: what was said, and by whom with which id
+	names    recent[string, string] // folded, and the users
 }
 
 // policy is settings, prepared.
@@ -215,14 +215,20 @@ func (r *Room) count(now time.Time, p *policy, user, id string, folded []rune) e
 	if before, ok := r.last[user]; ok && before.id != id && now.Sub(before.at) < slow {
 		return &chat.WaitError{Err: ErrSlow, Seconds: int(math.Ceil((slow - now.Sub(before.at)).Seconds()))}
 	}
-	if p.Unique && !r.recent.add(xxhash.Sum64String(string(folded)), xxhash.Sum64String(user+" "+id)) {
-		return ErrUnique
+	if p.Unique {
+		by := xxhash.Sum64String(user + " " + id)
+		if r.texts.add(xxhash.Sum64String(string(folded)), by, recentTexts) != by {
+			return ErrUnique
+		}
 	}
 	if slow > 0 {
 		r.speak(now, slow, user, id)
 	}
 	return nil
 }
+
+// recentTexts are how many texts are remembered that may not be said again.
+const recentTexts = 500
 
 // maxSpoken bounds who is remembered in slow mode, some 5 MB. Beyond, it fails open.
 const maxSpoken = 50_000
@@ -248,7 +254,7 @@ func (r *Room) speak(now time.Time, slow time.Duration, user, id string) {
 func (r *Room) Forget() {
 	r.counting.Lock()
 	defer r.counting.Unlock()
-	r.last, r.recent, r.names = nil, recent{}, names{}
+	r.last, r.texts, r.names = nil, recent[uint64, uint64]{}, recent[string, string]{}
 }
 
 // Pinned is the message that is pinned, on the wire, or nil.

@@ -398,8 +398,8 @@ func TestMentions(t *testing.T) {
 	for i := range maxNames {
 		r.Meet(fmt.Sprintf("name-%d-x", i), "u")
 	}
-	if got := r.Mentions("@Noor"); got != nil || len(r.names.user) != maxNames {
-		t.Errorf("got %v of %d names", got, len(r.names.user))
+	if got := r.Mentions("@Noor"); got != nil || len(r.names.values) != maxNames {
+		t.Errorf("got %v of %d names", got, len(r.names.values))
 	}
 }
 
