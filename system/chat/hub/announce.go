@@ -53,9 +53,7 @@ func (h *Hub) Each(ctx context.Context, id int64, do func(*Conn)) error {
 
 // note leaves a note for all loops, and returns how many of them take it.
 func (h *Hub) note(id int64, n note) (taken int) {
-	h.mu.Lock()
-	r := h.rooms[id]
-	h.mu.Unlock()
+	r := h.room(id)
 	if r == nil {
 		return 0
 	}
@@ -97,9 +95,7 @@ func (l *loop) announce(n note) {
 // Redact puts another text in the place of a message that is no longer than it, for all who
 // read it from now on.
 func (h *Hub) Redact(id int64, offset uint64, message []byte) {
-	h.mu.Lock()
-	r := h.rooms[id]
-	h.mu.Unlock()
+	r := h.room(id)
 	if r == nil {
 		return
 	}

@@ -226,9 +226,7 @@ func (h *Hub) Close() error {
 // the order of a room's offsets, once it is durable: who joins meanwhile has it from the log.
 // The hub keeps no reference to it.
 func (h *Hub) Publish(id int64, offset uint64, message []byte) {
-	h.mu.Lock()
-	r := h.rooms[id]
-	h.mu.Unlock()
+	r := h.room(id)
 	if r == nil {
 		return
 	}
@@ -240,6 +238,13 @@ func (h *Hub) Publish(id int64, offset uint64, message []byte) {
 			h.loops[i].post(func(m *mail) { m.dirty = append(m.dirty, v) })
 		}
 	}
+}
+
+// room is the room if somebody is in it, or nil.
+func (h *Hub) room(id int64) *room {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.rooms[id]
 }
 
 // Viewers is how many are in a room.
