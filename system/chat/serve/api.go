@@ -109,8 +109,8 @@ func (s *server) guest(ctx *fasthttp.RequestCtx) error {
 		var request struct {
 			Name string `json:"name"`
 		}
-		if err := json.Unmarshal(ctx.Request.Body(), &request); err != nil {
-			return &route.Error{Code: route.BadRequest, Text: `send {"name":"..."}`, Err: err}
+		if err := read(ctx, &request, `{"name":"..."}`); err != nil {
+			return err
 		}
 		if user, err = chat.NewGuest(request.Name); err == nil && !within(s.guests, s.network(ctx).String(), s.cfg.GuestsPerNetwork) {
 			err = chat.ErrTooMany

@@ -53,7 +53,7 @@ func (s *server) comeBack(c context.Context, ctx *fasthttp.RequestCtx) error {
 		u, err = s.people.FromElsewhere(c, users.Elsewhere(who))
 	}
 	if err == nil {
-		_, err = s.begin(c, ctx, u)
+		err = s.begin(c, ctx, u)
 	}
 	if err != nil {
 		s.outcomes.signIns.WithLabelValues("wrong").Inc()

@@ -74,7 +74,7 @@ func (a audience) Tell(room int64, message []byte, to func(user string, own mode
 
 func (a audience) Remove(room int64, user string, why error) {
 	a.Visit(room, func(c *hub.Conn) {
-		if said, ok := c.Session.(*session); ok && said.user.ID == user {
+		if sessionOf(c, user) != nil {
 			c.Close(hub.Forbidden, why.Error())
 		}
 	})
@@ -169,7 +169,7 @@ func (s *server) related(c context.Context, user, host string) error {
 		return err
 	}
 	know := func(conn *hub.Conn) {
-		if said, ok := conn.Session.(*session); ok && said.user.ID == user {
+		if said := sessionOf(conn, user); said != nil {
 			said.relation.Store(&r)
 		}
 	}

@@ -103,7 +103,7 @@ func (s *server) leave(c context.Context, ctx *fasthttp.RequestCtx, who chat.Use
 		return chat.ErrTooMany
 	}
 	err := s.hub.Each(c, stream.ID, func(conn *hub.Conn) {
-		if of, ok := conn.Session.(*session); ok && of.user.ID == who.ID {
+		if sessionOf(conn, who.ID) != nil {
 			conn.Close(websocket.Normal, "you left")
 		}
 	})

@@ -128,31 +128,34 @@ func (s *server) signIn(c context.Context, ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	s.tries.Forget(pairKey(network, form.Email))
-	session, err := s.begin(c, ctx, u)
-	if err != nil {
+	if err := s.begin(c, ctx, u); err != nil {
 		return err
 	}
-	return s.granted(ctx, fasthttp.StatusCreated, u, session)
+	return s.granted(ctx, fasthttp.StatusCreated, u)
 }
 
 // begin lets the browser have a session.
-func (s *server) begin(c context.Context, ctx *fasthttp.RequestCtx, u *users.User) (users.Session, error) {
+func (s *server) begin(c context.Context, ctx *fasthttp.RequestCtx, u *users.User) error {
 	session, err := s.people.Begin(c, u)
 	if err == nil {
 		s.outcomes.signIns.WithLabelValues("done").Inc()
-		setCookie(ctx, cookie, session.Refresh, sessionPath, time.Until(session.Until))
+		remember(ctx, session)
 	}
-	return session, err
+	return err
+}
+
+// remember lets the browser keep a session's refresh token.
+func remember(ctx *fasthttp.RequestCtx, session users.Session) {
+	setCookie(ctx, cookie, session.Refresh, sessionPath, time.Until(session.Until))
 }
 
 // granted answers with an access token.
-func (s *server) granted(ctx *fasthttp.RequestCtx, status int, u *users.User, session users.Session) error {
+func (s *server) granted(ctx *fasthttp.RequestCtx, status int, u *users.User) error {
 	of := u.Token()
 	token, err := s.access.Sign(&of)
 	if err != nil {
 		return err
 	}
-	setCookie(ctx, cookie, session.Refresh, sessionPath, time.Until(session.Until))
 	return answer(ctx, status, map[string]any{
 		"token": token, "user": u.ID, "name": u.Name, "role": u.Role, "picture": u.Picture, "expires": of.Until.UTC(),
 	})
@@ -181,7 +184,8 @@ func (s *server) refresh(c context.Context, ctx *fasthttp.RequestCtx) error {
 		s.outcomes.refreshes.WithLabelValues("wrong").Inc()
 	case err == nil:
 		s.outcomes.refreshes.WithLabelValues("done").Inc()
-		return s.granted(ctx, fasthttp.StatusOK, u, session)
+		remember(ctx, session)
+		return s.granted(ctx, fasthttp.StatusOK, u)
 	}
 	if errors.Is(err, chat.ErrToken) {
 		setCookie(ctx, cookie, "", sessionPath, -1)

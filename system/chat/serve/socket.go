@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,6 +36,14 @@ type session struct {
 	underWay atomic.Int32 // messages without an answer
 }
 
+// sessionOf is that of a connection if it is the user's, or nil.
+func sessionOf(c *hub.Conn, user string) *session {
+	if said, ok := c.Session.(*session); ok && said.user.ID == user {
+		return said
+	}
+	return nil
+}
+
 // maxUnderWay bounds those of one connection.
 const maxUnderWay = 16
 
@@ -46,8 +53,8 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return handshakeError(ctx, err)
 	}
-	if origin := string(ctx.Request.Header.Peek("Origin")); !websocket.SameOrigin(origin, string(ctx.Host())) && !slices.Contains(s.cfg.Origins, origin) {
-		return &route.Error{Code: codeOrigin}
+	if err := s.ours(ctx); err != nil {
+		return err
 	}
 	args := ctx.QueryArgs()
 	stream, err := s.stream(string(args.Peek("stream")))
