@@ -333,7 +333,10 @@ func (l *Log) usable() error {
 func (l *Log) AddStreams(all []chat.Stream) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
-	return l.storeStreams(all, func(have *stream) bool { return have == nil })
+	return l.storeStreams(slices.DeleteFunc(slices.Clone(all), func(s chat.Stream) bool {
+		_, err := l.Stream(s.ID)
+		return err == nil
+	})...)
 }
 
 // ErrThere is returned where a stream's id is that of another.
@@ -346,7 +349,7 @@ func (l *Log) AddStream(s chat.Stream) error {
 	if _, err := l.Stream(s.ID); err == nil {
 		return fmt.Errorf("stream %d: %w", s.ID, ErrThere)
 	}
-	return l.storeStreams([]chat.Stream{s}, func(have *stream) bool { return have == nil })
+	return l.storeStreams(s)
 }
 
 // StartStream stores a stream under the next id, which it returns with it, unless its host has
@@ -367,7 +370,7 @@ func (l *Log) StartStream(s chat.Stream) (chat.Stream, error) {
 	if s.ID == 0 {
 		return s, chat.ErrLive
 	}
-	return s, l.storeStreams([]chat.Stream{s}, func(have *stream) bool { return have == nil })
+	return s, l.storeStreams(s)
 }
 
 // EndStream ends a stream: nothing that is said in its room after it has returned is accepted. What was said
@@ -380,50 +383,42 @@ func (l *Log) EndStream(id int64, at time.Time) error {
 		return err
 	}
 	s.Ended = at
-	return l.storeStreams([]chat.Stream{s}, func(*stream) bool { return true })
+	return l.storeStreams(s)
 }
 
 // storeStreams is called with l.changing held.
-func (l *Log) storeStreams(all []chat.Stream, wanted func(have *stream) bool) error {
+func (l *Log) storeStreams(all ...chat.Stream) error {
 	l.open.RLock()
 	defer l.open.RUnlock()
 	if err := l.usable(); err != nil {
 		return err
 	}
-	changed := map[int64]chat.Stream{}
-	l.mu.RLock()
-	for _, s := range all {
-		if wanted(l.streams[s.ID]) {
-			changed[s.ID] = s
-		}
-	}
-	l.mu.RUnlock()
 	// While the disk is full it does not return. Nobody but other changes waits for it.
-	if err := l.db.Guard(func() error { return l.writeStreams(changed) }); err != nil {
+	if err := l.db.Guard(func() error { return l.writeStreams(all) }); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, s := range changed {
-		if have := l.streams[id]; have != nil {
+	for _, s := range all {
+		if have := l.streams[s.ID]; have != nil {
 			have.Stream = s
 		} else {
-			l.streams[id] = &stream{Stream: s}
+			l.streams[s.ID] = &stream{Stream: s}
 		}
 	}
 	return nil
 }
 
-func (l *Log) writeStreams(all map[int64]chat.Stream) (err error) {
+func (l *Log) writeStreams(all []chat.Stream) (err error) {
 	batch := l.db.NewBatch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
-	for id, s := range all {
-		if id < 1 || id > chat.MaxStream {
-			return fmt.Errorf("stream %d: an id is from 1 to %d", id, int64(chat.MaxStream))
+	for _, s := range all {
+		if s.ID < 1 || s.ID > chat.MaxStream {
+			return fmt.Errorf("stream %d: an id is from 1 to %d", s.ID, int64(chat.MaxStream))
 		}
 		value, err := json.Marshal(s)
 		if err == nil {
-			err = batch.Set(appendKey(nil, streamKind, uint64(id)), value, nil)
+			err = batch.Set(appendKey(nil, streamKind, uint64(s.ID)), value, nil)
 		}
 		if err != nil {
 			return err

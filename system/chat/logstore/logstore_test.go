@@ -306,17 +306,7 @@ func TestANewEpochStays(t *testing.T) {
 // A host has one stream at a time, and no two streams have an id.
 func TestStreamsOfHosts(t *testing.T) {
 	t.Parallel()
-	c := DefaultConfig()
-	c.Dir = t.TempDir()
-	l, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	l := open(t, t.TempDir(), vfs.Default)
 	if err := l.AddStreams([]chat.Stream{{ID: 7, Title: "of an operator"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,29 +6,25 @@ import (
 	"math"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"loadstone/system/chat"
 )
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	c := DefaultConfig()
-	c.Dir = t.TempDir()
-	l, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := t.TempDir()
+	l := open(t, dir, vfs.Default)
 	var notes []chat.Note
 	for i := range uint64(10) {
 		notes = append(notes, chat.Note{Topic: chat.NoteSpan, Number: i << 40, Value: fmt.Append(nil, i)})
 	}
-	err = errors.Join(l.StoreNotes(1, notes), l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("a")}}),
+	err := errors.Join(l.StoreNotes(1, notes), l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("a")}}),
 		l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("b")}}), l.StoreNotes(2, notes[:1]), l.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err = Open(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	l = open(t, dir, vfs.Default)
 	got := func(stream int64, r chat.NoteRange) string {
 		t.Helper()
 		var all []byte
@@ -73,17 +69,7 @@ func TestNotes(t *testing.T) {
 
 func TestReadIsInOrderAndBounded(t *testing.T) {
 	t.Parallel()
-	c := DefaultConfig()
-	c.Dir = t.TempDir()
-	l, err := Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	l := open(t, t.TempDir(), vfs.Default)
 	if err := l.AddStreams([]chat.Stream{{ID: 1}, {ID: 2}}); err != nil {
 		t.Fatal(err)
 	}
