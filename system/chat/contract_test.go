@@ -1,14 +1,12 @@
 package chat
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/system/chat/contracttest"
 )
 
 // record is a line of a file of the contract.
@@ -23,30 +21,9 @@ type record struct {
 	BeyondSchema bool `json:"beyond_schema"`
 }
 
-// records reads a file of the contract.
-func records(t *testing.T, file string) (all []record) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("contract", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var r record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		all = append(all, r)
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s has no records", file)
-	}
-	return all
-}
-
 func TestMessagesAgreeWithTheContract(t *testing.T) {
 	t.Parallel()
-	for _, r := range records(t, "messages.jsonl") {
+	for _, r := range contracttest.Records[record](t, "contract/messages.jsonl") {
 		got, err := ParseMessage([]byte(r.Wire))
 		switch {
 		case r.Message == nil:
@@ -65,7 +42,7 @@ func TestMessagesAgreeWithTheContract(t *testing.T) {
 
 func TestSendsAgreeWithTheContract(t *testing.T) {
 	t.Parallel()
-	for _, r := range records(t, "sends.jsonl") {
+	for _, r := range contracttest.Records[record](t, "contract/sends.jsonl") {
 		got, err := ParseSend([]byte(r.Wire))
 		switch {
 		case r.Send != nil && (err != nil || got != *r.Send):
@@ -96,7 +73,7 @@ func TestWhatIsToldAgreesWithTheContract(t *testing.T) {
 		"error":            AppendRefusal(nil, "c-1", ErrTooLong), "error_without_id": AppendRefusal(nil, "", ErrID),
 	}
 	var names []string
-	for _, c := range records(t, "told.jsonl") {
+	for _, c := range contracttest.Records[record](t, "contract/told.jsonl") {
 		names = append(names, c.Name)
 		if c.Wire != string(want[c.Name]) {
 			t.Errorf("%s: got\n%s, want\n%s", c.Name, want[c.Name], c.Wire)

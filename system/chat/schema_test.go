@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"loadstone/system/chat/contracttest"
 )
 
 // schema compiles one of the contract, with those that it refers to.
@@ -54,7 +56,7 @@ func TestSchemasAgreeWithTheRecords(t *testing.T) {
 	t.Parallel()
 	for file, name := range schemas {
 		s := schema(t, name)
-		for _, r := range records(t, file) {
+		for _, r := range contracttest.Records[record](t, "contract/"+file) {
 			read := r.Error == "" && (file != "messages.jsonl" || r.Message != nil)
 			if err := validate(s, r.Wire); (err == nil) != (read || r.BeyondSchema) || read && r.BeyondSchema {
 				t.Errorf("%s: %s: the schema says %v: make contract/%s and the record agree", file, r.Name, err, name)
@@ -69,7 +71,7 @@ func TestSchemasRefuseDamagedRecords(t *testing.T) {
 	optional := map[string]bool{"mentions": true, "seconds": true, "reason": true}
 	for file, name := range schemas {
 		s := schema(t, name)
-		for _, r := range records(t, file) {
+		for _, r := range contracttest.Records[record](t, "contract/"+file) {
 			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(r.Wire)))
 			members, ok := doc.(map[string]any)
 			if err != nil || !ok || s.Validate(doc) != nil || r.Name == "unknown_members" {

@@ -1,15 +1,12 @@
 package moderation
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
 	"loadstone/system/chat"
+	"loadstone/system/chat/contracttest"
 )
 
 // record is a line of a file of the contract.
@@ -22,26 +19,6 @@ type record struct {
 		ID    string  `json:"id"`
 		React string  `json:"react"`
 	} `json:"request"`
-}
-
-func records(t *testing.T, file string) (all []record) {
-	t.Helper()
-	f, err := os.Open(filepath.Join("..", "contract", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var r record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		all = append(all, r)
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s has no records", file)
-	}
-	return all
 }
 
 func TestWhatIsToldAgreesWithTheContract(t *testing.T) {
@@ -59,7 +36,7 @@ func TestWhatIsToldAgreesWithTheContract(t *testing.T) {
 		"done":      AppendDone(nil, "a-1"),
 		"slow_mode": chat.AppendLater(nil, "c-2", &chat.WaitError{Err: ErrSlow, Seconds: 9}),
 	}
-	all := records(t, "room.jsonl")
+	all := contracttest.Records[record](t, "../contract/room.jsonl")
 	for _, r := range all {
 		if r.Wire != string(want[r.Name]) {
 			t.Errorf("%s: got\n%s, want\n%s", r.Name, want[r.Name], r.Wire)
@@ -72,7 +49,7 @@ func TestWhatIsToldAgreesWithTheContract(t *testing.T) {
 
 func TestRequestsAgreeWithTheContract(t *testing.T) {
 	t.Parallel()
-	for _, r := range records(t, "requests.jsonl") {
+	for _, r := range contracttest.Records[record](t, "../contract/requests.jsonl") {
 		got, err := ParseRequest([]byte(r.Wire))
 		if r.Error != "" {
 			if e, ok := errors.AsType[*chat.Error](err); !ok || e.Code != r.Error {
