@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -82,6 +83,15 @@ func TestChatUsers(t *testing.T) {
 	said(1, "nobody has signed up in chat-data", "", "list")
 	said(0, "ada@example.com, host, was added as user-", password+"\nmore\n", "add", "Ada@example.com", "--name", "Ada", "--role", "host")
 	said(1, "there is a user ada@example.com", password, "add", "ada@example.com")
+	foreign, err := sql.Open("sqlite", filepath.Join(dir, "chat-data", "users.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = foreign.ExecContext(t.Context(), `INSERT INTO users (id, email, name, role, created) VALUES ('user-x', 'x' || char(27) || '[2J@example.com', 'X', 'member', 1)`)
+	if err := errors.Join(err, foreign.Close()); err != nil {
+		t.Fatal(err)
+	}
+	said(0, `user-x member "x\x1b[2J@example.com" "X"`, "", "list")
 	_, url := serviceOf(t, dir, nil, "chat", "serve", "--tick", "0")
 	said(0, "ben@example.com, member, was added", password, "add", "ben@example.com")
 	menuWant(t, "POST "+url+"/api/session", 201, `"role":"member"`, `{"email":"ben@example.com","password":"`+password+`"}`)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,15 @@ func (c *chatUsers) one(ctx context.Context, name string, do func(s *users.Store
 		}
 		return do(s, u)
 	})
+}
+
+// plain is a text as it is, or quoted where it has more than a terminal only shows: an older
+// program, or another, may have stored it.
+func plain(text string) string {
+	if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
 }
 
 func (c *chatUsers) role(text string) (chat.Role, error) {
@@ -145,7 +155,7 @@ func (c *chatUsers) listCommand() *cobra.Command {
 					if u.Disabled {
 						state += " (disabled)"
 					}
-					fmt.Fprintf(c.Stdout, "%s %s %s %q\n", u.ID, state, cmp.Or(u.Email, "-"), u.Name)
+					fmt.Fprintf(c.Stdout, "%s %s %s %q\n", u.ID, state, plain(cmp.Or(u.Email, "-")), u.Name)
 					return nil
 				})
 			})

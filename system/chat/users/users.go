@@ -106,7 +106,7 @@ func (n *New) Check() error {
 // address is the one form of an e-mail address.
 func address(text string) (string, error) {
 	parsed, err := mail.ParseAddress(text)
-	unseen := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) } // a terminal obeys them, or hides them
+	unseen := func(r rune) bool { return !unicode.IsPrint(r) } // a terminal obeys it, or hides it
 	if err != nil || parsed.Address != text || len(text) > maxEmail || strings.ContainsFunc(text, unseen) {
 		return "", chat.ErrEmail
 	}

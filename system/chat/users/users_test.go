@@ -99,6 +99,8 @@ func TestSignUp(t *testing.T) {
 		"a name before it": {func(n *New) { n.Email = "Noor <noor@show.example>" }, chat.ErrEmail},
 		"a long address":   {func(n *New) { n.Email = strings.Repeat("n", 250) + "@show.example" }, chat.ErrEmail},
 		"a terminal's":     {func(n *New) { n.Email = "\u202enoor@show.example" }, chat.ErrEmail},
+		"a line's end":     {func(n *New) { n.Email = "no\u2028or@show.example" }, chat.ErrEmail},
+		"nobody's letter":  {func(n *New) { n.Email = "noor\ue000@show.example" }, chat.ErrEmail},
 		"a short password": {func(n *New) { n.Password = "short" }, chat.ErrPassword},
 		"a long password":  {func(n *New) { n.Password = strings.Repeat("x", 73) }, chat.ErrPassword},
 		"no name":          {func(n *New) { n.Name = "" }, chat.ErrName},
