@@ -84,6 +84,7 @@ type Analyst struct {
 	metrics *metrics
 	states  map[int64]*state // only Run's
 	wishes  chan wish
+	texts   chan text
 
 	mu     sync.Mutex
 	due    map[int64]progress // of streams that are not analysed to the end
@@ -95,7 +96,7 @@ type progress struct{ next, reached uint64 }
 
 // New returns an analyst of all that is in the log. It works while it Runs.
 func New(cfg Config) *Analyst {
-	a := &Analyst{cfg: cfg, states: map[int64]*state{}, due: map[int64]progress{}, wishes: make(chan wish, cfg.Queue)}
+	a := &Analyst{cfg: cfg, states: map[int64]*state{}, due: map[int64]progress{}, wishes: make(chan wish, cfg.Queue), texts: make(chan text)}
 	a.metrics = newMetrics(cfg.Registerer, a.lag)
 	for _, s := range cfg.Log.Streams() {
 		if next := cfg.Log.Length(s.ID); next > 0 {
@@ -143,6 +144,11 @@ func (a *Analyst) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-told.C:
+		case t := <-a.texts:
+			if err := a.written(t, changed); err != nil {
+				a.report(err)
+			}
+			continue
 		case <-always(more):
 			continue
 		}

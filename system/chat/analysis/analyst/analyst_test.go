@@ -393,6 +393,42 @@ func TestAModelWritesSummaries(t *testing.T) {
 	}
 }
 
+// A text that comes late is kept with its summary, and viewers keep the newer one.
+func TestALateTextReplacesNoNewerSummary(t *testing.T) {
+	t.Parallel()
+	l, h := newMemory(room()...), &heard{}
+	c := config(l, h)
+	model := &writer{text: "they liked it", wait: make(chan struct{})}
+	c.Model = model
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(h.of("summary"), func(m string) bool {
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(m, part) })
+		})
+	}
+	late := false
+	run(t, New(c), func() bool {
+		if !late && has(`"next":200`) {
+			late = true
+			close(model.wait)
+		}
+		return has(`"next":200`, "liked it")
+	})
+	newest := uint64(0)
+	for _, m := range h.of("summary") {
+		var s Summary
+		if err := json.Unmarshal([]byte(m), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Next < newest {
+			t.Errorf("after the summary before %d: got %s", newest, m)
+		}
+		newest = s.Next
+	}
+	if got := string(l.notes[chat.NoteSummary][100]); !strings.Contains(got, "liked it") {
+		t.Errorf("the first summary is %s", got)
+	}
+}
+
 // A model that fails, or hangs, takes nothing from what the analysis finds.
 func TestWithoutTheModelThereAreSummaries(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"loadstone/system/chat"
+	"loadstone/system/chat/analysis"
 )
 
 // wish is a summary that a language model may write the text of.
@@ -42,11 +43,11 @@ func (a *Analyst) grant(ctx context.Context) {
 }
 
 func (a *Analyst) write(ctx context.Context, w wish) error {
-	text, err := a.cfg.Model.Summarise(ctx, w.texts)
+	said, err := a.cfg.Model.Summarise(ctx, w.texts)
 	if err != nil {
 		return err
 	}
-	with := &stored{w.found.From, w.found.Offsets, text}
+	with := &stored{w.found.From, w.found.Offsets, said}
 	if err := a.cfg.Log.StoreNotes(w.stream, []chat.Note{{Topic: chat.NoteSummary, Number: w.next, Value: encode(with)}}); err != nil {
 		return err
 	}
@@ -54,6 +55,36 @@ func (a *Analyst) write(ctx context.Context, w wish) error {
 	if err != nil {
 		return err
 	}
-	a.cfg.Announce(w.stream, encode(told))
+	select {
+	case a.texts <- text{w.stream, told}:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// text is a summary with a model's text.
+type text struct {
+	stream int64
+	told   *Summary
+}
+
+// written has viewers told of a text, unless there is a newer summary: they have that one, or
+// will have it. It is for Run, which tells them of all summaries, one after the other.
+func (a *Analyst) written(t text, changed map[int64]*news) error {
+	s := a.states[t.stream]
+	if s == nil {
+		var err error
+		if s, err = loadState(a.cfg.Log, t.stream); err != nil {
+			return fmt.Errorf("tell of a text of stream %d: %w", t.stream, err)
+		}
+	}
+	waits := changed[t.stream]
+	switch {
+	case t.told.Next < s.Next-s.Next%analysis.SummaryEvery:
+	case waits != nil && waits.summary != nil:
+		waits.summary = t.told
+	default:
+		a.cfg.Announce(t.stream, encode(t.told))
+	}
 	return nil
 }
