@@ -31,6 +31,14 @@ func (m material) Length(stream int64) uint64 {
 	return min(next, m.desk.Room(stream).Shown())
 }
 
+func (m material) Read(stream int64, from uint64, most int) ([]chat.Encoded, error) {
+	shown := m.Length(stream)
+	if from >= shown {
+		return nil, nil
+	}
+	return m.Log.Read(stream, from, int(min(uint64(most), shown-from)))
+}
+
 // openAnalyst makes the analyst, which goes on where it was.
 func (s *server) openAnalyst(parts *service.Service) {
 	c := analyst.DefaultConfig()
@@ -112,7 +120,7 @@ func (s *server) replay(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
 	if err != nil {
 		return err
 	}
-	r := replay.New(s.log, *stream, replay.Place{Offset: offset, Video: int64(min(video, most))})
+	r := replay.New(material{s.log, s.desk}, *stream, replay.Place{Offset: offset, Video: int64(min(video, most))})
 	if offset >= most {
 		err = r.Find(int64(min(video, most)))
 	}

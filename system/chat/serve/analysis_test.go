@@ -100,6 +100,47 @@ func TestWhatIsHeldBackIsNotAnalysed(t *testing.T) {
 	}
 }
 
+// What is held back when a show ends is replayed once viewers see it, and never if it is deleted until then.
+func TestWhatIsHeldBackIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	dir, host := hosted(t)
+	f := start(t, dir, nil)
+	noor := f.join("Noor")
+	noor.send("0", "at once")
+	noor.next("ack")
+	f.act(host, `{"action":"settings","settings":{"delay":60}}`, 204)
+	for i, text := range []string{"late", "gone"} {
+		noor.send(fmt.Sprint(i+1), text)
+		noor.next("ack")
+	}
+	if status, form := f.ask("POST", f.admin+"/streams/1/end", adminToken, ""); status != 204 {
+		t.Fatalf("got %d %v", status, form)
+	}
+	replayed := func(path string) (texts []string) {
+		t.Helper()
+		_, form := f.ask("GET", f.api+"/api/streams/1/replay"+path, "", "")
+		messages, _ := form["messages"].([]any)
+		for _, m := range messages {
+			m, _ := m.(map[string]any)
+			texts = append(texts, fmt.Sprint(m["text"]))
+		}
+		return texts
+	}
+	if got := replayed(""); !slices.Equal(got, []string{"at once"}) {
+		t.Errorf("while it is held back: got %q", got)
+	}
+	if got := replayed("?offset=1&video=0"); len(got) != 0 {
+		t.Errorf("from its offset on: got %q", got)
+	}
+	f.act(host, `{"action":"delete","offset":2}`, 204)
+	f.act(host, `{"action":"settings","settings":{}}`, 204)
+	for noor.next("totals").Next < 3 { // all is shown
+	}
+	if got := replayed(""); !slices.Equal(got, []string{"at once", "late"}) {
+		t.Errorf("later: got %q", got)
+	}
+}
+
 func TestAStreamIsReplayedOnceItHasEnded(t *testing.T) {
 	t.Parallel()
 	f := start(t, seeded(t), talkative)
