@@ -1,18 +1,106 @@
 package serve
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/block/openapitest"
 	"loadstone/system/chat"
+	"loadstone/system/chat/analysis"
+	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/oidc/oidctest"
 )
+
+// What the package says that it answers under /api is in the document, and nothing else is.
+func TestTheDocumentHasAllPaths(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("serve.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment, _, _ := strings.Cut(string(source), "\npackage serve")
+	said := map[string]bool{}
+	for _, path := range regexp.MustCompile(`/api/[a-z/{}]*`).FindAllString(comment, -1) {
+		said[path] = true
+	}
+	var document struct {
+		Paths map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal(openAPI, &document); err != nil {
+		t.Fatal(err)
+	}
+	for path := range document.Paths {
+		if strings.HasPrefix(path, "/api/") && !said[path] {
+			t.Errorf("the package does not say that there is %s", path)
+		}
+		delete(said, path)
+	}
+	if len(said) > 0 {
+		t.Errorf("not in the document: %q", slices.Sorted(maps.Keys(said)))
+	}
+}
+
+// shownWhole stores what was said in a stream that has ended: enough for a summary, and for a highlight.
+func shownWhole(t *testing.T, dir string, id int64) {
+	t.Helper()
+	c := logstore.DefaultConfig()
+	c.Dir = dir
+	log, err := logstore.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := log.Stream(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages = analysis.SummaryEvery + 1
+	done := make(chan error, messages)
+	for i := range messages {
+		at := 4 * int64(analysis.SpanMillis) // most at once, the first before and the last after it
+		switch i {
+		case 0:
+			at = 0
+		case messages - 1:
+			at *= 2
+		}
+		m := chat.Message{At: stream.Started.UnixMilli() + at, Sender: "user-x", Name: "Olga", ID: fmt.Sprint(i), Text: fmt.Sprint("the soup is boiling over ", i%7)}
+		err = errors.Join(err, log.Say(&chat.Draft{Stream: id, Message: m, Done: func(s *chat.Said) { done <- s.Err }}))
+	}
+	for range messages {
+		err = errors.Join(err, <-done)
+	}
+	if err := errors.Join(err, log.EndStream(id, stream.Started.Add(time.Hour)), log.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// analysed waits until all of a stream that has ended is.
+func (f *fixture) analysed(stream string) {
+	f.t.Helper()
+	for {
+		status, form := f.ask("GET", f.api+"/api/streams/"+stream+"/analysis", "", "")
+		totals, ok := form["totals"].(map[string]any)
+		if status != 200 || !ok {
+			f.t.Fatalf("got %d %v", status, form)
+		}
+		if totals["next"] == float64(analysis.SummaryEvery+1) {
+			break
+		}
+	}
+	if _, form := f.ask("GET", f.api+"/api/streams/"+stream+"/timeline", "", ""); fmt.Sprint(form["highlights"]) == "[]" {
+		f.t.Error("there is no highlight to compare")
+	}
+}
 
 // Every operation of the document answers as it says.
 func TestAnswersAreThoseOfTheDocument(t *testing.T) {
@@ -25,11 +113,14 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	provider := oidctest.Start(t)
-	f := start(t, seeded(t), func(c *Config) {
+	dir := seeded(t)
+	shownWhole(t, dir, 13)
+	f := start(t, dir, func(c *Config) {
 		c.OIDC.Issuer, c.OIDC.ClientID, c.OIDC.Secret, c.PublicURL = provider.URL, oidctest.ClientID, oidctest.Secret, "http://127.0.0.1:1"
 	})
 	member, host := f.signedIn("Noor", chat.Member), f.signedIn("Ada", chat.Host)
 	path := "/api/hosts/" + host.user
+	f.analysed("13")
 	seen := map[string]bool{"/ws get 101": true, "/api/viewers get 200": true} // of tests of their own
 	for _, c := range []struct {
 		as            *person
@@ -74,6 +165,16 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		{host, "GET /api/streams/14/log", "", 200},
 		{host, "GET /api/streams/14/log?before=x", "", 400},
 		{member, "GET /api/streams/14/log", "", 403},
+		{f.person(), "GET /api/streams/13/analysis", "", 200},
+		{f.person(), "GET /api/streams/14/analysis", "", 200},
+		{f.person(), "GET /api/streams/99/analysis", "", 404},
+		{f.person(), "GET /api/streams/13/timeline", "", 200},
+		{f.person(), "GET /api/streams/99/timeline", "", 404},
+		{f.person(), "GET /api/streams/13/replay?video=10000", "", 200},
+		{f.person(), "GET /api/streams/13/replay?offset=999&video=0", "", 200},
+		{f.person(), "GET /api/streams/13/replay?video=x", "", 400},
+		{f.person(), "GET /api/streams/14/replay", "", 409},
+		{f.person(), "GET /api/streams/99/replay", "", 404},
 		{host, "POST /api/streams/14/end", "", 200},
 		{f.person(), "GET " + path, "", 200},
 		{member, "GET " + path, "", 200},
