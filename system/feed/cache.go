@@ -1,8 +1,6 @@
 package feed
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/versioned"
@@ -28,14 +26,13 @@ func NewCache(store Store, bytes int64, to prometheus.Registerer) (*Cache, error
 }
 
 // read answers a question from the cache, or by a query.
-func read[T any](ctx context.Context, c *Cache, q Question, bytes func(T) int, query func() (T, error)) (T, error) {
-	reading := c.Read(ctx)
-	if found, ok := reading.Find(q); ok {
+func read[T any](v View, q Question, bytes func(T) int, query func() (T, error)) (T, error) {
+	if found, ok := v.cached.Find(q); ok {
 		return found.(T), nil
 	}
 	answer, err := query()
 	if err == nil {
-		reading.Keep(q, answer, questionBytes+bytes(answer))
+		v.cached.Keep(q, answer, questionBytes+bytes(answer))
 	}
 	return answer, err
 }

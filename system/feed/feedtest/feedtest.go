@@ -400,7 +400,7 @@ func (w *walkers) fails(id int64, err error) {
 func (w *walkers) walk(limit int) {
 	seen, before := map[int64]bool{}, feed.Start
 	for next, more := "", true; more; {
-		page, err := w.reader.Page(w.t.Context(), []byte(next), limit)
+		page, err := w.reader.View(w.t.Context()).Page(w.t.Context(), []byte(next), limit)
 		if err != nil {
 			w.t.Error(err)
 			return

@@ -47,7 +47,7 @@ func (a *API) list(ctx *fasthttp.RequestCtx) error {
 	}
 	within, cancel := bound()
 	defer cancel()
-	page, err := a.cfg.Reader.Page(within, ctx.QueryArgs().Peek("cursor"), int(limit))
+	page, err := a.cfg.Reader.View(within).Page(within, ctx.QueryArgs().Peek("cursor"), int(limit))
 	if err != nil {
 		return a.failed(err)
 	}
@@ -65,7 +65,7 @@ func (a *API) notices(ctx *fasthttp.RequestCtx) error {
 	}
 	within, cancel := bound()
 	defer cancel()
-	n, err := a.cfg.Reader.Notices(within, seen)
+	n, err := a.cfg.Reader.View(within).Notices(within, seen)
 	if err != nil {
 		return a.failed(err)
 	}
@@ -81,7 +81,7 @@ func (a *API) detail(ctx *fasthttp.RequestCtx) error {
 	}
 	within, cancel := bound()
 	defer cancel()
-	found := a.cfg.Reader.Details(within, feed.Part(part), []int64{id})[0]
+	found := a.cfg.Reader.View(within).Details(within, feed.Part(part), []int64{id})[0]
 	if found.Err != nil {
 		return a.failed(found.Err)
 	}
@@ -102,9 +102,9 @@ func (a *API) bundle(ctx *fasthttp.RequestCtx) error {
 	}
 	within, cancel := bound()
 	defer cancel()
-	found := make(map[feed.Part][]feed.Found, len(feed.Parts()))
+	view, found := a.cfg.Reader.View(within), make(map[feed.Part][]feed.Found, len(feed.Parts()))
 	for _, part := range feed.Parts() {
-		found[part] = a.cfg.Reader.Details(within, part, ids)
+		found[part] = view.Details(within, part, ids)
 	}
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)

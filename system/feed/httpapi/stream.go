@@ -45,17 +45,17 @@ type line struct {
 // is noticed at the next line; then what is still being read is given up.
 func (a *API) writeLines(w *bufio.Writer, ids []int64) {
 	within, cancel := bound()
-	parts := feed.Parts()
+	view, parts := a.cfg.Reader.View(within), feed.Parts()
 	ready := make(chan line, len(parts)*len(ids)) // nobody waits for a slow client
 	size := len(ids)
-	if a.cfg.Reader.Each {
+	if view.Each {
 		size = 1
 	}
 	var reading sync.WaitGroup
 	for _, part := range parts {
 		reading.Go(func() {
 			for few := range slices.Chunk(ids, size) {
-				for i, found := range a.cfg.Reader.Details(within, part, few) {
+				for i, found := range view.Details(within, part, few) {
 					ready <- line{few[i], part, found}
 				}
 			}

@@ -126,7 +126,8 @@ func (s *Site) Handle(ctx *fasthttp.RequestCtx) error {
 // view reads the page at a cursor. It needs the list; without some of the rest it still is
 // a page.
 func (s *Site) view(ctx context.Context, cursor []byte) (view, error) {
-	page, err := s.cfg.Reader.Page(ctx, cursor, Shown)
+	reader := s.cfg.Reader.View(ctx)
+	page, err := reader.Page(ctx, cursor, Shown)
 	if err != nil {
 		return view{}, err
 	}
@@ -136,7 +137,7 @@ func (s *Site) view(ctx context.Context, cursor []byte) (view, error) {
 		v.Items[i].Post, ids[i] = page.Posts[i], page.Posts[i].ID
 	}
 	for _, part := range feed.Parts() {
-		for i, found := range s.cfg.Reader.Details(ctx, part, ids) {
+		for i, found := range reader.Details(ctx, part, ids) {
 			switch d := found.Detail.(type) {
 			case *feed.Media:
 				v.Items[i].Media = d.Media
@@ -148,7 +149,7 @@ func (s *Site) view(ctx context.Context, cursor []byte) (view, error) {
 		}
 	}
 	if v.First {
-		if n, err := s.cfg.Reader.Notices(ctx, 0); err == nil {
+		if n, err := reader.Notices(ctx, 0); err == nil {
 			v.Pinned = n.Pinned
 		}
 	}
