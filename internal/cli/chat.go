@@ -24,9 +24,7 @@ order, and what was acknowledged is never lost.`,
   # and its page at http://127.0.0.1:8097/app
   loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
 	}
-	health := a.healthCommand()
-	health.Example = `  loadstone chat health --url http://127.0.0.1:8080/readyz`
-	cmd.AddCommand(health, a.chatUserCommand())
+	cmd.AddCommand(a.healthCommand("chat"), a.chatUserCommand())
 	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -129,16 +127,12 @@ messages it missed.
 Every flag can be given as an environment variable as well: --admin-listen as
 CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it accepted.`,
 		Example: `  loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Proxies, err = forwarded.Parse(proxies...); err == nil {
-				err = c.Validate()
-			}
-			if err != nil {
+		RunE: served(a, &c, serve.Run, func() (err error) {
+			if c.Proxies, err = forwarded.Parse(proxies...); err != nil {
 				return usageError{err}
 			}
-			return serve.Run(cmd.Context(), c, a.logger())
-		},
+			return nil
+		}),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles and streams")

@@ -26,12 +26,7 @@ The server bounds what guests of one address may do: see its --messages-per-user
 
 Every flag can be given as an environment variable as well: --url as CHAT_URL. A flag wins.`,
 		Example: `  loadstone chat reconcile --url http://127.0.0.1:8097 --for 30s`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return a.reconcileChat(cmd.Context(), c)
-		},
+		RunE:    checked(&c, a.reconcileChat),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.URL, "url", c.URL, "where the chat is, http://HOST:PORT")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -39,9 +38,7 @@ PostgreSQL database, postgres://USER@HOST/DATABASE.`,
   loadstone feed publish --store sqlite:feed.db --to directory:snapshots
   loadstone feed edge --from directory:snapshots --listen 127.0.0.1:8097`,
 	}
-	health := a.healthCommand()
-	health.Example = `  loadstone feed health --url http://127.0.0.1:8080/readyz`
-	cmd.AddCommand(a.feedImportCommand(), a.feedAccounts().command(), a.feedSecretsCommand(), health)
+	cmd.AddCommand(a.feedImportCommand(), a.feedAccounts().command(), a.feedSecretsCommand(), a.healthCommand("feed"))
 	cmd.AddCommand(a.withEnv("FEED_", a.feedSeedCommand(), a.feedExportCommand(), a.feedTakeDownCommand(), a.feedPutBackCommand(), a.feedServeCommand(), a.feedPublishCommand(), a.feedEdgeCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -111,34 +108,8 @@ are reported with their lines.`,
 }
 
 func (a *app) feedSecretsCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
-		Use:   "secrets",
-		Short: "Generate the passwords of the full form, if there are none",
-		Long: `Generate the passwords of the full form, if there are none. Existing ones are left
-unchanged.
-
-  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
-  DIR/s3, DIR/keys           S3, for the account feed; the second for --keys of 'feed publish'`,
-		Example: `  loadstone feed secrets --dir secrets`,
-		RunE: func(*cobra.Command, []string) error {
-			if dir == "" {
-				return usagef("feed secrets: name the directory with --dir")
-			}
-			made, err := feedSecrets(dir)
-			if err != nil {
-				return err
-			}
-			what := "are there already"
-			if made {
-				what = "were generated"
-			}
-			fmt.Fprintf(a.Stdout, "the passwords in %s %s\n", dir, what)
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&dir, "dir", "", "directory for the passwords")
-	return cmd
+	return a.dirSecretsCommand("feed", `  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
+  DIR/s3, DIR/keys           S3, for the account feed; the second for --keys of 'feed publish'`, feedSecrets)
 }
 
 // feedSecrets generates the passwords that are not there, and writes what follows from them.
@@ -177,11 +148,11 @@ func (a *app) fillFeedFrom(cmd *cobra.Command, store, path string, keep bool) er
 // fillFeed puts the source into a store, and says what came of it. With keep it leaves one
 // alone that was filled with posts that are not made up.
 func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[feed.Entry], keep bool) (err error) {
-	name, err := stores.Parse(text)
+	name, err := storeName(stores.Parse, text, "--store")
 	if err != nil {
-		return usagef("--store: %w", err)
+		return err
 	}
-	began, ctx := time.Now(), cmd.Context()
+	ctx := cmd.Context()
 	store, err := name.Few().Make(ctx, nil)
 	if err != nil {
 		return err
@@ -191,20 +162,13 @@ func (a *app) fillFeed(cmd *cobra.Command, text string, source dataset.Source[fe
 		fmt.Fprintf(a.Stdout, "%s has posts that were imported, %s; they are kept\n", name, have.Origin)
 		return nil
 	}
-	bar := newCountBar(a.Stderr, a.Terminal, "posts")
-	kept, err := store.Fill(ctx, source, bar.set)
-	bar.close()
-	switch {
-	case errors.Is(err, feed.ErrOccupied):
-		return fmt.Errorf("%w; it is left as it is: name another store, or remove what is there first", err)
-	case err != nil:
-		return err
-	case kept:
-		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", name, source.Meta().Origin)
-		return nil
-	}
-	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", name, source.Meta().Origin, time.Since(began).Seconds())
-	return nil
+	return a.filling(name, "posts", source.Meta().Origin, func(progress dataset.Progress) (f filled, err error) {
+		f.already, err = store.Fill(ctx, source, progress)
+		if errors.Is(err, feed.ErrOccupied) {
+			err = leftAsItIs(err)
+		}
+		return f, err
+	})
 }
 
 func (a *app) feedServeCommand() *cobra.Command {
@@ -232,29 +196,22 @@ Every flag can be given as an environment variable as well: --admin-listen as
 FEED_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
 		Example: `  loadstone feed serve --store sqlite:feed.db --listen 127.0.0.1:8095
   loadstone feed serve --store sqlite:feed.db --snapshots directory:snapshots`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Keys, err = a.objectKeys(keys); err != nil {
-				return usagef("--keys: %w", err)
+		RunE: served(a, &c, serve.Run, func() (err error) {
+			if c.Keys, err = a.objectKeys(keys); err == nil {
+				c.Proxies, err = parseProxies(proxies)
 			}
-			if c.Proxies, err = parseProxies(proxies); err != nil {
-				return err
-			}
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.Run(cmd.Context(), c, a.logger())
-		},
+			return err
+		}),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
 	fl.StringVar((*string)(&c.Serializer), "serializer", string(c.Serializer), "what makes JSON: "+feed.Serializers)
 	fl.Var(codings{&c.Codings}, "compression", "how answers are compressed: "+compress.Forms)
-	fl.Var(queries{&c.Each}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
+	fl.Var(either{&c.Each, "batch", "each", "write batch or each"}, "queries", "how the details of several posts are read: batch, in one query, or each, in one for each post")
 	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory cache of a SQLite store, which it asks at each reading whether anything has changed; 0 for none")
 	fl.DurationVar(&c.CursorTTL, "cursor-ttl", c.CursorTTL, "how long a cursor of the list is good")
-	fl.Var(onOff{&c.Page}, "page", "the page at /app: on or off")
+	fl.Var(onOff(&c.Page), "page", "the page at /app: on or off")
 	officeFlags(fl, &c.Settings, &proxies, "feed", "edit posts")
 	fl.StringVar(&c.Snapshots, "snapshots", "", "where this server publishes the feed, to serve it below /feed/: "+stores.ObjectForms+"; nowhere if empty")
 	fl.DurationVar(&c.PublishEvery, "publish-every", c.PublishEvery, "time between two publications, with --snapshots")
@@ -283,25 +240,3 @@ func (c codings) Set(text string) (err error) {
 
 // Type is for pflag, which shows it in the help.
 func (codings) Type() string { return "string" }
-
-// queries is the flag of that name.
-type queries struct{ each *bool }
-
-func (q queries) String() string {
-	if q.each != nil && *q.each {
-		return "each"
-	}
-	return "batch"
-}
-
-// Set is for pflag.
-func (q queries) Set(text string) error {
-	if text != "batch" && text != "each" {
-		return errors.New("write batch or each")
-	}
-	*q.each = text == "each"
-	return nil
-}
-
-// Type is for pflag, which shows it in the help.
-func (queries) Type() string { return "string" }

@@ -28,9 +28,9 @@ func (a *app) feedAccounts() *accounts {
 
 // withDesk opens the store of a name for do.
 func withDesk(ctx context.Context, text string, do func(d feed.Desk, name stores.Name) error) (err error) {
-	name, err := stores.Parse(text)
+	name, err := storeName(stores.Parse, text, "--store")
 	if err != nil {
-		return usagef("--store: %w", err)
+		return err
 	}
 	store, err := name.Few().Open(ctx, nil)
 	if err != nil {

@@ -97,7 +97,7 @@ Every flag can be given as an environment variable as well: --to as FEED_TO. A f
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Keys, err = a.objectKeys(keys); err != nil {
-				return usagef("--keys: %w", err)
+				return err
 			}
 			if err := once.check(cmd.Flags().Changed); err != nil {
 				return err
@@ -161,16 +161,10 @@ Every flag can be given as an environment variable as well: --from as FEED_FROM.
 wins. SIGTERM stops the edge without losing a request.`,
 		Example: `  loadstone feed edge --from directory:snapshots --listen 127.0.0.1:8097
   curl --compressed http://127.0.0.1:8097/feed/pages/1.json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Keys, err = a.objectKeys(keys); err != nil {
-				return usagef("--keys: %w", err)
-			}
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.RunEdge(cmd.Context(), c, a.logger())
-		},
+		RunE: served(a, &c, serve.RunEdge, func() (err error) {
+			c.Keys, err = a.objectKeys(keys)
+			return err
+		}),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles")
@@ -194,7 +188,9 @@ func keysFlag(fl *pflag.FlagSet, file *string) {
 func (a *app) objectKeys(file string) (keys stores.Keys, err error) {
 	keys = stores.Keys{Access: a.Getenv("AWS_ACCESS_KEY_ID"), Secret: a.Getenv("AWS_SECRET_ACCESS_KEY"), Region: cmp.Or(a.Getenv("AWS_REGION"), a.Getenv("AWS_DEFAULT_REGION"))}
 	if file != "" {
-		keys.Access, keys.Secret, err = objects.ReadKeys(file)
+		if keys.Access, keys.Secret, err = objects.ReadKeys(file); err != nil {
+			err = usagef("--keys: %w", err)
+		}
 	}
 	return keys, err
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -44,7 +43,7 @@ A store is written KIND:PATH, or as the address of a database:
   # your own
   loadstone menu import menus.csv --store pebble:own`,
 	}
-	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuVerifyCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccounts().command(), a.menuHealthCommand())
+	cmd.AddCommand(a.menuImportCommand(), a.menuExportCommand(), a.menuPublishCommand(), a.menuVerifyCommand(), a.menuDictionaryCommand(), a.menuIndexCommand(), a.menuSecretsCommand(), a.menuAccounts().command(), a.healthCommand("menu"))
 	cmd.AddCommand(a.withEnv("MENU_", a.menuSeedCommand(), a.menuServeCommand(), a.menuProxyCommand(), a.menuWarmCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -56,11 +55,6 @@ func (a *app) menuAccounts() *accounts {
 }
 
 // menuHealthCommand is the one of the results: what is ready answers alike.
-func (a *app) menuHealthCommand() *cobra.Command {
-	cmd := a.healthCommand()
-	cmd.Example = `  loadstone menu health --url http://127.0.0.1:8080/readyz`
-	return cmd
-}
 
 func (a *app) menuSeedCommand() *cobra.Command {
 	var store, file string
@@ -78,7 +72,7 @@ one with other menus is refused, and an interrupted seed goes on when it is run 
 Every flag can be given as an environment variable as well: --store as MENU_STORE.`,
 		Example: `  loadstone menu seed --store pebble:menus --menus 100000 --seed 1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseMenuStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err == nil {
 				err = tables(&name)
 			}
@@ -134,7 +128,7 @@ its line. An interrupted one goes on when it is run again.`,
   loadstone menu import menus.txt --format psv --currency ETB --store pebble:menus`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseMenuStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err == nil {
 				err = tables(&name)
 			}
@@ -165,7 +159,7 @@ func (a *app) menuPublishCommand() *cobra.Command {
 has the same menus is left unchanged; otherwise it is replaced as a whole.`,
 		Example: `  loadstone menu publish --from pebble:menus --to record:menus.record`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseMenuStore(to, "--to")
+			name, err := storeName(stores.Parse, to, "--to")
 			if err == nil && name.Kind != stores.Record {
 				err = usagef("--to %s: %w", name, stores.ErrNoFile)
 			}
@@ -216,18 +210,9 @@ func sortedTablesFlags(fl *pflag.FlagSet) func(*stores.Name) error {
 	}
 }
 
-// parseMenuStore takes the name of a store, the value of a flag.
-func parseMenuStore(text, flag string) (stores.Name, error) {
-	name, err := stores.Parse(text)
-	if err != nil {
-		return name, usagef("%s: %w", flag, err)
-	}
-	return name, nil
-}
-
 // readMenus opens the database that a flag names and hands over all its menus.
 func readMenus(ctx context.Context, text, flag string, use func(dataset.Source[menu.Menu]) error) error {
-	name, err := parseMenuStore(text, flag)
+	name, err := storeName(stores.Parse, text, flag)
 	if err != nil {
 		return err
 	}
@@ -242,23 +227,14 @@ func readMenus(ctx context.Context, text, flag string, use func(dataset.Source[m
 func (a *app) fillMenus(ctx context.Context, store stores.Name, source dataset.Source[menu.Menu],
 	fill func(context.Context, dataset.Source[menu.Menu], dataset.Progress) (menu.Filled, error),
 ) error {
-	began := time.Now()
-	bar := newCountBar(a.Stderr, a.Terminal, "menus")
-	did, err := fill(ctx, source, bar.set)
-	bar.close()
-	switch {
-	case errors.Is(err, menu.ErrInput):
-		return usageError{err}
-	case errors.Is(err, menu.ErrOccupied):
-		return fmt.Errorf("%w; it is left as it is: name another store, or remove what is there first", err)
-	case err != nil:
-		return err
-	case did.Kept:
-		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", store, source.Meta().Origin)
-		return nil
-	case did.Resumed > 0:
-		fmt.Fprintf(a.Stdout, "resumed after the %d menus that were already stored\n", did.Resumed)
-	}
-	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", store, source.Meta().Origin, time.Since(began).Seconds())
-	return nil
+	return a.filling(store, "menus", source.Meta().Origin, func(progress dataset.Progress) (filled, error) {
+		did, err := fill(ctx, source, progress)
+		switch {
+		case errors.Is(err, menu.ErrInput):
+			err = usageError{err}
+		case errors.Is(err, menu.ErrOccupied):
+			err = leftAsItIs(err)
+		}
+		return filled{already: did.Kept, resumed: did.Resumed}, err
+	})
 }

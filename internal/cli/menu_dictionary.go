@@ -24,7 +24,7 @@ To replace a dictionary, start all servers and proxies with --dictionary OLD,NEW
 NEW,OLD, and with NEW when what was stored with the old one has expired, after an hour and some.`,
 		Example: `  loadstone menu dictionary --from record:menus.record --to menus.dictionary`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseMenuStore(from, "--from")
+			name, err := storeName(stores.Parse, from, "--from")
 			if err == nil && to == "" {
 				err = usagef("--to: name the file to write")
 			}

@@ -22,7 +22,7 @@ all. 'menu serve --search-index' keeps it fresh; a second server needs one of it
 		Example: `  loadstone menu index --from pebble:menus --to menus.search
   loadstone menu serve --store pebble:menus --accounts accounts --search-index menus.search`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseMenuStore(from, "--from")
+			name, err := storeName(stores.Parse, from, "--from")
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,17 @@ import (
 const menuRedisUser = "menu"
 
 func (a *app) menuSecretsCommand() *cobra.Command {
+	return a.dirSecretsCommand("menu", `  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
+  DIR/redis                  Redis, for the user menu
+  DIR/redis.acl              Redis's users, with hashes of their passwords
+  DIR/token                  who may change menus, for --token-file of 'menu serve'
+  DIR/session                what signs sessions, for --session-key-file
+  DIR/accounts               who may edit menus, for --accounts: the account admin, whose
+                             password is in DIR/admin`, menuSecrets)
+}
+
+// dirSecretsCommand has ensure generate the passwords of a system in one directory.
+func (a *app) dirSecretsCommand(system, files string, ensure func(dir string) (made bool, err error)) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "secrets",
@@ -27,32 +38,31 @@ func (a *app) menuSecretsCommand() *cobra.Command {
 		Long: `Generate the passwords of the full form, if there are none. Existing ones are left
 unchanged.
 
-  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
-  DIR/redis                  Redis, for the user menu
-  DIR/redis.acl              Redis's users, with hashes of their passwords
-  DIR/token                  who may change menus, for --token-file of 'menu serve'
-  DIR/session                what signs sessions, for --session-key-file
-  DIR/accounts               who may edit menus, for --accounts: the account admin, whose
-                             password is in DIR/admin`,
-		Example: `  loadstone menu secrets --dir secrets`,
+` + files,
+		Example: "  loadstone " + system + " secrets --dir secrets",
 		RunE: func(*cobra.Command, []string) error {
 			if dir == "" {
-				return usagef("menu secrets: name the directory with --dir")
+				return usagef("%s secrets: name the directory with --dir", system)
 			}
-			made, err := menuSecrets(dir)
-			if err != nil {
-				return err
-			}
-			what := "are there already"
-			if made {
-				what = "were generated"
-			}
-			fmt.Fprintf(a.Stdout, "the passwords in %s %s\n", dir, what)
-			return nil
+			made, err := ensure(dir)
+			return a.sayMade(dir, made, err)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory for the passwords")
 	return cmd
+}
+
+// sayMade says what came of generating passwords.
+func (a *app) sayMade(where string, made bool, err error) error {
+	if err != nil {
+		return err
+	}
+	what := "are there already"
+	if made {
+		what = "were generated"
+	}
+	fmt.Fprintf(a.Stdout, "the passwords in %s %s\n", where, what)
+	return nil
 }
 
 // menuSecrets generates the passwords that are not there, and writes what follows from them.

@@ -36,16 +36,10 @@ Every flag can be given as an environment variable as well: --admin-listen as
 MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a request.`,
 		Example: `  loadstone menu serve --store record:menus.record --listen 127.0.0.1:8090
   MENU_TOKEN=$(openssl rand -hex 16) loadstone menu serve --store pebble:menus`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if c.Proxies, err = parseProxies(proxies); err != nil {
-				return err
-			}
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.Run(cmd.Context(), c, a.logger())
-		},
+		RunE: served(a, &c, serve.Run, func() (err error) {
+			c.Proxies, err = parseProxies(proxies)
+			return err
+		}),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles")
@@ -53,7 +47,7 @@ MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	secretFlags(fl, "token", &c.Token, "what requests that change menus must send; without one they are refused")
 	redisFlags(fl, &c.Redis, "the Redis of proxies, to tell of changes")
 	menuDictionaryFlag(fl, &c.Dictionaries)
-	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
+	fl.Var(onOff(&c.Page), "page", "the guests' page at /restaurants/{id}: on or off")
 	officeFlags(fl, &c.Settings, &proxies, "menu", "edit menus")
 	fl.StringVar(&c.SearchIndex, "search-index", "", "file of 'menu index' in which they find dishes, kept fresh by this server alone; without one they find numbers of restaurants")
 	fl.StringVar(&c.Webhooks, "webhooks", "", "file of those who are told of each change; several servers may have it, and one of them sends")
@@ -80,13 +74,10 @@ flag wins. SIGTERM stops the proxy without losing a request.`,
 
   # paths of other services, several separated by spaces
   loadstone menu proxy --servers http://menus:8080 --route "/api/reviews=http://reviews-1:8080,http://reviews-2:8080"`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: served(a, &c, serve.RunProxy, func() error {
 			c.Routes = strings.Fields(strings.Join(c.Routes, " "))
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.RunProxy(cmd.Context(), c, a.logger())
-		},
+			return nil
+		}),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles")
@@ -94,6 +85,6 @@ flag wins. SIGTERM stops the proxy without losing a request.`,
 	fl.StringArrayVar(&c.Routes, "route", nil, "where paths of another service go: PATH=http://HOST:PORT[,...]; may be given several times")
 	redisFlags(fl, &c.Redis, "the Redis of all proxies; without one every look-up goes to a menu server")
 	menuDictionaryFlag(fl, &c.Dictionaries)
-	fl.Var(onOff{&c.Page}, "page", "the guests' page at /restaurants/{id}: on or off")
+	fl.Var(onOff(&c.Page), "page", "the guests' page at /restaurants/{id}: on or off")
 	return cmd
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +41,7 @@ flag wins.`,
 			if err := c.Validate(); err != nil {
 				return usageError{err}
 			}
-			ids, err := a.readIDs(cmd.Context(), args[0])
+			ids, err := readInput(cmd.Context(), a, args[0], menufile.ReadIDs)
 			if err != nil {
 				return err
 			}
@@ -55,24 +54,6 @@ flag wins.`,
 	menuDictionaryFlag(fl, &c.Dictionaries)
 	fl.IntVar(&c.Concurrent, "concurrent", c.Concurrent, "look-ups under way at one time, 1 to 256: fewer spare the database")
 	return cmd
-}
-
-// readIDs reads the file of ids, or the standard input for -.
-func (a *app) readIDs(ctx context.Context, path string) ([]int64, error) {
-	name, from := "standard input", a.Stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		name, from = path, file
-	}
-	ids, err := menufile.ReadIDs(ctx, name, from)
-	if err != nil && ctx.Err() == nil {
-		return nil, usageError{err}
-	}
-	return ids, err
 }
 
 // warmMenus fills Redis, and says what came of it, also if that failed.

@@ -16,7 +16,7 @@ page in docs/patterns.`,
 
   loadstone run system/patterns/experiments/pool.yaml`,
 	}
-	cmd.AddCommand(a.patternsHealthCommand())
+	cmd.AddCommand(a.healthCommand("patterns"))
 	cmd.AddCommand(a.withEnv("PATTERNS_",
 		a.patternsServeCommand(), a.patternsLogCommand(), a.patternsBrokerCommand(), a.patternsReconcileCommand())...)
 	cmd.RunE = needsCommand
@@ -24,8 +24,3 @@ page in docs/patterns.`,
 }
 
 // patternsHealthCommand is the one of the results: what is ready answers alike.
-func (a *app) patternsHealthCommand() *cobra.Command {
-	cmd := a.healthCommand()
-	cmd.Example = `  loadstone patterns health --url http://127.0.0.1:8080/readyz`
-	return cmd
-}

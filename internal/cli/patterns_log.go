@@ -28,21 +28,19 @@ Every flag can be given as an environment variable as well: --store as
 PATTERNS_STORE. A flag wins.`,
 		Example: `  loadstone patterns log --store events.db
   loadstone patterns log --store events.db --events nats://127.0.0.1:4222`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if events != "off" {
-				target, err := event.ParseTarget(events)
-				if err != nil {
-					return usageError{err}
-				}
-				// The bound of a queue that is there is the producers' to change.
-				target.SetCapacity = false
-				c.Queue = &target
+		RunE: served(a, &c, eventlog.Run, func() error {
+			if events == "off" {
+				return nil
 			}
-			if err := c.Validate(); err != nil {
+			target, err := event.ParseTarget(events)
+			if err != nil {
 				return usageError{err}
 			}
-			return eventlog.Run(cmd.Context(), c, a.logger())
-		},
+			// The bound of a queue that is there is the producers' to change.
+			target.SetCapacity = false
+			c.Queue = &target
+			return nil
+		}),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Listen, "listen", c.Listen, "address for calls")
@@ -72,19 +70,14 @@ Every flag can be given as an environment variable as well: --dir as PATTERNS_DI
 flag wins.`,
 		Example: `  loadstone patterns broker --dir broker
   loadstone patterns serve --events nats://127.0.0.1:4222`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return broker.Run(cmd.Context(), c, a.logger())
-		},
+		RunE: served(a, &c, broker.Run),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Addr, "listen", c.Addr, "address for producers and consumers; keep it private")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")
 	fl.StringVar(&c.Dir, "dir", c.Dir, "directory of its files")
 	fl.Int64Var(&c.MaxBytes, "max-bytes", c.MaxBytes, "maximum size of its files, in bytes")
-	fl.Var(onOff{&c.Flush}, "flush", "flush each message to disk before it is acknowledged: on or off")
+	fl.Var(onOff(&c.Flush), "flush", "flush each message to disk before it is acknowledged: on or off")
 	return cmd
 }
 
@@ -104,12 +97,7 @@ or if none was accepted.
 Every flag can be given as an environment variable as well: --app as PATTERNS_APP. A
 flag wins.`,
 		Example: `  loadstone patterns reconcile --app 127.0.0.1:8080 --log 127.0.0.1:8081 --for 30s`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return a.runReconcile(cmd.Context(), c)
-		},
+		RunE:    checked(&c, a.runReconcile),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.App, "app", c.App, "address of 'patterns serve', HOST:PORT")

@@ -37,16 +37,11 @@ PATTERNS_JOB_CPU. A flag wins.`,
 
   # at most four jobs at a time, sixteen in the queue, the rest refused
   loadstone patterns serve --pool reject --pool-workers 4 --pool-queue 16 --job-cpu 2ms --job-wait 18ms`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.Run(cmd.Context(), c, a.logger())
-		},
+		RunE: served(a, &c, serve.Run),
 	}
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles and the pool's size")
-	fl.Var(onOff{&c.Movies.RefreshAhead}, "refresh-ahead", "refresh the popular movies before they expire: off or on")
+	fl.Var(onOff(&c.Movies.RefreshAhead), "refresh-ahead", "refresh the popular movies before they expire: off or on")
 	fl.DurationVar(&c.Movies.MaxAge, "movies-max-age", c.Movies.MaxAge, "maximum age of a served list of movies")
 	fl.DurationVar(&c.Movies.Delay, "movies-delay", c.Movies.Delay, "how long the source of movies takes")
 	fl.StringVar((*string)(&c.Books.Mode), "do-once", string(c.Books.Mode), "share one read of a book among all concurrent requests: off, local or redis")
@@ -68,7 +63,7 @@ func jobFlags(fl *pflag.FlagSet, c *serve.Config) {
 	fl.IntVar(&j.Queue, "pool-queue", j.Queue, "jobs that wait for a worker")
 	fl.DurationVar(&j.Wait, "pool-wait", j.Wait, "maximum time that a job waits until it starts")
 	fl.IntVar(&j.Callers, "pool-callers", j.Callers, "maximum number of requests that wait for a place in the queue, with --pool wait")
-	fl.Var(onOff{&j.Adaptive}, "pool-adaptive", "shorten the queue while it only adds delay: off or on")
+	fl.Var(onOff(&j.Adaptive), "pool-adaptive", "shorten the queue while it only adds delay: off or on")
 	fl.DurationVar(&j.CPU, "job-cpu", j.CPU, "CPU time of a job")
 	fl.DurationVar(&j.Sleep, "job-wait", j.Sleep, "how long a job waits after its CPU time")
 	fl.IntVar(&j.Memory, "job-memory", j.Memory, "memory of a job, in bytes")

@@ -38,7 +38,7 @@ only the first is visible in the process list.`,
   loadstone results serve --store snapshot:results.snapshot --listen 127.0.0.1:8080`,
 	}
 	cmd.AddCommand(a.seedCommand(), a.importCommand(), a.dumpCommand(), a.publishCommand(), a.bundleCommand(), a.exportCommand(),
-		a.embargoCommand(), a.certificateCommand(), a.secretsCommand(), a.rolesCommand(), a.pageCommand(), a.healthCommand())
+		a.embargoCommand(), a.certificateCommand(), a.secretsCommand(), a.rolesCommand(), a.pageCommand(), a.healthCommand("results"))
 	cmd.AddCommand(a.withEnv("RESULTS_", a.preloadCommand(), a.correctCommand(), a.serveCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
@@ -80,7 +80,7 @@ students for trials and measurements only, never beside real ones.`,
 		Example: `  loadstone results seed --store sqlite:results.db
   loadstone results seed --store snapshot:small.snapshot --students 1000 --seed 7`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ nothing of it is served before it is complete.`,
 			if err != nil {
 				return usageError{err}
 			}
-			name, err := parseStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ within a second, without a failed or mixed answer.`,
 
 // publish turns the database that --from names into a snapshot.
 func (a *app) publish(ctx context.Context, from, to string) error {
-	name, err := parseStore(to, "--to")
+	name, err := storeName(stores.Parse, to, "--to")
 	if err != nil {
 		return err
 	}
@@ -222,18 +222,9 @@ func (a *app) publish(ctx context.Context, from, to string) error {
 	})
 }
 
-// parseStore takes the name of a store, the value of a flag.
-func parseStore(text, flag string) (stores.Name, error) {
-	name, err := stores.Parse(text)
-	if err != nil {
-		return name, usagef("%s: %w", flag, err)
-	}
-	return name, nil
-}
-
 // readDatabase opens the store that a flag names for use.
 func readDatabase(ctx context.Context, text, flag string, use func(results.Database) error) error {
-	name, err := parseStore(text, flag)
+	name, err := storeName(stores.Parse, text, flag)
 	if err != nil {
 		return err
 	}
@@ -245,23 +236,11 @@ func readDatabase(ctx context.Context, text, flag string, use func(results.Datab
 
 // fill puts the source into a store, unless the store holds it already, and says so.
 func (a *app) fill(ctx context.Context, store stores.Name, source dataset.Source[results.Student]) error {
-	began := time.Now()
-	bar := newCountBar(a.Stderr, a.Terminal, "students")
-	did, err := store.Fill(ctx, source, bar.set)
-	bar.close()
-	if errors.Is(err, results.ErrInput) {
-		return usageError{err}
-	}
-	if err != nil {
-		return err
-	}
-	if did.Already != "" {
-		fmt.Fprintf(a.Stdout, "%s already holds %s; nothing to do\n", store, did.Already)
-		return nil
-	}
-	if did.Resumed > 0 {
-		fmt.Fprintf(a.Stdout, "resumed after the %d students that were already stored\n", did.Resumed)
-	}
-	fmt.Fprintf(a.Stdout, "%s holds %s (%.1f s)\n", store, source.Meta().Origin, time.Since(began).Seconds())
-	return nil
+	return a.filling(store, "students", source.Meta().Origin, func(progress dataset.Progress) (filled, error) {
+		did, err := store.Fill(ctx, source, progress)
+		if errors.Is(err, results.ErrInput) {
+			err = usageError{err}
+		}
+		return filled{already: did.Already != "", held: did.Already, resumed: did.Resumed}, err
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -53,14 +54,16 @@ Flags can be given as environment variables as well: --store as RESULTS_STORE.`,
 
 // correct corrects the store.
 func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
-	store, err := parseStore(f.store, "--store")
+	store, err := storeName(stores.Parse, f.store, "--store")
 	if err != nil {
 		return err
 	}
 	if store.Kind == stores.Snapshot {
 		return usagef("--store %s: a snapshot is never changed: correct the database, then run 'loadstone results publish' again", f.store)
 	}
-	file, err := a.readCorrections(ctx, path)
+	file, err := readInput(ctx, a, path, func(ctx context.Context, name string, from io.Reader) (*csvfile.Corrections, error) {
+		return csvfile.ReadCorrections(ctx, filepath.Base(name), from)
+	})
 	if err != nil {
 		return err
 	}
@@ -77,24 +80,6 @@ func (a *app) correct(ctx context.Context, f correctFlags, path string) error {
 	}
 	a.printCorrected(store.Place(), done)
 	return nil
-}
-
-// readCorrections reads the file, or standard input for -.
-func (a *app) readCorrections(ctx context.Context, path string) (c *csvfile.Corrections, err error) {
-	name, from := "standard input", a.Stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		defer func() { _ = file.Close() }() // it was read to its end, or is refused anyway
-		name, from = filepath.Base(path), file
-	}
-	c, err = csvfile.ReadCorrections(ctx, name, from)
-	if err != nil && ctx.Err() == nil {
-		return nil, usageError{err}
-	}
-	return c, err
 }
 
 // userName is the user who runs this, for an audit.

@@ -41,7 +41,7 @@ PostgreSQL and SQLite keep who changed it, and when, in the table schedule.`,
   # now
   loadstone results embargo --store sqlite:results.db --lift`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name, err := parseStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err != nil {
 				return err
 			}

@@ -77,15 +77,7 @@ roles in the database.`,
 				return err
 			}
 			made, err := s.ensure()
-			if err != nil {
-				return err
-			}
-			what := "are there already"
-			if made {
-				what = "were generated"
-			}
-			fmt.Fprintf(a.Stdout, "the passwords in %s and %s %s\n", s.owner, s.service, what)
-			return nil
+			return a.sayMade(s.owner+" and "+s.service, made, err)
 		},
 	}
 	s.flags(cmd)
@@ -194,7 +186,7 @@ POSTGRES_PASSWORD is tried, and replaced.`,
 			if err := s.validate("results roles"); err != nil {
 				return err
 			}
-			name, err := parseStore(store, "--store")
+			name, err := storeName(stores.Parse, store, "--store")
 			if err == nil && name.Kind != stores.Postgres {
 				err = usagef("--store %s: only PostgreSQL has roles; write postgres://USER@HOST/DATABASE", store)
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -52,15 +53,8 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 
   # switch a cache off while the server runs, with the token that it was started with
   curl -X PUT --data off -H "Authorization: Bearer $RESULTS_ADMIN_TOKEN" http://127.0.0.1:9090/cache/redis`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := guarded(&c, limits, proxies, publishAt); err != nil {
-				return err
-			}
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
-			return serve.Run(cmd.Context(), c, a.logger(), nil)
-		},
+		RunE: checked(&c, func(ctx context.Context, c serve.Config) error { return serve.Run(ctx, c, a.logger(), nil) },
+			func() error { return guarded(&c, limits, proxies, publishAt) }),
 	}
 	cacheFlags(cmd.Flags(), &c)
 	fl := cmd.Flags()
@@ -72,7 +66,7 @@ RESULTS_CACHE_BYTES. A flag wins.`,
 	fl.StringSliceVar(&proxies, "proxy", nil, "address or prefix of a load balancer whose X-Forwarded-For and -Proto are trusted")
 	fl.StringVar(&publishAt, "publish-at", "", "refused: servers take it from the store")
 	fl.Lookup("publish-at").Hidden = true // who still has it is told where it belongs
-	fl.Var(onOff{&c.Page}, "page", "the students' page at /: on or off")
+	fl.Var(onOff(&c.Page), "page", "the students' page at /: on or off")
 	fl.StringVar(&c.SecureCookie, "secure-cookie", c.SecureCookie,
 		"mark the page's cookie as secure: on, off, or auto for requests that came over HTTPS according to a --proxy")
 	stopFlags(fl, &c.Config)

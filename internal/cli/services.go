@@ -67,35 +67,63 @@ func stopFlags(fl *pflag.FlagSet, c *service.Config) {
 	fl.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long open requests may take after --drain")
 }
 
-// onOff is a flag that switches something on or off.
-type onOff struct{ on *bool }
-
-func (s onOff) String() string {
-	if s.on != nil && *s.on {
-		return "on"
+// checked runs a command with its configuration, once what prepares it has not failed and
+// the configuration is valid.
+func checked[C interface{ Validate() error }](c *C, run func(context.Context, C) error, prepare ...func() error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		for _, do := range prepare {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		if err := (*c).Validate(); err != nil {
+			return usageError{err}
+		}
+		return run(cmd.Context(), *c)
 	}
-	return "off"
+}
+
+// served is checked for what logs.
+func served[C interface{ Validate() error }](a *app, c *C, run func(context.Context, C, *slog.Logger) error, prepare ...func() error) func(*cobra.Command, []string) error {
+	return checked(c, func(ctx context.Context, c C) error { return run(ctx, c, a.logger()) }, prepare...)
+}
+
+// either is a flag that is one of two words.
+type either struct {
+	value   *bool
+	no, yes string
+	write   string // what to write in place of another word
+}
+
+// onOff is a flag that switches something on or off.
+func onOff(value *bool) either { return either{value, "off", "on", "write on or off"} }
+
+func (e either) String() string {
+	if e.value != nil && *e.value {
+		return e.yes
+	}
+	return e.no
 }
 
 // Set is for pflag.
-func (s onOff) Set(text string) error {
-	if text != "on" && text != "off" {
-		return errors.New("write on or off")
+func (e either) Set(text string) error {
+	if text != e.no && text != e.yes {
+		return errors.New(e.write)
 	}
-	*s.on = text == "on"
+	*e.value = text == e.yes
 	return nil
 }
 
 // Type is for pflag, which shows it in the help.
-func (onOff) Type() string { return "string" }
+func (either) Type() string { return "string" }
 
-func (a *app) healthCommand() *cobra.Command {
+func (a *app) healthCommand(system string) *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:     "health",
 		Short:   "Check whether a server is ready: for container health checks",
 		Long:    "Check whether a server is ready. Exit status 0 if it is, 1 if not.",
-		Example: `  loadstone results health --url http://127.0.0.1:8080/readyz`,
+		Example: "  loadstone " + system + " health --url http://127.0.0.1:8080/readyz",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A server that takes longer to say that it is ready is not.
 			ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,20 +23,17 @@ There is no log-in: anyone who can reach the address can read all runs. Therefor
 the default address can only be reached from this machine.`,
 		Example: `  loadstone ui
   loadstone ui --runs runs --listen 127.0.0.1:8000`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.Validate(); err != nil {
-				return usageError{err}
-			}
+		RunE: checked(&c, func(ctx context.Context, c ui.Config) error {
 			if c.Public() {
 				fmt.Fprintf(a.Stderr, "warning: anyone who can reach %s can read all runs: there is no log-in\n", c.Listen)
 			}
-			s, err := ui.Listen(cmd.Context(), c)
+			s, err := ui.Listen(ctx, c)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Stdout, "%s serves the runs in %s until it is stopped\n", s.URL(), c.Runs)
-			return s.Run(cmd.Context())
-		},
+			return s.Run(ctx)
+		}),
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&c.Runs, "runs", c.Runs, "directory of runs")
