@@ -3,7 +3,7 @@
 // happened. It is pure: the same on every machine, and in every language that does the same,
 // see the golden records in contract/. There are integers only.
 //
-// A label is the greatest of five sums. A message has features, its runs of one to five
+// A label is the greatest of five sums. A message has features, its runs of one to four
 // characters; each has a bucket, and a bucket has a weight for each label:
 //
 //	"so good" ─ Normalise ─► " so good " ─► " ", " s", " so", ..., "d " ─ hash ─► buckets

@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // What other languages must reproduce is written by this one:
@@ -52,7 +55,7 @@ func golden[T any](t *testing.T, file string, records []T) {
 var texts = []string{
 	"", " ", "\u3000\u200b", "a", "lol", "LOL", "ＬＯＬ！", "so good", "  so\t\u00a0good  ", "so good" + strings.Repeat("!", 40),
 	"Café crème", "Cafe\u0301 cre\u0300me", "naïve Ærø þing", "MOCKBA МОСКВА Ёлка", "ΑΘΗΝΑ ς",
-	"안녕하세요", "\u110b\u1161\u11ab\u1102\u1167\u11bc\u1112\u1161\u1109\u1166\u110b\u116d", "ㅋㅋㅋㅋㅋㅋ", "ﾻﾻﾻ ￇ", "가\u11a8 각\u11a8 \u1100\u1100\u1100\u1100\u1161",
+	"하하하하하", strings.Repeat("\u1112\u1161", 5), "안녕하세요", "\u110b\u1161\u11ab\u1102\u1167\u11bc\u1112\u1161\u1109\u1166\u110b\u116d", "ㅋㅋㅋㅋㅋㅋ", "ﾻﾻﾻ ￇ", "가\u11a8 각\u11a8 \u1100\u1100\u1100\u1100\u1161",
 	"오늘 방송 정말 재미있어요", "이 노래 제목이 뭐예요?", "불 좀 줄이세요", "진짜 못하네", "아 웃겨 ㅋㅋㅋ",
 	"what is this song called?", "you should turn the heat down", "worst stream ever", "love this", "hahahahaha",
 	"level 12 in 3 minutes", "레벨 １２", "👍🏽", "👍", "👩‍👩‍👧 family", "❤️", "❤", "🇰🇷",
@@ -91,6 +94,22 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
+// Whether syllables are whole or in letters makes no difference, to runs and to the bound neither.
+func TestNormaliseOfLetters(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		strings.Repeat("하", 5): " 하하하 ", strings.Repeat("한", 200): " 한한한 ", "하하하하한": " 하하하한 ", "하하하하\u11ab": " 하하하한 ", "가\u11a8가\u11a8가\u11a8각각": " 각각각 ",
+		strings.Repeat("가나", Longest/2-1) + "하하하하각": " " + strings.Repeat("가나", Longest/2-1) + "하하 ",
+		strings.Repeat("한국", Longest):               " " + strings.Repeat("한국", Longest/2) + " ",
+	} {
+		for name, form := range map[string]string{"as it is": text, "NFC": norm.NFC.String(text), "NFD": norm.NFD.String(text)} {
+			if got := string(Normalise(nil, form)); got != want {
+				t.Errorf("%.30q, %s: got %q, want %q", text, name, got, want)
+			}
+		}
+	}
+}
+
 // A normal form has one: nothing in it would be folded again, but for syllables that come about.
 func FuzzNormalise(f *testing.F) {
 	for _, text := range texts {
@@ -107,6 +126,28 @@ func FuzzNormalise(f *testing.F) {
 			}
 		}
 		_ = Classify(text)
+	})
+}
+
+// So it is with any Korean text.
+func FuzzNormaliseOfLetters(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text, uint(1))
+	}
+	f.Add("한하", uint(1000))
+	f.Fuzz(func(t *testing.T, text string, times uint) {
+		korean := strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf || unicode.Is(unicode.Hangul, r) {
+				return r
+			}
+			return firstSyllable + r%(lastSyllable-firstSyllable+1)
+		}, strings.Repeat(text, int(times%64)))
+		want := Normalise(nil, korean)
+		for _, form := range []norm.Form{norm.NFC, norm.NFD} {
+			if got := Normalise(nil, form.String(korean)); !slices.Equal(got, want) {
+				t.Errorf("%q: got %q, want %q", form.String(korean), string(got), string(want))
+			}
+		}
 	})
 }
 

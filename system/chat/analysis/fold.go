@@ -116,7 +116,7 @@ const (
 // A byte that is not UTF-8 is U+FFFD.
 func Normalise(dst []rune, text string) []rune {
 	dst = append(dst[:0], space)
-	run := 0
+	run, pending := 0, rune(space) // pending is what the next character may become one syllable with
 	for _, c := range text {
 		switch {
 		case c < 128:
@@ -124,27 +124,35 @@ func Normalise(dst []rune, text string) []rune {
 		case c < firstSyllable || c > lastSyllable:
 			c = lookUp(c)
 		}
-		last := dst[len(dst)-1]
-		if c == dropped || c == space && last == space {
+		if c == dropped {
 			continue
 		}
-		if s := compose(last, c); s != 0 {
-			dst[len(dst)-1], run = s, 1
-			continue
+		if c >= firstVowel && c < beforeTail+tails {
+			if s := compose(pending, c); s != 0 {
+				pending = s
+				continue
+			}
 		}
-		if c != last {
-			run = 0
-		}
-		if run++; run > maxRun {
-			continue
-		}
-		if len(dst) > Longest {
+		if dst, run = follow(dst, run, pending); len(dst) > Longest {
+			pending = space
 			break
 		}
-		dst = append(dst, c)
+		pending = c
 	}
-	if dst[len(dst)-1] != space {
+	if dst, _ = follow(dst, run, pending); dst[len(dst)-1] != space {
 		dst = append(dst, space)
 	}
 	return dst
+}
+
+// follow appends a character to dst, of which the last is there run times in a row, unless it
+// is a second space or there more than maxRun times.
+func follow(dst []rune, run int, c rune) ([]rune, int) {
+	if c != dst[len(dst)-1] {
+		return append(dst, c), 1
+	}
+	if run++; c == space || run > maxRun {
+		return dst, run
+	}
+	return append(dst, c), run
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 func TestFold(t *testing.T) {
@@ -115,11 +117,17 @@ func FuzzWords(f *testing.F) {
 	f.Add("bad,*he*,hers", "ushers are bad")
 	f.Add("나쁜,나", "아주 나쁜 ㄴㅏ")
 	f.Add("aab,*ab*,b", "aaab\u200bİſﬁ①ᾳ")
+	f.Add("나", strings.Repeat("한하", 100)+norm.NFD.String(strings.Repeat("한하", 100)))
 	f.Fuzz(func(t *testing.T, entries, text string) {
 		list := strings.Split(entries, ",")
 		folded := Fold(text)
 		if again := Fold(string(folded)); !slices.Equal(again, folded) {
 			t.Errorf("%q is %q, and folded again %q", text, string(folded), string(again))
+		}
+		for _, form := range []norm.Form{norm.NFC, norm.NFD} {
+			if got := Fold(form.String(text)); !slices.Equal(got, folded) {
+				t.Errorf("%q is %q, and %q in another form", text, string(folded), string(got))
+			}
 		}
 		w, err := NewWords(list)
 		if err != nil {
