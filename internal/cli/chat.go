@@ -145,7 +145,7 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl.IntVar(&c.Room.Bytes, "room-bytes", c.Room.Bytes, "what is kept in memory of each stream's messages, a power of two; who missed more is told so")
 	fl.IntVar(&c.Room.Resume, "history", c.Room.Resume, "messages that who joins is shown at most")
 	fl.DurationVar(&c.TokenTTL, "token-ttl", c.TokenTTL, "how long a guest's token is good")
-	fl.DurationVar(&c.AccessTTL, "access-ttl", c.AccessTTL, "how long the token of who has signed up is good; what is taken from a user is taken within that time")
+	fl.DurationVar(&c.AccessTTL, "access-ttl", c.AccessTTL, "how long the token of who has signed up is good, as long as its session is there")
 	fl.BoolVar(&c.Guests, "guests", c.Guests, "whether one may take part without having signed up")
 	fl.StringVar(&c.PublicURL, "public-url", "", "where browsers reach this server, such as https://chat.example.com; sign-ins at a provider come back there")
 	fl.StringVar(&c.Summaries.URL, "summary-url", "", "interface of a language model that summarises what is said, as OpenAI's, such as https://models.example.com/v1; it is sent messages; without one there are extracts alone")

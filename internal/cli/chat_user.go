@@ -192,8 +192,8 @@ func (c *chatUsers) disableCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "disable USER",
 		Short: "End a user's sessions, and let it sign in no more",
-		Long: `End a user's sessions, and let it sign in no more. Connections to rooms end with their access
-tokens, within 15 minutes unless the server was told another time.`,
+		Long: `End a user's sessions, and let it sign in no more. A server that runs refuses its tokens from then
+on, and ends its connections to rooms within a second.`,
 		Example: c.example("disable ada@example.com --data chat-data") + "\n" + c.example("disable ada@example.com --undo --data chat-data"),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -214,7 +214,7 @@ func (c *chatUsers) passwordCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "password USER",
 		Short:   "Give a user another password, and end its sessions",
-		Long:    "Give a user another password, and end its sessions. " + fromInput,
+		Long:    "Give a user another password, and end its sessions, with its tokens and connections. " + fromInput,
 		Example: c.example("password ada@example.com --data chat-data < password"),
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -35,6 +35,7 @@ type claims struct {
 	Subject string `json:"sub"`
 	Name    string `json:"name"`
 	Role    Role   `json:"role,omitempty"`
+	Session string `json:"sid,omitempty"`
 	Issued  int64  `json:"iat"`
 	Expires int64  `json:"exp"`
 	// Stream and Until are an entry's: where to, and when the user's access ends.
@@ -51,20 +52,20 @@ var (
 func (t *Tokens) Sign(u *User) (string, error) {
 	now := t.now()
 	u.Until = now.Add(t.ttl).Truncate(time.Second)
-	return t.sign(claims{Use: accessUse, Subject: u.ID, Name: u.Name, Role: u.Role, Issued: now.Unix(), Expires: u.Until.Unix()})
+	return t.sign(claims{Use: accessUse, Subject: u.ID, Name: u.Name, Role: u.Role, Session: u.Session, Issued: now.Unix(), Expires: u.Until.Unix()})
 }
 
 // Check returns whose the token is, or ErrToken.
 func (t *Tokens) Check(token string) (User, error) {
 	c, err := t.check(token, accessUse)
-	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Expires, 0)}, err
+	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Session: c.Session, Until: time.Unix(c.Expires, 0)}, err
 }
 
 // SignEntry makes a token that lets a user into one stream, and soon. It may be written where
 // an access token should not, as in an address: servers and proxies write addresses down.
 func (t *Tokens) SignEntry(u *User, stream int64) (string, error) {
 	now := t.now()
-	return t.sign(claims{Use: entryUse, Subject: u.ID, Name: u.Name, Role: u.Role, Issued: now.Unix(), Expires: now.Add(entryTTL).Unix(), Stream: stream, Until: u.Until.Unix()})
+	return t.sign(claims{Use: entryUse, Subject: u.ID, Name: u.Name, Role: u.Role, Session: u.Session, Issued: now.Unix(), Expires: now.Add(entryTTL).Unix(), Stream: stream, Until: u.Until.Unix()})
 }
 
 // CheckEntry returns whom an entry lets into the stream, with the end of its access, or ErrToken.
@@ -73,7 +74,7 @@ func (t *Tokens) CheckEntry(token string, stream int64) (User, error) {
 	if err == nil && c.Stream != stream {
 		err = ErrToken
 	}
-	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Until: time.Unix(c.Until, 0)}, err
+	return User{ID: c.Subject, Name: c.Name, Role: c.Role, Session: c.Session, Until: time.Unix(c.Until, 0)}, err
 }
 
 func (t *Tokens) sign(c claims) (string, error) {

@@ -40,6 +40,8 @@ type User struct {
 	ID   string
 	Name string
 	Role Role
+	// Session is that of who has signed up: its tokens are good as long as it is there.
+	Session string
 	// Until is when the token ends.
 	Until time.Time
 }

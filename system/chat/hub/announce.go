@@ -10,9 +10,9 @@ import (
 	"loadstone/system/chat"
 )
 
-// note is for all viewers of a room that a loop has.
+// note is for all viewers that a loop has, of a room or of all.
 type note struct {
-	view  *view
+	view  *view // of all rooms if it is nil
 	frame []byte
 	// must says that it waits for those who are blocked.
 	must  bool
@@ -32,6 +32,13 @@ func (h *Hub) Announce(id int64, message []byte, must bool) {
 // Visit calls a function with the connection of each who is in a room now. The event loops
 // call it, several at a time: it must not block, and do no more than call the connection's methods.
 func (h *Hub) Visit(id int64, do func(*Conn)) { h.note(id, note{visit: do, must: true}) }
+
+// VisitAll is Visit for all rooms.
+func (h *Hub) VisitAll(do func(*Conn)) {
+	for _, l := range h.loops {
+		l.post(func(m *mail) { m.notes = append(m.notes, note{visit: do}) })
+	}
+}
 
 // Each is a Visit that returns when all were looked at, or with the end of ctx; then do may still
 // be called. Where a loop is far behind nobody is looked at, and the error wraps chat.ErrTooMany:
@@ -79,8 +86,13 @@ func (l *loop) behind() bool {
 // announce does what a note is for.
 func (l *loop) announce(n note) {
 	// Backwards, because one whose connection has ended is replaced by the last.
-	for _, c := range slices.Backward(n.view.conns) {
+	conns := l.byFD
+	if n.view != nil {
+		conns = n.view.conns
+	}
+	for _, c := range slices.Backward(conns) {
 		switch {
+		case c == nil:
 		case n.visit != nil:
 			n.visit(c)
 		case n.must || !c.blocked:

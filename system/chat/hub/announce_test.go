@@ -58,6 +58,17 @@ func TestVisits(t *testing.T) {
 	})
 	bad.closed(Forbidden)
 	good.expect(websocket.Text, "look")
+	elsewhere := f.mustJoin(Viewer{Room: 2, Session: "bad"})
+	elsewhere.expect(websocket.Text, "hello 0 false")
+	f.VisitAll(func(c *Conn) {
+		if c.Session == "bad" {
+			c.Close(Expired, "over")
+		} else {
+			c.Tell([]byte("all"))
+		}
+	})
+	elsewhere.closed(Expired)
+	good.expect(websocket.Text, "all")
 }
 
 // Who is blocked goes without what need not be, and is told the rest in its time.

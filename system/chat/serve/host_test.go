@@ -35,6 +35,9 @@ func hosted(t *testing.T) (dir, token string) {
 	}
 	err = log.AddStreams([]chat.Stream{{ID: 1, Title: "Chess", Host: "Ada", HostID: host.ID, Started: time.Now()}})
 	if err == nil {
+		_, err = store.Begin(t.Context(), host)
+	}
+	if err == nil {
 		u := host.Token()
 		token, err = chat.NewTokens(log.Key(), time.Hour).Sign(&u)
 	}

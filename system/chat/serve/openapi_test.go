@@ -137,7 +137,7 @@ func TestAnswersAreThoseOfTheDocument(t *testing.T) {
 		{f.person(), "POST /api/session/refresh", "", 204},
 		{member, "POST /api/session/refresh", "", 200},
 		{&person{f: f, cookies: map[string]string{cookie: "x.y"}}, "POST /api/session/refresh", "", 401},
-		{member, "DELETE /api/session", "", 204},
+		{f.signedIn("Olga", chat.Member), "DELETE /api/session", "", 204},
 		{f.person(), "GET /api/oidc", "", 303},
 		{f.person(), "GET /api/oidc/callback", "", 303},
 		{f.person(), "GET /api/me", "", 401},

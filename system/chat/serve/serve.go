@@ -169,7 +169,7 @@ func DefaultConfig() Config {
 	return Config{
 		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
 		TokenTTL:  time.Hour,        // of a show, and a viewer gets another one in passing
-		AccessTTL: 15 * time.Minute, // what is taken from a user is taken within that
+		AccessTTL: 15 * time.Minute, // a token that was copied is good as long, unless its session ends
 		Guests:    true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
 		MaxCounters: 2000, MaxCountersPerNetwork: 200, // lists that are open; a goroutine and 10 KiB each
 		Summaries:       llm.Config{Timeout: llm.DefaultTimeout},
@@ -284,7 +284,11 @@ func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 	if s.people, err = users.Open(ctx, c); err != nil {
 		return err
 	}
-	parts.Add(service.Component{Name: "users", Close: s.people.Close})
+	_, ended, err := s.people.Ended(ctx, 0)
+	if err != nil {
+		return errors.Join(err, s.people.Close())
+	}
+	parts.Add(service.Component{Name: "users", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }, Close: s.people.Close})
 	s.outcomes = newOutcomes(parts.Registry)
 	if s.cfg.OIDC.On() {
 		s.provider = oidc.New(s.cfg.elsewhere(), s.log.Key())

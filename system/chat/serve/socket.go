@@ -161,8 +161,11 @@ func (s *server) join(c net.Conn, v hub.Viewer) {
 			s.failed(err)
 		}
 	}
-	if said, ok := v.Session.(*session); ok && err == nil && said.role() != moderation.Viewer {
-		said.room.TellHeld()
+	if said, ok := v.Session.(*session); ok && err == nil {
+		if said.role() != moderation.Viewer {
+			said.room.TellHeld()
+		}
+		s.stillIn(ctx, said)
 	}
 	if err != nil {
 		_, _ = c.Write(websocket.AppendClose(nil, websocket.TryLater, known(err).Message)) // who cannot be told sees the end

@@ -199,11 +199,15 @@ func TestSignUpInAndOut(t *testing.T) {
 	if p.cookies[cookie] != "" {
 		t.Error("the cookie of a session that is ended is left")
 	}
-	p.want(200, "noor@show.example", "GET /api/me", "") // an access token is good to its end
+	p.want(401, "bad_token", "GET /api/me", "") // an access token is good no longer than its session
 
 	p.take(p.want(201, "", "POST /api/session", signInForm("Noor")))
-	kept := p.cookies[cookie]
+	kept, gone := p.cookies[cookie], p.join("1")
+	p.want(200, "noor@show.example", "GET /api/me", "")
 	p.want(204, "", "DELETE /api/session", "")
+	gone.expired()
+	p.want(401, "bad_token", "GET /api/me", "")
+	p.want(401, "bad_token", "POST /api/streams/1/enter", "")
 	p.cookies[cookie] = kept
 	p.want(401, "bad_token", "POST /api/session/refresh", "")
 }
@@ -427,7 +431,12 @@ func TestAnAccessTokenEndsDuringAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = start(t, dir, nil)
-	token, err := chat.NewTokens(key, time.Minute+5*time.Second).Sign(&chat.User{ID: p.user, Name: "Noor", Role: chat.Member})
+	tokens := chat.NewTokens(key, time.Minute+5*time.Second)
+	noor, err := tokens.Check(p.token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.Sign(&noor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,6 +447,53 @@ func TestAnAccessTokenEndsDuringAConnection(t *testing.T) {
 	}
 	p.take(p.want(200, "", "POST /api/session/refresh", ""))
 	p.join("1")
+}
+
+// expired reads until the connection ends, as one whose session or token has.
+func (v *viewer) expired() {
+	v.t.Helper()
+	for {
+		if _, _, err := v.ReadMessage(); err != nil {
+			if !websocket.IsCloseError(err, int(hub.Expired)) {
+				v.t.Errorf("got %v", err)
+			}
+			return
+		}
+	}
+}
+
+// Who is disabled, or has another password, by a command in another process, is out at once:
+// with what it says, with its tokens, and with an entry that was given before.
+func TestWhatIsTakenFromAUserIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	f := start(t, seeded(t), nil)
+	store := f.users()
+	other := f.signedIn("Olga", chat.Member)
+	stays := other.join("1")
+	for name, take := range map[string]func(user string) error{
+		"disabled":         func(user string) error { return store.SetDisabled(t.Context(), user, true) },
+		"another password": func(user string) error { return store.SetPassword(t.Context(), user, "another password") },
+	} {
+		p := f.signedIn(strings.ReplaceAll(name, " ", ""), chat.Member)
+		entry := f.entry("2", p.token)
+		one, two := p.join("1"), p.join("2")
+		if err := take(p.user); err != nil {
+			t.Fatal(err)
+		}
+		p.want(401, "bad_token", "GET /api/me", "")
+		p.want(401, "bad_token", "POST /api/streams/1/enter", "")
+		p.want(401, "bad_token", "POST /api/session/refresh", "")
+		if _, status, err := f.dial(url.Values{"stream": {"2"}, "token": {entry}}, nil); err == nil || status != 401 {
+			t.Errorf("%s: joined with an entry from before, %d", name, status)
+		}
+		one.expired()
+		two.expired()
+	}
+	stays.send("a", "still here")
+	stays.next("ack")
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A host starts one stream at a time and ends it; others do not.

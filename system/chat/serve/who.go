@@ -42,7 +42,7 @@ func (s *server) who(c context.Context, token string) (chat.User, error) {
 	return s.now(c, u)
 }
 
-// now is the user of a token that is good, as it is now.
+// now is the user of a token that is good, as it is now. A token is good no longer than its session.
 func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 	if u.Role == chat.Guest {
 		if !s.cfg.Guests {
@@ -50,7 +50,7 @@ func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 		}
 		return u, nil
 	}
-	known, err := s.people.Find(c, u.ID)
+	known, err := s.people.InSession(c, u.ID, u.Session)
 	if errors.Is(err, chat.ErrNoUser) || err == nil && known.Disabled {
 		err = chat.ErrToken
 	}

@@ -34,6 +34,12 @@ func secretHash(secret string) []byte {
 	return sum[:]
 }
 
+// mark names a session in access tokens. It is no secret: nobody ends or renews a session with it.
+func mark(id string) string {
+	const enough = 16
+	return base64.RawURLEncoding.EncodeToString(secretHash(id)[:enough])
+}
+
 // until is when a session ends that is used now.
 func (s *Store) until(began time.Time) time.Time {
 	idle, longest := s.cfg.Now().Add(s.cfg.Idle), began.Add(s.cfg.Longest)
@@ -54,7 +60,7 @@ func nextSecret(salt []byte, secret string) string {
 const lost = 20 * time.Second
 
 // Begin makes a session for a user as it was read when it signed in: chat.ErrSignIn if it has
-// another password since, or is disabled.
+// another password since, or is disabled. The user is in it from then on, see User.Token.
 func (s *Store) Begin(ctx context.Context, u *User) (Session, error) {
 	id, secret, now := rand.Text(), rand.Text(), s.cfg.Now()
 	until := s.until(now)
@@ -63,14 +69,17 @@ func (s *Store) Begin(ctx context.Context, u *User) (Session, error) {
 			(SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT -1 OFFSET ?)`, u.ID, maxSessions-1); err != nil {
 			return err
 		}
-		err := one(tx.ExecContext(ctx, `INSERT INTO sessions (id, user, secret, began, until)
-			SELECT ?, id, ?, ?, ? FROM users WHERE id = ? AND hash = ? AND disabled = 0`,
-			id, secretHash(secret), now.Unix(), until.Unix(), u.ID, u.hash))
+		err := one(tx.ExecContext(ctx, `INSERT INTO sessions (id, mark, user, secret, began, until)
+			SELECT ?, ?, id, ?, ?, ? FROM users WHERE id = ? AND hash = ? AND disabled = 0`,
+			id, mark(id), secretHash(secret), now.Unix(), until.Unix(), u.ID, u.hash))
 		if errors.Is(err, chat.ErrNoUser) {
 			err = chat.ErrSignIn
 		}
 		return err
 	})
+	if err == nil {
+		u.session = mark(id)
+	}
 	return Session{id + "." + secret, until}, err
 }
 
@@ -113,8 +122,8 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 		salt = []byte(rand.Text())
 		secret = nextSecret(salt, secret)
 		next = Session{id + "." + secret, s.until(time.Unix(began, 0))}
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET before = secret, secret = ?, salt = ?, rotated = ?, until = ? WHERE id = ?`,
-			secretHash(secret), salt, now.Unix(), next.Until.Unix(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET mark = ?, before = secret, secret = ?, salt = ?, rotated = ?, until = ? WHERE id = ?`,
+			mark(id), secretHash(secret), salt, now.Unix(), next.Until.Unix(), id)
 		return err
 	})
 	switch {
@@ -125,6 +134,7 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 	case refused != nil:
 		return nil, Session{}, refused
 	}
+	u.session = mark(id)
 	return u, next, nil
 }
 
@@ -133,6 +143,29 @@ func (s *Store) End(ctx context.Context, token string) error {
 	id, _, _ := strings.Cut(token, ".")
 	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
 	return failed(err)
+}
+
+// InSession returns the user with an id that is in a session, as its access token names it, or chat.ErrNoUser.
+func (s *Store) InSession(ctx context.Context, id, session string) (*User, error) {
+	return scan(s.inSession.QueryRowContext(ctx, id, session))
+}
+
+// Ended returns the sessions that were ended after a number, the newest 10,000, and the
+// number of the last: by whichever process. The first is 0.
+func (s *Store) Ended(ctx context.Context, after int64) (sessions []string, last int64, err error) {
+	rows, err := s.db.Read.QueryContext(ctx, `SELECT number, session FROM ended WHERE number > ? ORDER BY number`, after)
+	if err != nil {
+		return nil, after, failed(err)
+	}
+	defer func() { _ = rows.Close() }() // it only read
+	for last = after; rows.Next(); {
+		var session string
+		if err := rows.Scan(&last, &session); err != nil {
+			return nil, after, failed(err)
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions, last, failed(rows.Err())
 }
 
 // write does a transaction.

@@ -13,6 +13,9 @@
 // have been lost on the way, as when somebody reloads a page. The next secret is made of the one
 // before and a salt in the database, so that neither of both alone tells it.
 //
+// Sessions end when their users sign out, are disabled or have another password, and when a token
+// is used twice. Who has let a user in by a session finds it in Ended then, whichever process did it.
+//
 // # What an answer tells
 //
 // SignUp and SignIn take as long, and say the same, whether there is an account or not: what is
@@ -80,11 +83,14 @@ type User struct {
 	// Followers is how many follow the user.
 	Followers int
 
-	hash string // of the password
+	hash    string // of the password
+	session string // that it is in, if it was begun or renewed
 }
 
 // Token is what an access token says of the user.
-func (u *User) Token() chat.User { return chat.User{ID: u.ID, Name: u.Name, Role: u.Role} }
+func (u *User) Token() chat.User {
+	return chat.User{ID: u.ID, Name: u.Name, Role: u.Role, Session: u.session}
+}
 
 // New is somebody who is to be added.
 type New struct {
@@ -119,7 +125,8 @@ type Store struct {
 	cfg       Config
 	db        *sqlite.DB
 	passwords *account.Passwords
-	byID      *sql.Stmt // each request with an access token asks it
+	byID      *sql.Stmt
+	inSession *sql.Stmt // each request with an access token asks it
 }
 
 // Open opens the file, or makes it, for its owner alone, and so the directory if there is none.
@@ -142,11 +149,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := db.Make(ctx, tables); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
 	}
-	byID, err := db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`)
+	s := &Store{cfg: cfg, db: db, passwords: passwords}
+	if s.byID, err = db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`); err == nil {
+		s.inSession, err = db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE user = ?1 AND mark = ?2)`)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
 	}
-	s := &Store{cfg, db, passwords, byID}
 	if _, err := db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix()); err != nil {
 		return nil, errors.Join(fmt.Errorf("forget old sessions in %s: %w", cfg.Path, err), db.Close())
 	}
@@ -174,11 +183,11 @@ func private(path string) error {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.db.Close()) }
+func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.inSession.Close(), s.db.Close()) }
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
-	Version:       2,
+	Version:       3,
 	Statements: []string{
 		`CREATE TABLE users (
 			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', issuer TEXT, subject TEXT,
@@ -186,17 +195,27 @@ var tables = sqlite.Schema{
 			created INTEGER NOT NULL, followers INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 1,
 			UNIQUE (issuer, subject)) STRICT, WITHOUT ROWID`,
 		`CREATE TABLE sessions (
-			id TEXT PRIMARY KEY, user TEXT NOT NULL, secret BLOB NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL,
+			id TEXT PRIMARY KEY, mark TEXT NOT NULL DEFAULT '', user TEXT NOT NULL, secret BLOB NOT NULL, began INTEGER NOT NULL, until INTEGER NOT NULL,
 			before BLOB, salt BLOB, rotated INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID`,
 		`CREATE INDEX sessions_of ON sessions (user, until)`,
 		`CREATE TABLE follows (user TEXT NOT NULL, host TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
 		`CREATE TABLE subscriptions (user TEXT NOT NULL, host TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
+		endedTable, endedTrigger,
 	},
-	Upgrades: map[int][]string{1: {
+	Upgrades: map[int][]string{2: {`ALTER TABLE sessions ADD COLUMN mark TEXT NOT NULL DEFAULT ''`, endedTable, endedTrigger}, 1: {
 		`ALTER TABLE sessions ADD COLUMN before BLOB`, `ALTER TABLE sessions ADD COLUMN salt BLOB`,
 		`ALTER TABLE sessions ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0`,
 	}},
 }
+
+// Sessions are noted here however they end, for those who have let their users in.
+const (
+	endedTable   = `CREATE TABLE ended (number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL) STRICT`
+	endedTrigger = `CREATE TRIGGER session_ended AFTER DELETE ON sessions BEGIN
+		INSERT INTO ended (session) VALUES (OLD.mark);
+		DELETE FROM ended WHERE number <= (SELECT max(number) FROM ended) - 10000;
+	END`
+)
 
 const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers, hash`
 

@@ -285,6 +285,7 @@ func TestUpgrade(t *testing.T) {
 	s, _ := open(t)
 	session := begin(t, s, add(t, s, "Noor", chat.Member))
 	for _, statement := range []string{
+		`DROP TRIGGER session_ended`, `DROP TABLE ended`, `ALTER TABLE sessions DROP COLUMN mark`,
 		`ALTER TABLE sessions DROP COLUMN before`, `ALTER TABLE sessions DROP COLUMN salt`, `ALTER TABLE sessions DROP COLUMN rotated`, `PRAGMA user_version = 1`,
 	} {
 		if _, err := s.db.Write.ExecContext(t.Context(), statement); err != nil {
