@@ -57,8 +57,14 @@ const (
 
 // Model has a weight for each bucket and label.
 type Model struct {
-	weights [Buckets][8]int8 // of a bucket in one piece of a cache line; the last three are 0
+	weights [Buckets]packed
 }
+
+// packed are the weights of a bucket, 12 bits each and 128 greater: those of 16 buckets are
+// added up in 16 additions.
+type packed uint64
+
+const packedBits, packedMost, packedZero = 12, 16, 128
 
 // modelFile has the weights: a byte each, in two's complement, the five of a bucket after
 // those of the bucket before.
@@ -83,7 +89,7 @@ func Load(data []byte) (*Model, error) {
 	}
 	m := &Model{}
 	for i, b := range data {
-		m.weights[i/Labels][i%Labels] = int8(b)
+		m.weights[i/Labels] |= packed(packedZero+int(int8(b))) << (i % Labels * packedBits)
 	}
 	return m, nil
 }
@@ -106,16 +112,19 @@ func (m *Model) Classify(text string) Label {
 // Sums are the weights of a text's features, added up.
 func (m *Model) Sums(text string) [Labels]int32 {
 	var buckets [1 + Gram*(Longest+2)]uint32
-	var a, b, c, d, e int32 // a loop over an array takes twice the time
-	for _, bucket := range Features(buckets[:0], text) {
-		w := &m.weights[bucket%Buckets]
-		a += int32(w[0])
-		b += int32(w[1])
-		c += int32(w[2])
-		d += int32(w[3])
-		e += int32(w[4])
+	var sums [Labels]int32
+	for all := Features(buckets[:0], text); len(all) > 0; {
+		some := all[:min(packedMost, len(all))]
+		all = all[len(some):]
+		var sum packed
+		for _, bucket := range some {
+			sum += m.weights[bucket%Buckets]
+		}
+		for l := range sums {
+			sums[l] += int32(sum>>(l*packedBits)&(1<<packedBits-1)) - int32(packedZero*len(some))
+		}
 	}
-	return [Labels]int32{a, b, c, d, e}
+	return sums
 }
 
 // FNV-1a of 32 bits.
@@ -125,21 +134,28 @@ const (
 )
 
 // Features appends the bucket of each feature of a text to dst, one that is there twice twice:
-// the empty one first, and then from each character on those of one to Gram characters. A
-// space alone is none.
+// the empty one first, and then those of one to Gram characters that end with each character.
+// A space alone is none.
 //
 // The hash is FNV-1a of 32 bits over the feature's UTF-8, the bucket its lower bits after
 // the upper 16 were added by exclusive or.
 func Features(dst []uint32, text string) []uint32 {
 	var space [Longest + 2]rune
-	all := Normalise(space[:0], text)
 	dst = append(dst, bucket(hashBasis))
-	for i := range all {
-		hash := uint32(hashBasis)
-		for n, c := range all[i:min(i+Gram, len(all))] {
-			if hash = add(hash, uint32(c)); n > 0 || c != ' ' {
-				dst = append(dst, bucket(hash))
-			}
+	var h hashes
+	for i, c := range Normalise(space[:0], text) {
+		h.add(uint32(c))
+		if c != ' ' {
+			dst = append(dst, bucket(h.one))
+		}
+		switch i {
+		case 0:
+		case 1:
+			dst = append(dst, bucket(h.two))
+		case 2:
+			dst = append(dst, bucket(h.two), bucket(h.three))
+		default:
+			dst = append(dst, bucket(h.two), bucket(h.three), bucket(h.four))
 		}
 	}
 	return dst
@@ -147,21 +163,34 @@ func Features(dst []uint32, text string) []uint32 {
 
 func bucket(hash uint32) uint32 { return (hash ^ hash>>16) % Buckets }
 
-// add continues a hash with a character's UTF-8. There are no halves of surrogates.
-func add(hash, c uint32) uint32 {
+// hashes are those of the features that end with the last character, of so many characters.
+// They are made side by side: none waits for another's multiplication.
+type hashes struct{ one, two, three, four uint32 }
+
+// add continues them with a character's UTF-8. There are no halves of surrogates.
+func (h *hashes) add(c uint32) {
 	const more, six = 0x80, 0x3f // a byte that continues a character, and its bits of it
+	h.one, h.two, h.three, h.four = hashBasis, h.one, h.two, h.three
 	switch {
 	case c < 0x80:
-		return (hash ^ c) * hashPrime
+		h.mix(c)
+		return
 	case c < 0x800:
-		hash = (hash ^ (0xc0 | c>>6)) * hashPrime
+		h.mix(0xc0 | c>>6)
 	case c < 0x10000:
-		hash = (hash ^ (0xe0 | c>>12)) * hashPrime
-		hash = (hash ^ (more | c>>6&six)) * hashPrime
+		h.mix(0xe0 | c>>12)
+		h.mix(more | c>>6&six)
 	default:
-		hash = (hash ^ (0xf0 | c>>18)) * hashPrime
-		hash = (hash ^ (more | c>>12&six)) * hashPrime
-		hash = (hash ^ (more | c>>6&six)) * hashPrime
+		h.mix(0xf0 | c>>18)
+		h.mix(more | c>>12&six)
+		h.mix(more | c>>6&six)
 	}
-	return (hash ^ (more | c&six)) * hashPrime
+	h.mix(more | c&six)
+}
+
+func (h *hashes) mix(b uint32) {
+	h.one = (h.one ^ b) * hashPrime
+	h.two = (h.two ^ b) * hashPrime
+	h.three = (h.three ^ b) * hashPrime
+	h.four = (h.four ^ b) * hashPrime
 }

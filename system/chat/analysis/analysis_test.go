@@ -121,7 +121,7 @@ func FuzzNormalise(f *testing.F) {
 			t.Errorf("%q: got %q", text, string(all))
 		}
 		for _, c := range all {
-			if lookUp(c) != c {
+			if folded.lookUp(c) != c {
 				t.Errorf("%q: %q is in the normal form", text, c)
 			}
 		}
@@ -153,12 +153,20 @@ func FuzzNormaliseOfLetters(f *testing.F) {
 
 func TestOfEqualSumsTheFirstWins(t *testing.T) {
 	t.Parallel()
-	m := &Model{}
-	if got := m.Classify("anything"); got != Praise {
+	weights := make([]byte, Buckets*Labels)
+	load := func() *Model {
+		m, err := Load(weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if got := load().Classify("anything"); got != Praise {
 		t.Errorf("without weights: got %s", got)
 	}
-	m.weights[bucket(hashBasis)] = [8]int8{-1, -1, 3, 2, 3}
-	if got := m.Classify("anything"); got != Laughter {
+	const minusOne = 0xff
+	copy(weights[bucket(hashBasis)*Labels:], []byte{minusOne, minusOne, 3, 2, 3})
+	if got := load().Classify("anything"); got != Laughter {
 		t.Errorf("got %s, want %s", got, Laughter)
 	}
 }
@@ -275,6 +283,9 @@ func BenchmarkClassify(b *testing.B) {
 		{"english", "the sauce looks incredible, what did you put in?"},
 		{"korean", "오늘 방송 정말 재미있어요 다음에 또 올게요"},
 		{"longest", strings.Repeat("오늘 방송 정말 재미있어요 ", 40)},
+		{"laughter", strings.Repeat("ㅋ", 500)},
+		{"unseen", strings.Repeat("\u200b", 500)},
+		{"spaces", strings.Repeat("\u3000", 500)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -302,8 +313,10 @@ func TestFeaturesAreHashedAsSaid(t *testing.T) {
 	for _, c := range []rune{'a', 'é', 'Ж', '가', '\ufffd', '😀', utf8.MaxRune} {
 		h := fnv.New32a()
 		h.Write([]byte("x" + string(c)))
-		if got := add(add(hashBasis, 'x'), uint32(c)); got != h.Sum32() {
-			t.Errorf("%q: got %x, want %x", c, got, h.Sum32())
+		var all hashes
+		all.add('x')
+		if all.add(uint32(c)); all.two != h.Sum32() {
+			t.Errorf("%q: got %x, want %x", c, all.two, h.Sum32())
 		}
 	}
 	// " a " has the features "", " a", " a ", "a" and "a ".

@@ -3,9 +3,9 @@ package analysis
 import (
 	_ "embed" // for the table
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // foldTable says what becomes of characters, one range a line: the first, the last, and what.
@@ -18,27 +18,25 @@ import (
 //go:embed fold.tsv
 var foldTable string
 
-// fold is a line of it.
-type fold struct {
-	first, last rune
-	shift       rune
-	to          rune // 0 to shift, dropped to drop
-}
-
 const (
 	dropped = -1
 	space   = ' '
 )
 
-// ascii is what becomes of those, and folds of the others.
-var (
-	folds = parseFolds(foldTable)
-	ascii = foldASCII()
-)
+// folds is the table as one is looked up: what is added to a character is in the page that
+// pages names for its upper bits, at its lower ones. Page 0 is that of most: nothing is added.
+type folds struct {
+	pages  [utf8.MaxRune>>pageBits + 1]uint8
+	shifts [][1 << pageBits]rune
+}
+
+const pageBits = 8
+
+var folded = parseFolds(foldTable)
 
 // parseFolds panics where the table, a part of the program, is not in its form.
-func parseFolds(table string) []fold {
-	var all []fold
+func parseFolds(table string) *folds {
+	all := &folds{shifts: make([][1 << pageBits]rune, 1)}
 	for line := range strings.Lines(table) {
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		number := func(text string) rune {
@@ -48,36 +46,31 @@ func parseFolds(table string) []fold {
 			}
 			return rune(n)
 		}
-		f := fold{first: number(parts[0]), last: number(parts[1])}
-		switch what := parts[2]; {
-		case what == "drop":
-			f.to = dropped
-		case what[0] == '=':
-			f.to = number(what[1:])
-		default:
-			f.shift = number(what)
+		for c := number(parts[0]); c <= number(parts[1]); c++ {
+			switch what := parts[2]; {
+			case what == "drop":
+				all.add(c, dropped-c)
+			case what[0] == '=':
+				all.add(c, number(what[1:])-c)
+			default:
+				all.add(c, number(what))
+			}
 		}
-		all = append(all, f)
 	}
 	return all
 }
 
-func foldASCII() (table [128]rune) {
-	for c := range table {
-		table[c] = lookUp(rune(c))
+func (f *folds) add(c, shift rune) {
+	page := &f.pages[c>>pageBits]
+	if *page == 0 {
+		*page = uint8(len(f.shifts))
+		f.shifts = append(f.shifts, [1 << pageBits]rune{})
 	}
-	return table
+	f.shifts[*page][c&(1<<pageBits-1)] = shift
 }
 
-func lookUp(c rune) rune {
-	i, _ := slices.BinarySearchFunc(folds, c, func(f fold, c rune) int { return int(f.last - c) })
-	if i == len(folds) || c < folds[i].first {
-		return c
-	}
-	if to := folds[i].to; to != 0 {
-		return to
-	}
-	return c + folds[i].shift
+func (f *folds) lookUp(c rune) rune {
+	return c + f.shifts[f.pages[c>>pageBits]][c&(1<<pageBits-1)]
 }
 
 // The conjoining letters of Korean, and the syllables: (lead*vowels + vowel)*tails + tail.
@@ -118,12 +111,7 @@ func Normalise(dst []rune, text string) []rune {
 	dst = append(dst[:0], space)
 	run, pending := 0, rune(space) // pending is what the next character may become one syllable with
 	for _, c := range text {
-		switch {
-		case c < 128:
-			c = ascii[c]
-		case c < firstSyllable || c > lastSyllable:
-			c = lookUp(c)
-		}
+		c = folded.lookUp(c)
 		if c == dropped {
 			continue
 		}
