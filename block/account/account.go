@@ -7,7 +7,6 @@ package account
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -130,9 +129,8 @@ func Parse(text []byte, roles []Role) (*Accounts, error) {
 			return nil, fmt.Errorf("line %d: there is a second %s: remove one", number+1, account.Name)
 		}
 	}
-	var err error
-	accounts.nobody, err = hashed(rand.Text(), most)
-	return accounts, err
+	accounts.nobody = nobodys(most)
+	return accounts, nil
 }
 
 // check returns what is wrong with the name or the role.

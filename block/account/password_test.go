@@ -33,6 +33,9 @@ func TestPasswords(t *testing.T) {
 	if cost, err := bcrypt.Cost([]byte(p.nobody)); cost != MinCost || err != nil {
 		t.Errorf("nobody's password is checked at cost %d, %v, and others' at %d", cost, err, MinCost)
 	}
+	if err := bcrypt.CompareHashAndPassword([]byte(p.nobody), []byte(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		t.Errorf("nobody's hash is not checked to its end: got %v", err)
+	}
 	for _, bad := range []string{"short", strings.Repeat("x", MaxPassword+1)} {
 		if _, err := p.Hash(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "write 12 to 72") {
 			t.Errorf("%q: got %v", bad, err)
