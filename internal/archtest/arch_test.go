@@ -72,7 +72,7 @@ var technology = map[string][]string{
 	"golang.org/x/oauth2":                      {"system/chat/oidc"},
 	"golang.org/x/sync":                        {"bench/bare", "bench/fanout", "block", "lab", "system", "internal"},
 	"golang.org/x/sys":                         {"bench/fanout", "block", "lab", "system", "internal"},
-	"golang.org/x/text":                        {"system/chat/moderation", "system/menu/search"},
+	"golang.org/x/text":                        {"system/chat/analysis", "system/chat/moderation", "system/menu/search"},
 	"gonum.org/v1/gonum":                       {"lab"},
 	"google.golang.org/protobuf":               {"lab/load/export/remotewrite"},
 	"modernc.org/sqlite":                       {"block/sqlite"},
