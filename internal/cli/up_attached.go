@@ -68,6 +68,7 @@ func (k *attached) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, k.ports.close()) }()
 	k.warn(k.target.system.Warnings)
+	k.warn(unscaled(k.target.system))
 	p := newStarting(k.Stderr)
 	k.running, err = k.driver(k.flags.driver, k.flags.publishAll, false).Up(ctx, driver.Config{
 		System: k.target.system, LogDir: k.target.store.Logs(k.target.name), VolumeDir: k.target.store.Volumes(k.target.name),
@@ -192,6 +193,16 @@ func (k *attached) again(ended error) func(context.Context) error {
 		fmt.Fprintf(k.Stderr, "%s is ready again\n", exit.Instance)
 		return nil
 	}
+}
+
+// unscaled are warnings of services whose replicas an experiment would have follow the load.
+func unscaled(s *topology.System) (all []string) {
+	for i := range s.Services {
+		if service := &s.Services[i]; service.Autoscale != nil {
+			all = append(all, fmt.Sprintf("service %s: x-autoscale is only followed by `loadstone run`; here its replicas stay %d", service.Name, service.Replicas))
+		}
+	}
+	return all
 }
 
 // warn prints those that are new.

@@ -478,6 +478,26 @@ func TestUpOfAVariant(t *testing.T) {
 	s.want(0, "results is stopped", "down")
 }
 
+func TestUpSaysThatItDoesNotScale(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, idle, "RESTART", `deploy: {replicas: 2, resources: {limits: {cpus: "0.5"}}}
+    x-autoscale:
+      maxReplicas: 4
+      metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]`)
+	s.want(0, "warning: service web: x-autoscale is only followed by `loadstone run`; here its replicas stay 2", "up", s.compose, "-d")
+	r, ok := s.record("shop")
+	running := 0
+	for _, service := range r.Services {
+		if service.Name == "web" {
+			running = len(service.Addresses)
+		}
+	}
+	if !ok || running != 2 {
+		t.Errorf("got %d instances of web in %+v, want 2", running, r)
+	}
+	s.want(0, "shop is stopped", "down")
+}
+
 func TestUpRefusesWrongArguments(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, idle)
