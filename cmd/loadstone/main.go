@@ -4,6 +4,9 @@ package main
 import (
 	"os"
 
+	// Authorities that are trusted where the system has none, as in the image: Mozilla's.
+	_ "golang.org/x/crypto/x509roots/fallback"
+
 	"loadstone/internal/cli"
 )
 

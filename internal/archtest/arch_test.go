@@ -68,6 +68,7 @@ var technology = map[string][]string{
 	"github.com/vbauerster/mpb":                {"internal/cli"},
 	"go.uber.org/goleak":                       {"block", "lab", "system", "internal"},
 	"golang.org/x/crypto":                      {"block/account", "block/backoffice/backofficetest"},
+	"golang.org/x/crypto/x509roots":            {"cmd/loadstone"},
 	"golang.org/x/net":                         {"block/socket"},
 	"golang.org/x/oauth2":                      {"system/chat/oidc"},
 	"golang.org/x/sync":                        {"bench/bare", "bench/fanout", "block", "lab", "system", "internal"},
