@@ -3,6 +3,7 @@ package websocket
 import (
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,11 +12,13 @@ import (
 // alarm wakes one goroutine at a time that others may change, to within tens of
 // microseconds: the runtime's own timers end in epoll_wait, whose unit is a
 // millisecond, while a timerfd is a file that the same epoll reports at once.
-// Whoever sets it holds the lock of what it is for, so that the last to set it
-// knew the earliest time.
+// Whoever sets it holds the lock, so that the last to set it knew the earliest time.
 type alarm struct {
 	file *os.File
 	fd   int
+
+	mu      sync.Mutex // also of what it is for
+	stopped bool
 }
 
 // newAlarm opens an alarm that is not set. Close its file.
@@ -43,4 +46,18 @@ func (a *alarm) wait() error {
 		return fmt.Errorf("wait for a timer: %w", err)
 	}
 	return nil
+}
+
+func (a *alarm) isStopped() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stopped
+}
+
+// stop ends what it is for.
+func (a *alarm) stop() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopped = true
+	return a.set(0)
 }

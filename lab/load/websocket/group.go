@@ -381,13 +381,13 @@ func (g *Group) check(err error) {
 func (g *Group) free() error {
 	var errs []error
 	for _, l := range g.lanes {
-		errs = append(errs, l.alarm.file.Close())
+		errs = append(errs, l.file.Close())
 	}
 	for _, l := range g.loops {
 		errs = append(errs, l.poller.Close())
 	}
 	if g.pacer != nil && g.pacer.alarm != nil {
-		errs = append(errs, g.pacer.alarm.file.Close())
+		errs = append(errs, g.pacer.file.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -339,3 +339,14 @@ func TestTLS(t *testing.T) {
 	until(t, "2 failures", func() bool { return len(l.of(StepConnect, failedAs(failure.TLS))) == 2 })
 	l.finish(t, 0)
 }
+
+// count is how many members all rooms have.
+func (r *rooms) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, room := range r.byName {
+		n += room.now.Load().count
+	}
+	return n
+}

@@ -3,7 +3,6 @@ package websocket
 import (
 	"container/heap"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,14 +11,12 @@ import (
 
 // lane sends the messages of its share of the clients, each at its time.
 type lane struct {
+	*alarm
+
 	group *Group
-	alarm *alarm
 	text  []byte // the message being sent; the lane's goroutine's own
 	frame []byte // it, framed
-
-	mu      sync.Mutex
-	due     queue
-	stopped bool
+	due   queue  // under the alarm's lock
 }
 
 // talker is the sending half of a client, or what sends its pings.
@@ -65,7 +62,7 @@ func (l *lane) next() (*talker, schedule, error) {
 		if t != nil || err != nil || l.isStopped() {
 			return t, before, err
 		}
-		if err := l.alarm.wait(); err != nil {
+		if err := l.wait(); err != nil {
 			return nil, before, err
 		}
 	}
@@ -80,27 +77,13 @@ func (l *lane) take() (*talker, schedule, error) {
 	}
 	t := l.due[0]
 	if wait := t.schedule.next - l.group.config.Now(); wait > 0 {
-		return nil, schedule{}, l.alarm.set(wait)
+		return nil, schedule{}, l.set(wait)
 	}
 	heap.Pop(&l.due)
 	before := t.schedule
 	t.schedule.advance()
 	t.busy = true
 	return t, before, nil
-}
-
-func (l *lane) isStopped() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stopped
-}
-
-// stop ends run.
-func (l *lane) stop() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = true
-	return l.alarm.set(0)
 }
 
 // turn sends the message whose schedule is before, if that can be done, and
@@ -237,7 +220,7 @@ func (t *talker) resume(now time.Duration, begin bool) error {
 	if l.stopped || t.place != 0 {
 		return nil
 	}
-	return l.alarm.set(t.schedule.next - now)
+	return l.set(t.schedule.next - now)
 }
 
 // end ends the schedule. What was due by now and is not sent is dropped.

@@ -2,7 +2,6 @@ package websocket
 
 import (
 	"container/heap"
-	"sync"
 	"time"
 )
 
@@ -14,17 +13,17 @@ const dialsAtOnce = 256
 // pacer has the clients connect, one after the other, at the schedule's rate.
 // Connects that begin late, because dialsAtOnce were under way, are made up for.
 type pacer struct {
+	*alarm
+
 	group *Group
-	alarm *alarm
 	slots chan struct{}
 
-	mu      sync.Mutex
+	// Under the alarm's lock.
 	wishes  wishes
 	counted uint64
 	last    time.Duration // the latest time that was given out
 	begun   bool          // one was
 	heldTo  time.Duration // until then the connects under way let no other begin
-	stopped bool
 }
 
 // wish is a client that wants to connect, no earlier than at.
@@ -43,7 +42,7 @@ func (p *pacer) ask(c *client, at, now time.Duration) error {
 	}
 	p.counted++
 	heap.Push(&p.wishes, wish{at: at, number: p.counted, client: c})
-	return p.alarm.set(p.first() - now)
+	return p.set(p.first() - now)
 }
 
 // first is when the next connection is to be opened. There is a wish.
@@ -72,7 +71,7 @@ func (p *pacer) run() error {
 		case p.isStopped():
 			return nil
 		default:
-			if err := p.alarm.wait(); err != nil {
+			if err := p.wait(); err != nil {
 				return err
 			}
 		}
@@ -123,24 +122,10 @@ func (p *pacer) take() (*client, time.Duration, error) {
 	}
 	at := p.first()
 	if wait := at - p.group.config.Now(); wait > 0 {
-		return nil, 0, p.alarm.set(wait)
+		return nil, 0, p.set(wait)
 	}
 	w := heap.Pop(&p.wishes).(wish) // the heap has nothing else
 	return w.client, at, nil
-}
-
-func (p *pacer) isStopped() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stopped
-}
-
-// stop ends run.
-func (p *pacer) stop() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	return p.alarm.set(0)
 }
 
 // wishes is a heap by time.

@@ -100,14 +100,3 @@ func (r *rooms) of(name string) *roster {
 	}
 	return room
 }
-
-// count is how many members all rooms have.
-func (r *rooms) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, room := range r.byName {
-		n += room.now.Load().count
-	}
-	return n
-}
