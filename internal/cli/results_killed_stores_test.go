@@ -112,7 +112,7 @@ func TestKilledWriters(t *testing.T) {
 // studentsIn is how many a snapshot has, which is proven by opening it.
 func studentsIn(t *testing.T, path string) int {
 	t.Helper()
-	s, err := snapshot.Open(path)
+	s, err := snapshot.Follow(path, snapshot.DefaultConfig())
 	if err != nil {
 		t.Error(err)
 		return 0

@@ -35,7 +35,7 @@ func startRecorded(t *testing.T, others ...*dictionary.Dictionary) (fixture, *di
 	if err := recordfile.Build(t.Context(), path, source, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	file, err := recordfile.Open(path)
+	file, err := recordfile.Follow(path, recordfile.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

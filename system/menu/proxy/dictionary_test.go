@@ -45,7 +45,7 @@ func TestOneDictionaryEndToEnd(t *testing.T) {
 	if err := recordfile.Build(t.Context(), path, menutest.Generator(t, 1, 400), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	file, err := recordfile.Open(path)
+	file, err := recordfile.Follow(path, recordfile.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

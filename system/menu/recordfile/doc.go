@@ -1,9 +1,9 @@
 // Package recordfile keeps a whole data set of menus as one immutable, compressed file, and
 // answers look-ups from it by id.
 //
-// Build writes such a file from any source. Open serves one; Follow serves whatever file is
-// at a path and moves to a newer one as soon as it is there. Nothing is ever changed in a
-// file: new data is a new file, put in the old one's place by a rename.
+// Build writes such a file from any source. Follow serves whatever file is at a path and, while
+// it runs, moves to a newer one as soon as it is there. Nothing is ever changed in a file: new
+// data is a new file, put in the old one's place by a rename.
 //
 // # Compression
 //
@@ -21,7 +21,7 @@
 // makes of its snapshots (ADR 012). So the file is divided:
 //
 //   - the header, the dictionary and the index, 13 bytes per menu, are copied into memory
-//     and checked by Open. They are proven, whatever happens to the file afterwards: an id
+//     and checked by Follow. They are proven, whatever happens to the file afterwards: an id
 //     that has no menu is told from a menu that is damaged
 //   - the records stay in the file, which is mapped. Each has a checksum, over its id, tag and
 //     frame and the dictionary, that every look-up checks; then it checks the body's tag

@@ -6,91 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"loadstone/block/dataset"
-	"loadstone/block/dictionary"
 	"loadstone/system/menu"
 )
 
-// File is a Store over one file. It never changes.
-type File struct {
-	contents atomic.Pointer[contents] // nil once closed
-	meta     dataset.Meta
-	size     int64
-}
-
-// Open checks the header, the dictionary and the index of the file, and maps the records. It
-// reads some 13 bytes per menu; Verify reads all. The error wraps menu.ErrMissing,
-// ErrVersion or ErrCorrupt.
-func Open(path string) (*File, error) {
-	c, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	f := &File{meta: c.header.meta, size: c.header.fileSize}
-	f.contents.Store(c)
-	return f, nil
-}
-
-// Lookup finds a menu. The error wraps menu.ErrNotFound if there is none with the id, and
-// menu.ErrCorrupt if its record is damaged. The page's body is on the heap.
-func (f *File) Lookup(_ context.Context, id int64) (menu.Page, error) {
-	return f.contents.Load().page(id)
-}
-
-// Compressed finds a menu's frame, without decompressing it. The errors are Lookup's.
-func (f *File) Compressed(id int64) (menu.Frame, error) { return f.contents.Load().compressed(id) }
-
-// Dictionary is what all frames of the file were compressed with; nil once it is closed.
-func (f *File) Dictionary() *dictionary.Dictionary { return f.contents.Load().with() }
-
-// Meta describes the data set.
-func (f *File) Meta() dataset.Meta { return f.meta }
-
-// Size is that of the file, in bytes.
-func (f *File) Size() int64 { return f.size }
-
-// Close ends the serving: look-ups return menu.ErrUnavailable. It always returns nil, and may
-// be called again.
-func (f *File) Close() error {
-	f.contents.Store(nil)
-	return nil
-}
-
-// Menus are all that the file holds, in the order in which they were put in.
-func (f *File) Menus() dataset.Source[menu.Menu] { return menus{f} }
-
-type menus struct{ file *File }
-
-func (m menus) Meta() dataset.Meta { return m.file.meta }
-
-func (m menus) All(ctx context.Context) iter.Seq2[menu.Menu, error] {
-	return func(yield func(menu.Menu, error) bool) {
-		errEnough := errors.New("enough")
-		err := m.file.contents.Load().each(ctx, func(_ int64, r record, body []byte) error {
-			parsed, err := menu.ParseStored(r.id(), body)
-			if err == nil && !yield(parsed, nil) {
-				err = errEnough
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(menu.Menu{}, err)
-		}
-	}
-}
-
-// Verify reads the whole file and proves that it is what Build wrote: each record has its
-// checksum, each body its tag and the JSON of a menu with the record's id, each menu is found by its id,
-// and the index leads to nothing else. It decompresses and parses every menu, on one core. Progress may
-// be nil. The error wraps menu.ErrCorrupt, or is the context's.
-func (f *File) Verify(ctx context.Context, progress dataset.Progress) error {
-	c, done := f.contents.Load(), int64(0)
+// verify proves that the whole file is what Build wrote.
+func (c *contents) verify(ctx context.Context, progress dataset.Progress) error {
+	done := int64(0)
 	err := c.each(ctx, func(offset int64, r record, body []byte) error {
 		found := false
 		c.index.candidates(r.id(), func(at int64) bool {
@@ -127,7 +53,7 @@ func (f *File) Verify(ctx context.Context, progress dataset.Progress) error {
 const progressStep = 1024
 
 // Describe reads what the file at path says it holds, and checks the header and the size, but
-// not the contents. Its errors are those of Open.
+// not the contents. Its errors are those of Follow.
 func Describe(path string) (dataset.Meta, error) {
 	h, err := describe(path)
 	return h.meta, err
@@ -141,6 +67,8 @@ func describe(path string) (header, error) {
 	return h, file.Close()
 }
 
+// open checks the header, the dictionary and the index of the file, and maps the records. It
+// reads some 13 bytes per menu; verify reads all.
 func open(path string) (*contents, error) {
 	file, h, err := openFile(path)
 	if err != nil {

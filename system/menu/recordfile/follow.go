@@ -35,8 +35,8 @@ func DefaultConfig() Config { return Config{Interval: time.Second} }
 // the old or the new one, and there is no moment without a file.
 type Follower struct{ files *follow.Follower[contents] }
 
-// Follow opens the file that is at path now; its errors are those of Open. Newer files are
-// noticed while Run runs.
+// Follow opens the file that is at path now. The error wraps menu.ErrMissing, ErrVersion or
+// ErrCorrupt. Newer files are noticed while Run runs.
 func Follow(path string, config Config) (*Follower, error) {
 	files, err := follow.Open(path, follow.Config[contents]{
 		Interval: config.Interval,
@@ -64,13 +64,22 @@ func Follow(path string, config Config) (*Follower, error) {
 // Run looks for new files until the context ends, and then returns nil. It is called once.
 func (f *Follower) Run(ctx context.Context) error { return f.files.Run(ctx) }
 
-// Lookup finds a menu in the current file, as File.Lookup does.
+// Verify reads the whole current file and proves that it is what Build wrote: each record has its
+// checksum, each body its tag and the JSON of a menu with the record's id, each menu is found by its id,
+// and the index leads to nothing else. It decompresses and parses every menu, on one core. Progress may
+// be nil. The error wraps menu.ErrCorrupt, or is the context's.
+func (f *Follower) Verify(ctx context.Context, progress dataset.Progress) error {
+	return f.files.Current().verify(ctx, progress)
+}
+
+// Lookup finds a menu in the current file. The error wraps menu.ErrNotFound if there is none with
+// the id, and menu.ErrCorrupt if its record is damaged. The page's body is on the heap.
 func (f *Follower) Lookup(_ context.Context, id int64) (menu.Page, error) {
 	return f.files.Current().page(id)
 }
 
-// Compressed finds a menu's frame in the current file, as File.Compressed does. The
-// dictionary of the next frame may be another one.
+// Compressed finds a menu's frame in the current file, without decompressing it. The errors are
+// Lookup's. The dictionary of the next frame may be another one.
 func (f *Follower) Compressed(id int64) (menu.Frame, error) { return f.files.Current().compressed(id) }
 
 // Dictionary is that of the current file; nil once the follower is closed.
@@ -83,6 +92,9 @@ func (f *Follower) Meta() dataset.Meta {
 	}
 	return dataset.Meta{}
 }
+
+// Size is that of the current file, in bytes.
+func (f *Follower) Size() int64 { return f.files.Current().header.fileSize }
 
 // Close ends the serving: look-ups return menu.ErrUnavailable. It does not end Run, whose
 // context does. It always returns nil, and may be called again.

@@ -36,13 +36,32 @@ func build(tb testing.TB, path string, source dataset.Source[menu.Menu]) {
 	}
 }
 
-func mustOpen(tb testing.TB, path string) *File {
+func mustOpen(tb testing.TB, path string) *Follower {
 	tb.Helper()
-	file, err := Open(path)
+	file, err := Follow(path, DefaultConfig())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return file
+}
+
+// menus are all that a file holds, in the order in which they were put in.
+type menus struct{ *Follower }
+
+func (m menus) All(ctx context.Context) iter.Seq2[menu.Menu, error] {
+	return func(yield func(menu.Menu, error) bool) {
+		errEnough := errors.New("enough")
+		err := m.files.Current().each(ctx, func(_ int64, r record, body []byte) error {
+			parsed, err := menu.ParseStored(r.id(), body)
+			if err == nil && !yield(parsed, nil) {
+				err = errEnough
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(menu.Menu{}, err)
+		}
+	}
 }
 
 // built is a file of made-up menus, and its bytes.
@@ -78,7 +97,7 @@ func TestFiller(t *testing.T) {
 				return filled, err
 			},
 			Open: func(context.Context) (menu.Store, error) {
-				file, err := Open(path)
+				file, err := Follow(path, DefaultConfig())
 				if err != nil {
 					return nil, err
 				}
@@ -94,7 +113,7 @@ func TestSameSourceGivesSameBytes(t *testing.T) {
 	const count = 2*chunkMenus + 1
 	path, whole := built(t, 5, count)
 	again := filepath.Join(t.TempDir(), "again")
-	for what, source := range map[string]dataset.Source[menu.Menu]{"source": menutest.Generator(t, 5, count), "file": mustOpen(t, path).Menus()} {
+	for what, source := range map[string]dataset.Source[menu.Menu]{"source": menutest.Generator(t, 5, count), "file": menus{mustOpen(t, path)}} {
 		for _, processors := range []int{1, 3} {
 			before := runtime.GOMAXPROCS(processors)
 			build(t, again, source)
@@ -177,7 +196,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records := int(before.contents.Load().header.records())
+	records := int(before.files.Current().header.records())
 	for at := range whole {
 		if at > 150 && at < records && at != headerSumOffset && at%16 != 0 {
 			continue // texts and zeros of the header, and the dictionary: one of 16 bytes
@@ -186,7 +205,7 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 			what := fmt.Sprintf("byte %d xor %#x", at, flip)
 			change(at, whole[at]^flip)
 			served(t, what+" while it is served", before, source)
-			file, err := Open(path)
+			file, err := Follow(path, DefaultConfig())
 			if err == nil {
 				if served(t, what, file, source) == 0 {
 					t.Errorf("%s was not noticed", what)
@@ -210,7 +229,7 @@ func TestCutAndLongerFilesAreRefused(t *testing.T) {
 	refused := func(what string, data []byte) {
 		t.Helper()
 		write(t, path, data)
-		_, err := Open(path)
+		_, err := Follow(path, DefaultConfig())
 		if !errors.Is(err, menu.ErrCorrupt) && !errors.Is(err, menu.ErrVersion) {
 			t.Errorf("%s: got %v, want a refusal", what, err)
 		} else if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "publish it again") {
@@ -237,7 +256,6 @@ func TestMissingFilesDirectoriesAndPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, try := range map[string]func(string) error{
-		"open":     func(path string) error { _, err := Open(path); return err },
 		"describe": func(path string) error { _, err := Describe(path); return err },
 		"follow":   func(path string) error { _, err := Follow(path, DefaultConfig()); return err },
 	} {
@@ -305,7 +323,7 @@ func TestCheckedBehindTheChecksums(t *testing.T) {
 		test.spoil(data)
 		fixSums(data)
 		write(t, path, data)
-		file, err := Open(path)
+		file, err := Follow(path, DefaultConfig())
 		if err == nil {
 			for id := range int64(5) {
 				if page, err := file.Lookup(t.Context(), id); err == nil && menu.Tag(page.Body) != page.Tag {
@@ -313,7 +331,7 @@ func TestCheckedBehindTheChecksums(t *testing.T) {
 				}
 			}
 			err = file.Verify(t.Context(), nil)
-			for _, each := range file.Menus().All(t.Context()) {
+			for _, each := range (menus{file}).All(t.Context()) {
 				if each != nil && err == nil {
 					t.Errorf("%s: got %v, and it was verified", name, each)
 				}
@@ -408,17 +426,17 @@ func TestClosed(t *testing.T) {
 	}
 	_, lookup := file.Lookup(t.Context(), 7)
 	_, compressed := file.Compressed(7)
-	var menus error
-	for _, err := range file.Menus().All(t.Context()) {
-		menus = err
+	var all error
+	for _, err := range (menus{file}).All(t.Context()) {
+		all = err
 	}
-	for i, err := range []error{lookup, compressed, menus, file.Verify(t.Context(), nil)} {
+	for i, err := range []error{lookup, compressed, all, file.Verify(t.Context(), nil)} {
 		if !errors.Is(err, menu.ErrUnavailable) {
 			t.Errorf("%d: got %v, want ErrUnavailable", i, err)
 		}
 	}
-	if file.Dictionary() != nil || file.Meta().Count != 10 {
-		t.Error("a closed file has a dictionary, or no description")
+	if file.Dictionary() != nil || file.Meta() != (dataset.Meta{}) {
+		t.Error("a closed file has a dictionary, or a description")
 	}
 }
 
@@ -501,18 +519,12 @@ func TestServedFileIsSpoiled(t *testing.T) {
 		"deleted":           {os.Remove, func(n int) bool { return n == 0 }},
 	} {
 		path, _ := built(t, 1, count)
-		follower, err := Follow(path, DefaultConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
 		file := mustOpen(t, path)
 		if err := test.spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		for what, store := range map[string]menu.Store{"file": file, "follower": follower} {
-			if damaged := served(t, name, store, source); !test.damaged(damaged) {
-				t.Errorf("%s of a %s: %d of %d menus are damaged", name, what, damaged, count)
-			}
+		if damaged := served(t, name, file, source); !test.damaged(damaged) {
+			t.Errorf("%s: %d of %d menus are damaged", name, damaged, count)
 		}
 		if err := file.Verify(t.Context(), nil); (err == nil) != test.damaged(0) || err != nil && !errors.Is(err, menu.ErrCorrupt) {
 			t.Errorf("%s: verified: %v", name, err)
@@ -576,7 +588,7 @@ func TestKilledBuild(t *testing.T) {
 	if info, err := os.Stat(path + atomicfile.Suffix); err != nil || info.Size() <= headerSize {
 		t.Errorf("the test is about a build that has begun: %v", err)
 	}
-	if _, err := Open(path + atomicfile.Suffix); !errors.Is(err, menu.ErrVersion) {
+	if _, err := Follow(path+atomicfile.Suffix, DefaultConfig()); !errors.Is(err, menu.ErrVersion) {
 		t.Errorf("half a file: got %v, want ErrVersion", err)
 	}
 	build(t, path, menutest.Generator(t, 2, count))
@@ -603,7 +615,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		path := filepath.Join(t.TempDir(), "fuzzed")
 		write(t, path, data)
-		file, err := Open(path)
+		file, err := Follow(path, DefaultConfig())
 		if err != nil {
 			return
 		}

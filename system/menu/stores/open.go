@@ -172,27 +172,28 @@ func (n Name) PublishWith(ctx context.Context, source dataset.Source[menu.Menu],
 	return recordfile.Fill(ctx, n.Target, source, with, progress)
 }
 
-// Verify reads a record file whole, see recordfile.File.Verify, and says what it holds, in how many
+// Verify reads a record file whole, see recordfile.Follower.Verify, and says what it holds, in how many
 // bytes. Of another store the error is ErrNoFile.
 func (n Name) Verify(ctx context.Context, progress dataset.Progress) (meta dataset.Meta, size int64, err error) {
 	if n.Kind != Record {
 		return meta, 0, fmt.Errorf("%s: %w", n, ErrNoFile)
 	}
-	file, err := recordfile.Open(n.Target)
+	file, err := recordfile.Follow(n.Target, recordfile.DefaultConfig())
 	if err != nil {
 		return meta, 0, err
 	}
+	meta, size = file.Meta(), file.Size()
 	err = errors.Join(file.Verify(ctx, progress), file.Close())
 	if errors.Is(err, menu.ErrCorrupt) {
 		err = fmt.Errorf("%s: %w; publish it again", n, err)
 	}
-	return file.Meta(), file.Size(), err
+	return meta, size, err
 }
 
 // Dictionary is that of a record file, or one that is trained on the menus of a database.
 func (n Name) Dictionary(ctx context.Context) (d *dictionary.Dictionary, err error) {
 	if n.Kind == Record {
-		file, err := recordfile.Open(n.Target)
+		file, err := recordfile.Follow(n.Target, recordfile.DefaultConfig())
 		if err != nil {
 			return nil, err
 		}

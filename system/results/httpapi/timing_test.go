@@ -31,7 +31,7 @@ func TestTimeTellsNobodyWhoExists(t *testing.T) {
 	if err := snapshot.Build(t.Context(), path, resultstest.Generator(t, 1, count), nil); err != nil {
 		t.Fatal(err)
 	}
-	store, err := snapshot.Open(path)
+	store, err := snapshot.Follow(path, snapshot.DefaultConfig())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestCachedStore(t *testing.T) {
 		if err := snapshot.Build(t.Context(), path, source, nil); err != nil {
 			t.Fatal(err)
 		}
-		inner, err := snapshot.Open(path)
+		inner, err := snapshot.Follow(path, snapshot.DefaultConfig())
 		if err != nil {
 			t.Fatal(err)
 		}

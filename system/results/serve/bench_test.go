@@ -84,7 +84,7 @@ func startServe(b *testing.B, path string) (addr string) {
 // startBare serves the students 1 to n of a snapshot.
 func startBare(b *testing.B, path string, n int) (addr string) {
 	b.Helper()
-	store, err := snapshot.Open(path)
+	store, err := snapshot.Follow(path, snapshot.DefaultConfig())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "results.snapshot")
 	build(b, path, resultstest.Generator(b, 1, results.DefaultCount))
 	for b.Loop() {
-		if _, err := Open(path); err != nil {
+		if _, err := Follow(path, DefaultConfig()); err != nil {
 			b.Fatal(err)
 		}
 	}

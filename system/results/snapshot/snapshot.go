@@ -1,9 +1,9 @@
 // Package snapshot keeps a whole data set as one immutable file of finished
 // response bodies with an index, and serves a copy of it from memory.
 //
-// Build writes such a file from any source. Open checks one and serves it;
-// Follow serves whatever file is at a path and moves to a newer one as soon as it
-// is there. Nothing is ever changed in a snapshot: new data is a new file.
+// Build writes such a file from any source. Follow checks and serves whatever file
+// is at a path and, while it runs, moves to a newer one as soon as it is there.
+// Nothing is ever changed in a snapshot: new data is a new file.
 //
 // # Who owns the memory
 //
@@ -34,7 +34,7 @@
 //
 // # What is trusted
 //
-// Open reads the whole file and proves that it is what Build wrote: both
+// Follow reads the whole file and proves that it is what Build wrote: both
 // checksums, every record, every slot of the index. Look-ups rely on the proof
 // and check nothing again. It holds whatever happens to the file afterwards, for what
 // was proven is the copy: a file that is overwritten, cut short or deleted while it is
@@ -43,12 +43,10 @@
 package snapshot
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -56,41 +54,8 @@ import (
 	"loadstone/system/results"
 )
 
-// Snapshot is a Store over one file. It never changes.
-type Snapshot struct {
-	contents atomic.Pointer[contents] // nil once closed
-	meta     dataset.Meta
-}
-
-// Open reads the file and checks all of it, about a third of a second for
-// 674,823 students. The error wraps results.ErrMissing, ErrVersion or ErrCorrupt.
-func Open(path string) (*Snapshot, error) {
-	contents, _, err := load(path)
-	if err != nil {
-		return nil, err
-	}
-	snapshot := &Snapshot{meta: contents.header.meta}
-	snapshot.contents.Store(contents)
-	return snapshot, nil
-}
-
-// Lookup finds a student's page. It allocates nothing.
-func (s *Snapshot) Lookup(_ context.Context, id int64) (results.Page, error) {
-	return s.contents.Load().lookup(id)
-}
-
-// Meta describes the data set.
-func (s *Snapshot) Meta() dataset.Meta { return s.meta }
-
-// Close ends the serving: look-ups return results.ErrUnavailable. Pages handed
-// out before stay valid. It always returns nil, and may be called again.
-func (s *Snapshot) Close() error {
-	s.contents.Store(nil)
-	return nil
-}
-
 // Describe reads what the file at path says it holds, and checks the header and
-// the size, but not the contents. Its errors are those of Open.
+// the size, but not the contents. Its errors are those of Follow.
 func Describe(path string) (meta dataset.Meta, err error) {
 	file, header, err := openFile(path)
 	if err != nil {

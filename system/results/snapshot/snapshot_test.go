@@ -34,9 +34,9 @@ func build(tb testing.TB, path string, source dataset.Source[results.Student]) {
 	}
 }
 
-func open(tb testing.TB, path string) *Snapshot {
+func open(tb testing.TB, path string) *Follower {
 	tb.Helper()
-	snapshot, err := Open(path)
+	snapshot, err := Follow(path, DefaultConfig())
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestLookupAllocatesNothing(t *testing.T) {
 	}
 }
 
-// check does what Open does to a file's bytes, without the file.
+// check does what Follow does to a file's bytes, without the file.
 func check(data []byte) error {
 	h, err := decodeHeader(data, int64(len(data)))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestEveryChangeIsRefused(t *testing.T) {
 		if err := os.WriteFile(bad, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Open(bad)
+		_, err := Follow(bad, DefaultConfig())
 		if !errors.Is(err, results.ErrCorrupt) && !errors.Is(err, results.ErrVersion) {
 			t.Errorf("%s: got %v, want a refusal", what, err)
 		} else if !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "publish it again") {
@@ -172,7 +172,6 @@ func TestMissingFileAndDirectoryAreTold(t *testing.T) {
 	directory := t.TempDir()
 	absent := filepath.Join(directory, "absent")
 	for name, try := range map[string]func(string) error{
-		"open":     func(path string) error { _, err := Open(path); return err },
 		"describe": func(path string) error { _, err := Describe(path); return err },
 		"follow":   func(path string) error { _, err := Follow(path, DefaultConfig()); return err },
 	} {
@@ -198,7 +197,7 @@ func TestOtherVersionIsTold(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Open(path)
+	_, err = Follow(path, DefaultConfig())
 	if !errors.Is(err, results.ErrVersion) || !strings.Contains(err.Error(), "version 3, this program reads versions 1 to 2") {
 		t.Errorf("got %v, want ErrVersion with both versions", err)
 	}
@@ -260,7 +259,7 @@ func TestCheckedBehindTheChecksums(t *testing.T) {
 		if err := os.WriteFile(bad, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(bad); !errors.Is(err, results.ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
+		if _, err := Follow(bad, DefaultConfig()); !errors.Is(err, results.ErrCorrupt) || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want ErrCorrupt with %q", name, err, test.want)
 		}
 	}
@@ -292,7 +291,7 @@ func FuzzOpen(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		snapshot, err := Open(path)
+		snapshot, err := Follow(path, DefaultConfig())
 		if err != nil {
 			return
 		}
@@ -429,7 +428,7 @@ func TestHalfWrittenFileIsNeverServed(t *testing.T) {
 	if err := os.WriteFile(path+atomicfile.Suffix, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path + atomicfile.Suffix); !errors.Is(err, results.ErrVersion) ||
+	if _, err := Follow(path+atomicfile.Suffix, DefaultConfig()); !errors.Is(err, results.ErrVersion) ||
 		!strings.Contains(err.Error(), "never finished") {
 		t.Errorf("got %v, want that it was never finished", err)
 	}
