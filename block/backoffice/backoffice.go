@@ -20,9 +20,7 @@ package backoffice
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -126,12 +124,11 @@ func New(cfg Config) (*Office, error) {
 		return nil, fmt.Errorf("read the templates of the admin: %w", err)
 	}
 	all := strings.TrimSpace(style + cfg.Style)
-	hash := sha256.Sum256([]byte(all))
 	cfg.Logger = cfg.Logger.With("component", "admin")
 	return &Office{
 		cfg: cfg, layout: layout, style: template.CSS(all), //nolint:gosec // our own files
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
-			"'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		policy: "default-src 'none'; style-src " + route.Source(all) +
+			"; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 		tries: ratelimit.New(maxKeys), hashing: account.NewTurns(),
 		signIns: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: cfg.Name + "_admin_sign_ins_total", Help: "Attempts to sign in, by outcome.",

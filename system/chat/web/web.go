@@ -11,9 +11,7 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -55,7 +53,7 @@ func assemble(layout string, scripts ...string) *page {
 	p.body = bytes.Replace(p.body, []byte("<style></style>"), tagged("style", style), 1)
 	p.body = bytes.Replace(p.body, []byte("<script></script>"), tagged("script", script), 1)
 	p.tag = xxhash.Sum64(p.body)
-	p.policy = "default-src 'none'; connect-src 'self'; img-src 'none'; style-src " + source(style) + "; script-src " + source(script) +
+	p.policy = "default-src 'none'; connect-src 'self'; img-src 'none'; style-src " + route.Source(style) + "; script-src " + route.Source(script) +
 		"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	return p
 }
@@ -72,12 +70,6 @@ func tagged(name string, text []byte) []byte {
 	return bytes.Join([][]byte{[]byte("<" + name + ">"), text, []byte("</" + name + ">")}, nil)
 }
 
-// source is how a policy names a text.
-func source(text []byte) string {
-	sum := sha256.Sum256(text)
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
 // New answers with the page of streams and of one of them, which may show pictures of these
 // origins, https://HOST each.
 func New(pictures []string) route.Handler {
@@ -92,11 +84,8 @@ func New(pictures []string) route.Handler {
 func HandleReplay(ctx *fasthttp.RequestCtx) error { return replay.answer(ctx) }
 
 func (p *page) answer(ctx *fasthttp.RequestCtx) error {
-	h := &ctx.Response.Header
-	h.Set("Content-Security-Policy", p.policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache")
+	route.Confine(ctx, p.policy)
+	ctx.Response.Header.Set("Cache-Control", "no-cache")
 	if !route.NotModified(ctx, p.tag) {
 		ctx.SetContentType("text/html; charset=utf-8")
 		ctx.SetBody(p.body)

@@ -9,9 +9,7 @@ package web
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed" // for the template and the style sheet
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -67,11 +65,10 @@ func New(cfg Config) (*Site, error) {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
 	style := bytes.TrimSpace(pageStyle)
-	hash := sha256.Sum256(style)
 	return &Site{
 		cfg: cfg, layout: layout, style: template.CSS(style), //nolint:gosec // our own file
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
-			"'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+		policy: "default-src 'none'; style-src " + route.Source(style) +
+			"; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 		failures: route.NewErrorLog(cfg.Logger.With("component", "web"), "the feed could not be shown"),
 	}, nil
 }
@@ -161,9 +158,7 @@ func (s *Site) write(ctx *fasthttp.RequestCtx, v view) {
 	header := &ctx.Response.Header
 	header.SetContentType("text/html; charset=utf-8")
 	header.Set(fasthttp.HeaderCacheControl, "no-store")
-	header.Set(fasthttp.HeaderContentSecurityPolicy, s.policy)
-	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
-	header.Set(fasthttp.HeaderReferrerPolicy, "no-referrer")
+	route.Confine(ctx, s.policy)
 	if err := s.layout.Execute(ctx.Response.BodyWriter(), v); err != nil {
 		panic(err) // the template does not fit its view: a mistake of ours
 	}

@@ -11,9 +11,7 @@ package web
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed" // for the template and the style sheet
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -77,11 +75,10 @@ func New(cfg Config) (*Site, error) {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
 	style := strings.TrimSpace(pageStyle)
-	hash := sha256.Sum256([]byte(style))
 	return &Site{
 		cfg: cfg, layout: layout, style: template.CSS(style), //nolint:gosec // our own file
-		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) +
-			"'; img-src data:%s; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
+		policy: "default-src 'none'; style-src " + route.Source(style) +
+			"; img-src data:%s; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 		revision: menu.Tag([]byte(pageSource + style)),
 		failures: route.NewErrorLog(cfg.Logger.With("component", "web"), "a menu could not be shown"),
 	}, nil
@@ -207,16 +204,13 @@ func (s *Site) problem(ctx *fasthttp.RequestCtx, status int, text string) {
 
 func (s *Site) write(ctx *fasthttp.RequestCtx, v view) {
 	v.Style = s.style
-	header := &ctx.Response.Header
-	header.SetContentType("text/html; charset=utf-8")
+	ctx.SetContentType("text/html; charset=utf-8")
 	// Hosts are not named: what stands in a menu must not get into a header, nor must 500 hosts.
 	pictures := ""
 	if v.Photos {
 		pictures = " https:"
 	}
-	header.Set(fasthttp.HeaderContentSecurityPolicy, fmt.Sprintf(s.policy, pictures))
-	header.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
-	header.Set(fasthttp.HeaderReferrerPolicy, "no-referrer")
+	route.Confine(ctx, fmt.Sprintf(s.policy, pictures))
 	if err := s.layout.Execute(ctx.Response.BodyWriter(), v); err != nil {
 		panic(err) // the template does not fit its view: a mistake of ours
 	}

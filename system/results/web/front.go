@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/route"
 	"loadstone/system/results"
 )
 
@@ -95,9 +96,7 @@ func (s *Site) show(ctx *fasthttp.RequestCtx, e *edition, p page, v *values) {
 	h.Set(fasthttp.HeaderContentLanguage, e.code)
 	h.Set(fasthttp.HeaderVary, "Accept-Language")
 	h.Set(fasthttp.HeaderCacheControl, "no-store")
-	h.Set(fasthttp.HeaderContentSecurityPolicy, s.policy)
-	h.Set(fasthttp.HeaderReferrerPolicy, "no-referrer")
-	h.Set(fasthttp.HeaderXContentTypeOptions, "nosniff")
+	route.Confine(ctx, s.policy)
 	h.Set(fasthttp.HeaderXFrameOptions, "DENY") // for browsers before frame-ancestors
 	if p == pageDown {
 		h.Set(fasthttp.HeaderRetryAfter, s.downRetry())

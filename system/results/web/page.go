@@ -2,9 +2,7 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed" // for the template and the style sheet
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"loadstone/block/route"
 	"loadstone/system/results"
 )
 
@@ -242,6 +241,5 @@ func styleHash(s *sheet) (string, error) {
 	if !ok {
 		return "", errors.New("a page has no style")
 	}
-	sum := sha256.Sum256([]byte(style))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'", nil
+	return route.Source(style), nil
 }

@@ -3,6 +3,8 @@ package replay
 import (
 	"context"
 	"time"
+
+	"loadstone/block/pause"
 )
 
 // Pace is how fast to play: Speed seconds of the video in one, or AtOnce.
@@ -27,8 +29,8 @@ func (r *Reader) Play(ctx context.Context, video int64, pace Pace, show func(*Me
 			m := &page[i]
 			if !pace.AtOnce {
 				due := time.Duration(float64(m.Video-video) / pace.Speed * float64(time.Millisecond))
-				if err := sleep(ctx, due-time.Since(began)); err != nil {
-					return err
+				if !pause.For(ctx, due-time.Since(began)) || ctx.Err() != nil {
+					return ctx.Err()
 				}
 			}
 			if err := show(m); err != nil {
@@ -38,19 +40,5 @@ func (r *Reader) Play(ctx context.Context, video int64, pace Pace, show func(*Me
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
