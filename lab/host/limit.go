@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/block/pause"
 	"loadstone/lab/host/cgroup"
 )
 
@@ -145,20 +146,11 @@ func (c *cpuLimit) standstills(ctx context.Context, still time.Duration) error {
 			err = signal(pids, unix.SIGSTOP)
 		}
 		if err == nil {
-			pause(ctx, still)
+			pause.For(ctx, still)
 		}
 		if err = errors.Join(err, signal(pids, unix.SIGCONT)); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"loadstone/block/pause"
 	"loadstone/lab/probe"
 	"loadstone/lab/series"
 	"loadstone/lab/topology"
@@ -73,7 +74,7 @@ func settle(ctx context.Context, instances []topology.Instance) {
 			return // who does not tell cannot be waited for
 		case n <= 0:
 			if now.Sub(began) >= longFlush {
-				pause(ctx, 2*probe.DefaultMetricsInterval)
+				pause.For(ctx, 2*probe.DefaultMetricsInterval)
 			}
 			return
 		case least == 0 || n < least:
@@ -101,13 +102,4 @@ func waiting(ctx context.Context, client *http.Client, all []backlog) (sum float
 		}
 	}
 	return sum, true
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/block/pause"
 	"loadstone/lab/host/cgroup"
 )
 
@@ -89,11 +90,7 @@ func (l *Left) Clean(ctx context.Context) error {
 		if err != nil || len(found) == 0 {
 			return errors.Join(append(errs, err, l.runRemovals(ctx), l.removeDirs())...)
 		}
-		timer := time.NewTimer(scanPause)
-		select {
-		case <-timer.C:
-		case <-scan.Done():
-			timer.Stop()
+		if !pause.For(scan, scanPause) {
 			return errors.Join(append(errs, fmt.Errorf("processes %v do not end: %w", found, scan.Err()))...)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loadstone/block/pause"
 )
 
 const (
@@ -148,11 +150,7 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 		if ok || err != nil {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, wait) {
 			return fmt.Errorf("processes are still in it: %w", ctx.Err())
 		}
 	}
