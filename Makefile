@@ -20,8 +20,8 @@ export GOFLAGS := -trimpath -buildvcs=false
 # costs five times as much. Pebble would link the C library for zstd where there is cgo, and
 # has the Go one, with which it ships.
 UNWATCHED := modernc.org/... github.com/klauspost/compress/... github.com/andybalholm/brotli/... golang.org/x/crypto/blowfish
-RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test -race $(UNWATCHED:%=-gcflags=%=-race=false) \
-	-tags pebblegozstd -ldflags=-linkmode=internal
+WATCHED := -race $(UNWATCHED:%=-gcflags=%=-race=false) -tags=pebblegozstd
+RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test $(WATCHED) -ldflags=-linkmode=internal
 # Three packages at once: many tests wait for others' processes. Nothing may be left of
 # one.
 TEST := -vet=off -timeout 20m -p 3 -exec $(CURDIR)/.tools/bin/leftovers
@@ -115,11 +115,12 @@ test: setup build ## install what the tests need, then lint and run all of them
 	@go build -o .tools/bin/leftovers ./internal/leftovers
 	@.tools/bin/leftovers -machine make --no-print-directory checks
 
-# govet is one of the linters, so nothing else vets. Containers wait more than they work, and
-# do so beside the tests; what measures has the machine to itself.
+# govet is one of the linters, so nothing else vets. The linter has all packages and their
+# tests compiled, for what they export: as the tests need them. Containers wait more than
+# they work, and do so beside the tests; what measures has the machine to itself.
 .PHONY: checks
 checks:
-	golangci-lint run --allow-parallel-runners ./...
+	CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) $(WATCHED)' golangci-lint run --allow-parallel-runners ./...
 	cd deploy/cadvisor && go test $(TEST) .
 	! grep -nE 'go func|\.Go\(' $(filter-out %_test.go,$(wildcard $(ARITHMETIC:loadstone/%=%/*.go)))
 	go test $(TEST) $(ARITHMETIC) $(ONCE)
