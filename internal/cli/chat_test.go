@@ -100,6 +100,17 @@ func TestChatUsers(t *testing.T) {
 	said(0, "has the new password", "another password\n", "password", "ben@example.com")
 	menuWant(t, "POST "+url+"/api/session", 401, "bad_sign_in", `{"email":"ben@example.com","password":"`+password+`"}`)
 	menuWant(t, "POST "+url+"/api/session", 201, `"role":"admin"`, `{"email":"ben@example.com","password":"another password"}`)
+	menuWant(t, "POST "+url+"/api/users", 202, "sign in", `{"email":"cleo@example.com","password":"`+password+`","name":"Cleo"}`)
+	for _, role := range []string{"host", "admin"} {
+		said(1, "anybody may have signed up with cleo@example.com: ask its owner for the account's id", "", "role", "cleo@example.com", role)
+	}
+	list := loadstone(t, dir, "chat", "user", "list").stdout
+	before, _, _ := strings.Cut(list, " member cleo@example.com")
+	cleo := before[strings.LastIndexByte(before, '\n')+1:]
+	said(0, cleo+" is host", "", "role", cleo, "host")
+	said(0, "cleo@example.com is member", "", "role", "cleo@example.com", "member")
+	said(0, "has the new password", "another password\n", "password", "cleo@example.com")
+	said(0, "cleo@example.com is host", "", "role", "cleo@example.com", "host")
 	said(0, "may not sign in", "", "disable", "ben@example.com")
 	said(0, ` admin (disabled) ben@example.com "ben@example.com"`, "", "list")
 	said(0, "may sign in", "", "disable", "ben@example.com", "--undo")

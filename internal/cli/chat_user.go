@@ -168,7 +168,9 @@ func (c *chatUsers) roleCommand() *cobra.Command {
 		Use:   "role USER ROLE",
 		Short: "Give a user another role: member, host or admin",
 		Long: `Give a user another role: member, host or admin. It counts at once for what a server does, and from
-the next sign-in or renewed token on for what it shows.`,
+the next sign-in or renewed token on for what it shows. Who signed up has proved to nobody that the
+e-mail address is its own: such a user is made host or admin by its id, which its owner sees at
+/api/me. An address is enough for a user whom you have added or given a password.`,
 		Example: c.example("role ada@example.com host --data chat-data"),
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -177,6 +179,9 @@ the next sign-in or renewed token on for what it shows.`,
 				return err
 			}
 			return c.one(cmd.Context(), args[0], func(s *users.Store, u *users.User) error {
+				if role != chat.Member && !u.Vouched && u.ID != args[0] {
+					return fmt.Errorf("anybody may have signed up with %s: ask its owner for the account's id and name that, or give the account another password first", args[0])
+				}
 				err := s.SetRole(cmd.Context(), u.ID, role)
 				if err == nil {
 					fmt.Fprintf(c.Stdout, "%s is %s\n", args[0], role)

@@ -519,6 +519,7 @@ func TestAStreamIsItsHosts(t *testing.T) {
 	if got := v.next("error"); got.Code != "stream_ended" {
 		t.Errorf("got %+v", got)
 	}
+	there := host.join("14")
 	other.want(201, `"id":15`, "POST /api/streams", `{"title":"mine"}`)
 	admin.want(200, `"ended"`, "POST /api/streams/15/end", "")
 
@@ -527,6 +528,8 @@ func TestAStreamIsItsHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.want(403, "not_allowed", "POST /api/streams", `{"title":"again"}`)
+	there.expired() // and comes back as what it is now
+	host.join("14")
 }
 
 func TestFollowersAndSubscribers(t *testing.T) {

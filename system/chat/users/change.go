@@ -18,12 +18,18 @@ func (s *Store) SetProfile(ctx context.Context, id, name, picture string) error 
 	return s.change(ctx, `UPDATE users SET name = ?, picture = ? WHERE id = ?`, name, picture, id)
 }
 
-// SetRole gives a user another role. Access tokens that there are have the old one to their end.
+// SetRole gives a user another role. Connections end, and are made again with it.
 func (s *Store) SetRole(ctx context.Context, id string, role chat.Role) error {
 	if !slices.Contains(chat.Roles(), role) {
 		return chat.ErrNotAllowed
 	}
-	return s.change(ctx, `UPDATE users SET role = ? WHERE id = ?`, role, id)
+	return s.write(ctx, func(tx *sql.Tx) error {
+		if err := one(tx.ExecContext(ctx, `UPDATE users SET role = ? WHERE id = ?`, role, id)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO ended (session) SELECT mark FROM sessions WHERE user = ?`, id)
+		return err
+	})
 }
 
 // SetDisabled says whether the user may sign in. Who may not has no session any more.
@@ -36,14 +42,14 @@ func (s *Store) SetDisabled(ctx context.Context, id string, disabled bool) error
 	})
 }
 
-// SetPassword gives a user another password, and ends all sessions. Who signs in elsewhere has none.
+// SetPassword gives a user another password, for an operator, and ends all sessions. Who signs in elsewhere has none.
 func (s *Store) SetPassword(ctx context.Context, id, password string) error {
 	hash, err := s.passwords.Hash(ctx, password)
 	if err != nil {
 		return errors.Join(chat.ErrPassword, err)
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
-		if err := one(tx.ExecContext(ctx, `UPDATE users SET hash = ? WHERE id = ? AND email IS NOT NULL`, hash, id)); err != nil {
+		if err := one(tx.ExecContext(ctx, `UPDATE users SET hash = ?, vouched = 1 WHERE id = ? AND email IS NOT NULL`, hash, id)); err != nil {
 			return err
 		}
 		return endAll(ctx, tx, id)

@@ -150,7 +150,7 @@ func (s *Store) InSession(ctx context.Context, id, session string) (*User, error
 	return scan(s.inSession.QueryRowContext(ctx, id, session))
 }
 
-// Ended returns the sessions that were ended after a number, the newest 10,000, and the
+// Ended returns the sessions whose connections are to end, noted after a number, the newest 10,000, and the
 // number of the last: by whichever process. The first is 0.
 func (s *Store) Ended(ctx context.Context, after int64) (sessions []string, last int64, err error) {
 	rows, err := s.db.Read.QueryContext(ctx, `SELECT number, session FROM ended WHERE number > ? ORDER BY number`, after)

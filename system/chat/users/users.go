@@ -21,6 +21,12 @@
 // SignUp and SignIn take as long, and say the same, whether there is an account or not: what is
 // hashed, read and written is the same.
 //
+// # Whose an address is
+//
+// Nobody proves that an e-mail address is theirs: it is a name to sign in with. An account whose
+// password an operator gave is Vouched; of others an operator must not think that it is the
+// address's owner who has it.
+//
 // Who has signed up elsewhere is known by the issuer and the subject there, and never by an
 // e-mail address: nobody proved here that it is theirs.
 package users
@@ -79,7 +85,10 @@ type User struct {
 	Picture  string
 	Role     chat.Role
 	Disabled bool
-	Created  time.Time
+	// Vouched is that an operator gave the password: who has the account is whom the operator
+	// takes for the address's owner. Else anybody may have signed up with it.
+	Vouched bool
+	Created time.Time
 	// Followers is how many follow the user.
 	Followers int
 
@@ -187,10 +196,10 @@ func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.inSession.C
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
-	Version:       3,
+	Version:       4,
 	Statements: []string{
 		`CREATE TABLE users (
-			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', issuer TEXT, subject TEXT,
+			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', vouched INTEGER NOT NULL DEFAULT 0, issuer TEXT, subject TEXT,
 			name TEXT NOT NULL, picture TEXT NOT NULL DEFAULT '', role TEXT NOT NULL, disabled INTEGER NOT NULL DEFAULT 0,
 			created INTEGER NOT NULL, followers INTEGER NOT NULL DEFAULT 0, asked INTEGER NOT NULL DEFAULT 1,
 			UNIQUE (issuer, subject)) STRICT, WITHOUT ROWID`,
@@ -202,7 +211,7 @@ var tables = sqlite.Schema{
 		`CREATE TABLE subscriptions (user TEXT NOT NULL, host TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
 		endedTable, endedTrigger,
 	},
-	Upgrades: map[int][]string{2: {`ALTER TABLE sessions ADD COLUMN mark TEXT NOT NULL DEFAULT ''`, endedTable, endedTrigger}, 1: {
+	Upgrades: map[int][]string{3: {`ALTER TABLE users ADD COLUMN vouched INTEGER NOT NULL DEFAULT 0`}, 2: {`ALTER TABLE sessions ADD COLUMN mark TEXT NOT NULL DEFAULT ''`, endedTable, endedTrigger}, 1: {
 		`ALTER TABLE sessions ADD COLUMN before BLOB`, `ALTER TABLE sessions ADD COLUMN salt BLOB`,
 		`ALTER TABLE sessions ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0`,
 	}},
@@ -217,13 +226,13 @@ const (
 	END`
 )
 
-const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers, hash`
+const columns = `id, coalesce(email, ''), name, picture, role, disabled, created, followers, hash, vouched`
 
 // scan reads a row of columns.
 func scan(row interface{ Scan(to ...any) error }) (*User, error) {
 	u := &User{}
 	var created int64
-	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Picture, &u.Role, &u.Disabled, &created, &u.Followers, &u.hash)
+	err := row.Scan(&u.ID, &u.Email, &u.Name, &u.Picture, &u.Role, &u.Disabled, &created, &u.Followers, &u.hash, &u.Vouched)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, chat.ErrNoUser
 	}
@@ -269,13 +278,13 @@ func (s *Store) Each(ctx context.Context, take func(u *User) error) error {
 // SignUp adds a user. Where there is an account with the address nothing changes, and the
 // answer is the same.
 func (s *Store) SignUp(ctx context.Context, n New) error {
-	_, err := s.put(ctx, n)
+	_, err := s.put(ctx, n, false)
 	return err
 }
 
 // Add is SignUp for an operator, who is told: there reports that there is such an account.
 func (s *Store) Add(ctx context.Context, n New) (u *User, there bool, err error) {
-	id, err := s.put(ctx, n)
+	id, err := s.put(ctx, n, true)
 	if err != nil {
 		return nil, false, err
 	}
@@ -284,7 +293,7 @@ func (s *Store) Add(ctx context.Context, n New) (u *User, there bool, err error)
 }
 
 // put makes an account if there is none with the address, and one write either way.
-func (s *Store) put(ctx context.Context, n New) (id string, err error) {
+func (s *Store) put(ctx context.Context, n New, vouched bool) (id string, err error) {
 	if err := n.Check(); err != nil {
 		return "", err
 	}
@@ -297,8 +306,8 @@ func (s *Store) put(ctx context.Context, n New) (id string, err error) {
 		return "", overloaded(err)
 	}
 	id = chat.NewUserID()
-	_, err = s.db.Write.ExecContext(ctx, `INSERT INTO users (id, email, hash, name, role, created) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT (email) DO UPDATE SET asked = asked + 1`, id, email, hash, n.Name, n.Role, s.cfg.Now().Unix())
+	_, err = s.db.Write.ExecContext(ctx, `INSERT INTO users (id, email, hash, name, role, created, vouched) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (email) DO UPDATE SET asked = asked + 1`, id, email, hash, n.Name, n.Role, s.cfg.Now().Unix(), vouched)
 	return id, failed(err)
 }
 

@@ -285,7 +285,7 @@ func TestUpgrade(t *testing.T) {
 	s, _ := open(t)
 	session := begin(t, s, add(t, s, "Noor", chat.Member))
 	for _, statement := range []string{
-		`DROP TRIGGER session_ended`, `DROP TABLE ended`, `ALTER TABLE sessions DROP COLUMN mark`,
+		`ALTER TABLE users DROP COLUMN vouched`, `DROP TRIGGER session_ended`, `DROP TABLE ended`, `ALTER TABLE sessions DROP COLUMN mark`,
 		`ALTER TABLE sessions DROP COLUMN before`, `ALTER TABLE sessions DROP COLUMN salt`, `ALTER TABLE sessions DROP COLUMN rotated`, `PRAGMA user_version = 1`,
 	} {
 		if _, err := s.db.Write.ExecContext(t.Context(), statement); err != nil {
@@ -454,6 +454,31 @@ func TestUsersOfAnOperator(t *testing.T) {
 		t.Errorf("a second time: got %v, %v", there, err)
 	}
 	if err := s.SetRole(ctx, noor.ID, chat.Host); err != nil {
+		t.Fatal(err)
+	}
+	vouched := func(email string, want bool) {
+		t.Helper()
+		if u, err := s.Find(ctx, email); err != nil || u.Vouched != want {
+			t.Errorf("%s: got %+v, %v, want %v", email, u, err, want)
+		}
+	}
+	vouched(noor.Email, true)
+	eve := New{Email: "eve@show.example", Password: password, Name: "Eve", Role: chat.Member}
+	if err := errors.Join(s.SignUp(ctx, eve), s.SignUp(ctx, New{Email: noor.Email, Password: password, Name: "Eve", Role: chat.Member})); err != nil {
+		t.Fatal(err)
+	}
+	vouched(noor.Email, true)
+	vouched(eve.Email, false)
+	u, there, err := s.Add(ctx, eve)
+	if !there || err != nil {
+		t.Errorf("who signed up before: got %v, %v", there, err)
+	}
+	vouched(eve.Email, false)
+	if err := s.SetPassword(ctx, u.ID, "another password"); err != nil {
+		t.Fatal(err)
+	}
+	vouched(eve.Email, true)
+	if _, err := s.db.Write.ExecContext(ctx, `DELETE FROM users WHERE id = ?`, u.ID); err != nil {
 		t.Fatal(err)
 	}
 	var all []User
