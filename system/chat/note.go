@@ -18,6 +18,7 @@ const (
 )
 
 // Note is something that was found out about a stream's messages, and can be found out again.
+// One that is stored without a Value is taken away.
 type Note struct {
 	Topic  Topic
 	Number uint64

@@ -29,7 +29,14 @@ func (l *Log) writeNotes(stream int64, notes []chat.Note) (err error) {
 	batch := l.db.NewBatch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
 	for _, n := range notes {
-		if err := batch.Set(noteKey(stream, n.Topic, n.Number), n.Value, nil); err != nil {
+		key := noteKey(stream, n.Topic, n.Number)
+		var err error
+		if n.Value == nil {
+			err = batch.Delete(key, nil)
+		} else {
+			err = batch.Set(key, n.Value, nil)
+		}
+		if err != nil {
 			return err
 		}
 	}

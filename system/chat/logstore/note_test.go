@@ -20,7 +20,9 @@ func TestNotes(t *testing.T) {
 		notes = append(notes, chat.Note{Topic: chat.NoteSpan, Number: i << 40, Value: fmt.Append(nil, i)})
 	}
 	err := errors.Join(l.StoreNotes(1, notes), l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("a")}}),
-		l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("b")}}), l.StoreNotes(2, notes[:1]), l.Close())
+		l.StoreNotes(1, []chat.Note{{Topic: chat.NoteState, Value: []byte("b")}}), l.StoreNotes(2, notes[:1]),
+		l.StoreNotes(1, []chat.Note{{Topic: chat.NoteSpan, Number: 99, Value: []byte("taken away")}}),
+		l.StoreNotes(1, []chat.Note{{Topic: chat.NoteSpan, Number: 99}, {Topic: chat.NoteSpan, Number: 0}, notes[0]}), l.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

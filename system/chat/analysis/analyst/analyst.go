@@ -7,7 +7,8 @@
 //
 // It is never on a message's way: it reads what is durable and published, may fall behind, and then catches
 // up. What it finds in some messages is stored together with the place behind them, so that
-// after a crash it goes on from there, and nothing is counted twice or left out. A message
+// after a crash it goes on from there, and nothing is counted twice or left out. What another
+// model has counted is counted again from the first message on: totals are of one model. A message
 // that it cannot read becomes a dead letter, and is counted as one.
 package analyst
 
@@ -293,6 +294,11 @@ func (a *Analyst) advance(id int64, next uint64) (reached uint64, found *news, e
 		return 0, nil, errors.New("messages that were published are not in the log")
 	}
 	c := &chunk{stream: stream, state: s, news: &news{}}
+	if s.Next == 0 && s.Before > 0 {
+		if c.notes, err = forget(a.cfg.Log, id); err != nil {
+			return 0, nil, err
+		}
+	}
 	for _, f := range messages {
 		if err := a.add(c, f); err != nil {
 			return 0, nil, err
@@ -334,7 +340,7 @@ func (a *Analyst) add(c *chunk, f chat.Encoded) error {
 		c.counted[label]++
 		c.time(&m, f.Offset, label)
 	}
-	if s.Next%analysis.SummaryEvery == 0 {
+	if s.Next%analysis.SummaryEvery == 0 && s.Next > s.Before {
 		return a.summarise(c, s.Next)
 	}
 	return nil
@@ -355,7 +361,9 @@ func (c *chunk) time(m *chat.Message, offset uint64, label analysis.Label) {
 		c.note(chat.NoteSpan, uint64(before.At), &before)
 	}
 	if h != nil {
-		c.news.highlights = append(c.news.highlights, h)
+		if offset >= c.state.Before {
+			c.news.highlights = append(c.news.highlights, h)
+		}
 		c.note(chat.NoteHighlight, uint64(h.Video), h)
 	}
 }

@@ -75,7 +75,9 @@ func (l *memory) StoreNotes(_ int64, notes []chat.Note) error {
 		if l.notes[n.Topic] == nil {
 			l.notes[n.Topic] = map[uint64][]byte{}
 		}
-		l.notes[n.Topic][n.Number] = n.Value
+		if l.notes[n.Topic][n.Number] = n.Value; n.Value == nil {
+			delete(l.notes[n.Topic], n.Number)
+		}
 	}
 	return nil
 }
@@ -233,6 +235,45 @@ func TestAnInterruptionChangesNothing(t *testing.T) {
 			if len(l.notes[topic]) != len(notes) {
 				t.Errorf("interrupted at %d: %d notes of %d, want %d", at, len(l.notes[topic]), topic, len(notes))
 			}
+		}
+	}
+}
+
+// What another model has counted is no part of the totals; its summaries stay, and its highlights are told once.
+func TestAnotherModelBeginsAnew(t *testing.T) {
+	t.Parallel()
+	whole := newMemory(room()...)
+	analysed(t, whole, &heard{})
+	for _, model := range []string{`{"model":"1-old","next":210,`, `{"next":210,`} {
+		l, h := newMemory(room()...), &heard{}
+		text := encode(&stored{Text: "they liked it"})
+		err := l.StoreNotes(1, []chat.Note{
+			{Topic: chat.NoteState, Value: []byte(model + `"counts":[1000,0,0,0,0]}`)}, {Topic: chat.NoteSpan, Number: 999, Value: []byte("{}")},
+			{Topic: chat.NoteHighlight, Number: 5, Value: []byte("{}")}, {Topic: chat.NoteDead, Number: 3, Value: []byte("{}")},
+			{Topic: chat.NoteSummary, Number: 100, Value: text}, {Topic: chat.NoteSummary, Number: 200, Value: text},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if totals, err := LoadTotals(l, 1); err != nil || *totals != (Totals{Type: "totals"}) {
+			t.Errorf("before it is analysed again: got %+v, %v", totals, err)
+		}
+		analysed(t, l, h)
+		totals, err := LoadTotals(l, 1)
+		want, err2 := LoadTotals(whole, 1)
+		if errors.Join(err, err2) != nil || *totals != *want {
+			t.Errorf("got %+v, want %+v, %v", totals, want, errors.Join(err, err2))
+		}
+		for _, topic := range []chat.Topic{chat.NoteSpan, chat.NoteHighlight, chat.NoteDead} {
+			if !maps.EqualFunc(l.notes[topic], whole.notes[topic], bytes.Equal) {
+				t.Errorf("notes of %d: got %v, want %v", topic, l.notes[topic], whole.notes[topic])
+			}
+		}
+		if got := l.notes[chat.NoteSummary]; len(got) != 2 || !bytes.Equal(got[200], text) {
+			t.Errorf("summaries: got %v", got)
+		}
+		if told := append(h.of("highlight"), h.of("summary")...); len(told) != 0 {
+			t.Errorf("viewers were told again: %s", told)
 		}
 	}
 }

@@ -12,6 +12,11 @@ import (
 // state is how far a stream is analysed. It is stored with what was found, all or nothing:
 // whoever starts again from it finds the same, and counts nothing twice.
 type state struct {
+	// Model is the analysis.Version by which all of it was counted.
+	Model string `json:"model"`
+	// Before is the offset before which another model had analysed the stream: its summaries are
+	// there, and its highlights were told.
+	Before   uint64            `json:"before,omitempty"`
 	Next     uint64            `json:"next"`
 	Counts   analysis.Counts   `json:"counts"`
 	Deleted  uint64            `json:"deleted"`
@@ -23,16 +28,22 @@ func (s *state) totals() *Totals {
 	return &Totals{Type: "totals", Next: s.Next, Labels: named(&s.Counts), Deleted: s.Deleted, Dead: s.Dead}
 }
 
+// loadState returns how far a stream is analysed: not at all where another model did it.
 func loadState(log Notes, stream int64) (*state, error) {
 	found, err := log.Notes(stream, chat.NoteRange{Topic: chat.NoteState, To: 1, Most: 1})
-	s := &state{}
+	s := &state{Model: analysis.Version()}
 	if err != nil || len(found) == 0 {
 		return s, err
 	}
-	if err := json.Unmarshal(found[0].Value, s); err != nil {
+	was := &state{}
+	if err := json.Unmarshal(found[0].Value, was); err != nil {
 		return nil, fmt.Errorf("read how far stream %d is analysed: %w", stream, err)
 	}
-	return s, nil
+	if was.Model != s.Model {
+		s.Before = max(was.Next, was.Before)
+		return s, nil
+	}
+	return was, nil
 }
 
 // LoadTotals returns what the messages of a stream are, as far as it is analysed.
@@ -42,6 +53,21 @@ func LoadTotals(log Notes, stream int64) (*Totals, error) {
 		return nil, err
 	}
 	return s.totals(), nil
+}
+
+// forget returns notes that take away what another model has found. Summaries stay: they are
+// made of what messages have in common, and a language model's text is not asked for twice.
+func forget(log Notes, stream int64) (all []chat.Note, err error) {
+	for _, topic := range []chat.Topic{chat.NoteSpan, chat.NoteHighlight, chat.NoteDead} {
+		found, err := log.Notes(stream, chat.NoteRange{Topic: topic, To: math.MaxUint64, Most: math.MaxInt})
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range found {
+			all = append(all, chat.Note{Topic: topic, Number: n.Number})
+		}
+	}
+	return all, nil
 }
 
 // LoadSpans returns the spans of a stream with messages, the first ones.
