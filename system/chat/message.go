@@ -31,8 +31,8 @@ const (
 type Message struct {
 	// Offset is the message's number in its room, from 0 without gaps.
 	Offset uint64 `json:"offset"`
-	// At is when it was accepted, in milliseconds since 1970. It may go back where the
-	// clock does; the order is the offsets'.
+	// At is when it was accepted, in milliseconds since 1970, by the clock of the show, which
+	// nobody sets. It may go back by what it took to store it; the order is the offsets'.
 	At int64 `json:"at"`
 	// Sender is the user's id, and Name what it was called then.
 	Sender string `json:"sender"`

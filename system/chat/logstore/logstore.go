@@ -55,14 +55,21 @@ type Config struct {
 	CacheBytes int64
 	// Registerer receives the metrics, see Open. Nil for nobody.
 	Registerer prometheus.Registerer
+	// Now is the wall's time, and Elapsed the monotonic one since any moment: that of shows, see Time.
+	Now     func() time.Time
+	Elapsed func() time.Duration
 }
 
 // DefaultConfig has a cache of 32 MiB: rooms have the newest messages themselves. Dir is
 // for the caller to set.
-func DefaultConfig() Config { return Config{CacheBytes: 32 << 20} }
+func DefaultConfig() Config {
+	began := time.Now()
+	return Config{CacheBytes: 32 << 20, Now: time.Now, Elapsed: func() time.Duration { return time.Since(began) }}
+}
 
 // Log is the log of all rooms. It is safe for concurrent use.
 type Log struct {
+	cfg     Config
 	db      *lsm.DB
 	meta    meta
 	writer  *commit.Writer[*chat.Draft]
@@ -83,7 +90,8 @@ type Log struct {
 // stream is a stream with its log's length.
 type stream struct {
 	chat.Stream
-	next uint64 // the offset of the next message; those before are durable
+	next uint64    // the offset of the next message; those before are durable
+	zero time.Time // the show's time when none had elapsed
 }
 
 // meta is what the log says of itself.
@@ -158,7 +166,7 @@ func openOn(ctx context.Context, files vfs.FS, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log in %s: %w", cfg.Dir, err)
 	}
-	l := &Log{db: db, streams: map[int64]*stream{}}
+	l := &Log{cfg: cfg, db: db, streams: map[int64]*stream{}}
 	if err := db.Guard(l.load); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log in %s: %w", cfg.Dir, err), db.Close())
 	}
@@ -199,6 +207,7 @@ func (l *Log) load() error {
 			return err
 		}
 		l.streams[s.ID] = s
+		l.anchor(s, s.Started)
 		return nil
 	}); err != nil {
 		return err
@@ -245,6 +254,11 @@ func (l *Log) lengths() (err error) {
 			return err
 		}
 		s.next = last + 1
+		if value, err := all.ValueAndErr(); err == nil && s.Live() { // who reads what is damaged hears of it
+			if m, err := chat.ParseMessage(value); err == nil {
+				l.anchor(s, time.UnixMilli(m.At))
+			}
+		}
 	}
 	return all.Error()
 }
@@ -403,7 +417,9 @@ func (l *Log) storeStreams(all ...chat.Stream) error {
 		if have := l.streams[s.ID]; have != nil {
 			have.Stream = s
 		} else {
-			l.streams[s.ID] = &stream{Stream: s}
+			have = &stream{Stream: s}
+			l.anchor(have, s.Started)
+			l.streams[s.ID] = have
 		}
 	}
 	return nil
@@ -425,6 +441,29 @@ func (l *Log) writeStreams(all []chat.Stream) (err error) {
 		}
 	}
 	return batch.Commit(pebble.Sync)
+}
+
+// anchor sets a show's time to the wall's, or to what it has been already.
+func (l *Log) anchor(s *stream, been time.Time) {
+	now := l.cfg.Now()
+	if now.Before(been) {
+		now = been
+	}
+	s.zero = now.Round(0).Add(-l.cfg.Elapsed()) // without the monotonic time that it may have
+}
+
+// Time is the time in a show: of what is said in it, and of its end. It was the wall's when the
+// show was added, or the log opened, and runs on by the monotonic clock, so that it goes neither
+// back nor ahead where somebody sets the wall's. A log that is opened while the wall's is behind the
+// last message goes on from that message's. So one show's times may be off the wall's by what that
+// was set meanwhile, and those of the next are not.
+func (l *Log) Time(id int64) time.Time {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if s := l.streams[id]; s != nil {
+		return s.zero.Add(l.cfg.Elapsed())
+	}
+	return l.cfg.Now()
 }
 
 // Stream returns a stream, or an error that wraps chat.ErrNoStream.

@@ -260,7 +260,7 @@ func (s *server) administer(parts *service.Service) {
 	parts.HandleAdmin("POST /streams/{id}/end", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stream, err := s.stream(r.PathValue("id"))
 		if err == nil {
-			err = s.log.EndStream(stream.ID, time.Now().UTC())
+			err = s.log.EndStream(stream.ID, s.log.Time(stream.ID).UTC())
 		}
 		done(w, err)
 	}))

@@ -67,7 +67,7 @@ func (s *server) endStream(_ context.Context, ctx *fasthttp.RequestCtx, who chat
 	if !who.Hosts(&stream) {
 		return chat.ErrNotAllowed
 	}
-	if err := s.log.EndStream(stream.ID, time.Now().UTC()); err != nil {
+	if err := s.log.EndStream(stream.ID, s.log.Time(stream.ID).UTC()); err != nil {
 		return err
 	}
 	stream, err := s.log.Stream(stream.ID)

@@ -193,7 +193,7 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 	said.underWay.Add(1)
 	err = s.log.Say(&chat.Draft{
 		Stream:  c.Room(),
-		Message: chat.Message{At: time.Now().UnixMilli(), Sender: said.user.ID, Name: said.user.Name, ID: send.ID, Text: send.Text, Mentions: said.room.Mentions(send.Text)},
+		Message: chat.Message{At: s.log.Time(c.Room()).UnixMilli(), Sender: said.user.ID, Name: said.user.Name, ID: send.ID, Text: send.Text, Mentions: said.room.Mentions(send.Text)},
 		Done: func(r *chat.Said) {
 			said.underWay.Add(-1)
 			if r.Err != nil {

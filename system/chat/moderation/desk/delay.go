@@ -111,7 +111,7 @@ func (d *Desk) show(r *Room) {
 // young reports whether a message is still held back.
 func (d *Desk) young(r *Room, message []byte) bool {
 	m, err := chat.ParseMessage(message)
-	return err == nil && moderation.Held(m.At, r.Delay(), d.cfg.Now())
+	return err == nil && moderation.Held(m.At, r.Delay(), d.cfg.Log.Time(r.id))
 }
 
 func (d *Desk) tellHosts(r *Room) {

@@ -40,6 +40,8 @@ type Log interface {
 	After(stream int64, from uint64, count int) ([]chat.Encoded, error)
 	// Before returns messages before an offset, the oldest first.
 	Before(stream int64, before uint64, count int) ([]chat.Encoded, error)
+	// Time is that of what is said in a stream now.
+	Time(stream int64) time.Time
 }
 
 // Viewers are those who are in the rooms.

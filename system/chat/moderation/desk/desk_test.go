@@ -25,7 +25,10 @@ type memory struct {
 	records  map[string][]byte
 	entries  []string
 	fail     error
+	now      func() time.Time
 }
+
+func (m *memory) Time(int64) time.Time { return m.now() }
 
 func (m *memory) Alter(a *chat.Alteration) ([]byte, error) {
 	m.mu.Lock()
@@ -119,6 +122,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, log: &memory{records: map[string][]byte{}}, crowd: &crowd{}, now: time.UnixMilli(1_800_000_000_000)}
+	f.log.now = func() time.Time { return f.now }
 	f.open()
 	return f
 }
