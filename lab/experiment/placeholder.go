@@ -22,6 +22,7 @@ type use struct {
 	n      *node
 	isBody bool
 	own    string // a placeholder in it that no feed supplies; "" for none
+	back   bool   // who comes back says it again
 	step   int    // index of the step that it belongs to, or noStep
 	path   []turn
 }
@@ -39,6 +40,7 @@ type iteration struct {
 	socket      bool // it is what a WebSocket client says
 	uses        []use
 	extractions []*extraction
+	recovered   []*extraction // what a client says that comes back
 }
 
 // iterationOf looks through the requests of a scenario.
@@ -85,15 +87,20 @@ func socketOf(to *Scenario, n *node) *iteration {
 		it.uses = append(it.uses, use{n: n, step: then, path: after})
 		return it
 	}
+	if recovers, ok := n.pair("reconnect", "recover"); ok {
+		for _, p := range recovers.value.pairs {
+			it.recovered = append(it.recovered, &extraction{key: p.key})
+		}
+	}
 	for _, p := range n.pairs {
 		switch key := p.key.text; key {
 		case "path", "room", "hello":
-			it.uses = append(it.uses, use{n: p.value, isBody: key == "hello", step: then, path: after})
+			it.uses = append(it.uses, use{n: p.value, isBody: key == "hello", back: key != "room", step: then, path: after})
 		case "message":
 			it.uses = append(it.uses, use{n: p.value, isBody: true, own: messageID, step: then, path: after})
 		case "headers":
 			for _, header := range p.value.pairs {
-				it.uses = append(it.uses, use{n: header.value, step: then, path: after})
+				it.uses = append(it.uses, use{n: header.value, back: true, step: then, path: after})
 			}
 		}
 	}
@@ -127,7 +134,7 @@ func (it *iteration) request(n *node, step int, path []turn) {
 // the names of the feeds that are used.
 func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 	used, seen := make(map[string]bool), make(map[string]bool)
-	for _, t := range it.extractions {
+	for _, t := range slices.Concat(it.extractions, it.recovered) {
 		if _, ok := feeds[t.key.text]; ok {
 			t.used = true
 			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
@@ -173,6 +180,12 @@ func (s *section) wrongPlaceholder(it *iteration, u use, written string, feeds m
 			s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
 		}
 		return wrong
+	case it.recoveredAs(name) != nil:
+		it.markUsed(name)
+		if it.recoveredAs(name).used = true; !u.back {
+			return fmt.Sprintf("the placeholder {%s} is what a client says when it comes back; write it in path, headers or hello", written)
+		}
+		return ""
 	case it.extracts(name):
 		return it.wrongExtraction(u, written, name)
 	case outside:
@@ -199,6 +212,15 @@ func (f *Feed) wrongColumn(name, column string) string {
 // extracts reports whether any step extracts a value of that name.
 func (it *iteration) extracts(name string) bool {
 	return slices.ContainsFunc(it.extractions, func(t *extraction) bool { return t.key.text == name })
+}
+
+// recoveredAs is what a client that comes back says by that name; nil for nothing.
+func (it *iteration) recoveredAs(name string) *extraction {
+	i := slices.IndexFunc(it.recovered, func(t *extraction) bool { return t.key.text == name })
+	if i < 0 {
+		return nil
+	}
+	return it.recovered[i]
 }
 
 // wrongExtraction marks what a placeholder uses, and says what is wrong with that.
@@ -301,6 +323,19 @@ func (s *section) checkExtracted(it *iteration) {
 	for _, t := range it.extractions {
 		if name := t.key.text; !t.used && forms["feed"].fits(name) {
 			s.errorf(t.key, "no later step uses what is extracted here; write {%s} in one, or remove it", name)
+		}
+	}
+}
+
+// checkRecovered refuses what is recovered for nobody, or extracted too.
+func (s *section) checkRecovered(it *iteration) {
+	for _, t := range it.recovered {
+		name := t.key.text
+		switch {
+		case it.extracts(name):
+			s.errorf(t.key, "%s is recovered here and extracted in login; write another name for one of the two", spelling.Quote(name))
+		case !t.used && forms["feed"].fits(name):
+			s.errorf(t.key, "nobody says what is recovered here; write {%s} in path, headers or hello, or remove it", name)
 		}
 	}
 }

@@ -146,6 +146,12 @@ func (w *WebSocket) resolve() *load.WebSocket {
 	}
 	if w.Reconnect != nil {
 		out.Reconnect, out.ReconnectAfter, out.ReconnectMost = true, w.Reconnect.After, w.Reconnect.Most
+		for name, marks := range w.Reconnect.Recover {
+			if out.Recover == nil {
+				out.Recover = map[string][]string{}
+			}
+			out.Recover[name] = marks
+		}
 	}
 	return out
 }

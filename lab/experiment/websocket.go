@@ -93,6 +93,45 @@ type Reconnect struct {
 	After time.Duration `key:"after" eg:"1s" default:"1s" min:"1ms"`
 	// The longest pause.
 	Most time.Duration `key:"most" eg:"30s" default:"30s" min:"1ms"`
+	// What a client that comes back tells the server of what it has seen, by the name of a
+	// placeholder in path, headers or hello: in which text of a received message the value
+	// is, with {value} for it, or {value+1} for one more than the whole number there. Of
+	// several texts the last one received counts; until there is one the placeholder is
+	// empty.
+	Recover map[string]Marks `key:"recover" eg:"{offset: '\"offset\":{value+1},'}" each:"what is recovered" list:"a mapping from names to texts" names:"placeholder"`
+}
+
+// Marks are texts in which a value is.
+type Marks []string
+
+func (to *Marks) read(f field) {
+	items := []*node{f.n}
+	if f.n.kind == list {
+		items = f.n.items
+	}
+	if len(items) == 0 {
+		f.wrong("a text")
+	}
+	for _, n := range items {
+		item := f.item(f.key, n)
+		if !item.given() {
+			continue
+		}
+		text := item.string()
+		before, after, found := strings.Cut(text, load.RecoverValue)
+		if !found {
+			before, after, found = strings.Cut(text, load.RecoverNext)
+		}
+		if text != "" && (!found || before == "" || after == "") {
+			f.errorf(n, "recover says between which texts a value is, and %s does not; write {value} or {value+1} between them, such as '\"offset\":{value+1},'", spelling.Quote(text))
+		}
+		*to = append(*to, text)
+	}
+}
+
+func (*Marks) describe(*generator, tag) *schema {
+	one := &schema{Type: "string", Pattern: `.\{value(\+1)?\}.`}
+	return either(one, &schema{Type: "array", Items: one, MinItems: count64(1)})
 }
 
 const (
@@ -203,6 +242,7 @@ func (sc *Scenario) checkValues(s *section) {
 	it := socketOf(sc, f.n)
 	s.fields["feed"].checkUsed(s.match(it, sc.Feed), sc.Feed)
 	s.checkExtracted(it)
+	s.checkRecovered(it)
 }
 
 // socketPath reads the path of a WebSocket.

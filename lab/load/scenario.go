@@ -164,12 +164,23 @@ type WebSocket struct {
 	Reconnect      bool          `json:"reconnect,omitempty"`
 	ReconnectAfter time.Duration `json:"reconnect_after,omitempty"`
 	ReconnectMost  time.Duration `json:"reconnect_most,omitempty"`
+	// Recover is what a client that connects again says of what it has seen, by the names of
+	// placeholders in Path, Header and Hello: in which texts of received messages the value
+	// is, with RecoverValue or RecoverNext for where it stands. The last one received
+	// counts; before the first the placeholder is empty.
+	Recover map[string][]string `json:"recover,omitempty"`
 
 	// SlowClients is how many of the clients, the last of them, read no faster
 	// than SlowRate bytes per second.
 	SlowClients int     `json:"slow_clients,omitempty"`
 	SlowRate    float64 `json:"slow_rate,omitempty"`
 }
+
+// What stands for the value in a text of Recover.
+const (
+	RecoverValue = "{value}"
+	RecoverNext  = "{value+1}" // the value is one more than the whole number there
+)
 
 // Login is a request whose answer has values that a client needs to connect.
 type Login struct {

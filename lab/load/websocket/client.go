@@ -32,6 +32,7 @@ type client struct {
 	seat   atomic.Pointer[seat]   // where deliveries to all are due at it; nil if they are at nobody
 	values atomic.Pointer[values] // of its stay
 	joins  atomic.Bool            // it waits to be told that it has joined
+	seen   [][]byte               // by name of the group's recovery; its reader's, and between two connections who connects'
 
 	mu       sync.Mutex
 	state    state
@@ -190,7 +191,8 @@ func (c *client) prepare(intended time.Duration, waited bool) (time.Duration, bo
 	stay, v := c.stay, c.values.Load()
 	c.mu.Unlock()
 	if v != nil && v.at.Own == stay {
-		return intended, true // it comes back
+		c.values.Store(v.recovered(c.seen)) // it comes back
+		return intended, true
 	}
 	var login map[string]string
 	if v != nil {
@@ -206,6 +208,9 @@ func (c *client) prepare(intended time.Duration, waited bool) (time.Duration, bo
 			return 0, false
 		}
 		intended = out.Done
+	}
+	if g.recovery != nil {
+		c.seen = make([][]byte, len(g.recovery.names))
 	}
 	c.values.Store(v)
 	if g.fansOut() {
@@ -309,6 +314,9 @@ func (c *client) arrived(l *link, message []byte, now time.Duration) {
 	g := c.group
 	if c.joins.Load() && has(message, g.script.joined) {
 		c.joined(l)
+	}
+	if g.recovery != nil {
+		g.recovery.see(c.seen, message)
 	}
 	if n := g.script.announced(message); n > 0 {
 		g.announce(c.index, n, now)

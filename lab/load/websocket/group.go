@@ -32,6 +32,7 @@ type Group struct {
 	login        *login   // nil for none
 	tls          *tls.Config
 	script       *script
+	recovery     *recovery // nil for none
 
 	count   counters
 	rooms   rooms
@@ -127,6 +128,7 @@ func (g *Group) fansOut() bool { return g.tracked && g.config.Deliver == load.De
 func (g *Group) compile() error {
 	c := &g.config
 	var errs []error
+	g.recovery = newRecovery(c.Recover)
 	text := func(from string) template {
 		t, err := g.template(from, "")
 		errs = append(errs, err)

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bytes"
 	"fmt"
 
 	"loadstone/lab/load"
@@ -16,6 +17,7 @@ type piece struct {
 	then    source
 	column  feed.Column
 	name    string
+	seen    int // of what is recovered, which
 }
 
 // source is where a placeholder's value comes from.
@@ -25,6 +27,7 @@ const (
 	nothing source = iota
 	ofFeed
 	ofLogin
+	ofRecovery
 	theID
 )
 
@@ -41,6 +44,8 @@ func (g *Group) template(text, own string) (template, error) {
 			p.then, p.column = ofFeed, column
 		case g.extracts(found.Name):
 			p.then = ofLogin
+		case g.recovery.index(found.Name) >= 0:
+			p.then, p.seen = ofRecovery, g.recovery.index(found.Name)
 		default:
 			return nil, fmt.Errorf("the placeholder {%s} has no feed", found.Name)
 		}
@@ -69,6 +74,20 @@ type values struct {
 	feeds *feed.Set
 	at    feed.Position
 	login map[string]string
+	seen  [][]byte // when it connected; nil for nothing
+}
+
+// recovered are the same values for who comes back and has seen something.
+func (v *values) recovered(seen [][]byte) *values {
+	if seen == nil {
+		return v
+	}
+	after := *v
+	after.seen = make([][]byte, len(seen))
+	for i := range seen {
+		after.seen[i] = bytes.Clone(seen[i])
+	}
+	return &after
 }
 
 // valuesOf are a client's for its stay of a number, from 0. The first stay of each client has
@@ -86,6 +105,11 @@ func (v *values) append(dst []byte, p *piece) []byte {
 		return v.feeds.Append(dst, p.column, v.at)
 	case ofLogin:
 		return append(dst, v.login[p.name]...)
+	case ofRecovery:
+		if v.seen == nil {
+			return dst
+		}
+		return append(dst, v.seen[p.seen]...)
 	default:
 		return dst
 	}
