@@ -196,6 +196,8 @@ const (
 	// planned is none.
 	StepSession = "session"
 	StepAck     = "ack"
+	// StepRefused is a message that the server did not accept. It has no ack, and is due nowhere.
+	StepRefused = "refused"
 	StepPing    = "ping"
 	StepLogin   = "login"
 )
@@ -210,6 +212,9 @@ func (w *WebSocket) steps() []string {
 	steps := []string{StepConnect, StepMessage, StepSession}
 	if w.Ack != "" {
 		steps = append(steps, StepAck)
+	}
+	if w.Refused != "" {
+		steps = append(steps, StepRefused)
 	}
 	if w.Ping > 0 {
 		steps = append(steps, StepPing)

@@ -59,6 +59,12 @@ const (
 	// WSMsgsSkipped. k6 has neither.
 	WSMsgsLost    = "ws_msgs_lost"
 	WSMsgsSkipped = "ws_msgs_skipped"
+	// WSMsgsRefused is the share of messages that the server did not accept, of all that it was
+	// to acknowledge. They are due nowhere, so they are not lost. k6 has no metric of this name.
+	WSMsgsRefused = "ws_msgs_refused"
+	// WSMsgsDuplicates is the share of deliveries that came again, of all that came. k6 has no
+	// metric of this name.
+	WSMsgsDuplicates = "ws_msgs_duplicates"
 	// WSClosed is the share of connections that could not be opened, that the server ended, or
 	// that were lost, of all that were tried. k6 has no metric of this name.
 	WSClosed = "ws_closed"
@@ -132,6 +138,8 @@ var metrics = []Metric{
 	{Name: WSPing, Kind: KindTime, meaning: "How long a ping took to be answered, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepPing},
 	{Name: WSMsgsLost, Kind: KindShare, meaning: "The share of deliveries that did not come, 0 to 1", example: "rate<0.001", selectors: byScenario, inWindows: true, websocket: true, step: load.StepMessage},
 	{Name: WSMsgsSkipped, Kind: KindShare, meaning: "The share of deliveries that the server said it had left out, 0 to 1", example: "rate<0.01", websocket: true},
+	{Name: WSMsgsRefused, Kind: KindShare, meaning: "The share of messages that the server did not accept, 0 to 1", example: "rate<0.01", selectors: byScenario, websocket: true, step: load.StepRefused},
+	{Name: WSMsgsDuplicates, Kind: KindShare, meaning: "The share of deliveries that came again, 0 to 1", example: "rate==0", websocket: true},
 	{Name: WSClosed, Kind: KindShare, meaning: "The share of WebSocket connections that were thrown out or lost, 0 to 1", example: "rate<0.001", selectors: byScenario, websocket: true, step: load.StepSession},
 	{Name: WSSessions, Kind: KindCount, meaning: "WebSocket connections opened", example: "count>100", selectors: byScenario, inWindows: true, websocket: true, step: load.StepConnect},
 	{Name: WSMsgsSent, Kind: KindCount, meaning: "WebSocket messages sent", example: "rate>100", websocket: true},

@@ -140,7 +140,7 @@ func (j *resultValues) observe(g *guard) (float64, error) {
 		return counted(t, r.Sent, r.Sent, seconds), nil
 	case DataReceived:
 		return counted(t, r.Received, r.Received, seconds), nil
-	case WSMsgsLost, WSMsgsSkipped, WSClosed:
+	case WSMsgsLost, WSMsgsSkipped, WSMsgsRefused, WSMsgsDuplicates, WSClosed:
 		return j.missed(t), nil
 	case WSSessions, WSMsgsSent, WSMsgsReceived:
 		n, ok := j.websocket(t)
@@ -217,8 +217,8 @@ func (j *resultValues) websocket(t Threshold) (n uint64, ok bool) {
 	return requests - failed, len(steps) > 0
 }
 
-// missed is the share of deliveries that did not come, or of connections that did not come about or last;
-// NaN if there was none.
+// missed is the share of deliveries that did not come, or came again, of messages that were not
+// accepted, or of connections that did not come about or last; NaN if there was none.
 func (j *resultValues) missed(t Threshold) float64 {
 	ws := j.result.WebSocket
 	if ws == nil {
@@ -226,12 +226,20 @@ func (j *resultValues) missed(t Threshold) float64 {
 	}
 	steps, _ := j.steps(t.selection())
 	n, failed := sum(steps)
+	beside := func(step string) (n, failed uint64) {
+		steps, _ := j.steps(selection{scenario: t.Scenario, step: step, websocket: true})
+		return sum(steps)
+	}
 	switch t.Metric {
 	case WSMsgsSkipped:
 		return part(ws.Skipped, ws.Delivered+ws.Lost+ws.CutOff+ws.Skipped)
+	case WSMsgsDuplicates:
+		return part(ws.Duplicates, ws.Delivered+ws.Duplicates)
+	case WSMsgsRefused:
+		acks, _ := beside(load.StepAck)
+		return part(n, n+acks)
 	case WSClosed:
-		opened, _ := j.steps(selection{scenario: t.Scenario, step: load.StepConnect, websocket: true})
-		all, bad := sum(opened)
+		all, bad := beside(load.StepConnect)
 		return part(failed+bad, all)
 	}
 	return part(failed, n)

@@ -320,3 +320,24 @@ func TestWhoIsNotLetInCountsAsClosed(t *testing.T) {
 		t.Errorf("got %+v (%v), want 0.8: 300 refused and 100 thrown out of 500", got, err)
 	}
 }
+
+// Who is refused is not lost, and what comes again is not what was due.
+func TestRefusedAndDuplicatesAreShares(t *testing.T) {
+	t.Parallel()
+	r := &load.Result{
+		Steps: []load.StepResult{
+			{Scenario: "chat", Name: load.StepMessage, Requests: 400, Failed: 4},
+			{Scenario: "chat", Name: load.StepAck, Requests: 75},
+			{Scenario: "chat", Name: load.StepRefused, Requests: 25, Failed: 25},
+		},
+		WebSocket: &load.WebSocketResult{Delivered: 396, Lost: 4, Duplicates: 44, Acked: 75, Refused: 25},
+	}
+	for text, want := range map[string]float64{"ws_msgs_refused rate<0.1": 0.25, "ws_msgs_lost rate<0.001": 0.01, "ws_msgs_duplicates rate==0": 0.1} {
+		if o := outcome(t, text, r); o.Met || o.Observed != want {
+			t.Errorf("%s: got %+v, want %v, missed", text, o, want)
+		}
+	}
+	if o := outcome(t, "ws_msgs_refused{scenario:other} rate==0", r); o.Met {
+		t.Errorf("got %+v, want nothing measured", o)
+	}
+}

@@ -49,7 +49,9 @@ func (m Metric) of(s *load.Scenario) bool {
 		return slices.Contains(s.StepNames(), m.step)
 	case WSMsgsSkipped:
 		return w.Skipped != ""
-	case WSMsgsLost:
+	case WSMsgsRefused:
+		return w.Refused != ""
+	case WSMsgsLost, WSMsgsDuplicates:
 		return w.Deliver != load.DeliverNone
 	}
 	return true
@@ -109,6 +111,7 @@ func (m Metrics) absent(metric Metric) error {
 func (m Metric) needs() string {
 	return map[string]string{
 		WSAckDuration: "wait for an ack", WSPing: "send pings", WSMsgsSkipped: "know by what a server says it skipped", WSMsgsLost: "wait for messages",
+		WSMsgsRefused: "know by what a server refuses a message", WSMsgsDuplicates: "wait for messages",
 	}[m.Name]
 }
 

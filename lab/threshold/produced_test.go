@@ -62,7 +62,7 @@ func TestCheckSaysWhatToWriteInstead(t *testing.T) {
 		{[]load.Scenario{shop}, "dropped_iterations count<5", "dropped_iterations is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it"},
 		{[]load.Scenario{lookup}, "checks rate>0.9", "the load has no checks; write some in a step of the scenario, or remove the threshold"},
 		{[]load.Scenario{lookup}, "ws_sessions count>5", "ws_sessions is of WebSocket scenarios, and the load has none; write one of: http_req_duration, http_req_service, http_req_failed, http_reqs, iterations, iteration_duration, dropped_iterations, data_sent, data_received"},
-		{[]load.Scenario{room}, "http_req_duration p(95)<5", "http_req_duration is of HTTP requests, and the load has WebSocket scenarios only; write one of: http_req_failed, http_reqs, data_sent, data_received, ws_connecting, ws_msg_duration, ws_msgs_lost, ws_closed, ws_sessions, ws_msgs_sent, ws_msgs_received"},
+		{[]load.Scenario{room}, "http_req_duration p(95)<5", "http_req_duration is of HTTP requests, and the load has WebSocket scenarios only; write one of: http_req_failed, http_reqs, data_sent, data_received, ws_connecting, ws_msg_duration, ws_msgs_lost, ws_msgs_duplicates, ws_closed, ws_sessions, ws_msgs_sent, ws_msgs_received"},
 
 		{[]load.Scenario{lookup, shop}, "http_req_duration{scenario:shop,step:buy} p(95)<5", ""},
 		{[]load.Scenario{lookup, shop}, "http_req_duration{scenario:shops} p(95)<5", `the load has no scenario "shops" for http_req_duration; write "shop"`},

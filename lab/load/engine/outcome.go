@@ -61,8 +61,9 @@ func (r *run) details(result *load.Result) error {
 			if err != nil {
 				return err
 			}
-			if step.Requests == 0 && (s.Executor == load.Replay || name == load.StepSession && s.WebSocket != nil) {
-				continue // the log has none of this method; nobody was thrown out
+			of := s.WebSocket != nil && (name == load.StepSession || name == load.StepRefused)
+			if step.Requests == 0 && (s.Executor == load.Replay || of) {
+				continue // the log has none of this method; nobody was thrown out, or refused
 			}
 			result.Steps = append(result.Steps, step)
 		}

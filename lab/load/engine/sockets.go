@@ -71,6 +71,7 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 var outcomeSteps = []string{
 	websocket.StepConnect: load.StepConnect, websocket.StepMessage: load.StepMessage, websocket.StepSession: load.StepSession,
 	websocket.StepAck: load.StepAck, websocket.StepPing: load.StepPing, websocket.StepLogin: load.StepLogin,
+	websocket.StepRefused: load.StepRefused,
 }
 
 // record takes down what came of one connect or delivery. What is about connections counts
@@ -89,6 +90,8 @@ func (k *sockets) record(w websocket.Outcome) {
 		o.always = true
 	case websocket.StepSession:
 		o.always, o.untimed, o.open = true, true, false
+	case websocket.StepRefused:
+		o.untimed = true
 	}
 	switch {
 	case w.Status >= 400 && w.Failed != failure.None:

@@ -70,10 +70,11 @@ const (
 	StepAck
 	StepPing
 	StepLogin
+	StepRefused // a message that was not accepted: it is due nowhere, and has no ack
 )
 
 // Outcome is what came of one connect, of one message's delivery to one
-// client, of an ack, a ping, a login, or of a session that was ended. Response time is Done - Intended, service time Done - Sent.
+// client, of an ack or a refusal, a ping, a login, or of a session that was ended. Response time is Done - Intended, service time Done - Sent.
 type Outcome struct {
 	Step   int
 	Client int // who connected; where the message was due

@@ -117,11 +117,11 @@ func (g *Group) talker(sender uint64) *talker {
 
 // answered takes down that the sender of a message was told what became of it.
 func (g *Group) answered(t *talker, seq uint64, now time.Duration, accepted bool) {
-	v, s := t.ledger.answer(seq, now, g.config.Timeout)
+	v, s, gone := t.ledger.answer(seq, accepted, now, g.config.Timeout)
 	if v != fresh {
 		return
 	}
-	g.count.inFlight.Add(-1)
+	g.count.inFlight.Add(int64(-gone))
 	out := Outcome{
 		Step: StepAck, Client: t.client.index,
 		Intended: s.intended, Sent: s.sent, Done: now, Waited: s.waited,
@@ -130,7 +130,7 @@ func (g *Group) answered(t *talker, seq uint64, now time.Duration, accepted bool
 		g.add(&g.count.acked, s.intended)
 	} else {
 		g.add(&g.count.refused, s.intended)
-		out.Failed, out.Err = failure.NotAccepted, errRefused
+		out.Step, out.Failed, out.Err = StepRefused, failure.NotAccepted, errRefused
 	}
 	g.config.Record(out)
 }

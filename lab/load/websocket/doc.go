@@ -44,7 +44,8 @@
 //
 // A client that is taken away by SetClients stops sending at once, and reads on
 // until what was due at that moment has arrived or is lost, so no delivery goes
-// unaccounted. A client whose connection ended loses what was under way, unless
+// unaccounted. A message that the server refuses is due nowhere, and is neither lost nor
+// acknowledged: that is an outcome of its own. A client whose connection ended loses what was under way, unless
 // it connects again and gets it in time. With Recover it says then what it has seen last, so
 // that the server can go on from there.
 //

@@ -182,24 +182,29 @@ func (l *ledger) arrive(seq uint64, at *seat, own bool, now, timeout time.Durati
 	return fresh, e.stamp
 }
 
-// answer takes down that the sender was told what became of message seq.
-func (l *ledger) answer(seq uint64, now, timeout time.Duration) (verdict, stamp) {
+// answer takes down that the sender was told whether message seq was accepted. One that was not
+// is due nowhere any more. gone is how much is no longer due.
+func (l *ledger) answer(seq uint64, accepted bool, now, timeout time.Duration) (v verdict, s stamp, gone int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, v := l.entryOf(seq)
 	switch {
 	case e == nil:
-		return v, stamp{}
+		return v, stamp{}, 0
 	case e.settled || e.ackDue && now-e.sent > timeout:
-		return late, stamp{}
+		return late, stamp{}, 0
 	case !e.ackDue:
-		return duplicate, stamp{}
+		return duplicate, stamp{}, 0
+	}
+	gone = 1
+	if !accepted {
+		gone, e.missing, e.settled = e.waiting(), 0, true
 	}
 	e.ackDue = false
 	if seq == l.tail {
 		l.advance()
 	}
-	return fresh, e.stamp
+	return fresh, e.stamp, gone
 }
 
 // ofSender and ofAck are in place of a client in what is given up.
