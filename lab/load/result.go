@@ -145,7 +145,8 @@ type WebSocketResult struct {
 	// they were lost.
 	Connects   uint64 `json:"connects"`
 	Reconnects uint64 `json:"reconnects"`
-	// Closed is the connections that the server ended, or that were lost.
+	// Closed is the connections that the server ended, that were lost, or that were not told in
+	// time that they had joined.
 	Closed uint64 `json:"closed"`
 	// Sent is the messages sent, Delivered the deliveries of them to clients.
 	Sent      uint64 `json:"sent"`

@@ -65,8 +65,9 @@ const (
 	// WSMsgsDuplicates is the share of deliveries that came again, of all that came. k6 has no
 	// metric of this name.
 	WSMsgsDuplicates = "ws_msgs_duplicates"
-	// WSClosed is the share of connections that could not be opened, that the server ended, or
-	// that were lost, of all that were tried. k6 has no metric of this name.
+	// WSClosed is the share of connections that could not be opened, that were not told in time that
+	// they have joined, that the server ended, or that were lost, of all that were tried. A login
+	// that failed is one that could not be opened. k6 has no metric of this name.
 	WSClosed = "ws_closed"
 	// WSSessions counts the connections that were opened.
 	WSSessions = "ws_sessions"
@@ -140,7 +141,7 @@ var metrics = []Metric{
 	{Name: WSMsgsSkipped, Kind: KindShare, meaning: "The share of deliveries that the server said it had left out, 0 to 1", example: "rate<0.01", websocket: true},
 	{Name: WSMsgsRefused, Kind: KindShare, meaning: "The share of messages that the server did not accept, 0 to 1", example: "rate<0.01", selectors: byScenario, websocket: true, step: load.StepRefused},
 	{Name: WSMsgsDuplicates, Kind: KindShare, meaning: "The share of deliveries that came again, 0 to 1", example: "rate==0", websocket: true},
-	{Name: WSClosed, Kind: KindShare, meaning: "The share of WebSocket connections that were thrown out or lost, 0 to 1", example: "rate<0.001", selectors: byScenario, websocket: true, step: load.StepSession},
+	{Name: WSClosed, Kind: KindShare, meaning: "The share of WebSocket connections that were not let in, thrown out or lost, 0 to 1", example: "rate<0.001", selectors: byScenario, websocket: true, step: load.StepSession},
 	{Name: WSSessions, Kind: KindCount, meaning: "WebSocket connections opened", example: "count>100", selectors: byScenario, inWindows: true, websocket: true, step: load.StepConnect},
 	{Name: WSMsgsSent, Kind: KindCount, meaning: "WebSocket messages sent", example: "rate>100", websocket: true},
 	{Name: WSMsgsReceived, Kind: KindCount, meaning: "WebSocket messages received", example: "rate>100", websocket: true},

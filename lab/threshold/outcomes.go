@@ -240,7 +240,8 @@ func (j *resultValues) missed(t Threshold) float64 {
 		return part(n, n+acks)
 	case WSClosed:
 		all, bad := beside(load.StepConnect)
-		return part(failed+bad, all)
+		_, out := beside(load.StepLogin) // who gets no further tries no connection
+		return part(failed+bad+out, all+out)
 	}
 	return part(failed, n)
 }

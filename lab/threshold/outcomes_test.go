@@ -312,12 +312,13 @@ func TestWhoIsNotLetInCountsAsClosed(t *testing.T) {
 		Steps: []load.StepResult{
 			{Scenario: "chat", Name: load.StepConnect, Requests: 500, Failed: 300},
 			{Scenario: "chat", Name: load.StepSession, Requests: 100, Failed: 100},
+			{Scenario: "chat", Name: load.StepLogin, Requests: 1000, Failed: 500},
 		},
 		WebSocket: &load.WebSocketResult{Clients: 500, Connects: 200, Closed: 100},
 	}
 	got, err := threshold.NewWatch([]threshold.Threshold{limit}).Outcomes(r)
-	if err != nil || got[0].Met || got[0].Observed != 0.8 {
-		t.Errorf("got %+v (%v), want 0.8: 300 refused and 100 thrown out of 500", got, err)
+	if err != nil || got[0].Met || got[0].Observed != 0.9 {
+		t.Errorf("got %+v (%v), want 0.9: 500 that could not log in, and 300 refused and 100 thrown out of 500 others", got, err)
 	}
 }
 

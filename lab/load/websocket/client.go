@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type client struct {
 	wanted   bool
 	before   bool   // it has been connected in this stay
 	told     bool   // on this connection that it has joined
+	shut     bool   // it has not been told in time, which has been counted as closed
 	stay     uint64 // how many have ended
 	pauses   uint   // in a row, before reconnecting
 	drawn    uint64
@@ -180,7 +182,23 @@ func (c *client) notConnected(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state = away
+	if c.wanted && !c.group.isStopping() {
+		// It was to be there: what is said is due at it, and what it was to say is not said.
+		c.seat.Load().set(true)
+		if c.talker != nil {
+			c.group.check(c.talker.resume(now, true))
+		}
+	}
 	c.retry(now)
+}
+
+// sit gives the client its place in its room. own says whether its login's values are known.
+func (c *client) sit(v *values, own bool) {
+	g := c.group
+	unknown := func(p piece) bool { return p.then == ofLogin }
+	if g.fansOut() && (own || !slices.ContainsFunc(g.room, unknown)) {
+		c.seat.Store(g.rooms.of(string(v.text(g.room, nil))).seat(c.index))
+	}
 }
 
 // prepare settles what a client's stay needs before it connects: the values, the room and
@@ -205,6 +223,7 @@ func (c *client) prepare(intended time.Duration, waited bool) (time.Duration, bo
 		out.Done = g.config.Now()
 		g.config.Record(out)
 		if v.login == nil {
+			c.sit(v, false)
 			return 0, false
 		}
 		intended = out.Done
@@ -213,9 +232,7 @@ func (c *client) prepare(intended time.Duration, waited bool) (time.Duration, bo
 		c.seen = make([][]byte, len(g.recovery.names))
 	}
 	c.values.Store(v)
-	if g.fansOut() {
-		c.seat.Store(g.rooms.of(string(v.text(g.room, nil))).seat(c.index))
-	}
+	c.sit(v, true)
 	return intended, true
 }
 
@@ -292,13 +309,13 @@ func (c *client) ended(why error) {
 		if c.wanted && !g.isStopping() {
 			c.ask(now, now)
 		}
+		c.shut = false
 		return
 	}
-	g.count.closed.Add(1)
-	g.config.Record(Outcome{
-		Step: StepSession, Client: c.index, Intended: c.openedAt, Sent: c.openedAt, Done: now,
-		Failed: failure.Closed, Err: why,
-	})
+	if !c.shut {
+		c.closed(now, why)
+	}
+	c.shut = false
 	if c.pinger != nil {
 		c.pinger.end(now) // there is nobody to ask
 	}
@@ -307,6 +324,30 @@ func (c *client) ended(why error) {
 		c.pauses = 0 // it lasted: this is not a server that closes what it accepts
 	}
 	c.retry(now)
+}
+
+// closed takes down that the client's connection came to no good. It is locked.
+func (c *client) closed(now time.Duration, why error) {
+	c.group.count.closed.Add(1)
+	c.group.config.Record(Outcome{
+		Step: StepSession, Client: c.index, Intended: c.openedAt, Sent: c.openedAt, Done: now,
+		Failed: failure.Closed, Err: why,
+	})
+}
+
+// overdue has a client be a member that has been connected for long enough. Who was not told
+// that it has joined in all that time is not let in.
+func (c *client) overdue(l *link, now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != connected || c.link.Load() != l {
+		return
+	}
+	c.seat.Load().set(true)
+	if c.joins.Load() && !c.shut {
+		c.shut = true
+		c.closed(now, errNotJoined)
+	}
 }
 
 // arrived takes down the ids in a message that came at time now.

@@ -11,13 +11,14 @@ import (
 
 // What became of what was due, in words.
 var (
-	errLost     = errors.New("the message did not arrive within the timeout")
-	errNoAck    = errors.New("the message was not acknowledged within the timeout")
-	errNoPong   = errors.New("the ping was not answered within the timeout")
-	errCutOff   = errors.New("still under way at the end of the time of graceful stop")
-	errRefused  = errors.New("the server did not accept the message")
-	errDropped  = errors.New("never sent: the connection was gone or took nothing")
-	errUnpinged = errors.New("the ping was never sent: the connection took nothing")
+	errLost      = errors.New("the message did not arrive within the timeout")
+	errNoAck     = errors.New("the message was not acknowledged within the timeout")
+	errNoPong    = errors.New("the ping was not answered within the timeout")
+	errCutOff    = errors.New("still under way at the end of the time of graceful stop")
+	errRefused   = errors.New("the server did not accept the message")
+	errDropped   = errors.New("never sent: the connection was gone or took nothing")
+	errNotJoined = errors.New("the server did not say within the timeout that the client has joined")
+	errUnpinged  = errors.New("the ping was never sent: the connection took nothing")
 )
 
 // cutOff gives up all that is still due.

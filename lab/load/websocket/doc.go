@@ -39,7 +39,8 @@
 //
 // With load.DeliverAll a message is due at the clients that are members when it is
 // sent. A client becomes a member JoinAfter after its handshake and stays one
-// until its connection ends or it is taken away. What arrives at others is
+// until it is taken away. Who cannot connect, or is not told that it has joined, is one all the
+// same, and what it was to send is dropped: a server that lets nobody in must not look good. What arrives at others is
 // counted (Unexpected) and is no outcome.
 //
 // A client that is taken away by SetClients stops sending at once, and reads on

@@ -11,7 +11,7 @@ type Stats struct {
 
 	Connects   uint64 // connections opened, reconnects included
 	Reconnects uint64 // of them
-	Closed     uint64 // connections that the server or a failure ended
+	Closed     uint64 // connections that the server or a failure ended, or that were not told in time that they have joined
 
 	Sent      uint64 // messages
 	Dropped   uint64 // messages that were never sent

@@ -87,11 +87,7 @@ func (s *sweeper) run(stop <-chan struct{}) {
 
 func (s *sweeper) sweep(now time.Duration) {
 	for _, j := range s.due(&s.joining, now) {
-		j.client.mu.Lock()
-		if j.client.state == connected && j.client.link.Load() == j.link {
-			j.client.seat.Load().set(true)
-		}
-		j.client.mu.Unlock()
+		j.client.overdue(j.link, now)
 	}
 	for _, p := range s.due(&s.parting, now) {
 		p.client.endStay(p.link, now)

@@ -1,0 +1,84 @@
+package websocket
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"loadstone/lab/load"
+	"loadstone/lab/load/failure"
+)
+
+// Who is never let in is due what is said, and sends nothing of what it was to.
+func TestWhoIsNotLetInLosesWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	var k atomic.Uint64
+	everybody := newHub()
+	let := upgrading(everybody.handle)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if k.Add(1)%2 == 0 {
+			http.Error(w, "full", http.StatusServiceUnavailable)
+			return
+		}
+		let.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	config := basic("ws"+strings.TrimPrefix(server.URL, "http"), 4)
+	config.Rate, config.Deliver, config.Timeout = 20, load.DeliverAll, 2*time.Second
+	l := begin(t, config)
+	until(t, "two to be refused", func() bool { return len(l.of(StepConnect, func(o Outcome) bool { return o.Err != nil })) == 2 })
+	until(t, "losses and drops", func() bool { return l.Stats().Lost >= 20 && l.Stats().Dropped >= 20 })
+	l.finish(t, 5*time.Second)
+	out := map[int]bool{}
+	for _, o := range l.of(StepConnect, func(o Outcome) bool { return o.Err != nil }) {
+		out[o.Client] = true
+	}
+	for _, o := range l.of(StepMessage, failedAs(failure.Lost)) {
+		if !out[o.Client] {
+			t.Errorf("client %d was let in, and lost a message", o.Client)
+		}
+	}
+	for _, o := range l.of(StepMessage, dropped) {
+		if !out[o.Client] {
+			t.Errorf("client %d was let in, and sent nothing", o.Client)
+		}
+	}
+}
+
+// Who cannot log in is in its room all the same, if that is known.
+func TestWhoCannotLogInLosesWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	_, url := startTruth(t)
+	config := chatting(t, url, 3, 1)
+	login := *config.Login
+	login.Request.Path = "/nowhere"
+	config.Login = &login
+	l := begin(t, config)
+	until(t, "all to be due what is said", func() bool { return l.rooms.count() == 3 })
+	l.finish(t, 0)
+}
+
+// A server that never says that clients have joined has closed them, once each.
+func TestWhoIsNotToldIsClosed(t *testing.T) {
+	t.Parallel()
+	config := basic(serve(t, func(ws *websocket.Conn) {
+		for {
+			if _, _, err := ws.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}), 3)
+	config.Joined, config.Timeout = "joined", 200*time.Millisecond
+	l := begin(t, config)
+	until(t, "all connections to be open", func() bool { return l.Stats().Connects == 3 })
+	until(t, "all to be closed", func() bool { return l.Stats().Closed == 3 })
+	l.finish(t, 0)
+	if got := l.of(StepSession, failedAs(failure.Closed)); len(got) != 3 || l.Stats().Closed != 3 {
+		t.Errorf("got %d closed and outcomes %v, want 3", l.Stats().Closed, got)
+	}
+}
