@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"loadstone/block/spelling"
+	"loadstone/lab/experiment"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/model/queueing"
 	"loadstone/lab/result"
@@ -65,6 +66,9 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	v, err := find(r, variant)
 	if err != nil {
 		return nil, err
+	}
+	if unit := r.RateUnit(); unit == experiment.Connections || unit == experiment.Rooms {
+		return nil, fmt.Errorf("run %s measured how many %s are held at a time, and the model is of work that arrives at a rate; predict from a search that raises messages, or measure the changed system", name, unit)
 	}
 	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })

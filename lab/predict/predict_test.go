@@ -378,3 +378,15 @@ func TestGrowth(t *testing.T) {
 		}
 	}
 }
+
+// What is held at a time is no rate, which the model is of.
+func TestConnectionsAreNotPredicted(t *testing.T) {
+	t.Parallel()
+	res := derive(t, truth{api: 500e-6, lb: 60e-6, noise: 0.02, seed: 3}.variant("v", 3, 6))
+	for unit, refused := range map[string]bool{"connections": true, "rooms": true, "messages/s": false, "": false} {
+		res.Unit = unit
+		if _, err := Of(res, "run", ""); (err != nil) != refused || refused && !strings.Contains(err.Error(), unit+" are held") {
+			t.Errorf("%q: got %v, want it refused: %v", unit, err, refused)
+		}
+	}
+}
