@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -272,5 +273,27 @@ func TestParseSkipsAByteOrderMark(t *testing.T) {
 	}
 	if _, line, column := e.Position("entry"); line != 3 || column != 8 {
 		t.Errorf("entry is at %d:%d, want 3:8", line, column)
+	}
+}
+
+// Who judges what is lost is told of what a server can say it left out.
+func TestNotesOfSkippedMessages(t *testing.T) {
+	t.Parallel()
+	base, err := os.ReadFile("testdata/good/chat.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	judged := regexp.MustCompile("(?m)^ +ws_msgs_skipped:.*\n")
+	for name, c := range map[string]struct {
+		source string
+		want   bool
+	}{"judged": {string(base), false}, "not judged": {judged.ReplaceAllString(string(base), ""), true}} {
+		e, err := experiment.Parse("x.yaml", []byte(c.source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(e.Notes(), "\n"); strings.Contains(got, "ws_msgs_skipped") != c.want {
+			t.Errorf("%s: got %q, want a note: %v", name, got, c.want)
+		}
 	}
 }

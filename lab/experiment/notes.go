@@ -44,6 +44,13 @@ func (e *Experiment) Notes() []string {
 	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
 		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
 	}
+	judges := func(metric string) bool {
+		return slices.ContainsFunc(e.SLO.Thresholds(), func(t threshold.Threshold) bool { return t.Metric == metric })
+	}
+	announced := slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.WebSocket != nil && s.WebSocket.Skipped != "" })
+	if announced && judges(threshold.WSMsgsLost) && !judges(threshold.WSMsgsSkipped) {
+		notes = append(notes, "the SLO has ws_msgs_lost and says nothing about ws_msgs_skipped: a server that says it left out everything meets it")
+	}
 	for _, s := range e.Load.Scenarios {
 		if e.Measure == Capacity && s.Rate > 0 {
 			notes = append(notes, fmt.Sprintf("measure: capacity searches for a rate, and the one given, %v/s of scenario %q, only says where the search begins; measure: load offers it as written", float64(s.Rate), s.Name))
