@@ -162,6 +162,11 @@ func generatorLimit(r *load.Result, outcomes []threshold.Outcome) string {
 	return ""
 }
 
+// sent is of which step the times of WebSocket clients' messages are.
+var sent = map[string]string{
+	threshold.WSMsgDuration: load.StepMessage, threshold.WSAckDuration: load.StepAck, threshold.WSPing: load.StepPing,
+}
+
 // missedByLateness says whether an objective on a percentile of the response
 // time, of requests or of what WebSocket clients send, was missed because the generator was late: more requests were late than
 // the percentile leaves out, and from when they were sent they were answered in
@@ -169,15 +174,9 @@ func generatorLimit(r *load.Result, outcomes []threshold.Outcome) string {
 // system's doing.
 func missedByLateness(r *load.Result, o threshold.Outcome) bool {
 	service, err := threshold.Parse(o.Metric, o.Threshold)
-	switch service.Metric {
-	case threshold.HTTPReqDuration:
-	case threshold.WSMsgDuration:
-		service.Step = load.StepMessage
-	case threshold.WSAckDuration:
-		service.Step = load.StepAck
-	case threshold.WSPing:
-		service.Step = load.StepPing
-	default:
+	if step := sent[service.Metric]; step != "" {
+		service.Step = step
+	} else if service.Metric != threshold.HTTPReqDuration {
 		return false
 	}
 	service.Metric = threshold.HTTPReqService

@@ -15,7 +15,11 @@ import (
 // r is completed with what that is in iterations, so that costs can be had of it: an
 // iteration is a connection's, or a room's, second, or a message. The Try has no Purpose yet.
 func NewRaisedTry(unit string, amount float64, r *load.Result, outcomes []threshold.Outcome) Try {
-	reasons := raisedFailures(r, outcomes)
+	enough, few := split(r, outcomes)
+	reasons := raisedFailures(r, enough)
+	if len(reasons) == 0 && few != "" {
+		return undecided(unit, amount, r, few)
+	}
 	t := Try{Rate: amount, Unit: unit, Held: len(reasons) == 0, Reason: strings.Join(reasons, "; ")}
 	limit := ""
 	if strings.HasSuffix(unit, "/s") && t.Held { // who is not let in sends nothing either
@@ -28,10 +32,67 @@ func NewRaisedTry(unit string, amount float64, r *load.Result, outcomes []thresh
 	if !t.Held && limit != "" {
 		t.GeneratorLimited, t.Reason = true, limit
 	}
+	inIterations(amount, r)
+	return t
+}
+
+// undecided is a try that says nothing about the system, for that reason.
+func undecided(unit string, amount float64, r *load.Result, reason string) Try {
+	inIterations(amount, r)
+	return Try{Rate: amount, Unit: unit, GeneratorLimited: true, Reason: reason}
+}
+
+// inIterations completes r with what an amount is in iterations.
+func inIterations(amount float64, r *load.Result) {
 	done := uint64(amount * r.Seconds())
 	r.Late = uint64(r.LateShare() * float64(done))
 	r.Offered, r.Iterations, r.IterationsInTime = done, done, done
-	return t
+}
+
+// split returns the objectives that there was enough for to judge them, and of what there was
+// too little for one of the others; empty if there is none.
+func split(r *load.Result, outcomes []threshold.Outcome) (enough []threshold.Outcome, few string) {
+	for _, o := range outcomes {
+		n, need, step := samples(r, o)
+		if n >= need {
+			enough = append(enough, o)
+			continue
+		}
+		few = fmt.Sprintf("%s %s is judged by %d times or more, and the load had %d of step %s", o.Metric, o.Threshold, need, n, step)
+	}
+	return enough, few
+}
+
+// samples is of how many times of messages an objective on a percentile was judged, and of how
+// many it has to be: as many as have one beyond it.
+func samples(r *load.Result, o threshold.Outcome) (n, need uint64, step string) {
+	t, err := threshold.Parse(o.Metric, o.Threshold)
+	step = sent[t.Metric]
+	if err != nil || step == "" || t.Aggregation != "p" || t.Percentile >= 100 {
+		return 0, 0, ""
+	}
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Name == step && (t.Scenario == "" || t.Scenario == s.Scenario) {
+			n += s.Requests
+		}
+	}
+	return n, beyond(t.Percentile), step
+}
+
+// beyond is of how many times one is beyond a percentile.
+func beyond(percentile float64) uint64 { return uint64(math.Ceil(100/(100-percentile) - 1e-9)) }
+
+// MinMessages is how many messages an attempt of a search takes that narrows the bracket, at
+// least: as many as requests, and ten times what the objectives on percentiles need, because the first and the
+// far attempts take a tenth.
+func MinMessages(objectives []threshold.Threshold) int {
+	n := DefaultConfig().MinRequests
+	for _, t := range objectives {
+		if sent[t.Metric] != "" && t.Aggregation == "p" && t.Percentile < 100 {
+			n = max(n, 10*int(beyond(t.Percentile)))
+		}
+	}
+	return n
 }
 
 // underSent says that fewer messages were to be sent than was asked for, by more than chance

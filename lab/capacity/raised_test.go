@@ -63,3 +63,55 @@ func TestRaisedTries(t *testing.T) {
 		})
 	}
 }
+
+// What has too few messages for its percentile says nothing about the system, whether the
+// objective was met or not; another objective that was missed does.
+func TestTooFewMessagesDecideNothing(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1_800_000_000, 0)
+	for name, c := range map[string]struct {
+		acks         uint64
+		met, closed  bool
+		held, decide bool
+	}{
+		"enough":                     {acks: 100, met: true, held: true, decide: true},
+		"enough, missed":             {acks: 100, decide: true},
+		"too few":                    {acks: 99, met: true},
+		"too few, missed":            {acks: 99},
+		"too few, and another fails": {acks: 99, met: true, closed: true, decide: true},
+	} {
+		r := &load.Result{
+			From: begin, To: begin.Add(10 * time.Second),
+			Steps:     []load.StepResult{{Scenario: "chat", Name: load.StepAck, Requests: c.acks}},
+			WebSocket: &load.WebSocketResult{Clients: 5, LeastOpen: 5, Connects: 5, Sent: c.acks},
+		}
+		got := NewRaisedTry("connections", 5, r, []threshold.Outcome{
+			{Metric: "ws_ack_duration", Threshold: "p(99)<250", Observed: 300, Met: c.met},
+			{Metric: "ws_closed", Threshold: "rate<0.1", Met: !c.closed},
+			{Metric: "ws_ack_duration", Threshold: "max<500", Met: true},
+		})
+		if got.Held != c.held || got.GeneratorLimited == c.decide || got.Unit != "connections" || r.Iterations != 50 {
+			t.Errorf("%s: got %+v, want held %v and decided %v", name, got, c.held, c.decide)
+		}
+		if !c.decide && !strings.Contains(got.Reason, "is judged by 100 times or more, and the load had 99 of step ack") {
+			t.Errorf("%s: got %q, want what there was too little of", name, got.Reason)
+		}
+	}
+}
+
+func TestAttemptsHaveEnoughMessages(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"ws_msg_duration p(99)<250": 1000, "ws_ack_duration p(99.9)<1000": 10000, "ws_ping p(95)<10": 200,
+		"ws_msg_duration max<250": 200, "ws_msg_duration p(100)<250": 200, "ws_connecting p(99)<250": 200,
+	} {
+		metric, expression, _ := strings.Cut(text, " ")
+		o, err := threshold.Parse(metric, expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := MinMessages([]threshold.Threshold{o}); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
+	}
+}

@@ -67,8 +67,8 @@ type Try struct {
 	// no backlog grew. Reason says which of them failed.
 	Held   bool   `json:"held"`
 	Reason string `json:"reason,omitempty"`
-	// GeneratorLimited is true if the try failed for the generator's sake: it
-	// says nothing about the system.
+	// GeneratorLimited is true if the try failed for the generator's sake, or had too few
+	// messages to be judged: it says nothing about the system.
 	GeneratorLimited bool `json:"generator_limited,omitempty"`
 }
 

@@ -152,6 +152,20 @@ func (r *Raised) At(s load.Scenario, amount float64) (load.Scenario, float64) {
 	return s, float64(whole)
 }
 
+// Messages is how many messages a second are sent for one of what rises.
+func (r *Raised) Messages(s *load.Scenario) float64 {
+	each := r.senders * s.WebSocket.Rate
+	switch {
+	case r.listenOnly:
+		return 0
+	case r.What == Messages:
+		return 1
+	case r.What == Rooms:
+		return each * r.perRoom
+	}
+	return each
+}
+
 // ends are the first and the last number of a feed of whole numbers.
 func ends(f feed.Feed) (from, to int64) {
 	switch {

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,9 @@ func TestWhatRises(t *testing.T) {
 			}
 			if base.VUs != 1000 || base.Feed["room"].Zipf.High != 104 || base.WebSocket.Rate != e.Plan().Scenarios[0].WebSocket.Rate {
 				t.Error("the scenario itself was changed")
+			}
+			if got, want := r.Messages(&base)*amount, float64(w.Senders)*w.Rate; math.Abs(got-want) > 0.6 {
+				t.Errorf("got %v messages a second, want about %v", got, want)
 			}
 			if got, want := r.Settle(&s), time.Duration(c.vus)*2*time.Millisecond+time.Second; got != want {
 				t.Errorf("got %s until all are connected, want %s", got, want)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"loadstone/lab/capacity"
@@ -16,6 +17,9 @@ import (
 func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised experiment.Raised) error {
 	search, unit := m.search, raised.Unit()
 	search.MaxRate, search.MinRequests, search.Whole = raised.Most, 1, raised.What != experiment.Messages
+	if each := raised.Messages(&scenario); each > 0 { // MinRequests is in what rises, a second
+		search.MinRequests = int(math.Ceil(float64(capacity.MinMessages(m.Experiment.SLO.Thresholds())) / each))
+	}
 	spent := time.Duration(0)                                                      // measuring: what many clients take to connect is not what the budget is for
 	wait := max(drain(m.Experiment.SLO, scenario, m.base.Timeout), m.base.Timeout) // what is late is lost, and not cut off
 	warmup := m.base.Warmup
