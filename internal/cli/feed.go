@@ -8,10 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/account"
 	"loadstone/block/atomicfile"
 	"loadstone/block/compress"
 	"loadstone/block/dataset"
 	"loadstone/system/feed"
+	"loadstone/system/feed/admin"
 	"loadstone/system/feed/feedfile"
 	"loadstone/system/feed/serve"
 	"loadstone/system/feed/stores"
@@ -109,7 +111,10 @@ are reported with their lines.`,
 
 func (a *app) feedSecretsCommand() *cobra.Command {
 	return a.dirSecretsCommand("feed", `  DIR/password, DIR/pgpass   the owner of the PostgreSQL database
-  DIR/s3, DIR/keys           S3, for the account feed; the second for --keys of 'feed publish'`, feedSecrets)
+  DIR/s3, DIR/keys           S3, for the account feed; the second for --keys of 'feed publish'
+  DIR/session                what signs sessions, for --session-key-file
+  DIR/accounts               who may edit posts, for --accounts: the account admin, whose
+                             password is in DIR/admin`, feedSecrets)
 }
 
 // feedSecrets generates the passwords that are not there, and writes what follows from them.
@@ -117,13 +122,25 @@ func feedSecrets(dir string) (made bool, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return false, err
 	}
-	for _, s := range []struct{ password, follows, form string }{
-		{"password", "pgpass", "*:*:*:*:%s\n"},
-		{"s3", "keys", "[default]\naws_access_key_id = feed\naws_secret_access_key = %s\n"},
+	follows := func(name, form string) func(password string) error {
+		return func(password string) error {
+			return atomicfile.Write(filepath.Join(dir, name), fmt.Appendf(nil, form, password), secretMode)
+		}
+	}
+	for _, s := range []struct {
+		password string
+		follows  func(password string) error
+	}{
+		{"password", follows("pgpass", "*:*:*:*:%s\n")},
+		{"s3", follows("keys", "[default]\naws_access_key_id = feed\naws_secret_access_key = %s\n")},
+		{"session", func(string) error { return nil }},
+		{"admin", func(password string) error {
+			return ensureAdmin(account.File{Path: filepath.Join(dir, "accounts"), Roles: admin.Roles()}, admin.Editor, password)
+		}},
 	} {
 		password, fresh, err := ensurePassword(filepath.Join(dir, s.password), secretMode)
 		if err == nil {
-			err = atomicfile.Write(filepath.Join(dir, s.follows), fmt.Appendf(nil, s.form, password), secretMode)
+			err = s.follows(password)
 		}
 		if err != nil {
 			return made, err

@@ -79,14 +79,21 @@ func menuSecrets(dir string) (made bool, err error) {
 		}
 		made, passwords[name] = made || fresh, password
 	}
-	if _, err := os.Stat(file("accounts")); errors.Is(err, fs.ErrNotExist) {
-		if _, err := (account.File{Path: file("accounts"), Roles: admin.Roles()}).Set("admin", admin.Publisher, passwords["admin"]); err != nil {
-			return made, err
-		}
+	if err := ensureAdmin(account.File{Path: file("accounts"), Roles: admin.Roles()}, admin.Publisher, passwords["admin"]); err != nil {
+		return made, err
 	}
 	return made, cmp.Or(
 		atomicfile.Write(file("pgpass"), []byte("*:*:*:*:"+passwords["password"]+"\n"), secretMode),
 		atomicfile.Write(file("redis.acl"), []byte(redisUsers(menuRedisUser, passwords["redis"])), hashMode))
+}
+
+// ensureAdmin makes a file of accounts with one, admin, if there is none.
+func ensureAdmin(f account.File, role account.Role, password string) error {
+	_, err := os.Stat(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = f.Set("admin", role, password)
+	}
+	return err
 }
 
 // secretFiles are flags that name the file of a secret, in place of the secret's own flag.

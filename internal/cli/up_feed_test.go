@@ -20,9 +20,10 @@ func TestUpOfTheFeed(t *testing.T) {
 	for _, c := range []struct {
 		name, project string
 		args, servers []string
+		admin         int // the status of editors' pages
 	}{
-		{"embedded", "feed-embedded", []string{"feed", "embedded"}, nil},
-		{"full", "feed", []string{"feed"}, []string{"nginx", "postgres", "versitygw"}},
+		{"embedded", "feed-embedded", []string{"feed", "embedded"}, nil, http.StatusNotFound},
+		{"full", "feed", []string{"feed"}, []string{"nginx", "postgres", "versitygw"}, http.StatusUnauthorized},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			needServers(t, c.servers)
@@ -38,6 +39,9 @@ func TestUpOfTheFeed(t *testing.T) {
 			status, page, err := ask(t, http.MethodGet, url+"/app", "")
 			if err != nil || status != http.StatusOK || !strings.Contains(page, "<h1>Feed</h1>") {
 				t.Errorf("GET /app: got status %d, %s and %v", status, page, err)
+			}
+			if status, _, err := ask(t, http.MethodGet, url+"/admin", ""); err != nil || status != c.admin {
+				t.Errorf("GET /admin: got status %d and %v, want %d", status, err, c.admin)
 			}
 			transport := &http.Transport{}
 			defer transport.CloseIdleConnections()

@@ -60,7 +60,7 @@ const interval = time.Second
 func newPublished(t *testing.T) *published {
 	t.Helper()
 	p := &published{t: t, s3: servertest.S3(t), store: filled(t), address: servertest.Host() + ":8080"}
-	p.system = startNGINX(t, p.address, servetest.Start(t, p.store))
+	p.system = startNGINX(t, p.address, servetest.Start(t, p.store, nil))
 	return p
 }
 

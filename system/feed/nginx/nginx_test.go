@@ -58,7 +58,7 @@ var (
 	apis    = regexp.MustCompile(`(?m)^ *server api:8080.*\n`)
 	// second has the names of a second configuration in one process.
 	second = strings.NewReplacer("apis", "nobody", "default_server", "", "$feed_", "$gone_", "=feed:", "=gone:", "proxy_cache feed", "proxy_cache gone",
-		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere", "published.inc", "gone.inc")
+		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere", "published.inc", "gone.inc", "editing", "going")
 )
 
 func (l layout) write(t *testing.T, dir string) {
@@ -111,7 +111,7 @@ func startNGINX(t *testing.T, edge string, servers ...string) system {
 func start(t *testing.T) system {
 	t.Helper()
 	store := filled(t)
-	return startNGINX(t, nobody, servetest.Start(t, store), servetest.Start(t, store))
+	return startNGINX(t, nobody, servetest.Start(t, store, nil), servetest.Start(t, store, nil))
 }
 
 // lines waits until the log has so many, and returns them. It may have more.

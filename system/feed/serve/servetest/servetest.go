@@ -11,13 +11,17 @@ import (
 )
 
 // Start serves the store until the test ends, on an address of this machine, which it returns.
-func Start(tb testing.TB, store string) (address string) {
+// The configuration is as change leaves it, which may be nil.
+func Start(tb testing.TB, store string, change func(*serve.Config)) (address string) {
 	tb.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	addresses, done := make(chan string, 1), make(chan error, 1)
 	cfg := serve.DefaultConfig()
 	cfg.Listen, cfg.AdminListen, cfg.Drain, cfg.Store = "127.0.0.1:0", "127.0.0.1:0", 0, store
 	cfg.Listening = func(api, _ net.Addr) { addresses <- api.String() }
+	if change != nil {
+		change(&cfg)
+	}
 	go func() { done <- serve.Run(ctx, cfg, slog.New(slog.DiscardHandler)) }()
 	tb.Cleanup(stop)
 	select {
