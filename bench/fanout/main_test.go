@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/block/servertest"
 )
@@ -73,6 +74,33 @@ func TestTheHubBesideC(t *testing.T) {
 		offer{viewers: 10, messages: 20, rate: 100, stalled: 3, stamped: true})
 	if err != nil || len(u.late) == 0 || u.late.quantile(0) > u.late.quantile(0.99) {
 		t.Errorf("got %d latencies and %v", len(u.late), err)
+	}
+}
+
+// A server that loses messages, or sends one twice, is found out, however reads are cut.
+func TestMessagesAreCounted(t *testing.T) {
+	t.Parallel()
+	text := bytes.Repeat(message(0, someday), 3)
+	for size := 1; size < len(text); size++ {
+		var got tally
+		for rest := text; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			got.add(rest[:min(size, len(rest))])
+		}
+		if got.n != 3 {
+			t.Errorf("in pieces of %d bytes: got %d messages", size, got.n)
+		}
+	}
+	v := &viewers{reading: 2, tallies: []tally{{n: 1}, {n: 3}}}
+	v.total.Store(3)
+	if err := v.arrive(2, time.Nanosecond); err == nil || err.Error() != "3 of 4 messages arrived" {
+		t.Errorf("got %v", err)
+	}
+	v.total.Store(4)
+	if err := v.arrive(2, time.Nanosecond); err != nil {
+		t.Error(err)
+	}
+	if err := v.each(2); err == nil || err.Error() != "1 of 2 messages arrived at viewer 0" {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -119,7 +119,9 @@ func converseNchan(o offer, pid int, address string, in io.Reader, out io.Writer
 		next = next.Add(time.Second / time.Duration(o.rate))
 		time.Sleep(time.Until(next))
 	}
-	time.Sleep(200 * time.Millisecond) // the last are on their way
+	if _, err := lines.ReadString('\n'); err != nil { // all have arrived
+		return err
+	}
 	after, err := cpuOf(pid)
 	if err != nil {
 		return err

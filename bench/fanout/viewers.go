@@ -19,14 +19,15 @@ import (
 	"loadstone/block/websocket"
 )
 
-// viewers read what they are sent, and look at nothing but how much it is.
+// viewers read what they are sent, and count the messages.
 type viewers struct {
 	address string
 	conns   []net.Conn
 	fds     []int
 	poller  *epoll.Poller
 	reading int // the first so many read; the others are stalled
-	bytes   atomic.Int64
+	tallies []tally
+	total   atomic.Int64 // of the tallies
 	stopped atomic.Bool
 	ended   chan error
 	late    latencies // of the reading thread until it has ended
@@ -69,13 +70,14 @@ func (v *viewers) start() error {
 		}
 		v.fds = append(v.fds, fd)
 		if i < v.reading {
-			if err := v.poller.Watch(fd, 0); err != nil {
+			if err := v.poller.Watch(fd, int32(i)); err != nil {
 				return err
 			}
 		}
 		_ = c.Close() // the descriptor is our own
 	}
 	v.conns = nil
+	v.tallies = make([]tally, v.reading)
 	go func() { v.ended <- v.read() }()
 	return nil
 }
@@ -90,8 +92,9 @@ func (v *viewers) read() error {
 		for i := range events {
 			for {
 				n, err := unix.Read(int(events[i].Fd), buffer)
-				v.bytes.Add(int64(max(n, 0)))
-				v.look(buffer[:max(n, 0)])
+				text := buffer[:max(n, 0)]
+				v.total.Add(v.tallies[events[i].Pad].add(text))
+				v.look(text)
 				if n < len(buffer) || err != nil {
 					break
 				}
@@ -105,9 +108,9 @@ func (v *viewers) read() error {
 // in nanoseconds, which the hub does where some are stalled.
 func (v *viewers) look(text []byte) {
 	const digits = 19
-	mark := []byte(`"at":`)
-	i := bytes.Index(text, mark) + len(mark)
-	if i < len(mark) || i+digits > len(text) {
+	at := []byte(`"at":`)
+	i := bytes.Index(text, at) + len(at)
+	if i < len(at) || i+digits > len(text) {
 		return
 	}
 	if at, err := strconv.ParseInt(string(text[i:i+digits]), 10, 64); err == nil {
@@ -125,7 +128,51 @@ func (v *viewers) stop() latencies {
 	return v.late
 }
 
-func (v *viewers) received() int64 { return v.bytes.Load() }
+// arrive waits until so many messages have arrived at each viewer, and gives up when none has for a while.
+func (v *viewers) arrive(messages int, patience time.Duration) error {
+	want := int64(v.reading) * int64(messages)
+	seen, last := int64(0), time.Now()
+	for ; seen < want; time.Sleep(time.Millisecond) {
+		if now := v.total.Load(); now > seen {
+			seen, last = now, time.Now()
+		} else if time.Since(last) > patience {
+			return fmt.Errorf("%d of %d messages arrived", seen, want)
+		}
+	}
+	return nil
+}
+
+// each reports whether exactly so many messages arrived at each viewer. It is asked once they have stopped.
+func (v *viewers) each(messages int) error {
+	for i := range v.tallies {
+		if n := v.tallies[i].n; n != int64(messages) {
+			return fmt.Errorf("%d of %d messages arrived at viewer %d", n, messages, i)
+		}
+	}
+	return nil
+}
+
+// tally counts the messages in what a viewer reads, wherever that is cut.
+type tally struct {
+	n    int64
+	tail []byte // the end of what was read, shorter than mark
+}
+
+// mark is in each message once, however a server wraps it: the sender's name.
+const mark = "Noor"
+
+func (t *tally) add(text []byte) (found int64) {
+	const most = len(mark) - 1
+	cut := slices.Concat(t.tail, text[:min(most, len(text))])
+	found = int64(bytes.Count(cut, []byte(mark)) + bytes.Count(text, []byte(mark)))
+	end := text
+	if len(text) < most {
+		end = cut
+	}
+	t.tail = append(t.tail[:0], end[max(0, len(end)-most):]...)
+	t.n += found
+	return found
+}
 
 func (v *viewers) close() error {
 	var errs []error

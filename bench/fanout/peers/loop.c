@@ -3,8 +3,8 @@
 //
 //	c VIEWERS MESSAGES RATE FRAME-FILE
 //
-// It prints its port, waits for a line, writes RATE frames a second to all, and prints the CPU
-// seconds that this took and the number of writes.
+// It prints its port, waits for a line, writes RATE frames a second to all, waits for another line,
+// and prints the CPU seconds that this took and the number of writes.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -57,6 +57,7 @@ int main(int argc, char **argv) {
     if (next.tv_nsec >= 1000000000L) next.tv_nsec -= 1000000000L, next.tv_sec++;
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
   }
+  getchar();  // all have arrived
   printf("{\"cpu_seconds\":%f,\"deliveries\":%ld}\n", cpu() - before, writes);
   fflush(stdout);
   while (getchar() != EOF) {
