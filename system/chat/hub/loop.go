@@ -273,9 +273,10 @@ func (l *loop) flush() {
 	l.due, l.flushed = l.due[:0], l.now
 }
 
-// flushView sends what is new in a room to all its viewers that are not blocked.
+// flushView sends what is new in a room to all its viewers that are not blocked. What is
+// published meanwhile waits for the next flush: it has left a note.
 func (l *loop) flushView(v *view) {
-	for len(v.conns) > 0 {
+	for end := v.room.log.Next(); v.sent < end && len(v.conns) > 0; {
 		f := v.room.log.Newest(v.sent)
 		if f == nil {
 			return
