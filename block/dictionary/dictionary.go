@@ -45,9 +45,6 @@ type Dictionary struct {
 // frameMagic begins the header of RFC 9842, which Zstandard takes for a frame to skip.
 const frameMagic = "\x5e\x2a\x4d\x18\x20\x00\x00\x00"
 
-// HeaderSize is the length of Dictionary.Header.
-const HeaderSize = len(frameMagic) + HashSize
-
 // formatted begins a dictionary that has tables.
 const formatted = "\x37\xa4\x30\xec"
 

@@ -173,7 +173,7 @@ has the same menus is left unchanged; otherwise it is replaced as a whole.`,
 				}
 			}
 			publish := func(ctx context.Context, source dataset.Source[menu.Menu], progress dataset.Progress) (menu.Filled, error) {
-				return name.PublishWith(ctx, source, given, progress)
+				return name.Publish(ctx, source, given, progress)
 			}
 			return readMenus(cmd.Context(), from, "--from", func(source dataset.Source[menu.Menu]) error {
 				return a.fillMenus(cmd.Context(), name, source, publish)

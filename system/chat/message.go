@@ -98,16 +98,14 @@ func ParseSend(data []byte) (Send, error) {
 	if err := json.Unmarshal(data, &request); err != nil || request.Type != "send" {
 		return Send{}, ErrRequest
 	}
-	if !validID(request.ID) {
+	if !ValidID(request.ID) {
 		return Send{}, ErrID
 	}
 	return request.Send, checkText(request.Text)
 }
 
 // ValidID reports whether a text can be an id of a user or of a message.
-func ValidID(id string) bool { return validID(id) }
-
-func validID(id string) bool {
+func ValidID(id string) bool {
 	if id == "" || len(id) > MaxID {
 		return false
 	}

@@ -100,7 +100,7 @@ func (t *Tokens) check(token, use string) (claims, error) {
 	if err != nil || json.Unmarshal(body, &c) != nil {
 		return claims{}, ErrToken
 	}
-	if c.Use != use || !validID(c.Subject) || !c.Role.known() || !t.now().Before(time.Unix(c.Expires, 0)) {
+	if c.Use != use || !ValidID(c.Subject) || !c.Role.known() || !t.now().Before(time.Unix(c.Expires, 0)) {
 		return claims{}, ErrToken
 	}
 	return c, nil

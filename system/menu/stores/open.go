@@ -148,7 +148,7 @@ func (n Name) Fill(ctx context.Context, source dataset.Source[menu.Menu], progre
 		if have, err := recordfile.Describe(n.Target); err == nil && !have.Same(source.Meta()) {
 			return menu.Filled{}, fmt.Errorf("fill %s: %w: %s", n, menu.ErrOccupied, have.Origin)
 		}
-		return n.Publish(ctx, source, progress)
+		return n.Publish(ctx, source, nil, progress)
 	}
 	db, err := n.database(ctx, prometheus.NewRegistry())
 	if err != nil {
@@ -159,13 +159,9 @@ func (n Name) Fill(ctx context.Context, source dataset.Source[menu.Menu], progre
 }
 
 // Publish writes the source into a record file and puts it in place of the one that is
-// there, unless that has the same menus. Of another store the error is ErrNoFile.
-func (n Name) Publish(ctx context.Context, source dataset.Source[menu.Menu], progress dataset.Progress) (menu.Filled, error) {
-	return n.PublishWith(ctx, source, nil, progress)
-}
-
-// PublishWith is Publish with a dictionary that is given; nil for one that is trained.
-func (n Name) PublishWith(ctx context.Context, source dataset.Source[menu.Menu], with *dictionary.Dictionary, progress dataset.Progress) (menu.Filled, error) {
+// there, unless that has the same menus. The dictionary is trained if none is given. Of another
+// store the error is ErrNoFile.
+func (n Name) Publish(ctx context.Context, source dataset.Source[menu.Menu], with *dictionary.Dictionary, progress dataset.Progress) (menu.Filled, error) {
 	if n.Kind != Record {
 		return menu.Filled{}, fmt.Errorf("%s: %w", n, ErrNoFile)
 	}

@@ -80,7 +80,7 @@ func TestFromStoreToStore(t *testing.T) {
 	publish := func() (did menu.Filled) {
 		t.Helper()
 		if err := from.Read(t.Context(), func(all dataset.Source[menu.Menu]) (err error) {
-			did, err = to.Publish(t.Context(), all, nil)
+			did, err = to.Publish(t.Context(), all, nil, nil)
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestFromStoreToStore(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := from.Publish(t.Context(), source, nil); !errors.Is(err, ErrNoFile) {
+	if _, err := from.Publish(t.Context(), source, nil, nil); !errors.Is(err, ErrNoFile) {
 		t.Errorf("publish to a database: got %v, want %v", err, ErrNoFile)
 	}
 	if err := to.Read(t.Context(), func(dataset.Source[menu.Menu]) error { return nil }); !errors.Is(err, ErrNoDatabase) {
