@@ -44,11 +44,7 @@ func (e *Experiment) Notes() []string {
 	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
 		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")
 	}
-	judges := func(metric string) bool {
-		return slices.ContainsFunc(e.SLO.Thresholds(), func(t threshold.Threshold) bool { return t.Metric == metric })
-	}
-	announced := slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.WebSocket != nil && s.WebSocket.Skipped != "" })
-	if announced && judges(threshold.WSMsgsLost) && !judges(threshold.WSMsgsSkipped) {
+	if e.forgetsSkipped() {
 		notes = append(notes, "the SLO has ws_msgs_lost and says nothing about ws_msgs_skipped: a server that says it left out everything meets it")
 	}
 	for _, s := range e.Load.Scenarios {
@@ -66,4 +62,13 @@ func (e *Experiment) Notes() []string {
 		notes = append(notes, "an experiment loads its entry service: target is only used by loadstone load")
 	}
 	return notes
+}
+
+// forgetsSkipped says whether the SLO judges what is lost and not what servers say they left out.
+func (e *Experiment) forgetsSkipped() bool {
+	judges := func(metric string) bool {
+		return slices.ContainsFunc(e.SLO.Thresholds(), func(t threshold.Threshold) bool { return t.Metric == metric })
+	}
+	announced := slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.WebSocket != nil && s.WebSocket.Skipped != "" })
+	return announced && judges(threshold.WSMsgsLost) && !judges(threshold.WSMsgsSkipped)
 }
