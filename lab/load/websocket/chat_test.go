@@ -276,3 +276,41 @@ func TestALoginThatFailsConnectsNobody(t *testing.T) {
 		})
 	}
 }
+
+// One frame may answer several messages, some with an ack and some with a refusal.
+func TestAFrameAnswersSeveral(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ before, after, refused string }{
+		"what it is before the id": {"ack ", "", "no "},
+		"and after it":             {"", " ack ", " no "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := basic(serve(t, func(ws *websocket.Conn) {
+				for answer, n := "", 0; ; n++ {
+					_, text, err := ws.ReadMessage()
+					if err != nil {
+						return
+					}
+					before, after := c.before, c.after
+					if n%5 == 4 && before != "" {
+						before = c.refused
+					} else if n%5 == 4 {
+						after = c.refused
+					}
+					if answer += before + string(text) + after; n%5 == 4 {
+						tell(ws, answer)
+						answer = ""
+					}
+				}
+			}), 2)
+			config.Ack, config.Refused, config.Deliver = "ack ", "no ", load.DeliverNone
+			l := begin(t, config)
+			until(t, "answers", func() bool { return l.Stats().Acked+l.Stats().Refused >= 100 })
+			l.finish(t, 0)
+			if n := l.Stats(); n.Acked != 4*n.Refused {
+				t.Errorf("got %d acknowledged and %d refused, want four of five", n.Acked, n.Refused)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 	"sync"
@@ -363,16 +364,15 @@ func (c *client) arrived(l *link, message []byte, now time.Duration) {
 		g.announce(c.index, n, now)
 	}
 	var lastSender, lastSeq uint64
-	known, looked := false, false
+	known, looked, whole := false, false, message
 	for {
 		sender, seq, rest, found := g.script.next(message)
 		if !found {
 			break
 		}
 		if !looked && sender == uint64(c.index) {
-			// Only senders are told, of one message at a time: nobody else need look.
-			looked = true
-			if c.answered(message, sender, seq, now) {
+			looked = true // only senders are told: nobody else need look
+			if c.answered(whole, now) {
 				return
 			}
 		}
@@ -389,16 +389,26 @@ func (c *client) arrived(l *link, message []byte, now time.Duration) {
 	}
 }
 
-// answered takes down what a server says of the client's own message, and reports whether
-// it is that and no delivery.
-func (c *client) answered(message []byte, sender, seq uint64, now time.Duration) bool {
+// answered takes down what a server says of the client's own messages, and reports whether a
+// text is that and no delivery. It may be about several.
+func (c *client) answered(message []byte, now time.Duration) bool {
 	s := c.group.script
-	accepted := has(message, s.ack)
-	if !accepted && !has(message, s.refused) {
+	acks, refusals := has(message, s.ack), has(message, s.refused)
+	if !acks && !refusals {
 		return false
 	}
-	if t := c.group.talker(sender); t != nil {
-		c.group.answered(t, seq, now, accepted)
+	t, text := c.group.talker(uint64(c.index)), message
+	first := message[:max(0, bytes.Index(message, s.prefix))]
+	leads := has(first, s.ack) || has(first, s.refused)
+	for t != nil {
+		sender, seq, rest, found := s.next(message)
+		if !found {
+			break
+		}
+		if sender == uint64(c.index) {
+			c.group.answered(t, seq, now, acks && (!refusals || s.accepts(text[:len(text)-len(rest)], rest, leads)))
+		}
+		message = rest
 	}
 	return true
 }

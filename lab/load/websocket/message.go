@@ -120,5 +120,15 @@ func (s *script) announced(text []byte) uint64 {
 	return n
 }
 
+// accepts reports whether an id is acknowledged in a text that has acks and refusals. leads says
+// that these stand before their ids: then the last one before it counts, else the first after it.
+func (s *script) accepts(before, after []byte, leads bool) bool {
+	if leads {
+		return bytes.LastIndex(before, s.ack) > bytes.LastIndex(before, s.refused)
+	}
+	ack, refusal := bytes.Index(after, s.ack), bytes.Index(after, s.refused)
+	return ack >= 0 && (refusal < 0 || ack < refusal)
+}
+
 // has reports whether a text has what is looked for; nothing is in no text.
 func has(text, what []byte) bool { return len(what) > 0 && bytes.Contains(text, what) }
