@@ -52,7 +52,7 @@ func TestRailsSaysTheSame(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	batched := feedtest.Ways()[2]
-	if got, want := feedtest.Journey(t, client, "http://"+address, batched), feedtest.Journey(t, client, "http://"+servetest.Start(t, database), batched); got != want {
+	if got, want := feedtest.Journey(t, client, "http://"+address, batched), feedtest.Journey(t, client, "http://"+servetest.Start(t, database, nil), batched); got != want {
 		t.Errorf("got\n%.2000s\nwant\n%.2000s", got, want)
 	}
 	if text, err := os.ReadFile(log); err != nil || strings.Contains(string(text), "rror") {
