@@ -130,11 +130,13 @@ func fill(t *testing.T, text string, seed uint64, menus int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill := name.Fill
+	source := menutest.Generator(t, seed, menus)
 	if name.Kind == stores.Record {
-		fill = name.Publish
+		_, err = name.Publish(t.Context(), source, nil, nil)
+	} else {
+		_, err = name.Fill(t.Context(), source, nil)
 	}
-	if _, err := fill(t.Context(), menutest.Generator(t, seed, menus), nil); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return text
