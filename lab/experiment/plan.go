@@ -146,6 +146,7 @@ func (w *WebSocket) resolve() *load.WebSocket {
 	}
 	if w.Reconnect != nil {
 		out.Reconnect, out.ReconnectAfter, out.ReconnectMost = true, w.Reconnect.After, w.Reconnect.Most
+		out.Resend = w.Reconnect.Resend
 		for name, marks := range w.Reconnect.Recover {
 			if out.Recover == nil {
 				out.Recover = map[string][]string{}

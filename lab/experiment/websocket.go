@@ -99,6 +99,9 @@ type Reconnect struct {
 	// several texts the last one received counts; until there is one the placeholder is
 	// empty.
 	Recover map[string]Marks `key:"recover" eg:"{offset: '\"offset\":{value+1},'}" each:"what is recovered" list:"a mapping from names to texts" names:"placeholder"`
+	// Whether a client that comes back sends again, with the same {id}, what has no ack: for
+	// servers that take a message once by its id. Without it that is lost.
+	Resend bool `key:"resend" eg:"true" default:"false"`
 }
 
 // Marks are texts in which a value is.
@@ -183,6 +186,9 @@ func (w *WebSocket) check(s *section) {
 func (w *WebSocket) checkAnswers(s *section) {
 	if f := s.fields["refused"]; f.given() && !s.has("ack") {
 		s.errorf(f.place, "refused is beside ack: a message is accepted or refused; write ack too, or remove it")
+	}
+	if p, ok := s.n.pair("reconnect", "resend"); ok && !s.has("ack") {
+		s.errorf(p.key, "resend is of what has no ack, and none is waited for; write ack too, or remove it")
 	}
 	if f := s.fields["ack"]; w.Ack != "" && w.Message != "" && !strings.Contains(w.Message, messageID) {
 		s.errorf(f.place, "ack is for the id in it, and the message has no {id}; write {id} in it, or remove ack")

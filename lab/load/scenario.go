@@ -169,6 +169,9 @@ type WebSocket struct {
 	// is, with RecoverValue or RecoverNext for where it stands. The last one received
 	// counts; before the first the placeholder is empty.
 	Recover map[string][]string `json:"recover,omitempty"`
+	// Resend has a client that connects again send once more what no ack or refusal has come
+	// for, with the same ids: for servers that take a message once by its id.
+	Resend bool `json:"resend,omitempty"`
 
 	// SlowClients is how many of the clients, the last of them, read no faster
 	// than SlowRate bytes per second.

@@ -158,17 +158,18 @@ func (c *client) dial(intended time.Duration, waited bool) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.before {
-		g.count.reconnects.Add(1)
-	}
-	c.before, c.openedAt = true, out.Done
 	g.count.open.Add(1)
 	c.joins.Store(len(g.script.joined) > 0)
-	c.link.Store(l)
-	g.work.Add(1)
 	if g.hello != nil {
 		l.say(c.values.Load().text(g.hello, nil))
 	}
+	if c.before {
+		g.count.reconnects.Add(1)
+		c.sayAgain(l)
+	}
+	c.before, c.openedAt = true, out.Done
+	c.link.Store(l)
+	g.work.Add(1)
 	if c.wanted && !g.isStopping() {
 		c.enter(out.Done)
 	} else {
@@ -176,6 +177,18 @@ func (c *client) dial(intended time.Duration, waited bool) {
 		l.farewell(out.Done)
 	}
 	start()
+}
+
+// sayAgain sends what went over earlier connections and has no answer. The lane does not know the
+// link yet: nothing new comes before it, or is among it.
+func (c *client) sayAgain(l *link) {
+	g := c.group
+	if c.talker == nil || !g.config.Resend || !g.config.answered() {
+		return
+	}
+	for _, seq := range c.talker.ledger.unanswered() {
+		l.say(g.script.fill(nil, c.values.Load(), c.index, seq))
+	}
 }
 
 // notConnected is the end of a dial that led to nothing.

@@ -50,6 +50,11 @@
 // it connects again and gets it in time. With Recover it says then what it has seen last, so
 // that the server can go on from there.
 //
+// What a client had sent when its connection ended, and has neither ack nor refusal, nobody has
+// accepted: it is lost at all. With Resend the client sends it again when it is back, before
+// anything new and with the same id. Its times remain those of the first time. What was acknowledged
+// is not sent again: whoever does not get it has lost it.
+//
 // # Slow clients
 //
 // A slow client has a small receive buffer and reads at most so many bytes a

@@ -207,6 +207,19 @@ func (l *ledger) answer(seq uint64, accepted bool, now, timeout time.Duration) (
 	return fresh, e.stamp, gone
 }
 
+// unanswered are the messages that wait for an ack, in the order in which they were sent.
+func (l *ledger) unanswered() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []uint64
+	for seq := l.tail; seq != l.head; seq++ {
+		if l.at(seq).ackDue {
+			all = append(all, seq)
+		}
+	}
+	return all
+}
+
 // ofSender and ofAck are in place of a client in what is given up.
 const (
 	ofSender = -1

@@ -14,7 +14,7 @@ import (
 // wire is what an open connection is written to.
 type wire interface {
 	// Write writes a frame, or leaves to somebody else what the kernel does not take at
-	// once. Callers bound how much that can be: one message and control frames.
+	// once. Callers bound how much that can be: one message, what is sent again, and control frames.
 	Write(p []byte) (int, error)
 	// busy says that an earlier frame is still being written.
 	busy() bool

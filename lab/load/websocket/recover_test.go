@@ -24,37 +24,50 @@ type logged struct {
 	throws int
 }
 
-func (s *logged) handle(ws *websocket.Conn) {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, ws)
-	}()
+func (s *logged) handle(ws *websocket.Conn) { listen(ws, s.take) }
+
+// listen has each message taken, to the end.
+func listen(ws *websocket.Conn, take func(*websocket.Conn, string)) {
 	for {
 		_, text, err := ws.ReadMessage()
 		if err != nil {
+			take(ws, "")
 			return
 		}
-		s.take(ws, string(text))
+		take(ws, string(text))
 	}
 }
 
-// take deals with one message: "from EPOCH/OFFSET", or what somebody says.
+// join deals with the first and the last of a connection, "from EPOCH/OFFSET" and nothing, and
+// reports whether a message was that. It is locked.
+func (s *logged) join(ws *websocket.Conn, text string) bool {
+	place, joins := strings.CutPrefix(text, "from ")
+	switch {
+	case text == "":
+		delete(s.conns, ws)
+		return true
+	case !joins:
+		return false
+	}
+	s.hellos = append(s.hellos, place)
+	s.conns[ws] = true
+	offset, recovered := strings.CutPrefix(place, "e-1/")
+	from, err := strconv.Atoi(offset)
+	if !recovered || err != nil {
+		from = max(0, len(s.log)-3) // some history
+	}
+	tell(ws, fmt.Sprintf(`{"joined":"e-1","next":%d}`, from))
+	for ; from < len(s.log); from++ {
+		tell(ws, s.frame(from))
+	}
+	return true
+}
+
+// take deals with one message: who joins, or what somebody says.
 func (s *logged) take(ws *websocket.Conn, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if place, ok := strings.CutPrefix(text, "from "); ok {
-		s.hellos = append(s.hellos, place)
-		s.conns[ws] = true
-		offset, recovered := strings.CutPrefix(place, "e-1/")
-		from, err := strconv.Atoi(offset)
-		if !recovered || err != nil {
-			from = max(0, len(s.log)-3) // some history
-		}
-		tell(ws, fmt.Sprintf(`{"joined":"e-1","next":%d}`, from))
-		for ; from < len(s.log); from++ {
-			tell(ws, s.frame(from))
-		}
+	if s.join(ws, text) {
 		return
 	}
 	s.log, s.talks[ws] = append(s.log, text), true
