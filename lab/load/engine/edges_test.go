@@ -203,9 +203,10 @@ func TestGoodbyeOfASharedConnection(t *testing.T) {
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
 	t.Cleanup(s.Close)
-	plan := loadtest.ClosedPlan(s.URL, 20, time.Second)
+	plan := loadtest.ClosedPlan(s.URL, 20, time.Minute) // at most
+	plan.Scenarios[0].Executor, plan.Scenarios[0].Iterations = load.PerVUIterations, 10
 	plan.Protocol, plan.Connections = load.HTTP2, 1
-	if r, _ := mustRun(t, plan); r.Failed > 0 || r.Requests < 100 {
+	if r, _ := mustRun(t, plan); r.Failed > 0 || r.Requests != 200 {
 		t.Errorf("%d of %d failed: %v", r.Failed, r.Requests, r.Errors)
 	}
 }
