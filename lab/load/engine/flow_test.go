@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -61,6 +62,13 @@ func openPosts(tb testing.TB, start func(*httptest.Server)) *posts {
 	start(p.Server)
 	tb.Cleanup(p.Close)
 	return p
+}
+
+// startPlainHTTP2 starts a server that speaks HTTP/2 without TLS.
+func startPlainHTTP2(s *httptest.Server) {
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
 }
 
 func (p *posts) serve(w http.ResponseWriter, r *http.Request) {
@@ -207,11 +215,6 @@ func TestJourneysMakeTheirCalls(t *testing.T) {
 		"28":  {batched, 28, map[string]int{"list": 7, "once": 14, "batch": 7}},
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	h2c := func(s *httptest.Server) {
-		s.Config.Protocols = new(http.Protocols)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Start()
-	}
 	for name, over := range map[string]struct {
 		start  func(*httptest.Server)
 		change func(*load.Plan)
@@ -219,8 +222,8 @@ func TestJourneysMakeTheirCalls(t *testing.T) {
 	}{
 		"http/1.1":                  {(*httptest.Server).Start, func(*load.Plan) {}, 6},
 		"http/1.1, four to share":   {(*httptest.Server).Start, func(p *load.Plan) { p.Connections = 4 }, 0},
-		"h2c":                       {h2c, func(p *load.Plan) { p.Protocol = load.HTTP2 }, 1},
-		"h2c, one to share":         {h2c, func(p *load.Plan) { p.Protocol, p.Connections = load.HTTP2, 1 }, 0},
+		"h2c":                       {startPlainHTTP2, func(p *load.Plan) { p.Protocol = load.HTTP2 }, 1},
+		"h2c, one to share":         {startPlainHTTP2, func(p *load.Plan) { p.Protocol, p.Connections = load.HTTP2, 1 }, 0},
 		"https":                     {(*httptest.Server).StartTLS, func(p *load.Plan) { p.TLS.CAFile = ca }, 6},
 		"http/1.1, on two threads":  {(*httptest.Server).Start, func(p *load.Plan) { p.Threads = 2 }, 6},
 		"http/1.1 with two targets": {(*httptest.Server).Start, func(p *load.Plan) { p.Targets = append(p.Targets, p.Targets[0]) }, 6},
@@ -714,40 +717,53 @@ func TestJoinedLists(t *testing.T) {
 	}
 }
 
-// TestJourneysFarAwayTakeWhatIsComputed: over a proxy that delays each direction no journey
-// takes less than its calls cost at that round trip, and none makes a turn less.
+// TestJourneysFarAwayTakeWhatIsComputed: over a proxy that delays each direction, and lets so many bytes
+// a second through to the user, no journey takes less than what is computed of its calls, of what they wait for and of
+// their bytes. LARGE=1 has phones' networks.
 func TestJourneysFarAwayTakeWhatIsComputed(t *testing.T) {
 	t.Parallel()
-	const rtt = 10 * time.Millisecond
+	networks := []roundtrip.Network{{RTT: 10 * time.Millisecond, Bandwidth: math.Inf(1)}, {RTT: 4 * time.Millisecond, Bandwidth: 200_000}}
+	if os.Getenv("LARGE") == "1" {
+		networks = nil
+		for _, rtt := range roundtrip.Phones() {
+			networks = append(networks, roundtrip.Network{RTT: rtt, Bandwidth: 9e6 / 8})
+		}
+	}
 	for name, journey := range map[string]struct {
 		of    func() ([]load.Step, []load.Part)
-		calls []float64
 		turns float64
-	}{
-		"265": {separate, []float64{14, 63, 63, 63, 62}, 3 + 63*2},
-		"28":  {batched, []float64{14, 7, 7}, 3 + 7*2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := openPosts(t, (*httptest.Server).Start)
-			steps, flow := journey.of()
-			plan := journeys("http://"+loadtest.FarAway(t, s.Listener.Addr().String(), rtt), 1, 2, steps, flow)
-			var calls []roundtrip.Call
-			for _, n := range journey.calls {
-				calls = append(calls, roundtrip.Call{PerJourney: n})
+	}{"265": {separate, 3 + 63*2}, "140": {bundled, 3 + 63*2}, "28": {batched, 3 + 7*2}} {
+		for _, n := range networks {
+			for protocol, start := range map[string]func(*httptest.Server){load.HTTP1: (*httptest.Server).Start, load.HTTP2: startPlainHTTP2} {
+				t.Run(fmt.Sprintf("%s, %v, %v, %s", name, n.RTT, n.Bandwidth, protocol), func(t *testing.T) {
+					t.Parallel()
+					s := openPosts(t, start)
+					steps, flow := journey.of()
+					plan := journeys("http://"+loadtest.FarAway(t, s.Listener.Addr().String(), n.RTT, loadtest.NewLink(n.Bandwidth)), 1, 2, steps, flow)
+					plan.Protocol = protocol
+					r, _ := mustRun(t, plan)
+					took, err := hdrhistogram.Decode([]byte(r.Journeys[0].Duration.Histogram))
+					if err != nil || r.Iterations != 2 || r.Journeys[0].BrokenOff > 0 {
+						t.Fatalf("%v, %d iterations, %v", err, r.Iterations, r.Errors)
+					}
+					var calls []roundtrip.Call
+					for i := range r.Steps {
+						s := &r.Steps[i]
+						calls = append(calls, roundtrip.Call{PerJourney: float64(s.Requests) / 2, Bytes: float64(s.Received) / float64(s.Requests)})
+					}
+					n := n
+					n.Shared = protocol == load.HTTP2
+					computed := n.Duration(&plan.Scenarios[0], calls)
+					if turns := time.Duration(journey.turns * float64(n.RTT)); computed < turns || math.IsInf(n.Bandwidth, 1) && computed != turns {
+						t.Errorf("computed %v, and the round trips alone take %v", computed, turns)
+					}
+					least := time.Duration(took.Min()) * time.Microsecond
+					t.Logf("computed %v, took %v", computed, least)
+					if least < computed-computed/1000 {
+						t.Errorf("a journey took %v, less than the %v that was computed", least, computed)
+					}
+				})
 			}
-			computed := roundtrip.Network{RTT: rtt, Bandwidth: math.Inf(1)}.Duration(&plan.Scenarios[0], calls)
-			if want := time.Duration(journey.turns * float64(rtt)); computed != want {
-				t.Errorf("computed %v, want %v", computed, want)
-			}
-			r, _ := mustRun(t, plan)
-			took, err := hdrhistogram.Decode([]byte(r.Journeys[0].Duration.Histogram))
-			if err != nil || r.Failed > 0 || r.Iterations != 2 {
-				t.Fatalf("%v, %d iterations, %v", err, r.Iterations, r.Errors)
-			}
-			if least := time.Duration(took.Min()) * time.Microsecond; least < computed-computed/1000 {
-				t.Errorf("a journey took %v, less than the %v that was computed", least, computed)
-			}
-		})
+		}
 	}
 }

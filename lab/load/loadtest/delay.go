@@ -9,18 +9,44 @@ import (
 	"time"
 )
 
+// Link is what all connections of a user share on their way to them: it carries so many bytes a second, one answer's after the
+// other's. A nil Link carries any number at once.
+type Link struct {
+	rate float64
+	mu   sync.Mutex
+	free time.Time // when it has carried what it was given
+}
+
+// NewLink returns a link that carries so many bytes a second.
+func NewLink(bytesPerSecond float64) *Link { return &Link{rate: bytesPerSecond} }
+
+// carries returns when so many more bytes will have passed.
+func (l *Link) carries(n int) time.Time {
+	now := time.Now()
+	if l == nil {
+		return now
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(float64(n) / l.rate * float64(time.Second)))
+	return l.free
+}
+
 // Delay has what one side writes arrive at the other after a time, in both directions, and
 // returns when both have ended: a network between the two, whose round trip is twice the
-// time. It closes both.
-func Delay(a, b net.Conn, by time.Duration) {
+// time. What b writes goes over the link. It closes both.
+func Delay(a, b net.Conn, by time.Duration, link *Link) {
 	var both sync.WaitGroup
-	both.Go(func() { carry(a, b, by) })
-	both.Go(func() { carry(b, a, by) })
+	both.Go(func() { carry(a, b, by, link) })
+	both.Go(func() { carry(b, a, by, nil) })
 	both.Wait()
 }
 
 // carry is one direction. The end is carried, too.
-func carry(to, from net.Conn, by time.Duration) {
+func carry(to, from net.Conn, by time.Duration, link *Link) {
 	type piece struct {
 		data []byte
 		at   time.Time
@@ -40,7 +66,7 @@ func carry(to, from net.Conn, by time.Duration) {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			under <- piece{append([]byte(nil), buffer[:n]...), time.Now().Add(by)}
+			under <- piece{append([]byte(nil), buffer[:n]...), link.carries(n).Add(by)}
 		}
 		if err != nil {
 			break
@@ -51,8 +77,8 @@ func carry(to, from net.Conn, by time.Duration) {
 }
 
 // FarAway returns the address of a proxy in front of another address, from which that is a
-// round trip away.
-func FarAway(tb testing.TB, address string, roundTrip time.Duration) string {
+// round trip away, over a link that all connections to it share.
+func FarAway(tb testing.TB, address string, roundTrip time.Duration, link *Link) string {
 	tb.Helper()
 	var config net.ListenConfig
 	listener, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
@@ -75,7 +101,7 @@ func FarAway(tb testing.TB, address string, roundTrip time.Duration) string {
 					return
 				}
 				context.AfterFunc(ctx, func() { closeAll(near, far) })
-				Delay(near, far, roundTrip/2)
+				Delay(near, far, roundTrip/2, link)
 			})
 		}
 	})

@@ -93,7 +93,7 @@ func travel(t *testing.T, flow []load.Part, counts []float64, n roundtrip.Networ
 		time.Sleep(time.Duration(n.Setup) * n.RTT)
 		near, one := net.Pipe()
 		other, far := net.Pipe()
-		all.Go(func() { loadtest.Delay(one, other, n.RTT/2) })
+		all.Go(func() { loadtest.Delay(one, other, n.RTT/2, nil) })
 		listener.accept <- far
 		return near, nil
 	}

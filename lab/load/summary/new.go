@@ -12,6 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/threshold"
 )
 
@@ -157,7 +158,7 @@ func (s *Summary) distributions(r *load.Result) error {
 		if err != nil {
 			return fmt.Errorf("summarise the iterations of scenario %q: %w", j.Scenario, err)
 		}
-		s.Journeys = append(s.Journeys, Journey{Scenario: j.Scenario, Iterations: j.Iterations, BrokenOff: j.BrokenOff, Duration: duration.Response, Computed: farAway(&s.Plan, r, j)})
+		s.Journeys = append(s.Journeys, Journey{Scenario: j.Scenario, Iterations: j.Iterations, BrokenOff: j.BrokenOff, Duration: duration.Response, Computed: roundtrip.OverPhones(&s.Plan, r, j)})
 	}
 	return nil
 }

@@ -27,9 +27,10 @@ const schemaFile = "../../../docs/load.schema.json"
 // of their types: what the schema says and what the code says cannot drift
 // apart.
 var sources = map[string]string{
-	"loadstone/lab/load/summary": ".",
-	"loadstone/lab/load":         "..",
-	"loadstone/lab/load/feed":    "../feed",
+	"loadstone/lab/load/summary":   ".",
+	"loadstone/lab/load":           "..",
+	"loadstone/lab/load/roundtrip": "../roundtrip",
+	"loadstone/lab/load/feed":      "../feed",
 }
 
 // schemaOf generates the schema from the type. A strict one refuses fields that

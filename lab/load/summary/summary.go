@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"loadstone/lab/load"
+	"loadstone/lab/load/roundtrip"
 )
 
 // Schema names the format. A change that an old reader would misread gets
@@ -257,7 +258,7 @@ type Journey struct {
 	Duration Latency `json:"duration"`
 	// Computed is how long an iteration takes at the least for users who are a round trip
 	// away.
-	Computed []JourneyTime `json:"computed,omitempty"`
+	Computed []roundtrip.JourneyTime `json:"computed,omitempty"`
 }
 
 // Machine is where the load generator ran.
