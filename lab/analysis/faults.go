@@ -48,7 +48,7 @@ func (o *observed) followed(dir string, exp *experiment.Experiment, t archive.Tr
 		return err
 	}
 	o.course.effects, err = fault.Effects(fault.Input{
-		Events: events, Windows: windows, SLO: exp.SLO.Thresholds(), From: r.From, To: r.To,
+		Events: events, Windows: windows, SLO: exp.SLOOf(t.Variant).Thresholds(), From: r.From, To: r.To,
 	})
 	if err != nil {
 		return err

@@ -297,3 +297,41 @@ func TestNotesOfSkippedMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectivesOfAVariant: what a variant is not offered it need not meet.
+func TestObjectivesOfAVariant(t *testing.T) {
+	t.Parallel()
+	e, err := experiment.Parse("x.yaml", []byte(`name: x
+system: compose.yaml
+entry: api
+variants: {start: {x-load: {scenarios: [start]}}, end: {x-load: {scenarios: [end]}}, all: {}}
+load:
+  scenarios:
+    start: {executor: constant-vus, vus: 1, duration: 1s, request: GET /}
+    end: {executor: constant-vus, vus: 1, duration: 1s, request: GET /}
+slo:
+  http_req_duration{scenario:start}: [avg<129, p(95)<300]
+  http_req_duration{scenario:end}: [p(95)<52]
+  http_req_failed: [rate<=0]
+measure: load
+trials: 1
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for variant, want := range map[string]string{
+		"start": "http_req_duration{scenario:start} 2, http_req_failed 1", "end": "http_req_duration{scenario:end} 1, http_req_failed 1",
+		"all": "http_req_duration{scenario:start} 2, http_req_duration{scenario:end} 1, http_req_failed 1",
+	} {
+		var got []string
+		for _, o := range e.SLOOf(variant) {
+			got = append(got, fmt.Sprint(o.Metric, " ", len(o.Thresholds)))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("%s must meet %s, want %s", variant, got, want)
+		}
+	}
+	if len(e.SLO) != 3 || len(e.SLO[0].Thresholds) != 2 {
+		t.Errorf("the experiment's objectives are %+v now", e.SLO)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"loadstone/block/spelling"
 	"loadstone/lab/load"
+	"loadstone/lab/threshold"
 )
 
 // Variants are the variants in the order of the file.
@@ -103,6 +104,25 @@ func (e *Experiment) PlanOf(variant string) load.Plan {
 	l.Scenarios = e.offered(&e.Variants[i])
 	l.Protocol = cmp.Or(e.Variants[i].Load.Protocol, l.Protocol)
 	return l.plan(e.Seed)
+}
+
+// SLOOf returns what a variant must meet: all but objectives on scenarios that it does not get.
+func (e *Experiment) SLOOf(variant string) SLO {
+	i := slices.IndexFunc(e.Variants, func(v Variant) bool { return v.Name == variant })
+	if i < 0 || e.Variants[i].Load == nil {
+		return e.SLO
+	}
+	offered := e.offered(&e.Variants[i])
+	var out SLO
+	for _, o := range e.SLO {
+		o.Thresholds = slices.DeleteFunc(slices.Clone(o.Thresholds), func(t threshold.Threshold) bool {
+			return t.Scenario != "" && !slices.ContainsFunc(offered, func(sc Scenario) bool { return sc.Name == t.Scenario })
+		})
+		if len(o.Thresholds) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // overlay checks what a Compose override has at its top, where a forgotten

@@ -18,10 +18,10 @@ func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised exp
 	search, unit := m.search, raised.Unit()
 	search.MaxRate, search.MinRequests, search.Whole = raised.Most, 1, raised.What != experiment.Messages
 	if each := raised.Messages(&scenario); each > 0 { // MinRequests is in what rises, a second
-		search.MinRequests = int(math.Ceil(float64(capacity.MinMessages(m.Experiment.SLO.Thresholds())) / each))
+		search.MinRequests = int(math.Ceil(float64(capacity.MinMessages(m.slo().Thresholds())) / each))
 	}
-	spent := time.Duration(0)                                                      // measuring: what many clients take to connect is not what the budget is for
-	wait := max(drain(m.Experiment.SLO, scenario, m.base.Timeout), m.base.Timeout) // what is late is lost, and not cut off
+	spent := time.Duration(0)                                             // measuring: what many clients take to connect is not what the budget is for
+	wait := max(drain(m.slo(), scenario, m.base.Timeout), m.base.Timeout) // what is late is lost, and not cut off
 	warmup := m.base.Warmup
 	from := capacity.Start(raised.From, m.Experiment.Seed, m.trial.Index)
 	var history []capacity.Try
@@ -32,7 +32,7 @@ func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised exp
 		}
 		s, amount := raised.At(scenario, step.Rate)
 		m.Events.doingf("trying %s %s", format.Rounded(amount), unit)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), m.held(s, warmup+raised.Settle(&s), step.Duration, wait), m.Experiment.SLO)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), m.held(s, warmup+raised.Settle(&s), step.Duration, wait), m.slo())
 		if err != nil {
 			return err
 		}

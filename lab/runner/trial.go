@@ -209,6 +209,9 @@ type trialRun struct {
 	onFirst   func(began time.Time) // nil if nobody wants to know when the load began
 }
 
+// slo is what the trial's variant must meet.
+func (m *trialRun) slo() experiment.SLO { return m.Experiment.SLOOf(m.trial.Variant) }
+
 // offer has the generator carry out a plan, keeps its windows, and says what
 // became of the objectives.
 func (m *trialRun) offer(ctx context.Context, kind string, p load.Plan, slo experiment.SLO) (*load.Result, []threshold.Outcome, error) {
@@ -227,7 +230,7 @@ func (m *trialRun) script(ctx context.Context) (*load.Result, []threshold.Outcom
 	if len(m.base.Targets) > 1 {
 		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("k6 loads %s alone, the first of the entry service's %d instances; put a balancer in front and load that", c.Target, len(m.base.Targets)))
 	}
-	return m.observe(archive.AsWritten, m.Experiment.SLO, func(onWindow func(load.Window) string) (load.Result, error) {
+	return m.observe(archive.AsWritten, m.slo(), func(onWindow func(load.Window) string) (load.Result, error) {
 		defer settle(ctx, m.trial.Instances)
 		report, err := k6.Run(ctx, c, onWindow)
 		m.trial.Warnings = append(m.trial.Warnings, report.Notes...)
@@ -291,7 +294,7 @@ func (m *trialRun) record(kind string, t capacity.Try, r *load.Result) {
 func (m *trialRun) asWritten(ctx context.Context) error {
 	m.Events.doingf("offering the load as written")
 	offer := func(ctx context.Context) (*load.Result, []threshold.Outcome, error) {
-		return m.offer(ctx, archive.AsWritten, m.base, m.Experiment.SLO)
+		return m.offer(ctx, archive.AsWritten, m.base, m.slo())
 	}
 	if m.Experiment.Load.K6 != nil {
 		offer = m.script
@@ -330,7 +333,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 	if from <= 0 {
 		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
 	}
-	wait, takes := drain(m.Experiment.SLO, scenario, m.base.Timeout), lasting(r)
+	wait, takes := drain(m.slo(), scenario, m.base.Timeout), lasting(r)
 	var history []capacity.Try
 	for {
 		step, ok := m.search.Next(history, time.Since(began), from)
@@ -338,7 +341,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 			return m.perturb(ctx, scenario)
 		}
 		m.Events.doingf("trying %.0f req/s", step.Rate)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.Experiment.SLO)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
 		if err != nil {
 			return err
 		}
