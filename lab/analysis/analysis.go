@@ -12,6 +12,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
+	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
@@ -196,12 +197,43 @@ func joinSteps(trials []observed) []result.Step {
 
 // joinJourneys are the medians over trials of each scenario's iterations.
 func joinJourneys(trials []observed) []result.Journey {
-	return joined(trials, func(t *observed) []result.Journey { return t.journeys },
+	out := joined(trials, func(t *observed) []result.Journey { return t.journeys },
 		func(j *result.Journey) [2]string { return [2]string{j.Scenario} },
 		func(j *result.Journey) []*float64 {
-			d := &j.Duration
-			return []*float64{&j.BrokenOff, &d.P50, &d.P95, &d.P99, &d.Max}
+			d, c := &j.Duration, &j.Cache
+			return []*float64{
+				&j.BrokenOff, &d.P50, &d.P95, &d.P99, &d.Max, &j.Calls, &j.Sent, &j.Received,
+				&c.Hits, &c.Revalidations, &c.Fetched, &c.LargestBytes,
+			}
 		})
+	for i := range out {
+		out[i].Far = joinFar(trials, out[i].Scenario)
+	}
+	return out
+}
+
+// joinFar are the medians of how long a scenario's journeys take over networks, if each trial
+// knows that.
+func joinFar(trials []observed, scenario string) []roundtrip.JourneyTime {
+	known := make([][]roundtrip.JourneyTime, len(roundtrip.Phones()))
+	for i := range trials {
+		for _, j := range trials[i].journeys {
+			if j.Scenario != scenario {
+				continue
+			}
+			for at, far := range j.Far {
+				known[at] = append(known[at], far)
+			}
+		}
+	}
+	var out []roundtrip.JourneyTime
+	for _, far := range known {
+		if len(far) < len(trials) {
+			return nil
+		}
+		out = append(out, medians(far, func(t *roundtrip.JourneyTime) []*float64 { return []*float64{&t.Open, &t.New} }))
+	}
+	return out
 }
 
 // joined are the medians over trials of what each of them has of the same name. What not

@@ -9,6 +9,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
+	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/probe"
 	"loadstone/lab/result"
 	"loadstone/lab/series"
@@ -98,7 +99,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 		return o, nil
 	}
 	o.measured = true
-	if err := o.load(dir, exp, &point.Result); err != nil {
+	if err := o.load(dir, exp, t.Variant, &point.Result); err != nil {
 		return o, err
 	}
 	if err := o.followed(dir, exp, t, w, &point.Result); err != nil {
@@ -126,14 +127,15 @@ func longestAttempt(t archive.Trial, samples []host.Sample) (c result.Conditions
 }
 
 // load takes over what the generator measured.
-func (o *observed) load(dir string, exp *experiment.Experiment, r *load.Result) error {
+func (o *observed) load(dir string, exp *experiment.Experiment, variant string, r *load.Result) error {
 	o.rate, o.throughput, o.generator = r.OfferedRate(), float64(r.IterationsInTime)/r.Seconds(), r.Generator.Busy
 	if o.requests = r.Requests + r.Dropped; o.requests > 0 {
 		o.failed = float64(r.Failed+r.Dropped) / float64(o.requests)
 	}
 	o.latency = result.LatencyPair{Response: summary(r.Response), Service: summary(r.Service)}
-	o.steps, o.journeys = steps(r), journeys(r)
-	outcomes, err := objectiveOutcomes(dir, exp.SLO, r)
+	plan := exp.PlanOf(variant)
+	o.steps, o.journeys = steps(r), journeys(&plan, r)
+	outcomes, err := objectiveOutcomes(dir, exp.SLOOf(variant), r)
 	if err != nil {
 		return err
 	}
@@ -159,17 +161,43 @@ func steps(r *load.Result) []result.Step {
 	return out
 }
 
-// journeys are a result's journeys.
-func journeys(r *load.Result) []result.Journey {
+// journeys are a result's journeys, each by the iteration of its scenario.
+func journeys(plan *load.Plan, r *load.Result) []result.Journey {
 	var out []result.Journey
-	for _, j := range r.Journeys {
-		journey := result.Journey{Scenario: j.Scenario, Duration: summary(j.Duration)}
-		if j.Iterations > 0 {
-			journey.BrokenOff = float64(j.BrokenOff) / float64(j.Iterations)
+	for i := range r.Journeys {
+		j := &r.Journeys[i]
+		journey := result.Journey{Scenario: j.Scenario, Duration: summary(j.Duration), Far: roundtrip.OverPhones(plan, r, j)}
+		if n := float64(j.Iterations); n > 0 {
+			journey.BrokenOff = float64(j.BrokenOff) / n
+			journey.Calls, journey.Sent, journey.Received = together(r.Steps, j.Scenario, n)
+			journey.Cache = caches(r.Caches, j.Scenario, n)
 		}
 		out = append(out, journey)
 	}
 	return out
+}
+
+// together are a scenario's requests and their bytes, by its n iterations.
+func together(steps []load.StepResult, scenario string, n float64) (calls, sent, received float64) {
+	for i := range steps {
+		if s := &steps[i]; s.Scenario == scenario {
+			calls, sent, received = calls+float64(s.Requests)/n, sent+float64(s.Sent)/n, received+float64(s.Received)/n
+		}
+	}
+	return calls, sent, received
+}
+
+// caches is what the caches of a scenario's users did, by its n iterations.
+func caches(all []load.CacheResult, scenario string, n float64) result.Cache {
+	for _, c := range all {
+		if c.Scenario == scenario {
+			return result.Cache{
+				Hits: float64(c.Hits) / n, Revalidations: float64(c.Revalidations) / n, Fetched: float64(c.Fetched) / n,
+				LargestBytes: float64(c.LargestBytes),
+			}
+		}
+	}
+	return result.Cache{}
 }
 
 func summary(l load.Latency) result.Percentiles {

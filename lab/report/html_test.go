@@ -35,6 +35,40 @@ func pageCases() map[string]*result.Result {
 	return cases
 }
 
+// TestPageHasJourneys: what an iteration is to its user, over networks and with a cache.
+func TestPageHasJourneys(t *testing.T) {
+	t.Parallel()
+	r := fullResult()
+	text := pagetest.Shown(pagetest.Parse(t, render(t, "journeys", r)))
+	for _, v := range r.Variants {
+		for _, j := range v.Journeys {
+			want := []string{v.Name, j.Scenario, format.Rounded(j.Calls), format.Bytes(uint64(j.Sent + 0.5)), format.Bytes(uint64(j.Received + 0.5)), format.Percent(j.BrokenOff), format.Milliseconds(j.Duration.Max)}
+			for _, far := range j.Far {
+				want = append(want, "60 ms", "200 ms", format.Milliseconds(far.Open), format.Milliseconds(far.New))
+			}
+			if j.Cache.Hits > 0 {
+				want = append(want, format.Measured(j.Cache.Hits), format.Measured(j.Cache.Revalidations), format.Measured(j.Cache.Fetched), format.Bytes(uint64(j.Cache.LargestBytes)))
+			}
+			for _, w := range want {
+				if !strings.Contains(text, w) {
+					t.Errorf("the page does not show %q", w)
+				}
+			}
+		}
+		for _, part := range []string{"Users’ caches", "Over a phone’s network"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("the page has no part %q", part)
+			}
+		}
+	}
+	for i := range r.Variants {
+		r.Variants[i].Journeys = nil
+	}
+	if text := pagetest.Shown(pagetest.Parse(t, render(t, "no-journeys", r))); strings.Contains(text, "Journeys") {
+		t.Error("a page without journeys has a part on them")
+	}
+}
+
 func render(t *testing.T, name string, r *result.Result) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -76,6 +76,7 @@ type page struct {
 
 	Objectives  []objectiveRow
 	Latencies   []latencyRow
+	Journeys    *journeyTables // nil if each iteration is a request
 	Steps       []stepRow
 	Comparisons []comparisonRow
 	Ratios      []ratioRow
@@ -102,6 +103,7 @@ func newPage(r *result.Result) *page {
 		Curves:      newCurveCharts(r),
 		Objectives:  newObjectiveRows(r),
 		Latencies:   newLatencyRows(r),
+		Journeys:    newJourneyTables(r),
 		Steps:       newStepRows(r),
 		Comparisons: newComparisonRows(r),
 		Ratios:      newRatioRows(r),
@@ -159,6 +161,7 @@ func (p *page) contents() []section {
 	add(len(p.Checks)+len(p.Warnings) > 0, "validity", "Can it be believed?")
 	add(len(p.Objectives) > 0, "objectives", "Objectives")
 	add(len(p.Latencies) > 0, "latency", "Response and service time")
+	add(p.Journeys != nil, "journeys", "Journeys")
 	add(len(p.Steps) > 0, "steps", "Steps and bytes")
 	add(len(p.Comparisons) > 0, "comparisons", "Ratios")
 	add(true, "environment", "Environment")

@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 
+	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
@@ -29,10 +30,26 @@ func fullResult() *result.Result {
 			{Name: "sink", Kind: "stage", Bound: 6210, Busy: 0.613, After: "api.writes", Backpressured: new(0.173), Rate: 4170, Left: 2130, Flushed: 2040, FlushSeconds: 1.72},
 		}
 		v.Perturbation = samplePerturbation(v.Capacity.Value)
+		v.Journeys = sampleJourneys(i)
 	}
 	r.Variants[2].Conditions.MachineBusy = 0.983 // something to look at
 	r.Scaling = sampleScaling()
 	return r
+}
+
+// sampleJourneys are what two kinds of users ask for, one with a cache.
+func sampleJourneys(i int) []result.Journey {
+	n := float64(i + 1)
+	return []result.Journey{
+		{
+			Scenario: "browse", Calls: 28 * n, Sent: 3_130 * n, Received: 217_300 * n, Duration: result.Percentiles{P50: 41.3 * n, P95: 83.1 * n, P99: 127.9 * n, Max: 413.7},
+			Far: []roundtrip.JourneyTime{{RTT: 60, Open: 1_313 * n, New: 1_433 * n}, {RTT: 200, Open: 3_853 * n, New: 4_253 * n}},
+		},
+		{
+			Scenario: "return", Calls: 7.313 * n, Sent: 913, Received: 1_913, BrokenOff: 0.0013, Duration: result.Percentiles{P50: 17.3, P95: 31.9, P99: 61.3, Max: 97.1},
+			Cache: result.Cache{Hits: 20.69 / n, Revalidations: 6.1, Fetched: 1.213, LargestBytes: 230_000 * n},
+		},
+	}
 }
 
 func samplePerturbation(rate float64) *result.Perturbation {
@@ -79,4 +96,15 @@ func sampleScaling() *result.Scaling {
 		s.Law.Curve = append(s.Law.Curve, [2]float64{n, 441 * n / (1 + 0.0213*(n-1) + 0.0041*n*(n-1))})
 	}
 	return s
+}
+
+// journeysResult is a load as written whose iterations are several requests.
+func journeysResult() *result.Result {
+	r := loadResult()
+	r.Variants = r.Variants[:2]
+	for i := range r.Variants {
+		r.Variants[i].Journeys = sampleJourneys(i)
+	}
+	r.Variants[1].Journeys = r.Variants[1].Journeys[:1]
+	return r
 }

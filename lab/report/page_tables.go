@@ -95,32 +95,16 @@ type stepRow struct {
 
 func newStepRows(r *result.Result) []stepRow {
 	var rows []stepRow
-	bytes := func(n float64) string {
-		if !(n > 0) || !format.Finite(n) {
-			return format.Missing
-		}
-		return format.Bytes(uint64(n + 0.5))
-	}
 	for _, v := range r.Variants {
-		for i, j := range v.Journeys {
-			row := stepRow{
-				Variant: v.Name, Name: j.Scenario + ", the whole iteration", PerIteration: "1", Failed: format.Percent(j.BrokenOff),
-				Sent: format.Missing, Received: format.Missing, Figures: figures(j.Duration),
-			}
-			if i == 0 {
-				row.Span = len(v.Journeys) + len(v.Steps)
-			}
-			rows = append(rows, row)
-		}
 		for i, s := range v.Steps {
 			row := stepRow{
 				Variant: v.Name, Name: s.Name, PerIteration: format.Rounded(s.PerIteration), Failed: format.Percent(s.Failed),
-				Sent: bytes(s.Sent), Received: bytes(s.Received), Figures: figures(s.Response),
+				Sent: inBytes(s.Sent), Received: inBytes(s.Received), Figures: figures(s.Response),
 			}
 			if s.Scenario != "" && s.Scenario != s.Name {
 				row.Name = s.Scenario + " · " + s.Name
 			}
-			if i == 0 && len(v.Journeys) == 0 {
+			if i == 0 {
 				row.Span = len(v.Steps)
 			}
 			rows = append(rows, row)

@@ -106,6 +106,13 @@ func (s *summary) variant(v *result.Variant) {
 	for _, line := range g.Lines(s.color) {
 		s.line(line)
 	}
+	for i := range v.Journeys {
+		lead := "journey"
+		if len(v.Journeys) > 1 {
+			lead = v.Journeys[i].Scenario
+		}
+		s.prose("    "+term.Pad(term.Printable(lead), labelWidth), journey(&v.Journeys[i]), term.Plain)
+	}
 	s.faults(v)
 	for _, ratio := range v.Ratios {
 		s.prose("    ", ratio.Component+" "+ratio.Name+" "+format.Measured(ratio.Value), term.Faint)

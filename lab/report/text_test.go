@@ -54,6 +54,8 @@ func textCases() map[string]textCase {
 		"undecided":    {undecidedResult(), wide},
 		"single-trial": {singleTrialResult(), wide},
 		"load":         {loadResult(), wide},
+		"journeys":     {journeysResult(), wide},
+		"journeys-40":  {journeysResult(), Options{Width: 40}},
 		"faults":       {faultsResult(), wide},
 		"faults-40":    {faultsResult(), Options{Width: 40}},
 		"watched":      {watchedResult(), wide},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
 )
@@ -214,6 +215,27 @@ type Journey struct {
 	BrokenOff float64 `json:"broken_off"` // the share that did not come to its end
 	// Duration is from an iteration's intended start to its end.
 	Duration Percentiles `json:"duration"`
+	// Calls are the requests of an iteration, on average. Sent and Received are the bytes on
+	// the wire of all of them and of their answers, as in Step.
+	Calls    float64 `json:"calls"`
+	Sent     float64 `json:"sent_bytes"`
+	Received float64 `json:"received_bytes"`
+	// Far is how long an average iteration takes over phones' networks; none if that is not
+	// known.
+	Far []roundtrip.JourneyTime `json:"far,omitempty"`
+	// Cache is what users' caches did, zero if they have none.
+	Cache Cache `json:"cache,omitzero"`
+}
+
+// Cache is what users' caches did for an average iteration.
+type Cache struct {
+	// Hits were answered without a request. Revalidations were requests for what had not
+	// changed, and Fetched those that brought a whole answer.
+	Hits          float64 `json:"hits"`
+	Revalidations float64 `json:"revalidations"`
+	Fetched       float64 `json:"fetched"`
+	// LargestBytes is the most that one user's cache held.
+	LargestBytes float64 `json:"largest_bytes"`
 }
 
 // The units of rates.
