@@ -15,7 +15,7 @@ type Serializer string
 
 // The serializers, the fastest first.
 const (
-	// Append is written by hand, see AppendJSON.
+	// Append is generated from the types, see AppendJSON.
 	Append Serializer = "append"
 	// Goccy is github.com/goccy/go-json, the fastest library of docs/adr/019-a-library-for-json.md.
 	Goccy Serializer = "goccy"
