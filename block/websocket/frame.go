@@ -84,14 +84,17 @@ type Message struct {
 type Parser struct {
 	// OfServer says that the frames are a server's, which are not masked.
 	OfServer bool
+	// Deflate says that messages may be compressed, see AgreeDeflate. What Next returns is not.
+	Deflate bool
 
-	parts []byte // of a message in fragments
-	op    Op     // of that message; Continuation if there is none
+	compressed bool   // the message in fragments is
+	op         Op     // of that message; Continuation if there is none
+	parts      []byte // of it
 }
 
 // Next takes the first frame off data, unmasking it in place. It returns how many bytes that
 // were: 0 if the frame is not whole yet, and then data and what follows are to be given again.
-// A fragment that does not end its message has no Op but Continuation. limit bounds a message, in bytes. The payload is valid until data is
+// A fragment that does not end its message has no Op but Continuation. limit bounds a message, in bytes, compressed and not. The payload is valid until data is
 // used again or Next called. An error is an *Error; nothing may be parsed after it.
 func (p *Parser) Next(data []byte, limit int) (Message, int, error) {
 	if len(data) < 2 {
@@ -106,7 +109,7 @@ func (p *Parser) Next(data []byte, limit int) (Message, int, error) {
 	case err != nil:
 		return Message{}, 0, err
 	case !op.control() && length > uint64(max(limit-len(p.parts), 0)):
-		return Message{}, 0, &Error{TooBig, fmt.Sprintf("a message has more than %d bytes", limit)}
+		return Message{}, 0, tooBig(limit)
 	case head == 0 || uint64(len(data)-head) < p.mask()+length:
 		return Message{}, 0, nil
 	}
@@ -119,7 +122,10 @@ func (p *Parser) Next(data []byte, limit int) (Message, int, error) {
 	if op.control() {
 		return Message{op, payload}, end, checkControl(op, payload)
 	}
-	m, err := p.message(op, fin, payload)
+	if op != Continuation {
+		p.compressed = data[0]&compressedBit != 0
+	}
+	m, err := p.message(op, fin, payload, limit)
 	return m, end, err
 }
 
@@ -141,7 +147,7 @@ func (p *Parser) mask() uint64 {
 // check looks at the first two bytes of a frame.
 func (p *Parser) check(data []byte, op Op, fin bool) error {
 	switch {
-	case data[0]&reservedBits != 0:
+	case data[0]&reservedBits != 0 && (data[0]&reservedBits != compressedBit || !p.Deflate || op != Text && op != Binary):
 		return protocol("a reserved bit is set")
 	case !op.known():
 		return protocol("an opcode is unknown")
@@ -185,7 +191,8 @@ func size(data []byte) (length uint64, head int, err error) {
 }
 
 // message takes a frame of a message.
-func (p *Parser) message(op Op, fin bool, payload []byte) (Message, error) {
+func (p *Parser) message(op Op, fin bool, payload []byte, limit int) (Message, error) {
+	compressed := p.compressed
 	switch {
 	case !fin:
 		if op != Continuation {
@@ -195,7 +202,13 @@ func (p *Parser) message(op Op, fin bool, payload []byte) (Message, error) {
 		return Message{}, nil
 	case op == Continuation:
 		op, payload = p.op, append(p.parts, payload...)
-		*p = Parser{OfServer: p.OfServer} // most messages are whole: nothing is kept for the next in fragments
+		*p = Parser{OfServer: p.OfServer, Deflate: p.Deflate} // most messages are whole: nothing is kept for the next in fragments
+	}
+	if compressed {
+		var err error
+		if payload, err = inflate(payload, limit); err != nil {
+			return Message{}, err
+		}
 	}
 	if op == Text && !utf8.Valid(payload) {
 		return Message{}, &Error{BadText, "a text is no UTF-8"}

@@ -1,7 +1,7 @@
 // Package websocket is RFC 6455 for event loops: a handshake to check, a parser for bytes as
 // they come, and frames to send, of a server and of a client. It reads and writes nothing itself.
 //
-// There are no extensions: a frame with a reserved bit set is an error. Whatever the other side
+// Of extensions there is one, see AgreeDeflate; where it was not agreed to, a frame with a reserved bit set is an error. Whatever the other side
 // does against the protocol is an *Error with the code to close with.
 package websocket
 

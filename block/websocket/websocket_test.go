@@ -33,7 +33,10 @@ const (
 
 // feed gives the stream to a parser in pieces of at most size bytes and returns the messages.
 func feed(stream []byte, size, limit int) (all []Message, err error) {
-	var p Parser
+	return feedTo(&Parser{}, stream, size, limit)
+}
+
+func feedTo(p *Parser, stream []byte, size, limit int) (all []Message, err error) {
 	var data []byte
 	for len(stream) > 0 {
 		n := min(size, len(stream))
@@ -221,10 +224,13 @@ func FuzzParser(f *testing.F) {
 	f.Add(append(frame(byte(Text), []byte("a")), frame(fin, []byte("b"))...), 1)
 	f.Add(frame(bye, []byte{3, 232}), 2)
 	f.Add([]byte{text, maskBit | length64, 0, 0, 0, 0, 1, 0, 0, 0}, 1)
+	f.Add(frame(compressedText, deflated(f, []byte("hello hello hello"))), 5)
+	f.Add(frame(compressedText, deflated(f, make([]byte, 200))), 5)
 	f.Fuzz(func(t *testing.T, stream []byte, size int) {
 		const limit = 100
-		whole, wholeErr := feed(stream, len(stream)+1, limit)
-		pieces, piecesErr := feed(stream, max(size, 1), limit)
+		// Frames are unmasked in place. Compressed messages are taken, or not, by the size's sign.
+		whole, wholeErr := feedTo(&Parser{Deflate: size >= 0}, bytes.Clone(stream), len(stream)+1, limit)
+		pieces, piecesErr := feedTo(&Parser{Deflate: size >= 0}, bytes.Clone(stream), max(size, -size, 1), limit)
 		if len(whole) != len(pieces) || (wholeErr == nil) != (piecesErr == nil) {
 			t.Fatalf("whole: %d, %v; in pieces: %d, %v", len(whole), wholeErr, len(pieces), piecesErr)
 		}

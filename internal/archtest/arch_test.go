@@ -49,7 +49,7 @@ var technology = map[string][]string{
 	"github.com/gorilla/websocket":             {"lab/load", "system/chat/reconcile", "system/chat/serve"},
 	"github.com/invopop/jsonschema":            {"lab/experiment", "lab/load/summary"},
 	"github.com/jackc/pgx":                     {"block/postgres", "block/servertest", "internal/cli", "system", "lab/driver/process/recipe"},
-	"github.com/klauspost/compress":            {"block/compress", "block/dictionary", "lab/load", "system/feed/snapshot", "system/menu"},
+	"github.com/klauspost/compress":            {"block/compress", "block/dictionary", "block/websocket", "lab/load", "system/feed/snapshot", "system/menu"},
 	"github.com/mattn/go-isatty":               {"internal/cli"},
 	"github.com/maypok86/otter":                {"block/cache", "block/versioned"},
 	"github.com/minio/minio-go":                {"block/objects"},
