@@ -138,6 +138,7 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	serviceFlags(fl, &c.Config, "profiles and streams")
 	fl.StringVar(&c.Data, "data", c.Data, "directory of the log; it is made if there is none")
 	fl.DurationVar(&c.Hub.Tick, "tick", c.Hub.Tick, "shortest time between two frames to a viewer; 0 sends each message as soon as possible")
+	fl.BoolVar(&c.Compression, "compression", c.Compression, "whether messages are compressed for viewers whose browsers offer it (permessage-deflate): each frame once for all")
 	fl.IntVar(&c.Hub.Loops, "loops", c.Hub.Loops, "number of event loops, each on a thread")
 	fl.IntVar(&c.Hub.MaxConns, "max-viewers", c.Hub.MaxConns, "maximum number of viewers")
 	fl.IntVar(&c.Hub.MaxPerAddress, "max-viewers-per-address", c.Hub.MaxPerAddress, "maximum number of viewers of one address, or IPv6 /64")

@@ -60,8 +60,8 @@ type Room struct {
 	starts []uint64 // a ring as well; of message o it is starts[o & mask]
 	oldest uint64
 	next   uint64
-	end    uint64 // the place behind the newest message
-	shared *Frame // the one made last by Newest
+	end    uint64       // the place behind the newest message
+	shared *SharedFrame // the one made last by Newest
 }
 
 // Frame is what is written to viewers whose cursor is From. After it their cursor is To. Nobody changes it.
@@ -71,6 +71,31 @@ type Frame struct {
 	Skipped uint64
 	// Bytes are whole WebSocket frames.
 	Bytes []byte
+
+	body int // where in Bytes the messages begin, behind all headers; 0 if there are none
+}
+
+// SharedFrame is a frame for many viewers, who have it as it is or compressed.
+type SharedFrame struct {
+	Frame
+
+	once     sync.Once
+	deflated []byte
+}
+
+// leastDeflated is the least length of messages that are compressed: a single one is hardly shorter for it.
+const leastDeflated = 512
+
+// Deflated is Bytes for viewers with whom compression was agreed. It is made once, whoever asks, and what
+// is short stays as it is.
+func (f *SharedFrame) Deflated() []byte {
+	f.once.Do(func() {
+		f.deflated = f.Bytes
+		if f.body > 0 && f.Skipped == 0 && len(f.Bytes)-f.body >= leastDeflated {
+			f.deflated = websocket.AppendDeflated(nil, websocket.Text, f.Bytes[f.body:])
+		}
+	})
+	return f.deflated
 }
 
 // NewRoom returns an empty room whose next message has the offset next.
@@ -172,7 +197,7 @@ func (r *Room) recent(to uint64) uint64 {
 
 // Newest returns a frame for who has seen everything before from, or nil if there is nothing
 // new. All who ask for the same one in turn get the same.
-func (r *Room) Newest(from uint64) *Frame {
+func (r *Room) Newest(from uint64) *SharedFrame {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.shared != nil && r.shared.From == from {
@@ -181,10 +206,8 @@ func (r *Room) Newest(from uint64) *Frame {
 	if from >= r.next {
 		return nil
 	}
-	f := &Frame{}
-	*f = r.read(nil, from, r.next)
-	r.shared = f
-	return f
+	r.shared = &SharedFrame{Frame: r.read(nil, from, r.next)}
+	return r.shared
 }
 
 // Read appends a frame for who has seen everything before from to dst, with messages before to. It has no bytes if
@@ -215,6 +238,7 @@ func (r *Room) read(dst []byte, from, to uint64) Frame {
 		to = first + uint64(n) + 1
 		end := r.place(to) - 1 // without the last comma
 		dst = websocket.AppendHeader(dst, websocket.Text, len(messagesStart)+int(end-begin)+len(messagesEnd))
+		f.body = len(dst)
 		dst = append(dst, messagesStart...)
 		dst = appendRange(dst, r.data, begin, end)
 		dst = append(dst, messagesEnd...)

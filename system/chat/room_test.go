@@ -1,9 +1,12 @@
 package chat
 
 import (
+	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -116,7 +119,7 @@ func TestEveryMessageIsSeenOnceOrSkipped(t *testing.T) {
 					v := &viewers[i]
 					if random.IntN(2) == 0 {
 						if f := r.Newest(v.cursor); f != nil {
-							v.read(t, r, *f)
+							v.read(t, r, f.Frame)
 						}
 					} else {
 						v.read(t, r, r.Read(nil, v.cursor, next-min(random.Uint64N(3), next-v.cursor)))
@@ -161,6 +164,36 @@ func TestTheNewestFrameIsMadeOnce(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { r.Newest(2) }); n > 0 {
 		t.Errorf("the same again allocates %v times", n)
+	}
+}
+
+// A frame is compressed once for all, and only where that makes it shorter and nobody has to be told what is
+// left out.
+func TestTheNewestFrameIsCompressedOnce(t *testing.T) {
+	t.Parallel()
+	r := NewRoom(testRoom(), 0)
+	r.Append(0, encoded(0, 10))
+	if f := r.Newest(0); !bytes.Equal(f.Deflated(), f.Bytes) {
+		t.Error("a short frame is compressed")
+	}
+	for o := uint64(1); o < 20; o++ {
+		r.Append(o, encoded(o, 60))
+	}
+	f, g := r.Newest(1), r.Newest(1)
+	got := f.Deflated()
+	if &got[0] != &g.Deflated()[0] || len(got) > len(f.Bytes)/2 {
+		t.Fatalf("got %d bytes of %d, or others the second time", len(got), len(f.Bytes))
+	}
+	const header, last = 4, "\x00\x00\xff\xff\x01\x00\x00\xff\xff" // RFC 7692, 7.2.2, and the end of a stream
+	text, err := io.ReadAll(flate.NewReader(io.MultiReader(bytes.NewReader(got[header:]), strings.NewReader(last))))
+	if err != nil || got[0] != 0xc1 || !bytes.Equal(text, f.Bytes[header:]) {
+		t.Errorf("got %x... %.100q, %v, want %.100q", got[:header], text, err, f.Bytes[header:])
+	}
+	for o := uint64(20); o < 2000; o++ {
+		r.Append(o, encoded(o, 60))
+	}
+	if f := r.Newest(2); f.Skipped == 0 || !bytes.Equal(f.Deflated(), f.Bytes) {
+		t.Errorf("with %d left out: it is compressed, and so is what says so", f.Skipped)
 	}
 }
 

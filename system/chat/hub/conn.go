@@ -62,8 +62,12 @@ func (c *Conn) Close(code websocket.Code, reason string) {
 var pingFrame = websocket.AppendFrame(nil, websocket.Ping, nil)
 
 // send writes a frame that is shared to a viewer that is not blocked.
-func (l *loop) send(c *Conn, f *chat.Frame) {
-	n, ok := l.write(c, f.Bytes)
+func (l *loop) send(c *Conn, f *chat.SharedFrame) {
+	frame := f.Bytes
+	if c.parser.Deflate {
+		frame = f.Deflated()
+	}
+	n, ok := l.write(c, frame)
 	if !ok {
 		return
 	}
@@ -71,11 +75,11 @@ func (l *loop) send(c *Conn, f *chat.Frame) {
 		c.blocked = true // it is sent from the cursor on later, perhaps with more
 		return
 	}
-	if n < len(f.Bytes) {
-		c.blocked, c.pending = true, f.Bytes[n:]
+	if n < len(frame) {
+		c.blocked, c.pending = true, frame[n:]
 	}
 	c.cursor = f.To
-	l.stats.deliver(f)
+	l.stats.deliver(&f.Frame, len(frame))
 }
 
 // tell sends a frame to one viewer alone.
@@ -114,7 +118,7 @@ func (l *loop) resume(c *Conn) {
 			return
 		}
 		if f.To > f.From {
-			l.stats.deliver(&f)
+			l.stats.deliver(&f, len(f.Bytes))
 		}
 		c.cursor, c.private = f.To, nil
 		if n < len(f.Bytes) {

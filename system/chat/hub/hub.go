@@ -270,6 +270,8 @@ type Viewer struct {
 	// Welcome, if it is there, are the messages after that. It is called by the viewer's event loop and must not
 	// block; what is announced after it is told the viewer, too. With an error the connection ends, with its text.
 	Welcome func(next uint64, recovered bool) ([][]byte, error)
+	// Deflate says that compressed messages were agreed to, see websocket.AgreeDeflate.
+	Deflate bool
 	// Until is when the connection ends if it has not before, to a second or two. The zero
 	// time is never.
 	Until time.Time
@@ -323,6 +325,7 @@ func (h *Hub) Join(ctx context.Context, fd int, v Viewer) error {
 		until = v.Until.Sub(l.began)
 	}
 	c := &Conn{until: until, Session: v.Session, loop: l, view: &r.views[l.index], fd: fd, address: v.Address, blocked: true}
+	c.parser.Deflate = v.Deflate
 	recovered := v.Known && v.From <= log.Next()
 	if c.cursor = v.From; !recovered {
 		c.cursor = log.Recent()

@@ -38,11 +38,11 @@ type stats struct {
 	closed [reasons]atomic.Int64
 }
 
-// deliver counts a frame of messages to one viewer.
-func (s *stats) deliver(f *chat.Frame) {
+// deliver counts a frame of messages to one viewer, of so many bytes.
+func (s *stats) deliver(f *chat.Frame, size int) {
 	s.frames.Add(1)
 	s.deliveries.Add(int64(f.To - f.From - f.Skipped))
-	s.bytes.Add(int64(len(f.Bytes)))
+	s.bytes.Add(int64(size))
 	if f.Skipped > 0 {
 		s.skipped.Add(int64(f.Skipped))
 	}

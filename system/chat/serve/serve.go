@@ -144,6 +144,9 @@ type Config struct {
 	PublicURL string
 	// PasswordCost is that of new hashes of passwords, see account.Cost.
 	PasswordCost int
+	// Compression says whether messages are compressed for viewers whose browsers offer it
+	// (permessage-deflate): a frame once for all of them.
+	Compression bool
 	// MaxCounters and MaxCountersPerNetwork bound those who are sent counts of viewers.
 	MaxCounters, MaxCountersPerNetwork int
 	// Origins are the pages, beside those of this server's own host, that may connect:
@@ -170,7 +173,7 @@ func DefaultConfig() Config {
 		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
 		TokenTTL:  time.Hour,        // of a show, and a viewer gets another one in passing
 		AccessTTL: 15 * time.Minute, // a token that was copied is good as long, unless its session ends
-		Guests:    true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
+		Guests:    true, Compression: true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
 		MaxCounters: 2000, MaxCountersPerNetwork: 200, // lists that are open; a goroutine and 10 KiB each
 		Summaries:       llm.Config{Timeout: llm.DefaultTimeout},
 		MessagesPerUser: 1, // more than anybody reads

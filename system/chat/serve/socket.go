@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -87,8 +88,20 @@ func (s *server) socket(ctx *fasthttp.RequestCtx) error {
 	h.Set("Upgrade", "websocket")
 	h.Set("Connection", "Upgrade")
 	h.Set("Sec-WebSocket-Accept", accept)
+	if agreed := s.deflate(ctx); agreed != "" {
+		h.Set("Sec-WebSocket-Extensions", agreed)
+		v.Deflate = true
+	}
 	ctx.Hijack(func(c net.Conn) { s.join(c, v) })
 	return nil
+}
+
+// deflate is what of the extensions that a client offers is agreed to, or nothing.
+func (s *server) deflate(ctx *fasthttp.RequestCtx) string {
+	if !s.cfg.Compression {
+		return ""
+	}
+	return websocket.AgreeDeflate(string(bytes.Join(ctx.Request.Header.PeekAll("Sec-WebSocket-Extensions"), []byte(","))))
 }
 
 func handshakeError(ctx *fasthttp.RequestCtx, err error) error {
