@@ -215,3 +215,27 @@ func (b *Browser) call(session, method string, params map[string]any, result any
 		return fmt.Errorf("%s: no answer in %v", method, callTimeout)
 	}
 }
+
+// Renderers are the processes in which the browser's pages run, for a test that stops them. Which one is a
+// tab's the browser does not say: who wants to stop one tab alone starts a browser for it.
+func (b *Browser) Renderers(tb testing.TB) (pids []int) {
+	tb.Helper()
+	var got struct {
+		ProcessInfo []struct {
+			Type string
+			ID   int
+		}
+	}
+	if err := b.call("", "SystemInfo.getProcessInfo", nil, &got); err != nil {
+		tb.Fatal(err)
+	}
+	for _, p := range got.ProcessInfo {
+		if p.Type == "renderer" {
+			pids = append(pids, p.ID)
+		}
+	}
+	if len(pids) == 0 {
+		tb.Fatal("the browser has no renderers")
+	}
+	return pids
+}

@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
@@ -183,7 +186,16 @@ func TestAStreamIsReplayedOnceItHasEnded(t *testing.T) {
 // In a browser: totals and a summary appear as things are said, and the replay shows what was said
 // at its time; nothing that anybody said is anything but text.
 func TestAnalysisAndReplayInABrowser(t *testing.T) {
-	f := start(t, seeded(t), talkative)
+	// A language model may say what a viewer wanted it to.
+	const wanted = `<img src=x onerror=document.title='broken in'> <script>document.title='broken in'</script>`
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]string{"content": wanted}}}})
+	}))
+	t.Cleanup(model.Close)
+	f := start(t, seeded(t), func(c *Config) {
+		talkative(c)
+		c.Summaries.URL, c.Summaries.Model = model.URL, "small"
+	})
 	b := browsertest.Start(t, "--hide-scrollbars")
 	tab := enter(t, b, f, "Noor")
 	const markup = `<img src=x onerror="document.title='broken in'"> the soup is boiling over`
@@ -191,6 +203,7 @@ func TestAnalysisAndReplayInABrowser(t *testing.T) {
 	speakMuch(f, f.join("올가"), texts...)
 	tab.Until("totals", `document.querySelector('#totals [data-label="laughter"] dd')?.textContent === "25"`)
 	tab.Until("a summary", `document.querySelector("#summary").textContent.includes("boiling over")`)
+	tab.Until("the model's text", fmt.Sprintf(`document.querySelector("#summary p").textContent === %q`, wanted))
 	intact(t, tab)
 
 	if status, form := f.ask("POST", f.admin+"/streams/1/end", adminToken, ""); status != 204 {

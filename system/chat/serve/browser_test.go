@@ -5,8 +5,11 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/block/browsertest"
+	"loadstone/system/chat"
+	"loadstone/system/chat/logstore"
 )
 
 // said are the messages that a tab shows, without a moderator's tools.
@@ -73,5 +76,43 @@ func TestTwoViewersInABrowser(t *testing.T) {
 	want += "|Noorwhile it was away"
 	for name, tab := range map[string]*browsertest.Tab{"Noor": noor, "Olga": olga} {
 		tab.Until(name+" is back", fmt.Sprintf("%s === %q", said, want))
+	}
+}
+
+// A guest's connection that ends with its token is made again with another one, by the page itself; frames
+// are compressed, as browsers offer.
+func TestAnExpiryInABrowser(t *testing.T) {
+	dir := seeded(t)
+	c := logstore.DefaultConfig()
+	c.Dir = dir
+	log, err := logstore.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := log.Key()
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, dir, nil)
+	// The connection ends a minute before the token.
+	short, err := chat.NewTokens(key, time.Minute+3*time.Second).Sign(&chat.User{ID: "guest-noor", Name: "Noor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := browsertest.Start(t).Open(t, browsertest.Screen{Width: 390, Height: 800})
+	tab.Hear("Runtime", "Log")
+	tab.Visit("http://" + f.api + "/app?stream=1")
+	tab.Until("that nobody is signed in", `!$("in").hidden`)
+	tab.Eval(fmt.Sprintf(`globalThis.joins = 0; const joinedThen = hear.joined; hear.joined = (m) => { joins++; joinedThen(m); }; token = %q; name = "Noor"; begin()`, short))
+	tab.Until("joined again with another token", fmt.Sprintf(`joins === 2 && token !== %q && user === "guest-noor" && socket.readyState === WebSocket.OPEN`, short))
+	if agreed := fmt.Sprint(tab.Eval(`socket.extensions`)); !strings.HasPrefix(agreed, "permessage-deflate") {
+		t.Errorf("the extensions are %q", agreed)
+	}
+	speak(tab, "after it")
+	tab.Until("what is said after it", said+` === "Noorafter it"`)
+	for _, e := range tab.Events() {
+		if e.IsComplaint() {
+			t.Errorf("the page complains: %v", e)
+		}
 	}
 }
