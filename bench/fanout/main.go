@@ -51,6 +51,10 @@ type offer struct {
 	tick                    time.Duration
 	// stalled viewers come on top, and read nothing.
 	stalled int
+	// calm viewers look for messages once a millisecond. Else the thread that reads sleeps whenever it has
+	// read what there is, and who writes to it pays for waking it up, often once for each message; a network card would
+	// not have it do that.
+	calm bool
 	// stamped messages say when they were said, and some may not arrive.
 	stamped bool
 }
@@ -77,6 +81,8 @@ type server struct {
 	greet *greeting
 	// counts says that it counts its frames.
 	counts bool
+	// calm says that its viewers are.
+	calm bool
 	// command is how it is started, without what is offered.
 	command []string
 	args    func(o offer) []string
@@ -166,7 +172,7 @@ func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds i
 	merged := make([]float64, len(all))  // messages in a frame, over all rounds
 	for range rounds {
 		for i, s := range all {
-			o.tick = s.tick
+			o.tick, o.calm = s.tick, s.calm
 			u, err := measure(ctx, s, o)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

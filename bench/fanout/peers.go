@@ -42,7 +42,7 @@ func build(ctx context.Context, dir string, hub server) (all []server, missing [
 	const tick = 50 * time.Millisecond
 	slowHub, slowPeer := hub, peer
 	slowHub.tick, slowPeer.tick = tick, tick
-	all = []server{c, hub, slowHub, peer, slowPeer}
+	all = []server{c, hub, slowHub, peer, slowPeer, calmly(c), calmly(hub), calmly(slowHub)}
 	scripts, err := inJavaScript(source)
 	if err != nil {
 		missing = append(missing, err.Error())
@@ -52,6 +52,12 @@ func build(ctx context.Context, dir string, hub server) (all []server, missing [
 		return all, append(missing, err.Error()), nil
 	}
 	return append(all, server{name: "nchan on NGINX", command: []string{hub.command[0], "nchan"}, args: offer.args, greet: &greeting{path: "/sub"}}), missing, nil
+}
+
+// calmly is a server beside calm viewers.
+func calmly(s server) server {
+	s.name, s.calm = s.name+", calm", true
+	return s
 }
 
 // inC makes the C program, and copies all sources.

@@ -26,6 +26,7 @@ type viewers struct {
 	fds     []int
 	poller  *epoll.Poller
 	reading int // the first so many read; the others are stalled
+	calm    bool
 	tallies []tally
 	total   atomic.Int64 // of the tallies
 	stopped atomic.Bool
@@ -46,7 +47,7 @@ func (l latencies) quantile(q float64) time.Duration {
 
 // connect opens the connections.
 func connect(address string, o offer) (*viewers, error) {
-	v := &viewers{address: address, reading: o.viewers, ended: make(chan error, 1)}
+	v := &viewers{address: address, reading: o.viewers, calm: o.calm, ended: make(chan error, 1)}
 	for range o.viewers + o.stalled {
 		c, err := net.Dial("tcp", address) //nolint:noctx // a program that is ended by hand
 		if err != nil {
@@ -100,9 +101,15 @@ func (v *viewers) read() error {
 				}
 			}
 		}
+		if v.calm && len(events) < many {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return nil
 }
+
+// many events at once mean that there are more.
+const many = 100
 
 // look notes how late the first message of what was read is, where it says when it was said:
 // in nanoseconds, which the hub does where some are stalled.
