@@ -85,6 +85,7 @@ type Log struct {
 
 	mu      sync.RWMutex // never held over a call of the database
 	streams map[int64]*stream
+	list    []chat.Stream // of them, in the order of Streams; nil until somebody asks
 }
 
 // stream is a stream with its log's length.
@@ -413,6 +414,7 @@ func (l *Log) storeStreams(all ...chat.Stream) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.list = nil
 	for _, s := range all {
 		if have := l.streams[s.ID]; have != nil {
 			have.Stream = s
@@ -476,10 +478,25 @@ func (l *Log) Stream(id int64) (chat.Stream, error) {
 	return chat.Stream{}, chat.ErrNoStream
 }
 
-// Streams returns all streams, those that are live first, and of them the newest first.
+// Streams returns all streams, those that are live first, and of them the newest first. Nobody may change it. It is
+// sorted when the first asks after a change: anybody may ask, as often as one likes.
 func (l *Log) Streams() []chat.Stream {
 	l.mu.RLock()
-	defer l.mu.RUnlock()
+	list := l.list
+	l.mu.RUnlock()
+	if list != nil {
+		return list
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.list == nil {
+		l.list = l.sorted()
+	}
+	return l.list
+}
+
+// sorted is called with l.mu held.
+func (l *Log) sorted() []chat.Stream {
 	all := make([]chat.Stream, 0, len(l.streams))
 	for s := range maps.Values(l.streams) {
 		all = append(all, s.Stream)

@@ -340,3 +340,29 @@ func TestStreamsOfHosts(t *testing.T) {
 		t.Errorf("after the end: got %+v, %v", s, err)
 	}
 }
+
+// The list is sorted after a change and not whenever somebody asks.
+func TestTheListIsSortedOnce(t *testing.T) {
+	t.Parallel()
+	l := open(t, t.TempDir(), vfs.Default)
+	streams, err := chat.InventStreams(3)
+	if err := errors.Join(err, l.AddStreams(streams)); err != nil {
+		t.Fatal(err)
+	}
+	ids := func() (ids []int64) {
+		for _, s := range l.Streams() {
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	if got := fmt.Sprint(ids()); got != "[3 2 1]" || &l.Streams()[0] != &l.Streams()[0] {
+		t.Errorf("got %s, or another list each time", got)
+	}
+	before := l.Streams()
+	if err := l.EndStream(3, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(ids()); got != "[2 1 3]" || !before[0].Live() {
+		t.Errorf("after the end of the third: got %s, and in the list from before %+v", got, before[0])
+	}
+}
