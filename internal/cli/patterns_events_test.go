@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"loadstone/block/servertest"
 )
 
 // part is a loadstone process of a test, which can be killed and started again.
@@ -70,22 +71,14 @@ func (p *part) kill() {
 }
 
 // address is a free one on loopback.
-func address(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
+func address() string { return servertest.Host() + ":8080" }
 
 // What is accepted is stored, though broker, log service and service are killed one
 // after the other while events come.
 func TestEventsSurviveKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	broker, app, log := address(t), address(t), address(t)
+	broker, app, log := address(), address(), address()
 	events := "nats://" + broker + "?capacity=2000"
 	const anyAdmin = "127.0.0.1:0"
 	parts := map[string]*part{}
@@ -103,7 +96,7 @@ func TestEventsSurviveKills(t *testing.T) {
 	}
 	finished := make(chan ended, 1)
 	go func() {
-		finished <- loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", log, "--for", "5s", "--rate", "200", "--admin-listen", anyAdmin)
+		finished <- loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", log, "--for", "5s", "--rate", "200", "--settle", "2m", "--admin-listen", anyAdmin)
 	}()
 	for _, name := range []string{"broker", "log", "app"} {
 		time.Sleep(time.Second) // events are under way: that is what is tested
@@ -137,7 +130,7 @@ func send(t *testing.T, app string, n int) map[int]int {
 func TestBrokerKeepsItsBound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	address1, address2, app := address(t), address(t), address(t)
+	address1, address2, app := address(), address(), address()
 	broker := &part{t: t, args: []string{"patterns", "broker", "--listen", address1, "--dir", filepath.Join(dir, "broker"), "--admin-listen", "127.0.0.1:0"}}
 	broker.start()
 	t.Cleanup(func() { broker.kill() })
@@ -174,7 +167,7 @@ func TestBrokerKeepsItsBound(t *testing.T) {
 func TestReconcileFindsALoss(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	app, log, other := address(t), address(t), address(t)
+	app, log, other := address(), address(), address()
 	for _, args := range [][]string{
 		{"patterns", "log", "--listen", log, "--store", filepath.Join(dir, "events.db")},
 		{"patterns", "log", "--listen", other, "--store", filepath.Join(dir, "other.db")},
@@ -184,7 +177,7 @@ func TestReconcileFindsALoss(t *testing.T) {
 		p.start()
 		t.Cleanup(p.kill)
 	}
-	got := loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", other, "--for", "300ms", "--settle", "500ms", "--admin-listen", "127.0.0.1:0")
+	got := loadstone(t, dir, "patterns", "reconcile", "--app", app, "--log", other, "--for", "2s", "--settle", "500ms", "--admin-listen", "127.0.0.1:0")
 	if got.code != exitFailed || !strings.Contains(got.stdout, "≠ stored 0 ") {
 		t.Errorf("reconcile: got status %d, %q and %q, want that nothing is found", got.code, got.stdout, got.stderr)
 	}

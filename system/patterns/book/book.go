@@ -70,6 +70,8 @@ type Config struct {
 	// Registerer receives the metrics: those of block/cache and rediscache under
 	// the name books, and source_reads_total{source="books"}.
 	Registerer prometheus.Registerer
+
+	redisPatience time.Duration // of tests, which have all the time of a busy machine; 0: see redisTimeout
 }
 
 // DefaultConfig returns the source of the original, which takes a second.
@@ -185,6 +187,9 @@ func (h *Handler) requestTimeout() time.Duration {
 // redisTimeout bounds a look. A Redis that is slow is worth waiting for longer than
 // one in front of a fast source: who gives it up reads what somebody else is reading.
 func (h *Handler) redisTimeout() time.Duration {
+	if h.cfg.redisPatience > 0 {
+		return h.cfg.redisPatience
+	}
 	const share, most = 4, 500 * time.Millisecond
 	return min(h.cfg.ReadTimeout/share, most)
 }

@@ -132,7 +132,7 @@ func TestAThousandCallersOnThreeReplicasAreOneReading(t *testing.T) {
 	redis := servertest.Redis(t)
 	s := newSource()
 	cfg := config(Redis)
-	cfg.Redis = redis.Addr()
+	cfg.Redis, cfg.redisPatience = redis.Addr(), time.Minute
 	replicas := []*Handler{open(t, cfg, s), open(t, cfg, s), open(t, cfg, s)}
 	books, errs := crowd(t.Context(), callers, replicas, func() {
 		waitFor(t, "a reading begins", func() bool { return s.reads.Load() > 0 })
@@ -153,7 +153,7 @@ func TestADeadReadersLeaseEnds(t *testing.T) {
 	s := newSource()
 	close(s.gate)
 	cfg := config(Redis)
-	cfg.Redis = redis.Addr()
+	cfg.Redis, cfg.redisPatience = redis.Addr(), time.Minute
 	h := open(t, cfg, s)
 	redis.Command("SET", "!book:7", "somebody who is gone", "PX", "400")
 	book, err := h.Find(t.Context(), 7)
@@ -170,7 +170,7 @@ func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
 	redis := servertest.Redis(t)
 	var reads atomic.Int64
 	cfg := config(Redis)
-	cfg.Redis, cfg.ReadTimeout, cfg.Delay = redis.Addr(), time.Second, 0
+	cfg.Redis, cfg.ReadTimeout, cfg.Delay, cfg.redisPatience = redis.Addr(), 3*time.Second, 0, time.Minute
 	const replicas, each = 5, 20
 	var handlers []*Handler
 	for range replicas {
@@ -178,7 +178,7 @@ func TestADeadReadersLeaseGoesToOneOfThoseWhoWait(t *testing.T) {
 		h := open(t, cfg, s)
 		h.cfg.Read = func(ctx context.Context, id int64) ([]byte, error) {
 			reads.Add(1)
-			time.AfterFunc(cfg.ReadTimeout/2, func() { close(s.gate) }) // how long the source takes
+			time.AfterFunc(time.Second/2, func() { close(s.gate) }) // how long the source takes
 			return s.read(ctx, id)
 		}
 		handlers = append(handlers, h)

@@ -185,7 +185,7 @@ func poll(t *testing.T, what string, ok func() bool) {
 	defer ticker.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); !ok(); <-ticker.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %s within a minute", what)
+			t.Fatalf("no %s within two minutes", what)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestServes(t *testing.T) {
 func TestReadinessWhileDraining(t *testing.T) {
 	t.Parallel()
 	cfg := serve.DefaultConfig()
-	cfg.Store, cfg.Drain = filled(t, resultstest.Generator(t, 3, students))[0], 500*time.Millisecond
+	cfg.Store, cfg.Drain = filled(t, resultstest.Generator(t, 3, students))[0], 5*time.Second // to look at it, on a busy machine
 	s := run(t, cfg)
 	if status, _ := get(t, s.api, "/readyz"); status != 200 {
 		t.Errorf("before the stop: got status %d, want 200", status)
