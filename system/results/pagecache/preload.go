@@ -70,6 +70,9 @@ func preload(ctx context.Context, tier rediscache.Config, db results.Database, p
 	return written, err
 }
 
+// patience is how long Redis may take to say whether it has the pages.
+const patience = 30 * time.Second
+
 // errEnough ends the reading of a source whose consumer has stopped.
 var errEnough = errors.New("nobody wants more")
 
@@ -95,8 +98,9 @@ func entries(ctx context.Context, db results.Database) iter.Seq2[rediscache.Entr
 // isMarked reports whether the marker is there as it is.
 func isMarked(ctx context.Context, pages rediscache.Config, marker rediscache.Entry) (done bool, err error) {
 	pages.Prefix = markerPrefix
-	// The marker is read once, perhaps while Redis reads its own data back.
-	pages.ReadTimeout = pages.WriteTimeout
+	// The marker is read once, on a machine that may be starting everything else, and without
+	// it a system does not start: with the time that a batch has.
+	pages.ReadTimeout, pages.WriteTimeout = patience, patience
 	tier, err := rediscache.New(ctx, pages)
 	if err != nil {
 		return false, err

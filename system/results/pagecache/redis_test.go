@@ -105,6 +105,7 @@ func TestPreload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.ReadTimeout, cfg.WriteTimeout = patience, patience
 	tier, err := rediscache.New(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -120,5 +121,19 @@ func TestPreload(t *testing.T) {
 	redis.Kill()
 	if _, err := Preload(t.Context(), url, database{source, state}, nil); err == nil || !strings.Contains(err.Error(), redis.Addr()) {
 		t.Errorf("without Redis: got %v, want an error that names it", err)
+	}
+}
+
+// A Redis that is slow when everything starts is waited for: without this job a system does
+// not start.
+func TestPreloadWaitsForASlowRedis(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	db := database{resultstest.Generator(t, 5, 10), results.State{Set: 7, Published: true}}
+	redis.Pause()
+	slow := time.AfterFunc(1500*time.Millisecond, redis.Resume)
+	defer slow.Stop()
+	if written, err := Preload(t.Context(), "redis://"+redis.Addr(), db, nil); err != nil || written != 10 {
+		t.Errorf("got %d written and %v, want 10", written, err)
 	}
 }
