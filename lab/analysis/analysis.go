@@ -43,7 +43,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 		for _, t := range seen {
 			costs = append(costs, t.probeCPU)
 		}
-		res.Variants = append(res.Variants, summarise(exp, v, seen))
+		res.Variants = append(res.Variants, summarise(exp, v, seen, r.Environment.Cores))
 	}
 	res.Environment.ProbeCPU = median(costs)
 	res.Warnings = append(res.Warnings, costly(res.Environment.ProbeCPU, r.Environment.Cores)...)
@@ -94,7 +94,7 @@ func unit(exp *experiment.Experiment) string {
 }
 
 // summarise joins a variant's trials.
-func summarise(exp *experiment.Experiment, name string, trials []observed) result.Variant {
+func summarise(exp *experiment.Experiment, name string, trials []observed, cores int) result.Variant {
 	v := result.Variant{Name: name, Trials: len(trials)}
 	for _, t := range trials {
 		v.Curve = append(v.Curve, t.curve...)
@@ -106,12 +106,13 @@ func summarise(exp *experiment.Experiment, name string, trials []observed) resul
 	v.Warnings = slices.Compact(v.Warnings)
 	good := slices.DeleteFunc(slices.Clone(trials), func(t observed) bool { return !t.measured })
 	in := verdict.Input{
-		LowerBound: lowerBound(trials), Unit: unit(exp),
+		LowerBound: lowerBound(trials), Unit: unit(exp), Cores: float64(cores),
 		MachineBusy: medianOf(good, func(t observed) float64 { return t.machineBusy }),
 	}
 	for _, t := range trials {
 		in.Missed = cmp.Or(in.Missed, t.missed)
 		in.Perturbations = append(in.Perturbations, t.perturbations...)
+		in.PerturbedRate = max(in.PerturbedRate, t.unperturbed)
 		if t.perturbed != nil {
 			v.Perturbation = t.perturbed // one trial of a variant has it
 		}
@@ -284,7 +285,7 @@ func components(trials []observed) []verdict.Component {
 		c := medians(seen, func(c *verdict.Component) []*float64 {
 			return []*float64{
 				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Visits, &c.Busy, &c.Throttled,
-				&c.RunDelay, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes,
+				&c.RunDelay, &c.ThreadBusy, &c.CollectMS, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes,
 			}
 		})
 		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))

@@ -27,7 +27,10 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 	}
 	var out []verdict.Perturbation
 	for _, e := range estimates {
-		p := verdict.Perturbation{Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High}
+		p := verdict.Perturbation{
+			Elasticity: e.Throughput.Value, Low: e.Throughput.Low, High: e.Throughput.High,
+			Faster: &verdict.Elasticity{Value: -e.P95.Value, Low: -e.P95.High, High: -e.P95.Low},
+		}
 		unsplit := false
 		for _, target := range e.Targets {
 			p.Group = append(p.Group, verdict.Limit{Component: target.Component, Resource: target.Resource, Name: target.Name})
@@ -42,6 +45,22 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 		out = append(out, p)
 	}
 	return out
+}
+
+// unperturbedRate is what the load of the perturbations carried while nothing was
+// changed, in iterations a second, of which one was so many requests at the capacity; 0 if
+// that is not known.
+func unperturbedRate(slots []perturb.Slot, r *load.Result) float64 {
+	var rates []float64
+	for i := range slots {
+		if s := &slots[i]; len(s.Targets) == 0 && s.Seconds > 0 {
+			rates = append(rates, s.Throughput())
+		}
+	}
+	if len(rates) == 0 || r.Requests == 0 {
+		return 0
+	}
+	return median(rates) * float64(r.Iterations) / float64(r.Requests)
 }
 
 // perturbed is the perturbation experiment of a trial, for the report; nil if

@@ -131,3 +131,18 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
 	}
 }
+
+// What the load of a perturbation carried is in iterations, as the capacity is.
+func TestUnperturbedRateIsOfIterations(t *testing.T) {
+	t.Parallel()
+	lb := []perturb.Target{{Component: "lb", Resource: perturb.CPU}}
+	slots := []perturb.Slot{
+		{Seconds: 1, Factor: 1, Requests: 300}, {Seconds: 1, Factor: 1.25, Targets: lb, Requests: 900}, {Seconds: 2, Factor: 1, Requests: 660, Failed: 60},
+	}
+	if got := unperturbedRate(slots, &load.Result{Requests: 300, Iterations: 100}); math.Abs(got-100) > 1e-9 {
+		t.Errorf("got %v iterations/s, want 100 of three requests each", got)
+	}
+	if got := unperturbedRate(nil, &load.Result{Requests: 300, Iterations: 100}); got != 0 {
+		t.Errorf("no slots: got %v, want 0", got)
+	}
+}

@@ -255,7 +255,7 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 		}
 	}
 	if told && most > 0 {
-		out.Busy = min(1, done/most)
+		out.Busy, out.Counted = min(1, done/most), true
 	}
 	return true
 }
@@ -287,6 +287,7 @@ func joinResources(component []verdict.Component) []verdict.Resource {
 			}
 		})
 		r.Backpressured = joinBackpressure(rs)
+		r.Counted = !slices.ContainsFunc(rs, func(r verdict.Resource) bool { return !r.Counted })
 		r.Bound, r.BoundLow, r.BoundHigh, r.BoundTrials = bounded(rs, func(r verdict.Resource) float64 { return r.Bound })
 		out = append(out, r)
 	}

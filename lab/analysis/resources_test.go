@@ -18,7 +18,7 @@ func idle(d topology.Resource, tells func(s float64) map[string]float64) planted
 func TestDeriveNamesDeclaredResources(t *testing.T) {
 	t.Parallel()
 	pool := topology.Resource{Name: "connections", Kind: topology.Pool, Size: "size", InUse: "used", Waiting: "waiting", WaitSeconds: "waited"}
-	lock := topology.Resource{Name: "ledger", Kind: topology.Lock, BusySeconds: `busy{of="ledger"}`}
+	lock := topology.Resource{Name: "ledger", Kind: topology.Lock, BusySeconds: `busy{of="ledger"}`, WaitSeconds: "asked"}
 	queue := topology.Resource{Name: "jobs", Kind: topology.Queue, Depth: "depth", Capacity: "places", Done: "done"}
 	slots := func(used float64) func(float64) map[string]float64 {
 		return func(s float64) map[string]float64 {
@@ -27,7 +27,7 @@ func TestDeriveNamesDeclaredResources(t *testing.T) {
 	}
 	held := func(share float64) func(float64) map[string]float64 {
 		return func(s float64) map[string]float64 {
-			return map[string]float64{`busy{of="ledger"}`: share * s, `busy{of="other"}`: s}
+			return map[string]float64{`busy{of="ledger"}`: share * s, `busy{of="other"}`: s, "asked": 3 * s}
 		}
 	}
 	deep := func(depth, slope float64) func(float64) map[string]float64 {

@@ -44,6 +44,7 @@ type observed struct {
 	ratios      []result.Ratio
 
 	perturbations []verdict.Perturbation // nil in trials that were not perturbed
+	unperturbed   float64                // what the load meanwhile carried, in iterations/s
 	perturbed     *result.Perturbation   // as perturbations
 	conditions    result.Conditions
 
@@ -98,7 +99,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 		o.missed, o.conditions = missedBy(t), longestAttempt(t, w.samples)
 		return o, nil
 	}
-	o.measured = true
+	o.measured, o.unperturbed = true, unperturbedRate(t.Perturbations, &point.Result)
 	if err := o.load(dir, exp, t.Variant, &point.Result); err != nil {
 		return o, err
 	}
@@ -218,6 +219,7 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	for _, s := range services {
 		c := component(t, s, span, r)
 		counts, warnings := declared(&c, t, w.scrapes, r)
+		c.CollectMS = collecting(names[s], w.scrapes, r)
 		o.components, o.ratios, o.warnings = append(o.components, c), append(o.ratios, counts...), append(o.warnings, warnings...)
 		for _, n := range names[s] {
 			for _, h := range series.HitRatios(w.scrapes, n, r.From, r.To) {
@@ -252,8 +254,11 @@ func component(t archive.Trial, service string, span probe.Span, r *load.Result)
 		}
 		if cpu := u.CPU.Seconds(); cpu >= hottest {
 			hottest = cpu
-			c.LimitCPUs = in.LimitCPUs
+			c.LimitCPUs, c.Unenforced = in.LimitCPUs, in.LimitCPUs > 0 && !in.Enforced
 			c.Throttled, c.RunDelay = 0, 0
+			if seconds > 0 {
+				c.ThreadBusy = min(1, u.Busiest*cpu/seconds)
+			}
 			if cpu > 0 {
 				c.RunDelay = u.RunDelay.Seconds() / cpu
 			}

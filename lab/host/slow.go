@@ -36,6 +36,11 @@ type SlowInstance struct {
 	// RunDelay is how long its threads were ready to run and did not, summed
 	// over threads (schedstat). Time out of quota is part of it.
 	RunDelay time.Duration `json:"rd"`
+	// Ran is how long its threads ran, summed over threads, and Busiest the same of the
+	// one that ran longest since the look before, added up over looks: as much as Ran
+	// where one thread does everything.
+	Ran     time.Duration `json:"rn,omitempty"`
+	Busiest time.Duration `json:"rb,omitempty"`
 	// MemoryStall is how long some of it waited for memory (PSI, control groups
 	// version 2); MemoryFails how often it ran into its limit (version 1).
 	MemoryStall time.Duration `json:"ms,omitempty"`
@@ -49,7 +54,8 @@ type SlowInstance struct {
 
 // slowReader reads one target's.
 type slowReader struct {
-	delay       growth
+	delay, ran  growth
+	busiest     uint64
 	read, wrote growth
 }
 
@@ -74,19 +80,31 @@ func (g *growth) see(now map[int]uint64) uint64 {
 	return g.sum
 }
 
+// most is the most that one counter grew since they were seen last; 0 the first time.
+func (g *growth) most(now map[int]uint64) (most uint64) {
+	for id, n := range now {
+		if was := g.last[id]; n >= was && g.last != nil {
+			most = max(most, n-was)
+		}
+	}
+	return most
+}
+
 func (r *slowReader) look(t Target) SlowInstance {
 	var out SlowInstance
 	threads := t.ids("tasks", "cgroup.threads")
 	if len(threads) > mostThreads {
 		threads, out.Partial = threads[:mostThreads], true
 	}
-	delays := make(map[int]uint64, len(threads))
+	delays, ran := make(map[int]uint64, len(threads)), make(map[int]uint64, len(threads))
 	for _, id := range threads {
-		if n, ok := schedDelay(text(fmt.Sprintf("/proc/%d/schedstat", id))); ok {
-			delays[id] = n
+		if run, wait, ok := schedTimes(text(fmt.Sprintf("/proc/%d/schedstat", id))); ok {
+			ran[id], delays[id] = run, wait
 		}
 	}
 	out.RunDelay = time.Duration(r.delay.see(delays))
+	r.busiest += r.ran.most(ran)
+	out.Ran, out.Busiest = time.Duration(r.ran.see(ran)), time.Duration(r.busiest)
 	if t.Cgroup.Version != 0 {
 		out.memory(t.Cgroup)
 	}
@@ -157,14 +175,15 @@ func (w *watcher) slow(targets []Target) *Slow {
 	return s
 }
 
-// schedDelay takes "ran waited timeslices", times in nanoseconds.
-func schedDelay(line string) (uint64, bool) {
+// schedTimes takes "ran waited timeslices", times in nanoseconds.
+func schedTimes(line string) (ran, waited uint64, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) != 3 {
-		return 0, false
+		return 0, 0, false
 	}
-	n, err := strconv.ParseUint(fields[1], 10, 64)
-	return n, err == nil
+	ran, errRan := strconv.ParseUint(fields[0], 10, 64)
+	waited, errWaited := strconv.ParseUint(fields[1], 10, 64)
+	return ran, waited, errRan == nil && errWaited == nil
 }
 
 // pressure takes the "some" line of a PSI file: its total, in microseconds.

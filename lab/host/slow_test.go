@@ -27,10 +27,10 @@ func TestGrowthKeepsWhatHasEnded(t *testing.T) {
 
 func TestKernelTextsAreRead(t *testing.T) {
 	t.Parallel()
-	if n, ok := schedDelay("129310 2599112 3\n"); !ok || n != 2599112 {
-		t.Errorf("schedstat: got %d, %v", n, ok)
+	if ran, waited, ok := schedTimes("129310 2599112 3\n"); !ok || ran != 129310 || waited != 2599112 {
+		t.Errorf("schedstat: got %d, %d, %v", ran, waited, ok)
 	}
-	if _, ok := schedDelay(""); ok {
+	if _, _, ok := schedTimes(""); ok {
 		t.Error("an ended thread has a run-queue delay")
 	}
 	if got := pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=1500\nfull avg10=0.00 total=9\n"); got != 1500*time.Microsecond {
@@ -62,6 +62,48 @@ func TestSlowReadsThisProcess(t *testing.T) {
 	}
 	if gone := r.look(Target{Name: "self-1", PID: 1 << 30}); gone.RunDelay < again.RunDelay {
 		t.Errorf("ended: got %v, want no less than %v", gone.RunDelay, again.RunDelay)
+	}
+}
+
+// The busiest thread is that of each look, and not the one that ran longest in its life.
+func TestTheBusiestThread(t *testing.T) {
+	t.Parallel()
+	var g growth
+	for i, step := range []struct {
+		now  map[int]uint64
+		want uint64
+	}{
+		{map[int]uint64{1: 9000, 2: 5}, 0}, // whatever they did before
+		{map[int]uint64{1: 9010, 2: 45}, 40},
+		{map[int]uint64{1: 9090, 2: 45, 3: 7}, 80},
+		{map[int]uint64{1: 3, 2: 45, 3: 7, 4: 60}, 60}, // 1 is another thread now, 4 came
+	} {
+		if got := g.most(step.now); got != step.want {
+			t.Errorf("step %d: got %d, want %d", i, got, step.want)
+		}
+		g.see(step.now)
+	}
+}
+
+// A process that works in one thread shows it: what its threads ran is nearly all the
+// busiest one's.
+func TestSlowSeesOneBusyThread(t *testing.T) {
+	t.Parallel()
+	if !strings.Contains(text("/proc/self/schedstat"), " ") {
+		t.Fatal("this kernel has no schedstat: build it with CONFIG_SCHED_INFO")
+	}
+	var r slowReader
+	self := Target{Name: "self-1", PID: os.Getpid()}
+	first := r.look(self)
+	again := first
+	for again.Busiest-first.Busiest < 50*time.Millisecond { // until some thread ran for long
+		for i := range 1_000_000 {
+			_ = i * i
+		}
+		again = r.look(self)
+	}
+	if ran := again.Ran - first.Ran; ran < again.Busiest-first.Busiest {
+		t.Errorf("all threads ran for %v, the busiest for %v of it", ran, again.Busiest-first.Busiest)
 	}
 }
 

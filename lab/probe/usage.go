@@ -18,7 +18,10 @@ type Usage struct {
 	OOMKills  uint64
 	// The rest is known to within a second's reading; it is 0 where the kernel
 	// does not tell. See host.SlowInstance.
-	RunDelay    time.Duration
+	RunDelay time.Duration
+	// Busiest is the part of what its threads ran that the busiest of them did, each
+	// second: 1 where one thread does everything; 0 if it is not known.
+	Busiest     float64
 	MemoryStall time.Duration
 	MemoryFails float64
 	MajorFaults float64
@@ -100,6 +103,9 @@ func (span *Span) slow(samples []host.Sample, from, to time.Time) {
 		}
 		x, y, u := a.Slow.Instances[i], b.Slow.Instances[i], span.Instances[in.Name]
 		u.RunDelay = time.Duration(by * float64(y.RunDelay-x.RunDelay))
+		if ran := y.Ran - x.Ran; ran > 0 {
+			u.Busiest = min(1, float64(y.Busiest-x.Busiest)/float64(ran))
+		}
 		u.MemoryStall = time.Duration(by * float64(y.MemoryStall-x.MemoryStall))
 		u.MemoryFails, u.MajorFaults = by*grew(x.MemoryFails, y.MemoryFails), by*grew(x.MajorFaults, y.MajorFaults)
 		u.DiskRead, u.DiskWritten = by*grew(x.DiskRead, y.DiskRead), by*grew(x.DiskWritten, y.DiskWritten)

@@ -23,11 +23,18 @@ const (
 	// mostLonger is the part of a run's time that perturbing may add unasked.
 	mostLonger = 3 // a third
 
-	leastUsers, mostUsers = 16, 256
+	// mostUsers is as many connections as there are ephemeral ports to one address, about,
+	// with some left for everybody else.
+	leastUsers, mostUsers = 16, 20_000
 	// usersPerBusy is how many virtual users there are for each request that was
 	// under way at the capacity: enough that the limit is never idle, and not so
 	// many that their queue changes what the system does.
 	usersPerBusy = 2
+	// usersMore is by how much they are multiplied, up to usersMost for each, where the
+	// warm-up shows that the load carries less than enoughLoad of the capacity: what is
+	// perturbed then is not at its limit, and looks as if it did not matter.
+	usersMore, usersMost = 3, 18
+	enoughLoad           = 0.9
 )
 
 // perturbBudget is how long the slots of one trial of each variant may take; 0
@@ -86,10 +93,20 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	c.Budget = budget
 	m.offered++
 	c.Seed = m.seed()
-	p := steady(m.base, scenario, &at.Result, budget)
-	p.Seed = c.Seed
 	w := &perturber{config: c, seen: m.seen, components: limited, pools: sized}
-	_, err := m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
+	var err error
+	for times := float64(usersPerBusy); ; times *= usersMore {
+		p := steady(m.base, scenario, &at.Result, times, budget)
+		p.Seed = c.Seed
+		w.needs = 0
+		if times < usersMost && p.Scenarios[0].VUs < mostUsers {
+			w.needs = enoughLoad * at.Result.Throughput()
+		}
+		_, err = m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
+		if err != nil || w.failed != nil || w.session != nil || ctx.Err() != nil {
+			break
+		}
+	}
 	if w.session != nil {
 		w.failed = errors.Join(w.failed, w.session.Close(ctx))
 		m.trial.Perturbations = w.session.Slots()
@@ -103,12 +120,24 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	return nil
 }
 
-// steady is closed load at about the knee: by Little's law, throughput times
-// response time were under way at the capacity.
-func steady(base load.Plan, s load.Scenario, at *load.Result, budget time.Duration) load.Plan {
-	busy := at.Throughput() * at.Response.Mean / 1000
+// underWay is how many iterations were under way at once, by Little's law: their rate
+// times the time that one takes, with its pauses where it is more than a request.
+func underWay(r *load.Result) float64 {
+	if len(r.Journeys) == 0 {
+		return r.Throughput() * r.Response.Mean / 1000
+	}
+	sum := 0.0
+	for _, j := range r.Journeys {
+		sum += float64(j.Iterations) / r.Seconds() * j.Duration.Mean / 1000
+	}
+	return sum
+}
+
+// steady is closed load at about the knee: it has so many times the users that were
+// busy at the capacity.
+func steady(base load.Plan, s load.Scenario, at *load.Result, times float64, budget time.Duration) load.Plan {
 	s.Executor, s.Stages = load.ConstantVUs, nil
-	s.VUs = int(min(max(usersPerBusy*busy, leastUsers), mostUsers))
+	s.VUs = int(min(max(times*underWay(at), leastUsers), mostUsers))
 	s.Duration, s.StartTime, s.GracefulStop = perturbWarmup+budget, 0, leastDrain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, perturbWarmup, false
 	return base
@@ -180,6 +209,7 @@ type perturber struct {
 	seen       *usage
 	components []component
 	pools      []pool
+	needs      float64      // requests a second that the warm-up has to reach; 0 for none
 	warm       *load.Window // the last of the warm-up
 	session    *perturb.Session
 	failed     error
@@ -198,6 +228,9 @@ func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 		}
 		p.warm = &w
 		return ""
+	case p.session == nil && p.short():
+		p.warm = nil
+		return "there are too few users"
 	case p.session == nil:
 		p.failed = p.begin(ctx)
 	}
@@ -208,6 +241,14 @@ func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 		return perturb.Done
 	}
 	return stop
+}
+
+// short says whether the end of the warm-up carried less than it has to.
+func (p *perturber) short() bool {
+	if p.warm == nil || p.warm.Seconds <= 0 {
+		return false
+	}
+	return float64(p.warm.Requests-min(p.warm.Failed, p.warm.Requests))/p.warm.Seconds < p.needs
 }
 
 func (p *perturber) begin(ctx context.Context) error {

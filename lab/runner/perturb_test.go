@@ -41,10 +41,39 @@ func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	at := &load.Result{From: now, To: now.Add(time.Second), CompletedInTime: 1000, Response: load.Latency{Mean: 20}}
-	p := steady(load.Plan{StopOnOverload: true}, load.Scenario{Rate: 5, StartTime: time.Second}, at, 10*time.Second)
+	p := steady(load.Plan{StopOnOverload: true}, load.Scenario{Rate: 5, StartTime: time.Second}, at, 2, 10*time.Second)
 	s := p.Scenarios[0]
 	if s.VUs != 40 || s.Executor != load.ConstantVUs || s.Duration != 13*time.Second || s.StartTime != 0 || p.Warmup != 3*time.Second || p.StopOnOverload {
 		t.Errorf("got %+v", p)
+	}
+	// What holds a thousand under way is perturbed with two thousand.
+	at.Response.Mean = 1000
+	if p := steady(load.Plan{}, load.Scenario{}, at, 2, time.Second); p.Scenarios[0].VUs != 2000 {
+		t.Errorf("a thousand under way: got %d users, want 2,000", p.Scenarios[0].VUs)
+	}
+	// An iteration is under way while it pauses, too.
+	at.Journeys = []load.JourneyResult{{Iterations: 50, Duration: load.Latency{Mean: 4000}}}
+	if p := steady(load.Plan{}, load.Scenario{}, at, 2, time.Second); p.Scenarios[0].VUs != 400 {
+		t.Errorf("50 a second that take 4 s: got %d users, want 400", p.Scenarios[0].VUs)
+	}
+}
+
+// Load that does not reach the capacity says nothing of what limits it.
+func TestTooFewUsersPerturbNothing(t *testing.T) {
+	t.Parallel()
+	p := &perturber{seen: &usage{}, needs: 900}
+	warm := func(requests, failed uint64) {
+		p.window(t.Context(), load.Window{Warmup: true, Seconds: 1, Requests: requests, Failed: failed})
+	}
+	for _, c := range []struct{ requests, failed uint64 }{{500, 0}, {1500, 1000}} {
+		warm(c.requests, c.failed)
+		if stop := p.window(t.Context(), load.Window{Seconds: 1}); stop == "" || p.session != nil {
+			t.Errorf("%d requests, %d failed: got %q and a session: %v, want it to be stopped", c.requests, c.failed, stop, p.session != nil)
+		}
+	}
+	warm(950, 10)
+	if p.window(t.Context(), load.Window{Seconds: 1}); p.session == nil {
+		t.Error("enough was carried, and there is no session")
 	}
 }
 

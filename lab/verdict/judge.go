@@ -14,22 +14,29 @@ const MachineFull = 0.97
 //
 //  1. A measurement that ended before the system did, or that filled the
 //     machine, gives "lower bound only", whoever the witnesses name.
-//  2. Each witness has a voice for the limit that it names, or for each of those
-//     that it cannot tell apart. The limit with most voices is "named" if these
-//     are at least two: of two witnesses both, of three most.
-//  3. Several limits with as many voices, two or more, are "tied". So are those of
+//  2. Intervention decides. What was changed and clearly moved nothing is out,
+//     whoever names it: no voice counts for it. What was changed and clearly moved
+//     throughput has two voices for that, more than either observation, unless its
+//     own bound lies far above the capacity: then closed load sought another limit.
+//  3. Demand and saturation have a voice each for the limit that they name, or for
+//     each of those that they cannot tell apart; and one together for a limit of
+//     which both read the same counter. Where every CPU was changed and none of them
+//     moved anything, what could not be changed and is named by one of the two has
+//     a further voice, by elimination.
+//  4. The limit with most voices is "named" if these are at least two.
+//  5. Several limits with as many voices, two or more, are "tied". So are those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
 //     if the third names one of them: more of that one alone gives next to nothing.
-//     Only a perturbation that clearly moved nothing takes one out of a tie.
 //     Of a pipeline's stages the witnesses have a voice only for the first busy one
 //     that no later one holds back (see the function stages).
-//  4. Anything else is "undecided", with what each of them said.
+//  6. Anything else is "undecided", with what each of them said: a wrong name sends
+//     somebody to change what does not matter.
 //
-// A witness that does not name the limit dissents, and is named. Perturbation
-// does so only if it changed that very resource and nothing moved: what it could not
-// change, such as a lock, or only together with others, it knows nothing of. One
-// that names the limit and others with it has a voice for it, but agrees only in
-// part: the agreement and the summary say what it cannot tell the limit from.
+// A witness that does not name the limit dissents, and is named. Perturbation does
+// so only if it names another: what it could not change, such as a lock, or only
+// together with others, it knows nothing of. One that names the limit and others with
+// it has a voice for it, but agrees only in part: the agreement and the summary say
+// what it cannot tell the limit from.
 //
 // Where the capacity lies more than a twentieth above the bound of what is named,
 // the evidence says that this cannot be, or that work piled up meanwhile.
@@ -43,7 +50,8 @@ func Evaluate(in Input) Verdict {
 		heard = append(heard, perturbation(in, limits))
 	}
 	v := Verdict{Witnesses: heard}
-	first, voices := mostNamed(heard, in.Perturbations)
+	c := count(in, heard, limits)
+	first, voices := c.most(heard)
 	switch {
 	case in.LowerBound != "":
 		v.Status = LowerBoundOnly
@@ -56,16 +64,13 @@ func Evaluate(in Input) Verdict {
 		v.Summary = fmt.Sprintf("Capacity is at least %s: the machine was %.0f %% busy, load generator included, so its cores were the limit.",
 			in.rate(in.Capacity), 100*in.MachineBusy)
 	case voices >= 2 && len(first) == 1:
-		v.name(in, limits, first[0], voices)
+		v.name(in, limits, first[0])
+		v.Summary += c.eliminated(first[0])
 	case voices >= 2:
-		v.tie(in, first, voices)
-	case len(first) == 0:
-		v.Status = Undecided
-		v.Summary = "No component was near the limit of its CPU share or of a resource that it declares: " +
-			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of."
+		v.tie(in, first)
 	default:
 		v.Status = Undecided
-		v.Summary = fmt.Sprintf("The methods do not agree: %s.", allNamed(heard))
+		v.Summary = c.undecided(in, heard)
 	}
 	return v
 }
@@ -79,43 +84,9 @@ func (in Input) noCapacity() string {
 	return text + "."
 }
 
-// mostNamed counts voices: the limits with most of them, and how many these are.
-func mostNamed(heard []Witness, moved []Perturbation) (first []Limit, most int) {
-	voices := make(map[Limit]int)
-	var order []Limit
-	for i := range heard {
-		for _, l := range heard[i].named() {
-			if voices[l]++; voices[l] == 1 {
-				order = append(order, l)
-			}
-		}
-	}
-	for i := range heard {
-		if same := heard[i].Tied; len(same) > 1 && tiedBy(heard, same) >= 2 && !refuted(moved, same) {
-			return same, tiedBy(heard, same)
-		}
-	}
-	for _, l := range order {
-		most = max(most, voices[l])
-	}
-	return slices.DeleteFunc(order, func(l Limit) bool { return voices[l] < most }), most
-}
-
-// tiedBy counts the witnesses that name these very limits, in whatever order.
-func tiedBy(heard []Witness, limits []Limit) int {
-	n := 0
-	for i := range heard {
-		missing := func(l Limit) bool { return !slices.Contains(heard[i].Tied, l) }
-		if len(heard[i].Tied) == len(limits) && !slices.ContainsFunc(limits, missing) {
-			n++
-		}
-	}
-	return n
-}
-
-func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {
+func (v *Verdict) name(in Input, limits []limit, l Limit) {
 	v.Status, v.Component, v.Resource, v.ResourceName = Named, l.Component, l.Resource, l.Name
-	v.Agreement = fmt.Sprintf("%d/%d", voices, len(v.Witnesses))
+	v.agreement([]Limit{l})
 	if unsure := v.unsure(l); len(unsure) > 0 {
 		v.Agreement += " (" + strings.Join(unsure, "; ") + ")"
 	}
@@ -124,16 +95,33 @@ func (v *Verdict) name(in Input, limits []limit, l Limit, voices int) {
 		v.Summary = found.summary(in)
 		v.Advice = advice(in, limits, *found)
 	}
-	v.addDissent(in, []Limit{l})
+	v.addDissent([]Limit{l})
 }
 
-func (v *Verdict) tie(in Input, tied []Limit, voices int) {
+func (v *Verdict) tie(in Input, tied []Limit) {
 	v.Status, v.Tied = Tied, tied
-	v.Agreement = fmt.Sprintf("%d/%d", voices, len(v.Witnesses))
+	v.agreement(tied)
 	names := limitNames(tied)
 	v.Summary = list(names) + " are equally limiting: their bounds are too close to distinguish."
 	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives next to nothing.", list(names))
-	v.addDissent(in, tied)
+	v.addDissent(tied)
+}
+
+// agreement is how many witnesses name all of the limits, of those that were heard.
+func (v *Verdict) agreement(limits []Limit) {
+	n := 0
+	for i := range v.Witnesses {
+		if v.Witnesses[i].namesAll(limits) {
+			n++
+		}
+	}
+	v.Agreement = fmt.Sprintf("%d/%d", n, len(v.Witnesses))
+}
+
+// namesAll says whether the witness has a voice for each of the limits.
+func (w *Witness) namesAll(limits []Limit) bool {
+	named := w.named()
+	return !slices.ContainsFunc(limits, func(l Limit) bool { return !slices.Contains(named, l) })
 }
 
 // unsure says of each witness that names l and others with it what it cannot tell
@@ -153,7 +141,7 @@ func (v *Verdict) unsure(l Limit) []string {
 
 // addDissent says of the witnesses that have no voice for what was named, or not
 // for that alone, whom they do name. Those without a voice dissent.
-func (v *Verdict) addDissent(in Input, named []Limit) {
+func (v *Verdict) addDissent(named []Limit) {
 	if len(named) == 1 {
 		for _, words := range v.unsure(named[0]) {
 			v.Summary += " But " + words + "."
@@ -167,7 +155,7 @@ func (v *Verdict) addDissent(in Input, named []Limit) {
 				voices++
 			}
 		}
-		silent := w.Name == Perturbing && len(w.named()) == 0 && !denied(in.Perturbations, named)
+		silent := w.Name == Perturbing && len(w.named()) == 0
 		switch {
 		case voices == 0 && !silent:
 			v.Dissent = append(v.Dissent, w.Name)

@@ -29,12 +29,11 @@ type limit struct {
 func (in Input) limits() []limit {
 	var out []limit
 	for _, c := range in.Components {
-		if c.LimitCPUs > 0 {
-			out = append(out, limit{
-				Limit: Limit{Component: c.Name, Resource: CPU}, component: c,
-				bound: c.Bound, low: c.BoundLow, high: c.BoundHigh, trials: c.BoundTrials, busy: c.Busy,
-				saturated: c.waitedForCPU(), evidence: evidenceOf(c),
-			})
+		if cpu, ok := in.cpuLimit(c); ok {
+			out = append(out, cpu)
+		}
+		if thread, ok := in.threadLimit(c); ok {
+			out = append(out, thread)
 		}
 		if short, how := c.shortOfMemory(); short {
 			out = append(out, limit{Limit: Limit{Component: c.Name, Resource: Memory}, component: c, busy: 1, saturated: true, evidence: how})
@@ -51,12 +50,84 @@ func (in Input) limits() []limit {
 	return out
 }
 
+// cpuLimit is the CPU that a component may use: its share or, where nothing holds it to
+// one, the machine's cores. ok is false if neither is known.
+func (in Input) cpuLimit(c Component) (l limit, ok bool) {
+	l = limit{Limit: Limit{Component: c.Name, Resource: CPU}, component: c, evidence: evidenceOf(c)}
+	if c.shared() {
+		l.bound, l.low, l.high, l.trials, l.busy = c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials, c.Busy
+		l.saturated = c.waitedForCPU()
+		return l, true
+	}
+	if in.Cores <= 0 || c.HottestMS <= 0 {
+		return l, false
+	}
+	l.component.LimitCPUs, l.component.Unenforced = in.Cores, true
+	l.bound = 1000 * in.Cores / c.HottestMS
+	l.busy = in.Capacity / l.bound
+	l.component.Busy = l.busy
+	l.saturated = l.component.waitedForCPU()
+	l.evidence = fmt.Sprintf("%s, which %s, used %.2g of the machine's %g cores", c.Name, c.unlimited(), l.busy*in.Cores, in.Cores)
+	return l, true
+}
+
+// shared says whether the component has a CPU share that it is held to.
+func (c Component) shared() bool { return c.LimitCPUs > 0 && !c.Unenforced }
+
+// unlimited says why it has none.
+func (c Component) unlimited() string {
+	if c.LimitCPUs > 0 {
+		return fmt.Sprintf("nothing holds to its %g CPU", c.LimitCPUs)
+	}
+	return "has no CPU share"
+}
+
+// threadLimit is the busiest thread of a component that may use more than the one core
+// that a thread can.
+func (in Input) threadLimit(c Component) (l limit, ok bool) {
+	usable := c.LimitCPUs
+	if !c.shared() {
+		usable = in.Cores
+	}
+	if c.ThreadBusy <= 0 || usable*explains <= 1 {
+		return l, false
+	}
+	return limit{
+		Limit: Limit{Component: c.Name, Resource: Thread}, component: c,
+		bound: in.Capacity / c.ThreadBusy, busy: c.ThreadBusy, saturated: c.ThreadBusy >= busyMuch,
+		evidence: fmt.Sprintf("the busiest thread of %s used %.0f %% of a core, which is all that it can use, out of %.3g", c.Name, 100*c.ThreadBusy, usable),
+	}, true
+}
+
 // waitedForCPU says whether the hottest instance was held back by its CPU share:
 // throttled, or, where the share is not enforced by a quota, so that nothing is
 // throttled, with threads that waited for a core. A high share of its limit alone is
 // not enough: it is the demand, divided by the bound, and no second observation.
 func (c Component) waitedForCPU() bool {
 	return c.Throttled >= throttledMuch || c.Busy >= busyMuch && c.RunDelay >= delayedMuch
+}
+
+// oneCounter says whether what demand and saturation say of the limit comes from the
+// same counter, so that one error in it would mislead both. How often a CPU's quota
+// was used up, or how long its threads waited, is not how much it used.
+func (l *limit) oneCounter() bool {
+	switch r := l.resource; l.Resource {
+	case Pool, Lock:
+		return !r.waitedFor()
+	case Queue:
+		return !r.Counted
+	case Stage:
+		return r.Backpressured == nil && !r.Behind()
+	case Thread:
+		return true
+	}
+	return false
+}
+
+// waitedFor says whether it was waited for, as those who wait are counted, or the time
+// that they do.
+func (r Resource) waitedFor() bool {
+	return r.Waiting >= waitMuch || r.DemandMS > 0 && r.WaitMS >= waitMuch*r.DemandMS
 }
 
 // saturated says whether a resource had no more to give.
@@ -152,6 +223,8 @@ func (l Limit) what() string {
 	switch {
 	case l.Resource == CPU:
 		return "CPU"
+	case l.Resource == Thread:
+		return "busiest thread"
 	case l.Name == "":
 		return l.Resource
 	}
@@ -193,6 +266,9 @@ func (l *limit) summary(in Input) string {
 			begin, in.one(), format.Demand(r.DemandMS), r.Capacity*float64(max(1, c.Instances)), in.rate(l.bound))
 	case Queue:
 		return fmt.Sprintf("%s: %s is done with at most %s.", begin, consumer(c, r), in.rate(l.bound))
+	case Thread:
+		return fmt.Sprintf("%s: it works for %s in each %s and cannot use more than one core, which allows at most %s.",
+			begin, format.Demand(1000*c.ThreadBusy/in.Capacity), in.one(), in.rate(l.bound))
 	case Stage:
 		return fmt.Sprintf("%s: no later stage holds it back, and it is done with at most %s.", begin, in.rate(l.bound))
 	default:

@@ -105,7 +105,7 @@ func TestVisitsAreSaidWhereThereAreSeveral(t *testing.T) {
 func TestAPerturbedPoolIsNamedByItsName(t *testing.T) {
 	t.Parallel()
 	const x = 200
-	api := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.97, Full: 0.9})
+	api := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.97, Full: 0.9, Waiting: 3})
 	api.Resources = append(api.Resources, Resource{Name: "threads", Kind: Pool, Capacity: 50, Busy: 0.3})
 	moved := func(name string, e float64) Perturbation {
 		return Perturbation{Component: "api", Resource: Pool, Name: name, Elasticity: e, Low: e - 0.2, High: e + 0.2}

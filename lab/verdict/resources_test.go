@@ -21,13 +21,13 @@ func TestJudgeNamesResources(t *testing.T) {
 	t.Parallel()
 	const x = 200
 	pool := func(busy, full float64) Component {
-		return with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: busy, Full: full})
+		return with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: busy, Full: full, Waiting: 3})
 	}
 	lock := func(busy float64) Component {
-		return with(x, Resource{Name: "ledger", Kind: Lock, Capacity: 1, Busy: busy})
+		return with(x, Resource{Name: "ledger", Kind: Lock, Capacity: 1, Busy: busy, WaitMS: 20})
 	}
 	queue := func(r Resource) Component {
-		r.Name, r.Kind = "jobs", Queue
+		r.Name, r.Kind, r.Counted = "jobs", Queue, true
 		return with(x, r)
 	}
 	noBound := func(c Component) Component { c.Bound = 0; return c }
@@ -148,8 +148,8 @@ func TestPerturbationHasAVoice(t *testing.T) {
 		dissent    []string
 	}{
 		"all three":         {[]Component{api, db}, []Perturbation{changed("api", 0.9, 0.7, 1.1), changed("db", 0.05, -0.1, 0.2)}, Named, "api", "3/3", nil},
-		"it names another":  {[]Component{api, db}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, Named, "api", "2/3", []string{Perturbing}},
-		"it denies":         {[]Component{api, db}, []Perturbation{changed("api", 0.02, -0.1, 0.1)}, Named, "api", "2/3", []string{Perturbing}},
+		"it names another":  {[]Component{api, db}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, Undecided, "", "", nil},
+		"it denies":         {[]Component{api, db}, []Perturbation{changed("api", 0.02, -0.1, 0.1)}, Undecided, "", "", nil},
 		"it did not try":    {[]Component{api, db}, []Perturbation{changed("db", 0.02, -0.1, 0.1)}, Named, "api", "2/3", nil},
 		"it decides":        {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, 0.6, 1)}, Named, "db", "2/3", []string{Demanding}},
 		"it is not sure":    {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, -0.1, 1.7)}, Undecided, "", "", nil},
@@ -233,7 +233,7 @@ func TestWorkIsOfWhatLimits(t *testing.T) {
 	if v := Evaluate(Input{Capacity: x, Components: []Component{spare, full}}); v.Component != "db" || strings.Contains(v.Summary, "serializing") {
 		t.Errorf("got %q, want db, and nothing of another's work", v.Summary)
 	}
-	pool := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.95, Full: 0.8})
+	pool := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.95, Full: 0.8, Waiting: 3})
 	pool.Work = work
 	if v := Evaluate(Input{Capacity: x, Components: []Component{pool}}); v.Resource != Pool || strings.Contains(v.Summary, "serializing") {
 		t.Errorf("got %q, want the pool, and nothing of CPU", v.Summary)

@@ -42,33 +42,20 @@ type Input struct {
 	// Missed is why no rate held, where Capacity is 0: what the lowest that was
 	// tried missed. It may be empty.
 	Missed string
-	// MachineBusy is the share of all cores that was in use, 0 to 1.
+	// MachineBusy is the share of all cores that was in use, 0 to 1, and Cores how many
+	// there are; 0 if that is not known.
 	MachineBusy float64
+	Cores       float64
 	// ListenOverflows is how many connections a full backlog turned away each
 	// second, in all components together.
 	ListenOverflows float64
 	// Perturbations are what came of changing resources under steady load;
 	// empty if that was not done.
 	Perturbations []Perturbation
-}
-
-// Perturbation is what changing one resource, or several together, did to the whole
-// system.
-type Perturbation struct {
-	Component string `json:"component,omitempty"`
-	Resource  string `json:"resource,omitempty"` // CPU or another kind
-	// Elasticity is the relative change of throughput (or of latency, with its
-	// sign turned) for each relative change of the resource: 1 where it limits
-	// alone, 0 where it does not matter. Low to High is its interval.
-	Elasticity float64 `json:"elasticity"`
-	Low        float64 `json:"low"`
-	High       float64 `json:"high"`
-	// Name is that of a pool.
-	Name string `json:"name,omitempty"`
-	// Group are the two or more that were changed together, where it is about
-	// them: Component, Resource and Name are empty then. It is evidence, and
-	// names none of them.
-	Group []Limit `json:"group,omitempty"`
+	// PerturbedRate is what the load of the perturbations carried while nothing was
+	// changed, in Unit; 0 if it is not known. Below the capacity it kept nothing at its
+	// limit, so that what moved nothing then may limit all the same.
+	PerturbedRate float64
 }
 
 // Component is one service at the variant's capacity.
@@ -101,6 +88,11 @@ type Component struct {
 	SystemMS float64 `json:"system_ms,omitempty"`
 	// HottestMS is the part of DemandMS that falls on the hottest instance.
 	HottestMS float64 `json:"hottest_ms,omitempty"`
+	// Unenforced says that nothing held its instances to LimitCPUs.
+	Unenforced bool `json:"unenforced,omitempty"`
+	// ThreadBusy is how much of a core the busiest thread of its hottest instance used, 0
+	// to 1, taken anew every second; 0 if it is not known.
+	ThreadBusy float64 `json:"thread_busy,omitempty"`
 	// Visits is how many requests all its instances served for each iteration; 0
 	// if it does not say.
 	Visits float64 `json:"visits,omitempty"`
@@ -117,6 +109,9 @@ type Component struct {
 	// DiskBytes is what all instances read and wrote, in bytes a second.
 	DiskBytes float64    `json:"disk_bytes,omitempty"`
 	Resources []Resource `json:"resources,omitempty"`
+	// CollectMS is the part of DemandMS that goes into collecting garbage, where a runtime
+	// says so by itself.
+	CollectMS float64 `json:"collect_ms,omitempty"`
 	// Work is what parts of DemandMS go into, as the component counts them.
 	Work []Work `json:"work,omitempty"`
 }
@@ -149,6 +144,9 @@ type Resource struct {
 	// of its consumer, of a stage that of its hottest worker. A stage that does not
 	// tell is taken to be busy when what waits for it grows.
 	Busy float64 `json:"busy"`
+	// Counted says of a queue that Busy is by what its consumer did, and not by how often
+	// there was something in the queue.
+	Counted bool `json:"counted,omitempty"`
 	// NotEmpty is the share of time in which something was in the queue.
 	NotEmpty float64 `json:"not_empty,omitempty"`
 	// Full is the share of time in which all slots were used, or nothing more
@@ -198,7 +196,7 @@ const (
 	LowerBoundOnly = "lower bound only" // the measurement was the limit
 )
 
-// The kinds of resource. Each component has a CPU and memory; the others are
+// The kinds of resource. Each component has a CPU, threads and memory; the others are
 // what its x-resources say.
 const (
 	CPU    = "cpu"
@@ -207,6 +205,7 @@ const (
 	Queue  = "queue"
 	Stage  = "stage"
 	Memory = "memory"
+	Thread = "thread" // the busiest one: more than one core is of no use to it
 )
 
 // Limit is a resource of a component.

@@ -53,8 +53,9 @@ const (
 	// and faultsMuch how many pages it then reads from disk each second.
 	stalledMuch = 0.20
 	faultsMuch  = 100
-	// moves is the elasticity from which on a resource matters.
-	moves = 0.30
+	// waitMuch is how many wait for a pool or a lock that limits, at the least, or
+	// how long each waits for it, as a share of how long it then holds it.
+	waitMuch = 0.5
 )
 
 // nameLimits sets what a method names: one limit, or several that it cannot
@@ -130,6 +131,8 @@ func (l *limit) needs(in Input) string {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
 		return text + l.component.spent() + l.component.skewed()
+	case Thread:
+		return fmt.Sprintf("the busiest thread of %s works for %s in each %s", l.Component, format.Demand(1000*l.component.ThreadBusy/in.Capacity), in.one())
 	case Pool:
 		return fmt.Sprintf("%s holds a slot of its pool %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	case Queue:
@@ -194,8 +197,8 @@ func coolest(limits []limit) string {
 func beside(in Input) string {
 	var text strings.Builder
 	for _, c := range in.Components {
-		if c.LimitCPUs == 0 && c.RunDelay >= delayedMuch {
-			fmt.Fprintf(&text, "; %s, which has no CPU share, waited %.1f s for a core for each second that it ran", c.Name, c.RunDelay)
+		if !c.shared() && c.RunDelay >= delayedMuch {
+			fmt.Fprintf(&text, "; %s, which %s, waited %.1f s for a core for each second that it ran", c.Name, c.unlimited(), c.RunDelay)
 		}
 		for _, r := range c.Resources {
 			text.WriteString(r.flush(in, c))
@@ -205,110 +208,4 @@ func beside(in Input) string {
 		fmt.Fprintf(&text, "; %.0f connections a second were turned away by full backlogs", in.ListenOverflows)
 	}
 	return text.String()
-}
-
-// perturbation names the resource that moved throughput most, if the interval of
-// its elasticity leaves out 0, and with it those that it cannot be told apart from.
-// Where a group that was changed together is among these, it names no component: which of
-// the group it was is not known.
-func perturbation(in Input, limits []limit) Witness {
-	w := Witness{Name: Perturbing}
-	sorted := slices.SortedStableFunc(slices.Values(in.Perturbations), func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
-	var moved []limit
-	var together []string
-	for i, p := range sorted {
-		if i > 0 {
-			w.Evidence += "; "
-		}
-		w.Evidence += fmt.Sprintf("1 %% of the %s moves it by %.2f %% (%.2f to %.2f)", p.subject(), p.Elasticity, p.Low, p.High)
-		switch {
-		case !p.asMuchAs(sorted[0]) || p.explained(sorted):
-		case len(p.Group) > 0:
-			together = append(together, list(limitNames(p.Group)))
-		default:
-			moved = append(moved, matching(limits, p))
-		}
-	}
-	switch {
-	case len(together) > 0:
-		w.Evidence += fmt.Sprintf("; %s were changed only together, so which of them it is remains open", strings.Join(together, ", and "))
-		return w
-	case len(moved) == 0:
-		w.Evidence += "; nothing that was changed moves it enough"
-	}
-	w.nameLimits(moved)
-	return w
-}
-
-// subject is what was changed, in words.
-func (p Perturbation) subject() string {
-	if len(p.Group) == 0 {
-		return p.changed().what() + " of " + p.Component
-	}
-	parts := make([]string, len(p.Group))
-	for i, l := range p.Group {
-		parts[i] = l.what() + " of " + l.Component
-	}
-	return list(parts) + " together"
-}
-
-// explained says whether one of the group moved throughput as much by itself as the
-// group did, so that the rest of it does not matter.
-func (p Perturbation) explained(all []Perturbation) bool {
-	return slices.ContainsFunc(all, func(one Perturbation) bool {
-		return len(one.Group) == 0 && slices.Contains(p.Group, one.changed()) && one.Low > 0 && one.Elasticity >= explains*p.Elasticity
-	})
-}
-
-// denied says whether one of the limits was changed and moved too little: alone,
-// or in a group none of which matters then.
-func denied(all []Perturbation, limits []Limit) bool {
-	if len(all) == 0 {
-		return false
-	}
-	most := slices.MaxFunc(all, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
-	return slices.ContainsFunc(all, func(p Perturbation) bool { return p.about(limits) && !p.asMuchAs(most) })
-}
-
-// refuted says whether perturbing one of the limits clearly did less than a third of
-// what the most effective one did: even the upper end of its interval.
-func refuted(all []Perturbation, limits []Limit) bool {
-	if len(all) == 0 {
-		return false
-	}
-	most := slices.MaxFunc(all, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
-	return most.Low > 0 && slices.ContainsFunc(all, func(p Perturbation) bool {
-		return len(p.Group) == 0 && p.about(limits) && p.High < most.Elasticity/3
-	})
-}
-
-// about says whether p changed one of the limits.
-func (p Perturbation) about(limits []Limit) bool {
-	of := p.Group
-	if len(of) == 0 {
-		of = []Limit{p.changed()}
-	}
-	return slices.ContainsFunc(of, func(l Limit) bool { return slices.Contains(limits, l) })
-}
-
-// asMuchAs says whether p moved throughput as well, and not clearly less than most
-// did. One that limits alone has an elasticity of 1 and the others 0, two that limit
-// together share it: a third of the higher one is half way between these. It counts
-// where it surely moved something, or where the intervals overlap.
-func (p Perturbation) asMuchAs(most Perturbation) bool {
-	if most.Low <= 0 || most.Elasticity < moves {
-		return false
-	}
-	return p.Elasticity >= most.Elasticity/3 && (p.Low > 0 || p.High >= most.Low)
-}
-
-// changed is what a perturbation was about that is no group's.
-func (p Perturbation) changed() Limit { return Limit{p.Component, p.Resource, p.Name} }
-
-// matching is the limit that was changed.
-func matching(limits []limit, p Perturbation) limit {
-	if l := find(limits, p.changed()); l != nil {
-		return *l
-	}
-	return limit{Limit: p.changed()}
 }

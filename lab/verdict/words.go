@@ -11,6 +11,9 @@ import (
 )
 
 func share(c Component) string {
+	if c.Unenforced {
+		return fmt.Sprintf("the machine's %g cores", c.LimitCPUs)
+	}
 	if c.Instances == 1 {
 		return fmt.Sprintf("its %g CPU", c.LimitCPUs)
 	}
@@ -18,7 +21,7 @@ func share(c Component) string {
 }
 
 func allow(c Component) string {
-	if c.Instances == 1 {
+	if c.Instances == 1 && !c.Unenforced {
 		return "allows"
 	}
 	return "allow"

@@ -1,0 +1,127 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+)
+
+// counted are the voices that each limit has.
+type counted struct {
+	voices map[Limit]int
+	order  []Limit // those with a voice, as they were first named
+	// vetoed are those that a witness names and whose change moved nothing.
+	vetoed []Limit
+	// single are those that demand and saturation name by the same counter.
+	single []Limit
+	// byElimination is true if no CPU mattered when all of them were changed.
+	byElimination bool
+}
+
+// count counts the voices: see Evaluate.
+func count(in Input, heard []Witness, limits []limit) *counted {
+	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated()}
+	for i := range heard {
+		w := &heard[i]
+		for _, l := range w.named() {
+			switch found := find(limits, l); {
+			case in.vetoed(l):
+				if !slices.Contains(c.vetoed, l) {
+					c.vetoed = append(c.vetoed, l)
+				}
+			case w.Name == Perturbing:
+				c.add(l, in.weight(l, found))
+			case c.voices[l] > 0 && found != nil && found.oneCounter():
+				c.single = append(c.single, l)
+			default:
+				c.add(l, 1)
+			}
+		}
+	}
+	if c.byElimination {
+		for _, l := range c.order {
+			if !in.changed(l) {
+				c.voices[l]++
+			}
+		}
+	}
+	return c
+}
+
+func (c *counted) add(l Limit, voices int) {
+	if voices == 0 {
+		return
+	}
+	if c.voices[l] == 0 {
+		c.order = append(c.order, l)
+	}
+	c.voices[l] += voices
+}
+
+// most are the limits with most voices, and how many these are.
+func (c *counted) most(heard []Witness) (first []Limit, most int) {
+	for i := range heard {
+		same := heard[i].Tied
+		if len(same) < 2 || slices.ContainsFunc(same, func(l Limit) bool { return c.voices[l] == 0 }) {
+			continue
+		}
+		if n := tiedBy(heard, same); n >= 2 {
+			return same, n
+		}
+	}
+	for _, l := range c.order {
+		most = max(most, c.voices[l])
+	}
+	return slices.DeleteFunc(slices.Clone(c.order), func(l Limit) bool { return c.voices[l] < most }), most
+}
+
+// tiedBy counts the witnesses that name these very limits, in whatever order.
+func tiedBy(heard []Witness, limits []Limit) int {
+	n := 0
+	for i := range heard {
+		if len(heard[i].Tied) == len(limits) && heard[i].namesAll(limits) {
+			n++
+		}
+	}
+	return n
+}
+
+// eliminated says, behind a summary, that a limit was named by elimination.
+func (c *counted) eliminated(l Limit) string {
+	if !c.byElimination || l.Resource == CPU || c.voices[l] < 2 {
+		return ""
+	}
+	return " Changing the CPU of every component moved nothing, which leaves this."
+}
+
+// undecided says why nothing is named.
+func (c *counted) undecided(in Input, heard []Witness) string {
+	switch {
+	case len(c.vetoed) > 0 && len(c.order) == 0:
+		return fmt.Sprintf("%s would be named by what was observed, but changing %s moved nothing, so something else limits: "+
+			"waiting, a lock or a pool that no x-resources tell of, or a service outside the file.", list(limitNames(c.vetoed)), it(c.vetoed))
+	case len(c.vetoed) > 0:
+		return fmt.Sprintf("The methods do not agree: %s; but changing %s moved nothing.", allNamed(heard), list(limitNames(c.vetoed)))
+	case len(c.order) == 0 && c.byElimination:
+		return "Changing the CPU of every component moved nothing, and no resource that a component declares was at its limit: " +
+			"what limits is a lock or a pool that no x-resources tell of, a single thread, a disk, or a service outside the file."
+	case len(c.order) == 0 && !in.anyNamed(heard):
+		return "No component was near the limit of its CPU share or of a resource that it declares: " +
+			"the objectives were missed for another reason, such as waiting, or a lock or a pool that no x-resources tell of."
+	case len(c.order) == 1 && slices.Contains(c.single, c.order[0]):
+		return fmt.Sprintf("%s may be the limit, but one counter alone says so: demand and saturation read the same one. "+
+			"Let it be changed under load, or declare who waits for it.", limitNames(c.order)[0])
+	}
+	return fmt.Sprintf("The methods do not agree: %s.", allNamed(heard))
+}
+
+// anyNamed says whether a witness names anything.
+func (in Input) anyNamed(heard []Witness) bool {
+	return slices.ContainsFunc(heard, func(w Witness) bool { return len(w.named()) > 0 })
+}
+
+func it(limits []Limit) string {
+	if len(limits) == 1 {
+		return "it"
+	}
+	return "them"
+}

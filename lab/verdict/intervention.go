@@ -1,0 +1,221 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	// moves is the elasticity from which on a resource matters.
+	moves = 0.30
+	// decides is the elasticity from which on a resource is what limits: throughput
+	// follows it by more than half. The whole interval has to lie above.
+	decides = 0.50
+	// within is how far a bound may lie above the capacity for an intervention to be
+	// believed that names its resource: capacity/bound.
+	within = 0.60
+	// fills is the share of the capacity that the load of a perturbation has to carry
+	// for it to say anything of what limits.
+	fills = 0.80
+)
+
+// Perturbation is what changing one resource, or several together, did to the whole
+// system.
+type Perturbation struct {
+	Component string `json:"component,omitempty"`
+	Resource  string `json:"resource,omitempty"` // CPU or another kind
+	// Elasticity is the relative change of throughput for each relative change of the
+	// resource: 1 where it limits alone, 0 where it does not matter. Low to High is
+	// its interval.
+	Elasticity float64 `json:"elasticity"`
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	// Faster is the same of the response time's 95th percentile, with its sign
+	// turned: by how many per cent it falls. It is nil where it is not known.
+	Faster *Elasticity `json:"faster,omitempty"`
+	// Name is that of a pool.
+	Name string `json:"name,omitempty"`
+	// Group are the two or more that were changed together, where it is about
+	// them: Component, Resource and Name are empty then. It is evidence, and
+	// names none of them.
+	Group []Limit `json:"group,omitempty"`
+}
+
+// Elasticity is a value with its interval.
+type Elasticity struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// perturbation names the resource that moved throughput most, if the interval of
+// its elasticity leaves out 0, and with it those that it cannot be told apart from.
+// Where nothing moved throughput, it names what made answers faster. Where a group that
+// was changed together is among these, it names no component: which of
+// the group it was is not known.
+func perturbation(in Input, limits []limit) Witness {
+	w := Witness{Name: Perturbing}
+	sorted := slices.SortedStableFunc(slices.Values(in.Perturbations), func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
+	for i, p := range sorted {
+		if i > 0 {
+			w.Evidence += "; "
+		}
+		w.Evidence += p.evidence()
+	}
+	if !in.filled() {
+		w.Evidence += fmt.Sprintf("; but the load meanwhile carried only %s, so that nothing was at its limit", in.rate(in.PerturbedRate))
+		return w
+	}
+	moved, together := movedBy(sorted, limits)
+	if len(moved)+len(together) == 0 {
+		faster := speeds(sorted)
+		slices.SortStableFunc(faster, func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
+		moved, together = movedBy(faster, limits)
+	}
+	switch {
+	case len(together) > 0:
+		w.Evidence += fmt.Sprintf("; %s were changed only together, so which of them it is remains open", strings.Join(together, ", and "))
+		return w
+	case len(moved) == 0:
+		w.Evidence += "; nothing that was changed moves it enough"
+	}
+	w.nameLimits(moved)
+	return w
+}
+
+// movedBy are the limits that moved as much as the first one did, and the groups.
+func movedBy(sorted []Perturbation, limits []limit) (moved []limit, together []string) {
+	for _, p := range sorted {
+		switch {
+		case !p.asMuchAs(sorted[0]) || p.explained(sorted):
+		case len(p.Group) > 0:
+			together = append(together, list(limitNames(p.Group)))
+		default:
+			moved = append(moved, matching(limits, p))
+		}
+	}
+	return moved, together
+}
+
+// speeds are the perturbations, each with what it did to the response time in place of
+// the throughput.
+func speeds(all []Perturbation) []Perturbation {
+	var out []Perturbation
+	for _, p := range all {
+		if p.Faster != nil {
+			p.Elasticity, p.Low, p.High = p.Faster.Value, p.Faster.Low, p.Faster.High
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (p Perturbation) evidence() string {
+	text := fmt.Sprintf("1 %% of the %s moves it by %.2f %% (%.2f to %.2f)", p.subject(), p.Elasticity, p.Low, p.High)
+	if p.quickens() && p.High < moves {
+		text += fmt.Sprintf(", and makes the 95th percentile of response times %.2f %% shorter (%.2f to %.2f)", p.Faster.Value, p.Faster.Low, p.Faster.High)
+	}
+	return text
+}
+
+// quickens says whether more of it clearly made answers faster.
+func (p Perturbation) quickens() bool {
+	return p.Faster != nil && p.Faster.Low > 0 && p.Faster.Value >= moves
+}
+
+// subject is what was changed, in words.
+func (p Perturbation) subject() string {
+	if len(p.Group) == 0 {
+		return p.changed().what() + " of " + p.Component
+	}
+	parts := make([]string, len(p.Group))
+	for i, l := range p.Group {
+		parts[i] = l.what() + " of " + l.Component
+	}
+	return list(parts) + " together"
+}
+
+// explained says whether one of the group moved throughput as much by itself as the
+// group did, so that the rest of it does not matter.
+func (p Perturbation) explained(all []Perturbation) bool {
+	return slices.ContainsFunc(all, func(one Perturbation) bool {
+		return len(one.Group) == 0 && slices.Contains(p.Group, one.changed()) && one.Low > 0 && one.Elasticity >= explains*p.Elasticity
+	})
+}
+
+// filled says whether the load of the perturbation carried about the capacity.
+func (in Input) filled() bool {
+	return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*in.Capacity
+}
+
+// weight is how many voices an intervention that names a limit has for it.
+func (in Input) weight(l Limit, found *limit) int {
+	i := slices.IndexFunc(in.Perturbations, func(p Perturbation) bool { return len(p.Group) == 0 && p.changed() == l })
+	switch {
+	case i < 0 || in.Perturbations[i].Low < decides:
+		return 1
+	case found != nil && found.bound > 0 && in.Capacity < within*found.bound:
+		return 1
+	}
+	return 2
+}
+
+// vetoed says whether changing the limit, alone or with others, clearly moved nothing:
+// the interval of its elasticity ends below what matters, or below a third of what the
+// most effective one did; and answers became no faster.
+func (in Input) vetoed(l Limit) bool {
+	if !in.filled() || len(in.Perturbations) == 0 {
+		return false
+	}
+	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	return slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool {
+		little := p.High < moves || most.Low > 0 && len(p.Group) == 0 && p.High < most.Elasticity/3
+		return p.about(l) && little && !p.quickens()
+	})
+}
+
+// changed says whether the limit was changed, alone or with others.
+func (in Input) changed(l Limit) bool {
+	return slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool { return p.about(l) })
+}
+
+// eliminated says whether the CPU of every component was changed and none of them moved
+// anything.
+func (in Input) eliminated() bool {
+	if len(in.Perturbations) == 0 || len(in.Components) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(in.Components, func(c Component) bool { return !in.vetoed(Limit{Component: c.Name, Resource: CPU}) })
+}
+
+// about says whether p changed the limit, alone or with others.
+func (p Perturbation) about(l Limit) bool {
+	if len(p.Group) == 0 {
+		return p.changed() == l
+	}
+	return slices.Contains(p.Group, l)
+}
+
+// asMuchAs says whether p moved throughput as well, and not clearly less than most
+// did. One that limits alone has an elasticity of 1 and the others 0, two that limit
+// together share it: a third of the higher one is half way between these. It counts
+// where it surely moved something, or where the intervals overlap.
+func (p Perturbation) asMuchAs(most Perturbation) bool {
+	if most.Low <= 0 || most.Elasticity < moves {
+		return false
+	}
+	return p.Elasticity >= most.Elasticity/3 && (p.Low > 0 || p.High >= most.Low)
+}
+
+// changed is what a perturbation was about that is no group's.
+func (p Perturbation) changed() Limit { return Limit{p.Component, p.Resource, p.Name} }
+
+// matching is the limit that was changed.
+func matching(limits []limit, p Perturbation) limit {
+	if l := find(limits, p.changed()); l != nil {
+		return *l
+	}
+	return limit{Limit: p.changed()}
+}

@@ -1,0 +1,201 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+)
+
+// Who moved throughput is named before who merely looks busy, and who moved nothing is not
+// named whatever else speaks for it.
+func TestInterventionDecides(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	api, idle := component("api", x, 0.95, 0.8), component("db", x, 0.4, 0.05)
+	busy := component("db", x, 0.75, 0.3)
+	for name, c := range map[string]struct {
+		components []Component
+		moved      []Perturbation
+		rate       float64 // of the load meanwhile
+		status     string
+		component  string
+		says       string
+	}{
+		"another moved it":        {[]Component{api, busy}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, x, Named, "db", "But demand names api"},
+		"another far from it":     {[]Component{api, idle}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, x, Undecided, "", "changing api moved nothing"},
+		"nothing moved":           {[]Component{api, idle}, []Perturbation{changed("api", 0.05, -0.1, 0.2), changed("db", 0, -0.2, 0.2)}, x, Undecided, "", "changing it moved nothing"},
+		"not clearly nothing":     {[]Component{api, idle}, []Perturbation{changed("api", 0.2, -0.2, 0.6), changed("db", 0, -0.2, 0.2)}, x, Named, "api", ""},
+		"the load was too small":  {[]Component{api, idle}, []Perturbation{changed("api", 0.05, -0.1, 0.2)}, 0.5 * x, Named, "api", ""},
+		"it moved, one agrees":    {[]Component{component("api", x, 0.9, 0.1), idle}, []Perturbation{changed("api", 0.9, 0.7, 1.1)}, x, Named, "api", ""},
+		"it moved, nobody agrees": {[]Component{component("api", x, 0.7, 0.1), idle}, []Perturbation{changed("api", 0.9, 0.7, 1.1)}, x, Named, "api", ""},
+		"it moved a little":       {[]Component{component("api", x, 0.7, 0.1), idle}, []Perturbation{changed("api", 0.4, 0.2, 0.6)}, x, Undecided, "", ""},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: c.components, Perturbations: c.moved, PerturbedRate: c.rate})
+		if v.Status != c.status || v.Component != c.component || !strings.Contains(v.Summary, c.says) {
+			t.Errorf("%s: got %s %q (%s), want %s %q, saying %q", name, v.Status, v.Component, v.Summary, c.status, c.component, c.says)
+		}
+	}
+}
+
+// More CPU may make answers faster where closed load hides it in the throughput.
+func TestResponseTimeCounts(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	api, db := component("api", x, 0.95, 0.8), component("db", x, 0.4, 0.05)
+	faster := func(p Perturbation, value, low, high float64) Perturbation {
+		p.Faster = &Elasticity{value, low, high}
+		return p
+	}
+	still := changed("api", 0.05, -0.1, 0.2)
+	for name, c := range map[string]struct {
+		moved []Perturbation
+		want  string
+	}{
+		"neither":        {[]Perturbation{faster(still, 0.1, -0.1, 0.3), changed("db", 0, -0.2, 0.2)}, Undecided},
+		"answers":        {[]Perturbation{faster(still, 0.9, 0.6, 1.2), changed("db", 0, -0.2, 0.2)}, Named},
+		"perhaps":        {[]Perturbation{faster(still, 0.9, -0.3, 2.1), changed("db", 0, -0.2, 0.2)}, Undecided},
+		"not at all now": {[]Perturbation{faster(still, -0.9, -1.2, -0.6), changed("db", 0, -0.2, 0.2)}, Undecided},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: []Component{api, db}, Perturbations: c.moved})
+		if v.Status != c.want {
+			t.Errorf("%s: got %s %s (%s), want %s", name, v.Status, v.Component, v.Summary, c.want)
+		}
+	}
+	v := Evaluate(Input{Capacity: x, Components: []Component{api, db}, Perturbations: []Perturbation{faster(still, 0.9, 0.6, 1.2)}})
+	if w := v.Witnesses[2]; w.Component != "api" || !strings.Contains(w.Evidence, "95th percentile of response times 0.90 % shorter") {
+		t.Errorf("got %q (%s), want api for its response times", w.Component, w.Evidence)
+	}
+}
+
+// What demand and saturation read from one counter is one voice.
+func TestOneCounterIsOneVoice(t *testing.T) {
+	t.Parallel()
+	const x = 200
+	spare := func(r Resource) []Component { return []Component{with(x, r), component("db", x, 0.2, 0)} }
+	full := Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.95, Full: 0.8}
+	held := Resource{Name: "ledger", Kind: Lock, Capacity: 1, Busy: 0.95}
+	waited := func(r Resource) Resource { r.WaitMS = 20; return r }
+	jobs := Resource{Name: "jobs", Kind: Queue, Busy: 0.9, NotEmpty: 0.9, Depth: 3}
+	counts := jobs
+	counts.Counted = true
+	insert := Resource{Name: "insert", Kind: Stage, Busy: 0.97, Rate: x}
+	told := insert
+	told.Backpressured = new(0.0)
+	none := []Perturbation{changed("api", 0, -0.2, 0.2), changed("db", 0.05, -0.2, 0.25)}
+	for name, c := range map[string]struct {
+		resource Resource
+		moved    []Perturbation
+		want     string
+	}{
+		"a pool, nobody counts who waits":  {full, nil, Undecided},
+		"a pool with waiters":              {waited(full), nil, Named},
+		"a pool, and no CPU matters":       {full, none, Named},
+		"a lock":                           {held, nil, Undecided},
+		"a lock with waiters":              {waited(held), nil, Named},
+		"a lock, and no CPU matters":       {held, none, Named},
+		"a lock, and one CPU is not known": {held, none[:1], Undecided},
+		"a queue by its depth":             {jobs, nil, Undecided},
+		"a queue whose consumer counts":    {counts, nil, Named},
+		"a stage by its work":              {insert, nil, Undecided},
+		"a stage that tells who holds it":  {told, nil, Named},
+		"a stage, and no CPU matters":      {insert, none, Named},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: spare(c.resource), Perturbations: c.moved})
+		if v.Status != c.want || v.Status == Named && v.ResourceName != c.resource.Name {
+			t.Errorf("%s: got %s %s (%s), want %s", name, v.Status, v.ResourceName, v.Summary, c.want)
+		}
+		if c.want == Undecided && len(c.moved) == 0 && !strings.Contains(v.Summary, "one counter alone") {
+			t.Errorf("%s: %q does not say that it is one counter", name, v.Summary)
+		}
+	}
+}
+
+// A thread cannot use more than one core, whatever its component may.
+func TestASingleThreadIsALimit(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	loop := func(cpus, used, thread float64) Component {
+		c := component("web", x, used/cpus, 0)
+		c.LimitCPUs, c.ThreadBusy, c.HottestMS, c.DemandMS = cpus, thread, 1000*used/x, 1000*used/x
+		return c
+	}
+	none := []Perturbation{changed("web", 0, -0.2, 0.2)}
+	for name, c := range map[string]struct {
+		web   Component
+		moved []Perturbation
+		want  Limit
+	}{
+		"a core and a half":       {loop(1.5, 1.02, 0.97), none, Limit{"web", Thread, ""}},
+		"not changed":             {loop(1.5, 1.02, 0.97), nil, Limit{}},
+		"the work of two threads": {loop(1.5, 1.02, 0.51), none, Limit{}},
+		"a thread with time":      {loop(1.5, 0.8, 0.7), none, Limit{}},
+	} {
+		v := Evaluate(Input{Capacity: x, Cores: 4, Components: []Component{c.web}, Perturbations: c.moved})
+		if got := (Limit{v.Component, v.Resource, v.ResourceName}); got != c.want {
+			t.Errorf("%s: got %+v (%s), want %+v", name, got, v.Summary, c.want)
+		}
+		if c.want.Resource == Thread && !strings.Contains(v.Advice, "run more processes") {
+			t.Errorf("%s: advice %q, want more processes", name, v.Advice)
+		}
+	}
+	// Without a share it is bounded by the cores of the machine, and by its thread.
+	web := loop(0, 0.98, 0.96)
+	web.LimitCPUs, web.Bound, web.Busy = 0, 0, 0
+	if v := Evaluate(Input{Capacity: x, Cores: 4, Components: []Component{web}, Perturbations: none}); v.Resource != Thread {
+		t.Errorf("without a share: got %s %s (%s), want its thread", v.Status, v.Resource, v.Summary)
+	}
+}
+
+// A share that nothing enforces is no limit; the machine's cores are.
+func TestLimitsThatAreNotEnforced(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	api := component("api", x, 0.95, 0) // of its quarter of a core
+	api.HottestMS, api.RunDelay = api.DemandMS, 2
+	if v := Evaluate(Input{Capacity: x, Cores: 2, Components: []Component{api}}); v.Status != Named {
+		t.Fatalf("enforced: got %s, want it named", v.Status)
+	}
+	api.Unenforced = true
+	v := Evaluate(Input{Capacity: x, Cores: 2, Components: []Component{api}})
+	if v.Status != Undecided || !strings.Contains(v.Witnesses[0].Evidence, "capacity is 12 % of that") {
+		t.Errorf("got %s (%s), want undecided, an eighth of two cores", v.Status, v.Witnesses[0].Evidence)
+	}
+	if !strings.Contains(v.Witnesses[1].Evidence, "nothing holds to its 0.25 CPU") {
+		t.Errorf("got %q, want it to say that the share is not enforced", v.Witnesses[1].Evidence)
+	}
+}
+
+// What is advised would help.
+func TestAdviceFitsTheCause(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	one := component("web", x, 0.96, 0.8)
+	one.LimitCPUs, one.ThreadBusy, one.HottestMS = 1, 0.94, 0.96
+	half := component("web", x, 0.96, 0.8)
+	half.LimitCPUs, half.ThreadBusy = 0.75, 0.71
+	many := one
+	many.ThreadBusy = 0.3
+	garbage := many
+	garbage.DemandMS, garbage.CollectMS = 0.96, 0.5
+	slots := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 8, Busy: 0.97, Full: 0.9, Waiting: 5})
+	quick, slow := component("db", x, 0.2, 0), component("db", x, 0.2, 0)
+	slow.DemandMS = 0.8 * slots.Resources[0].DemandMS
+	moved := []Perturbation{{Component: "api", Resource: Pool, Name: "connections", Elasticity: 0.9, Low: 0.7, High: 1.1}}
+	for name, c := range map[string]struct {
+		components []Component
+		moved      []Perturbation
+		want       string
+	}{
+		"an event loop with a core":     {[]Component{one}, nil, "run a second process"},
+		"an event loop with less":       {[]Component{half}, nil, "0.75 → 1 core, which is all"},
+		"threads that share the work":   {[]Component{many}, nil, "1 → 1.5 cores"},
+		"a collector":                   {[]Component{garbage}, nil, "more memory, or less garbage: 52 % of its CPU"},
+		"a pool before somebody slow":   {[]Component{slots, quick}, nil, "find out what its slots wait for"},
+		"a pool before a known service": {[]Component{slots, slow}, nil, "8 → 10 slots"},
+		"a pool that was made larger":   {[]Component{slots, quick}, moved, "8 → 10 slots"},
+	} {
+		v := Evaluate(Input{Capacity: x, Cores: 4, Components: c.components, Perturbations: c.moved})
+		if v.Status != Named || !strings.Contains(v.Advice, c.want) {
+			t.Errorf("%s: got %s, advice %q, want %q", name, v.Status, v.Advice, c.want)
+		}
+	}
+}
