@@ -69,7 +69,7 @@ var technology = map[string][]string{
 	"go.uber.org/goleak":                       {"block", "lab", "system", "internal"},
 	"golang.org/x/crypto":                      {"block/account", "block/backoffice/backofficetest"},
 	"golang.org/x/crypto/x509roots":            {"cmd/loadstone"},
-	"golang.org/x/net":                         {"block/socket"},
+	"golang.org/x/net":                         {"block/socket", "lab/host/packets"},
 	"golang.org/x/oauth2":                      {"system/chat/oidc"},
 	"golang.org/x/sync":                        {"bench/bare", "bench/fanout", "block", "lab", "system", "internal"},
 	"golang.org/x/sys":                         {"bench/fanout", "block", "lab", "system", "internal"},

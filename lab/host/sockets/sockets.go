@@ -1,4 +1,5 @@
-// Package sockets reads from /proc who listens on which TCP address.
+// Package sockets reads from /proc who listens on which TCP address, and who is connected
+// to whom.
 package sockets
 
 import (
@@ -11,15 +12,32 @@ import (
 	"strings"
 )
 
-// tcpListen is a listening socket's state in /proc/net/tcp: TCP_LISTEN of the
-// kernel's include/net/tcp_states.h.
-const tcpListen = "0A"
+// The states of a socket in /proc/net/tcp, of the kernel's include/net/tcp_states.h.
+const (
+	tcpEstablished = "01"
+	tcpListen      = "0A"
+)
 
 // Listening are the addresses of the sockets that listen, by the socket's inode.
 // dir is /proc/PID/net, or /proc/net for the caller's own network. What cannot be
 // read is left out.
 func Listening(dir string) map[string]netip.AddrPort {
 	all := map[string]netip.AddrPort{}
+	for inode, pair := range inState(dir, tcpListen) {
+		all[inode] = pair.Local
+	}
+	return all
+}
+
+// Pair are the two addresses of a socket.
+type Pair struct{ Local, Remote netip.AddrPort }
+
+// Connected are the addresses of the sockets that are connected, by the socket's inode. dir
+// is as for Listening.
+func Connected(dir string) map[string]Pair { return inState(dir, tcpEstablished) }
+
+func inState(dir, state string) map[string]Pair {
+	all := map[string]Pair{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(filepath.Join(dir, table))
 		if err != nil {
@@ -28,11 +46,13 @@ func Listening(dir string) map[string]netip.AddrPort {
 		for line := range strings.Lines(string(text)) {
 			// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
 			fields := strings.Fields(line)
-			if len(fields) < 10 || fields[3] != tcpListen {
+			if len(fields) < 10 || fields[3] != state {
 				continue
 			}
-			if address, ok := parse(fields[1]); ok {
-				all[fields[9]] = address
+			local, ok := parse(fields[1])
+			remote, known := parse(fields[2])
+			if ok && (known || state == tcpListen) {
+				all[fields[9]] = Pair{local, remote}
 			}
 		}
 	}

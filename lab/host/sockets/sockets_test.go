@@ -34,6 +34,21 @@ func TestListening(t *testing.T) {
 	}
 }
 
+func TestConnected(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	table := `0: 02014D7F:1F90 0100007F:C000 01 00000000:00000000 00:00000000 00000000  1000        0 43 1 0000000000000000 20 4 30 10 -1
+1: 0100007F:C000 02014D7F:1F90 06 00000000:00000000 00:00000000 00000000  1000        0 0 1 0000000000000000 20 4 30 10 -1
+2: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 42 1 0000000000000000 100 0 0 10 0
+`
+	if err := os.WriteFile(filepath.Join(dir, "tcp"), []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(Connected(dir)), "map[43:{127.77.1.2:8080 127.0.0.1:49152}]"; got != want {
+		t.Errorf("got %s, want %s: neither who waits for the end nor who listens", got, want)
+	}
+}
+
 // A socket of this process is found by what it has open.
 func TestOpen(t *testing.T) {
 	t.Parallel()

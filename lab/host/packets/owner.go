@@ -1,0 +1,98 @@
+package packets
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"loadstone/lab/host/sockets"
+)
+
+// refreshed is how often the tables of sockets are read again for a connection that they
+// do not have, at most: reading them takes the longer the more connections there are.
+const refreshed = 2 * time.Second
+
+// firstEphemeral is the lowest port that the kernel gives to clients, where it does not say.
+const firstEphemeral = 32768
+
+// owners know whose connections are. All clients on the loopback interface have the same
+// address, so it is the process that has the socket open which tells them apart.
+type owners struct {
+	processes func() map[string][]int
+
+	read      time.Time
+	client    map[sockets.Pair]string // by the client's end
+	listening map[netip.AddrPort]bool
+	ephemeral uint16
+}
+
+// of is the target that has the client's end of a connection; empty if none has.
+func (o *owners) of(client, server endpoint) string {
+	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
+	if name, ok := o.client[pair]; ok {
+		return name
+	}
+	o.refresh()
+	return o.client[pair]
+}
+
+// serves says whether the one endpoint is a server's and the other a client's; known is
+// false where that cannot be told.
+func (o *owners) serves(one, other endpoint) (is, known bool) {
+	if o.ephemeral == 0 {
+		o.ephemeral = ephemeral()
+	}
+	if a, b := one.port < o.ephemeral, other.port < o.ephemeral; a != b {
+		return a, true
+	}
+	a, b := o.listens(one), o.listens(other)
+	if a == b {
+		o.refresh()
+		a, b = o.listens(one), o.listens(other)
+	}
+	return a, a != b
+}
+
+func (o *owners) listens(e endpoint) bool {
+	return o.listening[e.address()] ||
+		o.listening[netip.AddrPortFrom(netip.IPv4Unspecified(), e.port)] || o.listening[netip.AddrPortFrom(netip.IPv6Unspecified(), e.port)]
+}
+
+func (o *owners) refresh() {
+	if time.Since(o.read) < refreshed {
+		return
+	}
+	o.listening = map[netip.AddrPort]bool{}
+	for _, address := range sockets.Listening("/proc/net") {
+		o.listening[address] = true
+	}
+	connected := sockets.Connected("/proc/net")
+	o.client = make(map[sockets.Pair]string, len(connected))
+	if o.processes != nil {
+		for name, ids := range o.processes() {
+			for _, id := range ids {
+				for inode := range sockets.Open(fmt.Sprintf("/proc/%d/fd", id)) {
+					if pair, ok := connected[inode]; ok {
+						o.client[pair] = name
+					}
+				}
+			}
+		}
+	}
+	o.read = time.Now()
+}
+
+// ephemeral is the lowest port that the kernel gives to clients.
+func ephemeral() uint16 {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err == nil {
+		low, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\t")
+		if n, err := strconv.ParseUint(low, 10, 16); err == nil && n > 0 {
+			return uint16(n)
+		}
+	}
+	return firstEphemeral
+}

@@ -1,0 +1,127 @@
+// Package packets sees from outside how long requests wait, and where: it reads the
+// headers of TCP segments on the loopback interface, and follows on each connection who
+// asks and who answers. Nothing has to be declared, instrumented or decrypted for it.
+//
+// An exchange is a request and its answer: all that one side of a connection sends until
+// the other begins to answer. HTTP/1, Redis, PostgreSQL and whatever else asks and waits
+// are seen exactly; of protocols that have several requests under way on one connection,
+// such as HTTP/2, only how often anybody waited. A hop is a client with an address that it
+// asks. By Little's law the mean time of a hop's exchanges is how many were under way,
+// on average, divided by how many ended each second, and that holds as well where a
+// stretch of time is shorter than most exchanges.
+//
+// Only IPv4 is followed, and only what passes the loopback interface of this network
+// namespace. Reading it takes CAP_NET_RAW.
+//
+// What it costs is bounded: Watch reads on while there are few segments, and pauses where
+// there are more than mostPackets a second, so that as many are read in all.
+package packets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotAllowed is why nothing is seen without the right to read packets.
+var ErrNotAllowed = errors.New("reading packets is not allowed here: it takes root or the capability CAP_NET_RAW")
+
+// Slice is what was seen in a stretch of time.
+type Slice struct {
+	At      time.Time `json:"t"` // its begin
+	Seconds float64   `json:"d"`
+	// Packets is how many were read, and Lost how many there was no room for: then
+	// exchanges are missing.
+	Packets uint64 `json:"p"`
+	Lost    uint64 `json:"l,omitempty"`
+	Hops    []Hop  `json:"h"`
+}
+
+// Hop is what one client asked of one address in a Slice.
+type Hop struct {
+	// Client is the target that asks, as Config names it; empty for whoever is none.
+	Client string         `json:"c,omitempty"`
+	Server netip.AddrPort `json:"s"`
+	// Exchanges were answered in the slice, and InFlight is for how long requests were
+	// under way in it, summed over them: from a request's last byte to the first of its answer.
+	Exchanges uint64        `json:"n"`
+	InFlight  time.Duration `json:"f"`
+	// Asking and Answering are from the first to the last byte of requests and answers.
+	Asking    time.Duration `json:"q,omitempty"`
+	Answering time.Duration `json:"a,omitempty"`
+	// Stalls is how many pauses of 40 ms there were within requests and answers: one side
+	// holds back a small segment until the one before is acknowledged (Nagle's
+	// algorithm), which the other side delays for as long.
+	Stalls uint64 `json:"k,omitempty"`
+}
+
+// Config says whom to see.
+type Config struct {
+	// Processes are the ids of the processes of each target by its name, as they are now.
+	Processes func() map[string][]int
+}
+
+const (
+	// sliceTime is the length of a slice.
+	sliceTime = 200 * time.Millisecond
+	// mostPackets is how many are read each second, on average. Each costs about a
+	// microsecond, here and in the kernel together.
+	mostPackets = 10_000
+	// settles is until every packet of a moment can be read: the kernel hands on a part
+	// of the ring when it is full, or after retire.
+	retire  = 10 * time.Millisecond
+	settles = 4 * retire
+)
+
+// Watch emits a slice after the other until ctx ends, and returns nil then. The error is
+// ErrNotAllowed where packets may not be read. Calls of emit do not overlap.
+func Watch(ctx context.Context, c Config, emit func(*Slice) error) error {
+	who := &owners{processes: c.Processes}
+	for ctx.Err() == nil {
+		read, elapsed, err := stretch(ctx, who, emit)
+		if err != nil {
+			return err
+		}
+		pause := time.Duration(float64(read)/mostPackets*float64(time.Second)) - elapsed
+		select {
+		case <-time.After(max(pause, 0)):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// stretch reads for as long as there are few packets, and for a slice at the least.
+func stretch(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
+	r, err := open()
+	if err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+			err = ErrNotAllowed
+		}
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	began := time.Now()
+	t := newTracker(who, began)
+	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {
+		if err := r.until(ctx, cut, t.add); err != nil {
+			return read, time.Since(began), fmt.Errorf("read packets: %w", err)
+		}
+		if ctx.Err() != nil {
+			return read, time.Since(began), nil // the slice is not whole
+		}
+		s := t.cut(cut)
+		s.Lost = r.lost()
+		read += s.Packets
+		if err := emit(s); err != nil {
+			return read, time.Since(began), err
+		}
+		if elapsed = time.Since(began); float64(read) > mostPackets*elapsed.Seconds() {
+			return read, elapsed, nil
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package packets
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// handled is what a server says of itself.
+type handled struct {
+	n    atomic.Int64
+	took atomic.Int64
+}
+
+func (h *handled) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	began := time.Now()
+	time.Sleep(5 * time.Millisecond) // the time that has to be seen
+	h.took.Add(int64(time.Since(began)))
+	h.n.Add(1)
+	_, _ = io.WriteString(w, "done\n")
+}
+
+// What is seen from outside is as many exchanges as the server handled, and no less time
+// than it says that they took: what it cannot see is that they wait for it.
+func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
+	var says handled
+	server := httptest.NewServer(&says)
+	defer server.Close()
+	address := netip.MustParseAddrPort(server.Listener.Addr().String())
+	ctx, stop := context.WithCancel(t.Context())
+	var slices []Slice
+	watching := make(chan error, 1)
+	ready := make(chan struct{}, 1)
+	processes := func() map[string][]int { return map[string][]int{"self-1": {os.Getpid()}} }
+	go func() {
+		watching <- Watch(ctx, Config{Processes: processes}, func(s *Slice) error {
+			slices = append(slices, *s)
+			select {
+			case ready <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+	}()
+	wait := func() {
+		t.Helper()
+		select {
+		case <-ready:
+		case err := <-watching:
+			t.Fatalf("it ended: %v", err)
+		case <-time.After(time.Minute):
+			t.Fatal("no slice within a minute")
+		}
+	}
+	wait()
+	users(t, server.URL, 4, 50)
+	for range 3 { // slices until everything was cut
+		wait()
+	}
+	stop()
+	if err := <-watching; err != nil {
+		t.Fatal(err)
+	}
+	var seen Hop
+	var lost uint64
+	for _, s := range slices {
+		lost += s.Lost
+		for _, h := range s.Hops {
+			if h.Server == address && h.Client != "" && h.Client != "self-1" {
+				t.Errorf("a hop of %q, want this process's", h.Client)
+			}
+			if h.Server == address {
+				seen.add(&h)
+			}
+		}
+	}
+	if lost > 0 {
+		t.Skipf("%d packets were lost on a busy machine", lost)
+	}
+	if int64(seen.Exchanges) != says.n.Load() || says.n.Load() != 200 {
+		t.Errorf("saw %d exchanges, the server says %d, want 200", seen.Exchanges, says.n.Load())
+	}
+	if took := time.Duration(says.took.Load()); seen.InFlight < took {
+		t.Errorf("saw %v under way, the server says %v, want no less", seen.InFlight, took)
+	}
+}
+
+// users ask a server so many times each.
+func users(t *testing.T, url string, n, each int) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for range each {
+				resp, err := client.Get(url) //nolint:noctx // ends by itself
+				if err != nil {
+					t.Errorf("ask: %v", err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Who may not read packets is told so.
+func TestWithoutTheRightToReadPackets(t *testing.T) {
+	t.Parallel()
+	got := make(chan error)
+	go func() {
+		runtime.LockOSThread() // it ends with this goroutine, and what it gave up with it
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if _, _, errno := unix.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0); errno != 0 {
+			got <- errno
+			return
+		}
+		got <- Watch(t.Context(), Config{}, func(*Slice) error { return nil })
+	}()
+	if err := <-got; !errors.Is(err, ErrNotAllowed) {
+		t.Errorf("got %v, want %v", err, ErrNotAllowed)
+	}
+}
+
+// BenchmarkWatch is what watching costs beside load of a request at a time.
+func BenchmarkWatch(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, _ = io.Copy(c, c)
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // at once
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	r, err := open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = r.close() }()
+	tr := newTracker(nobody(), time.Now())
+	tr.next += int64(time.Hour)
+	text := make([]byte, 100)
+	for b.Loop() {
+		if _, err := c.Write(text); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, text); err != nil {
+			b.Fatal(err)
+		}
+		for r.block(tr.add) {
+		}
+	}
+	b.ReportMetric(float64(tr.packets)/float64(b.N), "packets/op")
+}

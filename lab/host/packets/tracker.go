@@ -1,0 +1,241 @@
+package packets
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Stalls are pauses of about the least time for which Linux delays an acknowledgement
+// (TCP_DELACK_MIN, 40 ms), rounded up to a tick, and late by what wakes it.
+const (
+	leastStall = 39 * time.Millisecond
+	mostStall  = 48 * time.Millisecond
+)
+
+// mostConnections bounds what is followed at a time. Connections beyond it are not seen.
+const mostConnections = 1 << 16
+
+// key is a connection whichever way a segment goes: the lower endpoint first.
+type key struct{ low, high endpoint }
+
+func keyOf(p *packet) (k key, fromLow bool) {
+	if p.from.ip < p.to.ip || p.from.ip == p.to.ip && p.from.port < p.to.port {
+		return key{p.from, p.to}, true
+	}
+	return key{p.to, p.from}, false
+}
+
+// phase is what a connection is doing.
+type phase byte
+
+const (
+	unknown   phase = iota // nothing was seen of it yet
+	idle                   // it was opened, or the last request was given up
+	asking                 // a request is under way
+	answering              // the last request was answered, at least in part
+)
+
+// connection is one that is followed, with what was seen of it in the slice.
+type connection struct {
+	Hop
+
+	client, server endpoint
+	lowAsks        bool // the lower endpoint is the client
+	named          bool // Client is as good as it gets
+	opened         int64
+	phase          phase
+	// last is when the side that sends sent its last byte: of the request while asking,
+	// and of the answer while answering.
+	last int64
+}
+
+// hopKey tells hops apart.
+type hopKey struct {
+	client string
+	server endpoint
+}
+
+// tracker follows connections through a stretch of time. It reads no clock: packets and
+// cuts say what time it is. Those of a slice may come before the cut that began it is made,
+// because the kernel hands on packets by the block; such wait for it.
+type tracker struct {
+	who         *owners
+	connections map[key]*connection
+	ended       []*connection // in the slice
+	from        int64         // of the slice
+	packets     uint64
+	early       []packet // after the cut that is next
+	next        int64    // the cut
+}
+
+func newTracker(who *owners, began time.Time) *tracker {
+	from := began.UnixNano()
+	return &tracker{
+		who: who, connections: make(map[key]*connection), from: from, next: from + int64(sliceTime),
+	}
+}
+
+// add takes the next packet.
+func (t *tracker) add(p packet) {
+	switch {
+	case p.at < t.from: // from before the stretch
+	case p.at >= t.next:
+		t.early = append(t.early, p)
+	default:
+		t.see(p)
+	}
+}
+
+func (t *tracker) see(p packet) {
+	t.packets++
+	k, fromLow := keyOf(&p)
+	c := t.connections[k]
+	if p.flags&flagSYN != 0 {
+		t.end(k) // another connection of these endpoints
+		c = nil
+	}
+	if c == nil {
+		if p.flags&(flagFIN|flagRST) != 0 || len(t.connections) >= mostConnections {
+			return
+		}
+		if c = t.open(k, fromLow, &p); c == nil {
+			return
+		}
+		t.connections[k] = c
+	}
+	if p.payload > 0 {
+		if fromLow == c.lowAsks {
+			c.ask(p.at)
+		} else {
+			c.answer(p.at, t.from)
+		}
+	}
+	if p.flags&flagRST != 0 || p.flags&flagFIN != 0 && fromLow != c.lowAsks {
+		c.leave(p.at, t.from)
+		t.end(k)
+	}
+}
+
+// end keeps what was seen of a connection that is over, if it is followed.
+func (t *tracker) end(k key) {
+	if c := t.connections[k]; c != nil {
+		t.ended = append(t.ended, c)
+		delete(t.connections, k)
+	}
+}
+
+// open begins to follow a connection: it is nil if nobody can tell who of the two asks.
+func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
+	const ack = 0x10
+	c := &connection{client: k.low, server: k.high, opened: p.at}
+	switch {
+	case p.flags&flagSYN != 0:
+		c.lowAsks, c.phase = fromLow == (p.flags&ack == 0), idle
+	default:
+		highServes, known := t.who.serves(k.high, k.low)
+		if !known {
+			return nil
+		}
+		c.lowAsks = highServes
+	}
+	if !c.lowAsks {
+		c.client, c.server = c.server, c.client
+	}
+	c.Server = c.server.address()
+	return c
+}
+
+// ask takes a part of a request.
+func (c *connection) ask(at int64) {
+	if c.phase == asking {
+		c.Asking += time.Duration(at - c.last)
+		c.stalled(at)
+	}
+	c.phase, c.last = asking, at
+}
+
+// answer takes a part of an answer, in a slice that began at from.
+func (c *connection) answer(at, from int64) {
+	switch c.phase {
+	case asking:
+		c.InFlight += time.Duration(at - max(c.last, from))
+		c.Exchanges++
+	case unknown: // it was under way when the stretch began, as far as can be seen
+		c.InFlight += time.Duration(at - from)
+		c.Exchanges++
+	case answering:
+		c.Answering += time.Duration(at - c.last)
+		c.stalled(at)
+	case idle: // a server that speaks first
+	}
+	c.phase, c.last = answering, at
+}
+
+func (c *connection) stalled(at int64) {
+	if gap := time.Duration(at - c.last); gap >= leastStall && gap <= mostStall {
+		c.Stalls++
+	}
+}
+
+// count adds what was seen of a connection to its hop, and begins anew.
+func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
+	if !c.named {
+		// A table of sockets that was read after the connection was opened has it.
+		c.Client = t.who.of(c.client, c.server)
+		c.named = c.Client != "" || t.who.read.UnixNano() > c.opened
+	}
+	empty := Hop{Client: c.Client, Server: c.Server}
+	if c.Hop == empty {
+		return
+	}
+	k := hopKey{c.Client, c.server}
+	if hops[k] == nil {
+		hops[k] = &Hop{Client: c.Client, Server: c.Server}
+	}
+	hops[k].add(&c.Hop)
+	c.Hop = empty
+}
+
+func (h *Hop) add(o *Hop) {
+	h.Exchanges += o.Exchanges
+	h.InFlight += o.InFlight
+	h.Asking += o.Asking
+	h.Answering += o.Answering
+	h.Stalls += o.Stalls
+}
+
+// leave ends a request that gets no answer.
+func (c *connection) leave(at, from int64) {
+	if c.phase == asking {
+		c.InFlight += time.Duration(at - max(c.last, from))
+	}
+}
+
+// cut ends a slice and begins the next.
+func (t *tracker) cut(at time.Time) *Slice {
+	end := at.UnixNano()
+	s := &Slice{At: time.Unix(0, t.from), Seconds: time.Duration(end - t.from).Seconds(), Packets: t.packets}
+	hops := make(map[hopKey]*Hop)
+	for _, c := range t.ended {
+		t.count(c, hops)
+	}
+	for _, c := range t.connections {
+		c.leave(end, t.from)
+		t.count(c, hops)
+	}
+	t.ended = nil
+	for _, h := range hops {
+		s.Hops = append(s.Hops, *h)
+	}
+	slices.SortFunc(s.Hops, func(a, b Hop) int {
+		return cmp.Or(cmp.Compare(a.Client, b.Client), a.Server.Compare(b.Server))
+	})
+	t.from, t.next, t.packets = end, end+int64(sliceTime), 0
+	early := t.early
+	t.early = nil
+	for _, p := range early {
+		t.add(p)
+	}
+	return s
+}

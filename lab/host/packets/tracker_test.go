@@ -1,0 +1,167 @@
+package packets
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"loadstone/lab/host/sockets"
+)
+
+const milli = int64(time.Millisecond)
+
+// wire is a connection between a client and a server on port 80, as a test plays it.
+type wire struct {
+	t              *tracker
+	client, server endpoint
+}
+
+var began = time.Unix(1_700_000_000, 0)
+
+func newWire(port uint16, who *owners) (*tracker, wire) {
+	t := newTracker(who, began)
+	return t, wireOn(t, port)
+}
+
+func wireOn(t *tracker, port uint16) wire {
+	return wire{t, endpoint{0x7f000001, port}, endpoint{0x7f4d0102, 80}}
+}
+
+func (w wire) segment(ms int64, asks bool, payload int, flags byte) {
+	p := packet{at: began.UnixNano() + ms*milli, from: w.client, to: w.server, payload: payload, flags: flags}
+	if !asks {
+		p.from, p.to = p.to, p.from
+	}
+	w.t.add(p)
+}
+
+func (w wire) asks(ms int64)    { w.segment(ms, true, 100, 0) }
+func (w wire) answers(ms int64) { w.segment(ms, false, 100, 0) }
+
+// nobody knows no process and reads no table.
+func nobody() *owners {
+	return &owners{read: time.Now().Add(time.Hour), ephemeral: firstEphemeral}
+}
+
+func (t *tracker) cutAfter(ms int64) *Slice {
+	return t.cut(began.Add(time.Duration(ms) * time.Millisecond))
+}
+
+func TestExchangesAreFollowed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		play func(w wire)
+		want Hop
+	}{
+		"one":                      {func(w wire) { w.asks(10); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
+		"two, one after the other": {func(w wire) { w.asks(10); w.answers(30); w.asks(40); w.answers(45) }, Hop{Exchanges: 2, InFlight: 25 * time.Millisecond}},
+		"a request in two parts":   {func(w wire) { w.asks(10); w.asks(15); w.answers(30) }, Hop{Exchanges: 1, InFlight: 15 * time.Millisecond, Asking: 5 * time.Millisecond}},
+		"an answer in two parts":   {func(w wire) { w.asks(10); w.answers(30); w.answers(37) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond, Answering: 7 * time.Millisecond}},
+		"Nagle in a request":       {func(w wire) { w.asks(10); w.asks(51); w.answers(52) }, Hop{Exchanges: 1, InFlight: time.Millisecond, Asking: 41 * time.Millisecond, Stalls: 1}},
+		"Nagle in an answer":       {func(w wire) { w.asks(10); w.answers(11); w.answers(51) }, Hop{Exchanges: 1, InFlight: time.Millisecond, Answering: 40 * time.Millisecond, Stalls: 1}},
+		"slow to answer":           {func(w wire) { w.asks(10); w.answers(50) }, Hop{Exchanges: 1, InFlight: 40 * time.Millisecond}},
+		"no answer yet":            {func(w wire) { w.asks(150) }, Hop{InFlight: 50 * time.Millisecond}},
+		"under way before":         {func(w wire) { w.answers(30) }, Hop{Exchanges: 1, InFlight: 30 * time.Millisecond}},
+		"a server that greets":     {func(w wire) { w.segment(1, true, 0, flagSYN); w.answers(30); w.asks(40); w.answers(41) }, Hop{Exchanges: 1, InFlight: time.Millisecond}},
+		"acknowledgements":         {func(w wire) { w.asks(10); w.segment(11, false, 0, 0x10); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
+		"given up":                 {func(w wire) { w.asks(10); w.segment(40, true, 0, flagRST) }, Hop{InFlight: 30 * time.Millisecond}},
+		"the server goes":          {func(w wire) { w.asks(10); w.segment(40, false, 0, flagFIN) }, Hop{InFlight: 30 * time.Millisecond}},
+		"the client is done":       {func(w wire) { w.asks(10); w.segment(11, true, 0, flagFIN); w.answers(30) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond}},
+	} {
+		tr, w := newWire(40000, nobody())
+		c.play(w)
+		s := tr.cutAfter(200)
+		if len(s.Hops) != 1 {
+			t.Errorf("%s: got %d hops, want one", name, len(s.Hops))
+			continue
+		}
+		c.want.Server = netip.MustParseAddrPort("127.77.1.2:80")
+		if s.Hops[0] != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, s.Hops[0], c.want)
+		}
+	}
+}
+
+// Of a request that spans slices each has its part, and the exchange counts where it ends.
+// By Little's law the parts add up to the time that it took.
+func TestSlicesFollowEachOther(t *testing.T) {
+	t.Parallel()
+	tr, w := newWire(40000, nobody())
+	w.asks(150)
+	w.answers(450) // comes before the cut is made
+	var n uint64
+	var under time.Duration
+	for _, cut := range []int64{200, 400, 600, 800} {
+		for _, h := range tr.cutAfter(cut).Hops {
+			n, under = n+h.Exchanges, under+h.InFlight
+		}
+	}
+	if n != 1 || under != 300*time.Millisecond {
+		t.Errorf("got %d exchanges and %v, want one of 300ms", n, under)
+	}
+	if s := tr.cutAfter(1000); len(s.Hops) != 0 || s.Packets != 0 {
+		t.Errorf("nothing happened: got %+v", s)
+	}
+}
+
+// Clients have one address on the loopback interface: whose process has the socket tells
+// them apart, once the tables of sockets have it.
+func TestClientsAreToldApart(t *testing.T) {
+	t.Parallel()
+	who := nobody()
+	tr, api := newWire(40000, who)
+	other := wireOn(tr, 40001)
+	api.asks(10)
+	api.answers(12)
+	other.asks(10)
+	other.answers(15)
+	who.client = map[sockets.Pair]string{{Local: api.client.address(), Remote: api.server.address()}: "api-1"}
+	s := tr.cutAfter(200)
+	if len(s.Hops) != 2 || s.Hops[0].Client != "" || s.Hops[0].InFlight != 5*time.Millisecond || s.Hops[1].Client != "api-1" || s.Hops[1].InFlight != 2*time.Millisecond {
+		t.Errorf("got %+v, want 5 ms of an unknown client and 2 ms of api-1", s.Hops)
+	}
+}
+
+// A connection that was there before is followed if it can be told who serves.
+func TestWhoServes(t *testing.T) {
+	t.Parallel()
+	who := nobody()
+	who.listening = map[netip.AddrPort]bool{netip.MustParseAddrPort("0.0.0.0:50000"): true}
+	low, high, other := endpoint{1, 80}, endpoint{2, 40000}, endpoint{2, 50000}
+	for name, c := range map[string]struct {
+		one, other endpoint
+		is, known  bool
+	}{
+		"a low port":         {low, high, true, true},
+		"the other's":        {high, low, false, true},
+		"one that listens":   {other, high, true, true},
+		"two high ports":     {high, endpoint{3, 40001}, false, false},
+		"two that are lower": {low, endpoint{3, 81}, false, false},
+	} {
+		if is, known := who.serves(c.one, c.other); is != c.is || known != c.known {
+			t.Errorf("%s: got %v, %v, want %v, %v", name, is, known, c.is, c.known)
+		}
+	}
+}
+
+// Connections beyond what is followed are left out, and those that end make room.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	tr := newTracker(nobody(), began)
+	for i := range mostConnections + 100 {
+		w := wire{tr, endpoint{uint32(i), 40000}, endpoint{0x7f4d0102, 80}}
+		w.asks(1)
+	}
+	if len(tr.connections) != mostConnections {
+		t.Errorf("got %d, want %d", len(tr.connections), mostConnections)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte{0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 77, 1, 2, 0x9c, 0x40, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x18})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := parse(b); ok && (p.payload < 0 || p.payload > 1<<16) {
+			t.Errorf("got a payload of %d bytes", p.payload)
+		}
+	})
+}
