@@ -37,9 +37,12 @@ func JSON(ctx *fasthttp.RequestCtx, status int, body []byte) {
 
 // SetJSON makes the body of an answer that the caller has described otherwise.
 func SetJSON(ctx *fasthttp.RequestCtx, body []byte) {
-	ctx.Response.Header.SetContentTypeBytes(contentJSON)
+	DescribeJSON(ctx)
 	ctx.Response.SetBody(body) // copies
 }
+
+// DescribeJSON says that the body of an answer is JSON.
+func DescribeJSON(ctx *fasthttp.RequestCtx) { ctx.Response.Header.SetContentTypeBytes(contentJSON) }
 
 // Seconds is a time in whole seconds, at least one, rounded up: who comes back after
 // that many is not too early.

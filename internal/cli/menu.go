@@ -54,8 +54,6 @@ func (a *app) menuAccounts() *accounts {
 	return &accounts{app: a, system: "menu", does: "edit menus", roles: "An editor writes drafts, a\npublisher publishes them, too.", file: account.File{Roles: admin.Roles()}}
 }
 
-// menuHealthCommand is the one of the results: what is ready answers alike.
-
 func (a *app) menuSeedCommand() *cobra.Command {
 	var store, file string
 	var count int64

@@ -32,6 +32,14 @@ type Store interface {
 	Close() error
 }
 
+// Appending is a store that needs no memory of its own for a look-up: bodies go where they are
+// wanted.
+type Appending interface {
+	// Append is Lookup, and waits for nobody. The page's body is dst with the menu's behind it,
+	// also in case of an error, when nothing is behind it.
+	Append(dst []byte, id int64) (Page, error)
+}
+
 // Database is a store whose menus can be changed. What was accepted is on stable storage,
 // and found by every look-up that begins later.
 //

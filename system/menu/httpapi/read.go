@@ -65,6 +65,9 @@ func (a *API) get(ctx *fasthttp.RequestCtx, id int64) error {
 			return nil
 		}
 	}
+	if stored, ok := a.cfg.Store.(menu.Appending); ok && choice.With == nil {
+		return a.appended(ctx, choice, stored, id)
+	}
 	return a.page(ctx, id, func(page *menu.Page) error {
 		if choice.With == nil {
 			choice.Describe(ctx)
@@ -77,6 +80,25 @@ func (a *API) get(ctx *fasthttp.RequestCtx, id int64) error {
 		}
 		return err
 	})
+}
+
+// appended answers with a menu that goes straight into the answer's buffer, which the connection keeps.
+func (a *API) appended(ctx *fasthttp.RequestCtx, choice dcz.Choice, from menu.Appending, id int64) error {
+	page, err := from.Append(ctx.Response.SwapBody(nil), id)
+	if err != nil {
+		ctx.Response.SwapBody(page.Body)
+		return a.failed(err)
+	}
+	setVersion(ctx, page.Version)
+	choice.Describe(ctx)
+	ctx.Response.Header.SetCanonical(headerCacheControl, cacheControl)
+	if route.NotModified(ctx, page.Tag) {
+		ctx.Response.SwapBody(page.Body[:0])
+		return nil
+	}
+	ctx.Response.SwapBody(page.Body)
+	route.DescribeJSON(ctx)
+	return nil
 }
 
 func answerFrame(ctx *fasthttp.RequestCtx, choice dcz.Choice, frame []byte, tag uint64) {

@@ -39,7 +39,7 @@ const (
 	bearer = "Authorization: Bearer " + token
 	asJSON = "Content-Type: application/json"
 	// patience is how long a test waits for what must happen.
-	patience = 20 * time.Second
+	patience = time.Minute
 )
 
 func always() bool { return true }

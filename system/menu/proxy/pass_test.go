@@ -184,7 +184,7 @@ func TestBodiesOfRoutes(t *testing.T) {
 		}
 		return plain("small")
 	})
-	p := routed(t, func(l *proxy.Limits) { l.BodyBytes, l.Timeout = most, 4*time.Second }, map[string]*echo{"/r": e})
+	p := routed(t, func(l *proxy.Limits) { l.BodyBytes, l.Timeout = most, patience }, map[string]*echo{"/r": e})
 	for range 3 {
 		for target, want := range map[string]int{"/r/most": most, "/r/chunks": most, "/r/small": 5, "/r/none": 0} {
 			if got := ask(t, p.addr, "GET", target, ""); len(got.body) != want || got.length == -2 {

@@ -179,14 +179,14 @@ func (c *contents) copy(r *record, offset int64) (err error) {
 	return nil
 }
 
-// body decompresses the record, and proves that it is the body that the tag was made of.
-func (c *contents) body(r record) ([]byte, error) {
-	body, err := c.dictionary.Decompress(nil, r.frame())
+// body decompresses the record behind dst, and proves that it is the body that the tag was made of.
+func (c *contents) body(dst []byte, r record) ([]byte, error) {
+	body, err := c.dictionary.Decompress(dst, r.frame())
 	if err != nil {
-		return nil, fmt.Errorf("%w: menu %d: decompress: %w", menu.ErrCorrupt, r.id(), err)
+		return dst, fmt.Errorf("%w: menu %d: decompress: %w", menu.ErrCorrupt, r.id(), err)
 	}
-	if menu.Tag(body) != r.tag() {
-		return nil, fmt.Errorf("%w: the body of menu %d does not match its tag", menu.ErrCorrupt, r.id())
+	if menu.Tag(body[len(dst):]) != r.tag() {
+		return dst, fmt.Errorf("%w: the body of menu %d does not match its tag", menu.ErrCorrupt, r.id())
 	}
 	return body, nil
 }
@@ -207,7 +207,7 @@ func next(in io.Reader, r *record) error {
 }
 
 // each reads every record, in their order, with its body, from the file: the mapping is for
-// reading here and there.
+// reading here and there. Both are good until do returns.
 func (c *contents) each(ctx context.Context, do func(offset int64, r record, body []byte) error) error {
 	if c == nil {
 		return menu.ErrUnavailable
@@ -216,7 +216,7 @@ func (c *contents) each(ctx context.Context, do func(offset int64, r record, bod
 	r := c.reader()
 	defer c.readers.Put(r)
 	const ahead = 1 << 20
-	in := bufio.NewReaderSize(io.NewSectionReader(c.file, c.header.records(), c.header.recordsEnd-c.header.records()), ahead)
+	in, body := bufio.NewReaderSize(io.NewSectionReader(c.file, c.header.records(), c.header.recordsEnd-c.header.records()), ahead), []byte(nil)
 	count := int64(0)
 	for offset := c.header.records(); offset < c.header.recordsEnd; count++ {
 		if err := ctx.Err(); err != nil {
@@ -228,8 +228,8 @@ func (c *contents) each(ctx context.Context, do func(offset int64, r record, bod
 		if !r.sealed(c.header.dictionarySum) {
 			return fmt.Errorf("%w: record %d at offset %d does not match its checksum", menu.ErrCorrupt, count+1, offset)
 		}
-		body, err := c.body(*r)
-		if err != nil {
+		var err error
+		if body, err = c.body(body[:0], *r); err != nil {
 			return err
 		}
 		if err := do(offset, *r, body); err != nil {

@@ -122,14 +122,16 @@ func refusal(path string, err error) error {
 	return fmt.Errorf("open record file %s: %w", path, err)
 }
 
-func (c *contents) page(id int64) (page menu.Page, err error) {
-	err = c.lookup(id, func(r record) error {
-		page.Body, err = c.body(r)
+// page is the menu with the id, with dst before its body.
+func (c *contents) page(dst []byte, id int64) (menu.Page, error) {
+	page := menu.Page{Body: dst}
+	err := c.lookup(id, func(r record) (err error) {
+		page.Body, err = c.body(dst, r)
 		page.Tag = r.tag()
 		return err
 	})
 	if err != nil {
-		return menu.Page{}, err
+		return menu.Page{Body: dst}, err
 	}
 	return page, nil
 }

@@ -75,7 +75,12 @@ func (f *Follower) Verify(ctx context.Context, progress dataset.Progress) error 
 // Lookup finds a menu in the current file. The error wraps menu.ErrNotFound if there is none with
 // the id, and menu.ErrCorrupt if its record is damaged. The page's body is on the heap.
 func (f *Follower) Lookup(_ context.Context, id int64) (menu.Page, error) {
-	return f.files.Current().page(id)
+	return f.files.Current().page(nil, id)
+}
+
+// Append implements menu.Appending; its errors are Lookup's.
+func (f *Follower) Append(dst []byte, id int64) (menu.Page, error) {
+	return f.files.Current().page(dst, id)
 }
 
 // Compressed finds a menu's frame in the current file, without decompressing it. The errors are

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
@@ -545,7 +546,10 @@ func (s slow) All(ctx context.Context) iter.Seq2[menu.Menu, error] {
 		for m, err := range s.Generator.All(ctx) {
 			if *s.times == 2 && m.ID > s.Meta().Count/2 {
 				fmt.Println("half of it")
-				<-ctx.Done()
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Hour): // without a timer the runtime ends a process in which all wait
+				}
 			}
 			if !yield(m, err) {
 				return
@@ -594,6 +598,10 @@ func TestKilledBuild(t *testing.T) {
 	build(t, path, menutest.Generator(t, 2, count))
 	if err := mustOpen(t, path).Verify(t.Context(), nil); err != nil {
 		t.Error(err)
+	}
+	_, undisturbed := built(t, 2, count)
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, undisturbed) {
+		t.Errorf("it is another file than that of a build that nobody disturbed (%v)", err)
 	}
 }
 
