@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -41,25 +42,51 @@ func (c *Client) dead() string { return c.cfg.Name + "-dead" }
 
 // create makes the topics and waits until they can be used. It learns the lag.
 func (c *Client) create(ctx context.Context) error {
+	t := Topics{Names: []string{c.cfg.Name, c.dead()}, Partitions: c.cfg.Partitions, Replicas: c.cfg.Replicas, Brokers: c.cfg.Brokers}
 	for {
-		err := c.createBoth(ctx)
-		if err == nil {
+		err := t.Make(ctx, c.admin)
+		if err != nil {
+			return fmt.Errorf("use the queue %s: %w", c.cfg.Name, err)
+		}
+		if err = c.learn(ctx); err == nil {
 			return nil
 		}
-		if errors.Is(err, ErrReplicas) {
-			return fmt.Errorf("use the queue %s at %v: %w", c.cfg.Name, c.cfg.Brokers, err)
-		}
 		if !pause.For(ctx, openPause) {
-			return fmt.Errorf("make the queue %s at %v: %w", c.cfg.Name, c.cfg.Brokers, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("use the queue %s: %w", c.cfg.Name, errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-func (c *Client) createBoth(ctx context.Context) error {
+// Topics are topics that are to be there.
+type Topics struct {
+	Names      []string
+	Partitions int32    // of those that are made
+	Replicas   int16    // see Config
+	Brokers    []string // that were named
+}
+
+// Make makes the topics that are not there, and waits for a broker until ctx ends. One that keeps less
+// than it should is an error that wraps ErrReplicas.
+func (t Topics) Make(ctx context.Context, admin *kadm.Client) error {
+	for {
+		err := t.make(ctx, admin)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, ErrReplicas) {
+			return fmt.Errorf("use the topics %s at %v: %w", strings.Join(t.Names, ", "), t.Brokers, err)
+		}
+		if !pause.For(ctx, openPause) {
+			return fmt.Errorf("make the topics %s at %v: %w", strings.Join(t.Names, ", "), t.Brokers, errors.Join(ctx.Err(), err))
+		}
+	}
+}
+
+func (t Topics) make(ctx context.Context, admin *kadm.Client) error {
 	// A broker that has just started may take seconds to make its first topic.
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	replicas, err := c.replicas(ctx)
+	replicas, err := t.replicas(ctx, admin)
 	if err != nil {
 		return err
 	}
@@ -67,14 +94,14 @@ func (c *Client) createBoth(ctx context.Context) error {
 	if least := strconv.Itoa(inSync(replicas)); replicas >= usualReplicas {
 		configs = map[string]*string{minInSync: &least} // otherwise the cluster's own, which may ask for more
 	}
-	made, err := c.admin.CreateTopics(ctx, c.cfg.Partitions, replicas, configs, c.cfg.Name, c.dead())
+	made, err := admin.CreateTopics(ctx, t.Partitions, replicas, configs, t.Names...)
 	if err != nil {
 		return err
 	}
 	for _, topic := range made.Sorted() {
 		switch {
 		case errors.Is(topic.Err, kerr.TopicAlreadyExists):
-			err = c.check(ctx, topic.Topic, replicas)
+			err = check(ctx, admin, topic.Topic, replicas)
 		case topic.Err != nil:
 			err = fmt.Errorf("make the topic %s with %d replicas: %w", topic.Topic, replicas, topic.Err)
 		}
@@ -82,29 +109,29 @@ func (c *Client) createBoth(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.learn(ctx)
+	return nil
 }
 
 // replicas is how many a topic should have. Of several brokers that are named one may
 // be away just now: they count.
-func (c *Client) replicas(ctx context.Context) (int16, error) {
-	if c.cfg.Replicas != ByBrokers {
-		return c.cfg.Replicas, nil
+func (t Topics) replicas(ctx context.Context, admin *kadm.Client) (int16, error) {
+	if t.Replicas != ByBrokers {
+		return t.Replicas, nil
 	}
-	m, err := c.admin.BrokerMetadata(ctx)
+	m, err := admin.BrokerMetadata(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("ask for the brokers: %w", err)
 	}
-	return int16(min(usualReplicas, max(len(m.Brokers), len(c.cfg.Brokers)))), nil
+	return int16(min(usualReplicas, max(len(m.Brokers), len(t.Brokers)))), nil
 }
 
 // check refuses a topic, made by whomever, that keeps a record on fewer replicas than
 // it should, or acknowledges it before enough have it.
-func (c *Client) check(ctx context.Context, topic string, want int16) error {
+func check(ctx context.Context, admin *kadm.Client, topic string, want int16) error {
 	if want == 1 {
 		return nil // every topic has one
 	}
-	m, err := c.admin.Metadata(ctx, topic)
+	m, err := admin.Metadata(ctx, topic)
 	if err == nil {
 		err = m.Topics[topic].Err
 	}
@@ -117,14 +144,14 @@ func (c *Client) check(ctx context.Context, topic string, want int16) error {
 				topic, ErrReplicas, len(p.Replicas), want, len(p.Replicas), len(p.Replicas))
 		}
 	}
-	return c.checkInSync(ctx, topic, inSync(want))
+	return checkInSync(ctx, admin, topic, inSync(want))
 }
 
-func (c *Client) checkInSync(ctx context.Context, topic string, want int) error {
+func checkInSync(ctx context.Context, admin *kadm.Client, topic string, want int) error {
 	if want == 1 {
 		return nil
 	}
-	configs, err := c.admin.DescribeTopicConfigs(ctx, topic)
+	configs, err := admin.DescribeTopicConfigs(ctx, topic)
 	if err != nil {
 		return fmt.Errorf("ask for the configuration of the topic %s: %w", topic, err)
 	}
