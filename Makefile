@@ -140,7 +140,7 @@ containers:
 	scripts/test-docker
 
 .PHONY: deps
-deps: ## fetch Kafka and Cassandra into the user's cache (Java 17, Maven)
+deps: ## fetch Kafka, Cassandra and Flink into the user's cache (Java 17, Maven)
 	@scripts/deps
 
 .PHONY: test-large
@@ -149,11 +149,14 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	scripts/setup rails
 	LARGE=1 go test ./deploy/rails
 	LARGE=1 go test -run 'K6|TestResultsScript' ./lab/load/k6 ./internal/cli
-	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing' ./lab/driver/process
+	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing|TestFlinkIsACluster' ./lab/driver/process
 	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...
 	LARGE=1 go test -p 1 -timeout 15m -run 'TestRingOfThree|TestSortedTablesOnThreeNodes' ./system/patterns/activity/cassandrastore ./system/menu/cqlstore
 	LARGE=1 go test -timeout 20m -run 'TestSerializers|TestStore' ./system/feed ./system/feed/sqlitestore ./system/feed/pgstore
 	cd bench/serializers && go test -bench . -benchtime 10x .
+	LARGE=1 go test -timeout 20m ./system/chat/flink
+	LARGE=1 go test -v -run TestServersAreKilled ./system/chat/reconcile
+	LARGE=1 go test -run TestUpOfTheChatOfSeveralServers ./internal/cli
 	LARGE=1 go test -v -run TestPublishersAreKilled ./system/feed/snapshot
 	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve

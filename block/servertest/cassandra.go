@@ -56,7 +56,7 @@ seed_provider:
 // cluster.
 func Cassandra(tb testing.TB, cfg CassandraConfig) *CassandraNode {
 	tb.Helper()
-	program := fetched(tb, "Cassandra", "cassandra-*/bin/cassandra-node")
+	program := Fetched(tb, "Cassandra", "cassandra-*/bin/cassandra-node")
 	dir, host := tb.TempDir(), Host()
 	// What is waited for on a network takes microseconds here, and a node alone
 	// waits for nobody.

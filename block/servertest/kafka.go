@@ -35,7 +35,7 @@ broker.heartbeat.interval.ms=500
 // Kafka starts a broker.
 func Kafka(tb testing.TB) *KafkaBroker {
 	tb.Helper()
-	start := fetched(tb, "Kafka", "kafka-*/bin/kafka-server-start.sh")
+	start := Fetched(tb, "Kafka", "kafka-*/bin/kafka-server-start.sh")
 	bin, dir, host := filepath.Dir(start), tb.TempDir(), Host()
 	settings := filepath.Join(dir, "server.properties")
 	writef(tb, settings, kafkaSettings, host, dir)

@@ -328,8 +328,8 @@ func newest(pattern string) string {
 	return slices.Max(found)
 }
 
-// fetched is the path of a program that `make deps` has put into the user's cache.
-func fetched(tb testing.TB, name, pattern string) string {
+// Fetched is the path of a program that `make deps` has put into the user's cache.
+func Fetched(tb testing.TB, name, pattern string) string {
 	tb.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -43,3 +43,46 @@ volumes: {data: {}}
 		t.Errorf("got warnings %q", w)
 	}
 }
+
+func TestRedisHasReplicas(t *testing.T) {
+	installed(t, "redis")
+	c := config(t, `
+services:
+  primary:
+    image: redis:7
+    command: [redis-server, --save, "", --repl-diskless-sync-delay, "0"]
+    healthcheck: {test: [CMD, redis-cli, ping], interval: 1s}
+  replica:
+    image: redis:7
+    command: [redis-server, --save, "", --replicaof, "${PRIMARY_HOST:-primary}", "6379"]
+    depends_on: {primary: {condition: service_healthy}}
+    deploy: {replicas: 3}
+`)
+	cli := func(host string, args ...string) string {
+		out, err := client(t, nil, append([]string{"redis-cli", "-h", host}, args...)...)
+		if err != nil {
+			t.Errorf("redis-cli -h %s %q: %v: %s", host, args, err, out)
+		}
+		return out
+	}
+	all := up(t, c).Instances()
+	primary, replicas := all[0].Host, all[1:]
+	eventually(t, "all replicas are in step", func() bool {
+		return strings.Count(cli(primary, "INFO", "replication"), "state=online") == 3
+	})
+	info := cli(primary, "INFO", "replication")
+	for _, r := range replicas {
+		if !strings.Contains(info, "ip="+r.Host+",") {
+			t.Errorf("the primary does not know the replica at %s:\n%s", r.Host, info)
+		}
+	}
+	cli(primary, "SET", "dish", "soup")
+	if got := cli(primary, "WAIT", "3", "60000"); got != "3" {
+		t.Errorf("%s replicas have what was written", got)
+	}
+	for _, r := range replicas {
+		if got := cli(r.Host, "GET", "dish"); got != "soup" {
+			t.Errorf("%s has %q:\n%s", r.Name, got, cli(r.Host, "INFO", "replication"))
+		}
+	}
+}

@@ -72,6 +72,14 @@ var recipes = []*Recipe{
 		Programs: []string{"cassandra-node", "nodetool"}, dirs: []string{"loadstone/cassandra-*/bin"},
 	},
 	{
+		Image: "flink", Build: fetch, Port: flinkPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startFlink,
+		Programs: []string{"flink-jobmanager", "flink-taskmanager", "flink"}, dirs: []string{"loadstone/flink-*/bin"},
+	},
+	{
+		Image: "mariadb", Programs: []string{"mariadbd"}, Package: "mariadb-server", Port: mariadbPort, StopSignal: syscall.SIGTERM,
+		versionParts: 1, start: startMariaDB,
+	},
+	{
 		Image: "nginx", Programs: []string{"nginx"}, Package: "nginx", Port: 80, StopSignal: syscall.SIGQUIT,
 		versionParts: 2, start: startNginx, // 1.27 is as far from 1.22 as others' 27 from 22
 	},

@@ -35,7 +35,8 @@ func startRedis(_ context.Context, in *Instance) (*Process, error) {
 		command, args = append(command, file), args[1:]
 	}
 	// A later option replaces an earlier one and those of the file.
-	command = append(command, "--dir", data, "--protected-mode", "no")
+	// A replica is known by the address that it is at, and not by the one that it connects from.
+	command = append(command, "--dir", data, "--protected-mode", "no", "--replica-announce-ip", in.Host)
 	command = append(command, in.pathFlags(args)...)
 	command = append(command, "--daemonize", "no", "--bind", in.Host)
 	env := map[string]string{"PATH": filepath.Join(in.Dir, "bin") + ":" + in.Path}

@@ -1,0 +1,187 @@
+package recipe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+const flinkPort = 8081
+
+// Of a process of Flink, in MiB. A JVM of Flink says how much it has of each; these are for the machine of a
+// developer, where the image's own, 1.7 GiB, is for one of a cluster.
+const (
+	flinkManager   = 448 // jobmanager.memory.process.size
+	flinkWorker    = 512 // taskmanager.memory.process.size
+	flinkMetaspace = 112
+	flinkOverhead  = 64
+	flinkDirect    = 96 // of which the network has flinkNetwork
+	flinkNetwork   = 16
+)
+
+// startFlink has the official image's contract for the commands jobmanager, taskmanager and flink: FLINK_PROPERTIES
+// has lines of config.yaml, and the job manager is at jobmanager.rpc.address, a service or a host.
+//
+// The image derives the sizes of a JVM from jobmanager.memory.process.size and
+// taskmanager.memory.process.size. So does this, by a simpler rule: what the metaspace, the overhead and direct
+// memory leave is the heap. There is no managed memory: state is on the heap. The other sizes of memory are not to
+// be set.
+//
+// Files of the configuration directory are not read, and no library is added: what is in the distribution, the
+// connector with Kafka among it, is all.
+func startFlink(_ context.Context, in *Instance) (*Process, error) {
+	if len(in.Service.Arguments) == 0 {
+		return nil, errors.New("it has no command; write jobmanager, taskmanager or flink with its arguments")
+	}
+	set, err := flinkProperties(in.Service.Environment["FLINK_PROPERTIES"])
+	if err != nil {
+		return nil, err
+	}
+	if address, ok := set["jobmanager.rpc.address"]; ok {
+		if found, known := in.addresses(address); known {
+			set["jobmanager.rpc.address"] = found[0]
+		}
+	}
+	standard := func(name, value string) { set[name] = cmp.Or(set[name], value) }
+	standard("jobmanager.rpc.port", "6123")
+	standard("rest.port", strconv.Itoa(flinkPort))
+	standard("io.tmp.dirs", filepath.Join(in.Dir, "tmp"))
+	role, args := in.Service.Arguments[0], in.Service.Arguments[1:]
+	memory := ""
+	switch role {
+	case "jobmanager":
+		memory, err = flinkJobManager(in, set)
+	case "taskmanager":
+		memory, err = flinkTaskManager(in, set)
+	case "flink":
+		memory = "-Xmx128m"
+		args = in.pathFlags(args)
+		for i := 1; i < len(args); i++ { // the address of the job manager
+			if host, port, err := net.SplitHostPort(args[i]); err == nil && (args[i-1] == "-m" || args[i-1] == "--jobmanager") {
+				if found, known := in.addresses(host); known {
+					args[i] = net.JoinHostPort(found[0], port)
+				}
+			}
+		}
+	default:
+		err = fmt.Errorf("its command begins with %q, but the recipe starts only jobmanager, taskmanager and flink; write one of those, or set x-process to the program to start", role)
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(in.Dir, "conf")
+	if err := in.write(filepath.Join(dir, "config.yaml"), flinkConfig(set), 0o644); err != nil {
+		return nil, err
+	}
+	env := map[string]string{"FLINK_CONF_DIR": dir, "JVM_ARGS": strings.TrimSpace(memory + " -Djava.io.tmpdir=" + in.Dir + " " + in.Service.Environment["JVM_ARGS"])}
+	if role == "flink" {
+		return &Process{Command: append([]string{in.Files["flink"]}, args...), Env: env}, nil
+	}
+	return &Process{Command: append([]string{in.Files["flink-"+role], "--configDir", dir}, args...), Env: env}, nil
+}
+
+// flinkProperties are the lines of FLINK_PROPERTIES.
+func flinkProperties(text string) (map[string]string, error) {
+	set := map[string]string{}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("FLINK_PROPERTIES has the line %q; write NAME: VALUE", line)
+		}
+		set[name] = strings.Trim(strings.TrimSpace(value), `"'`)
+	}
+	for name := range set {
+		if strings.Contains(name, ".memory.") && !strings.HasSuffix(name, ".memory.process.size") {
+			return nil, fmt.Errorf("FLINK_PROPERTIES sets %s, but the recipe sizes a process by jobmanager.memory.process.size and taskmanager.memory.process.size alone; set those", name)
+		}
+	}
+	return set, nil
+}
+
+// flinkConfig is config.yaml.
+func flinkConfig(set map[string]string) []byte {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		value, err := yaml.Marshal(set[name])
+		if err != nil {
+			continue // a text can always be written
+		}
+		fmt.Fprintf(&b, "%s: %s", name, value)
+	}
+	return []byte(b.String())
+}
+
+var flinkSize = regexp.MustCompile(`^(\d{1,6})([mMgG])[bB]?$`)
+
+// flinkHeap is what of a process is left for its heap, in MiB.
+func flinkHeap(in *Instance, set map[string]string, name string, own int) (int, error) {
+	size := own
+	if text := set[name]; text != "" {
+		found := flinkSize.FindStringSubmatch(text)
+		if found == nil {
+			return 0, fmt.Errorf("%s is %q; write mebibytes or gibibytes, such as 512m or 1g", name, text)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			return 0, fmt.Errorf("%s is %q: %w", name, text, err)
+		}
+		if size = n; strings.EqualFold(found[2], "g") {
+			size = n << 10
+		}
+	} else if limit := in.Service.Limits.Memory; limit != nil {
+		size = min(size, int(*limit>>20))
+	}
+	delete(set, name) // Flink would compute it anew
+	const least = 64
+	heap := size - flinkMetaspace - flinkOverhead - flinkDirect
+	if heap < least {
+		return 0, fmt.Errorf("%s is %d MiB, of which %d are left for its heap; set it to %dm or more", name, size, heap, least+flinkMetaspace+flinkOverhead+flinkDirect)
+	}
+	return heap, nil
+}
+
+// flinkJobManager is one at its instance's own address.
+func flinkJobManager(in *Instance, set map[string]string) (memory string, err error) {
+	for _, name := range []string{"jobmanager.rpc.address", "jobmanager.bind-host", "rest.address", "rest.bind-address"} {
+		set[name] = in.Host
+	}
+	set["blob.server.port"] = cmp.Or(set["blob.server.port"], "6124")
+	heap, err := flinkHeap(in, set, "jobmanager.memory.process.size", flinkManager)
+	return fmt.Sprintf("-Xmx%dm -Xms%dm -XX:MaxMetaspaceSize=%dm", heap, heap, flinkMetaspace), err
+}
+
+// flinkTaskManager is one at its instance's own address, with as much memory of each kind as it says.
+func flinkTaskManager(in *Instance, set map[string]string) (memory string, err error) {
+	if set["jobmanager.rpc.address"] == "" {
+		return "", errors.New("FLINK_PROPERTIES does not say where the job manager is; set jobmanager.rpc.address to its service")
+	}
+	heap, err := flinkHeap(in, set, "taskmanager.memory.process.size", flinkWorker)
+	if err != nil {
+		return "", err
+	}
+	set["taskmanager.host"], set["taskmanager.bind-host"] = in.Host, in.Host
+	set["taskmanager.resource-id"] = cmp.Or(set["taskmanager.resource-id"], in.Service.Name+"-"+in.Host)
+	set["taskmanager.cpu.cores"] = cmp.Or(set["taskmanager.cpu.cores"], "1")
+	for name, mebibytes := range map[string]int{
+		"framework.heap.size": heap / 2, "task.heap.size": heap - heap/2, "framework.off-heap.size": flinkDirect - 2*flinkNetwork, "task.off-heap.size": flinkNetwork,
+		"network.min": flinkNetwork, "network.max": flinkNetwork, "managed.size": 0, "jvm-metaspace.size": flinkMetaspace,
+		"jvm-overhead.min": flinkOverhead, "jvm-overhead.max": flinkOverhead,
+	} {
+		set["taskmanager.memory."+name] = strconv.Itoa(mebibytes) + "m"
+	}
+	return fmt.Sprintf("-Xmx%dm -Xms%dm -XX:MaxDirectMemorySize=%dm -XX:MaxMetaspaceSize=%dm", heap, heap, flinkDirect, flinkMetaspace), nil
+}
