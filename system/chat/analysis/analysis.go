@@ -113,6 +113,9 @@ func Load(data []byte) (*Model, error) {
 // Classify is the label of a text by the weights that come with the program.
 func Classify(text string) Label { return own.Classify(text) }
 
+// Sums are the weights of a text's features, by the weights that come with the program, added up.
+func Sums(text string) [Labels]int32 { return own.Sums(text) }
+
 // Classify is the label of a text.
 func (m *Model) Classify(text string) Label {
 	sums := m.Sums(text)

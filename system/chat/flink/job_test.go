@@ -1,0 +1,199 @@
+package flink
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"loadstone/block/servertest"
+	"loadstone/system/chat"
+	"loadstone/system/chat/analysis"
+	"loadstone/system/chat/contracttest"
+	"loadstone/system/chat/topics"
+	"loadstone/system/chat/topics/topicstest"
+)
+
+const long = 3 * time.Minute // more than anything takes that does not hang
+
+// compiled is a directory with the job's classes and files, and how a class of it is run.
+func compiled(t *testing.T) (classes, run string) {
+	t.Helper()
+	run = servertest.Fetched(t, "Flink", "flink-*/bin/flink-local")
+	javac, err := exec.LookPath("javac")
+	if err != nil {
+		servertest.Missing(t, "there is no Java compiler: apt-get install openjdk-17-jdk-headless")
+	}
+	classes = t.TempDir()
+	sources, err := filepath.Glob("src/loadstone/chat/*.java")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := filepath.Join(filepath.Dir(run), "..", "lib", "*")
+	compile := exec.CommandContext(t.Context(), javac, append([]string{"--release", "17", "-cp", lib, "-d", classes}, sources...)...)
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+	for _, name := range []string{"model.bin", "fold.tsv"} {
+		data, err := os.ReadFile(filepath.Join("..", "analysis", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(classes, "loadstone", "chat", name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return classes, run
+}
+
+// Java takes for messages what Go does.
+func TestRawRecordsAgreeWithTheContract(t *testing.T) {
+	servertest.Large(t)
+	classes, run := compiled(t)
+	all := contracttest.Records[struct {
+		Name string    `json:"name"`
+		Wire string    `json:"wire"`
+		Raw  *chat.Raw `json:"raw"`
+	}](t, "../contract/raw.jsonl")
+	var in, failed bytes.Buffer
+	for _, r := range all {
+		in.Write(binary.BigEndian.AppendUint32(nil, uint32(len(r.Wire))))
+		in.WriteString(r.Wire)
+	}
+	cmd := exec.CommandContext(t.Context(), run, "loadstone.chat.MessageCheck")
+	cmd.Stdin, cmd.Stderr, cmd.Env = &in, &failed, append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes) //nolint:forbidigo // the program's path and home
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &failed)
+	}
+	lines := strings.Split(string(out), "\n")
+	if len(lines) != len(all)+1 {
+		t.Fatalf("it answered %d of %d records", len(lines)-1, len(all))
+	}
+	for i, r := range all {
+		want := ""
+		if r.Raw != nil {
+			want = fmt.Sprintf("%d\t%s\t%s\t%s", r.Raw.Stream, r.Raw.Sender, r.Raw.ID, r.Raw.Text)
+		}
+		if lines[i] != want {
+			t.Errorf("%s: Java has %q, want %q", r.Name, lines[i], want)
+		}
+	}
+}
+
+// totals are those of a stream as the job tells them.
+type totals struct {
+	Stream int64             `json:"stream"`
+	Type   string            `json:"type"`
+	Next   uint64            `json:"next"`
+	Labels map[string]uint64 `json:"labels"`
+}
+
+// The job counts each message once, as Go would, whichever way it goes.
+func TestTheJobCountsEachMessageOnce(t *testing.T) {
+	servertest.Large(t)
+	classes, run := compiled(t)
+	for name, flags := range map[string][]string{"classified first": nil, "keyed first": {"--original"}} {
+		t.Run(name, func(t *testing.T) {
+			broker := servertest.Kafka(t)
+			want := fill(t, broker.Addr)
+			dir := t.TempDir()
+			job := servertest.New(t, servertest.Program{
+				Command: append([]string{
+					run, "loadstone.chat.Analysis", "--kafka", broker.Addr, "--parallelism", "2", "--checkpoint-millis", "500", "--checkpoints", "file://" + dir + "/checkpoints", "--weight-micros", "100",
+				}, flags...),
+				Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir), //nolint:forbidigo // the program's path and home
+				Dir: dir, Log: filepath.Join(dir, "log"),
+			})
+			job.Start()
+			got := map[int64]totals{}
+			for deadline := time.Now().Add(long); !equal(got, want); {
+				if time.Now().After(deadline) {
+					log, _ := os.ReadFile(filepath.Join(dir, "log"))
+					t.Fatalf("got %v, want %v\n%.4000s", got, want, log)
+				}
+				for _, r := range topicstest.Read(t, broker.Addr, topics.Analysis, 1) {
+					var one totals
+					if err := json.Unmarshal(r.Value, &one); err != nil || one.Type != "totals" {
+						t.Fatalf("a result is %s, %v", r.Value, err)
+					}
+					got[one.Stream] = one
+				}
+			}
+		})
+	}
+}
+
+func equal(got map[int64]totals, want map[int64]analysis.Counts) bool {
+	for stream, counts := range want {
+		of := got[stream]
+		if of.Next != counts.Sum() {
+			return false
+		}
+		for l, n := range counts {
+			if of.Labels[analysis.Label(l).String()] != n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// fill has things said in two streams, some of them twice, with what is no message among them, and
+// returns what they are.
+func fill(t *testing.T, broker string) map[int64]analysis.Counts {
+	t.Helper()
+	c := topics.DefaultConfig()
+	c.Brokers = []string{broker}
+	client, err := topics.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	want := map[int64]analysis.Counts{}
+	text := randomTexts(7)
+	const count = 400
+	done := make(chan error, 2*count)
+	sent := 0
+	say := func(r chat.Raw) {
+		if err := client.Say(&r, func(err error) { done <- err }); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	for i := range count {
+		r := chat.Raw{Stream: int64(1 + i%2), Message: chat.Message{At: 1_800_000_000_000, Sender: fmt.Sprint("guest-", i%13), Name: "Noor", ID: fmt.Sprint(i), Text: "said: " + strings.ToValidUTF8(strings.Map(printable, text()), "")}}
+		if _, err := chat.ParseRaw(r.Append(nil)); err != nil {
+			r.Text = "what is this song called?"
+		}
+		counts := want[r.Stream]
+		counts[analysis.Classify(r.Text)]++
+		want[r.Stream] = counts
+		say(r)
+		if i%5 == 0 {
+			say(r) // its sender had no ack
+		}
+	}
+	for range sent {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	topicstest.Write(t, broker, topics.Raw, []byte("no message"))
+	topicstest.Write(t, broker, topics.Raw, []byte(`{"stream":1}`))
+	return want
+}
+
+// printable leaves out what no message has.
+func printable(c rune) rune {
+	if c < 0x20 || c >= 0x7f && c < 0xa0 {
+		return -1
+	}
+	return c
+}

@@ -1,0 +1,3 @@
+// Package spark holds what Spark runs for a chat of several servers, in Python: what stands for many
+// messages, as package analysis says it, to the line. There is no Go in it but tests.
+package spark
