@@ -10,6 +10,7 @@ import (
 	"loadstone/block/lsm"
 	"loadstone/system/chat"
 	"loadstone/system/chat/logstore"
+	"loadstone/system/chat/registry"
 	"loadstone/system/chat/serve"
 )
 
@@ -17,7 +18,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve, user, replay, reconcile, new-epoch",
+		Short:   "The chat of live shows: seed, serve, sink, user, replay, reconcile, new-epoch",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -25,7 +26,7 @@ order, and what was acknowledged is never lost.`,
   loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
 	}
 	cmd.AddCommand(a.healthCommand("chat"), a.chatUserCommand())
-	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatSinkCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -34,13 +35,15 @@ func (a *app) chatSeedCommand() *cobra.Command {
 	var dir string
 	var count, messages int
 	var unlessInUse bool
+	shared := registry.DefaultConfig()
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Add invented streams to a log",
 		Long: `Add invented streams to a log, with the ids from 1 on. Those that are there already are
 left unchanged, and so are their messages.
 
-With --messages something is said in them, and every second one has ended.
+With --messages something is said in them, and every second one has ended. With --database the streams are
+those of several servers, and nothing is said in them.
 
 Every flag can be given as an environment variable as well: --data as CHAT_DATA.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100`,
@@ -51,6 +54,9 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 			}
 			if messages < 0 || messages > mostInvented {
 				return usageError{fmt.Errorf("%d messages: write 0 to %d", messages, mostInvented)}
+			}
+			if shared.Address != "" {
+				return a.seedShared(cmd.Context(), shared, streams, messages)
 			}
 			c := logstore.DefaultConfig()
 			c.Dir = dir
@@ -77,6 +83,7 @@ Every flag can be given as an environment variable as well: --data as CHAT_DATA.
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&dir, "data", serve.DefaultConfig().Data, "directory of the log")
+	databaseFlags(fl, &shared)
 	fl.IntVar(&count, "streams", 12, "number of streams")
 	fl.IntVar(&messages, "messages", 0, "number of invented messages in each stream that is live")
 	fl.BoolVar(&unlessInUse, "unless-in-use", false, "change nothing, and succeed, where a server has the log open")
@@ -124,9 +131,13 @@ set, for requests that send it, POST /streams, POST /streams/{id}/end and /debug
 frame and one write. A viewer that is too slow goes on with what is new, and is told how many
 messages it missed.
 
+With --kafka this is one of several servers, which share the log: what is said goes to Kafka, gets its place in
+Redis, and is told by all servers; streams are in a MariaDB. There is no log in a directory then, and all viewers are guests.
+
 Every flag can be given as an environment variable as well: --admin-listen as
 CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it accepted.`,
-		Example: `  loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
+		Example: `  loadstone chat serve --data chat-data --listen 127.0.0.1:8097
+  loadstone chat serve --kafka 10.0.0.1:9092 --redis redis://10.0.0.2 --database mysql://chat@10.0.0.3/chat --database-password-file password`,
 		RunE: served(a, &c, serve.Run, func() (err error) {
 			if c.Proxies, err = forwarded.Parse(proxies...); err != nil {
 				return usageError{err}
@@ -137,6 +148,7 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles and streams")
 	fl.StringVar(&c.Data, "data", c.Data, "directory of the log; it is made if there is none")
+	clusterFlags(fl, &c.Cluster)
 	fl.DurationVar(&c.Hub.Tick, "tick", c.Hub.Tick, "shortest time between two frames to a viewer; 0 sends each message as soon as possible")
 	fl.BoolVar(&c.Compression, "compression", c.Compression, "whether messages are compressed for viewers whose browsers offer it (permessage-deflate): each frame once for all")
 	fl.IntVar(&c.Hub.Loops, "loops", c.Hub.Loops, "number of event loops, each on a thread")

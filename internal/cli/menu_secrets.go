@@ -97,7 +97,7 @@ func ensureAdmin(f account.File, role account.Role, password string) error {
 }
 
 // secretFiles are flags that name the file of a secret, in place of the secret's own flag.
-var secretFiles = []string{"token", "session-key", "oidc-secret", "summary-key"}
+var secretFiles = []string{"token", "session-key", "oidc-secret", "summary-key", "redis-password", "database-password"}
 
 // secretFlags are a secret and the file that it may be in, which secretsFromFiles reads. The
 // name is one of secretFiles.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"loadstone/block/servertest"
 )
 
 // The chat starts from the program alone, has its page and its streams at the published port,
@@ -27,4 +29,24 @@ func TestUpOfTheChat(t *testing.T) {
 	if _, _, err := ask(t, http.MethodGet, url+"/readyz", ""); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after down: got %v, want that nobody listens", err)
 	}
+}
+
+// The chat of several servers starts, has the same page, and stores what is said.
+func TestUpOfTheChatOfSeveralServers(t *testing.T) {
+	servertest.Large(t)
+	needServers(t, []string{"nginx", "redis-server", "mariadbd"})
+	s := newSite(t, idle)
+	s.env = append(s.env, "CHAT_STREAMS=3")
+	const url = "http://localhost:8097"
+	if out := s.want(0, "chat-servers is up", "up", "--detach", "chat", "servers"); !strings.Contains(out, url) {
+		t.Fatalf("%s is not published: %s", url, out)
+	}
+	for path, want := range map[string]string{"/app": "<h1>Chat</h1>", "/api/streams": `"id":3,`, "/readyz": ""} {
+		status, page, err := ask(t, http.MethodGet, url+path, "")
+		if err != nil || status != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("GET %s: got status %d, %s and %v, want 200 and %q", path, status, page, err, want)
+		}
+	}
+	s.want(0, "", "chat", "reconcile", "--url", url, "--streams", "1,2", "--for", "5s")
+	s.want(0, "chat-servers is stopped", "down")
 }

@@ -67,7 +67,7 @@ func TestWhatIsToldAgreesWithTheContract(t *testing.T) {
 	const header = 4 // of a frame of 126 to 65,535 bytes
 	joined := Joined{Epoch: 0x0123456789abcdef, Next: 17, Recovered: true, User: messages.Sender, Name: "민수"}
 	want := map[string][]byte{
-		"joined": joined.Append(nil), "messages": r.Newest(17).Bytes[header:], "skipped": appendSkipped(nil, 312), "ack": AppendAck(nil, "c-1", 18),
+		"joined": joined.Append(nil), "messages": r.Newest(17).Bytes[header:], "skipped": appendSkipped(nil, 312), "ack": AppendAck(nil, "c-1", 18), "ack_without_place": AppendAccepted(nil, "c-1"),
 		"joined_as_host":   (&Joined{Epoch: 0x0123456789abcdef, User: messages.Sender, Name: "Noor", Role: "host"}).Append(nil),
 		"error_for_a_time": AppendLater(nil, "c-1", &WaitError{Err: ErrTooMany, Seconds: 7}),
 		"error":            AppendRefusal(nil, "c-1", ErrTooLong), "error_without_id": AppendRefusal(nil, "", ErrID),

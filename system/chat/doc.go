@@ -12,5 +12,6 @@
 //	viewers ◄── frame, made once ◄── Room ◄──┘
 //
 // The root package has the domain and what is on the wire; hub has the connections, logstore
-// the durable log, and serve makes a server of them.
+// the durable log, and serve makes a server of them. Where several servers share a log it is in
+// topics, broadcast and registry, see serve/cluster; messagestore has what serve/sink stores for good.
 package chat

@@ -50,6 +50,8 @@ var (
 	ErrLive = &Error{"already_live", "you have a stream that is live: end it first"}
 	// ErrAccounts: accounts can be neither read nor written. It may pass.
 	ErrAccounts = &Error{"accounts_unavailable", "accounts cannot be read or written now"}
+	// ErrNotHere: a chat of several servers does not have it.
+	ErrNotHere = &Error{"not_here", "a chat that several servers serve together does not have this: its viewers are guests"}
 	// ErrToken: a token is missing, not from here, of another kind, or too old.
 	ErrToken = &Error{"bad_token", "this token is missing, not from here, or too old: ask for another"}
 	// ErrTooMany: the client does more than one may. It may pass.

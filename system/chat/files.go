@@ -8,8 +8,9 @@ import (
 // shipped are the files that describe the system: what to start, and how it is configured.
 //
 //go:embed compose*.yaml
+//go:embed nginx/nginx.conf nginx/templates
 var shipped embed.FS
 
-// Files are the Compose files of the system, as beside this source. compose.embedded.yaml is
-// the form without servers.
+// Files are the Compose files of the system and what they mount, as beside this source. compose.embedded.yaml is
+// the form without servers to install, and compose.servers.yaml that of several chat servers together.
 func Files() fs.FS { return shipped }

@@ -52,7 +52,11 @@ func (m *Message) Delete() { m.Name, m.Text, m.Mentions, m.Deleted = "", "", nil
 
 // Append appends the message as it is on the wire. Deleted it is shorter than it was.
 func (m *Message) Append(dst []byte) []byte {
-	dst = strconv.AppendUint(append(dst, `{"offset":`...), m.Offset, 10)
+	return m.AppendUnplaced(strconv.AppendUint(append(dst, `{"offset":`...), m.Offset, 10))
+}
+
+// AppendUnplaced appends the message as it is on the wire from behind its offset on, with the comma.
+func (m *Message) AppendUnplaced(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `,"at":`...), m.At, 10)
 	dst = encode.String(append(dst, `,"sender":`...), m.Sender)
 	if m.Deleted {

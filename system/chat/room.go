@@ -124,6 +124,16 @@ func (r *Room) Append(offset uint64, message []byte) bool {
 	return true
 }
 
+// Skip leaves out messages: the next one that is appended has the offset next. Who has not seen those before is told
+// how many they were. An offset that has been there changes nothing.
+func (r *Room) Skip(next uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if next > r.next {
+		r.oldest, r.next, r.shared = next, next, nil
+	}
+}
+
 func (r *Room) mask() uint64 { return uint64(len(r.starts) - 1) }
 
 // put copies bytes to the end.

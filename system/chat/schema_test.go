@@ -80,7 +80,7 @@ func TestSchemasRefuseDamagedRecords(t *testing.T) {
 			for member := range members {
 				damaged := maps.Clone(members)
 				delete(damaged, member)
-				if may := optional[member] && (member != "seconds" || members["action"] != "timeout") || member == "role" && members["type"] == "joined"; s.Validate(damaged) == nil != may {
+				if may := optional[member] && (member != "seconds" || members["action"] != "timeout") || member == "role" && members["type"] == "joined" || member == "offset" && members["type"] == "ack"; s.Validate(damaged) == nil != may {
 					t.Errorf("%s: %s is taken without %s: %v, want %v", file, r.Name, member, !may, may)
 				}
 				damaged[member] = 0.5

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"cmp"
+	"errors"
 	"time"
 	"unicode/utf8"
 )
@@ -22,6 +24,14 @@ type Stream struct {
 
 // Live reports whether the stream has not ended.
 func (s *Stream) Live() bool { return s.Ended.IsZero() }
+
+// CompareStreams orders streams as they are listed: those that are live first, and of them the newest first.
+func CompareStreams(a, b Stream) int {
+	if a.Live() != b.Live() {
+		return map[bool]int{true: -1, false: 1}[a.Live()]
+	}
+	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID))
+}
 
 // MaxTitle bounds a stream's title, in characters.
 const MaxTitle = 100
@@ -50,6 +60,8 @@ type Said struct {
 	Offset uint64
 	// Again says that the message was in the log already.
 	Again bool
+	// Unplaced says that the message is durable and has no Offset yet: all are told it when it has.
+	Unplaced bool
 	// Encoded is the message on the wire. Nil if it was sent again, and on failure.
 	Encoded []byte
 	// Err is why it is not known to be in the log: an *Error wrapped. It may be sent again.
@@ -72,3 +84,9 @@ type Alteration struct {
 	// Entry makes the next line of the room's log of who did what, of its number.
 	Entry func(number uint64) ([]byte, error)
 }
+
+// Limit bounds what is read at once, in messages and bytes; there is one message if there is any.
+type Limit struct{ Messages, Bytes int }
+
+// ErrThere is returned where a stream's id is that of another.
+var ErrThere = errors.New("there is a stream with that id: write another one")

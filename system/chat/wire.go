@@ -50,6 +50,12 @@ func AppendAck(dst []byte, id string, offset uint64) []byte {
 	return append(strconv.AppendUint(append(dst, `,"offset":`...), offset, 10), '}')
 }
 
+// AppendAccepted appends what a sender is told whose message is durable and has its place later, from
+// whichever of several servers: with the place it is in what all see.
+func AppendAccepted(dst []byte, id string) []byte {
+	return append(encode.String(append(dst, `{"type":"ack","id":`...), id), '}')
+}
+
 // AppendRefusal appends what a sender is told whose message was not accepted. The id is empty where it
 // could not be read.
 func AppendRefusal(dst []byte, id string, e *Error) []byte {

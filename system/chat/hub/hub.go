@@ -71,6 +71,9 @@ type Config struct {
 	// Open returns a room with what its log has. It is called when somebody joins a room in
 	// which nobody is.
 	Open func(ctx context.Context, id int64) (*chat.Room, error)
+	// Gaps says that messages may be missed between those that Publish is told of while a room is opened.
+	// They are left out, and viewers are told how many they were. Else a log with a gap is none, see chat.Room.
+	Gaps bool
 	// Receive is told what a viewer says. It is called by the viewer's event loop and must
 	// not block; payload is valid until it returns.
 	Receive func(c *Conn, payload []byte)
@@ -312,7 +315,7 @@ func (h *Hub) Join(ctx context.Context, fd int, v Viewer) error {
 	if err != nil {
 		return err
 	}
-	log, err := r.open(ctx, h.cfg.Open)
+	log, err := r.open(ctx, h.cfg.Open, h.cfg.Gaps)
 	if err == nil {
 		err = prepare(fd, h.cfg.SendBuffer)
 	}
@@ -397,7 +400,7 @@ func (r *room) append(offset uint64, message []byte) bool {
 
 // open returns the room's log. Whoever comes while it is opened waits, until ctx ends. Where
 // that failed, the next one tries again.
-func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat.Room, error)) (*chat.Room, error) {
+func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat.Room, error), gaps bool) (*chat.Room, error) {
 	select {
 	case r.opening <- struct{}{}:
 		defer func() { <-r.opening }()
@@ -426,9 +429,13 @@ func (r *room) open(ctx context.Context, how func(context.Context, int64) (*chat
 	}
 	r.log = log
 	for _, m := range meanwhile {
-		if m.redacted {
+		switch {
+		case m.redacted:
 			r.put(m)
-		} else {
+		case gaps:
+			log.Skip(m.offset)
+			fallthrough
+		default:
 			log.Append(m.offset, m.message)
 		}
 	}

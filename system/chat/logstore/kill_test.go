@@ -179,7 +179,7 @@ func check(t *testing.T, l *Log, acked map[string]string) {
 	t.Helper()
 	found := 0
 	for _, stream := range []int64{1, 2} {
-		all, next, err := l.Before(stream, 1<<62, Limit{1 << 30, 1 << 40})
+		all, next, err := l.Before(stream, 1<<62, chat.Limit{Messages: 1 << 30, Bytes: 1 << 40})
 		if err != nil || uint64(len(all)) != next {
 			t.Fatalf("got %d of %d messages, %v", len(all), next, err)
 		}

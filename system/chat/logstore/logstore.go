@@ -16,7 +16,6 @@ package logstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -354,15 +353,12 @@ func (l *Log) AddStreams(all []chat.Stream) error {
 	})...)
 }
 
-// ErrThere is returned where a stream's id is that of another.
-var ErrThere = errors.New("there is a stream with that id: write another one")
-
-// AddStream stores a stream under its id. The error wraps ErrThere if there is one already.
+// AddStream stores a stream under its id. The error wraps chat.ErrThere if there is one already.
 func (l *Log) AddStream(s chat.Stream) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	if _, err := l.Stream(s.ID); err == nil {
-		return fmt.Errorf("stream %d: %w", s.ID, ErrThere)
+		return fmt.Errorf("stream %d: %w", s.ID, chat.ErrThere)
 	}
 	return l.storeStreams(s)
 }
@@ -501,21 +497,13 @@ func (l *Log) sorted() []chat.Stream {
 	for s := range maps.Values(l.streams) {
 		all = append(all, s.Stream)
 	}
-	slices.SortFunc(all, func(a, b chat.Stream) int {
-		if a.Live() != b.Live() {
-			return map[bool]int{true: -1, false: 1}[a.Live()]
-		}
-		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID))
-	})
+	slices.SortFunc(all, chat.CompareStreams)
 	return all
 }
 
-// Limit bounds what is read at once, in messages and bytes; there is one message if there is any.
-type Limit struct{ Messages, Bytes int }
-
 // Before returns the last messages before an offset, the oldest first, and the offset of the
 // next message of the room.
-func (l *Log) Before(id int64, offset uint64, limit Limit) (found []chat.Encoded, next uint64, err error) {
+func (l *Log) Before(id int64, offset uint64, limit chat.Limit) (found []chat.Encoded, next uint64, err error) {
 	if _, err := l.Stream(id); err != nil {
 		return nil, 0, err
 	}

@@ -69,7 +69,7 @@ func must(t *testing.T, s chat.Said, offset uint64, again bool) {
 // ids are the senders' ids of all messages of a room, and their offsets must have no gaps.
 func ids(t *testing.T, l *Log, stream int64) (all []string) {
 	t.Helper()
-	found, next, err := l.Before(stream, 1<<62, Limit{1 << 20, 1 << 30})
+	found, next, err := l.Before(stream, 1<<62, chat.Limit{Messages: 1 << 20, Bytes: 1 << 30})
 	if err != nil || uint64(len(found)) != next {
 		t.Fatalf("got %d messages of %d, %v", len(found), next, err)
 	}
@@ -153,7 +153,7 @@ func TestAllIsThereAfterAStart(t *testing.T) {
 	if s := say(t, l, 1, "a", "late"); !errors.Is(s.Err, chat.ErrUnavailable) {
 		t.Errorf("after Close: got %+v", s)
 	}
-	if _, _, err := l.Before(1, 5, Limit{1, 1}); !errors.Is(err, chat.ErrUnavailable) {
+	if _, _, err := l.Before(1, 5, chat.Limit{Messages: 1, Bytes: 1}); !errors.Is(err, chat.ErrUnavailable) {
 		t.Errorf("read after Close: got %v", err)
 	}
 	l = open(t, dir, vfs.Default)
@@ -187,14 +187,14 @@ func TestPagesGoBack(t *testing.T) {
 	}
 	for _, c := range []struct {
 		before uint64
-		limit  Limit
+		limit  chat.Limit
 		want   []uint64
 	}{
-		{1 << 62, Limit{3, 1 << 20}, []uint64{7, 8, 9}},
-		{7, Limit{3, 1 << 20}, []uint64{4, 5, 6}},
-		{2, Limit{3, 1 << 20}, []uint64{0, 1}},
-		{0, Limit{3, 1 << 20}, nil},
-		{5, Limit{3, 1}, []uint64{4}},
+		{1 << 62, chat.Limit{Messages: 3, Bytes: 1 << 20}, []uint64{7, 8, 9}},
+		{7, chat.Limit{Messages: 3, Bytes: 1 << 20}, []uint64{4, 5, 6}},
+		{2, chat.Limit{Messages: 3, Bytes: 1 << 20}, []uint64{0, 1}},
+		{0, chat.Limit{Messages: 3, Bytes: 1 << 20}, nil},
+		{5, chat.Limit{Messages: 3, Bytes: 1}, []uint64{4}},
 	} {
 		found, next, err := l.Before(1, c.before, c.limit)
 		var got []uint64

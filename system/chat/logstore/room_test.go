@@ -71,7 +71,7 @@ func TestADeletedMessageIsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, _, err := l.Before(1, 1<<62, Limit{10, 1 << 20})
+	found, _, err := l.Before(1, 1<<62, chat.Limit{Messages: 10, Bytes: 1 << 20})
 	if err != nil || len(found) != 3 || string(found[1].Bytes) != string(deleted) {
 		t.Fatalf("got %v, %v", found, err)
 	}

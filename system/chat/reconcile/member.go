@@ -40,7 +40,7 @@ type told struct {
 	Messages  []chat.Message `json:"messages"`
 	Count     uint64         `json:"count"`
 	ID        string         `json:"id"`
-	Offset    uint64         `json:"offset"`
+	Offset    *uint64        `json:"offset"` // of an ack; nil where several servers serve
 	Code      string         `json:"code"`
 	// Of the analysis.
 	Labels  map[string]uint64 `json:"labels"`
@@ -190,7 +190,13 @@ func (m *member) take(t *told) {
 	case "skipped":
 		m.books.Skipped(t.Count)
 	case "ack":
-		m.r.books.Acked(m.stream, &chat.Message{Sender: m.user, ID: t.ID, Offset: t.Offset, Text: m.text(t.ID)})
+		said := chat.Message{Sender: m.user, ID: t.ID, Text: m.text(t.ID)}
+		if t.Offset == nil {
+			m.r.books.Accepted(m.stream, &said)
+		} else {
+			said.Offset = *t.Offset
+			m.r.books.Acked(m.stream, &said)
+		}
 		m.answer(t)
 	case "error":
 		m.answer(t)

@@ -129,6 +129,8 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 		senders.Go(func() { m.talk(talking, settled) })
 	}
 	senders.Wait()
+	for r.books.Awaited() > 0 && pause.For(settled, lookPause) {
+	}
 	due, err := r.lengths(ctx)
 	if err != nil {
 		return err

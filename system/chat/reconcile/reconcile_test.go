@@ -52,6 +52,9 @@ func runPart(ctx context.Context, args []string) error {
 		fmt.Println(r.Count, r.Wrong)
 		return err
 	}
+	if args[0] == "shared" {
+		return runShared(ctx, args[1], args[2], args[3], args[4])
+	}
 	c := serve.DefaultConfig()
 	c.Data, c.Listen, c.AdminListen = args[0], args[1], "127.0.0.1:0"
 	c.Drain, c.Hub.Tick = 0, 5*time.Millisecond

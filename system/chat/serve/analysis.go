@@ -42,7 +42,7 @@ func (m material) Read(stream int64, from uint64, most int) ([]chat.Encoded, err
 // openAnalyst makes the analyst, which goes on where it was.
 func (s *server) openAnalyst(parts *service.Service) {
 	c := analyst.DefaultConfig()
-	c.Log, c.Registerer = material{s.log, s.desk}, parts.Registry
+	c.Log, c.Registerer = material{s.own, s.desk}, parts.Registry
 	c.Announce = func(stream int64, message []byte) { s.hub.Announce(stream, message, false) }
 	c.Failed = func(err error) { parts.Logger.Warn("the analysis goes on later", "error", err) }
 	if s.cfg.Summaries.On() {
@@ -55,7 +55,9 @@ func (s *server) openAnalyst(parts *service.Service) {
 // Publish shows a message to all, and then it may be analysed.
 func (a audience) Publish(room int64, offset uint64, message []byte) {
 	a.Hub.Publish(room, offset, message)
-	a.server.analyst.Published(room, offset+1)
+	if a.server.analyst != nil {
+		a.server.analyst.Published(room, offset+1)
+	}
 }
 
 // Bounds of answers. A show of 14 hours has 5,000 spans.
@@ -67,11 +69,14 @@ const (
 
 // showAnalysis answers GET /api/streams/{id}/analysis.
 func (s *server) showAnalysis(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
-	totals, err := analyst.LoadTotals(s.log, stream.ID)
+	if s.own == nil {
+		return answer(ctx, fasthttp.StatusOK, map[string]any{"totals": s.results.totals(stream.ID), "summary": nil})
+	}
+	totals, err := analyst.LoadTotals(s.own, stream.ID)
 	if err != nil {
 		return failure(err)
 	}
-	summary, err := analyst.LoadSummary(material{s.log, s.desk}, stream.ID)
+	summary, err := analyst.LoadSummary(material{s.own, s.desk}, stream.ID)
 	if err != nil {
 		return failure(err)
 	}
@@ -80,11 +85,14 @@ func (s *server) showAnalysis(ctx *fasthttp.RequestCtx, stream *chat.Stream) err
 
 // showTimeline answers GET /api/streams/{id}/timeline.
 func (s *server) showTimeline(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
-	spans, err := analyst.LoadSpans(s.log, stream.ID, mostSpans)
+	if s.own == nil {
+		return failure(chat.ErrNotHere)
+	}
+	spans, err := analyst.LoadSpans(s.own, stream.ID, mostSpans)
 	if err != nil {
 		return failure(err)
 	}
-	highlights, err := analyst.LoadHighlights(s.log, stream.ID, mostHighlights)
+	highlights, err := analyst.LoadHighlights(s.own, stream.ID, mostHighlights)
 	if err != nil {
 		return failure(err)
 	}
@@ -108,6 +116,9 @@ type replayed struct {
 
 // replay answers GET /api/streams/{id}/replay.
 func (s *server) replay(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
+	if s.own == nil {
+		return failure(chat.ErrNotHere)
+	}
 	if stream.Live() {
 		return &route.Error{Code: codeLive}
 	}
@@ -120,7 +131,7 @@ func (s *server) replay(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
 	if err != nil {
 		return err
 	}
-	r := replay.New(material{s.log, s.desk}, *stream, replay.Place{Offset: offset, Video: int64(min(video, most))})
+	r := replay.New(material{s.own, s.desk}, *stream, replay.Place{Offset: offset, Video: int64(min(video, most))})
 	if offset >= most {
 		err = r.Find(int64(min(video, most)))
 	}

@@ -15,7 +15,6 @@ import (
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/chat"
-	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/web"
 )
 
@@ -44,7 +43,7 @@ func table() route.Table {
 		chat.ErrTooMany: fasthttp.StatusTooManyRequests, chat.ErrFull: fasthttp.StatusServiceUnavailable, chat.ErrUnavailable: fasthttp.StatusServiceUnavailable,
 		chat.ErrEmail: fasthttp.StatusBadRequest, chat.ErrPassword: fasthttp.StatusBadRequest, chat.ErrPicture: fasthttp.StatusBadRequest, chat.ErrTitle: fasthttp.StatusBadRequest,
 		chat.ErrSignIn: fasthttp.StatusUnauthorized, chat.ErrNotAllowed: fasthttp.StatusForbidden, chat.ErrNoGuests: fasthttp.StatusForbidden,
-		chat.ErrNoUser: fasthttp.StatusNotFound, chat.ErrLive: fasthttp.StatusConflict,
+		chat.ErrNoUser: fasthttp.StatusNotFound, chat.ErrNotHere: fasthttp.StatusNotFound, chat.ErrLive: fasthttp.StatusConflict,
 		chat.ErrAccounts: fasthttp.StatusServiceUnavailable, chat.ErrProvider: fasthttp.StatusServiceUnavailable,
 	} {
 		a := route.Answer{Status: status, Text: e.Message}
@@ -211,7 +210,7 @@ func (s *server) detail(c context.Context, ctx *fasthttp.RequestCtx) error {
 }
 
 // pageMessages bounds a page of messages.
-var pageMessages = logstore.Limit{Messages: 50, Bytes: 64 << 10}
+var pageMessages = chat.Limit{Messages: 50, Bytes: 64 << 10}
 
 func (s *server) messages(ctx *fasthttp.RequestCtx, id int64) error {
 	before, err := number(ctx, "before", 1<<63)
@@ -236,7 +235,7 @@ func (s *server) administer(parts *service.Service) {
 		switch {
 		case errors.Is(err, chat.ErrNoStream):
 			http.Error(w, err.Error(), http.StatusNotFound)
-		case errors.Is(err, logstore.ErrThere):
+		case errors.Is(err, chat.ErrThere):
 			http.Error(w, err.Error(), http.StatusConflict)
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -33,7 +33,7 @@ func moderationAnswers() map[*chat.Error]int {
 // openDesk makes the desk, with what is stored.
 func (s *server) openDesk(parts *service.Service) (err error) {
 	c := desk.DefaultConfig()
-	c.Log, c.Viewers, c.Registerer = history{s.log}, audience{s.hub, s}, parts.Registry
+	c.Log, c.Viewers, c.Registerer = s.history(), audience{s.hub, s}, parts.Registry
 	c.Hosts = func(stream int64, user string) bool {
 		of, err := s.log.Stream(stream)
 		return err == nil && of.HostID == user
@@ -52,8 +52,25 @@ func (h history) After(stream int64, from uint64, count int) ([]chat.Encoded, er
 }
 
 func (h history) Before(stream int64, before uint64, count int) ([]chat.Encoded, error) {
-	found, _, err := h.Log.Before(stream, before, logstore.Limit{Messages: count, Bytes: count * chat.MaxMessage})
+	found, _, err := h.Log.Before(stream, before, chat.Limit{Messages: count, Bytes: count * chat.MaxMessage})
 	return found, err
+}
+
+// shared is a log of several servers as a desk reads it: there are no hosts, and so no rules.
+type shared struct{ store }
+
+func (s *server) history() desk.Log {
+	if s.own != nil {
+		return history{s.own}
+	}
+	return shared{s.log}
+}
+
+func (shared) Alter(*chat.Alteration) ([]byte, error)             { return nil, chat.ErrNotHere }
+func (shared) EachRecord(func(int64, string, []byte) error) error { return nil }
+func (shared) After(int64, uint64, int) ([]chat.Encoded, error)   { return nil, chat.ErrNotHere }
+func (shared) Before(int64, uint64, int) (found []chat.Encoded, err error) {
+	return nil, chat.ErrNotHere
 }
 
 // audience is the hub as a desk tells it.
@@ -237,7 +254,10 @@ func (s *server) showLog(c context.Context, ctx *fasthttp.RequestCtx, stream *ch
 	if err := s.moderator(c, ctx, stream); err != nil {
 		return err
 	}
-	found, err := s.log.Entries(stream.ID, before, pageEntries)
+	if s.own == nil {
+		return chat.ErrNotHere
+	}
+	found, err := s.own.Entries(stream.ID, before, pageEntries)
 	if err != nil {
 		return failure(err)
 	}

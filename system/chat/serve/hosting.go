@@ -118,6 +118,8 @@ func (s *server) host(c context.Context, ctx *fasthttp.RequestCtx) error {
 	id, part, _ := strings.Cut(strings.TrimPrefix(string(ctx.URI().PathOriginal()), "/api/hosts/"), "/")
 	subscriber, subscribers := strings.CutPrefix(part, "subscribers/")
 	switch {
+	case s.people == nil:
+		return chat.ErrNotHere
 	case part == "" && ctx.IsGet():
 		return s.showHost(c, ctx, id)
 	case part == "follow" && !ctx.IsGet():

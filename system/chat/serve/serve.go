@@ -108,6 +108,7 @@ import (
 	"loadstone/block/forwarded"
 	"loadstone/block/httpserver"
 	"loadstone/block/ratelimit"
+	"loadstone/block/redact"
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/chat"
@@ -117,6 +118,7 @@ import (
 	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/moderation/desk"
 	"loadstone/system/chat/oidc"
+	"loadstone/system/chat/serve/cluster"
 	"loadstone/system/chat/users"
 )
 
@@ -124,8 +126,10 @@ import (
 type Config struct {
 	service.Config
 
-	// Data is the directory of the log.
+	// Data is the directory of the log, if it is this server's own.
 	Data string
+	// Cluster is where the log is that this server shares with others: if it names brokers.
+	Cluster cluster.Config
 	// Hub bounds the viewers. What it calls is set by Run.
 	Hub hub.Config
 	// Room bounds what is kept in memory of each room.
@@ -170,7 +174,7 @@ type Config struct {
 // DefaultConfig returns a configuration for one machine, reachable from that machine only.
 func DefaultConfig() Config {
 	return Config{
-		Config: service.DefaultConfig("chat"), Data: "chat-data", Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
+		Config: service.DefaultConfig("chat"), Data: "chat-data", Cluster: cluster.DefaultConfig(), Hub: hub.DefaultConfig(), Room: chat.DefaultRoomConfig(),
 		TokenTTL:  time.Hour,        // of a show, and a viewer gets another one in passing
 		AccessTTL: 15 * time.Minute, // a token that was copied is good as long, unless its session ends
 		Guests:    true, Compression: true, PasswordCost: account.Cost, OIDC: oidc.Config{Name: "your provider"},
@@ -186,7 +190,15 @@ func DefaultConfig() Config {
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
-	if c.Data == "" {
+	switch {
+	case c.shares():
+		errs = append(errs, c.Cluster.Validate())
+		if c.OIDC.On() {
+			errs = append(errs, errors.New("users sign in elsewhere only where the log is the server's own: leave the provider out"))
+		}
+	case c.Cluster.Broadcast.Address != "" || c.Cluster.Registry.Address != "":
+		errs = append(errs, errors.New("Redis and a database are for a log that is shared: write also the brokers of Kafka"))
+	case c.Data == "":
 		errs = append(errs, errors.New("the directory of the log has no name: write one"))
 	}
 	if c.TokenTTL < time.Minute {
@@ -246,31 +258,33 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	cfg.PerClient = &httpserver.PerClient{MaxConns: cfg.Hub.MaxPerAddress, Client: func(peer netip.Addr) (name uint64, others bool) {
 		return maphash.Comparable(seed, forwarded.Network(peer)), cfg.Proxies.Trusts(peer)
 	}}
-	cfg.Hub.Open, cfg.Hub.Receive = s.open, s.receive
+	cfg.Hub.Open, cfg.Hub.Receive, cfg.Hub.Gaps = s.open, s.receive, cfg.shares()
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, parts *service.Service) (service.Handler, error) {
 		cfg.Hub.Registerer = parts.Registry
-		parts.Logger.Info("configuration", "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "data", cfg.Data, "loops", cfg.Hub.Loops, "tick", cfg.Hub.Tick,
+		parts.Logger.Info("configuration", "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "data", cfg.Data, "kafka", cfg.Cluster.Topics.Brokers, "redis", cfg.Cluster.Broadcast.Where(), "database", redact.Address(cfg.Cluster.Registry.Address), "loops", cfg.Hub.Loops, "tick", cfg.Hub.Tick,
 			"max_viewers", cfg.Hub.MaxConns, "max_viewers_per_address", cfg.Hub.MaxPerAddress, "max_viewers_per_room", cfg.Hub.MaxPerRoom,
 			"room_bytes", cfg.Room.Bytes, "history", cfg.Room.Resume, "token_ttl", cfg.TokenTTL, "access_ttl", cfg.AccessTTL, "guests", cfg.Guests, "oidc_issuer", cfg.OIDC.Issuer, "origins", cfg.Origins, "proxies", cfg.Proxies.String())
-		store := logstore.DefaultConfig()
-		store.Dir, store.Registerer = cfg.Data, parts.Registry
-		var err error
-		if s.log, err = logstore.Open(ctx, store); err != nil {
+		if err := s.openStore(ctx, parts); err != nil {
 			return service.Handler{}, err
 		}
-		parts.Add(service.Component{Name: "log", Run: s.log.Run, Close: s.log.Close, Ready: s.log.Ready})
+		var err error
 		if s.hub, err = hub.New(cfg.Hub); err != nil {
 			return service.Handler{}, fmt.Errorf("make the hub: %w", err)
 		}
 		parts.Add(service.Component{Name: "hub", Run: s.hub.Run, Close: s.hub.Close})
 		s.tokens, s.access = chat.NewTokens(s.log.Key(), cfg.TokenTTL), chat.NewTokens(s.log.Key(), cfg.AccessTTL)
-		if err := s.openUsers(ctx, parts); err != nil {
-			return service.Handler{}, err
+		s.outcomes = newOutcomes(parts.Registry)
+		if s.own != nil {
+			if err := s.openUsers(ctx, parts); err != nil {
+				return service.Handler{}, err
+			}
 		}
 		if err := s.openDesk(parts); err != nil {
 			return service.Handler{}, err
 		}
-		s.openAnalyst(parts)
+		if s.own != nil {
+			s.openAnalyst(parts)
+		}
 		s.ready = parts.Ready
 		parts.Logger.Info("log opened", "epoch", s.log.Epoch().String(), "streams", len(s.log.Streams()))
 		s.administer(parts)
@@ -292,7 +306,6 @@ func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 		return errors.Join(err, s.people.Close())
 	}
 	parts.Add(service.Component{Name: "users", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }, Close: s.people.Close})
-	s.outcomes = newOutcomes(parts.Registry)
 	if s.cfg.OIDC.On() {
 		s.provider = oidc.New(s.cfg.elsewhere(), s.log.Key())
 	}
@@ -325,7 +338,8 @@ func (c Config) fit(descriptors uint64) (Config, error) {
 // server is the parts together.
 type server struct {
 	cfg    Config
-	log    *logstore.Log
+	log    store
+	own    *logstore.Log // log, if it is this server's alone
 	hub    *hub.Hub
 	ready  func() bool
 	logger *slog.Logger
@@ -333,13 +347,14 @@ type server struct {
 	failures *route.ErrorLog
 
 	tokens, access *chat.Tokens // of guests, and of who has signed up
-	people         *users.Store
+	people         *users.Store // nil where the log is shared: all are guests
 	provider       *oidc.Client // nil if there is none
 	outcomes       outcomes
 	counters       *counters
 	presences      presences
 	desk           *desk.Desk
-	analyst        *analyst.Analyst
+	analyst        *analyst.Analyst // nil where the log is shared
+	results        results          // of the analysis, where the log is shared
 
 	users, networks, guests, tries, rooms, actions, reactions *ratelimit.Limiter // fail open, see package ratelimit
 }
@@ -356,7 +371,7 @@ func within(l *ratelimit.Limiter, key string, rate int) bool {
 func (s *server) open(_ context.Context, id int64) (*chat.Room, error) {
 	const all = 1 << 20 // more messages than a room has bytes for
 	shown := s.desk.Room(id).Shown()
-	found, next, err := s.log.Before(id, shown, logstore.Limit{Messages: all, Bytes: s.cfg.Room.Bytes})
+	found, next, err := s.log.Before(id, shown, chat.Limit{Messages: all, Bytes: s.cfg.Room.Bytes})
 	if err != nil {
 		return nil, err
 	}

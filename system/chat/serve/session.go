@@ -261,10 +261,16 @@ func setCookie(ctx *fasthttp.RequestCtx, name, value, path string, keep time.Dur
 
 // accounts adds what is about oneself.
 func (s *server) accounts(r *route.Routes) {
-	r.Add(http.MethodPost, "/api/users", timed(s.signUp))
-	r.Add(http.MethodPost, sessionPath, timed(s.signIn))
-	r.Add(http.MethodDelete, sessionPath, timed(s.signOut))
-	r.Add(http.MethodPost, sessionPath+"/refresh", timed(s.refresh))
+	signUp, signIn, signOut, refresh := timed(s.signUp), timed(s.signIn), timed(s.signOut), timed(s.refresh)
+	if s.people == nil {
+		none := func(*fasthttp.RequestCtx) error { return failure(chat.ErrNotHere) }
+		signUp, signIn, signOut = none, none, none
+		refresh = func(ctx *fasthttp.RequestCtx) error { ctx.SetStatusCode(fasthttp.StatusNoContent); return nil }
+	}
+	r.Add(http.MethodPost, "/api/users", signUp)
+	r.Add(http.MethodPost, sessionPath, signIn)
+	r.Add(http.MethodDelete, sessionPath, signOut)
+	r.Add(http.MethodPost, sessionPath+"/refresh", refresh)
 	r.Add(http.MethodGet, "/api/me", timed(s.me))
 	r.Add(http.MethodPost, "/api/me", timed(s.me))
 	r.Add(http.MethodGet, "/api/ways", s.ways)

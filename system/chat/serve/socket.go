@@ -214,6 +214,10 @@ func (s *server) receive(c *hub.Conn, payload []byte) {
 				c.Tell(refusal(send.ID, r.Err))
 				return
 			}
+			if r.Unplaced {
+				c.Tell(chat.AppendAccepted(nil, send.ID))
+				return
+			}
 			if !r.Again {
 				s.desk.Said(said.room, r.Offset, r.Encoded)
 			}

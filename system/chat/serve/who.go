@@ -50,6 +50,9 @@ func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 		}
 		return u, nil
 	}
+	if s.people == nil {
+		return chat.User{}, chat.ErrToken
+	}
 	known, err := s.people.InSession(c, u.ID, u.Session)
 	if errors.Is(err, chat.ErrNoUser) || err == nil && known.Disabled {
 		err = chat.ErrToken

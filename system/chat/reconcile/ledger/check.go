@@ -82,6 +82,13 @@ func (l *Ledger) checkAcked(r *room, stored map[promise]kept) {
 	for _, p := range slices.SortedFunc(maps.Keys(r.acked), byOffset) {
 		have, ok := stored[p]
 		want := r.acked[p]
+		if want.offset == unplaced {
+			if !ok {
+				l.violatef(Lost, "message %q of %s was acked in stream %d, and the log does not have it", p.id, p.sender, r.id)
+				continue
+			}
+			want.offset = have.offset
+		}
 		switch {
 		case !ok:
 			l.violatef(Lost, "message %q of %s was acked as %d of stream %d, and the log does not have it", p.id, p.sender, want.offset, r.id)

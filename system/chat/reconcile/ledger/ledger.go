@@ -12,6 +12,7 @@ package ledger
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"sync"
 
@@ -89,6 +90,8 @@ type room struct {
 	id      int64
 	acked   map[promise]kept
 	seen    map[uint64]sums // of messages, by their offsets
+	shown   map[uint64]bool // of those, whose they are, by its hash
+	awaited map[uint64]bool // whose was promised without a place and is not shown yet
 	viewers []*Viewer
 	totals  *Totals // nil until somebody is told some
 }
@@ -113,7 +116,7 @@ func New() *Ledger { return &Ledger{seed: maphash.MakeSeed(), rooms: map[int64]*
 func (l *Ledger) room(id int64) *room {
 	r := l.rooms[id]
 	if r == nil {
-		r = &room{id: id, acked: map[promise]kept{}, seen: map[uint64]sums{}}
+		r = &room{id: id, acked: map[promise]kept{}, seen: map[uint64]sums{}, shown: map[uint64]bool{}, awaited: map[uint64]bool{}}
 		l.rooms[id] = r
 	}
 	return r
@@ -132,13 +135,50 @@ func (l *Ledger) Acked(stream int64, m *chat.Message) {
 	defer l.mu.Unlock()
 	acked, p := l.room(stream).acked, promise{m.Sender, m.ID}
 	if first, ok := acked[p]; ok {
-		if first.offset != m.Offset {
+		if first.offset != m.Offset && first.offset != unplaced {
 			l.violatef(Moved, "message %q of %s in stream %d was acked as %d, and then as %d", m.ID, m.Sender, stream, first.offset, m.Offset)
 		}
 		return
 	}
 	acked[p] = l.keep(m)
 	l.count.Acked++
+}
+
+// unplaced is the offset of what was promised without one.
+const unplaced = math.MaxUint64
+
+// Accepted notes that the server has promised to keep a message, and not where: its Sender, ID and Text.
+func (l *Ledger) Accepted(stream int64, m *chat.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	acked, p := l.room(stream).acked, promise{m.Sender, m.ID}
+	if _, ok := acked[p]; ok {
+		return
+	}
+	k := l.keep(m)
+	k.offset = unplaced
+	acked[p] = k
+	l.count.Acked++
+	if r, whose := l.room(stream), maphash.Comparable(l.seed, p); !r.shown[whose] {
+		r.awaited[whose] = true
+	}
+}
+
+// Awaited is how many messages were promised without a place, and seen by nobody yet: they are on their way to it.
+func (l *Ledger) Awaited() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.rooms {
+		n += len(r.awaited)
+	}
+	return n
+}
+
+// saw notes a message that is seen for the first time.
+func (r *room) saw(offset uint64, sum sums) {
+	r.seen[offset] = sum
+	r.shown[sum.whose] = true
+	delete(r.awaited, sum.whose)
 }
 
 // Count is what was counted so far. Stored and Due are known once rooms were checked.

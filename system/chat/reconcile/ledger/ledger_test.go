@@ -71,7 +71,19 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		happens func(*books)
 		want    string // violations by their kinds and texts, "" for none
 	}{
-		"nothing":                  {all, ""},
+		"nothing": {all, ""},
+		"acked without a place": {
+			func(b *books) { b.Accepted(1, &chat.Message{Sender: "noor", ID: "m6", Text: "text 6"}); b.others() },
+			"",
+		},
+		"acked without a place, and not stored": {
+			func(b *books) { all(b); b.Accepted(1, &chat.Message{Sender: "olga", ID: "x"}) },
+			`lost: message "x" of olga was acked in stream 1, and the log does not have it`,
+		},
+		"acked without a place, and stored with another text": {
+			func(b *books) { b.Accepted(1, &chat.Message{Sender: "noor", ID: "m6", Text: "other"}); b.others() },
+			`altered: message "m6" of noor, 6 of stream 1, has not the text in the log that was acked`,
+		},
 		"acked twice at one place": {func(b *books) { all(b); b.ack("noor", "m2", 2) }, ""},
 		"deleted after it was seen": {
 			func(b *books) { all(b); b.log[1].Delete() },
@@ -245,4 +257,25 @@ func TestTheCountSaysWhatIsEqual(t *testing.T) {
 	if New().Count().Balanced() {
 		t.Error("nothing is balanced that has not happened")
 	}
+}
+
+func TestWhatWasPromisedWithoutAPlaceIsAwaited(t *testing.T) {
+	t.Parallel()
+	b := open()
+	wants := func(want int) {
+		t.Helper()
+		if got := b.Awaited(); got != want {
+			t.Errorf("%d are awaited, want %d", got, want)
+		}
+	}
+	wants(0)
+	six, seven := said(6), said(7)
+	b.Accepted(1, &six)
+	wants(1)
+	b.sees(b.one, 0, 1, 2, 3, 4, 5, 6)
+	wants(0)
+	b.sees(b.one, 7) // seen before its sender's ack is
+	b.Accepted(1, &seven)
+	b.Accepted(1, &six)
+	wants(0)
 }

@@ -80,7 +80,7 @@ func (v *Viewer) take(m *chat.Message) {
 	first, ok := v.room.seen[m.Offset]
 	switch {
 	case !ok:
-		v.room.seen[m.Offset] = sum
+		v.room.saw(m.Offset, sum)
 	case !first.agree(sum):
 		v.violatef(Invented, "saw another message %d than others did", m.Offset)
 	}

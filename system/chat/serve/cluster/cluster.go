@@ -1,0 +1,202 @@
+// Package cluster is the log of a chat that several servers serve together.
+//
+//	Say ─► raw-chats (Kafka) ─► ack ─► a place, from Redis ─┬─► this server's viewers
+//	             │                         ▲                └─► those of the others
+//	             └─► the republisher ──────┘  what the server that had acked it did not place
+//
+// A message is accepted once Kafka has it, and shown once it has a place. Between the two the server may
+// die, or Redis: then whoever republishes, one server of all for each partition, has it placed. Who
+// places a message that has a place changes nothing, so both may.
+//
+// A server hears of places by a subscription. What it missed it reads from the history in Redis,
+// and what is not there any more its viewers are told they missed, as if they had been too slow.
+//
+// # Another epoch
+//
+// Where a Redis takes over, or starts again, some of the last places may be lost and given again. So
+// the epoch is another one: the server lets nobody in, ends its connections, and goes on with the
+// new epoch once nobody is left. The viewers come back, and are shown the newest messages anew. The
+// republisher goes back by Config.Rewind, and places what has lost its place.
+//
+// It fails closed: without Kafka nothing is accepted; without Redis it is accepted, and shown later.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"loadstone/block/pause"
+	"loadstone/block/websocket"
+	"loadstone/system/chat"
+	"loadstone/system/chat/broadcast"
+	"loadstone/system/chat/registry"
+	"loadstone/system/chat/topics"
+)
+
+// Config says of what the log is made. Start from DefaultConfig.
+type Config struct {
+	Topics    topics.Config
+	Broadcast broadcast.Config
+	Registry  registry.Config
+	// Waiting bounds the messages that are accepted and wait for their places. Those beyond are left to
+	// the republisher.
+	Waiting int
+	// Look is how often it is asked which epoch it is, and whether Kafka answers.
+	Look time.Duration
+	// Results is told what is found in messages, as it is on the topic.
+	Results func(value []byte)
+	// Failed is told of what goes wrong and is tried again.
+	Failed func(error)
+	// Registerer receives the metrics, see newMetrics.
+	Registerer prometheus.Registerer
+}
+
+// DefaultConfig leaves the addresses to the caller.
+func DefaultConfig() Config {
+	return Config{
+		Topics: topics.DefaultConfig(), Broadcast: broadcast.DefaultConfig(), Registry: registry.DefaultConfig(),
+		Waiting: 1024, Look: time.Second, Results: func([]byte) {}, Failed: func(error) {},
+	}
+}
+
+// Validate returns all problems of the addresses and numbers, joined, or nil.
+func (c Config) Validate() error {
+	return errors.Join(c.Topics.Validate(), c.Broadcast.Validate(), c.Registry.Validate())
+}
+
+// Viewers are those of this server: a hub's.
+type Viewers interface {
+	Publish(room int64, offset uint64, message []byte)
+	Next(room int64) (next uint64, open bool)
+	Skip(room int64, next uint64)
+	Rooms() []int64
+	Empty(ctx context.Context, code websocket.Code, reason string) bool
+}
+
+// Log is the log. It is safe for concurrent use.
+type Log struct {
+	*registry.Registry
+
+	cfg       Config
+	topics    *topics.Client
+	broadcast *broadcast.Client
+	metrics   *metrics
+	waiting   chan *chat.Raw
+
+	epoch   atomic.Uint64
+	hears   atomic.Bool // the subscription is there
+	turning atomic.Bool // to another epoch
+	kafka   atomic.Bool // it has answered lately
+	turn    sync.Mutex  // held by who turns
+}
+
+// Open opens all parts. It waits for each until ctx ends.
+func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
+	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	cfg.Registry.Failed = cfg.Failed
+	if l.Registry, err = registry.Open(ctx, cfg.Registry); err != nil {
+		return nil, err
+	}
+	if l.broadcast, err = broadcast.Open(ctx, cfg.Broadcast); err != nil {
+		return nil, err
+	}
+	for {
+		epoch, err := l.broadcast.Epoch(ctx)
+		if err == nil {
+			l.epoch.Store(uint64(epoch))
+			break
+		}
+		if !pause.For(ctx, cfg.Look) {
+			return nil, fmt.Errorf("ask Redis for its epoch: %w", err)
+		}
+	}
+	if l.topics, err = topics.Open(ctx, cfg.Topics); err != nil {
+		return nil, err
+	}
+	l.kafka.Store(true)
+	return l, nil
+}
+
+// Close closes all parts, once what was said is accepted, or known not to be.
+func (l *Log) Close() error {
+	if l.topics != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Topics.Timeout)
+		defer cancel()
+		_ = l.topics.Flush(ctx) // who is not answered by then does not know
+		l.topics.Close()
+	}
+	if l.broadcast != nil {
+		l.broadcast.Close()
+	}
+	if l.Registry != nil {
+		return l.Registry.Close()
+	}
+	return nil
+}
+
+// Epoch is that of the places that viewers have.
+func (l *Log) Epoch() chat.Epoch { return chat.Epoch(l.epoch.Load()) }
+
+// Ready reports whether messages are accepted and heard of.
+func (l *Log) Ready() bool { return l.hears.Load() && l.kafka.Load() && !l.turning.Load() }
+
+// Time is what the time is in all shows: that of this machine.
+func (l *Log) Time(int64) time.Time { return time.Now() }
+
+// Run works for the viewers until ctx ends.
+func (l *Log) Run(ctx context.Context, viewers Viewers) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return l.Registry.Run(ctx) })
+	all.Go(func() error { l.place(ctx); return nil })
+	all.Go(func() error { l.republish(ctx); return nil })
+	all.Go(func() error { l.listen(ctx, viewers); return nil })
+	all.Go(func() error { l.look(ctx, viewers); return nil })
+	all.Go(func() error { return l.topics.Results(ctx, l.cfg.Results, l.cfg.Failed) })
+	return all.Wait()
+}
+
+// look asks now and then which epoch it is, and whether Kafka answers.
+func (l *Log) look(ctx context.Context, viewers Viewers) {
+	for pause.For(ctx, l.cfg.Look) {
+		asked, cancel := context.WithTimeout(ctx, l.cfg.Broadcast.Timeout)
+		err := l.topics.Ready(asked)
+		cancel()
+		l.kafka.Store(err == nil)
+		if err != nil && ctx.Err() == nil {
+			l.cfg.Failed(fmt.Errorf("ask Kafka: %w", err))
+		}
+		switch epoch, err := l.broadcast.Epoch(ctx); {
+		case err == nil:
+			l.turnTo(ctx, epoch, viewers)
+		case ctx.Err() == nil:
+			l.cfg.Failed(err)
+		}
+	}
+}
+
+// turnTo goes on with an epoch, unless it is the one that there is.
+func (l *Log) turnTo(ctx context.Context, epoch chat.Epoch, viewers Viewers) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if epoch == l.Epoch() {
+		return
+	}
+	l.turning.Store(true)
+	defer l.turning.Store(false)
+	if viewers.Empty(ctx, websocket.GoingAway, "come back: the room begins anew") {
+		l.epoch.Store(uint64(epoch))
+		l.metrics.epochs.Inc()
+	}
+}

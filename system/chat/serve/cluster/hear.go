@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	"loadstone/system/chat"
+	"loadstone/system/chat/broadcast"
+)
+
+// listen has the viewers told what is said, until ctx ends. It is the only one that publishes.
+func (l *Log) listen(ctx context.Context, viewers Viewers) {
+	defer l.hears.Store(false)
+	l.broadcast.Listen(ctx, broadcast.Listener{
+		Began: func() {
+			for _, room := range viewers.Rooms() {
+				if next, open := viewers.Next(room); open {
+					l.fill(ctx, viewers, room, next, chat.MaxStream)
+				}
+			}
+			l.hears.Store(true)
+		},
+		Lost: func(err error) {
+			l.hears.Store(false)
+			l.metrics.lost.Inc()
+			l.cfg.Failed(fmt.Errorf("hear what is said: %w", err))
+		},
+		Heard: func(t broadcast.Told) { l.heard(ctx, viewers, t) },
+	})
+}
+
+// heard publishes a message, after those that were missed before it.
+func (l *Log) heard(ctx context.Context, viewers Viewers, t broadcast.Told) {
+	if t.Epoch != l.Epoch() { // it is in the history that is read when the room is opened again
+		l.turnTo(ctx, t.Epoch, viewers)
+		return
+	}
+	next, open := viewers.Next(t.Stream)
+	if open && t.Offset > next && !l.fill(ctx, viewers, t.Stream, next, t.Offset) {
+		return // what comes next has it filled
+	}
+	viewers.Publish(t.Stream, t.Offset, t.Message)
+}
+
+// fillMost is how many messages are read at once.
+const fillMost = 200
+
+// fill publishes the messages of a room from one offset to before another, as far as they are in the
+// history, and has the others left out. It reports whether there is nothing before to that could be.
+func (l *Log) fill(ctx context.Context, viewers Viewers, room int64, from, to uint64) bool {
+	for from < to {
+		h, err := l.broadcast.History(ctx, room, broadcast.Range{From: from, To: to, Most: fillMost})
+		if err != nil || h.Epoch != l.Epoch() {
+			if err != nil && ctx.Err() == nil {
+				l.cfg.Failed(err)
+			}
+			return false
+		}
+		if len(h.Messages) == 0 { // they are gone, or the end is reached
+			viewers.Skip(room, min(to, h.Next))
+			return true
+		}
+		if first := h.Messages[0].Offset; first > from {
+			l.metrics.gone.Add(float64(first - from))
+			viewers.Skip(room, first)
+		}
+		for _, m := range h.Messages {
+			viewers.Publish(room, m.Offset, m.Bytes)
+		}
+		l.metrics.filled.Add(float64(len(h.Messages)))
+		from = h.Messages[len(h.Messages)-1].Offset + 1
+	}
+	return true
+}
+
+// Before returns the last messages before an offset that are kept, the oldest first, and the offset of the
+// next message of the room.
+func (l *Log) Before(id int64, offset uint64, limit chat.Limit) (found []chat.Encoded, next uint64, err error) {
+	if _, err := l.Stream(id); err != nil {
+		return nil, 0, err
+	}
+	h, err := l.read(id, broadcast.Range{To: offset, Most: limit.Messages, Newest: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	size, first := 0, len(h.Messages)
+	for first > 0 && (size+len(h.Messages[first-1].Bytes) <= limit.Bytes || first == len(h.Messages)) {
+		first--
+		size += len(h.Messages[first].Bytes)
+	}
+	return h.Messages[first:], h.Next, nil
+}
+
+// Read returns messages from an offset on that are kept.
+func (l *Log) Read(id int64, from uint64, most int) ([]chat.Encoded, error) {
+	h, err := l.read(id, broadcast.Range{From: from, To: chat.MaxStream, Most: most})
+	return h.Messages, err
+}
+
+// read reads the history of the epoch that viewers have.
+func (l *Log) read(id int64, which broadcast.Range) (broadcast.History, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
+	defer cancel()
+	h, err := l.broadcast.History(ctx, id, which)
+	if err == nil && (h.Epoch != l.Epoch() || l.turning.Load()) {
+		err = errTurning
+	}
+	if err != nil {
+		return broadcast.History{}, fmt.Errorf("%w: %w", chat.ErrUnavailable, err)
+	}
+	return h, nil
+}

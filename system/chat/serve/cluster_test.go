@@ -1,0 +1,225 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"loadstone/block/servertest"
+	"loadstone/system/chat"
+	"loadstone/system/chat/reconcile"
+	"loadstone/system/chat/registry"
+	"loadstone/system/chat/topics"
+	"loadstone/system/chat/topics/topicstest"
+)
+
+// sharedParts are what several servers share.
+type sharedParts struct {
+	kafka *servertest.KafkaBroker
+	redis *servertest.RedisServer
+	db    *servertest.MariaDBServer
+}
+
+func startShared(t *testing.T) *sharedParts {
+	t.Helper()
+	p := &sharedParts{servertest.Kafka(t), servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always"), servertest.MariaDB(t)}
+	c := registry.DefaultConfig()
+	c.Address = p.db.Address()
+	r, err := registry.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams, err := chat.InventStreams(3)
+	if err := errors.Join(err, r.AddStreams(streams), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// server starts one of several servers.
+func (p *sharedParts) server(t *testing.T) *fixture {
+	t.Helper()
+	f := start(t, "", func(c *Config) {
+		c.Cluster.Topics.Brokers = []string{p.kafka.Addr}
+		c.Cluster.Broadcast.Address = "redis://" + p.redis.Addr()
+		c.Cluster.Registry.Address = p.db.Address()
+		c.Cluster.Look, c.Cluster.Registry.Look = 20*time.Millisecond, 20*time.Millisecond
+	})
+	f.ready()
+	return f
+}
+
+// ready waits until the server is.
+func (f *fixture) ready() {
+	f.t.Helper()
+	for deadline := time.Now().Add(long); ; time.Sleep(10 * time.Millisecond) {
+		response, err := http.Get("http://" + f.api + "/readyz")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatal("it does not become ready")
+		}
+	}
+}
+
+func TestServersTogether(t *testing.T) {
+	t.Parallel()
+	parts := startShared(t)
+	one, two := parts.server(t), parts.server(t)
+	noor, olga := one.join("Noor"), two.join("Olga")
+	if noor.joined.Epoch != olga.joined.Epoch {
+		t.Fatalf("the servers have the epochs %s and %s", noor.joined.Epoch, olga.joined.Epoch)
+	}
+	// One order for all, whichever server they are at.
+	for i := range 5 {
+		noor.send(fmt.Sprint(i), fmt.Sprint("noor ", i))
+		noor.next("ack")
+		olga.send(fmt.Sprint(i), fmt.Sprint("olga ", i))
+		olga.next("ack")
+	}
+	noor.send("0", "noor 0") // again
+	noor.next("ack")
+	noor.send("last", "last")
+	texts := noor.see(11)
+	if other := olga.see(11); strings.Join(texts, "|") != strings.Join(other, "|") {
+		t.Errorf("one sees %q, another %q", texts, other)
+	}
+	for i, m := range noor.messages {
+		if m.Offset != uint64(i) {
+			t.Errorf("message %d has the offset %d", i, m.Offset)
+		}
+	}
+	// What one has not seen it has from the other server.
+	back := two.join("Noor", "epoch", noor.joined.Epoch, "offset", "9")
+	if got := back.see(2); !back.joined.Recovered || strings.Join(got, "|") != strings.Join(texts[9:], "|") {
+		t.Errorf("who comes back elsewhere sees %q", got)
+	}
+	status, page := two.ask("GET", two.api+"/api/streams/1/messages?before=3", "", "")
+	if messages, _ := page["messages"].([]any); status != http.StatusOK || len(messages) != 3 {
+		t.Errorf("got %d %v", status, page)
+	}
+	for _, r := range [][2]string{{"POST", "/api/users"}, {"POST", "/api/session"}, {"GET", "/api/hosts/x"}, {"GET", "/api/streams/1/timeline"}} {
+		body := ""
+		if r[0] == "POST" {
+			body = "{}"
+		}
+		if status, form := one.ask(r[0], one.api+r[1], "", body); status != http.StatusNotFound || !strings.Contains(fmt.Sprint(form), "not_here") {
+			t.Errorf("%s %s: got %d %v", r[0], r[1], status, form)
+		}
+	}
+	// A record that is none stops nobody.
+	topicstest.Write(t, parts.kafka.Addr, topics.Raw, []byte("no message"))
+
+	// Redis is killed: what is said is accepted, and shown once it is back, under another epoch.
+	parts.redis.Kill()
+	noor.send("meanwhile", "meanwhile")
+	noor.next("ack")
+	parts.redis.Start()
+	noor.closed(websocket.CloseGoingAway)
+	olga.closed(websocket.CloseGoingAway)
+	one.ready()
+	two.ready()
+	again := two.join("Olga", "epoch", olga.joined.Epoch, "offset", "11")
+	if again.joined.Epoch == olga.joined.Epoch || again.joined.Recovered {
+		t.Errorf("after another epoch: got %+v", again.joined)
+	}
+	seen := again.see(12)
+	if got := strings.Join(seen[:11], "|"); got != strings.Join(texts, "|") || seen[11] != "meanwhile" {
+		t.Errorf("after another epoch one sees %q", seen)
+	}
+	again.send("after", "after")
+	again.next("ack")
+	if got := again.see(13); got[12] != "after" {
+		t.Errorf("got %q", got)
+	}
+
+	// Who was killed between the ack and the place is made good by another: here, nobody placed it.
+	raw := chat.Raw{Stream: 1, Message: chat.Message{At: time.Now().UnixMilli(), Sender: "guest-gone", Name: "Gone", ID: "x", Text: "acked by a server that is gone"}}
+	topicstest.Write(t, parts.kafka.Addr, topics.Raw, raw.Append(nil))
+	topicstest.Write(t, parts.kafka.Addr, topics.Raw, raw.Append(nil))
+	again.send("end", "end")
+	if got := strings.Join(again.see(15), "|"); strings.Count(got, "gone") != 1 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Who looks on from outside finds all that was acknowledged, at whichever server it looks.
+func TestTheBooksOfServersAreClosed(t *testing.T) {
+	t.Parallel()
+	parts := startShared(t)
+	one, two := parts.server(t), parts.server(t)
+	results, failed := make(chan reconcile.Result, 2), make(chan error, 2)
+	for _, f := range []*fixture{one, two} {
+		c := reconcile.DefaultConfig()
+		c.URL, c.Streams, c.Viewers, c.Senders, c.Rate, c.For, c.AdminListen, c.MostSkipped = "http://"+f.api, []int64{1, 2}, 6, 4, 40, time.Second, "127.0.0.1:0", 0
+		go func() {
+			r, err := reconcile.Run(t.Context(), c)
+			results <- r
+			failed <- err
+		}()
+	}
+	for range 2 {
+		r := <-results
+		if err := <-failed; err != nil || !r.Count.Balanced() {
+			t.Errorf("got %v, %v, %v", r.Count, r.Wrong, err)
+		}
+	}
+}
+
+func TestResultsAreToldToViewers(t *testing.T) {
+	t.Parallel()
+	parts := startShared(t)
+	one := parts.server(t)
+	noor := one.join("Noor")
+	for _, bad := range []string{"", "{}", `{"stream":99,"type":"totals"}`, `{"stream":1,"type":"joined"}`} {
+		topicstest.Write(t, parts.kafka.Addr, topics.Analysis, []byte(bad))
+	}
+	result := `{"stream":1,"type":"totals","next":3,"labels":{"praise":1,"criticism":0,"laughter":2,"question":0,"advice":0},"deleted":0,"dead":0}`
+	// The server hears from when it has asked where the end of the topic is.
+	told := make(chan told, 1)
+	go func() { told <- noor.next("totals") }()
+	for wrote := false; ; wrote = true {
+		topicstest.Write(t, parts.kafka.Addr, topics.Analysis, []byte(result))
+		select {
+		case got := <-told:
+			if got.Next != 3 {
+				t.Errorf("got %+v", got)
+			}
+			_, form := one.ask("GET", one.api+"/api/streams/1/analysis", "", "")
+			totals, err := json.Marshal(form["totals"])
+			if err != nil || !strings.Contains(string(totals), `"laughter":2`) {
+				t.Errorf("got %s, %v", totals, err)
+			}
+			return
+		case <-time.After(100 * time.Millisecond):
+			if wrote && t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+func TestAClusterNeedsAllItsAddresses(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Config){
+		"redis without kafka":    func(c *Config) { c.Cluster.Broadcast.Address = "redis://a" },
+		"kafka without the rest": func(c *Config) { c.Cluster.Topics.Brokers = []string{"a:1"} },
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s: it is valid", name)
+		}
+	}
+}

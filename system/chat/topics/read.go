@@ -1,0 +1,130 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"loadstone/block/pause"
+	"loadstone/system/chat"
+)
+
+// Record is a record of raw-chats.
+type Record struct {
+	// Message is what it says, unless Err says that it is none.
+	Message chat.Raw
+	Err     error
+	// Partition, Offset and Value are its own.
+	Partition int32
+	Offset    int64
+	Value     []byte
+}
+
+// Reader reads raw-chats together with others of its group.
+type Reader struct {
+	// Group is its name.
+	Group string
+	// Most bounds the records of a batch.
+	Most int
+	// Linger is how long a batch that has few records waits for more.
+	Linger time.Duration
+	// Take is called with the records of all partitions that this reader has, in order within
+	// each. What it has returned nil for does not come again, but after a crash. Else it is
+	// called with the same ones again.
+	Take func(ctx context.Context, batch []Record) error
+	// Failed is told of what goes wrong and is tried again.
+	Failed func(error)
+}
+
+const (
+	sessionTimeout = 6 * time.Second // the shortest of Kafka's default configuration
+	heartbeat      = 2 * time.Second
+	commitTimeout  = 5 * time.Second
+	againPause     = 200 * time.Millisecond
+	// lingerBytes is some hundred messages: a batch of them does not linger.
+	lingerBytes = 32 << 10
+)
+
+// Read reads until ctx ends. It begins where the group is, at first with the oldest record.
+func (c *Client) Read(ctx context.Context, r Reader) error {
+	group, err := kgo.NewClient(
+		kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(Raw),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.FetchMinBytes(lingerBytes), kgo.FetchMaxWait(r.Linger), kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(heartbeat),
+	)
+	if err != nil {
+		return fmt.Errorf("read %s as %s: %w", Raw, r.Group, err)
+	}
+	defer group.CloseAllowingRebalance()
+	for ctx.Err() == nil {
+		fetched := group.PollRecords(ctx, r.Most)
+		if records := fetched.Records(); len(records) > 0 {
+			r.take(ctx, group, records)
+		} else if err := fetched.Err(); err != nil && ctx.Err() == nil {
+			r.Failed(err)
+			pause.For(ctx, againPause)
+		}
+		group.AllowRebalance()
+	}
+	return nil
+}
+
+// take hands on records until they are done, and commits them.
+func (r *Reader) take(ctx context.Context, group *kgo.Client, records []*kgo.Record) {
+	batch := make([]Record, len(records))
+	for i, record := range records {
+		batch[i] = Record{Partition: record.Partition, Offset: record.Offset, Value: record.Value}
+		batch[i].Message, batch[i].Err = chat.ParseRaw(record.Value)
+	}
+	for {
+		err := r.Take(ctx, batch)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		r.Failed(err)
+		if !pause.For(ctx, againPause) {
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout) // what is done is done
+	defer cancel()
+	if err := group.CommitRecords(ctx, records...); err != nil {
+		r.Failed(fmt.Errorf("commit: %w", err)) // no loss: it comes again, or the next commit is further
+	}
+}
+
+// PutAside writes a record that is no message to raw-chats-dead, with the reason.
+func (c *Client) PutAside(ctx context.Context, r *Record) error {
+	err := c.inner.ProduceSync(ctx, &kgo.Record{Topic: Dead, Value: r.Value, Headers: []kgo.RecordHeader{
+		{Key: "reason", Value: []byte(r.Err.Error())},
+		{Key: "place", Value: fmt.Appendf(nil, "%s %d %d", Raw, r.Partition, r.Offset)},
+	}}).FirstErr()
+	if err != nil {
+		return fmt.Errorf("put a record of %s aside: %w", Raw, err)
+	}
+	return nil
+}
+
+// Results hears what is written to analysis-result from now on, until ctx ends: each server all of it.
+func (c *Client) Results(ctx context.Context, heard func(value []byte), failed func(error)) error {
+	all, err := kgo.NewClient(kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumeTopics(Analysis),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(againPause))
+	if err != nil {
+		return fmt.Errorf("read %s: %w", Analysis, err)
+	}
+	defer all.Close()
+	for ctx.Err() == nil {
+		fetched := all.PollFetches(ctx)
+		fetched.EachRecord(func(r *kgo.Record) { heard(r.Value) })
+		if err := fetched.Err(); err != nil && ctx.Err() == nil {
+			failed(err)
+			pause.For(ctx, againPause)
+		}
+	}
+	return nil
+}

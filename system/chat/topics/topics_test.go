@@ -1,0 +1,183 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"loadstone/block/servertest"
+	"loadstone/system/chat"
+	"loadstone/system/chat/topics/topicstest"
+)
+
+const long = time.Minute // more than anything takes that does not hang
+
+func open(t *testing.T, broker string) *Client {
+	t.Helper()
+	c := DefaultConfig()
+	c.Brokers = []string{broker}
+	client, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// say says something and waits until it is accepted.
+func say(t *testing.T, c *Client, sender, id string) {
+	t.Helper()
+	done := make(chan error, 1)
+	m := chat.Raw{Stream: 1, Message: chat.Message{At: 1_800_000_000_123, Sender: sender, Name: "Noor", ID: id, Text: "안녕"}}
+	if err := c.Say(&m, func(err error) { done <- err }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(long):
+		t.Fatal("it was not answered")
+	}
+}
+
+// read reads as a group until all that is wanted has come, and returns all that came.
+func read(t *testing.T, c *Client, group string, fails int, want func(came []string) bool) (came []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	var mu sync.Mutex
+	reader := Reader{Group: group, Most: 100, Linger: 10 * time.Millisecond, Failed: func(error) {}, Take: func(ctx context.Context, batch []Record) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if fails--; fails >= 0 {
+			return errors.New("not now")
+		}
+		for i := range batch {
+			r := &batch[i]
+			if r.Err == nil {
+				came = append(came, r.Message.Sender+"/"+r.Message.ID)
+				continue
+			}
+			came = append(came, "malformed")
+			if err := c.PutAside(ctx, r); err != nil {
+				return err
+			}
+		}
+		if want(came) {
+			cancel()
+		}
+		return nil
+	}}
+	if err := c.Read(ctx, reader); err != nil {
+		t.Fatal(err)
+	}
+	if !want(came) {
+		t.Fatalf("only %v came", came)
+	}
+	return came
+}
+
+func TestTopics(t *testing.T) {
+	t.Parallel()
+	broker := servertest.Kafka(t)
+	c := open(t, broker.Addr)
+	for i := range 20 {
+		say(t, c, "noor", fmt.Sprint(i))
+	}
+	topicstest.Write(t, broker.Addr, Raw, []byte(`{"stream":0}`))
+	say(t, c, "olga", "a")
+	all := func(came []string) bool {
+		return slices.Contains(came, "noor/19") && slices.Contains(came, "olga/a") && slices.Contains(came, "malformed")
+	}
+	came := read(t, c, "one", 3, all)
+	noors := slices.DeleteFunc(came, func(m string) bool { return m == "malformed" || m == "olga/a" })
+	for i, m := range noors {
+		if m != fmt.Sprint("noor/", i) {
+			t.Fatalf("what one said came as %v", noors)
+		}
+	}
+	dead := topicstest.Read(t, broker.Addr, Dead, 1)[0]
+	if string(dead.Value) != `{"stream":0}` || dead.Headers["reason"] == "" || dead.Headers["place"] == "" {
+		t.Errorf("what is put aside is %s %v", dead.Value, dead.Headers)
+	}
+	// Another group has all again, and the first one only what is new, in spite of a broker that was killed.
+	read(t, c, "two", 0, all)
+	broker.Kill()
+	done := make(chan error, 1)
+	m := chat.Raw{Stream: 1, Message: chat.Message{At: 1_800_000_000_123, Sender: "samir", Name: "Samir", ID: "a", Text: "anybody?"}}
+	if err := c.Say(&m, func(err error) { done <- err }); err != nil {
+		t.Fatal(err)
+	}
+	broker.Start()
+	select {
+	case err := <-done:
+		if err != nil && !errors.Is(err, chat.ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(long):
+		t.Fatal("what was said while the broker was away was not answered")
+	}
+	say(t, c, "ada", "a")
+	again := read(t, c, "one", 0, func(came []string) bool { return slices.Contains(came, "ada/a") })
+	if slices.Contains(again, "noor/0") {
+		t.Errorf("what was committed came again: %v", again)
+	}
+}
+
+func TestResultsAreHeardByAll(t *testing.T) {
+	t.Parallel()
+	broker := servertest.Kafka(t)
+	c := open(t, broker.Addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, ended := make(chan string, 99), make(chan error, 2)
+	for range 2 {
+		go func() {
+			ended <- c.Results(ctx, func(value []byte) {
+				select {
+				case heard <- string(value):
+				default:
+				}
+			}, func(error) {})
+		}()
+	}
+	defer func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	}()
+	// They hear from when they have asked where the end is: so something is said until both have.
+	for deadline := time.Now().Add(long); len(heard) < 4; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was heard")
+		}
+		topicstest.Write(t, broker.Addr, Analysis, []byte("found"))
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	if c.Validate() == nil {
+		t.Error("no brokers are enough")
+	}
+	c.Brokers = []string{"a:1"}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"partitions": func(c *Config) { c.Partitions = 0 }, "linger": func(c *Config) { c.Linger = -1 }, "buffered": func(c *Config) { c.Buffered = 0 }, "timeout": func(c *Config) { c.Timeout = 0 },
+	} {
+		wrong := c
+		change(&wrong)
+		if wrong.Validate() == nil {
+			t.Errorf("%s: %+v is enough", name, wrong)
+		}
+	}
+}
