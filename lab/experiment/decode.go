@@ -22,6 +22,8 @@ type decoder struct {
 	loadOnly bool   // reads load, slo and seed alone
 	measure  string // how the load is measured; empty if that cannot be told
 	shape    shape  // of the scenario that is being read
+
+	fromSetup map[string]*extraction // what the load's setup extracts, by name
 }
 
 // errorf records an error at n, as one line: names in the file can hold line

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"loadstone/block/spelling"
 	"loadstone/lab/load/feed"
 )
 
@@ -142,9 +141,8 @@ func (d *document) checkRows(found *decoder, scenario, name string, f Feed) {
 		if use.scenario != scenario || use.feed != name {
 			continue
 		}
-		if _, ok := set.Lookup(use.placeholder); !ok {
-			_, column, _ := strings.Cut(use.placeholder, ".")
-			found.errorf(use.n, "%s has no column %s for {%s}; %s", f.rows().File, spelling.Quote(column), use.placeholder, spelling.Choose(use.placeholder, set.Names()))
+		if _, err := set.Find(use.placeholder); err != nil {
+			found.errorf(use.n, "%s", strings.Replace(err.Error(), ": write ", "; write ", 1))
 		}
 	}
 }

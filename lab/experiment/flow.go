@@ -12,7 +12,7 @@ import (
 type Group []Step
 
 // ofGroups are the keys that make a step a group.
-func ofGroups() []string { return []string{"repeat", "forEach", "parallel", "steps"} }
+func ofGroups() []string { return []string{"repeat", "while", "forEach", "parallel", "steps"} }
 
 // turn is a place among the parts of a group; the group is nil for the scenario's own
 // steps.
@@ -68,13 +68,18 @@ func (p *place) isGroup() bool {
 // checkGroup checks a group by itself.
 func (step *Step) checkGroup(s *section) {
 	repeat, over, steps := s.fields["repeat"], s.fields["forEach"], s.fields["steps"]
+	if while := s.fields["while"]; while.n != nil && s.fields["parallel"].n != nil {
+		s.errorf(while.place, "while looks at a value before each pass, and with parallel the passes are made at once; remove one of the two")
+	} else if while.n != nil && repeat.n == nil {
+		s.errorf(while.place, "while needs a bound on the passes; write repeat: 100 beside it")
+	}
 	switch {
 	case repeat.n != nil && over.n != nil:
 		s.errorf(repeat.place, "a group is made so often, or once for each value of a list; write one group within the other, or remove repeat")
 	case steps.n == nil:
 		s.lack("steps", steps.example)
-	case repeat.n == nil && over.n == nil && s.fields["parallel"].n == nil:
-		s.errorf(steps.place, "steps within steps are a group; write repeat: 10, forEach: {id: ids} or parallel: 6 beside them, or remove the steps around them")
+	case repeat.n == nil && over.n == nil && s.fields["parallel"].n == nil && s.fields["if"].n == nil && s.fields["while"].n == nil:
+		s.errorf(steps.place, "steps within steps are a group; write repeat: 10, forEach: {id: ids}, parallel: 6 or if: {role: admin} beside them, or remove the steps around them")
 	}
 }
 
@@ -117,6 +122,7 @@ const (
 	tooLate         // it is extracted afterwards, or by the request's own step
 	atOnce          // it is extracted at the same time
 	perhapsNo       // it is extracted for each value of a list, which may have none
+	unsure          // it is extracted only where a condition holds
 )
 
 // to says whether what is extracted is there where it is used.
@@ -141,6 +147,8 @@ func (t *extraction) to(u use) reach {
 		return atOnce
 	case slices.ContainsFunc(within, func(w turn) bool { return len(w.in.ForEach) > 0 }):
 		return perhapsNo
+	case t.conditional, slices.ContainsFunc(within, func(w turn) bool { return len(w.in.If)+len(w.in.While) > 0 }):
+		return unsure
 	}
 	return reaches
 }
@@ -240,8 +248,10 @@ func (s *section) matchLists(it *iteration, feeds map[string]Feed) {
 			if p, ok := t.value.pair("join"); ok {
 				s.errorf(p.key, "forEach goes over %s, and join makes one value of the list; remove join, or extract it under another name too", list)
 			}
-			if p, ok := t.value.pair("initial"); ok {
-				s.errorf(p.key, "forEach goes over %s, which comes from an answer and not before; remove initial", list)
+			for _, key := range []string{"initial", "default"} {
+				if p, ok := t.value.pair(key); ok {
+					s.errorf(p.key, "forEach goes over %s, which comes from an answer and not from here; remove %s", list, key)
+				}
 			}
 		}
 	}
@@ -286,13 +296,16 @@ func (it *iteration) notThere(name string, t *extraction, how reach) string {
 	if how == atOnce {
 		return fmt.Sprintf("the placeholder {%s} is extracted by step %s, which is made at once with others and not before this; extract it before the group that has parallel", name, step)
 	}
+	if how == unsure {
+		return fmt.Sprintf("{%s} is extracted by step %s only if a condition holds; use it within the same group, or write extract: {%s: {json: PATH, initial: VALUE}}", name, step, name)
+	}
 	return fmt.Sprintf("the placeholder {%s} is extracted by step %s for each value of a list, which may have none; use it within that forEach, or write extract: {%s: {json: PATH, initial: VALUE}}", name, step, name)
 }
 
 // flow returns the parts of a scenario that has groups, for the generator; nil for one
 // that has none.
 func (sc *Scenario) flow() []load.Part {
-	if !slices.ContainsFunc(sc.Steps, func(s Step) bool { return len(s.Steps) > 0 }) {
+	if !slices.ContainsFunc(sc.Steps, func(s Step) bool { return len(s.Steps)+len(s.If) > 0 }) {
 		return nil
 	}
 	next := 0
@@ -302,11 +315,11 @@ func (sc *Scenario) flow() []load.Part {
 		for i := range steps {
 			step := &steps[i]
 			if len(step.Steps) == 0 {
-				out = append(out, load.Part{Step: next})
+				out = append(out, load.Part{Step: next, If: step.If.resolve()})
 				next++
 				continue
 			}
-			p := load.Part{Repeat: step.Repeat, Parallel: step.Parallel, Parts: walk(step.Steps)}
+			p := load.Part{Repeat: step.Repeat, Parallel: step.Parallel, Parts: walk(step.Steps), If: step.If.resolve(), While: step.While.resolve()}
 			for as, list := range step.ForEach {
 				p.As, p.ForEach = as, list
 			}
@@ -339,14 +352,14 @@ func (*Group) describe(*generator, tag) *schema {
 func (*Step) rules(s *schema) {
 	var own []string
 	for p := s.Properties.Oldest(); p != nil; p = p.Next() {
-		if !slices.Contains(ofGroups(), p.Key) {
+		if !slices.Contains(ofGroups(), p.Key) && p.Key != "if" {
 			own = append(own, p.Key)
 		}
 	}
 	request, group := without(ofGroups()...), without(own...)
 	request.Required = []string{"name", "request"}
 	group.Required = []string{"steps"}
-	group.AnyOf = exactlyOne("repeat", "forEach", "parallel")
-	group.Not = with("repeat", "forEach")
+	group.AnyOf = exactlyOne("repeat", "forEach", "parallel", "if")
+	group.Not = either(with("repeat", "forEach"), with("while", "parallel"))
 	s.OneOf = []*schema{request, group}
 }

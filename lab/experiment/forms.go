@@ -37,10 +37,13 @@ var forms = map[string]form{
 	"step":     name("step", "name: home"),
 	"profile":  name("profile", "profiles: [monitoring]"),
 
+	"source":      matching(`^`+sourceWord+`$`, "%s cannot name a value; write the name of what a step extracts, or of a feed"),
 	"feed":        matching(wordPattern, "%s cannot name a feed; write letters, digits and _"),
 	"placeholder": matching(wordPattern, "%s cannot name a placeholder; write letters, digits and _"),
 	"variable":    matching(wordPattern, "%s cannot name a variable; write letters, digits and _"),
 
+	"field":   {pattern: nonEmpty, wrong: "%s cannot name a field of a form; write a name", matches: regexp.MustCompile(nonEmpty).MatchString},
+	"media":   matching(`^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]*)?$`, "%s is no content type; write one such as image/png"),
 	"header":  fieldName("header", "such as Accept"),
 	"taken":   fieldName("header", "such as Location"),
 	"request": {pattern: pathPattern, read: field.requestPath},

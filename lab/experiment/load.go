@@ -11,6 +11,15 @@ import (
 
 // Offer is what is offered to every variant: scenarios, or a k6 script.
 type Offer struct {
+	// Steps that are made once before the load, in turn, such as a login: {token} that
+	// one of them extracts is that of every scenario. They are not measured. If one
+	// fails, or a check of it, there is no load. Each rate that measure: capacity tries
+	// is a load.
+	Setup Group `key:"setup" eg:"[{name: login, request: POST /login, extract: {token: token}}]" each:"setup step %d" least:"1" list:"a list with a step in it"`
+
+	// Steps that are made once after the load, however it ended. They are not measured.
+	Teardown Group `key:"teardown" eg:"[{name: clean, request: DELETE /orders}]" each:"teardown step %d" least:"1" list:"a list with a step in it"`
+
 	// k6's scenarios by name.
 	Scenarios Scenarios `key:"scenarios" eg:"{lookup: {executor: constant-arrival-rate, request: GET /}}" each:"scenario %s" item:"{executor: constant-arrival-rate, rate: 100/s, duration: 30s, request: GET /}" least:"1" list:"a mapping with a scenario in it" names:"scenario"`
 
@@ -97,10 +106,11 @@ type TLS struct {
 	ServerName string `key:"serverName" eg:"example.org"`
 }
 
-// maxSteps bounds the steps of all scenarios, as the load generator does.
-const maxSteps = 100
+// MaxSteps bounds the steps of all scenarios, as the load generator does.
+const MaxSteps = 100
 
 func (l *Offer) prepare(s *section) {
+	s.fromSetup = setupOf(s.n)
 	s.hints = map[string]hint{
 		"thresholds": {"write them under slo, beside load", ""},
 		"vus":        {"write it within a scenario", ""},
@@ -117,6 +127,7 @@ func (l *Offer) prepare(s *section) {
 
 func (l *Offer) check(s *section) {
 	l.checkTrust(s)
+	l.checkOnce(s)
 	if script := s.fields["k6"]; script.n != nil {
 		l.checkScript(s, script)
 		return
@@ -128,8 +139,8 @@ func (l *Offer) check(s *section) {
 	steps := 0
 	for i := range l.Scenarios {
 		n := len(requests(l.Scenarios[i].Steps))
-		if steps += n; steps > maxSteps && steps-n <= maxSteps {
-			s.errorf(scenarios.n.pairs[i].key, "the scenarios have more than %d steps together; write fewer, or several files", maxSteps)
+		if steps += n; steps > MaxSteps && steps-n <= MaxSteps {
+			s.errorf(scenarios.n.pairs[i].key, "the scenarios have more than %d steps together; write fewer, or several files", MaxSteps)
 		}
 	}
 	if length := l.length(); s.measure != Capacity && l.Warmup > 0 && length > 0 && l.Warmup >= length {

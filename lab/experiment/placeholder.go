@@ -10,11 +10,12 @@ import (
 
 // extraction is one value that a step extracts.
 type extraction struct {
-	key   *node
-	value *node
-	step  int
-	path  []turn
-	used  bool
+	key         *node
+	value       *node
+	step        int
+	path        []turn
+	used        bool
+	conditional bool // its step has a condition
 }
 
 // use is one text of a request that may hold placeholders.
@@ -22,6 +23,7 @@ type use struct {
 	n      *node
 	isBody bool
 	own    string // a placeholder in it that no feed supplies; "" for none
+	about  string // the value that a condition is about, in place of a text
 	back   bool   // who comes back says it again
 	step   int    // index of the step that it belongs to, or noStep
 	path   []turn
@@ -40,40 +42,54 @@ type iteration struct {
 	socket      bool // it is what a WebSocket client says
 	uses        []use
 	extractions []*extraction
-	recovered   []*extraction // what a client says that comes back
+	recovered   []*extraction          // what a client says that comes back
+	given       map[string]*extraction // what the load's setup extracts
+	once        bool                   // it is setup or teardown, which have no feeds
 }
 
 // iterationOf looks through the requests of a scenario.
 func iterationOf(to *Scenario, s *section) *iteration {
-	it := &iteration{scenario: to.Name, names: []string{to.Name}, weighted: to.Weighted}
+	it := &iteration{scenario: to.Name, names: []string{to.Name}, weighted: to.Weighted, given: s.fromSetup}
 	if request, steps := s.fields["request"], s.fields["steps"]; steps.n == nil {
 		it.request(request.n, 0, nil)
 		return it
 	} else if request.n != nil {
 		return it
 	}
+	it.steps(to, s.fields["steps"].n)
+	return it
+}
+
+// steps looks through the steps of a list.
+func (it *iteration) steps(to *Scenario, n *node) {
 	it.names = nil
-	steps, groups := to.places(s.fields["steps"].n)
+	steps, groups := to.places(n)
 	for i, step := range steps {
 		it.names = append(it.names, step.step.Name)
 		request, _ := step.n.pair("request")
 		it.request(request.value, i, step.path)
+		_, conditional := step.n.pair("if")
+		it.conditions(step.n, "if", i, step.path)
 		if extract, ok := step.n.pair("extract"); ok {
 			for _, p := range extract.value.pairs {
-				it.extractions = append(it.extractions, &extraction{key: p.key, value: p.value, step: i, path: step.path})
+				it.extractions = append(it.extractions, &extraction{key: p.key, value: p.value, step: i, path: step.path, conditional: conditional})
 			}
 		}
 	}
+	for _, g := range groups {
+		it.conditions(g.n, "if", noStep, g.path)
+		// It is looked at before each pass, so the first has what came before the group.
+		it.conditions(g.n, "while", noStep, append(slices.Clip(g.path), turn{g.step, -1}))
+	}
 	it.items = itemsOf(groups)
-	return it
 }
 
 // socketOf looks through what a WebSocket client says: what it extracts before it connects is
 // there for all of it.
-func socketOf(to *Scenario, n *node) *iteration {
+func socketOf(to *Scenario, s *section, n *node) *iteration {
 	const first, then = 0, 1
 	before, after := []turn{{child: first}}, []turn{{child: then}}
-	it := &iteration{scenario: to.Name, names: []string{"login", to.Name}, socket: true}
+	it := &iteration{scenario: to.Name, names: []string{"login", to.Name}, socket: true, given: s.fromSetup}
 	if login, ok := n.pair("login"); ok {
 		request, _ := login.value.pair("request")
 		it.request(request.value, first, before)
@@ -107,6 +123,29 @@ func socketOf(to *Scenario, n *node) *iteration {
 	return it
 }
 
+// conditions adds the values that a step or a group has conditions on.
+func (it *iteration) conditions(n *node, key string, step int, path []turn) {
+	if all, ok := n.pair(key); ok {
+		for _, p := range all.value.pairs {
+			it.uses = append(it.uses, use{n: p.key, about: p.key.text, step: step, path: path})
+		}
+	}
+}
+
+// names are the placeholders that are used.
+func (u *use) names() []string {
+	if u.about != "" {
+		return []string{u.about}
+	}
+	var out []string
+	for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
+		if u.own != m[0] {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
 // request adds where placeholders may be in a request.
 func (it *iteration) request(n *node, step int, path []turn) {
 	add := func(n *node, isBody bool) {
@@ -126,6 +165,13 @@ func (it *iteration) request(n *node, step int, path []turn) {
 			for _, header := range p.value.pairs {
 				add(header.value, false)
 			}
+		case "form", "multipart":
+			for _, f := range p.value.pairs {
+				add(f.value, true)
+				if value, ok := f.value.pair("value"); ok {
+					add(value.value, true)
+				}
+			}
 		}
 	}
 }
@@ -140,14 +186,11 @@ func (s *section) match(it *iteration, feeds map[string]Feed) map[string]bool {
 			s.errorf(t.key, "%s is extracted here and is a feed; write another name for one of the two", spelling.Quote(t.key.text))
 		}
 	}
+	s.matchGiven(it)
 	s.matchLists(it, feeds)
 	for _, u := range it.uses {
 		// Each placeholder that is wrong is reported where it is first.
-		for _, m := range placeholderForm.FindAllStringSubmatch(u.n.text, -1) {
-			written := m[1]
-			if u.own == m[0] {
-				continue
-			}
+		for _, written := range u.names() {
 			wrong := s.wrongPlaceholder(it, u, written, feeds, used)
 			if wrong != "" && !seen[written] {
 				seen[written] = true
@@ -176,7 +219,7 @@ func (s *section) wrongPlaceholder(it *iteration, u use, written string, feeds m
 	case fed:
 		used[name] = true
 		wrong := feed.wrongColumn(name, column)
-		if wrong == "" && column != "" {
+		if rows := feed.rows(); wrong == "" && rows != nil && rows.Column == "" {
 			s.columns = append(s.columns, columnUse{n: u.n, scenario: it.scenario, feed: name, placeholder: written})
 		}
 		return wrong
@@ -184,6 +227,11 @@ func (s *section) wrongPlaceholder(it *iteration, u use, written string, feeds m
 		it.markUsed(name)
 		if it.recoveredAs(name).used = true; !u.back {
 			return fmt.Sprintf("the placeholder {%s} is what a client says when it comes back; write it in path, headers or hello", written)
+		}
+		return ""
+	case it.gives(name):
+		if dotted {
+			return fmt.Sprintf("the placeholder {%s} names a column, and {%s} is one value that setup extracts; write {%s}", written, name, name)
 		}
 		return ""
 	case it.extracts(name):
@@ -201,8 +249,6 @@ func (f *Feed) wrongColumn(name, column string) string {
 	case *f == (Feed{}), rows != nil && rows.File == "": // broken, and reported
 	case rows == nil && column != "":
 		return fmt.Sprintf("the feed %s has no columns, and the placeholder {%s.%s} names one; write {%s}", spelling.Quote(name), name, column, name)
-	case rows != nil && rows.Column == "" && column == "":
-		return fmt.Sprintf("the feed %s is a file of rows, and the placeholder {%s} names no column; write {%s.column}, or column: in the feed", spelling.Quote(name), name, name)
 	case rows != nil && rows.Column != "" && column != "":
 		return fmt.Sprintf("the feed %s is the column %s, and the placeholder {%s.%s} names one too; write {%s}, or remove column from the feed", spelling.Quote(name), spelling.Quote(rows.Column), name, column, name)
 	}
@@ -284,6 +330,9 @@ func (it *iteration) markUsed(name string) {
 
 // withoutFeed says what to write for a placeholder that nothing supplies.
 func (it *iteration) withoutFeed(u use, written, name string) string {
+	if it.once {
+		return fmt.Sprintf("the placeholder {%s} is extracted in no earlier step of %s, which has no feeds; extract it, or write its value", written, it.scenario)
+	}
 	instead := fmt.Sprintf("write feed: {%s: {uniform: [1, 1000]}}", name)
 	if written != name {
 		instead = fmt.Sprintf("write feed: {%s: {csv: %ss.csv}}", name, name)

@@ -29,6 +29,7 @@ func (l *Offer) plan(seed uint64) load.Plan {
 	for i := range l.Scenarios {
 		p.Scenarios[i] = l.Scenarios[i].resolve()
 	}
+	p.Setup, p.Teardown = l.Setup.once("setup"), l.Teardown.once("teardown")
 	return p
 }
 
@@ -95,11 +96,7 @@ func (sc *Scenario) length() time.Duration {
 }
 
 func (step *Step) resolve(weighted bool) load.Step {
-	r := step.Request
-	out := load.Step{
-		Name: step.Name, Request: load.Request{Method: r.Method, Path: r.Path, Header: r.Headers, Body: r.Body}, Think: step.Think,
-		ExpectedStatuses: step.ExpectedStatuses,
-	}
+	out := load.Step{Name: step.Name, Request: step.Request.resolve(), Think: step.Think, ExpectedStatuses: step.ExpectedStatuses}
 	if weighted {
 		out.Weight = step.Weight
 	}
@@ -111,6 +108,14 @@ func (step *Step) resolve(weighted bool) load.Step {
 	}
 	for _, c := range step.Checks {
 		out.Checks = append(out.Checks, load.Check(c))
+	}
+	return out
+}
+
+func (r *Request) resolve() load.Request {
+	out := load.Request{Method: r.Method, Path: r.Path, Header: r.Headers, Body: r.Body, Form: r.Form}
+	for _, f := range r.Multipart {
+		out.Multipart = append(out.Multipart, load.FormField(f))
 	}
 	return out
 }

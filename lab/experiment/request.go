@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +17,29 @@ type Request struct {
 	Path string `key:"path,need" eg:"/path" form:"request"`
 	// Header fields by name.
 	Headers map[string]string `key:"headers" eg:"{Accept: application/json}" list:"a mapping" names:"header"`
-	// The body as text.
+	// The body as text. One that reads as a JSON object or list is sent as
+	// application/json if headers do not say otherwise; the values of placeholders
+	// are escaped within its strings.
 	Body string `key:"body" eg:"'{\"name\": \"x\"}'" form:"body"`
+	// The fields of a form, in place of body: sent as
+	// application/x-www-form-urlencoded, values percent-encoded.
+	Form map[string]string `key:"form" eg:"{user: ada, pin: '{pin}'}" item:"text" list:"a mapping from names to values" names:"field" scalar:"a text or a number" least:"1"`
+	// The fields of a form, in place of body, sent as multipart/form-data in this
+	// order: a text, {file: photo.jpg}, or {value: text, type: text/csv}.
+	Multipart []FormField `key:"multipart" eg:"{title: Holiday, photo: {file: photo.jpg}}" each:"field %s" list:"a mapping from names to values" names:"field" least:"1"`
+}
+
+// FormField is a field of a form: a text, or the content of a file.
+type FormField struct {
+	Name string
+	// A text, in which {name} is a placeholder.
+	Value string `key:"value" eg:"text" scalar:"a text or a number"`
+	// Path of a file, relative to this file, whose content is sent as it is.
+	File string `key:"file" eg:"photo.jpg" path:"a file to send"`
+	// What the server is told the file is called: its own name if not given.
+	FileName string `key:"filename" eg:"holiday.jpg" beside:"file"`
+	// The field's content type. That of a file goes by its name if not given.
+	Type string `key:"type" eg:"image/jpeg" form:"media"`
 }
 
 const (
@@ -55,7 +77,52 @@ func (r *Request) short(f field) bool {
 	return true
 }
 
-func (r *Request) check(s *section) { s.fields["headers"].checkHeaders() }
+func (r *Request) check(s *section) {
+	s.fields["headers"].checkHeaders()
+	bodies := s.given("body", "form", "multipart")
+	if len(bodies) > 1 {
+		s.errorf(bodies[1].place, "a request has one body, and this has %s and %s; write one of the two", bodies[0].key, bodies[1].key)
+	}
+	for _, f := range s.given("form", "multipart") {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			s.errorf(f.place, "%s is sent in the body, which %s has not; write method: POST, or the fields in the path, as in /path?name=value", f.key, r.Method)
+		}
+	}
+	if multipart, headers := s.fields["multipart"], s.fields["headers"]; multipart.given() && headers.given() {
+		for _, p := range headers.n.pairs {
+			if strings.EqualFold(p.key.text, "content-type") {
+				s.errorf(p.key, "the load generator writes the Content-Type of multipart itself, with the boundary between its fields; remove it")
+			}
+		}
+	}
+}
+
+// short reads a text.
+func (to *FormField) short(f field) bool {
+	if f.n.kind == mapping {
+		return false
+	}
+	f.key, f.example = f.nameOf(f.key), f.key+": text"
+	to.Value = f.scalar("a text, or a mapping with file or value")
+	return true
+}
+
+func (to *FormField) check(s *section) {
+	switch given := s.given("value", "file"); {
+	case len(given) == 2:
+		s.errorf(s.place, "field %s is both value and file; write one of the two", spelling.Quote(to.Name))
+	case len(given) == 1 && given[0].key == "value" && s.has("filename"):
+		s.errorf(s.fields["filename"].place, "filename is what the server is told a file is called, and field %s is a text; remove it, or write file", spelling.Quote(to.Name))
+	case len(given) == 0 && len(s.n.pairs) == len(s.given("type", "filename")):
+		s.errorf(s.place, "field %s has no content; write %s: text, or %s: {file: photo.jpg}", spelling.Quote(to.Name), to.Name, to.Name)
+	}
+}
+
+func (*FormField) shortSchema() *schema {
+	return scalars()
+}
+
+func (*FormField) rules(s *schema) { s.OneOf = exactlyOne("value", "file") }
 
 // requestLine reads "GET /path".
 func (f field) requestLine() Request {
@@ -162,6 +229,11 @@ func (*Request) rules(s *schema) {
 	}
 	headers, _ := s.Properties.Get("headers")
 	headers.PropertyNames = &schema{Not: either(own...)}
+	for _, form := range []string{"form", "multipart"} {
+		s.AllOf = append(s.AllOf, &schema{If: with(form), Then: &schema{Not: isOneOf("method", http.MethodGet, http.MethodHead)}})
+	}
+	s.AllOf = append(s.AllOf, atMostOne("body", "form", "multipart"),
+		&schema{If: with("multipart"), Then: where(&schema{PropertyNames: &schema{Not: &schema{Pattern: anyCase("content-type")}}}, "headers")})
 }
 
 // anyCase is a pattern of a word in capitals or not: patterns of a schema have

@@ -18,7 +18,7 @@ import (
 // The files whose doc comments become descriptions, so that what an editor
 // shows and what the code says cannot drift apart.
 //
-//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go flow.go check.go feed.go websocket.go slo.go fault.go watch.go
+//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go flow.go condition.go check.go feed.go websocket.go slo.go fault.go watch.go
 var sources embed.FS
 
 // schema is a part of the JSON Schema.
@@ -314,6 +314,17 @@ func exactlyOne(keys ...string) []*schema {
 		out = append(out, with(key))
 	}
 	return out
+}
+
+// atMostOne is that no two of some keys are there.
+func atMostOne(keys ...string) *schema {
+	var two []*schema
+	for i, a := range keys {
+		for _, b := range keys[:i] {
+			two = append(two, with(b, a))
+		}
+	}
+	return &schema{Not: either(two...)}
 }
 
 func words(list []string) []any {

@@ -37,9 +37,17 @@ type Step struct {
 	// it between the two.
 	Think Think `key:"think" eg:"2s"`
 
+	// Has the step, or the group of steps, be made only if all of these hold, each a value
+	// that an earlier step extracted, or of a feed: {role: admin}, {status: [new, open]},
+	// or {cursor: {not: ''}}.
+	If Conditions `key:"if" eg:"{role: admin}" each:"condition %s" item:"admin" least:"1" list:"a mapping from values to what they are" names:"source"`
+
 	// Makes a group of steps in place of a request: how often they are made, one
 	// pass after the other.
 	Repeat int `key:"repeat" eg:"10" max:"10000" min:"1"`
+	// Ends a group with repeat before a pass for which not all of these hold: repeat: 50
+	// with while: {cursor: {not: ''}} makes at most 50 passes. Written as if.
+	While Conditions `key:"while" eg:"{cursor: {not: ''}}" beside:"repeat" each:"condition %s" item:"admin" least:"1" list:"a mapping from values to what they are" names:"source"`
 	// Makes a group of steps in place of a request, once for each value of a list
 	// that an earlier step extracted: {id: ids} makes them with each value of ids,
 	// as {id}. A list may have 10,000 values: texts, numbers or booleans.
@@ -63,6 +71,9 @@ type Extract struct {
 	// {json: posts.#.id, join: ','} is 1,2,3. A list may have 10,000 values: texts,
 	// numbers or booleans.
 	Join string `key:"join" eg:"','"`
+	// The value where an answer has none, such as '' after the last page. Without it such
+	// an answer has failed, and the iteration ends.
+	Default *string `key:"default" eg:"''" scalar:"a text or a number"`
 	// What the placeholder stands for in an iteration until a step has extracted it,
 	// such as the cursor of the first page: '' for nothing.
 	Initial *string `key:"initial" eg:"''" scalar:"a text or a number"`
@@ -73,9 +84,9 @@ type Think [2]time.Duration
 
 func (*Step) prepare(s *section) {
 	isGroup := slices.ContainsFunc(ofGroups(), s.has)
-	s.skipped = func(key string) bool { return isGroup != slices.Contains(ofGroups(), key) }
+	s.skipped = func(key string) bool { return key != "if" && isGroup != slices.Contains(ofGroups(), key) }
 	if isGroup {
-		s.known = ofGroups()
+		s.known = append(ofGroups(), "if")
 		s.refuses = func(key string) string {
 			if slices.Contains([]string{"name", "request", "weight", "extract", "expectedStatuses", "checks", "think"}, key) {
 				return fmt.Sprintf("a group of steps makes no request of its own and does not take %s; write it in one of its steps", key)
@@ -105,6 +116,9 @@ func (sc *Scenario) checkSteps(s *section, n *node) {
 			s.errorf(p.value, "there are two steps of the name %s; write another, such as %s-again", spelling.Quote(name), name)
 		}
 		names = append(names, name)
+		if p, ok := n.pair("if"); ok && sc.Weighted {
+			s.errorf(p.key, "an iteration of a weighted scenario makes one step, drawn by weight, so if has no use; remove it, or remove weighted")
+		}
 		if p, ok := n.pair("weight"); ok && !sc.Weighted {
 			s.errorf(p.key, "every iteration makes every step, so weight has no use; remove it, or write weighted: true in the scenario")
 		}
@@ -125,7 +139,7 @@ func (e *Extract) check(s *section) {
 	switch given := s.given("json", "header"); {
 	case len(given) == 2:
 		s.errorf(s.place, "%s is both json and header; write one of the two", name)
-	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial", "join")):
+	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial", "join", "default")):
 		s.errorf(s.place, "%s is taken from nowhere; write %s: user.token", name, s.place.text)
 	case len(given) == 1 && given[0].key == "header" && s.has("join"):
 		s.errorf(s.fields["join"].place, "join is for a list in a JSON body, and a header is one value; remove join, or write json")

@@ -245,7 +245,7 @@ func (sc *Scenario) checkValues(s *section) {
 	if !f.sound {
 		return
 	}
-	it := socketOf(sc, f.n)
+	it := socketOf(sc, s, f.n)
 	s.fields["feed"].checkUsed(s.match(it, sc.Feed), sc.Feed)
 	s.checkExtracted(it)
 	s.checkRecovered(it)

@@ -1,6 +1,9 @@
 package load
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Part is a part of an iteration that does more than make its steps in turn: a step, or
 // a group of parts. The parts of a group are done in turn, as often as Repeat says or
@@ -21,10 +24,43 @@ type Part struct {
 	// made for each of its values, which is the value of the placeholder As then.
 	ForEach string `json:"for_each,omitempty"`
 	As      string `json:"as,omitempty"`
+	// If has the part be left out where not all of these hold; it is looked at each time
+	// that the part is due.
+	If []Condition `json:"if,omitempty"`
+	// While ends a group that repeats before a pass for which not all of these hold.
+	While []Condition `json:"while,omitempty"`
 	// Parallel is how many of a group's passes, or parts, are under way at once: over
 	// HTTP/1.1 on so many connections of the virtual user, over HTTP/2 as streams of
 	// its one. 0 is one after the other. Groups in such a group are done in turn.
 	Parallel int `json:"parallel,omitempty"`
+}
+
+// Condition is what a value must be: one of Is, if there are any, and none of Not.
+type Condition struct {
+	// Value is the name of a placeholder: of what a step extracts, of a group's list, or of
+	// a feed.
+	Value string   `json:"value"`
+	Is    []string `json:"is,omitempty"`
+	Not   []string `json:"not,omitempty"`
+}
+
+// Holds says whether the condition holds for a value.
+func (c *Condition) Holds(value string) bool {
+	return (len(c.Is) == 0 || slices.Contains(c.Is, value)) && !slices.Contains(c.Not, value)
+}
+
+// Conditions are those of all parts of the scenario's flow.
+func (s *Scenario) Conditions() []Condition {
+	var out []Condition
+	var walk func(parts []Part)
+	walk = func(parts []Part) {
+		for i := range parts {
+			out = append(append(out, parts[i].If...), parts[i].While...)
+			walk(parts[i].Parts)
+		}
+	}
+	walk(s.Flow)
+	return out
 }
 
 // Bounds on groups.

@@ -24,6 +24,16 @@ type Plan struct {
 
 	Scenarios []Scenario `json:"scenarios"`
 
+	// Setup is made once before the load, and Teardown once after it, by one virtual
+	// user and at the first target; nil for nothing. Their requests are in no Result. What
+	// Setup extracts, placeholders of the scenarios and of Teardown stand for. A request of
+	// Setup that fails, or a check that does not hold, ends the load before it begins; what
+	// of Teardown fails is a note.
+	Setup    *Scenario `json:"setup,omitempty"`
+	Teardown *Scenario `json:"teardown,omitempty"`
+	// Given are values of placeholders, by name.
+	Given map[string]string `json:"given,omitempty"`
+
 	// Seed fixes the arrival schedule and the feeds: the same seed offers the
 	// same requests at the same times.
 	Seed uint64 `json:"seed"`

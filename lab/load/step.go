@@ -43,6 +43,9 @@ type Extract struct {
 	// Join makes one value of a JSON list: its values, in turn, with this text between
 	// them. If it is empty, the value is what is at the path.
 	Join string `json:"join,omitempty"`
+	// Default is the value where an answer has none, which would fail otherwise; nil if
+	// there is none.
+	Default *string `json:"default,omitempty"`
 	// Initial is the value that the placeholder has in an iteration before a step has
 	// extracted one; nil if that cannot be.
 	Initial *string `json:"initial,omitempty"`
@@ -63,11 +66,16 @@ type Check struct {
 }
 
 // Request is a request with placeholders: {name} in Path, in a header value or
-// in Body is replaced by the next value of the feed of that name, or by what an
-// earlier step extracted under that name.
+// in its body is replaced by the next value of the feed of that name, or by what an
+// earlier step extracted under that name. At most one of Body, Form and Multipart is
+// given; see Pieces for what each becomes.
 type Request struct {
 	Method string            `json:"method"`
 	Path   string            `json:"path"`
 	Header map[string]string `json:"header,omitempty"`
 	Body   string            `json:"body,omitempty"`
+	// Form are the fields of a form that is sent as application/x-www-form-urlencoded.
+	Form map[string]string `json:"form,omitempty"`
+	// Multipart are the fields of a form that is sent as multipart/form-data, in turn.
+	Multipart []FormField `json:"multipart,omitempty"`
 }

@@ -42,6 +42,8 @@ func (s *Scenario) Length() time.Duration {
 type problems struct {
 	at   string // which part is being looked at
 	errs []error
+	// given are the placeholders whose values come from the plan's setup.
+	given map[string]bool
 }
 
 // checkf notes a problem unless ok.
@@ -64,6 +66,7 @@ func (p *Plan) Validate() error {
 	found.checkf(p.Timeout > 0, "timeout: %v: give the time that a request may take, such as 10s", p.Timeout)
 	found.checkf(p.Warmup >= 0, "warmup: %v is negative: give 0s for none", p.Warmup)
 	found.machinery(p)
+	found.once(p)
 	for i := range p.Scenarios {
 		s := &p.Scenarios[i]
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)
@@ -78,6 +81,30 @@ func (p *Plan) Validate() error {
 		found.checkf(p.Warmup < p.Length(), "warmup: %v leaves nothing to measure of a load of %v: make it shorter", p.Warmup, p.Length())
 	}
 	return errors.Join(found.errs...)
+}
+
+// once checks what is made once, and notes what it gives to the others.
+func (p *problems) once(plan *Plan) {
+	p.given = map[string]bool{}
+	for name := range plan.Given {
+		p.given[name] = true
+	}
+	for _, s := range []*Scenario{plan.Setup, plan.Teardown} {
+		if s == nil {
+			continue
+		}
+		p.at = s.Name + ": "
+		p.checkf(s.Executor == PerVUIterations && s.VUs == 1 && s.Iterations == 1 && s.WebSocket == nil && !s.Weighted,
+			"it is made once: give it one iteration of one user that makes steps")
+		p.content(s)
+		p.flow(s)
+		for i := range s.Steps {
+			for name := range s.Steps[i].Extract {
+				p.given[name] = true
+			}
+		}
+	}
+	p.at = ""
 }
 
 func (p *problems) machinery(plan *Plan) {
@@ -156,7 +183,7 @@ func (p *problems) content(s *Scenario) {
 		p.request(&step.Request)
 		for where, text := range step.Request.texts() {
 			for _, piece := range SplitPlaceholders(text) {
-				if name := piece.Name; name != "" && !extracted[name] {
+				if name := piece.Name; name != "" && !extracted[name] && !p.given[name] {
 					feedName, _, _ := strings.Cut(name, ".")
 					used[feedName] = true
 					p.placeholder(s.Feed, where, name)
@@ -168,6 +195,14 @@ func (p *problems) content(s *Scenario) {
 		}
 		p.checks(step.Checks)
 		p.checkf(step.Think[0] >= 0 && step.Think[1] <= 24*time.Hour, "think: %v: give a time up to 24h", step.Think[1])
+	}
+	for _, c := range s.Conditions() {
+		if !extracted[c.Value] && !p.given[c.Value] {
+			feedName, _, _ := strings.Cut(c.Value, ".")
+			used[feedName] = true
+			p.placeholder(s.Feed, "condition", c.Value)
+		}
+		p.checkf(len(c.Is)+len(c.Not) > 0, "flow: the condition on %q says nothing: give what it is or is not", c.Value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
 		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
@@ -190,12 +225,13 @@ func (p *problems) parts(s *Scenario, parts []Part, depth, passes int, atOnce bo
 		part := &parts[i]
 		if len(part.Parts) == 0 {
 			p.checkf(part.Step >= 0 && part.Step < len(s.Steps), "flow: step %d: there are %d, and the first is 0", part.Step, len(s.Steps))
-			p.checkf(part.Repeat == 0 && part.Parallel == 0 && part.ForEach == "", "flow: step %d: only a group has repeat, parallel or for_each: give it parts", part.Step)
+			p.checkf(part.Repeat == 0 && part.Parallel == 0 && part.ForEach == "" && part.While == nil, "flow: step %d: only a group has repeat, parallel, for_each or while: give it parts", part.Step)
 			continue
 		}
 		p.checkf(part.Parallel >= 0 && part.Parallel <= maxParallel, "flow: parallel: %d: give a number from 1 to %d, or leave it out", part.Parallel, maxParallel)
 		p.checkf(part.Parallel == 0 || !atOnce, "flow: parallel: %d: a group around it is made at once too: leave out one of the two", part.Parallel)
 		p.checkf(part.Repeat >= 0 && part.Repeat <= MaxPasses/passes, "flow: repeat: %d: give so many that no step is made more than %d times", part.Repeat, MaxPasses)
+		p.checkf(part.While == nil || part.Repeat > 0 && part.Parallel == 0, "flow: while: it ends a group that repeats and is made in turn: give repeat, and leave out parallel")
 		if part.ForEach != "" || part.As != "" {
 			p.list(s, part)
 		}
@@ -243,6 +279,7 @@ func (p *problems) request(r *Request) {
 	p.checkf(!strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f }),
 		"request: the path %q has a space, a control character or a letter beyond ASCII: write it as %%20 and the like", r.Path)
 	p.checkf(!strings.Contains(r.Path, "#"), "request: the path %q: leave out # and what follows, which is never sent", r.Path)
+	p.form(r)
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		value := r.Header[name]
 		p.checkf(isTokenText(name), "request: the header name %q: use letters, digits and -", name)
@@ -254,11 +291,37 @@ func (p *problems) request(r *Request) {
 	}
 }
 
+// form checks that there is one body, and that its fields can be written.
+func (p *problems) form(r *Request) {
+	bodies := 0
+	for _, given := range []bool{r.Body != "", len(r.Form) > 0, len(r.Multipart) > 0} {
+		if given {
+			bodies++
+		}
+	}
+	p.checkf(bodies <= 1, "request: it has %d of body, form and multipart: give one", bodies)
+	if _, found := r.ContentType(); found {
+		p.checkf(len(r.Multipart) == 0, "request: header Content-Type is set by the generator, which knows the boundary of multipart/form-data: leave it out")
+	}
+	for i := range r.Multipart {
+		f := &r.Multipart[i]
+		p.checkf(f.Name != "", "request: field %d of the form has no name: give one", i+1)
+		p.checkf(f.Value == "" || f.File == "", "request: field %q of the form is a text and a file: give one", f.Name)
+		p.checkf(!strings.ContainsFunc(f.Type, func(c rune) bool { return c < ' ' || c >= 0x7f }), "request: field %q of the form: its type %q: give one such as image/png", f.Name, f.Type)
+	}
+}
+
 // texts are the parts of a request that placeholders may be in, by what they are called.
 func (r *Request) texts() map[string]string {
 	texts := map[string]string{"path": r.Path, "body": r.Body}
 	for name, value := range r.Header {
 		texts["header "+name] = value
+	}
+	for name, value := range r.Form {
+		texts["form field "+name] = value
+	}
+	for _, f := range r.Multipart {
+		texts["form field "+f.Name] += f.Value
 	}
 	return texts
 }
@@ -271,10 +334,8 @@ func (p *problems) placeholder(feeds map[string]feed.Feed, where, name string) {
 	switch {
 	case !ok:
 		p.checkf(false, "request: the %s has {%s}, but there is no feed of that name: add it", where, name)
-	case column != "":
+	case column != "": // which columns there are is in the file, which is not read here
 		p.checkf(columns, "request: the %s has {%s}, but feed %q has no columns to choose from: write {%s}", where, name, whole, whole)
-	default:
-		p.checkf(!columns, "request: the %s has {%s}, and the feed's file has several columns: write {%s.column}, or give the feed a column", where, name, name)
 	}
 }
 

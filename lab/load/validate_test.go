@@ -47,8 +47,19 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Checks = []Check{{Name: "c", Status: []int{99}}} }), "status 99"},
 		{open(func(_ *Plan, s *Scenario) { s.Steps[0].ExpectedStatuses = []int{99} }), "expected_statuses: 99"},
 		{open(func(_ *Plan, s *Scenario) {
-			s.Steps[0].Request.Path, s.Feed = "/{u}", map[string]feed.Feed{"u": {CSV: &feed.File{Path: "x"}}}
-		}), "write {u.column}"},
+			s.Steps[0].Request.Body, s.Steps[0].Request.Form = "x", map[string]string{"a": "b"}
+		}), "it has 2 of body, form and multipart: give one"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Request.Form = map[string]string{"a": "{none}"}
+		}), "the form field a has {none}, but there is no feed of that name"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Request.Header, s.Steps[0].Request.Multipart = map[string]string{"content-type": "x/y"}, []FormField{{Name: "a"}}
+		}), "Content-Type is set by the generator"},
+		{open(func(_ *Plan, s *Scenario) {
+			s.Steps[0].Request.Multipart = []FormField{{Name: "a", Value: "x", File: "y"}}
+		}), "is a text and a file: give one"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Multipart = []FormField{{Value: "x"}} }), "field 1 of the form has no name"},
+		{open(func(_ *Plan, s *Scenario) { s.Steps[0].Request.Multipart = []FormField{{Name: "a", Type: "x\n"}} }), "give one such as image/png"},
 		{open(func(_ *Plan, s *Scenario) {
 			s.Steps[0].Request.Path, s.Feed = "/{u.c}", map[string]feed.Feed{"u": {CSV: &feed.File{Path: "x", Column: "c"}}}
 		}), "has no columns to choose from"},

@@ -16,6 +16,13 @@ import (
 type node struct {
 	step  int
 	group *group // nil for a step
+	when  []condition
+}
+
+// condition is what a value must be.
+type condition struct {
+	value int // index into script.values
+	load.Condition
 }
 
 // group is a group of parts, compiled (see load.Part).
@@ -24,6 +31,7 @@ type group struct {
 	passes     int // 0 where a list decides
 	list, item int // indices into script.values, where a list decides
 	lanes      int // at once; 0 for one after the other
+	while      []condition
 }
 
 // flow compiles parts.
@@ -32,16 +40,42 @@ func (c *script) flow(parts []load.Part) []node {
 	for i := range parts {
 		p := &parts[i]
 		if len(p.Parts) == 0 {
-			out = append(out, node{step: p.Step})
+			out = append(out, node{step: p.Step, when: c.conditions(p.If)})
 			continue
 		}
-		g := &group{nodes: c.flow(p.Parts), passes: max(p.Repeat, 1), lanes: p.Parallel}
+		g := &group{nodes: c.flow(p.Parts), passes: max(p.Repeat, 1), lanes: p.Parallel, while: c.conditions(p.While)}
 		if p.ForEach != "" {
 			g.passes, g.list, g.item = 0, c.source(p.ForEach, true), c.source(p.As, true)
 		}
-		out = append(out, node{group: g})
+		out = append(out, node{group: g, when: c.conditions(p.If)})
 	}
 	return out
+}
+
+// conditions compiles conditions.
+func (c *script) conditions(all []load.Condition) (out []condition) {
+	for _, one := range all {
+		out = append(out, condition{c.source(one.Value, false), one})
+	}
+	return out
+}
+
+// holds says whether all of some conditions do now.
+func (u *user) holds(all []condition) bool {
+	for i := range all {
+		c := &all[i]
+		value := u.loop.condition[:0]
+		if from := &u.script.values[c.value]; from.extracted {
+			value = append(value, u.value(c.value)...)
+		} else {
+			value = u.script.feeds.Append(value, from.column, u.position())
+		}
+		u.loop.condition = value
+		if !c.Holds(string(value)) {
+			return false
+		}
+	}
+	return true
 }
 
 // journey is where a user is in its script's flow. Users whose script only goes from
@@ -140,7 +174,7 @@ func (u *user) advance(now time.Duration) {
 	for len(j.stack) > 0 {
 		f := &j.stack[len(j.stack)-1]
 		if f.at == len(f.nodes) {
-			if f.pass++; f.pass < f.passes {
+			if f.pass++; f.pass < f.passes && (f.group == nil || u.holds(f.group.while)) {
 				f.at = 0
 				u.setItem(f.group, f.list, f.pass)
 				continue
@@ -152,6 +186,7 @@ func (u *user) advance(now time.Duration) {
 		n := f.nodes[f.at]
 		f.at++
 		switch {
+		case !u.holds(n.when):
 		case n.group == nil:
 			u.at = n.step
 			u.startStep(now)
@@ -164,13 +199,35 @@ func (u *user) advance(now time.Duration) {
 			u.enter(n.group)
 		}
 	}
+	if !u.made && !u.isLane() {
+		u.idle(now)
+		return
+	}
 	u.end(failure.None, now)
+}
+
+// idlePause is how long an iteration takes that has nothing to do. A user of the closed
+// model would make thousands of them in a row otherwise, and nothing else.
+const idlePause = time.Millisecond
+
+// idle ends an iteration in which no condition held.
+func (u *user) idle(now time.Duration) {
+	u.state = userThinking
+	u.addThinking(1)
+	u.turn++
+	turn := u.turn
+	u.loop.timers.add(now+idlePause, func(at time.Duration) {
+		if u.state == userThinking && u.turn == turn {
+			u.addThinking(-1)
+			u.end(failure.None, at)
+		}
+	})
 }
 
 // enter begins a group whose parts are made in turn.
 func (u *user) enter(g *group) {
 	passes, list := u.passes(g)
-	if passes == 0 {
+	if passes == 0 || !u.holds(g.while) {
 		return
 	}
 	u.journey.stack = append(u.journey.stack, frame{nodes: g.nodes, passes: passes, group: g, list: list})

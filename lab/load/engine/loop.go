@@ -41,10 +41,11 @@ type loop struct {
 	byFD    []*connection // open sockets
 	tags    int32
 
-	buffer  []byte   // what is read
-	out     []byte   // the request being written
-	values  [][]byte // of its placeholders
-	decoder contentDecoder
+	buffer    []byte   // what is read
+	out       []byte   // the request being written
+	values    [][]byte // of its placeholders
+	condition []byte   // the value that is looked at
+	decoder   contentDecoder
 
 	wokeAt   time.Duration // when the last wait ended
 	active   bool          // something was done since then

@@ -93,7 +93,25 @@ func Run(ctx context.Context, plan load.Plan, onWindow func(load.Window) (stop s
 	if onWindow == nil {
 		onWindow = func(load.Window) string { return "" }
 	}
-	r, err := newRun(ctx, &plan, onWindow)
+	if plan.Setup != nil {
+		given, err := makeOnce(ctx, &plan, plan.Setup)
+		if err != nil {
+			return load.Result{}, fmt.Errorf("setup: %w", err)
+		}
+		plan.Given = given
+	}
+	result, err := carryOut(ctx, &plan, onWindow, stops)
+	if plan.Teardown != nil {
+		if _, failed := makeOnce(context.WithoutCancel(ctx), &plan, plan.Teardown); failed != nil {
+			result.Notes = append(result.Notes, "teardown: "+failed.Error())
+		}
+	}
+	return result, err
+}
+
+// carryOut is Run, without setup and teardown.
+func carryOut(ctx context.Context, plan *load.Plan, onWindow func(load.Window) string, stops <-chan string) (load.Result, error) {
+	r, err := newRun(ctx, plan, onWindow)
 	if err != nil {
 		return load.Result{}, err
 	}

@@ -37,7 +37,11 @@ func newScenario(s *load.Scenario, r *run, ids *stepIDs) (*scenario, error) {
 	}
 	sc := &scenario{spec: s, run: r}
 	for i := range r.targets {
-		sc.scripts = append(sc.scripts, compile(s, feeds, r.targets[i].base, ids))
+		script, err := compile(s, r.plan.Given, feeds, r.targets[i].base, ids)
+		if err != nil {
+			return nil, InputError{err}
+		}
+		sc.scripts = append(sc.scripts, script)
 	}
 	if s.Open() {
 		if sc.due, err = r.newSchedule(s); err != nil {

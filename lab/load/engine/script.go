@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +32,10 @@ type script struct {
 	keepCookies bool
 	caches      bool // users have a cache
 	base        *url.URL
-	trip        int    // see stepIDs
-	key         uint64 // of the stream that weights and think times are drawn from
+	trip        int               // see stepIDs
+	key         uint64            // of the stream that weights and think times are drawn from
+	given       map[string]string // values of placeholders that do not change
+	errs        []error
 }
 
 // step is one request of a script, compiled.
@@ -70,6 +74,8 @@ type value struct {
 	value    string
 }
 
+func valueOf(variable int, text string) value { return value{variable, text} }
+
 // extraction takes a value from an answer.
 type extraction struct {
 	variable int // index into script.values
@@ -88,14 +94,16 @@ type check struct {
 const userAgent = "loadstone"
 
 // compile prepares scenario s for the target at base. Validate has found it
-// good. ids has the recorder's numbers of its steps and checks.
-func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *script {
+// good, and what is still wrong is in the files that it names. ids has the recorder's
+// numbers of its steps and checks.
+func compile(s *load.Scenario, given map[string]string, feeds *feed.Set, base *url.URL, ids *stepIDs) (*script, error) {
 	c := &script{
 		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies, caches: s.CacheBytes > 0,
 		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
 		base:        base,
 		key:         ids.key,
 		trip:        ids.trip,
+		given:       given,
 	}
 	for i := range s.Steps {
 		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {
@@ -118,7 +126,7 @@ func compile(s *load.Scenario, feeds *feed.Set, base *url.URL, ids *stepIDs) *sc
 			c.steps = append(c.steps, c.replay(method, base, ids, i))
 		}
 	}
-	return c
+	return c, errors.Join(c.errs...)
 }
 
 // sumWeights prepares the draw of a step.
@@ -152,7 +160,17 @@ func (c *script) source(name string, extracted bool) int {
 	if i >= 0 {
 		return i
 	}
-	column, _ := c.feeds.Lookup(name)
+	var column feed.Column
+	if value, ok := c.given[name]; ok && !extracted { // that a condition is about
+		extracted = true
+		c.initial = append(c.initial, valueOf(len(c.values), value))
+	}
+	if !extracted {
+		var err error
+		if column, err = c.feeds.Find(name); err != nil {
+			c.errs = append(c.errs, err)
+		}
+	}
 	c.values = append(c.values, source{name: name, extracted: extracted, column: column})
 	return len(c.values) - 1
 }
@@ -161,16 +179,39 @@ func (c *script) source(name string, extracted bool) int {
 func (c *script) text(s *step, raw string, kind partKind) text {
 	var out text
 	for _, piece := range load.SplitPlaceholders(raw) {
-		p := part{literal: piece.Before}
-		if piece.Name != "" {
-			p.then, p.value = kind, c.source(piece.Name, false)
-			if !slices.Contains(s.used, p.value) {
-				s.used = append(s.used, p.value)
-			}
-		}
-		out = append(out, p)
+		out = append(out, c.part(s, load.Piece{Placeholder: piece}, kind))
 	}
 	return out
+}
+
+// body compiles a request's body. contentType is what it is, if the header does not say so
+// and that is known.
+func (c *script) body(s *step, r *load.Request) (out text, contentType string) {
+	pieces, contentType, err := r.Pieces(os.ReadFile)
+	if err != nil {
+		c.errs = append(c.errs, fmt.Errorf("step %q: %w", s.name, err))
+	}
+	for _, piece := range pieces {
+		out = append(out, c.part(s, piece, thenBodyValue))
+	}
+	return out, contentType
+}
+
+// part compiles a piece of a text.
+func (c *script) part(s *step, piece load.Piece, kind partKind) part {
+	p := part{literal: piece.Before, escape: piece.Escape}
+	if piece.Name == "" {
+		return p
+	}
+	if value, ok := c.given[piece.Name]; ok {
+		p.literal = string(p.append([]byte(p.literal), kind, []byte(value)))
+		return p
+	}
+	p.then, p.value = kind, c.source(piece.Name, false)
+	if !slices.Contains(s.used, p.value) {
+		s.used = append(s.used, p.value)
+	}
+	return p
 }
 
 // step compiles one step.
@@ -193,8 +234,12 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 		}
 	}
 	s.header = append([]headerField{{"User-Agent", c.text(&s, agent, thenHeaderValue)}}, s.header...)
-	s.body = c.text(&s, r.Body, thenBodyValue)
-	s.hasBody = r.Body != "" || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
+	var contentType string
+	s.body, contentType = c.body(&s, r)
+	if _, given := r.ContentType(); !given && contentType != "" {
+		s.header = append(s.header, headerField{"Content-Type", text{{literal: contentType}}})
+	}
+	s.hasBody = r.HasBody() || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
 	s.cacheable = c.caches && s.cacheableRequest()
 	s.wire = s.assemble(c.setsCookies)
 	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {

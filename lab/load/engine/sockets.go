@@ -53,7 +53,7 @@ func newSockets(s *load.Scenario, r *run, ids *stepIDs) (*sockets, error) {
 		return nil, InputError{err}
 	}
 	c := websocket.Config{
-		WebSocket: *s.WebSocket, TLS: r.tls, LocalIP: r.plan.LocalIP, Feeds: feeds, Loops: r.plan.ThreadCount(),
+		WebSocket: *s.WebSocket, TLS: r.tls, LocalIP: r.plan.LocalIP, Feeds: feeds, Given: r.plan.Given, Loops: r.plan.ThreadCount(),
 		Clients: k.ramp.Peak(), Arrivals: s.Arrivals, Seed: seed.Derive(r.plan.Seed, s.Name, "websocket"),
 		JoinAfter: joinAfter, Timeout: r.plan.Timeout, From: r.from, Now: r.clock.now, Record: k.record,
 	}

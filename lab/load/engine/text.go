@@ -3,6 +3,7 @@ package engine
 import (
 	"strconv"
 
+	"loadstone/lab/load"
 	"loadstone/lab/load/feed"
 )
 
@@ -13,7 +14,8 @@ type text []part
 type part struct {
 	literal string
 	then    partKind
-	value   int // for the kinds with a value: index into script.values
+	escape  load.Escape // of a body's value
+	value   int         // for the kinds with a value: index into script.values
 }
 
 type partKind uint8
@@ -22,7 +24,7 @@ const (
 	thenNothing     partKind = iota
 	thenPathValue            // percent-encoded
 	thenHeaderValue          // without control characters
-	thenBodyValue            // as it is
+	thenBodyValue            // as escape says
 	thenBodyLength
 	thenCookies
 	thenCondition // whether what is in the user's cache still is the answer
@@ -42,25 +44,33 @@ func (t text) append(dst []byte, values [][]byte) []byte {
 		p := &t[i]
 		dst = append(dst, p.literal...)
 		switch p.then {
-		case thenPathValue:
-			dst = appendEscaped(dst, values[p.value])
-		case thenHeaderValue:
-			dst = appendPrintable(dst, values[p.value])
-		case thenBodyValue:
-			dst = append(dst, values[p.value]...)
+		case thenPathValue, thenHeaderValue, thenBodyValue:
+			dst = p.append(dst, p.then, values[p.value])
 		default:
 		}
 	}
 	return dst
 }
 
-// length is how long the text is with values filled in as they are.
+// append appends a value as its kind of text requires.
+func (p *part) append(dst []byte, kind partKind, value []byte) []byte {
+	switch kind {
+	case thenPathValue:
+		return appendEscaped(dst, value)
+	case thenHeaderValue:
+		return appendPrintable(dst, value)
+	default:
+		return p.escape.Append(dst, value)
+	}
+}
+
+// length is how long a body is with values filled in.
 func (t text) length(values [][]byte) int {
 	n := 0
 	for i := range t {
 		n += len(t[i].literal)
 		if t[i].then == thenBodyValue {
-			n += len(values[t[i].value])
+			n += t[i].escape.Length(values[t[i].value])
 		}
 	}
 	return n

@@ -55,6 +55,7 @@ type user struct {
 	open      bool          // it came from a schedule
 	waited    bool          // nobody was free at the iteration's time
 	first     bool          // no request of it has ended
+	made      bool          // a request of it was made, or answered by the cache
 	due       time.Duration // when its first request is
 	at        int           // which step of the script
 	turn      uint64        // counts states, so that a late timer sees that it is too late
@@ -117,7 +118,7 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 // begin starts an iteration that was intended for a time.
 func (u *user) begin(a load.Arrival, open, waited bool) {
 	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
-	u.began, u.due, u.measured = a.At, a.At, a.At >= u.loop.run.from
+	u.began, u.due, u.measured, u.made = a.At, a.At, a.At >= u.loop.run.from, false
 	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
@@ -155,6 +156,7 @@ func (u *user) startStep(intended time.Duration) {
 	}
 	u.intended, u.wrote, u.got = intended, 0, 0
 	u.turn++
+	u.root().made = true
 	u.unsent = false
 	if !u.lookUp() {
 		u.acquire()
@@ -198,7 +200,7 @@ func (u *user) wire() []byte {
 		case thenHeaderValue:
 			out = appendPrintable(out, l.values[p.value])
 		case thenBodyValue:
-			out = append(out, l.values[p.value]...)
+			out = p.escape.Append(out, l.values[p.value])
 		case thenBodyLength:
 			out = appendInt(out, step.body.length(l.values))
 		case thenLogTarget:
@@ -297,6 +299,8 @@ func (u *user) extractFrom(o *outcome) {
 		e := &u.step().extract[i]
 		value, ok := k.value(&e.Extract)
 		switch {
+		case !ok && e.Default != nil && !k.cut && k.problem == "": // of what was read whole
+			value = *e.Default
 		case !ok:
 			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, o.status, e.where(), e.name, k.why(e))
 		case e.list || e.Join != "":

@@ -146,7 +146,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		pipe:                           pipe + ": not a regular file: give one",
-		filepath.Join(dir, "none.csv"): "no such file",
+		filepath.Join(dir, "none.csv"): "there is no such file as " + filepath.Join(dir, "none.csv") + ": give the path of one",
 		dir:                            dir + ": not a regular file: give one",
 		large:                          large + ": it has 257 MiB, and a feed's file may have 256: take a part of it",
 	} {

@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/load/seed"
 )
 
@@ -22,6 +24,13 @@ type Position struct {
 type Set struct {
 	byName  map[string]Column
 	columns []column
+	files   map[string]rowsOf // by feed, those whose columns placeholders name
+}
+
+// rowsOf is a file whose columns placeholders name.
+type rowsOf struct {
+	path    string
+	columns []string
 }
 
 // Column is a source of values for one placeholder, of the Set that it is from.
@@ -57,7 +66,7 @@ const (
 // all feeds that cannot be used, each with the file, line and column where that
 // is at fault.
 func Open(master uint64, scenario string, feeds map[string]Feed) (*Set, error) {
-	s := &Set{byName: map[string]Column{}}
+	s := &Set{byName: map[string]Column{}, files: map[string]rowsOf{}}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(feeds)) { // the same columns and the same errors each time
 		if err := s.open(name, feeds[name], seed.Derive(master, scenario, "feed", name)); err != nil {
@@ -108,11 +117,15 @@ func (s *Set) openFile(name string, c column, file *File, read reader) error {
 	if file.Column != "" {
 		return s.add(name, c)
 	}
+	s.files[name] = rowsOf{path: file.Path, columns: names}
 	for i, column := range names {
 		c.field = i
 		if err := s.add(name+"."+column, c); err != nil {
 			return err
 		}
+	}
+	if len(names) == 1 { // there is nothing to choose
+		return s.add(name, c)
 	}
 	return nil
 }
@@ -132,6 +145,25 @@ func (s *Set) add(placeholder string, c column) error {
 func (s *Set) Lookup(placeholder string) (Column, bool) {
 	c, ok := s.byName[placeholder]
 	return c, ok
+}
+
+// Find is Lookup with an error that says what there is.
+func (s *Set) Find(placeholder string) (Column, error) {
+	if c, ok := s.byName[placeholder]; ok {
+		return c, nil
+	}
+	name, column, _ := strings.Cut(placeholder, ".")
+	file, ok := s.files[name]
+	switch {
+	case !ok:
+		return 0, fmt.Errorf("no feed has values for {%s}: add one", placeholder)
+	case column == "":
+		return 0, fmt.Errorf("%s has the columns %s, and {%s} names none of them: write {%s.%s}", file.path, list(file.columns), placeholder, name, file.columns[0])
+	}
+	if near, ok := spelling.Nearest(column, file.columns); ok {
+		return 0, fmt.Errorf("%s has no column %q for {%s}: write {%s.%s}", file.path, column, placeholder, name, near)
+	}
+	return 0, fmt.Errorf("%s has no column %q for {%s}, only %s: write {%s.%s}", file.path, column, placeholder, list(file.columns), name, file.columns[0])
 }
 
 // Names returns what can be looked up, in alphabetical order.

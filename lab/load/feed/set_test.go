@@ -262,7 +262,17 @@ func TestNames(t *testing.T) {
 			t.Errorf("{%s} was found", none)
 		}
 	}
-	_, err := Open(1, "s", map[string]Feed{"user": {CSV: &File{Path: path}}, "user.e": {CSV: &File{Path: write(t, "g.csv", "mail\n1\n")}}})
+	if _, err := s.Find("user.ids"); err == nil || !strings.Contains(err.Error(), `f.csv has no column "ids" for {user.ids}: write {user.id}`) {
+		t.Errorf("a misspelt column: %v", err)
+	}
+	if _, err := s.Find("user"); err == nil || !strings.Contains(err.Error(), `f.csv has the columns "id", "e.mail", and {user} names none of them: write {user.id}`) {
+		t.Errorf("no column: %v", err)
+	}
+	alone := open(t, map[string]Feed{"id": {CSV: &File{Path: write(t, "ids.csv", "id\n7\n")}}})
+	if got := text(t, alone, "id", Position{}) + text(t, alone, "id.id", Position{}); got != "77" {
+		t.Errorf("a file of one column has %q, want 7 by either name", got)
+	}
+	_, err := Open(1, "s", map[string]Feed{"user": {CSV: &File{Path: path}}, "user.e": {CSV: &File{Path: write(t, "g.csv", "mail,post\n1,2\n")}}})
 	wantError(t, err, `feed "user.e": another feed has values for {user.e.mail} too: rename one of them`)
 }
 

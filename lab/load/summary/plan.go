@@ -20,31 +20,56 @@ func presentable(plan *load.Plan) load.Plan {
 	p.Targets = list(slices.Clone(p.Targets))
 	p.Scenarios = list(slices.Clone(p.Scenarios))
 	for i := range p.Scenarios {
-		s := &p.Scenarios[i]
-		s.Stages = list(s.Stages)
-		s.Steps = list(slices.Clone(s.Steps))
-		for j := range s.Steps {
-			s.Steps[j].Request.Header = withoutSecrets(s.Steps[j].Request.Header)
-		}
-		if s.Feed == nil {
-			s.Feed = map[string]feed.Feed{}
-		}
-		if s.WebSocket != nil {
-			ws := *s.WebSocket
-			ws.Header = withoutSecrets(ws.Header)
-			if ws.Login != nil {
-				login := *ws.Login
-				login.Request.Header = withoutSecrets(login.Request.Header)
-				ws.Login = &login
-			}
-			s.WebSocket = &ws
+		present(&p.Scenarios[i])
+	}
+	for _, once := range []**load.Scenario{&p.Setup, &p.Teardown} {
+		if *once != nil {
+			s := **once
+			present(&s)
+			*once = &s
 		}
 	}
+	p.Given = nil // a token, more often than not
 	return p
 }
 
-func withoutSecrets(header map[string]string) map[string]string {
-	out := maps.Clone(header)
+// present is presentable for a scenario, which is the caller's own but for what it refers
+// to.
+func present(s *load.Scenario) {
+	s.Stages = list(s.Stages)
+	s.Steps = list(slices.Clone(s.Steps))
+	for j := range s.Steps {
+		s.Steps[j].Request = withoutSecrets(s.Steps[j].Request)
+	}
+	if s.Feed == nil {
+		s.Feed = map[string]feed.Feed{}
+	}
+	if s.WebSocket != nil {
+		ws := *s.WebSocket
+		ws.Header = hide(ws.Header)
+		if ws.Login != nil {
+			login := *ws.Login
+			login.Request = withoutSecrets(login.Request)
+			ws.Login = &login
+		}
+		s.WebSocket = &ws
+	}
+}
+
+// withoutSecrets hides what of a request carries secrets by its name.
+func withoutSecrets(r load.Request) load.Request {
+	r.Header, r.Form = hide(r.Header), hide(r.Form)
+	r.Multipart = slices.Clone(r.Multipart)
+	for i := range r.Multipart {
+		if f := &r.Multipart[i]; f.Value != "" && secret(f.Name) {
+			f.Value = hidden
+		}
+	}
+	return r
+}
+
+func hide(values map[string]string) map[string]string {
+	out := maps.Clone(values)
 	for name := range out {
 		if secret(name) {
 			out[name] = hidden
@@ -53,11 +78,12 @@ func withoutSecrets(header map[string]string) map[string]string {
 	return out
 }
 
-// secret says whether a header's value is likely to open a door somewhere.
-func secret(header string) bool {
-	header = strings.ToLower(header)
-	for _, word := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "credential"} {
-		if strings.Contains(header, word) {
+// secret says whether the value of a header, or of a form's field, of that name is likely to
+// open a door somewhere.
+func secret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"authorization", "cookie", "token", "secret", "passw", "api-key", "apikey", "credential"} {
+		if strings.Contains(name, word) {
 			return true
 		}
 	}

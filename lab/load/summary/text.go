@@ -83,7 +83,11 @@ func (s *Summary) wrk(p *page) {
 	if s.WarmupSeconds > 0 {
 		warmup = ", after " + length(s.WarmupSeconds) + " of warm-up"
 	}
-	p.line("Running ", length(s.Seconds), " test @ ", p.clean(s.URL), warmup)
+	at := " test"
+	if s.URL != "" { // only a k6 script knows its own targets
+		at += " @ " + p.clean(s.URL)
+	}
+	p.line("Running ", length(s.Seconds), at, warmup)
 	if more := len(s.Targets) - 1; more > 0 {
 		p.line("  and ", format.Plural(more, "more target"))
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	URLs []string
 	// Feeds are the sources of the placeholders' values; nil if there are none.
 	Feeds *feed.Set
+	// Given are values of placeholders that do not change, by name.
+	Given map[string]string
 	// LocalIP is the address that client i connects from, see load.Plan.LocalIP; nil
 	// leaves the choice to the system.
 	LocalIP func(i int) netip.Addr

@@ -140,7 +140,8 @@ func (g *Group) compile() error {
 	}
 	g.path, g.room = text(c.Path), text(c.Room)
 	if c.Hello != "" {
-		g.hello = text(c.Hello)
+		hello, err := g.pieces(load.TextPieces(c.Hello), "")
+		g.hello, errs = hello, append(errs, err)
 	}
 	var err [3]error
 	g.headers, err[0] = g.headerLines(c.Header)

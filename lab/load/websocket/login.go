@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -58,12 +59,19 @@ func (g *Group) newLogin() (*login, error) {
 	l.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	var err [2]error
 	l.path, err[0] = g.template(spec.Request.Path, "")
-	l.body, err[1] = g.template(spec.Request.Body, "")
+	pieces, contentType, unreadable := spec.Request.Pieces(os.ReadFile)
+	if unreadable != nil {
+		return nil, unreadable
+	}
+	l.body, err[1] = g.pieces(pieces, "")
 	if err := errors.Join(err[:]...); err != nil {
 		return nil, err
 	}
 	var failed error
 	l.headers, failed = g.headerLines(spec.Request.Header)
+	if _, given := spec.Request.ContentType(); !given && contentType != "" {
+		l.headers = append(l.headers, header{name: "Content-Type", value: template{{literal: contentType}}})
+	}
 	return l, failed
 }
 
@@ -149,9 +157,15 @@ func (l *login) ask(ctx context.Context, client int, v *values, out *Outcome) (m
 func extract(e load.Extract, h http.Header, body []byte) (string, bool) {
 	if e.Header != "" {
 		value := h.Get(e.Header)
+		if value == "" && e.Default != nil {
+			return *e.Default, true
+		}
 		return value, value != ""
 	}
 	value := gjson.GetBytes(body, e.JSON)
+	if !value.Exists() && e.Default != nil {
+		return *e.Default, true
+	}
 	if !value.Exists() && e.Initial != nil {
 		return *e.Initial, true
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/load"
 )
 
 // idPrefix begins every id; the text after it is drawn for each Group.
@@ -30,7 +32,7 @@ func (g *Group) newScript() (*script, error) {
 		return nil, fmt.Errorf("draw the text of a run's ids: %w", err)
 	}
 	c := &g.config
-	message, err := g.template(c.Message, strings.Trim(Placeholder, "{}"))
+	message, err := g.pieces(load.TextPieces(c.Message), strings.Trim(Placeholder, "{}"))
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type piece struct {
 	column  feed.Column
 	name    string
 	seen    int // of what is recovered, which
+	escape  load.Escape
+	given   []byte
 }
 
 // source is where a placeholder's value comes from.
@@ -28,24 +30,40 @@ const (
 	ofFeed
 	ofLogin
 	ofRecovery
+	ofSetup
 	theID
 )
 
 // template compiles a text. own is the placeholder that is the message's id; "" for none.
 func (g *Group) template(text, own string) (template, error) {
-	var out template
+	var pieces []load.Piece
 	for _, found := range load.SplitPlaceholders(text) {
-		p := piece{literal: found.Before, name: found.Name}
+		pieces = append(pieces, load.Piece{Placeholder: found})
+	}
+	return g.pieces(pieces, own)
+}
+
+// pieces compiles the pieces of a text.
+func (g *Group) pieces(pieces []load.Piece, own string) (template, error) {
+	var out template
+	for _, found := range pieces {
+		p := piece{literal: found.Before, name: found.Name, escape: found.Escape}
 		switch column, fed := g.lookup(found.Name); {
 		case found.Name == "":
 		case found.Name == own:
 			p.then = theID
 		case fed:
 			p.then, p.column = ofFeed, column
+		case g.isGiven(found.Name):
+			p.then, p.given = ofSetup, []byte(g.config.Given[found.Name])
 		case g.extracts(found.Name):
 			p.then = ofLogin
 		case g.recovery.index(found.Name) >= 0:
-			p.then, p.seen = ofRecovery, g.recovery.index(found.Name)
+			// It was cut out of the server's own text and is as it has to be.
+			p.then, p.seen, p.escape = ofRecovery, g.recovery.index(found.Name), load.AsItIs
+		case g.config.Feeds != nil:
+			_, err := g.config.Feeds.Find(found.Name)
+			return nil, err
 		default:
 			return nil, fmt.Errorf("the placeholder {%s} has no feed", found.Name)
 		}
@@ -59,6 +77,11 @@ func (g *Group) lookup(name string) (feed.Column, bool) {
 		return 0, false
 	}
 	return g.config.Feeds.Lookup(name)
+}
+
+func (g *Group) isGiven(name string) bool {
+	_, ok := g.config.Given[name]
+	return ok
 }
 
 func (g *Group) extracts(name string) bool {
@@ -98,11 +121,21 @@ func (g *Group) valuesOf(client int, stay uint64, login map[string]string) *valu
 	}}
 }
 
-// append appends the value of a placeholder, as it is.
+// append appends the value of a placeholder, escaped as the text that it is in requires.
 func (v *values) append(dst []byte, p *piece) []byte {
+	if p.escape == load.AsItIs {
+		return v.raw(dst, p)
+	}
+	return p.escape.Append(dst, v.raw(nil, p))
+}
+
+// raw appends the value of a placeholder, as it is.
+func (v *values) raw(dst []byte, p *piece) []byte {
 	switch p.then {
 	case ofFeed:
 		return v.feeds.Append(dst, p.column, v.at)
+	case ofSetup:
+		return append(dst, p.given...)
 	case ofLogin:
 		return append(dst, v.login[p.name]...)
 	case ofRecovery:
@@ -115,7 +148,8 @@ func (v *values) append(dst []byte, p *piece) []byte {
 	}
 }
 
-// text is a template with its values, each escaped as its place requires; nil for as it is.
+// text is a template with its values, each escaped as its place in a request's head
+// requires; nil for a body or a message.
 func (v *values) text(t template, escape func(dst, value []byte) []byte) []byte {
 	var out, value []byte
 	for i := range t {
