@@ -45,6 +45,7 @@ var technology = map[string][]string{
 	"github.com/failsafe-go/failsafe-go":       {"block/pool"},
 	"github.com/go-json-experiment/json":       {"system"},
 	"github.com/go-sql-driver/mysql":           {"block/servertest", "system/chat/registry"},
+	"github.com/getkin/kin-openapi":            {"lab/importer"},
 	"github.com/goccy/go-json":                 {"system/feed"},
 	"github.com/goccy/go-yaml":                 {"lab/experiment", "lab/topology", "lab/driver/process/recipe", "internal"},
 	"github.com/gorilla/websocket":             {"lab/load", "system/chat/reconcile", "system/chat/serve"},

@@ -19,7 +19,7 @@ import (
 // belongs to it.
 var floors = []string{
 	// numbers, and how they are written
-	"lab/stats", "lab/format", "lab/term", "lab/chart",
+	"lab/stats", "lab/format", "lab/term", "lab/chart", "lab/junit",
 	// what runs
 	"lab/autoscale", "lab/topology",
 	"lab/host/cgroup", "lab/host/sockets", "lab/host/packets", "lab/host",
@@ -30,7 +30,7 @@ var floors = []string{
 	// what is wanted, and what is seen
 	"lab/threshold", "lab/load/summary", "lab/fault", "lab/perturb",
 	"lab/probe", "lab/series",
-	"lab/experiment",
+	"lab/experiment", "lab/importer",
 	// what came of it
 	"lab/capacity", "lab/archive", "lab/runner",
 	"lab/model", "lab/verdict", "lab/result", "lab/analysis", "lab/predict", "lab/compare",

@@ -158,13 +158,11 @@ bottleneck with evidence, and compares the variants in one report.`,
 	cmd.SetOut(a.Stdout)
 	cmd.SetErr(a.Stderr)
 	cmd.SetVersionTemplate("loadstone {{.Version}}\n")
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w; see '%s --help'", err, c.CommandPath())
-	})
+	cmd.SetFlagErrorFunc(flagMistake)
 	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
 	cmd.AddCommand(
 		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.uiCommand(), a.compareCommand(), a.predictCommand(),
-		a.loadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand(),
+		a.loadCommand(), a.importLoadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand(),
 		a.resultsCommand(),
 		a.patternsCommand(),
 		a.menuCommand(),

@@ -135,7 +135,10 @@ func (a *app) load(ctx context.Context, j job, to *outputs) (err error) {
 		return err
 	}
 	if report.Failed != "" {
-		return exitStatusError(exitCrossed) // k6 has said why
+		if j.quiet { // else k6 has said why
+			fmt.Fprintf(a.Stderr, "loadstone: k6: %s\n", report.Failed)
+		}
+		return exitStatusError(exitCrossed)
 	}
 	return loadError(ctx, r, outcomes)
 }

@@ -15,6 +15,7 @@ import (
 
 type loadFlags struct {
 	feeds, headers, checks, thresholds []string
+	form                               []string
 	targets, localIPs                  []string
 	expected                           []int
 	rate, stages                       string
@@ -48,8 +49,9 @@ func (f *loadFlags) bind(fl *pflag.FlagSet) {
 
 	fl.StringVarP(&f.method, "method", "X", "", "HTTP method (GET, or POST if there is a body)")
 	fl.StringArrayVarP(&f.headers, "header", "H", nil, "a header line, such as 'Accept: text/html'")
-	fl.StringVarP(&f.body, "body", "d", "", "body")
+	fl.StringVarP(&f.body, "body", "d", "", "body; one that is JSON is sent as application/json")
 	fl.StringVar(&f.bodyFile, "body-file", "", "file with the body")
+	fl.StringArrayVarP(&f.form, "form", "F", nil, "a field of a form, NAME=VALUE; NAME=@FILE sends a file, and the form as multipart/form-data")
 	fl.StringArrayVar(&f.feeds, "feed", nil, `values of a placeholder: NAME=uniform:LO..HI, sequential:LO..HI, zipf:LO..HI:EXPONENT,
 csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add ,random or ,per-vu`)
 	fl.StringArrayVar(&f.checks, "check", nil, "a check of each answer: status=200, body=TEXT or PATH=VALUE in a JSON body")
@@ -75,14 +77,14 @@ csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add 
 // urlFlags are the flags that say what a file says itself.
 var urlFlags = []string{
 	"rate", "vus", "stages", "duration", "iterations", "iterations-per-vu", "replay", "speed", "arrivals", "max-vus", "think",
-	"method", "header", "body", "body-file", "feed", "check", "expected-statuses", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
+	"method", "header", "body", "body-file", "form", "feed", "check", "expected-statuses", "protocol", "cacert", "server-name", "insecure", "timeout", "warmup",
 }
 
 // exclusiveFlags are the flags of which one alone can be given.
 var exclusiveFlags = [][]string{
 	{"rate", "vus", "stages", "replay"},
 	{"rate", "stages", "replay", "iterations", "iterations-per-vu"},
-	{"body", "body-file"},
+	{"body", "body-file", "form"},
 	{"stages", "duration"},
 	{"replay", "duration"},
 }
@@ -99,7 +101,7 @@ var requiredFlags = map[string][]string{
 
 // uselessInReplay are the flags that a replay has no use for: its log says what
 // to send.
-var uselessInReplay = []string{"method", "body", "body-file", "header", "feed", "check", "think", "iterations", "iterations-per-vu"}
+var uselessInReplay = []string{"method", "body", "body-file", "form", "header", "feed", "check", "think", "iterations", "iterations-per-vu"}
 
 // checkEffective refuses flags that would do nothing.
 func checkEffective(fl *pflag.FlagSet) error {
@@ -140,6 +142,9 @@ func checkExclusive(fl *pflag.FlagSet) error {
 // job turns the arguments into a load.
 func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	var j job
+	if looksLikeTime(f.body) {
+		return j, usagef("-d is the body of a request, as in curl, and %q reads as a time; write --duration %s, or --body-file FILE for a body that is one", f.body, f.body)
+	}
 	err := checkExclusive(fl)
 	if err != nil {
 		return j, err

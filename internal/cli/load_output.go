@@ -20,15 +20,16 @@ import (
 
 // outputs says where a load's results go, beside the terminal.
 type outputs struct {
-	json, html, hdr, remote string
-	labels, remoteHeaders   []string
-	quiet                   bool
+	json, html, hdr, junit, remote string
+	labels, remoteHeaders          []string
+	quiet                          bool
 }
 
 func (o *outputs) bind(fl *pflag.FlagSet) {
 	fl.StringVar(&o.json, "json", "", "write the result as JSON to this file, - for standard output (described by docs/load.schema.json)")
 	fl.StringVar(&o.html, "html", "", "write the result as a page to this file")
 	fl.StringVar(&o.hdr, "hdr", "", "write an HdrHistogram log of every second to this file")
+	fl.StringVar(&o.junit, "junit", "", "write thresholds and checks as JUnit XML to this file, for CI")
 	fl.StringVar(&o.remote, "remote-write", "", "send metrics to this Prometheus remote-write URL while the load runs")
 	fl.StringArrayVar(&o.remoteHeaders, "remote-write-header", nil, "a header for --remote-write, such as 'Authorization: Bearer …'")
 	fl.StringArrayVar(&o.labels, "label", nil, "NAME=VALUE: a label for the --remote-write metrics")
@@ -52,7 +53,7 @@ const maxPageWindows = 24 * 3600
 // open begins the outputs.
 func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 	w := &writer{outputs: *o, files: map[string]*atomicfile.Pending{}}
-	for _, path := range []string{o.json, o.html, o.hdr} {
+	for _, path := range []string{o.json, o.html, o.hdr, o.junit} {
 		if path == "" || path == "-" {
 			continue
 		}
@@ -65,7 +66,7 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 		}
 		w.files[path] = file
 	}
-	if o.hdr == "-" || o.html == "-" {
+	if o.hdr == "-" || o.html == "-" || o.junit == "-" {
 		return nil, errors.Join(usagef("only --json can go to standard output"), w.close(ctx))
 	}
 	if o.hdr != "" {
@@ -123,6 +124,9 @@ func (w *writer) finish(a *app, s *summary.Summary) error {
 		return err
 	}
 	if err := w.fill(w.html, func(to io.Writer) error { return loadpage.HTML(to, s, w.windows) }); err != nil {
+		return err
+	}
+	if err := w.fill(w.junit, s.WriteJUnit); err != nil {
 		return err
 	}
 	for path, file := range w.files {

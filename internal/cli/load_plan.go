@@ -120,9 +120,12 @@ func (f *loadFlags) setSteps(s *load.Scenario, path string) error {
 		}
 		step.Request.Body = string(body)
 	}
+	if err := parseForm(f.form, &step.Request); err != nil {
+		return err
+	}
 	if f.method == "" {
 		step.Request.Method = http.MethodGet
-		if f.body != "" || f.bodyFile != "" {
+		if f.bodyFile != "" || step.Request.HasBody() {
 			step.Request.Method = http.MethodPost
 		}
 	}

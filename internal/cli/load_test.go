@@ -75,7 +75,7 @@ func TestLoadWritesAllItsOutputs(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	got := loadstone(t, dir, "load", shop(t)+"/", "--rate", "100/s", "--duration", "2s", "--seed", "7", "--check", "body=hello",
-		"--json", "r.json", "--html", "r.html", "--hdr", "r.hdr", "--remote-write", receiver.URL+"/api/v1/write", "--label", "team=a",
+		"--json", "r.json", "--html", "r.html", "--hdr", "r.hdr", "--remote-write", receiver.URL+"/api/v1/write", "--label", "team=a", "--junit", "r.xml",
 		"--threshold", "http_req_duration: p(95)<5000", "--threshold", "http_req_failed: rate<0.01 over 1s")
 	if got.code != exitOK {
 		t.Fatalf("exit status %d: %s", got.code, got.stderr)
@@ -88,7 +88,7 @@ func TestLoadWritesAllItsOutputs(t *testing.T) {
 	if lines := strings.Count(got.stderr, "req/s="); lines < 2 || strings.Contains(got.stderr, "\x1b") {
 		t.Errorf("want a plain line a second in a pipe:\n%s", got.stderr)
 	}
-	files := map[string]string{"r.json": `"schema": "loadstone.load/1"`, "r.html": "<svg", "r.hdr": "Tag=service,"}
+	files := map[string]string{"r.json": `"schema": "loadstone.load/1"`, "r.html": "<svg", "r.hdr": "Tag=service,", "r.xml": `<testcase classname="`}
 	for name, want := range files {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(data), want) {
@@ -119,6 +119,11 @@ func TestLoadReproducesItsSchedule(t *testing.T) {
 
 func TestLoadExitStatus(t *testing.T) {
 	url, dir := shop(t), t.TempDir()
+	for name, text := range map[string]string{"users.csv": "id,name\n1,Ann\n", "ids.csv": "id\n7\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -153,6 +158,22 @@ func TestLoadExitStatus(t *testing.T) {
 		{[]string{url + "/login", "-d", "x", "--iterations", "2", "--check", "token=t1"}, exitOK, "✓ token=t1"},
 		{[]string{url + "/", "--target", url}, exitUsage, "--target"},
 		{[]string{"nothing.yaml"}, exitUsage, "no file"},
+		{[]string{url + "/", "-d", "30s"}, exitUsage, "write --duration 30s"},
+		{[]string{url + "/", "-c", "100"}, exitUsage, "write --vus 100"},
+		{[]string{url + "/", "-c100"}, exitUsage, "there is no flag -c; write --vus 100"},
+		{[]string{url + "/", "-t", "2"}, exitUsage, "write --threads 2"},
+		{[]string{url + "/", "--users", "5"}, exitUsage, "there is no flag --users; write --vus 100"},
+		{[]string{url + "/", "--durations", "5s"}, exitUsage, "there is no flag --durations; write --duration"},
+		{[]string{url + "/", "--duration", "5"}, exitUsage, "--duration 5 has no unit; write --duration 5s"},
+		{[]string{url + "/", "--duration", "soon"}, exitUsage, `--duration "soon" is no time; write a number and its unit`},
+		{[]string{url + "/{user.nosuch}", "--feed", "user=csv:users.csv"}, exitUsage, `users.csv has no column "nosuch" for {user.nosuch}, only "id", "name": write {user.id}`},
+		{[]string{url + "/{user}", "--feed", "user=csv:users.csv"}, exitUsage, `users.csv has the columns "id", "name", and {user} names none of them: write {user.id}`},
+		{[]string{url + "/{user}", "--feed", "user=csv:none.csv"}, exitUsage, "there is no such file as none.csv: give the path of one"},
+		{[]string{url + "/login?{id}", "-F", "id={id}", "--feed", "id=csv:ids.csv", "--iterations", "2", "--check", "token=t1"}, exitOK, "✓ token=t1"},
+		{[]string{url + "/login", "-F", "ids=@ids.csv", "-F", "x=y", "--iterations", "2", "--check", "token=t1"}, exitOK, "✓ token=t1"},
+		{[]string{url + "/login", "-F", "ids=@none.csv", "--iterations", "2"}, exitUsage, "none.csv"},
+		{[]string{url + "/login", "-F", "ids"}, exitUsage, "write NAME=VALUE"},
+		{[]string{url + "/login", "-F", "a=1", "-d", "x"}, exitUsage, "write one of them"},
 	} {
 		got := loadstone(t, dir, append([]string{"load"}, c.args...)...)
 		if got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.want) {

@@ -116,6 +116,33 @@ func parseFile(text string) *feed.File {
 	return &feed.File{Path: path, Column: column}
 }
 
+// parseForm takes NAME=VALUE, and NAME=@FILE with which the form becomes one of parts.
+func parseForm(fields []string, r *load.Request) error {
+	for _, text := range fields {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return usagef("--form %q is no field; write NAME=VALUE, or NAME=@FILE", text)
+		}
+		f := load.FormField{Name: name, Value: value}
+		if path, isFile := strings.CutPrefix(value, "@"); isFile {
+			f.Value, f.File = "", path
+		}
+		r.Multipart = append(r.Multipart, f)
+	}
+	if slices.ContainsFunc(r.Multipart, func(f load.FormField) bool { return f.File != "" }) || len(fields) == 0 {
+		return nil
+	}
+	r.Form = make(map[string]string, len(fields))
+	for _, f := range r.Multipart {
+		if _, twice := r.Form[f.Name]; twice {
+			return usagef("--form %s is given twice; write each field once, or the body with -d", f.Name)
+		}
+		r.Form[f.Name] = f.Value
+	}
+	r.Multipart = nil
+	return nil
+}
+
 // parseLabel takes NAME=VALUE.
 func parseLabel(text string) (name, value string, err error) {
 	name, value, ok := strings.Cut(text, "=")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"loadstone/lab/experiment"
 	"loadstone/lab/load/k6"
+	"loadstone/lab/report"
 	"loadstone/lab/result"
 	"loadstone/lab/runner"
 	"loadstone/lab/topology"
@@ -22,6 +25,7 @@ type runFlags struct {
 	volumes  string
 	variants []string
 	driver   string
+	junit    string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -80,14 +84,22 @@ Exit status:
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which are kept between runs (Docker keeps its own, called loadstone-run-…)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
 	completing(cmd, "variants", completeVariants)
+	fl.StringVar(&f.junit, "junit", "", "write the objectives of each variant as JUnit XML to this file, for CI")
 	driverFlag(cmd, &f.driver)
 	return cmd
 }
 
 // run conducts an experiment and reports it.
 func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) error {
+	junit, err := beginJUnit(f.junit)
+	if err != nil {
+		return err
+	}
 	res, _, err := a.conducted(ctx, exp, f)
 	if err != nil {
+		return errors.Join(err, junit.discard())
+	}
+	if err := junit.write(func(w io.Writer) error { return report.JUnit(w, res) }); err != nil {
 		return err
 	}
 	return status(res)

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"loadstone/block/spelling"
+)
+
+// flagMistake says what is wrong with a command's flags, and what to write instead.
+func flagMistake(c *cobra.Command, err error) error {
+	unknown, isUnknown := errors.AsType[*pflag.NotExistError](err)
+	invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err)
+	switch {
+	case isUnknown:
+		return usagef("%s; see '%s --help'", unknownFlag(c, unknown), c.CommandPath())
+	case isInvalid && invalid.GetFlag().Value.Type() == "duration":
+		return usagef("%s", wrongTime(invalid))
+	}
+	return usagef("%w; see '%s --help'", err, c.CommandPath())
+}
+
+// wrongTime says what to write for a time that is none.
+func wrongTime(err *pflag.InvalidValueError) string {
+	name, value := "--"+err.GetFlag().Name, err.GetValue()
+	if bareNumber.MatchString(value) {
+		return fmt.Sprintf("%s %s has no unit; write %s %ss, or %sms for milliseconds", name, value, name, value, value)
+	}
+	return fmt.Sprintf("%s %q is no time; write a number and its unit, such as %s 30s, 500ms or 2m", name, value, name)
+}
+
+var bareNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+
+// unknownFlag says that there is no such flag, and which was meant.
+func unknownFlag(c *cobra.Command, err *pflag.NotExistError) string {
+	name := "--" + err.GetSpecifiedName()
+	if err.GetSpecifiedShortnames() != "" {
+		name = "-" + err.GetSpecifiedName()
+	}
+	what := "there is no flag " + name
+	if instead := foreignFlags[name]; instead != "" && c.Name() == "load" {
+		return what + "; write " + instead
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, "--"+f.Name)
+		}
+	})
+	if near, ok := spelling.Nearest(name, known); ok && strings.HasPrefix(name, "--") {
+		return what + "; write " + near
+	}
+	return what
+}
+
+// foreignFlags are flags of other load generators, and what to write here.
+var foreignFlags = map[string]string{
+	"-c":               "--vus 100 for so many users at once, each with a connection (wrk, hey, ab)",
+	"-t":               "--threads 2 for threads of the generator (wrk), --duration 30s for how long (Locust, ab)",
+	"-n":               "--iterations 1000 for so many requests (hey, ab)",
+	"-z":               "--duration 30s (hey)",
+	"-u":               "--vus 100 for so many users (k6, Locust)",
+	"-i":               "--iterations 1000 (k6)",
+	"-R":               "--rate 500/s (wrk2)",
+	"-r":               "--rate 500/s (wrk2), or --stages 30s:100 for users that come little by little (Locust)",
+	"-s":               "the k6 script as the argument: loadstone load script.js; scripts of wrk are written as a file with steps, see docs/load.md",
+	"-m":               "--method POST (hey)",
+	"-T":               "-H 'Content-Type: …' (hey), or --timeout 5s",
+	"-D":               "--body-file FILE (hey)",
+	"-A":               "-H 'Accept: …' (hey)",
+	"-L":               "nothing: the distribution of latencies is always shown (wrk)",
+	"-k":               "--insecure (curl)",
+	"--users":          "--vus 100 for so many users (Locust)",
+	"--spawn-rate":     "--stages 30s:100 for users that come little by little (Locust)",
+	"--run-time":       "--duration 30s (Locust)",
+	"--concurrency":    "--vus 100 for so many users at once",
+	"--requests":       "--iterations 1000",
+	"--rps":            "--rate 500/s (k6)",
+	"--qps":            "--rate 500/s (fortio)",
+	"--latency":        "nothing: the distribution of latencies is always shown (wrk)",
+	"--script":         "the k6 script as the argument: loadstone load script.js",
+	"--data":           "-d 'the body' (curl)",
+	"--data-raw":       "-d 'the body' (curl)",
+	"--request":        "-X POST (curl)",
+	"--out":            "--json FILE, --html FILE, --hdr FILE or --remote-write URL (k6)",
+	"--vus-max":        "--max-vus 1024",
+	"--max-redirects":  "nothing: redirects are not followed (k6)",
+	"--targets":        "a file with steps and weights, see docs/load.md (vegeta)",
+	"--summary-export": "--json FILE (k6)",
+}
+
+// looksLikeTime says whether a text is a time with its unit.
+func looksLikeTime(text string) bool {
+	_, err := time.ParseDuration(text)
+	return err == nil && !bareNumber.MatchString(text)
+}
