@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,14 +45,35 @@ func (a *app) partly(ctx context.Context, dir string, err error) error {
 	return partialError{err, fmt.Sprintf("the report is partial: %s; it is in %s", res.Partial, dir)}
 }
 
-// mostReason bounds the reason in a report, in characters. The first line of an
-// error says what went wrong; what a program said last follows on others.
-const mostReason = 200
+// mostReason bounds the reason in a report, and mostDetails what follows it on lines of its
+// own, in characters. The first line of an error says what went wrong; what a program said
+// last follows.
+const (
+	mostReason  = 400
+	mostDetails = 8000
+)
 
+// logFollows is the end of a first line that announces the last lines of a log.
+var logFollows = regexp.MustCompile(`; its last lines \(of ([^()]*)\):$`)
+
+// shortened is the text of an error for a report: a line that is a sentence without the
+// others, and the others below it.
 func shortened(text string) string {
-	text, _, _ = strings.Cut(text, "\n")
-	if utf8.RuneCountInString(text) <= mostReason {
-		return text
+	first, rest, _ := strings.Cut(text, "\n")
+	first = logFollows.ReplaceAllString(first, "; its last lines are in $1")
+	if utf8.RuneCountInString(first) > mostReason {
+		cut := string([]rune(first)[:mostReason])
+		if space := strings.LastIndexByte(cut, ' '); space > 0 {
+			cut = cut[:space]
+		}
+		rest = first + "\n" + rest
+		first = cut + "…"
 	}
-	return string([]rune(text)[:mostReason]) + "…"
+	if rest = strings.TrimRight(rest, "\n"); rest == "" {
+		return first
+	}
+	if n := utf8.RuneCountInString(rest); n > mostDetails {
+		rest = "…" + string([]rune(rest)[n-mostDetails:])
+	}
+	return first + "\n" + rest
 }

@@ -169,3 +169,18 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// The reason is a whole sentence, and what a program wrote last is kept below it.
+func TestReasonsAreNotCutInTheMiddle(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 100)
+	for text, want := range map[string]string{
+		"no room": "no room",
+		"trial 2 (bad): api-1 exited with status 7 while it should run; its last lines (of logs/api-1.log):\n    a\n    b": "trial 2 (bad): api-1 exited with status 7 while it should run; its last lines are in logs/api-1.log\n    a\n    b",
+		long: strings.Repeat("word ", mostReason/5-1) + "word…\n" + strings.TrimRight(long, "\n"),
+	} {
+		if got := shortened(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}

@@ -38,15 +38,19 @@ const unrecorded = "its end was not recorded: it was killed, or it is still unde
 type stop struct {
 	Finished time.Time `json:"finished"`
 	Why      string    `json:"why"`
+	// Details are what there is to read beside it, such as the last lines of a log.
+	Details string `json:"details,omitempty"`
 }
 
 // Stop keeps when and why the run in dir ended before it was done, as a phrase
-// such as "the run was stopped". A run that is whole stays so.
+// such as "the run was stopped". What follows it on further lines is kept as details, such
+// as the last lines of a log. A run that is whole stays so.
 func Stop(dir, why string, now time.Time) error {
 	if _, err := os.Stat(filepath.Join(dir, CompleteFile)); err == nil {
 		return nil
 	}
-	if err := WriteJSON(filepath.Join(dir, StoppedFile), stop{now, why}); err != nil {
+	why, details, _ := strings.Cut(why, "\n")
+	if err := WriteJSON(filepath.Join(dir, StoppedFile), stop{now, why, details}); err != nil {
 		return fmt.Errorf("record why the run ended: %w", err)
 	}
 	return nil

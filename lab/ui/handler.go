@@ -173,6 +173,7 @@ type runPage struct {
 	Question string
 	Live     bool
 	Report   bool // it has one, of the trials that ended
+	Details  string
 	When     string
 }
 
@@ -194,10 +195,14 @@ func (h *handler) live(w http.ResponseWriter, r *http.Request, e *entry) {
 	}
 	p := runPage{livePage: l.page(), Entry: e, Question: l.question, Live: e.State == underWay, When: when(e.Started)}
 	if !p.Live {
-		p.Status, p.Report = l.whyStopped(e), stampOf(l.root, reportFile).there()
+		p.Status, p.Details = l.whyStopped(e)
+		p.Report = stampOf(l.root, reportFile).there()
 		for i := range p.Trials {
-			if p.Trials[i].Current {
+			switch {
+			case p.Trials[i].Current:
 				p.Trials[i].State = "cut off"
+			case p.Trials[i].State == toCome:
+				p.Trials[i].State = "not run"
 			}
 		}
 	}

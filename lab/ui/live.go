@@ -129,24 +129,28 @@ func (l *live) state(now time.Time) state {
 	return stopped
 }
 
-// whyStopped says why the run is not whole, and how to read what there is of it.
-func (l *live) whyStopped(e *entry) string {
-	text := fmt.Sprintf("It was stopped after %d of %d trials: ", e.Ended, e.Planned)
+// whyStopped says why the run is not whole, and how to read what there is of it. details
+// are lines that belong to it, such as the last ones of a log; empty for none.
+func (l *live) whyStopped(e *entry) (text, details string) {
+	text = fmt.Sprintf("It was stopped after %d of %d trials: ", e.Ended, e.Planned)
 	var end struct {
-		Why string `json:"why"`
+		Why     string `json:"why"`
+		Details string `json:"details"`
 	}
 	if err := readJSON(l.root, archive.StoppedFile, &end); err == nil && end.Why != "" {
 		text += end.Why + ". "
 	} else {
 		text += fmt.Sprintf("nothing has been written for %.0f minutes. ", quiet.Minutes())
 	}
-	if e.Ended == 0 {
-		return text + "It has no report; run the experiment again."
+	switch {
+	case e.Ended == 0:
+		text += "It has no report; run the experiment again."
+	case stampOf(l.root, reportFile).there():
+		text += "Its report is about those that ended."
+	default:
+		text += "loadstone report " + e.Name + " reports on those that ended."
 	}
-	if stampOf(l.root, reportFile).there() {
-		return text + "Its report is about those that ended."
-	}
-	return text + "loadstone report " + e.Name + " reports on those that ended."
+	return text, end.Details
 }
 
 // remaining is about how long the trials to come take, by those that have ended;

@@ -23,6 +23,9 @@ type livePage struct {
 	Variant string
 }
 
+// toCome is the state of a trial that has not begun.
+const toCome = "to come"
+
 type trialRow struct {
 	Index, Round         int
 	Variant, State, Rate string
@@ -42,7 +45,7 @@ type pieceRow struct {
 func (l *live) page() *livePage {
 	p := &livePage{Load: l.measure == "load", Status: l.status(), Trouble: l.trouble}
 	for _, t := range l.manifest.Trials {
-		row := trialRow{Index: t.Index, Round: t.Round, Variant: t.Variant, State: "to come", Rate: "–", P95: "–", Tries: "–", Seconds: "–"}
+		row := trialRow{Index: t.Index, Round: t.Round, Variant: t.Variant, State: toCome, Rate: "–", P95: "–", Tries: "–", Seconds: "–"}
 		if e := l.ended[t.Index]; e != nil {
 			row.State, row.Rate, row.P95, row.Warnings = "done", e.rate(), format.Latency(e.P95), e.Warnings
 			row.Tries, row.Seconds = fmt.Sprint(e.Tries), fmt.Sprintf("%.0f s", e.Seconds)

@@ -262,7 +262,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.shows("/?q=stopped", http.StatusOK, name)
-	s.shows("/runs/"+name+"/", http.StatusOK, "stopped after 0 of 2 trials", "cut off")
+	s.shows("/runs/"+name+"/", http.StatusOK, "stopped after 0 of 2 trials", "cut off", "not run")
 	s.lacks("/runs/"+name+"/", "data-events", "<script")
 
 	// One that says why it ended is a stopped one at once, and its report is linked.
@@ -274,12 +274,13 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.shows("/runs/"+name+"/", http.StatusOK, "Trial 2 of 2 is under way")
-	if err := archive.Stop(d.Path(), "the run failed: no room", now); err != nil {
+	if err := archive.Stop(d.Path(), "the run failed: no room\n    panic: <no> disk", now); err != nil {
 		t.Fatal(err)
 	}
 	s.shows("/?q=stopped", http.StatusOK, name)
 	s.shows("/runs/"+name+"/", http.StatusOK, "stopped after 1 of 2 trials: the run failed: no room. loadstone report "+name)
-	s.lacks("/runs/"+name+"/", ">report</a>")
+	s.shows("/runs/"+name+"/", http.StatusOK, "panic: &lt;no&gt; disk</pre>")
+	s.lacks("/runs/"+name+"/", ">report</a>", "to come")
 	if err := os.WriteFile(filepath.Join(d.Path(), "report.html"), []byte("<!DOCTYPE html>"), 0o600); err != nil {
 		t.Fatal(err)
 	}
