@@ -43,13 +43,15 @@ func TestSlowConnections(t *testing.T) {
 		}
 		for _, kind := range kinds {
 			for _, addresses := range []int{1, 100} {
-				before := times(t, at, asked)
-				a := attack(t, at, kind.request, count, addresses)
-				times(t, at, settled)
-				during := times(t, at, asked)
-				a.end()
-				t.Logf("%s, slow %s, %d connections from %d addresses, %d opened: p50 %v before, %v meanwhile; p99 %v before, %v meanwhile",
-					front, kind.name, count, addresses, a.opened.Load(), before[asked/2], during[asked/2], before[asked*99/100], during[asked*99/100])
+				t.Run(fmt.Sprintf("%s, slow %s from %d", front, kind.name, addresses), func(t *testing.T) {
+					before := times(t, at, asked)
+					a := attack(t, at, kind.request, count, addresses)
+					times(t, at, settled)
+					during := times(t, at, asked)
+					a.end()
+					t.Logf("%d connections, %d opened: p50 %v before, %v meanwhile; p99 %v before, %v meanwhile",
+						count, a.opened.Load(), before[asked/2], during[asked/2], before[asked*99/100], during[asked*99/100])
+				})
 			}
 		}
 	}
