@@ -71,6 +71,10 @@ menu-serving: build ## what a look-up of a menu costs five servers: bare fasthtt
 menu-corrections: setup ## how soon corrections of menus are seen through eight proxies: 10,000 races with fills, none stale
 	@CI=true LARGE=1 go test -count=1 -v -timeout 30m -run TestCorrectionsRaceWithFills ./system/menu/serve
 
+.PHONY: chat-job
+chat-job: deps ## build bin/chat-analysis.jar, the job that Flink runs for a chat of several servers
+	@scripts/chat-job
+
 .PHONY: feed-rails
 feed-rails: build ## the feed beside the same page on Rails, with the same half of a CPU
 	@scripts/setup rails

@@ -23,6 +23,7 @@ services:
   taskmanager:
     image: flink:2.3
     command: taskmanager
+    expose: ["6122"]
     environment:
       FLINK_PROPERTIES: |
         jobmanager.rpc.address: jobmanager

@@ -23,7 +23,7 @@ import (
 const long = 3 * time.Minute // more than anything takes that does not hang
 
 // compiled is a directory with the job's classes and files, and how a class of it is run.
-func compiled(t *testing.T) (classes, run string) {
+func compiled(t testing.TB) (classes, run string) {
 	t.Helper()
 	run = servertest.Fetched(t, "Flink", "flink-*/bin/flink-local")
 	javac, err := exec.LookPath("javac")

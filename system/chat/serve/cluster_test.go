@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,10 +74,26 @@ func (f *fixture) ready() {
 	}
 }
 
-func TestServersTogether(t *testing.T) {
+// in is the server in another test.
+func (f *fixture) in(t *testing.T) *fixture {
+	t.Helper()
+	g := *f
+	g.t = t
+	return &g
+}
+
+// One Kafka, Redis and MariaDB for all: they take seconds to start.
+func TestServers(t *testing.T) {
 	t.Parallel()
 	parts := startShared(t)
 	one, two := parts.server(t), parts.server(t)
+	t.Run("the books are closed", func(t *testing.T) { closedBooks(t, one.in(t), two.in(t)) })
+	t.Run("what is found is told to viewers", func(t *testing.T) { toldResults(t, parts, one.in(t)) })
+	t.Run("they are one chat", func(t *testing.T) { oneChat(t, parts, one.in(t), two.in(t)) })
+}
+
+func oneChat(t *testing.T, parts *sharedParts, one, two *fixture) {
+	t.Helper()
 	noor, olga := one.join("Noor"), two.join("Olga")
 	if noor.joined.Epoch != olga.joined.Epoch {
 		t.Fatalf("the servers have the epochs %s and %s", noor.joined.Epoch, olga.joined.Epoch)
@@ -149,20 +166,33 @@ func TestServersTogether(t *testing.T) {
 	topicstest.Write(t, parts.kafka.Addr, topics.Raw, raw.Append(nil))
 	topicstest.Write(t, parts.kafka.Addr, topics.Raw, raw.Append(nil))
 	again.send("end", "end")
-	if got := strings.Join(again.see(15), "|"); strings.Count(got, "gone") != 1 {
+	all := again.see(15)
+	if got := strings.Join(all, "|"); strings.Count(got, "gone") != 1 {
 		t.Errorf("got %q", got)
+	}
+
+	// A Redis that has forgotten everything is given it again, in whatever order.
+	parts.redis.Flush()
+	parts.redis.Kill()
+	parts.redis.Start()
+	again.closed(websocket.CloseGoingAway)
+	one.ready()
+	two.ready()
+	seen = two.join("Olga").see(15)
+	slices.Sort(seen)
+	slices.Sort(all)
+	if !slices.Equal(seen, all) {
+		t.Errorf("what is shown again is %q, want %q", seen, all)
 	}
 }
 
 // Who looks on from outside finds all that was acknowledged, at whichever server it looks.
-func TestTheBooksOfServersAreClosed(t *testing.T) {
-	t.Parallel()
-	parts := startShared(t)
-	one, two := parts.server(t), parts.server(t)
+func closedBooks(t *testing.T, one, two *fixture) {
+	t.Helper()
 	results, failed := make(chan reconcile.Result, 2), make(chan error, 2)
 	for _, f := range []*fixture{one, two} {
 		c := reconcile.DefaultConfig()
-		c.URL, c.Streams, c.Viewers, c.Senders, c.Rate, c.For, c.AdminListen, c.MostSkipped = "http://"+f.api, []int64{1, 2}, 6, 4, 40, time.Second, "127.0.0.1:0", 0
+		c.URL, c.Streams, c.Viewers, c.Senders, c.Rate, c.For, c.AdminListen, c.MostSkipped = "http://"+f.api, []int64{2, 3}, 6, 4, 40, time.Second, "127.0.0.1:0", 0
 		go func() {
 			r, err := reconcile.Run(t.Context(), c)
 			results <- r
@@ -177,10 +207,8 @@ func TestTheBooksOfServersAreClosed(t *testing.T) {
 	}
 }
 
-func TestResultsAreToldToViewers(t *testing.T) {
-	t.Parallel()
-	parts := startShared(t)
-	one := parts.server(t)
+func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
+	t.Helper()
 	noor := one.join("Noor")
 	for _, bad := range []string{"", "{}", `{"stream":99,"type":"totals"}`, `{"stream":1,"type":"joined"}`} {
 		topicstest.Write(t, parts.kafka.Addr, topics.Analysis, []byte(bad))

@@ -2,9 +2,11 @@ package topics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"loadstone/block/pause"
@@ -34,6 +36,8 @@ type Reader struct {
 	// each. What it has returned nil for does not come again, but after a crash. Else it is
 	// called with the same ones again.
 	Take func(ctx context.Context, batch []Record) error
+	// Back, if it is there, has the records that this reader has read since a time read again.
+	Back <-chan time.Time
 	// Failed is told of what goes wrong and is tried again.
 	Failed func(error)
 }
@@ -43,6 +47,7 @@ const (
 	heartbeat      = 2 * time.Second
 	commitTimeout  = 5 * time.Second
 	againPause     = 200 * time.Millisecond
+	pollTimeout    = time.Second
 	// lingerBytes is some hundred messages: a batch of them does not linger.
 	lingerBytes = 32 << 10
 )
@@ -59,15 +64,43 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	}
 	defer group.CloseAllowingRebalance()
 	for ctx.Err() == nil {
-		fetched := group.PollRecords(ctx, r.Most)
+		select {
+		case since := <-r.Back:
+			if err := c.back(ctx, group, since); err != nil && ctx.Err() == nil {
+				r.Failed(fmt.Errorf("go back to %v: %w", since, err))
+			}
+		default:
+		}
+		polling, cancel := context.WithTimeout(ctx, pollTimeout) // then it is looked whether to go back
+		fetched := group.PollRecords(polling, r.Most)
+		cancel()
 		if records := fetched.Records(); len(records) > 0 {
 			r.take(ctx, group, records)
-		} else if err := fetched.Err(); err != nil && ctx.Err() == nil {
+		} else if err := fetched.Err(); err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			r.Failed(err)
 			pause.For(ctx, againPause)
 		}
 		group.AllowRebalance()
 	}
+	return nil
+}
+
+// back has a group read its partitions from a time on. Those that it has read nothing of stay as they are.
+func (c *Client) back(ctx context.Context, group *kgo.Client, since time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	listed, err := kadm.NewClient(group).ListOffsetsAfterMilli(ctx, since.UnixMilli(), Raw)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return err
+	}
+	to := map[string]map[int32]kgo.EpochOffset{Raw: {}}
+	listed.Each(func(o kadm.ListedOffset) {
+		to[Raw][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
+	})
+	group.SetOffsets(to)
 	return nil
 }
 

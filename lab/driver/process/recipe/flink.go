@@ -16,7 +16,11 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-const flinkPort = 8081
+// A task manager has no port that the image exposes; a service that says so is ready once it listens.
+const (
+	flinkPort       = 8081
+	flinkWorkerPort = "6122"
+)
 
 // Of a process of Flink, in MiB. A JVM of Flink says how much it has of each; these are for the machine of a
 // developer, where the image's own, 1.7 GiB, is for one of a cluster.
@@ -64,7 +68,7 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	case "taskmanager":
 		memory, err = flinkTaskManager(in, set)
 	case "flink":
-		memory = "-Xmx128m"
+		memory = "-Xmx128m" // it reads the job's graph, and ends
 		args = in.pathFlags(args)
 		for i := 1; i < len(args); i++ { // the address of the job manager
 			if host, port, err := net.SplitHostPort(args[i]); err == nil && (args[i-1] == "-m" || args[i-1] == "--jobmanager") {
@@ -174,6 +178,7 @@ func flinkTaskManager(in *Instance, set map[string]string) (memory string, err e
 		return "", err
 	}
 	set["taskmanager.host"], set["taskmanager.bind-host"] = in.Host, in.Host
+	set["taskmanager.rpc.port"] = cmp.Or(set["taskmanager.rpc.port"], flinkWorkerPort)
 	set["taskmanager.resource-id"] = cmp.Or(set["taskmanager.resource-id"], in.Service.Name+"-"+in.Host)
 	set["taskmanager.cpu.cores"] = cmp.Or(set["taskmanager.cpu.cores"], "1")
 	for name, mebibytes := range map[string]int{

@@ -16,7 +16,7 @@
 // Where a Redis takes over, or starts again, some of the last places may be lost and given again. So
 // the epoch is another one: the server lets nobody in, ends its connections, and goes on with the
 // new epoch once nobody is left. The viewers come back, and are shown the newest messages anew. The
-// republisher goes back by Config.Rewind, and places what has lost its place.
+// republisher goes back by Config.Rewind, and places what has lost its place: it may have another one then.
 //
 // It fails closed: without Kafka nothing is accepted; without Redis it is accepted, and shown later.
 package cluster
@@ -48,6 +48,9 @@ type Config struct {
 	// Waiting bounds the messages that are accepted and wait for their places. Those beyond are left to
 	// the republisher.
 	Waiting int
+	// Rewind is how far the republisher goes back where another epoch begins: longer than what a replica
+	// may lack, or a disk.
+	Rewind time.Duration
 	// Look is how often it is asked which epoch it is, and whether Kafka answers.
 	Look time.Duration
 	// Results is told what is found in messages, as it is on the topic.
@@ -62,7 +65,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Topics: topics.DefaultConfig(), Broadcast: broadcast.DefaultConfig(), Registry: registry.DefaultConfig(),
-		Waiting: 1024, Look: time.Second, Results: func([]byte) {}, Failed: func(error) {},
+		Waiting: 1024, Rewind: time.Minute, Look: time.Second, Results: func([]byte) {}, Failed: func(error) {},
 	}
 }
 
@@ -89,6 +92,7 @@ type Log struct {
 	broadcast *broadcast.Client
 	metrics   *metrics
 	waiting   chan *chat.Raw
+	back      chan time.Time // for the republisher
 
 	epoch   atomic.Uint64
 	hears   atomic.Bool // the subscription is there
@@ -99,7 +103,7 @@ type Log struct {
 
 // Open opens all parts. It waits for each until ctx ends.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
-	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting)}
+	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), back: make(chan time.Time, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -198,5 +202,9 @@ func (l *Log) turnTo(ctx context.Context, epoch chat.Epoch, viewers Viewers) {
 	if viewers.Empty(ctx, websocket.GoingAway, "come back: the room begins anew") {
 		l.epoch.Store(uint64(epoch))
 		l.metrics.epochs.Inc()
+		select {
+		case l.back <- time.Now().Add(-l.cfg.Rewind):
+		default: // it is about to go back
+		}
 	}
 }
