@@ -67,7 +67,7 @@ func TestRawRecordsAgreeWithTheContract(t *testing.T) {
 		in.WriteString(r.Wire)
 	}
 	cmd := exec.CommandContext(t.Context(), run, "loadstone.chat.MessageCheck")
-	cmd.Stdin, cmd.Stderr, cmd.Env = &in, &failed, append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes) //nolint:forbidigo // the program's path and home
+	cmd.Stdin, cmd.Stderr, cmd.Env = &in, &failed, append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &failed)
@@ -108,7 +108,7 @@ func TestTheJobCountsEachMessageOnce(t *testing.T) {
 				Command: append([]string{
 					run, "loadstone.chat.Analysis", "--kafka", broker.Addr, "--parallelism", "2", "--checkpoint-millis", "500", "--checkpoints", "file://" + dir + "/checkpoints", "--weight-micros", "100",
 				}, flags...),
-				Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir), //nolint:forbidigo // the program's path and home
+				Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir),
 				Dir: dir, Log: filepath.Join(dir, "log"),
 			})
 			job.Start()

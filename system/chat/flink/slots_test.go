@@ -73,7 +73,7 @@ func slotsRate(b *testing.B, classes, run string, slots int, original bool) floa
 	var first, last uint64
 	var wrong error
 	job := servertest.New(b, servertest.Program{
-		Command: flags, Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir), //nolint:forbidigo // the program's path and home
+		Command: flags, Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir),
 		Dir: dir, Log: filepath.Join(dir, "log"),
 	})
 	job.Start()

@@ -10,14 +10,8 @@ import (
 	"loadstone/system/chat/serve/cluster"
 )
 
-// store is where the streams and the messages of their rooms are: a log of this server's own, or one
-// that it shares with others.
-type store interface {
-	// Epoch names the places that messages have, and Key signs tokens.
-	Epoch() chat.Epoch
-	Key() []byte
-	Ready() bool
-
+// streams are those that there are.
+type streams interface {
 	Streams() []chat.Stream
 	Stream(id int64) (chat.Stream, error)
 	LiveStream(host string) (id int64, live bool)
@@ -26,7 +20,16 @@ type store interface {
 	EndStream(id int64, at time.Time) error
 	// Time is that of what is said in a stream now.
 	Time(id int64) time.Time
+}
 
+// store is where the streams and the messages of their rooms are: a log of this server's own, or one
+// that it shares with others.
+type store interface {
+	streams
+	// Epoch names the places that messages have, and Key signs tokens.
+	Epoch() chat.Epoch
+	Key() []byte
+	Ready() bool
 	Say(d *chat.Draft) error
 	Before(id int64, offset uint64, limit chat.Limit) (found []chat.Encoded, next uint64, err error)
 }

@@ -59,6 +59,7 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	standard := func(name, value string) { set[name] = cmp.Or(set[name], value) }
 	standard("jobmanager.rpc.port", "6123")
 	standard("rest.port", strconv.Itoa(flinkPort))
+	standard("pekko.startup-timeout", "120s") // Flink's own 10 s are too few on a busy machine
 	standard("io.tmp.dirs", filepath.Join(in.Dir, "tmp"))
 	role, args := in.Service.Arguments[0], in.Service.Arguments[1:]
 	memory := ""
