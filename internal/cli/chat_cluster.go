@@ -43,7 +43,7 @@ func (a *app) seedShared(ctx context.Context, c registry.Config, streams []chat.
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := r.AddStreams(streams); err != nil {
+	if err := r.AddStreams(streams); err != nil { //nolint:contextcheck // each has a timeout of its own
 		return err
 	}
 	fmt.Fprintf(a.Stdout, "the database has %d streams\n", len(r.Streams()))

@@ -2,7 +2,7 @@ package process
 
 import (
 	"encoding/json"
-	"fmt"
+	"net"
 	"net/http"
 	"testing"
 
@@ -31,7 +31,7 @@ services:
     depends_on: {jobmanager: {condition: service_healthy}}
     deploy: {replicas: 2, resources: {limits: {memory: 600M}}}
 `))
-	url := fmt.Sprintf("http://%s:8081/overview", r.Instances()[0].Host)
+	url := "http://" + net.JoinHostPort(r.Instances()[0].Host, "8081") + "/overview"
 	eventually(t, "both task managers have given their slots", func() bool {
 		response, err := http.Get(url)
 		if err != nil {

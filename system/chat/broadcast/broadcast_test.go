@@ -144,7 +144,7 @@ func TestWhoListensHearsAllInOrder(t *testing.T) {
 	go func() {
 		defer close(ended)
 		c.Listen(ctx, Listener{
-			Began: func() { began <- struct{}{} }, Heard: func(told Told) { heard <- told }, Lost: func(err error) {
+			Began: func() { began <- struct{}{} }, Again: func() {}, Heard: func(told Told) { heard <- told }, Lost: func(err error) {
 				select {
 				case lost <- err:
 				default:

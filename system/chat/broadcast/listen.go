@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -29,6 +30,8 @@ type Listener struct {
 	Lost func(err error)
 	// Heard is called with each message, in the order of places.
 	Heard func(Told)
+	// Again is called five times a second, for what could not be done before.
+	Again func()
 }
 
 // waiting bounds the messages that were heard and wait for the listener. Beyond, Redis has them
@@ -41,6 +44,8 @@ func (c *Client) Listen(ctx context.Context, l Listener) {
 	var receiving sync.WaitGroup
 	receiving.Go(func() { c.receive(ctx, began, heard, lost) })
 	defer receiving.Wait()
+	again := time.NewTicker(openPause)
+	defer again.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,6 +56,8 @@ func (c *Client) Listen(ctx context.Context, l Listener) {
 			l.Heard(t)
 		case err := <-lost:
 			l.Lost(err)
+		case <-again.C:
+			l.Again()
 		}
 	}
 }

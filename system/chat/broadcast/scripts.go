@@ -41,13 +41,13 @@ return {epoch, offset, ARGV[5], 0}`)
 //	KEYS  the room's length; its history
 //	ARGV  the first offset; before which; how many at most, the last if the fourth is 1, else the first
 //	→     epoch, the offset of the next message, that of the first that follows here, messages...
+//
+//nolint:dupword // two blocks of Lua end
 var history = newScript(epoch + `
 local next = tonumber(redis.call('GET', KEYS[1]) or '0')
 local oldest = next - redis.call('LLEN', KEYS[2])
 local from, to = math.max(tonumber(ARGV[1]), oldest), math.min(tonumber(ARGV[2]), next)
-if to - from > tonumber(ARGV[3]) then
-  if ARGV[4] == '1' then from = to - ARGV[3] else to = from + ARGV[3] end
-end
+if ARGV[4] == '1' then from = math.max(from, to - ARGV[3]) else to = math.min(to, from + ARGV[3]) end
 local all = {epoch, string.format('%.0f', next), string.format('%.0f', from)}
 if from < to then
   for _, message in ipairs(redis.call('LRANGE', KEYS[2], from - oldest, to - oldest - 1)) do
@@ -74,9 +74,8 @@ func (s script) do(ctx context.Context, client rueidis.Client, calls ...call) []
 		commands[i] = client.B().Evalsha().Sha1(s.digest).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 	}
 	results := client.DoMulti(ctx, commands...)
-	for i, r := range results {
-		if e, ok := rueidis.IsRedisErr(r.Error()); ok && e.IsNoScript() {
-			c := calls[i]
+	for i, c := range calls {
+		if e, ok := rueidis.IsRedisErr(results[i].Error()); ok && e.IsNoScript() {
 			results[i] = client.Do(ctx, client.B().Arbitrary("EVAL", s.text, strconv.Itoa(len(c.keys))).Keys(c.keys...).Args(c.args...).Build())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
+	"loadstone/system/chat/broadcast"
 	"loadstone/system/chat/reconcile"
 	"loadstone/system/chat/registry"
 	"loadstone/system/chat/topics"
@@ -89,6 +90,7 @@ func TestServers(t *testing.T) {
 	one, two := parts.server(t), parts.server(t)
 	t.Run("the books are closed", func(t *testing.T) { closedBooks(t, one.in(t), two.in(t)) })
 	t.Run("what is found is told to viewers", func(t *testing.T) { toldResults(t, parts, one.in(t)) })
+	t.Run("what was missed is shown once it can be read", func(t *testing.T) { missed(t, parts, one.in(t)) })
 	t.Run("they are one chat", func(t *testing.T) { oneChat(t, parts, one.in(t), two.in(t)) })
 }
 
@@ -204,6 +206,28 @@ func closedBooks(t *testing.T, one, two *fixture) {
 		if err := <-failed; err != nil || !r.Count.Balanced() {
 			t.Errorf("got %v, %v, %v", r.Count, r.Wrong, err)
 		}
+	}
+}
+
+// The server loses its subscription, something is said elsewhere, and Redis does not answer for longer than the server waits: the
+// last message comes, though none follows it.
+func missed(t *testing.T, parts *sharedParts, one *fixture) {
+	t.Helper()
+	noor := one.join("Noor", "stream", "3")
+	c := broadcast.DefaultConfig()
+	c.Address = "redis://" + parts.redis.Addr()
+	elsewhere, err := broadcast.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	parts.redis.Command("CLIENT", "KILL", "TYPE", "pubsub")
+	m := chat.Raw{Stream: 3, Message: chat.Message{At: time.Now().UnixMilli(), Sender: "guest-a", Name: "A", ID: "missed", Text: "the last"}}
+	if p := elsewhere.Place(t.Context(), []*chat.Raw{&m})[0]; p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	parts.redis.Command("CLIENT", "PAUSE", "5000", "WRITE") // scripts among them
+	for !slices.Contains(noor.see(len(noor.messages)+1), "the last") {
 	}
 }
 

@@ -190,17 +190,7 @@ func DefaultConfig() Config {
 // Validate returns all problems of the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var errs []error
-	switch {
-	case c.shares():
-		errs = append(errs, c.Cluster.Validate())
-		if c.OIDC.On() {
-			errs = append(errs, errors.New("users sign in elsewhere only where the log is the server's own: leave the provider out"))
-		}
-	case c.Cluster.Broadcast.Address != "" || c.Cluster.Registry.Address != "":
-		errs = append(errs, errors.New("Redis and a database are for a log that is shared: write also the brokers of Kafka"))
-	case c.Data == "":
-		errs = append(errs, errors.New("the directory of the log has no name: write one"))
-	}
+	errs = append(errs, c.validateLog())
 	if c.TokenTTL < time.Minute {
 		errs = append(errs, fmt.Errorf("tokens are good for %v: write at least 1m", c.TokenTTL))
 	}
@@ -224,6 +214,21 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(c.Config.Validate(), c.Summaries.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))
+}
+
+// validateLog returns what is wrong with where the log is.
+func (c Config) validateLog() error {
+	switch {
+	case c.shares() && c.OIDC.On():
+		return errors.Join(c.Cluster.Validate(), errors.New("users sign in elsewhere only where the log is the server's own: leave the provider out"))
+	case c.shares():
+		return c.Cluster.Validate()
+	case c.Cluster.Broadcast.Address != "" || c.Cluster.Registry.Address != "":
+		return errors.New("a Redis and a database are for a log that is shared: write also the brokers of Kafka")
+	case c.Data == "":
+		return errors.New("the directory of the log has no name: write one")
+	}
+	return nil
 }
 
 // elsewhere is OIDC with its callback.

@@ -35,7 +35,7 @@ type store interface {
 }
 
 // shares reports whether this is one of several servers.
-func (c *Config) shares() bool { return len(c.Cluster.Topics.Brokers) > 0 }
+func (c Config) shares() bool { return len(c.Cluster.Topics.Brokers) > 0 }
 
 // openStore opens the log.
 func (s *server) openStore(ctx context.Context, parts *service.Service) error {

@@ -36,8 +36,11 @@ type Reader struct {
 	// each. What it has returned nil for does not come again, but after a crash. Else it is
 	// called with the same ones again.
 	Take func(ctx context.Context, batch []Record) error
-	// Back, if it is there, has the records that this reader has read since a time read again.
-	Back <-chan time.Time
+	// Rewind has each partition that this reader is given read again from so long ago on; 0 has it go on where the
+	// group was.
+	Rewind time.Duration
+	// Back, if it is there, has the partitions that it has read again in the same way.
+	Back <-chan struct{}
 	// Failed is told of what goes wrong and is tried again.
 	Failed func(error)
 }
@@ -56,6 +59,9 @@ const (
 func (c *Client) Read(ctx context.Context, r Reader) error {
 	group, err := kgo.NewClient(
 		kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(Raw),
+		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, given map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			return c.earlier(ctx, given, r.Rewind)
+		}),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.FetchMinBytes(lingerBytes), kgo.FetchMaxWait(r.Linger), kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(heartbeat),
 	)
@@ -65,9 +71,9 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	defer group.CloseAllowingRebalance()
 	for ctx.Err() == nil {
 		select {
-		case since := <-r.Back:
-			if err := c.back(ctx, group, since); err != nil && ctx.Err() == nil {
-				r.Failed(fmt.Errorf("go back to %v: %w", since, err))
+		case <-r.Back:
+			if err := c.back(ctx, group, r.Rewind); err != nil && ctx.Err() == nil {
+				r.Failed(fmt.Errorf("go back by %v: %w", r.Rewind, err))
 			}
 		default:
 		}
@@ -85,14 +91,20 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	return nil
 }
 
-// back has a group read its partitions from a time on. Those that it has read nothing of stay as they are.
-func (c *Client) back(ctx context.Context, group *kgo.Client, since time.Time) error {
+// since lists the first offsets of so long ago on.
+func (c *Client) since(ctx context.Context, rewind time.Duration) (kadm.ListedOffsets, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	listed, err := kadm.NewClient(group).ListOffsetsAfterMilli(ctx, since.UnixMilli(), Raw)
+	listed, err := kadm.NewClient(c.inner).ListOffsetsAfterMilli(ctx, time.Now().Add(-rewind).UnixMilli(), Raw)
 	if err == nil {
 		err = listed.Error()
 	}
+	return listed, err
+}
+
+// back has a group read again the partitions that it has read of.
+func (c *Client) back(ctx context.Context, group *kgo.Client, rewind time.Duration) error {
+	listed, err := c.since(ctx, rewind)
 	if err != nil {
 		return err
 	}
@@ -100,8 +112,25 @@ func (c *Client) back(ctx context.Context, group *kgo.Client, since time.Time) e
 	listed.Each(func(o kadm.ListedOffset) {
 		to[Raw][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
 	})
-	group.SetOffsets(to)
+	group.SetOffsets(to) // which leaves out those that it has read nothing of
 	return nil
+}
+
+// earlier is where partitions that are given to a reader begin.
+func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Offset, rewind time.Duration) (map[string]map[int32]kgo.Offset, error) {
+	if rewind == 0 {
+		return given, nil
+	}
+	listed, err := c.since(ctx, rewind)
+	if err != nil {
+		return nil, err
+	}
+	for partition, offset := range given[Raw] {
+		if o, ok := listed.Lookup(Raw, partition); ok && o.Offset < offset.EpochOffset().Offset {
+			given[Raw][partition] = offset.At(o.Offset)
+		}
+	}
+	return given, nil
 }
 
 // take hands on records until they are done, and commits them.

@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%d records under way: write 1 or more", c.Buffered))
 	}
 	if c.Timeout < time.Second {
-		errs = append(errs, fmt.Errorf("Kafka may take %v for a record: write 1s or more", c.Timeout))
+		errs = append(errs, fmt.Errorf("a record may take %v: write 1s or more", c.Timeout))
 	}
 	return errors.Join(errs...)
 }

@@ -70,14 +70,7 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 		memory, err = flinkTaskManager(in, set)
 	case "flink":
 		memory = "-Xmx128m" // it reads the job's graph, and ends
-		args = in.pathFlags(args)
-		for i := 1; i < len(args); i++ { // the address of the job manager
-			if host, port, err := net.SplitHostPort(args[i]); err == nil && (args[i-1] == "-m" || args[i-1] == "--jobmanager") {
-				if found, known := in.addresses(host); known {
-					args[i] = net.JoinHostPort(found[0], port)
-				}
-			}
-		}
+		args = flinkArguments(in, args)
 	default:
 		err = fmt.Errorf("its command begins with %q, but the recipe starts only jobmanager, taskmanager and flink; write one of those, or set x-process to the program to start", role)
 	}
@@ -93,6 +86,19 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 		return &Process{Command: append([]string{in.Files["flink"]}, args...), Env: env}, nil
 	}
 	return &Process{Command: append([]string{in.Files["flink-"+role], "--configDir", dir}, args...), Env: env}, nil
+}
+
+// flinkArguments are those of the command line, with its files and the job manager where they are here.
+func flinkArguments(in *Instance, args []string) []string {
+	args = in.pathFlags(args)
+	for i := 1; i < len(args); i++ {
+		if host, port, err := net.SplitHostPort(args[i]); err == nil && (args[i-1] == "-m" || args[i-1] == "--jobmanager") {
+			if found, known := in.addresses(host); known {
+				args[i] = net.JoinHostPort(found[0], port)
+			}
+		}
+	}
+	return args
 }
 
 // flinkProperties are the lines of FLINK_PROPERTIES.

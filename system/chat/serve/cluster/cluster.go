@@ -48,8 +48,8 @@ type Config struct {
 	// Waiting bounds the messages that are accepted and wait for their places. Those beyond are left to
 	// the republisher.
 	Waiting int
-	// Rewind is how far the republisher goes back where another epoch begins: longer than what a replica
-	// may lack, or a disk.
+	// Rewind is how far the republisher goes back where another epoch begins, or partitions are given to it:
+	// longer than what a replica may lack, or a disk.
 	Rewind time.Duration
 	// Look is how often it is asked which epoch it is, and whether Kafka answers.
 	Look time.Duration
@@ -92,7 +92,7 @@ type Log struct {
 	broadcast *broadcast.Client
 	metrics   *metrics
 	waiting   chan *chat.Raw
-	back      chan time.Time // for the republisher
+	back      chan struct{} // for the republisher
 
 	epoch   atomic.Uint64
 	hears   atomic.Bool // the subscription is there
@@ -103,8 +103,8 @@ type Log struct {
 
 // Open opens all parts. It waits for each until ctx ends.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
-	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), back: make(chan time.Time, 1)}
-	defer func() {
+	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), back: make(chan struct{}, 1)}
+	defer func() { //nolint:contextcheck // what was said outlives ctx
 		if err != nil {
 			err = errors.Join(err, l.Close())
 		}
@@ -203,7 +203,7 @@ func (l *Log) turnTo(ctx context.Context, epoch chat.Epoch, viewers Viewers) {
 		l.epoch.Store(uint64(epoch))
 		l.metrics.epochs.Inc()
 		select {
-		case l.back <- time.Now().Add(-l.cfg.Rewind):
+		case l.back <- struct{}{}:
 		default: // it is about to go back
 		}
 	}

@@ -8,16 +8,25 @@ import (
 	"loadstone/system/chat/broadcast"
 )
 
-// listen has the viewers told what is said, until ctx ends. It is the only one that publishes.
+// hearing has the viewers told what is said. It is the only one that publishes, in one goroutine.
+type hearing struct {
+	*Log
+
+	viewers Viewers
+	// behind are the rooms of which something was missed and could not be read yet: it is tried again.
+	behind map[int64]bool
+}
+
+// listen has the viewers told what is said, until ctx ends.
 func (l *Log) listen(ctx context.Context, viewers Viewers) {
 	defer l.hears.Store(false)
+	h := &hearing{l, viewers, map[int64]bool{}}
 	l.broadcast.Listen(ctx, broadcast.Listener{
 		Began: func() {
 			for _, room := range viewers.Rooms() {
-				if next, open := viewers.Next(room); open {
-					l.fill(ctx, viewers, room, next, chat.MaxStream)
-				}
+				h.behind[room] = true
 			}
+			h.catchUp(ctx)
 			l.hears.Store(true)
 		},
 		Lost: func(err error) {
@@ -25,21 +34,34 @@ func (l *Log) listen(ctx context.Context, viewers Viewers) {
 			l.metrics.lost.Inc()
 			l.cfg.Failed(fmt.Errorf("hear what is said: %w", err))
 		},
-		Heard: func(t broadcast.Told) { l.heard(ctx, viewers, t) },
+		Heard: func(t broadcast.Told) { h.heard(ctx, t) },
+		Again: func() { h.catchUp(ctx) },
 	})
 }
 
 // heard publishes a message, after those that were missed before it.
-func (l *Log) heard(ctx context.Context, viewers Viewers, t broadcast.Told) {
-	if t.Epoch != l.Epoch() { // it is in the history that is read when the room is opened again
-		l.turnTo(ctx, t.Epoch, viewers)
+func (h *hearing) heard(ctx context.Context, t broadcast.Told) {
+	if t.Epoch != h.Epoch() { // it is in the history that is read when the room is opened again
+		h.turnTo(ctx, t.Epoch, h.viewers)
 		return
 	}
-	next, open := viewers.Next(t.Stream)
-	if open && t.Offset > next && !l.fill(ctx, viewers, t.Stream, next, t.Offset) {
-		return // what comes next has it filled
+	next, open := h.viewers.Next(t.Stream)
+	if open && t.Offset > next && !h.fill(ctx, h.viewers, t.Stream, next, t.Offset) {
+		h.behind[t.Stream] = true // it is read with the others
+		return
 	}
-	viewers.Publish(t.Stream, t.Offset, t.Message)
+	h.viewers.Publish(t.Stream, t.Offset, t.Message)
+}
+
+// catchUp reads what was missed of the rooms that are behind. The first that cannot be read ends it: who waits for one
+// waits for all.
+func (h *hearing) catchUp(ctx context.Context) {
+	for room := range h.behind {
+		if next, open := h.viewers.Next(room); open && !h.fill(ctx, h.viewers, room, next, chat.MaxStream) {
+			return
+		}
+		delete(h.behind, room)
+	}
 }
 
 // fillMost is how many messages are read at once.

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-var errTurning = errors.New("Redis has another epoch, to which the server turns")
+var errTurning = errors.New("the epoch is another one, to which the server turns")
 
 type metrics struct {
 	stored, placed, republished, left, lost, filled, gone, epochs prometheus.Counter

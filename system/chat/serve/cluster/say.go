@@ -84,7 +84,7 @@ const (
 // republish has places given to what was accepted by whichever server and has none, until ctx ends. What
 // is older than its id is known is left out: nobody could tell whether it was shown before.
 func (l *Log) republish(ctx context.Context) {
-	reader := topics.Reader{Group: republisher, Most: republishMost, Linger: republishLinger, Back: l.back, Failed: l.cfg.Failed, Take: func(ctx context.Context, batch []topics.Record) error {
+	reader := topics.Reader{Group: republisher, Most: republishMost, Linger: republishLinger, Rewind: l.cfg.Rewind, Back: l.back, Failed: l.cfg.Failed, Take: func(ctx context.Context, batch []topics.Record) error {
 		oldest := time.Now().Add(-l.cfg.Broadcast.Remember / 2).UnixMilli()
 		var some []*chat.Raw
 		for i := range batch {
