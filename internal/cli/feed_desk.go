@@ -73,7 +73,10 @@ Posts that are taken down are not in it, nor is the log of changes.`,
 
 func exportFeed(ctx context.Context, w io.Writer, d feed.Desk, progress dataset.Progress) error {
 	out := bufio.NewWriter(w)
-	return errors.Join(feedfile.Write(ctx, out, d, progress), out.Flush())
+	if err := feedfile.Write(ctx, out, d, progress); err != nil {
+		return err
+	}
+	return out.Flush()
 }
 
 func (a *app) feedTakeDownCommand() *cobra.Command {

@@ -51,6 +51,10 @@ func TestFeedCommands(t *testing.T) {
 	feedSaid(t, dir, 2, `line 2: published is "yesterday"`, "import", "bad.csv", "--store", "sqlite:feed.db")
 	feedSaid(t, dir, 2, `serializer is "xml": write append, goccy, json or maps`, "serve", "--serializer", "xml")
 	feedSaid(t, dir, 2, "write batch or each", "serve", "--queries", "some")
+	feedSaid(t, dir, 2, `--posts is "1e3": write a whole number; see 'loadstone feed seed --help'`, "seed", "--store", "sqlite:feed.db", "--posts", "1e3")
+	feedSaid(t, dir, 2, `--posts is "99999999999999999999": write a whole number that is not so large`, "seed", "--store", "sqlite:feed.db", "--posts", "99999999999999999999")
+	feedSaid(t, dir, 2, "--cursor-ttl 5 has no unit; write --cursor-ttl 5s", "serve", "--cursor-ttl", "5")
+	feedSaid(t, dir, 1, "there is no directory none: make it first", "seed", "--store", "sqlite:none/feed.db")
 	feedSaid(t, dir, 2, "cursors are good for 1s: write at least 1m", "serve", "--cursor-ttl", "1s")
 	feedSaid(t, dir, 1, "there is no feed: `loadstone feed seed`", "serve", "--store", "sqlite:feed.db", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
 	feedSaid(t, dir, 0, "sqlite:feed.db holds seed 1, 100 posts", "seed", "--store", "sqlite:feed.db", "--posts", "100")
@@ -65,7 +69,7 @@ func TestFeedCommands(t *testing.T) {
 	}
 	for _, args := range [][]string{{"import"}, {"seed", "--file"}} {
 		feedSaid(t, dir, 1, "is a directory", append(args, "dir.csv", "--store", "sqlite:none.db")...) // no fault of the command's
-		feedSaid(t, dir, 2, "none.csv: these are no posts: there is no such file", append(args, "none.csv", "--store", "sqlite:none.db")...)
+		feedSaid(t, dir, 2, "none.csv: this cannot be imported: there is no such file", append(args, "none.csv", "--store", "sqlite:none.db")...)
 	}
 
 	_, url := serviceOf(t, dir, nil, "feed", "serve", "--store", "sqlite:feed.db", "--serializer", "maps", "--queries", "each")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +24,31 @@ func flagMistake(c *cobra.Command, err error) error {
 	case isInvalid && invalid.GetFlag().Value.Type() == "duration":
 		return usagef("%s", wrongTime(invalid))
 	}
-	return usagef("%w; see '%s --help'", err, c.CommandPath())
+	return usagef("%w; see '%s --help'", flagValue(err), c.CommandPath())
+}
+
+// forms are what to write for the values of flags, by their type.
+var forms = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0", "float64": "a number such as 0.5", "bool": "true or false",
+}
+
+// flagValue says what to write where a flag's value could not be read; any other error is as it was.
+func flagValue(err error) error {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	f := wrong.GetFlag()
+	form := forms[f.Value.Type()]
+	switch {
+	case f.Value.Type() == "duration":
+		return errors.New(wrongTime(wrong))
+	case form == "":
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		form += " that is not so large"
+	}
+	return fmt.Errorf("--%s is %q: write %s", f.Name, wrong.GetValue(), form)
 }
 
 // wrongTime says what to write for a time that is none.

@@ -40,7 +40,7 @@ func (a *app) flagsFromEnv(flags *pflag.FlagSet, prefix string) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			failed = usagef("%s=%s: %w", name, value, err)
+			failed = usagef("%s=%s: %w", name, value, flagValue(err))
 		}
 	})
 	return failed

@@ -23,7 +23,7 @@ var (
 	// ErrNotFound: there is no such post, or it has nothing of the kind that was asked for.
 	ErrNotFound = &Error{"not_found", "there is no such post, or it has nothing of this kind"}
 	// ErrInput: what was imported is no feed.
-	ErrInput = &Error{"bad_input", "these are no posts"}
+	ErrInput = &Error{"bad_input", "this cannot be imported"}
 	// ErrCursor: a cursor was not made here, or was changed.
 	ErrCursor = &Error{"bad_cursor", "this cursor is not one that this server gave out: begin again without a cursor"}
 	// ErrExpired: a cursor is too old.

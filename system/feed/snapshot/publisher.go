@@ -168,6 +168,9 @@ func (p *Publisher) begin(ctx context.Context, o Options) (b base, err error) {
 		b.manifest.Version, err = p.highest(ctx)
 		return b, err
 	}
+	if errors.Is(err, ErrBroken) {
+		return b, fmt.Errorf("%w; force a publication to replace it", err)
+	}
 	if err != nil {
 		return b, err
 	}

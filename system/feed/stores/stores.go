@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -76,8 +77,14 @@ func (n Name) Open(ctx context.Context, r prometheus.Registerer) (feed.Store, er
 }
 
 // Make opens the store, or makes an empty one; it must be closed. A database that does not
-// answer yet is waited for. The metrics of a database go to r, unless that is nil.
+// answer yet is waited for, a file is not. The metrics of a database go to r, unless that is nil.
 func (n Name) Make(ctx context.Context, r prometheus.Registerer) (feed.Store, error) {
+	if n.address == "" {
+		if dir := filepath.Dir(n.path); !isDirectory(dir) {
+			return nil, fmt.Errorf("%s: there is no directory %s: make it first", n, dir)
+		}
+		return n.open(ctx, r)
+	}
 	within, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	for {
@@ -91,6 +98,11 @@ func (n Name) Make(ctx context.Context, r prometheus.Registerer) (feed.Store, er
 		case <-time.After(retryPause):
 		}
 	}
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func (n Name) open(ctx context.Context, r prometheus.Registerer) (feed.Store, error) {

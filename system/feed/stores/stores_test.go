@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,23 @@ func TestAMisspeltFileIsNotMade(t *testing.T) {
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWhatCannotBeAFile: it is told at once, and not waited for as a database is.
+func TestWhatCannotBeAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for path, want := range map[string]string{"none/feed.db": "there is no directory " + dir + "/none: make it first", ".": "open the feed in " + dir} {
+		name, err := Parse("sqlite:" + filepath.Join(dir, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), openTimeout/2)
+		if _, err := name.Make(ctx, nil); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want %s", path, err, ctx.Err(), want)
+		}
+		cancel()
 	}
 }
 

@@ -117,7 +117,7 @@ func New(cfg Config) (*Edge, error) {
 func (e *Edge) Run(ctx context.Context) error {
 	for {
 		e.look(ctx)
-		if !pause.For(ctx, e.cfg.Interval) {
+		if !pause.For(ctx, e.pause()) {
 			return nil
 		}
 	}
@@ -126,11 +126,19 @@ func (e *Edge) Run(ctx context.Context) error {
 // Await looks until there is something to serve, or the context ends, whose error it then returns.
 func (e *Edge) Await(ctx context.Context) error {
 	for !e.Ready() {
-		if e.look(ctx); !e.Ready() && !pause.For(ctx, min(e.cfg.Interval, time.Second)) {
+		if e.look(ctx); !e.Ready() && !pause.For(ctx, e.pause()) {
 			return ctx.Err()
 		}
 	}
 	return nil
+}
+
+// pause is the time to the next look: what nothing can be served without is looked for each second.
+func (e *Edge) pause() time.Duration {
+	if e.Ready() {
+		return e.cfg.Interval
+	}
+	return min(e.cfg.Interval, time.Second)
 }
 
 // look reads what is new, and serves it from then on.
@@ -149,7 +157,9 @@ func (e *Edge) look(ctx context.Context) {
 		return
 	case err != nil:
 		e.metrics.looks.WithLabelValues("failed").Inc()
-		e.failing.Log("error", err)
+		if old != nil || !errors.Is(err, snapshot.ErrNone) { // who publishes for the first time needs a moment
+			e.failing.Log("error", err)
+		}
 		return
 	case fresh != nil:
 		e.site.Store(fresh)

@@ -395,6 +395,28 @@ func TestVersionsComeAndGo(t *testing.T) {
 	f.want(f.get(address(purged)), 404, nil)
 }
 
+// Who begins before anything was published serves the first version soon, however long the interval is.
+func TestFirstVersionIsServedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.cfg.Interval = time.Hour
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		synctest.Wait()
+		f.want(f.get("/feed/pages/1.json"), 503, nil)
+		f.publish(snapshot.Options{}, texts("first")...)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		f.want(f.get("/feed/pages/1.json"), 200, nil)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The store does not answer, or has what is broken: the last version is served for an hour, and the next one as soon as
 // there is one.
 func TestStaleIfError(t *testing.T) {
