@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"loadstone/lab/format"
 	"loadstone/lab/load/roundtrip"
@@ -88,15 +89,15 @@ func journey(j *result.Journey) string {
 	if j.Received > 0 {
 		text += fmt.Sprintf(", %s sent, %s received", inBytes(j.Sent), inBytes(j.Received))
 	}
-	for i, at := range j.Far {
-		lead := ", "
-		if i == 0 {
-			lead = "; over a phone's network "
-		}
-		text += lead + format.Latency(at.Open) + " at " + format.LatencyTick(at.RTT)
+	var far []string
+	for _, at := range j.Far {
+		far = append(far, format.Latency(at.Open)+" at "+format.LatencyTick(at.RTT))
+	}
+	if far != nil {
+		text += "; over a phone's network " + strings.Join(far, ", ")
 	}
 	if c := j.Cache; c != (result.Cache{}) {
-		text += fmt.Sprintf("; from its user's cache %s, at most %s", format.Measured(c.Hits), inBytes(c.LargestBytes))
+		text += fmt.Sprintf("; %s without a request, from a cache of at most %s", format.Measured(c.Hits), inBytes(c.LargestBytes))
 	}
 	return text
 }

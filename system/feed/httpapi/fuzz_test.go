@@ -90,7 +90,10 @@ func sound(r *fasthttp.Response, body []byte) error {
 		return nil
 	}
 	var failure struct {
-		Error struct{ Code, Message string }
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &failure); err != nil {
 		return err
