@@ -83,6 +83,8 @@ type server struct {
 	counts bool
 	// calm says that its viewers are.
 	calm bool
+	// peer says that it is somebody else's, who may fail.
+	peer bool
 	// command is how it is started, without what is offered.
 	command []string
 	args    func(o offer) []string
@@ -166,37 +168,66 @@ func message(offset uint64, at int64) []byte {
 
 const someday = 1_800_000_000_000
 
-// compare has all take turns, and prints the medians.
+// tried is what a server did in its turns.
+type tried struct {
+	costs  []float64 // microseconds
+	merged float64   // the sum of messages in a frame
+	failed error     // why it has no more turns
+}
+
+// compare has all take turns, and prints the medians. Who does not bring all messages to all viewers in time is
+// said to, and has no more turns; the hub and the C program have to.
 func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds int) error {
-	costs := make([][]float64, len(all)) // microseconds
-	merged := make([]float64, len(all))  // messages in a frame, over all rounds
+	results := make([]tried, len(all))
 	for range rounds {
 		for i, s := range all {
+			r := &results[i]
+			if r.failed != nil || ctx.Err() != nil {
+				continue
+			}
 			o.tick, o.calm = s.tick, s.calm
 			u, err := measure(ctx, s, o)
 			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
+				r.failed = fmt.Errorf("%s: %w", s.name, err)
+				continue
 			}
-			costs[i] = append(costs[i], u.CPUSeconds/float64(u.Deliveries)*1e6)
-			merged[i] += float64(u.Deliveries) / float64(max(u.Frames, 1)) / float64(rounds)
+			r.costs = append(r.costs, u.CPUSeconds/float64(u.Deliveries)*1e6)
+			r.merged += float64(u.Deliveries) / float64(max(u.Frames, 1))
 		}
 	}
 	_, _ = fmt.Fprintf(out, "%d viewers, %d messages a second, %d rounds: CPU for one message to one viewer\n\n", o.viewers, o.rate, rounds)
-	_, _ = fmt.Fprintf(out, "%-24s %6s %10s %20s %14s %8s\n", "", "tick", "median us", "all", "per core and s", "a frame")
+	_, _ = fmt.Fprintf(out, "%-26s %6s %10s %20s %14s %8s\n", "", "tick", "median us", "all", "per core and s", "a frame")
+	var errs []error
 	for i, s := range all {
-		text := make([]string, 0, rounds)
-		for _, c := range costs[i] {
-			text = append(text, fmt.Sprintf("%.2f", c))
+		r := &results[i]
+		if r.failed != nil {
+			_, _ = fmt.Fprintln(out, r.failed)
+			if !s.peer {
+				errs = append(errs, r.failed)
+			}
+			continue
 		}
-		slices.Sort(costs[i])
-		median := costs[i][len(costs[i])/2]
-		inFrame := "" // who does not say merges nothing at tick 0
-		if s.counts {
-			inFrame = fmt.Sprintf("%.1f", merged[i])
-		}
-		_, _ = fmt.Fprintf(out, "%-24s %6v %10.2f %20s %14.0f %8s\n", s.name, s.tick, median, strings.Join(text, " "), 1e6/median, inFrame)
+		r.print(out, &s)
 	}
-	return nil
+	return errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// print prints a line of the table.
+func (r *tried) print(out io.Writer, s *server) {
+	if len(r.costs) == 0 {
+		return
+	}
+	text := make([]string, 0, len(r.costs))
+	for _, c := range r.costs {
+		text = append(text, fmt.Sprintf("%.2f", c))
+	}
+	slices.Sort(r.costs)
+	median := r.costs[len(r.costs)/2]
+	inFrame := "" // who does not say merges nothing at tick 0
+	if s.counts {
+		inFrame = fmt.Sprintf("%.1f", r.merged/float64(len(r.costs)))
+	}
+	_, _ = fmt.Fprintf(out, "%-26s %6v %10.2f %20s %14.0f %8s\n", s.name, s.tick, median, strings.Join(text, " "), 1e6/median, inFrame)
 }
 
 // measure runs a server once.
@@ -244,7 +275,7 @@ func converse(from *bufio.Reader, to io.Writer, s server, o offer) (u used, err 
 	}
 	if !o.stamped {
 		// The CPU time is asked for when all have arrived: who loses or delays messages is not the faster for it.
-		if err := v.arrive(o.messages, 10*time.Second); err != nil {
+		if err := v.arrive(o.messages, 10*time.Second, 3*time.Duration(o.messages/o.rate)*time.Second+10*time.Second); err != nil {
 			return u, err
 		}
 		if _, err := io.WriteString(to, "\n"); err != nil {

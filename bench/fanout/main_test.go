@@ -69,6 +69,17 @@ func TestTheHubBesideC(t *testing.T) {
 	if text := out.String(); !strings.Contains(text, "C, writes in a loop") || !strings.Contains(text, "hub") {
 		t.Errorf("got %s", text)
 	}
+	// Somebody else's that fails does not end the bench, and is not left unsaid; ours does.
+	out.Reset()
+	broken := server{name: "broken", command: []string{self, "nonsense"}, args: offer.args, peer: true}
+	few := offer{viewers: 2, messages: 2, rate: 100}
+	if err := compare(t.Context(), &out, []server{broken, hub}, few, 1); err != nil || !strings.Contains(out.String(), "broken: ") || !strings.Contains(out.String(), "hub") {
+		t.Errorf("got %v and %s", err, out.String())
+	}
+	broken.peer = false
+	if err := compare(t.Context(), &out, []server{broken}, few, 1); err == nil {
+		t.Error("one of ours failed, and nobody heard of it")
+	}
 	// Who reads measures how late messages are.
 	u, err := measure(t.Context(), server{command: hub.command, args: func(o offer) []string { return append(o.args(), "stamp") }},
 		offer{viewers: 10, messages: 20, rate: 100, stalled: 3, stamped: true})
@@ -92,11 +103,14 @@ func TestMessagesAreCounted(t *testing.T) {
 	}
 	v := &viewers{reading: 2, tallies: []tally{{n: 1}, {n: 3}}}
 	v.total.Store(3)
-	if err := v.arrive(2, time.Nanosecond); err == nil || err.Error() != "3 of 4 messages arrived" {
+	if err := v.arrive(2, time.Nanosecond, time.Hour); err == nil || err.Error() != "3 of 4 messages arrived" {
 		t.Errorf("got %v", err)
 	}
+	if err := v.arrive(2, time.Hour, time.Nanosecond); err == nil || err.Error() != "3 of 4 messages arrived" {
+		t.Errorf("in all: got %v", err)
+	}
 	v.total.Store(4)
-	if err := v.arrive(2, time.Nanosecond); err != nil {
+	if err := v.arrive(2, time.Nanosecond, time.Hour); err != nil {
 		t.Error(err)
 	}
 	if err := v.each(2); err == nil || err.Error() != "1 of 2 messages arrived at viewer 0" {

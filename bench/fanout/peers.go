@@ -35,7 +35,7 @@ func build(ctx context.Context, dir string, hub server) (all []server, missing [
 			return nil, nil, err
 		}
 	}
-	peer := server{name: "centrifuge", command: []string{filepath.Join(dir, "centrifuge")}, args: offer.args, greet: centrifuge}
+	peer := server{name: "centrifuge", command: []string{filepath.Join(dir, "centrifuge")}, args: offer.args, greet: centrifuge, peer: true}
 	if err := compile(ctx, source, "go", "build", "-o", peer.command[0], "."); err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +51,7 @@ func build(ctx context.Context, dir string, hub server) (all []server, missing [
 	if _, err := nchanProgram(); err != nil {
 		return all, append(missing, err.Error()), nil
 	}
-	return append(all, server{name: "nchan on NGINX", command: []string{hub.command[0], "nchan"}, args: offer.args, greet: &greeting{path: "/sub"}}), missing, nil
+	return append(all, server{name: "nchan on NGINX", command: []string{hub.command[0], "nchan"}, args: offer.args, greet: &greeting{path: "/sub"}, peer: true}), missing, nil
 }
 
 // calmly is a server beside calm viewers.
@@ -105,9 +105,9 @@ func inJavaScript(source string) ([]server, error) {
 	}
 	args := func(o offer) []string { return o.args()[:3] }
 	return []server{
-		{name: "ws on node", command: []string{"node", filepath.Join(source, "ws.mjs")}, args: args, greet: &greeting{path: "/"}},
+		{name: "ws on node", command: []string{"node", filepath.Join(source, "ws.mjs")}, args: args, greet: &greeting{path: "/"}, peer: true},
 		{name: "socket.io on node", command: []string{"node", filepath.Join(source, "socketio.mjs")}, args: args,
-			greet: &greeting{path: "/socket.io/?EIO=4&transport=websocket", says: "40", expects: `40{"sid"`}},
-		{name: "uWebSockets in Bun", command: []string{buns[0], filepath.Join(source, "bun.mjs")}, args: args, greet: &greeting{path: "/"}},
+			greet: &greeting{path: "/socket.io/?EIO=4&transport=websocket", says: "40", expects: `40{"sid"`}, peer: true},
+		{name: "uWebSockets in Bun", command: []string{buns[0], filepath.Join(source, "bun.mjs")}, args: args, greet: &greeting{path: "/"}, peer: true},
 	}, nil
 }

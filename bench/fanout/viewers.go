@@ -135,14 +135,17 @@ func (v *viewers) stop() latencies {
 	return v.late
 }
 
-// arrive waits until so many messages have arrived at each viewer, and gives up when none has for a while.
-func (v *viewers) arrive(messages int, patience time.Duration) error {
+// arrive waits until so many messages have arrived at each viewer, and gives up when none has for a while, or after
+// most.
+func (v *viewers) arrive(messages int, patience, most time.Duration) error {
 	want := int64(v.reading) * int64(messages)
-	seen, last := int64(0), time.Now()
+	began := time.Now()
+	seen, last := int64(0), began
 	for ; seen < want; time.Sleep(time.Millisecond) {
 		if now := v.total.Load(); now > seen {
 			seen, last = now, time.Now()
-		} else if time.Since(last) > patience {
+		}
+		if time.Since(last) > patience || time.Since(began) > most && seen < want {
 			return fmt.Errorf("%d of %d messages arrived", seen, want)
 		}
 	}
