@@ -24,7 +24,7 @@ func TestAHostAndTwoViewersInABrowser(t *testing.T) {
 	f := start(t, dir, nil)
 	b := browsertest.Start(t, "--hide-scrollbars")
 	const markup = `<img src=x onerror="document.title='broken in'">`
-	noor, olga := enter(t, b, f, "Noor"), enter(t, b, f, markup[:40])
+	noor, olga, forger := enter(t, b, f, "Noor"), enter(t, b, f, markup[:40]), enter(t, b, f, "Ada")
 	host := b.Open(t, browsertest.Screen{Width: 390, Height: 800})
 	host.Hear("Runtime", "Log")
 	host.Visit("http://" + f.api + "/app?stream=1")
@@ -32,6 +32,18 @@ func TestAHostAndTwoViewersInABrowser(t *testing.T) {
 	host.Eval(fmt.Sprintf(`signedIn({ token: %q }); $("enter").hidden = true; $("say").hidden = $("react").hidden = false; connect()`, token))
 	host.Until("the host's view", `!document.querySelector("#rulesForm").hidden`)
 	all := map[string]*browsertest.Tab{"Noor": noor, "Olga": olga, "the host": host}
+
+	// Who is called what the host is does not look like the host.
+	speak(host, "of the host")
+	speak(forger, "of a forger")
+	for name, tab := range all {
+		tab.Until(name+" sees who the host is", `(() => {
+			const item = (text) => [...document.querySelectorAll("#messages li")].find(e => e.textContent.includes(text));
+			const mark = (e) => getComputedStyle(e.querySelector("b"), "::before").content;
+			const own = item("of the host"), others = item("of a forger");
+			return Boolean(own && others) && own.querySelector("b").textContent === others.querySelector("b").textContent && mark(own) === '"host"' && mark(others) === "none";
+		})()`)
+	}
 
 	speak(noor, "a secret")
 	speak(olga, "@Noor "+markup)

@@ -22,8 +22,13 @@ function shownAs(said) {
   const item = message(said.name, said.text, (said.mentions || []).includes(user) ? "mentioned" : "");
   item.dataset.offset = said.offset;
   item.dataset.sender = said.sender;
+  markHost(item);
   return item;
 }
+
+// Anybody may be called what the host is: the host's messages have a mark that no name can have.
+let hostID = "";
+const markHost = (item) => item.classList.toggle("host", Boolean(hostID) && item.dataset.sender === hostID);
 
 const hear = {
   joined(m) {

@@ -138,6 +138,8 @@ async function present() {
 
 // room shows what is about the stream and its host.
 async function room(s) {
+  hostID = s.host_id || "";
+  for (const item of $("messages").children) markHost(item);
   counted([s.id], (c) => { $("watching").textContent = watched(c); });
   const every = 15000;
   setInterval(() => present().catch(complain), every);
