@@ -44,8 +44,8 @@ import (
 type Config struct {
 	// Loops is the number of event loops.
 	Loops int
-	// Tick is the shortest time between two frames to a viewer. What is said meanwhile is in
-	// one frame. 0 sends as soon as possible.
+	// Tick is the time between two frames to a viewer while much is said; the second may come after
+	// half of it. What is said meanwhile is in one frame. 0 sends as soon as possible.
 	Tick time.Duration
 	// MaxConns, MaxPerAddress and MaxPerRoom bound the connections, in all, of one address
 	// and in one room.
@@ -138,6 +138,7 @@ type Hub struct {
 	cfg     Config
 	loops   []*loop
 	metrics *metrics
+	began   time.Time
 
 	mu        sync.Mutex
 	rooms     map[int64]*room
@@ -179,7 +180,7 @@ func New(cfg Config) (*Hub, error) {
 	if cfg.Open == nil || cfg.Receive == nil || cfg.Registerer == nil {
 		return nil, errors.New("a hub needs Open, Receive and a Registerer")
 	}
-	h := &Hub{cfg: cfg, rooms: map[int64]*room{}, byAddress: map[netip.Addr]int{}}
+	h := &Hub{cfg: cfg, began: time.Now(), rooms: map[int64]*room{}, byAddress: map[netip.Addr]int{}}
 	for range cfg.Loops {
 		l, err := newLoop(h)
 		if err != nil {

@@ -57,6 +57,34 @@ func TestLooksAreBounded(t *testing.T) {
 	}
 }
 
+// Loops that flush at different times do so at the same ones soon, and no more often than every half tick; what is said after a pause is
+// sent at once.
+func TestLoopsFlushTogether(t *testing.T) {
+	t.Parallel()
+	const tick = 50 * time.Millisecond
+	for first := time.Duration(0); first < 3*tick; first += 777 * time.Microsecond {
+		last := first
+		for i := range 5 {
+			now := last + time.Millisecond // there is always something new
+			at := nextFlush(last, now, tick)
+			if gap := at - last; gap < tick/2 || gap > tick+tick/2 || at%tick != 0 || i > 0 && gap != tick {
+				t.Fatalf("after a flush at %v: the next is at %v", last, at)
+			}
+			last = at
+		}
+		const late = 200 * time.Microsecond // as it is woken
+		if at := nextFlush(last+late, last+2*late, tick); at != last+tick {
+			t.Fatalf("after a late flush at %v: the next is at %v", last+late, at)
+		}
+		if at := nextFlush(last, last+tick+1, tick); at != last+tick+1 {
+			t.Fatalf("a pause after %v: the next is at %v", last, at)
+		}
+	}
+	if at := nextFlush(3, 4, 0); at != 4 {
+		t.Errorf("without a tick: got %v", at)
+	}
+}
+
 // long is more than anything takes that does not hang.
 const long = time.Minute
 

@@ -28,6 +28,7 @@ type loop struct {
 	count  int // connections
 
 	due     []*view       // with something new, for the next flush
+	flushAt time.Duration // when that is
 	flushed time.Duration // when the last flush was
 	swept   time.Duration // when the last sweep was
 	began   time.Time
@@ -85,7 +86,7 @@ func newLoop(h *Hub) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &loop{hub: h, index: len(h.loops), poller: p, began: time.Now(), in: make([]byte, readBuffer)}, nil
+	return &loop{hub: h, index: len(h.loops), poller: p, began: h.began, in: make([]byte, readBuffer)}, nil
 }
 
 func (l *loop) close() error { return errors.Join(l.end(), l.poller.Close()) }
@@ -120,7 +121,7 @@ func (l *loop) run() error {
 		if l.leaving && (l.count == 0 || l.now >= stopAt) {
 			return l.end()
 		}
-		if len(l.due) > 0 && l.now >= l.flushed+l.hub.cfg.Tick {
+		if len(l.due) > 0 && l.now >= l.flushAt {
 			l.flush()
 		}
 		if l.now >= l.swept+sweepEvery {
@@ -136,7 +137,7 @@ func (l *loop) run() error {
 func (l *loop) wait(stopAt time.Duration) error {
 	then := l.swept + sweepEvery
 	if len(l.due) > 0 {
-		then = min(then, l.flushed+l.hub.cfg.Tick)
+		then = min(then, l.flushAt)
 	}
 	if l.leaving {
 		then = min(then, stopAt)
@@ -199,7 +200,21 @@ func (l *loop) takeMail() {
 	for _, n := range m.notes {
 		l.announce(n)
 	}
+	if len(l.due) == 0 && len(m.dirty) > 0 {
+		l.flushAt = nextFlush(l.flushed, l.now, l.hub.cfg.Tick)
+	}
 	l.due = append(l.due, m.dirty...)
+}
+
+// nextFlush is when what is new now is sent: at once if the last flush is a tick ago, and else at the next whole
+// number of ticks since the hub began that is half a tick or more after it. So all loops flush at
+// the same times while much is said, and a frame that one of them makes is what the others send, too: each at
+// times of its own, they sent the frame that another had made before, and what was new since as one more.
+func nextFlush(last, now, tick time.Duration) time.Duration {
+	if now >= last+tick {
+		return now
+	}
+	return (last + tick/2 + tick - 1) / tick * tick
 }
 
 // join takes a new connection in.
