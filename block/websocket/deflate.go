@@ -43,29 +43,48 @@ func AgreeDeflate(offers string) string {
 	return ""
 }
 
-// agree answers one offer.
+// agree answers one offer, whose parameters are each there once at most.
 func agree(offer string) string {
+	name, parameters, _ := strings.Cut(offer, ";")
+	if strings.TrimSpace(name) != deflateName {
+		return ""
+	}
 	answer := deflateName + "; " + serverNoContext + "; " + clientNoContext
+	if !strings.Contains(offer, ";") {
+		return answer
+	}
 	seen := map[string]bool{}
-	for i, part := range strings.Split(offer, ";") {
+	for part := range strings.SplitSeq(parameters, ";") {
 		name, value, given := strings.Cut(strings.TrimSpace(part), "=")
 		name, value = strings.TrimSpace(name), strings.Trim(strings.TrimSpace(value), `"`)
-		bits, err := strconv.Atoi(value)
-		window := err == nil && bits >= leastWindow && bits <= largestWindow && value[0] != '+' && value[0] != '0'
-		switch {
-		case i == 0 && name == deflateName && !given:
-		case i == 0 || seen[name]:
-			return ""
-		case (name == serverNoContext || name == clientNoContext) && !given:
-		case name == clientWindow && (window || !given): // ours to take, and it is: all sizes are read
-		case name == serverWindow && window && bits == largestWindow: // a smaller one could not be promised
-			answer += "; " + serverWindow + "=" + value
-		default:
+		if seen[name] || !canMeet(name, value, given) {
 			return ""
 		}
 		seen[name] = true
 	}
+	if seen[serverWindow] {
+		answer += "; " + serverWindow + "=" + strconv.Itoa(largestWindow)
+	}
 	return answer
+}
+
+// canMeet reports whether what a parameter asks for can be done.
+func canMeet(name, value string, given bool) bool {
+	switch name {
+	case serverNoContext, clientNoContext:
+		return !given
+	case clientWindow: // ours to take, and it is: all sizes are read
+		return !given || isWindow(value)
+	case serverWindow: // a smaller one could not be promised
+		return given && value == strconv.Itoa(largestWindow)
+	}
+	return false
+}
+
+// isWindow reports whether a text is the size of a window, as it is written.
+func isWindow(text string) bool {
+	bits, err := strconv.Atoi(text)
+	return err == nil && bits >= leastWindow && bits <= largestWindow && strconv.Itoa(bits) == text
 }
 
 var deflaters = sync.Pool{New: func() any {

@@ -144,10 +144,15 @@ func (p *Parser) mask() uint64 {
 	return maskBytes
 }
 
+// mayReserve reports whether a frame may have these reserved bits: none, or that of a compressed message.
+func (p *Parser) mayReserve(bits byte, op Op) bool {
+	return bits == 0 || bits == compressedBit && p.Deflate && (op == Text || op == Binary)
+}
+
 // check looks at the first two bytes of a frame.
 func (p *Parser) check(data []byte, op Op, fin bool) error {
 	switch {
-	case data[0]&reservedBits != 0 && (data[0]&reservedBits != compressedBit || !p.Deflate || op != Text && op != Binary):
+	case !p.mayReserve(data[0]&reservedBits, op):
 		return protocol("a reserved bit is set")
 	case !op.known():
 		return protocol("an opcode is unknown")

@@ -355,10 +355,10 @@ func TestTheListIsSortedOnce(t *testing.T) {
 		}
 		return ids
 	}
-	if got := fmt.Sprint(ids()); got != "[3 2 1]" || &l.Streams()[0] != &l.Streams()[0] {
+	before := l.Streams()
+	if got := fmt.Sprint(ids()); got != "[3 2 1]" || &before[0] != &l.Streams()[0] {
 		t.Errorf("got %s, or another list each time", got)
 	}
-	before := l.Streams()
 	if err := l.EndStream(3, time.Now()); err != nil {
 		t.Fatal(err)
 	}

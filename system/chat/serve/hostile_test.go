@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func (f *fixture) rawly(offer string) *raw {
 		f.t.Fatal(err)
 	}
 	_ = response.Body.Close()
-	if agreed := response.Header.Get("Sec-WebSocket-Extensions"); response.StatusCode != 101 || (agreed == "") != (offer == "") {
+	if agreed := response.Header.Get("Sec-WebSocket-Extensions"); response.StatusCode != http.StatusSwitchingProtocols || (agreed == "") != (offer == "") {
 		f.t.Fatalf("got %s with %q", response.Status, agreed)
 	}
 	if text := r.text(); !strings.Contains(text, `"joined"`) {
@@ -226,7 +228,7 @@ func TestSlowHandshakes(t *testing.T) {
 	for i, c := range slow {
 		_ = c.SetReadDeadline(time.Now().Add(long))
 		answer, err := io.ReadAll(c)
-		if n, ok := err.(net.Error); ok && n.Timeout() || len(answer) > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) {
+		if errors.Is(err, os.ErrDeadlineExceeded) || len(answer) > 0 && !bytes.HasPrefix(answer, []byte("HTTP/1.1 4")) {
 			t.Errorf("connection %d: got %q, %v", i, answer, err)
 		}
 	}
