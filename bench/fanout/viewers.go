@@ -145,7 +145,7 @@ func (v *viewers) arrive(messages int, patience, most time.Duration) error {
 		if now := v.total.Load(); now > seen {
 			seen, last = now, time.Now()
 		}
-		if time.Since(last) > patience || time.Since(began) > most && seen < want {
+		if seen < want && (time.Since(last) > patience || time.Since(began) > most) {
 			return fmt.Errorf("%d of %d messages arrived", seen, want)
 		}
 	}
