@@ -24,7 +24,8 @@ type note struct {
 const maxNotes = 1024
 
 // Announce sends a message to all who are in a room now. Viewers who are blocked have it later
-// if they must; else they go without, and so do all of an event loop that is far behind.
+// if they must; else they go without, and so do all of an event loop that is far behind, and it may wait for the next messages:
+// one write for both.
 func (h *Hub) Announce(id int64, message []byte, must bool) {
 	h.note(id, note{frame: websocket.AppendFrame(nil, websocket.Text, message), must: must})
 }
@@ -83,24 +84,39 @@ func (l *loop) behind() bool {
 	return len(l.mail.notes) >= maxNotes
 }
 
+// maxTail bounds what waits for the next messages, in bytes.
+const maxTail = 16 << 10
+
 // announce does what a note is for.
 func (l *loop) announce(n note) {
-	// Backwards, because one whose connection has ended is replaced by the last.
 	conns := l.byFD
 	if n.view != nil {
 		conns = n.view.conns
 	}
-	for _, c := range slices.Backward(conns) {
-		switch {
-		case c == nil:
-		case n.visit != nil:
-			n.visit(c)
-		case n.must || !c.blocked:
-			l.tell(c, n.frame)
+	switch v := n.view; {
+	case n.visit != nil:
+		for _, c := range slices.Backward(conns) {
+			if c != nil {
+				n.visit(c)
+			}
 		}
+	case v != nil && !n.must && v.dirty.Load() && len(v.tail)+len(n.frame) <= maxTail: // a flush is due
+		v.tail = append(v.tail, n.frame...)
+	default:
+		l.tellAll(conns, n.frame, n.must)
 	}
 	if n.done != nil {
 		n.done <- struct{}{}
+	}
+}
+
+// tellAll sends a frame to all that are not blocked; if they must have it, to those too.
+func (l *loop) tellAll(conns []*Conn, frame []byte, must bool) {
+	// Backwards, because one whose connection has ended is replaced by the last.
+	for _, c := range slices.Backward(conns) {
+		if c != nil && (must || !c.blocked) {
+			l.tell(c, frame)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/block/websocket"
 	"loadstone/system/chat"
@@ -26,6 +27,27 @@ func TestAllInARoomAreTold(t *testing.T) {
 	b.expect(websocket.Text, "news")
 	b.expect(websocket.Text, "less")
 	other.expect(websocket.Text, "others")
+}
+
+// What need not be told at once comes with the next messages, behind them.
+func TestAnAnnouncementComesWithMessages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(c *Config) { c.Tick = time.Second })
+	a, b := f.mustJoin(Viewer{Room: 1}), f.mustJoin(Viewer{Room: 1, Deflate: true})
+	for _, c := range []*client{a, b} {
+		c.expect(websocket.Text, "hello 0 false")
+	}
+	f.say(1, "at once")
+	a.read(1)
+	b.read(1)
+	f.say(1, "a tick later")
+	f.Announce(1, []byte("less"), false)
+	f.Announce(1, []byte("and less"), false)
+	for _, c := range []*client{a, b} {
+		c.read(2)
+		c.expect(websocket.Text, "less")
+		c.expect(websocket.Text, "and less")
+	}
 }
 
 func TestWhoJoinsIsWelcomed(t *testing.T) {

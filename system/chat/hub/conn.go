@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/block/websocket"
-	"loadstone/system/chat"
 )
 
 // Conn is a viewer's connection. All but Session is its loop's.
@@ -62,11 +61,8 @@ func (c *Conn) Close(code websocket.Code, reason string) {
 var pingFrame = websocket.AppendFrame(nil, websocket.Ping, nil)
 
 // send writes a frame that is shared to a viewer that is not blocked.
-func (l *loop) send(c *Conn, f *chat.SharedFrame) {
-	frame := f.Bytes
-	if c.parser.Deflate {
-		frame = f.Deflated()
-	}
+func (l *loop) send(c *Conn, s *shot) {
+	frame := s.bytes(c.parser.Deflate)
 	n, ok := l.write(c, frame)
 	if !ok {
 		return
@@ -78,8 +74,8 @@ func (l *loop) send(c *Conn, f *chat.SharedFrame) {
 	if n < len(frame) {
 		c.blocked, c.pending = true, frame[n:]
 	}
-	c.cursor = f.To
-	l.stats.deliver(&f.Frame, len(frame))
+	c.cursor = s.frame.To
+	l.stats.deliver(&s.frame.Frame, len(frame)-len(s.tail))
 }
 
 // tell sends a frame to one viewer alone.

@@ -12,6 +12,7 @@ import (
 
 	"loadstone/block/epoll"
 	"loadstone/block/websocket"
+	"loadstone/system/chat"
 )
 
 // loop is one thread with connections. Nobody else touches them, so none has a lock.
@@ -72,6 +73,7 @@ type view struct {
 	sent    uint64      // the cursor of all that are not blocked
 	present atomic.Bool // there are some
 	dirty   atomic.Bool // the loop has a note that something is new, or is about to
+	tail    []byte      // frames that go behind the next one: one write for both
 }
 
 // Sizes and times of a loop.
@@ -291,15 +293,19 @@ func (l *loop) flush() {
 // flushView sends what is new in a room to all its viewers that are not blocked. What is
 // published meanwhile waits for the next flush: it has left a note.
 func (l *loop) flushView(v *view) {
+	tail := v.tail
+	v.tail = nil
 	for end := v.room.log.Next(); v.sent < end && len(v.conns) > 0; {
 		f := v.room.log.Newest(v.sent)
 		if f == nil {
-			return
+			break
 		}
+		s := shot{frame: f, tail: tail}
+		tail = nil
 		// Backwards, because one whose connection has ended is replaced by the last.
 		for _, c := range slices.Backward(v.conns) {
 			if !c.blocked {
-				l.send(c, f)
+				l.send(c, &s)
 			}
 		}
 		v.sent = f.To
@@ -311,6 +317,32 @@ func (l *loop) flushView(v *view) {
 			}
 		}
 	}
+	if len(tail) > 0 { // there was nothing new
+		l.tellAll(v.conns, tail, false)
+	}
+}
+
+// shot is what a flush sends to many: a frame of messages, and what goes behind it.
+type shot struct {
+	frame *chat.SharedFrame
+	tail  []byte
+
+	plain, deflated []byte // both together, once somebody is sent it
+}
+
+// bytes are those for viewers with whom compression was agreed, or not.
+func (s *shot) bytes(deflate bool) []byte {
+	made, frame := &s.plain, s.frame.Bytes
+	if deflate {
+		made, frame = &s.deflated, s.frame.Deflated()
+	}
+	if *made == nil {
+		*made = frame
+		if len(s.tail) > 0 {
+			*made = slices.Concat(frame, s.tail)
+		}
+	}
+	return *made
 }
 
 // Expired is the code with which a connection ends whose time is over: "unauthorized" in the
