@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,7 +61,7 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	u.RSS[0] = resident()
 	_, _ = fmt.Fprintln(out, port)
 	for range o.viewers {
-		if err := welcome(ctx, h, listener); err != nil {
+		if err := welcome(ctx, h, listener, o.deflate); err != nil {
 			return err
 		}
 	}
@@ -71,8 +72,12 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	if o.stamped {
 		u.RSS[0] = resident()
 	}
+	said := make([][]byte, o.messages) // made before: it is no part of telling
+	for i := range said {
+		said[i] = message(uint64(i), someday)
+	}
 	before := cpu()
-	publish(h, o)
+	publish(h, o, said)
 	if !o.stamped { // else not all arrive
 		if _, err := lines.ReadString('\n'); err != nil {
 			return err
@@ -98,14 +103,13 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 }
 
 // publish says all messages at their times.
-func publish(h *hub.Hub, o offer) {
+func publish(h *hub.Hub, o offer, said [][]byte) {
 	next := time.Now()
 	for i := range o.messages {
-		at := int64(someday)
 		if o.stamped {
-			at = time.Now().UnixNano()
+			said[i] = message(uint64(i), time.Now().UnixNano())
 		}
-		h.Publish(1, uint64(i), message(uint64(i), at))
+		h.Publish(1, uint64(i), said[i])
 		next = next.Add(time.Second / time.Duration(o.rate))
 		time.Sleep(time.Until(next))
 	}
@@ -114,9 +118,9 @@ func publish(h *hub.Hub, o offer) {
 func parseOffer(args []string) (o offer, err error) {
 	const parts = 4
 	if len(args) < parts {
-		return o, errors.New("usage: fanout hub|nchan VIEWERS MESSAGES RATE TICK [stamp]")
+		return o, errors.New("usage: fanout hub|nchan VIEWERS MESSAGES RATE TICK [stamp] [deflate]")
 	}
-	o.stamped = len(args) > parts
+	o.stamped, o.deflate = slices.Contains(args[parts:], stamping), slices.Contains(args[parts:], deflating)
 	var errs [parts]error
 	o.viewers, errs[0] = strconv.Atoi(args[0])
 	o.messages, errs[1] = strconv.Atoi(args[1])
@@ -126,7 +130,7 @@ func parseOffer(args []string) (o offer, err error) {
 }
 
 // welcome makes the next connection a viewer.
-func welcome(ctx context.Context, h *hub.Hub, listener net.Listener) error {
+func welcome(ctx context.Context, h *hub.Hub, listener net.Listener, deflate bool) error {
 	c, err := listener.Accept()
 	if err != nil {
 		return err
@@ -136,7 +140,7 @@ func welcome(ctx context.Context, h *hub.Hub, listener net.Listener) error {
 	if err != nil {
 		return err
 	}
-	return h.Join(ctx, fd, hub.Viewer{Room: 1, Address: netip.IPv4Unspecified(), Hello: func(uint64, bool) []byte { return []byte("{}") }})
+	return h.Join(ctx, fd, hub.Viewer{Room: 1, Address: netip.IPv4Unspecified(), Deflate: deflate, Hello: func(uint64, bool) []byte { return []byte("{}") }})
 }
 
 // counted is what a counter of the hub says.

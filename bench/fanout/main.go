@@ -19,6 +19,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +32,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"loadstone/system/chat"
+	"loadstone/system/chat/analysis/corpus"
 )
 
 func main() {
@@ -55,6 +60,8 @@ type offer struct {
 	// read what there is, and who writes to it pays for waking it up, often once for each message; a network card would
 	// not have it do that.
 	calm bool
+	// deflate has messages compressed, of which viewers make what they were.
+	deflate bool
 	// stamped messages say when they were said, and some may not arrive.
 	stamped bool
 }
@@ -83,6 +90,8 @@ type server struct {
 	counts bool
 	// calm says that its viewers are.
 	calm bool
+	// deflate says that its messages are compressed.
+	deflate bool
 	// peer says that it is somebody else's, who may fail.
 	peer bool
 	// command is how it is started, without what is offered.
@@ -157,14 +166,39 @@ func numbers(args []string, places ...*int) error {
 }
 
 func (o offer) args() []string {
-	return []string{strconv.Itoa(o.viewers + o.stalled), strconv.Itoa(o.messages), strconv.Itoa(o.rate), o.tick.String()}
+	args := []string{strconv.Itoa(o.viewers + o.stalled), strconv.Itoa(o.messages), strconv.Itoa(o.rate), o.tick.String()}
+	if o.deflate {
+		args = append(args, deflating)
+	}
+	return args
 }
 
-// message is what is said, at a time.
+// talk is what people say, of much the same length.
+var talk = sync.OnceValue(func() (texts []string) {
+	const length = 60
+	var text string
+	for _, m := range corpus.Invent(&chat.Stream{ID: 1}, 5000) {
+		if text += m.Text + " "; len(text) > length {
+			texts = append(texts, strings.ToValidUTF8(text[:length], ""))
+			text = ""
+		}
+	}
+	return texts
+})
+
+// message is what is said, at a time, by one of many.
 func message(offset uint64, at int64) []byte {
-	m := chat.Message{Offset: offset, At: at, Sender: "guest-ABCDEFGHIJKLMNOPQRSTUVWXYZ", Name: "Noor", ID: "c-1", Text: strings.Repeat("hello ", 10)}
+	const people = 300
+	who := sha256.Sum256(binary.LittleEndian.AppendUint64(nil, offset*7919%people))
+	m := chat.Message{
+		Offset: offset, At: at, Sender: "guest-" + base32.StdEncoding.EncodeToString(who[:])[:26], Name: "Noor",
+		ID: strconv.FormatUint(offset, 36), Text: talk()[offset%uint64(len(talk()))],
+	}
 	return m.Append(nil)
 }
+
+// stamping and deflating are what comes after the numbers in what a hub is told.
+const stamping, deflating = "stamp", "deflate"
 
 const someday = 1_800_000_000_000
 
@@ -185,7 +219,7 @@ func compare(ctx context.Context, out io.Writer, all []server, o offer, rounds i
 			if r.failed != nil || ctx.Err() != nil {
 				continue
 			}
-			o.tick, o.calm = s.tick, s.calm
+			o.tick, o.calm, o.deflate = s.tick, s.calm, s.deflate
 			u, err := measure(ctx, s, o)
 			if err != nil {
 				r.failed = fmt.Errorf("%s: %w", s.name, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"loadstone/block/servertest"
+	"loadstone/block/websocket"
 )
 
 // TestMain makes the test's own program the servers that the bench starts of itself.
@@ -62,8 +63,9 @@ func TestTheHubBesideC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	packed := server{name: "packed", tick: 50 * time.Millisecond, deflate: true, command: hub.command, args: offer.args}
 	var out bytes.Buffer
-	if err := compare(t.Context(), &out, []server{c, hub}, offer{viewers: 10, messages: 20, rate: 100}, 1); err != nil {
+	if err := compare(t.Context(), &out, []server{c, hub, packed}, offer{viewers: 10, messages: 20, rate: 100}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); !strings.Contains(text, "C, writes in a loop") || !strings.Contains(text, "hub") {
@@ -81,7 +83,7 @@ func TestTheHubBesideC(t *testing.T) {
 		t.Error("one of ours failed, and nobody heard of it")
 	}
 	// Who reads measures how late messages are.
-	u, err := measure(t.Context(), server{command: hub.command, args: func(o offer) []string { return append(o.args(), "stamp") }},
+	u, err := measure(t.Context(), server{command: hub.command, args: func(o offer) []string { return append(o.args(), stamping) }},
 		offer{viewers: 10, messages: 20, rate: 100, stalled: 3, stamped: true})
 	if err != nil || len(u.late) == 0 || u.late.quantile(0) > u.late.quantile(0.99) {
 		t.Errorf("got %d latencies and %v", len(u.late), err)
@@ -99,6 +101,17 @@ func TestMessagesAreCounted(t *testing.T) {
 		}
 		if got.n != 3 {
 			t.Errorf("in pieces of %d bytes: got %d messages", size, got.n)
+		}
+	}
+	frames := bytes.Repeat(websocket.AppendDeflated(nil, websocket.Text, bytes.Repeat(message(0, someday), 3)), 2)
+	frames = append(frames, websocket.AppendFrame(nil, websocket.Text, message(0, someday))...)
+	for size := 1; size < len(frames); size++ {
+		got := tally{inflate: true}
+		for rest := bytes.Clone(frames); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			got.add(rest[:min(size, len(rest))])
+		}
+		if got.n != 7 {
+			t.Errorf("compressed, in pieces of %d bytes: got %d messages", size, got.n)
 		}
 	}
 	v := &viewers{reading: 2, tallies: []tally{{n: 1}, {n: 3}}}

@@ -42,7 +42,9 @@ func build(ctx context.Context, dir string, hub server) (all []server, missing [
 	const tick = 50 * time.Millisecond
 	slowHub, slowPeer := hub, peer
 	slowHub.tick, slowPeer.tick = tick, tick
-	all = []server{c, hub, slowHub, peer, slowPeer, calmly(c), calmly(hub), calmly(slowHub)}
+	packed := slowHub // as for browsers, which all offer it
+	packed.name, packed.deflate = "hub, compressed", true
+	all = []server{c, hub, slowHub, packed, peer, slowPeer, calmly(c), calmly(hub), calmly(slowHub)}
 	scripts, err := inJavaScript(source)
 	if err != nil {
 		missing = append(missing, err.Error())

@@ -14,7 +14,7 @@ import (
 func measureStalled(ctx context.Context, out io.Writer, hub server, o offer, rounds int) error {
 	o.stamped = true
 	args := hub.args
-	hub.args = func(o offer) []string { return append(args(o), "stamp") }
+	hub.args = func(o offer) []string { return append(args(o), stamping) }
 	o.messages *= 2 // the first half fills the sockets of those that are stalled
 	names := []string{"none stalled", "30 % stalled"}
 	p99, p50, growth := make([][]time.Duration, 2), make([][]time.Duration, 2), make([][]int64, 2)

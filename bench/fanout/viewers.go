@@ -27,6 +27,7 @@ type viewers struct {
 	poller  *epoll.Poller
 	reading int // the first so many read; the others are stalled
 	calm    bool
+	inflate bool
 	tallies []tally
 	total   atomic.Int64 // of the tallies
 	stopped atomic.Bool
@@ -47,7 +48,7 @@ func (l latencies) quantile(q float64) time.Duration {
 
 // connect opens the connections.
 func connect(address string, o offer) (*viewers, error) {
-	v := &viewers{address: address, reading: o.viewers, calm: o.calm, ended: make(chan error, 1)}
+	v := &viewers{address: address, reading: o.viewers, calm: o.calm, inflate: o.deflate, ended: make(chan error, 1)}
 	for range o.viewers + o.stalled {
 		c, err := net.Dial("tcp", address) //nolint:noctx // a program that is ended by hand
 		if err != nil {
@@ -79,6 +80,9 @@ func (v *viewers) start() error {
 	}
 	v.conns = nil
 	v.tallies = make([]tally, v.reading)
+	for i := range v.tallies {
+		v.tallies[i].inflate = v.inflate
+	}
 	go func() { v.ended <- v.read() }()
 	return nil
 }
@@ -165,13 +169,19 @@ func (v *viewers) each(messages int) error {
 // tally counts the messages in what a viewer reads, wherever that is cut.
 type tally struct {
 	n    int64
-	tail []byte // the end of what was read, shorter than mark
+	tail []byte // the end of what was read, shorter than mark; where frames are compressed, the beginning of one
+
+	inflate bool // frames are compressed
+	parser  websocket.Parser
 }
 
 // mark is in each message once, however a server wraps it: the sender's name.
 const mark = "Noor"
 
 func (t *tally) add(text []byte) (found int64) {
+	if t.inflate {
+		return t.addFrames(text)
+	}
 	const most = len(mark) - 1
 	cut := slices.Concat(t.tail, text[:min(most, len(text))])
 	found = int64(bytes.Count(cut, []byte(mark)) + bytes.Count(text, []byte(mark)))
@@ -180,6 +190,25 @@ func (t *tally) add(text []byte) (found int64) {
 		end = cut
 	}
 	t.tail = append(t.tail[:0], end[max(0, len(end)-most):]...)
+	t.n += found
+	return found
+}
+
+// addFrames is add where frames may be compressed.
+func (t *tally) addFrames(data []byte) (found int64) {
+	const longest = 1 << 20
+	t.parser.OfServer, t.parser.Deflate = true, true
+	t.tail = append(t.tail, data...)
+	rest := t.tail
+	for {
+		m, n, err := t.parser.Next(rest, longest)
+		if err != nil || n == 0 {
+			break // who sends what is no frame has too few messages in the end
+		}
+		found += int64(bytes.Count(m.Payload, []byte(mark)))
+		rest = rest[n:]
+	}
+	t.tail = append(t.tail[:0], rest...)
 	t.n += found
 	return found
 }
