@@ -41,7 +41,7 @@ func (t *Tab) Record() (stop func() []byte) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.tb.Fatalf("requests of the page did not end within %v", callTimeout)
+				t.tb.Fatalf("these requests of the page did not end within %v: %s", callTimeout, pending(all))
 			}
 		}
 		var entries []map[string]any
@@ -58,13 +58,21 @@ func (t *Tab) Record() (stop func() []byte) {
 	}
 }
 
-func underWay(all []*exchange) bool {
+func underWay(all []*exchange) bool { return pending(all) != "" }
+
+// pending are the requests that have not ended, of the last page: of what a page that was
+// left had under way, its icon say, the browser may never tell the end. A HAR has such
+// requests with the status 0.
+func pending(all []*exchange) (out string) {
 	for _, x := range all {
+		if x.kind == "Document" {
+			out = ""
+		}
 		if !x.ended {
-			return true
+			out += " " + x.kind + " " + x.request.Method + " " + x.request.URL
 		}
 	}
-	return false
+	return out
 }
 
 // hear takes in an event.

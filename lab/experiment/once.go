@@ -46,9 +46,11 @@ func setupOf(n *node) map[string]*extraction {
 	return given
 }
 
-// checkOnce checks the steps that are made once.
+// checkOnce checks the steps that are made once. What setup extracts may be for the
+// scenarios, which have been read, or for teardown.
 func (l *Offer) checkOnce(s *section) {
 	before := len(s.errs)
+	var all []*iteration
 	for _, group := range []struct {
 		key   string
 		steps Group
@@ -63,11 +65,14 @@ func (l *Offer) checkOnce(s *section) {
 		it := &iteration{scenario: group.key, given: group.given, once: true}
 		it.steps(sc, f.n)
 		s.match(it, nil)
-		if len(s.errs) > before {
-			continue
-		}
+		all = append(all, it)
+	}
+	if len(s.errs) > before {
+		return
+	}
+	for _, it := range all {
 		for _, t := range it.extractions {
-			if of := s.fromSetup[t.key.text]; group.key == "setup" && of != nil {
+			if of := s.fromSetup[t.key.text]; it.given == nil && of != nil {
 				t.used = t.used || of.used
 			}
 		}
