@@ -26,6 +26,27 @@ func (d *decoder) document(root *node, data []byte) document {
 	return document{file: d.file, source: slices.Clone(data), root: root, files: d.files, columns: d.columns}
 }
 
+// MissingFileError is a file that was to be read and is not there.
+type MissingFileError struct {
+	Path, What string // What it was to be: "an experiment file"
+	err        error
+}
+
+func (e *MissingFileError) Error() string {
+	return fmt.Sprintf("there is no file %s; write the path of %s", e.Path, e.What)
+}
+
+// Unwrap returns the operating system's error.
+func (e *MissingFileError) Unwrap() error { return e.err }
+
+// unreadable is the error of a file that could not be read.
+func unreadable(path, what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &MissingFileError{Path: path, What: what, err: err}
+	}
+	return fmt.Errorf("read %s: %w", what, err)
+}
+
 // readFile reads a file up to a little more than may be parsed.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -133,8 +154,7 @@ func (d *document) checkFiles(l *Offer) error {
 func (d *document) checkRows(found *decoder, scenario, name string, f Feed) {
 	set, err := feed.Open(0, scenario, map[string]feed.Feed{name: f.resolve()})
 	if err != nil {
-		message := fmt.Sprintf("%v; correct the file, or write another", err)
-		found.errs = append(found.errs, d.ErrorAt(oneLine(message), "load", "scenarios", scenario, "feed", name))
+		found.errs = append(found.errs, d.ErrorAt(oneLine(err.Error()), "load", "scenarios", scenario, "feed", name))
 		return
 	}
 	for _, use := range d.columns {

@@ -18,7 +18,6 @@
 package experiment
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/invopop/jsonschema"
@@ -116,7 +115,7 @@ const (
 func Load(path string) (*Experiment, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the experiment: %w", err)
+		return nil, unreadable(path, "an experiment file", err)
 	}
 	e, err := Parse(path, data)
 	if err != nil {
@@ -139,6 +138,9 @@ func Parse(file string, data []byte) (*Experiment, error) {
 func parse(d *decoder, data []byte, what, example string) (*Experiment, error) {
 	root := d.parse(data)
 	e := &Experiment{Search: DefaultSearch()}
+	if root != nil && !d.loadOnly {
+		d.refuseCompose(root)
+	}
 	if root != nil && len(d.errs) == 0 { // a tree with holes would report what is not so
 		if s := d.section(root, root, what, example); s != nil {
 			s.read(e)
@@ -149,6 +151,14 @@ func parse(d *decoder, data []byte, what, example string) (*Experiment, error) {
 	}
 	e.document = d.document(root, data)
 	return e, nil
+}
+
+// refuseCompose says so in place of all that a Compose file lacks to be an experiment.
+func (d *decoder) refuseCompose(root *node) {
+	services, found := root.pair("services")
+	if _, offers := root.pair("load"); found && !offers {
+		d.errorf(services.key, "this is a Compose file and no experiment; loadstone init %s writes an experiment for it", d.file)
+	}
 }
 
 func (e *Experiment) prepare(s *section) {

@@ -1,10 +1,6 @@
 package experiment
 
-import (
-	"fmt"
-
-	"loadstone/lab/load"
-)
+import "loadstone/lab/load"
 
 // LoadFile is a file that says what to offer, and to whom: load, and slo and
 // seed if they are there. It is what loadstone load takes. An experiment file
@@ -24,7 +20,7 @@ type LoadFile struct {
 func LoadOnly(path string) (*LoadFile, error) {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the load: %w", err)
+		return nil, unreadable(path, "a load file", err)
 	}
 	l, err := ParseLoad(path, data)
 	if err != nil {
