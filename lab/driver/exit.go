@@ -24,6 +24,8 @@ type ExitError struct {
 	// Memory is its limit in bytes if using that up is why the kernel killed
 	// it; 0 if that is not why.
 	Memory uint64
+	// Why is what kept it from starting, and what to do about it, where that is known.
+	Why string
 	// Log are its last lines, LogFile the rest.
 	Log     []string
 	LogFile string
@@ -34,6 +36,8 @@ func (e *ExitError) Error() string {
 	switch {
 	case e.Memory > 0:
 		text += fmt.Sprintf(", because it had used up its memory limit of %d MiB", e.Memory>>20)
+	case e.Why != "":
+		text += ": " + e.Why
 	case !e.Job:
 		text += " while it should run (a service that is meant to end needs another one that waits for it with `condition: service_completed_successfully`)"
 	}

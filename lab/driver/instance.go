@@ -38,6 +38,9 @@ type Actions interface {
 	Variables() map[string]string
 	// LastLines are the last lines of its log as the end of an error.
 	LastLines(ctx context.Context) string
+	// Stranger says who answers at its address in its place, and what to change; "" if
+	// nobody does, or it cannot be known.
+	Stranger() string
 	// Unreachable says why it may accept nothing on its port, and what to change.
 	Unreachable() string
 }
@@ -155,6 +158,13 @@ func (in *Instance) setReady(ctx context.Context) {
 	if in.OnReady != nil {
 		in.OnReady(ctx)
 	}
+}
+
+// WasReady says whether it has been ready since it last started.
+func (in *Instance) WasReady() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return !in.readyAt.IsZero()
 }
 
 // steps are what Order does with the instance.

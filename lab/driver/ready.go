@@ -62,19 +62,24 @@ func (in *Instance) awaitReady(ctx context.Context) error {
 func (in *Instance) awaitHealthy(ctx context.Context, h topology.HealthCheck) error {
 	var last error
 	ok, err := in.poll(ctx, h.Within, h.Every, func(ctx context.Context) bool {
-		last = in.check(ctx, h)
+		if last = in.check(ctx, h); last == nil {
+			if stranger := in.Actions.Stranger(); stranger != "" {
+				last = fmt.Errorf("is answered by another: %s", stranger)
+			}
+		}
 		return last == nil
 	})
 	if ok || err != nil {
 		return err
 	}
-	return fmt.Errorf("%s is not healthy after %v: its health check %q %w%s",
+	return fmt.Errorf("%s is not healthy after %v (a longer start_period in its healthcheck gives it more): its health check %q %w%s",
 		in.Name, h.Within, strings.Join(h.Command, " "), last, in.Actions.LastLines(ctx))
 }
 
 func (in *Instance) awaitPort(ctx context.Context) error {
 	p, within := in.Place(), in.core.readyWithin
 	address := net.JoinHostPort(p.Host, strconv.Itoa(p.Port))
+	stranger := ""
 	ok, err := in.poll(ctx, within, nil, func(ctx context.Context) bool {
 		dialer := net.Dialer{Timeout: connectTimeout}
 		conn, err := dialer.DialContext(ctx, "tcp", address)
@@ -82,10 +87,14 @@ func (in *Instance) awaitPort(ctx context.Context) error {
 			return false
 		}
 		_ = conn.Close() // nothing was sent
-		return true
+		stranger = in.Actions.Stranger()
+		return stranger == ""
 	})
 	if ok || err != nil {
 		return err
+	}
+	if stranger != "" {
+		return fmt.Errorf("%s does not listen on %s itself after %v: %s%s", in.Name, address, within, stranger, in.Actions.LastLines(ctx))
 	}
 	return fmt.Errorf("%s accepts no connection on %s after %v%s%s",
 		in.Name, address, within, in.Actions.Unreachable(), in.Actions.LastLines(ctx))

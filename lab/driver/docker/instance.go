@@ -153,6 +153,9 @@ func (in *instance) leaveGroup() error {
 // Variables are none: services find each other by name.
 func (in *instance) Variables() map[string]string { return nil }
 
+// Stranger is nobody: a container has its address to itself.
+func (*instance) Stranger() string { return "" }
+
 // Unreachable says what to change.
 func (in *instance) Unreachable() string {
 	return "; let it listen on ${BIND_HOST:-0.0.0.0}, or give it a healthcheck that says when it is ready"

@@ -94,7 +94,7 @@ func find(program, path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", fmt.Errorf("there is no program %s on the PATH (%s); install it, or give its path in x-process", program, path)
+	return "", fmt.Errorf("there is no program %s on the PATH; install it, or write its path in x-process", program)
 }
 
 func executable(file string) error {

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ services:
     image: loadstone
     command: [sleep]
     healthcheck: {test: [CMD, loadstone, check, $DIR/never], interval: 100ms, retries: 3}
-`, nil, "api-1 is not healthy after 300ms", "not yet: stat", "exit status 1", "api-1.log")
+`, nil, "api-1 is not healthy after 300ms (a longer start_period in its healthcheck gives it more)", "not yet: stat", "exit status 1", "api-1.log")
 
 	f("health check that hangs", `
 services:
@@ -83,13 +84,42 @@ services: {api: {image: loadstone, command: [serve, "${BIND_HOST:-0.0.0.0}:8081"
 services: {api: {image: loadstone, command: [sleep], expose: ["8080"]}}
 `, func(c *setup) { c.ReadyWithin = 200 * time.Millisecond }, ":8080 after 200ms: it listens nowhere; let it listen on ${BIND_HOST:-0.0.0.0}")
 
+	// Whoever listens on every address answers at the instance's, too.
+	foreign, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, taken, _ := net.SplitHostPort(foreign.Addr().String())
+	f("another process has its port", `
+services: {api: {image: loadstone, command: [sleep], expose: ["`+taken+`"]}}
+`, nil, "start api-1: its port "+taken+" is taken by process.test (process "+strconv.Itoa(os.Getpid())+"), which listens on 0.0.0.0:"+taken+"; end that, or have api listen on another port")
+	if err := foreign.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	f("replicas fight for a port", `
+services: {api: {image: loadstone, command: [serve, "0.0.0.0:`+taken+`"], expose: ["`+taken+`"], deploy: {replicas: 2}}}
+`, nil, "has taken its port: it listens on ", ":"+taken+", which is every address; let api listen on ${BIND_HOST:-0.0.0.0}:"+taken)
+
+	f("another service has its port", `
+services:
+  greedy: {image: loadstone, command: [serve, "0.0.0.0:`+taken+`"]}
+  api: {image: loadstone, command: [sleep], expose: ["`+taken+`"]}
+`, func(c *setup) { c.ReadyWithin = 2 * time.Second }, "greedy-1 has taken its port")
+
+	f("healthy by another's answer", `
+services:
+  greedy: {image: loadstone, command: [serve, "0.0.0.0:`+taken+`", $DIR/listens]}
+  api: {image: loadstone, command: [sleep], expose: ["`+taken+`"], healthcheck: {test: [CMD, loadstone, check, $DIR/listens], interval: 100ms, retries: 20}}
+`, nil, "greedy-1 has taken its port")
+
 	f("no such program", `
 services: {api: {x-process: [./server]}}
 `, nil, "compose.yaml:2:18: service api: there is no program /", "/server; build it, or correct its path")
 
 	f("not on the path", `
 services: {api: {x-process: [no-such-program], environment: {PATH: /bin}}}
-`, nil, "there is no program no-such-program on the PATH (/bin)")
+`, nil, "there is no program no-such-program on the PATH; install it")
 
 	f("not a program", `
 services: {api: {x-process: [./compose.yaml]}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,6 +39,9 @@ type instance struct {
 	dir string
 	env map[string]string
 
+	// before are the sockets that listened on its port before it started.
+	before map[string]netip.AddrPort
+
 	group *cgroup.Group // nil where no groups can be made
 	log   *instanceLog
 
@@ -64,6 +68,9 @@ func (in *instance) Start(ctx context.Context) error {
 	}
 	in.Service = service
 	in.run.asImage(&in.Service)
+	if err := in.claimPort(ctx); err != nil {
+		return err
+	}
 	if err := in.run.makeGroup(in); err != nil {
 		return err
 	}
@@ -201,6 +208,9 @@ func (in *instance) exitError(l *driver.Life, err error) error {
 		e.Status = "was killed by " + unix.SignalName(ws.Signal())
 	case ok:
 		e.Status = "exited with status " + strconv.Itoa(ws.ExitStatus())
+	}
+	if !in.Service.Job && !in.WasReady() {
+		e.Why = in.Stranger()
 	}
 	var stat cgroup.Stat
 	if limit := in.Service.Limits.Memory; limit != nil && in.group != nil && in.group.Read(&stat) == nil && stat.OOMKills > 0 {
