@@ -22,7 +22,7 @@ type compareFlags struct {
 	runs       string
 	json       bool
 	markdown   bool
-	absolute   bool
+	relative   bool
 	failWorse  string
 	failShare  float64
 	failAsked  bool
@@ -41,9 +41,9 @@ differ: capacity, response time at a rate offered to both, CPU per request and
 failures, each with the ratio, its interval and the p-value of an exact test,
 corrected for the number of comparisons. "~" means that no difference was found.
 
-If both runs have the same first variant, it is their baseline: each figure is
-divided by that of its own run's baseline before the runs are compared, so that a
-faster machine makes no difference. --absolute compares the figures as measured.
+Figures are compared as measured. If both runs have the same first variant,
+--relative divides each figure by that of its own run's first variant before the runs
+are compared, so that a faster machine makes no difference.
 
 RUN is a run's directory, its name below runs/ or the beginning of it, latest, or
 latest~1 for the one before.
@@ -69,7 +69,7 @@ Exit status:
 	fl.StringVar(&f.runs, "runs", "runs", "directory in which runs are looked up by name")
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print Markdown, for a pull request")
-	fl.BoolVar(&f.absolute, "absolute", false, "compare as measured, even if both runs have the same baseline")
+	fl.BoolVar(&f.relative, "relative", false, "compare relative to the first variant of each run, which both must have")
 	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if a capacity (with measure: load, a response time) or failures are worse by at least this much, such as 5%, and significantly")
 	fl.StringVar(&f.scaling, "scaling", "", "show how capacity grows over the variants that differ only in this, such as api.replicas")
 	return cmd
@@ -96,7 +96,7 @@ func (a *app) compare(args []string, f compareFlags) error {
 		a.warnOfParts(names[0], results[0])
 		return a.scaling(results[0], names[0], f)
 	}
-	d, err := differ(results, names, f.absolute)
+	d, err := differ(results, names, f.relative)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (a *app) warnOfParts(name string, res *result.Result) {
 	}
 }
 
-func differ(results []*result.Result, names [2]string, absolute bool) (*compare.Difference, error) {
+func differ(results []*result.Result, names [2]string, relative bool) (*compare.Difference, error) {
 	if len(results) == 1 {
 		return compare.Within(results[0], names[0])
 	}
-	return compare.Between(results[0], results[1], names, compare.Config{Absolute: absolute})
+	return compare.Between(results[0], results[1], names, compare.Config{Relative: relative})
 }
 
 // scaling says how capacity grows over the run's variants.
@@ -158,8 +158,8 @@ func (f *compareFlags) check(args []string) error {
 	switch {
 	case f.json && f.markdown:
 		return usagef("--json and --markdown are two forms of the same output; write one of them")
-	case f.absolute && len(args) == 1:
-		return usagef("--absolute is about two runs; name a second one, or leave it out")
+	case f.relative && len(args) == 1:
+		return usagef("--relative is about two runs; name a second one, or leave it out")
 	case f.scalingSet && len(args) == 2:
 		return usagef("--scaling is about the variants of one run; name one")
 	case f.scalingSet && (f.failAsked || f.markdown):
@@ -212,7 +212,7 @@ func (f *compareFlags) judge(d *compare.Difference) error {
 		return exitStatusError(exitCrossed)
 	}
 	if r := d.Baseline(); r != nil && r.Lost(f.failShare) {
-		return fmt.Errorf("--fail-if-worse: %s, the baseline of both runs, is itself worse, because of the machine or because of a change; with --absolute it counts as a change", r.Name)
+		return fmt.Errorf("--fail-if-worse: %s, the baseline of both runs, is itself worse, because of the machine or because of a change; without --relative it counts as a change", r.Name)
 	}
 	if len(d.Tables) == 0 {
 		return errors.New("--fail-if-worse: nothing could be compared")

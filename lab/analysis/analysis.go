@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"loadstone/lab/archive"
@@ -93,9 +94,22 @@ func unit(exp *experiment.Experiment) string {
 	return result.RequestsPerSecond
 }
 
+// asked is the load that the variant was to get as written; empty for a search, which
+// asks for many rates.
+func asked(exp *experiment.Experiment, variant string) string {
+	switch {
+	case exp.Measure == experiment.Capacity:
+		return ""
+	case exp.Load.K6 != nil:
+		return "k6 script " + filepath.Base(exp.Load.K6.Script)
+	}
+	plan := exp.PlanOf(variant)
+	return plan.Asked()
+}
+
 // summarise joins a variant's trials.
 func summarise(exp *experiment.Experiment, name string, trials []observed, cores int) result.Variant {
-	v := result.Variant{Name: name, Trials: len(trials)}
+	v := result.Variant{Name: name, Trials: len(trials), Asked: asked(exp, name)}
 	for _, t := range trials {
 		v.Curve = append(v.Curve, t.curve...)
 		v.Warnings = append(v.Warnings, t.warnings...)
@@ -253,23 +267,6 @@ func joined[T any](trials []observed, of func(*observed) []T, name func(*T) [2]s
 		if len(seen) == len(trials) {
 			out = append(out, medians(seen, fields))
 		}
-	}
-	return out
-}
-
-// objectives are met if they were met at that point in most trials; at a
-// capacity they are, by its definition, in all.
-func objectives(trials []observed) []result.SLO {
-	out := slices.Clone(trials[0].slo)
-	for i := range out {
-		met := 0
-		for _, t := range trials {
-			if t.slo[i].Met {
-				met++
-			}
-		}
-		out[i].Met = 2*met > len(trials)
-		out[i].Observed = medianOf(trials, func(t observed) float64 { return t.slo[i].Observed })
 	}
 	return out
 }

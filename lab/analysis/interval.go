@@ -154,7 +154,7 @@ func searchWarnings(trials []observed, tolerance float64) []string {
 		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))
 	}
 	if len(wide) > 0 {
-		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+"; a longer search budget tells more")
+		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+"; a longer search, such as search: {budget: 60s}, tells more")
 	}
 	return out
 }

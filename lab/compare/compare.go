@@ -7,10 +7,10 @@
 // Which differences are real is package compare's to say; this one decides what
 // is compared with what. It reads no files: a run comes as its derived result.
 //
-// Two runs that begin with the same baseline are compared relative to it: the
-// speed of the machine, which differs from day to day, cancels out. What changed
-// in the baseline itself cancels out with it, so that the baseline is compared
-// too, as it was measured, and Config.Absolute does so for all variants.
+// Two runs are compared as they were measured: what changed is what people look for first.
+// If they begin with the same baseline they can be compared relative to it: the speed of
+// the machine, which differs from day to day, cancels out. What changed in the baseline
+// itself cancels out with it, so that the baseline is compared too, as it was measured.
 package compare
 
 import (
@@ -29,9 +29,8 @@ const Schema = "loadstone.difference/1"
 
 // Config is how to compare.
 type Config struct {
-	// Absolute compares all variants as they were measured, also where the
-	// runs share a baseline.
-	Absolute bool
+	// Relative divides by the baseline that both runs share: their first variant.
+	Relative bool
 }
 
 // Run is a run that takes part.
@@ -112,14 +111,33 @@ func Between(base, sample *result.Result, names [2]string, c Config) (*Differenc
 	d.Source = lineDifference(base.Source, sample.Source)
 	d.warnAboutQuestion(base, sample)
 	t := tabler{result: base, difference: d, design: stats.Separate}
-	if first := base.Variants[0].Name; !c.Absolute && len(pairs) > 1 && first == sample.Variants[0].Name {
+	if first := base.Variants[0].Name; c.Relative && len(pairs) > 1 && first == sample.Variants[0].Name {
 		t.baseline, t.design = &pairs[0], stats.Referenced
 		pairs = pairs[1:]
 	}
 	if err := t.all(pairs, sameRates(base, sample)); err != nil {
 		return nil, err
 	}
+	if !c.Relative {
+		d.warnOfMachine()
+	}
 	return d.complete(), nil
+}
+
+// warnOfMachine says that all variants changed alike, if they did: that is more often the
+// machine than the variants.
+func (d *Difference) warnOfMachine() {
+	for i := range d.Tables {
+		t := &d.Tables[i]
+		if t.Title != "capacity" || len(t.Rows) < 2 {
+			continue
+		}
+		first := t.Rows[0].Change
+		alike := !slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Change != first })
+		if alike && first != stats.Unclear {
+			d.warn("all variants are " + string(first) + ": that may be the machine, and --relative compares each with the first variant of its own run")
+		}
+	}
 }
 
 // Within compares all pairs of a run's variants. It is an error if there is

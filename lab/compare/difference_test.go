@@ -100,10 +100,10 @@ func TestEqualsOnAFasterMachine(t *testing.T) {
 		a, b := newWorld(2*i, 1), newWorld(2*i+1, 1.15)
 		slow := derive(t, planting(a.variant("plain", 400, 6), a.variant("cached", 1000, 6)))
 		fast := derive(t, planting(b.variant("plain", 400, 6), b.variant("cached", 1000, 6)))
-		if between(t, slow, fast, Config{}).table(t, "capacity").Rows[0].Change != stats.Unclear {
+		if between(t, slow, fast, Config{Relative: true}).table(t, "capacity").Rows[0].Change != stats.Unclear {
 			wrong++
 		}
-		if between(t, slow, fast, Config{Absolute: true}).table(t, "capacity").Rows[0].Change != stats.Unclear {
+		if between(t, slow, fast, Config{}).table(t, "capacity").Rows[0].Change != stats.Unclear {
 			absolute++
 		}
 	}
@@ -120,7 +120,7 @@ func TestRealDifferenceIsFound(t *testing.T) {
 	a, b := newWorld(1, 1), newWorld(2, 1.1)
 	before := derive(t, planting(a.variant("plain", 400, 6), a.variant("cached", 1000, 6)))
 	after := derive(t, planting(b.variant("plain", 400, 6), b.variant("cached", 1300, 6)))
-	d := between(t, before, after, Config{})
+	d := between(t, before, after, Config{Relative: true})
 	r := d.table(t, "capacity").Rows[0]
 	if r.Change != stats.Better || math.Abs(r.Result.Ratio.Value-1.3) > 0.05 || r.Result.Ratio.Low > 1.3 || r.Result.Ratio.High < 1.3 {
 		t.Errorf("%+v %+v, want better by 1.3", r, r.Result)
@@ -131,7 +131,7 @@ func TestRealDifferenceIsFound(t *testing.T) {
 	if len(d.Worse(0.05)) != 0 {
 		t.Errorf("worse: %+v", d.Worse(0.05))
 	}
-	back := between(t, after, before, Config{})
+	back := between(t, after, before, Config{Relative: true})
 	if worse := back.Worse(0.2); len(worse) != 1 || worse[0].Metric.Name != "capacity" {
 		t.Errorf("the other way round: %+v, want a capacity that is worse by more than 20 %%", worse)
 	}
@@ -164,6 +164,30 @@ func TestWithinARun(t *testing.T) {
 	}
 	if _, err := Within(derive(t, planting(w.variant("one", 400, 2))), "run"); err == nil || !strings.Contains(err.Error(), "name a second run") {
 		t.Errorf("one variant: %v", err)
+	}
+}
+
+// What came of a load as written differs by chance, and with virtual users by how slow the
+// answers were. What was asked for is the same, and so is what is compared.
+func TestALoadAsWrittenIsMatchedByWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64, rate float64, service time.Duration) *result.Result {
+		p := planting(newWorld(seed, 1).variant("plain", 1000, 6))
+		p.Seed, p.Rate, p.Variants[0].Service = seed, rate, service
+		return derive(t, p)
+	}
+	before, after := run(1, 200, 2*time.Millisecond), run(2, 200, 70*time.Millisecond)
+	d := between(t, before, after, Config{})
+	rows := d.table(t, "response time under the same load").Rows
+	if len(rows) != 3 || rows[0].Name != "plain, p50 at 200/s" || rows[0].Change != stats.Worse || rows[0].Result.Ratio.Value < 30 {
+		t.Errorf("got %+v, want all of three percentiles far worse", rows)
+	}
+	if worse := d.Worse(0.05); len(worse) != 3 {
+		t.Errorf("worse: %+v, want the three percentiles", worse)
+	}
+	notes := between(t, before, run(3, 300, 2*time.Millisecond), Config{}).table(t, "response time under the same load").Notes
+	if want := "not the same load, so that response times are not compared: plain (200/s and 300/s)"; len(notes) != 1 || notes[0] != want {
+		t.Errorf("got the notes %q, want %q", notes, want)
 	}
 }
 
@@ -326,7 +350,7 @@ func TestForms(t *testing.T) {
 	a.Variants[1].Name = "a_b"
 	b := planting(w.variant("plain", 400, 6), w.variant("a_b", 700, 6))
 	b.Seed = 3
-	d := between(t, derive(t, a), derive(t, b), Config{})
+	d := between(t, derive(t, a), derive(t, b), Config{Relative: true})
 	var text, colour, markdown, object bytes.Buffer
 	if err := Text(&text, d, false); err != nil {
 		t.Fatal(err)

@@ -27,40 +27,91 @@ func percentiles() []percentile {
 	}
 }
 
-// latency compares response times at one rate. At their capacities all variants
-// are about as late as the objective allows, so that latency there says nothing.
+// latency compares response times under the same load: that of the experiment, if it was
+// offered as written, else one rate. At their capacities all variants are about as late as
+// the objective allows, so that latency there says nothing.
 func (t *tabler) latency(pairs []pair) error {
-	return t.add(latencyTitle, t.separately(), func() (out []asked, notes []string) {
-		var without []string
+	return t.add(t.latencyTitle(), t.separately(), func() (out []asked, notes []string) {
+		var without, unlike []string
 		for _, p := range pairs {
-			base, sample := curves(p.base), curves(p.sample)
-			rate, ok := commonRate(base, sample)
-			if !ok {
+			m := match(p)
+			switch {
+			case m.ok:
+				out = append(out, m.rows(p)...)
+			case p.base.Asked != p.sample.Asked:
+				unlike = append(unlike, fmt.Sprintf("%s (%s and %s)", p.name, p.base.Asked, p.sample.Asked))
+			default:
 				without = append(without, p.name)
-				continue
-			}
-			for _, x := range percentiles() {
-				a := asked{Row: Row{
-					Name:   fmt.Sprintf("%s, %s at %s", p.name, x.name, format.Measured(rate)),
-					Metric: stats.Metric{Name: x.name, Unit: "ms"},
-				}}
-				a.line = stats.Line{
-					Metric: a.Metric,
-					Base:   stats.Sample{Name: p.base.Name, Trials: at(base, rate, x)},
-					Sample: stats.Sample{Name: p.sample.Name, Trials: at(sample, rate, x)},
-				}
-				a.Base, a.Sample, a.Change = stats.Median(a.line.Base.Values()), stats.Median(a.line.Sample.Values()), stats.Unclear
-				if len(a.line.Base.Trials) == 0 || len(a.line.Sample.Trials) == 0 {
-					continue // a latency of 0 was not measured
-				}
-				out = append(out, a)
 			}
 		}
 		if len(without) > 0 {
-			notes = []string{"no rate that both were tried at: " + strings.Join(without, ", ")}
+			notes = append(notes, "no rate that both were tried at: "+strings.Join(without, ", "))
+		}
+		if len(unlike) > 0 {
+			notes = append(notes, "not the same load, so that response times are not compared: "+strings.Join(unlike, ", "))
 		}
 		return out, notes
 	})
+}
+
+// matched is the load that both of a pair were under.
+type matched struct {
+	curves [2][]curve // of base and sample
+	of     func(cs []curve, x percentile) []stats.Trial
+	where  string
+	ok     bool // there is one
+}
+
+// match finds the load that both of a pair were under. As written it is what was asked
+// for: the rate that came of that differs by chance, and with virtual users by how slow the
+// answers were, which is the very thing to be compared.
+func match(p pair) matched {
+	m := matched{curves: [2][]curve{curves(p.base), curves(p.sample)}}
+	switch {
+	case p.base.Asked != p.sample.Asked:
+	case p.base.Asked != "":
+		m.where, m.of = p.base.Asked, whole
+		m.ok = len(m.curves[0]) > 0 && len(m.curves[1]) > 0
+	default:
+		var rate float64
+		if rate, m.ok = commonRate(m.curves[0], m.curves[1]); m.ok {
+			m.where = format.Measured(rate)
+			m.of = func(cs []curve, x percentile) []stats.Trial { return at(cs, rate, x) }
+		}
+	}
+	return m
+}
+
+// rows are a pair's percentiles there.
+func (m *matched) rows(p pair) (out []asked) {
+	for _, x := range percentiles() {
+		a := asked{Row: Row{
+			Name:   fmt.Sprintf("%s, %s at %s", p.name, x.name, m.where),
+			Metric: stats.Metric{Name: x.name, Unit: "ms"},
+		}}
+		a.line = stats.Line{
+			Metric: a.Metric,
+			Base:   stats.Sample{Name: p.base.Name, Trials: m.of(m.curves[0], x)},
+			Sample: stats.Sample{Name: p.sample.Name, Trials: m.of(m.curves[1], x)},
+		}
+		a.Base, a.Sample, a.Change = stats.Median(a.line.Base.Values()), stats.Median(a.line.Sample.Values()), stats.Unclear
+		if len(a.line.Base.Trials) == 0 || len(a.line.Sample.Trials) == 0 {
+			continue // a latency of 0 was not measured
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// whole is a percentile of each trial of a load as written, of which each trial has one.
+func whole(cs []curve, x percentile) []stats.Trial {
+	var out []stats.Trial
+	for _, c := range cs {
+		if v := x.of(c.points[0]); v > 0 && !math.IsInf(v, 0) {
+			out = append(out, stats.Trial{Round: c.round, Value: v})
+		}
+	}
+	return out
 }
 
 // curve are the rates that one trial tried, by rising rate.

@@ -24,7 +24,8 @@ type tabler struct {
 // The titles of tables that are told apart.
 const (
 	baselineTitle = "capacity of the baseline"
-	latencyTitle  = "response time at the same rate"
+	rateTitle     = "response time at the same rate"
+	loadTitle     = "response time under the same load"
 	failedTitle   = "failed requests"
 )
 
@@ -96,7 +97,7 @@ func (t *tabler) capacity(pairs []pair) error {
 	}
 	if r := t.difference.Baseline(); r != nil && r.Result != nil && r.Result.Outcome == stats.Different {
 		t.difference.Warnings = append(t.difference.Warnings, fmt.Sprintf(
-			"%s, the baseline of both runs, differs by a factor of %s. If that is the machine, it cancels out of the other variants, which are relative to it; if it was changed on purpose, compare with --absolute",
+			"%s, the baseline of both runs, differs by a factor of %s. If that is the machine, it cancels out of the other variants, which are relative to it; if it was changed on purpose, compare without --relative",
 			t.baseline.name, format.Measured(r.Result.Ratio.Value)))
 	}
 	return nil
@@ -280,13 +281,20 @@ func (t *tabler) add(title string, design stats.Design, ask func() ([]asked, []s
 // judged says which tables decide whether a run is worse.
 func (t *tabler) judged(title string) bool {
 	switch title {
-	case "capacity", failedTitle:
+	case "capacity", failedTitle, loadTitle:
 		return true
-	case latencyTitle:
-		return t.result.Measure != "capacity"
 	default:
 		return false
 	}
+}
+
+// latencyTitle says what response times are compared at. Those at the rate of a search
+// are not judged: see Table.
+func (t *tabler) latencyTitle() string {
+	if t.result.Measure == "capacity" {
+		return rateTitle
+	}
+	return loadTitle
 }
 
 // setResult adds what the comparison found. A lower bound can be told from

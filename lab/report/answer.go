@@ -95,6 +95,10 @@ func nothingMeasured() sentence {
 	return sentence{}.say("Nothing was measured: the result has no variants.")
 }
 
+// failures is the share of failures from which on a variant's response times are those of
+// its failures.
+const failures = 0.5
+
 // loadAnswer says who met the objectives, and who answered fastest.
 func loadAnswer(r *result.Result) sentence {
 	var met []string
@@ -106,7 +110,8 @@ func loadAnswer(r *result.Result) sentence {
 		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s result.SLO) bool { return !s.Met }) {
 			met = append(met, v.Name)
 		}
-		if p95 := v.Latency.Response.P95; format.Finite(p95) && p95 > 0 && p95 < lowest {
+		// What answers with errors does so quickly.
+		if p95 := v.Latency.Response.P95; v.Failed < failures && format.Finite(p95) && p95 > 0 && p95 < lowest {
 			lowest, fastest = p95, i
 		}
 	}
@@ -125,10 +130,28 @@ func loadAnswer(r *result.Result) sentence {
 	default:
 		s = s.say("Under the load as written, ").stress(joinNames(met)).say(" met every objective and the others did not")
 	}
+	s = notAlways(r, met, s)
 	if fastest >= 0 {
 		s = s.say("; ").stress(r.Variants[fastest].Name).say(" had the lowest p95: ").stress(format.Milliseconds(lowest))
 	}
 	return s.say(".")
+}
+
+// notAlways says which objective a variant that met all of them crossed in some trials.
+func notAlways(r *result.Result, met []string, s sentence) sentence {
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		if !slices.Contains(met, v.Name) {
+			continue
+		}
+		for _, o := range v.SLO {
+			if note := objective(o).note(); note != "" {
+				s = s.say(", but ").stress(v.Name).say(" not always: " + o.Metric + " " + o.Threshold + " was " + note)
+				break
+			}
+		}
+	}
+	return s
 }
 
 // confidences says at which confidence the intervals hold, variant by variant

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"strconv"
+
 	"loadstone/lab/format"
 	"loadstone/lab/result"
 	"loadstone/lab/threshold"
@@ -37,6 +39,14 @@ func (s objective) observed() string {
 	case threshold.Count, threshold.Bytes: // what is counted stands without a unit
 	}
 	return format.Beside(s.Observed*scale, t.Value*scale) + unit
+}
+
+// note says in how many trials it was crossed; "" for none, or if there was one trial.
+func (s objective) note() string {
+	if s.Crossed == 0 || s.Trials < 2 {
+		return ""
+	}
+	return "crossed in " + strconv.Itoa(s.Crossed) + " of " + strconv.Itoa(s.Trials) + " trials"
 }
 
 // mark is k6's sign for an objective.

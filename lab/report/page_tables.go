@@ -52,6 +52,9 @@ func newObjectiveRows(r *result.Result) []objectiveRow {
 	for _, v := range r.Variants {
 		for i, s := range v.SLO {
 			row := objectiveRow{Variant: v.Name, Metric: s.Metric, Threshold: s.Threshold, Actual: objective(s).observed(), Met: s.Met}
+			if note := objective(s).note(); note != "" {
+				row.Actual += ", " + note
+			}
 			if i == 0 {
 				row.Span = len(v.SLO)
 			}

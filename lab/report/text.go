@@ -93,7 +93,7 @@ func (s *summary) variant(v *result.Variant) {
 	if v.Verdict.Advice != "" {
 		s.prose("    "+term.Pad("change", labelWidth), v.Verdict.Advice, term.Plain)
 	}
-	g := &term.Table{Columns: []term.Column{{Gap: 4}, {Gap: 1}, {Gap: 2}, {Gap: 2, Right: true}}}
+	g := &term.Table{Columns: []term.Column{{Gap: 4}, {Gap: 1}, {Gap: 2}, {Gap: 2, Right: true}, {Gap: 2}}}
 	for _, written := range v.SLO {
 		slo := objective(written)
 		st := term.Green
@@ -101,7 +101,7 @@ func (s *summary) variant(v *result.Variant) {
 			st = term.Red
 		}
 		g.Add(st.Cell(slo.mark()), term.Plain.Cell(term.Printable(slo.Metric)), term.Plain.Cell(term.Printable(slo.Threshold)),
-			st.Cell(slo.observed()))
+			st.Cell(slo.observed()), term.Plain.Cell(slo.note()))
 	}
 	for _, line := range g.Lines(s.color) {
 		s.line(line)

@@ -64,6 +64,9 @@ type Environment struct {
 type Variant struct {
 	Name   string `json:"name"`
 	Trials int    `json:"trials"`
+	// Asked is the load as written, in a few words: the same where two variants were to get
+	// the same, whatever came of it. Empty when the run searched the capacity.
+	Asked string `json:"asked,omitempty"`
 	// Capacity has the result's Unit; absent (nil) when the run measured load as written.
 	Capacity *Estimate `json:"capacity,omitempty"`
 	// PerTrial are the trials' capacities in the order they ran.
@@ -244,12 +247,17 @@ const (
 	IterationsPerSecond = "iterations/s"
 )
 
-// SLO is one objective and, for a variant, what became of it at capacity.
+// SLO is one objective and, for a variant, what became of it at capacity. Several trials
+// are judged by the middle one, and of an even number by the worse of the two in the
+// middle: Observed is that trial's, and Met says that it was met in more than half of them.
 type SLO struct {
 	Metric    string  `json:"metric"`
 	Threshold string  `json:"threshold"` // "p(95)<200"
 	Observed  float64 `json:"observed"`
 	Met       bool    `json:"met"`
+	// Trials is how many were judged, and Crossed how many of them did not meet it.
+	Trials  int `json:"trials,omitempty"`
+	Crossed int `json:"crossed,omitempty"`
 }
 
 // Comparison is a variant's capacity divided by the baseline's. P is that of an

@@ -20,7 +20,7 @@ type comparePage struct {
 	WhenA    string
 	WhenB    string
 	Swapped  string // address of the comparison the other way round
-	Absolute bool
+	Relative bool
 	Other    string // address of the comparison as measured, or relative to the baseline
 	Answer   string
 	Tables   []compareTable
@@ -46,7 +46,7 @@ type compareRow struct {
 // hands them over, or between the variants of one.
 func (h *handler) compare(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["run"]
-	absolute := r.URL.Query().Get("absolute") != ""
+	relative := r.URL.Query().Get("relative") != ""
 	if len(names) < 1 || len(names) > 2 || slices.Contains(names, "") {
 		h.say(w, http.StatusBadRequest, message{Title: "Two runs are compared",
 			Text: "Tick two runs in the list to see what changed between them, or one to compare its variants."})
@@ -62,16 +62,16 @@ func (h *handler) compare(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("order") == "" {
 		slices.SortStableFunc(entries, func(a, b *entry) int { return a.Started.Compare(b.Started) })
 	}
-	d, err := h.difference(r, entries, absolute)
+	d, err := h.difference(r, entries, relative)
 	if err != nil {
 		h.say(w, http.StatusOK, message{Title: "These cannot be compared", Text: sentence(err.Error())})
 		return
 	}
-	h.show(w, http.StatusOK, "compare", newComparePage(d, absolute))
+	h.show(w, http.StatusOK, "compare", newComparePage(d, relative))
 }
 
 // difference is the one that the command compare prints.
-func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (*compare.Difference, error) {
+func (h *handler) difference(r *http.Request, entries []*entry, relative bool) (*compare.Difference, error) {
 	var results []*result.Result
 	for _, e := range entries {
 		if e.State != whole {
@@ -89,25 +89,23 @@ func (h *handler) difference(r *http.Request, entries []*entry, absolute bool) (
 	if entries[0].Name == entries[1].Name {
 		return nil, errors.New("both are the same run")
 	}
-	return compare.Between(results[0], results[1], [2]string{entries[0].Name, entries[1].Name}, compare.Config{Absolute: absolute})
+	return compare.Between(results[0], results[1], [2]string{entries[0].Name, entries[1].Name}, compare.Config{Relative: relative})
 }
 
 // maxSource is how many lines of a difference between experiment files are shown.
 const maxSource = 200
 
-func newComparePage(d *compare.Difference, absolute bool) *comparePage {
+func newComparePage(d *compare.Difference, relative bool) *comparePage {
 	p := &comparePage{
-		Within: d.Base == d.Sample, A: d.Base, B: d.Sample, WhenA: when(d.Base.Started), WhenB: when(d.Sample.Started), Absolute: absolute,
-		Swapped: compareAddress(d.Sample.Name, d.Base.Name, absolute), Other: compareAddress(d.Base.Name, d.Sample.Name, !absolute),
+		Within: d.Base == d.Sample, A: d.Base, B: d.Sample, WhenA: when(d.Base.Started), WhenB: when(d.Sample.Started), Relative: relative,
+		Swapped: compareAddress(d.Sample.Name, d.Base.Name, relative), Other: compareAddress(d.Base.Name, d.Sample.Name, !relative),
 		Answer: d.Headline() + ".", Settings: d.Settings, Warnings: d.Warnings,
 	}
-	relative := absolute
 	for i := range d.Tables {
-		relative = relative || d.Tables[i].Reference != ""
 		p.Tables = append(p.Tables, newCompareTable(i, &d.Tables[i]))
 	}
-	if !relative {
-		p.Other = "" // nothing is relative to a baseline: both ways are the same
+	if p.Within {
+		p.Other = "" // its variants are compared with each other
 	}
 	p.Source = d.Source[:min(len(d.Source), maxSource)]
 	p.More = len(d.Source) - len(p.Source)
@@ -115,10 +113,10 @@ func newComparePage(d *compare.Difference, absolute bool) *comparePage {
 }
 
 // compareAddress asks for this order of the two.
-func compareAddress(a, b string, absolute bool) string {
+func compareAddress(a, b string, relative bool) string {
 	v := url.Values{"run": {a, b}, "order": {"given"}}
-	if absolute {
-		v.Set("absolute", "1")
+	if relative {
+		v.Set("relative", "1")
 	}
 	return "/compare?" + v.Encode()
 }

@@ -27,7 +27,10 @@ type Run struct {
 	Environment archive.Environment
 	// Objective is the threshold on http_req_duration; empty for p(95)<200.
 	Objective string
-	Variants  []Variant
+	// Rate is that of a load as written, in requests per second; 0 for a search of the
+	// capacity. What came of it is up to 3 % off, as a random schedule is.
+	Rate     float64
+	Variants []Variant
 }
 
 // Variant is one variant's truth.
@@ -98,8 +101,12 @@ func (p Run) file(rounds int) string {
 	if objective == "" {
 		objective = "p(95)<200"
 	}
-	fmt.Fprintf(&b, "load: {scenarios: {s: {executor: constant-arrival-rate, request: GET /}}}\n"+
-		"slo: {http_req_duration: [%q]}\nmeasure: capacity\ntrials: %d\n", objective, rounds)
+	measure, offered := "capacity", ""
+	if p.Rate > 0 {
+		measure, offered = "load", fmt.Sprintf(", rate: %v/s, duration: 2s", p.Rate)
+	}
+	fmt.Fprintf(&b, "load: {scenarios: {s: {executor: constant-arrival-rate, request: GET /%s}}}\n"+
+		"slo: {http_req_duration: [%q]}\nmeasure: %s\ntrials: %d\n", offered, objective, measure, rounds)
 	return b.String()
 }
 
@@ -129,6 +136,10 @@ func (p Run) trial(d *archive.Dir, planned archive.Planned, v Variant) error {
 			{Purpose: capacity.Search, Rate: 1.04 * at, Reason: "too slow", GeneratorLimited: v.GeneratorLimited},
 			{Purpose: capacity.Confirm, Rate: at, Held: true},
 		}
+	}
+	if p.Rate > 0 {
+		chance := 0.03 * math.Sin(float64(p.Seed)+float64(planned.Index))
+		tries = []capacity.Try{{Purpose: archive.AsWritten, Rate: p.Rate * (1 + chance), Held: true}}
 	}
 	for _, try := range tries {
 		m, err := measure(began, v, at, try)
