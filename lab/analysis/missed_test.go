@@ -20,7 +20,7 @@ func TestMissedByTheLowestRate(t *testing.T) {
 		"at 10.0 a second, http_req_duration p(95)<0.01: it was 1.2": {
 			tried("search", 100, "the backlog grew", refused), tried("search", 10, "http_req_duration p(95)<0.01: it was 1.2", nil),
 		},
-		"at 0.0500 a second, nothing was answered in time; 40 requests failed with connection_refused, such as connect to 127.77.0.2:8080": {
+		"at 0.0500 a second, nothing was answered in time; 40 × connection_refused (connect to 127.77.0.2:8080), 2 × timeout": {
 			tried(archive.Sweep, 0.01, "the sweep", nil), tried("search", 0.05, "nothing was answered in time", refused),
 		},
 	} {

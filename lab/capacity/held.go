@@ -63,9 +63,14 @@ func failures(rate float64, r *load.Result, outcomes []threshold.Outcome) []stri
 		reasons = append(reasons, fmt.Sprintf("the backlog grew by %.0f a second", r.InFlight.Slope))
 	}
 	for _, o := range outcomes {
-		if !o.Met {
-			reasons = append(reasons, missedObjective(o))
+		if o.Met {
+			continue
 		}
+		reason := missedObjective(o)
+		if what := r.Failures(); what != "" && strings.HasPrefix(o.Metric, threshold.HTTPReqFailed) {
+			reason += " (" + what + ")"
+		}
+		reasons = append(reasons, reason)
 	}
 	return reasons
 }

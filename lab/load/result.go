@@ -1,8 +1,13 @@
 package load
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"loadstone/lab/format"
 )
 
 // Result is what came of a Plan: only the measured part, without the warm-up.
@@ -202,6 +207,47 @@ type ErrorCount struct {
 	Count uint64 `json:"count"`
 	// Example is the message of one of them.
 	Example string `json:"example"`
+}
+
+// Failures says what the requests ended as that did not succeed, the commonest first:
+// "2,843 × status 502, 12 × timeout (no answer in 10s)". Statuses from 400 up stand for
+// those that a step does not expect or, if there are none, all do. It is empty if none
+// failed.
+func (r *Result) Failures() string {
+	const most, bad = 3, 400
+	if r.Failed == 0 && len(r.Errors) == 0 {
+		return ""
+	}
+	type kind struct {
+		count uint64
+		text  string
+	}
+	var all, statuses []kind
+	for status, n := range r.Status {
+		k := kind{n, fmt.Sprintf("status %d", status)}
+		statuses = append(statuses, k)
+		if status >= bad {
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 && len(r.Errors) == 0 {
+		all = statuses
+	}
+	for name, e := range r.Errors {
+		if e.Example != "" {
+			name += " (" + e.Example + ")"
+		}
+		all = append(all, kind{e.Count, name})
+	}
+	slices.SortFunc(all, func(a, b kind) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.text, b.text)) })
+	var texts []string
+	for i, k := range all {
+		if i == most {
+			break
+		}
+		texts = append(texts, fmt.Sprintf("%s × %s", format.Count(k.count), k.text))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Generator is what the generator process itself used while it measured.

@@ -135,6 +135,9 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
 	}
+	if err := m.awaitAnswers(ctx); err != nil {
+		return err
+	}
 	if k.Experiment.Measure == experiment.Capacity {
 		return m.capacity(ctx)
 	}
@@ -207,6 +210,7 @@ type trialRun struct {
 	base      load.Plan             // the experiment's, with targets
 	offered   int                   // pieces of load so far, for their seeds
 	onFirst   func(began time.Time) // nil if nobody wants to know when the load began
+	alone     time.Duration         // what an iteration took with nothing else under way; 0 if none was tried
 }
 
 // slo is what the trial's variant must meet.
@@ -248,10 +252,13 @@ func (m *trialRun) observe(kind string, slo experiment.SLO, carryOut func(func(l
 	if m.onFirst != nil {
 		keep = m.withStart(keep)
 	}
-	o := observer{keep: keep, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows()}
+	o := observer{keep: keep, watch: threshold.NewWatch(slo.Thresholds()), onWindows: slo.OnWindows(), hopeless: kind == archive.AsWritten}
 	r, err := carryOut(o.window)
 	if err = errors.Join(err, o.failed); err != nil {
 		return nil, nil, fmt.Errorf("offer load (%s): %w", kind, err)
+	}
+	if o.gaveUp {
+		return nil, nil, fmt.Errorf("every answer of the first %.0f s was a failure: %s; see the logs of the trial, or state expectedStatuses", o.seconds, r.Failures())
 	}
 	outcomes, err := o.watch.Outcomes(&r)
 	if err != nil {
@@ -266,7 +273,21 @@ type observer struct {
 	watch     *threshold.Watch
 	onWindows bool // an objective has to see the windows
 	failed    error
+
+	// hopeless loads, of which nothing succeeds from the beginning, are given up.
+	hopeless bool
+	gaveUp   bool
+	seconds  float64 // of windows in which requests ended
+	requests uint64  // that have ended, of which good ones did not fail
+	good     uint64
 }
+
+// A load that fails from its beginning is given up after so long and so many requests. A
+// system that comes back after a fault has answered before, and is not given up.
+const (
+	hopelessAfter    = 10 // s
+	hopelessRequests = 100
+)
 
 // window takes the next window, and says why the load is to end now, if it is.
 func (o *observer) window(w load.Window) (stop string) {
@@ -275,6 +296,14 @@ func (o *observer) window(w load.Window) (stop string) {
 	}
 	if o.failed = o.keep(w); o.failed == nil && o.onWindows {
 		stop, o.failed = o.watch.Add(w)
+	}
+	if w.Requests > 0 {
+		o.seconds += w.Seconds
+		o.requests += w.Requests
+		o.good += w.Requests - min(w.Failed, w.Requests)
+	}
+	if o.hopeless && o.good == 0 && o.seconds >= hopelessAfter && o.requests >= hopelessRequests && stop == "" {
+		o.gaveUp, stop = true, "nothing was answered as expected"
 	}
 	return stop
 }
@@ -309,64 +338,4 @@ func (m *trialRun) asWritten(ctx context.Context) error {
 	}
 	m.record(archive.AsWritten, capacity.NewTry(r.OfferedRate(), r, outcomes), r)
 	return nil
-}
-
-// capacity searches the highest rate that is held.
-func (m *trialRun) capacity(ctx context.Context) error {
-	scenario := m.base.Scenarios[0]
-	if raised := m.Experiment.Raised(); raised.What != "" {
-		return m.raise(ctx, scenario, raised)
-	}
-	began := time.Now().Add(m.base.Warmup) // which the budget is not for
-	if w := m.base.Warmup; w > 0 {
-		m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, sweepVUs)
-	} else {
-		m.Events.doingf("sweeping with %d virtual users", sweepVUs)
-	}
-	// A sweep has no objectives: it is to load the system beyond them.
-	r, _, err := m.offer(ctx, archive.Sweep, sweep(m.base, scenario, m.search.Budget), nil)
-	if err != nil {
-		return err
-	}
-	m.record(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: true}, r)
-	from := m.start(scenario, r.IterationRate())
-	if from <= 0 {
-		return fmt.Errorf("nothing was answered in a sweep of %.1f s: %s", r.Seconds(), firstError(r))
-	}
-	wait, takes := drain(m.slo(), scenario, m.base.Timeout), lasting(r)
-	var history []capacity.Try
-	for {
-		step, ok := m.search.Next(history, time.Since(began), from)
-		if !ok {
-			return m.perturb(ctx, scenario)
-		}
-		m.Events.doingf("trying %.0f req/s", step.Rate)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
-		if err != nil {
-			return err
-		}
-		t := capacity.NewTry(step.Rate, r, outcomes)
-		if t.Purpose = step.Purpose; t.Held {
-			takes = lasting(r)
-		}
-		history = append(history, t)
-		m.record(string(step.Purpose), t, r)
-	}
-}
-
-// start is where the trial's search starts: about the rate that the experiment
-// gives or, if it gives none, what the system sustained when it was never idle.
-func (m *trialRun) start(s load.Scenario, swept float64) float64 {
-	guess := swept
-	if max(s.Rate, s.StartRate) > 0 {
-		guess = max(s.Rate, s.StartRate)
-	}
-	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
-}
-
-func firstError(r *load.Result) string {
-	for kind, e := range r.Errors {
-		return fmt.Sprintf("%d × %s, such as %s", e.Count, kind, e.Example)
-	}
-	return "every request was still under way"
 }

@@ -38,8 +38,7 @@ const (
 // Its throughput is about what the system sustains, so the search starts there;
 // it also warms up what is to be measured, for a third of its time and for the
 // warm-up that the experiment asks for, which comes on top.
-func sweep(base load.Plan, s load.Scenario, budget time.Duration) load.Plan {
-	d := budget / sweepShare
+func sweep(base load.Plan, s load.Scenario, d time.Duration) load.Plan {
 	s.Executor, s.VUs, s.Stages = load.ConstantVUs, sweepVUs, nil
 	s.Duration, s.StartTime, s.GracefulStop = base.Warmup+d, 0, leastDrain
 	base.Scenarios, base.Warmup = []load.Scenario{s}, base.Warmup+d/3

@@ -1,0 +1,110 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"loadstone/block/pause"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+)
+
+// An entry service that is ready need not be what answers: a proxy accepts connections
+// while the service behind it still starts. So before a trial measures, one virtual user
+// asks until it is answered as the load expects.
+const (
+	// answersWithin is how long that may take, and refusedWithin how long if all answers
+	// say that the request is wrong (4xx), which time does not mend.
+	answersWithin = 30 * time.Second
+	refusedWithin = 5 * time.Second
+	// partlyWithin is how long all of an iteration may take to be right, if some of it is.
+	partlyWithin = 10 * time.Second
+
+	firstAnswerPause = 100 * time.Millisecond
+	lastAnswerPause  = time.Second
+)
+
+// awaitAnswers waits until the load is answered as it expects. Its error says what was
+// answered instead.
+func (m *trialRun) awaitAnswers(ctx context.Context) error {
+	p, ok := m.asking()
+	if !ok {
+		return nil
+	}
+	m.Events.doingf("waiting until %s answers as the load expects", m.Experiment.Entry)
+	began := time.Now()
+	for wait := firstAnswerPause; ; wait = min(2*wait, lastAnswerPause) {
+		p.Seed++ // other values
+		asked := time.Now()
+		r, err := m.generator.Run(ctx, p, nil)
+		after := time.Since(began)
+		good := r.Requests > r.Failed
+		switch {
+		case err != nil && p.Setup != nil && after < answersWithin && ctx.Err() == nil:
+			// what the load begins with was not answered yet
+		case err != nil:
+			return fmt.Errorf("ask %s before the load: %w", m.Experiment.Entry, err)
+		case good && r.Failed == 0 && !brokeOff(&r):
+			m.alone = time.Since(asked) / time.Duration(len(p.Scenarios))
+			return nil
+		case good && after >= partlyWithin:
+			m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("for %v before the load, not all requests of an iteration were answered as it expects: %s", partlyWithin, r.Failures()))
+			return nil
+		case after >= answersWithin || after >= refusedWithin && onlyRefused(&r):
+			return fmt.Errorf("%s does not answer as the load expects, %.0f s after it was ready: %s; see its log, correct the request, or write the statuses that are right in expectedStatuses",
+				m.Experiment.Entry, after.Seconds(), r.Failures())
+		}
+		if !pause.For(ctx, wait) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// asking is a plan of one iteration of each scenario, without its pauses. ok is false if
+// nothing can be asked without changing what is to be measured: of a load as written that
+// is what has an effect, which would come twice.
+func (m *trialRun) asking() (p load.Plan, ok bool) {
+	p = m.base
+	if p.Setup != nil && m.Experiment.Measure != experiment.Capacity {
+		return p, false
+	}
+	p.Warmup, p.StopOnOverload, p.Scenarios = 0, false, nil
+	for _, s := range m.base.Scenarios {
+		if len(s.Steps) == 0 || s.WebSocket != nil || m.Experiment.Measure != experiment.Capacity && !onlyReads(s.Steps) {
+			continue
+		}
+		s.Executor, s.VUs, s.Iterations, s.Stages = load.SharedIterations, 1, 1, nil
+		s.StartTime, s.Duration, s.GracefulStop = 0, p.Timeout, leastDrain
+		s.Steps = slices.Clone(s.Steps)
+		for i := range s.Steps {
+			s.Steps[i].Think = [2]time.Duration{}
+		}
+		p.Scenarios = append(p.Scenarios, s)
+	}
+	p.Seed = m.seed() + 1<<63 // which no piece of the load has
+	return p, len(p.Scenarios) > 0
+}
+
+func onlyReads(steps []load.Step) bool {
+	return !slices.ContainsFunc(steps, func(s load.Step) bool {
+		return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, s.Request.Method)
+	})
+}
+
+func brokeOff(r *load.Result) bool {
+	return slices.ContainsFunc(r.Journeys, func(j load.JourneyResult) bool { return j.BrokenOff > 0 })
+}
+
+// onlyRefused says whether all that was answered says that the request is wrong.
+func onlyRefused(r *load.Result) bool {
+	const client, server = 400, 500
+	for status := range r.Status {
+		if status < client || status >= server {
+			return false
+		}
+	}
+	return len(r.Status) > 0 && len(r.Errors) == 0
+}
