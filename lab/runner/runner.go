@@ -30,6 +30,8 @@ type Config struct {
 	// outlast the run.
 	RunsDir    string
 	VolumesDir string
+	// CPUsEach is the CPU limit of services that state none, in cores; 0 for none.
+	CPUsEach float64
 	// Env are the variables that Compose files may use.
 	Env map[string]string
 
@@ -84,6 +86,9 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 		return "", err
 	}
 	trials := plan(c.Variants, c.Experiment.Trials)
+	if c.CPUsEach > 0 {
+		k.warn(fmt.Sprintf("each service without a CPU limit of its own was held to %v CPU (--cpus-each)", c.CPUsEach))
+	}
 	started := time.Now()
 	machine, warnings := c.Driver.Machine(ctx)
 	awake, release := host.KeepAwake()
@@ -111,7 +116,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 // check loads the system of every variant.
 func (k *execution) check(ctx context.Context) error {
 	exp := k.Experiment
-	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env})
+	base, err := topology.Load(ctx, topology.Config{ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Env: k.Env, CPUsEach: k.CPUsEach})
 	if err != nil {
 		return errors.Join(k.mistakes(err, "system")...)
 	}
@@ -129,7 +134,7 @@ func (k *execution) check(ctx context.Context) error {
 			continue
 		}
 		s, err := topology.Load(ctx, topology.Config{
-			ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env,
+			ComposeFiles: exp.SystemPaths(), Profiles: exp.Profiles, Overlay: v.Overlay, OverlayName: "variant " + v.Name, Env: k.Env, CPUsEach: k.CPUsEach,
 		})
 		if err != nil {
 			errs = append(errs, k.mistakes(err, "variants", v.Name)...)

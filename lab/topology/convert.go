@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,11 +88,41 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 		}
 	}
 	if len(s.Command) > 0 {
-		s.Command[0] = absolute(s.Command[0], p.WorkingDir)
+		s.Command[0] = absolute(s.Command[0], s.runIn(c, p.WorkingDir))
 	}
 	var err error
 	s.Volumes, err = volumes(c, p, len(s.Command) == 0)
 	return s, err
+}
+
+// runIn has an x-process run in the directory that its image is built from, unless
+// working_dir is one that is here: the paths that it is started with are mostly those
+// within the image. It returns the directory that the program's own path is relative to.
+func (s *Service) runIn(c *types.ServiceConfig, dir string) string {
+	if c.Extensions[processKey] == nil || c.Build == nil || c.Build.Context == "" {
+		return dir
+	}
+	context := c.Build.Context
+	if !filepath.IsAbs(context) {
+		context = filepath.Join(dir, context)
+	}
+	work := s.WorkingDir
+	if work != "" && !filepath.IsAbs(work) {
+		work = filepath.Join(dir, work)
+	}
+	if context == dir || !isDir(context) || work != "" && isDir(work) {
+		return dir
+	}
+	s.WorkingDir = context
+	if _, err := os.Stat(filepath.Join(context, s.Command[0])); err != nil {
+		return dir
+	}
+	return context
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // absolute makes a program with a slash in its name relative to dir; one

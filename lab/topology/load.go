@@ -30,6 +30,9 @@ type Config struct {
 	// Env holds the variables that the files may use. They take precedence over
 	// those of a .env beside the first file, as in Compose.
 	Env map[string]string
+	// CPUsEach is the CPU limit of each service that states none, in cores; 0 leaves it
+	// without. Jobs are left alone: no load meets them.
+	CPUsEach float64
 	// Profiles are those to enable. COMPOSE_PROFILES is not looked at, neither
 	// in Env nor in .env, so that what an experiment measures does not depend
 	// on where it is run; ask EnabledProfiles for what it says.
@@ -285,7 +288,17 @@ func (l *load) system(ctx context.Context) (*System, error) {
 		return nil, l.blame(err)
 	}
 	system.config = l.config
+	system.limitEach(l.config.CPUsEach)
 	return system, nil
+}
+
+// limitEach gives each service a CPU limit that states none.
+func (s *System) limitEach(cpus float64) {
+	for i := range s.Services {
+		if service := &s.Services[i]; cpus > 0 && !service.Job && service.Limits.CPUs == nil {
+			service.Limits.CPUs = &cpus
+		}
+	}
 }
 
 // project checks the model for consistency and types it.

@@ -72,7 +72,7 @@ func (l *load) explained(err error, last, first int) error {
 		want, text = wanted{path: []string{"services", unknown.Name}}, unknown.sentence()
 	}
 	part := load{files: l.files[first : last+1], names: l.names[first : last+1], config: l.config}
-	return part.mistake(err, lineForm.ReplaceAllString(text, ""), want)
+	return part.mistake(err, advise(lineForm.ReplaceAllString(text, "")), want)
 }
 
 // lineForm is a place that is given before the message instead.

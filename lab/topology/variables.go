@@ -9,6 +9,9 @@ import (
 // BindHost is the variable with an instance's own address.
 const BindHost = "BIND_HOST"
 
+// HostVariable names the variable that has the address of a service's first instance.
+func HostVariable(service string) string { return variable(service) + "_HOST" }
+
 // Variables are what a driver sets for every instance, given the addresses of
 // each service's instances in order and the directory of each named volume.
 // The package comment lists them. A service without an instance has none, so
@@ -19,7 +22,7 @@ func Variables(hosts map[string][]string, volumes map[string]string) map[string]
 		if len(addresses) == 0 {
 			continue
 		}
-		vars[variable(service)+"_HOST"] = addresses[0]
+		vars[HostVariable(service)] = addresses[0]
 		vars[variable(service)+"_HOSTS"] = strings.Join(addresses, ",")
 	}
 	for name, dir := range volumes {

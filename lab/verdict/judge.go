@@ -72,6 +72,9 @@ func Evaluate(in Input) Verdict {
 		v.Status = Undecided
 		v.Summary = c.undecided(in, heard)
 	}
+	if !v.Decided() && v.Advice == "" {
+		v.Advice = in.limitless()
+	}
 	return v
 }
 
