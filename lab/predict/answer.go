@@ -112,6 +112,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	s.machine(a, changed)
 	s.unsure(a)
 	s.assume(a, q.Changes)
+	s.threads(a, q.Changes)
 	return a, nil
 }
 

@@ -72,7 +72,7 @@ func (s *System) componentOf(station string) string {
 func (s *System) changes(cs []Change) []queueing.Change {
 	var out []queueing.Change
 	for _, c := range cs {
-		out = append(out, queueing.Change{Station: c.Service, Instances: c.Replicas, CPUs: c.CPUs})
+		out = append(out, queueing.Change{Station: c.Service, Instances: c.Replicas, CPUs: s.usable(c)})
 		if c.Replicas == nil {
 			continue
 		}

@@ -58,6 +58,7 @@ type System struct {
 	busiest               map[string]float64 // by component: the share of its CPU where its demand is from
 	elsewhere             []string           // whose demands are from other variants
 	component             map[string]string  // by station of a pool
+	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
@@ -70,7 +71,7 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if unit := r.RateUnit(); unit == experiment.Connections || unit == experiment.Rooms {
 		return nil, fmt.Errorf("run %s measured how many %s are held at a time, and the model is of work that arrives at a rate; predict from a search that raises messages, or measure the changed system", name, unit)
 	}
-	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string)}
+	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string), oneThread: make(map[string]float64)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
@@ -129,6 +130,9 @@ func (s *System) stations(r *result.Result, family []*result.Variant, figures []
 				continue
 			}
 			skews = append(skews, skew(f.Components[i]))
+		}
+		if used := c.Busy * c.LimitCPUs; used > 0 {
+			s.oneThread[c.Name] = min(1, c.ThreadBusy/used)
 		}
 		share := c.LimitCPUs
 		if share == 0 {
