@@ -121,7 +121,8 @@ func isUsage(err error) bool {
 	var u usageError
 	var e *experiment.Error
 	var r archive.NoRunError
-	return errors.As(err, &u) || errors.As(err, &e) || errors.As(err, &r)
+	var m *experiment.MissingFileError
+	return errors.As(err, &u) || errors.As(err, &e) || errors.As(err, &r) || errors.As(err, &m)
 }
 
 func (a *app) root() *cobra.Command {
@@ -134,7 +135,10 @@ The system is a Compose file, each variant is an override of it, the load is wri
 in k6's terms, and an SLO defines what is good enough. Loadstone starts every variant,
 loads it, monitors each component, finds its capacity with an interval, names the
 bottleneck with evidence, and compares the variants in one report.`,
-		Example: `  # run an experiment: all variants, interleaved trials, verdicts, report
+		Example: `  # a first experiment for your own Compose file
+  loadstone init compose.yaml
+
+  # run an experiment: all variants, interleaved trials, verdicts, report
   loadstone run system/results/experiments/embedded.yaml
 
   # regenerate the report of a run
@@ -161,7 +165,7 @@ bottleneck with evidence, and compares the variants in one report.`,
 	cmd.SetFlagErrorFunc(flagMistake)
 	cmd.AddGroup(&cobra.Group{ID: "lab", Title: "The instrument:"}, &cobra.Group{ID: "system", Title: "The systems:"})
 	cmd.AddCommand(
-		a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.uiCommand(), a.compareCommand(), a.predictCommand(),
+		a.initCommand(), a.runCommand(), a.upCommand(), a.downCommand(), a.psCommand(), a.reportCommand(), a.uiCommand(), a.compareCommand(), a.predictCommand(),
 		a.loadCommand(), a.importLoadCommand(), a.schemaCommand(), a.doctorCommand(), a.selftestCommand(), a.versionCommand(),
 		a.resultsCommand(),
 		a.patternsCommand(),
@@ -191,7 +195,8 @@ func checkArguments(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usagef("%w; see '%s --help'", err, cmd.CommandPath())
+			_, arguments, _ := strings.Cut(cmd.Use, " ")
+			return usagef("%w; write %s %s, or see '%s --help'", err, cmd.CommandPath(), arguments, cmd.CommandPath())
 		}
 		return nil
 	}

@@ -23,6 +23,9 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if how := os.Getenv(badServer); how != "" {
+		os.Exit(serveBadly(how))
+	}
 	os.Exit(func() int {
 		if err := enterNetwork(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -23,6 +23,8 @@ func flagMistake(c *cobra.Command, err error) error {
 		return usagef("%s; see '%s --help'", unknownFlag(c, unknown), c.CommandPath())
 	case isInvalid && invalid.GetFlag().Value.Type() == "duration":
 		return usagef("%s", wrongTime(invalid))
+	case isInvalid:
+		return usagef("--%s %s: %s", invalid.GetFlag().Name, spelling.Quote(invalid.GetValue()), wantedValue(invalid))
 	}
 	return usagef("%w; see '%s --help'", flagValue(err), c.CommandPath())
 }
@@ -49,6 +51,21 @@ func flagValue(err error) error {
 		form += " that is not so large"
 	}
 	return fmt.Errorf("--%s is %q: write %s", f.Name, wrong.GetValue(), form)
+}
+
+// wantedValue says what to write for a value that is none of its flag's type.
+func wantedValue(err *pflag.InvalidValueError) string {
+	switch err.GetFlag().Value.Type() {
+	case "int", "int32", "int64":
+		return "this is no whole number; write one such as 10"
+	case "uint", "uint64":
+		return "this is no whole number of at least 0; write one such as 10"
+	case "float64":
+		return "this is no number; write one such as 2 or 0.5"
+	case "intSlice":
+		return "these are no whole numbers; write some such as 200,404"
+	}
+	return err.Unwrap().Error()
 }
 
 // wrongTime says what to write for a time that is none.

@@ -22,6 +22,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/load"
 	"loadstone/lab/load/engine"
+	"loadstone/lab/load/failure"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/load/summary"
 	"loadstone/lab/term"
@@ -67,6 +68,9 @@ Exit status:
   # yesterday's traffic, twice as fast
   loadstone load http://127.0.0.1:8080 --replay access.log --speed 2 --html load.html
 
+  # one request of each step, with requests and answers printed as by curl -v
+  loadstone load checkout.yaml --target http://127.0.0.1:8080 --once
+
   # several steps, checks and feeds: a file
   loadstone load checkout.yaml --target http://127.0.0.1:8080`,
 		Args: cobra.ExactArgs(1),
@@ -74,6 +78,9 @@ Exit status:
 			j, err := f.job(cmd.Flags(), args[0])
 			if err != nil {
 				return err
+			}
+			if f.once {
+				return a.once(cmd.Context(), j)
 			}
 			j.quiet = f.out.quiet
 			return a.load(cmd.Context(), j, &f.out)
@@ -223,7 +230,11 @@ func commonFailure(r *load.Result) string {
 		}
 		return "the answers were " + strings.Join(answers, ", ")
 	}
-	return fmt.Sprintf("%d × %s, such as %s", most.Count, kind, most.Example)
+	text := fmt.Sprintf("%d × %s, such as %s", most.Count, kind, most.Example)
+	if kind == failure.Refused.String() {
+		text += "; start the server, or correct the address"
+	}
+	return text
 }
 
 // fileJob is the load of a file.

@@ -3,6 +3,7 @@ package cli
 import (
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ type loadFlags struct {
 	replay                             string
 	speed                              float64
 	seed                               uint64
-	spin, abort                        bool
+	spin, abort, once                  bool
 	out                                outputs
 }
 
@@ -70,9 +71,13 @@ csv:FILE or jsonl:FILE (then {NAME.COLUMN}, or csv:FILE:COLUMN for {NAME}); add 
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the schedule and the feeds")
 
 	fl.StringArrayVar(&f.thresholds, "threshold", nil, "a threshold, such as 'http_req_duration: p(95)<200' or '… over 10s'")
+	fl.BoolVar(&f.once, "once", false, "make one request of each step and print requests and answers, as curl -v does")
 	fl.BoolVar(&f.abort, "abort-on-fail", false, "end the load once a --threshold is crossed")
 	f.out.bind(fl)
 }
+
+// addressForm is a host with a port.
+var addressForm = regexp.MustCompile(`^[A-Za-z0-9.-]+:[0-9]+$`)
 
 // urlFlags are the flags that say what a file says itself.
 var urlFlags = []string{
@@ -155,6 +160,9 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 		}
 		j.title = what
 	} else if _, found := os.Stat(what); found != nil {
+		if host := strings.SplitN(what, "/", 2)[0]; addressForm.MatchString(host) {
+			return j, usagef("%q is a URL without its scheme; write http://%s", what, what)
+		}
 		return j, usagef("%q is no URL to load, and no file; write one such as http://127.0.0.1:8080/path", what)
 	} else {
 		for _, name := range urlFlags {

@@ -22,6 +22,9 @@ func cutMetric(text string) (metric, expression string, ok bool) {
 func parseRate(flag, text string) (float64, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(number, 64)
+	if err == nil && unit == "" && n > 0 {
+		return 0, usagef("%s %s has no unit; write %s/s, or %s/m for a minute", flag, text, number, number)
+	}
 	per, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
 	if err != nil || !ok || !(n > 0) {
 		return 0, usagef("%s %q is no rate; write requests per second, minute or hour, such as 500/s", flag, text)
@@ -104,7 +107,7 @@ func parseSpan(text string) (*[2]int64, bool) {
 	low, high, _ := strings.Cut(text, "..")
 	lo, errLo := strconv.ParseInt(low, 10, 64)
 	hi, errHi := strconv.ParseInt(high, 10, 64)
-	if errLo != nil || errHi != nil || hi < lo {
+	if errLo != nil || errHi != nil {
 		return nil, false
 	}
 	return &[2]int64{lo, hi}, true

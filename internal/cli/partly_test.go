@@ -65,12 +65,17 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 // A trial that fails does not take the others with it.
 func TestFailedTrialLeavesTheOthers(t *testing.T) {
 	dir := t.TempDir()
+	self, errSelf := os.Executable()
+	if errSelf != nil {
+		t.Fatal(errSelf)
+	}
 	for name, text := range map[string]string{
 		"compose.yaml": `name: crashing
 services:
   web:
     image: web
-    x-process: [sleep, "60"]
+    x-process: [` + self + `]
+    environment: {` + badServer + `: "200"}
     expose: ["8080"]
     healthcheck: {test: [CMD, "true"], interval: 100ms}
 `,

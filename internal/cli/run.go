@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"loadstone/block/spelling"
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
@@ -26,6 +29,8 @@ type runFlags struct {
 	variants []string
 	driver   string
 	junit    string
+	cpusEach float64
+	check    bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -54,6 +59,12 @@ Exit status:
   # a quick look: two variants, one trial each (without intervals)
   loadstone run experiment.yaml --variants query,snapshot --trials 1
 
+  # what would be run, and how long it takes; nothing is started
+  loadstone run experiment.yaml --check
+
+  # a Compose file whose services have no CPU limits: a quarter of a core for each
+  loadstone run experiment.yaml --cpus-each 0.25
+
   # in containers, as in production; missing images are pulled
   loadstone run experiment.yaml --driver docker`,
 		Args:              cobra.ExactArgs(1),
@@ -74,6 +85,12 @@ Exit status:
 			if cmd.Flags().Changed("seed") {
 				exp.Seed = seed
 			}
+			if cmd.Flags().Changed("cpus-each") && !(f.cpusEach >= leastCPUs && f.cpusEach <= mostCPUs) {
+				return usagef("--cpus-each %v: write a number of cores such as 0.25", f.cpusEach)
+			}
+			if f.check {
+				return a.checkRun(cmd.Context(), exp, f)
+			}
 			return a.run(cmd.Context(), exp, f)
 		},
 	}
@@ -83,11 +100,19 @@ Exit status:
 	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
 	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which are kept between runs (Docker keeps its own, called loadstone-run-…)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
+	fl.BoolVar(&f.check, "check", false, "start nothing: check all files and print what would be run, with times")
+	fl.Float64Var(&f.cpusEach, "cpus-each", 0, "CPU limit, in cores, of each service that states none, such as 0.25")
 	completing(cmd, "variants", completeVariants)
 	fl.StringVar(&f.junit, "junit", "", "write the objectives of each variant as JUnit XML to this file, for CI")
 	driverFlag(cmd, &f.driver)
 	return cmd
 }
+
+// The least and the most cores that --cpus-each can be.
+const (
+	leastCPUs = 0.001
+	mostCPUs  = 1024
+)
 
 // run conducts an experiment and reports it.
 func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) error {
@@ -108,29 +133,18 @@ func (a *app) run(ctx context.Context, exp *experiment.Experiment, f runFlags) e
 // conducted conducts an experiment, writes its report, and returns the result
 // and the run's directory.
 func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFlags) (res *result.Result, dir string, err error) {
-	c := runner.Config{
-		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(),
-		Driver: a.driver(f.driver, false, true), Generator: a.generator(), Version: version,
-	}
-	// Of no system, so only whether there is what the driver itself needs.
-	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {
-		return nil, dir, usageError{err}
-	}
-	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
-		return nil, dir, err
-	}
-	if exp.Load.K6 != nil {
-		if c.K6, err = k6.Find(exec.LookPath); err != nil {
-			return nil, dir, err
-		}
-	}
-	if c.Variants, err = chosen(exp, f.variants); err != nil {
+	c, err := a.runConfig(ctx, exp, f)
+	if err != nil {
 		return nil, dir, err
 	}
 	p := newProgress(a.Stderr, a.Terminal)
 	c.Events = p.events()
-	for _, note := range exp.Notes() {
-		p.warning(note)
+	planned := c.Events.Planned
+	c.Events.Planned = func(dir string, trials []archive.Planned, load []time.Duration) {
+		for _, note := range exp.Notes() { // once it is known that nothing is wrong
+			p.warning(note)
+		}
+		planned(dir, trials, load)
 	}
 	dir, err = runner.Run(ctx, c)
 	p.close()
@@ -141,12 +155,34 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	return res, dir, err
 }
 
+// runConfig is what a run needs, checked as far as it can be without the system.
+func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFlags) (c runner.Config, err error) {
+	c = runner.Config{
+		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(), CPUsEach: f.cpusEach,
+		Driver: a.driver(f.driver, false, true), Generator: a.generator(), Version: version,
+	}
+	// Of no system, so only whether there is what the driver itself needs.
+	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {
+		return c, usageError{err}
+	}
+	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
+		return c, err
+	}
+	if exp.Load.K6 != nil {
+		if c.K6, err = k6.Find(exec.LookPath); err != nil {
+			return c, err
+		}
+	}
+	c.Variants, err = chosen(exp, f.variants)
+	return c, err
+}
+
 // chosen are the variants to run, in the experiment's order.
 func chosen(exp *experiment.Experiment, names []string) ([]string, error) {
 	all := exp.VariantNames()
 	for _, n := range names {
 		if !slices.Contains(all, n) {
-			return nil, usagef("--variants: the experiment has no variant %q; it has %s", n, strings.Join(all, ", "))
+			return nil, usagef("--variants: the experiment has no variant %q; %s", n, spelling.ChooseName(n, all))
 		}
 	}
 	if len(names) == 0 {

@@ -424,11 +424,11 @@ func TestCompare(t *testing.T) {
 	a, b := plant(t, runs, "checkout", began, 1), plant(t, runs, "checkout", began.Add(time.Hour), 0.75)
 	d, _ := begin(t, runs)
 	s := newSite(t, runs)
-	s.shows("/compare?run="+a+"&run="+b, http.StatusOK, "worse.", `class="worse"`, "relative to plain", "as measured", "A, 1 June 2026, 08:00 UTC")
+	s.shows("/compare?run="+a+"&run="+b, http.StatusOK, "worse.", `class="worse"`, "relative to the first variant</a>", "A, 1 June 2026, 08:00 UTC")
 	// The list hands over in its own order: the older one is A all the same.
 	s.shows("/compare?run="+b+"&run="+a, http.StatusOK, "A, 1 June 2026, 08:00 UTC")
 	s.shows("/compare?run="+b+"&run="+a+"&order=given", http.StatusOK, "A, 1 June 2026, 09:00 UTC", `class="better"`)
-	s.shows("/compare?run="+a+"&run="+b+"&absolute=1", http.StatusOK, "relative to the baseline</a>")
+	s.shows("/compare?run="+a+"&run="+b+"&relative=1", http.StatusOK, "relative to plain", "as measured")
 	s.shows("/compare?run="+a, http.StatusOK, "Variants of checkout", "plain → cached")
 	s.shows("/compare", http.StatusBadRequest, "Tick two runs")
 	s.shows("/compare?run="+a+"&run="+b+"&run="+a, http.StatusBadRequest, "Tick two runs")

@@ -40,7 +40,7 @@ func readCSV(in input) (*table, []string, error) {
 		}
 		if len(record) != len(names) {
 			line, _ := r.FieldPos(0)
-			return nil, nil, fmt.Errorf("%s:%d: the row has %d values, and there are %d columns: give each column one", in.path, line, len(record), len(names))
+			return nil, nil, fmt.Errorf("%s:%d: the row has %s, and there are %s: give each column one", in.path, line, counted(len(record), "value"), counted(len(names), "column"))
 		}
 		if in.want != "" {
 			record = record[wanted : wanted+1]
@@ -50,6 +50,14 @@ func readCSV(in input) (*table, []string, error) {
 		}
 		rows.endRow()
 	}
+}
+
+// counted is a number with its noun: 1 value, 2 values.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // checkHeader checks the names of the columns, and that the wanted is there.

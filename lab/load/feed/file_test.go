@@ -102,7 +102,7 @@ func TestBadFiles(t *testing.T) {
 		{"a.csv", "id,name\n1,2\n", "mail", `:1: there is no column "mail": choose one of "id", "name"`},
 		{"a.csv", "id, name\n1,2\n", "name", `:1: there is no column "name": choose one of "id", " name"`},
 		{"a.csv", "id,id\n1,2\n", "", `:1: there are two columns "id": rename one`},
-		{"a.csv", "id,name\n1,2\n\n3\n", "", ":4: the row has 1 values, and there are 2 columns: give each column one"},
+		{"a.csv", "id,name\n1,2\n\n3\n", "", ":4: the row has 1 value, and there are 2 columns: give each column one"},
 		{"a.csv", "id,name\n1,2\n3,4,5\n", "id", ":3: the row has 3 values, and there are 2 columns"},
 		{"a.csv", "id,name\n1,x\"y\n", "", ":2:4: a quote within a value that does not begin with one: put the value in quotes and double those in it"},
 		{"a.csv", "id,name\n1,\"x\"y\n", "", ":2:5: a value in quotes that does not end with one, or goes on after it: end it with a quote and double those in it"},

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"loadstone/lab/format"
+	"loadstone/lab/load"
+	"loadstone/lab/load/engine"
+	"loadstone/lab/load/exchange"
+	"loadstone/lab/load/httpclient"
+)
+
+// once makes one request of each step of a load, one after the other, and prints requests
+// and answers as they are on the wire. It is an error if one of them failed.
+func (a *app) once(ctx context.Context, j job) (err error) {
+	log.SetOutput(io.Discard)
+	plan, err := oncePlan(&j)
+	if err != nil {
+		return err
+	}
+	target, err := url.Parse(plan.Targets[0])
+	if err != nil {
+		return usageError{err}
+	}
+	tls, err := httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify)
+	if err != nil {
+		return usageError{err}
+	}
+	tap, err := exchange.Open(ctx, exchange.Config{Target: target, TLS: tls, Timeout: plan.Timeout, Seen: a.showExchange})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tap.Close()) }()
+	plan.Targets, plan.TLS = []string{tap.URL()}, load.TLS{}
+	all := []*load.Scenario{plan.Setup, plan.Teardown}
+	for i := range plan.Scenarios {
+		all = append(all, &plan.Scenarios[i])
+	}
+	for _, s := range all {
+		for k := 0; s != nil && k < len(s.Steps); k++ {
+			setHost(&s.Steps[k].Request, target.Host)
+		}
+	}
+	r, err := engine.Run(ctx, plan, nil, nil)
+	if err != nil {
+		return asUsage(err)
+	}
+	return a.onceResult(&r)
+}
+
+// oncePlan is a plan of one iteration of each scenario, in which each step is made.
+func oncePlan(j *job) (load.Plan, error) {
+	p := j.plan
+	if j.k6 != nil {
+		return p, usagef("--once is for loads that this program sends; k6 run --iterations 1 --http-debug=full shows those of a script")
+	}
+	p.Warmup, p.Connections, p.Protocol, p.Spin = 0, 0, load.HTTP1, false
+	p.Scenarios = nil
+	for _, s := range j.plan.Scenarios {
+		if len(s.Steps) == 0 || s.WebSocket != nil {
+			return p, usagef("--once shows requests, and scenario %s has none: it is a replay, or of WebSocket clients; leave --once out", s.Name)
+		}
+		s.Executor, s.VUs, s.Iterations, s.Stages, s.Weighted, s.CacheBytes = load.SharedIterations, 1, 1, nil, false, 0
+		s.StartTime, s.GracefulStop = 0, p.Timeout
+		s.Duration = p.Timeout * time.Duration(len(s.Steps)+1)
+		s.Steps = slices.Clone(s.Steps)
+		for i := range s.Steps {
+			s.Steps[i].Think = [2]time.Duration{}
+		}
+		p.Scenarios = append(p.Scenarios, s)
+	}
+	return p, nil
+}
+
+// setHost has a request name the target that it is for.
+func setHost(r *load.Request, host string) {
+	header := map[string]string{}
+	for name, value := range r.Header {
+		if strings.EqualFold(name, "host") {
+			host = value
+			continue
+		}
+		header[name] = value
+	}
+	header["Host"] = host
+	r.Header = header
+}
+
+// showExchange prints a request and its answer in the way of curl -v.
+func (a *app) showExchange(e exchange.Exchange) {
+	var b strings.Builder
+	writeMessage(&b, "> ", e.Request)
+	if len(e.Answer) > 0 {
+		writeMessage(&b, "< ", e.Answer)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, "* no answer: %v\n", e.Err)
+	}
+	fmt.Fprintf(&b, "* after %s\n\n", format.Milliseconds(float64(e.Took)/float64(time.Millisecond)))
+	_, _ = io.WriteString(a.Stdout, b.String()) // as with any output, nobody may be listening
+}
+
+// mostBody is how much of a body is shown, in bytes.
+const mostBody = 4 << 10
+
+func writeMessage(b *strings.Builder, mark string, raw []byte) {
+	head, body, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
+	for line := range strings.SplitSeq(string(head), "\r\n") {
+		b.WriteString(mark + line + "\n")
+	}
+	b.WriteString(mark + "\n")
+	switch shown := body[:min(len(body), mostBody)]; {
+	case len(body) == 0:
+	case !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0:
+		fmt.Fprintf(b, "(%s that are no text)\n", format.Plural(len(body), "byte"))
+	default:
+		b.WriteString(strings.ToValidUTF8(string(shown), "?"))
+		if shown[len(shown)-1] != '\n' {
+			b.WriteByte('\n')
+		}
+		if more := len(body) - len(shown); more > 0 {
+			fmt.Fprintf(b, "(and %s more)\n", format.Plural(more, "byte"))
+		}
+	}
+}
+
+// onceResult says what is not as the load expects.
+func (a *app) onceResult(r *load.Result) error {
+	for _, c := range r.Checks {
+		mark := "✓"
+		if c.Fails > 0 {
+			mark = "✗"
+		}
+		fmt.Fprintf(a.Stdout, "%s %s\n", mark, c.Name)
+	}
+	failedChecks := slices.ContainsFunc(r.Checks, func(c load.CheckResult) bool { return c.Fails > 0 })
+	switch {
+	case r.Failed > 0:
+		return fmt.Errorf("%d of %s failed: %s", r.Failed, format.Plural(r.Requests, "request"), r.Failures())
+	case r.Requests == 0:
+		return errors.New("no request was made")
+	case failedChecks:
+		return errors.New("not every check held")
+	}
+	return nil
+}
