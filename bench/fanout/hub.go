@@ -60,10 +60,8 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	u := used{}
 	u.RSS[0] = resident()
 	_, _ = fmt.Fprintln(out, port)
-	for range o.viewers {
-		if err := welcome(ctx, h, listener, o.deflate); err != nil {
-			return err
-		}
+	if err := welcomeAll(ctx, h, listener, o); err != nil {
+		return err
 	}
 	lines := bufio.NewReader(in)
 	if _, err := lines.ReadString('\n'); err != nil {
@@ -99,6 +97,16 @@ func serveHub(ctx context.Context, args []string, in io.Reader, out io.Writer) (
 	}
 	_, _ = fmt.Fprintf(out, "%s\n", line)
 	_, _ = io.Copy(io.Discard, lines) // the end of the input is ours
+	return nil
+}
+
+// welcomeAll takes as many viewers in as there will be.
+func welcomeAll(ctx context.Context, h *hub.Hub, listener net.Listener, o offer) error {
+	for range o.viewers {
+		if err := welcome(ctx, h, listener, o.deflate); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -106,6 +106,6 @@ func freeAddress(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // it listened
+	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }

@@ -103,8 +103,10 @@ func TestImportedPostmanRuns(t *testing.T) {
 			what += " " + r.PostFormValue("title") + r.PostFormValue("meta")
 		case "/v1/graphql":
 			var q struct {
-				Query     string
-				Variables struct{ N int }
+				Query     string `json:"query"`
+				Variables struct {
+					N int `json:"n"`
+				} `json:"variables"`
 			}
 			what += fmt.Sprint(" ", json.NewDecoder(r.Body).Decode(&q), q.Query, q.Variables.N)
 		case "/v1/search":

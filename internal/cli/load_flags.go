@@ -144,6 +144,29 @@ func checkExclusive(fl *pflag.FlagSet) error {
 	return nil
 }
 
+// load is what the argument says: a URL, or the file of a load.
+func (f *loadFlags) load(fl *pflag.FlagSet, what string) (j job, err error) {
+	if strings.Contains(what, "://") {
+		if j.plan, err = f.plan(what); err == nil && len(f.targets) > 0 {
+			err = usagef("--target is for the load of a file; the URL says where to send this one")
+		}
+		j.title = what
+		return j, err
+	}
+	if _, found := os.Stat(what); found != nil {
+		if host, _, _ := strings.Cut(what, "/"); addressForm.MatchString(host) {
+			return j, usagef("%q is a URL without its scheme; write http://%s", what, what)
+		}
+		return j, usagef("%q is no URL to load, and no file; write one such as http://127.0.0.1:8080/path", what)
+	}
+	for _, name := range urlFlags {
+		if fl.Changed(name) {
+			return j, usagef("--%s: the file %s says that itself; change it there", name, what)
+		}
+	}
+	return f.fileJob(what)
+}
+
 // job turns the arguments into a load.
 func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	var j job
@@ -154,24 +177,7 @@ func (f *loadFlags) job(fl *pflag.FlagSet, what string) (job, error) {
 	if err != nil {
 		return j, err
 	}
-	if strings.Contains(what, "://") {
-		if j.plan, err = f.plan(what); err == nil && len(f.targets) > 0 {
-			err = usagef("--target is for the load of a file; the URL says where to send this one")
-		}
-		j.title = what
-	} else if _, found := os.Stat(what); found != nil {
-		if host := strings.SplitN(what, "/", 2)[0]; addressForm.MatchString(host) {
-			return j, usagef("%q is a URL without its scheme; write http://%s", what, what)
-		}
-		return j, usagef("%q is no URL to load, and no file; write one such as http://127.0.0.1:8080/path", what)
-	} else {
-		for _, name := range urlFlags {
-			if fl.Changed(name) {
-				return j, usagef("--%s: the file %s says that itself; change it there", name, what)
-			}
-		}
-		j, err = f.fileJob(what)
-	}
+	j, err = f.load(fl, what)
 	if err != nil {
 		return j, err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -127,14 +128,14 @@ func wrongInputs() []wrong {
 		compose("a misspelt key", "ports:", "prots:"),
 		compose("no port", "    ports: [\"8080\"]\n", ""),
 		compose("neither image nor program", "    image: example/web\n    x-process: [sleep, \"60\"]\n", ""),
-		compose("x-process misspelt", "x-process:", "x-proces:"),
+		compose("x-process misspelt", "x-process:", "x-proces:"), //nolint:misspell // that is the mistake
 		compose("a program that is not there", `[sleep, "60"]`, "[./web]"),
 		compose("a program that is not installed", `[sleep, "60"]`, "[webd, --port, \"8080\"]"),
 		compose("a limit in words", `cpus: "0.5"`, "cpus: half"),
 		compose("services that wait for each other", "    ports:", "    depends_on: [web]\n    ports:"),
 		compose("an image without a recipe", "    x-process: [sleep, \"60\"]\n", ""),
 		compose("a dependency that is not there", "    ports:", "    depends_on: [db]\n    ports:"),
-		exp("a misspelt key", "variants:", "varaints:"),
+		exp("a misspelt key", "variants:", "varaints:"), //nolint:misspell // that is the mistake
 		exp("a misspelt entry", "entry: web", "entry: wed"),
 		exp("a variant of a service that is not there", "{one: {}}", "{one: {services: {api: {deploy: {replicas: 2}}}}}"),
 		exp("a rate without a unit", "request:", "rate: 500\n      request:"),
@@ -230,9 +231,7 @@ func (w *wrong) say(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	files := goodFiles()
-	for name, text := range w.files {
-		files[name] = text
-	}
+	maps.Copy(files, w.files)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -74,16 +74,15 @@ func (p *Proposal) Experiment(name, override string) string {
 	if override != "" {
 		system = fmt.Sprintf("[%s, %s]", p.file, override)
 	}
-	feed := ""
+	var feeds strings.Builder
 	for _, m := range placeholder.FindAllStringSubmatch(p.Request, -1) {
-		feed += fmt.Sprintf("        %s: {uniform: [1, 1000]} # whole numbers, or {csv: FILE}\n", m[1])
+		fmt.Fprintf(&feeds, "        %s: {uniform: [1, 1000]} # whole numbers, or {csv: FILE}\n", m[1])
 	}
-	if feed == "" {
+	feed := "      feed:\n" + feeds.String()
+	if feeds.Len() == 0 {
 		feed = `      # With values: request: GET /item/{id}, and below it
       # feed: {id: {uniform: [1, 1000]}}
 `
-	} else {
-		feed = "      feed:\n" + feed
 	}
 	return fmt.Sprintf(`# The highest rate that %[2]s sustains, and what limits it.
 #   loadstone run %[7]s --check   what would be run, and how long it takes

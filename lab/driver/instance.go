@@ -18,7 +18,7 @@ import (
 
 // Actions is what a driver does with one instance. Core wraps their errors with
 // what was tried and the instance's name.
-type Actions interface {
+type Actions interface { //nolint:interfacebloat // one thing: all that a driver does with an instance
 	// Start starts it for the first time, StartAgain after its end: the same
 	// instance, with its volumes and its log. Both call Begin.
 	Start(ctx context.Context) error

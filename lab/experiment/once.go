@@ -12,13 +12,13 @@ import (
 const onceWithin = time.Minute
 
 // once is a group of steps as a scenario that is made once; nil for no steps.
-func (g Group) once(name string) *load.Scenario {
-	if len(g) == 0 {
+func (g *Group) once(name string) *load.Scenario {
+	if len(*g) == 0 {
 		return nil
 	}
 	sc := Scenario{
 		Name: name, Executor: load.PerVUIterations, VUs: 1, Iterations: 1, MaxDuration: onceWithin, GracefulStop: 0,
-		Arrivals: load.Poisson, Steps: g,
+		Arrivals: load.Poisson, Steps: *g,
 	}
 	out := sc.resolve()
 	return &out

@@ -23,10 +23,10 @@ type Request struct {
 	Body string `key:"body" eg:"'{\"name\": \"x\"}'" form:"body"`
 	// The fields of a form, in place of body: sent as
 	// application/x-www-form-urlencoded, values percent-encoded.
-	Form map[string]string `key:"form" eg:"{user: ada, pin: '{pin}'}" item:"text" list:"a mapping from names to values" names:"field" scalar:"a text or a number" least:"1"`
+	Form map[string]string `key:"form" eg:"{user: ada, pin: '{pin}'}" item:"text" least:"1" list:"a mapping from names to values" names:"field" scalar:"a text or a number"`
 	// The fields of a form, in place of body, sent as multipart/form-data in this
 	// order: a text, {file: photo.jpg}, or {value: text, type: text/csv}.
-	Multipart []FormField `key:"multipart" eg:"{title: Holiday, photo: {file: photo.jpg}}" each:"field %s" list:"a mapping from names to values" names:"field" least:"1"`
+	Multipart []FormField `key:"multipart" eg:"{title: Holiday, photo: {file: photo.jpg}}" each:"field %s" least:"1" list:"a mapping from names to values" names:"field"`
 }
 
 // FormField is a field of a form: a text, or the content of a file.

@@ -193,7 +193,9 @@ func TestWhatLooksLikeAPlaceholderIsNone(t *testing.T) {
 	if got, want := steps[0].Request.Path, "/a%7Bb%7D?q=%7Bc%7D%7Bd%7D&e=100%25&f=%C3%A9%20%C3%BC"; got != want {
 		t.Errorf("the path is %s, want %s", got, want)
 	}
-	var query struct{ Query string }
+	var query struct {
+		Query string `json:"query"`
+	}
 	if err := json.Unmarshal([]byte(steps[1].Request.Body), &query); err != nil || query.Query != "{me{name}}" {
 		t.Errorf("the query is %q, %v in %s", query.Query, err, steps[1].Request.Body)
 	}

@@ -40,13 +40,7 @@ func (a *api) sample(s *openapi3.Schema, depth int) any {
 	case s.Type.Includes("object") || len(s.Properties) > 0 || len(s.AllOf) > 0:
 		return a.object(s, depth)
 	case s.Type.Includes("array"):
-		items := []any{}
-		if s.Items != nil && s.Items.Value != nil {
-			for range max(1, s.MinItems) {
-				items = append(items, a.sample(s.Items.Value, depth+1))
-			}
-		}
-		return items
+		return a.list(s, depth)
 	case s.Type.Includes("integer"), s.Type.Includes("number"):
 		if s.Min != nil {
 			return *s.Min
@@ -57,6 +51,17 @@ func (a *api) sample(s *openapi3.Schema, depth int) any {
 	default:
 		return text(s)
 	}
+}
+
+// list makes a list of as many items as there must be, and of one at least.
+func (a *api) list(s *openapi3.Schema, depth int) []any {
+	items := []any{}
+	if s.Items != nil && s.Items.Value != nil {
+		for range max(1, s.MinItems) {
+			items = append(items, a.sample(s.Items.Value, depth+1))
+		}
+	}
+	return items
 }
 
 // object makes an object: what it must have, and what states a value by itself.

@@ -46,9 +46,9 @@ func (s *Scenario) asked() string {
 
 // stages is a ramp in full: 0 to 100 in 30s to 200 in 1m0s.
 func stages(from float64, all []Stage) string {
-	text := format.Setting(from)
+	texts := []string{format.Setting(from)}
 	for _, st := range all {
-		text += fmt.Sprintf(" to %s in %v", format.Setting(st.Target), st.Duration)
+		texts = append(texts, fmt.Sprintf("%s in %v", format.Setting(st.Target), st.Duration))
 	}
-	return text
+	return strings.Join(texts, " to ")
 }

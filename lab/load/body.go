@@ -181,7 +181,7 @@ func (r *Request) multipart(read func(path string) ([]byte, error)) (pieces []Pi
 			}
 			contents[i] = string(data)
 		}
-		boundary.Write([]byte(f.Name + "\x00" + contents[i] + "\x00")) //nolint:errcheck // a hash takes all
+		boundary.Write([]byte(f.Name + "\x00" + contents[i] + "\x00")) // a hash takes all
 	}
 	if len(errs) > 0 {
 		return nil, "", errors.Join(errs...)

@@ -47,8 +47,8 @@ func TestValuesInJSONAreEscaped(t *testing.T) {
 	t.Parallel()
 	body, contentType := written(t, load.Request{Body: `{"name": "\"{name}\\", "list": ["{name}"]}`}, awkward)
 	var got struct {
-		Name string
-		List []string
+		Name string   `json:"name"`
+		List []string `json:"list"`
 	}
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatalf("%v in %s", err, body)

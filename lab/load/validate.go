@@ -167,27 +167,22 @@ func (p *problems) stages(stages []Stage, most float64, unit string) {
 
 // content checks the requests of a scenario.
 func (p *problems) content(s *Scenario) {
-	extracted := map[string]bool{}
-	for i := range s.Steps {
-		for name := range s.Steps[i].Extract {
-			extracted[name] = true
-		}
-	}
-	for _, name := range s.Items() {
-		extracted[name] = true
-	}
+	extracted := s.extracted()
 	p.checkf(s.CacheBytes >= 0 && (s.CacheBytes == 0 || len(s.Steps) > 0), "cache_bytes: %d: give a number above 0 to a scenario with steps, or leave it out", s.CacheBytes)
 	used := map[string]bool{} // feeds
+	fed := func(where, name string) {
+		if name != "" && !extracted[name] && !p.given[name] {
+			feedName, _, _ := strings.Cut(name, ".")
+			used[feedName] = true
+			p.placeholder(s.Feed, where, name)
+		}
+	}
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		p.request(&step.Request)
 		for where, text := range step.Request.texts() {
 			for _, piece := range SplitPlaceholders(text) {
-				if name := piece.Name; name != "" && !extracted[name] && !p.given[name] {
-					feedName, _, _ := strings.Cut(name, ".")
-					used[feedName] = true
-					p.placeholder(s.Feed, where, name)
-				}
+				fed(where, piece.Name)
 			}
 		}
 		for _, status := range step.ExpectedStatuses {
@@ -197,16 +192,26 @@ func (p *problems) content(s *Scenario) {
 		p.checkf(step.Think[0] >= 0 && step.Think[1] <= 24*time.Hour, "think: %v: give a time up to 24h", step.Think[1])
 	}
 	for _, c := range s.Conditions() {
-		if !extracted[c.Value] && !p.given[c.Value] {
-			feedName, _, _ := strings.Cut(c.Value, ".")
-			used[feedName] = true
-			p.placeholder(s.Feed, "condition", c.Value)
-		}
+		fed("condition", c.Value)
 		p.checkf(len(c.Is)+len(c.Not) > 0, "flow: the condition on %q says nothing: give what it is or is not", c.Value)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Feed)) {
 		p.checkf(used[name], "feed %q: nothing in the request uses it: write {%s} where its value belongs, or leave it out", name, name)
 	}
+}
+
+// extracted has the names of the values that steps extract and groups walk through.
+func (s *Scenario) extracted() map[string]bool {
+	names := map[string]bool{}
+	for i := range s.Steps {
+		for name := range s.Steps[i].Extract {
+			names[name] = true
+		}
+	}
+	for _, name := range s.Items() {
+		names[name] = true
+	}
+	return names
 }
 
 // flow checks the order of a scenario's steps.

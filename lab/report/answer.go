@@ -101,20 +101,7 @@ const failures = 0.5
 
 // loadAnswer says who met the objectives, and who answered fastest.
 func loadAnswer(r *result.Result) sentence {
-	var met []string
-	fastest, objectives := -1, false
-	lowest := math.Inf(1)
-	for i := range r.Variants {
-		v := &r.Variants[i]
-		objectives = objectives || len(v.SLO) > 0
-		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s result.SLO) bool { return !s.Met }) {
-			met = append(met, v.Name)
-		}
-		// What answers with errors does so quickly.
-		if p95 := v.Latency.Response.P95; v.Failed < failures && format.Finite(p95) && p95 > 0 && p95 < lowest {
-			lowest, fastest = p95, i
-		}
-	}
+	met, objectives := metAll(r)
 	s := sentence{}
 	switch {
 	case len(r.Variants) == 0:
@@ -131,10 +118,35 @@ func loadAnswer(r *result.Result) sentence {
 		s = s.say("Under the load as written, ").stress(joinNames(met)).say(" met every objective and the others did not")
 	}
 	s = notAlways(r, met, s)
-	if fastest >= 0 {
+	if fastest, lowest := lowestP95(r); fastest >= 0 {
 		s = s.say("; ").stress(r.Variants[fastest].Name).say(" had the lowest p95: ").stress(format.Milliseconds(lowest))
 	}
 	return s.say(".")
+}
+
+// metAll has the variants that met all objectives, and says whether there are any objectives.
+func metAll(r *result.Result) (names []string, objectives bool) {
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		objectives = objectives || len(v.SLO) > 0
+		if len(v.SLO) > 0 && !slices.ContainsFunc(v.SLO, func(s result.SLO) bool { return !s.Met }) {
+			names = append(names, v.Name)
+		}
+	}
+	return names, objectives
+}
+
+// lowestP95 is the variant that answered fastest, of those that did not mostly fail: what
+// answers with errors does so quickly. The index is -1 if there is none.
+func lowestP95(r *result.Result) (fastest int, milliseconds float64) {
+	fastest, milliseconds = -1, math.Inf(1)
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		if p95 := v.Latency.Response.P95; v.Failed < failures && format.Finite(p95) && p95 > 0 && p95 < milliseconds {
+			fastest, milliseconds = i, p95
+		}
+	}
+	return fastest, milliseconds
 }
 
 // notAlways says which objective a variant that met all of them crossed in some trials.

@@ -41,19 +41,18 @@ func (m *trialRun) awaitAnswers(ctx context.Context) error {
 		asked := time.Now()
 		r, err := m.generator.Run(ctx, p, nil)
 		after := time.Since(began)
-		good := r.Requests > r.Failed
 		switch {
 		case err != nil && p.Setup != nil && after < answersWithin && ctx.Err() == nil:
 			// what the load begins with was not answered yet
 		case err != nil:
 			return fmt.Errorf("ask %s before the load: %w", m.Experiment.Entry, err)
-		case good && r.Failed == 0 && !brokeOff(&r):
+		case allRight(&r):
 			m.alone = time.Since(asked) / time.Duration(len(p.Scenarios))
 			return nil
-		case good && after >= partlyWithin:
+		case r.Requests > r.Failed && after >= partlyWithin:
 			m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("for %v before the load, not all requests of an iteration were answered as it expects: %s", partlyWithin, r.Failures()))
 			return nil
-		case after >= answersWithin || after >= refusedWithin && onlyRefused(&r):
+		case after >= answersWithin, after >= refusedWithin && onlyRefused(&r):
 			return fmt.Errorf("%s does not answer as the load expects, %.0f s after it was ready: %s; see its log, correct the request, or write the statuses that are right in expectedStatuses",
 				m.Experiment.Entry, after.Seconds(), r.Failures())
 		}
@@ -92,6 +91,11 @@ func onlyReads(steps []load.Step) bool {
 	return !slices.ContainsFunc(steps, func(s load.Step) bool {
 		return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, s.Request.Method)
 	})
+}
+
+// allRight says whether something was asked, and all of it answered as the load expects.
+func allRight(r *load.Result) bool {
+	return r.Requests > 0 && r.Failed == 0 && !brokeOff(r)
 }
 
 func brokeOff(r *load.Result) bool {

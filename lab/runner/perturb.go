@@ -94,19 +94,7 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	m.offered++
 	c.Seed = m.seed()
 	w := &perturber{config: c, seen: m.seen, components: limited, pools: sized}
-	var err error
-	for times := float64(usersPerBusy); ; times *= usersMore {
-		p := steady(m.base, scenario, &at.Result, times, budget)
-		p.Seed = c.Seed
-		w.needs = 0
-		if times < usersMost && p.Scenarios[0].VUs < mostUsers {
-			w.needs = enoughLoad * at.Result.Throughput()
-		}
-		_, err = m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
-		if err != nil || w.failed != nil || w.session != nil || ctx.Err() != nil {
-			break
-		}
-	}
+	err := m.perturbUnder(ctx, w, scenario, &at.Result)
 	if w.session != nil {
 		w.failed = errors.Join(w.failed, w.session.Close(ctx))
 		m.trial.Perturbations = w.session.Slots()
@@ -118,6 +106,23 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return fmt.Errorf("offer load (perturbation): %w", err)
 	}
 	return nil
+}
+
+// perturbUnder offers closed load, and more of it until the system is as busy as at its
+// capacity; then w perturbs it for the rest of that load.
+func (m *trialRun) perturbUnder(ctx context.Context, w *perturber, scenario load.Scenario, at *load.Result) error {
+	for times := float64(usersPerBusy); ; times *= usersMore {
+		p := steady(m.base, scenario, at, times, w.config.Budget)
+		p.Seed = w.config.Seed
+		w.needs = 0
+		if times < usersMost && p.Scenarios[0].VUs < mostUsers {
+			w.needs = enoughLoad * at.Throughput()
+		}
+		_, err := m.generator.Run(ctx, p, func(window load.Window) string { return w.window(ctx, window) })
+		if err != nil || w.failed != nil || w.session != nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // underWay is how many iterations were under way at once, by Little's law: their rate

@@ -67,7 +67,7 @@ func Evaluate(in Input) Verdict {
 		v.name(in, limits, first[0])
 		v.Summary += c.eliminated(first[0])
 	case voices >= 2:
-		v.tie(in, first)
+		v.tie(first)
 	default:
 		v.Status = Undecided
 		v.Summary = c.undecided(in, heard)
@@ -101,7 +101,7 @@ func (v *Verdict) name(in Input, limits []limit, l Limit) {
 	v.addDissent([]Limit{l})
 }
 
-func (v *Verdict) tie(in Input, tied []Limit) {
+func (v *Verdict) tie(tied []Limit) {
 	v.Status, v.Tied = Tied, tied
 	v.agreement(tied)
 	names := limitNames(tied)

@@ -15,15 +15,6 @@ func (e endpoint) address() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, e.ip))), e.port)
 }
 
-func endpointOf(a netip.AddrPort) (endpoint, bool) {
-	ip := a.Addr().Unmap()
-	if !ip.Is4() {
-		return endpoint{}, false
-	}
-	b := ip.As4()
-	return endpoint{binary.BigEndian.Uint32(b[:]), a.Port()}, true
-}
-
 // packet is what is read of a TCP segment.
 type packet struct {
 	at       int64 // nanoseconds since 1970

@@ -98,11 +98,10 @@ func (r *ring) until(ctx context.Context, end time.Time, add func(packet)) error
 		}
 		left := time.Until(over)
 		if left <= 0 || ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is an end like the other
 		}
 		wait := int(min(left, retire).Milliseconds()) + 1
-		_, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, wait)
-		if err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, wait); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -111,8 +110,8 @@ func (r *ring) until(ctx context.Context, end time.Time, add func(packet)) error
 // block hands on the next block, if the kernel is done with it, and gives it back.
 func (r *ring) block(add func(packet)) bool {
 	memory := r.memory[r.next*blockSize : (r.next+1)*blockSize]
-	description := (*unix.TpacketBlockDesc)(unsafe.Pointer(&memory[0]))
-	head := (*unix.TpacketHdrV1)(unsafe.Pointer(&description.Hdr[0]))
+	description := (*unix.TpacketBlockDesc)(unsafe.Pointer(&memory[0])) //nolint:gosec // the kernel lays its blocks out so
+	head := (*unix.TpacketHdrV1)(unsafe.Pointer(&description.Hdr[0]))   //nolint:gosec // the union has only this
 	if atomic.LoadUint32(&head.Block_status)&unix.TP_STATUS_USER == 0 {
 		return false
 	}
@@ -121,7 +120,7 @@ func (r *ring) block(add func(packet)) bool {
 		if at < 0 || at+unix.SizeofTpacket3Hdr > len(memory) {
 			break
 		}
-		h := (*unix.Tpacket3Hdr)(unsafe.Pointer(&memory[at]))
+		h := (*unix.Tpacket3Hdr)(unsafe.Pointer(&memory[at])) //nolint:gosec // at was checked
 		from, to := at+int(h.Net), at+int(h.Net)+int(h.Snaplen)
 		if to <= len(memory) {
 			if p, ok := parse(memory[from:to]); ok {

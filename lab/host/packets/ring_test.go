@@ -107,7 +107,7 @@ func users(t *testing.T, url string, n, each int) {
 	for range n {
 		all.Go(func() {
 			for range each {
-				resp, err := client.Get(url) //nolint:noctx // ends by itself
+				resp, err := client.Get(url)
 				if err != nil {
 					t.Errorf("ask: %v", err)
 					return
@@ -141,7 +141,7 @@ func TestWithoutTheRightToReadPackets(t *testing.T) {
 
 // BenchmarkWatch is what watching costs beside load of a request at a time.
 func BenchmarkWatch(b *testing.B) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func BenchmarkWatch(b *testing.B) {
 			_, _ = io.Copy(c, c)
 		}
 	}()
-	c, err := net.Dial("tcp", l.Addr().String()) //nolint:noctx // at once
+	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -32,7 +32,9 @@ func TestBodiesArriveAsTheyAreMeant(t *testing.T) {
 	got := map[string]string{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /json", func(_ http.ResponseWriter, r *http.Request) {
-		var body struct{ Name string }
+		var body struct {
+			Name string `json:"name"`
+		}
 		err := json.NewDecoder(r.Body).Decode(&body)
 		mu.Lock()
 		defer mu.Unlock()

@@ -52,8 +52,6 @@ func getStep(name, path string) load.Step {
 	return load.Step{Name: name, Request: load.Request{Method: http.MethodGet, Path: path}}
 }
 
-func textOf(s string) *string { return &s }
-
 // TestConditions has steps and groups made where what an answer or a feed says is so, and a
 // list be read page by page until there is no next one.
 func TestConditions(t *testing.T) {
@@ -64,7 +62,7 @@ func TestConditions(t *testing.T) {
 	}
 	const iterations = 12 // four of each user
 	list := getStep("list", "/list?after={next}")
-	list.Extract = map[string]load.Extract{"next": {JSON: "next", Initial: textOf(""), Default: textOf("none")}}
+	list.Extract = map[string]load.Extract{"next": {JSON: "next", Initial: new(""), Default: new("none")}}
 	is := func(value string, of ...string) []load.Condition { return []load.Condition{{Value: value, Is: of}} }
 	not := func(value string, of ...string) []load.Condition { return []load.Condition{{Value: value, Not: of}} }
 	for _, executor := range []string{load.SharedIterations, load.ConstantArrivalRate} {

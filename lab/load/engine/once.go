@@ -63,7 +63,8 @@ func failureOf(r *load.Result) error {
 		if s.Failed == 0 {
 			continue
 		}
-		for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
+		if kinds := slices.Sorted(maps.Keys(r.Errors)); len(kinds) > 0 {
+			kind := kinds[0]
 			if kind == failure.NoValue.String() {
 				return errors.New(r.Errors[kind].Example) // it names the step
 			}

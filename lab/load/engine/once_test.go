@@ -88,7 +88,7 @@ func TestSetupAndTeardown(t *testing.T) {
 		t.Errorf("%d requests, %d failed, steps %v, notes %v; want ten of the scenario's alone", r.Requests, r.Failed, r.Steps, r.Notes)
 	}
 	if a.logins != 1 || len(a.outs) != 1 || a.right != 10 || a.wrong != 0 {
-		t.Errorf("%d logins, %q, %d right requests, %d wrong; want one, one, ten, none", a.logins, a.outs, a.right, a.wrong)
+		t.Errorf("%d logins, %q, %d right requests, %d wrong; want a login, an out, ten and none", a.logins, a.outs, a.right, a.wrong)
 	}
 }
 

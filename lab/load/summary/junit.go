@@ -19,19 +19,9 @@ func (s *Summary) WriteJUnit(w io.Writer) error {
 		suite.Name = "load"
 	}
 	judged := false
-	for _, t := range s.Thresholds {
-		judged = judged || strings.HasPrefix(t.Metric, "checks")
-		c := junit.Case{Name: t.Metric + ": " + t.Expression}
-		if !t.Met {
-			c.Failure = "it was not met"
-			if t.Observed != nil {
-				c.Failure = fmt.Sprintf("it was %s %s", format.Beside(*t.Observed, *t.Observed), t.Unit)
-			}
-			if t.Reason != "" {
-				c.Failure += ": " + t.Reason
-			}
-		}
-		suite.Cases = append(suite.Cases, c)
+	for i := range s.Thresholds {
+		judged = judged || strings.HasPrefix(s.Thresholds[i].Metric, "checks")
+		suite.Cases = append(suite.Cases, ofThreshold(&s.Thresholds[i]))
 	}
 	for _, check := range s.Checks {
 		c := junit.Case{Name: strings.Join([]string{check.Scenario, check.Step, check.Name}, " / ")}
@@ -55,4 +45,20 @@ func (s *Summary) WriteJUnit(w io.Writer) error {
 	}
 	suite.Output = text.String()
 	return junit.Write(w, "loadstone load", []junit.Suite{suite})
+}
+
+// ofThreshold is a threshold as a test.
+func ofThreshold(t *Threshold) junit.Case {
+	c := junit.Case{Name: t.Metric + ": " + t.Expression}
+	if t.Met {
+		return c
+	}
+	c.Failure = "it was not met"
+	if t.Observed != nil {
+		c.Failure = fmt.Sprintf("it was %s %s", format.Beside(*t.Observed, *t.Observed), t.Unit)
+	}
+	if t.Reason != "" {
+		c.Failure += ": " + t.Reason
+	}
+	return c
 }

@@ -216,7 +216,8 @@ func nextFlush(last, now, tick time.Duration) time.Duration {
 	if now >= last+tick {
 		return now
 	}
-	return (last + tick/2 + tick - 1) / tick * tick
+	next := last + tick/2 + tick - 1
+	return next - next%tick
 }
 
 // join takes a new connection in.
