@@ -62,7 +62,7 @@ func TestTapShowsWhatItPassesOn(t *testing.T) {
 			}
 			pieces := strings.Repeat("piece ", 3)
 			posted := read(client.Post(tap.URL()+"/in", "text/plain", strings.NewReader("body")))
-			chunks := read(client.Get(tap.URL() + "/chunks")) //nolint:bodyclose // read closes it
+			chunks := read(client.Get(tap.URL() + "/chunks"))
 			cut := read(client.Get(tap.URL() + "/cut"))
 			client.CloseIdleConnections()
 			if err := tap.Close(); err != nil {
