@@ -48,8 +48,9 @@ func TestImportedHARRuns(t *testing.T) {
 	for _, s := range r.Steps {
 		seen[s.Name] = s.Requests
 	}
-	if seen["home"] == 0 || seen["student-7"] == 0 || seen["student-8"] == 0 || len(r.Steps) < 4 {
-		t.Errorf("steps %v; want the page, what it refers to, and two students", seen)
+	// Whether it has asked for an icon by then is the browser's business.
+	if seen["home"] == 0 || seen["student-7"] == 0 || seen["student-8"] == 0 {
+		t.Errorf("steps %v; want the page and two students", seen)
 	}
 }
 
