@@ -59,7 +59,7 @@ func TestErrorsAreOneSentenceWithTheFile(t *testing.T) {
 	f(api+"    deploy: {resources: {limits: {cpus: '0.0001'}}}\n", ":4:35: ", "the minimum is 0.001")
 	f(api+"    deploy: {resources: {limits: {memory: 64foo}}}\n", ":4:35: ", "write for example 64M")
 	f(api+"    depends_on: [db]\n", ":4:18: ", `service "api" depends on undefined service "db"`)
-	f("services:\n  api: [\n", ":2:3: ", "line 2")
+	f("services:\n  api: [\n", ":3:1: ", "line 3") // where the file ends
 	f(api+"    image: again\n", ":4:5: ", `mapping key "image" already defined at line 3`)
 	f(api+"    command: ${X:?say where}\n", ":4:5: ", "services.api.command: required variable X is missing a value: say where")
 	f(api+"    command: ${X\n", ":4:5: ", "services.api.command: `${X` is not a valid variable")
