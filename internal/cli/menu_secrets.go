@@ -109,7 +109,7 @@ func secretFlags(fl *pflag.FlagSet, name string, secret *string, usage string) {
 func secretsFromFiles(flags *pflag.FlagSet) error {
 	for _, name := range secretFiles {
 		file := flags.Lookup(name + "-file")
-		if file == nil || file.Value.String() == "" {
+		if file == nil || file.Value.String() == "" || flags.Lookup(name) == nil { // redisPassword has files of its own
 			continue
 		}
 		secret, err := readPassword(file.Value.String())
