@@ -426,7 +426,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"frobnicate"}, exitUsage, "frobnicate"},
 		{[]string{"run"}, exitUsage, "run --help"},
 		{[]string{"run", "--frob", "x.yaml"}, exitUsage, "--frob"},
-		{[]string{"run", "nothing.yaml"}, exitFailed, "nothing.yaml"},
+		{[]string{"run", "nothing.yaml"}, exitUsage, "nothing.yaml"},
 		{[]string{"report", "nothing"}, exitUsage, "there is no run"},
 		{[]string{"report", "latest", "--format", "html"}, exitUsage, "write text or markdown"},
 		{[]string{"version"}, exitOK, "loadstone unknown ("},

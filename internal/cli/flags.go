@@ -16,45 +16,32 @@ import (
 
 // flagMistake says what is wrong with a command's flags, and what to write instead.
 func flagMistake(c *cobra.Command, err error) error {
-	unknown, isUnknown := errors.AsType[*pflag.NotExistError](err)
-	invalid, isInvalid := errors.AsType[*pflag.InvalidValueError](err)
-	switch {
-	case isUnknown:
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return usagef("%s; see '%s --help'", unknownFlag(c, unknown), c.CommandPath())
-	case isInvalid && invalid.GetFlag().Value.Type() == "duration":
-		return usagef("%s", wrongTime(invalid))
-	case isInvalid:
-		return usagef("--%s %s: %s", invalid.GetFlag().Name, spelling.Quote(invalid.GetValue()), wantedValue(invalid))
 	}
-	return usagef("%w; see '%s --help'", flagValue(err), c.CommandPath())
-}
-
-// forms are what to write for the values of flags, by their type.
-var forms = map[string]string{
-	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number from 0", "float64": "a number such as 0.5", "bool": "true or false",
+	if said := flagValue(err); said != err { //nolint:errorlint // the same, not the like
+		return usagef("%w", said)
+	}
+	return usagef("%w; see '%s --help'", err, c.CommandPath())
 }
 
 // flagValue says what to write where a flag's value could not be read; any other error is as it was.
 func flagValue(err error) error {
-	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return err
 	}
-	f := wrong.GetFlag()
-	form := forms[f.Value.Type()]
-	switch {
-	case f.Value.Type() == "duration":
-		return errors.New(wrongTime(wrong))
-	case form == "":
-		return err
-	case errors.Is(err, strconv.ErrRange):
-		form += " that is not so large"
+	if invalid.GetFlag().Value.Type() == "duration" {
+		return errors.New(wrongTime(invalid))
 	}
-	return fmt.Errorf("--%s is %q: write %s", f.Name, wrong.GetValue(), form)
+	return fmt.Errorf("--%s %s: %s", invalid.GetFlag().Name, spelling.Quote(invalid.GetValue()), wantedValue(invalid))
 }
 
 // wantedValue says what to write for a value that is none of its flag's type.
 func wantedValue(err *pflag.InvalidValueError) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return "this is out of range; write a number nearer to 0"
+	}
 	switch err.GetFlag().Value.Type() {
 	case "int", "int32", "int64":
 		return "this is no whole number; write one such as 10"
@@ -62,6 +49,8 @@ func wantedValue(err *pflag.InvalidValueError) string {
 		return "this is no whole number of at least 0; write one such as 10"
 	case "float64":
 		return "this is no number; write one such as 2 or 0.5"
+	case "bool":
+		return "write true or false"
 	case "intSlice":
 		return "these are no whole numbers; write some such as 200,404"
 	}

@@ -186,13 +186,13 @@ func TestReconcileFindsALoss(t *testing.T) {
 func TestEventsWrongUsage(t *testing.T) {
 	t.Parallel()
 	for text, args := range map[string][]string{
-		`it is no place for events`:                                 {"patterns", "log", "--events", "amqp://x:1"},
-		`commit "all": write each or group`:                         {"patterns", "log", "--commit", "all"},
-		`invalid argument "no" for "--flush" flag: write on or off`: {"patterns", "broker", "--flush", "no"},
-		`reconcile needs the addresses`:                             {"patterns", "reconcile"},
-		`"broker" is not HOST:PORT`:                                 {"patterns", "log", "--events", "nats://broker"},
-		`full=drop is no option of a queue`:                         {"patterns", "log", "--events", "nats://broker:1?full=drop"},
-		`the broker's address "x" is not host:p`:                    {"patterns", "broker", "--listen", "x"},
+		`it is no place for events`:              {"patterns", "log", "--events", "amqp://x:1"},
+		`commit "all": write each or group`:      {"patterns", "log", "--commit", "all"},
+		`--flush "no": write on or off`:          {"patterns", "broker", "--flush", "no"},
+		`reconcile needs the addresses`:          {"patterns", "reconcile"},
+		`"broker" is not HOST:PORT`:              {"patterns", "log", "--events", "nats://broker"},
+		`full=drop is no option of a queue`:      {"patterns", "log", "--events", "nats://broker:1?full=drop"},
+		`the broker's address "x" is not host:p`: {"patterns", "broker", "--listen", "x"},
 	} {
 		got := loadstone(t, t.TempDir(), args...)
 		if got.code != exitUsage || !strings.Contains(got.stderr, text) {

@@ -11,8 +11,8 @@ func TestPatternsServeRefusesWrongArguments(t *testing.T) {
 		want string
 		args []string
 	}{
-		{`invalid argument "yes" for "--refresh-ahead" flag: write on or off`, []string{"--refresh-ahead", "yes"}},
-		{`invalid argument "1" for "--pool-adaptive" flag: write on or off`, []string{"--pool-adaptive", "1"}},
+		{`--refresh-ahead "yes": write on or off`, []string{"--refresh-ahead", "yes"}},
+		{`--pool-adaptive "1": write on or off`, []string{"--pool-adaptive", "1"}},
 		{`do once "on": write off, local or redis`, []string{"--do-once", "on"}},
 		{`pool "on": write off, reject or wait`, []string{"--pool", "on"}},
 		{"0 workers: write a number from 1", []string{"--pool", "wait", "--pool-workers", "0"}},

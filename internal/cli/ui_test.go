@@ -54,7 +54,7 @@ func TestUIServesAndStops(t *testing.T) {
 	url, _, _ := strings.Cut(line, " ")
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{
-		"": "20260601-080000-checkout", "compare?run=20260601-080000-checkout&run=20260601-080100-checkout": "relative to plain",
+		"": "20260601-080000-checkout", "compare?run=20260601-080000-checkout&run=20260601-080100-checkout&relative=1": "relative to plain",
 		"runs/20260601-080100-checkout/": "has the highest capacity",
 	} {
 		resp, err := client.Get(url + path)

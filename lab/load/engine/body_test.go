@@ -76,7 +76,9 @@ func TestBodiesArriveAsTheyAreMeant(t *testing.T) {
 		s := httptest.NewUnstartedServer(mux)
 		start(s)
 		t.Cleanup(s.Close)
+		mu.Lock()
 		clear(got)
+		mu.Unlock()
 		post := func(path string, r load.Request) load.Step {
 			r.Method, r.Path = http.MethodPost, "/"+path
 			return load.Step{Name: path, Request: r}
@@ -101,8 +103,11 @@ func TestBodiesArriveAsTheyAreMeant(t *testing.T) {
 			"json": "application/json " + name, "form": "application/x-www-form-urlencoded " + name,
 			"multipart": "photo.bin \x00{name}\xff " + name, "text": " name: " + name,
 		} {
-			if got[what] != want {
-				t.Errorf("%s, %s: the server saw %q, want %q", protocol, what, got[what], want)
+			mu.Lock()
+			saw := got[what]
+			mu.Unlock()
+			if saw != want {
+				t.Errorf("%s, %s: the server saw %q, want %q", protocol, what, saw, want)
 			}
 		}
 	}

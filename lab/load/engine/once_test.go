@@ -109,14 +109,18 @@ func TestSetupThatFailsEndsTheLoad(t *testing.T) {
 	} {
 		a := openAccount(t)
 		plan := a.plan()
+		a.mu.Lock()
 		change(a, &plan)
+		a.mu.Unlock()
 		_, err := Run(t.Context(), plan, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+		a.mu.Lock()
 		if a.right+a.wrong+len(a.outs) > 0 {
 			t.Errorf("after a setup that failed there were %d requests, and %q", a.right+a.wrong, a.outs)
 		}
+		a.mu.Unlock()
 	}
 }
 

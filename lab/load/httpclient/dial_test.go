@@ -145,7 +145,7 @@ func TestDialAgainstServersThatDoNotPlayAlong(t *testing.T) {
 			hold(conn)
 		}, long, failure.TLS, "does not speak TLS"},
 		{"no SETTINGS over h2c", "http", HTTP2, nil, hold, short, failure.Timeout, "no SETTINGS"},
-		{"no SETTINGS over h2", "https", HTTP2, a.config(HTTP2), hold, short, failure.Timeout, "no SETTINGS"},
+		{"no SETTINGS over h2", "https", HTTP2, a.config(HTTP2), hold, afterHandshake, failure.Timeout, "no SETTINGS"},
 		{"closed before SETTINGS", "http", HTTP2, nil, func(conn net.Conn) { _, _ = io.CopyN(io.Discard, conn, 24+9) }, long, failure.Reset, "begin h2"},
 		{"garbage", "http", HTTP2, nil, func(conn net.Conn) {
 			_, _ = io.WriteString(conn, strings.Repeat("garbage! ", 100))

@@ -247,6 +247,14 @@ func short(tb testing.TB) context.Context {
 	return ctx
 }
 
+// afterHandshake is a context that runs out, too, but not before a busy machine has shaken hands.
+func afterHandshake(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
 // eventually polls until the condition holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
