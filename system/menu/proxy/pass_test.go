@@ -73,7 +73,7 @@ func (e *echo) serve(ctx context.Context, conn net.Conn, answer func(req *http.R
 		e.mu.Unlock()
 		all.Reset()
 		text := answer(req)
-		if _, err := io.WriteString(conn, text); err != nil || text == "" {
+		if _, err := io.WriteString(conn, text); err != nil || text == "" || strings.Contains(text, "\r\nConnection: close\r\n") {
 			return
 		}
 	}
