@@ -74,7 +74,8 @@ func newDecoder() *decoder {
 	return &decoder{bounds: bounds, done: map[string]*hdrhistogram.Snapshot{}}
 }
 
-// decode returns a histogram's counts. It refuses one that is not of the kind
+// decode returns a histogram's counts. It may be empty: requests that were never
+// sent have no service time, which is no observation. It refuses one that is not of the kind
 // that loads record (load.NewHistogram), whose counts would mean other values.
 func (d *decoder) decode(encoded string) (*hdrhistogram.Snapshot, error) {
 	if s := d.done[encoded]; s != nil {
@@ -83,9 +84,6 @@ func (d *decoder) decode(encoded string) (*hdrhistogram.Snapshot, error) {
 	h, err := hdrhistogram.Decode([]byte(encoded))
 	if err != nil {
 		return nil, fmt.Errorf("decode a histogram: %w", err)
-	}
-	if h.TotalCount() == 0 {
-		return nil, fmt.Errorf("a histogram of requests is empty")
 	}
 	s := h.Export()
 	b := d.bounds

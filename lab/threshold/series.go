@@ -99,7 +99,7 @@ type second struct {
 func (s *second) length() time.Duration { return s.to - s.from }
 
 // cut takes the part of a window that the selection is about. Steps are told
-// apart only where the load has several: else the window is the step's.
+// apart only where the windows have steps: else the window is the only step's.
 func (s selection) cut(w *load.Window, of times, several bool) second {
 	var out second
 	take := func(requests, failed uint64, histogram string) {

@@ -44,7 +44,7 @@ type Watch struct {
 	decoder *decoder
 
 	began   time.Time // of the measured part; zero before it
-	several bool      // steps, as far as the windows told
+	several bool      // windows have steps, as far as they told
 	quiet   silence
 }
 

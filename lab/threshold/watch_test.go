@@ -340,12 +340,35 @@ func TestNow(t *testing.T) {
 	}
 }
 
+// TestRequestsWithoutTimesAreNoObservation: no connection came free for any request of a
+// second, so that none was sent. That second says nothing of service times, and ends no load.
+func TestRequestsWithoutTimesAreNoObservation(t *testing.T) {
+	t.Parallel()
+	unsent := second(t, 0, 2000, 2000)
+	unsent.Service = histogram(t)
+	sent := second(t, 1, 20)
+	const slow, quick = "http_req_service p(95)<5 over 1s", "http_req_service p(95)<50 over 1s"
+	if got := concluded(t, quick, unsent, sent); !got.Met || math.Abs(got.Observed-10) > 0.1 {
+		t.Errorf("got %+v, want 10 ms, of the second that has an observation", got)
+	}
+	if got := concluded(t, slow, unsent, sent); got.Met {
+		t.Errorf("got %+v, want it crossed by the second that has an observation", got)
+	}
+	if got := concluded(t, quick, unsent); got.Met || got.Reason != "nothing was measured" {
+		t.Errorf("got %+v, want nothing measured", got)
+	}
+	whole := &load.Result{From: start, To: start.Add(time.Second), Requests: 2, Service: load.Latency{Histogram: histogram(t)}}
+	got, err := threshold.NewWatch([]threshold.Threshold{parse(t, "http_req_service p(95)<50")}).Outcomes(whole)
+	if err != nil || got[0].Met || got[0].Reason != "nothing was measured" {
+		t.Errorf("of the whole load: got %+v, %v; want nothing measured", got, err)
+	}
+}
+
 func TestAddRefusesAWindowItCannotRead(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*load.Window){
 		"no histogram": func(w *load.Window) { w.Response = "" },
 		"garbage":      func(w *load.Window) { w.Response = "%%%" },
-		"empty":        func(w *load.Window) { w.Response = histogram(t) },
 		"no length":    func(w *load.Window) { w.Seconds = 0 },
 		"no number":    func(w *load.Window) { w.Seconds = math.NaN() },
 		"endless":      func(w *load.Window) { w.Seconds = math.Inf(1) },

@@ -174,10 +174,8 @@ func (c *collector) emit(w *window, seconds float64) error {
 		Sent: t.sent, Received: t.received, Errors: t.windowErrors(), Busy: c.busy(),
 		Response: service, Service: service,
 	}
-	if len(c.names.all) > 1 {
-		if out.Steps, err = t.windowSteps(c.names.all); err != nil {
-			return err
-		}
+	if out.Steps, err = t.windowSteps(c.names.all); err != nil {
+		return err
 	}
 	if out.Journeys, err = t.windowJourneys(c.scenarios.all); err != nil {
 		return err

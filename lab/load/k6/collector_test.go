@@ -9,6 +9,7 @@ import (
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/failure"
+	"loadstone/lab/threshold"
 )
 
 // collected feeds lines to a collector and returns its windows.
@@ -74,6 +75,28 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	if s := r.Result.Checks[mostNames]; s.Name != otherName || s.Passes != 2*mostNames {
 		t.Errorf("the last check: got %+v, want other with %d", s, 2*mostNames)
+	}
+}
+
+// TestASelectorTakesOnlyItsName also while it is the only one, or none, that was seen.
+func TestASelectorTakesOnlyItsName(t *testing.T) {
+	t.Parallel()
+	at := func(s int, name string, ms float64) []byte {
+		return bytes.Replace(requestAt(time.Unix(1000, int64(s)*1e9), ms), []byte(`"get"`), fmt.Appendf(nil, "%q", name), 1)
+	}
+	_, windows := collected(t, at(0, "slow", 900), at(1, "slow", 900), at(2, "quick", 5), at(3, "quick", 5), at(5, "slow", 900))
+	parsed, err := threshold.Parse("http_req_duration{name:quick}", "p(95)<100 over 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := threshold.NewWatch([]threshold.Threshold{parsed})
+	for _, w := range windows {
+		if _, err := watch.Add(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := watch.Now()[0]; !got.Met || got.Observed < 4 || got.Observed > 6 {
+		t.Errorf("got %+v, want 5 ms, of the requests with that name", got)
 	}
 }
 

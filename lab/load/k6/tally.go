@@ -156,7 +156,9 @@ func (t *tally) windowErrors() map[string]uint64 {
 	return counts
 }
 
-// windowSteps has the steps in which something ended.
+// windowSteps has the steps in which something ended. Where none did there is one
+// without a name: a script may yet ask under other names, so that a window is never
+// taken for that of the only name so far.
 func (t *tally) windowSteps(names []name) ([]load.WindowStep, error) {
 	var steps []load.WindowStep
 	for i, s := range t.steps {
@@ -171,6 +173,9 @@ func (t *tally) windowSteps(names []name) ([]load.WindowStep, error) {
 			Scenario: names[i].scenario, Name: names[i].name,
 			Requests: s.requests, Failed: s.failed, Response: service, Service: service,
 		})
+	}
+	if len(steps) == 0 {
+		return []load.WindowStep{{}}, nil
 	}
 	return steps, nil
 }

@@ -45,6 +45,7 @@ func startTruth(t *testing.T) (*truth, string) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = fmt.Fprintf(w, `{"token":%q}`, token)
 	})
+	mux.HandleFunc("POST /strange", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(700) })
 	mux.HandleFunc("GET /ws", s.serve)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -256,6 +257,7 @@ func TestALoginThatFailsConnectsNobody(t *testing.T) {
 		status int
 	}{
 		"refused":  {func(l *load.Login) { l.Request.Path = "/nowhere" }, failure.None, 404},
+		"strange":  {func(l *load.Login) { l.Request.Path = "/strange" }, failure.BadHTTP, 0},
 		"no value": {func(l *load.Login) { l.Extract["token"] = load.Extract{JSON: "user.token"} }, failure.NoValue, 201},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,6 +71,8 @@ func TestFailedHandshakesAreToldApart(t *testing.T) {
 		"subprotocol not asked":  {answer(upgraded + "Sec-WebSocket-Accept: ACCEPT\r\nSec-WebSocket-Protocol: other\r\n\r\n"), failure.Protocol, 101},
 		"no HTTP":                {answer("SSH-2.0-OpenSSH\r\n\r\n"), failure.BadHTTP, 0},
 		"head without end":       {answer("HTTP/1.1 101 OK\r\nX: " + strings.Repeat("x", 1<<20)), failure.BadHTTP, 0},
+		"status 700":             {answer("HTTP/1.1 700 Strange\r\n\r\n"), failure.BadHTTP, 0},
+		"status 99":              {answer("HTTP/1.1 099 Strange\r\n\r\n"), failure.BadHTTP, 0},
 		"no answer":              {answer(""), failure.Timeout, 0},
 		"closed without answer":  {hostile(t, func(net.Conn, string) {}), failure.EOF, 0},
 		"reset without answer":   {hostile(t, func(c net.Conn, _ string) { _ = c.(*net.TCPConn).SetLinger(0) }), failure.Reset, 0},

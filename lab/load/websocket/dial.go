@@ -204,6 +204,9 @@ func (g *Group) handshake(conn net.Conn, to server, v *values) (first []byte, st
 		return nil, 0, err
 	}
 	_ = answer.Body.Close()
+	if err := knownStatus(answer.StatusCode); err != nil {
+		return nil, 0, err
+	}
 	h := answer.Header
 	switch {
 	case answer.StatusCode != http.StatusSwitchingProtocols,
@@ -218,6 +221,14 @@ func (g *Group) handshake(conn net.Conn, to server, v *values) (first []byte, st
 	}
 	first, err = r.Peek(r.Buffered())
 	return bytes.Clone(first), answer.StatusCode, err
+}
+
+// knownStatus refuses an answer whose status is of none of HTTP's classes (RFC 9110, 15).
+func knownStatus(status int) error {
+	if status < 100 || status > 599 {
+		return fmt.Errorf("the server answered with status %d, and HTTP has those from 100 to 599", status)
+	}
+	return nil
 }
 
 // request is the handshake's.

@@ -137,6 +137,10 @@ func (l *login) ask(ctx context.Context, client int, v *values, out *Outcome) (m
 	if err != nil {
 		return nil, err
 	}
+	if err := knownStatus(answer.StatusCode); err != nil {
+		out.Failed = failure.BadHTTP
+		return nil, err
+	}
 	out.Status = answer.StatusCode
 	if answer.StatusCode >= http.StatusBadRequest {
 		return nil, fmt.Errorf("the server answered with %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
