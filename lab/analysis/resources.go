@@ -76,7 +76,7 @@ func declared(c *verdict.Component, t archive.Trial, scrapes []probe.Scrape, r *
 		}
 		found, ok := m.all(instances)
 		if !ok {
-			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: no two scrapes under load have its metrics", c.Name, d.Kind, d.Name))
+			warnings = append(warnings, fmt.Sprintf("%s: its %s %s is not judged: %s", c.Name, d.Kind, d.Name, m.lacking()))
 			continue
 		}
 		m.flush(instances, &found)
@@ -137,6 +137,24 @@ type meter struct {
 	next       time.Time // until when there is no load after it
 	throughput float64   // iterations/s
 	match      map[string]func(series string) bool
+	lacks      string // an instance that was scraped without one of the resource's metrics
+}
+
+// lacking is why the resource is not judged.
+func (m *meter) lacking() string {
+	if m.lacks != "" {
+		return m.lacks
+	}
+	return "no two scrapes under load have its metrics"
+}
+
+// without takes down that an instance does not tell a metric that is declared, if it told
+// anything: what is not told is no 0. It returns false.
+func (m *meter) without(name, metric string) bool {
+	if len(m.view(name).Series(func(string) bool { return true })) > 0 {
+		m.lacks = fmt.Sprintf("%s does not tell its metric %s under load", name, metric)
+	}
+	return false
 }
 
 func (m *meter) parse() error {
@@ -178,6 +196,9 @@ func (m *meter) all(instances []string) (out verdict.Resource, ok bool) {
 		}
 		ok = true
 	}
+	if m.lacks != "" {
+		return out, false
+	}
 	out.Waiting = waiting
 	if m.throughput > 0 {
 		out.WaitMS = 1000 * waited / m.throughput
@@ -201,22 +222,34 @@ func (m *meter) one(name string) (verdict.Resource, bool) {
 	case topology.Pool:
 		used, told := m.gauge(name, d.InUse)
 		size, sized := m.gauge(name, d.Size)
-		if ok = told && sized && size.Mean > 0; !ok {
+		switch {
+		case !told:
+			return out, m.without(name, d.InUse)
+		case !sized:
+			return out, m.without(name, d.Size)
+		case size.Mean <= 0:
 			return out, false
 		}
-		out.Capacity, out.Busy = size.Mean, used.Mean/size.Mean
+		ok, out.Capacity, out.Busy = true, size.Mean, used.Mean/size.Mean
 		out.Full, _ = m.view(name).ShareAtLeast(m.match[d.InUse], m.match[d.Size])
 	case topology.Lock:
-		out.Busy, ok = m.view(name).Growth(m.match[d.BusySeconds])
+		if out.Busy, ok = m.view(name).Growth(m.match[d.BusySeconds]); !ok {
+			return out, m.without(name, d.BusySeconds)
+		}
 	case topology.Queue:
 		ok = m.queue(name, &out)
 	}
 	if d.Waiting != "" {
-		waiting, _ := m.gauge(name, d.Waiting)
-		out.Waiting = waiting.Mean
+		waiting, told := m.gauge(name, d.Waiting)
+		if out.Waiting = waiting.Mean; !told {
+			return out, m.without(name, d.Waiting)
+		}
 	}
 	if d.WaitSeconds != "" {
-		out.WaitMS, _ = m.view(name).Growth(m.match[d.WaitSeconds])
+		var told bool
+		if out.WaitMS, told = m.view(name).Growth(m.match[d.WaitSeconds]); !told {
+			return out, m.without(name, d.WaitSeconds)
+		}
 	}
 	return out, ok
 }
@@ -232,18 +265,23 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 	d := m.resource
 	depth, ok := m.gauge(name, d.Depth)
 	if !ok {
-		return false
+		return m.without(name, d.Depth)
 	}
 	out.Depth, out.Slope, out.NotEmpty, out.Busy, out.Capacity = depth.Mean, depth.Slope, depth.Above, depth.Above, 0
 	if d.Capacity != "" {
-		places, _ := m.gauge(name, d.Capacity)
-		out.Capacity = places.Mean
+		places, told := m.gauge(name, d.Capacity)
+		if out.Capacity = places.Mean; !told {
+			return m.without(name, d.Capacity)
+		}
 		out.Full, _ = m.view(name).ShareAtLeast(m.match[d.Depth], m.match[d.Capacity])
 	}
 	if d.Done == "" {
 		return true
 	}
 	done, told := m.view(name).Growth(m.match[d.Done])
+	if !told {
+		return m.without(name, d.Done)
+	}
 	most := 0.0
 	for i := range m.measures {
 		r := &m.measures[i].Result
@@ -254,7 +292,7 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 			most = max(most, rate)
 		}
 	}
-	if told && most > 0 {
+	if most > 0 {
 		out.Busy, out.Counted = min(1, done/most), true
 	}
 	return true

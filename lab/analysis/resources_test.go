@@ -78,6 +78,30 @@ func TestAResourceThatNobodyTellsOf(t *testing.T) {
 	}
 }
 
+// A metric that is declared and not told, of a resource that tells the others, is no 0: a
+// pool of which nobody says who waits is not one for which nobody does.
+func TestAResourceThatDoesNotTellAll(t *testing.T) {
+	t.Parallel()
+	pool := topology.Resource{Name: "connections", Kind: topology.Pool, Size: "size", InUse: "used", Waiting: "waiting", WaitSeconds: "waited"}
+	queue := topology.Resource{Name: "jobs", Kind: topology.Queue, Depth: "depth", Capacity: "places", Done: "done"}
+	all := func(s float64) map[string]float64 {
+		return map[string]float64{"size": 4, "used": 3.8, "waiting": 2, "waited": 3 * s, "depth": 5 + 10*s, "places": 1000, "done": 100 * s}
+	}
+	for metric, resource := range map[string]topology.Resource{
+		"size": pool, "used": pool, "waiting": pool, "waited": pool, "depth": queue, "places": queue, "done": queue,
+	} {
+		without := idle(resource, func(s float64) map[string]float64 {
+			values := all(s)
+			delete(values, metric)
+			return values
+		})
+		one := derive(t, map[string]planted{"one": without, "two": without}).Variants[0]
+		if len(one.Components[0].Resources) > 0 || len(one.Warnings) != 1 || !strings.Contains(one.Warnings[0], "does not tell its metric "+metric) {
+			t.Errorf("without %s: got %+v, warnings %q", metric, one.Components[0].Resources, one.Warnings)
+		}
+	}
+}
+
 func TestCostlyWatchingIsAWarning(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

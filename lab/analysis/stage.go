@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -20,16 +21,8 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 	d := m.resource
 	out = verdict.Resource{Name: d.Name, Kind: d.Kind, After: d.After}
 	for _, name := range instances {
-		rate, told := m.view(name).Growth(m.match[d.Done])
-		if !told {
+		if !m.handled(name, &out) {
 			continue
-		}
-		out.Rate += rate
-		if d.Lag != "" {
-			lag, _ := m.gauge(name, d.Lag)
-			out.Depth += lag.Mean
-			out.Slope += lag.Slope
-			out.NotEmpty = max(out.NotEmpty, lag.Above)
 		}
 		for _, w := range m.workers(name) {
 			if !ok || w.busy > out.Busy {
@@ -37,6 +30,9 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 			}
 			ok = true
 		}
+	}
+	if m.lacks != "" {
+		return out, false
 	}
 	behind := out.Behind()
 	if behind && d.BusySeconds == "" && d.BusyMS == "" {
@@ -50,6 +46,27 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 		out.DemandMS = 1000 / max(out.Bound, 1e-9)
 	}
 	return out, ok
+}
+
+// handled adds what an instance did and what waited for it. It is false if it tells
+// nothing of the former.
+func (m *meter) handled(name string, out *verdict.Resource) bool {
+	d := m.resource
+	rate, told := m.view(name).Growth(m.match[d.Done])
+	if !told {
+		return m.without(name, d.Done)
+	}
+	out.Rate += rate
+	if d.Lag != "" {
+		lag, told := m.gauge(name, d.Lag)
+		if !told {
+			m.without(name, d.Lag)
+		}
+		out.Depth += lag.Mean
+		out.Slope += lag.Slope
+		out.NotEmpty = max(out.NotEmpty, lag.Above)
+	}
+	return true
 }
 
 // worker is one series of a stage: the share of time in which it worked, and in
@@ -72,6 +89,9 @@ func (m *meter) workers(name string) []worker {
 			sum += share / float64(len(held))
 		}
 		all = &sum
+	}
+	if counter := cmp.Or(d.BusySeconds, d.BusyMS); len(busy) == 0 && counter != "" {
+		m.without(name, counter)
 	}
 	if len(busy) == 0 {
 		return []worker{{held: all}}

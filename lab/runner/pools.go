@@ -105,15 +105,16 @@ func (p *pool) authorise(system *topology.System) error {
 }
 
 // knob is what changes the pool. It is to be made under load: the share of slots in
-// use says whether it is perturbed by itself. A pool that does not answer is, as
-// it may be what everybody waits for.
+// use says whether it is perturbed by itself. A pool that does not answer, or
+// does not tell, is, as it may be what everybody waits for.
 func (p *pool) knob(ctx context.Context, client *http.Client) perturb.Knob {
 	k := perturb.Slots(p.component, p.resource.Name, p.resource.Control.Value, p.at)
 	for i, endpoint := range p.metrics {
 		share := 1.0
 		if values, err := probe.Fetch(ctx, client, endpoint); err == nil {
-			used, _ := series.Total(values, p.use)
-			share = used / float64(p.at[i].Size)
+			if used, told := series.Total(values, p.use); told {
+				share = used / float64(p.at[i].Size)
+			}
 		}
 		k.Utilisation = max(k.Utilisation, share)
 	}

@@ -97,7 +97,10 @@ func waiting(ctx context.Context, client *http.Client, all []backlog) (sum float
 			return 0, false
 		}
 		for _, match := range b.match {
-			n, _ := series.Total(values, match)
+			n, told := series.Total(values, match)
+			if !told {
+				return 0, false
+			}
 			sum += n
 		}
 	}

@@ -98,40 +98,6 @@ func (v *View) ShareAtLeast(gauge, limit func(series string) bool) (share float6
 	return share / n, true
 }
 
-// Growth is by how much counters grew each second of the span, from the last
-// scrape at or before its begin, or the first after it, to the last at or before
-// its end. A counter that fell began again at 0. ok is false if there are
-// no two such scrapes.
-func (v *View) Growth(match func(series string) bool) (perSecond float64, ok bool) {
-	var first, before *probe.Scrape
-	grown := 0.0
-	for i := range v.Scrapes {
-		s := &v.Scrapes[i]
-		if s.Instance != v.Instance || s.At.After(v.To) {
-			continue
-		}
-		n, has := Total(s.Values, match)
-		if !has {
-			continue
-		}
-		if before == nil || !s.At.After(v.From) {
-			first, before, grown = s, s, 0
-			continue
-		}
-		was, _ := Total(before.Values, match)
-		if n >= was {
-			grown += n - was
-		} else {
-			grown += n
-		}
-		before = s
-	}
-	if first == nil || before == first {
-		return 0, false
-	}
-	return grown / before.At.Sub(first.At).Seconds(), true
-}
-
 // Series are the names of the series that match and that the instance had in
 // the span, sorted.
 func (v *View) Series(match func(series string) bool) []string {
@@ -147,31 +113,6 @@ func (v *View) Series(match func(series string) bool) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
-}
-
-// WorkedOff is by how much counters grew after the view's begin while they grew
-// without a pause: until the first two scrapes in a row between which they grew by
-// less than quiet a second, or until the view's end. within is how long that took
-// from its begin, in seconds. What grew before the first scrape in the view is
-// not counted, so that nothing is from before it.
-func (v *View) WorkedOff(match func(series string) bool, quiet float64) (grown, within float64) {
-	var before *probe.Scrape
-	for i := range v.Scrapes {
-		s := &v.Scrapes[i]
-		n, has := Total(s.Values, match)
-		if !v.has(s) || !has {
-			continue
-		}
-		if before != nil {
-			was, _ := Total(before.Values, match)
-			if n-was <= quiet*s.At.Sub(before.At).Seconds() {
-				break
-			}
-			grown, within = grown+n-was, s.At.Sub(v.From).Seconds()
-		}
-		before = s
-	}
-	return grown, within
 }
 
 // Total adds up the series that match; ok is false if there are none.

@@ -105,6 +105,49 @@ func TestGauges(t *testing.T) {
 	}
 }
 
+// TestEachCounterBeginsAgainByItself: what is added up is the growth of each series.
+func TestEachCounterBeginsAgainByItself(t *testing.T) {
+	t.Parallel()
+	at := func(s float64, values map[string]float64) probe.Scrape {
+		return probe.Scrape{At: moment(s), Instance: "a-1", Values: values}
+	}
+	done := func(series string) bool { return strings.HasPrefix(series, "done") }
+	for name, c := range map[string]struct {
+		scrapes []probe.Scrape
+		want    float64 // over 4 s
+	}{
+		// x begins again, which the growth of y hides in the sum: 200, 310.
+		"one of two": {[]probe.Scrape{
+			at(0, map[string]float64{`done{k="x"}`: 100, `done{k="y"}`: 100}), at(4, map[string]float64{`done{k="x"}`: 10, `done{k="y"}`: 300}),
+		}, 210},
+		"one is missing for a scrape": {[]probe.Scrape{
+			at(0, map[string]float64{`done{k="x"}`: 100, `done{k="y"}`: 100}), at(2, map[string]float64{`done{k="x"}`: 104}), at(4, map[string]float64{`done{k="x"}`: 108, `done{k="y"}`: 120}),
+		}, 28},
+		"one is new": {[]probe.Scrape{at(0, map[string]float64{`done{k="x"}`: 100}), at(4, map[string]float64{`done{k="x"}`: 110, `done{k="y"}`: 6})}, 16},
+	} {
+		v := View{Scrapes: c.scrapes, Instance: "a-1", From: moment(0), To: moment(4)}
+		if got, ok := v.Growth(done); !ok || math.Abs(got-c.want/4) > 1e-9 {
+			t.Errorf("%s: got %v, %v; want %v", name, got, ok, c.want/4)
+		}
+		if grown, _ := v.WorkedOff(done, 1); math.Abs(grown-c.want) > 1e-9 {
+			t.Errorf("%s: worked off %v, want %v", name, grown, c.want)
+		}
+	}
+}
+
+// TestHitsOfACacheThatBeganAgain: 900 hits before, and 30 of 40 look-ups after.
+func TestHitsOfACacheThatBeganAgain(t *testing.T) {
+	t.Parallel()
+	var scrapes []probe.Scrape
+	for i, n := range [][2]float64{{900, 100}, {990, 110}, {10, 5}, {30, 10}} {
+		scrapes = append(scrapes, probe.Scrape{At: moment(float64(i)), Instance: "a", Values: map[string]float64{"cache_hits_total": n[0], "cache_misses_total": n[1]}})
+	}
+	got := HitRatios(scrapes, "a", moment(0), moment(3))
+	if want := 120.0 / 140; len(got) != 1 || math.Abs(got[0].Value-want) > 1e-9 {
+		t.Errorf("got %+v, want %g", got, want)
+	}
+}
+
 func TestHitRatios(t *testing.T) {
 	t.Parallel()
 	at := func(s, hits, misses float64) probe.Scrape {

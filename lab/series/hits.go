@@ -24,26 +24,24 @@ type HitRatio struct {
 // such a counter everything else counts as no hit, also what the cache was not asked for.
 // Caches that counted nothing in the span are left out.
 func HitRatios(scrapes []probe.Scrape, instance string, from, to time.Time) []HitRatio {
-	first, last := around(scrapes, instance, from, to)
-	if first == nil || last == nil {
+	v := View{Scrapes: scrapes, Instance: instance, From: from, To: to}
+	grown, _, ok := v.growths(func(series string) bool { _, result := lookup(series); return result != "" }, true)
+	if !ok {
 		return nil
 	}
 	caches := map[string]*lookups{}
-	for name, end := range last.Values {
+	for name, n := range grown {
 		cache, result := lookup(name)
-		if result == "" {
-			continue
-		}
 		c := caches[cache]
 		if c == nil {
 			c = &lookups{}
 			caches[cache] = c
 		}
-		c.add(result, end-first.Values[name])
+		c.add(result, n)
 	}
 	var out []HitRatio
 	for name, c := range caches {
-		if c.hit && c.miss && c.hits >= 0 && c.all > 0 {
+		if c.hit && c.miss && c.all > 0 {
 			name, labels, _ := strings.Cut(name, " ")
 			out = append(out, HitRatio{Name: name + labels, Value: c.hits / c.all})
 		}
@@ -92,20 +90,4 @@ func lookup(series string) (cache, result string) {
 	}
 	labels = strings.Replace(strings.Replace(labels, m[0], "", 1), ",}", "}", 1)
 	return verbForm.ReplaceAllString(name, "") + " " + strings.TrimPrefix(labels, "{}"), m[1]
-}
-
-// around returns the last scrape before from, or the first after it, and the
-// last before to.
-func around(scrapes []probe.Scrape, instance string, from, to time.Time) (first, last *probe.Scrape) {
-	for i := range scrapes {
-		s := &scrapes[i]
-		if s.Instance != instance || s.At.After(to) {
-			continue
-		}
-		if first == nil || !s.At.After(from) {
-			first = s
-		}
-		last = s
-	}
-	return first, last
 }

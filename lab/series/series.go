@@ -42,7 +42,7 @@ func (m Metric) Seconds(scrapes []probe.Scrape, instances []Instance, seconds []
 	ran := make([]bool, len(seconds))
 	for _, in := range instances {
 		own := slices.DeleteFunc(slices.Clone(scrapes), func(s probe.Scrape) bool { return s.Instance != in.Name })
-		found = slices.ContainsFunc(own, func(s probe.Scrape) bool { _, ok := m.Selector.sum(s.Values); return ok }) || found
+		found = slices.ContainsFunc(own, func(s probe.Scrape) bool { _, ok := Total(s.Values, m.Selector.Matches); return ok }) || found
 		var known []segment // of all lives, in order
 		for _, l := range in.Lives {
 			known = append(known, m.segments(own, l)...)
@@ -106,21 +106,38 @@ type segment struct {
 	value    float64 // of a gauge: as at its end
 }
 
-// segments are those of one life.
+// segments are those of one life. A scrape that lacks the metric says nothing of it, but
+// for a counter that the life has not had yet: that has counted nothing.
 func (m Metric) segments(own []probe.Scrape, l Life) []segment {
 	var out []segment
+	var c counters
 	var before *probe.Scrape
 	if l.Began {
-		before = &probe.Scrape{At: l.From} // nothing was counted yet
+		before = &probe.Scrape{At: l.From}
+		c.begin()
 	}
+	had := false
 	for i := range own {
 		after := &own[i]
 		if after.At.Before(l.From) || after.At.After(l.To) {
 			continue
 		}
+		seg := segment{to: after.At}
+		has := c.add(after.Values, m.Selector.Matches, func(_ string, by float64) { seg.growth += by })
+		seg.value, _ = Total(after.Values, m.Selector.Matches)
+		switch had = had || has; {
+		case !has && m.As == Value:
+			before = after // until when nothing is known
+			continue
+		case !has && had:
+			continue
+		}
+		if !has && c.last == nil {
+			c.begin() // what appears later began in between
+		}
 		if before != nil && after.At.Sub(before.At) <= mostGap && after.At.After(before.At) {
-			value, _ := m.Selector.sum(after.Values)
-			out = append(out, segment{before.At, after.At, m.Selector.growth(before.Values, after.Values), value})
+			seg.from = before.At
+			out = append(out, seg)
 		}
 		before = after
 	}
@@ -150,30 +167,4 @@ func overlap(a, b, c, d time.Time) time.Duration {
 		b = d
 	}
 	return b.Sub(a)
-}
-
-// sum adds up the series that match; ok is false if there are none.
-func (s Selector) sum(values map[string]float64) (total float64, ok bool) {
-	for series, v := range values {
-		if s.Matches(series) {
-			total, ok = total+v, true
-		}
-	}
-	return total, ok
-}
-
-// growth is by how much the matching counters grew. One that fell began again
-// at 0, and one that is new began there.
-func (s Selector) growth(before, after map[string]float64) float64 {
-	total := 0.0
-	for series, v := range after {
-		if !s.Matches(series) {
-			continue
-		}
-		if old := before[series]; v >= old {
-			v -= old
-		}
-		total += v
-	}
-	return total
 }

@@ -134,6 +134,45 @@ func TestValueIsOfThoseThatRun(t *testing.T) {
 	wantFigures(t, got, 4, 4)
 }
 
+// TestAScrapeThatLacksTheMetricSaysNothing of a gauge, nor of a counter that goes on.
+func TestAScrapeThatLacksTheMetricSaysNothing(t *testing.T) {
+	t.Parallel()
+	gauge := scrapes("api-1", -1, 5, 0)
+	for i := range gauge {
+		if s := &gauge[i]; s.At.After(at(1)) && !s.At.After(at(2)) {
+			s.Values = map[string]float64{"other": 1} // it was NaN, and was not kept
+		} else {
+			s.Values = map[string]float64{"depth": 8}
+		}
+	}
+	got, _ := metric(t, "depth", Value).Seconds(gauge, []Instance{alive("api-1")}, seconds(4))
+	wantFigures(t, got, 8, gap, 8, 8)
+	for _, o := range metric(t, "depth", Value, "min>=8").Judge(got) {
+		if !o.Met {
+			t.Errorf("got %+v, want a gauge that never was below 8", o)
+		}
+	}
+	counter := scrapes("api-1", -1, 5, 100)
+	for i := range counter {
+		if s := &counter[i]; s.At.After(at(1)) && !s.At.After(at(2)) {
+			delete(s.Values, "q_total")
+		}
+	}
+	got, _ = metric(t, "q_total", Rate).Seconds(counter, []Instance{alive("api-1")}, seconds(4))
+	wantFigures(t, got, 100, 100, 100, 100)
+	// One that appears was 0 until then.
+	late := scrapes("api-1", -1, 5, 0)
+	for i := range late {
+		if s := &late[i]; !s.At.After(at(1)) {
+			delete(s.Values, "q_total")
+		} else {
+			s.Values["q_total"] = 5
+		}
+	}
+	got, _ = metric(t, "q_total", Rate).Seconds(late, []Instance{alive("api-1")}, seconds(3))
+	wantFigures(t, got, 0, 5, 0)
+}
+
 func TestWhatIsNeverPublishedIsNotFound(t *testing.T) {
 	t.Parallel()
 	got, found := metric(t, "nothing_total", Rate, "max<5", "max>=0").Seconds(scrapes("api-1", -1, 4, 1), []Instance{alive("api-1")}, seconds(2))
