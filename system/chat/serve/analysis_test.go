@@ -216,8 +216,7 @@ func TestAnalysisAndReplayInABrowser(t *testing.T) {
 	watch.Until("nothing yet", `document.querySelectorAll("#messages li").length === 0 && Number(document.querySelector("#clock [type=range]").max) > 0`)
 	// The stream began long before anybody said anything: the last message is at the end of the time line.
 	watch.Eval(`const r = document.querySelector("#clock [type=range]"); r.value = r.max; r.dispatchEvent(new Event("input"))`)
-	watch.Eval(`seek(Math.floor(lastSpan())).catch(complain)`)
-	watch.Eval(`document.querySelector("#clock select").value = "60"; document.querySelector("#play").click()`)
+	watch.Eval(`$("clock").elements.speed.value = "60"; ask(path + "/timeline").then((line) => seek(line.spans[0].at * line.span)).then(() => $("play").click()).catch(complain)`)
 	watch.Until("what was said", `document.querySelectorAll("#messages li").length === 100`)
 	if got := fmt.Sprint(watch.Eval(`document.querySelector("#messages li:nth-child(3)").textContent`)); !strings.Contains(got, markup) {
 		t.Errorf("the third message is %q", got)

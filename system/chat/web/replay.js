@@ -100,10 +100,6 @@ $("line").onclick = (event) => {
   seek(Math.floor(length * (event.clientX - box.left) / box.width)).catch(complain);
 };
 
-// lastSpan is where the last span with messages begins.
-let last = 0;
-const lastSpan = () => last;
-
 async function begin() {
   const show = await ask(path);
   document.title = show.title;
@@ -111,7 +107,6 @@ async function begin() {
   const line = await ask(path + "/timeline");
   length = line.length;
   clock.video.max = length;
-  last = line.spans.length ? line.spans.at(-1).at * line.span : 0;
   draw(line);
   $("highlights").hidden = !line.highlights.length;
   for (const h of line.highlights.reverse()) {
