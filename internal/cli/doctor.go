@@ -10,6 +10,7 @@ import (
 
 	"loadstone/lab/driver/process/recipe"
 	"loadstone/lab/host"
+	"loadstone/lab/host/packets"
 	"loadstone/lab/topology"
 )
 
@@ -33,6 +34,11 @@ func (a *app) doctor(ctx context.Context) error {
 	}
 	if m.Cores < 2 {
 		lacking = append(lacking, "One core is not enough: the load generator and the system would share it. Use a machine with two or more.")
+	}
+	if err := packets.Check(); err != nil {
+		fmt.Fprintf(a.Stdout, "waiting   – where requests wait between services is not seen: %v\n", err)
+	} else {
+		fmt.Fprintln(a.Stdout, "waiting   ✓ where requests wait between services is seen, in packets on the loopback interface")
 	}
 	a.images(ctx)
 	a.docker(ctx)

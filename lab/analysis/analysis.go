@@ -150,6 +150,8 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 		}
 	}
 	in.Components = v.Components
+	v.Hops, in.Waits = hopsOf(good)
+	v.Warnings = append(v.Warnings, stalls(v.Hops)...)
 	in.ListenOverflows = medianOf(good, func(t observed) float64 { return t.overflows })
 	v.Verdict = verdict.Evaluate(in)
 	return v

@@ -48,6 +48,9 @@ type observed struct {
 	perturbed     *result.Perturbation   // as perturbations
 	conditions    result.Conditions
 
+	atCapacity, light passages // light is of one trial of each variant
+	unseen            string   // why there are none
+
 	attempts []attempt
 	curve    []result.CurvePoint
 	timeline result.Timeline
@@ -107,6 +110,9 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 		return o, err
 	}
 	if err := o.watched(w, t, &point.Result); err != nil {
+		return o, err
+	}
+	if err := o.hops(dir, t, exp.Entry, point.Result.From, point.Result.To); err != nil {
 		return o, err
 	}
 	o.filled(t, w.samples)

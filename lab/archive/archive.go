@@ -7,6 +7,7 @@
 //	  trials/001-query/
 //	    trial.json      what was tried and what came of it: written when the trial ends
 //	    samples.jsonl   what the probe saw, a line per sample
+//	    hops.jsonl      how long requests waited, a line per fifth of a second
 //	    windows.jsonl   what the generator did, a line per second
 //	    events.jsonl    what was done to the system on purpose, a line per fault
 //	    scaling.jsonl   how many replicas there were to be, a line per look
@@ -126,6 +127,11 @@ type Trial struct {
 	// Perturbations are the slots of the perturbation experiment, which one trial
 	// of each variant may have. See perturb.Estimate.
 	Perturbations []perturb.Slot `json:"perturbations,omitempty"`
+	// Light is what came of a little load, which one trial of each variant may have: how
+	// long requests take when they wait for nobody.
+	Light *load.Result `json:"light,omitempty"`
+	// Unseen is why it was not seen how long requests wait between instances; empty if it was.
+	Unseen string `json:"unseen,omitempty"`
 }
 
 // The kinds of measure beside the purposes of package capacity.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loadstone/lab/host/packets"
 )
 
 // Local is the machine that this program runs on.
@@ -61,6 +63,20 @@ func (l *Local) Watch(ctx context.Context, every time.Duration, emit func(*Sampl
 			return nil
 		}
 	}
+}
+
+// Hops emits how long requests between the targets wait, a slice of time after the other;
+// see packets.Watch. It can be done where targets talk over this machine's loopback
+// interface.
+func (l *Local) Hops(ctx context.Context, emit func(*packets.Slice) error) error {
+	processes := func() map[string][]int {
+		ids := map[string][]int{}
+		for _, t := range l.targets() {
+			ids[t.Name] = t.ids("cgroup.procs", "cgroup.procs")
+		}
+		return ids
+	}
+	return packets.Watch(ctx, packets.Config{Processes: processes}, emit)
 }
 
 func (l *Local) target(name string) (Target, bool) { return find(l.targets(), name) }

@@ -17,10 +17,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"loadstone/lab/host"
+	"loadstone/lab/host/packets"
 )
 
-// The names of the files that Run writes into Config.Dir.
+// The names of the files of what Run hands to Config.Write.
 const (
+	HopsFile    = "hops.jsonl"
 	SamplesFile = "samples.jsonl"
 	MetricsFile = "metrics.jsonl"
 )
@@ -42,8 +44,12 @@ type Config struct {
 	// each is scraped less often, so that watching a large system costs no more.
 	Interval        time.Duration
 	MetricsInterval time.Duration
-	// Write keeps one record, a *host.Sample or a *Scrape. Calls do not overlap.
+	// Write keeps one record, a *host.Sample, a *Scrape or a *packets.Slice. Calls do not
+	// overlap.
 	Write func(any) error
+	// Unseen is told why it is not seen how long requests wait between instances. It may be
+	// nil.
+	Unseen func(why string)
 }
 
 // Default intervals: ten samples a second cost a fraction of a percent of a
@@ -79,6 +85,12 @@ func Run(ctx context.Context, c Config) error {
 			})
 		})
 	}
+	for _, h := range c.Hosts {
+		readers.Go(func() error { return hops(readersCtx, c, h, records) })
+	}
+	if len(c.Hosts) == 0 {
+		c.unseen("the machine that the instances run on is not seen from here")
+	}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, DisableCompression: true}}
 	every := c.metricsInterval(len(c.Endpoints))
 	for _, e := range c.Endpoints {
@@ -99,6 +111,38 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}
 	return errors.Join(g.Wait(), failed)
+}
+
+// observer is a host that sees how long requests wait between its instances.
+type observer interface {
+	Hops(ctx context.Context, emit func(*packets.Slice) error) error
+}
+
+// hops watches how long requests wait, where that can be seen. Where it cannot, that is
+// told, and everything else goes on.
+func hops(ctx context.Context, c Config, h host.Host, records chan<- any) error {
+	why := "the instances do not talk over this machine's loopback interface"
+	if o, ok := h.(observer); ok {
+		err := o.Hops(ctx, func(s *packets.Slice) error {
+			select {
+			case records <- s:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+		if err == nil {
+			return nil
+		}
+		why = err.Error()
+	}
+	c.unseen(why)
+	return nil
+}
+
+func (c *Config) unseen(why string) {
+	if c.Unseen != nil {
+		c.Unseen(why)
+	}
 }
 
 func scrape(ctx context.Context, client *http.Client, e Endpoint, every time.Duration, records chan<- any) error {

@@ -69,6 +69,7 @@ type page struct {
 	Limits   []limitCard
 	CPU      []cpuChart
 	Perturb  *perturbCharts // nil when nothing was perturbed
+	Hops     *hopMaps       // nil when it was not looked for where requests wait
 	Scaling  *scalingChart  // nil when no size was swept
 	Faults   []faultChart
 	Shaded   bool // some chart has faults
@@ -110,6 +111,7 @@ func newPage(r *result.Result) *page {
 		Environment: environmentTable(r),
 		Demand:      newDemandCharts(r),
 		Perturb:     newPerturbCharts(r),
+		Hops:        newHopMaps(r),
 		Scaling:     newScalingChart(r),
 		Checks:      newChecks(r),
 		Raw:         newRawTrials(r),
@@ -154,6 +156,7 @@ func (p *page) contents() []section {
 	add(p.Scaling != nil, "scaling", "Scaling")
 	add(p.Demand != nil, "demand", "Demand")
 	add(len(p.Limits) > 0, "limits", "What limits each variant")
+	add(p.Hops != nil, "hops", "Where requests wait")
 	add(p.Perturb != nil, "perturbation", "Perturbation")
 	add(p.Curves != nil, "curves", "Latency by rate")
 	add(len(p.CPU) > 0, "cpu", "CPU over time")

@@ -31,7 +31,10 @@ func fullResult() *result.Result {
 		}
 		v.Perturbation = samplePerturbation(v.Capacity.Value)
 		v.Journeys = sampleJourneys(i)
+		v.Hops = sampleHops(i)
 	}
+	r.Variants[0].Verdict.Located = &verdict.Located{Component: "api", LightMS: 2.13, MS: 31.7, Share: 0.91, AtOnce: 3.93}
+	r.Variants[3].Hops = &result.Hops{Unseen: "reading packets is not allowed here: it takes root or the capability CAP_NET_RAW"}
 	r.Variants[2].Conditions.MachineBusy = 0.983 // something to look at
 	r.Scaling = sampleScaling()
 	return r
@@ -48,6 +51,23 @@ func sampleJourneys(i int) []result.Journey {
 		{
 			Scenario: "return", Calls: 7.313 * n, Sent: 913, Received: 1_913, BrokenOff: 0.0013, Duration: result.Percentiles{P50: 17.3, P95: 31.9, P99: 61.3, Max: 97.1},
 			Cache: result.Cache{Hits: 20.69 / n, Revalidations: 6.1, Fetched: 1.213, LargestBytes: 230_000 * n},
+		},
+	}
+}
+
+// sampleHops are a balancer before an api, which asks a database twice and somebody who is
+// not in the file.
+func sampleHops(i int) *result.Hops {
+	n := float64(i + 1)
+	return &result.Hops{
+		Boxes: []result.HopBox{
+			{Name: "127.0.0.1:9000", Outside: true, Visits: 0.213, MS: 5.17},
+			{Name: "api", Visits: 1, MS: 31.7 * n, LightMS: new(2.13)}, {Name: "lb", Visits: 1, MS: 0.613, LightMS: new(0.471)},
+			{Name: "postgres", Visits: 2.03, MS: 1.37, LightMS: new(0.917)},
+		},
+		Arrows: []result.HopArrow{
+			{To: "lb", PerRequest: 1, MS: 34.1 * n, InFlight: 143 * n}, {From: "api", To: "127.0.0.1:9000", PerRequest: 0.213, MS: 5.17, InFlight: 4.61},
+			{From: "api", To: "postgres", PerRequest: 2.03, MS: 1.37, InFlight: 11.7}, {From: "lb", To: "api", PerRequest: 1, MS: 33.9 * n, InFlight: 141 * n},
 		},
 	}
 }

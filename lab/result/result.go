@@ -103,6 +103,9 @@ type Variant struct {
 	Generator float64 `json:"generator"`
 	// Conditions are what the figures rest on; nil in results of earlier versions.
 	Conditions *Conditions `json:"conditions,omitempty"`
+	// Hops is where requests wait at the capacity, as seen from outside; nil if it is not
+	// known, as of earlier versions.
+	Hops *Hops `json:"hops,omitempty"`
 	// Perturbation is the experiment of the third method, if it was made.
 	Perturbation *Perturbation `json:"perturbation,omitempty"`
 }

@@ -35,13 +35,13 @@ func (k *execution) loadTime(variant string) time.Duration {
 	return longest
 }
 
-// timesUnderLoad is how long each trial is under load, perturbing included.
+// timesUnderLoad is how long each trial is under load, with a little load and perturbing.
 func (k *execution) timesUnderLoad(trials []archive.Planned) []time.Duration {
 	out := make([]time.Duration, len(trials))
 	for i, p := range trials {
 		out[i] = k.loadTime(p.Variant)
 		if p.Round == k.Experiment.Trials {
-			out[i] += k.perturbTime()
+			out[i] += k.lightTime() + k.perturbTime()
 		}
 	}
 	return out

@@ -49,7 +49,7 @@ func (k *execution) perturbBudget() time.Duration {
 	case e.Perturb.Asked:
 		return experiment.DefaultPerturbBudget
 	}
-	budget := min(experiment.DefaultPerturbBudget, time.Duration(e.Trials)*k.trialTime()/mostLonger-perturbWarmup)
+	budget := min(experiment.DefaultPerturbBudget, time.Duration(e.Trials)*k.trialTime()/mostLonger-perturbWarmup-k.lightTime())
 	if budget < leastPerturb {
 		return 0
 	}
@@ -70,10 +70,18 @@ func (k *execution) perturbTime() time.Duration {
 // that. What keeps it from being done is a warning: it is one method of three.
 func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	budget := m.perturbBudget()
-	if budget == 0 || m.trial.Round != m.Experiment.Trials {
+	if m.trial.Round != m.Experiment.Trials {
 		return nil
 	}
 	found, at := m.trial.Conclude()
+	if at != nil {
+		if err := m.light(ctx, scenario, &at.Result); err != nil {
+			return err
+		}
+	}
+	if budget == 0 {
+		return nil
+	}
 	switch {
 	case at == nil:
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: no rate was held")

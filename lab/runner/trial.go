@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
+	"loadstone/lab/host/packets"
 	"loadstone/lab/load"
 	"loadstone/lab/load/generator"
 	"loadstone/lab/load/k6"
@@ -119,18 +120,23 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 	}
 	defer closeAll(asked)
 	var seen usage
-	stopProbe, err := startProbe(ctx, dir, up, asked, &seen)
+	var blind unseen
+	stopProbe, err := startProbe(ctx, dir, up, asked, &seen, &blind)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopProbe()); addResources(asked, t) }()
+	defer func() {
+		err = errors.Join(err, stopProbe())
+		t.Unseen = blind.why()
+		addResources(asked, t)
+	}()
 	process, err := generator.Start(ctx, k.Generator, generatorLog)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, process.Close()) }()
 
-	m := &trialRun{execution: k, trial: t, dir: dir, up: up, seen: &seen, generator: process, windows: windows, log: generatorLog, base: k.Experiment.PlanOf(t.Variant)}
+	m := &trialRun{execution: k, trial: t, dir: dir, up: up, seen: &seen, unseen: &blind, generator: process, windows: windows, log: generatorLog, base: k.Experiment.PlanOf(t.Variant)}
 	m.base.Targets = targets(t.Instances, k.Experiment.Entry, k.Experiment.Load.Secure())
 	if len(m.base.Targets) == 0 {
 		return fmt.Errorf("service %s takes the load but publishes no port; give it `ports` or `expose` in the Compose file", k.Experiment.Entry)
@@ -161,7 +167,7 @@ func targets(instances []topology.Instance, entry string, secure bool) []string 
 
 // startProbe watches the instances, and asks the sources, until stop is called, which returns what
 // went wrong.
-func startProbe(ctx context.Context, dir string, up driver.Running, asked []*source, seen *usage) (stop func() error, err error) {
+func startProbe(ctx context.Context, dir string, up driver.Running, asked []*source, seen *usage, blind *unseen) (stop func() error, err error) {
 	samples, err := archive.CreateLines(dir, probe.SamplesFile)
 	if err != nil {
 		return nil, err
@@ -170,14 +176,22 @@ func startProbe(ctx context.Context, dir string, up driver.Running, asked []*sou
 	if err != nil {
 		return nil, errors.Join(err, samples.Close())
 	}
+	hops, err := archive.CreateLines(dir, probe.HopsFile)
+	if err != nil {
+		return nil, errors.Join(err, samples.Close(), metrics.Close())
+	}
 	c := probe.Config{Hosts: up.Hosts(), Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
 	c.Write = func(record any) error {
-		if s, ok := record.(*host.Sample); ok {
-			seen.add(s)
-			return samples.Write(s)
+		switch r := record.(type) {
+		case *host.Sample:
+			seen.add(r)
+			return samples.Write(r)
+		case *packets.Slice:
+			return hops.Write(r)
 		}
 		return metrics.Write(record)
 	}
+	c.Unseen = blind.say
 	for _, in := range up.Instances() {
 		if in.MetricsURL != "" {
 			c.Endpoints = append(c.Endpoints, probe.Endpoint{Instance: in.Name, URL: in.MetricsURL})
@@ -188,7 +202,7 @@ func startProbe(ctx context.Context, dir string, up driver.Running, asked []*sou
 	go func() { done <- probe.Run(ctx, c) }()
 	return func() error {
 		cancel()
-		return errors.Join(<-done, samples.Close(), metrics.Close())
+		return errors.Join(<-done, samples.Close(), metrics.Close(), hops.Close())
 	}, nil
 }
 
@@ -204,6 +218,7 @@ type trialRun struct {
 	dir       string // of the trial
 	up        driver.Running
 	seen      *usage
+	unseen    *unseen
 	generator offerer
 	windows   *archive.Lines
 	log       io.Writer             // what the generator says

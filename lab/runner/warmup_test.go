@@ -86,6 +86,7 @@ func TestWarmup(t *testing.T) {
 		m := &trialRun{
 			execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},
 			trial:     &archive.Trial{Planned: archive.Planned{Index: 1, Round: 1}}, generator: system, base: e.Plan(),
+			unseen: &unseen{reason: "nothing is watched"},
 		}
 		if err := m.capacity(t.Context()); err != nil {
 			t.Fatal(err)

@@ -22,6 +22,9 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated()}
 	for i := range heard {
 		w := &heard[i]
+		if w.Name == Waiting {
+			continue
+		}
 		for _, l := range w.named() {
 			switch found := find(limits, l); {
 			case in.vetoed(l):
@@ -35,6 +38,11 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 			default:
 				c.add(l, 1)
 			}
+		}
+	}
+	for _, l := range c.order {
+		if at := in.located(); at != nil && at.Component == l.Component {
+			c.voices[l]++
 		}
 	}
 	if c.byElimination {
@@ -116,7 +124,7 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 
 // anyNamed says whether a witness names anything.
 func (in Input) anyNamed(heard []Witness) bool {
-	return slices.ContainsFunc(heard, func(w Witness) bool { return len(w.named()) > 0 })
+	return slices.ContainsFunc(heard, func(w Witness) bool { return w.Name != Waiting && len(w.named()) > 0 })
 }
 
 func it(limits []Limit) string {

@@ -23,6 +23,8 @@ const MachineFull = 0.97
 //     which both read the same counter. Where every CPU was changed and none of them
 //     moved anything, what could not be changed and is named by one of the two has
 //     a further voice, by elimination.
+//     Where requests wait has a voice for what another method names there, and names
+//     nothing by itself: they may wait in front of what limits.
 //  4. The limit with most voices is "named" if these are at least two.
 //  5. Several limits with as many voices, two or more, are "tied". So are those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
@@ -49,7 +51,11 @@ func Evaluate(in Input) Verdict {
 	if len(in.Perturbations) > 0 {
 		heard = append(heard, perturbation(in, limits))
 	}
-	v := Verdict{Witnesses: heard}
+	located := in.located()
+	if len(in.Waits) > 0 {
+		heard = append(heard, waiting(in, located))
+	}
+	v := Verdict{Witnesses: heard, Located: located}
 	c := count(in, heard, limits)
 	first, voices := c.most(heard)
 	switch {
@@ -70,7 +76,7 @@ func Evaluate(in Input) Verdict {
 		v.tie(first)
 	default:
 		v.Status = Undecided
-		v.Summary = c.undecided(in, heard)
+		v.Summary = c.undecided(in, heard) + located.sentence()
 	}
 	if !v.Decided() && v.Advice == "" {
 		v.Advice = in.limitless()
@@ -123,6 +129,9 @@ func (v *Verdict) agreement(limits []Limit) {
 
 // namesAll says whether the witness has a voice for each of the limits.
 func (w *Witness) namesAll(limits []Limit) bool {
+	if w.Name == Waiting {
+		return len(limits) == 1 && limits[0].Component == w.Component
+	}
 	named := w.named()
 	return !slices.ContainsFunc(limits, func(l Limit) bool { return !slices.Contains(named, l) })
 }
@@ -158,7 +167,7 @@ func (v *Verdict) addDissent(named []Limit) {
 				voices++
 			}
 		}
-		silent := w.Name == Perturbing && len(w.named()) == 0
+		silent := w.Name == Perturbing && len(w.named()) == 0 || w.Name == Waiting
 		switch {
 		case voices == 0 && !silent:
 			v.Dissent = append(v.Dissent, w.Name)
@@ -170,9 +179,11 @@ func (v *Verdict) addDissent(named []Limit) {
 }
 
 func allNamed(heard []Witness) string {
-	words := make([]string, len(heard))
+	var words []string
 	for i := range heard {
-		words[i] = heard[i].Name + " names " + namedText(&heard[i])
+		if heard[i].Name != Waiting {
+			words = append(words, heard[i].Name+" names "+namedText(&heard[i]))
+		}
 	}
 	return list(words)
 }

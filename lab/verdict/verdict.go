@@ -56,6 +56,8 @@ type Input struct {
 	// changed, in Unit; 0 if it is not known. Below the capacity it kept nothing at its
 	// limit, so that what moved nothing then may limit all the same.
 	PerturbedRate float64
+	// Waits are where requests spend their time; empty if that was not seen.
+	Waits []Wait
 }
 
 // Component is one service at the variant's capacity.
@@ -232,6 +234,9 @@ type Verdict struct {
 	Agreement string `json:"agreement,omitempty"`
 	// Dissent are the witnesses that do not.
 	Dissent []string `json:"dissent,omitempty"`
+	// Located is where requests wait, where that was seen. It names no resource: of what is
+	// waited for there may be nothing known.
+	Located *Located `json:"located,omitempty"`
 	// Advice is what to change first, and what the bounds expect of it.
 	Advice string `json:"advice,omitempty"`
 }

@@ -14,6 +14,7 @@ const (
 	Demanding  = "demand"
 	Saturating = "saturation"
 	Perturbing = "perturbation"
+	Waiting    = "waiting"
 )
 
 // The rule's thresholds. They are far enough apart from what an unlimited

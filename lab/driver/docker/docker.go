@@ -167,5 +167,13 @@ func (r *Running) Hosts() []host.Host {
 	if r.unseen.Load() {
 		return nil
 	}
-	return r.Core.Hosts()
+	var all []host.Host
+	for _, h := range r.Core.Hosts() {
+		all = append(all, machine{h})
+	}
+	return all
 }
+
+// machine is this one without what passes its loopback interface: containers have networks
+// of their own.
+type machine struct{ host.Host }

@@ -12,8 +12,12 @@ import (
 )
 
 // refreshed is how often the tables of sockets are read again for a connection that they
-// do not have, at most: reading them takes the longer the more connections there are.
-const refreshed = 2 * time.Second
+// do not have, at most, and seldom how many times as long as reading them takes, which is
+// the longer the more connections there are: it may cost half a per cent of a core.
+const (
+	refreshed = 2 * time.Second
+	seldom    = 200
+)
 
 // firstEphemeral is the lowest port that the kernel gives to clients, where it does not say.
 const firstEphemeral = 32768
@@ -24,6 +28,7 @@ type owners struct {
 	processes func() map[string][]int
 
 	read      time.Time
+	took      time.Duration           // to read them
 	client    map[sockets.Pair]string // by the client's end
 	listening map[netip.AddrPort]bool
 	ephemeral uint16
@@ -62,27 +67,33 @@ func (o *owners) listens(e endpoint) bool {
 }
 
 func (o *owners) refresh() {
-	if time.Since(o.read) < refreshed {
+	began := time.Now()
+	if began.Sub(o.read) < max(refreshed, seldom*o.took) {
 		return
 	}
+	defer func() { o.read, o.took = time.Now(), time.Since(began) }()
 	o.listening = map[netip.AddrPort]bool{}
 	for _, address := range sockets.Listening("/proc/net") {
 		o.listening[address] = true
 	}
 	connected := sockets.Connected("/proc/net")
 	o.client = make(map[sockets.Pair]string, len(connected))
-	if o.processes != nil {
-		for name, ids := range o.processes() {
-			for _, id := range ids {
-				for inode := range sockets.Open(fmt.Sprintf("/proc/%d/fd", id)) {
-					if pair, ok := connected[inode]; ok {
-						o.client[pair] = name
-					}
-				}
+	own := func(name string, id int) {
+		for inode := range sockets.Open(fmt.Sprintf("/proc/%d/fd", id)) {
+			if pair, ok := connected[inode]; ok {
+				o.client[pair] = name
 			}
 		}
 	}
-	o.read = time.Now()
+	own(Watcher, os.Getpid())
+	if o.processes == nil {
+		return
+	}
+	for name, ids := range o.processes() {
+		for _, id := range ids {
+			own(name, id)
+		}
+	}
 }
 
 // ephemeral is the lowest port that the kernel gives to clients.

@@ -20,7 +20,6 @@ package packets
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -43,7 +42,8 @@ type Slice struct {
 
 // Hop is what one client asked of one address in a Slice.
 type Hop struct {
-	// Client is the target that asks, as Config names it; empty for whoever is none.
+	// Client is the target that asks, as Config names it, or Watcher; empty for whoever is
+	// neither.
 	Client string         `json:"c,omitempty"`
 	Server netip.AddrPort `json:"s"`
 	// Exchanges were answered in the slice, and InFlight is for how long requests were
@@ -59,6 +59,9 @@ type Hop struct {
 	Stalls uint64 `json:"k,omitempty"`
 }
 
+// Watcher is the Client of what this process asks, such as metrics.
+const Watcher = "(watcher)"
+
 // Config says whom to see.
 type Config struct {
 	// Processes are the ids of the processes of each target by its name, as they are now.
@@ -73,8 +76,8 @@ const (
 	mostPackets = 10_000
 	// settles is until every packet of a moment can be read: the kernel hands on a part
 	// of the ring when it is full, or after retire.
-	retire  = 10 * time.Millisecond
-	settles = 4 * retire
+	retire  = 20 * time.Millisecond
+	settles = 3 * retire
 )
 
 // Watch emits a slice after the other until ctx ends, and returns nil then. The error is
@@ -95,22 +98,34 @@ func Watch(ctx context.Context, c Config, emit func(*Slice) error) error {
 	return nil
 }
 
+// Check says whether packets may be read here: the error is ErrNotAllowed where they may not.
+func Check() error {
+	r, err := allowed()
+	if err != nil {
+		return err
+	}
+	return r.close()
+}
+
+func allowed() (*ring, error) {
+	r, err := open()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return nil, ErrNotAllowed
+	}
+	return r, err
+}
+
 // stretch reads for as long as there are few packets, and for a slice at the least.
 func stretch(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
-	r, err := open()
+	r, err := allowed()
 	if err != nil {
-		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-			err = ErrNotAllowed
-		}
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	began := time.Now()
 	t := newTracker(who, began)
 	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {
-		if err := r.until(ctx, cut, t.add); err != nil {
-			return read, time.Since(began), fmt.Errorf("read packets: %w", err)
-		}
+		r.until(ctx, cut, t.add)
 		if ctx.Err() != nil {
 			return read, time.Since(began), nil // the slice is not whole
 		}

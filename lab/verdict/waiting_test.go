@@ -1,0 +1,73 @@
+package verdict
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// The prototype's system: a proxy before a server with four slots of 20 ms that nobody
+// declared. Neither is near its CPU.
+func TestWhereRequestsWaitIsLocated(t *testing.T) {
+	t.Parallel()
+	const x = 195
+	proxy, server := component("proxy", x, 0.1, 0), component("server", x, 0.2, 0)
+	still := Wait{Component: "proxy", LightMS: 41, MS: 41, Visits: 1, CallMS: 21}
+	for name, c := range map[string]struct {
+		waits  []Wait
+		want   string // where
+		atOnce float64
+		says   string
+	}{
+		"hidden slots":       {[]Wait{still, {Component: "server", LightMS: 20.5, MS: 80, Visits: 1}}, "server", 4, "it works on about 4 at a time"},
+		"a hidden pool":      {[]Wait{{Component: "proxy", LightMS: 1, MS: 60, Visits: 1, CallMS: 20, Calls: 3.9, CallsTo: "server"}, {Component: "server", LightMS: 20, MS: 20.5, Visits: 1}}, "proxy", 3.9, "it has about 3.9 calls to server under way"},
+		"outside the file":   {[]Wait{still, {Component: "127.0.0.1:9000", Outside: true, LightMS: 5, MS: 50, Visits: 1}}, "127.0.0.1:9000", 0.975, "which is no service of the file"},
+		"asked three times":  {[]Wait{{Component: "proxy", LightMS: 10, MS: 20, Visits: 1}, {Component: "server", LightMS: 2, MS: 9, Visits: 3}}, "server", 1.17, ""},
+		"nobody":             {[]Wait{still, {Component: "server", LightMS: 20, MS: 25, Visits: 1}}, "", 0, ""},
+		"microseconds":       {[]Wait{{Component: "server", LightMS: 0.1, MS: 0.5, Visits: 1}}, "", 0, ""},
+		"both":               {[]Wait{{Component: "proxy", LightMS: 5, MS: 30, Visits: 1}, {Component: "server", LightMS: 5, MS: 30, Visits: 1}}, "", 0, ""},
+		"it was not watched": {nil, "", 0, ""},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: []Component{proxy, server}, Waits: c.waits})
+		if v.Status != Undecided || v.Component != "" {
+			t.Errorf("%s: got %s %s, want it to be located and not named", name, v.Status, v.Component)
+		}
+		switch l := v.Located; {
+		case (l != nil) != (c.want != ""):
+			t.Errorf("%s: got %+v, want %q", name, l, c.want)
+		case l != nil && (l.Component != c.want || math.Abs(l.AtOnce-c.atOnce) > 0.02*c.atOnce || !strings.Contains(v.Summary, c.says)):
+			t.Errorf("%s: got %+v (%s), want %s with %v at once, saying %q", name, l, v.Summary, c.want, c.atOnce, c.says)
+		}
+	}
+}
+
+// Where requests wait is a voice for what is observed there, and none against what limits
+// behind it.
+func TestWaitingHasAVoice(t *testing.T) {
+	t.Parallel()
+	const x = 200
+	api := with(x, Resource{Name: "ledger", Kind: Lock, Capacity: 1, Busy: 0.95})
+	here := []Wait{{Component: "api", LightMS: 5, MS: 60, Visits: 1}, {Component: "db", LightMS: 1, MS: 1, Visits: 1}}
+	there := []Wait{{Component: "api", LightMS: 5, MS: 5, Visits: 1}, {Component: "db", LightMS: 1, MS: 40, Visits: 1}}
+	components := []Component{api, component("db", x, 0.2, 0)}
+	for name, c := range map[string]struct {
+		waits     []Wait
+		status    string
+		agreement string
+	}{
+		"they wait here":  {here, Named, "3/3"},
+		"they wait there": {there, Undecided, ""},
+		"not known":       {nil, Undecided, ""},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: components, Waits: c.waits})
+		if v.Status != c.status || v.Agreement != c.agreement || len(v.Dissent) > 0 {
+			t.Errorf("%s: got %s %s (%s), dissent %q, want %s %s", name, v.Status, v.Agreement, v.Summary, v.Dissent, c.status, c.agreement)
+		}
+	}
+	// Requests wait in front of a store for want of connections, because its CPU is short.
+	full := with(x, Resource{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.97, Full: 0.9, Waiting: 5})
+	v := Evaluate(Input{Capacity: x, Components: []Component{full, component("db", x, 0.95, 0.8)}, Waits: here})
+	if v.Status != Named || v.Component != "db" || len(v.Dissent) > 0 {
+		t.Errorf("got %s %s (%s), want the CPU of db", v.Status, v.Component, v.Summary)
+	}
+}
