@@ -10,15 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"loadstone/lab/driver"
+	"loadstone/lab/result"
 	"loadstone/lab/runner"
 	"loadstone/lab/selftest"
 	"loadstone/lab/selftest/plant"
 )
 
+// mostSeeds bounds a self-test to about two weeks.
+const mostSeeds = 1000
+
 // selftestFlags are those of loadstone selftest.
 type selftestFlags struct {
 	quick, json, busy bool
-	seed              uint64
+	seed, seeds       uint64
 	only              []string
 	dir               string
 }
@@ -33,7 +38,9 @@ func (a *app) selftestCommand() *cobra.Command {
 Compose project of small real processes with one bottleneck: a service with too
 little CPU, a pool, a lock, a hot partition, a slow replica, a queue, a pipeline, a
 network, a cache, the load generator itself, two services equally, or none inside
-the tested range. Each is measured as by 'loadstone run', and the verdict and the
+the tested range; or with one of which a verdict has to say that it is undecided, and
+where requests wait: slots, pools and locks that nobody declares, a disk, a service
+outside the file. Each is measured as by 'loadstone run', and the verdict and the
 result of each of its methods are compared with the known bottleneck.
 
 The parameters of the systems depend on the seed, which is new for every self-test
@@ -47,7 +54,7 @@ Exit status:
    0  at least 11 of every 12 verdicts are right (with --quick, all four)
    1  fewer are right, or the self-test failed
    2  an error in the arguments`,
-		Example: `  # all systems, in about nine minutes
+		Example: `  # all systems, in about twenty minutes
   loadstone selftest
 
   # four of them, in less than two minutes
@@ -70,6 +77,7 @@ Exit status:
 	fl.BoolVar(&f.busy, "busy", false, "other programs use the machine: measure a wrong verdict again, twice at most, and leave it out if they are the reason")
 	fl.BoolVar(&f.json, "json", false, "print the score as JSON")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed of the systems' parameters (default: a new one)")
+	fl.Uint64Var(&f.seeds, "seeds", 1, "how many seeds to plant each system with: this one and those that follow")
 	fl.StringSliceVar(&f.only, "only", nil, "only these systems, comma separated")
 	fl.StringVar(&f.dir, "runs", "runs", "directory that gets the self-test's directory")
 	return cmd
@@ -81,19 +89,26 @@ func (a *app) selftest(ctx context.Context, f selftestFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.seeds < 1 || f.seeds > mostSeeds {
+		return usagef("--seeds %d: write a number from 1 to %d", f.seeds, mostSeeds)
+	}
 	dir, err := filepath.Abs(filepath.Join(f.dir, fmt.Sprintf("%s-selftest-%d", time.Now().Format("20060102-150405"), f.seed)))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Stderr, "selftest %s: %d systems, seed %d\n", dir, len(systems), f.seed)
+	conducted := func(d driver.Driver) func(context.Context, string, string) (*result.Result, string, error) {
+		return selftest.Conducted(runner.Config{Env: a.composeEnv(), Driver: d, Generator: a.generator(), Version: version})
+	}
+	of := len(systems) * int(f.seeds)
+	fmt.Fprintf(a.Stderr, "selftest %s: %d systems, seed %d\n", dir, of, f.seed)
 	score, err := selftest.Run(ctx, selftest.Config{
-		Dir: dir, Seed: f.seed, Systems: systems, Busy: f.busy,
-		Measure: selftest.Conducted(runner.Config{Env: a.composeEnv(), Driver: a.driver(processDriver, false, true), Generator: a.generator(), Version: version}),
+		Dir: dir, Seed: f.seed, Seeds: f.seeds, Systems: systems, Busy: f.busy,
+		Measure: conducted(a.driver(processDriver, false, true)), Unlimited: conducted(a.unlimitedDriver()),
 		Started: func(n int, p selftest.Planted) {
-			fmt.Fprintf(a.Stderr, "%2d/%d  %-10s %s\n", n, len(systems), p.Name, p.What)
+			fmt.Fprintf(a.Stderr, "%2d/%d  %-12s %s\n", n, of, p.Name, p.What)
 		},
 		Ended: func(n int, r selftest.Row) {
-			fmt.Fprintf(a.Stderr, "%2d/%d  %-10s %s  (%.1f s)\n", n, len(systems), r.Name, rowText(&r), r.Seconds)
+			fmt.Fprintf(a.Stderr, "%2d/%d  %-12s %s  (%.1f s)\n", n, of, r.Name, rowText(&r), r.Seconds)
 		},
 	})
 	if err != nil {

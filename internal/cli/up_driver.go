@@ -26,12 +26,27 @@ func driverNames() []string { return []string{processDriver, dockerDriver} }
 // driver is the driver called name. publishAll and anyPort are of the ports of
 // containers, see docker.Driver.
 func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
+	if name == dockerDriver {
+		return docker.Driver{Settings: a.driverSettings(), PublishAll: publishAll, AnyPort: anyPort}
+	}
+	return a.processes()
+}
+
+func (a *app) driverSettings() driver.Settings {
 	settings := driver.DefaultSettings()
 	settings.Env, settings.Guardian = a.composeEnv(), []string{a.Executable, internalName, guardianName}
-	if name == dockerDriver {
-		return docker.Driver{Settings: settings, PublishAll: publishAll, AnyPort: anyPort}
-	}
-	return process.Driver{Settings: settings, Self: a.Executable, Shim: []string{a.Executable, internalName, shimName}}
+	return settings
+}
+
+func (a *app) processes() process.Driver {
+	return process.Driver{Settings: a.driverSettings(), Self: a.Executable, Shim: []string{a.Executable, internalName, shimName}}
+}
+
+// unlimitedDriver starts local processes as driver does, and enforces no CPU limit.
+func (a *app) unlimitedDriver() driver.Driver {
+	d := a.processes()
+	d.SysRoot = "/dev/null" // there are no control groups below it
+	return d
 }
 
 // checkDriver says whether there is a driver called name.

@@ -1,8 +1,11 @@
 package selftest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"loadstone/lab/selftest/plant"
@@ -27,6 +30,31 @@ type project struct {
 	// every answer for what is not in it. Zero where the generator is not what is
 	// planted.
 	checks int
+	// outside is what the last service calls that is no service of the system; nil if there
+	// is none.
+	outside *plant.Config
+	// objective is another one than usual, in ms; 0 for the usual one.
+	objective float64
+	// atOnce is how many requests are worked on at a time where they wait; 0 if that is not
+	// what is planted.
+	atOnce float64
+	// users each think for a second after each request, and are all of the load: their number
+	// bounds it. 0 where its capacity is measured.
+	users int
+}
+
+// truth is what limits it, with what the seed gives.
+func (p *project) truth(t Truth) Truth {
+	t.AtOnce = p.atOnce
+	return t
+}
+
+// call has the last service call what is outside, which answers at an address.
+func (p *project) call(at net.Addr) {
+	host, port, _ := net.SplitHostPort(at.String()) // it is one that was listened on
+	n, _ := strconv.Atoi(port)
+	s := &p.services[len(p.services)-1].plant
+	s.Calls = []plant.Call{{Hosts: host, Port: n, Visits: 1}}
 }
 
 type service struct {
@@ -131,7 +159,10 @@ func (s service) limits() string {
 func (s service) dependsOn() []string {
 	var names []string
 	for _, c := range s.plant.Calls {
-		_, rest, _ := strings.Cut(c.Hosts, ":-")
+		_, rest, inside := strings.Cut(c.Hosts, ":-")
+		if !inside {
+			continue
+		}
 		names = append(names, strings.TrimSuffix(rest, "}"))
 	}
 	return names
@@ -145,12 +176,15 @@ const (
 	budget     = "6s"
 	perturbing = "20s"
 	trials     = 3
-	objective  = "p(95)<250"
+	objective  = 250 // ms, of the 95th percentile
 )
 
 // request is what an iteration does.
 func (p project) request() string {
-	if p.checks == 0 {
+	switch {
+	case p.users > 0:
+		return "      steps:\n        - name: look\n          request: GET /?key={key}\n          think: 1s\n"
+	case p.checks == 0:
 		return "      request: GET /?key={key}\n"
 	}
 	// Longer than what a search looks for with vector instructions, and alike
@@ -162,6 +196,14 @@ func (p project) request() string {
 		fmt.Fprintf(&b, "            absent %d: {contains: %s%d}\n", i+1, strings.Repeat("x", length), i+1)
 	}
 	return b.String()
+}
+
+// executor is how the load is offered.
+func (p project) executor() string {
+	if p.users > 0 {
+		return fmt.Sprintf("constant-vus\n      vus: %d\n      duration: %s", p.users, budget)
+	}
+	return "constant-arrival-rate"
 }
 
 // experiment is the experiment file.
@@ -179,20 +221,23 @@ load:
 	}
 	fmt.Fprintf(&b, `  scenarios:
     load:
-      executor: constant-arrival-rate
+      executor: %s
 %s      feed: {key: {%s}}
-`, p.request(), p.feed)
+`, p.executor(), p.request(), p.feed)
 	if p.rate > 0 {
 		fmt.Fprintf(&b, "      rate: %.0f/s\n", p.rate)
 	}
 	fmt.Fprintf(&b, `slo:
-  http_req_duration: [%s]
+  http_req_duration: [p(95)<%g]
   http_req_failed: [rate<0.01]
-measure: capacity
 trials: %d
 seed: %d
-perturb: {budget: %s}
-search: {budget: %s`, objective, trials, seed, perturbing, budget)
+`, cmp.Or(p.objective, objective), trials, seed)
+	if p.users > 0 {
+		b.WriteString("measure: load\n")
+		return []byte(b.String())
+	}
+	fmt.Fprintf(&b, "measure: capacity\nperturb: {budget: %s}\nsearch: {budget: %s", perturbing, budget)
 	if p.maxRate > 0 {
 		fmt.Fprintf(&b, ", maxRate: %.0f/s", p.maxRate)
 	}

@@ -28,6 +28,7 @@ import (
 	"loadstone/lab/experiment"
 	"loadstone/lab/result"
 	"loadstone/lab/runner"
+	"loadstone/lab/selftest/plant"
 )
 
 // Planted is one system with a known limit.
@@ -36,6 +37,8 @@ type Planted struct {
 	What  string // what was planted, in a few words
 	Truth Truth
 	Quick bool // one of the few that are run where time is short
+	// Unlimited is run where nothing enforces CPU limits.
+	Unlimited bool
 
 	build func(*draw) project
 }
@@ -46,6 +49,9 @@ type Config struct {
 	Dir     string
 	Seed    uint64
 	Systems []Planted
+	// Seeds is how many seeds each system is planted with, Seed and those that follow it; 0
+	// for that one alone.
+	Seeds uint64
 	// Busy: other programs may use the machine meanwhile. A wrong verdict is then
 	// measured again, twice at most and with other seeds, and left out of the score
 	// if even the last measurement was disturbed and named nothing.
@@ -53,6 +59,8 @@ type Config struct {
 	// Measure runs the experiment in the file at path, keeps its raw data below
 	// dir, and returns what it found and where that data is.
 	Measure func(ctx context.Context, path, dir string) (*result.Result, string, error)
+	// Unlimited is Measure where nothing enforces CPU limits.
+	Unlimited func(ctx context.Context, path, dir string) (*result.Result, string, error)
 	// Started and Ended frame a system. Either may be nil.
 	Started func(number int, p Planted)
 	Ended   func(number int, r Row)
@@ -86,51 +94,93 @@ func Quick() []Planted {
 // measured counts as wrong. The error is only of the self-test itself.
 func Run(ctx context.Context, c Config) (*Score, error) {
 	s := &Score{Seed: c.Seed, Started: time.Now()}
-	for i, p := range c.Systems {
-		if c.Started != nil {
-			c.Started(i+1, p)
-		}
-		row, err := c.measure(ctx, p, c.Seed)
-		for seed := c.Seed + 1; err == nil && c.Busy && !row.Right() && seed <= c.Seed+2; seed++ {
-			row, err = c.measure(ctx, p, seed)
-		}
-		if err != nil {
-			return nil, err
-		}
-		row.LeftOut = c.Busy && row.disturbed()
-		s.Rows = append(s.Rows, row)
-		if c.Ended != nil {
-			c.Ended(i+1, row)
+	for seed := c.Seed; seed < c.Seed+max(c.Seeds, 1); seed++ {
+		for _, p := range c.Systems {
+			n := len(s.Rows) + 1
+			if c.Started != nil {
+				c.Started(n, p)
+			}
+			row, err := c.row(ctx, p, seed)
+			if err != nil {
+				return nil, err
+			}
+			s.Rows = append(s.Rows, row)
+			if c.Ended != nil {
+				c.Ended(n, row)
+			}
 		}
 	}
 	s.conclude()
 	return s, nil
 }
 
+// row measures one system, and again if the machine is busy and the verdict wrong.
+func (c *Config) row(ctx context.Context, p Planted, seed uint64) (Row, error) {
+	const again = 1_000_000 // seeds that nobody else has
+	row, err := c.measure(ctx, p, seed)
+	for n := uint64(1); err == nil && c.Busy && !row.Right() && n <= 2; n++ {
+		row, err = c.measure(ctx, p, seed+n*again)
+	}
+	row.LeftOut = c.Busy && row.disturbed()
+	return row, err
+}
+
 // measure measures one system. The error is not the system's.
 func (c *Config) measure(ctx context.Context, p Planted, seed uint64) (Row, error) {
 	dir := filepath.Join(c.Dir, p.Name)
-	path, err := p.Write(dir, seed)
+	if c.Seeds > 1 {
+		dir += fmt.Sprintf("-%d", seed)
+	}
+	made, stop, err := p.planted(ctx, seed)
+	if err != nil {
+		return Row{}, fmt.Errorf("plant %s: %w", p.Name, err)
+	}
+	defer stop()
+	path, err := p.write(dir, seed, made)
 	if err != nil {
 		return Row{}, fmt.Errorf("plant %s: %w", p.Name, err)
 	}
 	began := time.Now()
-	res, at, err := c.Measure(ctx, path, dir)
+	measure := c.Measure
+	if p.Unlimited {
+		measure = c.Unlimited
+	}
+	res, at, err := measure(ctx, path, dir)
 	if ctx.Err() != nil {
 		return Row{}, fmt.Errorf("measure %s: %w", p.Name, context.Cause(ctx))
 	}
-	row := rowOf(p, res, err)
-	row.Run, row.Seconds = at, time.Since(began).Seconds()
+	row := rowOf(p, made.truth(p.Truth), res, err)
+	row.Seed, row.Run, row.Seconds = seed, at, time.Since(began).Seconds()
 	return row, nil
 }
 
-// Write writes the files of the system that the seed gives into dir, and returns
+// planted is the system that the seed gives. What it calls that is no service of it answers
+// until stop is called, in this process.
+func (p Planted) planted(ctx context.Context, seed uint64) (made project, stop func(), err error) {
+	made = p.build(newDraw(seed, p.Name))
+	if made.outside == nil {
+		return made, func() {}, nil
+	}
+	s, err := plant.Listen(ctx, *made.outside)
+	if err != nil {
+		return made, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx) // one that ends too early fails the requests that need it
+	}()
+	made.call(s.Addr())
+	return made, func() { cancel(); <-done }, nil
+}
+
+// write writes the files of the system that the seed gives into dir, and returns
 // the path of the experiment.
-func (p Planted) Write(dir string, seed uint64) (string, error) {
+func (p Planted) write(dir string, seed uint64, made project) (string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
 	}
-	made := p.build(newDraw(seed, p.Name))
 	compose, err := made.compose(p)
 	if err != nil {
 		return "", err

@@ -11,7 +11,10 @@ import (
 const anyKey = "uniform: [0, 999]"
 
 // Systems returns all planted systems, in the order in which they are run.
-func Systems() []Planted {
+func Systems() []Planted { return append(plain(), unnamed()...) }
+
+// plain are systems whose limit is to be named.
+func plain() []Planted {
 	return []Planted{
 		{Name: "front", What: "the front has too little CPU", Truth: named("front", verdict.CPU), build: chain("front")},
 		{Name: "middle", What: "the middle has too little CPU", Truth: named("middle", verdict.CPU), build: chain("middle")},

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/stats"
 	"loadstone/lab/term"
 )
 
@@ -15,7 +16,7 @@ import (
 // its raw data is. A * marks a method that was wrong, a dash one that was not
 // applied.
 func WriteText(w io.Writer, s *Score) error {
-	table := term.NewTable(0, "lllllll", "system", "bottleneck", "demand", "saturation", "perturbation", "verdict", "")
+	table := term.NewTable(0, "llllllll", "system", "bottleneck", "demand", "saturation", "perturbation", "waiting", "verdict", "")
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		row := []string{r.Name, r.Truth.String()}
@@ -25,6 +26,8 @@ func WriteText(w io.Writer, s *Score) error {
 		verdict := "right"
 		if r.LeftOut {
 			verdict = "left out"
+		} else if r.Misleads {
+			verdict = "MISLEADS"
 		} else if !r.Right() {
 			verdict = "WRONG"
 		}
@@ -40,6 +43,11 @@ func WriteText(w io.Writer, s *Score) error {
 		word = "FAILED"
 	}
 	fmt.Fprintf(&b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, len(s.Rows), s.Needed, s.Seed, s.Seconds)
+	if n := len(s.Rows); n > 0 {
+		right, misled := stats.Share(s.Right, n), stats.Share(s.Misled, n)
+		fmt.Fprintf(&b, "  right %.0f %% [%.0f, %.0f], naming what does not limit %.0f %% [%.0f, %.0f]; 95 %% intervals of Clopper and Pearson\n",
+			100*right.Value, 100*right.Low, 100*right.High, 100*misled.Value, 100*misled.Low, 100*misled.High)
+	}
 	for _, name := range methods() {
 		right, applied := s.count(name)
 		fmt.Fprintf(&b, "  %-12s right about %d of the %d that it was applied to\n", name, right, applied)
@@ -77,11 +85,14 @@ func (r *Row) explain(b *strings.Builder) {
 	if r.Right() {
 		return
 	}
-	fmt.Fprintf(b, "%s: the known bottleneck: %s (%s).\n", r.Name, r.What, r.Truth)
+	fmt.Fprintf(b, "%s, seed %d: the known bottleneck: %s (%s).\n", r.Name, r.Seed, r.What, r.Truth)
 	if r.Error != "" {
 		fmt.Fprintf(b, "  It could not be measured: %s\n", r.Error)
 	} else {
 		fmt.Fprintf(b, "  The verdict: %s\n", r.Summary)
+		if l := r.Located; l != nil && r.Truth.AtOnce > 0 {
+			fmt.Fprintf(b, "  It counts %.3g at a time, of %g.\n", l.AtOnce, r.Truth.AtOnce)
+		}
 	}
 	if r.Run != "" {
 		fmt.Fprintf(b, "  raw %s\n", r.Run)

@@ -38,12 +38,13 @@ func (s *Service) resizePool(w http.ResponseWriter, r *http.Request) {
 // client library costs about half a millisecond, which a service with a tenth
 // of a core feels.
 //
-//	plant_requests_total
+//	plant_requests_total, plant_{handled,called}_seconds_total
 //	plant_pool_{size,in_use,waiting}, plant_pool_wait_seconds_total
 //	plant_lock_{busy,wait}_seconds_total
 //	plant_wire_{busy,wait}_seconds_total
 //	plant_cache_{hits,misses}_total
 //	plant_queue_{depth,capacity}, plant_queue_{done,busy_seconds}_total
+//	go_cpu_classes_gc_total_cpu_seconds_total, where garbage is planted
 //	plant_stage_lag, plant_stage_{done,busy_seconds,backpressured_seconds}_total
 func (s *Service) metrics() string {
 	var b strings.Builder
@@ -52,12 +53,17 @@ func (s *Service) metrics() string {
 	}
 	const counter, gauge = "counter", "gauge"
 	say(counter, "requests_total", float64(s.requests.Load()))
+	say(counter, "handled_seconds_total", s.handled.value())
+	say(counter, "called_seconds_total", s.called.value())
 	if s.pool != nil {
 		size, inUse, waiting := s.pool.now()
 		say(gauge, "pool_size", float64(size))
 		say(gauge, "pool_in_use", float64(inUse))
 		say(gauge, "pool_waiting", float64(waiting))
 		say(counter, "pool_wait_seconds_total", s.pool.waited.value())
+	}
+	if s.heap != nil {
+		fmt.Fprintf(&b, "# TYPE go_cpu_classes_gc_total_cpu_seconds_total counter\ngo_cpu_classes_gc_total_cpu_seconds_total %g\n", s.heap.collected())
 	}
 	if s.lock != nil {
 		say(counter, "lock_busy_seconds_total", s.lock.busy.value())

@@ -46,7 +46,7 @@ func (c *caller) call(key uint64, to *fasthttp.Response) error {
 	for range c.config.Visits {
 		at := key
 		if !c.config.ByKey {
-			at = c.next.Add(1)
+			at = c.turn()
 		}
 		client := c.clients[at%uint64(len(c.clients))]
 		req.SetRequestURI("http://" + client.Addr + "/?key=" + strconv.FormatUint(key, 10))
@@ -59,6 +59,19 @@ func (c *caller) call(key uint64, to *fasthttp.Response) error {
 		}
 	}
 	return nil
+}
+
+// turn is whose turn it is.
+func (c *caller) turn() uint64 {
+	const of = 4
+	n := c.next.Add(1)
+	if c.config.Uneven == 0 {
+		return n
+	}
+	if n%of < uint64(c.config.Uneven) {
+		return 0
+	}
+	return n / of
 }
 
 func (c *caller) close() {

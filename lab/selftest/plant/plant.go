@@ -8,8 +8,8 @@
 //
 // A request takes this way, through the parts that Config turns on:
 //
-//	CPU ─► lock (CPU, sleep) ─► cache ─► pool ( calls to other plants ) ─► wire ─► answer
-//	                              └ hit: no calls                 queue: put, or 503 if full
+//	CPU, garbage ─► lock (CPU, sleep) ─► slots ( sleep, disk ) ─► cache ─► pool ( calls to other plants ) ─► wire ─► answer
+//	                                                                └ hit: no calls                 queue: put, or 503 if full
 //	       or CPU ─► stage: put, or wait until something fits ─► answer; its worker makes the calls
 //
 // A request's key is the number in the query (?key=7), 0 without one.
@@ -38,12 +38,19 @@ type Config struct {
 	// service.
 	CPUMillis float64 `json:"cpu_ms"`
 	Workers   int     `json:"workers"`
-	// SleepMillis is how long a request waits for nothing, beside all others.
+	// Thread has all of it used by one thread, as an event loop does.
+	Thread bool `json:"thread,omitempty"`
+	// SleepMillis is how long a request waits for nothing, beside all others or, with
+	// Slots, beside so many. Nothing tells of these slots.
 	SleepMillis float64 `json:"sleep_ms"`
+	Slots       int     `json:"slots,omitempty"`
 	// BodyBytes is the length of the answer, if no downstream service gave one.
 	BodyBytes int `json:"body_bytes"`
 
-	Slow  *Slow  `json:"slow,omitempty"`
+	Slow    *Slow    `json:"slow,omitempty"`
+	Garbage *Garbage `json:"garbage,omitempty"`
+	Disk    *Disk    `json:"disk,omitempty"`
+
 	Lock  *Lock  `json:"lock,omitempty"`
 	Cache *Cache `json:"cache,omitempty"`
 	Pool  *Pool  `json:"pool,omitempty"`
@@ -60,6 +67,20 @@ type Slow struct {
 	Peers  string  `json:"peers"`
 	Index  int     `json:"index"`
 	Factor float64 `json:"factor"` // of CPUMillis
+}
+
+// Garbage is memory that is kept, so much that little is left below the runtime's limit,
+// and what each request makes and drops: the collector is never done.
+type Garbage struct {
+	LimitBytes int64 `json:"limit_bytes"` // of the runtime (GOMEMLIMIT)
+	KeptBytes  int   `json:"kept_bytes"`
+	EachBytes  int   `json:"each_bytes"` // of a request
+}
+
+// Disk has each request write so much to a file and wait until it is on the disk, one
+// request at a time.
+type Disk struct {
+	Bytes int `json:"bytes"`
 }
 
 // Lock is the one lock that every request holds for a while.
@@ -89,6 +110,8 @@ type Call struct {
 	// ByKey sends a request to the replica that its key belongs to (key modulo
 	// replicas); else the replicas take turns.
 	ByKey bool `json:"by_key,omitempty"`
+	// Uneven sends so many of four calls to the first replica whoever's turn it is.
+	Uneven int `json:"uneven,omitempty"`
 }
 
 // Wire is a network that carries one answer after the other at a fixed pace.

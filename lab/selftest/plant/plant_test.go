@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -370,5 +371,73 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		if want == "" && err != nil || want != "" && !strings.Contains(got, want) {
 			t.Errorf("Parse(%s): got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// ask makes so many requests at once, and says how long all of them took.
+func ask(t *testing.T, s *Service, n int) time.Duration {
+	t.Helper()
+	c, began := newClient(t), time.Now()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if status, text := c.do(http.MethodGet, s.url(), ""); status != http.StatusOK {
+				t.Errorf("got status %d (%s), want 200", status, text)
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(began)
+}
+
+// What works on a few requests at a time takes as many times as long for more.
+func TestFewRequestsAtATime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit  func(*Config)
+		least time.Duration
+	}{
+		"slots":        {func(c *Config) { c.SleepMillis, c.Slots = 10, 2 }, 40 * time.Millisecond},
+		"a thread":     {func(c *Config) { c.CPUMillis, c.Thread = 5, true }, 40 * time.Millisecond},
+		"disk":         {func(c *Config) { c.Disk = &Disk{Bytes: 1000} }, 0},
+		"for no bound": {func(c *Config) { c.SleepMillis = 10 }, 10 * time.Millisecond},
+	} {
+		if took := ask(t, start(t, c.edit), 8); took < c.least {
+			t.Errorf("%s: eight requests took %v, want %v at least", name, took, c.least)
+		}
+	}
+}
+
+func TestUnevenTurns(t *testing.T) {
+	t.Parallel()
+	for uneven, first := range map[int]int{0: 100, 2: 200, 3: 250} {
+		c := newCaller(Call{Hosts: "a,b,c", Port: 80, Uneven: uneven})
+		n := 0
+		for range 300 {
+			if c.turn()%3 == 0 {
+				n++
+			}
+		}
+		if n != first {
+			t.Errorf("%d of four: got %d of 300, want %d", uneven, n, first)
+		}
+	}
+}
+
+// The runtime says what collecting takes. Its limit is the whole program's, and so no
+// other test's while this one runs.
+func TestGarbageIsCollected(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	s := start(t, func(c *Config) {
+		c.Garbage = &Garbage{LimitBytes: before, KeptBytes: 1_000_000, EachBytes: 100_000}
+	})
+	ask(t, s, 4)
+	runtime.GC()
+	if got := s.heap.collected(); got <= 0 {
+		t.Errorf("collecting took %v s, want some", got)
+	}
+	if !strings.Contains(s.metrics(), "\n"+"go_cpu_classes_gc_total_cpu_seconds_total ") {
+		t.Errorf("the metrics do not say what collecting took:\n%s", s.metrics())
 	}
 }

@@ -31,8 +31,15 @@ type Service struct {
 	cpu      time.Duration
 	body     []byte
 	requests atomic.Int64
+	// handled is how long requests were handled, and called for how much of that they waited
+	// for other plants.
+	handled, called seconds
 
 	worker worker
+	thread thread
+	slots  worker
+	heap   *heap
+	disk   *disk
 	lock   *lock
 	cache  *cache
 	pool   *pool
@@ -48,6 +55,15 @@ type Service struct {
 // before Run. Whoever does not Run must Close.
 func Listen(ctx context.Context, c Config) (*Service, error) {
 	s := &Service{config: c, cpu: c.cpu(), body: bytes.Repeat([]byte("x"), c.BodyBytes), worker: newWorker(c.Workers)}
+	if c.Thread {
+		s.thread = make(thread)
+	}
+	if c.Slots > 0 {
+		s.slots = newWorker(c.Slots)
+	}
+	if c.Garbage != nil {
+		s.heap = newHeap(*c.Garbage)
+	}
 	if c.Lock != nil {
 		s.lock = &lock{}
 	}
@@ -69,16 +85,35 @@ func Listen(ctx context.Context, c Config) (*Service, error) {
 	if c.Stage != nil {
 		s.stage = newStage(*c.Stage, s.calls)
 	}
+	var err error
+	if c.Disk != nil {
+		if s.disk, err = newDisk(*c.Disk); err != nil {
+			return nil, err
+		}
+	}
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // it costs CPU time on every connection
-	var err error
 	if s.listener, err = lc.Listen(ctx, "tcp", c.Listen); err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", c.Listen, err)
+		return nil, errors.Join(fmt.Errorf("listen on %s: %w", c.Listen, err), s.Close())
 	}
 	if s.admin, err = lc.Listen(ctx, "tcp", c.Admin); err != nil {
-		return nil, errors.Join(fmt.Errorf("listen on %s for admin: %w", c.Admin, err), s.listener.Close())
+		return nil, errors.Join(fmt.Errorf("listen on %s for admin: %w", c.Admin, err), s.Close())
 	}
 	return s, nil
+}
+
+// Close gives back what Listen took, where Run has not begun.
+func (s *Service) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{s.listener, s.admin} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	if s.disk != nil {
+		errs = append(errs, s.disk.close())
+	}
+	return errors.Join(errs...)
 }
 
 // Addr and AdminAddr are where the service listens.
@@ -107,6 +142,9 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	if s.thread != nil {
+		g.Go(func() error { s.thread.work(ctx); return nil })
+	}
 	if s.queue != nil {
 		g.Go(func() error { s.queue.consume(ctx); return nil })
 	}
@@ -124,6 +162,9 @@ func (s *Service) Run(ctx context.Context) error {
 		for _, c := range s.calls {
 			c.close()
 		}
+		if s.disk != nil {
+			err = errors.Join(err, s.disk.close())
+		}
 		return errors.Join(err, admin.Close())
 	})
 	return g.Wait()
@@ -132,15 +173,13 @@ func (s *Service) Run(ctx context.Context) error {
 // handle answers one request.
 func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 	s.requests.Add(1)
+	defer func(began time.Time) { s.handled.add(time.Since(began)) }(time.Now())
 	key := uint64(ctx.QueryArgs().GetUintOrZero("key")) // never negative
-	s.worker.spin(s.cpu)
-	if s.lock != nil {
-		s.lock.do(func() {
-			s.worker.spin(millis(s.config.Lock.CPUMillis))
-			sleep(s.config.Lock.SleepMillis)
-		})
+	s.compute()
+	if err := s.wait(); err != nil {
+		ctx.Error(err.Error()+"\n", fasthttp.StatusInternalServerError)
+		return
 	}
-	sleep(s.config.SleepMillis)
 	if s.queue != nil && !s.queue.put() {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		ctx.SetBodyString("the queue is full\n")
@@ -163,6 +202,37 @@ func (s *Service) handle(ctx *fasthttp.RequestCtx) {
 	if s.cache != nil || len(s.calls) == 0 { // else it is there already
 		ctx.Response.SetBodyRaw(body)
 	}
+}
+
+// compute uses CPU time, and what time it uses under the lock.
+func (s *Service) compute() {
+	if s.heap != nil {
+		s.heap.use()
+	}
+	if s.thread != nil {
+		s.thread.spin(s.cpu)
+	} else {
+		s.worker.spin(s.cpu)
+	}
+	if s.lock != nil {
+		s.lock.do(func() {
+			s.worker.spin(millis(s.config.Lock.CPUMillis))
+			sleep(s.config.Lock.SleepMillis)
+		})
+	}
+}
+
+// wait waits for nothing, and for the disk.
+func (s *Service) wait() error {
+	if s.slots != nil {
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+	}
+	sleep(s.config.SleepMillis)
+	if s.disk != nil {
+		return s.disk.write()
+	}
+	return nil
 }
 
 // answer is the cached answer, that of the last call, or the service's own. It
@@ -191,6 +261,10 @@ func (s *Service) downstream(key uint64, response *fasthttp.Response) error {
 		s.pool.acquire()
 		defer s.pool.release()
 	}
+	if len(s.calls) == 0 {
+		return nil
+	}
+	defer func(began time.Time) { s.called.add(time.Since(began)) }(time.Now())
 	for _, c := range s.calls {
 		if err := c.call(key, response); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package plant
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"time"
@@ -23,6 +24,36 @@ func (w worker) spin(d time.Duration) {
 	w <- struct{}{}
 	defer func() { <-w }()
 	spin(d)
+}
+
+// thread is a thread of its own that uses CPU time for one request after the other.
+type thread chan threadWork
+
+type threadWork struct {
+	d    time.Duration
+	done chan<- struct{}
+}
+
+// spin uses d of the thread's CPU time.
+func (t thread) spin(d time.Duration) {
+	done := make(chan struct{})
+	t <- threadWork{d, done}
+	<-done
+}
+
+// work works until ctx ends.
+func (t thread) work(ctx context.Context) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for {
+		select {
+		case w := <-t:
+			spin(w.d)
+			close(w.done)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // spin uses d of this thread's CPU time. It reads the thread's own clock, so

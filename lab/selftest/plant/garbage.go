@@ -1,0 +1,46 @@
+package plant
+
+import (
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+)
+
+// heap is memory that is kept, in small pieces that refer to each other, as caches and
+// indexes are: the collector has to look at each.
+type heap struct {
+	kept *piece
+	last atomic.Pointer[[]byte]
+	each int
+}
+
+const pieceBytes = 64
+
+type piece struct {
+	next *piece
+	_    [pieceBytes - 8]byte
+}
+
+func newHeap(g Garbage) *heap {
+	h := &heap{each: g.EachBytes}
+	for range g.KeptBytes / pieceBytes {
+		h.kept = &piece{next: h.kept}
+	}
+	debug.SetMemoryLimit(g.LimitBytes)
+	return h
+}
+
+// use makes what a request needs; what the one before needed is garbage then.
+func (h *heap) use() {
+	made := make([]byte, h.each)
+	h.last.Store(&made)
+}
+
+const collectorMetric = "/cpu/classes/gc/total:cpu-seconds"
+
+// collected is how much CPU time collecting took, as of the last collection.
+func (h *heap) collected() float64 {
+	s := []metrics.Sample{{Name: collectorMetric}}
+	metrics.Read(s)
+	return s[0].Value.Float64()
+}
