@@ -77,6 +77,7 @@ func Evaluate(in Input) Verdict {
 	default:
 		v.Status = Undecided
 		v.Summary = c.undecided(in, heard) + located.sentence()
+		v.Advice = located.advice(in)
 	}
 	if !v.Decided() && v.Advice == "" {
 		v.Advice = in.limitless()

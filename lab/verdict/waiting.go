@@ -117,3 +117,32 @@ func (l *Located) sentence() string {
 	}
 	return fmt.Sprintf(" Requests wait %s: its own time grows from %s to %s%s.", l.where(), format.Demand(l.LightMS), format.Demand(l.MS), l.atOnce())
 }
+
+// slower is by how much longer whoever is called takes at the capacity, from which on more
+// calls at a time are of no use.
+const slower = 1.5
+
+// advice is what to do about where requests wait; empty if that is not known.
+func (l *Located) advice(in Input) string {
+	switch {
+	case l == nil:
+		return ""
+	case l.Outside:
+		return fmt.Sprintf("%s is what holds back: ask it for less, or have it made faster; nothing that is changed in the file helps.", l.Component)
+	case l.CallsTo != "":
+		i := slices.IndexFunc(in.Waits, func(w Wait) bool { return w.Component == l.CallsTo })
+		if i >= 0 && in.Waits[i].MS >= slower*in.Waits[i].LightMS {
+			return fmt.Sprintf("look at %s: it takes %s for what takes it %s at a tenth of the capacity, so that more calls from %s at a time are of no use.",
+				l.CallsTo, format.Demand(in.Waits[i].MS), format.Demand(in.Waits[i].LightMS), l.Component)
+		}
+		return fmt.Sprintf("%s: let more than about %.2g calls to %s be under way at a time (its pool of connections, or its threads), and declare what bounds them in x-resources.", l.Component, l.AtOnce, l.CallsTo)
+	case l.AtOnce < leastAtOnce:
+		return ""
+	case l.AtOnce < oneAtATime:
+		return fmt.Sprintf("%s: find out what it has only one of: a thread, a lock, a disk; declare it in x-resources.", l.Component)
+	}
+	return fmt.Sprintf("%s: find out what it has about %.2g of: workers, threads, connections; declare it in x-resources, and let it have more.", l.Component, l.AtOnce)
+}
+
+// oneAtATime is what is about one: the next is two.
+const oneAtATime = 1.4

@@ -18,15 +18,18 @@ func TestWhereRequestsWaitIsLocated(t *testing.T) {
 		want   string // where
 		atOnce float64
 		says   string
+		advice string
 	}{
-		"hidden slots":       {[]Wait{still, {Component: "server", LightMS: 20.5, MS: 80, Visits: 1}}, "server", 4, "it works on about 4 at a time"},
-		"a hidden pool":      {[]Wait{{Component: "proxy", LightMS: 1, MS: 60, Visits: 1, CallMS: 20, Calls: 3.9, CallsTo: "server"}, {Component: "server", LightMS: 20, MS: 20.5, Visits: 1}}, "proxy", 3.9, "it has about 3.9 calls to server under way"},
-		"outside the file":   {[]Wait{still, {Component: "127.0.0.1:9000", Outside: true, LightMS: 5, MS: 50, Visits: 1}}, "127.0.0.1:9000", 0.975, "which is no service of the file"},
-		"asked three times":  {[]Wait{{Component: "proxy", LightMS: 10, MS: 20, Visits: 1}, {Component: "server", LightMS: 2, MS: 9, Visits: 3}}, "server", 1.17, ""},
-		"nobody":             {[]Wait{still, {Component: "server", LightMS: 20, MS: 25, Visits: 1}}, "", 0, ""},
-		"microseconds":       {[]Wait{{Component: "server", LightMS: 0.1, MS: 0.5, Visits: 1}}, "", 0, ""},
-		"both":               {[]Wait{{Component: "proxy", LightMS: 5, MS: 30, Visits: 1}, {Component: "server", LightMS: 5, MS: 30, Visits: 1}}, "", 0, ""},
-		"it was not watched": {nil, "", 0, ""},
+		"hidden slots":       {[]Wait{still, {Component: "server", LightMS: 20.5, MS: 80, Visits: 1}}, "server", 4, "it works on about 4 at a time", "server: find out what it has about 4 of"},
+		"one at a time":      {[]Wait{still, {Component: "server", LightMS: 5.1, MS: 80, Visits: 1}}, "server", 1, "it works on about 0.99 at a time", "server: find out what it has only one of"},
+		"a hidden pool":      {[]Wait{{Component: "proxy", LightMS: 1, MS: 60, Visits: 1, CallMS: 20, Calls: 3.9, CallsTo: "server"}, {Component: "server", LightMS: 20, MS: 20.5, Visits: 1}}, "proxy", 3.9, "it has about 3.9 calls to server under way", "proxy: let more than about 3.9 calls to server be under way"},
+		"a pool of no use":   {[]Wait{{Component: "proxy", LightMS: 1, MS: 200, Visits: 1, CallMS: 20, Calls: 8, CallsTo: "127.0.0.1:9000"}, {Component: "127.0.0.1:9000", Outside: true, LightMS: 20, MS: 41, Visits: 1}}, "proxy", 8, "it has about 8 calls to 127.0.0.1:9000 under way", "look at 127.0.0.1:9000: it takes 41 ms for what takes it 20 ms"},
+		"outside the file":   {[]Wait{still, {Component: "127.0.0.1:9000", Outside: true, LightMS: 5, MS: 50, Visits: 1}}, "127.0.0.1:9000", 0.975, "which is no service of the file", "nothing that is changed in the file helps"},
+		"asked three times":  {[]Wait{{Component: "proxy", LightMS: 10, MS: 20, Visits: 1}, {Component: "server", LightMS: 2, MS: 9, Visits: 3}}, "server", 1.17, "", "only one of"},
+		"nobody":             {[]Wait{still, {Component: "server", LightMS: 20, MS: 25, Visits: 1}}, "", 0, "", ""},
+		"microseconds":       {[]Wait{{Component: "server", LightMS: 0.1, MS: 0.5, Visits: 1}}, "", 0, "", ""},
+		"both":               {[]Wait{{Component: "proxy", LightMS: 5, MS: 30, Visits: 1}, {Component: "server", LightMS: 5, MS: 30, Visits: 1}}, "", 0, "", ""},
+		"it was not watched": {nil, "", 0, "", ""},
 	} {
 		v := Evaluate(Input{Capacity: x, Components: []Component{proxy, server}, Waits: c.waits})
 		if v.Status != Undecided || v.Component != "" {
@@ -35,6 +38,8 @@ func TestWhereRequestsWaitIsLocated(t *testing.T) {
 		switch l := v.Located; {
 		case (l != nil) != (c.want != ""):
 			t.Errorf("%s: got %+v, want %q", name, l, c.want)
+		case (v.Advice != "") != (c.advice != "") || !strings.Contains(v.Advice, c.advice):
+			t.Errorf("%s: got the advice %q, want %q", name, v.Advice, c.advice)
 		case l != nil && (l.Component != c.want || math.Abs(l.AtOnce-c.atOnce) > 0.02*c.atOnce || !strings.Contains(v.Summary, c.says)):
 			t.Errorf("%s: got %+v (%s), want %s with %v at once, saying %q", name, l, v.Summary, c.want, c.atOnce, c.says)
 		}
