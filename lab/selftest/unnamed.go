@@ -78,10 +78,11 @@ func poolBeforeOutside(d *draw) project {
 	return p
 }
 
-// slowDisk: each request of the store waits until what it wrote is on the disk.
+// slowDisk: each request of the store waits until what it wrote is on the disk: so much that
+// a disk of a gigabyte a second is slower than the CPU that copies it.
 func slowDisk(d *draw) project {
-	api, store := one("api", 0.5, d.between(0.1, 0.2)).calls("store"), one("store", 0.6, 0.05)
-	store.plant.Disk = &plant.Disk{Bytes: 1024 * d.whole(64, 256)}
+	api, store := one("api", 0.5, d.between(0.1, 0.2)).calls("store"), one("store", 0.9, 0.05)
+	store.plant.Disk = &plant.Disk{Bytes: 1_000_000 * d.whole(2, 4)}
 	return project{feed: anyKey, services: []service{api, store}}
 }
 

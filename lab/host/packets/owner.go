@@ -72,11 +72,11 @@ func (o *owners) refresh() {
 		return
 	}
 	defer func() { o.read, o.took = time.Now(), time.Since(began) }()
+	listening, connected := sockets.Tables("/proc/net")
 	o.listening = map[netip.AddrPort]bool{}
-	for _, address := range sockets.Listening("/proc/net") {
+	for _, address := range listening {
 		o.listening[address] = true
 	}
-	connected := sockets.Connected("/proc/net")
 	o.client = make(map[sockets.Pair]string, len(connected))
 	own := func(name string, id int) {
 		for inode := range sockets.Open(fmt.Sprintf("/proc/%d/fd", id)) {

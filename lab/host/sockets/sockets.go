@@ -22,41 +22,43 @@ const (
 // dir is /proc/PID/net, or /proc/net for the caller's own network. What cannot be
 // read is left out.
 func Listening(dir string) map[string]netip.AddrPort {
-	all := map[string]netip.AddrPort{}
-	for inode, pair := range inState(dir, tcpListen) {
-		all[inode] = pair.Local
-	}
-	return all
+	listening, _ := Tables(dir)
+	return listening
 }
 
 // Pair are the two addresses of a socket.
 type Pair struct{ Local, Remote netip.AddrPort }
 
-// Connected are the addresses of the sockets that are connected, by the socket's inode. dir
-// is as for Listening.
-func Connected(dir string) map[string]Pair { return inState(dir, tcpEstablished) }
-
-func inState(dir, state string) map[string]Pair {
-	all := map[string]Pair{}
+// Tables are the addresses of the sockets that listen and of those that are connected, by the
+// socket's inode. dir is as for Listening.
+func Tables(dir string) (listening map[string]netip.AddrPort, connected map[string]Pair) {
+	listening, connected = map[string]netip.AddrPort{}, map[string]Pair{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(filepath.Join(dir, table))
 		if err != nil {
 			continue // no IPv6, or no right to look
 		}
 		for line := range strings.Lines(string(text)) {
+			// Most lines may be of connections that are over.
+			if !strings.Contains(line, " "+tcpEstablished+" ") && !strings.Contains(line, " "+tcpListen+" ") {
+				continue
+			}
 			// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
 			fields := strings.Fields(line)
-			if len(fields) < 10 || fields[3] != state {
+			if len(fields) < 10 {
 				continue
 			}
 			local, ok := parse(fields[1])
 			remote, known := parse(fields[2])
-			if ok && (known || state == tcpListen) {
-				all[fields[9]] = Pair{local, remote}
+			switch inode := fields[9]; {
+			case ok && fields[3] == tcpListen:
+				listening[inode] = local
+			case ok && known && fields[3] == tcpEstablished:
+				connected[inode] = Pair{local, remote}
 			}
 		}
 	}
-	return all
+	return listening, connected
 }
 
 // Open are the inodes of the sockets among the open files in dir, which is

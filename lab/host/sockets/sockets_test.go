@@ -44,7 +44,8 @@ func TestConnected(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tcp"), []byte(table), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(Connected(dir)), "map[43:{127.77.1.2:8080 127.0.0.1:49152}]"; got != want {
+	_, connected := Tables(dir)
+	if got, want := fmt.Sprint(connected), "map[43:{127.77.1.2:8080 127.0.0.1:49152}]"; got != want {
 		t.Errorf("got %s, want %s: neither who waits for the end nor who listens", got, want)
 	}
 }
