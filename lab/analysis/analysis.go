@@ -48,6 +48,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 	}
 	res.Environment.ProbeCPU = median(costs)
 	res.Warnings = append(res.Warnings, costly(res.Environment.ProbeCPU, r.Environment.Cores)...)
+	res.Warnings = append(res.Warnings, mixedNetworks(r.Trials)...)
 	if res.Comparisons, err = comparisons(res.Variants); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Path, err)
 	}

@@ -1,10 +1,8 @@
 package driver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -76,6 +74,8 @@ type Place struct {
 	Group *cgroup.Group
 	// Enforced says whether the kernel holds it to its limit.
 	Enforced bool
+	// OwnNetwork says whether it is alone in a network name space.
+	OwnNetwork bool
 }
 
 // Life is one run of an instance. An instance has more than one if it is started
@@ -201,15 +201,12 @@ func (in *Instance) describe() topology.Instance {
 	d := topology.Instance{
 		Service: in.Service.Name, Index: in.Index, Name: in.Name, Host: in.place.Host,
 		Port: in.place.Port, PID: in.place.PID, StartedAt: in.startedAt, ReadyAt: in.readyAt,
-		Resources: in.Service.Resources,
+		Resources: in.Service.Resources, OwnNetwork: in.place.OwnNetwork,
 	}
 	if cpus := in.Service.Limits.CPUs; cpus != nil {
 		d.LimitCPUs, d.Enforced = *cpus, in.place.Enforced
 	}
-	if port := in.Service.Labels["prometheus.io/port"]; port != "" {
-		path := cmp.Or(in.Service.Labels["prometheus.io/path"], "/metrics")
-		d.MetricsURL = "http://" + net.JoinHostPort(in.place.Host, port) + path
-	}
+	d.MetricsURL = in.Service.MetricsURL(in.place.Host)
 	return d
 }
 
@@ -217,7 +214,7 @@ func (in *Instance) describe() topology.Instance {
 func (in *Instance) target() host.Target {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	t := host.Target{Name: in.Name}
+	t := host.Target{Name: in.Name, OwnNetwork: in.place.OwnNetwork}
 	if in.life != nil && !in.life.Asked() {
 		t.PID = in.place.PID
 	}

@@ -45,6 +45,8 @@ type Target struct {
 	// Cgroup is its control group. Without one (version 0) /proc is read, in steps
 	// of 10 ms and for its first process only.
 	Cgroup cgroup.Paths
+	// OwnNetwork says whether it is alone in a network name space.
+	OwnNetwork bool
 }
 
 // Sample is what every instance had used at one moment. All figures but

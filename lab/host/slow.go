@@ -48,6 +48,10 @@ type SlowInstance struct {
 	MajorFaults uint64        `json:"f,omitempty"`
 	DiskRead    uint64        `json:"dr,omitempty"` // bytes
 	DiskWritten uint64        `json:"dw,omitempty"`
+	// Received and Sent are the bytes that it got from others and sent to them, with the
+	// headers of their packets, where it has a network of its own.
+	Received uint64 `json:"nr,omitempty"`
+	Sent     uint64 `json:"ns,omitempty"`
 	// Partial is true if it had more threads than are looked at.
 	Partial bool `json:"partial,omitempty"`
 }
@@ -57,6 +61,8 @@ type slowReader struct {
 	delay, ran  growth
 	busiest     uint64
 	read, wrote growth
+	received    uint64
+	sent        uint64
 }
 
 // growth adds up counters of threads or processes that come and go: what one
@@ -109,6 +115,13 @@ func (r *slowReader) look(t Target) SlowInstance {
 		out.memory(t.Cgroup)
 	}
 	r.disk(t, &out)
+	if t.OwnNetwork && t.PID != 0 {
+		// The network outlives the process, and counts on.
+		if received, sent, ok := traffic(text(fmt.Sprintf("/proc/%d/net/dev", t.PID)), "eth0"); ok {
+			r.received, r.sent = received, sent
+		}
+	}
+	out.Received, out.Sent = r.received, r.sent
 	return out
 }
 
@@ -171,7 +184,7 @@ func (w *watcher) slow(targets []Target) *Slow {
 	}
 	s.ListenOverflows = column(text("/proc/net/netstat"), "TcpExt:", "ListenOverflows")
 	s.Retransmits = column(text("/proc/net/snmp"), "Tcp:", "RetransSegs")
-	s.Loopback = loopback(text("/proc/net/dev"))
+	_, s.Loopback, _ = traffic(text("/proc/net/dev"), "lo")
 	return s
 }
 
@@ -232,17 +245,18 @@ func column(lines, prefix, name string) uint64 {
 	return 0
 }
 
-// loopback is what the lo line of /proc/net/dev has as bytes transmitted.
-func loopback(lines string) uint64 {
+// traffic is what the line of a link in /proc/net/dev has as bytes received and sent.
+func traffic(lines, link string) (received, sent uint64, ok bool) {
 	for line := range strings.Lines(lines) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "lo:"); ok {
+		if rest, found := strings.CutPrefix(strings.TrimSpace(line), link+":"); found {
 			if f := strings.Fields(rest); len(f) > 8 {
-				n, _ := strconv.ParseUint(f[8], 10, 64)
-				return n
+				received, errReceived := strconv.ParseUint(f[0], 10, 64)
+				sent, errSent := strconv.ParseUint(f[8], 10, 64)
+				return received, sent, errReceived == nil && errSent == nil
 			}
 		}
 	}
-	return 0
+	return 0, 0, false
 }
 
 // text is a file's text, empty where it cannot be read: a thread may have ended,

@@ -40,8 +40,12 @@ func TestKernelTextsAreRead(t *testing.T) {
 	if got := column(netstat, "TcpExt:", "ListenOverflows"); got != 7 {
 		t.Errorf("listen overflows: got %d, want 7", got)
 	}
-	if got := loopback("Inter-| x\n    lo: 11 1 0 0 0 0 0 0 22 1 0 0\n  eth0: 5 1 0 0 0 0 0 0 6\n"); got != 22 {
-		t.Errorf("loopback: got %d, want 22", got)
+	dev := "Inter-| x\n    lo: 11 1 0 0 0 0 0 0 22 1 0 0\n  eth0: 5 1 0 0 0 0 0 0 6\n"
+	if received, sent, ok := traffic(dev, "lo"); received != 11 || sent != 22 || !ok {
+		t.Errorf("loopback: got %d, %d, %v, want 11, 22", received, sent, ok)
+	}
+	if _, _, ok := traffic(dev, "eth1"); ok {
+		t.Error("traffic of a link that there is not")
 	}
 	if got := field("pgfault 3\npgmajfault 4\n", "pgmajfault"); got != 4 {
 		t.Errorf("major faults: got %d, want 4", got)

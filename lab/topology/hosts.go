@@ -28,12 +28,42 @@ type said struct {
 	text         string // as written
 }
 
-// hostWarnings says which services will not be found, or not all of their
-// instances. It takes from used what it has spoken of.
-func (l *load) hostWarnings(s *System, raw map[string]any, used map[string]template.Variable) []string {
+// findHosts finds who is told no addresses, and warns of services that will not be found,
+// or not all of their instances. It takes from used what it has spoken of.
+func (l *load) findHosts(s *System, raw map[string]any, used map[string]template.Variable) {
 	texts := s.texts(l.withProcesses(raw))
-	return slices.Concat(l.bareNames(s, texts), l.unknownHosts(raw, texts, used), l.firstOnly(s, texts, raw))
+	bare := l.bareNames(s, texts)
+	if s.Unaddressed = s.unaddressed(texts); s.Network == Loopback || s.Network == "" && len(s.Unaddressed) == 0 {
+		s.Warnings = append(s.Warnings, bare...)
+	} else {
+		s.BareNames = bare
+	}
+	s.Warnings = slices.Concat(s.Warnings, l.unknownHosts(raw, texts, used), l.firstOnly(s, texts, raw))
 }
+
+// unaddressed are the services of programs with a port of which no text has a variable of
+// an address. This program's own listen where they are told.
+func (s *System) unaddressed(texts []said) []string {
+	var all []string
+	names := s.driverVariables()
+	for i := range s.Services {
+		service := &s.Services[i]
+		if len(service.Command) == 0 || service.Command[0] == Self || service.Job || service.Port == 0 || service.Replicas == 0 {
+			continue
+		}
+		addressed := slices.ContainsFunc(texts, func(t said) bool {
+			return t.service == service.Name && slices.ContainsFunc(hostVariables.FindAllStringSubmatch(t.text, -1), func(m []string) bool { return names[m[1]] })
+		})
+		if !addressed {
+			all = append(all, service.Name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// hostVariables finds the variables in a text that may be those of an address.
+var hostVariables = regexp.MustCompile(`\$\{?(\w+_HOSTS?)\b`)
 
 // withProcesses are the services of the raw model, each with the x-process of the
 // last file that has one.

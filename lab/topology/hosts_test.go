@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// two is a system of two services, with what front is told and how many of
-// stock there are.
+// two is a system of two services on loopback addresses, with what front is told and how
+// many of stock there are.
 func two(told, stock string) string {
 	return `services:
   front:
@@ -20,6 +20,7 @@ func two(told, stock string) string {
     x-process: [/bin/true]
     ports: ["8081"]
     deploy: {replicas: ` + stock + `}
+x-network: loopback
 `
 }
 

@@ -64,9 +64,22 @@ type System struct {
 	Volumes  []string // names of the named volumes in use, sorted
 	// Warnings say what of the file changes what runs and is not honoured.
 	Warnings []string
+	// Network is x-network: OwnNetwork, Loopback, or empty if the file leaves it to the
+	// driver.
+	Network string
+	// Unaddressed are the services with a port that are told neither where to listen nor
+	// where others are, sorted: they run where each instance has a network of its own.
+	// Resolve does not find them.
+	Unaddressed []string
+	// BareNames are warnings for where there are no such networks: services that are
+	// named as Docker knows them.
+	BareNames []string
 
 	config Config
 }
+
+// Overlaid says whether an overlay was merged over the files.
+func (s *System) Overlaid() bool { return !blank(s.config.Overlay) }
 
 // Source is what the system was loaded from.
 func (s *System) Source() Config { return s.config }
@@ -90,7 +103,7 @@ func Load(ctx context.Context, c Config) (*System, error) {
 		return nil, err
 	}
 	used := variables(raw)
-	system.Warnings = append(system.Warnings, l.hostWarnings(system, raw, used)...)
+	l.findHosts(system, raw, used)
 	system.Warnings = append(system.Warnings, system.variableWarnings(used, l.env)...)
 	return system, nil
 }
@@ -306,7 +319,7 @@ func (l *load) project(model map[string]any) (*types.Project, error) {
 	for _, service := range services(model) {
 		// Compose wants an image or a build of every service. One that only
 		// says what process to start is complete here.
-		if service[processKey] != nil && service["image"] == nil && service["build"] == nil {
+		if (service[processKey] != nil || service[addressesKey] != nil) && service["image"] == nil && service["build"] == nil {
 			service["image"] = processOnly
 		}
 	}

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"cmp"
+	"net"
 	"syscall"
 	"time"
 
@@ -41,6 +43,10 @@ type Service struct {
 	// Published are the TCP ports that the host is to offer. What offers them
 	// is up to the driver; an experiment needs none.
 	Published []Published
+	// Addresses is x-addresses: where its instances are that run already.
+	Addresses []Address
+	// Link is x-link: what its instances' network is made worse by.
+	Link Link
 	// Port is the first TCP port that the service publishes or exposes, as the
 	// service itself numbers it; 0 if there is none.
 	Port   int
@@ -119,6 +125,16 @@ type Volume struct {
 	Source string // the host's path of a bind mount, a config or a secret
 	Text   string // of a config that is in the Compose file itself
 	Target string // the path inside the container
+}
+
+// MetricsURL is the Prometheus endpoint that its labels name, of an instance at host; empty
+// if there are none.
+func (s *Service) MetricsURL(host string) string {
+	port := s.Labels["prometheus.io/port"]
+	if port == "" {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(host, port) + cmp.Or(s.Labels["prometheus.io/path"], "/metrics")
 }
 
 // Instances is how many instances the System has in all.

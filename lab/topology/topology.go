@@ -48,7 +48,10 @@ type Instance struct {
 	Service string
 	Index   int    // from 1, as Compose counts
 	Name    string // "api-1"
-	Host    string // its own loopback address
+	Host    string // its own address
+	// OwnNetwork says whether it has a network of its own, and not only a loopback
+	// address.
+	OwnNetwork bool `json:",omitempty"`
 	// Port is the first port that the service publishes or exposes; 0 if none.
 	Port int
 	// MetricsURL is the Prometheus endpoint that the labels prometheus.io/port

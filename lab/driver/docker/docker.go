@@ -159,6 +159,9 @@ func checkImages(s *topology.System) error {
 			errs = append(errs, s.Mistake(fmt.Errorf("service %s: it has no image, only x-process, which is for local processes; give it an `image` or a `build`, or run the system without Docker", service.Name), "services", service.Name, "x-process"))
 		}
 	}
+	if linked := s.Linked(); len(linked) > 0 {
+		errs = append(errs, s.Mistake(fmt.Errorf("service %s has an x-link, which is for local processes; remove it, or run the system without Docker", linked[0]), "services", linked[0], "x-link"))
+	}
 	return errors.Join(errs...)
 }
 

@@ -137,7 +137,7 @@ func (in *instance) Run(ctx context.Context, argv []string, within time.Duration
 	var out driver.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.WaitDelay = drainWithin
-	if err := in.run.starter.start(cmd); err != nil {
+	if err := in.start(cmd); err != nil {
 		return "", fmt.Errorf("cannot run: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)

@@ -36,7 +36,10 @@ func (r *Running) CleanUp(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("stop the system: %w", errClean))
 	}
 	if r.starter != nil {
-		r.starter.close()
+		r.starter.Close()
+	}
+	if r.network != nil {
+		errs = append(errs, r.network.Close())
 	}
 	switch {
 	case r.guard == nil:

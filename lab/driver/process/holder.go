@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/lab/host/sockets"
+	"loadstone/lab/topology"
 )
 
 // An instance is only measured if it is what answers at its address. A process that
@@ -27,8 +28,8 @@ import (
 // claimPort says who holds the instance's port before the instance has started, which
 // then could not listen on it.
 func (in *instance) claimPort(ctx context.Context) error {
-	if in.Service.Port == 0 {
-		return nil
+	if in.Service.Port == 0 || in.space != nil {
+		return nil // in a network of its own nobody else can hold it
 	}
 	in.before = in.atPort()
 	// What allows others on its port (SO_REUSEPORT) does not keep the instance off it.
@@ -52,6 +53,9 @@ func (in *instance) claimPort(ctx context.Context) error {
 // Stranger says who answers at the instance's address in its place; "" if nobody does, or
 // it cannot be known.
 func (in *instance) Stranger() string {
+	if in.space != nil {
+		return ""
+	}
 	all := in.atPort()
 	if len(all) == 0 {
 		return ""
@@ -134,8 +138,8 @@ func (in *instance) heldBy(all map[string]netip.AddrPort) string {
 	inodes := slices.Sorted(maps.Keys(all))
 	for _, inode := range inodes {
 		if other := in.run.instanceWith(inode); other != nil {
-			return fmt.Sprintf("%s has taken its port: it listens on %s, which is every address; let %s listen on ${BIND_HOST:-0.0.0.0}:%d, which is an address of each instance's own",
-				other.Name, all[inode], other.Service.Name, port)
+			return fmt.Sprintf("%s has taken its port: it listens on %s, which is every address; let %s listen on ${BIND_HOST:-0.0.0.0}:%d, which is an address of each instance's own%s",
+				other.Name, all[inode], other.Service.Name, port, orOwnNetwork())
 		}
 	}
 	if len(inodes) == 0 {
@@ -143,6 +147,15 @@ func (in *instance) heldBy(all map[string]netip.AddrPort) string {
 	}
 	return fmt.Sprintf("its port %d is taken by %s, which listens on %s; end that, or have %s listen on another port",
 		port, processWith(in.run.config.ProcRoot, inodes[0]), all[inodes[0]], in.Service.Name)
+}
+
+// orOwnNetwork is the other way in which programs can share a port, as the end of a
+// sentence.
+func orOwnNetwork() string {
+	if err := networks(); err != nil {
+		return ", or run it as it is with the rights to give each instance a network of its own (" + err.Error() + ")"
+	}
+	return ", or write x-network: " + topology.OwnNetwork + " at the top of the Compose file, and each instance has a network of its own"
 }
 
 // processWith names the process that has a socket open, as far as it can be seen.

@@ -39,7 +39,8 @@ func (e *NoRecipeError) Error() string {
 // not there. Up checks the same before anything else.
 func (d Driver) Check(ctx context.Context, s *topology.System) error {
 	_, _, err := findRecipes(ctx, s, d.Env)
-	return err
+	_, errNetwork := ownNetworks(s)
+	return errors.Join(err, errNetwork)
 }
 
 // findRecipes finds those of the services that run what is in their image.
@@ -112,8 +113,8 @@ func (r *Running) prepareRecipes(ctx context.Context) error {
 // not outlive them. Its path is short, because a socket's has to be, and anybody
 // may pass through it, because some instances have users of their own.
 func (r *Running) makeDir() error {
-	if len(r.recipes) == 0 {
-		return nil
+	if own, err := ownNetworks(r.config.System); err != nil || !own && len(r.recipes) == 0 {
+		return err
 	}
 	base := cmp.Or(r.config.Env["TMPDIR"], "/tmp")
 	r.sweepDirs(base)
@@ -232,7 +233,7 @@ func (in *instance) step(ctx context.Context, s recipe.Step, output *os.File) er
 		}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.Stdin, output, output
-	if err := in.run.starter.start(cmd); err != nil {
+	if err := in.start(cmd); err != nil {
 		return err
 	}
 	kill := context.AfterFunc(ctx, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })

@@ -18,6 +18,7 @@ import (
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
+	"loadstone/lab/driver/process/network"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/topology"
 )
@@ -32,8 +33,11 @@ const drainWithin = time.Second
 type instance struct {
 	driver.Instance // Service is resolved for this instance once it starts
 
-	run  *Running
-	host string
+	run     *Running
+	service string // its name, which does not change
+	host    string
+	// space is its network, where it has one of its own; nil on a loopback address.
+	space *network.Space
 
 	// dir and env are what a recipe gives it; empty without one.
 	dir string
@@ -68,6 +72,9 @@ func (in *instance) Start(ctx context.Context) error {
 	}
 	in.Service = service
 	in.run.asImage(&in.Service)
+	if err := in.enterNetwork(); err != nil {
+		return err
+	}
 	if err := in.claimPort(ctx); err != nil {
 		return err
 	}
@@ -156,14 +163,14 @@ func (in *instance) launch(ctx context.Context, out *output) error {
 		}
 	}
 	cmd.Stdout, cmd.Stderr = out.w, out.w
-	if err := errors.Join(in.run.starter.start(cmd), out.w.Close()); err != nil {
+	if err := errors.Join(in.start(cmd), out.w.Close()); err != nil {
 		return err
 	}
 	l := driver.NewLife()
 	l.Cmd = cmd
 	// Before anybody waits for it: until then its pid cannot be another's.
 	l.Process, err = guardian.Identify(in.run.config.ProcRoot, cmd.Process.Pid)
-	in.Begin(l, driver.Place{Host: in.host, Port: in.Service.Port, PID: l.Process.PID, Group: in.group, Enforced: in.group != nil}, time.Now())
+	in.Begin(l, driver.Place{Host: in.host, Port: in.Service.Port, PID: l.Process.PID, Group: in.group, Enforced: in.group != nil, OwnNetwork: in.space != nil}, time.Now())
 	in.run.waits.Add(1)
 	go in.wait(context.WithoutCancel(ctx), l, out) // it ends with the process, not with Up
 	if errors.Is(err, os.ErrNotExist) {

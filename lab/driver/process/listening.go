@@ -39,7 +39,10 @@ func (in *instance) listening() []netip.AddrPort {
 // Unreachable says where an instance listens that accepts nothing at its address,
 // and what to change.
 func (in *instance) Unreachable() string {
-	const bind = "let it listen on ${BIND_HOST:-0.0.0.0}"
+	bind := "let it listen on ${BIND_HOST:-0.0.0.0}"
+	if in.space != nil {
+		bind = "let it listen on 0.0.0.0"
+	}
 	all := in.listening()
 	if len(all) == 0 {
 		return ": it listens nowhere; " + bind + ", or give it a healthcheck that says when it is ready"

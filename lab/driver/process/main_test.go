@@ -51,6 +51,9 @@ var commands = map[string]func(args []string) int{
 	"fill":           fill,   // memory
 	"family":         family, // starts "sleep" in a session of its own
 	"serving-family": servingFamily,
+	"logs":           logs,
+	"calls-logs":     callsLogs,
+	"asks":           asks,  // URL
 	"check":          check, // FILE: healthy if it exists
 	"lab":            lab,   // CONFIG in JSON
 }

@@ -12,10 +12,7 @@ import (
 // address in it, so that every service keeps its usual port and neither
 // replicas nor runs at the same time collide. All of 127.0.0.0/8 reaches the
 // loopback device without setting anything up.
-const (
-	maxNetworks  = 254
-	maxInstances = 254
-)
+const maxNetworks = 254
 
 // claim is the right to use one network. It is a socket bound to a name in the
 // abstract namespace, which the kernel frees when the last descriptor of it is

@@ -18,7 +18,7 @@ func (r *Running) plan() error {
 		r.asImage(&service)
 		var instances []*driver.Instance
 		for i := range service.Replicas {
-			in := &instance{run: r, host: r.claim.address(len(r.instances))}
+			in := &instance{run: r, service: service.Name, host: r.address(len(r.instances))}
 			in.Instance = driver.Instance{Service: service, Index: i + 1, Name: fmt.Sprintf("%s-%d", service.Name, i+1), Actions: in, LimitCPU: in.limitCPU}
 			instances = append(instances, &in.Instance)
 			r.instances = append(r.instances, in)
@@ -32,6 +32,9 @@ func (r *Running) plan() error {
 	}
 	r.hosts, r.volumes = hosts, volumes
 	r.vars = topology.Variables(hosts, volumes)
+	if r.network != nil {
+		return r.network.ServeNames(r.lookup)
+	}
 	return nil
 }
 

@@ -6,6 +6,11 @@
 // runs no health checks while load is offered, because a check is a process
 // whose CPU would be taken from the system that is being measured.
 //
+// Where a program listens on a fixed port of all addresses and calls others by their
+// services' names, each instance gets a network of its own (package network) in place of
+// a loopback address, if this machine allows it. All of a system have the one or the
+// other, so that within a variant every packet costs the same.
+//
 // By itself it never starts an instance again that has ended. A trial that lost
 // an instance has measured another system than it says, so it fails: the end of
 // an instance is reported once, on Failed, with its status and last lines. What
@@ -42,6 +47,7 @@ import (
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
+	"loadstone/lab/driver/process/network"
 	"loadstone/lab/driver/process/recipe"
 	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
@@ -79,10 +85,11 @@ type Running struct {
 	dir     string                   // of the instances that have recipes; empty without
 
 	claim   *claim
-	tree    *cgroup.Tree // nil where no groups can be made
+	network *network.Network // nil where instances have loopback addresses
+	tree    *cgroup.Tree     // nil where no groups can be made
 	checks  *cgroup.Group
 	guard   *guardian.Guardian
-	starter *starter
+	starter *network.Thread
 
 	instances []*instance    // in the order of the system's services
 	waits     sync.WaitGroup // one for each process that was started
@@ -97,8 +104,8 @@ func (d Driver) Machine(context.Context) (host.Machine, []string) { return host.
 // Up starts a system; see driver.Driver.
 func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {
 	r := &Running{config: setup{d, c}}
-	if n := c.System.Instances(); n > maxInstances {
-		return nil, fmt.Errorf("process driver: %d instances are more than the %d addresses of a run", n, maxInstances)
+	if n := c.System.Instances(); n > network.MaxInstances {
+		return nil, fmt.Errorf("process driver: %d instances are more than the %d addresses of a run", n, network.MaxInstances)
 	}
 	if err := r.Up(ctx, r, &d.Settings, c.Progress); err != nil {
 		return nil, err
@@ -135,8 +142,11 @@ func (r *Running) Prepare(ctx context.Context) error {
 	if err := r.makeDir(); err != nil {
 		return err
 	}
-	r.starter = newStarter()
+	r.starter = network.NewThread()
 	if err := r.prepareGroups(ctx); err != nil {
+		return err
+	}
+	if err := r.openNetwork(); err != nil {
 		return err
 	}
 	return r.plan()
