@@ -53,15 +53,36 @@ func (r *Result) Validity() []string {
 			why = append(why, fmt.Sprintf(format, args...))
 		}
 	}
+	for i := range r.Parts {
+		for _, reason := range r.Parts[i].Validity() {
+			why = append(why, fmt.Sprintf("generator %d: %s", i+1, reason))
+		}
+	}
+	if len(r.Parts) > 0 {
+		add(r.Dropped > 0, dropped, r.Dropped, r.Offered)
+		return why
+	}
 	g, late := &r.Generator, r.LateShare()
 	add(late > LateInMeasurement && r.Late >= minLate, "the load generator sent %.1f %% of the requests more than %d ms late although a virtual user was free", 100*late, LateAfter.Milliseconds())
 	add(g.Working > BusyLimit, "an event loop of the load generator was at work %.0f %% of the time: give it more threads, or a faster machine", 100*g.Working)
 	add(g.Cores > 0 && g.Busy > BusyLimit*float64(g.Cores), "the load generator used %.2f of the machine's %d cores", g.Busy, g.Cores)
 	n := r.Errors[failure.PortExhausted.String()].Count
 	add(n > 0, "%d requests found no local port or file descriptor left: give the load generator more addresses, or a higher limit", n)
-	add(r.Dropped > 0, "%d of %d arrivals were dropped, because no virtual user or connection came free within the timeout: how long they would have taken is not known", r.Dropped, r.Offered)
+	add(r.Dropped > 0, dropped, r.Dropped, r.Offered)
 	return why
 }
 
-// LateShare is the share of what was offered that was sent late.
-func (r *Result) LateShare() float64 { return float64(r.Late) / float64(max(r.Offered, 1)) }
+const dropped = "%d of %d arrivals were dropped, because no virtual user or connection came free within the timeout: how long they would have taken is not known"
+
+// LateShare is the share of what was offered that was sent late; of several generators
+// that of the worst.
+func (r *Result) LateShare() float64 {
+	var worst float64
+	for i := range r.Parts {
+		worst = max(worst, r.Parts[i].LateShare())
+	}
+	if len(r.Parts) > 0 {
+		return worst
+	}
+	return float64(r.Late) / float64(max(r.Offered, 1))
+}

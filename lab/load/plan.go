@@ -72,6 +72,11 @@ type Plan struct {
 	// for each thread, which the system under load must not need.
 	Spin bool `json:"spin,omitempty"`
 
+	// Portion is which part of the load is to be offered, and StartAt, on the generator's own
+	// clock, when it begins; at once if it is zero.
+	Portion Portion   `json:"portion,omitzero"`
+	StartAt time.Time `json:"start_at,omitzero"`
+
 	// StopOnOverload ends the load early once the work in flight grows
 	// without doubt (see Trend), so that a search does not pay for a rate that
 	// has already lost.

@@ -73,6 +73,9 @@ type Result struct {
 	MaxInFlight int `json:"max_in_flight"`
 
 	Generator Generator `json:"generator"`
+	// Parts are the generators' own, without distributions, where several shared the load.
+	// Generator then has the worst of each figure.
+	Parts []Result `json:"parts,omitempty"`
 
 	// Notes say what the plan asked for and could not be done, such as lines of
 	// an access log that cannot be repeated.

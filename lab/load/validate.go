@@ -67,6 +67,7 @@ func (p *Plan) Validate() error {
 	found.checkf(p.Warmup >= 0, "warmup: %v is negative: give 0s for none", p.Warmup)
 	found.machinery(p)
 	found.once(p)
+	found.portion(p)
 	for i := range p.Scenarios {
 		s := &p.Scenarios[i]
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)

@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
+	"loadstone/lab/load/generator"
 	"loadstone/lab/topology"
 )
 
@@ -40,7 +41,10 @@ type Config struct {
 	// Generator is the command line of the load generator, and K6 that of the
 	// user's own k6, which is needed if the load is a script.
 	Generator []string
-	K6        string
+	// Generators are those of several machines, which share the load; none for Generator
+	// alone.
+	Generators []generator.Command
+	K6         string
 
 	Version string // Loadstone's, for the record
 	Events  Events

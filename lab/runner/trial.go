@@ -130,7 +130,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		t.Unseen = blind.why()
 		addResources(asked, t)
 	}()
-	process, err := generator.Start(ctx, k.Generator, generatorLog)
+	process, err := k.startGenerator(ctx, t, generatorLog)
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,19 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		return m.capacity(ctx)
 	}
 	return m.asWritten(ctx)
+}
+
+// startGenerator starts the load generator, or all that share the load.
+func (k *execution) startGenerator(ctx context.Context, t *archive.Trial, log io.Writer) (closingOfferer, error) {
+	if len(k.Generators) == 0 {
+		return generator.Start(ctx, k.Generator, log)
+	}
+	group, err := generator.StartGroup(ctx, k.Generators, log)
+	if err != nil {
+		return nil, err
+	}
+	t.Warnings = append(t.Warnings, group.Clocks()...)
+	return group, nil
 }
 
 // targets are the base URLs of the entry service's instances.
@@ -209,6 +222,12 @@ func startProbe(ctx context.Context, dir string, up driver.Running, asked []*sou
 // offerer is the load generator: it carries out one plan at a time.
 type offerer interface {
 	Run(ctx context.Context, p load.Plan, onWindow func(load.Window) (stop string)) (load.Result, error)
+}
+
+// closingOfferer is one that is to be closed.
+type closingOfferer interface {
+	offerer
+	Close() error
 }
 
 // trialRun measures one trial.

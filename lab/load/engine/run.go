@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"loadstone/block/pause"
 	"loadstone/lab/load"
 	"loadstone/lab/load/httpclient"
 )
@@ -286,6 +287,7 @@ func (r *run) perform(ctx context.Context, stops <-chan string) error {
 		abandon()
 	})
 	errs.add(r.each((*loop).prepare))
+	errs.add(r.awaitStart(ctx))
 	r.clock.start()
 	if r.abandoned.Load() {
 		r.stopAll(true)
@@ -384,7 +386,21 @@ func (r *run) expected(t time.Duration) float64 {
 	for _, s := range r.curves {
 		sum += s.curve.Due(t - s.start)
 	}
-	return sum
+	return sum / float64(r.plan.Portion.Size())
+}
+
+// awaitStart waits for the time at which the load is to begin.
+func (r *run) awaitStart(ctx context.Context) error {
+	if r.plan.StartAt.IsZero() {
+		return nil
+	}
+	wait := time.Until(r.plan.StartAt)
+	if wait < 0 {
+		r.abandoned.Store(true)
+		return fmt.Errorf("the load was to begin together with that of other generators, and this one was ready %v too late", -wait.Round(time.Millisecond))
+	}
+	pause.For(ctx, wait)
+	return nil
 }
 
 // hasSchedule says whether there is an open scenario.

@@ -51,10 +51,11 @@ func newScenario(s *load.Scenario, r *run, ids *stepIDs) (*scenario, error) {
 		sc.ramp = load.NewUserRamp(s)
 	}
 	// No more loops than there can be users, and not always the first ones.
-	of := min(len(r.loops), s.PeakVUs())
+	part := r.plan.Portion
+	of := min(len(r.loops), part.Count(s.PeakVUs()))
 	for i := range of {
 		l := r.loops[(i+len(r.executors))%len(r.loops)]
-		own := share{index: i, of: of}
+		own := share{index: part.Index + part.Size()*i, of: part.Size() * of}
 		if !s.Open() {
 			l.lanes = append(l.lanes, newClosedLane(sc, l, own))
 			continue
@@ -108,7 +109,9 @@ func (sc *scenario) advance(now time.Duration) (due uint64, working int) {
 		if !ok || a.At > now {
 			return sc.dueSoFar, -int(sc.thinking.Load())
 		}
-		sc.dueSoFar++
+		if sc.run.plan.Portion.Has(a.Number) {
+			sc.dueSoFar++
+		}
 		sc.due.Advance()
 	}
 }

@@ -115,6 +115,25 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	return load.Result{}, p.breakDown(ctx, err)
 }
 
+// now asks for the process's clock.
+func (p *Process) now(ctx context.Context) (time.Time, error) {
+	unhook := context.AfterFunc(ctx, p.kill)
+	defer unhook()
+	late := time.AfterFunc(closeWithin*2, p.kill)
+	defer late.Stop()
+	if _, err := p.input.Write([]byte("{\"clock\":true}\n")); err != nil {
+		return time.Time{}, p.breakDown(ctx, err)
+	}
+	if !p.output.Scan() {
+		return time.Time{}, p.breakDown(ctx, errors.Join(errors.New("it does not answer; is loadstone on the PATH there?"), p.output.Err()))
+	}
+	var m message
+	if err := json.Unmarshal(p.output.Bytes(), &m); err != nil || m.Now == nil {
+		return time.Time{}, p.breakDown(ctx, fmt.Errorf("it wrote %.80q in place of the time; is it the same version of this program?", p.output.Bytes()))
+	}
+	return *m.Now, nil
+}
+
 // tell calls onWindow, and sends on its word to stop.
 func (p *Process) tell(w *load.Window, onWindow func(load.Window) string) error {
 	if onWindow == nil {

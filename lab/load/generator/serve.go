@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/engine"
@@ -27,19 +28,21 @@ type message struct {
 	Window *load.Window `json:"window,omitempty"`
 	Result *load.Result `json:"result,omitempty"`
 	Error  string       `json:"error,omitempty"`
+	Now    *time.Time   `json:"now,omitempty"`
 }
 
-// order is one line to the generator: a plan, or the word to end the load that
-// is under way, and why.
+// order is one line to the generator: a plan, the word to end the load that
+// is under way, and why, or the question what its clock says.
 type order struct {
-	Stop string `json:"stop,omitempty"`
+	Stop  string `json:"stop,omitempty"`
+	Clock bool   `json:"clock,omitempty"`
 	load.Plan
 }
 
 // Serve is the generator as a process: it reads plans from r, one line of JSON
 // each, carries them out one after the other, and writes lines of JSON to w:
 // {"window": …} for each second of a load, and {"result": …} or
-// {"error": "…"} at its end. The line {"stop": "why"} ends a load early; when
+// {"error": "…"} at its end. The line {"clock": true} is answered with {"now": …}. The line {"stop": "why"} ends a load early; when
 // none is under way it says nothing. Any other line that is not a valid plan is
 // answered with an error, and the next is read. Nothing is kept from one plan
 // to the next.
@@ -112,8 +115,13 @@ func (l *lineWriter) answer(ctx context.Context, line []byte, lines <-chan []byt
 		l.write(message{Error: fmt.Sprintf("the line is not a plan: %v", err)})
 		return
 	}
-	if o.Stop != "" {
+	switch {
+	case o.Stop != "":
 		return // it came too late
+	case o.Clock:
+		now := time.Now()
+		l.write(message{Now: &now})
+		return
 	}
 	stops, over := make(chan string, 1), make(chan struct{})
 	var listening sync.WaitGroup
