@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/lab/driver/guardian"
+	"loadstone/lab/host/agent"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load/generator"
 )
@@ -20,6 +21,8 @@ const (
 	shimName      = "shim"
 	guardianName  = "guardian"
 	plantName     = "plant"
+	agentName     = "agent"
+	keeperName    = "keeper"
 )
 
 func (a *app) internalCommand() *cobra.Command {
@@ -36,9 +39,22 @@ func (a *app) internalCommand() *cobra.Command {
 		&cobra.Command{
 			Use: guardianName, Short: "Clean up after a killed run",
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				// It is there for when everything else is told to end.
-				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+				ignoreSignals()
 				return guardian.Run(cmd.Context(), a.Stdin, a.Stdout)
+			},
+		},
+		&cobra.Command{
+			Use: agentName, Short: "Watch this machine for a lab on another one, as lines of JSON on standard input and output",
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				ignoreSignals()
+				return agent.Serve(cmd.Context(), a.Stdin, a.Stdout, []string{a.Executable, internalName, keeperName})
+			},
+		},
+		&cobra.Command{
+			Use: keeperName, Short: "Restore the limits that a killed agent has changed",
+			RunE: func(*cobra.Command, []string) error {
+				ignoreSignals()
+				return agent.Keep(a.Stdin)
 			},
 		},
 		&cobra.Command{
@@ -48,3 +64,7 @@ func (a *app) internalCommand() *cobra.Command {
 	)
 	return cmd
 }
+
+// ignoreSignals is for who is there for when everything else is told to end: only the end
+// of its input ends it.
+func ignoreSignals() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }

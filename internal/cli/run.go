@@ -15,7 +15,9 @@ import (
 
 	"loadstone/block/spelling"
 	"loadstone/lab/archive"
+	"loadstone/lab/driver/attach"
 	"loadstone/lab/experiment"
+	"loadstone/lab/load/generator"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
 	"loadstone/lab/result"
@@ -30,6 +32,8 @@ type runFlags struct {
 	driver   string
 	junit    string
 	cpusEach float64
+	mayLimit []string
+	sharers  []string
 	check    bool
 }
 
@@ -66,12 +70,22 @@ Exit status:
   loadstone run experiment.yaml --cpus-each 0.25
 
   # in containers, as in production; missing images are pulled
-  loadstone run experiment.yaml --driver docker`,
+  loadstone run experiment.yaml --driver docker
+
+  # a system that runs already, at the x-addresses of its services; the CPU limit of api
+  # may be changed under load, and is restored
+  loadstone run experiment.yaml --driver attach --may-limit api
+
+  # load from two other machines, which have loadstone on the PATH
+  loadstone run experiment.yaml --driver attach --generators ssh://a,ssh://b`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkDriver(f.driver); err != nil {
+			if err := checkDriver(f.driver, runDrivers()); err != nil {
 				return err
+			}
+			if len(f.mayLimit) > 0 && f.driver != attachDriver {
+				return usagef("--may-limit: it is for --driver %s; other drivers limit what they have started", attachDriver)
 			}
 			exp, err := experiment.Load(args[0])
 			if err != nil {
@@ -104,7 +118,9 @@ Exit status:
 	fl.Float64Var(&f.cpusEach, "cpus-each", 0, "CPU limit, in cores, of each service that states none, such as 0.25")
 	completing(cmd, "variants", completeVariants)
 	fl.StringVar(&f.junit, "junit", "", "write the objectives of each variant as JUnit XML to this file, for CI")
-	driverFlag(cmd, &f.driver)
+	fl.StringSliceVar(&f.sharers, "generators", nil, "load generators that share the load, each ssh://MACHINE or local, in place of one on this machine")
+	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "services that run already whose CPU limits may be changed under load, and are restored (--driver attach)")
+	driverFlag(cmd, &f.driver, runDrivers())
 	return cmd
 }
 
@@ -159,7 +175,10 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFlags) (c runner.Config, err error) {
 	c = runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(), CPUsEach: f.cpusEach,
-		Driver: a.driver(f.driver, false, true), Generator: a.generator(), Version: version,
+		Driver: a.runDriver(f), Generator: a.generator(), Version: version,
+	}
+	if c.Generators, err = a.generators(f.sharers, f.driver); err != nil {
+		return c, err
 	}
 	// Of no system, so only whether there is what the driver itself needs.
 	if err := c.Driver.Check(ctx, &topology.System{}); err != nil {
@@ -167,6 +186,9 @@ func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFl
 	}
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return c, err
+	}
+	if exp.Load.K6 != nil && len(c.Generators) > 0 {
+		return c, usagef("--generators: a k6 script is not shared; leave one of the two out")
 	}
 	if exp.Load.K6 != nil {
 		if c.K6, err = k6.Find(exec.LookPath); err != nil {
@@ -216,6 +238,27 @@ func (a *app) composeEnv() map[string]string {
 		}
 	}
 	return env
+}
+
+// generators are the command lines of load generators that share the load: local, or
+// ssh://MACHINE.
+func (a *app) generators(names []string, driver string) ([]generator.Command, error) {
+	var all []generator.Command
+	for _, name := range names {
+		machine, remote := strings.CutPrefix(name, "ssh://")
+		switch {
+		case name == "local":
+			all = append(all, generator.Command{Name: name, Argv: a.generator()})
+		case !remote || machine == "" || strings.HasPrefix(machine, "-"):
+			return nil, usagef("--generators %s: write ssh://MACHINE, or local for this one", name)
+		case driver == processDriver:
+			return nil, usagef("--generators %s: local processes have addresses of this machine alone; write --driver attach, for a system that other machines reach", name)
+		default:
+			argv := append(attach.DefaultRemoteShell(), machine, "loadstone", internalName, generatorName)
+			all = append(all, generator.Command{Name: machine, Argv: argv})
+		}
+	}
+	return all, nil
 }
 
 // generator is the command line of the load generator.

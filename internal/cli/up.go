@@ -76,7 +76,7 @@ Exit status:
 		},
 	}
 	fl := cmd.Flags()
-	driverFlag(cmd, &f.driver)
+	driverFlag(cmd, &f.driver, driverNames())
 	fl.StringVar(&f.dir, "dir", "", "directory for records, logs and volumes of running systems (default: "+stateUsage+")")
 	fl.StringVarP(&f.name, "project-name", "p", "", "name of the system (default: the Compose project's name)")
 	fl.StringSliceVar(&f.profiles, "profile", nil, "enable a profile of the Compose file, in addition to COMPOSE_PROFILES")
@@ -97,7 +97,7 @@ type upTarget struct {
 
 // target finds out what args mean and checks all of it, before anything starts.
 func (a *app) target(ctx context.Context, args []string, f upFlags) (*upTarget, error) {
-	if err := checkDriver(f.driver); err != nil {
+	if err := checkDriver(f.driver, driverNames()); err != nil {
 		return nil, err
 	}
 	dir, err := a.stateDir(f.dir)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/driver/attach"
 	"loadstone/lab/driver/docker"
 	"loadstone/lab/driver/process"
 )
@@ -19,9 +20,21 @@ import (
 const (
 	processDriver = "process"
 	dockerDriver  = "docker"
+	attachDriver  = "attach" // nothing: it runs already
 )
 
 func driverNames() []string { return []string{processDriver, dockerDriver} }
+
+// runDrivers are those that an experiment can use.
+func runDrivers() []string { return append(driverNames(), attachDriver) }
+
+// runDriver is the driver of an experiment.
+func (a *app) runDriver(f runFlags) driver.Driver {
+	if f.driver == attachDriver {
+		return attach.Driver{Agent: []string{a.Executable, internalName, agentName}, RemoteShell: attach.DefaultRemoteShell(), MayLimit: f.mayLimit}
+	}
+	return a.driver(f.driver, false, true)
+}
 
 // driver is the driver called name. publishAll and anyPort are of the ports of
 // containers, see docker.Driver.
@@ -49,10 +62,10 @@ func (a *app) unlimitedDriver() driver.Driver {
 	return d
 }
 
-// checkDriver says whether there is a driver called name.
-func checkDriver(name string) error {
-	if !slices.Contains(driverNames(), name) {
-		return usagef("--driver %s: %s", name, suggest(name, "driver", driverNames()))
+// checkDriver says whether a driver called name is known.
+func checkDriver(name string, known []string) error {
+	if !slices.Contains(known, name) {
+		return usagef("--driver %s: %s", name, suggest(name, "driver", known))
 	}
 	return nil
 }
@@ -94,7 +107,7 @@ func (a *app) removeDockerVolumes(ctx context.Context, name string) error {
 }
 
 // driverFlag adds the flag --driver.
-func driverFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "driver", processDriver, "how to run the services: "+strings.Join(driverNames(), " or "))
-	completing(cmd, "driver", cobra.FixedCompletions(driverNames(), cobra.ShellCompDirectiveNoFileComp))
+func driverFlag(cmd *cobra.Command, name *string, known []string) {
+	cmd.Flags().StringVar(name, "driver", processDriver, "how to run the services: "+strings.Join(known, " or "))
+	completing(cmd, "driver", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
 }

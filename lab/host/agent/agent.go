@@ -1,0 +1,259 @@
+// Package agent watches and limits a machine from another one. Serve is the agent's
+// side, `loadstone internal agent`: it answers calls on its standard input and output, one
+// line of JSON each (JSON-RPC 1.0), and opens no port. Remote is the other side: a
+// host.Host that starts such an agent, on this machine or over ssh, and asks it.
+//
+// An agent starts nothing and ends nothing. It finds the processes that listen on the
+// addresses it is given, reads them, and changes the CPU limits of those that it is
+// allowed to.
+//
+// # Limits are restored
+//
+// Whatever happens to the lab, the agent's input ends, and the agent restores every limit
+// before it ends itself. Should the agent be killed, too, its keeper does it: a process in
+// a session of its own that hears of each limit before it is changed, and restores what is
+// still changed when the agent is gone.
+//
+//	lab ── calls ──► agent ── "this limit was 0.5 cores" ──► keeper
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"slices"
+	"sync"
+	"time"
+
+	"loadstone/lab/host"
+	"loadstone/lab/host/cgroup"
+)
+
+// serviceName is what calls name the agent.
+const serviceName = "Agent"
+
+// mostWaiting bounds the samples that wait to be asked for: 20 s of them. A lab that is
+// further behind has lost the connection, or the machine is overloaded; watching ends then,
+// because what would be missing is the time that matters.
+const mostWaiting = 200
+
+// Wanted is an instance to be found.
+type Wanted struct {
+	Name    string // api-1
+	Address string // host:port, as a client reaches it
+	// MayLimit says whether its CPU may be limited.
+	MayLimit bool
+}
+
+// Found is what was found of it.
+type Found struct {
+	PID int
+	// Version is that of its control group; 0 if it has none of its own, and /proc is
+	// read.
+	Version int
+	// CPUs is its CPU limit in cores; 0 for none.
+	CPUs float64
+	// Unseen is why it cannot be seen; empty if it can. Note is what to know of it.
+	Unseen, Note string
+}
+
+// Hello is what an agent says of itself.
+type Hello struct {
+	Machine  host.Machine
+	Warnings []string
+}
+
+// Change is a change of a limit; see host.Host.
+type Change struct {
+	Target string
+	Factor float64
+}
+
+// agent is what is called. Exported methods are the calls.
+type agent struct {
+	gone   context.Context //nolint:containedctx // its lifetime: until the input ends
+	keeper *keeperPipe
+
+	mu      sync.Mutex
+	targets []host.Target
+	allowed map[string]bool
+	told    map[string]bool // whose limits the keeper knows
+	local   *host.Local
+	samples chan *host.Sample
+	stop    context.CancelFunc
+	watched chan error
+}
+
+// Serve answers calls until in ends, and then restores all limits. keeper is the argv of a
+// program that runs Keep.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string) error {
+	pipe, err := startKeeper(ctx, keeper)
+	if err != nil {
+		return err
+	}
+	gone, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	a := &agent{gone: gone, keeper: pipe, allowed: map[string]bool{}, told: map[string]bool{}}
+	a.local = host.NewLocal(a.all)
+	server := rpc.NewServer()
+	if err := server.RegisterName(serviceName, &calls{a}); err != nil {
+		return fmt.Errorf("agent: %w", errors.Join(err, pipe.close()))
+	}
+	// What is restored first is what others feel.
+	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: in, out: out, onEnd: func() { end(); _ = a.local.Close() }}))
+	return errors.Join(a.local.Close(), a.endWatch(), pipe.close())
+}
+
+// connection is standard input and output as one.
+type connection struct {
+	in    io.Reader
+	out   io.Writer
+	onEnd func()
+}
+
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.in.Read(p)
+	if err != nil {
+		c.onEnd()
+	}
+	return n, err
+}
+
+func (c *connection) Write(p []byte) (int, error) { return c.out.Write(p) }
+func (c *connection) Close() error                { return nil }
+
+func (a *agent) all() []host.Target {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.targets)
+}
+
+// calls are the calls of an agent, as net/rpc has them.
+type calls struct{ a *agent }
+
+// Hello describes the machine.
+func (c *calls) Hello(_ struct{}, to *Hello) error {
+	to.Machine, to.Warnings = host.This()
+	return nil
+}
+
+// Now is the agent's clock.
+func (c *calls) Now(_ struct{}, to *time.Time) error {
+	*to = time.Now()
+	return nil
+}
+
+// Find finds instances, which are the targets from now on.
+func (c *calls) Find(wanted []Wanted, to *[]Found) error {
+	a := c.a
+	targets, found, err := find("/proc", "/", wanted)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.targets = nil
+	for i, t := range targets {
+		if found[i].Unseen == "" {
+			a.targets = append(a.targets, t)
+			a.allowed[t.Name] = wanted[i].MayLimit
+		}
+	}
+	*to = found
+	return nil
+}
+
+// Watch begins to take samples, each of them after so many nanoseconds.
+func (c *calls) Watch(every time.Duration, _ *struct{}) error {
+	a := c.a
+	if err := a.endWatch(); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(a.gone)
+	samples, watched := make(chan *host.Sample, mostWaiting), make(chan error, 1)
+	a.mu.Lock()
+	a.samples, a.stop, a.watched = samples, stop, watched
+	a.mu.Unlock()
+	go func() {
+		defer close(samples)
+		watched <- a.local.Watch(ctx, every, func(s *host.Sample) error {
+			select {
+			case samples <- s:
+				return nil
+			default:
+				return fmt.Errorf("nobody has asked for %d samples", mostWaiting)
+			}
+		})
+	}()
+	return nil
+}
+
+// Next waits for the next sample.
+func (c *calls) Next(_ struct{}, to *host.Sample) error {
+	a := c.a
+	a.mu.Lock()
+	samples := a.samples
+	a.mu.Unlock()
+	if samples == nil {
+		return errors.New("nothing is watched")
+	}
+	if s := <-samples; s != nil {
+		*to = *s
+		return nil
+	}
+	if err := a.endWatch(); err != nil {
+		return err
+	}
+	return errors.New("watching has ended")
+}
+
+// Stop ends the samples.
+func (c *calls) Stop(struct{}, *struct{}) error { return c.a.endWatch() }
+
+func (a *agent) endWatch() error {
+	a.mu.Lock()
+	stop, watched := a.stop, a.watched
+	a.stop, a.watched = nil, nil
+	a.mu.Unlock()
+	if stop == nil {
+		return nil
+	}
+	stop()
+	return <-watched
+}
+
+// Limit changes a limit, if that is allowed. The keeper knows before.
+func (c *calls) Limit(change Change, _ *struct{}) error {
+	a := c.a
+	a.mu.Lock()
+	allowed := a.allowed[change.Target]
+	i := slices.IndexFunc(a.targets, func(t host.Target) bool { return t.Name == change.Target })
+	a.mu.Unlock()
+	if !allowed || i < 0 {
+		return host.ErrUnsupported
+	}
+	if err := a.tellKeeper(a.all()[i]); err != nil {
+		return err
+	}
+	return a.local.Limit(a.gone, change.Target, change.Factor)
+}
+
+// tellKeeper tells the keeper once what a target's limit is.
+func (a *agent) tellKeeper(t host.Target) error {
+	if t.Cgroup.Version == 0 || a.told[t.Name] {
+		return nil
+	}
+	group, err := cgroup.Open(t.Cgroup)
+	if err != nil {
+		return err
+	}
+	share, err := group.CPU()
+	if err = errors.Join(err, group.Close()); err != nil {
+		return err
+	}
+	a.told[t.Name] = true
+	return a.keeper.tell(kept{Group: t.Cgroup, Share: share})
+}

@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"loadstone/lab/host"
+	"loadstone/lab/host/cgroup"
+)
+
+// The test binary is also the agent, its keeper, and what they watch.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		if program, ok := programs[os.Args[1]]; ok {
+			if err := program(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var programs = map[string]func() error{
+	"agent": func() error {
+		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
+	},
+	"keeper": func() error { return Keep(os.Stdin) },
+	"shim":   func() error { return cgroup.JoinAndExec(os.Args[2:], os.Environ()) },
+	"listen": func() error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		fmt.Println(l.Addr())
+		end := make(chan os.Signal, 1)
+		signal.Notify(end, syscall.SIGTERM)
+		<-end
+		return nil
+	},
+}
+
+// listen starts a process that listens, in a control group with half a core, or in that of
+// this test if there is none.
+func listen(t *testing.T, group *cgroup.Group) (address string, pid int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "listen")
+	if group != nil {
+		if err := group.Enter(cmd, []string{os.Args[0], "shim"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line), cmd.Process.Pid
+}
+
+// half is a control group with half a core.
+func half(t *testing.T) *cgroup.Group {
+	t.Helper()
+	tree, err := cgroup.Detect("/proc", "/")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI must be able to set limits: %v", err)
+		}
+		t.Skipf("this machine sets no limits: %v", err)
+	}
+	name := fmt.Sprintf("loadstone-agent-test-%d-%s", os.Getpid(), strings.ToLower(t.Name()))
+	group, err := tree.Create(name, cgroup.Limits{CPU: cgroup.Cores(0.5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(group.Close(), cgroup.Destroy(context.Background(), tree.Paths(name))); err != nil {
+			t.Error(err)
+		}
+	})
+	return group
+}
+
+func start(t *testing.T) *Remote {
+	t.Helper()
+	r, err := Start(t.Context(), "here", []string{os.Args[0], "agent"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // a test may have killed it
+	return r
+}
+
+func wantCores(t *testing.T, g *cgroup.Group, want float64) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		share, err := g.CPU()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if share != nil && share.Cores == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("its limit is %+v, want %g cores", share, want)
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func TestAnAgentFindsWatchesAndLimits(t *testing.T) {
+	group := half(t)
+	address, pid := listen(t, group)
+	r := start(t)
+	found, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}, {Name: "gone-1", Address: "192.0.2.1:80"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := found[0]; f.PID != pid || f.CPUs != 0.5 || f.Version == 0 || f.Unseen != "" || f.Note != "" {
+		t.Errorf("got %+v, want process %d with half a core", f, pid)
+	}
+	if f := found[1]; !strings.Contains(f.Unseen, "not a machine that has the address") {
+		t.Errorf("elsewhere: got %+v", f)
+	}
+	if m := r.Machine(); m.Cores < 1 || m.Kernel == "" {
+		t.Errorf("got machine %+v", m)
+	}
+	var samples int
+	ctx, cancel := context.WithCancel(t.Context())
+	err = r.Watch(ctx, time.Millisecond, func(s *host.Sample) error {
+		if len(s.Instances) != 1 || s.Instances[0].Name != "api-1" || s.MachineTotal == 0 {
+			t.Errorf("got %+v", s)
+		}
+		if samples++; samples == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil || samples < 3 {
+		t.Errorf("%d samples, %v", samples, err)
+	}
+	if err := r.Limit(t.Context(), "api-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.25)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	wantCores(t, group, 0.5)
+}
+
+func TestOnlyWhatIsAllowedIsLimited(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	r := start(t)
+	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"api-1", "unknown"} {
+		if err := r.Limit(t.Context(), target, 0.5); !errors.Is(err, host.ErrUnsupported) {
+			t.Errorf("%s: got %v, want host.ErrUnsupported", target, err)
+		}
+	}
+	wantCores(t, group, 0.5)
+}
+
+func TestAKilledAgentLeavesNoLimit(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	r := start(t)
+	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Limit(t.Context(), "api-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.25)
+	if err := r.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.5)
+	if err := r.Limit(t.Context(), "api-1", 0.5); err == nil {
+		t.Error("a killed agent has answered")
+	}
+}
+
+func TestAProcessAmongOthersIsReadByItself(t *testing.T) {
+	address, pid := listen(t, nil) // in the group of this test
+	found, err := start(t).Find(t.Context(), []Wanted{{Name: "api-1", Address: address}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := found[0]; f.PID != pid || f.Version != 0 || !strings.Contains(f.Note, "shares its control group") {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestAnAgentThatIsNoneIsAnError(t *testing.T) {
+	for _, argv := range [][]string{{"/no/such/program"}, {"/bin/sh", "-c", "exit 1"}, {"/bin/sh", "-c", "echo hello"}} {
+		if _, err := Start(t.Context(), "there", argv, io.Discard); err == nil || !strings.Contains(err.Error(), "start the agent on there") {
+			t.Errorf("%q: got %v", argv, err)
+		}
+	}
+}

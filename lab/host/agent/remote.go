@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"loadstone/lab/host"
+)
+
+const (
+	// answerWithin bounds a call: milliseconds of work, and a network in between.
+	answerWithin = 10 * time.Second
+	// startWithin bounds the first one, before which ssh asks and agrees.
+	startWithin = 30 * time.Second
+	// clockRounds is how often the clock is asked; the fastest answer counts.
+	clockRounds = 8
+)
+
+// Remote is a machine that is watched by an agent.
+type Remote struct {
+	name   string
+	cmd    *exec.Cmd
+	client *rpc.Client
+	hello  Hello
+	// offset is how far the agent's clock is ahead of ours, to within uncertain.
+	offset, uncertain time.Duration
+}
+
+// Start starts an agent by its command and waits until it answers. What the command writes
+// to standard error goes to log. name is what the machine is called.
+func Start(ctx context.Context, name string, argv []string, log io.Writer) (*Remote, error) {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is the lab's
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
+	}
+	r := &Remote{name: name, cmd: cmd, client: jsonrpc.NewClient(&pipes{out, in})}
+	err := r.call(ctx, startWithin, "Hello", struct{}{}, &r.hello)
+	if err == nil {
+		err = r.compareClocks(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the agent on %s (%s): %w", name, strings.Join(argv, " "), errors.Join(err, r.Close()))
+	}
+	return r, nil
+}
+
+// pipes are the two of a process as one.
+type pipes struct {
+	io.ReadCloser
+	in io.WriteCloser
+}
+
+func (p *pipes) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+// Close ends the agent's input, which ends the agent.
+func (p *pipes) Close() error { return p.in.Close() }
+
+// call calls the agent and waits for its answer.
+func (r *Remote) call(ctx context.Context, within time.Duration, method string, args, reply any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	call := r.client.Go(serviceName+"."+method, args, reply, make(chan *rpc.Call, 1))
+	select {
+	case <-call.Done:
+	case <-ctx.Done():
+		return fmt.Errorf("it does not answer: %w", context.Cause(ctx))
+	}
+	switch {
+	case call.Error == nil:
+		return nil
+	case errors.Is(call.Error, rpc.ErrShutdown), errors.Is(call.Error, io.ErrUnexpectedEOF), errors.Is(call.Error, io.EOF):
+		return errors.New("it has ended, or the connection to it has")
+	case call.Error.Error() == host.ErrUnsupported.Error():
+		return host.ErrUnsupported // errors are texts on the way
+	default:
+		return call.Error
+	}
+}
+
+// compareClocks takes the offset from the fastest answer: it was given between the call
+// and the answer, so half of that time is what it is uncertain by.
+func (r *Remote) compareClocks(ctx context.Context) error {
+	for i := range clockRounds {
+		var there time.Time
+		asked := time.Now()
+		if err := r.call(ctx, answerWithin, "Now", struct{}{}, &there); err != nil {
+			return err
+		}
+		half := time.Since(asked) / 2
+		if i == 0 || half < r.uncertain {
+			r.offset, r.uncertain = there.Sub(asked.Add(half)), half
+		}
+	}
+	return nil
+}
+
+// Find finds instances, which are what the host watches from now on.
+func (r *Remote) Find(ctx context.Context, wanted []Wanted) ([]Found, error) {
+	var found []Found
+	if err := r.call(ctx, answerWithin, "Find", wanted, &found); err != nil {
+		return nil, fmt.Errorf("find instances on %s: %w", r.name, err)
+	}
+	if len(found) != len(wanted) {
+		return nil, fmt.Errorf("find instances on %s: it answers of %d, not %d; is it the same version of this program?", r.name, len(found), len(wanted))
+	}
+	return found, nil
+}
+
+// Machine describes the machine.
+func (r *Remote) Machine() host.Machine { return r.hello.Machine }
+
+// Clock is how far the machine's clock is ahead of this one's, and how exactly that is
+// known.
+func (r *Remote) Clock() (ahead, uncertain time.Duration) { return r.offset, r.uncertain }
+
+// Watch is that of host.Host. Times are those of this machine's clock.
+func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host.Sample) error) (err error) {
+	wrap := func(err error) error { return fmt.Errorf("watch %s: %w", r.name, err) }
+	if err := r.call(ctx, answerWithin, "Watch", every, &struct{}{}); err != nil {
+		return wrap(err)
+	}
+	for {
+		var s host.Sample
+		err := r.call(ctx, every+answerWithin, "Next", struct{}{}, &s)
+		if ctx.Err() != nil {
+			if err := r.call(context.WithoutCancel(ctx), answerWithin, "Stop", struct{}{}, &struct{}{}); err != nil {
+				return wrap(err)
+			}
+			return nil
+		}
+		if err != nil {
+			return wrap(err)
+		}
+		s.At = s.At.Add(-r.offset)
+		if err := emit(&s); err != nil {
+			return err
+		}
+	}
+}
+
+// Limit is that of host.Host.
+func (r *Remote) Limit(ctx context.Context, target string, factor float64) error {
+	err := r.call(ctx, answerWithin, "Limit", Change{target, factor}, &struct{}{})
+	if err != nil {
+		return fmt.Errorf("%s on %s: %w", target, r.name, err)
+	}
+	return nil
+}
+
+// Close ends the agent, which restores all limits, and waits for it.
+func (r *Remote) Close() error {
+	if r.client == nil {
+		return nil
+	}
+	err := r.client.Close()
+	r.client = nil
+	kill := time.AfterFunc(answerWithin, func() { _ = r.cmd.Process.Kill() })
+	defer kill.Stop()
+	if errWait := r.cmd.Wait(); errWait != nil {
+		err = errors.Join(err, fmt.Errorf("the agent on %s: %w", r.name, errWait))
+	}
+	return err
+}
