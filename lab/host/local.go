@@ -65,10 +65,16 @@ func (l *Local) Watch(ctx context.Context, every time.Duration, emit func(*Sampl
 	}
 }
 
+// errOwnNetworks is why it is not seen how long requests wait between targets.
+var errOwnNetworks = errors.New("the instances have networks of their own, and only loopback is read")
+
 // Hops emits how long requests between the targets wait, a slice of time after the other;
 // see packets.Watch. It can be done where targets talk over this machine's loopback
 // interface.
 func (l *Local) Hops(ctx context.Context, emit func(*packets.Slice) error) error {
+	if slices.ContainsFunc(l.targets(), func(t Target) bool { return t.OwnNetwork }) {
+		return errOwnNetworks
+	}
 	processes := func() map[string][]int {
 		ids := map[string][]int{}
 		for _, t := range l.targets() {
