@@ -77,11 +77,14 @@ type agent struct {
 	gone   context.Context //nolint:containedctx // its lifetime: until the input ends
 	keeper *keeperPipe
 
-	mu      sync.Mutex
+	local *host.Local
+
+	limiting sync.Mutex      // held while a limit is changed
+	told     map[string]bool // whose limits the keeper knows; guarded by limiting
+
+	mu      sync.Mutex // guards all below
 	targets []host.Target
 	allowed map[string]bool
-	told    map[string]bool // whose limits the keeper knows
-	local   *host.Local
 	samples chan *host.Sample
 	stop    context.CancelFunc
 	watched chan error
@@ -235,6 +238,8 @@ func (c *calls) Limit(change Change, _ *struct{}) error {
 	if !allowed || i < 0 {
 		return host.ErrUnsupported
 	}
+	a.limiting.Lock()
+	defer a.limiting.Unlock()
 	if err := a.tellKeeper(a.all()[i]); err != nil {
 		return err
 	}
