@@ -49,32 +49,45 @@ func setLink(c *types.ServiceConfig, s *Service) error {
 		return fmt.Errorf("service %s: %s: write for example {delay: 5ms, loss: 0.1%%, bandwidth: 10mbit}", s.Name, linkKey)
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		text := fmt.Sprint(fields[key])
-		var wrong string
-		switch key {
-		case "delay":
-			d, err := time.ParseDuration(text)
-			if s.Link.Delay = d; err != nil || d < time.Microsecond || d > time.Minute {
-				wrong = "a time from 1us to 1m such as 5ms"
-			}
-		case "loss":
-			number, percent := strings.CutSuffix(text, "%")
-			f, err := strconv.ParseFloat(number, 64)
-			if s.Link.Loss = f / 100; err != nil || !percent || !(f > 0 && f < 100) {
-				wrong = "a share of the packets such as 0.1%"
-			}
-		case "bandwidth":
-			if s.Link.Bandwidth, ok = bits(text); !ok {
-				wrong = "bits a second from 8kbit to 100gbit such as 10mbit"
-			}
-		default:
+		read := map[string]func(*Link, string) (instead string){"delay": readDelay, "loss": readLoss, "bandwidth": readBandwidth}[key]
+		if read == nil {
 			return fmt.Errorf("service %s: %s has no %s; %s", s.Name, linkKey, key, spelling.Choose(key, []string{"bandwidth", "delay", "loss"}))
 		}
-		if wrong != "" {
-			return fmt.Errorf("service %s: %s: %s is %s; write %s", s.Name, linkKey, key, text, wrong)
+		text := fmt.Sprint(fields[key])
+		if instead := read(&s.Link, text); instead != "" {
+			return fmt.Errorf("service %s: %s: %s is %s; write %s", s.Name, linkKey, key, text, instead)
 		}
 	}
 	return nil
+}
+
+// readDelay and those below read a value of x-link, and return what to write in its place.
+func readDelay(l *Link, text string) (instead string) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Microsecond || d > time.Minute {
+		return "a time from 1us to 1m such as 5ms"
+	}
+	l.Delay = d
+	return ""
+}
+
+func readLoss(l *Link, text string) (instead string) {
+	number, percent := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || !percent || !(f > 0 && f < 100) {
+		return "a share of the packets such as 0.1%"
+	}
+	l.Loss = f / 100
+	return ""
+}
+
+func readBandwidth(l *Link, text string) (instead string) {
+	n, ok := bits(text)
+	if !ok {
+		return "bits a second from 8kbit to 100gbit such as 10mbit"
+	}
+	l.Bandwidth = n
+	return ""
 }
 
 // bits reads a bandwidth as tc writes it.

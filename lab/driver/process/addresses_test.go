@@ -60,7 +60,7 @@ func callsLogs([]string) int {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
-		defer response.Body.Close() //nolint:errcheck // read only
+		defer response.Body.Close()
 		_, _ = io.Copy(w, response.Body)
 	})))
 }
@@ -74,6 +74,10 @@ func asks(args []string) int {
 	return fail(err)
 }
 
+func urlOf(in topology.Instance) string {
+	return "http://" + net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + "/"
+}
+
 // said is what a URL answers.
 func said(t *testing.T, url string) string {
 	t.Helper()
@@ -81,7 +85,7 @@ func said(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // read only
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s, %s, %v", url, response.Status, text, err)
@@ -103,7 +107,7 @@ func TestProgramsRunAsTheyAre(t *testing.T) {
 			}
 			pids := map[string]bool{}
 			for range 10 * replicas {
-				pids[said(t, fmt.Sprintf("http://%s:%d/", web.Host, web.Port))] = true
+				pids[said(t, urlOf(web))] = true
 			}
 			for i := range replicas {
 				name := fmt.Sprintf("logs-%d", i+1)
@@ -125,7 +129,7 @@ func TestAKilledInstanceIsAskedForNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	web := r.Instances()[2]
-	url := fmt.Sprintf("http://%s:%d/", web.Host, web.Port)
+	url := urlOf(web)
 	for range 6 {
 		if got := said(t, url); got != strconv.Itoa(r.PID("logs-2")) {
 			t.Errorf("answered by %s", got)

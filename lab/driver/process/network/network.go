@@ -150,7 +150,7 @@ func (n *Network) Address(i int) netip.Addr { return n.address(i + 1) }
 // but not before it gets to it.
 func (n *Network) removeHostLink() error {
 	link, err := netlink.LinkByName(n.hostLink())
-	if errors.As(err, new(netlink.LinkNotFoundError)) {
+	if _, ok := errors.AsType[netlink.LinkNotFoundError](err); ok {
 		return nil
 	}
 	if err == nil {

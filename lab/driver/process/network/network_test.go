@@ -94,7 +94,7 @@ func TestInstancesFindEachOther(t *testing.T) {
 		if err := s.thread.Do(func() (err error) { l, err = net.Listen("tcp", ":8890"); return err }); err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // at the end
+		defer l.Close()
 	}
 	for _, a := range []string{"one", "two", "several"} {
 		if got := run(t, two, "getent", "ahostsv4", a); !strings.Contains(got, "198.18.250.") {
