@@ -125,6 +125,7 @@ func TestCassandra(t *testing.T) {
 	t.Run("three replicas on one node are read with one and not with quorum", func(t *testing.T) { threeOnOne(t, n) })
 	t.Run("the row cache is what the address says", func(t *testing.T) { rowCache(t, n) })
 	t.Run("too many at once are overloaded", func(t *testing.T) { overloaded(t, n) })
+	t.Run("all menus are read from a node that does not answer for a while", func(t *testing.T) { slow(t, n) })
 	t.Run("an id that comes twice is no data set", func(t *testing.T) { twice(t, n) })
 	t.Run("is a desk in its own way", func(t *testing.T) { deskParts(t, n) })
 	t.Run("a keyspace from before gets what is new", func(t *testing.T) { older(t, n) })
@@ -176,6 +177,33 @@ func overloaded(t *testing.T, n *node) {
 	})
 	if !errors.Is(err, menu.ErrOverloaded) {
 		t.Errorf("got %v, want ErrOverloaded", err)
+	}
+}
+
+// A node that stands still for longer than one request may take is asked again.
+func slow(t *testing.T, n *node) {
+	t.Helper()
+	s := openWith(t, n.address(""), func(cfg *Config) { cfg.RequestTimeout = 3 * time.Second })
+	source := menutest.Generator(t, 1, 300)
+	if _, err := s.Fill(t.Context(), source, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.Pause()
+	read := make(chan error, 1)
+	go func() {
+		all, err := s.list(t.Context())
+		if err == nil && len(all.ids) != 300 {
+			err = fmt.Errorf("%d menus were read, want 300", len(all.ids))
+		}
+		read <- err
+	}()
+	// This begins later, so when it has had its time the reading has, too.
+	if _, err := s.Lookup(t.Context(), 1); !errors.Is(err, menu.ErrUnavailable) {
+		t.Errorf("a look-up: got %v, want ErrUnavailable", err)
+	}
+	n.Resume()
+	if err := <-read; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -64,7 +64,7 @@ func (f *filling) run(ctx context.Context) (menu.Filled, error) {
 	if err != nil {
 		return menu.Filled{}, err
 	}
-	return menu.Filled{Resumed: f.resumed}, f.store.session.Do(ctx, func(ctx context.Context, session *gocql.Session) error {
+	return menu.Filled{Resumed: f.resumed}, f.store.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
 		return session.Query("UPDATE data_set SET largest_id = ?, complete = true WHERE one = 1", largest).
 			Consistency(f.store.fill).Idempotent(true).ExecContext(ctx)
 	})
@@ -221,7 +221,7 @@ func (w chunkWriter) Write(ctx context.Context, c *dataset.Chunk[menu.Menu]) err
 }
 
 func (w chunkWriter) mark(ctx context.Context, c *dataset.Chunk[menu.Menu]) error {
-	return w.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
+	return w.store.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
 		return session.Query("INSERT INTO chunks (number, menus, first_id, last_id) VALUES (?, ?, ?, ?)", c.Number, c.Mark.Records, c.Mark.First, c.Mark.Last).
 			Consistency(w.store.fill).Idempotent(true).ExecContext(ctx)
 	})
@@ -229,7 +229,7 @@ func (w chunkWriter) mark(ctx context.Context, c *dataset.Chunk[menu.Menu]) erro
 
 func (w chunkWriter) insert(ctx context.Context, rows []filledRow) error {
 	const insert = "INSERT INTO menus (id, version, tag, body) VALUES (?, 1, ?, ?)"
-	return w.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
+	return w.store.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
 		if r := rows[0]; len(rows) == 1 { // it may be larger than a batch
 			return session.Query(insert, r.id, r.tag, r.body).WithTimestamp(rowTime).Consistency(w.store.fill).Idempotent(true).ExecContext(ctx)
 		}
@@ -241,13 +241,13 @@ func (w chunkWriter) insert(ctx context.Context, rows []filledRow) error {
 	})
 }
 
-// attempts is how often a request of a filling is tried: nodes that compact what came
-// before may not answer in time.
+// attempts is how often a request is tried that is part of writing or reading all menus: nodes that
+// compact what came before may not answer in time.
 const attempts = 4
 
-func (w chunkWriter) patiently(ctx context.Context, do func(context.Context, *gocql.Session) error) (err error) {
+func (s *Store) patiently(ctx context.Context, do func(context.Context, *gocql.Session) error) (err error) {
 	for attempt := range attempts {
-		if err = w.store.session.Do(ctx, do); cql.KindOf(err) != cql.Unavailable || ctx.Err() != nil {
+		if err = s.session.Do(ctx, do); cql.KindOf(err) != cql.Unavailable || ctx.Err() != nil {
 			return err
 		}
 		select {

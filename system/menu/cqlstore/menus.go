@@ -78,7 +78,8 @@ func (l *listing) add(id, version int64, tag *int64) {
 }
 
 // The ring of hashes is read in so many parts, so many at a time and so many rows at once:
-// a node takes some hundredths of a second for that.
+// a node takes some hundredths of a second for that. One that has just imported hundreds of sorted
+// tables looks into each of them: if it does not answer in time, it is asked for a quarter as many.
 const (
 	listParts   = 64
 	listWorkers = 4
@@ -99,27 +100,41 @@ func (s *Store) list(ctx context.Context) (*listing, error) {
 }
 
 func (s *Store) listPart(ctx context.Context, all *listing, first, last int64) error {
+	type entry struct {
+		id, version int64
+		tag         *int64
+	}
+	size := listRows
 	for page, more := []byte(nil), true; more; {
-		err := s.session.Do(ctx, func(ctx context.Context, session *gocql.Session) error {
+		var found []entry
+		var next []byte
+		again := false
+		err := s.patiently(ctx, func(ctx context.Context, session *gocql.Session) error {
+			if again {
+				size = max(1, size/4) //nolint:mnd // see listRows
+			}
+			again, found = true, found[:0]
 			rows := session.Query("SELECT id, version, tag FROM menus WHERE token(id) >= ? AND token(id) <= ?", first, last).
-				Consistency(s.read).Idempotent(true).PageSize(listRows).PageState(page).IterContext(ctx)
-			all.mu.Lock()
-			defer all.mu.Unlock()
-			var id, version int64
-			var tag *int64
+				Consistency(s.read).Idempotent(true).PageSize(size).PageState(page).IterContext(ctx)
 			for range rows.NumRows() { // more would be the next page
-				if !rows.Scan(&id, &version, &tag) {
+				var e entry
+				if !rows.Scan(&e.id, &e.version, &e.tag) {
 					break
 				}
-				all.add(id, version, tag)
+				found = append(found, e)
 			}
-			page = rows.PageState()
-			more = len(page) > 0
+			next = rows.PageState()
 			return rows.Close()
 		})
 		if err != nil {
 			return err
 		}
+		all.mu.Lock()
+		for _, e := range found {
+			all.add(e.id, e.version, e.tag)
+		}
+		all.mu.Unlock()
+		page, more = next, len(next) > 0
 	}
 	return nil
 }
@@ -159,7 +174,7 @@ func (s *source) read(ctx context.Context, ids []int64) ([]menu.Menu, error) {
 	for i, id := range ids {
 		group.Go(func() error {
 			var r row
-			err := s.store.session.Do(ctx, func(ctx context.Context, session *gocql.Session) (err error) {
+			err := s.store.patiently(ctx, func(ctx context.Context, session *gocql.Session) (err error) {
 				r, err = s.store.row(ctx, session, id)
 				return err
 			})
