@@ -370,10 +370,29 @@ func (f field) checkUsed(used map[string]bool, feeds map[string]Feed) {
 // checkExtracted refuses a value that is extracted for nobody.
 func (s *section) checkExtracted(it *iteration) {
 	for _, t := range it.extractions {
-		if name := t.key.text; !t.used && forms["feed"].fits(name) {
-			s.errorf(t.key, "no later step uses what is extracted here; write {%s} in one, or remove it", name)
+		metric, isMetric := t.value.pair("metric")
+		isMetric = isMetric && metric.value.text == "true"
+		measured := !it.once && !it.socket
+		if isMetric && !measured {
+			s.errorf(metric.key, "%s is not measured, so metric has no use; remove it, or extract the value in a step of a scenario", it.unmeasured())
+			continue
+		}
+		if name := t.key.text; !t.used && forms["feed"].fits(name) && !isMetric {
+			instead := ", or remove it"
+			if measured {
+				instead = fmt.Sprintf(", %s: {json: PATH, metric: true} to have an objective on it, or remove it", name)
+			}
+			s.errorf(t.key, "no later step uses what is extracted here; write {%s} in one%s", name, instead)
 		}
 	}
+}
+
+// unmeasured is what extracts values that no load has.
+func (it *iteration) unmeasured() string {
+	if it.socket {
+		return "what login extracts"
+	}
+	return it.scenario
 }
 
 // checkRecovered refuses what is recovered for nobody, or extracted too.

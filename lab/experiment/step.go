@@ -71,6 +71,10 @@ type Extract struct {
 	// {json: posts.#.id, join: ','} is 1,2,3. A list may have 10,000 values: texts,
 	// numbers or booleans.
 	Join string `key:"join" eg:"','"`
+	// Has the values be a metric of the load: extracted{value:NAME} under slo, as k6's
+	// Trend, Counter, Gauge and Rate. Each is a number from 0 to 1000000000000, or true
+	// or false, which count as 1 and 0. No step has to use them then.
+	Metric bool `key:"metric" eg:"true"`
 	// The value where an answer has none, such as '' after the last page. Without it such
 	// an answer has failed, and the iteration ends.
 	Default *string `key:"default" eg:"''" scalar:"a text or a number"`
@@ -139,8 +143,10 @@ func (e *Extract) check(s *section) {
 	switch given := s.given("json", "header"); {
 	case len(given) == 2:
 		s.errorf(s.place, "%s is both json and header; write one of the two", name)
-	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial", "join", "default")):
+	case len(given) == 0 && len(s.n.pairs) == len(s.given("initial", "join", "default", "metric")):
 		s.errorf(s.place, "%s is taken from nowhere; write %s: user.token", name, s.place.text)
+	case e.Metric && s.has("join"):
+		s.errorf(s.fields["join"].place, "join makes one text of a list, and a metric is a number; remove join or metric")
 	case len(given) == 1 && given[0].key == "header" && s.has("join"):
 		s.errorf(s.fields["join"].place, "join is for a list in a JSON body, and a header is one value; remove join, or write json")
 	}

@@ -17,6 +17,19 @@ func NewHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, MaxLatency.Microseconds(), 3)
 }
 
+// MaxValue is the largest value that is extracted as a metric, and ValueScale what it is
+// multiplied by in a histogram, which has whole numbers.
+const (
+	MaxValue   = 1e12
+	ValueScale = 1000
+)
+
+// NewValueHistogram returns a histogram of extracted values, in thousandths: from 0 to
+// MaxValue, three significant digits.
+func NewValueHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, MaxValue*ValueScale, 3)
+}
+
 // EncodeHistogram writes a histogram as one line of text, as a Window and a
 // Latency carry it.
 func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {

@@ -60,6 +60,8 @@ type Result struct {
 	Caches []CacheResult `json:"caches,omitempty"`
 	// Checks has what came of the checks, in the plan's order.
 	Checks []CheckResult `json:"checks,omitempty"`
+	// Values has what was extracted as a metric, in the plan's order.
+	Values []ValueResult `json:"values,omitempty"`
 	// WebSocket is there if the plan has a WebSocket scenario.
 	WebSocket *WebSocketResult `json:"websocket,omitempty"`
 
@@ -138,6 +140,32 @@ type CheckResult struct {
 	Name     string `json:"name"`
 	Passes   uint64 `json:"passes"`
 	Fails    uint64 `json:"fails"`
+}
+
+// ValueResult is what one step extracted under one name, as a metric: numbers from 0 to
+// MaxValue, true as 1 and false as 0. All are 0 if it extracted nothing.
+type ValueResult struct {
+	Scenario string  `json:"scenario"`
+	Step     string  `json:"step"`
+	Name     string  `json:"name"`
+	Count    uint64  `json:"count"`
+	Sum      float64 `json:"sum"`
+	Min      float64 `json:"min"`
+	P50      float64 `json:"p50"`
+	P95      float64 `json:"p95"`
+	P99      float64 `json:"p99"`
+	Max      float64 `json:"max"`
+	// Last is the value of the answer that came last, at LastAt.
+	Last   float64   `json:"last"`
+	LastAt time.Time `json:"last_at,omitzero"`
+	// Histogram is the distribution, in thousandths, encoded like a Window's; empty without
+	// values.
+	Histogram string `json:"histogram,omitempty"`
+}
+
+// Figures are mean, least, p50, p95, p99, most and last, in this order.
+func (v *ValueResult) Figures() []float64 {
+	return []float64{v.Sum / float64(max(v.Count, 1)), v.Min, v.P50, v.P95, v.P99, v.Max, v.Last}
 }
 
 // WebSocketResult is what only WebSocket clients have. A message's delivery to one

@@ -43,12 +43,26 @@ type Extract struct {
 	// Join makes one value of a JSON list: its values, in turn, with this text between
 	// them. If it is empty, the value is what is at the path.
 	Join string `json:"join,omitempty"`
+	// Metric has the values be in the Result: numbers from 0 to MaxValue, true and false.
+	Metric bool `json:"metric,omitempty"`
 	// Default is the value where an answer has none, which would fail otherwise; nil if
 	// there is none.
 	Default *string `json:"default,omitempty"`
 	// Initial is the value that the placeholder has in an iteration before a step has
 	// extracted one; nil if that cannot be.
 	Initial *string `json:"initial,omitempty"`
+}
+
+// Metrics are the names of the values that are in the Result, in alphabetical order.
+func (s *Step) Metrics() []string {
+	var out []string
+	for name := range s.Extract {
+		if s.Extract[name].Metric {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Check is a claim about an answer: exactly one of Status, Contains and JSON.

@@ -77,6 +77,7 @@ type view struct {
 	Percentiles []percentileRow
 	Thresholds  []thresholdRow
 	Checks      []checkRow
+	Values      []valueRow
 	Journeys    []journeyRow
 	Steps       []stepRow
 	Errors      []errorRow
@@ -105,7 +106,7 @@ func newPage(s *summary.Summary, windows []load.Window) (*view, error) {
 		Verdict: verdict(s), Bad: isBad(s), Answer: answer(s), URL: s.URL,
 		Facts: facts(s), Remarks: remarks(s),
 		Limits: len(limits) > 0, Curve: newCurveChart(s), Seconds: newSecondRows(slots),
-		Percentiles: newPercentileRows(s), Thresholds: newThresholdRows(s), Checks: newCheckRows(s),
+		Percentiles: newPercentileRows(s), Thresholds: newThresholdRows(s), Checks: newCheckRows(s), Values: newValueRows(s),
 		Journeys: newJourneyRows(s), Steps: newStepRows(s), Errors: newErrorRows(s), Statuses: newStatusRows(s),
 		WebSocket: webSocketFacts(s), Generator: generatorFacts(s), Plan: planFacts(s), Scenarios: newScenarioRows(s),
 	}
@@ -139,6 +140,7 @@ func (v *view) contents() []section {
 	add(len(v.Journeys) > 0, "iterations", "Iterations")
 	add(len(v.Steps) > 0, "steps", "Steps")
 	add(len(v.Checks) > 0, "checks", "Checks")
+	add(len(v.Values) > 0, "values", "Extracted values")
 	add(len(v.Errors) > 0, "errors", "Errors")
 	add(len(v.Statuses) > 0, "statuses", "Statuses")
 	add(len(v.WebSocket) > 0, "websocket", "WebSocket")

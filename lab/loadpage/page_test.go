@@ -165,6 +165,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		s.Validity = summary.LowerBoundOnly
 		s.Errors = map[string]load.ErrorCount{hostile: {Count: 1, Example: hostile}}
 		s.Checks = []load.CheckResult{{Scenario: hostile, Step: hostile, Name: hostile}}
+		s.Values = []load.ValueResult{{Scenario: hostile, Step: hostile, Name: hostile}}
 		s.Steps[0].Scenario, s.Steps[0].Name = hostile, hostile
 		s.Thresholds = []summary.Threshold{{Metric: hostile, Expression: hostile, Reason: hostile, Unit: hostile}}
 		s.Machine.OS = hostile

@@ -130,6 +130,10 @@ var wholeSummary = sync.OnceValues(func() (*summary.Summary, error) {
 			{Scenario: "lookup", Step: "list", Name: "is a menu", Passes: 11_990, Fails: 10},
 			{Scenario: "ramp", Step: "order", Name: "status is 200", Passes: 5_300},
 		},
+		Values: []load.ValueResult{
+			{Scenario: "lookup", Step: "list", Name: "queue", Count: 12_000, Sum: 36_000, Max: 12_345, P50: 2, P95: 8.5, P99: 31, Last: 4},
+			{Scenario: "ramp", Step: "order", Name: "price"},
+		},
 		WebSocket: &load.WebSocketResult{Connects: 20, Reconnects: 1, Closed: 1, Sent: 400, Delivered: 8_000, Lost: 2},
 	}
 	for i := range windows {

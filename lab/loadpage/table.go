@@ -127,6 +127,29 @@ func newCheckRows(s *summary.Summary) []checkRow {
 	return rows
 }
 
+// valueRow is what one step extracted under one name.
+type valueRow struct {
+	Where, Name, Count string
+	Figures            []string // mean, least, p50, p95, p99, most and last
+}
+
+func newValueRows(s *summary.Summary) []valueRow {
+	var rows []valueRow
+	for i := range s.Values {
+		v := &s.Values[i]
+		row := valueRow{Where: where(v.Scenario, v.Step), Name: v.Name, Count: format.Count(v.Count)}
+		for _, figure := range v.Figures() {
+			text := format.Missing
+			if v.Count > 0 {
+				text = format.Measured(figure)
+			}
+			row.Figures = append(row.Figures, text)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // where names a step within its scenario.
 func where(scenario, step string) string {
 	if scenario == "" || step == "" {

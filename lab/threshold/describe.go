@@ -29,7 +29,7 @@ func (m Metric) Pattern() string {
 	switch m.Kind {
 	case KindShare:
 		value = `(0+(\.[0-9]+)?|1(\.0+)?|[0-9]+(\.[0-9]+)?[eE]-[0-9]+)`
-	case KindTime:
+	case KindTime, KindValue:
 		forms = strings.Replace(forms, "p(N)", `p\(\s*(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)\s*\)`, 1)
 	default:
 	}

@@ -39,6 +39,11 @@ const (
 	DroppedIterations = "dropped_iterations"
 	// Checks is the share of checks that held.
 	Checks = "checks"
+	// Extracted is what steps extract as a metric: {value:NAME} selects a name, which
+	// is to be there. In k6 a script makes metrics of their own for it: a Trend has this
+	// one's avg, min, med, max and p(N), a Counter its sum and count, a Gauge its last,
+	// and a Rate its avg, of true and false.
+	Extracted = "extracted"
 	// DataSent and DataReceived count bytes.
 	DataSent     = "data_sent"
 	DataReceived = "data_received"
@@ -84,6 +89,7 @@ const (
 	KindTime  Kind = iota // k6's Trend
 	KindShare             // k6's Rate
 	KindCount             // k6's Counter
+	KindValue             // k6's Trend, Counter and Gauge of values that have no unit
 )
 
 // Unit is what the values of a threshold are in. Nothing else derives it from a
@@ -119,6 +125,7 @@ var (
 	byStep     = []string{keyScenario, keyStep}
 	byScenario = []string{keyScenario}
 	byCheck    = []string{keyScenario, keyStep, keyCheck}
+	byValue    = []string{keyScenario, keyStep, keyValue}
 )
 
 // metrics are all there are, in the order in which they are listed.
@@ -131,6 +138,7 @@ var metrics = []Metric{
 	{Name: IterationDuration, Kind: KindTime, meaning: "How long an iteration took in ms, from its intended start to its end, pauses included", example: "p(95)<2000", selectors: byScenario, inWindows: true},
 	{Name: DroppedIterations, Kind: KindCount, meaning: "Arrivals that were never sent because no virtual user came free in time", example: "count<10", inWindows: true},
 	{Name: Checks, Kind: KindShare, meaning: "The share of checks that held, 0 to 1", example: "rate>0.99", selectors: byCheck, inWindows: true},
+	{Name: Extracted, Kind: KindValue, meaning: "Values that steps extract with metric: true, as extracted{value:NAME}", example: "p(95)<20", selectors: byValue},
 	{Name: DataSent, Kind: KindCount, meaning: "Bytes sent", example: "rate<1000000", inWindows: true},
 	{Name: DataReceived, Kind: KindCount, meaning: "Bytes received", example: "rate<1000000", inWindows: true},
 	{Name: WSConnecting, Kind: KindTime, meaning: "How long a WebSocket connection took to open, in ms", example: "p(95)<200", selectors: byScenario, inWindows: true, websocket: true, step: load.StepConnect},
@@ -172,6 +180,8 @@ func (m Metric) aggregations() []string {
 		return []string{"avg", "min", "med", "max", "p(N)"}
 	case KindShare:
 		return []string{"rate"}
+	case KindValue:
+		return []string{"avg", "min", "med", "max", "p(N)", "count", "sum", "last"}
 	default:
 		return []string{"count", "rate"}
 	}
@@ -184,6 +194,8 @@ func (m Metric) Unit(aggregation string) Unit {
 		return Milliseconds
 	case m.Kind == KindShare:
 		return Share
+	case m.Kind == KindValue:
+		return Count
 	case aggregation == "rate" && m.isBytes():
 		return BytesPerSecond
 	case aggregation == "rate":

@@ -140,6 +140,8 @@ func (j *resultValues) observe(g *guard) (float64, error) {
 		return counted(t, r.Sent, r.Sent, seconds), nil
 	case DataReceived:
 		return counted(t, r.Received, r.Received, seconds), nil
+	case Extracted:
+		return j.extracted(t)
 	case WSMsgsLost, WSMsgsSkipped, WSMsgsRefused, WSMsgsDuplicates, WSClosed:
 		return j.missed(t), nil
 	case WSSessions, WSMsgsSent, WSMsgsReceived:

@@ -67,6 +67,10 @@ func Parse(metric, expression string) (Threshold, error) {
 	return t, nil
 }
 
+// ofValues are what k6's custom metrics have and values of answers are asked for by another
+// word.
+var ofValues = map[string]string{"value": "last", "rate": "avg", "share": "avg", "total": "sum"}
+
 func notOne(m Metric, expression string) error {
 	return fmt.Errorf("%s is no threshold; write an aggregation, a comparison and a number, such as %s", spelling.Quote(expression), m.example)
 }
@@ -79,13 +83,16 @@ var otherWords = map[string]string{
 // parseAggregation checks an aggregation, and takes a percentile apart.
 func parseAggregation(m Metric, written string) (word string, percentile float64, err error) {
 	valid := m.aggregations()
+	if other := ofValues[written]; m.Kind == KindValue && other != "" {
+		return "", 0, fmt.Errorf("%s has no %s; write %s", m.Name, written, other)
+	}
 	if other := otherWords[written]; slices.Contains(valid, other) {
 		return "", 0, fmt.Errorf("%s has no %s; write %s", m.Name, written, other)
 	}
-	if bare := barePercentile.FindStringSubmatch(written); bare != nil && m.Kind == KindTime {
+	if bare := barePercentile.FindStringSubmatch(written); bare != nil && m.hasPercentiles() {
 		return "", 0, fmt.Errorf("%s is not an aggregation; write p(%s)", oneLine(written), oneLine(bare[1]))
 	}
-	if strings.HasPrefix(written, "p(") && m.Kind == KindTime {
+	if strings.HasPrefix(written, "p(") && m.hasPercentiles() {
 		p := percentileForm.FindStringSubmatch(written)
 		if p == nil {
 			return "", 0, fmt.Errorf("%s is no percentile; write a number from 0 to 100 in it, such as p(95)", oneLine(written))
@@ -101,6 +108,8 @@ func parseAggregation(m Metric, written string) (word string, percentile float64
 	}
 	return written, 0, nil
 }
+
+func (m Metric) hasPercentiles() bool { return m.Kind == KindTime || m.Kind == KindValue }
 
 // oneLine returns a word of an expression for a message: as it is if it can be
 // read, else quoted.

@@ -37,6 +37,8 @@ func (m Metrics) produced(metric Metric) bool {
 		return m.any((*load.Scenario).Open)
 	case metric.Name == Checks:
 		return m.any(func(s *load.Scenario) bool { return len(checkNames(s, "")) > 0 })
+	case metric.Name == Extracted:
+		return m.any(func(s *load.Scenario) bool { return len(valueNames(s, "")) > 0 })
 	default:
 		return true
 	}
@@ -98,6 +100,8 @@ func (m Metrics) absent(metric Metric) error {
 		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.Name)
 	case metric.Name == Checks:
 		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
+	case metric.Name == Extracted:
+		return fmt.Errorf("no step extracts a value as a metric; write extract: {queue: {json: PATH, metric: true}} in one, or remove the threshold")
 	case metric.websocket && m.hasWebSocket():
 		return fmt.Errorf("%s is of WebSocket clients that %s, and the load has none; %s", metric.Name, metric.needs(), spelling.Choose(metric.Name, m.Names()))
 	case metric.websocket:
@@ -117,7 +121,7 @@ func (m Metric) needs() string {
 
 // selects checks that there is what the selector names.
 func (m Metrics) selects(t Threshold) error {
-	var scenarios, steps, checks []string
+	var scenarios, steps, checks, values []string
 	for i := range m.scenarios {
 		s := &m.scenarios[i]
 		scenarios = append(scenarios, s.Name)
@@ -126,11 +130,12 @@ func (m Metrics) selects(t Threshold) error {
 		}
 		steps = append(steps, stepNames(s)...)
 		checks = append(checks, checkNames(s, t.Step)...)
+		values = append(values, valueNames(s, t.Step)...)
 	}
 	for _, part := range []struct {
 		key, value string
 		known      []string
-	}{{keyScenario, t.Scenario, scenarios}, {keyStep, t.Step, steps}, {keyCheck, t.Check, checks}} {
+	}{{keyScenario, t.Scenario, scenarios}, {keyStep, t.Step, steps}, {keyCheck, t.Check, checks}, {keyValue, t.Extracted, values}} {
 		switch {
 		case part.value == "" || slices.Contains(part.known, part.value):
 		case len(part.known) == 0:
@@ -138,6 +143,13 @@ func (m Metrics) selects(t Threshold) error {
 		default:
 			return fmt.Errorf("the load has no %s %s for %s; %s", part.key, spelling.Quote(part.value), t.Metric, spelling.ChooseName(part.value, part.known))
 		}
+	}
+	if t.Metric == Extracted && t.Extracted == "" {
+		known := "NAME"
+		if len(values) > 0 {
+			known = values[0]
+		}
+		return fmt.Errorf("%s does not say which values; write %s{value:%s}", oneLine(t.name), Extracted, known)
 	}
 	return nil
 }
@@ -164,6 +176,18 @@ func checkNames(s *load.Scenario, step string) []string {
 		}
 		for _, c := range x.Checks {
 			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// valueNames returns the names of what one step extracts as metrics, or all steps if none is
+// named.
+func valueNames(s *load.Scenario, step string) []string {
+	var out []string
+	for i := range s.Steps {
+		if step == "" || s.Steps[i].Name == step {
+			out = append(out, s.Steps[i].Metrics()...)
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ const (
 	keyStep     = "step"
 	keyName     = "name"
 	keyCheck    = "check"
+	keyValue    = "value"
 )
 
 // CheckMetric says whether a metric, with or without a selector, is one that
@@ -82,7 +83,7 @@ func setTag(t *Threshold, m Metric, tag [2]string) error {
 	if key == keyName {
 		key = keyStep
 	}
-	field := map[string]*string{keyScenario: &t.Scenario, keyStep: &t.Step, keyCheck: &t.Check}[key]
+	field := map[string]*string{keyScenario: &t.Scenario, keyStep: &t.Step, keyCheck: &t.Check, keyValue: &t.Extracted}[key]
 	switch {
 	case key == "expected_response":
 		return fmt.Errorf("expected_response leaves out the requests that failed, so that a system which fails fast looks fast; write %s without it and http_req_failed beside it", m.Name)

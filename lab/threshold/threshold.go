@@ -23,8 +23,10 @@ type Threshold struct {
 	Metric string
 	// Scenario, Step and Check are the selector's; empty selects all of them.
 	Scenario, Step, Check string
+	// Extracted is the name of extracted values, of the selector too.
+	Extracted string
 
-	// Aggregation is avg, min, med, max, p, count or rate.
+	// Aggregation is avg, min, med, max, p, count, rate, sum or last.
 	Aggregation string
 	// Percentile is the N of p(N), 0 to 100.
 	Percentile float64

@@ -82,6 +82,11 @@ func (r *run) details(result *load.Result) error {
 			})
 		}
 		for k := range s.Steps {
+			values, err := r.values(t, i, k)
+			if err != nil {
+				return err
+			}
+			result.Values = append(result.Values, values...)
 			for c, check := range s.Steps[k].Checks {
 				p := t.checks[r.ids[i].checks[k][c]]
 				result.Checks = append(result.Checks, load.CheckResult{

@@ -27,6 +27,7 @@ type recorder struct {
 	steps  int
 	checks int
 	trips  int    // scenarios whose iterations are timed
+	values int    // that are extracted as metrics
 	aside  []bool // steps whose times are not among those of all
 	shards []*shard
 
@@ -75,6 +76,7 @@ type sums struct {
 	steps  []tally // by step; their histograms are made when they are needed
 	checks []checkCount
 	trips  []trip // by scenario that has journeys
+	values []valueTally
 
 	iterations, dropped uint64
 	waited, late        uint64
@@ -119,8 +121,8 @@ const (
 )
 
 // newRecorder returns a recorder with so many shards.
-func newRecorder(shards, steps, checks, trips int) *recorder {
-	r := &recorder{steps: steps, checks: checks, trips: trips, aside: make([]bool, steps)}
+func newRecorder(shards, steps, checks, trips, values int) *recorder {
+	r := &recorder{steps: steps, checks: checks, trips: trips, values: values, aside: make([]bool, steps)}
 	r.spare, r.window, r.total = r.newTallies(), r.newTallies(), r.newTallies()
 	for range shards {
 		r.shards = append(r.shards, &shard{recorder: r, now: r.newTallies()})
@@ -134,7 +136,7 @@ func (r *recorder) newTallies() *tallies {
 
 func (r *recorder) newSums() sums {
 	return sums{
-		steps: make([]tally, r.steps), checks: make([]checkCount, r.checks), trips: make([]trip, r.trips),
+		steps: make([]tally, r.steps), checks: make([]checkCount, r.checks), trips: make([]trip, r.trips), values: make([]valueTally, r.values),
 		lateness: hdrhistogram.New(1, maxLateness.Microseconds(), latenessDigits),
 	}
 }
@@ -340,6 +342,9 @@ func (s *sums) merge(from *sums) {
 	for i := range from.trips {
 		s.trips[i].merge(&from.trips[i])
 	}
+	for i := range from.values {
+		s.values[i].merge(&from.values[i])
+	}
 	s.iterations += from.iterations
 	s.dropped += from.dropped
 	s.waited += from.waited
@@ -409,7 +414,7 @@ func (t *tallies) clear() {
 }
 
 func (s *sums) clear() {
-	steps, checks, trips, lateness := s.steps, s.checks, s.trips, s.lateness
+	steps, checks, trips, values, lateness := s.steps, s.checks, s.trips, s.values, s.lateness
 	if s.scheduled > 0 {
 		lateness.Reset()
 	}
@@ -428,7 +433,10 @@ func (s *sums) clear() {
 		}
 		*t = trip{duration: t.duration}
 	}
-	*s = sums{steps: steps, checks: checks, trips: trips, lateness: lateness}
+	for i := range values {
+		values[i].clear()
+	}
+	*s = sums{steps: steps, checks: checks, trips: trips, values: values, lateness: lateness}
 }
 
 // all merges the steps into one, without the times of those that are aside.

@@ -63,7 +63,8 @@ type stepIDs struct {
 	key    uint64 // see scriptKey
 	steps  []int
 	checks [][]int
-	trip   int // where its iterations are timed; noTrip if they are not
+	values []map[string]int // by step, of what is extracted as a metric
+	trip   int              // where its iterations are timed; noTrip if they are not
 }
 
 // noTrip is in place of a number for scenarios whose iterations are requests.
@@ -154,8 +155,8 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 			r.timedTo = max(r.timedTo, r.endOf(s))
 		}
 	}
-	steps, checks, trips := r.numberSteps()
-	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks, trips) // the last is the WebSocket clients'
+	steps, checks, trips, values := r.numberSteps()
+	r.recorder = newRecorder(plan.ThreadCount()+1, steps, checks, trips, values) // the last is the WebSocket clients'
 	r.recorder.from = r.from
 	r.setAside()
 	r.recorder.to.Store(int64(r.to))
@@ -197,7 +198,7 @@ func (r *run) protocol() string { return cmp.Or(r.plan.Protocol, load.HTTP1) }
 func (r *run) endOf(s *load.Scenario) time.Duration { return s.StartTime + r.lengths[s.Name] }
 
 // numberSteps gives every step and check its place in the recorder.
-func (r *run) numberSteps() (steps, checks, trips int) {
+func (r *run) numberSteps() (steps, checks, trips, values int) {
 	for i := range r.plan.Scenarios {
 		s := &r.plan.Scenarios[i]
 		ids := &stepIDs{key: scriptKey(r.plan, s), trip: noTrip}
@@ -214,10 +215,18 @@ func (r *run) numberSteps() (steps, checks, trips int) {
 				checks++
 			}
 			ids.checks = append(ids.checks, mine)
+			named := map[string]int{}
+			if k < len(s.Steps) {
+				for _, name := range s.Steps[k].Metrics() {
+					named[name] = values
+					values++
+				}
+			}
+			ids.values = append(ids.values, named)
 		}
 		r.ids = append(r.ids, ids)
 	}
-	return steps, checks, trips
+	return steps, checks, trips, values
 }
 
 // setAside says which steps have times of their own.

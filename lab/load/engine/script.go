@@ -81,6 +81,7 @@ type extraction struct {
 	variable int // index into script.values
 	name     string
 	list     bool // it is to be a list
+	metric   int  // in the recorder, if it is one
 	load.Extract
 }
 
@@ -243,7 +244,10 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	s.cacheable = c.caches && s.cacheableRequest()
 	s.wire = s.assemble(c.setsCookies)
 	for _, name := range slices.Sorted(maps.Keys(from.Extract)) {
-		e := extraction{c.source(name, true), name, slices.Contains(c.lists, name), from.Extract[name]}
+		e := extraction{c.source(name, true), name, slices.Contains(c.lists, name), 0, from.Extract[name]}
+		if e.Metric {
+			e.metric = ids.values[number][name]
+		}
 		s.extract = append(s.extract, e)
 		if e.Initial != nil {
 			c.initial = append(c.initial, value{e.variable, *e.Initial})

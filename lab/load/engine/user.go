@@ -311,6 +311,9 @@ func (u *user) extractFrom(o *outcome) {
 				value = strings.Join(texts(list), e.Join)
 			}
 		}
+		if o.err == nil && e.Metric && (ok || value != "") {
+			o.err = u.measure(e, value)
+		}
 		if o.err != nil {
 			o.status, o.failed = 0, failure.NoValue
 			return

@@ -29,7 +29,7 @@ func New(plan load.Plan, r *load.Result, outcomes []threshold.Outcome, about Mac
 		s.Thresholds = append(s.Thresholds, thresholdOf(o))
 	}
 	s.Thresholds = list(s.Thresholds)
-	s.Checks, s.Caches, s.WebSocket = list(r.Checks), r.Caches, r.WebSocket
+	s.Checks, s.Values, s.Caches, s.WebSocket = list(r.Checks), r.Values, r.Caches, r.WebSocket
 	if err := s.distributions(r); err != nil {
 		return nil, err
 	}

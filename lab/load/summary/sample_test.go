@@ -204,6 +204,10 @@ func stepLoad(t *testing.T) *sample {
 		{Scenario: "browse", Step: "the menu of the restaurant that was picked", Name: "the menu has a price", Passes: 980, Fails: 20},
 		{Scenario: "order", Step: "order", Name: "status is 201"},
 	}
+	s.result.Values = []load.ValueResult{
+		{Scenario: "browse", Step: "restaurants", Name: "queue", Count: 73_000, Sum: 219_000, Max: 12_345, P50: 2, P95: 8.5, P99: 31, Last: 4},
+		{Scenario: "order", Step: "order", Name: "price"},
+	}
 	return s
 }
 

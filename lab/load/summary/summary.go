@@ -123,6 +123,8 @@ type Summary struct {
 	Caches []load.CacheResult `json:"caches,omitempty"`
 	// Checks has what came of each check, in the plan's order.
 	Checks []load.CheckResult `json:"checks"`
+	// Values has what steps extracted as metrics, in the plan's order.
+	Values []load.ValueResult `json:"values,omitempty"`
 	// WebSocket is there if the load had WebSocket clients.
 	WebSocket *load.WebSocketResult `json:"websocket,omitempty"`
 

@@ -33,6 +33,7 @@ func (s *Summary) Text(w io.Writer, style Style) error {
 	}
 	s.journeys(p)
 	s.far(p)
+	s.values(p)
 	s.caches(p)
 	s.steps(p)
 	s.errors(p)
