@@ -79,7 +79,9 @@ var technology = map[string][]string{
 	"golang.org/x/sys":                         {"bench/fanout", "block", "lab", "system", "internal"},
 	"golang.org/x/text":                        {"system/chat/analysis", "system/chat/moderation", "system/menu/search"},
 	"gonum.org/v1/gonum":                       {"lab"},
-	"google.golang.org/protobuf":               {"lab/load/export/remotewrite"},
+	"github.com/bufbuild/protocompile":         {"lab/load/rpc"},
+	"google.golang.org/grpc":                   {"lab/load/rpc", "lab/load/engine"},
+	"google.golang.org/protobuf":               {"lab/load/export/remotewrite", "lab/load/rpc"},
 	"modernc.org/sqlite":                       {"block/sqlite"},
 }
 

@@ -26,7 +26,7 @@ var floors = []string{
 	"lab/driver/guardian", "lab/driver/publish", "lab/driver",
 	// what is offered
 	"lab/load/failure", "lab/load/seed", "lab/load/feed", "lab/load/accesslog", "lab/load/httpclient", "lab/load/exchange",
-	"lab/load", "lab/load/roundtrip", "lab/load/websocket", "lab/load/engine", "lab/load/generator", "lab/load/k6", "lab/load/export",
+	"lab/load", "lab/load/rpc", "lab/load/roundtrip", "lab/load/websocket", "lab/load/engine", "lab/load/generator", "lab/load/k6", "lab/load/export",
 	// what is wanted, and what is seen
 	"lab/threshold", "lab/load/summary", "lab/fault", "lab/perturb",
 	"lab/probe", "lab/series",

@@ -70,6 +70,9 @@ func oncePlan(j *job) (load.Plan, error) {
 		if len(s.Steps) == 0 || s.WebSocket != nil {
 			return p, usagef("--once shows requests, and scenario %s has none: it is a replay, or of WebSocket clients; leave --once out", s.Name)
 		}
+		if i := slices.IndexFunc(s.Steps, func(step load.Step) bool { return step.Request.GRPC }); i >= 0 {
+			return p, usagef("--once shows requests over HTTP/1.1, and step %s is a call of gRPC; leave --once out, or make the call with grpcurl", s.Steps[i].Name)
+		}
 		s.Executor, s.VUs, s.Iterations, s.Stages, s.Weighted, s.CacheBytes = load.SharedIterations, 1, 1, nil, false, 0
 		s.StartTime, s.GracefulStop = 0, p.Timeout
 		s.Duration = p.Timeout * time.Duration(len(s.Steps)+1)

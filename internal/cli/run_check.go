@@ -86,7 +86,7 @@ func portText(port int) string {
 func scenarioText(exp *experiment.Experiment, s *load.Scenario) string {
 	var requests []string
 	for i := range s.Steps {
-		requests = append(requests, s.Steps[i].Request.Method+" "+s.Steps[i].Request.Path)
+		requests = append(requests, s.Steps[i].Request.Line())
 	}
 	text := s.Name
 	if len(requests) > 0 {

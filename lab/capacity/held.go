@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -172,6 +173,11 @@ var sent = map[string]string{
 	threshold.WSMsgDuration: load.StepMessage, threshold.WSAckDuration: load.StepAck, threshold.WSPing: load.StepPing,
 }
 
+// onlyCalls says whether all requests were calls of gRPC.
+func onlyCalls(r *load.Result) bool {
+	return !slices.ContainsFunc(r.Steps, func(s load.StepResult) bool { return !s.GRPC })
+}
+
 // missedByLateness says whether an objective on a percentile of the response
 // time, of requests or of what WebSocket clients send, was missed because the generator was late: more requests were late than
 // the percentile leaves out, and from when they were sent they were answered in
@@ -181,7 +187,7 @@ func missedByLateness(r *load.Result, o threshold.Outcome) bool {
 	service, err := threshold.Parse(o.Metric, o.Threshold)
 	if step := sent[service.Metric]; step != "" {
 		service.Step = step
-	} else if service.Metric != threshold.HTTPReqDuration {
+	} else if service.Metric != threshold.HTTPReqDuration && (service.Metric != threshold.GRPCReqDuration || !onlyCalls(r)) {
 		return false
 	}
 	service.Metric = threshold.HTTPReqService

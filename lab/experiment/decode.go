@@ -18,6 +18,7 @@ type decoder struct {
 	// them that it uses.
 	files   []reference
 	columns []columnUse
+	calls   []callUse // of gRPC
 
 	loadOnly bool   // reads load, slo and seed alone
 	measure  string // how the load is measured; empty if that cannot be told

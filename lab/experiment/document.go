@@ -20,19 +20,24 @@ type document struct {
 	root    *node
 	files   []reference
 	columns []columnUse
+	calls   []callUse
 }
 
 func (d *decoder) document(root *node, data []byte) document {
-	return document{file: d.file, source: slices.Clone(data), root: root, files: d.files, columns: d.columns}
+	return document{file: d.file, source: slices.Clone(data), root: root, files: d.files, columns: d.columns, calls: d.calls}
 }
 
 // MissingFileError is a file that was to be read and is not there.
 type MissingFileError struct {
 	Path, What string // What it was to be: "an experiment file"
+	directory  bool   // there is a directory of its name
 	err        error
 }
 
 func (e *MissingFileError) Error() string {
+	if e.directory {
+		return fmt.Sprintf("%s is a directory; write the path of %s", e.Path, e.What)
+	}
 	return fmt.Sprintf("there is no file %s; write the path of %s", e.Path, e.What)
 }
 
@@ -43,6 +48,9 @@ func (e *MissingFileError) Unwrap() error { return e.err }
 func unreadable(path, what string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &MissingFileError{Path: path, What: what, err: err}
+	}
+	if info, failed := os.Stat(path); failed == nil && info.IsDir() {
+		return &MissingFileError{Path: path, What: what, directory: true, err: err}
 	}
 	return fmt.Errorf("read %s: %w", what, err)
 }
@@ -137,6 +145,9 @@ func (d *document) checkFiles(l *Offer) error {
 			continue
 		}
 		missing[f.path] = true
+	}
+	if !slices.ContainsFunc(l.Proto, func(path string) bool { return missing[path] }) {
+		d.describedCalls(found, l.Proto)
 	}
 	for i := range l.Scenarios {
 		s := &l.Scenarios[i]

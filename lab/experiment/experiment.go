@@ -49,7 +49,7 @@ type Experiment struct {
 	Profiles []string `key:"profiles" eg:"[monitoring]" form:"profile" each:"profile %d" least:"1" list:"a list of names"`
 
 	// The service that takes the load.
-	Entry string `key:"entry,need" eg:"and the service that takes the load"`
+	Entry string `key:"entry,need" eg:"api"`
 
 	// What is compared: for each name a Compose override of the system, {} for
 	// the system as it is. The first is the baseline. With sweep there is one, which

@@ -357,7 +357,8 @@ func (*Step) rules(s *schema) {
 		}
 	}
 	request, group := without(ofGroups()...), without(own...)
-	request.Required = []string{"name", "request"}
+	request.Required = []string{"name"}
+	request.OneOf = exactlyOne("request", "grpc")
 	group.Required = []string{"steps"}
 	group.AnyOf = exactlyOne("repeat", "forEach", "parallel", "if")
 	group.Not = either(with("repeat", "forEach"), with("while", "parallel"))

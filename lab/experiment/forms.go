@@ -44,6 +44,7 @@ var forms = map[string]form{
 
 	"field":   {pattern: nonEmpty, wrong: "%s cannot name a field of a form; write a name", matches: regexp.MustCompile(nonEmpty).MatchString},
 	"media":   matching(`^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]*)?$`, "%s is no content type; write one such as image/png"),
+	"rpc":     matching(rpcPattern, "%s names no method of gRPC; write package.Service/Method"),
 	"header":  fieldName("header", "such as Accept"),
 	"taken":   fieldName("header", "such as Location"),
 	"request": {pattern: pathPattern, read: field.requestPath},

@@ -35,6 +35,11 @@ type Offer struct {
 	// https, and used with prior knowledge (h2c) over http.
 	Protocol string `key:"protocol" eg:"h2" default:"http/1.1" enum:"http/1.1|h2"`
 
+	// .proto files that describe the gRPC services that steps call, relative to this file:
+	// one, or a list. A file imports others from its own directory. Without it the server
+	// is asked, by reflection.
+	Proto []string `key:"proto" eg:"shop.proto" path:"a .proto file" least:"1" lone:""`
+
 	// The most connections that are open at once, over all scenarios: a request
 	// waits for one to come free, which counts in its response time. If not
 	// given, every virtual user has its own.
@@ -128,6 +133,7 @@ func (l *Offer) prepare(s *section) {
 func (l *Offer) check(s *section) {
 	l.checkTrust(s)
 	l.checkOnce(s)
+	l.checkCalls(s)
 	if script := s.fields["k6"]; script.n != nil {
 		l.checkScript(s, script)
 		return

@@ -68,6 +68,9 @@ func (it *iteration) steps(to *Scenario, n *node) {
 		it.names = append(it.names, step.step.Name)
 		request, _ := step.n.pair("request")
 		it.request(request.value, i, step.path)
+		if call, ok := step.n.pair("grpc"); ok {
+			it.request(call.value, i, step.path)
+		}
 		_, conditional := step.n.pair("if")
 		it.conditions(step.n, "if", i, step.path)
 		if extract, ok := step.n.pair("extract"); ok {
@@ -159,9 +162,9 @@ func (it *iteration) request(n *node, step int, path []turn) {
 	add(n, false)
 	for _, p := range n.pairs {
 		switch p.key.text {
-		case "path", "body":
-			add(p.value, p.key.text == "body")
-		case "headers":
+		case "path", "body", "message":
+			add(p.value, p.key.text != "path")
+		case "headers", "metadata":
 			for _, header := range p.value.pairs {
 				add(header.value, false)
 			}

@@ -16,7 +16,7 @@ func (e *Experiment) Plan() load.Plan { return e.Load.plan(e.Seed) }
 func (l *Offer) plan(seed uint64) load.Plan {
 	p := load.Plan{
 		Scenarios: make([]load.Scenario, len(l.Scenarios)), Seed: seed, Warmup: l.Warmup, Timeout: l.Timeout,
-		Protocol: l.Protocol, Connections: l.Connections, Threads: l.Threads, Spin: l.Spin,
+		Protocol: l.Protocol, Protos: l.Proto, Connections: l.Connections, Threads: l.Threads, Spin: l.Spin,
 		TLS: load.TLS{InsecureSkipVerify: l.InsecureSkipTLSVerify},
 	}
 	for _, text := range l.LocalIPs {
@@ -96,7 +96,11 @@ func (sc *Scenario) length() time.Duration {
 }
 
 func (step *Step) resolve(weighted bool) load.Step {
-	out := load.Step{Name: step.Name, Request: step.Request.resolve(), Think: step.Think, ExpectedStatuses: step.ExpectedStatuses}
+	request := step.Request.resolve()
+	if step.GRPC != nil {
+		request = step.GRPC.resolve()
+	}
+	out := load.Step{Name: step.Name, Request: request, Think: step.Think, ExpectedStatuses: step.ExpectedStatuses}
 	if weighted {
 		out.Weight = step.Weight
 	}

@@ -59,6 +59,7 @@ const (
 var (
 	placeholderForm = regexp.MustCompile(`\{(` + sourceWord + `)\}`)
 	pathForm        = regexp.MustCompile(pathPattern)
+	httpVersionForm = regexp.MustCompile(` +HTTP/[0-9.]+$`)
 	fieldNameForm   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 
@@ -77,6 +78,10 @@ func (r *Request) short(f field) bool {
 	return true
 }
 
+func (*Request) prepare(s *section) {
+	s.hints = map[string]hint{"url": {"write path: /path", "path"}, "header": {"write headers: {NAME: value}", "headers"}, "json": {"write body: '{\"name\": \"x\"}'", "body"}}
+}
+
 func (r *Request) check(s *section) {
 	s.fields["headers"].checkHeaders()
 	bodies := s.given("body", "form", "multipart")
@@ -85,7 +90,7 @@ func (r *Request) check(s *section) {
 	}
 	for _, f := range s.given("form", "multipart") {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			s.errorf(f.place, "%s is sent in the body, which %s has not; write method: POST, or the fields in the path, as in /path?name=value", f.key, r.Method)
+			s.errorf(f.place, "%s is sent in the body, and %s has none; write method: POST, or the fields in the path, as in /path?name=value", f.key, r.Method)
 		}
 	}
 	if multipart, headers := s.fields["multipart"], s.fields["headers"]; multipart.given() && headers.given() {
@@ -164,6 +169,8 @@ func (f field) checkPath(path string) {
 		f.errorf(f.n, "the path names a host; write only the path, %s: the host is the entry service", pathOf(path))
 	case !strings.HasPrefix(path, "/"):
 		f.errorf(f.n, "the path %s does not start with a slash; write /%s", spelling.Quote(path), path)
+	case httpVersionForm.MatchString(path):
+		f.errorf(f.n, "the version of HTTP is no part of a request here; write only %s", httpVersionForm.ReplaceAllString(f.n.text, ""))
 	case strings.Contains(path, "#"):
 		f.errorf(f.n, "a server never sees what follows #; write the path without it")
 	case strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
@@ -193,7 +200,7 @@ func ownHeaders() []string {
 // body reads text, as the others do, and says how to write what is none.
 func (f field) body() string {
 	if f.n.kind == mapping || f.n.kind == list {
-		f.errorf(f.n, `body must be text, not %s; write it in quotes or after |, as in body: '{"name": "x"}'`, describe(f.n))
+		f.errorf(f.n, `%s must be text, not %s; write it in quotes or after |, as in %s: '{"name": "x"}'`, f.key, describe(f.n), f.key)
 		return ""
 	}
 	return f.text()

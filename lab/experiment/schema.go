@@ -18,7 +18,7 @@ import (
 // The files whose doc comments become descriptions, so that what an editor
 // shows and what the code says cannot drift apart.
 //
-//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go step.go flow.go condition.go check.go feed.go websocket.go slo.go fault.go watch.go
+//go:embed experiment.go measure.go sweep.go load.go scenario.go stage.go request.go call.go step.go flow.go condition.go check.go feed.go websocket.go slo.go fault.go watch.go
 var sources embed.FS
 
 // schema is a part of the JSON Schema.

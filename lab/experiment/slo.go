@@ -166,7 +166,7 @@ func (s SLO) LongestWait() time.Duration {
 	var longest float64
 	for _, t := range s.Thresholds() {
 		switch t.Metric {
-		case threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.WSMsgDuration, threshold.WSAckDuration, threshold.WSPing:
+		case threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.GRPCReqDuration, threshold.WSMsgDuration, threshold.WSAckDuration, threshold.WSPing:
 			longest = max(longest, t.Value)
 		}
 	}

@@ -17,6 +17,13 @@ type Step struct {
 	// the path, a header value or the body takes the value of the feed of that
 	// name, or what an earlier step extracted under it.
 	Request Request `key:"request" eg:"GET /path" each:"the request"`
+	// A unary call of gRPC in place of a request, with protocol: h2 under load:
+	// package.Service/Method, or method, message and metadata. What messages are made of
+	// is in the .proto files under load or, without them, is asked of the server (server
+	// reflection). An answer counts as the HTTP status that its code stands for: NOT_FOUND
+	// is 404, UNAVAILABLE 503. Its message is JSON for extract and checks; that of a call
+	// that failed is a text such as NOT_FOUND: no such item.
+	GRPC *Call `key:"grpc" eg:"shop.v1.Catalogue/GetItem"`
 	// The step's share of the iterations of a weighted scenario: 3 is three
 	// times as often as 1.
 	Weight float64 `key:"weight" eg:"3" default:"1" max:"1000" min:"0.001"`
@@ -92,13 +99,16 @@ func (*Step) prepare(s *section) {
 	if isGroup {
 		s.known = append(ofGroups(), "if")
 		s.refuses = func(key string) string {
-			if slices.Contains([]string{"name", "request", "weight", "extract", "expectedStatuses", "checks", "think"}, key) {
+			if slices.Contains([]string{"name", "request", "grpc", "weight", "extract", "expectedStatuses", "checks", "think"}, key) {
 				return fmt.Sprintf("a group of steps makes no request of its own and does not take %s; write it in one of its steps", key)
 			}
 			return ""
 		}
 	} else {
 		s.needs = []string{"name", "request"}
+		if s.has("grpc") {
+			s.needs = s.needs[:1]
+		}
 	}
 	s.hints = map[string]hint{"url": {"write request: GET /path", "request"}, "sleep": {"write think: 1s", "think"}, "feed": {"write it beside steps", ""}}
 }
@@ -106,6 +116,10 @@ func (*Step) prepare(s *section) {
 func (step *Step) check(s *section) {
 	if slices.ContainsFunc(ofGroups(), s.has) {
 		step.checkGroup(s)
+		return
+	}
+	if request, grpc := s.fields["request"], s.fields["grpc"]; request.n != nil && grpc.n != nil {
+		s.errorf(grpc.place, "a step makes one request, and this has request and grpc; write two steps")
 	}
 }
 

@@ -248,7 +248,7 @@ func momentary(slo []threshold.Threshold) []threshold.Threshold {
 	var out []threshold.Threshold
 	for _, t := range slo {
 		switch t.Metric {
-		case threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.HTTPReqFailed, threshold.WSConnecting, threshold.WSMsgDuration:
+		case threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.GRPCReqDuration, threshold.HTTPReqFailed, threshold.WSConnecting, threshold.WSMsgDuration:
 			t.Over, t.AbortOnFail, t.DelayAbortEval = time.Second, false, 0
 			out = append(out, t)
 		}

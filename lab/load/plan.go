@@ -48,6 +48,10 @@ type Plan struct {
 	// Protocol is HTTP1 or HTTP2; empty is HTTP1.
 	Protocol string `json:"protocol,omitempty"`
 
+	// Protos are .proto files that describe the gRPC services that steps call. Without any,
+	// the first target is asked, by server reflection.
+	Protos []string `json:"protos,omitempty"`
+
 	// TLS is how https and wss targets are spoken to.
 	TLS TLS `json:"tls,omitzero"`
 

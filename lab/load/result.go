@@ -94,6 +94,8 @@ type StepResult struct {
 	Name     string `json:"name"`
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
+	// GRPC says that the requests are calls of gRPC.
+	GRPC bool `json:"grpc,omitempty"`
 	// Sent and Received are as in Result, with headers. Requests that share a
 	// connection over HTTP/2 share what frames and header tables take: theirs are
 	// exact only together. They are 0 if whoever measured does not tell steps apart,

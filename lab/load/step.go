@@ -2,6 +2,7 @@ package load
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,6 +25,11 @@ type Step struct {
 	// Think is how long the virtual user pauses after the step: uniformly drawn
 	// between the two.
 	Think [2]time.Duration `json:"think,omitzero"`
+}
+
+// Calls says whether a step is a call of gRPC.
+func (s *Scenario) Calls() bool {
+	return slices.ContainsFunc(s.Steps, func(step Step) bool { return step.Request.GRPC })
 }
 
 // Expects reports whether an answer of that status has not failed.
@@ -90,6 +96,18 @@ type Request struct {
 	Body   string            `json:"body,omitempty"`
 	// Form are the fields of a form that is sent as application/x-www-form-urlencoded.
 	Form map[string]string `json:"form,omitempty"`
+	// GRPC says that the request is a unary call of gRPC: Path is /package.Service/Method,
+	// Body the message as JSON, and Header the metadata. The plan's Protocol is HTTP2 then.
+	// An answer counts as the HTTP status that its code stands for (google.rpc.Code).
+	GRPC bool `json:"grpc,omitempty"`
 	// Multipart are the fields of a form that is sent as multipart/form-data, in turn.
 	Multipart []FormField `json:"multipart,omitempty"`
+}
+
+// Line is the request in a line: GET /item/{id}, or gRPC shop.v1.Catalogue/GetItem.
+func (r *Request) Line() string {
+	if r.GRPC {
+		return "gRPC " + strings.TrimPrefix(r.Path, "/")
+	}
+	return r.Method + " " + r.Path
 }

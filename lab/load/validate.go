@@ -72,6 +72,7 @@ func (p *Plan) Validate() error {
 		s := &p.Scenarios[i]
 		found.at = fmt.Sprintf("scenario %q: ", s.Name)
 		found.pacing(s)
+		found.checkf(!s.Calls() || p.Protocol == HTTP2, "gRPC goes over HTTP/2: give the protocol %s", HTTP2)
 		if s.WebSocket == nil { // of clients there is nothing that a command's flags say
 			found.content(s)
 			found.flow(s)
@@ -122,7 +123,7 @@ func (p *problems) target(raw string) {
 		p.checkf(false, "target %q: %v: give a base URL such as http://127.0.0.1:8080", raw, err)
 		return
 	}
-	p.checkf(u.Scheme == "http" || u.Scheme == "https", "target %q: no http:// at its beginning: give a base URL such as http://127.0.0.1:8080", raw)
+	p.checkf(u.Scheme == "http" || u.Scheme == "https", "target %q does not begin with http:// or https://; write a base URL such as http://127.0.0.1:8080", raw)
 	p.checkf(u.Hostname() != "", "target %q: it names no host: give a base URL such as http://127.0.0.1:8080", raw)
 	p.checkf(u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && u.User == nil,
 		"target %q: a base URL has no user, query or fragment: put those into the request", raw)

@@ -64,7 +64,7 @@ func TestValidateSaysWhatIsWrong(t *testing.T) {
 			s.Steps[0].Request.Path, s.Feed = "/{u.c}", map[string]feed.Feed{"u": {CSV: &feed.File{Path: "x", Column: "c"}}}
 		}), "has no columns to choose from"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "127.0.0.1:8080" }), "give a base URL"},
-		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "h/path" }), "no http:// at its beginning"},
+		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "h/path" }), "does not begin with http:// or https://"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "http:///x" }), "names no host"},
 		{open(func(p *Plan, _ *Scenario) { p.Targets[0] = "http://h/?a=b" }), "no user, query or fragment"},
 		{open(func(p *Plan, _ *Scenario) { p.Timeout = 0 }), "timeout: 0s"},

@@ -54,6 +54,7 @@ type WindowStep struct {
 	Name     string `json:"name"`
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
-	Response string `json:"response"` // as in Window
+	GRPC     bool   `json:"grpc,omitempty"` // the requests are calls of gRPC
+	Response string `json:"response"`       // as in Window
 	Service  string `json:"service"`
 }

@@ -359,7 +359,7 @@ func requests(c *load.Scenario) string {
 	}
 	var parts []string
 	for _, step := range c.Steps {
-		parts = append(parts, step.Request.Method+" "+step.Request.Path)
+		parts = append(parts, step.Request.Line())
 	}
 	if c.Weighted {
 		return strings.Join(parts, " or ")

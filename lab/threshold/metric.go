@@ -16,6 +16,9 @@ const (
 	// HTTPReqService is service time in ms, from when a request was sent to the
 	// end of its answer. k6 has no metric of this name.
 	HTTPReqService = "http_req_service"
+	// GRPCReqDuration is HTTPReqDuration of the calls of gRPC alone, which are among its
+	// requests.
+	GRPCReqDuration = "grpc_req_duration"
 	// HTTPReqFailed is the share of requests that failed: that were answered
 	// with a status of 400 and above, ended in an error, or were dropped. An
 	// arrival that was never served is a failure to its user. Dropped arrivals
@@ -118,6 +121,7 @@ type Metric struct {
 	// not only of the whole.
 	inWindows bool
 	websocket bool
+	grpc      bool   // it is of calls of gRPC
 	step      string // that it is of, in WebSocket scenarios
 }
 
@@ -132,6 +136,7 @@ var (
 var metrics = []Metric{
 	{Name: HTTPReqDuration, Kind: KindTime, meaning: "Response time in ms, from the intended start of a request to the end of its answer", example: "p(95)<200", selectors: byStep, inWindows: true},
 	{Name: HTTPReqService, Kind: KindTime, meaning: "Service time in ms, from when a request was sent to the end of its answer", example: "p(95)<200", selectors: byStep, inWindows: true},
+	{Name: GRPCReqDuration, Kind: KindTime, meaning: "Response time of calls of gRPC in ms, from the intended start of a call to the end of its answer", example: "p(95)<200", selectors: byStep, inWindows: true, grpc: true},
 	{Name: HTTPReqFailed, Kind: KindShare, meaning: "The share of requests that failed or were dropped, 0 to 1", example: "rate<0.001", selectors: byStep, inWindows: true},
 	{Name: HTTPReqs, Kind: KindCount, meaning: "Requests sent and ended", example: "rate>100", selectors: byStep, inWindows: true},
 	{Name: Iterations, Kind: KindCount, meaning: "Iterations begun and ended, the same as http_reqs where an iteration is one request", example: "rate>100", inWindows: true},

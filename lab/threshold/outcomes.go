@@ -119,7 +119,7 @@ func (j *resultValues) measured() bool {
 func (j *resultValues) observe(g *guard) (float64, error) {
 	t, r, seconds := g.Threshold, j.result, j.result.Seconds()
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
+	case HTTPReqDuration, HTTPReqService, GRPCReqDuration, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
 		return j.duration(t)
 	case HTTPReqFailed:
 		steps, whole := j.steps(t.selection())
@@ -160,7 +160,7 @@ func (j *resultValues) observe(g *guard) (float64, error) {
 func (j *resultValues) steps(s selection) (steps []load.StepResult, whole bool) {
 	all := j.result.Steps
 	for _, step := range all {
-		if s.has(step.Scenario, step.Name) {
+		if s.has(step.Scenario, step.Name) && (step.GRPC || !s.grpc) {
 			steps = append(steps, step)
 		}
 	}

@@ -33,6 +33,8 @@ func (m Metrics) produced(metric Metric) bool {
 		return m.any(func(s *load.Scenario) bool { return s.WebSocket != nil && metric.of(s) })
 	case metric.Name == HTTPReqDuration, metric.Name == HTTPReqService, metric.Name == Iterations, metric.Name == IterationDuration:
 		return m.any(func(s *load.Scenario) bool { return s.WebSocket == nil })
+	case metric.grpc:
+		return m.any(func(s *load.Scenario) bool { return s.Calls() })
 	case metric.Name == DroppedIterations:
 		return m.any((*load.Scenario).Open)
 	case metric.Name == Checks:
@@ -100,6 +102,8 @@ func (m Metrics) absent(metric Metric) error {
 		return fmt.Errorf("%s is not produced by virtual users, who drop nothing; write an arrival-rate executor, or remove it", metric.Name)
 	case metric.Name == Checks:
 		return fmt.Errorf("the load has no checks; write some in a step of the scenario, or remove the threshold")
+	case metric.grpc:
+		return fmt.Errorf("%s is of calls of gRPC, and no step makes one; %s", metric.Name, spelling.Choose(metric.Name, m.Names()))
 	case metric.Name == Extracted:
 		return fmt.Errorf("no step extracts a value as a metric; write extract: {queue: {json: PATH, metric: true}} in one, or remove the threshold")
 	case metric.websocket && m.hasWebSocket():
@@ -128,7 +132,11 @@ func (m Metrics) selects(t Threshold) error {
 		if t.Scenario != "" && s.Name != t.Scenario {
 			continue
 		}
-		steps = append(steps, stepNames(s)...)
+		if metric, _ := find(t.Metric); metric.grpc {
+			steps = append(steps, callNames(s)...)
+		} else {
+			steps = append(steps, stepNames(s)...)
+		}
 		checks = append(checks, checkNames(s, t.Step)...)
 		values = append(values, valueNames(s, t.Step)...)
 	}
@@ -162,6 +170,17 @@ func stepNames(s *load.Scenario) []string {
 	var out []string
 	for _, step := range s.Steps {
 		out = append(out, step.Name)
+	}
+	return out
+}
+
+// callNames returns the names of the steps that make calls of gRPC.
+func callNames(s *load.Scenario) []string {
+	var out []string
+	for i := range s.Steps {
+		if s.Steps[i].Request.GRPC {
+			out = append(out, s.Steps[i].Name)
+		}
 	}
 	return out
 }

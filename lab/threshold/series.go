@@ -15,13 +15,17 @@ type selection struct {
 	// websocket has the step be one of a WebSocket scenario, which is never
 	// alone in its load.
 	websocket bool
+	// grpc has the steps be those that make calls of gRPC.
+	grpc bool
 }
 
 func (t Threshold) selection() selection {
 	s := selection{scenario: t.Scenario, step: t.Step}
-	if m, ok := find(t.Metric); ok && m.step != "" {
+	m, _ := find(t.Metric)
+	if m.step != "" {
 		s.step, s.websocket = m.step, true
 	}
+	s.grpc = m.grpc
 	return s
 }
 
@@ -125,7 +129,7 @@ func (s selection) cut(w *load.Window, of times, several bool) second {
 		return out
 	}
 	for _, step := range w.Steps {
-		if s.has(step.Scenario, step.Name) {
+		if s.has(step.Scenario, step.Name) && (step.GRPC || !s.grpc) {
 			take(step.Requests, step.Failed, of.of(step.Response, step.Service))
 		}
 	}
@@ -216,7 +220,7 @@ func (s *series) full() bool { return s.span.length() >= s.over-slack }
 // observe returns what a threshold compares, NaN if there is nothing.
 func (s *series) observe(t Threshold) (float64, error) {
 	switch t.Metric {
-	case HTTPReqDuration, HTTPReqService, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
+	case HTTPReqDuration, HTTPReqService, GRPCReqDuration, IterationDuration, WSConnecting, WSMsgDuration, WSAckDuration, WSPing:
 		return aggregate(t, s.distribution.read())
 	case HTTPReqFailed:
 		return part(s.all.failed+s.all.dropped, s.all.requests+s.all.dropped), nil

@@ -70,7 +70,7 @@ func plain(t threshold.Threshold) threshold.Threshold {
 
 func TestParseSaysWhatToWriteInstead(t *testing.T) {
 	t.Parallel()
-	const all = "http_req_duration, http_req_service, http_req_failed, http_reqs, iterations, iteration_duration, dropped_iterations, checks, extracted, data_sent, data_received, ws_connecting, ws_msg_duration, ws_ack_duration, ws_ping, ws_msgs_lost, ws_msgs_skipped, ws_msgs_refused, ws_msgs_duplicates, ws_closed, ws_sessions, ws_msgs_sent, ws_msgs_received"
+	const all = "http_req_duration, http_req_service, grpc_req_duration, http_req_failed, http_reqs, iterations, iteration_duration, dropped_iterations, checks, extracted, data_sent, data_received, ws_connecting, ws_msg_duration, ws_ack_duration, ws_ping, ws_msgs_lost, ws_msgs_skipped, ws_msgs_refused, ws_msgs_duplicates, ws_closed, ws_sessions, ws_msgs_sent, ws_msgs_received"
 	tests := []struct{ metric, expression, want string }{
 		{"http_req_duration", "rate<200", "http_req_duration has no rate; write one of: avg, min, med, max, p(N), such as p(95)<200"},
 		{"http_req_duration", "mx<200", "http_req_duration has no mx; write max, such as p(95)<200"},

@@ -17,7 +17,7 @@ import (
 func makeOnce(ctx context.Context, of *load.Plan, s *load.Scenario) (map[string]string, error) {
 	plan := load.Plan{
 		Targets: of.Targets[:1], Scenarios: []load.Scenario{*s}, Seed: of.Seed, Timeout: of.Timeout, Protocol: of.Protocol,
-		TLS: of.TLS, LocalIPs: of.LocalIPs, Threads: 1, Given: of.Given,
+		TLS: of.TLS, Protos: of.Protos, LocalIPs: of.LocalIPs, Threads: 1, Given: of.Given,
 	}
 	r, err := newRun(ctx, &plan, func(load.Window) string { return "" })
 	if err != nil {

@@ -65,6 +65,7 @@ func (r *run) details(result *load.Result) error {
 			if step.Requests == 0 && (s.Executor == load.Replay || of) {
 				continue // the log has none of this method; nobody was thrown out, or refused
 			}
+			step.GRPC = k < len(s.Steps) && s.Steps[k].Request.GRPC
 			result.Steps = append(result.Steps, step)
 		}
 		if r.timed(i) {

@@ -8,6 +8,7 @@ import (
 
 	"loadstone/lab/load/failure"
 	"loadstone/lab/load/httpclient"
+	"loadstone/lab/load/rpc"
 )
 
 // remote is a link for what connection does not speak: TLS and HTTP/2. A
@@ -24,6 +25,11 @@ type remote struct {
 	cancel context.CancelFunc // of what is under way
 	why    failure.Kind       // it was cut off; None if it was not
 	whyErr error
+
+	call      *rpc.Method // of the request; nil if it is no call of gRPC
+	framed    bool        // the request's message is as it goes over the wire
+	wantsBody bool
+	frame     []byte
 
 	tasks   chan task // to the goroutine; nil until it is needed
 	request httpclient.Request
@@ -96,6 +102,9 @@ func (r *remote) serve(tasks <-chan task) {
 	for t := range tasks {
 		err := r.roundTrip(t)
 		done := r.loop.clock.now()
+		if err == nil && !t.ahead && r.call != nil {
+			err = r.decodeCall()
+		}
 		r.loop.post(func() { t.finish(done, err) })
 	}
 }
@@ -105,6 +114,9 @@ func (r *remote) roundTrip(t task) error {
 	if t.ahead {
 		conn, err := r.conn.acquire(t.ctx)
 		r.conn.release(conn)
+		return err
+	}
+	if err := r.encodeCall(); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
@@ -137,7 +149,7 @@ func (r *remote) ended(err error) (failure.Kind, error) {
 	case r.why != failure.None:
 		return r.why, r.whyErr
 	default:
-		return httpclient.Kind(err), err
+		return failureKind(err), err
 	}
 }
 
@@ -161,9 +173,15 @@ func (r *remote) compose(u *user) {
 	if u.stale != nil {
 		q.Header = append(q.Header, httpclient.Field{Name: u.stale.condition.name, Value: u.stale.condition.value})
 	}
-	q.Body = s.body.append(q.Body[:0], l.values)
-	q.WantBody = s.capture != nil && s.capture.body
-	q.WantHeader = s.capture != nil
+	if s.frame != nil {
+		q.Body = append(q.Body[:0], s.frame...)
+	} else {
+		q.Body = s.body.append(q.Body[:0], l.values)
+	}
+	r.call, r.framed = s.call, s.frame != nil
+	r.wantsBody = s.capture != nil && s.capture.body
+	q.WantBody = r.wantsBody
+	q.WantHeader = s.capture != nil || s.call != nil
 }
 
 // captureAnswer hands over what is to be kept of the answer.

@@ -14,6 +14,7 @@ import (
 	"loadstone/block/pause"
 	"loadstone/lab/load"
 	"loadstone/lab/load/httpclient"
+	"loadstone/lab/load/rpc"
 )
 
 // run is one plan being carried out.
@@ -26,8 +27,9 @@ type run struct {
 	lengths  map[string]time.Duration // of the scenarios, by name
 	notes    []string                 // what cannot be done as the plan says
 
-	tls         *tls.Config   // for https and wss
-	sharedConns []*sharedConn // the connections that HTTP/2 users share; empty if each has its own
+	tls         *tls.Config            // for https and wss
+	calls       map[string]*rpc.Method // by path
+	sharedConns []*sharedConn          // the connections that HTTP/2 users share; empty if each has its own
 
 	recorder  *recorder
 	ids       []*stepIDs // by scenario
@@ -136,6 +138,9 @@ func newRun(ctx context.Context, plan *load.Plan, onWindow func(load.Window) str
 	var err error
 	if r.tls, err = httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify); err != nil {
 		return nil, InputError{err}
+	}
+	if r.calls, err = r.describedCalls(ctx); err != nil {
+		return nil, InputError{fmt.Errorf("calls of gRPC: %w", err)}
 	}
 	if plan.Protocol == load.HTTP2 {
 		for i := range plan.Connections {

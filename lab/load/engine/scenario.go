@@ -37,7 +37,7 @@ func newScenario(s *load.Scenario, r *run, ids *stepIDs) (*scenario, error) {
 	}
 	sc := &scenario{spec: s, run: r}
 	for i := range r.targets {
-		script, err := compile(s, r.plan.Given, feeds, r.targets[i].base, ids)
+		script, err := compile(s, r, feeds, r.targets[i].base, ids)
 		if err != nil {
 			return nil, InputError{err}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"loadstone/lab/load"
 	"loadstone/lab/load/feed"
+	"loadstone/lab/load/rpc"
 	"loadstone/lab/load/seed"
 )
 
@@ -32,9 +33,11 @@ type script struct {
 	keepCookies bool
 	caches      bool // users have a cache
 	base        *url.URL
-	trip        int               // see stepIDs
-	key         uint64            // of the stream that weights and think times are drawn from
-	given       map[string]string // values of placeholders that do not change
+	trip        int                    // see stepIDs
+	key         uint64                 // of the stream that weights and think times are drawn from
+	given       map[string]string      // values of placeholders that do not change
+	calls       map[string]*rpc.Method // by path
+	timeout     time.Duration          // of a request
 	errs        []error
 }
 
@@ -50,6 +53,9 @@ type step struct {
 	header []headerField
 	body   text
 	wire   text // all of it, as HTTP/1.1
+
+	call  *rpc.Method // nil for a request that is no call of gRPC
+	frame []byte      // its message as it goes over the wire, if that is the same each time
 
 	hasBody   bool
 	wantsBody bool  // of the answer
@@ -97,14 +103,16 @@ const userAgent = "loadstone"
 // compile prepares scenario s for the target at base. Validate has found it
 // good, and what is still wrong is in the files that it names. ids has the recorder's
 // numbers of its steps and checks.
-func compile(s *load.Scenario, given map[string]string, feeds *feed.Set, base *url.URL, ids *stepIDs) (*script, error) {
+func compile(s *load.Scenario, r *run, feeds *feed.Set, base *url.URL, ids *stepIDs) (*script, error) {
 	c := &script{
 		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies, caches: s.CacheBytes > 0,
 		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
 		base:        base,
 		key:         ids.key,
 		trip:        ids.trip,
-		given:       given,
+		given:       r.plan.Given,
+		calls:       r.calls,
+		timeout:     r.plan.Timeout,
 	}
 	for i := range s.Steps {
 		for _, name := range slices.Sorted(maps.Keys(s.Steps[i].Extract)) {
@@ -240,6 +248,7 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	if _, given := r.ContentType(); !given && contentType != "" {
 		s.header = append(s.header, headerField{"Content-Type", text{{literal: contentType}}})
 	}
+	c.call(&s, r)
 	s.hasBody = r.HasBody() || slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch}, r.Method)
 	s.cacheable = c.caches && s.cacheableRequest()
 	s.wire = s.assemble(c.setsCookies)

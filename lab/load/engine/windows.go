@@ -140,7 +140,7 @@ func (w *windows) steps(window *load.Window, sum *tallies) error {
 			if t.requests == 0 {
 				continue
 			}
-			step := load.WindowStep{Scenario: s.Name, Name: name, Requests: t.requests, Failed: t.failed}
+			step := load.WindowStep{Scenario: s.Name, Name: name, Requests: t.requests, Failed: t.failed, GRPC: k < len(s.Steps) && s.Steps[k].Request.GRPC}
 			var err error
 			if step.Response, step.Service, err = t.encoded(); err != nil {
 				return err

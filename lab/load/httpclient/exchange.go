@@ -50,6 +50,8 @@ type Answer struct {
 	Status int
 	// Header is there if it was wanted, with canonical names; nobody else uses it.
 	Header http.Header
+	// Trailer is there if Header is, and the answer has one.
+	Trailer http.Header
 	// Body is there if it was wanted: the first MostBody bytes of it.
 	Body []byte
 	// Length is that of the whole body, as it came: nothing is decompressed.
@@ -156,6 +158,9 @@ func (c *Conn) exchange(request *http.Request, r *Request, a *Answer, s *scratch
 	err = a.read(response.Body, r.WantBody, s)
 	if errors.Is(err, io.ErrUnexpectedEOF) && a.Length == 0 && bodiless(response) {
 		err = nil
+	}
+	if r.WantHeader {
+		a.Trailer = response.Trailer
 	}
 	return errors.Join(err, response.Body.Close())
 }

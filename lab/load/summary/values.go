@@ -13,7 +13,7 @@ func (s *Summary) values(p *page) {
 		row := []string{p.clean(v.Step) + " " + p.clean(v.Name), format.Count(v.Count)}
 		for _, figure := range v.Figures() {
 			if v.Count == 0 {
-				row = append(row, format.Missing)
+				row = append(row, p.or(format.Missing, "-"))
 			} else {
 				row = append(row, format.Measured(figure))
 			}

@@ -1,0 +1,177 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/grpc"
+	codesOf "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"loadstone/block/pause"
+)
+
+// Services are what .proto files describe, or a server.
+type Services struct {
+	find func(protoreflect.FullName) (protoreflect.Descriptor, error)
+}
+
+// Compile reads .proto files. A file imports others by their paths from its own directory;
+// the well-known types are there. Its error has file, line and column of what is wrong.
+func Compile(files []string) (*Services, error) {
+	var roots, names []string
+	for _, file := range files {
+		roots = append(roots, filepath.Dir(file))
+		names = append(names, filepath.Base(file))
+	}
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: roots})}
+	compiled, err := compiler.Compile(context.Background(), names...) // it waits for nobody
+	if err != nil {
+		return nil, err
+	}
+	return &Services{func(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+		for _, f := range compiled {
+			if d := f.FindDescriptorByName(name); d != nil {
+				return d, nil
+			}
+		}
+		return nil, fmt.Errorf("%s has none of that name", strings.Join(files, ", "))
+	}}, nil
+}
+
+// Methods returns methods by their paths, such as shop.v1.Catalogue/GetItem.
+func (s *Services) Methods(paths []string) (map[string]*Method, error) {
+	out := map[string]*Method{}
+	var errs []error
+	for _, path := range paths {
+		m, err := s.Method(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out[path] = m
+	}
+	return out, errors.Join(errs...)
+}
+
+const (
+	// reflectWithin is how long a server may take to describe itself.
+	reflectWithin = 10 * time.Second
+	reflectPause  = 100 * time.Millisecond
+)
+
+// Reflect asks a server at an address for methods, by gRPC server reflection (v1). trust is
+// for TLS; nil for none.
+func Reflect(ctx context.Context, address string, trust *tls.Config, methods []string) (map[string]*Method, error) {
+	ctx, cancel := context.WithTimeout(ctx, reflectWithin)
+	defer cancel()
+	secure := insecure.NewCredentials()
+	if trust != nil {
+		secure = credentials.NewTLS(trust.Clone())
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(secure), grpc.WithUserAgent("loadstone"))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is under way
+	client := reflection.NewServerReflectionClient(conn)
+	services := Services{func(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+		for {
+			found, err := describe(ctx, client, name)
+			if err == nil {
+				return found, nil
+			}
+			// It may have just started, or what stands before it has.
+			if status.Code(err) != codesOf.Unavailable || !pause.For(ctx, reflectPause) {
+				return nil, fmt.Errorf("%s does not describe it by server reflection (%s): write proto: with the .proto files", address, status.Convert(err).Message())
+			}
+		}
+	}}
+	return services.Methods(methods)
+}
+
+// describe asks for one service over a stream of its own.
+func describe(ctx context.Context, client reflection.ServerReflectionClient, name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.ServerReflectionInfo(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	return (&reflected{stream: stream, files: map[string]*descriptorpb.FileDescriptorProto{}}).find(name)
+}
+
+// reflected is what a server has described so far.
+type reflected struct {
+	stream reflection.ServerReflection_ServerReflectionInfoClient
+	files  map[string]*descriptorpb.FileDescriptorProto
+}
+
+// find asks for the file of a symbol, and for those that it imports.
+func (r *reflected) find(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	wanted := []*reflection.ServerReflectionRequest{{
+		MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: string(name)},
+	}}
+	for len(wanted) > 0 {
+		if err := r.stream.Send(wanted[0]); err != nil {
+			return nil, err
+		}
+		wanted = wanted[1:]
+		answer, err := r.stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if e := answer.GetErrorResponse(); e != nil {
+			return nil, errors.New(e.GetErrorMessage())
+		}
+		for _, raw := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			file := &descriptorpb.FileDescriptorProto{}
+			if err := proto.Unmarshal(raw, file); err != nil {
+				return nil, err
+			}
+			r.files[file.GetName()] = file
+		}
+		wanted = append(wanted, r.missing(wanted)...)
+	}
+	all := &descriptorpb.FileDescriptorSet{}
+	for _, file := range r.files {
+		all.File = append(all.File, file)
+	}
+	files, err := protodesc.NewFiles(all)
+	if err != nil {
+		return nil, err
+	}
+	return files.FindDescriptorByName(name)
+}
+
+// missing are requests for the files that others import, and nobody has asked for.
+func (r *reflected) missing(asked []*reflection.ServerReflectionRequest) (out []*reflection.ServerReflectionRequest) {
+	known := map[string]bool{}
+	for _, q := range asked {
+		known[q.GetFileByFilename()] = true
+	}
+	for _, file := range r.files {
+		for _, name := range file.GetDependency() {
+			if r.files[name] == nil && !known[name] {
+				known[name] = true
+				out = append(out, &reflection.ServerReflectionRequest{
+					MessageRequest: &reflection.ServerReflectionRequest_FileByFilename{FileByFilename: name},
+				})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package rpc
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const shop = `syntax = "proto3";
+package shop.v1;
+message Item { int64 id = 1; string display_name = 2; repeated Item parts = 3; bool sold = 4; }
+message Query { int32 first = 1; }
+service Catalogue { rpc Get(Query) returns (Item); rpc Put(Item) returns (Item); }
+`
+
+func method(t testing.TB, path string) *Method {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "shop.proto")
+	if err := os.WriteFile(file, []byte(shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	services, err := Compile([]string{file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := services.Method(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestMessagesThereAndBack(t *testing.T) {
+	t.Parallel()
+	m := method(t, "shop.v1.Catalogue/Put")
+	frame, err := m.Encode(nil, []byte(`{"id": "7", "displayName": "é\"", "parts": [{"id": 8}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := m.Decode([]byte("> "), frame)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(back), " ", "")
+	if want := `>{"id":"7","displayName":"é\"","parts":[{"id":"8","displayName":"","parts":[],"sold":false}],"sold":false}`; text != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	empty, err := m.Encode(nil, nil)
+	if err != nil || string(empty) != "\x00\x00\x00\x00\x00" {
+		t.Errorf("no message is %q, %v", empty, err)
+	}
+}
+
+func TestFramesThatAreNone(t *testing.T) {
+	t.Parallel()
+	m := method(t, "shop.v1.Catalogue/Get")
+	for frame, want := range map[string]string{
+		"": "has no message", "\x01\x00\x00\x00\x00": "is compressed", "\x00\x00\x00\x00\x02a": "says it is 2", "\x00\x00\x00\x00\x01\xff": "is no shop.v1.Item",
+	} {
+		if _, err := m.Decode(nil, []byte(frame)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", frame, err, want)
+		}
+	}
+	if _, err := m.Encode(nil, []byte(`{"first": "x"}`)); err == nil || !strings.Contains(err.Error(), "the message of Get is not a shop.v1.Query") {
+		t.Errorf("a text for a number: %v", err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	grpc := func(code string) http.Header {
+		return http.Header{"Grpc-Status": {code}, "Grpc-Message": {"no%20such"}}
+	}
+	for _, c := range []struct {
+		status          int
+		header, trailer http.Header
+		want            int
+		said            string
+	}{
+		{200, nil, grpc("0"), 200, ""}, {200, nil, grpc("5"), 404, "NOT_FOUND: no such"}, {200, grpc("14"), nil, 503, "UNAVAILABLE: no such"},
+		{502, nil, nil, 502, ""}, {200, nil, grpc("16"), 401, "UNAUTHENTICATED: no such"}, {200, nil, grpc("99"), 500, "99: no such"},
+		{200, nil, nil, 0, ""},
+	} {
+		got, err := Status(c.status, c.header, c.trailer)
+		if got != c.want || (err != nil) != (c.want == 0) || Explain(c.header, c.trailer) != c.said {
+			t.Errorf("%+v is %d, %v, %q", c, got, err, Explain(c.header, c.trailer))
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		time.Nanosecond: "1u", 5 * time.Second: "5000000u", 100 * time.Second: "100000m", 10_000 * time.Hour: "99999999m",
+	} {
+		if got := Timeout(d); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	m := method(f, "shop.v1.Catalogue/Get")
+	f.Add([]byte("\x00\x00\x00\x00\x02\x08\x07"))
+	f.Fuzz(func(_ *testing.T, frame []byte) {
+		_, _ = m.Decode(nil, frame) // no frame makes a panic
+	})
+}
