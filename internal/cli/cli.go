@@ -11,12 +11,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/term"
@@ -88,7 +90,7 @@ func Run(ctx context.Context, env Env) int {
 	if !a.started || isUsage(err) {
 		code = exitUsage
 	}
-	message := err.Error()
+	message := unknownCommand(root, err)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		message = "stopped before it was done"
 		if p, ok := errors.AsType[partialError](err); ok {
@@ -180,6 +182,50 @@ bottleneck with evidence, and compares the variants in one report.`,
 	return cmd
 }
 
+var unknownForm = regexp.MustCompile(`^unknown command "(.+)" for "(\S+)(.*)"`)
+
+// unknownCommand is an error as it is, but for cobra's that there is no such command.
+func unknownCommand(root *cobra.Command, err error) string {
+	m := unknownForm.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	parent, _, found := root.Find(strings.Fields(m[3]))
+	if found != nil || !parent.HasAvailableSubCommands() {
+		return err.Error()
+	}
+	var known []string
+	for _, c := range parent.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	return fmt.Sprintf("%s has no command %s; %s", parent.CommandPath(), spelling.Quote(m[1]), spelling.Choose(m[1], known))
+}
+
+var countForm = regexp.MustCompile(`^(?:accepts|requires) (.+) arg\(s\), (?:only )?received (\d+)$`)
+
+// wrongCount says how many arguments a command takes, where cobra says that there are more or
+// less.
+func wrongCount(cmd *cobra.Command, err error) string {
+	m := countForm.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err.Error()
+	}
+	noun := "arguments"
+	if strings.HasSuffix(m[1], "1") {
+		noun = "argument"
+	}
+	given := m[2] + " are"
+	switch m[2] {
+	case "0":
+		given = "none is"
+	case "1":
+		given = "one is"
+	}
+	return fmt.Sprintf("%s takes %s %s, and %s given", cmd.CommandPath(), m[1], noun, given)
+}
+
 // checkArguments makes a wrong number of arguments of cmd and of all commands below
 // it a usage error that says where to look. A command that asks for none takes none.
 func checkArguments(cmd *cobra.Command) {
@@ -196,7 +242,7 @@ func checkArguments(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
 			_, arguments, _ := strings.Cut(cmd.Use, " ")
-			return usagef("%w; write %s %s, or see '%s --help'", err, cmd.CommandPath(), arguments, cmd.CommandPath())
+			return usagef("%s; write %s %s, or see '%s --help'", wrongCount(cmd, err), cmd.CommandPath(), arguments, cmd.CommandPath())
 		}
 		return nil
 	}

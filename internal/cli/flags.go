@@ -34,27 +34,28 @@ func flagValue(err error) error {
 	if invalid.GetFlag().Value.Type() == "duration" {
 		return errors.New(wrongTime(invalid))
 	}
-	return fmt.Errorf("--%s %s: %s", invalid.GetFlag().Name, spelling.Quote(invalid.GetValue()), wantedValue(invalid))
+	return fmt.Errorf("--%s %s%s", invalid.GetFlag().Name, spelling.Quote(invalid.GetValue()), wantedValue(invalid))
 }
 
-// wantedValue says what to write for a value that is none of its flag's type.
+// wantedValue says what is wrong with a value that is none of its flag's type, and what to
+// write: the sentence goes on after the value.
 func wantedValue(err *pflag.InvalidValueError) string {
 	if errors.Is(err, strconv.ErrRange) {
-		return "this is out of range; write a number nearer to 0"
+		return " is out of range; write a number nearer to 0"
 	}
 	switch err.GetFlag().Value.Type() {
 	case "int", "int32", "int64":
-		return "this is no whole number; write one such as 10"
+		return " is no whole number; write one such as 10"
 	case "uint", "uint64":
-		return "this is no whole number of at least 0; write one such as 10"
+		return " is no whole number of at least 0; write one such as 10"
 	case "float64":
-		return "this is no number; write one such as 2 or 0.5"
+		return " is no number; write one such as 2 or 0.5"
 	case "bool":
-		return "write true or false"
+		return " is neither true nor false; write one of these"
 	case "intSlice":
-		return "these are no whole numbers; write some such as 200,404"
+		return " is no list of whole numbers; write one such as 200,404"
 	}
-	return err.Unwrap().Error()
+	return ": " + err.Unwrap().Error()
 }
 
 // wrongTime says what to write for a time that is none.
@@ -92,14 +93,14 @@ func unknownFlag(c *cobra.Command, err *pflag.NotExistError) string {
 
 // foreignFlags are flags of other load generators, and what to write here.
 var foreignFlags = map[string]string{
-	"-c":               "--vus 100 for so many users at once, each with a connection (wrk, hey, ab)",
-	"-t":               "--threads 2 for threads of the generator (wrk), --duration 30s for how long (Locust, ab)",
-	"-n":               "--iterations 1000 for so many requests (hey, ab)",
+	"-c":               "--vus N for so many users at once, each with a connection (wrk, hey, ab)",
+	"-t":               "--threads N for threads of the generator (wrk), --duration 30s for how long (Locust, ab)",
+	"-n":               "--iterations N for so many requests (hey, ab)",
 	"-z":               "--duration 30s (hey)",
-	"-u":               "--vus 100 for so many users (k6, Locust)",
-	"-i":               "--iterations 1000 (k6)",
-	"-R":               "--rate 500/s (wrk2)",
-	"-r":               "--rate 500/s (wrk2), or --stages 30s:100 for users that come little by little (Locust)",
+	"-u":               "--vus N for so many users (k6, Locust)",
+	"-i":               "--iterations N (k6)",
+	"-R":               "--rate N/s (wrk2)",
+	"-r":               "--rate N/s (wrk2), or --stages 30s:100 for users that come little by little (Locust)",
 	"-s":               "the k6 script as the argument: loadstone load script.js; scripts of wrk are written as a file with steps, see docs/load.md",
 	"-m":               "--method POST (hey)",
 	"-T":               "-H 'Content-Type: …' (hey), or --timeout 5s",
@@ -107,20 +108,20 @@ var foreignFlags = map[string]string{
 	"-A":               "-H 'Accept: …' (hey)",
 	"-L":               "nothing: the distribution of latencies is always shown (wrk)",
 	"-k":               "--insecure (curl)",
-	"--users":          "--vus 100 for so many users (Locust)",
+	"--users":          "--vus N for so many users (Locust)",
 	"--spawn-rate":     "--stages 30s:100 for users that come little by little (Locust)",
 	"--run-time":       "--duration 30s (Locust)",
-	"--concurrency":    "--vus 100 for so many users at once",
-	"--requests":       "--iterations 1000",
-	"--rps":            "--rate 500/s (k6)",
-	"--qps":            "--rate 500/s (fortio)",
+	"--concurrency":    "--vus N for so many users at once",
+	"--requests":       "--iterations N",
+	"--rps":            "--rate N/s (k6)",
+	"--qps":            "--rate N/s (fortio)",
 	"--latency":        "nothing: the distribution of latencies is always shown (wrk)",
 	"--script":         "the k6 script as the argument: loadstone load script.js",
 	"--data":           "-d 'the body' (curl)",
 	"--data-raw":       "-d 'the body' (curl)",
 	"--request":        "-X POST (curl)",
 	"--out":            "--json FILE, --html FILE, --hdr FILE or --remote-write URL (k6)",
-	"--vus-max":        "--max-vus 1024",
+	"--vus-max":        "--max-vus N",
 	"--max-redirects":  "nothing: redirects are not followed (k6)",
 	"--targets":        "a file with steps and weights, see docs/load.md (vegeta)",
 	"--summary-export": "--json FILE (k6)",

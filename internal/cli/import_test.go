@@ -149,7 +149,7 @@ func TestImportRefuses(t *testing.T) {
 		{[]string{"postman", repository(t, "lab/importer/testdata/shop.postman_collection.json"), "--var", "x"}, "--var NAME=VALUE"},
 		{[]string{"openapi", repository(t, "go.mod")}, "cannot be read as OpenAPI 3"},
 		{[]string{"openapi", repository(t, "lab/importer/testdata/shop.openapi.yaml"), "-o", "no/such/x"}, "no/such"},
-		{[]string{"openapi"}, "accepts 1 arg"},
+		{[]string{"openapi"}, "takes 1 argument, and none is given"},
 	} {
 		if got := loadstone(t, dir, append([]string{"import"}, c.args...)...); got.code != exitUsage || !strings.Contains(got.stderr, c.want) {
 			t.Errorf("loadstone import %v: exit status %d, %s; want %d and %s", c.args, got.code, got.stderr, exitUsage, c.want)

@@ -56,7 +56,7 @@ The Compose file stays as it is, and no file is overwritten. Nothing is started.
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.entry, "entry", "", "the service that takes the load (default: the one that publishes a port)")
-	fl.StringVar(&f.request, "request", "GET /", "the first request, such as 'GET /product/{id}'")
+	fl.StringVar(&f.request, "request", "", "the first request, such as 'GET /product/{id}' (GET / if not given)")
 	fl.StringVarP(&f.output, "output", "o", "experiment.yaml", "name of the experiment file, beside the Compose file")
 	return cmd
 }
@@ -126,6 +126,9 @@ func (a *app) initialise(ctx context.Context, file string, f initFlags) error {
 	fmt.Fprintf(a.Stdout, "wrote %s: load on %s (%s) with %s\n", experimentPath, p.Entry, p.Why, p.Request)
 	for _, name := range p.Unknown {
 		fmt.Fprintf(a.Stdout, "how %s starts without Docker was not found: write its x-process into %s, or run with --driver docker\n", name, overridePath)
+	}
+	if f.request == "" {
+		fmt.Fprintf(a.Stdout, "%s is a guess: if users ask for something else, write it as request: in %s\n", p.Request, experimentPath)
 	}
 	fmt.Fprintf(a.Stdout, "next:  loadstone run %s\n", experimentPath)
 	return nil

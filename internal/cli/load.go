@@ -258,7 +258,7 @@ func (f *loadFlags) fileJob(path string) (job, error) {
 		return j, nil
 	}
 	if len(j.plan.Targets) == 0 {
-		return job{}, usagef("%s does not say where to send the load: write --target http://127.0.0.1:8080, or target: under load", path)
+		return job{}, usagef("%s does not say where to send the load; write --target http://127.0.0.1:8080, or target: under load", path)
 	}
 	return j, nil
 }

@@ -138,7 +138,7 @@ func checkExclusive(fl *pflag.FlagSet) error {
 			}
 		}
 		if len(given) > 1 {
-			return usagef("%s say the same thing in two ways; write one of them", strings.Join(given, " and "))
+			return usagef("%s exclude each other; write one of them", strings.Join(given, " and "))
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,6 +63,9 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 			return nil, errors.Join(usagef("%s is to be two things at once: give each output a file of its own", path), w.close(ctx))
 		}
 		file, err := atomicfile.CreateShared(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("there is no directory %s to write %s into; make it, or write another path", filepath.Dir(path), filepath.Base(path))
+		}
 		if err != nil {
 			return nil, errors.Join(usageError{err}, w.close(ctx))
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
@@ -95,7 +96,7 @@ func (f *loadFlags) setStages(s *load.Scenario) error {
 			stage.Target = float64(n)
 		}
 		if err != nil {
-			return usagef("--stages %q: write DURATION:RATE such as 30s:1000/s, or DURATION:USERS such as 30s:100", leg)
+			return usagef("--stages %q is no stage; write DURATION:RATE such as 30s:1000/s, or DURATION:USERS such as 30s:100", leg)
 		}
 		s.Stages = append(s.Stages, stage)
 	}
@@ -116,7 +117,7 @@ func (f *loadFlags) setSteps(s *load.Scenario, path string) error {
 	if f.bodyFile != "" {
 		body, err := os.ReadFile(f.bodyFile)
 		if err != nil {
-			return usagef("--body-file: %w", err)
+			return usagef("--body-file %s cannot be read (%w); write the path of a file", f.bodyFile, errors.Unwrap(err))
 		}
 		step.Request.Body = string(body)
 	}

@@ -168,7 +168,7 @@ func TestLoadExitStatus(t *testing.T) {
 		{[]string{url + "/", "--duration", "soon"}, exitUsage, `--duration "soon" is no time; write a number and its unit`},
 		{[]string{url + "/{user.nosuch}", "--feed", "user=csv:users.csv"}, exitUsage, `users.csv has no column "nosuch" for {user.nosuch}, only "id", "name": write {user.id}`},
 		{[]string{url + "/{user}", "--feed", "user=csv:users.csv"}, exitUsage, `users.csv has the columns "id", "name", and {user} names none of them: write {user.id}`},
-		{[]string{url + "/{user}", "--feed", "user=csv:none.csv"}, exitUsage, "there is no such file as none.csv: give the path of one"},
+		{[]string{url + "/{user}", "--feed", "user=csv:none.csv"}, exitUsage, "there is no file none.csv: write the path of one"},
 		{[]string{url + "/login?{id}", "-F", "id={id}", "--feed", "id=csv:ids.csv", "--iterations", "2", "--check", "token=t1"}, exitOK, "✓ token=t1"},
 		{[]string{url + "/login", "-F", "ids=@ids.csv", "-F", "x=y", "--iterations", "2", "--check", "token=t1"}, exitOK, "✓ token=t1"},
 		{[]string{url + "/login", "-F", "ids=@none.csv", "--iterations", "2"}, exitUsage, "none.csv"},

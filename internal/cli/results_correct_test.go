@@ -87,7 +87,7 @@ func TestCorrectSQLite(t *testing.T) {
 	for args, want := range map[string]string{
 		"correct two.csv --store snapshot:r.snapshot": "is never changed",
 		"correct two.csv":                      "--store",
-		"correct --store sqlite:r.db":          "accepts 1 arg",
+		"correct --store sqlite:r.db":          "takes 1 argument, and none is given",
 		"correct none.csv --store sqlite:r.db": "none.csv",
 		"correct - --store sqlite:r.db":        "standard input is empty",
 	} {

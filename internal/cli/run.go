@@ -100,7 +100,7 @@ Exit status:
 				exp.Seed = seed
 			}
 			if cmd.Flags().Changed("cpus-each") && !(f.cpusEach >= leastCPUs && f.cpusEach <= mostCPUs) {
-				return usagef("--cpus-each %v: write a number of cores such as 0.25", f.cpusEach)
+				return usagef("--cpus-each %v is no share of the machine; write a number of cores such as 0.25", f.cpusEach)
 			}
 			if f.check {
 				return a.checkRun(cmd.Context(), exp, f)

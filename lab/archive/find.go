@@ -66,7 +66,7 @@ func Find(runs, text string) (string, error) {
 	case len(found) > 1:
 		return "", noRunf("%s is the beginning of %d runs in %s: %s", spelling.Quote(text), len(found), runs, strings.Join(found[:min(5, len(found))], ", "))
 	case len(names) == 0:
-		return "", noRunf("there is no run %s: %s has no runs, and there is no such directory", spelling.Quote(text), runs)
+		return "", noRunf("there is no run %s, neither in %s nor as a directory; run an experiment first, or write the path of a run", spelling.Quote(text), runs)
 	}
 	last := slices.Clone(names[max(0, len(names)-20):])
 	return "", noRunf("there is no run %s; %s", spelling.Quote(text), spelling.ChooseName(text, append([]string{"latest"}, last...)))

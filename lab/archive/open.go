@@ -40,7 +40,7 @@ func Open(dir string) (*Run, error) {
 	r := &Run{Path: dir}
 	if err := readJSON(filepath.Join(dir, ManifestFile), &r.Manifest); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is not a run: it has no %s", dir, ManifestFile)
+			return nil, noRunf("%s is no run: it has no %s; write the directory of one", dir, ManifestFile)
 		}
 		return nil, err
 	}

@@ -118,11 +118,11 @@ trials: 1
 		{"new with an image", "lb", "cdn: {image: nginx}", ""},
 		{"new with a process", "lb", "cdn: {x-process: [./cdn]}", ""},
 		{"removed", "lb", "lb: !reset null", ""},
-		{"unknown", "lb", "appi: {environment: {A: b}}", `x.yaml:6:49: variant "edge" overrides the service "appi", which compose.yaml has not; write api, or give it an image, a build or an x-process`},
-		{"far from all", "lb", "gateway: {}", `x.yaml:6:49: variant "edge" overrides the service "gateway", which compose.yaml has not; write one of: api, lb, or give it an image, a build or an x-process`},
-		{"misspelt", "lb", "postgers: {}", `x.yaml:6:49: variant "edge" overrides the service "postgers", which compose.yaml has not; write postgres, or give it an image, a build or an x-process`},
-		{"unknown entry", "web", "lb: {}", `x.yaml:3:8: entry is the service "web", which compose.yaml has not; write one of: api, lb`},
-		{"entry of one variant only", "cdn", "cdn: {image: nginx}", `x.yaml:3:8: entry is the service "cdn", which compose.yaml has not; write one of: api, lb`},
+		{"unknown", "lb", "appi: {environment: {A: b}}", `x.yaml:6:49: compose.yaml has no service "appi" for variant "edge" to override; write api, or give it an image, a build or an x-process`},
+		{"far from all", "lb", "gateway: {}", `x.yaml:6:49: compose.yaml has no service "gateway" for variant "edge" to override; write one of: api, lb, or give it an image, a build or an x-process`},
+		{"misspelt", "lb", "postgers: {}", `x.yaml:6:49: compose.yaml has no service "postgers" for variant "edge" to override; write postgres, or give it an image, a build or an x-process`},
+		{"unknown entry", "web", "lb: {}", `x.yaml:3:8: compose.yaml has no service "web" to be the entry; write one of: api, lb`},
+		{"entry of one variant only", "cdn", "cdn: {image: nginx}", `x.yaml:3:8: compose.yaml has no service "cdn" to be the entry; write one of: api, lb`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestFaultsOnWhatIsNotThere(t *testing.T) {
 func TestWatchedServiceMustBeThere(t *testing.T) {
 	t.Parallel()
 	err := parseGood(t, "faults").CheckServices([]string{"lb", "redis"})
-	if err == nil || !strings.Contains(err.Error(), `watched metric "database_queries" is of the service "api", which ../compose.yaml with limits.yaml has not`) {
+	if err == nil || !strings.Contains(err.Error(), `../compose.yaml with limits.yaml has no service "api" with the watched metric "database_queries"`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func TestSweptServiceMustBeThere(t *testing.T) {
 		t.Errorf("got %v, want no error", err)
 	}
 	err := e.CheckServices([]string{"api"})
-	for _, want := range []string{":4:18: sweep grows the service \"lb\", which compose.yaml has not", ":3:8: entry is the service \"lb\""} {
+	for _, want := range []string{":4:18: compose.yaml has no service \"lb\" for sweep to grow", ":3:8: compose.yaml has no service \"lb\" to be the entry"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -178,6 +178,7 @@ var explanations = []struct{ said, message string }{
 	{"unexpected directive", "text cannot start with %; write it in quotes"},
 	{"sequence entries are not allowed", "a list cannot start on the line of its key; write each - on a line of its own"},
 	{"undefined alias name", "an alias needs a name; write *name, or the text in quotes"},
+	{"invalid key for this map", `a key within { } that has braces itself stands in quotes; write "http_req_duration{step:login}": [p(95)<200]`},
 	{"unexpected key name", "this : has no key before it; write key: value"},
 	{"too much", "this is more than an experiment takes; write less, or move what belongs to the system into its Compose file"},
 	{"too deep", "this nests too deep; write it flatter"},

@@ -77,7 +77,7 @@ func (e *Experiment) checkLoads(s *section) {
 				n = n.items[i]
 			}
 			if !slices.Contains(known, name) {
-				s.errorf(n, "variant %s gets the scenario %s, which load has not; %s", spelling.Quote(v.Name), spelling.Quote(name), spelling.Choose(name, known))
+				s.errorf(n, "load has no scenario %s for variant %s; %s", spelling.Quote(name), spelling.Quote(v.Name), spelling.Choose(name, known))
 			}
 		}
 		if e.Load.K6 != nil {
@@ -147,7 +147,7 @@ func (f field) overlay(p pair) {
 		if near, ok := spelling.Nearest(key, composeKeys()); ok {
 			instead = "write " + near
 		}
-		f.errorf(top.key, "variant %s has the key %s, which a Compose file has not; %s", spelling.Quote(name), spelling.Quote(key), instead)
+		f.errorf(top.key, "variant %s has the key %s, which no Compose file has; %s", spelling.Quote(name), spelling.Quote(key), instead)
 	}
 	services, ok := n.pair("services")
 	if !ok {
@@ -184,8 +184,8 @@ func (e *Experiment) CheckServices(known []string) error {
 			case runs(s.value):
 				inAll[name]++
 			default:
-				d.errorf(s.key, "variant %s overrides the service %s, which %s has not; %s, or give it an image, a build or an x-process",
-					spelling.Quote(variant.key.text), spelling.Quote(name), e.System.named(), spelling.Choose(name, known))
+				d.errorf(s.key, "%s has no service %s for variant %s to override; %s, or give it an image, a build or an x-process",
+					e.System.named(), spelling.Quote(name), spelling.Quote(variant.key.text), spelling.Choose(name, known))
 			}
 		}
 	}
@@ -193,11 +193,11 @@ func (e *Experiment) CheckServices(known []string) error {
 	if e.Sweep != nil && !slices.Contains(known, e.Sweep.Service) && inAll[e.Sweep.Service] == 0 {
 		swept, _ := e.root.pair("sweep")
 		service, _ := swept.value.pair("service")
-		d.errorf(service.value, "sweep grows the service %s, which %s has not; %s", spelling.Quote(e.Sweep.Service), e.System.named(), spelling.Choose(e.Sweep.Service, known))
+		d.errorf(service.value, "%s has no service %s for sweep to grow; %s", e.System.named(), spelling.Quote(e.Sweep.Service), spelling.Choose(e.Sweep.Service, known))
 	}
 	if !slices.Contains(known, e.Entry) && inAll[e.Entry] < max(1, len(listed)) {
 		entry, _ := e.root.pair("entry")
-		d.errorf(entry.value, "entry is the service %s, which %s has not; %s", spelling.Quote(e.Entry), e.System.named(), spelling.Choose(e.Entry, known))
+		d.errorf(entry.value, "%s has no service %s to be the entry; %s", e.System.named(), spelling.Quote(e.Entry), spelling.Choose(e.Entry, known))
 	}
 	return d.errs.sorted()
 }

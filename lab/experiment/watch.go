@@ -91,6 +91,6 @@ func (e *Experiment) watchesKnown(d *decoder, known []string, added map[string]i
 		}
 		p, _ := watched.value.pair(w.Name)
 		service, _ := p.value.pair("service")
-		d.errorf(service.value, "watched metric %s is of the service %s, which %s has not; %s", spelling.Quote(w.Name), spelling.Quote(w.Service), e.System.named(), spelling.Choose(w.Service, known))
+		d.errorf(service.value, "%s has no service %s with the watched metric %s; %s", e.System.named(), spelling.Quote(w.Service), spelling.Quote(w.Name), spelling.Choose(w.Service, known))
 	}
 }

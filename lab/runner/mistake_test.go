@@ -70,6 +70,6 @@ func TestMistakesOfASystemAreFoundBeforeItStarts(t *testing.T) {
 	f(good, "three: {services: {web: {cpus: -1}}}", "experiment.yaml:7:34: variant three: service web: cpus is -1")
 
 	// What a variant brings is a mistake of the experiment file.
-	f(good, "three: {services: {web: {cpus: abc}}}", `experiment.yaml:7:34: variant three: services.web.cpus: "abc" is not such a number`)
+	f(good, "three: {services: {web: {cpus: abc}}}", `experiment.yaml:7:34: variant three: services.web.cpus: "abc" is no number for this key`)
 	f(good, "three: {services: {web: {x-process: [./none]}}}", "experiment.yaml:7:28: variant three: service web: there is no program none")
 }

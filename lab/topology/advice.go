@@ -15,7 +15,8 @@ var advices = []struct {
 	{regexp.MustCompile(`has neither an image nor a build context`), "write image: NAME, build: DIRECTORY, or x-process: [PROGRAM, ARGUMENT]"},
 	{regexp.MustCompile(`depends on undefined service`), "add that service, or take it out of depends_on"},
 	{regexp.MustCompile(`^dependency cycle detected`), "take one of these out of depends_on"},
-	{regexp.MustCompile(`is not such a number$`), `write one such as "2" or, of CPUs, "0.5"`},
+	{regexp.MustCompile(`must be greater than or equal to 0$`), "write 1 or more"},
+	{regexp.MustCompile(`is no number for this key$`), `write one such as 2 or, for CPUs, "0.5"`},
 }
 
 // serviceKeys are the keys of a service that people write most.

@@ -23,7 +23,7 @@ var rewrites = []struct {
 	{regexp.MustCompile(`'services\[([^\]]+)\]\.([^']+)' `), "services.$1.$2: "},
 	{regexp.MustCompile(`error while interpolating (\S+): `), "$1: "},
 	{regexp.MustCompile(`failed to cast to expected type: `), ""},
-	{regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): (?:invalid syntax|value out of range)`), "$1 is not such a number"},
+	{regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): (?:invalid syntax|value out of range)`), "$1 is no number for this key"},
 	{regexp.MustCompile(`^(\S+)\.([^.\s]+) false schema`), "$1: Compose has no key `$2`"},
 	{regexp.MustCompile(`^(\S+) additional properties '([^']+)' not allowed`), "$1: Compose has no key `$2`"},
 	{regexp.MustCompile(`^additional properties '([^']+)' not allowed`), "Compose has no key `$1`"},

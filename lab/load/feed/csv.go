@@ -86,7 +86,7 @@ func csvError(path string, err error) error {
 	case errors.Is(err, csv.ErrBareQuote):
 		what = `a quote within a value that does not begin with one: put the value in quotes and double those in it`
 	case errors.Is(err, csv.ErrQuote):
-		what = `a value in quotes that does not end with one, or goes on after it: end it with a quote and double those in it`
+		what = `a quoted value lacks its closing quote, or has text after it: close it, and write two quotes for one within it`
 	}
 	if at.StartLine != at.Line { // a quote left open swallows lines
 		what += fmt.Sprintf("; the row begins on line %d", at.StartLine)

@@ -105,9 +105,9 @@ func TestBadFiles(t *testing.T) {
 		{"a.csv", "id,name\n1,2\n\n3\n", "", ":4: the row has 1 value, and there are 2 columns: give each column one"},
 		{"a.csv", "id,name\n1,2\n3,4,5\n", "id", ":3: the row has 3 values, and there are 2 columns"},
 		{"a.csv", "id,name\n1,x\"y\n", "", ":2:4: a quote within a value that does not begin with one: put the value in quotes and double those in it"},
-		{"a.csv", "id,name\n1,\"x\"y\n", "", ":2:5: a value in quotes that does not end with one, or goes on after it: end it with a quote and double those in it"},
-		{"a.csv", "id,name\n1,\"x\n", "", ":2:6: a value in quotes that does not end with one"},
-		{"a.csv", "id,name\n1,\"x\n2,y\n3,\"z\n", "", ":4:3: a value in quotes that does not end with one, or goes on after it: end it with a quote and double those in it; the row begins on line 2"},
+		{"a.csv", "id,name\n1,\"x\"y\n", "", ":2:5: a quoted value lacks its closing quote, or has text after it: close it, and write two quotes for one within it"},
+		{"a.csv", "id,name\n1,\"x\n", "", ":2:6: a quoted value lacks its closing quote"},
+		{"a.csv", "id,name\n1,\"x\n2,y\n3,\"z\n", "", ":4:3: a quoted value lacks its closing quote, or has text after it: close it, and write two quotes for one within it; the row begins on line 2"},
 		{"a.csv", "\xff\xfei\x00d\x00", "", ": it is written in UTF-16: save it as UTF-8"},
 		{"a.jsonl", "", "", `: it is empty: give it lines such as {"id": 1}`},
 		{"a.jsonl", "\n \n", "", ": it is empty"},
@@ -146,7 +146,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		pipe:                           pipe + ": not a regular file: give one",
-		filepath.Join(dir, "none.csv"): "there is no such file as " + filepath.Join(dir, "none.csv") + ": give the path of one",
+		filepath.Join(dir, "none.csv"): "there is no file " + filepath.Join(dir, "none.csv") + ": write the path of one",
 		dir:                            dir + ": not a regular file: give one",
 		large:                          large + ": it has 257 MiB, and a feed's file may have 256: take a part of it",
 	} {

@@ -65,7 +65,7 @@ type reader func(in input) (*table, []string, error)
 func readFile(f *File, read reader) (*table, []string, error) {
 	info, err := os.Stat(f.Path) // before it is opened: to open a pipe waits for its writer
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("there is no such file as %s: give the path of one", f.Path)
+		return nil, nil, fmt.Errorf("there is no file %s: write the path of one", f.Path)
 	}
 	if err != nil {
 		return nil, nil, err // names the path
