@@ -88,6 +88,9 @@ func Evaluate(in Input) Verdict {
 // noCapacity says that there is no capacity, and why.
 func (in Input) noCapacity() string {
 	text := "No rate met the objectives, so there is no capacity to explain"
+	if in.LowerBound != "" { // the measurement ended first, whatever the system would have done
+		text = "No rate could be judged, so there is no capacity to explain"
+	}
 	if in.Missed != "" {
 		text += ": " + in.Missed
 	}

@@ -114,3 +114,17 @@ func TestRate(t *testing.T) {
 		}
 	}
 }
+
+// Without a capacity the verdict says whether rates missed the objectives, or could not be
+// judged because the generator was the limit.
+func TestNoCapacityIsExplained(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ bound, missed, want string }{
+		{"", "at 5 a second, p(95)<200 was 300 ms", "No rate met the objectives, so there is no capacity to explain: at 5 a second, p(95)<200 was 300 ms."},
+		{"the load generator was late", "at 5 a second, the load generator sent 52 % of the requests late", "No rate could be judged, so there is no capacity to explain: at 5 a second, the load generator sent 52 % of the requests late."},
+	} {
+		if v := Evaluate(Input{LowerBound: c.bound, Missed: c.missed}); v.Status != Undecided || v.Summary != c.want {
+			t.Errorf("%s: %q, want %q", v.Status, v.Summary, c.want)
+		}
+	}
+}
