@@ -38,7 +38,7 @@ type Offer struct {
 	// .proto files that describe the gRPC services that steps call, relative to this file:
 	// one, or a list. A file imports others from its own directory. Without it the server
 	// is asked, by reflection.
-	Proto []string `key:"proto" eg:"shop.proto" path:"a .proto file" least:"1" lone:""`
+	Proto []string `key:"proto" eg:"shop.proto" least:"1" lone:"" path:"a .proto file"`
 
 	// The most connections that are open at once, over all scenarios: a request
 	// waits for one to come free, which counts in its response time. If not

@@ -10,46 +10,71 @@ import (
 	"loadstone/lab/load"
 )
 
+// values are extracted values under one name, of the steps that a threshold selects.
+type values struct {
+	count            uint64
+	sum, least, most float64
+	last             float64
+	at               time.Time
+	distribution     *hdrhistogram.Histogram
+}
+
+// add adds what one step extracted.
+func (v *values) add(r *load.ValueResult) error {
+	h, err := hdrhistogram.Decode([]byte(r.Histogram))
+	if err != nil {
+		return fmt.Errorf("decode a histogram of values: %w", err)
+	}
+	v.distribution.Merge(h)
+	if v.count == 0 || !r.LastAt.Before(v.at) {
+		v.at, v.last = r.LastAt, r.Last
+	}
+	if v.count == 0 {
+		v.least, v.most = r.Min, r.Max
+	}
+	v.least, v.most = min(v.least, r.Min), max(v.most, r.Max)
+	v.count += r.Count
+	v.sum += r.Sum
+	return nil
+}
+
 // extracted is what a threshold asks of extracted values; NaN if there are none.
 func (j *resultValues) extracted(t Threshold) (float64, error) {
-	merged := load.NewValueHistogram()
-	var count uint64
-	var at time.Time
-	sum, least, most, last := 0.0, math.Inf(1), math.Inf(-1), math.NaN()
+	v := values{distribution: load.NewValueHistogram()}
 	for i := range j.result.Values {
-		v := &j.result.Values[i]
-		if v.Name != t.Extracted || !t.selection().has(v.Scenario, v.Step) || v.Count == 0 {
+		r := &j.result.Values[i]
+		if r.Name != t.Extracted || !t.selection().has(r.Scenario, r.Step) || r.Count == 0 {
 			continue
 		}
-		if !v.LastAt.Before(at) {
-			at, last = v.LastAt, v.Last
+		if err := v.add(r); err != nil {
+			return 0, err
 		}
-		count, sum, least, most = count+v.Count, sum+v.Sum, min(least, v.Min), max(most, v.Max)
-		h, err := hdrhistogram.Decode([]byte(v.Histogram))
-		if err != nil {
-			return 0, fmt.Errorf("decode a histogram of values: %w", err)
-		}
-		merged.Merge(h)
 	}
-	if count == 0 && t.Aggregation != "count" && t.Aggregation != "sum" {
+	switch {
+	case t.Aggregation == "count":
+		return float64(v.count), nil
+	case t.Aggregation == "sum":
+		return v.sum, nil
+	case v.count == 0:
 		return math.NaN(), nil
 	}
+	return v.of(t), nil
+}
+
+// of is what a threshold asks; there are values.
+func (v *values) of(t Threshold) float64 {
 	percent := t.Percentile
 	switch t.Aggregation {
-	case "count":
-		return float64(count), nil
-	case "sum":
-		return sum, nil
 	case "avg":
-		return sum / float64(count), nil
+		return v.sum / float64(v.count)
 	case "min":
-		return least, nil
+		return v.least
 	case "max":
-		return most, nil
+		return v.most
 	case "last":
-		return last, nil
+		return v.last
 	case "med":
 		percent = 50
 	}
-	return min(max(float64(merged.ValueAtPercentile(percent))/load.ValueScale, least), most), nil
+	return min(max(float64(v.distribution.ValueAtPercentile(percent))/load.ValueScale, v.least), v.most)
 }

@@ -32,7 +32,7 @@ func (r *run) describedCalls(ctx context.Context) (map[string]*rpc.Method, error
 	if len(r.plan.Protos) == 0 {
 		return rpc.Reflect(ctx, r.targets[0].addresses[0].String(), r.trust(&r.targets[0]), paths)
 	}
-	services, err := rpc.Compile(r.plan.Protos)
+	services, err := rpc.Compile(r.plan.Protos) //nolint:contextcheck // it waits for nobody
 	if err != nil {
 		return nil, err
 	}

@@ -233,7 +233,7 @@ func TestCallsOfOthers(t *testing.T) {
 	}
 	for status, want := range map[int]string{http.StatusBadGateway: "", http.StatusOK: "it is not gRPC"} {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Te") != "trailers" || r.Header.Get("Grpc-Timeout") != "10000000u" || r.Header.Get("Content-Type") != "application/grpc" {
+			if r.Header.Get("TE") != "trailers" || r.Header.Get("Grpc-Timeout") != "10000000u" || r.Header.Get("Content-Type") != "application/grpc" {
 				t.Errorf("asked with the header %v", r.Header)
 			}
 			w.WriteHeader(status)

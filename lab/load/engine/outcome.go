@@ -82,18 +82,27 @@ func (r *run) details(result *load.Result) error {
 				HeldBytes: held.size.Load(), LargestBytes: held.largest.Load(),
 			})
 		}
-		for k := range s.Steps {
-			values, err := r.values(t, i, k)
-			if err != nil {
-				return err
-			}
-			result.Values = append(result.Values, values...)
-			for c, check := range s.Steps[k].Checks {
-				p := t.checks[r.ids[i].checks[k][c]]
-				result.Checks = append(result.Checks, load.CheckResult{
-					Scenario: s.Name, Step: s.Steps[k].Name, Name: check.Name, Passes: p.passed, Fails: p.failed,
-				})
-			}
+		if err := r.answers(t, i, result); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answers adds what there is about the answers of scenario number i: values and checks.
+func (r *run) answers(t *sums, i int, result *load.Result) error {
+	s := &r.plan.Scenarios[i]
+	for k := range s.Steps {
+		values, err := r.values(t, i, k)
+		if err != nil {
+			return err
+		}
+		result.Values = append(result.Values, values...)
+		for c, check := range s.Steps[k].Checks {
+			p := t.checks[r.ids[i].checks[k][c]]
+			result.Checks = append(result.Checks, load.CheckResult{
+				Scenario: s.Name, Step: s.Steps[k].Name, Name: check.Name, Passes: p.passed, Fails: p.failed,
+			})
 		}
 	}
 	return nil

@@ -297,29 +297,40 @@ func (u *user) extractFrom(o *outcome) {
 	}
 	for i := range u.step().extract {
 		e := &u.step().extract[i]
-		value, ok := k.value(&e.Extract)
-		switch {
-		case !ok && e.Default != nil && !k.cut && k.problem == "": // of what was read whole
-			value = *e.Default
-		case !ok:
-			o.err = fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, o.status, e.where(), e.name, k.why(e))
-		case e.list || e.Join != "":
-			list := gjson.GetBytes(k.body, e.JSON)
-			if wrong := listed(list); wrong != "" {
-				o.err = fmt.Errorf("step %q: in its answer, of status %d, at %s: %s", u.step().name, o.status, e.JSON, wrong)
-			} else if e.Join != "" {
-				value = strings.Join(texts(list), e.Join)
-			}
-		}
-		if o.err == nil && e.Metric && (ok || value != "") {
-			o.err = u.measure(e, value)
-		}
-		if o.err != nil {
-			o.status, o.failed = 0, failure.NoValue
+		value, err := u.taken(e, o.status)
+		if err != nil {
+			o.err, o.status, o.failed = err, 0, failure.NoValue
 			return
 		}
 		u.setValue(e.variable, value)
 	}
+}
+
+// taken is what an extraction takes from the answer, and measures it if it is a metric.
+func (u *user) taken(e *extraction, status int) (string, error) {
+	k := u.captured
+	value, ok := k.value(&e.Extract)
+	switch {
+	case !ok && e.Default != nil && !k.cut && k.problem == "": // of what was read whole
+		value = *e.Default
+		if value == "" {
+			return "", nil
+		}
+	case !ok:
+		return "", fmt.Errorf("step %q: its answer, of status %d, has no %s for {%s}%s", u.step().name, status, e.where(), e.name, k.why(e))
+	case e.list || e.Join != "":
+		list := gjson.GetBytes(k.body, e.JSON)
+		if wrong := listed(list); wrong != "" {
+			return "", fmt.Errorf("step %q: in its answer, of status %d, at %s: %s", u.step().name, status, e.JSON, wrong)
+		}
+		if e.Join != "" {
+			value = strings.Join(texts(list), e.Join)
+		}
+	}
+	if e.Metric {
+		return value, u.measure(e, value)
+	}
+	return value, nil
 }
 
 // why says what is wrong with the body that has no value, if something is.
