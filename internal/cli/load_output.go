@@ -62,12 +62,9 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 		if w.files[path] != nil {
 			return nil, errors.Join(usagef("%s is to be two things at once: give each output a file of its own", path), w.close(ctx))
 		}
-		file, err := atomicfile.CreateShared(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("there is no directory %s to write %s into; make it, or write another path", filepath.Dir(path), filepath.Base(path))
-		}
+		file, err := create(path)
 		if err != nil {
-			return nil, errors.Join(usageError{err}, w.close(ctx))
+			return nil, errors.Join(err, w.close(ctx))
 		}
 		w.files[path] = file
 	}
@@ -98,6 +95,18 @@ func (o *outputs) open(ctx context.Context, title string) (*writer, error) {
 		return nil, errors.Join(usageError{fmt.Errorf("--remote-write: %w", err)}, w.close(ctx))
 	}
 	return w, nil
+}
+
+// create begins a file that a user named.
+func create(path string) (*atomicfile.Pending, error) {
+	file, err := atomicfile.CreateShared(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usagef("there is no directory %s to write %s into; make it, or write another path", filepath.Dir(path), filepath.Base(path))
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return file, nil
 }
 
 // add takes a window.
