@@ -25,6 +25,10 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 			continue
 		}
 		for _, w := range m.workers(name) {
+			out.Workers++
+			if w.busy >= verdict.BusyMuch {
+				out.BusyWorkers++
+			}
 			if !ok || w.busy > out.Busy {
 				out.Busy, out.Backpressured = min(1, w.busy), w.held
 			}

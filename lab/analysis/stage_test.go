@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -104,10 +105,13 @@ func TestASkewedStageIsAsSlowAsItsHottestWorker(t *testing.T) {
 	p := idle(topology.Resource{Name: "join", Kind: topology.Stage, Done: "done", BusyMS: "busy", BackpressuredMS: "held"}, tells)
 	one := derive(t, map[string]planted{"one": p, "two": p}).Variants[0]
 	r := one.Components[0].Resources[0]
+	if r.Workers != 4 || r.BusyWorkers != 1 {
+		t.Errorf("%v of %v workers were busy, want 1 of 4", r.BusyWorkers, r.Workers)
+	}
 	if !near(r.Busy, 0.97, 0.001) || r.Backpressured == nil || !near(*r.Backpressured, 0.02, 0.001) || !near(r.Bound, 100/0.97, 0.001) {
 		t.Errorf("got %+v, want 97 %% busy, held back for 2 %%", r)
 	}
-	if v := one.Verdict; v.ResourceName != "join" || v.Status != verdict.Named {
+	if v := one.Verdict; v.ResourceName != "join" || v.Status != verdict.Named || !strings.Contains(fmt.Sprint(v.Witnesses), "1 of its 4 workers was busy") {
 		t.Errorf("got %s %q, want join named", v.Status, v.Summary)
 	}
 }

@@ -12,11 +12,12 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/probe"
 	"loadstone/lab/probe/cassandra"
+	"loadstone/lab/probe/flink"
 	"loadstone/lab/probe/kafka"
 	"loadstone/lab/topology"
 )
 
-// reader asks a service's instances in their own protocol. Both probes are one.
+// reader asks a service's instances in their own protocol. All probes are one.
 type reader interface {
 	Read(ctx context.Context) (map[string]float64, error)
 	Resources() []topology.Resource
@@ -34,10 +35,11 @@ type source struct {
 }
 
 // sources are the readers of images whose program tells of its
-// queues or pools in its own protocol: one for a Kafka cluster, one for each
-// Cassandra node. None of them has connected yet.
+// queues, pools or stages in its own protocol: one for a Kafka cluster, one for each
+// Cassandra node, one for the task managers of Flink. None of them has connected yet.
 func sources(system *topology.System, instances []topology.Instance) ([]*source, error) {
 	var out []*source
+	clusters := make(map[string]bool) // of Kafka, by who votes in them
 	for i := range system.Services {
 		s := &system.Services[i]
 		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
@@ -49,6 +51,12 @@ func sources(system *topology.System, instances []topology.Instance) ([]*source,
 			if roles := s.Environment["KAFKA_PROCESS_ROLES"]; roles != "" && !strings.Contains(roles, "broker") {
 				continue // a controller has no groups
 			}
+			if voters := s.Environment["KAFKA_CONTROLLER_QUORUM_VOTERS"]; voters != "" {
+				if clusters[voters] {
+					continue // another broker of the same cluster, which knows the same
+				}
+				clusters[voters] = true
+			}
 			reader, err := kafka.Open(addresses(s, own, kafka.DefaultPort)...)
 			if err != nil {
 				closeAll(out)
@@ -59,9 +67,30 @@ func sources(system *topology.System, instances []topology.Instance) ([]*source,
 			for i, address := range addresses(s, own, cassandra.DefaultPort) {
 				out = append(out, &source{reader: cassandra.Open(address), service: s.Name, instance: own[i].Name})
 			}
+		case "flink":
+			if manager, ok := jobManager(system, instances); ok && has(s, "taskmanager") {
+				out = append(out, &source{reader: flink.Open(s.Name, manager), service: s.Name, instance: own[0].Name})
+			}
 		}
 	}
 	return out, nil
+}
+
+// has says whether an image of several roles has this one.
+func has(s *topology.Service, role string) bool {
+	return len(s.Arguments) > 0 && s.Arguments[0] == role
+}
+
+// jobManager is the address of the one that knows of all task managers of a system.
+func jobManager(system *topology.System, instances []topology.Instance) (address string, ok bool) {
+	for i := range system.Services {
+		s := &system.Services[i]
+		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
+		if image, _ := topology.SplitImage(s.Image); image == "flink" && has(s, "jobmanager") && len(own) > 0 {
+			return addresses(s, own[:1], flink.DefaultPort)[0], true
+		}
+	}
+	return "", false
 }
 
 // addresses are where a service's instances are asked: at the port that the file

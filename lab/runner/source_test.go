@@ -15,14 +15,19 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	t.Parallel()
 	system := &topology.System{Services: []topology.Service{
 		{Name: "log", Image: "apache/kafka:4.1"},
+		{Name: "first", Image: "apache/kafka", Environment: map[string]string{"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@first:9093,2@second:9093"}},
+		{Name: "second", Image: "apache/kafka", Environment: map[string]string{"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@first:9093,2@second:9093"}},
 		{Name: "controller", Image: "apache/kafka", Environment: map[string]string{"KAFKA_PROCESS_ROLES": "controller"}},
 		{Name: "own", Image: "apache/kafka", Command: []string{"/bin/true"}},
 		{Name: "store", Image: "cassandra"},
 		{Name: "other", Image: "redis"},
 		{Name: "none", Image: "cassandra"},
+		{Name: "workers", Image: "flink:2.3", Arguments: []string{"taskmanager"}},
+		{Name: "manager", Image: "flink:2.3", Arguments: []string{"jobmanager"}},
+		{Name: "job", Image: "flink:2.3", Arguments: []string{"flink", "run"}},
 	}}
 	var instances []topology.Instance
-	for _, name := range []string{"log-1", "log-2", "controller-1", "own-1", "store-1", "store-2", "other-1"} {
+	for _, name := range []string{"log-1", "log-2", "first-1", "second-1", "controller-1", "own-1", "store-1", "store-2", "other-1", "workers-1", "workers-2", "manager-1", "job-1"} {
 		service, _, _ := strings.Cut(name, "-")
 		instances = append(instances, topology.Instance{Service: service, Name: name, Host: "127.0.0.1", Port: 1})
 	}
@@ -35,8 +40,8 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	for _, s := range probed(all) {
 		got = append(got, s.Instance)
 	}
-	if want := []string{"log-1", "store-1", "store-2"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q: a cluster of brokers once, and each node", got, want)
+	if want := []string{"log-1", "first-1", "store-1", "store-2", "workers-1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q: a cluster of brokers once, each node, and all task managers once", got, want)
 	}
 }
 

@@ -94,7 +94,7 @@ func (in Input) threadLimit(c Component) (l limit, ok bool) {
 	}
 	return limit{
 		Limit: Limit{Component: c.Name, Resource: Thread}, component: c,
-		bound: in.Capacity / c.ThreadBusy, busy: c.ThreadBusy, saturated: c.ThreadBusy >= busyMuch,
+		bound: in.Capacity / c.ThreadBusy, busy: c.ThreadBusy, saturated: c.ThreadBusy >= BusyMuch,
 		evidence: fmt.Sprintf("the busiest thread of %s used %.0f %% of a core, which is all that it can use, out of %.3g", c.Name, 100*c.ThreadBusy, usable),
 	}, true
 }
@@ -104,7 +104,7 @@ func (in Input) threadLimit(c Component) (l limit, ok bool) {
 // throttled, with threads that waited for a core. A high share of its limit alone is
 // not enough: it is the demand, divided by the bound, and no second observation.
 func (c Component) waitedForCPU() bool {
-	return c.Throttled >= throttledMuch || c.Busy >= busyMuch && c.RunDelay >= delayedMuch
+	return c.Throttled >= throttledMuch || c.Busy >= BusyMuch && c.RunDelay >= delayedMuch
 }
 
 // oneCounter says whether what demand and saturation say of the limit comes from the
@@ -134,14 +134,14 @@ func (r Resource) waitedFor() bool {
 func (r Resource) saturated(in Input) bool {
 	switch r.Kind {
 	case Pool:
-		return r.Busy >= busyMuch || r.Full >= fullMuch
+		return r.Busy >= BusyMuch || r.Full >= fullMuch
 	case Queue:
 		return r.NotEmpty >= waitingMuch || r.Full >= fullMuch || r.Slope >= pilesUp*in.Capacity ||
 			r.Capacity > 0 && r.Depth >= r.Capacity/2
 	case Stage:
 		return false // what holds whom back is for stages to say
 	default:
-		return r.Busy >= busyMuch
+		return r.Busy >= BusyMuch
 	}
 }
 

@@ -13,7 +13,7 @@ const heldBackMuch = 0.10
 
 // stages says which stage limits each pipeline, and marks it as held. The rule:
 //
-//  1. A stage is busy if its hottest worker works for busyMuch of the time, and it
+//  1. A stage is busy if its hottest worker works for BusyMuch of the time, and it
 //     falls behind if pilesUp or more of what comes stays in front of it.
 //  2. It is held back by a later one if it cannot hand on for heldBackMuch of the
 //     time. Where it does not tell, it is taken to be if a later one is busy or
@@ -81,14 +81,14 @@ func (p pipelines) first(s *limit) *limit {
 
 // candidate says whether s falls behind, or else is busy, and is not held back.
 func (p pipelines) candidate(s *limit, falls bool) bool {
-	if falls && !s.resource.Behind() || !falls && s.busy < busyMuch {
+	if falls && !s.resource.Behind() || !falls && s.busy < BusyMuch {
 		return false
 	}
 	if b := s.resource.Backpressured; b != nil {
 		return *b < heldBackMuch
 	}
 	return !slices.ContainsFunc(p.stages, func(t *limit) bool {
-		return p.follows(t, s) && (t.busy >= busyMuch || t.resource.Behind())
+		return p.follows(t, s) && (t.busy >= BusyMuch || t.resource.Behind())
 	})
 }
 
@@ -110,6 +110,13 @@ func withoutFollowers(limits []limit) []limit {
 
 func (r Resource) stageEvidence(c Component) string {
 	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, format.Rounded(r.Rate))
+	if r.Workers > 1 && r.BusyWorkers > 0 && r.BusyWorkers < r.Workers {
+		are := "were"
+		if r.BusyWorkers <= 1 {
+			are = "was"
+		}
+		text += fmt.Sprintf("; %.3g of its %.3g workers %s busy", r.BusyWorkers, r.Workers, are)
+	}
 	if r.Backpressured != nil {
 		text += fmt.Sprintf(", blocked by later stages for %.0f %% of it", 100**r.Backpressured)
 	}

@@ -169,6 +169,10 @@ type Resource struct {
 	// Backpressured is the share of time in which a stage's hottest worker could
 	// not hand on what it had done; nil if it is not told.
 	Backpressured *float64 `json:"backpressured,omitempty"`
+	// Workers are those of a stage that tell of themselves, and BusyWorkers those of them that worked for
+	// most of the time: as much as a stage does that limits.
+	Workers     float64 `json:"workers,omitempty"`
+	BusyWorkers float64 `json:"busy_workers,omitempty"`
 	// Rate is what a stage or a queue's consumer did each second.
 	Rate float64 `json:"rate,omitempty"`
 	// Left is by how much more waited when the load ended than when it began,

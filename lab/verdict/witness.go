@@ -37,12 +37,12 @@ const (
 	// core, for each second that they run: as long as they run, at least. Planted
 	// ones that were throttled waited for ten times as long and more.
 	delayedMuch = 1.0
-	// busyMuch is the share of its limit that a saturated instance uses.
-	busyMuch = 0.85
+	// BusyMuch is the share of its limit that a saturated instance uses.
+	BusyMuch = 0.85
 	// fullMuch is the share of time in which a pool that limits has no free slot.
 	fullMuch = 0.40
 	// waitingMuch is the share of time in which something waits in a queue whose
-	// consumer is busy for busyMuch of it: 1 − (1−ρ)·e^ρ for random arrivals and
+	// consumer is busy for BusyMuch of it: 1 − (1−ρ)·e^ρ for random arrivals and
 	// work of one size (M/D/1; Kleinrock 1975).
 	waitingMuch = 0.65
 	// exceeds is by how much more than its lowest bound a system may seem to sustain
@@ -172,7 +172,7 @@ func saturation(in Input, limits []limit) Witness {
 		}
 		// One that is at its limit and one that is well below it are not equals.
 		most := saturated[0].busy
-		if most >= busyMuch {
+		if most >= BusyMuch {
 			saturated = slices.DeleteFunc(saturated, func(l limit) bool { return l.busy < explains*most })
 		}
 		if hard := hardFirst(saturated); hard[0].busy >= tied*most {
