@@ -33,6 +33,10 @@ const (
 	flinkNetwork   = 16
 )
 
+// flinkPatience is how long a process waits for its own network to start: 10 s by default, which are too few on a
+// busy machine. Flink's setting pekko.startup-timeout goes to a path that Pekko does not read (Flink 2.3).
+const flinkPatience = "-Dpekko.remote.classic.startup-timeout=120s"
+
 // startFlink has the official image's contract for the commands jobmanager, taskmanager and flink: FLINK_PROPERTIES
 // has lines of config.yaml, and the job manager is at jobmanager.rpc.address, a service or a host.
 //
@@ -59,7 +63,6 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	standard := func(name, value string) { set[name] = cmp.Or(set[name], value) }
 	standard("jobmanager.rpc.port", "6123")
 	standard("rest.port", strconv.Itoa(flinkPort))
-	standard("pekko.startup-timeout", "120s") // Flink's own 10 s are too few on a busy machine
 	standard("io.tmp.dirs", filepath.Join(in.Dir, "tmp"))
 	role, args := in.Service.Arguments[0], in.Service.Arguments[1:]
 	memory := ""
@@ -81,7 +84,7 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	if err := in.write(filepath.Join(dir, "config.yaml"), flinkConfig(set), 0o644); err != nil {
 		return nil, err
 	}
-	env := map[string]string{"FLINK_CONF_DIR": dir, "JVM_ARGS": strings.TrimSpace(memory + " -Djava.io.tmpdir=" + in.Dir + " " + in.Service.Environment["JVM_ARGS"])}
+	env := map[string]string{"FLINK_CONF_DIR": dir, "JVM_ARGS": strings.TrimSpace(memory + " " + flinkPatience + " -Djava.io.tmpdir=" + in.Dir + " " + in.Service.Environment["JVM_ARGS"])}
 	if role == "flink" {
 		return &Process{Command: append([]string{in.Files["flink"]}, args...), Env: env}, nil
 	}
