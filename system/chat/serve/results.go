@@ -2,9 +2,10 @@ package serve
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
+
+	"loadstone/system/chat/topics"
 )
 
 // results are the newest totals of each stream that this server has heard of, where others analyse.
@@ -13,30 +14,18 @@ type results struct {
 	newest map[int64]json.RawMessage
 }
 
-// maxResult bounds a record of analysis-result, in bytes.
-const maxResult = 8 << 10
-
-var errResult = errors.New("a record of analysis-result cannot be read")
-
 // heardResult is told of each record of analysis-result: what viewers are to be told, with its stream.
 func (s *server) heardResult(value []byte) {
-	var r struct {
-		Stream int64  `json:"stream"`
-		Type   string `json:"type"`
-	}
-	err := json.Unmarshal(value, &r)
-	if err == nil && (r.Type != "totals" || len(value) > maxResult) {
-		err = fmt.Errorf("it is %q, of %d bytes", r.Type, len(value))
-	}
+	stream, err := topics.ParseResult(value)
 	if err == nil {
-		_, err = s.log.Stream(r.Stream)
+		_, err = s.log.Stream(stream)
 	}
 	if err != nil {
-		s.failed(fmt.Errorf("%w: %w", errResult, err))
+		s.failed(fmt.Errorf("a record of %s cannot be read: %w", topics.Analysis, err))
 		return
 	}
-	s.results.put(r.Stream, value)
-	s.hub.Announce(r.Stream, value, false)
+	s.results.put(stream, value)
+	s.hub.Announce(stream, value, false)
 }
 
 func (r *results) put(stream int64, value []byte) {

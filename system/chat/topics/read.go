@@ -1,7 +1,9 @@
 package topics
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -13,19 +15,22 @@ import (
 	"loadstone/system/chat"
 )
 
-// Record is a record of raw-chats.
+// Record is a record of a topic.
 type Record struct {
-	// Message is what it says, unless Err says that it is none.
+	// Message is what one of raw-chats says, unless Err says that it is none. Of another topic's there is only Err.
 	Message chat.Raw
 	Err     error
-	// Partition, Offset and Value are its own.
+	// Topic, Partition, Offset and Value are its own.
+	Topic     string
 	Partition int32
 	Offset    int64
 	Value     []byte
 }
 
-// Reader reads raw-chats together with others of its group.
+// Reader reads a topic together with others of its group.
 type Reader struct {
+	// Topic is Raw or Analysis; empty for Raw.
+	Topic string
 	// Group is its name.
 	Group string
 	// Most bounds the records of a batch.
@@ -57,22 +62,23 @@ const (
 
 // Read reads until ctx ends. It begins where the group is, at first with the oldest record.
 func (c *Client) Read(ctx context.Context, r Reader) error {
+	r.Topic = cmp.Or(r.Topic, Raw)
 	group, err := kgo.NewClient(
-		kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(Raw),
+		kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic),
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, given map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-			return c.earlier(ctx, given, r.Rewind)
+			return c.earlier(ctx, given, r.Topic, r.Rewind)
 		}),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.FetchMinBytes(lingerBytes), kgo.FetchMaxWait(r.Linger), kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(heartbeat),
 	)
 	if err != nil {
-		return fmt.Errorf("read %s as %s: %w", Raw, r.Group, err)
+		return fmt.Errorf("read %s as %s: %w", r.Topic, r.Group, err)
 	}
 	defer group.CloseAllowingRebalance()
 	for ctx.Err() == nil {
 		select {
 		case <-r.Back:
-			if err := c.back(ctx, group, r.Rewind); err != nil && ctx.Err() == nil {
+			if err := c.back(ctx, group, r.Topic, r.Rewind); err != nil && ctx.Err() == nil {
 				r.Failed(fmt.Errorf("go back by %v: %w", r.Rewind, err))
 			}
 		default:
@@ -92,10 +98,10 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 }
 
 // since lists the first offsets of so long ago on.
-func (c *Client) since(ctx context.Context, rewind time.Duration) (kadm.ListedOffsets, error) {
+func (c *Client) since(ctx context.Context, topic string, rewind time.Duration) (kadm.ListedOffsets, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	listed, err := kadm.NewClient(c.inner).ListOffsetsAfterMilli(ctx, time.Now().Add(-rewind).UnixMilli(), Raw)
+	listed, err := kadm.NewClient(c.inner).ListOffsetsAfterMilli(ctx, time.Now().Add(-rewind).UnixMilli(), topic)
 	if err == nil {
 		err = listed.Error()
 	}
@@ -103,31 +109,31 @@ func (c *Client) since(ctx context.Context, rewind time.Duration) (kadm.ListedOf
 }
 
 // back has a group read again the partitions that it has read of.
-func (c *Client) back(ctx context.Context, group *kgo.Client, rewind time.Duration) error {
-	listed, err := c.since(ctx, rewind)
+func (c *Client) back(ctx context.Context, group *kgo.Client, topic string, rewind time.Duration) error {
+	listed, err := c.since(ctx, topic, rewind)
 	if err != nil {
 		return err
 	}
-	to := map[string]map[int32]kgo.EpochOffset{Raw: {}}
+	to := map[string]map[int32]kgo.EpochOffset{topic: {}}
 	listed.Each(func(o kadm.ListedOffset) {
-		to[Raw][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
+		to[topic][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
 	})
 	group.SetOffsets(to) // which leaves out those that it has read nothing of
 	return nil
 }
 
 // earlier is where partitions that are given to a reader begin.
-func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Offset, rewind time.Duration) (map[string]map[int32]kgo.Offset, error) {
+func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Offset, topic string, rewind time.Duration) (map[string]map[int32]kgo.Offset, error) {
 	if rewind == 0 {
 		return given, nil
 	}
-	listed, err := c.since(ctx, rewind)
+	listed, err := c.since(ctx, topic, rewind)
 	if err != nil {
 		return nil, err
 	}
-	for partition, offset := range given[Raw] {
-		if o, ok := listed.Lookup(Raw, partition); ok && o.Offset < offset.EpochOffset().Offset {
-			given[Raw][partition] = offset.At(o.Offset)
+	for partition, offset := range given[topic] {
+		if o, ok := listed.Lookup(topic, partition); ok && o.Offset < offset.EpochOffset().Offset {
+			given[topic][partition] = offset.At(o.Offset)
 		}
 	}
 	return given, nil
@@ -137,8 +143,12 @@ func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Off
 func (r *Reader) take(ctx context.Context, group *kgo.Client, records []*kgo.Record) {
 	batch := make([]Record, len(records))
 	for i, record := range records {
-		batch[i] = Record{Partition: record.Partition, Offset: record.Offset, Value: record.Value}
-		batch[i].Message, batch[i].Err = chat.ParseRaw(record.Value)
+		batch[i] = Record{Topic: r.Topic, Partition: record.Partition, Offset: record.Offset, Value: record.Value}
+		if r.Topic == Analysis {
+			_, batch[i].Err = ParseResult(record.Value)
+		} else {
+			batch[i].Message, batch[i].Err = chat.ParseRaw(record.Value)
+		}
 	}
 	for {
 		err := r.Take(ctx, batch)
@@ -160,16 +170,39 @@ func (r *Reader) take(ctx context.Context, group *kgo.Client, records []*kgo.Rec
 	}
 }
 
-// PutAside writes a record that is no message to raw-chats-dead, with the reason.
+// PutAside writes a record that is not what its topic has to the topic's dead-letter topic, with the reason.
 func (c *Client) PutAside(ctx context.Context, r *Record) error {
-	err := c.inner.ProduceSync(ctx, &kgo.Record{Topic: Dead, Value: r.Value, Headers: []kgo.RecordHeader{
+	err := c.inner.ProduceSync(ctx, &kgo.Record{Topic: r.Topic + deadSuffix, Value: r.Value, Headers: []kgo.RecordHeader{
 		{Key: "reason", Value: []byte(r.Err.Error())},
-		{Key: "place", Value: fmt.Appendf(nil, "%s %d %d", Raw, r.Partition, r.Offset)},
+		{Key: "place", Value: fmt.Appendf(nil, "%s %d %d", r.Topic, r.Partition, r.Offset)},
 	}}).FirstErr()
 	if err != nil {
-		return fmt.Errorf("put a record of %s aside: %w", Raw, err)
+		return fmt.Errorf("put a record of %s aside: %w", r.Topic, err)
 	}
 	return nil
+}
+
+// maxResult bounds a record of analysis-result, in bytes.
+const maxResult = 8 << 10
+
+var errResult = errors.New("it is no result of an analysis")
+
+// ParseResult reads of a record of analysis-result which stream it is about. The whole of it is what viewers are told.
+func ParseResult(value []byte) (stream int64, err error) {
+	var r struct {
+		Stream int64  `json:"stream"`
+		Type   string `json:"type"`
+	}
+	if len(value) > maxResult {
+		return 0, fmt.Errorf("%w: %d bytes", errResult, len(value))
+	}
+	if err := json.Unmarshal(value, &r); err != nil {
+		return 0, fmt.Errorf("%w: %w", errResult, err)
+	}
+	if r.Type != "totals" || r.Stream < 1 {
+		return 0, fmt.Errorf("%w: type %q, stream %d", errResult, r.Type, r.Stream)
+	}
+	return r.Stream, nil
 }
 
 // Results hears what is written to analysis-result from now on, until ctx ends: each server all of it.

@@ -1,9 +1,10 @@
 // Package topics writes and reads the topics of a chat that several servers serve together, in Kafka.
 //
-//	raw-chats        messages that were accepted, see chat.Raw: their log. The key is the lane of
-//	                 the room, so that a hot room is on many partitions, and what one sender says is in order
-//	raw-chats-dead   records of it that are none, put aside with the reason
-//	analysis-result  what was found in them, by stream
+//	raw-chats             messages that were accepted, see chat.Raw: their log. The key is the lane of
+//	                      the room, so that a hot room is on many partitions, and what one sender says is in order
+//	raw-chats-dead        records of it that are none, put aside with the reason
+//	analysis-result       what was found in them, by stream, see ParseResult
+//	analysis-result-dead  records of it that are none, put aside with the reason
 //
 // A record is accepted when all replicas in sync have it (acks=all, idempotent producer), two at
 // least where there are three brokers. Readers hand on what they read before they commit it: after a
@@ -16,6 +17,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -25,9 +27,12 @@ import (
 
 // The topics.
 const (
-	Raw      = "raw-chats"
-	Dead     = "raw-chats-dead"
-	Analysis = "analysis-result"
+	Raw          = "raw-chats"
+	Dead         = Raw + deadSuffix
+	Analysis     = "analysis-result"
+	DeadAnalysis = Analysis + deadSuffix
+
+	deadSuffix = "-dead"
 )
 
 // Config says where Kafka is. Start from DefaultConfig.
@@ -42,6 +47,8 @@ type Config struct {
 	Buffered int
 	// Timeout is when a record fails that no broker takes.
 	Timeout time.Duration
+	// Registerer receives the metrics, see newMetrics. It may be nil.
+	Registerer prometheus.Registerer
 }
 
 // DefaultConfig leaves Brokers for the caller. Nothing lingers: what comes while a request is under
@@ -85,12 +92,12 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	inner, err := kgo.NewClient(
 		kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID("chat"), kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ProducerLinger(cfg.Linger),
-		kgo.MaxBufferedRecords(cfg.Buffered), kgo.RecordDeliveryTimeout(cfg.Timeout),
+		kgo.MaxBufferedRecords(cfg.Buffered), kgo.RecordDeliveryTimeout(cfg.Timeout), kgo.WithHooks(newMetrics(cfg.Registerer)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
 	}
-	t := kafka.Topics{Names: []string{Raw, Dead, Analysis}, Partitions: cfg.Partitions, Replicas: kafka.ByBrokers, Brokers: cfg.Brokers}
+	t := kafka.Topics{Names: []string{Raw, Dead, Analysis, DeadAnalysis}, Partitions: cfg.Partitions, Replicas: kafka.ByBrokers, Brokers: cfg.Brokers}
 	if err := t.Make(ctx, kadm.NewClient(inner)); err != nil {
 		inner.Close()
 		return nil, err

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
 	"loadstone/system/chat/topics/topicstest"
@@ -26,6 +28,23 @@ func open(t *testing.T, broker string) *Client {
 	}
 	t.Cleanup(client.Close)
 	return client
+}
+
+// count is the value of a counter, of all its labels together.
+func count(t *testing.T, of prometheus.Gatherer, name string) (sum float64) {
+	t.Helper()
+	families, err := of.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // say says something and waits until it is accepted.
@@ -86,9 +105,20 @@ func read(t *testing.T, c *Client, group string, fails int, want func(came []str
 func TestTopics(t *testing.T) {
 	t.Parallel()
 	broker := servertest.Kafka(t)
-	c := open(t, broker.Addr)
+	c, written := open(t, broker.Addr), prometheus.NewRegistry()
+	counted := DefaultConfig()
+	counted.Brokers, counted.Registerer = []string{broker.Addr}, written
+	sender, err := Open(t.Context(), counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sender.Close)
 	for i := range 20 {
-		say(t, c, "noor", fmt.Sprint(i))
+		say(t, sender, "noor", fmt.Sprint(i))
+	}
+	// Each was accepted before the next one was said, so each had a request of its own, or several where one failed.
+	if requests, records := count(t, written, "chat_kafka_produce_requests_total"), count(t, written, "chat_kafka_produced_records_total"); requests < 20 || records != 20 {
+		t.Errorf("20 messages, one after the other, were %v requests with %v records", requests, records)
 	}
 	topicstest.Write(t, broker.Addr, Raw, []byte(`{"stream":0}`))
 	say(t, c, "olga", "a")

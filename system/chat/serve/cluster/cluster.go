@@ -126,6 +126,7 @@ func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 			return nil, fmt.Errorf("ask Redis for its epoch: %w", err)
 		}
 	}
+	cfg.Topics.Registerer = cfg.Registerer
 	if l.topics, err = topics.Open(ctx, cfg.Topics); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,8 @@
 //
 // It commits what it has stored, and not before: after a crash some of it comes again, and is the same row.
 // While Cassandra cannot be written it waits, and raw-chats grows. A
-// record that is no message is put aside, to raw-chats-dead, and stops nothing.
+// record that is no message is put aside, to raw-chats-dead, and stops nothing. It reads analysis-result, too,
+// only to put aside what is no result, to analysis-result-dead: the servers leave such a record out.
 //
 // A message whose sender had no ack is in raw-chats twice. Who stores it asks Redis for its place, so that
 // both have the time of the one that has it, and are one row. Redis knows that for a while; what is older
@@ -77,17 +78,18 @@ type sink struct {
 	store     *messagestore.Store
 	logger    *slog.Logger
 
-	stored, repeated, dead, failures prometheus.Counter
-	failing                          atomic.Bool // what was tried last failed
-	told                             time.Time   // when a failure was logged last; the reader's
+	stored, repeated, failures prometheus.Counter
+	dead                       *prometheus.CounterVec
+	failing                    atomic.Bool  // what was tried last failed
+	told                       atomic.Int64 // when a failure was logged last, in ns
 }
 
 // Run stores until ctx ends. The metrics, beside those of the process:
 //
-//	chat_sink_stored_total    messages that are in Cassandra, those among them that came again
-//	chat_sink_repeated_total  messages that were sent again, and are the rows of the first
-//	chat_sink_dead_total      records that are no messages, put aside
-//	chat_sink_failures_total  attempts that failed and are made again
+//	chat_sink_stored_total       messages that are in Cassandra, those among them that came again
+//	chat_sink_repeated_total     messages that were sent again, and are the rows of the first
+//	chat_sink_dead_total{topic}  records that are not what their topic has, put aside
+//	chat_sink_failures_total     attempts that failed and are made again
 func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -95,6 +97,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	const stopTimeout = 10 * time.Second
 	parts, registry := service.NewGroup(stopTimeout), prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg.Topics.Registerer = registry
 	s := newSink(cfg, registry, logger.With("component", "sink"))
 	fail := func(err error) error { return errors.Join(err, parts.Close()) }
 	if err := s.open(ctx, parts); err != nil {
@@ -108,7 +111,10 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	admin.Handle(route.ReadyPath, probe(func() bool { return !s.failing.Load() }))
 	parts.Add(service.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	parts.Add(service.Component{Name: "reader", Run: func(ctx context.Context) error {
-		return s.topics.Read(ctx, topics.Reader{Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.take, Failed: s.failed})
+		return s.topics.Read(ctx, topics.Reader{Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.take, Failed: s.notStored})
+	}})
+	parts.Add(service.Component{Name: "results", Run: func(ctx context.Context) error {
+		return s.topics.Read(ctx, topics.Reader{Topic: topics.Analysis, Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.putAside, Failed: s.failed})
 	}})
 	s.logger.Info("storing", "admin", admin.Addr().String(), "kafka", cfg.Topics.Brokers, "redis", cfg.Broadcast.Where(), "cassandra", cfg.Store.Cluster.Hosts,
 		"batch", cfg.Store.Batch, "in_flight", cfg.Store.InFlight, "durability", s.store.Durability().How)
@@ -126,7 +132,7 @@ func newSink(cfg Config, to prometheus.Registerer, logger *slog.Logger) *sink {
 		cfg: cfg, logger: logger,
 		stored:   counter("chat_sink_stored_total", "Messages that are in Cassandra."),
 		repeated: counter("chat_sink_repeated_total", "Messages that were sent again."),
-		dead:     counter("chat_sink_dead_total", "Records that are no messages."),
+		dead:     promauto.With(to).NewCounterVec(prometheus.CounterOpts{Name: "chat_sink_dead_total", Help: "Records that are not what their topic has."}, []string{"topic"}),
 		failures: counter("chat_sink_failures_total", "Attempts that failed."),
 	}
 }
@@ -164,12 +170,17 @@ func probe(ok func() bool) http.HandlerFunc {
 // failed counts what is tried again, and logs it once in a while.
 func (s *sink) failed(err error) {
 	s.failures.Inc()
-	s.failing.Store(true)
 	const quiet = 10 * time.Second
-	if now := time.Now(); now.Sub(s.told) > quiet {
-		s.told = now
+	now, last := time.Now().UnixNano(), s.told.Load()
+	if now-last > int64(quiet) && s.told.CompareAndSwap(last, now) {
 		s.logger.Warn("it is tried again", "error", err)
 	}
+}
+
+// notStored is failed of what has to be stored.
+func (s *sink) notStored(err error) {
+	s.failing.Store(true)
+	s.failed(err)
 }
 
 // take stores a batch.
@@ -187,19 +198,26 @@ func (s *sink) take(ctx context.Context, batch []topics.Record) error {
 	if err := s.store.Store(ctx, messages); err != nil {
 		return fmt.Errorf("store %d messages: %w", len(messages), err)
 	}
-	dead := 0
-	for i := range batch { // last: what fails before is done again, and this would be there twice
-		if batch[i].Err != nil {
-			if err := s.topics.PutAside(ctx, &batch[i]); err != nil {
-				return err
-			}
-			dead++
-		}
+	if err := s.putAside(ctx, batch); err != nil { // last: what fails before is done again, and this would be there twice
+		return err
 	}
 	s.stored.Add(float64(len(messages) - again))
 	s.repeated.Add(float64(again))
-	s.dead.Add(float64(dead))
 	s.failing.Store(false)
+	return nil
+}
+
+// putAside puts aside what is not what its topic has.
+func (s *sink) putAside(ctx context.Context, batch []topics.Record) error {
+	for i := range batch {
+		if batch[i].Err == nil {
+			continue
+		}
+		if err := s.topics.PutAside(ctx, &batch[i]); err != nil {
+			return err
+		}
+		s.dead.WithLabelValues(batch[i].Topic).Inc()
+	}
 	return nil
 }
 
