@@ -75,6 +75,18 @@ menu-corrections: setup ## how soon corrections of menus are seen through eight 
 chat-job: deps ## build bin/chat-analysis.jar, the job that Flink runs for a chat of several servers
 	@scripts/chat-job
 
+.PHONY: chat chat-full chat-original
+chat: build ## the chat on this machine, in one process: http://localhost:8097/app
+	@bin/loadstone up chat embedded
+
+chat-full: build chat-job ## the chat with all parts: NGINX, two servers, Kafka, Flink, Redis, MariaDB, Cassandra, Prometheus
+	@COMPOSE_PROFILES=analysis,monitoring CHAT_JOB=$(CURDIR)/bin/chat-analysis.jar bin/loadstone up chat
+
+chat-original: build chat-job ## the predecessor's four periods, five minutes each, three times: an hour and a half
+	@sed -e 's/duration: 60s/duration: 5m/' -e 's|system: .*|system: [../system/chat/compose.yaml, ../system/chat/experiments/full-limits.yaml]|' \
+	  system/chat/experiments/original.yaml >bin/chat-original.yaml
+	@bin/loadstone run bin/chat-original.yaml --trials 3
+
 .PHONY: feed-rails
 feed-rails: build ## the feed beside the same page on Rails, with the same half of a CPU
 	@scripts/setup rails
@@ -161,6 +173,7 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test -timeout 20m ./system/chat/flink
 	LARGE=1 go test -v -run TestServersAreKilled ./system/chat/reconcile
 	LARGE=1 go test -run TestUpOfTheChatOfSeveralServers ./internal/cli
+	scripts/test-docker chat
 	LARGE=1 go test -v -run TestPublishersAreKilled ./system/feed/snapshot
 	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve

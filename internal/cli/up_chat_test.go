@@ -16,7 +16,7 @@ func TestUpOfTheChat(t *testing.T) {
 	s := newSite(t, idle)
 	s.env = append(s.env, "CHAT_STREAMS=3")
 	const url = "http://localhost:8097"
-	if out := s.want(0, "chat is up", "up", "--detach", "chat"); !strings.Contains(out, url) {
+	if out := s.want(0, "chat-embedded is up", "up", "--detach", "chat", "embedded"); !strings.Contains(out, url) {
 		t.Fatalf("%s is not published: %s", url, out)
 	}
 	for path, want := range map[string]string{"/app": "<h1>Chat</h1>", "/api/streams": `"id":3,`, "/readyz": ""} {
@@ -25,7 +25,7 @@ func TestUpOfTheChat(t *testing.T) {
 			t.Errorf("GET %s: got status %d, %s and %v, want 200 and %q", path, status, page, err, want)
 		}
 	}
-	s.want(0, "chat is stopped", "down")
+	s.want(0, "chat-embedded is stopped", "down")
 	if _, _, err := ask(t, http.MethodGet, url+"/readyz", ""); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after down: got %v, want that nobody listens", err)
 	}
@@ -38,7 +38,7 @@ func TestUpOfTheChatOfSeveralServers(t *testing.T) {
 	s := newSite(t, idle)
 	s.env = append(s.env, "CHAT_STREAMS=3")
 	const url = "http://localhost:8097"
-	if out := s.want(0, "chat-servers is up", "up", "--detach", "chat", "servers"); !strings.Contains(out, url) {
+	if out := s.want(0, "chat is up", "up", "--detach", "chat"); !strings.Contains(out, url) {
 		t.Fatalf("%s is not published: %s", url, out)
 	}
 	for path, want := range map[string]string{"/app": "<h1>Chat</h1>", "/api/streams": `"id":3,`, "/readyz": ""} {
@@ -48,5 +48,5 @@ func TestUpOfTheChatOfSeveralServers(t *testing.T) {
 		}
 	}
 	s.want(0, "", "chat", "reconcile", "--url", url, "--streams", "1,2", "--for", "5s")
-	s.want(0, "chat-servers is stopped", "down")
+	s.want(0, "chat is stopped", "down")
 }

@@ -36,7 +36,7 @@ type form struct{ name, file string }
 // shippedSystems are the systems by name.
 func shippedSystems() map[string]shippedSystem {
 	return map[string]shippedSystem{
-		"chat":     {files: chat.Files, forms: []form{{"embedded", "compose.embedded.yaml"}, {"servers", "compose.servers.yaml"}}},
+		"chat":     {files: chat.Files, forms: []form{{"full", "compose.yaml"}, {"embedded", "compose.embedded.yaml"}}},
 		"feed":     {files: feed.Files, forms: []form{{"full", "compose.yaml"}, {"embedded", "compose.embedded.yaml"}}},
 		"menu":     {files: menu.Files, forms: []form{{"full", "compose.yaml"}, {"embedded", "compose.embedded.yaml"}, {"cassandra", "compose.cassandra.yaml"}}},
 		"patterns": {files: patterns.Files, forms: []form{{"full", "compose.all.yaml"}, {"embedded", "compose.all.embedded.yaml"}}},

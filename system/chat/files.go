@@ -9,8 +9,9 @@ import (
 //
 //go:embed compose*.yaml
 //go:embed nginx/nginx.conf nginx/templates
+//go:embed prometheus
 var shipped embed.FS
 
 // Files are the Compose files of the system and what they mount, as beside this source. compose.embedded.yaml is
-// the form without servers to install, and compose.servers.yaml that of several chat servers together.
+// the form without servers to install, and compose.yaml that of several chat servers together.
 func Files() fs.FS { return shipped }
