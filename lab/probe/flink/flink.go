@@ -238,7 +238,7 @@ func (r *Reader) get(ctx context.Context, path string, to any) error {
 	if err != nil {
 		return fmt.Errorf("ask Flink: %w", err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // it was read
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	switch {
 	case err != nil:

@@ -336,7 +336,7 @@ func TestAReplicaOfRedisTakesOver(t *testing.T) {
 	if again.joined.Epoch == noor.joined.Epoch || again.joined.Recovered {
 		t.Errorf("after another epoch: got %+v", again.joined)
 	}
-	seen, want := again.see(6), append(before, "meanwhile")
+	seen, want := again.see(6), slices.Concat(before, []string{"meanwhile"})
 	slices.Sort(seen) // what the replica did not have yet has its place anew
 	slices.Sort(want)
 	if !slices.Equal(seen, want) {

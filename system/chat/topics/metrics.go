@@ -34,7 +34,7 @@ func newMetrics(to prometheus.Registerer) *metrics {
 }
 
 // OnBrokerWrite counts a request.
-func (m *metrics) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+func (m *metrics) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) { //nolint:revive // so kgo has it
 	if err == nil && key == kmsg.Produce.Int16() {
 		m.requests.Inc()
 	}
