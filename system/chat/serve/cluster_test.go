@@ -1,10 +1,15 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,9 +52,15 @@ func startShared(t *testing.T) *sharedParts {
 // server starts one of several servers.
 func (p *sharedParts) server(t *testing.T) *fixture {
 	t.Helper()
+	return p.serverAt(t, "redis://"+p.redis.Addr())
+}
+
+// serverAt is one that finds Redis at an address.
+func (p *sharedParts) serverAt(t *testing.T, redis string) *fixture {
+	t.Helper()
 	f := start(t, "", func(c *Config) {
 		c.Cluster.Topics.Brokers = []string{p.kafka.Addr}
-		c.Cluster.Broadcast.Address = "redis://" + p.redis.Addr()
+		c.Cluster.Broadcast.Address = redis
 		c.Cluster.Registry.Address = p.db.Address()
 		c.Cluster.Look, c.Cluster.Registry.Look = 20*time.Millisecond, 20*time.Millisecond
 	})
@@ -259,6 +270,88 @@ func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
 				return
 			}
 		}
+	}
+}
+
+// sentinel starts one that makes a replica the primary, and returns its host and port.
+func sentinel(t *testing.T, primary *servertest.RedisServer) string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(primary.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, own := t.TempDir(), servertest.Host()
+	file := filepath.Join(dir, "sentinel.conf")
+	text := fmt.Sprintf("bind %s\nport 26379\ndir %s\nprotected-mode no\nsentinel monitor chat %s %s 1\nsentinel down-after-milliseconds chat 1000\nsentinel failover-timeout chat 10000\n", own, dir, host, port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		servertest.Missing(t, "Redis is not installed: apt-get install redis-server")
+	}
+	address := net.JoinHostPort(own, "26379")
+	servertest.New(t, servertest.Program{
+		Command: []string{path, file, "--sentinel"}, Dir: dir, Log: filepath.Join(dir, "log"),
+		Ready: func(ctx context.Context) error {
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "tcp", address)
+			if err == nil {
+				err = conn.Close()
+			}
+			return err
+		},
+	}).Start()
+	return address
+}
+
+// The primary of Redis is killed for good: a sentinel makes its replica the primary, under another epoch. What was said
+// meanwhile is accepted, and viewers who come back see all of it.
+func TestAReplicaOfRedisTakesOver(t *testing.T) {
+	t.Parallel()
+	parts := startShared(t)
+	host, port, err := net.SplitHostPort(parts.redis.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := servertest.Redis(t, "--repl-diskless-sync-delay", "0")
+	own, _, err := net.SplitHostPort(replica.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica.Command("CONFIG", "SET", "replica-announce-ip", own) // it connects from another of this machine's
+	replica.Command("REPLICAOF", host, port)
+	for deadline := time.Now().Add(long); !strings.Contains(replica.Command("INFO", "replication"), "master_link_status:up"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not reach the primary")
+		}
+	}
+	one := parts.serverAt(t, "redis-sentinel://"+sentinel(t, parts.redis)+"/chat")
+	noor := one.join("Noor")
+	for i := range 5 {
+		noor.send(fmt.Sprint(i), fmt.Sprint("noor ", i))
+		noor.next("ack")
+	}
+	before := noor.see(5)
+	parts.redis.Kill()
+	noor.send("meanwhile", "meanwhile")
+	noor.next("ack")
+	noor.closed(websocket.CloseGoingAway)
+	one.ready()
+	again := one.join("Noor", "epoch", noor.joined.Epoch, "offset", "5")
+	if again.joined.Epoch == noor.joined.Epoch || again.joined.Recovered {
+		t.Errorf("after another epoch: got %+v", again.joined)
+	}
+	seen, want := again.see(6), slices.Concat(before, []string{"meanwhile"})
+	slices.Sort(seen) // what the replica did not have yet has its place anew
+	slices.Sort(want)
+	if !slices.Equal(seen, want) {
+		t.Errorf("after another epoch one sees %q, want %q", seen, want)
+	}
+	again.send("after", "after")
+	again.next("ack")
+	if got := again.see(7); got[6] != "after" {
+		t.Errorf("got %q", got)
 	}
 }
 
