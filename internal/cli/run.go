@@ -81,11 +81,8 @@ Exit status:
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkDriver(f.driver, runDrivers()); err != nil {
+			if err := f.checkDriver(); err != nil {
 				return err
-			}
-			if len(f.mayLimit) > 0 && f.driver != attachDriver {
-				return usagef("--may-limit: it is for --driver %s; other drivers limit what they have started", attachDriver)
 			}
 			exp, err := experiment.Load(args[0])
 			if err != nil {
@@ -122,6 +119,17 @@ Exit status:
 	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "services that run already whose CPU limits may be changed under load, and are restored (--driver attach)")
 	driverFlag(cmd, &f.driver, runDrivers())
 	return cmd
+}
+
+// checkDriver checks the driver and the flag that is for one of them.
+func (f *runFlags) checkDriver() error {
+	if err := checkDriver(f.driver, runDrivers()); err != nil {
+		return err
+	}
+	if len(f.mayLimit) > 0 && f.driver != attachDriver {
+		return usagef("--may-limit: it is for --driver %s; other drivers limit what they have started", attachDriver)
+	}
+	return nil
 }
 
 // The least and the most cores that --cpus-each can be.
