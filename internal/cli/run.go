@@ -115,10 +115,16 @@ Exit status:
 	fl.Float64Var(&f.cpusEach, "cpus-each", 0, "CPU limit, in cores, of each service that states none, such as 0.25")
 	completing(cmd, "variants", completeVariants)
 	fl.StringVar(&f.junit, "junit", "", "write the objectives of each variant as JUnit XML to this file, for CI")
+	f.whereFlags(cmd)
+	return cmd
+}
+
+// whereFlags adds the flags that say where the system and the load run.
+func (f *runFlags) whereFlags(cmd *cobra.Command) {
+	fl := cmd.Flags()
 	fl.StringSliceVar(&f.sharers, "generators", nil, "load generators that share the load, each ssh://MACHINE or local, in place of one on this machine")
 	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "services that run already whose CPU limits may be changed under load, and are restored (--driver attach)")
 	driverFlag(cmd, &f.driver, runDrivers())
-	return cmd
 }
 
 // checkDriver checks the driver and the flag that is for one of them.
