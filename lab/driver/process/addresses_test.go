@@ -68,10 +68,14 @@ func callsLogs([]string) int {
 // asks ends with status 0 if a URL answers with 200.
 func asks(args []string) int {
 	response, err := http.Get(args[0])
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("it answers with %s", response.Status)
+	if err != nil {
+		return fail(err)
 	}
-	return fail(err)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fail(fmt.Errorf("it answers with %s", response.Status))
+	}
+	return 0
 }
 
 func urlOf(in topology.Instance) string {

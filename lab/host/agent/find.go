@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -116,7 +117,7 @@ func (m *machine) parent(pid int) int {
 		return 0
 	}
 	// The name, in brackets, may hold anything.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 2 {
 		return 0
 	}

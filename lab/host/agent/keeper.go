@@ -23,7 +23,9 @@ const keptWithin = 5 * time.Second
 // kept is a line to the keeper: what a limit was before it was changed.
 type kept struct {
 	Group cgroup.Paths `json:"group"`
-	Share *cgroup.CPU  `json:"share"` // nil if it had none, and is made to stand still instead
+	// Cores is 0 if it had no limit, and is made to stand still instead.
+	Cores  float64       `json:"cores"`
+	Period time.Duration `json:"period"`
 }
 
 // keeperPipe is the agent's side of its keeper.
@@ -38,7 +40,7 @@ func startKeeper(ctx context.Context, argv []string) (*keeperPipe, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("agent: no program is given for its keeper")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...) //nolint:gosec // it is this program
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", []string{}, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
@@ -103,8 +105,8 @@ func (k kept) restore() error {
 	if err != nil {
 		return err
 	}
-	if k.Share != nil {
-		return errors.Join(group.SetCPU(*k.Share), group.Close())
+	if k.Cores > 0 {
+		return errors.Join(group.SetCPU(cgroup.CPU{Cores: k.Cores, Period: k.Period}), group.Close())
 	}
 	pids, err := group.Procs()
 	errs := []error{err, group.Close()}

@@ -140,7 +140,7 @@ func (g *Group) sharers(plan *load.Plan) []*member {
 func (g *Group) Close() error {
 	var errs []error
 	for _, m := range g.members {
-		errs = append(errs, m.Process.Close())
+		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
 }
