@@ -105,10 +105,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string) er
 	if err := server.RegisterName(serviceName, &calls{a}); err != nil {
 		return fmt.Errorf("agent: %w", errors.Join(err, pipe.close()))
 	}
-	// What is restored first is what others feel, whatever has ended.
-	restore := func() { end(); _ = a.local.Close() }
-	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: in, out: out, onEnd: restore})) //nolint:contextcheck // see above
-	return errors.Join(a.local.Close(), a.endWatch(), pipe.close())                          //nolint:contextcheck // see above
+	// What is restored first is what others feel.
+	//nolint:contextcheck // limits are restored whatever has ended
+	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: in, out: out, onEnd: func() { end(); _ = a.local.Close() }}))
+	return errors.Join(a.local.Close(), a.endWatch(), pipe.close()) //nolint:contextcheck // as above
 }
 
 // connection is standard input and output as one.
