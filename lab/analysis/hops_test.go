@@ -109,11 +109,11 @@ func TestWhoAsksIsLearnt(t *testing.T) {
 func TestTrialsAreJoinedToAMap(t *testing.T) {
 	t.Parallel()
 	from := time.Unix(1_700_000_000, 0)
-	trial := func(ms time.Duration) observed {
-		all := slicesOf(from, 5, hop("", "127.77.1.2:80", 20, (ms+1)*time.Millisecond), hop("proxy-1", "127.77.1.3:8080", 20, ms*time.Millisecond))
+	trial := func(each time.Duration) observed {
+		all := slicesOf(from, 5, hop("", "127.77.1.2:80", 20, each+time.Millisecond), hop("proxy-1", "127.77.1.3:8080", 20, each))
 		return observed{atCapacity: passagesIn(all, proxied(), "proxy", from, from.Add(time.Second))}
 	}
-	trials := []observed{trial(80), trial(70), trial(90)}
+	trials := []observed{trial(80 * time.Millisecond), trial(70 * time.Millisecond), trial(90 * time.Millisecond)}
 	trials[1].light = passagesIn(slicesOf(from, 5, hop("", "127.77.1.2:80", 2, 21*time.Millisecond), hop("proxy-1", "127.77.1.3:8080", 2, 20*time.Millisecond)), proxied(), "proxy", from, from.Add(time.Second))
 	m, waits := hopsOf(trials)
 	if len(m.Boxes) != 2 || len(waits) != 2 || waits[1].Component != "server" || math.Abs(waits[1].MS-80) > 1e-9 || math.Abs(waits[1].LightMS-20) > 1e-9 || waits[1].Visits != 1 {

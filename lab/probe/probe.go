@@ -139,7 +139,7 @@ func hops(ctx context.Context, c Config, h host.Host, records chan<- any) error 
 	return nil
 }
 
-func (c *Config) unseen(why string) {
+func (c Config) unseen(why string) {
 	if c.Unseen != nil {
 		c.Unseen(why)
 	}

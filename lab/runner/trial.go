@@ -121,7 +121,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 	defer closeAll(asked)
 	var seen usage
 	var blind unseen
-	stopProbe, err := startProbe(ctx, dir, up, asked, &seen, &blind)
+	stopProbe, err := prober{dir, up, asked, &seen, &blind}.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,34 +178,43 @@ func targets(instances []topology.Instance, entry string, secure bool) []string 
 	return out
 }
 
-// startProbe watches the instances, and asks the sources, until stop is called, which returns what
+// prober watches a trial.
+type prober struct {
+	dir   string // of the trial
+	up    driver.Running
+	asked []*source
+	seen  *usage
+	blind *unseen
+}
+
+// start watches the instances, and asks the sources, until stop is called, which returns what
 // went wrong.
-func startProbe(ctx context.Context, dir string, up driver.Running, asked []*source, seen *usage, blind *unseen) (stop func() error, err error) {
-	samples, err := archive.CreateLines(dir, probe.SamplesFile)
+func (p prober) start(ctx context.Context) (stop func() error, err error) {
+	samples, err := archive.CreateLines(p.dir, probe.SamplesFile)
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := archive.CreateLines(dir, probe.MetricsFile)
+	metrics, err := archive.CreateLines(p.dir, probe.MetricsFile)
 	if err != nil {
 		return nil, errors.Join(err, samples.Close())
 	}
-	hops, err := archive.CreateLines(dir, probe.HopsFile)
+	hops, err := archive.CreateLines(p.dir, probe.HopsFile)
 	if err != nil {
 		return nil, errors.Join(err, samples.Close(), metrics.Close())
 	}
-	c := probe.Config{Hosts: up.Hosts(), Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(asked)}
+	c := probe.Config{Hosts: p.up.Hosts(), Interval: probe.DefaultInterval, MetricsInterval: probe.DefaultMetricsInterval, Sources: probed(p.asked)}
 	c.Write = func(record any) error {
 		switch r := record.(type) {
 		case *host.Sample:
-			seen.add(r)
+			p.seen.add(r)
 			return samples.Write(r)
 		case *packets.Slice:
 			return hops.Write(r)
 		}
 		return metrics.Write(record)
 	}
-	c.Unseen = blind.say
-	for _, in := range up.Instances() {
+	c.Unseen = p.blind.say
+	for _, in := range p.up.Instances() {
 		if in.MetricsURL != "" {
 			c.Endpoints = append(c.Endpoints, probe.Endpoint{Instance: in.Name, URL: in.MetricsURL})
 		}

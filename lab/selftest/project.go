@@ -44,13 +44,13 @@ type project struct {
 }
 
 // truth is what limits it, with what the seed gives.
-func (p *project) truth(t Truth) Truth {
+func (p project) truth(t Truth) Truth {
 	t.AtOnce = p.atOnce
 	return t
 }
 
 // call has the last service call what is outside, which answers at an address.
-func (p *project) call(at net.Addr) {
+func (p project) call(at net.Addr) {
 	host, port, _ := net.SplitHostPort(at.String()) // it is one that was listened on
 	n, _ := strconv.Atoi(port)
 	s := &p.services[len(p.services)-1].plant

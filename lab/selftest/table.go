@@ -24,11 +24,12 @@ func WriteText(w io.Writer, s *Score) error {
 			row = append(row, r.Witnesses[name].cell())
 		}
 		verdict := "right"
-		if r.LeftOut {
+		switch {
+		case r.LeftOut:
 			verdict = "left out"
-		} else if r.Misleads {
+		case r.Misleads:
 			verdict = "MISLEADS"
-		} else if !r.Right() {
+		case !r.Right():
 			verdict = "WRONG"
 		}
 		table.AddTexts(append(row, r.Verdict.cell(), verdict)...)

@@ -40,11 +40,7 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 			}
 		}
 	}
-	for _, l := range c.order {
-		if at := in.located(); at != nil && at.Component == l.Component {
-			c.voices[l]++
-		}
-	}
+	c.waited(in.located())
 	if c.byElimination {
 		for _, l := range c.order {
 			if !in.changed(l) {
@@ -53,6 +49,15 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 		}
 	}
 	return c
+}
+
+// waited gives a voice to what is named where requests wait.
+func (c *counted) waited(at *Located) {
+	for _, l := range c.order {
+		if at != nil && at.Component == l.Component {
+			c.voices[l]++
+		}
+	}
 }
 
 func (c *counted) add(l Limit, voices int) {

@@ -53,7 +53,7 @@ func Evaluate(in Input) Verdict {
 	}
 	located := in.located()
 	if len(in.Waits) > 0 {
-		heard = append(heard, waiting(in, located))
+		heard = append(heard, waiting(located))
 	}
 	v := Verdict{Witnesses: heard, Located: located}
 	c := count(in, heard, limits)

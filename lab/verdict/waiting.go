@@ -75,7 +75,7 @@ func (in Input) located() *Located {
 }
 
 // waiting is the method that looks at where requests wait.
-func waiting(in Input, l *Located) Witness {
+func waiting(l *Located) Witness {
 	w := Witness{Name: Waiting}
 	if l == nil {
 		w.Evidence = "no component is where requests wait: none takes most of the time that is added between a tenth of the capacity and the capacity"

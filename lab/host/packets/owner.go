@@ -30,18 +30,33 @@ type owners struct {
 	read      time.Time
 	took      time.Duration           // to read them
 	client    map[sockets.Pair]string // by the client's end
+	nobodys   map[sockets.Pair]bool   // those that are no target's
 	listening map[netip.AddrPort]bool
 	ephemeral uint16
 }
 
-// of is the target that has the client's end of a connection; empty if none has.
-func (o *owners) of(client, server endpoint) string {
+// of is the target that has the client's end of a connection that was opened then; empty if
+// none has. It is not known before the tables of sockets are read again.
+func (o *owners) of(client, server endpoint, opened int64) (name string, known bool) {
 	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
-	if name, ok := o.client[pair]; ok {
-		return name
+	if name, known = o.client[pair]; known || o.nobodys[pair] {
+		return name, true
 	}
-	o.refresh()
-	return o.client[pair]
+	if o.read.UnixNano() <= opened {
+		return "", false
+	}
+	if len(o.nobodys) >= mostConnections || o.nobodys == nil {
+		o.nobodys = make(map[sockets.Pair]bool)
+	}
+	o.nobodys[pair] = true
+	return "", true
+}
+
+// anew is told that the two ends are connected anew, so that it may be somebody else's.
+func (o *owners) anew(client, server endpoint) {
+	pair := sockets.Pair{Local: client.address(), Remote: server.address()}
+	delete(o.client, pair)
+	delete(o.nobodys, pair)
 }
 
 // serves says whether the one endpoint is a server's and the other a client's; known is
@@ -71,7 +86,7 @@ func (o *owners) refresh() {
 	if began.Sub(o.read) < max(refreshed, seldom*o.took) {
 		return
 	}
-	defer func() { o.read, o.took = time.Now(), time.Since(began) }()
+	defer func() { o.read, o.took = began, time.Since(began) }() // of what is opened meanwhile they may not tell
 	listening, connected := sockets.Tables("/proc/net")
 	o.listening = map[netip.AddrPort]bool{}
 	for _, address := range listening {

@@ -13,8 +13,9 @@
 // Only IPv4 is followed, and only what passes the loopback interface of this network
 // namespace. Reading it takes CAP_NET_RAW.
 //
-// What it costs is bounded: Watch reads on while there are few segments, and pauses where
-// there are more than mostPackets a second, so that as many are read in all.
+// What it costs is bounded: Watch reads on while there are few segments, and takes glimpses where
+// there are more than mostPackets a second, so that as many are read in all. In a glimpse,
+// exchanges that take longer than it lasts seem to take no longer.
 package packets
 
 import (
@@ -71,9 +72,10 @@ type Config struct {
 const (
 	// sliceTime is the length of a slice.
 	sliceTime = 200 * time.Millisecond
-	// mostPackets is how many are read each second, on average. Each costs about a
-	// microsecond, here and in the kernel together.
-	mostPackets = 10_000
+	// mostPackets is how many are read each second, on average. Where there are more, a
+	// glimpse is taken now and then.
+	mostPackets = 6_000
+	glimpseTime = 100 * time.Millisecond
 	// settles is until every packet of a moment can be read: the kernel hands on a part
 	// of the ring when it is full, or after retire.
 	retire  = 20 * time.Millisecond
@@ -82,20 +84,35 @@ const (
 
 // Watch emits a slice after the other until ctx ends, and returns nil then. The error is
 // ErrNotAllowed where packets may not be read. Calls of emit do not overlap.
-func Watch(ctx context.Context, c Config, emit func(*Slice) error) error {
+func Watch(ctx context.Context, c Config, emit func(*Slice) error) (err error) {
+	r, err := allowed()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
 	who := &owners{processes: c.Processes}
 	for ctx.Err() == nil {
-		read, elapsed, err := stretch(ctx, who, emit)
+		read, elapsed, err := r.stretch(ctx, who, emit)
 		if err != nil {
 			return err
 		}
-		pause := time.Duration(float64(read)/mostPackets*float64(time.Second)) - elapsed
-		select {
-		case <-time.After(max(pause, 0)):
-		case <-ctx.Done():
+		for many := true; many && ctx.Err() == nil; {
+			wait(ctx, time.Duration(float64(read)/mostPackets*float64(time.Second))-elapsed)
+			if read, elapsed, err = r.glimpse(ctx, who, emit); err != nil {
+				return err
+			}
+			many = float64(read) > mostPackets*glimpseTime.Seconds()
 		}
 	}
 	return nil
+}
+
+// wait waits for so long, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(max(d, 0)):
+	case <-ctx.Done():
+	}
 }
 
 // Check says whether packets may be read here: the error is ErrNotAllowed where they may not.
@@ -115,13 +132,33 @@ func allowed() (*ring, error) {
 	return r, err
 }
 
-// stretch reads for as long as there are few packets, and for a slice at the least.
-func stretch(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
-	r, err := allowed()
-	if err != nil {
+// glimpse reads a short slice, in one piece when it is over: it fits into the ring.
+func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
+	if err := r.receive(); err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, r.close()) }()
+	began := time.Now()
+	wait(ctx, glimpseTime)
+	ended := time.Now()
+	if err := r.rest(); err != nil || ctx.Err() != nil {
+		return 0, 0, err
+	}
+	wait(ctx, settles)
+	t := newTracker(who, began)
+	t.next = ended.UnixNano()
+	for r.block(t.add) {
+	}
+	s := t.cut(ended)
+	s.Lost = r.lost()
+	return s.Packets, time.Since(began), emit(s)
+}
+
+// stretch reads for as long as there are few packets, and for a slice at the least.
+func (r *ring) stretch(ctx context.Context, who *owners, emit func(*Slice) error) (read uint64, elapsed time.Duration, err error) {
+	if err := r.receive(); err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, r.rest()) }()
 	began := time.Now()
 	t := newTracker(who, began)
 	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {

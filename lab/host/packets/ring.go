@@ -26,12 +26,13 @@ const (
 // (TPACKET_V3, Documentation/networking/packet_mmap.rst). It belongs to one goroutine.
 type ring struct {
 	fd     int
+	lo     int // index of the interface
 	memory []byte
 	next   int // block
 	pause  time.Duration
 }
 
-// open begins to read the loopback interface.
+// open is a ring for the loopback interface, which receives nothing as yet.
 func open() (r *ring, err error) {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -69,11 +70,21 @@ func open() (r *ring, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the ring of packets: %w", err)
 	}
-	address := &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_IP), Ifindex: loopback.Index}
-	if err = unix.Bind(fd, address); err != nil {
-		return nil, errors.Join(fmt.Errorf("bind a packet socket: %w", err), unix.Munmap(memory))
+	return &ring{fd: fd, lo: loopback.Index, memory: memory}, nil
+}
+
+// receive has the kernel fill the ring from now on, and rest with nothing more, so that
+// packets cost nothing meanwhile: by asking for a protocol of which there are none, which is
+// for local experiments. The ring stays: to make one takes the kernel milliseconds.
+func (r *ring) receive() error { return r.bind(unix.ETH_P_IP) }
+func (r *ring) rest() error    { return r.bind(unix.ETH_P_802_EX1) }
+
+func (r *ring) bind(protocol uint16) error {
+	address := &unix.SockaddrLinklayer{Protocol: networkOrder(protocol), Ifindex: r.lo}
+	if err := unix.Bind(r.fd, address); err != nil {
+		return fmt.Errorf("bind a packet socket: %w", err)
 	}
-	return &ring{fd: fd, memory: memory}, nil
+	return nil
 }
 
 // networkOrder is a 16-bit number as the kernel takes it from memory in network order.

@@ -98,6 +98,62 @@ func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 	}
 }
 
+// A glimpse sees what passes while it lasts, and nothing is received after it.
+func TestAGlimpse(t *testing.T) {
+	var says handled
+	server := httptest.NewServer(&says)
+	defer server.Close()
+	address := netip.MustParseAddrPort(server.Listener.Addr().String())
+	r, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.close() }()
+	asking, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	all.Go(func() {
+		for asking.Err() == nil {
+			users(t, server.URL, 1, 1)
+		}
+	})
+	for began := time.Now(); ; {
+		var seen Hop
+		read, _, err := r.glimpse(t.Context(), nobody(), func(s *Slice) error {
+			for _, h := range s.Hops {
+				if h.Server == address {
+					seen.add(&h)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen.Exchanges > 0 && read >= 2*seen.Exchanges {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("nothing was seen within a minute")
+		}
+	}
+	stop()
+	all.Wait()
+	for r.block(func(packet) {}) {
+	}
+	users(t, server.URL, 1, 10)
+	late := 0
+	for range 2 { // longer than blocks take to be handed on
+		time.Sleep(settles)
+		for r.block(func(packet) { late++ }) {
+		}
+	}
+	if late > 0 {
+		t.Errorf("got %d packets while it rests", late)
+	}
+}
+
 // users ask a server so many times each.
 func users(t *testing.T, url string, n, each int) {
 	t.Helper()
@@ -166,6 +222,9 @@ func BenchmarkWatch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = r.close() }()
+	if err := r.receive(); err != nil {
+		b.Fatal(err)
+	}
 	tr := newTracker(nobody(), time.Now())
 	tr.next += int64(time.Hour)
 	text := make([]byte, 100)

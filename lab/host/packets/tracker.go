@@ -67,6 +67,7 @@ type tracker struct {
 	packets     uint64
 	early       []packet // after the cut that is next
 	next        int64    // the cut
+	unnamed     bool     // some connection is not told apart as yet
 }
 
 func newTracker(who *owners, began time.Time) *tracker {
@@ -143,6 +144,10 @@ func (t *tracker) open(k key, fromLow bool, p *packet) *connection {
 		c.client, c.server = c.server, c.client
 	}
 	c.Server = c.server.address()
+	if p.flags&flagSYN != 0 {
+		t.who.anew(c.client, c.server)
+	}
+	t.unnamed = true
 	return c
 }
 
@@ -182,8 +187,8 @@ func (c *connection) stalled(at int64) {
 func (t *tracker) count(c *connection, hops map[hopKey]*Hop) {
 	if !c.named {
 		// A table of sockets that was read after the connection was opened has it.
-		c.Client = t.who.of(c.client, c.server)
-		c.named = c.Client != "" || t.who.read.UnixNano() > c.opened
+		c.Client, c.named = t.who.of(c.client, c.server, c.opened)
+		t.unnamed = t.unnamed || !c.named
 	}
 	empty := Hop{Client: c.Client, Server: c.Server}
 	if c.Hop == empty {
@@ -214,6 +219,10 @@ func (c *connection) leave(at, from int64) {
 
 // cut ends a slice and begins the next.
 func (t *tracker) cut(at time.Time) *Slice {
+	if t.unnamed {
+		t.who.refresh()
+		t.unnamed = false
+	}
 	end := at.UnixNano()
 	s := &Slice{At: time.Unix(0, t.from), Seconds: time.Duration(end - t.from).Seconds(), Packets: t.packets}
 	hops := make(map[hopKey]*Hop)

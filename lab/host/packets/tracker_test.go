@@ -115,10 +115,19 @@ func TestClientsAreToldApart(t *testing.T) {
 	api.answers(12)
 	other.asks(10)
 	other.answers(15)
-	who.client = map[sockets.Pair]string{{Local: api.client.address(), Remote: api.server.address()}: "api-1"}
+	pair := sockets.Pair{Local: api.client.address(), Remote: api.server.address()}
+	who.client = map[sockets.Pair]string{pair: "api-1"}
 	s := tr.cutAfter(200)
 	if len(s.Hops) != 2 || s.Hops[0].Client != "" || s.Hops[0].InFlight != 5*time.Millisecond || s.Hops[1].Client != "api-1" || s.Hops[1].InFlight != 2*time.Millisecond {
 		t.Errorf("got %+v, want 5 ms of an unknown client and 2 ms of api-1", s.Hops)
+	}
+	// Who has it when it is opened anew is found out anew.
+	api.segment(250, true, 0, flagSYN)
+	api.asks(260)
+	api.answers(270)
+	who.client[pair] = "api-2"
+	if s := tr.cutAfter(400); len(s.Hops) != 1 || s.Hops[0].Client != "api-2" {
+		t.Errorf("opened anew: got %+v, want api-2", s.Hops)
 	}
 }
 
