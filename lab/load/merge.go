@@ -27,6 +27,7 @@ func Merge(parts []Result) (Result, error) {
 	m.steps(parts)
 	m.journeys(parts)
 	m.checks(parts)
+	m.values(parts)
 	m.trend(parts)
 	for i := range parts {
 		p := parts[i]

@@ -1,7 +1,6 @@
 package threshold
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -21,9 +20,9 @@ type values struct {
 
 // add adds what one step extracted.
 func (v *values) add(r *load.ValueResult) error {
-	h, err := hdrhistogram.Decode([]byte(r.Histogram))
+	h, err := r.Distribution()
 	if err != nil {
-		return fmt.Errorf("decode a histogram of values: %w", err)
+		return err
 	}
 	v.distribution.Merge(h)
 	if v.count == 0 || !r.LastAt.Before(v.at) {

@@ -84,12 +84,7 @@ func (t *valueTally) result() (load.ValueResult, error) {
 	if t.count == 0 {
 		return out, nil
 	}
-	at := func(percent float64) float64 {
-		return min(max(float64(t.distribution.ValueAtQuantile(percent))/load.ValueScale, t.min), t.max)
-	}
-	out.P50, out.P95, out.P99 = at(50), at(95), at(99)
-	var err error
-	out.Histogram, err = load.EncodeHistogram(t.distribution)
+	err := out.SetDistribution(t.distribution)
 	return out, err
 }
 
