@@ -36,7 +36,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 		res.Warnings = slices.Insert(res.Warnings, 0, "partial: "+res.Partial)
 	}
 	var costs []float64
-	for _, v := range variants(r) {
+	for _, v := range variants(r, exp) {
 		seen, err := variantTrials(r, exp, v)
 		if err != nil {
 			return nil, err
@@ -56,10 +56,15 @@ func Derive(r *archive.Run) (*result.Result, error) {
 	return res, nil
 }
 
-// variants are those that have a trial, in the order of the experiment file, which
-// is the order of the first round.
-func variants(r *archive.Run) []string {
+// variants are those that have a trial, in the order of the experiment file.
+func variants(r *archive.Run, exp *experiment.Experiment) []string {
 	var names []string
+	for i := range exp.Variants {
+		name := exp.Variants[i].Name
+		if slices.ContainsFunc(r.Trials, func(t archive.Trial) bool { return t.Variant == name }) {
+			names = append(names, name)
+		}
+	}
 	for i := range r.Trials {
 		if p := r.Trials[i].Planned; !slices.Contains(names, p.Variant) {
 			names = append(names, p.Variant)
@@ -158,8 +163,11 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 	return v
 }
 
-// disturbed warns if the machine did much for others.
+// disturbed warns if measurements were not valid, or the machine did much for others.
 func disturbed(v *result.Variant, c *result.Conditions) {
+	if n := len(c.Invalid); n > 0 {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("in %d of %d trials the load generator, or what it shares with the system, was the limit of what was measured: %s", n, v.Trials, c.Invalid[0]))
+	}
 	if c.Outside > outsideMuch {
 		v.Warnings = append(v.Warnings, fmt.Sprintf("something other than this run used %.1f cores meanwhile: stop it and repeat", c.Outside))
 	}
@@ -175,6 +183,7 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
 	v.Warnings = append(v.Warnings, searchWarnings(trials, float64(exp.Search.Tolerance))...)
 	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
+	v.Warnings = slices.Concat(v.Warnings, lasting(trials, exp.Search.Hold), judgedByFew(trials))
 	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
 		in.LowerBound = "" // the verdict says how full
 	}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"slices"
 
 	"loadstone/lab/result"
@@ -17,33 +18,34 @@ func (o *observed) figure() result.Figure {
 }
 
 // comparisons divide every variant's capacity by the first one's, round by
-// round, and test the difference by ranks, corrected for their number. A variant
-// of which a trial held no rate has no ratio.
+// round, and test the difference by ranks, corrected for their number. A trial that
+// held no rate is below all that held one; see nothing.
 func comparisons(vs []result.Variant) ([]result.Comparison, error) {
 	if len(vs) == 0 {
 		return nil, nil
 	}
-	base, ok := capacities(&vs[0])
+	least := nothing(vs)
+	base, ok := capacities(&vs[0], least)
 	if !ok {
 		return nil, nil
 	}
 	var lines []stats.Line
 	for i := range vs[1:] {
-		if sample, ok := capacities(&vs[i+1]); ok {
+		if sample, ok := capacities(&vs[i+1], least); ok {
 			lines = append(lines, stats.Line{Metric: stats.Metric{Name: "capacity", HigherIsBetter: true}, Sample: sample, Base: base})
 		}
 	}
-	rows, err := stats.Table(lines, stats.Interleaved)
+	rows, err := stats.Variants(lines)
 	if err != nil {
 		return nil, err
 	}
-	worst, err := stats.Table(against(vs, lines, rows), stats.Interleaved)
+	worst, err := stats.Variants(against(vs, lines, rows))
 	if err != nil {
 		return nil, err
 	}
 	var out []result.Comparison
 	for i, r := range rows {
-		ratio := r.Result.Ratio
+		ratio := known(r.Result.Ratio, failed(vs, r.SampleName), failed(vs, r.BaseName))
 		few := 0
 		if !r.Decidable {
 			few = r.Result.Needed
@@ -55,6 +57,40 @@ func comparisons(vs []result.Variant) ([]result.Comparison, error) {
 		})
 	}
 	return out, nil
+}
+
+// nothing stands for the capacity of a trial in which no rate held: below all others, as
+// ranks see it. How far below is not known, and is in no interval; see known.
+func nothing(vs []result.Variant) float64 {
+	least := math.Inf(1)
+	for i := range vs {
+		for _, f := range vs[i].Figures {
+			if f.Capacity > 0 {
+				least = min(least, f.Capacity)
+			}
+		}
+	}
+	return least / unbounded
+}
+
+// known is an interval without the ends that a trial without a rate, of the sample or of
+// the base, gave it: a ratio cannot be lower than 0, and where it may be any amount higher
+// there is no interval.
+func known(ratio stats.Interval, sample, base bool) stats.Interval {
+	if sample {
+		ratio.Low = 0
+	}
+	if base {
+		ratio.Low, ratio.High, ratio.Confidence = ratio.Value, ratio.Value, 0
+	}
+	return ratio
+}
+
+// failed says whether a trial of the variant held no rate.
+func failed(vs []result.Variant, name string) bool {
+	return slices.ContainsFunc(vs, func(v result.Variant) bool {
+		return v.Name == name && slices.ContainsFunc(v.Figures, func(f result.Figure) bool { return !(f.Capacity > 0) })
+	})
 }
 
 // unbounded is how much higher than the highest capacity of a run those are put
@@ -112,15 +148,20 @@ func sided(vs []result.Variant, r stats.Row) bool {
 	return true
 }
 
-// capacities are those of a variant's trials, of the first compare.MaxTrials if
-// there are more; ok is false if not every one held some rate.
-func capacities(v *result.Variant) (s stats.Sample, ok bool) {
+// capacities are those of a variant's trials, of the first stats.MaxTrials if
+// there are more, and least of those that held no rate. ok is false if those are a quarter
+// of them or more: more than half of the averages of two, of which the ratio is the median,
+// may be of such trials then.
+func capacities(v *result.Variant, least float64) (s stats.Sample, ok bool) {
 	s.Name = v.Name
+	none := 0
 	for _, f := range v.Figures[:min(len(v.Figures), stats.MaxTrials)] {
-		if !(f.Capacity > 0) {
-			return s, false
+		value := f.Capacity
+		if !(value > 0) {
+			none++
+			value = least
 		}
-		s.Trials = append(s.Trials, stats.Trial{Round: f.Round, Value: f.Capacity})
+		s.Trials = append(s.Trials, stats.Trial{Round: f.Round, Value: value})
 	}
-	return s, len(s.Trials) > 0
+	return s, 4*none < len(s.Trials)
 }

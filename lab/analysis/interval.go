@@ -6,9 +6,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
 	"loadstone/lab/format"
 	"loadstone/lab/host"
 	"loadstone/lab/probe"
@@ -34,6 +36,57 @@ func (o *observed) edge(out capacity.Outcome) {
 	}
 }
 
+// held takes over whether the capacity lasted as long as the experiment asks.
+func (o *observed) held(exp *experiment.Experiment, t archive.Trial) {
+	o.lasted = exp.Search.Hold == 0
+	for i := range t.Measures {
+		switch m := &t.Measures[i]; {
+		case m.Kind != string(capacity.Hold):
+		case m.Held:
+			o.lasted = o.lasted || m.Rate == o.capacity
+		case o.short == "":
+			o.short = fmt.Sprintf("%s %s: %s", format.Measured(m.Rate), cmp.Or(m.Unit, "a second"), m.Reason)
+		}
+	}
+}
+
+// lasting warns of rates that a search found and that did not last.
+func lasting(trials []observed, hold time.Duration) []string {
+	var out []string
+	short, none, why := 0, 0, ""
+	for _, t := range trials {
+		if t.short != "" {
+			short++
+			why = cmp.Or(why, t.short)
+		}
+		if t.capacity > 0 && !t.lasted {
+			none++
+		}
+	}
+	if short > 0 {
+		out = append(out, fmt.Sprintf("in %d of %d trials the rate that the search found did not last for %v (%s); the capacity is the highest that did", short, len(trials), hold, why))
+	}
+	if none > 0 {
+		out = append(out, fmt.Sprintf("in %d of %d trials no rate was seen to last for %v: the capacity is what short attempts sustained", none, len(trials), hold))
+	}
+	return out
+}
+
+// judgedByFew warns of objectives of which there was too little at the capacity.
+func judgedByFew(trials []observed) []string {
+	n, what := 0, ""
+	for _, t := range trials {
+		if t.few != "" {
+			n++
+			what = cmp.Or(what, t.few)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("in %d of %d trials the capacity rests on few requests: %s; search: {hold: 30s} offers more", n, len(trials), what)}
+}
+
 // bounded makes the trial's capacity a lower bound: what was rejected was not
 // rejected by the system.
 func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
@@ -44,8 +97,9 @@ func (o *observed) filled(t archive.Trial, samples []host.Sample) {
 	if !(o.capacity > 0) || o.lowerBound != "" {
 		return
 	}
-	busy := o.machineBusy
-	for _, m := range t.Measures {
+	busy, quota := o.machineBusy, o.shared(t)
+	for i := range t.Measures {
+		m := &t.Measures[i]
 		if m.Kind == archive.Sweep || m.Held || m.Rate != o.rejected {
 			continue
 		}
@@ -54,12 +108,31 @@ func (o *observed) filled(t archive.Trial, samples []host.Sample) {
 		}
 	}
 	switch outside := o.conditions.Outside; {
+	case busy < verdict.MachineFull && quota != "":
+		o.bounded(quota)
 	case busy < verdict.MachineFull:
 	case outside > outsideMuch:
 		o.bounded(fmt.Sprintf("the machine was full, and something other than this run used %.1f of its cores", outside))
 	default:
 		o.bounded(fullMachine)
 	}
+}
+
+// shared is what the generator and the system had used up together at the ends of the
+// search; empty if nothing.
+func (o *observed) shared(t archive.Trial) string {
+	for i := range t.Measures {
+		m := &t.Measures[i]
+		if m.Kind == archive.Sweep || m.Rate != o.capacity && m.Rate != o.rejected {
+			continue
+		}
+		for _, why := range m.Result.Validity() {
+			if why.Shared {
+				return why.Text
+			}
+		}
+	}
+	return ""
 }
 
 // rejectedOr is the lowest rate that did not hold, +Inf if the system rejected

@@ -109,10 +109,10 @@ func targetNames(targets []perturb.Target) []string {
 func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.Conditions {
 	c := result.Conditions{
 		MachineBusy: span.MachineBusy, ProbeCPU: span.Self, Outside: max(0, span.Outside-r.Generator.Busy),
-		Working: r.Generator.Working, LateMS: r.Generator.Lateness.P99,
+		Working: r.Generator.Working, Late: r.LateShare(), LateMS: r.Generator.Lateness.P99,
 	}
-	if r.Offered > 0 {
-		c.Late = float64(r.Late) / float64(r.Offered)
+	if why := r.Validity(); len(why) > 0 {
+		c.Invalid = []string{why[0].Text}
 	}
 	var gaps []float64
 	for i := 1; i < len(samples); i++ {
@@ -126,15 +126,17 @@ func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.C
 	return c
 }
 
-// joinConditions is the median over trials of each condition, and the longest of
-// the gaps.
+// joinConditions is the median over trials of each condition, the longest of
+// the gaps, and why which of them are not valid.
 func joinConditions(trials []observed) *result.Conditions {
 	joined := medians(trials, func(t *observed) []*float64 {
 		c := &t.conditions
 		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
 	}).conditions
+	joined.Invalid = nil
 	for _, t := range trials {
 		joined.GapSeconds = max(joined.GapSeconds, t.conditions.GapSeconds)
+		joined.Invalid = append(joined.Invalid, t.conditions.Invalid...)
 	}
 	return &joined
 }

@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -121,13 +123,19 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	// The gaps of 0.7 s lie outside, that of 0.4 s inside.
 	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02, Outside: 0.75}, r)
 	want := result.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	r.Late = 30
+	if got := conditions(at(1, 2), probe.Span{}, r); len(got.Invalid) != 1 || !strings.Contains(got.Invalid[0], "sent 3.0 % of the requests") {
+		t.Errorf("got %+v, want why the measurement is not valid", got)
+	}
+	want.Invalid = []string{"late"}
 	calm := want
+	calm.Invalid = nil
 	calm.GapSeconds, calm.MachineBusy = 0.1, 0.4
 	joined := joinConditions([]observed{{conditions: calm}, {conditions: want}, {conditions: calm}})
-	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 {
+	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 || len(joined.Invalid) != 1 {
 		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
 	}
 }

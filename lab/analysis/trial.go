@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/capacity"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
@@ -24,6 +25,9 @@ type observed struct {
 	capacity   float64 // iterations/s; 0 if no rate held
 	rejected   float64 // the lowest that the system did not sustain; 0 if it is not known
 	confirmed  bool    // capacity was measured again
+	few        string  // of which objective there was too little at the capacity; empty if of none
+	short      string  // the highest rate that did not last as long as was asked, and why; empty if all did
+	lasted     bool    // capacity did, or it was not asked
 	missed     string  // why no rate held; empty if one did
 	lowerBound string  // why the trial ended before the system did; empty if it did not
 
@@ -101,6 +105,9 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	if point == nil {
 		o.missed, o.conditions = missedBy(t), longestAttempt(t, w.samples)
 		return o, nil
+	}
+	if o.held(exp, t); exp.Measure == experiment.Capacity && exp.Raised().What == "" {
+		o.few = capacity.TooFew(&point.Result, exp.SLOOf(t.Variant).Thresholds())
 	}
 	o.measured, o.unperturbed = true, unperturbedRate(t.Perturbations, &point.Result)
 	if err := o.load(dir, exp, t.Variant, &point.Result); err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"loadstone/lab/load"
-	"loadstone/lab/load/failure"
 	"loadstone/lab/threshold"
 )
 
@@ -146,23 +145,17 @@ func missedObjective(o threshold.Outcome) string {
 }
 
 // generatorLimit says why the generator was the limit of a failed try; empty if
-// it was not.
+// it was not. What the system may share with it, a full machine, is not the
+// generator's alone: the search goes on, and what it finds is a lower bound.
 func generatorLimit(r *load.Result, outcomes []threshold.Outcome) string {
-	late, cores := r.LateShare(), float64(r.Generator.Cores)
-	ports := r.Errors[failure.PortExhausted.String()].Count
-	switch {
-	case late > load.LateInFailedTry:
-		return fmt.Sprintf("the load generator sent %.0f %% of the requests late", 100*late)
-	case cores > 0 && r.Generator.Busy > load.BusyLimit*cores:
-		return fmt.Sprintf("the load generator used %.2g of the machine's %g cores", r.Generator.Busy, cores)
-	case r.Generator.Working > load.BusyLimit:
-		return fmt.Sprintf("an event loop of the load generator was at work %.0f %% of the time", 100*r.Generator.Working)
-	case ports > 0:
-		return fmt.Sprintf("%d requests of the load generator found no local port or file descriptor left", ports)
+	for _, why := range r.Validity() {
+		if !why.Shared {
+			return why.Text
+		}
 	}
 	for _, o := range outcomes {
 		if !o.Met && missedByLateness(r, o) {
-			return fmt.Sprintf("the load generator sent %.1f %% of the requests late, and without that %s %s was met", 100*late, o.Metric, o.Threshold)
+			return fmt.Sprintf("the load generator sent %.1f %% of the requests late, and without that %s %s was met", 100*r.LateShare(), o.Metric, o.Threshold)
 		}
 	}
 	return ""
@@ -178,7 +171,7 @@ func onlyCalls(r *load.Result) bool {
 	return !slices.ContainsFunc(r.Steps, func(s load.StepResult) bool { return !s.GRPC })
 }
 
-// missedByLateness says whether an objective on a percentile of the response
+// missedByLateness is for objectives that fewer late requests than load.LateLimit miss. It says whether an objective on a percentile of the response
 // time, of requests or of what WebSocket clients send, was missed because the generator was late: more requests were late than
 // the percentile leaves out, and from when they were sent they were answered in
 // time. Where as many waited because every virtual user was busy, that is the

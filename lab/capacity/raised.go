@@ -45,7 +45,6 @@ func undecided(unit string, amount float64, r *load.Result, reason string) Try {
 // inIterations completes r with what an amount is in iterations.
 func inIterations(amount float64, r *load.Result) {
 	done := uint64(amount * r.Seconds())
-	r.Late = uint64(r.LateShare() * float64(done))
 	r.Offered, r.Iterations, r.IterationsInTime = done, done, done
 }
 
@@ -78,9 +77,6 @@ func samples(r *load.Result, o threshold.Outcome) (n, need uint64, step string) 
 	}
 	return n, beyond(t.Percentile), step
 }
-
-// beyond is of how many times one is beyond a percentile.
-func beyond(percentile float64) uint64 { return uint64(math.Ceil(100/(100-percentile) - 1e-9)) }
 
 // MinMessages is how many messages an attempt of a search takes that narrows the bracket, at
 // least: as many as requests, and ten times what the objectives on percentiles need, because the first and the

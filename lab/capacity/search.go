@@ -29,6 +29,9 @@ type Config struct {
 	// MinRequests is how many requests a try must offer to be worth judging.
 	// Slow systems get longer tries for it, within the budget.
 	MinRequests int
+	// Enough is how many requests the try that confirms the winner offers, as far as the
+	// budget allows it.
+	Enough int
 	// Whole says that only whole numbers are rates, from 1 on.
 	Whole bool
 }
@@ -48,6 +51,9 @@ const (
 	// winner, which then also gives the figures at capacity, and its rejected
 	// neighbour.
 	Confirm Purpose = "confirm"
+	// Hold tries come after a search and measure its winner for as long as the experiment
+	// asks: see NextHold.
+	Hold Purpose = "hold"
 )
 
 // Step is a rate to try next.
@@ -108,7 +114,7 @@ func Conclude(history []Try) Outcome {
 			}
 			return out
 		}
-		out.Rate, out.Try, out.Confirmed = t.Rate, i, t.Purpose == Confirm
+		out.Rate, out.Try, out.Confirmed = t.Rate, i, t.Purpose == Confirm || t.Purpose == Hold
 	}
 	switch wavered := func(t Try) bool { return !t.Held && t.Rate == out.Rate }; {
 	case out.Try < 0:
@@ -178,7 +184,7 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		}
 	}
 	if rate, to := c.narrower(history, out); rate > 0 {
-		if step, ok := c.search(rate, to, left-c.reserve(out)); ok {
+		if step, ok := c.search(rate, to, left+c.overrun(out, rate)-c.reserve(out)); ok {
 			return step, true
 		}
 	}
@@ -186,6 +192,27 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		return step, true
 	}
 	return c.confirm(history, out.Rejected, left)
+}
+
+// mostHolds is how many rates a trial tries to hold: what does not last for a minute is
+// rarely far above what does, and each of them takes its whole time.
+const mostHolds = 3
+
+// NextHold says which rate is to be held next, for so long, once the search is over: the
+// highest that held, until one has held for that long. ok is false if one has, if the last
+// of mostHolds has not, or if none is left.
+func NextHold(history []Try, length time.Duration) (step Step, ok bool) {
+	out := Conclude(history)
+	holds := 0
+	for _, t := range history {
+		if t.Purpose == Hold {
+			holds++
+		}
+	}
+	if length <= 0 || out.Rate == 0 || holds == mostHolds || history[out.Try].Purpose == Hold {
+		return Step{}, false
+	}
+	return Step{Purpose: Hold, Rate: out.Rate, Duration: length}, true
 }
 
 // limitedAgain says whether the generator limited the rate of the last try before.
@@ -201,10 +228,18 @@ type reach int
 const (
 	first reach = iota // there is none
 	near
-	far // more than 1.3 times away
+	far // more than farBy times away
 )
 
-const farBy = 1.3
+const (
+	farBy = 1.15
+	// wide is a bracket of which nobody would be content with the lower end. Until it is
+	// narrower, to confirm that end is worth nothing, and the search may overrun by
+	// Budget/overrunShare: it starts somewhere, and a small budget is used up by the strides
+	// from a start that is far off.
+	wide         = 1.3
+	overrunShare = 4
+)
 
 func reachOf(by float64) reach {
 	if by > farBy {
@@ -245,9 +280,10 @@ func (c Config) within(rate, above, below float64) float64 {
 // and its neighbour. Where the winner is confirmed already it is that for a new
 // winner; and where the neighbour is far off there is no doubt about it, and
 // coming closer is worth more than confirming it. Before anything was rejected it
-// is nothing: without an end above, all that is known is a lower bound.
+// is nothing: without an end above, all that is known is a lower bound; nor while
+// the bracket is wide.
 func (c Config) reserve(out Outcome) time.Duration {
-	if out.Rejected == 0 {
+	if out.Rejected == 0 || out.Rejected > wide*out.Rate {
 		return 0
 	}
 	one := c.confirmTime() + c.between()
@@ -255,6 +291,14 @@ func (c Config) reserve(out Outcome) time.Duration {
 		return one
 	}
 	return 2 * one
+}
+
+// overrun is by how much trying a rate may exceed the budget.
+func (c Config) overrun(out Outcome, rate float64) time.Duration {
+	if out.Rejected > wide*out.Rate || out.open() && rate > wide*out.Rate {
+		return c.Budget / overrunShare
+	}
+	return 0
 }
 
 // search is a try of a new rate; ok is false when it does not fit. Long strides
@@ -282,13 +326,18 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 // confirm measures rate once more, unless it has been confirmed already. It
 // takes what time there is, if that is no less than a search try.
 func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, bool) {
-	for _, t := range history {
-		if t.Rate == rate && t.Purpose == Confirm {
-			return Step{}, false
-		}
+	before := func(t Try) bool { return t.Rate == rate && t.Purpose == Confirm }
+	if rate <= 0 || slices.ContainsFunc(history, before) {
+		return Step{}, false
 	}
-	d := min(c.confirmTime(), left-c.between())
-	return Step{Purpose: Confirm, Rate: rate, Duration: d}, rate > 0 && d >= c.searchTime()
+	d := c.confirmTime()
+	if out := Conclude(history); rate == out.Rate {
+		// What the neighbour does not need.
+		enough := time.Duration(float64(c.Enough) / rate * float64(time.Second))
+		d = max(d, min(enough, left-2*c.between()-d))
+	}
+	d = min(d, left-c.between())
+	return Step{Purpose: Confirm, Rate: rate, Duration: d}, d >= c.searchTime()
 }
 
 // The shares of the budget that a try takes. A search try that narrows the

@@ -9,6 +9,11 @@ type Search struct {
 	// For WebSocket clients, who have to connect for each attempt, it is 2m if not given.
 	Budget time.Duration `key:"budget" eg:"11s" default:"11s" min:"1s"`
 
+	// How long the highest rate that was sustained is offered once more at the end of each
+	// trial, in addition to the budget. If it does not last, the next lower one is, up to
+	// three in all, and the report says so. Without it that rate is offered for 3/20 of the budget.
+	Hold time.Duration `key:"hold" eg:"60s" min:"1s"`
+
 	// What rises, of WebSocket clients: connections is how many there are; messages is how
 	// many messages a second they send, all together; rooms is how many rooms there are,
 	// each with as many clients on average as the scenario has. If not given it is

@@ -31,7 +31,7 @@ func Merge(parts []Result) (Result, error) {
 	m.trend(parts)
 	for i := range parts {
 		p := parts[i]
-		m.out.Parts = append(m.out.Parts, Result{From: p.From, To: p.To, Offered: p.Offered, Requests: p.Requests, Late: p.Late, Errors: p.Errors, Generator: p.Generator})
+		m.out.Parts = append(m.out.Parts, Result{From: p.From, To: p.To, Offered: p.Offered, Scheduled: p.Scheduled, Requests: p.Requests, Late: p.Late, DroppedLate: p.DroppedLate, Errors: p.Errors, Generator: p.Generator})
 	}
 	return m.out, m.err
 }
@@ -57,7 +57,7 @@ func (m *merger) add(p *Result) {
 	}{
 		{&o.Offered, p.Offered}, {&o.Iterations, p.Iterations}, {&o.Requests, p.Requests}, {&o.Failed, p.Failed},
 		{&o.Dropped, p.Dropped}, {&o.Waited, p.Waited}, {&o.Late, p.Late}, {&o.IterationsInTime, p.IterationsInTime},
-		{&o.CompletedInTime, p.CompletedInTime}, {&o.Sent, p.Sent}, {&o.Received, p.Received},
+		{&o.Scheduled, p.Scheduled}, {&o.DroppedLate, p.DroppedLate}, {&o.CompletedInTime, p.CompletedInTime}, {&o.Sent, p.Sent}, {&o.Received, p.Received},
 	} {
 		*sum.to += sum.n
 	}
@@ -93,7 +93,7 @@ func (g *Generator) worst(o *Generator) {
 	if g.Cores == 0 || o.Busy*float64(g.Cores) > g.Busy*float64(o.Cores) {
 		g.Busy, g.Cores = o.Busy, o.Cores
 	}
-	g.Working = max(g.Working, o.Working)
+	g.Working, g.MachineBusy, g.Throttled = max(g.Working, o.Working), max(g.MachineBusy, o.MachineBusy), max(g.Throttled, o.Throttled)
 	a, b := &g.Lateness, &o.Lateness
 	if a.Max == 0 && a.WithinMs == 0 {
 		*a = *b

@@ -67,7 +67,10 @@ type Plan struct {
 	LocalIPs []netip.Prefix `json:"local_ips,omitempty"`
 
 	// Threads is how many event loops share the load, each on a thread of its
-	// own; if it is 0, half the processors, and one at least.
+	// own; if it is 0, half the processors, and one at least. Where virtual users take
+	// turns on connections each loop has its part of these, and who waits on one loop
+	// cannot have another's: then it is one loop if it is 0, so that what is measured does
+	// not depend on the number of processors.
 	Threads int `json:"threads,omitempty"`
 
 	// Spin has each event loop watch its sockets and the clock without ever
@@ -102,7 +105,10 @@ type TLS struct {
 // ThreadCount is how many event loops the plan is shared by.
 func (p *Plan) ThreadCount() int {
 	n := p.Threads
-	if n == 0 {
+	switch {
+	case n == 0 && p.SharesConnections():
+		n = 1
+	case n == 0:
 		n = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	if p.Connections > 0 {

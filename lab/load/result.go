@@ -24,6 +24,9 @@ type Result struct {
 	// Offered is the number of iterations whose intended time lies in the
 	// measured part. Each of them ended as exactly one of Iterations or Dropped.
 	Offered uint64 `json:"offered"`
+	// Scheduled is the arrivals of schedules, messages of WebSocket clients among them:
+	// what can be late, wait or be dropped. What a closed model begins has no time.
+	Scheduled uint64 `json:"scheduled,omitempty"`
 	// Iterations were begun and ended, in whichever way. Where an iteration is
 	// one request, it is Requests.
 	Iterations uint64 `json:"iterations"`
@@ -31,8 +34,10 @@ type Result struct {
 	// badly (Errors, or a status that the step does not expect, see Step.Expects).
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
-	// Dropped arrivals were never sent: no virtual user came free in time.
-	Dropped uint64 `json:"dropped"`
+	// Dropped arrivals were never sent: no virtual user came free in time. DroppedLate of
+	// them were dropped although one was free: the generator's doing.
+	Dropped     uint64 `json:"dropped"`
+	DroppedLate uint64 `json:"dropped_late,omitempty"`
 	// Waited arrivals were sent after their time because every virtual user
 	// was busy: the system's doing (or that of a plan that preallocates too few
 	// for a burst). Late ones were sent more than LateAfter
@@ -294,6 +299,12 @@ type Generator struct {
 	Working float64 `json:"working"`
 	// Cores is how many processors the machine has for it.
 	Cores int `json:"cores"`
+	// MachineBusy is the share of the machine's cores that was in use, by whomever, time
+	// given to other guests included; 0 if it is not known.
+	MachineBusy float64 `json:"machine_busy,omitempty"`
+	// Throttled is the share of the scheduler's periods in which the generator was stopped
+	// because the CPU quota of a control group that it is in was used up.
+	Throttled float64 `json:"throttled,omitempty"`
 	// Lateness is how long after their intended time requests were sent for
 	// which a virtual user was free.
 	Lateness Lateness `json:"lateness"`

@@ -26,7 +26,9 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 		"Confidence":         func(_ *result.Result, v *result.Variant) { v.Capacity.Confidence = 0.75 },
 		"Ends of the search": func(_ *result.Result, v *result.Variant) { v.Capacity.LowerBound = true },
 		"Spread of trials":   func(_ *result.Result, v *result.Variant) { v.Capacity.Low = v.Capacity.Value / 2 },
-		"Load generator":     func(_ *result.Result, v *result.Variant) { v.Conditions.Working = 0.93 },
+		"Load generator": func(_ *result.Result, v *result.Variant) {
+			v.Conditions.Invalid = []string{"an event loop was at work 93 % of the time"}
+		},
 		"Lateness":           func(_ *result.Result, v *result.Variant) { v.Conditions.Late = 0.02 },
 		"Machine":            func(_ *result.Result, v *result.Variant) { v.Conditions.MachineBusy = 0.97 },
 		"Other processes":    func(_ *result.Result, v *result.Variant) { v.Conditions.Outside = 0.7 },

@@ -12,13 +12,13 @@ import (
 
 // What a check takes for good. Those of the generator are package load's.
 const (
-	fullMachine  = 0.9   // share of all cores: beyond, components wait for each other's
-	mostCost     = 0.02  // share of the machine, of watching and of perturbing
-	mostOutside  = 0.15  // share of the machine, of whatever is not the run
-	widestGap    = 3     // usual distances between two samples
-	leastSure    = 0.9   // confidence
-	widestSpread = 0.15  // half an interval, as a share of its value
-	mostFailed   = 0.001 // share of requests
+	fullMachine  = load.BusyLimit // share of all cores: beyond, components wait for each other's
+	mostCost     = 0.02           // share of the machine, of watching and of perturbing
+	mostOutside  = 0.15           // share of the machine, of whatever is not the run
+	widestGap    = 3              // usual distances between two samples
+	leastSure    = 0.9            // confidence
+	widestSpread = 0.15           // half an interval, as a share of its value
+	mostFailed   = 0.001          // share of requests
 )
 
 // check is one reason to believe the numbers of the page, or to doubt them.
@@ -132,21 +132,33 @@ func generatorChecks(r *result.Result) []check {
 		if r.Environment.Cores > 0 {
 			value += ", " + format.Percent(cores/float64(r.Environment.Cores)) + " of the machine"
 		}
-		good := true
 		if working, _, known := worstCondition(r, func(c *result.Conditions) float64 { return c.Working }); known {
 			value += "; its busiest loop worked " + format.Percent(working) + " of the time"
-			good = working <= load.BusyInReport
 		}
-		checks = append(checks, check{Name: "Load generator", Value: value + ofVariant(r, name), Good: good,
-			Why: "A loop that works more than " + format.Percent(load.BusyInReport) + " of the time is late by itself."})
+		invalid := invalidTrials(r)
+		checks = append(checks, check{Name: "Load generator", Value: value + ofVariant(r, name) + invalid, Good: invalid == "",
+			Why: "What the load generator could not offer, or offered late, says nothing of the system."})
 	}
 	if late, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Late }); ok {
 		delay, _, _ := worstCondition(r, func(c *result.Conditions) float64 { return c.LateMS })
-		checks = append(checks, check{Name: "Lateness", Good: late <= load.LateInMeasurement,
+		checks = append(checks, check{Name: "Lateness", Good: late <= load.LateLimit,
 			Value: format.Percent(late) + " of arrivals sent more than 5 ms late" + ofVariant(r, name) + "; 99 % within " + format.Milliseconds(delay),
 			Why:   "Late by the generator's own doing: what the system delays counts as response time."})
 	}
 	return checks
+}
+
+// invalidTrials says in how many trials of which variant the load generator was the limit,
+// or what it shares with the system, and why; empty if in none.
+func invalidTrials(r *result.Result) string {
+	for i := range r.Variants {
+		v := &r.Variants[i]
+		if v.Conditions == nil || len(v.Conditions.Invalid) == 0 {
+			continue
+		}
+		return fmt.Sprintf("; the limit in %d of %d trials%s: %s", len(v.Conditions.Invalid), v.Trials, ofVariant(r, v.Name), v.Conditions.Invalid[0])
+	}
+	return ""
 }
 
 func machineChecks(r *result.Result) []check {

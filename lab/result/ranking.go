@@ -1,6 +1,10 @@
 package result
 
-import "slices"
+import (
+	"slices"
+
+	"loadstone/lab/stats"
+)
 
 // Ranking is what a run shows about which of its variants has the highest
 // capacity. It follows from the comparisons alone: an order of medians that the
@@ -25,6 +29,7 @@ type Ranking struct {
 func (r *Result) Ranking() Ranking {
 	var known []*Variant
 	var k Ranking
+	others := r.others()
 	for i := range r.Variants {
 		switch v := &r.Variants[i]; {
 		case !v.HasCapacity():
@@ -35,17 +40,17 @@ func (r *Result) Ranking() Ranking {
 		}
 	}
 	for _, v := range known {
-		if slices.ContainsFunc(known, func(other *Variant) bool { return r.compare(other, v) == above }) {
+		if slices.ContainsFunc(known, func(other *Variant) bool { return r.compare(other, v, others) == above }) {
 			k.Lower = append(k.Lower, v)
 		} else {
 			k.Highest = append(k.Highest, v)
 		}
 	}
 	for i, v := range k.Highest {
-		k.TooFew = k.TooFew || slices.ContainsFunc(k.Highest[:i], func(other *Variant) bool { return r.compare(v, other) == tooFew })
+		k.TooFew = k.TooFew || slices.ContainsFunc(k.Highest[:i], func(other *Variant) bool { return r.compare(v, other, others) == tooFew })
 	}
 	k.AboveAll = len(k.Bounds) == 1 && len(known) > 0 &&
-		!slices.ContainsFunc(known, func(v *Variant) bool { return r.compare(k.Bounds[0], v) != above })
+		!slices.ContainsFunc(known, func(v *Variant) bool { return r.compare(k.Bounds[0], v, others) != above })
 	return k
 }
 
@@ -58,12 +63,29 @@ const (
 	tooFew            // trials to show a difference
 )
 
-// compare says whether a is above b. Where one of the two is the baseline the test
-// decides, because it pairs trials; for others it takes that their intervals do
-// not overlap, which is more than the test would ask for.
-func (r *Result) compare(a, b *Variant) relation {
+// others is how many variants each is compared with. What is to be shown of the true
+// highest is that none of these is above it: in one run of 20 at most it may be left out
+// (multiple comparisons with the best; Hsu, Multiple Comparisons, 1996, here by
+// Bonferroni). So the variant that is left as the only one may have been chosen for it.
+func (r *Result) others() float64 {
+	n := -1.0
+	for i := range r.Variants {
+		if r.Variants[i].HasCapacity() {
+			n++
+		}
+	}
+	return n
+}
+
+// compare says whether a is above b, where each has so many others. Where one of the two
+// is the baseline the test decides, because it pairs trials, less what the others take of
+// its chance to be wrong. For those it takes that their intervals do not overlap: of
+// equals that is as unlikely as the rarest order of so many trials.
+func (r *Result) compare(a, b *Variant, others float64) relation {
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
 	base := r.Baseline()
+	rarest := stats.Rarest(a.Trials, b.Trials)
+	spent := (others - 1) * rarest
 	var shown bool
 	switch {
 	case a.Name == b.Name:
@@ -71,10 +93,10 @@ func (r *Result) compare(a, b *Variant) relation {
 	case c.TooFew() || d.TooFew():
 		return tooFew
 	case b.Name == base && c.HasRange():
-		shown = c.Significant && c.Ratio > 1
+		shown = c.stands(spent) && c.Ratio > 1
 	case a.Name == base && d.HasRange():
-		shown = d.Significant && d.Ratio < 1
-	case !a.HasInterval() || !b.HasInterval():
+		shown = d.stands(spent) && d.Ratio < 1
+	case !a.HasInterval() || !b.HasInterval(), others*rarest >= stats.Alpha:
 		return tooFew
 	default:
 		shown = !b.Capacity.HighOpen && b.Capacity.High < a.Capacity.Low
@@ -84,3 +106,7 @@ func (r *Result) compare(a, b *Variant) relation {
 	}
 	return notAbove
 }
+
+// stands says whether a difference was shown, where so much of the chance to be wrong is
+// spent on others.
+func (c *Comparison) stands(spent float64) bool { return c.Significant && c.P+spent < stats.Alpha }

@@ -127,6 +127,9 @@ type Conditions struct {
 	Working float64 `json:"generator_working"`
 	Late    float64 `json:"generator_late"`
 	LateMS  float64 `json:"generator_late_ms"`
+	// Invalid is of each trial whose measurement was not valid the first reason, as the
+	// load generator's summary gives it (load.Result.Validity).
+	Invalid []string `json:"invalid,omitempty"`
 	// SampleSeconds is the usual time between two looks at the system, and
 	// GapSeconds the longest: much more where the machine stood still, its time
 	// was given to others, or its clock was set.
@@ -265,8 +268,8 @@ type SLO struct {
 
 // Comparison is a variant's capacity divided by the baseline's. P is that of an
 // exact rank test (package compare), corrected for the number of comparisons of
-// the run (Holm). The interval is not corrected, so it may leave out 1 where the
-// difference is not Significant.
+// the run (Holm). The intervals of a run are simultaneous: all of them together hold the
+// true ratios at Confidence.
 type Comparison struct {
 	Variant    string  `json:"variant"`
 	Baseline   string  `json:"baseline"`

@@ -19,7 +19,7 @@ func (k *execution) trialTime() time.Duration { return k.loadTime("") + startAnd
 // so many iterations, shows only when it is over, and counts as nothing.
 func (k *execution) loadTime(variant string) time.Duration {
 	if k.Experiment.Measure == experiment.Capacity {
-		return k.Experiment.Load.Warmup + k.search.Budget
+		return k.Experiment.Load.Warmup + k.search.Budget + k.Experiment.Search.Hold
 	}
 	var longest time.Duration
 	for _, s := range k.Experiment.PlanOf(variant).Scenarios {

@@ -14,7 +14,7 @@ func TestTimeUnderLoad(t *testing.T) {
 	f := func(name string, e *experiment.Experiment, want ...time.Duration) {
 		t.Helper()
 		k := &execution{Config: Config{Experiment: e}, search: searchConfig(e)}
-		if got := k.timesUnderLoad(plan([]string{"a"}, e.Trials)); !slices.Equal(got, want) {
+		if got := k.timesUnderLoad(plan([]string{"a"}, e.Trials, 1)); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}

@@ -28,6 +28,6 @@ func Check(ctx context.Context, c Config) (*Outline, error) {
 	}
 	_, warnings := c.Driver.Machine(ctx)
 	k.warn(warnings...)
-	trials := plan(c.Variants, c.Experiment.Trials)
+	trials := plan(c.Variants, c.Experiment.Trials, c.Experiment.Seed)
 	return &Outline{Trials: trials, Load: k.timesUnderLoad(trials), Systems: k.systems, Warnings: k.warned}, nil
 }

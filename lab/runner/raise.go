@@ -17,6 +17,7 @@ import (
 func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised experiment.Raised) error {
 	search, unit := m.search, raised.Unit()
 	search.MaxRate, search.MinRequests, search.Whole = raised.Most, 1, raised.What != experiment.Messages
+	search.Enough = 0
 	if each := raised.Messages(&scenario); each > 0 { // MinRequests is in what rises, a second
 		search.MinRequests = int(math.Ceil(float64(capacity.MinMessages(m.slo().Thresholds())) / each))
 	}
@@ -25,13 +26,17 @@ func (m *trialRun) raise(ctx context.Context, scenario load.Scenario, raised exp
 	warmup := m.base.Warmup
 	from := capacity.Start(raised.From, m.Experiment.Seed, m.trial.Index)
 	var history []capacity.Try
+	over := false // the search
 	for {
 		step, ok := search.Next(history, spent, from)
+		if over = over || !ok; over {
+			step, ok = capacity.NextHold(history, m.Experiment.Search.Hold)
+		}
 		if !ok {
 			return nil
 		}
 		s, amount := raised.At(scenario, step.Rate)
-		m.Events.doingf("trying %s %s", format.Rounded(amount), unit)
+		m.Events.doingf("%s %s %s", doing(step), format.Rounded(amount), unit)
 		r, outcomes, err := m.offer(ctx, string(step.Purpose), m.held(s, warmup+raised.Settle(&s), step.Duration, wait), m.slo())
 		if err != nil {
 			return err

@@ -89,7 +89,7 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 	if err := k.check(ctx); err != nil {
 		return "", err
 	}
-	trials := plan(c.Variants, c.Experiment.Trials)
+	trials := plan(c.Variants, c.Experiment.Trials, c.Experiment.Seed)
 	if c.CPUsEach > 0 {
 		k.warn(fmt.Sprintf("each service without a CPU limit of its own was held to %v CPU (--cpus-each)", c.CPUsEach))
 	}
@@ -190,5 +190,9 @@ func (k *execution) warn(texts ...string) {
 func searchConfig(e *experiment.Experiment) capacity.Config {
 	c := capacity.DefaultConfig()
 	c.Budget, c.Tolerance, c.MaxRate = e.Search.Budget, float64(e.Search.Tolerance), float64(e.Search.MaxRate)
+	for _, v := range e.Variants {
+		search, confirm := capacity.Requests(e.SLOOf(v.Name).Thresholds())
+		c.MinRequests, c.Enough = max(c.MinRequests, search), max(c.Enough, confirm)
+	}
 	return c
 }

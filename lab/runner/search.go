@@ -26,12 +26,16 @@ func (m *trialRun) capacity(ctx context.Context) error {
 	from := m.start(scenario, swept)
 	wait, takes := drain(m.slo(), scenario, m.base.Timeout), lasting(r)
 	var history []capacity.Try
+	over := false // the search
 	for {
 		step, ok := m.search.Next(history, time.Since(began), from)
+		if over = over || !ok; over {
+			step, ok = capacity.NextHold(history, m.Experiment.Search.Hold)
+		}
 		if !ok {
 			return m.perturb(ctx, scenario)
 		}
-		m.Events.doingf("trying %.0f req/s", step.Rate)
+		m.Events.doingf("%s %.0f req/s", doing(step), step.Rate)
 		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
 		if err != nil {
 			return err
@@ -43,6 +47,14 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		history = append(history, t)
 		m.record(string(step.Purpose), t, r)
 	}
+}
+
+// doing is what a step is to whoever looks on.
+func doing(s capacity.Step) string {
+	if s.Purpose == capacity.Hold {
+		return fmt.Sprintf("holding for %v", s.Duration)
+	}
+	return "trying"
 }
 
 // start is where the trial's search starts: about the rate that the experiment

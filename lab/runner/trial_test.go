@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,15 +31,27 @@ func objectives(t *testing.T) experiment.SLO {
 
 func TestPlanInterleaves(t *testing.T) {
 	t.Parallel()
-	var order []string
-	for i, p := range plan([]string{"a", "b", "c"}, 3) {
+	names := []string{"a", "b", "c"}
+	trials := plan(names, 3, 7)
+	if again := plan(names, 3, 7); !slices.Equal(trials, again) {
+		t.Errorf("the same seed plans %v and %v", trials, again)
+	}
+	for i, p := range trials {
 		if p.Index != i+1 || p.Round != i/3+1 {
 			t.Errorf("trial %d is %+v", i+1, p)
 		}
-		order = append(order, p.Variant)
 	}
-	if got, want := strings.Join(order, ""), "abcbcacab"; got != want {
-		t.Errorf("order %s, want %s", got, want)
+	// Each variant once per round; over many rounds each order comes about as often as the
+	// others: of 6,000, within five standard deviations (29) of a thousand.
+	orders := make(map[string]int)
+	many := plan(names, 6000, 1)
+	for i := 0; i < len(many); i += 3 {
+		orders[many[i].Variant+many[i+1].Variant+many[i+2].Variant]++
+	}
+	for _, order := range []string{"abc", "acb", "bac", "bca", "cab", "cba"} {
+		if n := orders[order]; n < 855 || n > 1145 {
+			t.Errorf("order %s in %d of 6,000 rounds, want about 1,000: %v", order, n, orders)
+		}
 	}
 }
 

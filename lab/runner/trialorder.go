@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"loadstone/lab/archive"
@@ -9,18 +10,23 @@ import (
 	"loadstone/lab/load"
 )
 
-// plan lays out the trials: every variant once per round, in an order that
-// moves on by one each round (A B C, B C A, …), so that slow drift of the
-// machine falls on all variants alike.
-func plan(variants []string, rounds int) []archive.Planned {
+// plan lays out the trials: every variant once per round, in an order that the seed
+// draws for each round by itself. The tests of a comparison take that equals could change
+// places within a round (see lab/stats), which a fixed order makes untrue: what follows
+// another variant, or the start of a round, would always be the same one.
+func plan(variants []string, rounds int, seed uint64) []archive.Planned {
 	var out []archive.Planned
+	draw := rand.New(rand.NewPCG(seed, trialOrder))
 	for r := range rounds {
-		for i := range variants {
-			out = append(out, archive.Planned{Index: len(out) + 1, Round: r + 1, Variant: variants[(i+r)%len(variants)]})
+		for _, i := range draw.Perm(len(variants)) {
+			out = append(out, archive.Planned{Index: len(out) + 1, Round: r + 1, Variant: variants[i]})
 		}
 	}
 	return out
 }
+
+// trialOrder is the stream of the seed from which orders are drawn.
+const trialOrder = 0x6f72646572
 
 // The shares of a search's budget that the closed sweep and each try's warm-up
 // take. Starting a try costs a moment until its arrivals are in their stride.

@@ -150,18 +150,18 @@ type Result struct {
 const minRounds = 6
 
 // compare tells sample and base apart, as one of so many rows, whose p-values will be
-// corrected for their number. Values that have no logarithm, an empty sample, or a round
+// corrected for their number, with an interval that aims at a level. Values that have no logarithm, an empty sample, or a round
 // that occurs twice in an interleaved sample are errors; too few trials are an Outcome.
-func compare(rows int, sample, base Sample, design Design) (Result, error) {
+func compare(rows int, level float64, sample, base Sample, design Design) (Result, error) {
 	if err := errors.Join(check(sample, design), check(base, design)); err != nil {
 		return Result{}, err
 	}
 	var r Result
 	logs := pairs(sample, base)
 	if testFor(rows, len(logs), design) == SignedRank {
-		r = signedRank(logs)
+		r = signedRank(logs, level)
 	} else {
-		r = rankSum(sample.Values(), base.Values())
+		r = rankSum(sample.Values(), base.Values(), level)
 	}
 	r.Needed = needed(rows, design)
 	r.Outcome = outcome(r.P, r.least())
@@ -227,8 +227,12 @@ func (r Result) least() float64 {
 	if r.Test == SignedRank {
 		return math.Exp2(1 - float64(r.N))
 	}
-	return 2 / choose(r.N+r.BaseN, r.N)
+	return Rarest(r.N, r.BaseN)
 }
+
+// Rarest is the lowest two-sided p that the rank-sum test of n and m trials can give: that
+// of equals all trials of one are above all of the other.
+func Rarest(n, m int) float64 { return 2 / choose(n+m, n) }
 
 func choose(n, k int) float64 {
 	c := 1.0

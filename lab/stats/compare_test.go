@@ -17,7 +17,7 @@ func sample(name string, values ...float64) Sample {
 
 func must(t *testing.T, a, b Sample, d Design) Result {
 	t.Helper()
-	r, err := compare(1, a, b, d)
+	r, err := compare(1, Level, a, b, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{good, "", "design"},
 		{sample("many", make([]float64, MaxTrials+1)...), Separate, "301 trials"},
 	} {
-		_, err := compare(1, c.s, good, c.d)
+		_, err := compare(1, Level, c.s, good, c.d)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.s.Name, err, c.want)
 		}
@@ -175,7 +175,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 			t.Errorf("%s: a table of it has no error", c.s.Name)
 		}
 	}
-	if _, err := compare(1, twice, good, Separate); err != nil {
+	if _, err := compare(1, Level, twice, good, Separate); err != nil {
 		t.Errorf("rounds do not matter to separate samples: %v", err)
 	}
 }

@@ -50,6 +50,6 @@ func Bracketed(lows, highs []float64) Interval {
 		return Interval{Value: low[0], Low: low[0], High: low[0]}
 	}
 	b := distuv.Binomial{N: float64(n), P: 0.5}
-	k, confidence := widestCut(n, func(k int) float64 { return b.CDF(float64(k)) })
+	k, confidence := widestCut(n, Level, func(k int) float64 { return b.CDF(float64(k)) })
 	return Interval{Value: middle(low), Low: low[k], High: high[n-1-k], Confidence: confidence}
 }

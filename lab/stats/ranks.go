@@ -17,7 +17,7 @@ import (
 //
 // It assumes that within a round the two could be exchanged if they were equal;
 // interleaving in random order makes that true by construction.
-func signedRank(logs []float64) Result {
+func signedRank(logs []float64, level float64) Result {
 	n := len(logs)
 	r := Result{Test: SignedRank, N: n, BaseN: n, P: signedRankP(logs)}
 	walsh := make([]float64, 0, n*(n+1)/2)
@@ -29,17 +29,17 @@ func signedRank(logs []float64) Result {
 	slices.Sort(walsh)
 	below := cumulative(signedRankDistribution(untied(n)))
 	// Doubled ranks, so the chance of a rank sum of at most k is at 2k.
-	k, confidence := widestCut(len(walsh), func(k int) float64 { return below[2*k] })
+	k, confidence := widestCut(len(walsh), level, func(k int) float64 { return below[2*k] })
 	r.Ratio = between(walsh, k, confidence)
 	return r
 }
 
 // widestCut returns how many values may be left out at either end of the
-// interval while it still reaches Level, and its confidence. miss(k) is the
+// interval while it still reaches a level, and its confidence. miss(k) is the
 // chance that more than k must be left out at one end to reach the true value.
 // Where even the whole range falls short it returns the whole range.
-func widestCut(n int, miss func(k int) float64) (k int, confidence float64) {
-	k = max(0, sort.Search((n+1)/2, func(k int) bool { return 1-2*miss(k) < Level })-1)
+func widestCut(n int, level float64, miss func(k int) float64) (k int, confidence float64) {
+	k = max(0, sort.Search((n+1)/2, func(k int) bool { return 1-2*miss(k) < level })-1)
 	return k, max(0, 1-2*miss(k))
 }
 
@@ -113,7 +113,7 @@ func cumulative(dist []float64) []float64 {
 //
 // It assumes that the two distributions have the same shape on a logarithmic
 // scale.
-func rankSum(xs, base []float64) Result {
+func rankSum(xs, base []float64, level float64) Result {
 	r := Result{Test: RankSum, N: len(xs), BaseN: len(base), P: 1}
 	// The only error left after check is that all values are equal: P is 1.
 	if t, err := stats.MannWhitneyUTest(xs, base, stats.LocationDiffers); err == nil {
@@ -130,7 +130,7 @@ func rankSum(xs, base []float64) Result {
 		r.Ratio = between(logs, 0, 0)
 		return r
 	}
-	k, confidence := widestCut(len(logs), rankSumBelow(len(xs), len(base)))
+	k, confidence := widestCut(len(logs), level, rankSumBelow(len(xs), len(base)))
 	r.Ratio = between(logs, k, confidence)
 	return r
 }

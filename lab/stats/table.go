@@ -61,12 +61,33 @@ type Row struct {
 // question first, in a table of its own, and the rest in another. Where the
 // signed-rank test of so few rounds could not survive the number of rows (more
 // than one row of six rounds, three of seven), the rank-sum test is used.
-func Table(lines []Line, design Design) ([]Row, error) {
+func Table(lines []Line, design Design) ([]Row, error) { return table(lines, Level, design) }
+
+// Variants is Table for the variants of one experiment, each against the same baseline in
+// the same rounds, with simultaneous intervals: all of them together hold the true ratios
+// at the confidence that each of them states, where so many trials allow it at Level
+// (Bonferroni: each aims at 1 − (1−Level)/m of m by itself, and misses add up to no more
+// than the sum, however the comparisons depend on each other; Miller, Simultaneous
+// Statistical Inference, 1981). So they agree with the correction of the test, and an
+// interval may be read after it was picked from the others.
+func Variants(lines []Line) ([]Row, error) {
+	m := float64(len(lines))
+	rows, err := table(lines, 1-(1-Level)/max(m, 1), Interleaved)
+	for i := range rows {
+		c := &rows[i].Result.Ratio.Confidence
+		if *c > 0 {
+			*c = max(0, 1-m*(1-*c))
+		}
+	}
+	return rows, err
+}
+
+func table(lines []Line, level float64, design Design) ([]Row, error) {
 	rows := make([]Row, len(lines))
 	var ps, least []float64
 	var counted []int
 	for i, l := range lines {
-		r, err := compare(len(lines), l.Sample, l.Base, design)
+		r, err := compare(len(lines), level, l.Sample, l.Base, design)
 		if err != nil {
 			return nil, fmt.Errorf("compare %s: %w", l.Metric.Name, err)
 		}

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"loadstone/lab/load"
 )
 
 // MachineFull is the share of the machine's cores in use at which nothing can be
 // said of a component apart from the machine.
-const MachineFull = 0.97
+const MachineFull = load.FullMachine
 
 // Evaluate names what limits the variant. Its rule:
 //

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 )
 
@@ -54,7 +56,7 @@ func (o *observer) watch(abandon <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	began, worked := o.run.clock.now(), o.worked()
+	began, worked, around := o.run.clock.now(), o.worked(), lookAround()
 	switch o.follow(abandon, from, to, o.measure) {
 	case wasAbandoned:
 		return nil
@@ -72,10 +74,38 @@ func (o *observer) watch(abandon <-chan struct{}) error {
 	o.usage.CPUSeconds = (after - before).Seconds()
 	o.usage.Busy = o.usage.CPUSeconds / elapsed.Seconds()
 	o.usage.Cores = runtime.NumCPU()
+	around.tell(&o.usage)
 	for i, w := range o.worked() {
 		o.usage.Working = max(o.usage.Working, (w-worked[i]).Seconds()/elapsed.Seconds())
 	}
 	return nil
+}
+
+// surroundings is what else decides whether the generator gets its time: how busy the
+// machine is, and what the quotas leave.
+type surroundings struct {
+	busy, total time.Duration
+	quotas      map[string]host.Periods
+}
+
+// lookAround reads them. What the machine does not tell is nothing that was seen.
+func lookAround() surroundings {
+	var s surroundings
+	var err error
+	if s.busy, s.total, err = host.MachineTime(); err != nil {
+		s.busy, s.total = 0, 0
+	}
+	s.quotas = host.Quotas(os.Getpid())
+	return s
+}
+
+// tell says how they were since they were read.
+func (s *surroundings) tell(g *load.Generator) {
+	now := lookAround()
+	if total := now.total - s.total; s.total > 0 && total > 0 {
+		g.MachineBusy = max(0, float64(now.busy-s.busy)/float64(total))
+	}
+	g.Throttled = host.Throttled(s.quotas, now.quotas)
 }
 
 // worked is the time that each event loop has been at work.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"loadstone/lab/load"
@@ -28,7 +29,16 @@ import (
 // An arrival that leaves nobody free asks for one more user, up to the limit,
 // so there is always one ready, connected ahead of its first request. When
 // arrivals have begun to wait it asks for several, because one at a time would
-// not keep up with a stall.
+// not keep up with a stall. The limit is of the lanes of all loops together.
+//
+// # Users of other loops
+//
+// An arrival for which nobody is free here, where there may be no more users, goes to a
+// lane of another loop that has somebody free: else it would depend on the number of loops
+// how long arrivals wait, and where nobody is free anywhere, a lane that has somebody again
+// and nothing to do wakes one whose arrivals wait. Each lane says how many it has free,
+// and how many arrivals are on their way to it; that another's figures may be a moment old
+// costs no more than that an arrival waits there and not here.
 type openLane struct {
 	sc           *scenario
 	loop         *loop
@@ -37,9 +47,14 @@ type openLane struct {
 	users        []*user
 	free         userList
 	preallocated int // users that are there before the load begins
-	maxUsers     int // users, at most
 	connecting   int // users that are connecting ahead
 	busy         int
+
+	handed  []load.Arrival // by other lanes, for the next who comes free
+	coming  atomic.Int64   // arrivals on their way from other lanes, and those in handed
+	spare   atomic.Int64   // users that are free
+	starved atomic.Bool    // arrivals wait for whoever comes free first
+	done    atomic.Bool    // its schedule has no more arrivals
 
 	limit    time.Duration // from when on there are no arrivals
 	cutAt    time.Duration // when what is under way is cut off
@@ -62,19 +77,45 @@ func newOpenLane(sc *scenario, l *loop, own share) (*openLane, error) {
 	}
 	p := &openLane{
 		sc: sc, loop: l, own: own, schedule: walk,
-		preallocated: own.count(s.PreAllocatedVUs), maxUsers: own.count(s.MaxVUs),
-		limit: never, cutAt: sc.run.endOf(s) + s.GracefulStop,
+		preallocated: own.count(s.PreAllocatedVUs),
+		limit:        never, cutAt: sc.run.endOf(s) + s.GracefulStop,
 	}
 	for range p.preallocated {
-		p.free.push(p.addUser())
+		if u := p.addUser(); u != nil {
+			p.setFree(u)
+		}
 	}
 	return p, nil
 }
 
-// addUser makes a user.
+// addUser makes a user; nil if there are as many as there may be.
 func (p *openLane) addUser() *user {
-	u := newUser(p.own.number(len(p.users)), p.sc, p.loop, p)
+	part, number := p.sc.run.plan.Portion, p.sc.made.Load()
+	for ; ; number = p.sc.made.Load() {
+		if number >= int64(part.Count(p.sc.spec.MaxVUs)) {
+			return nil
+		}
+		if p.sc.made.CompareAndSwap(number, number+1) {
+			break
+		}
+	}
+	u := newUser(part.Index+part.Size()*int(number), p.sc, p.loop, p)
 	p.users = append(p.users, u)
+	return u
+}
+
+// setFree puts a user at the end of those who are free.
+func (p *openLane) setFree(u *user) {
+	p.free.push(u)
+	p.spare.Add(1)
+}
+
+// takeFree takes the one away who has been free longest; nil if there is none.
+func (p *openLane) takeFree() *user {
+	u := p.free.pop()
+	if u != nil {
+		p.spare.Add(-1)
+	}
 	return u
 }
 
@@ -101,43 +142,59 @@ func linksOf(users []*user) []link {
 
 // turn sends what is due.
 func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
-	next = never
+	p.starved.Store(false)
 	for sent := 0; ; {
 		a, ok := p.peek()
-		if !ok || a.At >= p.limit {
-			over = p.busy == 0 && p.connecting == 0
-			break
+		if !ok || a.At >= p.limit && len(p.handed) == 0 {
+			return p.untilCut(never, now, p.ended())
 		}
 		if a.At > now {
 			if now = p.loop.clock.now(); a.At > now {
-				next = a.At
-				break
+				return p.untilCut(a.At, now, false)
 			}
 		}
-		if p.dropping || now-a.At >= p.loop.timeout {
-			p.schedule.Advance()
-			p.loop.shard.addDrop(a.At, true)
-			continue
-		}
-		u := p.free.pop()
-		if u == nil {
-			p.grow(growWhenWaiting, now)
-			if p.free.first == nil && p.stopping {
-				p.dropping = true
-				continue
+		switch u := p.free.first; {
+		case p.dropping || now-a.At >= p.loop.timeout:
+			p.advance()
+			p.drop(a)
+		case u != nil:
+			p.advance()
+			p.send(p.takeFree(), a, now)
+			if sent++; sent == maxSendsPerTurn {
+				return now, false
 			}
-			if p.free.first == nil {
-				next = a.At + p.loop.timeout
-				break
-			}
-			continue
-		}
-		p.schedule.Advance()
-		p.send(u, a, now)
-		if sent++; sent == maxSendsPerTurn {
-			return now, false
+		case !p.seek(a, now):
+			return p.untilCut(a.At+p.loop.timeout, now, false)
 		}
 	}
+}
+
+// ended says whether nothing of the lane is under way, and nothing can come to it any more:
+// who has no more arrivals hands none over, so that is looked at first.
+func (p *openLane) ended() bool {
+	return p.allOffered() && p.coming.Load() == 0 && p.busy == 0 && p.connecting == 0
+}
+
+// seek looks for somebody for an arrival for which nobody is free. It is false if the
+// arrival has to wait.
+func (p *openLane) seek(a load.Arrival, now time.Duration) bool {
+	p.grow(growWhenWaiting, now)
+	switch {
+	case p.free.first != nil:
+		return true
+	case len(p.handed) == 0 && p.handOver(a):
+		p.advance()
+		return true
+	case p.stopping:
+		p.dropping = true
+		return true
+	}
+	p.starved.Store(true)
+	return len(p.handed) == 0 && p.sc.spareLane(p) != nil // since handOver looked
+}
+
+// untilCut ends a turn: what is under way is cut off when its time is over.
+func (p *openLane) untilCut(next, now time.Duration, over bool) (time.Duration, bool) {
 	if now >= p.cutAt {
 		p.cut()
 		return now + time.Millisecond, over
@@ -145,8 +202,78 @@ func (p *openLane) turn(now time.Duration) (next time.Duration, over bool) {
 	return min(next, p.cutAt), over
 }
 
-// peek returns the share's next arrival.
+// advance takes the next arrival off: one that was handed over, or the schedule's.
+func (p *openLane) advance() {
+	if len(p.handed) > 0 {
+		p.handed = p.handed[1:]
+		p.coming.Add(-1)
+		return
+	}
+	p.schedule.Advance()
+}
+
+// drop takes down that an arrival is never sent. Where somebody has been free since its
+// time that is the generator's doing.
+func (p *openLane) drop(a load.Arrival) {
+	u := p.free.first
+	p.loop.shard.addDrop(a.At, true, u != nil && u.freeAt <= a.At)
+}
+
+// handOver gives an arrival to a lane that has somebody free for it. It is false if none
+// has.
+func (p *openLane) handOver(a load.Arrival) bool {
+	to := p.sc.spareLane(p)
+	if to == nil {
+		return false
+	}
+	to.coming.Add(1)
+	to.loop.post(func() { to.handed = append(to.handed, a) })
+	return true
+}
+
+// spareLane is a lane but p that has more users free than arrivals coming to it; nil if
+// there is none.
+func (sc *scenario) spareLane(p *openLane) *openLane {
+	for i := range sc.open {
+		// Not always the first ones.
+		if to := sc.open[(p.own.index+1+i)%len(sc.open)]; to != p && to.spare.Load() > to.coming.Load() {
+			return to
+		}
+	}
+	return nil
+}
+
+// allOffered says whether no lane has arrivals left. It has none itself.
+func (p *openLane) allOffered() bool {
+	first := !p.done.Swap(true)
+	all := true
+	for _, other := range p.sc.open {
+		all = all && other.done.Load()
+		if first && other != p {
+			other.loop.post(func() {}) // it may have waited for this
+		}
+	}
+	return all
+}
+
+// feed wakes a lane whose arrivals wait, if somebody is free here and has nothing to do.
+func (p *openLane) feed() {
+	if len(p.sc.open) < 2 || p.starved.Load() || p.spare.Load() <= p.coming.Load() {
+		return
+	}
+	for _, other := range p.sc.open {
+		if other != p && other.starved.CompareAndSwap(true, false) {
+			other.loop.post(func() {})
+			return
+		}
+	}
+}
+
+// peek returns the next arrival: one that was handed over, or the share's.
 func (p *openLane) peek() (load.Arrival, bool) {
+	if len(p.handed) > 0 {
+		return p.handed[0], true
+	}
 	for {
 		a, ok := p.schedule.Peek()
 		if !ok || int(a.Number%uint64(p.own.of)) == p.own.index {
@@ -173,13 +300,13 @@ func (p *openLane) grow(n int, now time.Duration) {
 	// Not while making is below n: a connection that cannot even be begun is
 	// made and unmade at once.
 	for range n - p.connecting {
-		if len(p.users) == p.maxUsers {
+		u := p.addUser()
+		if u == nil {
 			return
 		}
-		u := p.addUser()
 		if u.slots != nil {
 			u.freeAt = now
-			p.free.push(u)
+			p.setFree(u)
 			return
 		}
 		p.connecting++
@@ -187,7 +314,8 @@ func (p *openLane) grow(n int, now time.Duration) {
 		u.link.ahead(func(failure.Kind, error) {
 			p.connecting--
 			u.freeAt = p.loop.clock.now()
-			p.free.push(u)
+			p.setFree(u)
+			p.feed()
 		})
 	}
 }
@@ -196,7 +324,8 @@ func (p *openLane) grow(n int, now time.Duration) {
 func (p *openLane) released(u *user, _ failure.Kind) {
 	p.busy--
 	p.sc.busy.Add(-1)
-	p.free.push(u)
+	p.setFree(u)
+	p.feed()
 }
 
 // cut ends what is under way, and drops what has not been sent.

@@ -17,6 +17,8 @@ func (r *run) result() (load.Result, error) {
 		Requests:         all.requests,
 		Failed:           all.failed,
 		Dropped:          t.dropped,
+		DroppedLate:      t.droppedLate,
+		Scheduled:        t.arrivals,
 		Waited:           t.waited,
 		Late:             t.late,
 		IterationsInTime: t.iterationsInTime + w.iterationsInTime,

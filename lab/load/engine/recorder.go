@@ -79,6 +79,8 @@ type sums struct {
 	values []valueTally
 
 	iterations, dropped uint64
+	droppedLate         uint64 // of them, although a user was free
+	arrivals            uint64 // of schedules, those dropped among them
 	waited, late        uint64
 	wrote, got          uint64 // of no single request
 	failures            [failure.Kinds]load.ErrorCount
@@ -208,6 +210,7 @@ func (s *shard) addBytes(now time.Duration, sent, received uint64) {
 
 // addLateness records how a request kept to its schedule.
 func (s *sums) addLateness(o *outcome) {
+	s.arrivals++
 	if o.waited {
 		s.waited++
 		return
@@ -270,14 +273,19 @@ func (s *shard) countIteration(scheduled, measured bool, now time.Duration) *sum
 }
 
 // addDrop records an arrival that was never sent. scheduled says that it is one
-// of those that the observer counts when they are due.
-func (s *shard) addDrop(intended time.Duration, scheduled bool) {
+// of those that the observer counts when they are due, late that a user was free for it.
+func (s *shard) addDrop(intended time.Duration, scheduled, late bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if scheduled {
 		s.openEnded++
 	}
-	s.of(intended).dropped++
+	sum := s.of(intended)
+	sum.dropped++
+	sum.arrivals++
+	if late {
+		sum.droppedLate++
+	}
 }
 
 // addCheck records a check of the answer to a request.
@@ -347,6 +355,8 @@ func (s *sums) merge(from *sums) {
 	}
 	s.iterations += from.iterations
 	s.dropped += from.dropped
+	s.droppedLate += from.droppedLate
+	s.arrivals += from.arrivals
 	s.waited += from.waited
 	s.late += from.late
 	s.wrote += from.wrote

@@ -40,7 +40,7 @@ type remote struct {
 type task struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the task
 	ahead  bool            // only connect
-	finish func(done time.Duration, err error)
+	finish func(began, done time.Duration, err error)
 }
 
 // newRemote returns a link over a connection.
@@ -54,7 +54,7 @@ func (r *remote) target() int { return r.to.index }
 // ahead connects before it is needed, and calls done.
 func (r *remote) ahead(done func(failure.Kind, error)) {
 	r.opened = done
-	r.start(true, r.loop.clock.now(), func(_ time.Duration, err error) {
+	r.start(true, r.loop.clock.now(), func(_, _ time.Duration, err error) {
 		done := r.opened
 		r.opened = nil
 		done(r.ended(err))
@@ -65,10 +65,10 @@ func (r *remote) ahead(done func(failure.Kind, error)) {
 func (r *remote) send(u *user) {
 	r.user = u
 	r.compose(u)
-	r.start(false, u.sent, func(done time.Duration, err error) {
+	r.start(false, u.sent, func(began, done time.Duration, err error) {
 		r.user = nil
 		kind, err := r.ended(err)
-		u.done, u.wrote, u.got = done, r.answer.Sent, r.answer.Received
+		u.sent, u.done, u.wrote, u.got = began, done, r.answer.Sent, r.answer.Received
 		status := 0
 		switch {
 		case kind != failure.None:
@@ -85,7 +85,7 @@ func (r *remote) send(u *user) {
 
 // start gives the goroutine a task, which is due a request's timeout after it
 // began.
-func (r *remote) start(ahead bool, began time.Duration, finish func(time.Duration, error)) {
+func (r *remote) start(ahead bool, began time.Duration, finish func(began, done time.Duration, err error)) {
 	if r.tasks == nil {
 		r.tasks = make(chan task, 1)
 		r.loop.remotes.Go(func() { r.serve(r.tasks) })
@@ -100,12 +100,21 @@ func (r *remote) start(ahead bool, began time.Duration, finish func(time.Duratio
 // serve is the goroutine.
 func (r *remote) serve(tasks <-chan task) {
 	for t := range tasks {
-		err := r.roundTrip(t)
+		// A request is sent from here on. Until now it waited for this goroutine, which is
+		// the generator's doing and no service time; what it waits for a handshake is.
+		var err error
+		if !t.ahead {
+			err = r.encodeCall()
+		}
+		began := r.loop.clock.now()
+		if err == nil {
+			err = r.roundTrip(t)
+		}
 		done := r.loop.clock.now()
 		if err == nil && !t.ahead && r.call != nil {
 			err = r.decodeCall()
 		}
-		r.loop.post(func() { t.finish(done, err) })
+		r.loop.post(func() { t.finish(began, done, err) })
 	}
 }
 
@@ -114,9 +123,6 @@ func (r *remote) roundTrip(t task) error {
 	if t.ahead {
 		conn, err := r.conn.acquire(t.ctx)
 		r.conn.release(conn)
-		return err
-	}
-	if err := r.encodeCall(); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {

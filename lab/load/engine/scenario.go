@@ -20,7 +20,11 @@ type scenario struct {
 	mostBusy atomic.Int64 // at once, in the measured part
 	caches   cacheTotals
 
-	// Open model: a walk through the schedule that belongs to the observer.
+	// Open model: its lanes share the users that there may be; see openLane.
+	open []*openLane
+	made atomic.Int64 // users, of all lanes
+
+	// And a walk through the schedule that belongs to the observer.
 	due      schedule
 	dueSoFar uint64
 
@@ -64,6 +68,7 @@ func newScenario(s *load.Scenario, r *run, ids *stepIDs) (*scenario, error) {
 		if err != nil {
 			return nil, err
 		}
+		sc.open = append(sc.open, p)
 		l.lanes = append(l.lanes, p)
 	}
 	return sc, nil

@@ -78,7 +78,7 @@ var outcomeSteps = []string{
 // whenever it was: the warm-up is there to open them.
 func (k *sockets) record(w websocket.Outcome) {
 	if w.Dropped {
-		k.shard.addDrop(w.Intended, false)
+		k.shard.addDrop(w.Intended, false, false)
 		return
 	}
 	o := outcome{

@@ -75,8 +75,9 @@ func checkCounts(tb testing.TB, r load.Result) {
 		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
 	}
 	// Those that the warm-up left under way come on top.
-	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests {
-		tb.Errorf("%d requests, but %d in time, %d waited and %d late", r.Requests, r.CompletedInTime, r.Waited, r.Late)
+	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests || r.Waited+r.Late+r.Dropped > r.Scheduled || r.DroppedLate > r.Dropped {
+		tb.Errorf("%d requests of %d scheduled, but %d in time, %d waited, %d late and %d dropped, %d of them late",
+			r.Requests, r.Scheduled, r.CompletedInTime, r.Waited, r.Late, r.Dropped, r.DroppedLate)
 	}
 }
 

@@ -47,7 +47,7 @@ func totals(r *load.Result) *Summary {
 			CPUPerRequest: ratio(r.Generator.CPUSeconds*1e6, float64(r.CompletedInTime)),
 			Lateness:      Lateness(r.Generator.Lateness),
 		},
-		Validity: Valid, ValidityReasons: list(r.Validity()),
+		Validity: Valid, ValidityReasons: list(reasons(r)),
 		Started: r.From, Seconds: r.Seconds(), Aborted: r.Aborted,
 		Offered: r.Offered, OfferedRate: ratio(float64(r.Offered), r.Seconds()),
 		Iterations: r.Iterations, Completed: r.CompletedInTime,
@@ -64,6 +64,15 @@ func totals(r *load.Result) *Summary {
 	s.Notes = r.Notes
 	maps.Copy(s.Errors, r.Errors)
 	return s
+}
+
+// reasons are why the measurement is a lower bound only.
+func reasons(r *load.Result) []string {
+	var texts []string
+	for _, why := range r.Validity() {
+		texts = append(texts, why.Text)
+	}
+	return texts
 }
 
 // inTime is the share of the requests that were done by the end of the measured

@@ -333,7 +333,7 @@ func (s *Summary) schedule(p *page) [][2]string {
 		{"offered", format.Plural(s.Offered, "iteration") + ", " + format.Figure(s.OfferedRate) + "/s"},
 		{"late", of(s.Late, "by more than 5 ms, which is the generator's doing")},
 		{"waited", of(s.Waited, "because no virtual user or connection was free")},
-		{"dropped", of(s.Dropped, "because none came free in time")},
+		{"dropped", of(s.Dropped, "because none came free in time; no percentile has them")},
 	}
 	if l := &s.Generator.Lateness; l.Max > 0 || l.WithinMs > 0 {
 		rows = append(rows, [2]string{"lateness", fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, %s within 1 ms",

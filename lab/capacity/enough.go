@@ -1,0 +1,83 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"loadstone/lab/load"
+	"loadstone/lab/threshold"
+)
+
+// How much an objective has to see before an attempt says something of it.
+const (
+	// beyondWanted is how many requests are to lie beyond an objective's percentile on
+	// average. With five, an attempt at which half as many requests are too slow as are
+	// allowed is rejected by chance in 4 % of attempts, and one at which twice as many are
+	// is taken for good in 7 %; with two they are 8 % and 24 % (Poisson).
+	beyondWanted = 5
+	// noneWanted is how many requests without a failure it takes to show a share of
+	// failures of less than r at 95 %, times r: the rule of three (Hanley and Lippman-Hand,
+	// "If nothing goes wrong, is everything all right?", JAMA 249, 1983).
+	noneWanted = 3
+)
+
+// beyond is of how many times one is beyond a percentile.
+func beyond(percentile float64) uint64 { return uint64(math.Ceil(100/(100-percentile) - 1e-9)) }
+
+// needed is of how many requests, iterations or messages an objective has to be judged; 0
+// if any number will do, as for a mean.
+func needed(t threshold.Threshold) uint64 {
+	timed := t.Metric == threshold.HTTPReqDuration || t.Metric == threshold.HTTPReqService || t.Metric == threshold.IterationDuration
+	switch {
+	case t.Over > 0:
+		return 0 // each window judges by itself
+	case timed && t.Aggregation == "p" && t.Percentile < 100:
+		return beyondWanted * beyond(t.Percentile)
+	case t.Metric == threshold.HTTPReqFailed && t.Aggregation == "rate" && strings.HasPrefix(t.Operator, "<") && t.Value > 0:
+		return uint64(math.Ceil(noneWanted/t.Value - 1e-9))
+	}
+	return 0
+}
+
+// Requests is how many requests the attempts of a search take: those that narrow the
+// bracket for the objectives' percentiles, and the one that confirms its winner for shares
+// of failures, too, which no short attempt can show.
+func Requests(objectives []threshold.Threshold) (search, confirm int) {
+	search = DefaultConfig().MinRequests
+	confirm = search
+	for _, t := range objectives {
+		n := int(min(needed(t), math.MaxInt32))
+		if t.Metric != threshold.HTTPReqFailed {
+			search = max(search, n)
+		}
+		confirm = max(confirm, n)
+	}
+	return search, confirm
+}
+
+// TooFew says of which objective on a percentile a result has too few requests to judge it, and how many
+// it takes; empty if of none.
+func TooFew(r *load.Result, objectives []threshold.Threshold) string {
+	for _, t := range objectives {
+		if t.Metric == threshold.HTTPReqFailed {
+			continue // nearly no capacity rests on enough for a small share; see Requests
+		}
+		need, n := needed(t), r.Requests
+		if t.Metric == threshold.IterationDuration {
+			n = r.Iterations
+		}
+		if t.Scenario != "" || t.Step != "" {
+			n = 0
+			for i := range r.Steps {
+				if s := &r.Steps[i]; (t.Scenario == "" || t.Scenario == s.Scenario) && (t.Step == "" || t.Step == s.Name) {
+					n += s.Requests
+				}
+			}
+		}
+		if n < need {
+			return fmt.Sprintf("%s %s was judged by %d, and takes %d", t.Metric, t, n, need)
+		}
+	}
+	return ""
+}
