@@ -88,7 +88,9 @@ func TestStallCannotHide(t *testing.T) {
 			if r.Service.P50 > r.Response.P99/10 {
 				t.Errorf("service time p50 is %.0f ms, want it far below the stall", r.Service.P50)
 			}
-			if r.Service.P99 < 1900 || r.MaxInFlight < 100 {
+			// A generator that a busy machine kept waiting when the stall began sent its
+			// first requests late: they were held for the rest of it.
+			if r.Service.P99 < r.Response.P99/2 || r.MaxInFlight < 100 {
 				t.Errorf("service time p99 is %.0f ms with at most %d in flight; want the stall to hold a hundred and more users", r.Service.P99, r.MaxInFlight)
 			}
 		})
