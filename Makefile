@@ -178,6 +178,11 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve
 
+.PHONY: test-kubernetes
+test-kubernetes: build ## the Kubernetes driver in a real cluster of two nodes on this machine (root; Kubernetes is built once)
+	go test -c -o .tools/kubernetes.test ./lab/driver/kubernetes
+	scripts/kubernetes deploy/kubernetes/test $(CURDIR)/.tools/kubernetes.test
+
 .PHONY: bench
 bench: build ## run the benchmarks and print their figures
 	@scripts/bench

@@ -82,7 +82,11 @@ var technology = map[string][]string{
 	"github.com/bufbuild/protocompile":         {"lab/load/rpc"},
 	"google.golang.org/grpc":                   {"lab/load/rpc", "lab/load/engine"},
 	"google.golang.org/protobuf":               {"lab/load/export/remotewrite", "lab/load/rpc"},
+	"k8s.io/api":                               {"lab/driver/kubernetes"},
+	"k8s.io/apimachinery":                      {"lab/driver/kubernetes"},
+	"k8s.io/client-go":                         {"lab/driver/kubernetes"},
 	"modernc.org/sqlite":                       {"block/sqlite"},
+	"sigs.k8s.io/yaml":                         {"lab/driver/kubernetes"},
 }
 
 // Within a system, adapters do not know each other: they meet at the system's

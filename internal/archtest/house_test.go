@@ -37,7 +37,7 @@ var floors = []string{
 	// how it is told
 	"lab/report", "lab/loadpage", "lab/ui", "lab/selftest",
 	// drivers: the rest of the lab knows the interface alone
-	"lab/driver/process/recipe", "lab/driver/process", "lab/driver/docker", "lab/driver/attach",
+	"lab/driver/process/recipe", "lab/driver/process", "lab/driver/docker", "lab/driver/kubernetes", "lab/driver/attach",
 }
 
 // testOnly are packages that only tests import. They may use any room.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/lab/driver/guardian"
+	"loadstone/lab/driver/kubernetes"
 	"loadstone/lab/host/agent"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/load/generator"
@@ -20,6 +21,7 @@ const (
 	generatorName = "generator"
 	shimName      = "shim"
 	guardianName  = "guardian"
+	removerName   = "kubernetes-remove"
 	plantName     = "plant"
 	agentName     = "agent"
 	keeperName    = "keeper"
@@ -55,6 +57,12 @@ func (a *app) internalCommand() *cobra.Command {
 			RunE: func(*cobra.Command, []string) error {
 				ignoreSignals()
 				return agent.Keep(a.Stdin)
+			},
+		},
+		&cobra.Command{
+			Use: removerName + " NAMESPACE", Short: "Remove what a killed run left in a cluster", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return kubernetes.Remove(cmd.Context(), a.composeEnv(), args[0])
 			},
 		},
 		&cobra.Command{

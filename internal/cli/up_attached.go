@@ -61,7 +61,7 @@ func (a *app) upAttached(ctx context.Context, t *upTarget, f upFlags) error {
 
 func (k *attached) run(ctx context.Context) (err error) {
 	k.ports = &ports{}
-	if k.flags.driver == processDriver {
+	if k.flags.driver != dockerDriver { // which opens them itself
 		if k.ports, err = openPorts(ctx, k.target, k.flags.publishAll); err != nil {
 			return err
 		}

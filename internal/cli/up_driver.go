@@ -13,17 +13,19 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/attach"
 	"loadstone/lab/driver/docker"
+	"loadstone/lab/driver/kubernetes"
 	"loadstone/lab/driver/process"
 )
 
 // What runs services.
 const (
-	processDriver = "process"
-	dockerDriver  = "docker"
-	attachDriver  = "attach" // nothing: it runs already
+	processDriver    = "process"
+	dockerDriver     = "docker"
+	kubernetesDriver = "kubernetes"
+	attachDriver     = "attach" // nothing: it runs already
 )
 
-func driverNames() []string { return []string{processDriver, dockerDriver} }
+func driverNames() []string { return []string{processDriver, dockerDriver, kubernetesDriver} }
 
 // runDrivers are those that an experiment can use.
 func runDrivers() []string { return append(driverNames(), attachDriver) }
@@ -39,8 +41,11 @@ func (a *app) runDriver(f runFlags) driver.Driver {
 // driver is the driver called name. publishAll and anyPort are of the ports of
 // containers, see docker.Driver.
 func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
-	if name == dockerDriver {
+	switch name {
+	case dockerDriver:
 		return docker.Driver{Settings: a.driverSettings(), PublishAll: publishAll, AnyPort: anyPort}
+	case kubernetesDriver:
+		return kubernetes.Driver{Settings: a.driverSettings(), Remover: []string{a.Executable, internalName, removerName}}
 	}
 	return a.processes()
 }

@@ -53,7 +53,7 @@ func (c *Core) Up(ctx context.Context, p Parts, s *Settings, progress topology.P
 	up, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	c.parts, c.readyWithin, c.env = p, s.ReadyWithin, s.Env
-	c.abort, c.acts, c.host = abort, NewActs(ctx), host.NewLocal(c.targets)
+	c.abort, c.acts, c.host = abort, NewActs(ctx), host.NewLocal(c.Targets)
 	err := p.Prepare(up)
 	if err == nil {
 		err = c.start(up, progress)
@@ -141,8 +141,9 @@ func (c *Core) Instances() []topology.Instance {
 // Hosts is this machine.
 func (c *Core) Hosts() []host.Host { return []host.Host{c.host} }
 
-// targets are the instances as this machine sees them now.
-func (c *Core) targets() []host.Target {
+// Targets are the instances as this machine sees them now, for a driver with a host of its
+// own.
+func (c *Core) Targets() []host.Target {
 	var all []host.Target
 	for _, in := range c.instances {
 		if !in.Service.Job {

@@ -30,7 +30,8 @@ type Actions interface { //nolint:interfacebloat // one thing: all that a driver
 	Pause(ctx context.Context, l *Life) error
 	Resume(ctx context.Context, l *Life) error
 	// Run runs a command as the instance would, for as long as within, and returns
-	// the last of what it wrote. A command that fails is an *exec.ExitError.
+	// the last of what it wrote. The error of a command that ended badly has
+	// its status as ExitCode, as an *exec.ExitError.
 	Run(ctx context.Context, argv []string, within time.Duration) (said string, err error)
 	// Variables are those that the driver sets for it, for a command to be filled in.
 	Variables() map[string]string

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -118,8 +117,14 @@ func (in *Instance) poll(ctx context.Context, within time.Duration, every *time.
 // check runs the health check once, for as long as its timeout.
 func (in *Instance) check(ctx context.Context, h topology.HealthCheck) error {
 	said, err := in.Actions.Run(ctx, h.Command, h.Timeout)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+	if exit, ok := errors.AsType[status](err); ok {
 		return fmt.Errorf("failed (%w) and said: %s", exit, cmp.Or(said, "nothing"))
 	}
 	return err
+}
+
+// status is a command that ended with one, as exec.ExitError.
+type status interface {
+	error
+	ExitCode() int
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,7 +78,7 @@ func removeVolumes(t *testing.T, env map[string]string, prefix string) {
 // leftOf is all of the runs of the lab with a pid.
 func leftOf(t *testing.T, env map[string]string, lab int) []string {
 	t.Helper()
-	prefix := fmt.Sprintf("%s%d-", runPrefix, lab)
+	prefix := fmt.Sprintf("%s%d-", driver.RunPrefix, lab)
 	var left []string
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
 		out := dockerRun(t, env, append(list, "--format", `{{.ID}} {{.Label "com.docker.compose.project"}}`)...)
@@ -287,47 +286,4 @@ func TestWhatDockerSaysBecomesASentence(t *testing.T) {
 	f("Error starting userland proxy: listen tcp4 127.0.0.1:8080: bind: address already in use", "the port 127.0.0.1:8080 of this machine is taken;")
 	f("first\nit broke", "docker start failed: it broke")
 	f("", "docker start failed")
-}
-
-func TestOwnerIsReadFromTheProjectsName(t *testing.T) {
-	t.Parallel()
-	name, err := runName("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, ok := owner(name); !ok || p.PID != os.Getpid() || !p.Alive("/proc") {
-		t.Errorf("%s: got %+v, %v, want this process, alive", name, p, ok)
-	}
-	for _, other := range []string{"", "results", "loadstone-", "loadstone-1-2", "loadstone-1-2-", "loadstone-01-2-abcdef01", "loadstone-1-2-abcdef012", "loadstone-1-2-abc def"} {
-		if p, ok := owner(other); ok {
-			t.Errorf("%q: got %+v, want no owner", other, p)
-		}
-	}
-}
-
-func TestLogsAreBounded(t *testing.T) {
-	t.Parallel()
-	var kept strings.Builder
-	w := &boundedWriter{to: &kept, room: 10}
-	for _, text := range []string{"first\n", strings.Repeat("x", 2*driver.TailBytes), "\n", "second\n", "last\n"} {
-		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
-			t.Fatalf("got %d, %v", n, err)
-		}
-	}
-	if got := kept.String(); got != "first\nxxxx" {
-		t.Errorf("got %q", got)
-	}
-	if got := w.tail.Lines(); len(w.tail.String()) > driver.TailBytes || !slices.Equal(got[1:], []string{"second", "last"}) {
-		t.Errorf("got %d bytes, ending with %q", len(w.tail.String()), got[1:])
-	}
-}
-
-func FuzzOwner(f *testing.F) {
-	f.Add("loadstone-1-2-abcdef01")
-	f.Add("loadstone--1-2-x")
-	f.Fuzz(func(t *testing.T, name string) {
-		if p, ok := owner(name); ok && name[:len(runPrefix)] != runPrefix {
-			t.Errorf("%q: got %+v", name, p)
-		}
-	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/topology"
 )
 
@@ -218,7 +219,7 @@ func (r *Running) labels(given any) map[string]any {
 	if m, ok := given.(map[string]any); ok {
 		maps.Copy(labels, m)
 	}
-	labels[labLabel] = labHost(r.config.ProcRoot)
+	labels[labLabel] = driver.LabHost(r.config.ProcRoot)
 	return labels
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -20,12 +19,12 @@ func (in *instance) fetchLog(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch its log: %w", err)
 	}
-	w := &boundedWriter{to: f, room: in.run.config.LogBytes}
+	w := &driver.BoundedLog{To: f, Room: in.run.config.LogBytes}
 	err = in.run.docker.run(ctx, call{argv: []string{in.run.docker.docker, "logs", in.id}, within: quickWithin, out: w, both: true})
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("fetch its log: %w", err)
 	}
-	return w.tail.Lines(), nil
+	return w.Tail.Lines(), nil
 }
 
 // LastLines fetches the log.
@@ -35,21 +34,4 @@ func (in *instance) LastLines(ctx context.Context) string {
 		return fmt.Sprintf("; its log cannot be shown (%v)", err)
 	}
 	return driver.LastLines(lines, in.logFile())
-}
-
-// boundedWriter writes as much as there is room for, and keeps the end of all.
-type boundedWriter struct {
-	to   io.Writer
-	room int64
-	tail driver.Tail
-}
-
-func (w *boundedWriter) Write(p []byte) (int, error) {
-	_, _ = w.tail.Write(p) // has no error
-	head := p[:min(int64(len(p)), w.room)]
-	w.room -= int64(len(head))
-	if _, err := w.to.Write(head); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

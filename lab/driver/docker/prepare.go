@@ -3,8 +3,6 @@ package docker
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"strings"
 
 	"loadstone/lab/driver"
-	"loadstone/lab/driver/guardian"
 )
 
 // Prepare is for Core.
@@ -21,7 +18,7 @@ func (r *Running) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.name, err = runName(r.config.ProcRoot); err != nil {
+	if r.name, err = driver.RunName(r.config.ProcRoot); err != nil {
 		return err
 	}
 	if r.docker, err = newClient(r.config.Env, r.name); err != nil {
@@ -47,17 +44,6 @@ func (r *Running) Prepare(ctx context.Context) error {
 		return err
 	}
 	return r.watch(ctx)
-}
-
-// runName names the run after this process; see owner.
-func runName(procRoot string) (string, error) {
-	self, err := guardian.Identify(procRoot, os.Getpid())
-	if err != nil {
-		return "", fmt.Errorf("name the run: %w", err)
-	}
-	random := make([]byte, 4)
-	_, _ = rand.Read(random) // never fails
-	return fmt.Sprintf("%s%d-%d-%s", runPrefix, self.PID, self.Start, hex.EncodeToString(random)), nil
 }
 
 func (r *Running) makeDir() error {

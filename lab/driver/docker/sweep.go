@@ -2,51 +2,21 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
-	"loadstone/lab/topology"
 )
 
 const (
-	// runPrefix begins the name of every run's project.
-	runPrefix = topology.Self + "-"
 	// projectLabel is how Compose marks what belongs to a project.
 	projectLabel = "com.docker.compose.project"
-	// labLabel says where the lab of a run is; see labHost.
+	// labLabel says where the lab of a run is; see driver.LabHost.
 	labLabel = "loadstone.lab"
 )
-
-// labHost names the machine and the pid namespace of this lab. A daemon may
-// serve labs of several, and only one from the same can tell whether another
-// still lives.
-func labHost(procRoot string) string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	space, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
-	if err != nil {
-		space = "unknown"
-	}
-	return host + "/" + space
-}
-
-// owner is the lab that a run's project belongs to.
-func owner(project string) (guardian.Process, bool) {
-	var p guardian.Process
-	var random string
-	rest, ok := strings.CutPrefix(project, runPrefix)
-	if !ok {
-		return p, false
-	}
-	n, err := fmt.Sscanf(rest, "%d-%d-%8s", &p.PID, &p.Start, &random)
-	return p, err == nil && n == 3 && project == fmt.Sprintf("%s%d-%d-%s", runPrefix, p.PID, p.Start, random)
-}
 
 // removeScript removes all of a project but its named volumes. It looks twice,
 // because the daemon may still be making what a killed client has asked for,
@@ -98,7 +68,7 @@ func (r *Running) startGuardian(ctx context.Context) error {
 func (r *Running) sweep(ctx context.Context) {
 	var projects []string
 	for _, list := range [][]string{{"ps", "--all"}, {"network", "ls"}} {
-		out, err := r.docker.quick(ctx, append(list, "--filter", "label="+labLabel+"="+labHost(r.config.ProcRoot), "--format", `{{.Label "`+projectLabel+`"}}`)...)
+		out, err := r.docker.quick(ctx, append(list, "--filter", "label="+labLabel+"="+driver.LabHost(r.config.ProcRoot), "--format", `{{.Label "`+projectLabel+`"}}`)...)
 		if err != nil {
 			r.Warnf("could not look for what earlier runs left: %v", err)
 		}
@@ -106,7 +76,7 @@ func (r *Running) sweep(ctx context.Context) {
 	}
 	slices.Sort(projects)
 	for _, project := range slices.Compact(projects) {
-		if p, ok := owner(project); ok && !p.Alive(r.config.ProcRoot) {
+		if p, ok := driver.RunOwner(project); ok && !p.Alive(r.config.ProcRoot) {
 			left := guardian.Left{Removals: []guardian.Command{r.docker.removal(project)}, ProcRoot: r.config.ProcRoot}
 			if err := left.Clean(ctx); err != nil {
 				r.Warnf("could not remove what an earlier run left: %v", err)
@@ -122,13 +92,13 @@ func (r *Running) sweepDirs() {
 	if base == "" {
 		base = "/tmp"
 	}
-	dirs, err := filepath.Glob(filepath.Join(base, runPrefix+"*-*-*-*"))
+	dirs, err := filepath.Glob(filepath.Join(base, driver.RunPrefix+"*-*-*-*"))
 	if err != nil {
 		r.Warnf("could not look for what earlier runs left: %v", err)
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		p, ok := owner(name[:strings.LastIndexByte(name, '-')])
+		p, ok := driver.RunOwner(name[:strings.LastIndexByte(name, '-')])
 		if _, err := os.Lstat(filepath.Join(dir, documentFile)); !ok || err != nil || p.Alive(r.config.ProcRoot) {
 			continue
 		}

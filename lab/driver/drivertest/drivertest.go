@@ -34,6 +34,10 @@ type Driver struct {
 	Left func(t *testing.T, lab int) []string
 	// Limits says whether the kernel holds services to their limits here.
 	Limits bool
+	// Cluster says that a cluster starts the services: one that is started again has
+	// another address, of which it is warned, stop signals are those of the images, and volumes
+	// last as long as the run.
+	Cluster bool
 }
 
 // Build builds the suite's program and returns its file.

@@ -1,0 +1,135 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	client "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+
+	"loadstone/lab/topology"
+)
+
+const (
+	// callWithin bounds one call of the API: milliseconds, on a cluster that is busy
+	// seconds.
+	callWithin = 20 * time.Second
+	// callsPerSecond bounds what a run asks of the API server. A system of a hundred
+	// instances is made with some hundred calls.
+	callsPerSecond = 50
+)
+
+// cluster is the API server that a run talks to.
+type cluster struct {
+	client.Interface
+
+	server string       // its address, for people
+	config *rest.Config // nil where no commands can be run
+}
+
+// connect finds the cluster as kubectl does: by the files of KUBECONFIG, or by
+// .kube/config, or by the pod that this program runs in. It does not talk to it yet.
+func connect(env map[string]string) (*cluster, error) {
+	var rules clientcmd.ClientConfigLoadingRules
+	if files := env["KUBECONFIG"]; files != "" {
+		rules.Precedence = filepath.SplitList(files)
+	} else if home := env["HOME"]; home != "" {
+		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &clientcmd.ConfigOverrides{})
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
+		return nil, errors.New("no cluster is configured; say with KUBECONFIG which file says where it is and who you are (kubectl uses the same), or write that to ~/.kube/config")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read which cluster to use: %w", err)
+	}
+	config.QPS, config.Burst = callsPerSecond, 2*callsPerSecond
+	config.WarningHandler = rest.NoWarnings{} // they are meant for authors of manifests
+	config.UserAgent = topology.Self
+	c, err := client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("read which cluster to use: %w", err)
+	}
+	return &cluster{Interface: c, server: config.Host, config: config}, nil
+}
+
+// version is the minor version of the API server, such as 36.
+func (c *cluster) version(ctx context.Context) (int, error) {
+	var text string
+	err := c.call(ctx, "ask the cluster for its version", func(context.Context) error {
+		v, err := c.Discovery().ServerVersion()
+		if err == nil {
+			text = v.Minor
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(text, "+"))
+	if err != nil {
+		return 0, fmt.Errorf("ask the cluster for its version: %w", err)
+	}
+	return minor, nil
+}
+
+func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, error) {
+	var list *corev1.NodeList
+	err := c.call(ctx, "list the nodes of the cluster", func(ctx context.Context) (err error) {
+		list, err = c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// call does something at the API within bounds. Its error is one sentence.
+func (c *cluster) call(ctx context.Context, what string, do func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	err := do(bounded)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.explain(what, err)
+}
+
+// exitError is a command that ended with a status.
+type exitError struct{ status int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.status) }
+
+// ExitCode is that status, as of exec.ExitError.
+func (e *exitError) ExitCode() int { return e.status }
+
+// exec runs a command in a pod until it ends or ctx does.
+func (c *cluster) exec(ctx context.Context, namespace, pod string, argv []string, said io.Writer) error {
+	if c.config == nil {
+		return errors.New("no commands can be run in this cluster")
+	}
+	url := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: mainContainer, Command: argv, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	if err == nil {
+		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: said, Stderr: said})
+	}
+	if ended, ok := errors.AsType[exec.CodeExitError](err); ok {
+		return &exitError{ended.Code}
+	}
+	return err
+}

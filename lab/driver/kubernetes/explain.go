@@ -1,0 +1,123 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// explain makes one sentence of an error of the API that says what to do.
+func (c *cluster) explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	said := err.Error()
+	switch {
+	case apierrors.IsForbidden(err) && strings.Contains(said, "exceeded quota"):
+		return &refusedError{fmt.Sprintf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", after(said, "exceeded quota: ")), err}
+	case apierrors.IsUnauthorized(err):
+		return &refusedError{fmt.Sprintf("the cluster at %s does not know this user; look at the credentials in the file of KUBECONFIG", c.server), err}
+	case apierrors.IsForbidden(err):
+		return &refusedError{fmt.Sprintf("this user may not %s: %s", what, after(said, "is forbidden: ")), err}
+	case unreachable(err):
+		return &unreachableError{fmt.Sprintf("the API server at %s does not answer (%v); look whether the cluster is up and can be reached from here, and that KUBECONFIG is of the one you mean", c.server, root(err)), err}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// refusedError is what the cluster does not let this user do.
+type refusedError struct {
+	text  string
+	cause error
+}
+
+func (e *refusedError) Error() string { return e.text }
+
+func (e *refusedError) Unwrap() error { return e.cause }
+
+// unreachableError is an API server that does not answer.
+type unreachableError struct {
+	text  string
+	cause error
+}
+
+func (e *unreachableError) Error() string { return e.text }
+
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// unreachable says whether nobody answered, in contrast to an answer that is an error.
+func unreachable(err error) bool {
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
+	}
+	_, network := errors.AsType[net.Error](err)
+	_, asked := errors.AsType[*url.Error](err)
+	return network || asked || errors.Is(err, context.DeadlineExceeded)
+}
+
+// root is the innermost error that says something.
+func root(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil || next.Error() == "" {
+			return err
+		}
+		if op, ok := next.(*net.OpError); ok { //nolint:errorlint // step by step
+			return op
+		}
+		err = next
+	}
+}
+
+// after is what follows a mark in a text, or all of it.
+func after(text, mark string) string {
+	if _, rest, ok := strings.Cut(text, mark); ok {
+		return rest
+	}
+	return text
+}
+
+// unschedulableWithin is how long a pod may be refused by every node before that is the
+// reason why it does not start: a claim that is being bound, and a pod that is being
+// removed, keep one waiting for seconds.
+const unschedulableWithin = 20 * time.Second
+
+// obstacle says why a pod will not start by itself, and what to change; nil as long as it
+// may. now decides how long it has been in the way.
+func obstacle(pod *corev1.Pod, now time.Time) error {
+	for i := range pod.Status.ContainerStatuses {
+		w := pod.Status.ContainerStatuses[i].State.Waiting
+		if w == nil {
+			continue
+		}
+		image := pod.Spec.Containers[0].Image
+		switch w.Reason {
+		case "ImagePullBackOff", "ErrImageNeverPull":
+			return fmt.Errorf("the image %s is not on node %s and cannot be pulled (%s); correct its name, push it, or load it onto the nodes", image, pod.Spec.NodeName, shortened(w.Message))
+		case "InvalidImageName":
+			return fmt.Errorf("%q is no name of an image; correct it", image)
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+			return fmt.Errorf("node %s cannot make its container: %s", pod.Spec.NodeName, shortened(w.Message))
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable && now.Sub(c.LastTransitionTime.Time) > unschedulableWithin {
+			return fmt.Errorf("no node takes it: %s; lower its limits or replicas, or give the cluster room", shortened(c.Message))
+		}
+	}
+	return nil
+}
+
+// shortened is the first line of what Kubernetes says, without its last full stop.
+func shortened(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimRight(strings.TrimSpace(line), ".")
+}

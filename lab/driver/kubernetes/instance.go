@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"loadstone/lab/driver"
+)
+
+const (
+	// startWithin bounds the start of a container, its image pulled: a gigabyte over 20
+	// Mbit/s takes seven minutes.
+	startWithin = 15 * time.Minute
+	// lookEvery is how often to look for what comes as no change of a pod.
+	lookEvery = 500 * time.Millisecond
+)
+
+// errLost is why nothing more is heard of a pod.
+var errLost = errors.New("the cluster is lost")
+
+// instance is one pod, or one job with its pod.
+type instance struct {
+	driver.Instance
+
+	run *Running
+	pod *corev1.Pod  // to be made; nil for a job
+	job *batchv1.Job // to be made; nil for a pod
+
+	limited atomic.Bool // its CPU is held to its share from now on
+	paused  atomic.Bool
+
+	mu      sync.Mutex    // guards all below
+	uid     types.UID     // of the pod that is the latest life; empty until it is known
+	past    types.UID     // of the pod before it
+	latest  *corev1.Pod   // as it was last seen; nil if it is gone
+	changed chan struct{} // closed when latest changes
+	log     *follower     // of the latest life; nil before its container runs
+	ending  *driver.Life  // whose end is being handled or was
+}
+
+// seen is the pod as it was last seen, and what closes at the next change.
+func (in *instance) seen() (*corev1.Pod, <-chan struct{}) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.latest, in.changed
+}
+
+// await looks at the pod at every change until done says so or returns an error, and now
+// and then in between. The pod is nil while there is none.
+func (in *instance) await(ctx context.Context, within time.Duration, done func(*corev1.Pod) (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it took more than %v", within))
+	defer cancel()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		pod, changed := in.seen()
+		if ok, err := done(pod); ok || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-look.C:
+		case <-in.run.watched:
+			return errLost
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Start makes the pod and waits until its container runs or has ended. Its life begins
+// before, so that the watch gives the end to it.
+func (in *instance) Start(ctx context.Context) error {
+	l := driver.NewLife()
+	was := in.Place().Host
+	in.Begin(l, driver.Place{Port: in.Service.Port}, time.Time{})
+	in.mu.Lock()
+	if in.uid != "" {
+		in.past = in.uid
+	}
+	in.uid, in.latest, in.log = "", nil, nil
+	in.mu.Unlock()
+	if err := in.create(ctx); err != nil {
+		return err
+	}
+	var container corev1.ContainerStatus
+	var pod *corev1.Pod
+	err := in.await(ctx, startWithin, func(p *corev1.Pod) (ok bool, err error) {
+		if p == nil {
+			return false, in.refused(ctx)
+		}
+		pod = p
+		container, ok = started(p)
+		if ok || l.HasEnded() {
+			return true, nil
+		}
+		return false, obstacle(p, time.Now())
+	})
+	if err != nil || container.State.Running == nil {
+		return err // one that has ended is the watch's to report
+	}
+	place := driver.Place{Host: pod.Status.PodIP, Port: in.Service.Port, Enforced: in.Service.Limits.CPUs != nil}
+	if was != "" && was != place.Host {
+		in.run.Warnf("%s has another address since it was started again: %s, before %s; load that is offered to it directly does not reach it", in.Name, place.Host, was)
+	}
+	if in.job == nil { // nobody watches what a job uses
+		place.PID, place.Group = in.openGroup(ctx, l, pod.Spec.NodeName, container.ContainerID)
+	}
+	in.Begin(l, place, container.State.Running.StartedAt.Time)
+	if l.HasEnded() {
+		return in.leaveGroup() // which the watch has not seen
+	}
+	return nil
+}
+
+// started is the container of a pod once it has started, or has ended.
+func started(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil && pod.Status.PodIP != "" || c.State.Terminated != nil {
+			return c, true
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}
+
+// refused says why a job's pod is not made; the controller tells that by events alone.
+func (in *instance) refused(ctx context.Context) error {
+	if in.job == nil {
+		return nil
+	}
+	var events *corev1.EventList
+	err := in.run.cluster.call(ctx, "look why it does not start", func(ctx context.Context) (err error) {
+		events, err = in.run.cluster.CoreV1().Events(in.run.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Job,involvedObject.name=" + in.job.Name})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range events.Items {
+		e := &events.Items[i]
+		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != in.job.Name || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
+			continue
+		}
+		if strings.Contains(e.Message, "exceeded quota") {
+			return fmt.Errorf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", after(e.Message, "exceeded quota: "))
+		}
+		return fmt.Errorf("the cluster does not make its pod: %s", shortened(e.Message))
+	}
+	return nil
+}
+
+// StartAgain makes the pod anew, when the one before is gone. It is not cut short: of a
+// pod that was asked for nobody could say whether it comes.
+func (in *instance) StartAgain(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := in.remove(ctx, 0); err != nil {
+		return err
+	}
+	return in.Start(ctx)
+}
+
+// Variables are none: services find each other by name.
+func (in *instance) Variables() map[string]string { return nil }
+
+// Stranger is nobody: a pod has its address to itself.
+func (*instance) Stranger() string { return "" }
+
+// Unreachable says what to change.
+func (in *instance) Unreachable() string {
+	return "; let it listen on ${BIND_HOST:-0.0.0.0}, or give it a healthcheck that says when it is ready, or, if no address of a pod can be reached from here, run loadstone on a node of the cluster"
+}
+
+// limitCPU holds the pod to its share.
+func (in *instance) limitCPU(ctx context.Context) error {
+	in.limited.Store(true)
+	if !in.run.machine.resizes {
+		return nil
+	}
+	return in.resize(ctx, 1)
+}

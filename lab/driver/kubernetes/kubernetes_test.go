@@ -1,0 +1,289 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"loadstone/lab/driver"
+)
+
+const shop = `
+services:
+  db: {image: db}
+  seed: {image: shop, depends_on: {db: {condition: service_started}}, volumes: [data:/data]}
+  api: {image: shop, deploy: {replicas: 2}, labels: {prometheus.io/port: "9100"}, depends_on: {seed: {condition: service_completed_successfully}}}
+volumes: {data: {}}
+`
+
+func TestServicesStartInOrderAndNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+	r, err := w.up(t.Context(), system(t, shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"db-1", "seed-1", "api-1", "api-2"}; !slices.Equal(w.made, want) {
+		t.Errorf("got %q made, want %q", w.made, want)
+	}
+	var names []string
+	for _, in := range r.Instances() {
+		names = append(names, in.Name)
+		if in.Service == "api" && in.MetricsURL != "http://192.0.2.1:9100/metrics" {
+			t.Errorf("got %+v", in)
+		}
+	}
+	if want := []string{"db-1", "api-1", "api-2"}; !slices.Equal(names, want) {
+		t.Errorf("got instances %q, want %q", names, want)
+	}
+	// The only node is another machine.
+	if hosts := r.Hosts(); len(hosts) != 0 {
+		t.Errorf("got hosts %v", hosts)
+	}
+	if w := r.Warnings(); len(w) != 1 || !strings.Contains(w[0], "what pods use cannot be seen from here, so no bottleneck is named by its CPU: node node1 is another machine") {
+		t.Errorf("got warnings %q", w)
+	}
+	if len(w.left()) != 1 {
+		t.Errorf("got name spaces %q of a run, want one", w.left())
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("there is left: %q", left)
+	}
+	if err, open := <-r.Failed(); open {
+		t.Errorf("got failure %v from a clean run", err)
+	}
+}
+
+// What keeps a system from starting is one sentence, and nothing is left of it.
+func TestUpFailsWithTheReason(t *testing.T) {
+	t.Parallel()
+	quota := apierrors.NewForbidden(corev1.Resource("pods"), "db-1", errors.New("exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1"))
+	for name, c := range map[string]struct {
+		becomes map[string]corev1.PodStatus
+		prepare func(*world)
+		want    string
+	}{
+		"quota": {
+			prepare: func(w *world) {
+				w.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, quota })
+			},
+			want: "start db-1: a quota of the name space refuses it (few, requested: pods=1, used: pods=1, limited: pods=1); raise the quota",
+		},
+		"image": {
+			becomes: map[string]corev1.PodStatus{"db": waiting("ImagePullBackOff", `Back-off pulling image "db"`)},
+			want:    `start db-1: the image db is not on node node1 and cannot be pulled (Back-off pulling image "db"); correct its name`,
+		},
+		"seeder": {
+			becomes: map[string]corev1.PodStatus{"seed": exited(3)},
+			want:    "seed-1 exited with status 3; its last lines",
+		},
+		"full": {
+			becomes: map[string]corev1.PodStatus{"db": {Conditions: []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+				Message: "0/2 nodes are available: 2 Insufficient cpu.", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+			}}}},
+			want: "start db-1: no node takes it: 0/2 nodes are available: 2 Insufficient cpu; lower its limits",
+		},
+		"evicted": {
+			becomes: map[string]corev1.PodStatus{"db": {Phase: corev1.PodFailed, Reason: "OutOfcpu", Message: "Node didn't have enough resource."}},
+			want:    "db-1 was ended by Kubernetes (OutOfcpu: Node didn't have enough resource)",
+		},
+		"user": {
+			prepare: func(w *world) {
+				w.PrependReactor("create", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewForbidden(corev1.Resource("namespaces"), "", errors.New(`User "me" cannot create resource`))
+				})
+			},
+			want: `this user may not make a name space: User "me" cannot create resource`,
+		},
+		"away": {
+			prepare: func(w *world) {
+				w.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil })
+				w.PrependReactor("get", "version", func(clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil })
+				w.away.Store(true)
+			},
+			want: "the API server at https://cluster does not answer (connection refused); look whether",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.becomes)
+			if c.becomes["seed"].Phase == "" && c.becomes != nil {
+				c.becomes["seed"] = exited(0)
+			}
+			if c.prepare != nil {
+				c.prepare(w)
+			}
+			r, err := w.up(t.Context(), system(t, shop))
+			if err == nil {
+				_ = r.Down(context.Background())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v\nwant %q", err, c.want)
+			}
+			w.away.Store(false)
+			if left := w.left(); len(left) > 0 {
+				t.Errorf("there is left: %q", left)
+			}
+		})
+	}
+}
+
+func TestACancelledUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"db": waiting("ContainerCreating", "")})
+	ctx, cancel := context.WithCancel(t.Context())
+	w.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { cancel(); return false, nil, nil })
+	if _, err := w.up(ctx, system(t, shop)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("there is left: %q", left)
+	}
+}
+
+// pod is the only one of a service.
+func (w *world) pod(name string) *corev1.Pod {
+	w.t.Helper()
+	pod, err := w.CoreV1().Pods(w.left()[0]).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return pod
+}
+
+func TestACrashIsReportedOnceWithTheLastLines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+	r, err := w.up(t.Context(), system(t, shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := w.pod("api-2")
+	pod.Status = exited(137)
+	pod.Status.ContainerStatuses[0].State.Terminated.Reason = "Error"
+	if _, err := w.CoreV1().Pods(pod.Namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = <-r.Failed()
+	ended, ok := errors.AsType[*driver.ExitError](err)
+	if !ok || ended.Instance != "api-2" || ended.Status != "was killed by SIGKILL" || !slices.Equal(ended.Log, []string{"fake logs"}) {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err, open := <-r.Failed(); open {
+		t.Errorf("got a second report: %v", err)
+	}
+}
+
+func TestAnAPIServerThatGoesAwayIsReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+	r, err := w.up(t.Context(), system(t, shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.away.Store(true)
+	// What is watched ends with it.
+	namespace := r.(*Running).name
+	w.endWatches()
+	err = <-r.Failed()
+	if want := "the cluster is lost: the API server at https://cluster does not answer (connection refused);"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	w.away.Store(false)
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if left := w.left(); slices.Contains(left, namespace) {
+		t.Errorf("there is left: %q", left)
+	}
+}
+
+func TestWhatALabThatIsNoMoreLeftIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+	alive, err := driver.RunName("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := driver.LabHost("/proc")
+	for name, lab := range map[string]string{
+		"loadstone-1073741824-5-00000000": here, // no pid is that high
+		"loadstone-1073741824-5-00000001": "another/machine",
+		alive:                             here,
+		"loadstone-results":               here,
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{managerLabel: "loadstone"}, Annotations: map[string]string{labAnnotation: lab}}}
+		if _, err := w.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := w.up(t.Context(), system(t, shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	want := []string{"loadstone-1073741824-5-00000001", alive, "loadstone-results"}
+	slices.Sort(want)
+	if left := w.left(); !slices.Equal(left, want) {
+		t.Errorf("there is left: %q, want %q", left, want)
+	}
+}
+
+func TestOnlyNameSpacesOfRunsAreRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	c := &cluster{Interface: w}
+	if err := c.remove(t.Context(), "default"); err == nil || !strings.Contains(err.Error(), "it is none of a run") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithoutAClusterTheSentenceSaysWhereToNameOne(t *testing.T) {
+	t.Parallel()
+	if _, inside := os.LookupEnv("KUBERNETES_SERVICE_HOST"); inside {
+		t.Skip("this is in a cluster")
+	}
+	d := Driver{Settings: driver.Settings{Env: map[string]string{"HOME": t.TempDir()}}}
+	if err := d.Check(t.Context(), system(t, `services: {api: {image: x}}`)); err == nil || !strings.HasPrefix(err.Error(), "no cluster is configured; say with KUBECONFIG") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMachinesOfNodes(t *testing.T) {
+	t.Parallel()
+	node := func(boot string, cores int64) corev1.Node {
+		var n corev1.Node
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.Architecture = boot, "amd64"
+		n.Status.Capacity = resourcesOf(cores)
+		return n
+	}
+	m, _ := machineOf([]corev1.Node{node("a", 4), node("b", 8), node("a", 4)}, "c")
+	if m.Cores != 12 || m.CPU != "2 nodes of a Kubernetes cluster (amd64)" {
+		t.Errorf("got %+v, want 12 cores of two machines", m)
+	}
+	if m, _ := machineOf([]corev1.Node{node("c", 400)}, "c"); m.Cores == 400 || m.Kernel == "" || !m.LimitsEnforced {
+		t.Errorf("got %+v, want this machine", m)
+	}
+	if _, warnings := machineOf(nil, "c"); len(warnings) != 1 {
+		t.Errorf("got %q of no nodes", warnings)
+	}
+}
