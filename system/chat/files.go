@@ -13,5 +13,5 @@ import (
 var shipped embed.FS
 
 // Files are the Compose files of the system and what they mount, as beside this source. compose.embedded.yaml is
-// the form without servers to install, and compose.yaml that of several chat servers together.
+// the form without servers to install, and compose.yaml the one with all parts.
 func Files() fs.FS { return shipped }
