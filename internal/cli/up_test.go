@@ -529,7 +529,7 @@ func TestUpCompletesSystemsAndVariants(t *testing.T) {
 		"results\n:0":         {"up", ""},
 		"full\nembedded\n:4":  {"up", "results", ""},
 		"query\nsnapshot\n:4": {"up", small(t, s.dir), ""},
-		"process\ndocker\n:4": {"up", "results", "--driver", ""},
+		"process\ndocker\nkubernetes\n:4": {"up", "results", "--driver", ""},
 	} {
 		got := s.run(append([]string{"__complete"}, args...)...)
 		if !strings.Contains(got.stdout, want) {
