@@ -526,9 +526,9 @@ func TestUpCompletesSystemsAndVariants(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, idle)
 	for want, args := range map[string][]string{
-		"results\n:0":         {"up", ""},
-		"full\nembedded\n:4":  {"up", "results", ""},
-		"query\nsnapshot\n:4": {"up", small(t, s.dir), ""},
+		"results\n:0":                     {"up", ""},
+		"full\nembedded\n:4":              {"up", "results", ""},
+		"query\nsnapshot\n:4":             {"up", small(t, s.dir), ""},
 		"process\ndocker\nkubernetes\n:4": {"up", "results", "--driver", ""},
 	} {
 		got := s.run(append([]string{"__complete"}, args...)...)
