@@ -74,6 +74,11 @@ func checkCounts(tb testing.TB, r load.Result) {
 	if ended != r.Requests || bad != r.Failed {
 		tb.Errorf("%d requests, %d failed; but statuses and errors add up to %d, %d bad", r.Requests, r.Failed, ended, bad)
 	}
+	checkLate(tb, r)
+}
+
+func checkLate(tb testing.TB, r load.Result) {
+	tb.Helper()
 	// Those that the warm-up left under way come on top.
 	if r.CompletedInTime > r.Requests+uint64(r.MaxInFlight) || r.Waited+r.Late > r.Requests || r.Waited+r.Late+r.Dropped > r.Scheduled || r.DroppedLate > r.Dropped {
 		tb.Errorf("%d requests of %d scheduled, but %d in time, %d waited, %d late and %d dropped, %d of them late",
