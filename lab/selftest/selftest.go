@@ -165,14 +165,8 @@ func (p Planted) planted(ctx context.Context, seed uint64) (made project, stop f
 	if err != nil {
 		return made, nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Run(ctx) // one that ends too early fails the requests that need it
-	}()
 	made.call(s.Addr())
-	return made, func() { cancel(); <-done }, nil
+	return made, s.Start(ctx), nil
 }
 
 // write writes the files of the system that the seed gives into dir, and returns

@@ -122,6 +122,18 @@ func (s *Service) Addr() net.Addr { return s.listener.Addr() }
 // AdminAddr is where metrics and controls are.
 func (s *Service) AdminAddr() net.Addr { return s.admin.Addr() }
 
+// Start answers until ctx ends or stop is called, which waits until nothing is answered any more.
+// A service that ends too early fails the requests that need it.
+func (s *Service) Start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Run(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
 // Run answers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	server := &fasthttp.Server{
