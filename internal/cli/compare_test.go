@@ -76,7 +76,7 @@ func TestCompareAndPredict(t *testing.T) {
 		"two forms":              {"compare latest --json --markdown", exitUsage, "", "write one of them"},
 		"a share in words":       {"compare latest --fail-if-worse much", exitUsage, "", "such as 5%"},
 		"relative of one":        {"compare latest --relative", exitUsage, "", "name a second one"},
-		"no argument":            {"compare", exitUsage, "", "accepts between 1 and 2"},
+		"no argument":            {"compare", exitUsage, "", "takes between 1 and 2 arguments, and none is given"},
 		"scaling of two":         {"compare latest~1 latest --scaling api.replicas", exitUsage, "", "name one"},
 		"scaling of none":        {"compare latest --scaling apo.replicas", exitUsage, "", `write "api"`},
 		"predict":                {"predict latest --variant cached --set api.replicas=3", exitOK, "limit      api CPU", ""},

@@ -159,7 +159,7 @@ func measured(t *testing.T, edit []string, args ...string) (dir string, got ende
 
 func TestRunMeasuresAndReports(t *testing.T) {
 	dir, got := measured(t, nil, "--seed", "3")
-	for _, want := range []string{"2 trials, at least about 8 s", "trial 1/2", " left\n", "trial 2/2"} {
+	for _, want := range []string{"2 trials, at least about 12 s", "trial 1/2", " left\n", "trial 2/2"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("progress lacks %q:\n%s", want, got.stderr)
 		}

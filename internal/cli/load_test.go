@@ -136,7 +136,7 @@ func TestLoadExitStatus(t *testing.T) {
 		{[]string{url + "/", "--iterations", "30", "--vus", "3"}, exitOK, "30 requests"},
 		{[]string{url + "/", "--iterations-per-vu", "5", "--vus", "3"}, exitOK, "15 requests"},
 		{[]string{url + "/", "--vus", "8", "--connections", "2", "--iterations", "50"}, exitOK, "50 requests"},
-		{[]string{url + "/slow", "--rate", "300/s", "--max-vus", "1", "--timeout", "200ms", "--duration", "1s"}, exitOK, "lower bound only: "},
+		{[]string{url + "/slow", "--rate", "300/s", "--max-vus", "1", "--timeout", "200ms", "--duration", "1s"}, exitOK, "because none came free in time"},
 		{[]string{url + "/", "--rate", "50/s", "--vus", "2"}, exitUsage, "--rate and --vus"},
 		{[]string{url + "/", "--stages", "10s:5/s,10s:5"}, exitUsage, "mixes"},
 		{[]string{url + "/{id}", "--feed", "id=zipf:1..9"}, exitUsage, "zipf:1..1000:0.99"},
@@ -159,10 +159,10 @@ func TestLoadExitStatus(t *testing.T) {
 		{[]string{url + "/", "--target", url}, exitUsage, "--target"},
 		{[]string{"nothing.yaml"}, exitUsage, "no file"},
 		{[]string{url + "/", "-d", "30s"}, exitUsage, "write --duration 30s"},
-		{[]string{url + "/", "-c", "100"}, exitUsage, "write --vus 100"},
-		{[]string{url + "/", "-c100"}, exitUsage, "there is no flag -c; write --vus 100"},
-		{[]string{url + "/", "-t", "2"}, exitUsage, "write --threads 2"},
-		{[]string{url + "/", "--users", "5"}, exitUsage, "there is no flag --users; write --vus 100"},
+		{[]string{url + "/", "-c", "100"}, exitUsage, "there is no flag -c; write --vus N"},
+		{[]string{url + "/", "-c100"}, exitUsage, "there is no flag -c; write --vus N"},
+		{[]string{url + "/", "-t", "2"}, exitUsage, "write --threads N"},
+		{[]string{url + "/", "--users", "5"}, exitUsage, "there is no flag --users; write --vus N"},
 		{[]string{url + "/", "--durations", "5s"}, exitUsage, "there is no flag --durations; write --duration"},
 		{[]string{url + "/", "--duration", "5"}, exitUsage, "--duration 5 has no unit; write --duration 5s"},
 		{[]string{url + "/", "--duration", "soon"}, exitUsage, `--duration "soon" is no time; write a number and its unit`},
@@ -178,9 +178,6 @@ func TestLoadExitStatus(t *testing.T) {
 		got := loadstone(t, dir, append([]string{"load"}, c.args...)...)
 		if got.code != c.code || !strings.Contains(got.stdout+got.stderr, c.want) {
 			t.Errorf("loadstone load %s: exit status %d, want %d with %q:\n%s%s", strings.Join(c.args, " "), got.code, c.code, c.want, got.stdout, got.stderr)
-		}
-		if strings.HasPrefix(c.want, "lower bound") && !strings.HasPrefix(got.stdout, c.want) {
-			t.Errorf("the first line is not %q:\n%s", c.want, got.stdout)
 		}
 	}
 }

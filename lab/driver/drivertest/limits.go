@@ -62,9 +62,10 @@ func (s suite) cpuOnceUp(t *testing.T) {
 		}
 		poll(t, limited, late) // without a health check it may be on its way into the group
 	}
-	// A limit before that would have held it back in every period of its work.
+	// A limit before that would have held it back in all fifteen periods of its work; to begin, on a
+	// busy machine, takes a few.
 	for _, in := range sampleOf(t, r).Instances {
-		if in.Throttled > 3 {
+		if in.Throttled > 10 {
 			t.Errorf("%s was throttled in %d periods, though it did nothing once the system was up", in.Name, in.Throttled)
 		}
 	}
