@@ -97,8 +97,8 @@ func TestLoadWritesAllItsOutputs(t *testing.T) {
 	}
 	data, _ := os.ReadFile(filepath.Join(dir, "r.json"))
 	r := readResult(t, string(data))
-	if r.Requests < 150 || r.Requests > 250 || r.Validity != "valid" && r.Late == 0 || r.Generator.CPU <= 0 || r.Latency.Response.P99 <= 0 || r.Checks[0].Passes != r.Requests {
-		t.Errorf("got %+v; want about 200 requests, valid unless this machine is too busy to be on time, with all figures", r)
+	if r.Requests < 150 || r.Requests > 250 || r.Validity != "valid" && len(r.Reasons) == 0 || r.Generator.CPU <= 0 || r.Latency.Response.P99 <= 0 || r.Checks[0].Passes != r.Requests {
+		t.Errorf("got %+v; want about 200 requests, valid unless this machine is too busy, which is said, with all figures", r)
 	}
 	if pushed.Load() == 0 {
 		t.Error("nothing was written to the remote")
