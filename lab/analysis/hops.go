@@ -79,6 +79,7 @@ func passagesIn(all []packets.Slice, instances []topology.Instance, entry string
 			sum.Exchanges += h.Exchanges
 			sum.InFlight += h.InFlight
 			sum.Stalls += h.Stalls
+			sum.Near += h.Near
 		}
 	}
 	if behind > 0 {
@@ -295,11 +296,18 @@ func (p *passages) arrows() map[arrow]result.HopArrow {
 	for a, h := range p.on {
 		if n := float64(h.Exchanges); n > 0 && requests > 0 {
 			out[a] = result.HopArrow{
-				PerRequest: n / requests, MS: 1000 * h.InFlight.Seconds() / n, InFlight: h.InFlight.Seconds() / p.seconds, Stalled: float64(h.Stalls) / n,
+				PerRequest: n / requests, MS: 1000 * h.InFlight.Seconds() / n, InFlight: h.InFlight.Seconds() / p.seconds, Stalled: stalled(h) / n,
 			}
 		}
 	}
 	return out
+}
+
+// stalled is how many pauses delayed acknowledgements explain. Pauses of arbitrary length fall into
+// the two ranges beside theirs, which are twice as wide, twice as often: that many are taken off,
+// to be on the safe side.
+func stalled(h *packets.Hop) float64 {
+	return max(0, float64(h.Stalls)-float64(h.Near))
 }
 
 // stalledMuch is the share of exchanges with a pause of 40 ms that is worth a warning.

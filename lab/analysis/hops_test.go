@@ -147,4 +147,11 @@ func TestStalledMessagesAreWarnedOf(t *testing.T) {
 	if !strings.Contains(got, "between proxy and server, 90 % of the exchanges pause for 40 ms") || !strings.Contains(got, "TCP_NODELAY") || strings.Contains(got, "the load") {
 		t.Errorf("got %q", got)
 	}
+	// What a server pushes in its own time pauses for 30 ms and 50 as often.
+	h.Near = 17
+	all = slicesOf(from, 5, hop("", "127.77.1.2:80", 20, 60*time.Millisecond), h)
+	m, _ = hopsOf([]observed{{atCapacity: passagesIn(all, proxied(), "proxy", from, from.Add(time.Second))}})
+	if got := stalls(m); len(got) > 0 {
+		t.Errorf("pauses of any length: got %q", got)
+	}
 }

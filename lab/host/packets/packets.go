@@ -58,6 +58,9 @@ type Hop struct {
 	// holds back a small segment until the one before is acknowledged (Nagle's
 	// algorithm), which the other side delays for as long.
 	Stalls uint64 `json:"k,omitempty"`
+	// Near is how many pauses were a little shorter or longer than that: where messages come in
+	// their own time, such as those that a server pushes, there are twice as many as Stalls.
+	Near uint64 `json:"j,omitempty"`
 }
 
 // Watcher is the Client of what this process asks, such as metrics.

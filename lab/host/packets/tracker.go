@@ -11,6 +11,8 @@ import (
 const (
 	leastStall = 39 * time.Millisecond
 	mostStall  = 48 * time.Millisecond
+	// aside is how far on either side of these a pause is near.
+	aside = mostStall - leastStall
 )
 
 // mostConnections bounds what is followed at a time. Connections beyond it are not seen.
@@ -178,7 +180,11 @@ func (c *connection) answer(at, from int64) {
 }
 
 func (c *connection) stalled(at int64) {
-	if gap := time.Duration(at - c.last); gap >= leastStall && gap <= mostStall {
+	switch gap := time.Duration(at - c.last); {
+	case gap < leastStall-aside || gap > mostStall+aside:
+	case gap < leastStall || gap > mostStall:
+		c.Near++
+	default:
 		c.Stalls++
 	}
 }
@@ -208,6 +214,7 @@ func (h *Hop) add(o *Hop) {
 	h.Asking += o.Asking
 	h.Answering += o.Answering
 	h.Stalls += o.Stalls
+	h.Near += o.Near
 }
 
 // leave ends a request that gets no answer.

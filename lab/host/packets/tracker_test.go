@@ -59,6 +59,7 @@ func TestExchangesAreFollowed(t *testing.T) {
 		"an answer in two parts":   {func(w wire) { w.asks(10); w.answers(30); w.answers(37) }, Hop{Exchanges: 1, InFlight: 20 * time.Millisecond, Answering: 7 * time.Millisecond}},
 		"Nagle in a request":       {func(w wire) { w.asks(10); w.asks(51); w.answers(52) }, Hop{Exchanges: 1, InFlight: time.Millisecond, Asking: 41 * time.Millisecond, Stalls: 1}},
 		"Nagle in an answer":       {func(w wire) { w.asks(10); w.answers(11); w.answers(51) }, Hop{Exchanges: 1, InFlight: time.Millisecond, Answering: 40 * time.Millisecond, Stalls: 1}},
+		"messages of their own":    {func(w wire) { w.asks(10); w.answers(11); w.answers(42); w.answers(92); w.answers(150) }, Hop{Exchanges: 1, InFlight: time.Millisecond, Answering: 139 * time.Millisecond, Near: 2}},
 		"slow to answer":           {func(w wire) { w.asks(10); w.answers(50) }, Hop{Exchanges: 1, InFlight: 40 * time.Millisecond}},
 		"no answer yet":            {func(w wire) { w.asks(150) }, Hop{InFlight: 50 * time.Millisecond}},
 		"under way before":         {func(w wire) { w.answers(30) }, Hop{Exchanges: 1, InFlight: 30 * time.Millisecond}},
