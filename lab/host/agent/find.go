@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -82,7 +83,8 @@ type machine struct {
 	procRoot string
 	pids     []int
 	parents  map[int]int
-	spaces   map[string]int // a process in each network name space
+	own      string         // the network name space of this process
+	spaces   map[string]int // a process in each of them
 }
 
 func look(procRoot string) (*machine, error) {
@@ -91,6 +93,9 @@ func look(procRoot string) (*machine, error) {
 		return nil, fmt.Errorf("look for processes: %w", err)
 	}
 	m := &machine{procRoot: procRoot, parents: map[int]int{}, spaces: map[string]int{}}
+	if m.own, err = os.Readlink(filepath.Join(procRoot, "self", "ns", "net")); err != nil {
+		return nil, fmt.Errorf("look for processes: %w", err)
+	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -125,31 +130,74 @@ func (m *machine) parent(pid int) int {
 	return n
 }
 
-// listener is the first process that listens on an address, or why there is none.
+// listener is the process that a connection to an address comes to, or why none can be
+// said to be. Its limits may be changed, so it is never a guess: every name space has a
+// loopback address, so that is the one of this process's own; and another address is looked
+// for there first, since it may be that of containers in several others.
 func (m *machine) listener(address string) (pid int, why string) {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return 0, fmt.Sprintf("%s is no IP address with a port; only who listens on such a one can be found", address)
 	}
+	at = netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
+	if m.has(m.spaces[m.own], at.Addr()) {
+		if pid := m.listenerIn(m.spaces[m.own], at); pid != 0 {
+			return m.checked(pid)
+		}
+		return 0, unseen(address)
+	}
+	var found []int
 	local := false
-	for _, one := range m.spaces {
-		if !at.Addr().IsLoopback() && !m.has(one, at.Addr()) {
+	for space, one := range m.spaces {
+		if space == m.own || at.Addr().IsLoopback() || !m.has(one, at.Addr()) {
 			continue
 		}
 		local = true
-		for inode, a := range sockets.Listening(m.file(one, "net")) {
-			if a.Port() != at.Port() || a.Addr() != at.Addr() && !a.Addr().IsUnspecified() {
-				continue
-			}
-			if pid := m.holder(inode); pid != 0 {
-				return m.checked(pid)
-			}
+		if pid := m.listenerIn(one, at); pid != 0 {
+			found = append(found, pid)
 		}
 	}
-	if !local {
+	switch {
+	case !local:
 		return 0, "this is not a machine that has the address " + at.Addr().String()
+	case len(found) == 0:
+		return 0, unseen(address)
+	case len(found) > 1:
+		slices.Sort(found)
+		return 0, fmt.Sprintf("processes %v listen on %s, each in a network of its own, and which of them is meant cannot be told", found, address)
 	}
-	return 0, "nobody that can be seen listens on " + address + "; the agent has to run as root, or as the user of the process"
+	return m.checked(found[0])
+}
+
+func unseen(address string) string {
+	return "nobody that can be seen listens on " + address + "; the agent has to run as root, or as the user of the process"
+}
+
+// listenerIn is the process that listens on an address in the network name space of another
+// one; 0 if none can be seen. Who listens on the very address gets a connection before who
+// listens on all of them, and of the latter who does so in its family.
+func (m *machine) listenerIn(one int, at netip.AddrPort) int {
+	const ways = 3
+	var found [ways]int
+	for inode, a := range sockets.Listening(m.file(one, "net")) {
+		way := 0
+		switch {
+		case a.Port() != at.Port():
+			continue
+		case a.Addr() == at.Addr():
+		case a.Addr().IsUnspecified() && a.Addr().Is4() == at.Addr().Is4():
+			way = 1
+		case a.Addr().IsUnspecified() && at.Addr().Is4():
+			way = 2
+		default:
+			continue
+		}
+		// Of several that share a port, the first.
+		if pid := m.holder(inode); pid != 0 && (found[way] == 0 || pid < found[way]) {
+			found[way] = pid
+		}
+	}
+	return cmp.Or(found[:]...)
 }
 
 // checked says why a process stands for another one, which is the instance.
@@ -166,6 +214,14 @@ var localAddress = regexp.MustCompile(`\|-- (\S+)\n\s+/32 host LOCAL`)
 
 // has says whether the network name space of a process has an address.
 func (m *machine) has(pid int, a netip.Addr) bool {
+	if a.IsLoopback() {
+		return true
+	}
+	if a.Is6() {
+		// The address in 32 digits, then its interface.
+		text, err := os.ReadFile(m.file(pid, "net/if_inet6"))
+		return err == nil && strings.Contains("\n"+string(text), fmt.Sprintf("\n%x ", a.As16()))
+	}
 	text, err := os.ReadFile(m.file(pid, "net/fib_trie"))
 	if err != nil {
 		return false
@@ -185,7 +241,8 @@ func (m *machine) holder(inode string) int {
 }
 
 // ownGroup is the control group of a process if nothing is in it but what it belongs to:
-// the first of its ancestors that is in the group, and all that descends from that.
+// the first of its ancestors that is in the group, all that descends from that, and what is in
+// the same container.
 func (m *machine) ownGroup(sysRoot string, pid int) (cgroup.Paths, string, error) {
 	group, err := cgroup.Of(m.procRoot, sysRoot, pid)
 	if _, ok := errors.AsType[*cgroup.UnavailableError](err); ok {
@@ -195,19 +252,41 @@ func (m *machine) ownGroup(sysRoot string, pid int) (cgroup.Paths, string, error
 		return cgroup.Paths{}, "", err
 	}
 	members, err := group.Procs()
-	if err = errors.Join(err, group.Close()); err != nil {
+	below, errBelow := group.ProcsBelow()
+	if err = errors.Join(err, errBelow, group.Close()); err != nil {
 		return cgroup.Paths{}, "", err
 	}
 	first := pid
 	for parent := m.parents[first]; parent > 1 && slices.Contains(members, parent); parent = m.parents[first] {
 		first = parent
 	}
-	for _, member := range members {
-		if !m.descends(member, first) {
+	for _, member := range append(members, below...) {
+		if _, known := m.parents[member]; !known {
+			// It started meanwhile, and may have ended again.
+			if m.parents[member] = m.parent(member); m.parents[member] == 0 {
+				continue
+			}
+		}
+		if !m.descends(member, first) && !m.together(member, first) {
 			return cgroup.Paths{}, shared, nil
 		}
 	}
 	return group.Paths(), "", nil
+}
+
+// together says whether two processes are in one container: in a pid name space that is not
+// this program's own. What `docker exec` starts there, such as a health check, descends from
+// nobody in it.
+func (m *machine) together(pid, other int) bool {
+	space := func(of string) string {
+		to, err := os.Readlink(filepath.Join(m.procRoot, of, "ns", "pid"))
+		if err != nil {
+			return ""
+		}
+		return to
+	}
+	at := space(strconv.Itoa(other))
+	return at != "" && at == space(strconv.Itoa(pid)) && at != space("self")
 }
 
 func (m *machine) descends(pid, from int) bool {

@@ -250,6 +250,29 @@ func (g *Group) Procs() ([]int, error) {
 	return slices.Compact(all), nil
 }
 
+// ProcsBelow are the ids of the processes in the groups below this one, to which its limits
+// apply as well, in no order.
+func (g *Group) ProcsBelow() ([]int, error) {
+	var all []int
+	for _, dir := range g.paths.Dirs() {
+		err := filepath.WalkDir(dir, func(below string, e fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it is gone meanwhile
+			}
+			if err != nil || !e.IsDir() || below == dir {
+				return err
+			}
+			pids, err := procs(below)
+			all = append(all, pids...)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look into the groups below control group %s: %w", dir, err)
+		}
+	}
+	return all, nil
+}
+
 func procs(dir string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {

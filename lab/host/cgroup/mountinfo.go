@@ -100,10 +100,12 @@ func unescape(s string) string {
 // the group lies outside of what the mount shows, the point itself is the
 // nearest that there is.
 func (m mount) inMount(cgroupPath string) (rel string, inside bool) {
-	clean := path.Clean(cgroupPath)
-	if strings.HasPrefix(clean, "/..") {
+	// From within a name space of control groups, what is outside is /../elsewhere.
+	// Cleaned, that would be another group.
+	if slices.Contains(strings.Split(cgroupPath, "/"), "..") {
 		return "", false
 	}
+	clean := path.Clean(cgroupPath)
 	if m.root == "/" {
 		return strings.TrimPrefix(clean, "/"), true
 	}

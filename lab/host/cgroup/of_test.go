@@ -23,6 +23,8 @@ func TestOfFindsTheGroupOfAProcess(t *testing.T) {
 	f("v2", onlyV2, "0::/system.slice/docker-0a1b.scope\n",
 		Paths{2, root + "/system.slice/docker-0a1b.scope", root + "/system.slice/docker-0a1b.scope", root + "/system.slice/docker-0a1b.scope"}, true)
 	f("out of sight", containerV1, "5:cpu,cpuacct:/docker/ffff\n4:memory:/docker/ffff\n", Paths{}, false)
+	f("outside of a name space of groups", onlyV2, "0::/../docker-0a1b.scope\n", Paths{}, false)
+	f("a name of dots", onlyV2, "0::/..a\n", Paths{2, root + "/..a", root + "/..a", root + "/..a"}, true)
 	f("no groups", "", "0::/\n", Paths{}, false)
 }
 
