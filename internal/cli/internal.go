@@ -56,7 +56,7 @@ func (a *app) internalCommand() *cobra.Command {
 			Use: keeperName, Short: "Restore the limits that a killed agent has changed",
 			RunE: func(*cobra.Command, []string) error {
 				ignoreSignals()
-				return agent.Keep(a.Stdin)
+				return agent.Keep(a.Stdin, a.Stdout)
 			},
 		},
 		&cobra.Command{
@@ -75,4 +75,6 @@ func (a *app) internalCommand() *cobra.Command {
 
 // ignoreSignals is for who is there for when everything else is told to end: only the end
 // of its input ends it.
-func ignoreSignals() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }
+func ignoreSignals() {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+}

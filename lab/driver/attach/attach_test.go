@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	case "agent", "shell":
 		err = agent.Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
 	case "keeper":
-		err = agent.Keep(os.Stdin)
+		err = agent.Keep(os.Stdin, os.Stdout)
 	default:
 		os.Exit(m.Run())
 	}

@@ -9,12 +9,15 @@
 //
 // # Limits are restored
 //
-// Whatever happens to the lab, the agent's input ends, and the agent restores every limit
-// before it ends itself. Should the agent be killed, too, its keeper does it: a process in
-// a session of its own that hears of each limit before it is changed, and restores what is
-// still changed when the agent is gone.
+// When the lab ends, the agent's input does, and the agent restores every limit before it
+// ends itself. It does so as well when it has heard nothing for silentFor: the input of a lab
+// that is stopped, or to which the connection is lost, may stay open for hours. Should the
+// agent be killed, too, its keeper does it: a process in a session of its own that hears of
+// each limit before it is changed, and restores what is still changed when the agent is gone.
+// The keeper also holds a lock on each group that is changed, so that a second lab does not
+// take a changed limit for what it has to restore.
 //
-//	lab ── calls ──► agent ── "this limit was 0.5 cores" ──► keeper
+//	lab ── calls ──► agent ── "this limit is to be changed" ──► keeper
 package agent
 
 import (
@@ -29,11 +32,17 @@ import (
 	"time"
 
 	"loadstone/lab/host"
-	"loadstone/lab/host/cgroup"
 )
 
 // serviceName is what calls name the agent.
 const serviceName = "Agent"
+
+const (
+	// beatEvery is how often a lab calls its agent, whatever else it calls, and silentFor how
+	// long an agent bears to hear nothing: much longer, since both may wait for a core.
+	beatEvery = 3 * time.Second
+	silentFor = 30 * time.Second
+)
 
 // mostWaiting bounds the samples that wait to be asked for: 20 s of them. A lab that is
 // further behind has lost the connection, or the machine is overloaded; watching ends then,
@@ -62,6 +71,8 @@ type Found struct {
 
 // Hello is what an agent says of itself.
 type Hello struct {
+	// Wire is that of the agent; see wire.
+	Wire     string
 	Machine  host.Machine
 	Warnings []string
 }
@@ -79,8 +90,9 @@ type agent struct {
 
 	local *host.Local
 
-	limiting sync.Mutex      // held while a limit is changed
-	told     map[string]bool // whose limits the keeper knows; guarded by limiting
+	limiting sync.Mutex      // held while a limit is changed; guards the two below
+	told     map[string]bool // which groups' limits the keeper knows, by directory
+	over     bool            // no limit is changed any more
 
 	mu      sync.Mutex // guards all below
 	targets []host.Target
@@ -90,9 +102,14 @@ type agent struct {
 	watched chan error
 }
 
-// Serve answers calls until in ends, and then restores all limits. keeper is the argv of a
-// program that runs Keep.
+// Serve answers calls until in ends, or nothing comes of it for silentFor, and then restores
+// all limits. keeper is the argv of a program that runs Keep. It leaves a goroutine that
+// reads in, where that does not end.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string) error {
+	return serve(ctx, in, out, keeper, silentFor)
+}
+
+func serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string, bears time.Duration) error {
 	pipe, err := startKeeper(ctx, keeper)
 	if err != nil {
 		return err
@@ -105,23 +122,62 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string) er
 	if err := server.RegisterName(serviceName, &calls{a}); err != nil {
 		return fmt.Errorf("agent: %w", errors.Join(err, pipe.close()))
 	}
+	heard, hear := io.Pipe()
+	silence := time.AfterFunc(bears, func() { _ = hear.CloseWithError(errSilence) })
+	defer silence.Stop()
+	go handOn(in, hear, func() { silence.Reset(bears) })
+	var ended error
 	// What is restored first is what others feel.
 	//nolint:contextcheck // limits are restored whatever has ended
-	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: in, out: out, onEnd: func() { end(); _ = a.local.Close() }}))
-	return errors.Join(a.local.Close(), a.endWatch(), pipe.close()) //nolint:contextcheck // as above
+	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: heard, out: out, onEnd: func(err error) {
+		if errors.Is(err, errSilence) {
+			ended = fmt.Errorf("agent: %w for %v; limits are restored", errSilence, bears)
+		}
+		end()
+		_ = a.finish()
+	}}))
+	return errors.Join(ended, a.finish(), a.endWatch(), pipe.close()) //nolint:contextcheck // as above
+}
+
+var errSilence = errors.New("nothing was heard of the lab")
+
+// handOn hands on what comes from in, until one of the two ends.
+func handOn(in io.Reader, to *io.PipeWriter, heard func()) {
+	const room = 4 << 10
+	for buf := make([]byte, room); ; {
+		n, err := in.Read(buf)
+		if n > 0 {
+			heard()
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			_ = to.CloseWithError(err)
+			return
+		}
+	}
+}
+
+// finish restores all limits. None is changed after it.
+func (a *agent) finish() error {
+	a.limiting.Lock()
+	defer a.limiting.Unlock()
+	a.over = true
+	return a.local.Close()
 }
 
 // connection is standard input and output as one.
 type connection struct {
 	in    io.Reader
 	out   io.Writer
-	onEnd func()
+	onEnd func(err error)
 }
 
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.in.Read(p)
 	if err != nil {
-		c.onEnd()
+		c.onEnd(err)
 	}
 	return n, err
 }
@@ -141,8 +197,12 @@ type calls struct{ a *agent }
 // Hello describes the machine.
 func (c *calls) Hello(_ struct{}, to *Hello) error {
 	to.Machine, to.Warnings = host.This()
+	to.Wire = wire
 	return nil
 }
+
+// Beat has the agent hear of the lab.
+func (c *calls) Beat(struct{}, *struct{}) error { return nil }
 
 // Now is the agent's clock.
 func (c *calls) Now(_ struct{}, to *time.Time) error {
@@ -235,35 +295,31 @@ func (c *calls) Limit(change Change, _ *struct{}) error {
 	a.mu.Lock()
 	allowed := a.allowed[change.Target]
 	i := slices.IndexFunc(a.targets, func(t host.Target) bool { return t.Name == change.Target })
-	a.mu.Unlock()
 	if !allowed || i < 0 {
+		a.mu.Unlock()
 		return host.ErrUnsupported
 	}
+	target := a.targets[i]
+	a.mu.Unlock()
 	a.limiting.Lock()
 	defer a.limiting.Unlock()
-	if err := a.tellKeeper(a.all()[i]); err != nil {
+	if a.over {
+		return errors.New("it is ending")
+	}
+	if err := a.tellKeeper(target); err != nil {
 		return err
 	}
 	return a.local.Limit(a.gone, change.Target, change.Factor)
 }
 
-// tellKeeper tells the keeper once what a target's limit is.
+// tellKeeper tells the keeper once that a target's limit is to be changed.
 func (a *agent) tellKeeper(t host.Target) error {
-	if t.Cgroup.Version == 0 || a.told[t.Name] {
+	if t.Cgroup.Version == 0 || a.told[t.Cgroup.CPU] {
 		return nil
 	}
-	group, err := cgroup.Open(t.Cgroup)
-	if err != nil {
+	if err := a.keeper.tell(t.Cgroup); err != nil {
 		return err
 	}
-	share, err := group.CPU()
-	if err = errors.Join(err, group.Close()); err != nil {
-		return err
-	}
-	a.told[t.Name] = true
-	what := kept{Group: t.Cgroup}
-	if share != nil {
-		what.Cores, what.Period = share.Cores, share.Period
-	}
-	return a.keeper.tell(what)
+	a.told[t.Cgroup.CPU] = true
+	return nil
 }

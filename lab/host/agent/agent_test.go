@@ -2,14 +2,17 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,7 +40,14 @@ var programs = map[string]func() error{
 	"agent": func() error {
 		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
 	},
-	"keeper": func() error { return Keep(os.Stdin) },
+	"impatient": func() error {
+		return serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"}, 5*time.Second)
+	},
+	"other": func() error {
+		wire = "another"
+		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
+	},
+	"keeper": func() error { return Keep(os.Stdin, os.Stdout) },
 	"shim":   func() error { return cgroup.JoinAndExec(os.Args[2:], os.Environ()) },
 	"listen": func() error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -204,6 +214,127 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	wantCores(t, group, 0.5)
 	if err := r.Limit(t.Context(), "api-1", 0.5); err == nil {
 		t.Error("a killed agent has answered")
+	}
+}
+
+// The input of an agent stays open when its lab is stopped or the connection is lost.
+func TestAnAgentThatHearsNothingLeavesNoLimit(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "impatient")
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	client := jsonrpc.NewClient(&pipes{out, in})
+	var found []Found
+	err := client.Call("Agent.Find", []Wanted{{Name: "api-1", Address: address, MayLimit: true}}, &found)
+	if err == nil {
+		err = client.Call("Agent.Limit", Change{"api-1", 0.5}, &struct{}{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.5)
+	if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "nothing was heard of the lab") {
+		t.Errorf("it ended with %v and said %q", err, said.String())
+	}
+	_ = client.Close() // it has ended
+}
+
+// What a second lab takes for a limit must not be what the first has made of it.
+func TestOneLabAtATimeChangesALimit(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	first, second := start(t), start(t)
+	for _, r := range []*Remote{first, second} {
+		if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Limit(t.Context(), "api-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	for _, factor := range []float64{1, 0.5} {
+		if err := second.Limit(t.Context(), "api-1", factor); err == nil || !strings.Contains(err.Error(), "another lab is changing") {
+			t.Errorf("the second lab, factor %g: got %v", factor, err)
+		}
+	}
+	wantCores(t, group, 0.25)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Limit(t.Context(), "api-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.25)
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	wantCores(t, group, 0.5)
+}
+
+// A keeper restores what it knows, also when nobody reads its answers.
+func TestAKeeperOutlivesItsReader(t *testing.T) {
+	group := half(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "keeper")
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	cmd.Stderr = os.Stderr
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	k := keeperPipe{cmd: cmd, pipe: in, answers: bufio.NewReader(out)}
+	if err := k.tell(group.Paths()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(group.SetCPU(*cgroup.Cores(0.25)), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(in, "no JSON\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.close(); err != nil {
+		t.Error(err)
+	}
+	wantCores(t, group, 0.5)
+}
+
+func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
+	_, err := Start(t.Context(), "there", []string{os.Args[0], "other"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A limit holds for what is in the groups below as well.
+func TestAGroupWithOthersBelowIsShared(t *testing.T) {
+	group := half(t)
+	address, pid := listen(t, group)
+	below := filepath.Join(group.Paths().CPU, "below")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), "sleep", "1h")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	}()
+	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(fmt.Sprint(other.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	found, err := start(t).Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := found[0]; f.PID != pid || f.Version != 0 || !strings.Contains(f.Note, "shares its control group") {
+		t.Errorf("got %+v", f)
 	}
 }
 

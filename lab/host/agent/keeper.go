@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,18 +22,19 @@ import (
 // keptWithin bounds the end of a keeper: it writes a few files.
 const keptWithin = 5 * time.Second
 
-// kept is a line to the keeper: what a limit was before it was changed.
+// kept is what a limit was before it was changed.
 type kept struct {
-	Group cgroup.Paths `json:"group"`
-	// Cores is 0 if it had no limit, and is made to stand still instead.
-	Cores  float64       `json:"cores"`
-	Period time.Duration `json:"period"`
+	group *cgroup.Group
+	// share is nil if it had no limit, and is made to stand still instead.
+	share *cgroup.CPU
+	lock  *os.File
 }
 
-// keeperPipe is the agent's side of its keeper.
+// keeperPipe is the agent's side of its keeper. It belongs to one goroutine at a time.
 type keeperPipe struct {
-	cmd  *exec.Cmd
-	pipe io.WriteCloser
+	cmd     *exec.Cmd
+	pipe    io.WriteCloser
+	answers *bufio.Reader
 }
 
 // startKeeper starts argv in a session of its own, so that nothing that ends the agent
@@ -44,22 +47,35 @@ func startKeeper(ctx context.Context, argv []string) (*keeperPipe, error) {
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", []string{}, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()
-	if err == nil {
+	answers, errOut := cmd.StdoutPipe()
+	if err = errors.Join(err, errOut); err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: start its keeper: %w", err)
 	}
-	return &keeperPipe{cmd: cmd, pipe: pipe}, nil
+	return &keeperPipe{cmd: cmd, pipe: pipe, answers: bufio.NewReader(answers)}, nil
 }
 
-func (k *keeperPipe) tell(what kept) error {
-	line, err := json.Marshal(what)
+// known is what a keeper answers once it knows a limit; anything else is why it does not.
+const known = "known"
+
+// tell tells the keeper of a group whose limit is to be changed, and returns when it knows
+// what that is.
+func (k *keeperPipe) tell(group cgroup.Paths) error {
+	line, err := json.Marshal(group)
 	if err == nil {
 		_, err = k.pipe.Write(append(line, '\n'))
 	}
+	answer := ""
+	if err == nil {
+		answer, err = k.answers.ReadString('\n')
+	}
 	if err != nil {
 		return fmt.Errorf("agent: tell its keeper: %w", err)
+	}
+	if answer = strings.TrimSpace(answer); answer != known {
+		return errors.New(answer)
 	}
 	return nil
 }
@@ -72,21 +88,24 @@ func (k *keeperPipe) close() error {
 	return errors.Join(err, k.cmd.Wait())
 }
 
-// Keep is the keeper's program: it reads what limits were until in ends, and then restores
-// them. A control group that is gone needs nothing. Only the end of in ends it.
-func Keep(in io.Reader) error {
+// Keep is the keeper's program: it reads of which groups the limits are to be changed, and
+// answers on out that it knows what they are, until in ends; and then restores them. A group
+// that is gone needs nothing. Only the end of in ends it.
+func Keep(in io.Reader, out io.Writer) error {
+	signal.Ignore(syscall.SIGPIPE) // it must not end for an answer that nobody reads
 	var all []kept
-	var errs []error
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		var k kept
-		if err := json.Unmarshal(lines.Bytes(), &k); err != nil {
-			errs = append(errs, fmt.Errorf("a line that is none (%.80q): %w", lines.Text(), err))
-			continue
+		answer := known
+		k, err := keep(lines.Bytes())
+		if err == nil {
+			all = append(all, k)
+		} else {
+			answer = strings.ReplaceAll(err.Error(), "\n", " ")
 		}
-		all = append(all, k)
+		_, _ = io.WriteString(out, answer+"\n") // who does not get it changes nothing
 	}
-	errs = append(errs, lines.Err())
+	errs := []error{lines.Err()}
 	for _, k := range all {
 		errs = append(errs, k.restore())
 	}
@@ -96,24 +115,50 @@ func Keep(in io.Reader) error {
 	return nil
 }
 
-// restore gives the group its share, and has what stands still go on.
-func (k kept) restore() error {
-	group, err := cgroup.Open(k.Group)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// keep finds out what the limit of a group is that nobody else changes, and has others
+// keep off it.
+func keep(line []byte) (k kept, err error) {
+	var paths cgroup.Paths
+	if err := json.Unmarshal(line, &paths); err != nil {
+		return k, fmt.Errorf("a line that is none (%.80q): %w", line, err)
+	}
+	if k.lock, err = os.Open(paths.CPU); err != nil {
+		return k, err
+	}
+	// The lock is that of this open file, and ends with this process.
+	err = unix.Flock(int(k.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = errors.New("another lab is changing the limit of its control group; wait until that has ended")
+	}
+	if err == nil {
+		k.group, err = cgroup.Open(paths)
 	}
 	if err != nil {
-		return err
+		return k, errors.Join(err, k.lock.Close())
 	}
-	if k.Cores > 0 {
-		return errors.Join(group.SetCPU(cgroup.CPU{Cores: k.Cores, Period: k.Period}), group.Close())
+	if k.share, err = k.group.CPU(); err != nil {
+		return k, errors.Join(err, k.group.Close(), k.lock.Close())
 	}
-	pids, err := group.Procs()
-	errs := []error{err, group.Close()}
-	for _, pid := range pids {
-		if err := unix.Kill(pid, unix.SIGCONT); !errors.Is(err, unix.ESRCH) {
-			errs = append(errs, os.NewSyscallError("kill", err))
+	return k, nil
+}
+
+// restore gives the group its share, and has what stands still go on.
+func (k kept) restore() error {
+	var errs []error
+	if k.share != nil {
+		err := k.group.SetCPU(*k.share)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			err = nil // the group is gone
+		}
+		errs = append(errs, err)
+	} else {
+		pids, err := k.group.Procs()
+		errs = append(errs, err)
+		for _, pid := range pids {
+			if err := unix.Kill(pid, unix.SIGCONT); !errors.Is(err, unix.ESRCH) {
+				errs = append(errs, os.NewSyscallError("kill", err))
+			}
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, k.group.Close(), k.lock.Close())...)
 }

@@ -9,6 +9,7 @@ import (
 	"net/rpc/jsonrpc"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,6 +30,9 @@ type Remote struct {
 	name   string
 	cmd    *exec.Cmd
 	client *rpc.Client
+	once   sync.Once
+	err    error         // of Close
+	closed chan struct{} // once it is
 	hello  Hello
 	// offset is how far the agent's clock is ahead of ours, to within uncertain.
 	offset, uncertain time.Duration
@@ -48,15 +52,35 @@ func Start(ctx context.Context, name string, argv []string, log io.Writer) (*Rem
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
 	}
-	r := &Remote{name: name, cmd: cmd, client: jsonrpc.NewClient(&pipes{out, in})}
+	r := &Remote{name: name, cmd: cmd, client: jsonrpc.NewClient(&pipes{out, in}), closed: make(chan struct{})}
 	err := r.call(ctx, startWithin, "Hello", struct{}{}, &r.hello)
+	if err == nil && r.hello.Wire != wire {
+		err = errors.New("it is of another version of this program; install the same there and here")
+	}
 	if err == nil {
+		go r.beat(context.WithoutCancel(ctx))
 		err = r.compareClocks(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start the agent on %s (%s): %w", name, strings.Join(argv, " "), errors.Join(err, r.Close()))
 	}
 	return r, nil
+}
+
+// beat has the agent hear of the lab until the agent is closed, or gone.
+func (r *Remote) beat(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.closed:
+			return
+		case <-tick.C:
+		}
+		if err := r.call(ctx, answerWithin, "Beat", struct{}{}, &struct{}{}); err != nil {
+			return // who waits for samples, or changes a limit, sees the same
+		}
+	}
 }
 
 // pipes are the two of a process as one.
@@ -164,11 +188,13 @@ func (r *Remote) Limit(ctx context.Context, target string, factor float64) error
 
 // Close ends the agent, which restores all limits, and waits for it.
 func (r *Remote) Close() error {
-	if r.client == nil {
-		return nil
-	}
+	r.once.Do(func() { r.err = r.close() })
+	return r.err
+}
+
+func (r *Remote) close() error {
+	close(r.closed)
 	err := r.client.Close()
-	r.client = nil
 	kill := time.AfterFunc(answerWithin, func() { _ = r.cmd.Process.Kill() })
 	defer kill.Stop()
 	if errWait := r.cmd.Wait(); errWait != nil {
