@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 
 	"github.com/compose-spec/compose-go/v2/types"
@@ -15,6 +16,10 @@ import (
 //	x-addresses: ["127.0.0.1:8080", "127.0.0.1:8081"]
 //	x-addresses: {node-a: ["10.0.0.5:8080"], node-b: ["10.0.0.6:8080"]}
 const addressesKey = "x-addresses"
+
+// nodeForm is that of a machine's name. It is given to ssh, to which a name that begins with
+// - is an option, and some options are commands to run.
+var nodeForm = regexp.MustCompile(`^[A-Za-z0-9_][-A-Za-z0-9_.@:%\[\]]*$`)
 
 // Address is where an instance is that runs already.
 type Address struct {
@@ -32,6 +37,9 @@ func setAddresses(c *types.ServiceConfig, s *Service) error {
 		nodes = map[string]any{"": value}
 	}
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		if ok && !nodeForm.MatchString(node) {
+			return fmt.Errorf("service %s: %s: %q is no name of a machine; write it as ssh calls it, such as node-b or root@node-b", s.Name, addressesKey, node)
+		}
 		list, ok := nodes[node].([]any)
 		if !ok || len(list) == 0 {
 			return fmt.Errorf(`service %s: %s: write a list of addresses such as ["10.0.0.5:8080"], or one for each machine`, s.Name, addressesKey)

@@ -86,7 +86,7 @@ services:
 	if len(store.Addresses) != 2 || store.Addresses[0].Node != "node-a" || store.Addresses[1].At.String() != "10.0.0.2:5432" {
 		t.Errorf("got %+v", store.Addresses)
 	}
-	for _, wrong := range []string{`"127.0.0.1:8080"`, `[]`, `["api:8080"]`, `["127.0.0.1"]`, `{a: "10.0.0.1:80"}`} {
+	for _, wrong := range []string{`{"-oProxyCommand=id": ["10.0.0.1:80"]}`, `{"a b": ["10.0.0.1:80"]}`, `"127.0.0.1:8080"`, `[]`, `["api:8080"]`, `["127.0.0.1"]`, `{a: "10.0.0.1:80"}`} {
 		if _, err := loadText(t, "services: {api: {x-addresses: "+wrong+"}}"); err == nil || !strings.Contains(err.Error(), "x-addresses") {
 			t.Errorf("%s: got %v", wrong, err)
 		}
