@@ -85,7 +85,7 @@ func convertService(c *types.ServiceConfig, p *types.Project) (Service, error) {
 	s.DependsOn = dependencies(c, p)
 	s.Restart = restart(c)
 	s.Port, _ = firstPort(c)
-	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setOptional, setAddresses, setLink, setResources, setPublished, setLimits, setAutoscale, setHealth, setStopSignal} {
+	for _, step := range []func(*types.ServiceConfig, *Service) error{setCommand, setOptional, setAddresses, setAliases, setLink, setResources, setPublished, setLimits, setAutoscale, setHealth, setStopSignal} {
 		if err := step(c, &s); err != nil {
 			return Service{}, err
 		}

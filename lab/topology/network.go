@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/compose-spec/compose-go/v2/types"
 )
@@ -17,6 +18,22 @@ const (
 	// Loopback is a loopback address for each instance.
 	Loopback = "loopback"
 )
+
+func setAliases(c *types.ServiceConfig, s *Service) error {
+	all := []string{c.ContainerName}
+	for _, n := range c.Networks {
+		if n != nil {
+			all = append(all, n.Aliases...)
+		}
+	}
+	slices.Sort(all)
+	for _, name := range slices.Compact(all) {
+		if name != "" && name != s.Name {
+			s.Aliases = append(s.Aliases, name)
+		}
+	}
+	return nil
+}
 
 func (s *System) setNetwork(p *types.Project) error {
 	value, ok := p.Extensions[networkKey]

@@ -92,3 +92,18 @@ services:
 		}
 	}
 }
+
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	s, err := loadText(t, `
+services:
+  db: {image: postgres, container_name: my-db, networks: {back: {aliases: [database, db]}, front: {}}}
+networks: {back: {}, front: {}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if db, _ := s.Service("db"); !slices.Equal(db.Aliases, []string{"database", "my-db"}) {
+		t.Errorf("got %q", db.Aliases)
+	}
+}

@@ -43,6 +43,9 @@ type Service struct {
 	// Published are the TCP ports that the host is to offer. What offers them
 	// is up to the driver; an experiment needs none.
 	Published []Published
+	// Aliases are the other names by which services find it in a network of their own:
+	// container_name, and those of its networks. Sorted.
+	Aliases []string
 	// Addresses is x-addresses: where its instances are that run already.
 	Addresses []Address
 	// Link is x-link: what its instances' network is made worse by.

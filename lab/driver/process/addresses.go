@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"loadstone/lab/driver/process/network"
@@ -65,10 +66,27 @@ func (r *Running) address(i int) string {
 	return r.claim.address(i)
 }
 
+// called is the service that has a name, as its own or as an alias; empty for none. Case
+// does not matter to names of hosts.
+func (r *Running) called(name string) string {
+	services := r.config.System.Services
+	i := slices.IndexFunc(services, func(s topology.Service) bool { return strings.EqualFold(s.Name, name) })
+	if i < 0 {
+		i = slices.IndexFunc(services, func(s topology.Service) bool {
+			return slices.ContainsFunc(s.Aliases, func(alias string) bool { return strings.EqualFold(alias, name) })
+		})
+	}
+	if i < 0 {
+		return ""
+	}
+	return services[i].Name
+}
+
 // lookup are the addresses of a service: those of its instances that run or, if none
 // does, of all.
-func (r *Running) lookup(service string) []netip.Addr {
+func (r *Running) lookup(name string) []netip.Addr {
 	var all, alive []netip.Addr
+	service := r.called(name)
 	for i, in := range r.instances {
 		if in.service != service {
 			continue
@@ -119,12 +137,21 @@ func (in *instance) hostsFile() map[string]netip.Addr {
 		hosts[other.Name] = address
 		if len(r.hosts[other.service]) == 1 {
 			hosts[other.service] = address
+			for _, alias := range r.aliases(other.service) {
+				hosts[alias] = address
+			}
 		}
 		if name, err := os.Hostname(); err == nil && other == in {
 			hosts[name] = address
 		}
 	}
 	return hosts
+}
+
+// aliases are those of a service that are no name of another one.
+func (r *Running) aliases(service string) []string {
+	s, _ := r.config.System.Service(service)
+	return slices.DeleteFunc(slices.Clone(s.Aliases), func(alias string) bool { return r.called(alias) != service })
 }
 
 // start starts a command where the instance is.

@@ -5,13 +5,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
+	"loadstone/lab/driver"
+	"loadstone/lab/driver/process/network"
 	"loadstone/lab/topology"
 )
 
@@ -212,5 +216,42 @@ func TestNetworksOnDemand(t *testing.T) {
 	}
 	if got, err := ownNetworks(&topology.System{Network: topology.OwnNetwork}); got != here || (err == nil) != here {
 		t.Errorf("x-network: own: got %v, %v", got, err)
+	}
+}
+
+// Names of hosts have no case, and Compose gives services more names than one. A service's own
+// name goes before another's alias.
+func TestServicesAreFoundByAllTheirNames(t *testing.T) {
+	t.Parallel()
+	r := &Running{
+		network: &network.Network{},
+		config: setup{Config: driver.Config{System: &topology.System{Services: []topology.Service{
+			{Name: "API", Aliases: []string{"api.internal"}}, {Name: "db", Aliases: []string{"API", "my-db", "postgres"}}, {Name: "postgres"},
+		}}}},
+		hosts: map[string][]string{"API": {"a", "b"}, "db": {"c"}, "postgres": {"d"}},
+	}
+	for i, service := range []string{"API", "API", "db", "postgres"} {
+		in := &instance{run: r, service: service}
+		in.Name = fmt.Sprintf("%s-%d", service, i)
+		r.instances = append(r.instances, in)
+	}
+	at := r.network.Address
+	for name, want := range map[string][]netip.Addr{
+		"api": {at(0), at(1)}, "Api.Internal": {at(0), at(1)}, "db": {at(2)}, "my-db": {at(2)}, "postgres": {at(3)}, "nobody": nil, "": nil,
+	} {
+		if got := r.lookup(name); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", name, got, want)
+		}
+	}
+	got := r.instances[0].hostsFile()
+	for name, want := range map[string]netip.Addr{"db": at(2), "my-db": at(2), "postgres": at(3), "API-0": at(0)} {
+		if got[name] != want {
+			t.Errorf("hosts: %s: got %v, want %v", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"API", "api.internal"} { // of several instances
+		if address, ok := got[name]; ok {
+			t.Errorf("hosts: %s is only %v", name, address)
+		}
 	}
 }

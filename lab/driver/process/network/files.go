@@ -61,17 +61,20 @@ func switchHosts(text string) string {
 	return b.String() + "hosts: files dns\n"
 }
 
+// mounted are the files that are mounted over. The last one may be missing.
+var mounted = [...]string{"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"}
+
 // mount mounts them, in the mount name space of this thread. A file that the host does
 // not have cannot be mounted over; programs then use its defaults, which is right for
 // nsswitch.conf only.
 func (f Files) mount() error {
-	for _, name := range []string{"hosts", "resolv.conf", "nsswitch.conf"} {
-		err := unix.Mount(filepath.Join(f.dir, name), "/etc/"+name, "", unix.MS_BIND, "")
-		if errors.Is(err, unix.ENOENT) && name == "nsswitch.conf" {
+	for i, file := range mounted {
+		err := unix.Mount(filepath.Join(f.dir, filepath.Base(file)), file, "", unix.MS_BIND, "")
+		if errors.Is(err, unix.ENOENT) && i == len(mounted)-1 {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("mount /etc/%s: %w", name, err)
+			return fmt.Errorf("mount %s: %w", file, err)
 		}
 	}
 	return nil

@@ -147,11 +147,14 @@ func (n *Network) address(i int) netip.Addr {
 func (n *Network) Address(i int) netip.Addr { return n.address(i + 1) }
 
 // removeHostLink removes the host's end of the pair. The kernel removes it by itself,
-// but not before it gets to it.
+// but not before it gets to it. What has its name and is no end of a pair is somebody else's.
 func (n *Network) removeHostLink() error {
 	link, err := netlink.LinkByName(n.hostLink())
 	if _, ok := errors.AsType[netlink.LinkNotFoundError](err); ok {
 		return nil
+	}
+	if err == nil && link.Type() != "veth" {
+		return fmt.Errorf("the interface %s is somebody else's (%s); rename it", n.hostLink(), link.Type())
 	}
 	if err == nil {
 		err = netlink.LinkDel(link)

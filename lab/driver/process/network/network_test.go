@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
 )
 
 // testNumber is a network that no run takes first.
@@ -239,6 +241,32 @@ func TestHostsAreSwitchedToFilesAndDNS(t *testing.T) {
 
 func TestNetworksCanBeMadeHere(t *testing.T) {
 	if err := Available(); os.Geteuid() == 0 && err != nil {
+		t.Error(err)
+	}
+}
+
+// An interface of the same name that nobody here has made is not removed.
+func TestAnotherInterfaceOfTheNameStays(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make networks; CI is root")
+	}
+	thread := NewThread() // in a network name space of its own, so that nothing is left
+	defer thread.Close()
+	err := thread.Do(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		n := &Network{number: testNumber}
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: n.hostLink()}}); err != nil {
+			return err
+		}
+		if err := n.removeHostLink(); err == nil || !strings.Contains(err.Error(), "is somebody else's (bridge)") {
+			t.Errorf("got %v", err)
+		}
+		_, err := netlink.LinkByName(n.hostLink())
+		return err
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 
 	"github.com/vishvananda/netlink"
@@ -99,6 +100,11 @@ func (s *Space) Close() {
 // Available says why no networks can be made here; nil if they can. It tries, and
 // leaves nothing.
 func Available() error {
+	for _, file := range mounted[:2] {
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("there is no %s to mount an instance's own over", file)
+		}
+	}
 	t := NewThread()
 	defer t.Close()
 	return t.Do(func() error {
