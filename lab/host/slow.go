@@ -23,9 +23,9 @@ const mostThreads = 512
 // system is not refused for lacking it.
 type Slow struct {
 	Instances []SlowInstance `json:"i"`
-	// Of the lab's network namespace, so of all instances together: connections
-	// that a full backlog turned away, segments sent again, and bytes sent over
-	// loopback.
+	// Of the lab's network namespace and of the instances' own, so of all instances together:
+	// connections that a full backlog turned away and segments sent again; and bytes sent over
+	// loopback, of the lab's alone.
 	ListenOverflows uint64 `json:"lo"`
 	Retransmits     uint64 `json:"tr"`
 	Loopback        uint64 `json:"nb"`
@@ -63,6 +63,8 @@ type slowReader struct {
 	read, wrote growth
 	received    uint64
 	sent        uint64
+	overflows   uint64 // of a network of its own, as are the three around it
+	retransmits uint64
 }
 
 // growth adds up counters of threads or processes that come and go: what one
@@ -120,6 +122,8 @@ func (r *slowReader) look(t Target) SlowInstance {
 		if received, sent, ok := traffic(text(fmt.Sprintf("/proc/%d/net/dev", t.PID)), "eth0"); ok {
 			r.received, r.sent = received, sent
 		}
+		r.overflows = max(r.overflows, overflows(text(fmt.Sprintf("/proc/%d/net/netstat", t.PID))))
+		r.retransmits = max(r.retransmits, retransmits(text(fmt.Sprintf("/proc/%d/net/snmp", t.PID))))
 	}
 	out.Received, out.Sent = r.received, r.sent
 	return out
@@ -179,11 +183,13 @@ func (r *slowReader) disk(t Target, s *SlowInstance) {
 
 func (w *watcher) slow(targets []Target) *Slow {
 	s := &Slow{Instances: make([]SlowInstance, len(targets))}
+	s.ListenOverflows, s.Retransmits = overflows(text("/proc/net/netstat")), retransmits(text("/proc/net/snmp"))
 	for i, t := range targets {
-		s.Instances[i] = w.readers[t.Name].slow.look(t)
+		r := &w.readers[t.Name].slow
+		s.Instances[i] = r.look(t)
+		s.ListenOverflows += r.overflows
+		s.Retransmits += r.retransmits
 	}
-	s.ListenOverflows = column(text("/proc/net/netstat"), "TcpExt:", "ListenOverflows")
-	s.Retransmits = column(text("/proc/net/snmp"), "Tcp:", "RetransSegs")
 	_, s.Loopback, _ = traffic(text("/proc/net/dev"), "lo")
 	return s
 }
@@ -221,6 +227,9 @@ func field(lines, key string) uint64 {
 	}
 	return 0
 }
+
+func overflows(netstat string) uint64 { return column(netstat, "TcpExt:", "ListenOverflows") }
+func retransmits(snmp string) uint64  { return column(snmp, "Tcp:", "RetransSegs") }
 
 // column is a number of /proc/net/netstat or snmp: a line of names after a
 // prefix, and a line of numbers after the same one.
