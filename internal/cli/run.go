@@ -167,6 +167,7 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	if err != nil {
 		return nil, dir, err
 	}
+	a.sayWhere(c.Driver)
 	p := newProgress(a.Stderr, a.Terminal)
 	c.Events = p.events()
 	planned := c.Events.Planned

@@ -69,8 +69,10 @@ func (k *attached) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.ports.close()) }()
 	k.warn(k.target.system.Warnings)
 	k.warn(unscaled(k.target.system))
+	d := k.driver(k.flags.driver, k.flags.publishAll, false)
+	k.sayWhere(d)
 	p := newStarting(k.Stderr)
-	k.running, err = k.driver(k.flags.driver, k.flags.publishAll, false).Up(ctx, driver.Config{
+	k.running, err = d.Up(ctx, driver.Config{
 		System: k.target.system, LogDir: k.target.store.Logs(k.target.name), VolumeDir: k.target.store.Volumes(k.target.name),
 		VolumePrefix: dockerVolumes(k.target.name), Progress: p.progress(),
 	})

@@ -50,6 +50,16 @@ func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
 	return a.processes()
 }
 
+// sayWhere says which cluster a driver uses, before it does: the current one may not be the
+// one that its user has in mind.
+func (a *app) sayWhere(d driver.Driver) {
+	if k, ok := d.(kubernetes.Driver); ok {
+		if where := k.Where(); where != "" {
+			fmt.Fprintf(a.Stderr, "cluster: %s (%s names another context)\n", where, kubernetes.ContextVariable)
+		}
+	}
+}
+
 func (a *app) driverSettings() driver.Settings {
 	settings := driver.DefaultSettings()
 	settings.Env, settings.Guardian = a.composeEnv(), []string{a.Executable, internalName, guardianName}

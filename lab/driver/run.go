@@ -2,6 +2,7 @@ package driver
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -40,13 +41,24 @@ func RunOwner(name string) (guardian.Process, bool) {
 	return p, err == nil && n == 3 && name == fmt.Sprintf("%s%d-%d-%s", RunPrefix, p.PID, p.Start, random)
 }
 
+// machineIDFile has what machines of one name differ in (machine-id(5)).
+const machineIDFile = "/etc/machine-id"
+
 // LabHost names the machine and the pid namespace of this lab. A daemon or a cluster may
 // serve labs of several, and only one from the same can tell whether another still
-// lives.
-func LabHost(procRoot string) string {
+// lives. A name alone is not enough: many machines are called localhost, and the first pid
+// namespace has the same number on all of them.
+func LabHost(procRoot string) string { return labHost(procRoot, machineIDFile) }
+
+func labHost(procRoot, idFile string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
+	}
+	if id, err := os.ReadFile(idFile); err == nil {
+		const enough = 4
+		sum := sha256.Sum256([]byte(topology.Self + string(id))) // it is not to be given to others as it is
+		host += "-" + hex.EncodeToString(sum[:enough])
 	}
 	space, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
 	if err != nil {

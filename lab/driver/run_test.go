@@ -2,6 +2,7 @@ package driver
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,30 @@ func TestOwnerIsReadFromTheRunsName(t *testing.T) {
 		if p, ok := RunOwner(other); ok {
 			t.Errorf("%q: got %+v, want no owner", other, p)
 		}
+	}
+}
+
+// What a lab of another machine has in a cluster is not swept as if nobody owned it, also if
+// the machines have one name.
+func TestMachinesOfOneNameAreToldApart(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, id := range []string{"0123456789abcdef", "fedcba9876543210"} {
+		file := filepath.Join(t.TempDir(), "machine-id")
+		if err := os.WriteFile(file, []byte(id+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name := labHost("/proc", file)
+		if again := labHost("/proc", file); again != name || strings.Contains(name, id) {
+			t.Errorf("got %q and %q", name, again)
+		}
+		names = append(names, name)
+	}
+	if names[0] == names[1] {
+		t.Errorf("both are %q", names[0])
+	}
+	if got := labHost("/proc", "/no/such/file"); got == "" {
+		t.Error("without an id: got nothing")
 	}
 }
 

@@ -29,18 +29,23 @@ const (
 	// callsPerSecond bounds what a run asks of the API server. A system of a hundred
 	// instances is made with some hundred calls.
 	callsPerSecond = 50
+	// ContextVariable names the context to use in place of the current one, of which a
+	// run may last longer than anybody has in mind.
+	ContextVariable = "LOADSTONE_KUBE_CONTEXT"
 )
 
 // cluster is the API server that a run talks to.
 type cluster struct {
 	client.Interface
 
-	server string       // its address, for people
-	config *rest.Config // nil where no commands can be run
+	server  string       // its address, for people
+	context string       // of the file that says where it is; empty inside of a pod
+	config  *rest.Config // nil where no commands can be run
 }
 
 // connect finds the cluster as kubectl does: by the files of KUBECONFIG, or by
-// .kube/config, or by the pod that this program runs in. It does not talk to it yet.
+// .kube/config, or by the pod that this program runs in. Of several contexts it is the
+// current one, unless ContextVariable names another. It does not talk to it yet.
 func connect(env map[string]string) (*cluster, error) {
 	var rules clientcmd.ClientConfigLoadingRules
 	if files := env["KUBECONFIG"]; files != "" {
@@ -48,7 +53,8 @@ func connect(env map[string]string) (*cluster, error) {
 	} else if home := env["HOME"]; home != "" {
 		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
 	}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &clientcmd.ConfigOverrides{})
+	overrides := clientcmd.ConfigOverrides{CurrentContext: env[ContextVariable]}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
 		return nil, errors.New("no cluster is configured; say with KUBECONFIG which file says where it is and who you are (kubectl uses the same), or write that to ~/.kube/config")
@@ -63,7 +69,11 @@ func connect(env map[string]string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read which cluster to use: %w", err)
 	}
-	return &cluster{Interface: c, server: config.Host, config: config}, nil
+	found := &cluster{Interface: c, server: config.Host, context: overrides.CurrentContext, config: config}
+	if files, err := loader.RawConfig(); err == nil && found.context == "" {
+		found.context = files.CurrentContext
+	}
+	return found, nil
 }
 
 // version is the minor version of the API server, such as 36.

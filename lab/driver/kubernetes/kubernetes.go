@@ -40,6 +40,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,8 @@ import (
 
 // Driver runs systems as pods.
 type Driver struct {
-	// Settings.Env: KUBECONFIG, or HOME for .kube/config in it, say where the cluster is.
+	// Settings.Env: KUBECONFIG, or HOME for .kube/config in it, and ContextVariable say where
+	// the cluster is.
 	driver.Settings
 
 	// Remover is the argv prefix of a program that calls Remove with the name space that
@@ -102,6 +104,18 @@ func (d Driver) connect() (*cluster, error) {
 		return d.cluster, nil
 	}
 	return connect(d.Env)
+}
+
+// Where names the cluster, for people; empty if none can be found.
+func (d Driver) Where() string {
+	c, err := d.connect()
+	if err != nil {
+		return ""
+	}
+	if c.context == "" {
+		return c.server
+	}
+	return fmt.Sprintf("%s at %s", c.context, c.server)
 }
 
 // Machine is this one if a node of the cluster is; otherwise the nodes together.

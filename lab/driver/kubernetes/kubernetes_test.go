@@ -268,6 +268,57 @@ func TestWithoutAClusterTheSentenceSaysWhereToNameOne(t *testing.T) {
 	}
 }
 
+// Two clusters are in one file, whose current one changes while a run goes on: what is
+// removed in the end is in the one where it was made.
+func TestTheClusterStaysTheSame(t *testing.T) {
+	const contexts = `apiVersion: v1
+kind: Config
+clusters:
+- {name: a, cluster: {server: "https://192.0.2.1:6443"}}
+- {name: b, cluster: {server: "https://192.0.2.2:6443"}}
+contexts:
+- {name: staging, context: {cluster: a, user: u}}
+- {name: production, context: {cluster: b, user: u}}
+users:
+- {name: u, user: {token: t}}
+current-context: `
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(current string) {
+		t.Helper()
+		if err := os.WriteFile("config", []byte(contexts+current+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("staging")
+	d := Driver{Settings: driver.Settings{Env: map[string]string{"KUBECONFIG": "config", "CLOUD_PROFILE": "p"}}, Remover: []string{"/remover"}}
+	if got := d.Where(); got != "staging at https://192.0.2.1:6443" {
+		t.Errorf("got %q", got)
+	}
+	c, err := d.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := d.removal(c, "loadstone-1-2-00000003")
+	write("production")
+	if got := d.Where(); !strings.HasPrefix(got, "production ") {
+		t.Errorf("got %q", got)
+	}
+	t.Chdir("/")
+	env := map[string]string{}
+	for _, kv := range command.Env {
+		key, value, _ := strings.Cut(kv, "=")
+		env[key] = value
+	}
+	if env["CLOUD_PROFILE"] != "p" {
+		t.Errorf("what credentials may need is missing: %q", command.Env)
+	}
+	then, err := connect(env)
+	if err != nil || then.server != c.server {
+		t.Errorf("it is removed at %+v, %v, and was made at %s", then, err, c.server)
+	}
+}
+
 func TestMachinesOfNodes(t *testing.T) {
 	t.Parallel()
 	node := func(boot string, cores int64) corev1.Node {

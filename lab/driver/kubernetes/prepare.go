@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,19 +79,34 @@ func (r *Running) startGuardian(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.guard.Remove(r.config.removal(r.name))
+	return r.guard.Remove(r.config.removal(r.cluster, r.name))
 }
 
 // removal is the command that removes a name space. It finds the cluster as this program
-// does.
-func (d Driver) removal(namespace string) guardian.Command {
-	var env []string
-	for _, key := range []string{"KUBECONFIG", "HOME", "PATH", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
-		if value, ok := d.Env[key]; ok {
-			env = append(env, key+"="+value)
+// does, and the same one: by the context of now, whatever is the current one when it runs,
+// and by whole paths, since it runs elsewhere. It has all of the environment, because the
+// program that fetches credentials may need any of it.
+func (d Driver) removal(c *cluster, namespace string) guardian.Command {
+	env := map[string]string{}
+	maps.Copy(env, d.Env)
+	delete(env, guardian.MarkVariable) // what has it is killed by who cleans up
+	if files := env["KUBECONFIG"]; files != "" {
+		list := filepath.SplitList(files)
+		for i, file := range list {
+			if whole, err := filepath.Abs(file); file != "" && err == nil {
+				list[i] = whole
+			}
 		}
+		env["KUBECONFIG"] = strings.Join(list, string(filepath.ListSeparator))
 	}
-	return guardian.Command{Argv: slices.Concat(d.Remover, []string{namespace}), Env: env}
+	if c.context != "" {
+		env[ContextVariable] = c.context
+	}
+	command := guardian.Command{Argv: slices.Concat(d.Remover, []string{namespace})}
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		command.Env = append(command.Env, key+"="+env[key])
+	}
+	return command
 }
 
 // sweep removes what labs that no longer run have left in this cluster. It is the last of
