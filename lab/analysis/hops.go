@@ -30,6 +30,7 @@ type arrow struct{ from, to string }
 // passages are the exchanges of a span.
 type passages struct {
 	seconds float64
+	lost    float64                // seconds that are left out, because packets were lost
 	on      map[arrow]*packets.Hop // summed
 	outside map[string]bool        // those asked that are no service
 	// unknown is the part of the exchanges with services other than the entry of which
@@ -55,7 +56,11 @@ func passagesIn(all []packets.Slice, instances []topology.Instance, entry string
 	var behind, unknown float64
 	for _, s := range all {
 		end := s.At.Add(time.Duration(s.Seconds * float64(time.Second)))
-		if s.At.Before(from) || end.After(to) || s.Lost > 0 {
+		if s.At.Before(from) || end.After(to) {
+			continue
+		}
+		if s.Lost > 0 {
+			p.lost += s.Seconds
 			continue
 		}
 		p.seconds += s.Seconds
@@ -177,6 +182,9 @@ const mostUnknown = 0.1
 
 // unclear is why times cannot be worked out, although something was seen.
 func (p *passages) unclear() string {
+	if p.lost > p.seconds {
+		return fmt.Sprintf("packets were lost in %s of the time that was read: this machine was too busy to read them", format.Percent(p.lost/(p.lost+p.seconds)))
+	}
 	if p.unknown <= mostUnknown {
 		return ""
 	}

@@ -90,6 +90,26 @@ func TestOwnTimesThatAreNotKnown(t *testing.T) {
 	}
 }
 
+// Where most of what passed was lost, what was seen is of the moments in which the machine had
+// time, and is not believed; it is said why.
+func TestLostPacketsAreTold(t *testing.T) {
+	t.Parallel()
+	from := time.Unix(1_700_000_000, 0)
+	all := slicesOf(from, 10, hop("", "127.77.1.2:80", 20, 60*time.Millisecond))
+	for n, want := range map[int]string{0: "", 5: "", 6: "packets were lost in 60 % of the time", 10: "packets were lost in 100 % of the time"} {
+		for i := range all {
+			all[i].Lost = 0
+			if i < n {
+				all[i].Lost = 3
+			}
+		}
+		p := passagesIn(all, proxied(), "proxy", from, from.Add(2*time.Second))
+		if got := p.unclear(); !strings.Contains(got, want) || (got == "") != (want == "") || (p.stays() == nil) != (want != "") {
+			t.Errorf("%d of 10 slices with losses: got %q and %v, want %q", n, got, p.stays(), want)
+		}
+	}
+}
+
 // A connection that is not told apart as yet is that of the only service that ever asks. If
 // there are two, it is not known whose it is.
 func TestWhoAsksIsLearnt(t *testing.T) {

@@ -164,13 +164,16 @@ func (r *ring) stretch(ctx context.Context, who *owners, emit func(*Slice) error
 	defer func() { err = errors.Join(err, r.rest()) }()
 	began := time.Now()
 	t := newTracker(who, began)
+	var before uint64 // lost, for which the next slice may lack some as well: it had begun
 	for cut := began.Add(sliceTime); ; cut = cut.Add(sliceTime) {
 		r.until(ctx, cut, t.add)
 		if ctx.Err() != nil {
 			return read, time.Since(began), nil // the slice is not whole
 		}
-		s := t.cut(cut)
-		s.Lost = r.lost()
+		s, lost := t.cut(cut), r.lost()
+		if s.Lost, before = lost+before, lost; s.Lost > 0 {
+			t.lose()
+		}
 		read += s.Packets
 		if err := emit(s); err != nil {
 			return read, time.Since(began), err

@@ -120,6 +120,14 @@ func (t *tracker) see(p packet) {
 	}
 }
 
+// lose is told that packets are missing up to now: what was under way may have been answered,
+// and a connection may be gone. What is seen of one next is a new request.
+func (t *tracker) lose() {
+	for _, c := range t.connections {
+		c.phase = idle
+	}
+}
+
 // end keeps what was seen of a connection that is over, if it is followed.
 func (t *tracker) end(k key) {
 	if c := t.connections[k]; c != nil {

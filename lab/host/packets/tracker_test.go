@@ -105,6 +105,24 @@ func TestSlicesFollowEachOther(t *testing.T) {
 	}
 }
 
+// A request whose answer was lost is not under way for ever.
+func TestWhatWasLostIsNotUnderWay(t *testing.T) {
+	t.Parallel()
+	tr, w := newWire(40000, nobody())
+	w.asks(10)
+	tr.cutAfter(200)
+	tr.lose()
+	if s := tr.cutAfter(400); len(s.Hops) != 0 {
+		t.Errorf("after a loss: got %+v, want nothing", s.Hops)
+	}
+	w.answers(450) // the rest of an answer whose begin was lost
+	w.asks(460)
+	w.answers(470)
+	if s := tr.cutAfter(600); len(s.Hops) != 1 || s.Hops[0].Exchanges != 1 || s.Hops[0].InFlight != 10*time.Millisecond {
+		t.Errorf("the next request: got %+v, want one of 10ms", s.Hops)
+	}
+}
+
 // Clients have one address on the loopback interface: whose process has the socket tells
 // them apart, once the tables of sockets have it.
 func TestClientsAreToldApart(t *testing.T) {
