@@ -79,13 +79,13 @@ func (r *Result) others() float64 {
 
 // compare says whether a is above b, where each has so many others. Where one of the two
 // is the baseline the test decides, because it pairs trials, less what the others take of
-// its chance to be wrong. For those it takes that their intervals do not overlap: of
-// equals that is as unlikely as the rarest order of so many trials.
+// its chance to be wrong. For those it takes that their intervals do not overlap, of whose
+// chance among equals package stats knows.
 func (r *Result) compare(a, b *Variant, others float64) relation {
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
 	base := r.Baseline()
-	rarest := stats.Rarest(a.Trials, b.Trials)
-	spent := (others - 1) * rarest
+	apart := stats.Apart(a.Trials, b.Trials)
+	spent := (others - 1) * apart
 	var shown bool
 	switch {
 	case a.Name == b.Name:
@@ -96,7 +96,7 @@ func (r *Result) compare(a, b *Variant, others float64) relation {
 		shown = c.stands(spent) && c.Ratio > 1
 	case a.Name == base && d.HasRange():
 		shown = d.stands(spent) && d.Ratio < 1
-	case !a.HasInterval() || !b.HasInterval(), others*rarest >= stats.Alpha:
+	case !a.HasInterval() || !b.HasInterval(), others*apart >= stats.Alpha:
 		return tooFew
 	default:
 		shown = !b.Capacity.HighOpen && b.Capacity.High < a.Capacity.Low

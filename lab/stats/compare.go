@@ -234,6 +234,20 @@ func (r Result) least() float64 {
 // of equals all trials of one are above all of the other.
 func Rarest(n, m int) float64 { return 2 / choose(n+m, n) }
 
+// Apart is the chance that the intervals of Median of n and of m trials, at Level, have
+// nothing in common although the trials are of equals. Up to eight trials these are from the
+// least to the greatest, and it is Rarest; the intervals of more trials leave some out.
+func Apart(n, m int) float64 {
+	left, leftOf := cut(n), cut(m)
+	// All but the leftOf greatest of the m are below all but the left least of the n: so many
+	// of the n, j, come before the last of these.
+	p := 0.0
+	for j := range left + 1 {
+		p += choose(m-leftOf-1+j, j) * choose(n-j+leftOf, leftOf)
+	}
+	return min(1, 2*p/choose(n+m, n))
+}
+
 func choose(n, k int) float64 {
 	c := 1.0
 	for i := 1; i <= k; i++ {

@@ -49,7 +49,17 @@ func Bracketed(lows, highs []float64) Interval {
 	if n == 1 {
 		return Interval{Value: low[0], Low: low[0], High: low[0]}
 	}
-	b := distuv.Binomial{N: float64(n), P: 0.5}
-	k, confidence := widestCut(n, Level, func(k int) float64 { return b.CDF(float64(k)) })
+	k, confidence := medianCut(n)
 	return Interval{Value: middle(low), Low: low[k], High: high[n-1-k], Confidence: confidence}
+}
+
+// medianCut is how many of n values Median leaves out at either end, and its confidence.
+func medianCut(n int) (k int, confidence float64) {
+	b := distuv.Binomial{N: float64(n), P: 0.5}
+	return widestCut(n, Level, func(k int) float64 { return b.CDF(float64(k)) })
+}
+
+func cut(n int) int {
+	k, _ := medianCut(n)
+	return k
 }
