@@ -3,6 +3,7 @@ package capacity
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"loadstone/lab/load"
@@ -28,7 +29,7 @@ func beyond(percentile float64) uint64 { return uint64(math.Ceil(100/(100-percen
 // needed is of how many requests, iterations or messages an objective has to be judged; 0
 // if any number will do, as for a mean.
 func needed(t threshold.Threshold) uint64 {
-	timed := t.Metric == threshold.HTTPReqDuration || t.Metric == threshold.HTTPReqService || t.Metric == threshold.IterationDuration
+	timed := slices.Contains([]string{threshold.HTTPReqDuration, threshold.HTTPReqService, threshold.GRPCReqDuration, threshold.IterationDuration}, t.Metric)
 	switch {
 	case t.Over > 0:
 		return 0 // each window judges by itself
@@ -67,10 +68,10 @@ func TooFew(r *load.Result, objectives []threshold.Threshold) string {
 		if t.Metric == threshold.IterationDuration {
 			n = r.Iterations
 		}
-		if t.Scenario != "" || t.Step != "" {
+		if calls := t.Metric == threshold.GRPCReqDuration; calls || t.Scenario != "" || t.Step != "" {
 			n = 0
 			for i := range r.Steps {
-				if s := &r.Steps[i]; (t.Scenario == "" || t.Scenario == s.Scenario) && (t.Step == "" || t.Step == s.Name) {
+				if s := &r.Steps[i]; (s.GRPC || !calls) && (t.Scenario == "" || t.Scenario == s.Scenario) && (t.Step == "" || t.Step == s.Name) {
 					n += s.Requests
 				}
 			}

@@ -17,6 +17,7 @@ func TestAttemptsAreAsLongAsTheObjectivesNeed(t *testing.T) {
 		"http_req_duration p(99.9)<200":     {5000, 5000},
 		"http_req_service p(99)<200":        {500, 500},
 		"iteration_duration p(99)<200":      {500, 500},
+		"grpc_req_duration p(99.9)<200":     {5000, 5000},
 		"http_req_duration max<200":         {200, 200},
 		"http_req_failed rate<0.001":        {200, 3000},
 		"http_req_failed rate<0.01":         {200, 300},
@@ -44,13 +45,14 @@ func TestAttemptsAreAsLongAsTheObjectivesNeed(t *testing.T) {
 
 func TestTooFewRequestsAreTold(t *testing.T) {
 	t.Parallel()
-	r := &load.Result{Requests: 900, Iterations: 300, Steps: []load.StepResult{{Scenario: "a", Name: "x", Requests: 400}, {Scenario: "a", Name: "y", Requests: 500}}}
+	r := &load.Result{Requests: 900, Iterations: 300, Steps: []load.StepResult{{Scenario: "a", Name: "x", Requests: 400, GRPC: true}, {Scenario: "a", Name: "y", Requests: 500}}}
 	for written, want := range map[string]string{
 		"http_req_failed rate<0.001":          "",
 		"http_req_duration p(99.9)<200":       "was judged by 900, and takes 5000",
 		"http_req_duration p(99)<200":         "",
 		"http_req_duration{step:x} p(99)<200": "was judged by 400, and takes 500",
 		"iteration_duration p(99)<200":        "was judged by 300, and takes 500",
+		"grpc_req_duration p(99)<200":         "was judged by 400, and takes 500", // the calls alone
 	} {
 		metric, expression, _ := strings.Cut(written, " ")
 		if got := TooFew(r, objectives(t, metric, expression)); !strings.Contains(got, want) || (want == "") != (got == "") {
