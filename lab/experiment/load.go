@@ -36,8 +36,8 @@ type Offer struct {
 	Protocol string `key:"protocol" eg:"h2" default:"http/1.1" enum:"http/1.1|h2"`
 
 	// .proto files that describe the gRPC services that steps call, relative to this file:
-	// one, or a list. A file imports others from its own directory. Without it the server
-	// is asked, by reflection.
+	// one, or a list. A file imports others from its own directory, or one above. Without it
+	// the server is asked, by reflection.
 	Proto []string `key:"proto" eg:"shop.proto" least:"1" lone:"" path:"a .proto file"`
 
 	// The most connections that are open at once, over all scenarios: a request

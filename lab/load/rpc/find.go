@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +30,21 @@ type Services struct {
 	find func(protoreflect.FullName) (protoreflect.Descriptor, error)
 }
 
-// Compile reads .proto files. A file imports others by their paths from its own directory;
-// the well-known types are there. Its error has file, line and column of what is wrong.
+// Compile reads .proto files. A file imports others by their paths from its own directory or
+// from one above, since most are laid out by their packages; the well-known types are there. Its
+// error has file, line and column of what is wrong.
 func Compile(files []string) (*Services, error) {
 	var roots, names []string
 	for _, file := range files {
 		roots = append(roots, filepath.Dir(file))
 		names = append(names, filepath.Base(file))
+	}
+	for _, dir := range slices.Clone(roots) {
+		for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
+			if !slices.Contains(roots, above) {
+				roots = append(roots, above)
+			}
+		}
 	}
 	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: roots})}
 	compiled, err := compiler.Compile(context.Background(), names...) // it waits for nobody
@@ -71,6 +80,9 @@ const (
 	// reflectWithin is how long a server may take to describe itself.
 	reflectWithin = 10 * time.Second
 	reflectPause  = 100 * time.Millisecond
+	// mostDescribed bounds what it says of itself, in bytes: all of Google's own services
+	// together take less.
+	mostDescribed = 32 << 20
 )
 
 // Reflect asks a server at an address for methods, by gRPC server reflection (v1). trust is
@@ -125,6 +137,7 @@ func (r *reflected) find(name protoreflect.FullName) (protoreflect.Descriptor, e
 	wanted := []*reflection.ServerReflectionRequest{{
 		MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: string(name)},
 	}}
+	asked, size := map[string]bool{}, 0
 	for len(wanted) > 0 {
 		if err := r.stream.Send(wanted[0]); err != nil {
 			return nil, err
@@ -138,13 +151,16 @@ func (r *reflected) find(name protoreflect.FullName) (protoreflect.Descriptor, e
 			return nil, errors.New(e.GetErrorMessage())
 		}
 		for _, raw := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			if size += len(raw); size > mostDescribed {
+				return nil, fmt.Errorf("it describes itself in more than %d MB", mostDescribed>>20)
+			}
 			file := &descriptorpb.FileDescriptorProto{}
 			if err := proto.Unmarshal(raw, file); err != nil {
 				return nil, err
 			}
 			r.files[file.GetName()] = file
 		}
-		wanted = append(wanted, r.missing(wanted)...)
+		wanted = append(wanted, r.missing(asked)...)
 	}
 	all := &descriptorpb.FileDescriptorSet{}
 	for _, file := range r.files {
@@ -157,16 +173,13 @@ func (r *reflected) find(name protoreflect.FullName) (protoreflect.Descriptor, e
 	return files.FindDescriptorByName(name)
 }
 
-// missing are requests for the files that others import, and nobody has asked for.
-func (r *reflected) missing(asked []*reflection.ServerReflectionRequest) (out []*reflection.ServerReflectionRequest) {
-	known := map[string]bool{}
-	for _, q := range asked {
-		known[q.GetFileByFilename()] = true
-	}
+// missing are requests for the files that others import, and nobody has asked for. A server
+// may answer with another one: none is asked for twice.
+func (r *reflected) missing(asked map[string]bool) (out []*reflection.ServerReflectionRequest) {
 	for _, file := range r.files {
 		for _, name := range file.GetDependency() {
-			if r.files[name] == nil && !known[name] {
-				known[name] = true
+			if r.files[name] == nil && !asked[name] {
+				asked[name] = true
 				out = append(out, &reflection.ServerReflectionRequest{
 					MessageRequest: &reflection.ServerReflectionRequest_FileByFilename{FileByFilename: name},
 				})

@@ -54,6 +54,32 @@ func TestMessagesThereAndBack(t *testing.T) {
 	}
 }
 
+// Files that are laid out by their packages import each other from where the packages begin.
+func TestImportsFromAbove(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"shop/v1/shop.proto":     `syntax = "proto3"; package shop.v1; import "shop/common/item.proto"; import "beside.proto"; service S { rpc Get(shop.common.Item) returns (Beside); }`,
+		"shop/v1/beside.proto":   `syntax = "proto3"; package shop.v1; message Beside {}`,
+		"shop/common/item.proto": `syntax = "proto3"; package shop.common; message Item { int64 id = 1; }`,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	services, err := Compile([]string{filepath.Join(dir, "shop/v1/shop.proto")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := services.Method("shop.v1.S/Get"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFramesThatAreNone(t *testing.T) {
 	t.Parallel()
 	m := method(t, "shop.v1.Catalogue/Get")
