@@ -2,11 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,6 +22,7 @@ import (
 	"loadstone/lab/load/engine"
 	"loadstone/lab/load/exchange"
 	"loadstone/lab/load/httpclient"
+	"loadstone/lab/load/rpc"
 )
 
 // once makes one request of each step of a load, one after the other, and prints requests
@@ -32,22 +37,22 @@ func (a *app) once(ctx context.Context, j job) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
-	tls, err := httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify)
+	trust, err := httpclient.TLSConfig(plan.TLS.CAFile, plan.TLS.ServerName, plan.TLS.InsecureSkipVerify)
 	if err != nil {
 		return usageError{err}
 	}
-	tap, err := exchange.Open(ctx, exchange.Config{Target: target, TLS: tls, Timeout: plan.Timeout, Seen: a.showExchange})
+	open, show := exchange.Open, a.showExchange
+	if plan.Protocol == load.HTTP2 { // calls of gRPC
+		open, show = exchange.OpenHTTP2, a.showCalls(ctx, &plan, target, trust)
+	}
+	tap, err := open(ctx, exchange.Config{Target: target, TLS: trust, Timeout: plan.Timeout, Seen: show})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tap.Close()) }()
 	plan.Targets, plan.TLS = []string{tap.URL()}, load.TLS{}
-	all := []*load.Scenario{plan.Setup, plan.Teardown}
-	for i := range plan.Scenarios {
-		all = append(all, &plan.Scenarios[i])
-	}
-	for _, s := range all {
-		for k := 0; s != nil && k < len(s.Steps); k++ {
+	for _, s := range scenarios(&plan) {
+		for k := range s.Steps {
 			setHost(&s.Steps[k].Request, target.Host)
 		}
 	}
@@ -64,14 +69,14 @@ func oncePlan(j *job) (load.Plan, error) {
 	if j.k6 != nil {
 		return p, usagef("--once is for loads that this program sends; k6 run --iterations 1 --http-debug=full shows those of a script")
 	}
-	p.Warmup, p.Connections, p.Protocol, p.Spin = 0, 0, load.HTTP1, false
+	p.Warmup, p.Connections, p.Spin = 0, 0, false
+	if !slices.ContainsFunc(scenarios(&p), (*load.Scenario).Calls) {
+		p.Protocol = load.HTTP1 // what is on the wire is text
+	}
 	p.Scenarios = nil
 	for _, s := range j.plan.Scenarios {
 		if len(s.Steps) == 0 || s.WebSocket != nil {
 			return p, usagef("--once shows requests, and scenario %s has none: it is a replay, or of WebSocket clients; leave --once out", s.Name)
-		}
-		if i := slices.IndexFunc(s.Steps, func(step load.Step) bool { return step.Request.GRPC }); i >= 0 {
-			return p, usagef("--once shows requests over HTTP/1.1, and step %s is a call of gRPC; leave --once out, or make the call with grpcurl", s.Steps[i].Name)
 		}
 		s.Executor, s.VUs, s.Iterations, s.Stages, s.Weighted, s.CacheBytes = load.SharedIterations, 1, 1, nil, false, 0
 		s.StartTime, s.GracefulStop = 0, p.Timeout
@@ -83,6 +88,15 @@ func oncePlan(j *job) (load.Plan, error) {
 		p.Scenarios = append(p.Scenarios, s)
 	}
 	return p, nil
+}
+
+// scenarios are all of a plan, with its setup and teardown.
+func scenarios(p *load.Plan) []*load.Scenario {
+	all := []*load.Scenario{p.Setup, p.Teardown}
+	for i := range p.Scenarios {
+		all = append(all, &p.Scenarios[i])
+	}
+	return slices.DeleteFunc(all, func(s *load.Scenario) bool { return s == nil })
 }
 
 // setHost has a request name the target that it is for.
@@ -99,12 +113,63 @@ func setHost(r *load.Request, host string) {
 	r.Header = header
 }
 
+// showCalls prints exchanges over HTTP/2 as showExchange does, with the messages of gRPC as
+// JSON, as far as it is known what they are made of.
+func (a *app) showCalls(ctx context.Context, p *load.Plan, target *url.URL, trust *tls.Config) func(exchange.Exchange) {
+	var paths []string
+	for _, s := range scenarios(p) {
+		for i := range s.Steps {
+			if q := &s.Steps[i].Request; q.GRPC {
+				paths = append(paths, strings.TrimPrefix(q.Path, "/"))
+			}
+		}
+	}
+	methods := map[string]*rpc.Method{}
+	if len(p.Protos) > 0 {
+		if services, err := rpc.Compile(p.Protos); err == nil { //nolint:contextcheck // it waits for nobody
+			methods, _ = services.Methods(paths) // the load says what is wrong with them
+		}
+	} else {
+		port := "443"
+		if target.Scheme != "https" {
+			trust, port = nil, "80"
+		}
+		address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), port))
+		methods, _ = rpc.Reflect(ctx, address, trust, paths) // as above
+	}
+	return func(e exchange.Exchange) {
+		if m := methods[strings.TrimPrefix(e.Path, "/")]; m != nil {
+			e.Request, e.Answer = asJSON(e.Request, m.DecodeRequest), asJSON(e.Answer, m.Decode)
+		}
+		a.showExchange(e)
+	}
+}
+
+// asJSON is a raw message whose body is decoded, if it can be.
+func asJSON(raw []byte, decode func(dst, frame []byte) ([]byte, error)) []byte {
+	const between = "\r\n\r\n"
+	head, body, _ := bytes.Cut(raw, []byte(between))
+	if len(body) == 0 {
+		return raw
+	}
+	text, err := decode(append(bytes.Clone(head), between...), body)
+	if err != nil {
+		return raw
+	}
+	return text
+}
+
 // showExchange prints a request and its answer in the way of curl -v.
 func (a *app) showExchange(e exchange.Exchange) {
 	var b strings.Builder
 	writeMessage(&b, "> ", e.Request)
 	if len(e.Answer) > 0 {
 		writeMessage(&b, "< ", e.Answer)
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Trailer)) {
+		for _, value := range e.Trailer[name] {
+			fmt.Fprintf(&b, "< %s: %s\n", name, value)
+		}
 	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, "* no answer: %v\n", e.Err)

@@ -32,6 +32,10 @@ type Exchange struct {
 	Answer []byte
 	Took   time.Duration
 	Err    error
+	// Path is that of the request, and Trailer what came after the answer's body; of OpenHTTP2
+	// alone.
+	Path    string
+	Trailer http.Header
 }
 
 // Config is where the requests go.
@@ -47,6 +51,7 @@ type Config struct {
 type Tap struct {
 	config   Config
 	listener net.Listener
+	end      func() error // in place of closing the listener, if it is set
 	work     sync.WaitGroup
 	mu       sync.Mutex // held while Seen is called
 }
@@ -72,7 +77,11 @@ func (t *Tap) URL() string {
 
 // Close stops listening and waits until all connections have ended.
 func (t *Tap) Close() error {
-	err := t.listener.Close()
+	end := t.listener.Close
+	if t.end != nil {
+		end = t.end
+	}
+	err := end()
 	t.work.Wait()
 	return err
 }

@@ -89,24 +89,33 @@ func (e MessageError) Unwrap() error { return e.error }
 
 // Decode appends an answer's message as JSON.
 func (m *Method) Decode(dst, frame []byte) ([]byte, error) {
+	return m.decode(dst, frame, "answer", m.descriptor.Output())
+}
+
+// DecodeRequest appends a request's message as JSON.
+func (m *Method) DecodeRequest(dst, frame []byte) ([]byte, error) {
+	return m.decode(dst, frame, "request", m.descriptor.Input())
+}
+
+func (m *Method) decode(dst, frame []byte, what string, of protoreflect.MessageDescriptor) ([]byte, error) {
 	switch {
 	case len(frame) < prefix:
-		return dst, MessageError{fmt.Errorf("the answer of %s has no message", m.descriptor.Name())}
+		return dst, MessageError{fmt.Errorf("the %s of %s has no message", what, m.descriptor.Name())}
 	case frame[0] != 0:
-		return dst, MessageError{fmt.Errorf("the answer of %s is compressed, which was not offered", m.descriptor.Name())}
+		return dst, MessageError{fmt.Errorf("the %s of %s is compressed, which was not offered", what, m.descriptor.Name())}
 	}
 	length := binary.BigEndian.Uint32(frame[1:])
 	if uint64(length) != uint64(len(frame)-prefix) {
-		return dst, MessageError{fmt.Errorf("the answer of %s is %d bytes, and says it is %d", m.descriptor.Name(), len(frame)-prefix, length)}
+		return dst, MessageError{fmt.Errorf("the %s of %s is %d bytes, and says it is %d", what, m.descriptor.Name(), len(frame)-prefix, length)}
 	}
-	message := dynamicpb.NewMessage(m.descriptor.Output())
+	message := dynamicpb.NewMessage(of)
 	if err := proto.Unmarshal(frame[prefix:], message); err != nil {
-		return dst, MessageError{fmt.Errorf("the answer of %s is no %s: %w", m.descriptor.Name(), m.descriptor.Output().FullName(), err)}
+		return dst, MessageError{fmt.Errorf("the %s of %s is no %s: %w", what, m.descriptor.Name(), of.FullName(), err)}
 	}
 	// Fields without a value too: 0 is a value to extract.
 	out, err := protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend(dst, message)
 	if err != nil {
-		return dst, MessageError{fmt.Errorf("the answer of %s: %w", m.descriptor.Name(), err)}
+		return dst, MessageError{fmt.Errorf("the %s of %s: %w", what, m.descriptor.Name(), err)}
 	}
 	return out, nil
 }
