@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -34,7 +35,7 @@ func (r *results) put(stream int64, value []byte) {
 	if r.newest == nil {
 		r.newest = map[int64]json.RawMessage{}
 	}
-	r.newest[stream] = value
+	r.newest[stream] = bytes.Clone(value) // not all that was fetched with it
 }
 
 // totals are those of a stream, or nil if none were heard of yet.
