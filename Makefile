@@ -140,6 +140,7 @@ checks:
 	CGO_ENABLED=1 GOGC=400 GOMEMLIMIT=6GiB GOFLAGS='$(GOFLAGS) $(WATCHED)' \
 		golangci-lint run --allow-parallel-runners ./...
 	cd deploy/cadvisor && go test $(TEST) .
+	cd deploy/helm && go test $(TEST) .
 	! grep -nE 'go func|\.Go\(' $(filter-out %_test.go,$(wildcard $(ARITHMETIC:loadstone/%=%/*.go)))
 	go test $(TEST) $(ARITHMETIC) $(ONCE)
 	$(MAKE) --no-print-directory --jobs 2 watched containers
