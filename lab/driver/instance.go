@@ -128,11 +128,17 @@ func (in *Instance) Place() Place {
 	return in.place
 }
 
-// SetPlace says where the instance is.
-func (in *Instance) SetPlace(p Place) {
+// LeaveGroup says that the instance's process has ended, or is about to, and closes its
+// control group, which whoever made it removes.
+func (in *Instance) LeaveGroup() error {
 	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.place = p
+	group := in.place.Group
+	in.place.PID, in.place.Group = 0, nil
+	in.mu.Unlock()
+	if group == nil {
+		return nil
+	}
+	return group.Close()
 }
 
 // Begin says that a life has begun, or is about to if at is zero.

@@ -16,7 +16,7 @@ func (r *Running) CleanUp(ctx context.Context) error {
 		<-r.watched
 	}
 	for _, in := range r.instances {
-		errs = append(errs, in.leaveGroup())
+		errs = append(errs, in.LeaveGroup())
 	}
 	var errClean error
 	if r.guard != nil {

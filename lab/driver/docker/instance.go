@@ -108,7 +108,7 @@ func (in *instance) Start(ctx context.Context) error {
 	}
 	in.Begin(l, place, i.State.StartedAt)
 	if l.HasEnded() {
-		return in.leaveGroup() // which the watch has not seen
+		return in.LeaveGroup() // which the watch has not seen
 	}
 	return nil
 }
@@ -136,18 +136,6 @@ func (in *instance) openGroup(l *driver.Life, pid int) (int, *cgroup.Group) {
 		in.run.Warnf("what containers use cannot be seen from here: %v", err)
 	}
 	return pid, group
-}
-
-// leaveGroup closes the container's control group, which Docker removes at its end.
-func (in *instance) leaveGroup() error {
-	p := in.Place()
-	group := p.Group
-	p.PID, p.Group = 0, nil
-	in.SetPlace(p)
-	if group == nil {
-		return nil
-	}
-	return group.Close()
 }
 
 // Variables are none: services find each other by name.

@@ -91,7 +91,7 @@ func (in *instance) ended(ctx context.Context, exitCode string) {
 		in.run.Warnf("%s: %v", in.Name, err)
 	}
 	err = in.exitError(ctx, exitCode, lines)
-	if errGroup := in.leaveGroup(); errGroup != nil {
+	if errGroup := in.LeaveGroup(); errGroup != nil {
 		in.run.Warnf("%s: %v", in.Name, errGroup)
 	}
 	in.End(l, err)

@@ -43,7 +43,7 @@ func (r *Running) CleanUp(ctx context.Context) error {
 	}
 	r.ends.Wait()
 	for _, in := range r.instances {
-		errs = append(errs, in.leaveGroup())
+		errs = append(errs, in.LeaveGroup())
 	}
 	return errors.Join(errs...)
 }

@@ -118,7 +118,7 @@ func (in *instance) Start(ctx context.Context) error {
 	}
 	in.Begin(l, place, container.State.Running.StartedAt.Time)
 	if l.HasEnded() {
-		return in.leaveGroup() // which the watch has not seen
+		return in.LeaveGroup() // which the watch has not seen
 	}
 	return nil
 }

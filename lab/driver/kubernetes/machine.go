@@ -256,15 +256,3 @@ func oldest(procRoot, containerID string) (int, error) {
 	}
 	return first.PID, nil
 }
-
-// leaveGroup closes the pod's control group, which its node removes at its end.
-func (in *instance) leaveGroup() error {
-	p := in.Place()
-	group := p.Group
-	p.PID, p.Group = 0, nil
-	in.SetPlace(p)
-	if group == nil {
-		return nil
-	}
-	return group.Close()
-}

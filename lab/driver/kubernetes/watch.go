@@ -148,7 +148,7 @@ func (in *instance) ended(l *driver.Life, pod *corev1.Pod) {
 		log.finish(logWithin)
 		lines = log.lines()
 	}
-	if err := in.leaveGroup(); err != nil {
+	if err := in.LeaveGroup(); err != nil {
 		in.run.Warnf("%s: %v", in.Name, err)
 	}
 	in.End(l, in.exitError(pod, lines))
