@@ -163,3 +163,11 @@ func ExecCommand(s *topology.System, service string, argv []string, env map[stri
 	command, err := FillIn(argv, env, known.Environment)
 	return command, known, err
 }
+
+// CheckExec says whether Exec could run a command for a service of a system that is not up
+// yet: whether its variables are well written. What programs an image has is not known
+// before; the driver of local processes, which looks for them, has a CheckExec of its own.
+func (s Settings) CheckExec(system *topology.System, service string, argv []string) error {
+	_, _, err := ExecCommand(system, service, argv, s.Env)
+	return err
+}

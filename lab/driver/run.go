@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -65,4 +66,10 @@ func labHost(procRoot, idFile string) string {
 		space = "unknown"
 	}
 	return host + "/" + space
+}
+
+// StartGuardian has a run guarded before there is anything of it. What the guardian says is
+// kept beside the logs; it holds the files as long as it lives.
+func (s Settings) StartGuardian(ctx context.Context, logDir string, hold ...*os.File) (*guardian.Guardian, error) {
+	return guardian.Start(ctx, guardian.Config{Argv: s.Guardian, LogFile: filepath.Join(logDir, "guardian.log"), Hold: hold})
 }

@@ -49,13 +49,11 @@ func (c *client) removal(project string) guardian.Command {
 
 // startGuardian has the run guarded before there is anything of it.
 func (r *Running) startGuardian(ctx context.Context) error {
-	var err error
-	r.guard, err = guardian.Start(ctx, guardian.Config{
-		Argv: r.config.Guardian, LogFile: filepath.Join(r.config.LogDir, "guardian.log"),
-	})
+	guard, err := r.config.StartGuardian(ctx, r.config.LogDir)
 	if err != nil {
 		return err
 	}
+	r.guard = guard
 	if err := r.guard.Mark(r.name); err != nil {
 		return err
 	}

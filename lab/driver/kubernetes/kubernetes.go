@@ -146,14 +146,6 @@ func (d Driver) Check(ctx context.Context, s *topology.System) error {
 	return errors.Join(err, errMap)
 }
 
-// CheckExec says whether Exec could run a command for a service of a system that
-// is not up yet: whether its variables are well written. What programs an image
-// has is not known before.
-func (d Driver) CheckExec(s *topology.System, service string, argv []string) error {
-	_, _, err := driver.ExecCommand(s, service, argv, d.Env)
-	return err
-}
-
 // Up starts a system; see driver.Driver.
 func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error) {
 	r := &Running{config: setup{d, c}, byName: map[string]*instance{}}

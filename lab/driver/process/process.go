@@ -42,7 +42,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"loadstone/lab/driver"
@@ -130,10 +129,7 @@ func (r *Running) Prepare(ctx context.Context) error {
 	if r.name, err = runName(r.config.ProcRoot, r.claim.network); err != nil {
 		return err
 	}
-	r.guard, err = guardian.Start(ctx, guardian.Config{
-		Argv: r.config.Guardian, LogFile: filepath.Join(r.config.LogDir, "guardian.log"), Hold: []*os.File{r.claim.file},
-	})
-	if err != nil {
+	if r.guard, err = r.config.StartGuardian(ctx, r.config.LogDir, r.claim.file); err != nil {
 		return err
 	}
 	if err := r.guard.Mark(r.name); err != nil {
