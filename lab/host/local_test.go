@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -81,7 +82,7 @@ func grouped(t *testing.T, tree *cgroup.Tree, name string, limits cgroup.Limits)
 // TestAGroupThatWasMadeAgainCountsOn reads a control group, none, and a new one at
 // the same path, which is what Docker makes of a container that is started again.
 func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
-	tree := needGroups(t)
+	tree := cgrouptest.Tree(t)
 	name := "loadstone-test-" + strconv.Itoa(os.Getpid())
 	var r reader
 	none := func() []Target { return nil }
@@ -127,7 +128,7 @@ func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
 }
 
 func TestLimitsAreChangedAndRestored(t *testing.T) {
-	tree := needGroups(t)
+	tree := cgrouptest.Tree(t)
 	period := 50 * time.Millisecond // not the one that new groups get
 	name := "loadstone-test-limits-" + strconv.Itoa(os.Getpid())
 	limited, pid := grouped(t, tree, name, cgroup.Limits{CPU: &cgroup.CPU{Cores: 0.5, Period: period}})
@@ -172,16 +173,4 @@ func TestLimitsAreChangedAndRestored(t *testing.T) {
 	if share, err := limited.CPU(); err != nil || share.Cores != 0.5 || stopped() {
 		t.Errorf("after Close: got %+v, %v, stopped %v", share, err, stopped())
 	}
-}
-
-func needGroups(t *testing.T) *cgroup.Tree {
-	t.Helper()
-	tree, err := cgroup.Detect("/proc", "/")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	return tree
 }

@@ -24,6 +24,7 @@ import (
 
 	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/cgroup/cgrouptest"
 	"loadstone/lab/load"
 	"loadstone/lab/load/generator"
 )
@@ -115,18 +116,6 @@ type part struct {
 	hashes int
 	slots  int
 	sleep  time.Duration
-}
-
-func groups(t *testing.T) *cgroup.Tree {
-	t.Helper()
-	tree, err := cgroup.Detect("/proc", "/")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to set limits: %v", err)
-		}
-		t.Skipf("this machine sets no limits: %v", err)
-	}
-	return tree
 }
 
 // start starts a part in a group of its own and returns its address.
@@ -276,7 +265,7 @@ func (p *planted) perturb(ctx context.Context) {
 // A machine that does something else meanwhile, such as the tests of other packages,
 // is no fault of the witness: it may try three times.
 func TestPlantedLimitsAreFound(t *testing.T) {
-	tree := groups(t)
+	tree := cgrouptest.Tree(t)
 	var problems []string
 	for range 3 {
 		if problems = tryPlanted(t, tree); len(problems) == 0 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"loadstone/lab/driver/guardian"
+	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
 const pair = `
@@ -32,7 +33,7 @@ func eachWay(t *testing.T, compose string, f func(t *testing.T, r *Running, c se
 	for _, groups := range []bool{true, false} {
 		t.Run("groups "+strconv.FormatBool(groups), func(t *testing.T) {
 			if groups {
-				realGroups(t)
+				cgrouptest.Tree(t)
 			}
 			c := config(t, compose)
 			if !groups {
@@ -250,7 +251,7 @@ func TestKillingTheLabEndsWhatItPaused(t *testing.T) {
 	for _, groups := range []bool{true, false} {
 		t.Run("groups "+strconv.FormatBool(groups), func(t *testing.T) {
 			if groups {
-				realGroups(t)
+				cgrouptest.Tree(t)
 			}
 			c := config(t, strings.ReplaceAll(pair, "[serve,", "[serving-family,"))
 			if !groups {

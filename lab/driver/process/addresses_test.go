@@ -16,6 +16,7 @@ import (
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/process/network"
+	"loadstone/lab/host/cgroup/cgrouptest"
 	"loadstone/lab/topology"
 )
 
@@ -157,7 +158,7 @@ func TestAKilledInstanceIsAskedForNoMore(t *testing.T) {
 
 func TestNetworksGoWithTheRun(t *testing.T) {
 	ownNetworksHere(t)
-	realGroups(t)
+	cgrouptest.Tree(t)
 	c := asTheyAreConfig(t, 1)
 	lab, out := startLab(t, c)
 	if line, err := out.ReadString('\n'); line != "up\n" {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
 // phases are systems that stay in one phase of Up until they are cancelled,
@@ -43,7 +45,7 @@ func TestCancelInEveryPhaseLeavesNothing(t *testing.T) {
 		for _, groups := range []bool{true, false} {
 			t.Run(name+", groups "+strconv.FormatBool(groups), func(t *testing.T) {
 				if groups {
-					realGroups(t)
+					cgrouptest.Tree(t)
 				}
 				c := config(t, phase.compose)
 				if !groups {
@@ -108,7 +110,7 @@ func TestKillingTheLabEndsEverything(t *testing.T) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
 			if groups {
-				realGroups(t)
+				cgrouptest.Tree(t)
 			}
 			c := config(t, compose)
 			if !groups {
@@ -169,7 +171,7 @@ func guardiansOf(dir string) []int {
 }
 
 func TestWhatALabAndItsGuardianLeftIsSweptNextTime(t *testing.T) {
-	realGroups(t)
+	cgrouptest.Tree(t)
 	c := config(t, families)
 	lab, out := startLab(t, c)
 	if line, err := out.ReadString('\n'); line != "up\n" {

@@ -15,6 +15,7 @@ import (
 
 	"loadstone/lab/driver"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
 func TestUpFailsWithTheReason(t *testing.T) {
@@ -160,7 +161,7 @@ services:
 }
 
 func TestLimitsAreEnforced(t *testing.T) {
-	realGroups(t)
+	cgrouptest.Tree(t)
 	r := up(t, config(t, `
 services:
   api: {image: loadstone, command: [spin], deploy: {resources: {limits: {cpus: "0.25", memory: 64M}}}}
@@ -199,7 +200,7 @@ func usedInASecond(t *testing.T, g *cgroup.Group) float64 {
 }
 
 func TestTheMemoryLimitIsReported(t *testing.T) {
-	realGroups(t)
+	cgrouptest.Tree(t)
 	c := config(t, `
 services:
   api: {image: loadstone, command: [fill], deploy: {resources: {limits: {memory: 32M}}}}

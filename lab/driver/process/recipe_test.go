@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"loadstone/lab/driver/process/recipe"
+	"loadstone/lab/host/cgroup/cgrouptest"
 	"loadstone/lab/topology"
 )
 
@@ -135,7 +136,7 @@ func TestKillingTheLabEndsRecipes(t *testing.T) {
 	for _, groups := range []bool{true, false} {
 		t.Run(fmt.Sprintf("groups %v", groups), func(t *testing.T) {
 			if groups {
-				realGroups(t)
+				cgrouptest.Tree(t)
 			}
 			c := open(t, config(t, `
 services:

@@ -62,19 +62,6 @@ func withoutGroups(t *testing.T, c setup) setup {
 	return c
 }
 
-// realGroups skips the test where no limits can be set, but not in CI.
-func realGroups(t *testing.T) *cgroup.Tree {
-	t.Helper()
-	tree, err := cgroup.Detect("/proc", "/")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to set limits: %v", err)
-		}
-		t.Skipf("this machine sets no limits: %v", err)
-	}
-	return tree
-}
-
 // marked are the processes that carry the mark of a run of the lab with a pid.
 func marked(lab int, run string) []int {
 	want := "\x00LOADSTONE_RUN=loadstone-" + strconv.Itoa(lab) + "-"

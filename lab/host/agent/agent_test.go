@@ -20,6 +20,7 @@ import (
 
 	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
 // The test binary is also the agent, its keeper, and what they watch.
@@ -93,24 +94,7 @@ func listen(t *testing.T, group *cgroup.Group) (address string, pid int) {
 // half is a control group with half a core.
 func half(t *testing.T) *cgroup.Group {
 	t.Helper()
-	tree, err := cgroup.Detect("/proc", "/")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to set limits: %v", err)
-		}
-		t.Skipf("this machine sets no limits: %v", err)
-	}
-	name := fmt.Sprintf("loadstone-agent-test-%d-%s", os.Getpid(), strings.ToLower(t.Name()))
-	group, err := tree.Create(name, cgroup.Limits{CPU: cgroup.Cores(0.5)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(group.Close(), cgroup.Destroy(context.Background(), tree.Paths(name))); err != nil {
-			t.Error(err)
-		}
-	})
-	return group
+	return cgrouptest.Group(t, cgroup.Limits{CPU: cgroup.Cores(0.5)})
 }
 
 func start(t *testing.T) *Remote {
