@@ -14,6 +14,7 @@ import (
 
 	"loadstone/block/cql"
 	"loadstone/block/dataset"
+	"loadstone/block/pause"
 	"loadstone/system/menu"
 )
 
@@ -242,20 +243,19 @@ func (w chunkWriter) insert(ctx context.Context, rows []filledRow) error {
 }
 
 // attempts is how often a request is tried that is part of writing or reading all menus: nodes that
-// compact what came before may not answer in time.
-const attempts = 4
+// compact what came before may not answer in time. The pauses between them double, from firstPause on.
+const (
+	attempts   = 4
+	firstPause = 250 * time.Millisecond
+)
 
-func (s *Store) patiently(ctx context.Context, do func(context.Context, *gocql.Session) error) (err error) {
-	for attempt := range attempts {
-		if err = s.session.Do(ctx, do); cql.KindOf(err) != cql.Unavailable || ctx.Err() != nil {
+func (s *Store) patiently(ctx context.Context, do func(context.Context, *gocql.Session) error) error {
+	for attempt := 1; ; attempt++ {
+		err := s.session.Do(ctx, do)
+		if cql.KindOf(err) != cql.Unavailable || attempt == attempts || !pause.For(ctx, firstPause<<(attempt-1)) {
 			return err
 		}
-		select {
-		case <-time.After(time.Second << attempt / 4):
-		case <-ctx.Done():
-		}
 	}
-	return err
 }
 
 // Close implements dataset.Writer.
