@@ -100,12 +100,12 @@ func (r *remote) start(ahead bool, began time.Duration, finish func(began, done 
 // serve is the goroutine.
 func (r *remote) serve(tasks <-chan task) {
 	for t := range tasks {
-		// A request is sent from here on. Until now it waited for this goroutine, which is
-		// the generator's doing and no service time; what it waits for a handshake is.
 		var err error
 		if !t.ahead {
 			err = r.encodeCall()
 		}
+		// A request is sent from here on. Until now it waited for this goroutine, which is
+		// the generator's doing and no service time; what it waits for a handshake is.
 		began := r.loop.clock.now()
 		if err == nil {
 			err = r.roundTrip(t)
