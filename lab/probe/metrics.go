@@ -2,11 +2,14 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +26,52 @@ type Scrape struct {
 	// values are of a moment of that time.
 	Took time.Duration `json:"d,omitempty"`
 	// Values are counters and gauges by their name with labels, as in the
-	// exposition format; of histograms and summaries the sum and count.
+	// exposition format; of histograms and summaries the sum and count. NaN is what was
+	// told and is no number, such as a gauge of something that has not happened yet: it
+	// says nothing, but that a sum without it is not the whole.
 	Values map[string]float64 `json:"v"`
+}
+
+// record is a Scrape as JSON, which has no NaN: Unknown are the names of what is.
+type record struct {
+	bare
+
+	Unknown []string `json:"u,omitempty"`
+}
+
+// bare is a Scrape as JSON if all its values are numbers.
+type bare Scrape
+
+// MarshalJSON implements json.Marshaler.
+func (s *Scrape) MarshalJSON() ([]byte, error) {
+	r := record{bare: bare(*s)}
+	for name, v := range s.Values {
+		if math.IsNaN(v) {
+			r.Unknown = append(r.Unknown, name)
+		}
+	}
+	if len(r.Unknown) > 0 {
+		slices.Sort(r.Unknown)
+		r.Values = maps.Clone(s.Values)
+		maps.DeleteFunc(r.Values, func(_ string, v float64) bool { return math.IsNaN(v) })
+	}
+	return json.Marshal(r)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Scrape) UnmarshalJSON(text []byte) error {
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return err
+	}
+	if r.Values == nil && len(r.Unknown) > 0 {
+		r.Values = make(map[string]float64, len(r.Unknown))
+	}
+	for _, name := range r.Unknown {
+		r.Values[name] = math.NaN()
+	}
+	*s = Scrape(r.bare)
+	return nil
 }
 
 // maxExposition bounds what is read of one scrape, in bytes. An endpoint that
@@ -74,14 +121,14 @@ func parse(r io.Reader) (map[string]float64, error) {
 	return out, nil
 }
 
-// addMetric leaves out what is no number: a gauge of something that has not
-// happened yet is NaN, which says nothing and cannot be kept as JSON.
+// addMetric adds the values of a metric. Infinite is no number either.
 func addMetric(out map[string]float64, name string, m *dto.Metric) {
 	labels := labelText(m.GetLabel())
 	put := func(name string, v float64) {
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			out[name+labels] = v
+		if math.IsInf(v, 0) {
+			v = math.NaN()
 		}
+		out[name+labels] = v
 	}
 	switch {
 	case m.GetCounter() != nil:

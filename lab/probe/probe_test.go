@@ -2,7 +2,9 @@ package probe
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -117,12 +119,29 @@ h_count 3
 	}
 }
 
-// What is no number is left out: it could not be kept.
-func TestWhatIsNoNumberIsLeftOut(t *testing.T) {
+// What is no number is not left out: a sum without it would be taken for the whole.
+func TestWhatIsNoNumberIsKept(t *testing.T) {
 	t.Parallel()
-	got, err := parse(strings.NewReader("# TYPE busy gauge\nbusy{k=\"a\"} NaN\nbusy{k=\"b\"} +Inf\nbusy{k=\"c\"} 3\n"))
-	if err != nil || len(got) != 1 || got[`busy{k="c"}`] != 3 {
-		t.Errorf("got %v, %v; want c alone", got, err)
+	values, err := parse(strings.NewReader("# TYPE busy gauge\nbusy{k=\"a\"} NaN\nbusy{k=\"b\"} +Inf\nbusy{k=\"c\"} 3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(&Scrape{Instance: "api-1", Values: values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Scrape
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []map[string]float64{values, got.Values} {
+		if len(v) != 3 || !math.IsNaN(v[`busy{k="a"}`]) || !math.IsNaN(v[`busy{k="b"}`]) || v[`busy{k="c"}`] != 3 {
+			t.Errorf("got %v, want NaN, NaN and 3", v)
+		}
+	}
+	// Files from before have numbers alone.
+	if err := json.Unmarshal([]byte(`{"t":"2026-06-01T08:00:00Z","n":"api-1","d":5,"v":{"x":1}}`), &got); err != nil || len(got.Values) != 1 || got.Values["x"] != 1 || got.Took != 5 || got.At.IsZero() {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

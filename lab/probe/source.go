@@ -10,8 +10,8 @@ import (
 type Source struct {
 	// Instance is whose scrapes they become.
 	Instance string
-	// Read asks once. Its values are named as a Scrape's. An error is a gap: what
-	// is not known is never written as a zero.
+	// Read asks once. Its values are as a Scrape's. An error is a gap: what is not known
+	// is never written as a zero.
 	Read func(ctx context.Context) (map[string]float64, error)
 }
 

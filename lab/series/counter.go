@@ -1,6 +1,7 @@
 package series
 
 import (
+	"math"
 	"time"
 
 	"loadstone/lab/probe"
@@ -8,7 +9,7 @@ import (
 
 // counters follow counters from scrape to scrape, each series by itself: one that fell
 // began again at 0, whatever others that are added to it did; one that is new began at 0;
-// and one that a scrape lacks goes on from where it was seen last. The zero value has seen
+// and one that a scrape lacks, or has as no number, goes on from where it was seen last. The zero value has seen
 // nothing.
 type counters struct{ last map[string]float64 }
 
@@ -21,7 +22,7 @@ func (c *counters) begin() { c.last = map[string]float64{} }
 func (c *counters) add(values map[string]float64, match func(series string) bool, grew func(series string, by float64)) (ok bool) {
 	first := c.last == nil
 	for series, v := range values {
-		if !match(series) {
+		if !match(series) || math.IsNaN(v) {
 			continue
 		}
 		if ok = true; c.last == nil {

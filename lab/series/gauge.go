@@ -2,6 +2,7 @@ package series
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -33,8 +34,8 @@ type Gauge struct {
 	Scrapes int
 }
 
-// Gauge works out a gauge; match picks its series, which are added up. ok is
-// false if no scrape in the span has it.
+// Gauge works out a gauge; match picks its series, which are added up. A scrape in which
+// one of them is no number does not have it. ok is false if no scrape in the span has it.
 func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
 	var seconds, values []float64
 	for i := range v.Scrapes {
@@ -98,7 +99,7 @@ func (v *View) ShareAtLeast(gauge, limit func(series string) bool) (share float6
 	return share / n, true
 }
 
-// Series are the names of the series that match and that the instance had in
+// Series are the names of the series that match and of which the instance told a number in
 // the span, sorted.
 func (v *View) Series(match func(series string) bool) []string {
 	found := make(map[string]bool)
@@ -106,8 +107,8 @@ func (v *View) Series(match func(series string) bool) []string {
 		if !v.has(&v.Scrapes[i]) {
 			continue
 		}
-		for series := range v.Scrapes[i].Values {
-			if match(series) {
+		for series, value := range v.Scrapes[i].Values {
+			if match(series) && !math.IsNaN(value) {
 				found[series] = true
 			}
 		}
@@ -115,12 +116,16 @@ func (v *View) Series(match func(series string) bool) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Total adds up the series that match; ok is false if there are none.
+// Total adds up the series that match; ok is false if there are none, or if one is no
+// number: the sum of the others is not the whole.
 func Total(values map[string]float64, match func(series string) bool) (sum float64, ok bool) {
 	for series, v := range values {
 		if match(series) {
 			sum, ok = sum+v, true
 		}
+	}
+	if math.IsNaN(sum) {
+		return 0, false
 	}
 	return sum, ok
 }

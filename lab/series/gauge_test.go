@@ -205,3 +205,43 @@ func TestHitRatiosOfCachesOfOthers(t *testing.T) {
 		}
 	}
 }
+
+// A sum of which a part is no number is not known.
+func TestAPartOfASumIsNotTheWhole(t *testing.T) {
+	t.Parallel()
+	is := func(name string) func(string) bool {
+		return func(series string) bool { base, _, _ := strings.Cut(series, "{"); return base == name }
+	}
+	values := func(b float64) map[string]float64 {
+		return map[string]float64{`depth{q="a"}`: 5, `depth{q="b"}`: b, "places": 8}
+	}
+	if sum, ok := Total(values(math.NaN()), is("depth")); ok || sum != 0 {
+		t.Errorf("got %g, %v, want nothing", sum, ok)
+	}
+	if sum, ok := Total(values(3), is("depth")); !ok || sum != 8 {
+		t.Errorf("got %g, %v, want 8", sum, ok)
+	}
+	v := View{Instance: "a-1", From: t0, To: moment(9), Scrapes: []probe.Scrape{
+		{At: moment(1), Instance: "a-1", Values: values(3)},
+		{At: moment(2), Instance: "a-1", Values: values(math.NaN())},
+		{At: moment(3), Instance: "a-1", Values: values(1)},
+	}}
+	if g, ok := v.Gauge(is("depth")); !ok || g.Scrapes != 2 || g.Mean != 7 || g.Most != 8 {
+		t.Errorf("got %+v, %v, want those of two scrapes", g, ok)
+	}
+	if share, ok := v.ShareAtLeast(is("depth"), is("places")); !ok || share != 0.5 {
+		t.Errorf("got %g, %v, want half", share, ok)
+	}
+	for i := range v.Scrapes {
+		v.Scrapes[i].Values = values(math.NaN())
+	}
+	if g, ok := v.Gauge(is("depth")); ok {
+		t.Errorf("got %+v of what is never whole", g)
+	}
+	if got := v.Series(is("depth")); len(got) != 1 {
+		t.Errorf("got %q, want the one that has numbers", got)
+	}
+	if n, ok := v.Growth(is("depth")); !ok || n != 0 {
+		t.Errorf("got %g, %v: a counter that is no number is passed over", n, ok)
+	}
+}

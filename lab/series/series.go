@@ -42,7 +42,7 @@ func (m Metric) Seconds(scrapes []probe.Scrape, instances []Instance, seconds []
 	ran := make([]bool, len(seconds))
 	for _, in := range instances {
 		own := slices.DeleteFunc(slices.Clone(scrapes), func(s probe.Scrape) bool { return s.Instance != in.Name })
-		found = slices.ContainsFunc(own, func(s probe.Scrape) bool { _, ok := Total(s.Values, m.Selector.Matches); return ok }) || found
+		found = found || slices.ContainsFunc(own, func(s probe.Scrape) bool { return told(s.Values, m.Selector.Matches) })
 		var known []segment // of all lives, in order
 		for _, l := range in.Lives {
 			known = append(known, m.segments(own, l)...)
@@ -106,6 +106,15 @@ type segment struct {
 	value    float64 // of a gauge: as at its end
 }
 
+// end has the segment end with what a scrape told, and says whether that has the metric.
+func (s *segment) end(m Metric, c *counters, values map[string]float64) bool {
+	has := c.add(values, m.Selector.Matches, func(_ string, by float64) { s.growth += by })
+	if m.As == Value {
+		s.value, has = Total(values, m.Selector.Matches)
+	}
+	return has
+}
+
 // segments are those of one life. A scrape that lacks the metric says nothing of it, but
 // for a counter that the life has not had yet: that has counted nothing.
 func (m Metric) segments(own []probe.Scrape, l Life) []segment {
@@ -123,8 +132,7 @@ func (m Metric) segments(own []probe.Scrape, l Life) []segment {
 			continue
 		}
 		seg := segment{to: after.At}
-		has := c.add(after.Values, m.Selector.Matches, func(_ string, by float64) { seg.growth += by })
-		seg.value, _ = Total(after.Values, m.Selector.Matches)
+		has := seg.end(m, &c, after.Values)
 		switch had = had || has; {
 		case !has && m.As == Value:
 			before = after // until when nothing is known
@@ -157,6 +165,16 @@ func toEnd(segments []segment, l Life) []segment {
 		segments = append(segments, last)
 	}
 	return segments
+}
+
+// told says whether there is a number of one of the series that match.
+func told(values map[string]float64, match func(series string) bool) bool {
+	for series, v := range values {
+		if match(series) && !math.IsNaN(v) {
+			return true
+		}
+	}
+	return false
 }
 
 func overlap(a, b, c, d time.Time) time.Duration {

@@ -134,13 +134,41 @@ func TestValueIsOfThoseThatRun(t *testing.T) {
 	wantFigures(t, got, 4, 4)
 }
 
+// TestAPartOfASumIsAGap has one of two gauges that is no number for a second: the other is
+// not what both stand at.
+func TestAPartOfASumIsAGap(t *testing.T) {
+	t.Parallel()
+	all := scrapes("api-1", -1, 5, 0)
+	for i := range all {
+		s := &all[i]
+		s.Values = map[string]float64{`depth{q="a"}`: 8, `depth{q="b"}`: 2}
+		if s.At.After(at(1)) && !s.At.After(at(2)) {
+			s.Values[`depth{q="b"}`] = math.NaN()
+		}
+	}
+	got, found := metric(t, "depth", Value).Seconds(all, []Instance{alive("api-1")}, seconds(4))
+	wantFigures(t, got, 10, gap, 10, 10)
+	if got, _ := metric(t, `depth{q="a"}`, Value).Seconds(all, []Instance{alive("api-1")}, seconds(4)); !found {
+		t.Errorf("got %v, not found", got)
+	} else {
+		wantFigures(t, got, 8, 8, 8, 8)
+	}
+	for i := range all {
+		all[i].Values[`depth{q="b"}`] = math.NaN()
+	}
+	got, found = metric(t, "depth", Value).Seconds(all, []Instance{alive("api-1")}, seconds(2))
+	if wantFigures(t, got, gap, gap); !found {
+		t.Error("what is published in part was not found")
+	}
+}
+
 // TestAScrapeThatLacksTheMetricSaysNothing of a gauge, nor of a counter that goes on.
 func TestAScrapeThatLacksTheMetricSaysNothing(t *testing.T) {
 	t.Parallel()
 	gauge := scrapes("api-1", -1, 5, 0)
 	for i := range gauge {
 		if s := &gauge[i]; s.At.After(at(1)) && !s.At.After(at(2)) {
-			s.Values = map[string]float64{"other": 1} // it was NaN, and was not kept
+			s.Values = map[string]float64{"other": 1}
 		} else {
 			s.Values = map[string]float64{"depth": 8}
 		}

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -183,8 +184,8 @@ func (r *Reader) task(ctx context.Context, id string, v vertex, after string, ou
 	for _, t := range told {
 		subtask, metric, _ := strings.Cut(t.ID, ".")
 		value, err := strconv.ParseFloat(t.Value, 64)
-		if err != nil || value != value { // NaN: not known
-			continue
+		if err != nil || math.IsInf(value, 0) {
+			value = math.NaN() // it is not known
 		}
 		series := ""
 		switch {
@@ -196,7 +197,7 @@ func (r *Reader) task(ctx context.Context, id string, v vertex, after string, ou
 			series = recordsSeries
 		case strings.HasSuffix(metric, ".pendingRecords"):
 			series = pendingSeries
-			s.pending = true
+			s.pending = s.pending || !math.IsNaN(value)
 		default:
 			continue
 		}
