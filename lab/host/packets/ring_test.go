@@ -34,7 +34,8 @@ func (h *handled) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // What is seen from outside is as many exchanges as the server handled, and no less time
-// than it says that they took: what it cannot see is that they wait for it.
+// than it says that they took: what it cannot see is that they wait for it. Where packets are
+// missed, it is no more exchanges.
 func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 	var says handled
 	server := httptest.NewServer(&says)
@@ -76,8 +77,12 @@ func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 	}
 	var seen Hop
 	var lost uint64
-	for _, s := range slices {
-		lost += s.Lost
+	var unread time.Duration // between slices: where much else passes, glimpses are taken
+	for i, s := range slices {
+		if lost += s.Lost; i > 0 {
+			before := slices[i-1]
+			unread += s.At.Sub(before.At) - time.Duration(before.Seconds*float64(time.Second))
+		}
 		for _, h := range s.Hops {
 			if h.Server == address && h.Client != "" && h.Client != "self-1" {
 				t.Errorf("a hop of %q, want the target's", h.Client)
@@ -87,11 +92,15 @@ func TestWhatIsSeenIsWhatAServerSaysOfItself(t *testing.T) {
 			}
 		}
 	}
-	if lost > 0 {
-		t.Skipf("%d packets were lost on a busy machine", lost)
-	}
-	if int64(seen.Exchanges) != says.n.Load() || says.n.Load() != 200 {
+	if says.n.Load() != 200 || seen.Exchanges > 200 {
 		t.Errorf("saw %d exchanges, the server says %d, want 200", seen.Exchanges, says.n.Load())
+	}
+	if lost > 0 || unread > time.Millisecond {
+		t.Logf("saw %d exchanges: on a busy machine %d packets were lost, and %v not read", seen.Exchanges, lost, unread)
+		return
+	}
+	if seen.Exchanges != 200 {
+		t.Errorf("saw %d exchanges of 200, and lost nothing", seen.Exchanges)
 	}
 	if took := time.Duration(says.took.Load()); seen.InFlight < took {
 		t.Errorf("saw %v under way, the server says %v, want no less", seen.InFlight, took)
