@@ -1,7 +1,7 @@
 // Package follow keeps what was loaded from a file current: when another file is at the path,
 // it is loaded, and takes the old one's place if that succeeds.
 //
-// It knows neither what is in a file nor how it is served.
+// It knows neither what is in a file, but that it may be a data set, nor how it is served.
 package follow
 
 import (

@@ -3,7 +3,6 @@ package recordfile
 import (
 	"context"
 	"io/fs"
-	"time"
 
 	"loadstone/block/dataset"
 	"loadstone/block/dictionary"
@@ -12,24 +11,10 @@ import (
 )
 
 // Config says how a Follower looks for new files.
-type Config struct {
-	// Interval is the time between two looks at the path. A look is one stat.
-	Interval time.Duration
-	Events   Events
-}
-
-// Events are told what happens; any may be nil. They run on the goroutine of Follower.Run,
-// which waits for them.
-type Events struct {
-	// Switched: look-ups are now answered from the new file.
-	Switched func(from, to dataset.Meta)
-	// Refused: the file at the path cannot be served, or is gone; the old one still is
-	// served. It is told once per file, not once per look.
-	Refused func(err error)
-}
+type Config = follow.Settings
 
 // DefaultConfig looks every second.
-func DefaultConfig() Config { return Config{Interval: time.Second} }
+func DefaultConfig() Config { return follow.DefaultSettings() }
 
 // Follower is a Store over whatever record file is at a path. An answer comes from one file,
 // the old or the new one, and there is no moment without a file.
@@ -38,23 +23,14 @@ type Follower struct{ files *follow.Follower[contents] }
 // Follow opens the file that is at path now. The error wraps menu.ErrMissing, ErrVersion or
 // ErrCorrupt. Newer files are noticed while Run runs.
 func Follow(path string, config Config) (*Follower, error) {
-	files, err := follow.Open(path, follow.Config[contents]{
-		Interval: config.Interval,
-		Load: func(path string) (*contents, fs.FileInfo, error) {
-			c, err := open(path)
-			if err != nil {
-				return nil, nil, err
-			}
-			info, err := c.file.Stat()
-			return c, info, err
-		},
-		Switched: func(from, to *contents) {
-			if config.Events.Switched != nil {
-				config.Events.Switched(from.header.meta, to.header.meta)
-			}
-		},
-		Refused: config.Events.Refused,
-	})
+	files, err := follow.DataSet(path, config, func(path string) (*contents, fs.FileInfo, error) {
+		c, err := open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		info, err := c.file.Stat()
+		return c, info, err
+	}, func(c *contents) dataset.Meta { return c.header.meta })
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"loadstone/block/dataset"
+	"loadstone/block/follow"
 	"loadstone/system/menu"
 	"loadstone/system/menu/menutest"
 )
@@ -34,7 +35,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	}
 	build(t, path, menutest.Generator(t, 0, count))
 	var switches, lookups atomic.Int64
-	follower, err := Follow(path, Config{Interval: time.Millisecond, Events: Events{
+	follower, err := Follow(path, Config{Interval: time.Millisecond, Events: follow.Events{
 		Switched: func(from, to dataset.Meta) {
 			if from == to {
 				t.Errorf("switched from %q to itself", from.Origin)

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"time"
 
 	"loadstone/block/dataset"
 	"loadstone/block/follow"
@@ -10,25 +9,10 @@ import (
 )
 
 // Config says how a Follower looks for new files.
-type Config struct {
-	// Interval is the time between two looks at the path. A look is one stat.
-	Interval time.Duration
-	Events   Events
-}
+type Config = follow.Settings
 
-// Events are told what happens; any may be nil. They run on the goroutine of
-// Follower.Run, which waits for them.
-type Events struct {
-	// Switched: look-ups are now answered from the new file.
-	Switched func(from, to dataset.Meta)
-	// Refused: the file at the path cannot be served, or is gone; the old one
-	// still is served. It is told once per file, not once per look.
-	Refused func(err error)
-}
-
-// DefaultConfig looks every second, which no reader of results notices and no
-// machine feels.
-func DefaultConfig() Config { return Config{Interval: time.Second} }
+// DefaultConfig looks every second.
+func DefaultConfig() Config { return follow.DefaultSettings() }
 
 // Follower is a Store over whatever snapshot is at a path.
 //
@@ -42,14 +26,7 @@ type Follower struct{ files *follow.Follower[contents] }
 // for 674,823 students. The error wraps results.ErrMissing, ErrVersion or ErrCorrupt. Newer
 // files are noticed while Run runs.
 func Follow(path string, config Config) (*Follower, error) {
-	files, err := follow.Open(path, follow.Config[contents]{
-		Interval: config.Interval, Load: load, Refused: config.Events.Refused,
-		Switched: func(from, to *contents) {
-			if config.Events.Switched != nil {
-				config.Events.Switched(from.header.meta, to.header.meta)
-			}
-		},
-	})
+	files, err := follow.DataSet(path, config, load, func(c *contents) dataset.Meta { return c.header.meta })
 	if err != nil {
 		return nil, err
 	}

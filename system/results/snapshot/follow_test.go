@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loadstone/block/dataset"
+	"loadstone/block/follow"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -40,7 +41,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	var switches atomic.Int64
 	follower, err := Follow(path, Config{
 		Interval: time.Millisecond,
-		Events: Events{
+		Events: follow.Events{
 			Switched: func(from, to dataset.Meta) {
 				if from == to {
 					t.Errorf("switched from %q to itself", from.Origin)
@@ -128,7 +129,7 @@ func TestBadFilesAreRefusedOnce(t *testing.T) {
 		var mu sync.Mutex // guards refused and switched
 		var refused []error
 		switched := 0
-		follower, err := Follow(path, Config{Interval: time.Second, Events: Events{
+		follower, err := Follow(path, Config{Interval: time.Second, Events: follow.Events{
 			Switched: func(dataset.Meta, dataset.Meta) {
 				mu.Lock()
 				defer mu.Unlock()

@@ -48,9 +48,8 @@ import (
 	"io/fs"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"loadstone/block/dataset"
+	"loadstone/block/follow"
 	"loadstone/system/results"
 )
 
@@ -66,34 +65,20 @@ func Describe(path string) (meta dataset.Meta, err error) {
 
 // openFile opens the file and reads its header. The errors say what to do.
 func openFile(path string) (*os.File, header, error) {
-	// Opening a pipe would otherwise wait for somebody who writes into it.
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	o, err := follow.OpenHead(path, headerSize)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, header{}, fmt.Errorf("open snapshot %s: %w: publish one first", path, results.ErrMissing)
-	}
-	if err != nil {
+	case errors.Is(err, follow.ErrNoFile):
+		return nil, header{}, refusal(path, fmt.Errorf("%w: %w", results.ErrVersion, err))
+	case err != nil:
 		return nil, header{}, fmt.Errorf("open snapshot: %w", err)
 	}
-	header, err := readHeader(file)
+	h, err := decodeHeader(o.Head, o.Size)
 	if err != nil {
-		return nil, header, errors.Join(refusal(path, err), file.Close())
+		return nil, h, errors.Join(refusal(path, err), o.File.Close())
 	}
-	return file, header, nil
-}
-
-func readHeader(file *os.File) (header, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return header{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return header{}, fmt.Errorf("%w: it is not a file", results.ErrVersion)
-	}
-	buf := make([]byte, min(headerSize, info.Size()))
-	if _, err := file.ReadAt(buf, 0); err != nil {
-		return header{}, err
-	}
-	return decodeHeader(buf, info.Size())
+	return o.File, h, nil
 }
 
 // refusal says why the file at path cannot be served and, if the file is to

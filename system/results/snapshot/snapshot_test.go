@@ -21,6 +21,7 @@ import (
 
 	"loadstone/block/atomicfile"
 	"loadstone/block/dataset"
+	"loadstone/block/follow"
 	"loadstone/system/results"
 	"loadstone/system/results/resultstest"
 )
@@ -359,7 +360,7 @@ func TestPipeIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.snapshot")
 	build(t, path, resultstest.Generator(t, 1, 10))
 	var refused []error
-	follower, err := Follow(path, Config{Interval: time.Second, Events: Events{Refused: func(err error) { refused = append(refused, err) }}})
+	follower, err := Follow(path, Config{Interval: time.Second, Events: follow.Events{Refused: func(err error) { refused = append(refused, err) }}})
 	if err != nil {
 		t.Fatal(err)
 	}
