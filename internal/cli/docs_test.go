@@ -2,14 +2,17 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"loadstone/lab/driver/guardian"
 	"loadstone/lab/experiment"
 )
 
@@ -132,12 +135,73 @@ func runScript(t *testing.T, doc string, n int, script string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
+	if out, err := runGuarded(ctx, t, dir, script); err != nil {
+		t.Errorf("%s, block %d: %v\n%s\n%s", doc, n, err, script, out)
+	}
+}
+
+// runGuarded runs a script in dir. What is cut short, by ctx or by the end of this process
+// (go test ends it when its own time is over), leaves no programs: those of a script are in
+// sessions and process groups of their own, and a guardian ends them all by their mark.
+func runGuarded(ctx context.Context, t *testing.T, dir, script string) (said string, err error) {
+	t.Helper()
+	guard, err := guardian.Start(ctx, guardian.Config{Argv: []string{program, internalName, guardianName}, LogFile: filepath.Join(t.TempDir(), "guardian.log")})
+	if err != nil {
+		return "", err
+	}
+	mark := fmt.Sprintf("loadstone-test-%d-%s", os.Getpid(), filepath.Base(filepath.Dir(dir))+"-"+filepath.Base(dir))
+	if err := guard.Mark(mark); err != nil {
+		return "", errors.Join(err, guard.Leave())
+	}
 	cmd := exec.CommandContext(ctx, "bash", "-emc", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%s, block %d: %v\n%s\n%s", doc, n, err, script, out)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+filepath.Join(dir, "state"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"),
+		guardian.MarkVariable+"="+mark)
+	cmd.Cancel = guard.Leave
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), errors.Join(err, guard.Leave())
+	}
+	return string(out), guard.Done()
+}
+
+// A script that is cut short leaves nothing of what it started, in whatever session.
+func TestAScriptThatIsCutShortLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := runGuarded(ctx, t, dir, "echo $$ >shell\nsleep 1000 &\necho $! >job\nsetsid sh -c 'echo $$ >session; exec sleep 1000' &\nwait")
+		ended <- err
+	}()
+	var all []guardian.Process
+	for _, name := range []string{"shell", "job", "session"} {
+		eventually(t, "the script starts its "+name, func() bool {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || !strings.HasSuffix(string(text), "\n") {
+				return false
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := guardian.Identify("/proc", pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+			return true
+		})
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("it ended well")
+	}
+	for _, p := range all {
+		if p.Alive("/proc") {
+			t.Errorf("process %d still runs", p.PID)
+		}
 	}
 }
