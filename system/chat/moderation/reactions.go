@@ -37,13 +37,15 @@ func (r *Reactions) Add(room int64, kind string) error {
 	return nil
 }
 
-// Take ends a window: it returns what was counted since the last time, by room.
+// Take ends a window: it returns what was counted since the last time, by room. It is the
+// caller's.
 func (r *Reactions) Take() map[int64]*Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.rooms
-	if len(all) > 0 {
-		r.rooms = map[int64]*Counts{}
+	if len(r.rooms) == 0 {
+		return nil // and not the map to which the next one is added
 	}
+	all := r.rooms
+	r.rooms = map[int64]*Counts{}
 	return all
 }
