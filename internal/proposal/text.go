@@ -101,6 +101,7 @@ variants:
   # two: {services: {%[2]s: {deploy: {replicas: 2}}}}
 
 load:
+  warmup: 10s # offered first in each trial and not measured: caches fill, and just-in-time compilers compile
   scenarios:
     first:
       executor: constant-arrival-rate # requests come at a rate, however slow the answers are
@@ -112,6 +113,7 @@ slo:
   http_req_failed: [rate<0.01]
 
 measure: capacity
+search: {budget: 30s} # of load in each trial; with the rest the run takes about three minutes
 trials: 3 # for an interval of 95 %% confidence write 6
 `, p.Name, p.Entry, system, p.Why, p.Request, feed, name, quoted(p.Name))
 }
