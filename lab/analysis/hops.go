@@ -191,8 +191,9 @@ func (p *passages) unclear() string {
 	return fmt.Sprintf("%s of the exchanges behind the entry are on connections that are closed before it can be told whose they are", format.Percent(p.unknown))
 }
 
-// stays are those of everybody who was asked, for each request that the load made. They
-// are nil if the load was not seen, or too much of what is behind it not told apart.
+// stays are those of everybody who was asked, for each request that the load made. While a
+// message pauses for a delayed acknowledgement, who waits for the rest of it does nothing: that is
+// nobody's own time. They are nil if the load was not seen, or too much of what is behind it not told apart.
 func (p *passages) stays() map[string]stay {
 	requests := p.requests()
 	if requests < leastExchanges || p.unclear() != "" || p.seconds <= 0 {
@@ -203,7 +204,7 @@ func (p *passages) stays() map[string]stay {
 		arrived[a.to] += float64(h.Exchanges)
 		under[a.to] += h.InFlight.Seconds()
 		if a.from != theLoad {
-			calls[a.from] += h.InFlight.Seconds()
+			calls[a.from] += h.InFlight.Seconds() + stalled(h)*packets.Stall.Seconds()
 		}
 	}
 	out := map[string]stay{}

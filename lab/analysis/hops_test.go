@@ -167,6 +167,13 @@ func TestStalledMessagesAreWarnedOf(t *testing.T) {
 	if !strings.Contains(got, "between proxy and server, 90 % of the exchanges pause for 40 ms") || !strings.Contains(got, "TCP_NODELAY") || strings.Contains(got, "the load") {
 		t.Errorf("got %q", got)
 	}
+	// A pause between the parts of the server's answer is not the proxy's own time: it is 100 ms for each
+	// request, less 60 until the answer begins and nine tenths of 40.
+	all = slicesOf(from, 5, hop("", "127.77.1.2:80", 20, 100*time.Millisecond), h)
+	paused := passagesIn(all, proxied(), "proxy", from, from.Add(time.Second))
+	if own := paused.stays()["proxy"].ownMS; math.Abs(own-4) > 1e-9 {
+		t.Errorf("the proxy's own time: got %v ms, want 4", own)
+	}
 	// What a server pushes in its own time pauses for 30 ms and 50 as often.
 	h.Near = 17
 	all = slicesOf(from, 5, hop("", "127.77.1.2:80", 20, 60*time.Millisecond), h)

@@ -2,6 +2,7 @@ package perturb
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -25,6 +26,19 @@ func (c Config) fitting(windows int) Config {
 	blocks := (slots - 1) / blockSlots
 	c.Singles = min(c.Singles, max(blocks/2-1, 1))
 	return c
+}
+
+// leastSlots are those of two blocks for each of two arms, and the first: with fewer there
+// are no intervals.
+const leastSlots = 1 + 2*2*blockSlots
+
+// windows is how long slots are, in windows (of a second), for as many requests in each as the
+// configuration asks for at this rate, in requests per second; and no longer than leaves
+// time for leastSlots, because short slots say something, and too few of them nothing.
+func (c Config) windows(rate float64) int {
+	need := math.Ceil(float64(c.MinRequests) / max(rate, 1e-6))
+	affordable := float64(max(int(c.Budget/time.Second)/leastSlots, 1))
+	return int(min(max(need, 1), affordable, float64(max(c.MaxWindows, 1))))
 }
 
 const smallEvery = 3 // blocks of a component

@@ -58,9 +58,7 @@ func (s *Session) Window(ctx context.Context, w load.Window) (stop string, err e
 	case s.over || w.Drain:
 		return "", nil
 	case w.Warmup:
-		rate := float64(w.Requests) / max(w.Seconds, 1e-6)
-		need := math.Ceil(float64(s.config.MinRequests) / max(rate, 1e-6))
-		s.windows = int(min(max(need, 1), float64(max(s.config.MaxWindows, 1))))
+		s.windows = s.config.windows(float64(w.Requests) / max(w.Seconds, 1e-6))
 		s.plan = newPlanner(s.config.fitting(s.windows), s.knobs)
 		return "", nil
 	}

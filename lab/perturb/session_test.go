@@ -47,7 +47,7 @@ func session(c Config, fail error) (*Session, map[string]float64) {
 func TestASessionKeepsWhatItSetAndRestoresIt(t *testing.T) {
 	t.Parallel()
 	c := DefaultConfig()
-	c.MinRequests = 400
+	c.Budget, c.MinRequests = time.Minute, 400
 	s, now := session(c, nil)
 	var clock time.Time
 	s.now = func() time.Time { return clock }
@@ -84,6 +84,29 @@ func TestASessionKeepsWhatItSetAndRestoresIt(t *testing.T) {
 	}
 	if now["front"] != 1 || now["store"] != 1 {
 		t.Errorf("after Close the knobs are at %v", now)
+	}
+}
+
+// Slots of a slow system are no longer than leaves time for two blocks of each arm, without
+// which there are no intervals.
+func TestASlowSystemIsToldOf(t *testing.T) {
+	t.Parallel()
+	s, _ := session(DefaultConfig(), nil)
+	var clock time.Time
+	s.now = func() time.Time { return clock }
+	warm := window(t, 0, 30)
+	warm.Warmup = true
+	stop, err := s.Window(t.Context(), warm)
+	for second := 1; stop == "" && err == nil && second <= 60; second++ {
+		w := window(t, second, 30)
+		clock = w.Start.Add(time.Second)
+		stop, err = s.Window(t.Context(), w)
+	}
+	if err != nil || stop == "" || s.spent > s.config.Budget {
+		t.Fatalf("got %q, %v after %v", stop, err, s.spent)
+	}
+	if got := Estimate(s.Slots()); len(got) != 2 {
+		t.Errorf("got elasticities of %d of 2 components from %d slots", len(got), len(s.Slots()))
 	}
 }
 

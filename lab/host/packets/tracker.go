@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// Stalls are pauses of about the least time for which Linux delays an acknowledgement
-// (TCP_DELACK_MIN, 40 ms), rounded up to a tick, and late by what wakes it.
+// Stall is the least time for which Linux delays an acknowledgement (TCP_DELACK_MIN).
+const Stall = 40 * time.Millisecond
+
+// Stalls are pauses of about that time, rounded up to a tick, and late by what wakes it.
 const (
-	leastStall = 39 * time.Millisecond
+	leastStall = Stall - time.Millisecond
 	mostStall  = 48 * time.Millisecond
 	// aside is how far on either side of these a pause is near.
 	aside = mostStall - leastStall
