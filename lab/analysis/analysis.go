@@ -181,7 +181,7 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	v.Capacity = capacityOf(trials, unit(exp))
 	in.Capacity = v.Capacity.Value
 	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
-	v.Warnings = append(v.Warnings, searchWarnings(trials, float64(exp.Search.Tolerance))...)
+	v.Warnings = append(v.Warnings, searchWarnings(trials, exp.Search)...)
 	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
 	v.Warnings = slices.Concat(v.Warnings, lasting(trials, exp.Search.Hold), judgedByFew(trials))
 	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {

@@ -198,9 +198,13 @@ func lowerBound(trials []observed) string {
 	return reason
 }
 
+// budgetTimes is how much longer a search should be that ended too early: its attempts have as many
+// times the requests.
+const budgetTimes = 3
+
 // searchWarnings say what the capacity leaves open: trials that ended before the
 // system did, and searches that ended before they had closed in on its edge.
-func searchWarnings(trials []observed, tolerance float64) []string {
+func searchWarnings(trials []observed, search experiment.Search) []string {
 	var out []string
 	if n, reason := ended(trials); n > 0 {
 		out = append(out, fmt.Sprintf("%d of %d trials ended before the system did: %s", n, len(trials), reason))
@@ -220,14 +224,14 @@ func searchWarnings(trials []observed, tolerance float64) []string {
 			apart = append(apart, t.rejected/t.capacity)
 		}
 	}
-	if m := median(apart); m > 1+2*tolerance {
+	if m := median(apart); m > 1+2*float64(search.Tolerance) {
 		wide = append(wide, fmt.Sprintf("in the median trial the lowest rate that did not hold is %s above the highest that did", format.Percent(m-1)))
 	}
 	if 2*once > found {
 		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))
 	}
 	if len(wide) > 0 {
-		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+"; a longer search, such as search: {budget: 60s}, tells more")
+		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+fmt.Sprintf("; a longer search, such as search: {budget: %.0fs}, tells more", budgetTimes*search.Budget.Seconds()))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/result"
@@ -111,7 +112,7 @@ func TestIntervalsWithoutAnUpperEnd(t *testing.T) {
 		if *got != c.want {
 			t.Errorf("%v and %v: got %+v, want %+v", c.held, c.rejected, *got, c.want)
 		}
-		warned := strings.Join(searchWarnings(trials, 0.05), "; ")
+		warned := strings.Join(searchWarnings(trials, experiment.Search{Tolerance: 0.05, Budget: 11 * time.Second}), "; ")
 		if c.bounds == "" && warned != "" || !strings.Contains(warned, c.bounds) {
 			t.Errorf("%v: warned %q, want %q", c.held, warned, c.bounds)
 		}
@@ -121,16 +122,16 @@ func TestIntervalsWithoutAnUpperEnd(t *testing.T) {
 func TestSearchesThatEndedEarlyAreToldOf(t *testing.T) {
 	t.Parallel()
 	narrow := trialsOf([]float64{1000, 1000, 1000}, []float64{1050, 1090, 4000})
-	if got := searchWarnings(narrow, 0.05); len(got) != 0 {
+	if got := searchWarnings(narrow, experiment.Search{Tolerance: 0.05, Budget: 11 * time.Second}); len(got) != 0 {
 		t.Errorf("warned %q of a median trial that ended within 9 %%", got)
 	}
 	wide := trialsOf([]float64{1000, 1000, 1000}, []float64{1050, 1350, 4000})
 	wide[0].confirmed, wide[2].confirmed = false, false
-	got := searchWarnings(wide, 0.05)
-	if len(got) != 1 || !strings.Contains(got[0], "35 % above") || !strings.Contains(got[0], "in 2 of 3 trials the highest rate that held was not measured again") {
+	got := searchWarnings(wide, experiment.Search{Tolerance: 0.05, Budget: 11 * time.Second})
+	if len(got) != 1 || !strings.HasSuffix(got[0], "search: {budget: 33s}, tells more") || !strings.Contains(got[0], "35 % above") || !strings.Contains(got[0], "in 2 of 3 trials the highest rate that held was not measured again") {
 		t.Errorf("warned %q, want one line of 35 %% and of two trials", got)
 	}
-	if got := searchWarnings(wide, 0.2); len(got) != 1 || strings.Contains(got[0], "above") {
+	if got := searchWarnings(wide, experiment.Search{Tolerance: 0.2, Budget: 11 * time.Second}); len(got) != 1 || strings.Contains(got[0], "above") {
 		t.Errorf("warned %q, want nothing of 35 %% where 20 %% are tolerated", got)
 	}
 }

@@ -28,9 +28,9 @@ func (c Config) fitting(windows int) Config {
 	return c
 }
 
-// leastSlots are those of two blocks for each of two arms, and the first: with fewer there
-// are no intervals.
-const leastSlots = 1 + 2*2*blockSlots
+// leastSlots are those of four blocks for each of two arms, and the first: with two blocks each
+// an interval is 4.3 deviations of its mean to either side, with four 2.4.
+const leastSlots = 1 + 2*4*blockSlots
 
 // windows is how long slots are, in windows (of a second), for as many requests in each as the
 // configuration asks for at this rate, in requests per second; and no longer than leaves

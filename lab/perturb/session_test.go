@@ -47,7 +47,7 @@ func session(c Config, fail error) (*Session, map[string]float64) {
 func TestASessionKeepsWhatItSetAndRestoresIt(t *testing.T) {
 	t.Parallel()
 	c := DefaultConfig()
-	c.Budget, c.MinRequests = time.Minute, 400
+	c.Budget, c.MinRequests = 100*time.Second, 400
 	s, now := session(c, nil)
 	var clock time.Time
 	s.now = func() time.Time { return clock }

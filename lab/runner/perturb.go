@@ -23,6 +23,10 @@ const (
 	// mostLonger is the part of a run's time that perturbing may add unasked.
 	mostLonger = 3 // a third
 
+	// slowTakes is how much longer perturbing takes unless told how long, where a second has so
+	// few requests that their number alone says little.
+	slowTakes = 2
+
 	// mostUsers is as many connections as there are ephemeral ports to one address, about,
 	// with some left for everybody else.
 	leastUsers, mostUsers = 16, 20_000
@@ -95,6 +99,9 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	if len(limited) == 0 && len(sized) == 0 {
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")
 		return nil
+	}
+	if rate := at.Result.Throughput(); m.Experiment.Perturb.Budget == 0 && rate < float64(perturb.DefaultConfig().MinRequests) {
+		budget *= slowTakes
 	}
 	m.Events.doingf("perturbing for up to %.0f s", budget.Seconds())
 	c := perturb.DefaultConfig()

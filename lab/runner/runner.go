@@ -90,9 +90,6 @@ func Run(ctx context.Context, c Config) (dir string, err error) {
 		return "", err
 	}
 	trials := plan(c.Variants, c.Experiment.Trials, c.Experiment.Seed)
-	if c.CPUsEach > 0 {
-		k.warn(fmt.Sprintf("each service without a CPU limit of its own was held to %v CPU (--cpus-each)", c.CPUsEach))
-	}
 	started := time.Now()
 	machine, warnings := c.Driver.Machine(ctx)
 	awake, release := host.KeepAwake()

@@ -307,11 +307,21 @@ func (l *load) system(ctx context.Context) (*System, error) {
 
 // limitEach gives each service a CPU limit that states none.
 func (s *System) limitEach(cpus float64) {
+	if cpus <= 0 {
+		return
+	}
+	var held []string
 	for i := range s.Services {
-		if service := &s.Services[i]; cpus > 0 && !service.Job && service.Limits.CPUs == nil {
+		if service := &s.Services[i]; !service.Job && service.Limits.CPUs == nil {
 			service.Limits.CPUs = &cpus
+			held = append(held, service.Name)
 		}
 	}
+	if len(held) == 0 {
+		s.Warnings = append(s.Warnings, "--cpus-each changes nothing: every service has a CPU limit of its own")
+		return
+	}
+	s.Warnings = append(s.Warnings, fmt.Sprintf("%s had no CPU limit of its own and got %v CPU (--cpus-each)", strings.Join(held, ", "), cpus))
 }
 
 // project checks the model for consistency and types it.

@@ -124,6 +124,9 @@ func (c *counted) undecided(in Input, heard []Witness) string {
 		return fmt.Sprintf("%s may be the limit, but one counter alone says so: demand and saturation read the same one. "+
 			"Let it be changed under load, or declare who waits for it.", limitNames(c.order)[0])
 	}
+	if len(c.order) == 1 {
+		return fmt.Sprintf("%s may be the limit, but one method alone says so: %s.", limitNames(c.order)[0], allNamed(heard))
+	}
 	return fmt.Sprintf("The methods do not agree: %s.", allNamed(heard))
 }
 

@@ -47,8 +47,8 @@ type Hop struct {
 	// neither.
 	Client string         `json:"c,omitempty"`
 	Server netip.AddrPort `json:"s"`
-	// Exchanges were answered in the slice, and InFlight is for how long requests were
-	// under way in it, summed over them: from a request's last byte to the first of its answer.
+	// Exchanges were answered in the slice, and InFlight is for how long they were
+	// under way, summed over them: from a request's last byte to the first of its answer.
 	Exchanges uint64        `json:"n"`
 	InFlight  time.Duration `json:"f"`
 	// Asking and Answering are from the first to the last byte of requests and answers.
@@ -148,7 +148,7 @@ func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error
 	}
 	wait(ctx, settles)
 	t := newTracker(who, began)
-	t.next = ended.UnixNano()
+	t.next, t.glimpse = ended.UnixNano(), true
 	for r.block(t.add) {
 	}
 	s := t.cut(ended)

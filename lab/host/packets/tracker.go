@@ -72,6 +72,9 @@ type tracker struct {
 	early       []packet // after the cut that is next
 	next        int64    // the cut
 	unnamed     bool     // some connection is not told apart as yet
+	// glimpse is whether there is but one slice, in which requests that are not answered yet
+	// count for the time that they have been under way.
+	glimpse bool
 }
 
 func newTracker(who *owners, began time.Time) *tracker {
@@ -117,7 +120,7 @@ func (t *tracker) see(p packet) {
 		}
 	}
 	if p.flags&flagRST != 0 || p.flags&flagFIN != 0 && fromLow != c.lowAsks {
-		c.leave(p.at, t.from)
+		t.leave(c, p.at)
 		t.end(k)
 	}
 }
@@ -176,7 +179,7 @@ func (c *connection) ask(at int64) {
 func (c *connection) answer(at, from int64) {
 	switch c.phase {
 	case asking:
-		c.InFlight += time.Duration(at - max(c.last, from))
+		c.InFlight += time.Duration(at - c.last)
 		c.Exchanges++
 	case unknown: // it was under way when the stretch began, as far as can be seen
 		c.InFlight += time.Duration(at - from)
@@ -227,10 +230,12 @@ func (h *Hop) add(o *Hop) {
 	h.Near += o.Near
 }
 
-// leave ends a request that gets no answer.
-func (c *connection) leave(at, from int64) {
-	if c.phase == asking {
-		c.InFlight += time.Duration(at - max(c.last, from))
+// leave is told of a request that has no answer at the end of a slice, or never gets one. In a
+// stretch it counts once it is answered: whoever has given it up, such as the load at the end of
+// a try, need not have told those behind it, and what waits for nobody waits for as long as anything.
+func (t *tracker) leave(c *connection, at int64) {
+	if t.glimpse && c.phase == asking {
+		c.InFlight += time.Duration(at - c.last)
 	}
 }
 
@@ -247,7 +252,7 @@ func (t *tracker) cut(at time.Time) *Slice {
 		t.count(c, hops)
 	}
 	for _, c := range t.connections {
-		c.leave(end, t.from)
+		t.leave(c, end)
 		t.count(c, hops)
 	}
 	t.ended = nil
