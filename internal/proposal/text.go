@@ -113,7 +113,7 @@ slo:
   http_req_failed: [rate<0.01]
 
 measure: capacity
-search: {budget: 30s} # of load in each trial; with the rest the run takes about three minutes
+search: {budget: 25s} # of load in each trial; with the rest the run takes less than three minutes
 trials: 3 # for an interval of 95 %% confidence write 6
 `, p.Name, p.Entry, system, p.Why, p.Request, feed, name, quoted(p.Name))
 }
