@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 )
 
 // stopTimeout is that of `loadstone ... serve --stop-timeout`, which charts leave as it is.
@@ -131,6 +132,9 @@ func TestSecretsAreReferences(t *testing.T) {
 				if volume.Projected == nil {
 					continue
 				}
+				if mode := *volume.Projected.DefaultMode; mode != 0o440 {
+					t.Errorf("%s: its files have mode %o", w.GetName(), mode)
+				}
 				for _, s := range volume.Projected.Sources {
 					if s.Secret == nil || !mine.MatchString(s.Secret.Name) || len(s.Secret.Items) == 0 {
 						t.Errorf("%s: got %+v", w.GetName(), s)
@@ -146,6 +150,24 @@ func TestSecretsAreReferences(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnIngressForAllHosts: a certificate may be for all names, and an API server takes no empty one.
+func TestAnIngressForAllHosts(t *testing.T) {
+	t.Parallel()
+	objects, err := render("feed", "feed", versions[0], values{"ingress": values{"enabled": true, "tlsSecret": "any"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, objects)
+	n, ok := r.find("Ingress", "feed")
+	if !ok {
+		t.Fatal("got no Ingress")
+	}
+	spec := n.typed.(*networkingv1.Ingress).Spec
+	if len(spec.TLS) != 1 || spec.TLS[0].Hosts != nil || len(spec.Rules) != 1 || spec.Rules[0].Host != "" || len(spec.Rules[0].HTTP.Paths) != 1 {
+		t.Errorf("got %+v", spec)
+	}
 }
 
 // TestOutlines compares what the charts make with testdata/outlines.txt; -update writes that again.

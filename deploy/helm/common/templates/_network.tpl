@@ -27,11 +27,15 @@ spec:
   {{- end }}
   {{- with .root.Values.ingress.tlsSecret }}
   tls:
-    - hosts: [{{ $root.Values.ingress.host | quote }}]
-      secretName: {{ . }}
+    - secretName: {{ . }}
+      {{- with $root.Values.ingress.host }}
+      hosts: [{{ . | quote }}]
+      {{- end }}
   {{- end }}
   rules:
-    - host: {{ .root.Values.ingress.host | quote }}
+    - {{- with .root.Values.ingress.host }}
+      host: {{ . | quote }}
+      {{- end }}
       http:
         paths:
           {{- range $part := .parts }}
