@@ -129,7 +129,7 @@ func (m *trialRun) perturbUnder(ctx context.Context, w *perturber, scenario load
 	for times := float64(usersPerBusy); ; times *= usersMore {
 		p := steady(m.base, scenario, at, times, w.config.Budget)
 		p.Seed = w.config.Seed
-		w.needs = 0
+		w.needs, w.ended = 0, false
 		if times < usersMost && p.Scenarios[0].VUs < mostUsers {
 			w.needs = enoughLoad * at.Throughput()
 		}
@@ -231,6 +231,7 @@ type perturber struct {
 	pools      []pool
 	needs      float64      // requests a second that the warm-up has to reach; 0 for none
 	warm       *load.Window // the last of the warm-up
+	ended      bool         // the load was told to end, and what still comes of it says nothing
 	session    *perturb.Session
 	failed     error
 }
@@ -238,7 +239,7 @@ type perturber struct {
 // window passes windows on to the session.
 func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 	switch {
-	case p.failed != nil:
+	case p.failed != nil || p.ended:
 		return ""
 	case w.Warmup:
 		if p.warm == nil {
@@ -249,7 +250,7 @@ func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 		p.warm = &w
 		return ""
 	case p.session == nil && p.short():
-		p.warm = nil
+		p.warm, p.ended = nil, true
 		return "there are too few users"
 	case p.session == nil:
 		p.failed = p.begin(ctx)

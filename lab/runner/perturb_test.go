@@ -70,6 +70,11 @@ func TestTooFewUsersPerturbNothing(t *testing.T) {
 		if stop := p.window(t.Context(), load.Window{Seconds: 1}); stop == "" || p.session != nil {
 			t.Errorf("%d requests, %d failed: got %q and a session: %v, want it to be stopped", c.requests, c.failed, stop, p.session != nil)
 		}
+		// What was under way when it was stopped comes as one more window.
+		if p.window(t.Context(), load.Window{Seconds: 0.1, Requests: 600}); p.session != nil {
+			t.Fatal("the load was told to end, and what is left of it is perturbed")
+		}
+		p.ended = false // as for the next load
 	}
 	warm(950, 10)
 	if p.window(t.Context(), load.Window{Seconds: 1}); p.session == nil {
