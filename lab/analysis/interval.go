@@ -75,16 +75,19 @@ func lasting(trials []observed, hold time.Duration) []string {
 // judgedByFew warns of objectives of which there was too little at the capacity.
 func judgedByFew(trials []observed) []string {
 	n, what := 0, ""
+	var takes time.Duration
 	for _, t := range trials {
 		if t.few != "" {
 			n++
-			what = cmp.Or(what, t.few)
+			what, takes = cmp.Or(what, t.few), max(takes, t.fewTakes)
 		}
 	}
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("in %d of %d trials the capacity rests on few requests: %s; search: {hold: 30s} offers more", n, len(trials), what)}
+	const round = 10 // seconds
+	hold := round * max(1, int(math.Ceil(takes.Seconds()/round)))
+	return []string{fmt.Sprintf("in %d of %d trials the capacity rests on few requests: %s; search: {hold: %ds} offers enough", n, len(trials), what, hold)}
 }
 
 // bounded makes the trial's capacity a lower bound: what was rejected was not

@@ -22,14 +22,15 @@ type observed struct {
 	index, round int // of the trial
 	// measured is false if no rate held: then only curve, warnings and conditions count.
 	measured   bool
-	capacity   float64 // iterations/s; 0 if no rate held
-	rejected   float64 // the lowest that the system did not sustain; 0 if it is not known
-	confirmed  bool    // capacity was measured again
-	few        string  // of which objective there was too little at the capacity; empty if of none
-	short      string  // the highest rate that did not last as long as was asked, and why; empty if all did
-	lasted     bool    // capacity did, or it was not asked
-	missed     string  // why no rate held; empty if one did
-	lowerBound string  // why the trial ended before the system did; empty if it did not
+	capacity   float64       // iterations/s; 0 if no rate held
+	rejected   float64       // the lowest that the system did not sustain; 0 if it is not known
+	confirmed  bool          // capacity was measured again
+	few        string        // of which objective there was too little at the capacity; empty if of none
+	fewTakes   time.Duration // until there would have been enough of it
+	short      string        // the highest rate that did not last as long as was asked, and why; empty if all did
+	lasted     bool          // capacity did, or it was not asked
+	missed     string        // why no rate held; empty if one did
+	lowerBound string        // why the trial ended before the system did; empty if it did not
 
 	// At capacity, or under the load as written:
 	rate        float64 // offered
@@ -107,7 +108,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 		return o, nil
 	}
 	if o.held(exp, t); exp.Measure == experiment.Capacity && exp.Raised().What == "" {
-		o.few = capacity.TooFew(&point.Result, exp.SLOOf(t.Variant).Thresholds())
+		o.few, o.fewTakes = capacity.TooFew(&point.Result, exp.SLOOf(t.Variant).Thresholds())
 	}
 	o.measured, o.unperturbed = true, unperturbedRate(t.Perturbations, &point.Result)
 	if err := o.load(dir, exp, t.Variant, &point.Result); err != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
@@ -58,27 +59,37 @@ func Requests(objectives []threshold.Threshold) (search, confirm int) {
 }
 
 // TooFew says of which objective on a percentile a result has too few requests to judge it, and how many
-// it takes; empty if of none.
-func TooFew(r *load.Result, objectives []threshold.Threshold) string {
+// it takes; empty if of none. At the result's rate these come within takes, which is 0 if nothing was seen.
+func TooFew(r *load.Result, objectives []threshold.Threshold) (what string, takes time.Duration) {
 	for _, t := range objectives {
 		if t.Metric == threshold.HTTPReqFailed {
 			continue // nearly no capacity rests on enough for a small share; see Requests
 		}
-		need, n := needed(t), r.Requests
-		if t.Metric == threshold.IterationDuration {
-			n = r.Iterations
+		need, n := needed(t), judging(r, t)
+		if n >= need {
+			continue
 		}
-		if calls := t.Metric == threshold.GRPCReqDuration; calls || t.Scenario != "" || t.Step != "" {
-			n = 0
-			for i := range r.Steps {
-				if s := &r.Steps[i]; (s.GRPC || !calls) && (t.Scenario == "" || t.Scenario == s.Scenario) && (t.Step == "" || t.Step == s.Name) {
-					n += s.Requests
-				}
-			}
+		if n > 0 {
+			takes = time.Duration(float64(need) / float64(n) * r.Seconds() * float64(time.Second))
 		}
-		if n < need {
-			return fmt.Sprintf("%s %s was judged by %d, and takes %d", t.Metric, t, n, need)
+		return fmt.Sprintf("%s %s was judged by %d, and takes %d", t.Metric, t, n, need), takes
+	}
+	return "", 0
+}
+
+// judging is how many requests, or iterations, of a result an objective is about.
+func judging(r *load.Result, t threshold.Threshold) (n uint64) {
+	calls := t.Metric == threshold.GRPCReqDuration
+	switch {
+	case t.Metric == threshold.IterationDuration && t.Scenario == "" && t.Step == "":
+		return r.Iterations
+	case !calls && t.Scenario == "" && t.Step == "":
+		return r.Requests
+	}
+	for i := range r.Steps {
+		if s := &r.Steps[i]; (s.GRPC || !calls) && (t.Scenario == "" || t.Scenario == s.Scenario) && (t.Step == "" || t.Step == s.Name) {
+			n += s.Requests
 		}
 	}
-	return ""
+	return n
 }

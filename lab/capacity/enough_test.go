@@ -45,7 +45,8 @@ func TestAttemptsAreAsLongAsTheObjectivesNeed(t *testing.T) {
 
 func TestTooFewRequestsAreTold(t *testing.T) {
 	t.Parallel()
-	r := &load.Result{Requests: 900, Iterations: 300, Steps: []load.StepResult{{Scenario: "a", Name: "x", Requests: 400, GRPC: true}, {Scenario: "a", Name: "y", Requests: 500}}}
+	began := time.Unix(1_700_000_000, 0)
+	r := &load.Result{From: began, To: began.Add(9 * time.Second), Requests: 900, Iterations: 300, Steps: []load.StepResult{{Scenario: "a", Name: "x", Requests: 400, GRPC: true}, {Scenario: "a", Name: "y", Requests: 500}}}
 	for written, want := range map[string]string{
 		"http_req_failed rate<0.001":          "",
 		"http_req_duration p(99.9)<200":       "was judged by 900, and takes 5000",
@@ -55,9 +56,12 @@ func TestTooFewRequestsAreTold(t *testing.T) {
 		"grpc_req_duration p(99)<200":         "was judged by 400, and takes 500", // the calls alone
 	} {
 		metric, expression, _ := strings.Cut(written, " ")
-		if got := TooFew(r, objectives(t, metric, expression)); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got, _ := TooFew(r, objectives(t, metric, expression)); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: got %q, want %q", written, got, want)
 		}
+	}
+	if _, takes := TooFew(r, objectives(t, "http_req_duration", "p(99.9)<200")); takes != 50*time.Second { // 5,000 at 100 a second
+		t.Errorf("5,000 at 100 a second: got %v", takes)
 	}
 }
 
