@@ -480,7 +480,9 @@ func TestUpOfAVariant(t *testing.T) {
 
 func TestUpSaysThatItDoesNotScale(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, idle, "RESTART", `deploy: {replicas: 2, resources: {limits: {cpus: "0.5"}}}
+	// Two instances that write one file would be in each other's way.
+	const write = "echo $$$$ > $DIR/web.pid.new && mv $DIR/web.pid.new $DIR/web.pid && "
+	s := newSite(t, idle, write, "", "RESTART", `deploy: {replicas: 2, resources: {limits: {cpus: "0.5"}}}
     x-autoscale:
       maxReplicas: 4
       metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]`)
