@@ -39,6 +39,8 @@ const (
 	// perturbed then is not at its limit, and looks as if it did not matter.
 	usersMore, usersMost = 3, 18
 	enoughLoad           = 0.9
+	// full is the utilisation of a component's CPU from which on it is at its limit.
+	full = 0.9
 )
 
 // perturbBudget is how long the slots of one trial of each variant may take; 0
@@ -264,10 +266,16 @@ func (p *perturber) window(ctx context.Context, w load.Window) (stop string) {
 	return stop
 }
 
-// short says whether the end of the warm-up carried less than it has to.
+// short says whether the end of the warm-up carried less than it has to, although no component
+// was near its CPU limit: where one is, more users only wait longer.
 func (p *perturber) short() bool {
 	if p.warm == nil || p.warm.Seconds <= 0 {
 		return false
+	}
+	for i := range p.components {
+		if c := &p.components[i]; c.cores > 0 && c.knob(p.seen.of(c.instances)).Utilisation >= full {
+			return false
+		}
 	}
 	return float64(p.warm.Requests-min(p.warm.Failed, p.warm.Requests))/p.warm.Seconds < p.needs
 }

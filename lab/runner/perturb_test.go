@@ -82,6 +82,24 @@ func TestTooFewUsersPerturbNothing(t *testing.T) {
 	}
 }
 
+// More users do not have a component carry more that is at its limit.
+func TestAFullComponentIsPerturbed(t *testing.T) {
+	t.Parallel()
+	for utilisation, want := range map[float64]bool{0.95: true, 0.5: false} {
+		var u usage
+		began := time.Now()
+		u.add(&host.Sample{At: began, Instances: []host.Instance{{Name: "api-1"}}})
+		p := &perturber{seen: &u, needs: 900, components: []component{{name: "api", instances: []string{"api-1"}, host: machine{cores: 4}, cores: 0.5}}}
+		p.window(t.Context(), load.Window{Warmup: true, Seconds: 1, Requests: 500})
+		used := time.Duration(utilisation * 0.5 * float64(time.Second))
+		u.add(&host.Sample{At: began.Add(time.Second), Instances: []host.Instance{{Name: "api-1", CPU: used}}})
+		p.window(t.Context(), load.Window{Warmup: true, Seconds: 1, Requests: 500})
+		if p.window(t.Context(), load.Window{Seconds: 1}); (p.session != nil) != want {
+			t.Errorf("at %v of its limit: got a session: %v, want %v", utilisation, p.session != nil, want)
+		}
+	}
+}
+
 // machine can limit all but some.
 type machine struct {
 	host.Host
