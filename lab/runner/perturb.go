@@ -220,9 +220,13 @@ func (c *component) knob(now reading) perturb.Knob {
 	} else {
 		k.DownOnly = true
 	}
-	in := max(now.at.Sub(c.used.at).Seconds(), 1e-3)
-	k.Utilisation = (now.cpu - c.used.cpu).Seconds() / (in * cores)
+	k.Utilisation = c.cpu(now) / cores
 	return k
+}
+
+// cpu is how many cores it has used since before.
+func (c *component) cpu(now reading) float64 {
+	return (now.cpu - c.used.cpu).Seconds() / max(now.at.Sub(c.used.at).Seconds(), 1e-3)
 }
 
 // perturber makes a session once the warm-up has shown who is busy.
@@ -273,7 +277,8 @@ func (p *perturber) short() bool {
 		return false
 	}
 	for i := range p.components {
-		if c := &p.components[i]; c.cores > 0 && c.knob(p.seen.of(c.instances)).Utilisation >= full {
+		c := &p.components[i]
+		if limit := c.cores * float64(len(c.instances)); limit > 0 && c.cpu(p.seen.of(c.instances)) >= full*limit {
 			return false
 		}
 	}
