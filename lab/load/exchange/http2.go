@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,7 +146,7 @@ func (k *kept) end(err error) {
 func requestHead(r *http.Request) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/2\r\nHost: %s\r\n", r.Method, r.URL.RequestURI(), r.Host)
-	writeFields(&b, r.Header)
+	_ = r.Header.Write(&b) // sorted
 	b.WriteString("\r\n")
 	return b.Bytes()
 }
@@ -155,20 +154,7 @@ func requestHead(r *http.Request) []byte {
 func answerHead(r *http.Response) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/2 %s\r\n", r.Status)
-	writeFields(&b, r.Header)
+	_ = r.Header.Write(&b) // sorted
 	b.WriteString("\r\n")
 	return b.Bytes()
-}
-
-func writeFields(b *bytes.Buffer, h http.Header) {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, value := range h[name] {
-			fmt.Fprintf(b, "%s: %s\r\n", name, value)
-		}
-	}
 }
