@@ -234,7 +234,7 @@ func searchWarnings(trials []observed, search experiment.Search) []string {
 		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))
 	}
 	if len(wide) > 0 {
-		out = append(out, "the search ended early: "+strings.Join(wide, ", and ")+fmt.Sprintf("; a longer search, such as search: {budget: %.0fs}, tells more", budgetTimes*search.Budget.Seconds()))
+		out = append(out, fmt.Sprintf("the search ended early: %s; a longer search, such as search: {budget: %.0fs}, tells more", strings.Join(wide, ", and "), budgetTimes*search.Budget.Seconds()))
 	}
 	return out
 }
