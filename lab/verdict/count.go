@@ -32,7 +32,7 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 					c.vetoed = append(c.vetoed, l)
 				}
 			case w.Name == Perturbing:
-				c.add(l, in.weight(l, found))
+				c.add(l, in.weight(w.named(), limits))
 			case c.voices[l] > 0 && found != nil && found.oneCounter():
 				c.single = append(c.single, l)
 			default:
@@ -40,7 +40,7 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 			}
 		}
 	}
-	c.waited(in.located())
+	c.waited(in.located(), heard)
 	if c.byElimination {
 		for _, l := range c.order {
 			if !in.changed(l) {
@@ -51,10 +51,12 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 	return c
 }
 
-// waited gives a voice to what is named where requests wait.
-func (c *counted) waited(at *Located) {
+// waited gives a voice to what a method names where requests wait. It breaks no tie: of
+// several that limit equally, requests wait more in front of one by chance, or because it
+// comes first.
+func (c *counted) waited(at *Located, heard []Witness) {
 	for _, l := range c.order {
-		if at != nil && at.Component == l.Component {
+		if at != nil && at.Component == l.Component && slices.ContainsFunc(heard, func(w Witness) bool { return w.namesOnlyIn(l) }) {
 			c.voices[l]++
 		}
 	}

@@ -17,7 +17,8 @@ const (
 	// believed that names its resource: capacity/bound.
 	within = 0.60
 	// fills is the share of the capacity that the load of a perturbation has to carry
-	// for it to say anything of what limits.
+	// for what moved nothing to be out. With less, nothing needs to be at its limit, and
+	// only what decides says something.
 	fills = 0.80
 )
 
@@ -65,8 +66,10 @@ func perturbation(in Input, limits []limit) Witness {
 		w.Evidence += p.evidence()
 	}
 	if !in.filled() {
-		w.Evidence += fmt.Sprintf("; but the load meanwhile carried only %s, so that nothing was at its limit", in.rate(in.PerturbedRate))
-		return w
+		w.Evidence += fmt.Sprintf("; but the load meanwhile carried only %s, so that what moved nothing may limit above it", in.rate(in.PerturbedRate))
+		if len(sorted) == 0 || sorted[0].Low < decides {
+			return w
+		}
 	}
 	moved, together := movedBy(sorted, limits)
 	if len(moved)+len(together) == 0 {
@@ -150,14 +153,18 @@ func (in Input) filled() bool {
 	return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*in.Capacity
 }
 
-// weight is how many voices an intervention that names a limit has for it.
-func (in Input) weight(l Limit, found *limit) int {
-	i := slices.IndexFunc(in.Perturbations, func(p Perturbation) bool { return len(p.Group) == 0 && p.changed() == l })
-	switch {
-	case i < 0 || in.Perturbations[i].Low < decides:
-		return 1
-	case found != nil && found.bound > 0 && in.Capacity < within*found.bound:
-		return 1
+// weight is how many voices an intervention has for each of the limits that it names: as
+// many for one as for another, since it cannot tell them apart.
+func (in Input) weight(named []Limit, limits []limit) int {
+	for _, l := range named {
+		i := slices.IndexFunc(in.Perturbations, func(p Perturbation) bool { return len(p.Group) == 0 && p.changed() == l })
+		found := find(limits, l)
+		switch {
+		case !in.filled() || i < 0 || in.Perturbations[i].Low < decides:
+			return 1
+		case found != nil && found.bound > 0 && in.Capacity < within*found.bound:
+			return 1
+		}
 	}
 	return 2
 }

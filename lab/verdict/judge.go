@@ -19,14 +19,17 @@ const MachineFull = load.FullMachine
 //  2. Intervention decides. What was changed and clearly moved nothing is out,
 //     whoever names it: no voice counts for it. What was changed and clearly moved
 //     throughput has two voices for that, more than either observation, unless its
-//     own bound lies far above the capacity: then closed load sought another limit.
+//     own bound lies far above the capacity: then closed load sought another limit; or
+//     unless the load meanwhile carried far less than the capacity: then only what
+//     clearly moved it has a voice, and nothing is out.
 //  3. Demand and saturation have a voice each for the limit that they name, or for
 //     each of those that they cannot tell apart; and one together for a limit of
 //     which both read the same counter. Where every CPU was changed and none of them
 //     moved anything, what could not be changed and is named by one of the two has
 //     a further voice, by elimination.
 //     Where requests wait has a voice for what another method names there, and names
-//     nothing by itself: they may wait in front of what limits.
+//     nothing by itself: they may wait in front of what limits. It breaks no tie: of what
+//     another method names together with something elsewhere, it says nothing.
 //  4. The limit with most voices is "named" if these are at least two.
 //  5. Several limits with as many voices, two or more, are "tied". So are those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
@@ -140,6 +143,13 @@ func (w *Witness) namesAll(limits []Limit) bool {
 	}
 	named := w.named()
 	return !slices.ContainsFunc(limits, func(l Limit) bool { return !slices.Contains(named, l) })
+}
+
+// namesOnlyIn says whether the witness names l, and nothing of another component.
+func (w *Witness) namesOnlyIn(l Limit) bool {
+	named := w.named()
+	return w.Name != Waiting && slices.Contains(named, l) &&
+		!slices.ContainsFunc(named, func(n Limit) bool { return n.Component != l.Component })
 }
 
 // unsure says of each witness that names l and others with it what it cannot tell

@@ -77,3 +77,33 @@ func TestWaitingHasAVoice(t *testing.T) {
 		t.Errorf("got %s %s (%s), want the CPU of db", v.Status, v.Component, v.Summary)
 	}
 }
+
+// Of two pools that are alike, and that perturbation cannot tell apart, requests wait more in
+// the one that comes first. Neither is named, however surely it moved throughput.
+func TestWaitingBreaksNoTie(t *testing.T) {
+	t.Parallel()
+	const x = 200
+	pool := func(name string) Component {
+		c := component(name, x, 0.2, 0)
+		c.Resources = []Resource{{Name: "slots", Kind: Pool, Capacity: 4, Busy: 0.7, DemandMS: 14, Bound: 1.4 * x, BoundLow: 1.3 * x, BoundHigh: 1.5 * x}}
+		return c
+	}
+	moved := func(component string, e, low, high float64) Perturbation {
+		return Perturbation{Component: component, Resource: Pool, Name: "slots", Elasticity: e, Low: low, High: high}
+	}
+	still := []Perturbation{changed("left", 0, -0.1, 0.1), changed("right", 0, -0.1, 0.1)}
+	waits := []Wait{{Component: "left", LightMS: 1, MS: 20, Visits: 1}, {Component: "right", LightMS: 1, MS: 5, Visits: 1}}
+	for name, c := range map[string]struct {
+		moved  []Perturbation
+		status string
+	}{
+		"both":             {[]Perturbation{moved("right", 0.5, 0.3, 0.7), moved("left", 0.4, 0.2, 0.6)}, Undecided},
+		"one of them more": {[]Perturbation{moved("left", 0.8, 0.6, 1), moved("right", 0.5, 0.2, 0.8)}, Undecided},
+		"only one of them": {[]Perturbation{moved("left", 0.8, 0.6, 1), moved("right", 0.1, 0, 0.2)}, Named},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: []Component{pool("left"), pool("right")}, Perturbations: append(still, c.moved...), Waits: waits})
+		if v.Status != c.status || (v.Component != "") != (c.status == Named) {
+			t.Errorf("%s: got %s %s (%s), want %s", name, v.Status, v.Component, v.Summary, c.status)
+		}
+	}
+}
