@@ -87,8 +87,7 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	}
 	// The read below has no deadline of its own: a plan lasts as long as it
 	// lasts. Whatever ends ctx ends the process, and so the read.
-	unhook := context.AfterFunc(ctx, p.kill)
-	defer unhook()
+	defer p.killWhenDone(ctx)()
 	if _, err := p.input.Write(append(line, '\n')); err != nil {
 		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
 	}
@@ -115,10 +114,20 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	return load.Result{}, p.breakDown(ctx, err)
 }
 
+// killWhenDone kills the process when ctx ends, until unhook is called. A process that was
+// killed after it had said its last is of no more use either.
+func (p *Process) killWhenDone(ctx context.Context) (unhook func()) {
+	stop := context.AfterFunc(ctx, p.kill)
+	return func() {
+		if !stop() && p.broken == nil {
+			p.broken = context.Cause(ctx)
+		}
+	}
+}
+
 // now asks for the process's clock.
 func (p *Process) now(ctx context.Context) (time.Time, error) {
-	unhook := context.AfterFunc(ctx, p.kill)
-	defer unhook()
+	defer p.killWhenDone(ctx)()
 	late := time.AfterFunc(closeWithin*2, p.kill)
 	defer late.Stop()
 	if _, err := p.input.Write([]byte("{\"clock\":true}\n")); err != nil {

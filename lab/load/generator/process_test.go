@@ -111,6 +111,27 @@ func TestProcessEndsWithItsContext(t *testing.T) {
 
 // TestGeneratorDoesNotOutliveItsParent: when the input ends, in whichever way
 // the parent died, the load ends and so does the process.
+// A generator whose context ends while its last word is being read is killed all the same:
+// closing it is no failure, and it is of no more use.
+func TestKilledAfterItsLastWord(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		p, err := Start(t.Context(), []string{"sh", "-c", `read plan; echo '{"window":{}}
+{"result":{}}'; exec sleep 60`}, os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _ = p.Run(ctx, load.Plan{}, func(load.Window) string { cancel(); return "" }) // either is right
+		if _, err := p.Run(t.Context(), load.Plan{}, nil); err == nil || !strings.Contains(err.Error(), "it ended earlier: context canceled") {
+			t.Errorf("%d: the next plan: got %v, want it to say that the generator has ended", i, err)
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("%d: close: %v", i, err)
+		}
+	}
+}
+
 func TestGeneratorDoesNotOutliveItsParent(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 100)
