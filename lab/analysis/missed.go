@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/format"
+	"loadstone/lab/host"
+	"loadstone/lab/probe"
+	"loadstone/lab/verdict"
 )
 
 // missedBy is why no rate of a trial held: what the lowest rate that was tried
@@ -26,4 +30,60 @@ func missedBy(t archive.Trial) string {
 		text += "; " + what
 	}
 	return text
+}
+
+const (
+	// above is how many times the capacity a rate may be that was missed just above it: far
+	// above, everything is saturated that comes before what limits.
+	above = 1.30
+	// missedFor is how long it must have been offered: in half a second a scheduler has
+	// some periods of each instance.
+	missedFor = 500 * time.Millisecond
+)
+
+// justAbove is the longest of the tries that were not sustained just above the capacity; nil
+// if there is none.
+func justAbove(t archive.Trial, capacity float64) *archive.Measure {
+	var longest *archive.Measure
+	long := func(m *archive.Measure) time.Duration { return m.Result.To.Sub(m.Result.From) }
+	for i := range t.Measures {
+		m := &t.Measures[i]
+		tried := m.Kind != archive.Sweep && m.Kind != archive.AsWritten && !m.Held
+		if !tried || m.Rate <= capacity || m.Rate > above*capacity || long(m) < missedFor {
+			continue
+		}
+		if longest == nil || long(m) > long(longest) {
+			longest = m
+		}
+	}
+	return longest
+}
+
+// missedAt is how a service did in a try that was not sustained; nil if that is not known.
+func missedAt(m *archive.Measure, t archive.Trial, service string, samples []host.Sample) *verdict.Missed {
+	if m == nil {
+		return nil
+	}
+	span, ok := probe.Over(samples, m.Result.From, m.Result.To)
+	if !ok {
+		return nil
+	}
+	c := component(t, service, span, &m.Result)
+	return &verdict.Missed{Rate: m.Rate, Busy: c.Busy, Throttled: c.Throttled, RunDelay: c.RunDelay}
+}
+
+// joinMissed are the medians over the trials that know of a rate that was not sustained: most
+// of them, or it is not known.
+func joinMissed(trials []verdict.Component) *verdict.Missed {
+	var seen []verdict.Missed
+	for _, c := range trials {
+		if c.Missed != nil {
+			seen = append(seen, *c.Missed)
+		}
+	}
+	if 2*len(seen) <= len(trials) {
+		return nil
+	}
+	m := medians(seen, func(m *verdict.Missed) []*float64 { return []*float64{&m.Rate, &m.Busy, &m.Throttled, &m.RunDelay} })
+	return &m
 }

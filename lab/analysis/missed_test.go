@@ -2,10 +2,12 @@ package analysis
 
 import (
 	"testing"
+	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/load"
+	"loadstone/lab/verdict"
 )
 
 // Who gets no capacity is told what the lowest rate missed, and how requests failed.
@@ -27,5 +29,45 @@ func TestMissedByTheLowestRate(t *testing.T) {
 		if got := missedBy(archive.Trial{Measures: measures}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+func TestTheTryJustAboveTheCapacity(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1_700_000_000, 0)
+	tried := func(kind string, rate float64, held bool, seconds float64) archive.Measure {
+		to := began.Add(time.Duration(seconds * float64(time.Second)))
+		return archive.Measure{Kind: kind, Try: capacity.Try{Rate: rate, Held: held}, Result: load.Result{From: began, To: to}}
+	}
+	measures := []archive.Measure{
+		tried(archive.Sweep, 105, false, 7), tried("search", 100, true, 5), tried("search", 300, false, 9), tried("search", 95, false, 9),
+		tried("search", 120, false, 2), tried("confirm", 110, false, 3), tried("confirm", 105, true, 9), tried("search", 102, false, 0.3),
+	}
+	if m := justAbove(archive.Trial{Measures: measures}, 100); m == nil || m.Rate != 110 {
+		t.Errorf("got %+v, want the one at 110", m)
+	}
+	if m := justAbove(archive.Trial{Measures: measures}, 150); m != nil {
+		t.Errorf("got %+v, want none between 150 and 195", m)
+	}
+}
+
+// What less than half of the trials saw is not known.
+func TestMissedOfSeveralTrials(t *testing.T) {
+	t.Parallel()
+	seen := func(throttled ...float64) (out []verdict.Component) {
+		for _, x := range throttled {
+			c := verdict.Component{}
+			if x >= 0 {
+				c.Missed = &verdict.Missed{Rate: 100, Throttled: x}
+			}
+			out = append(out, c)
+		}
+		return out
+	}
+	if m := joinMissed(seen(0.2, 0.8, -1, 0.9)); m == nil || m.Throttled != 0.8 {
+		t.Errorf("got %+v, want the median of three", m)
+	}
+	if m := joinMissed(seen(0.2, -1)); m != nil {
+		t.Errorf("got %+v of one of two trials", m)
 	}
 }

@@ -228,10 +228,12 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
+	above := justAbove(t, o.capacity)
 	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
+		c.Missed = missedAt(above, t, s, w.samples)
 		counts, warnings := declared(&c, t, w.scrapes, r)
 		c.CollectMS = collecting(names[s], w.scrapes, r)
 		o.components, o.ratios, o.warnings = append(o.components, c), append(o.ratios, counts...), append(o.warnings, warnings...)

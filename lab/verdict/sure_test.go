@@ -96,6 +96,47 @@ func TestSaturationOfCPUNeedsMoreThanUse(t *testing.T) {
 	}
 }
 
+// Where an objective is missed long before a share is used up, what is saturated at the rate
+// that was missed is what holds back.
+func TestSaturationJustAboveTheCapacity(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	at := func(c Component, throttled float64) Component {
+		c.Missed = &Missed{Rate: 1.1 * x, Busy: 0.8, Throttled: throttled}
+		return c
+	}
+	slow, front := component("slow", x, 0.72, 0.13), component("front", x, 0.6, 0.02)
+	for name, c := range map[string]struct {
+		components []Component
+		want       string
+		tied       int
+	}{
+		"one of them":           {[]Component{at(slow, 0.96), at(front, 0.2)}, "slow", 0},
+		"one clearly more":      {[]Component{at(slow, 0.96), at(front, 0.5)}, "slow", 0},
+		"both":                  {[]Component{at(slow, 0.96), at(front, 0.9)}, "", 2},
+		"neither":               {[]Component{at(slow, 0.3), at(front, 0.2)}, "", 0},
+		"not known":             {[]Component{slow, front}, "", 0},
+		"saturated below it":    {[]Component{at(slow, 0.96), at(component("front", x, 0.9, 0.8), 0.9)}, "front", 0},
+		"nothing enforces that": {[]Component{func() Component { c := at(slow, 0.96); c.Unenforced = true; return c }(), at(front, 0.2)}, "", 0},
+	} {
+		in := Input{Capacity: x, Components: c.components}
+		w := saturation(in, in.limits())
+		if w.Component != c.want || len(w.Tied) != c.tied {
+			t.Errorf("%s: got %q %v (%s), want %q and %d tied", name, w.Component, w.Tied, w.Evidence, c.want, c.tied)
+		}
+	}
+	in := Input{Capacity: x, Components: []Component{at(slow, 0.96), at(front, 0.2)}}
+	if v := Evaluate(in); v.Status != Undecided {
+		t.Errorf("it alone: got %s %s, want undecided", v.Status, v.Component)
+	}
+	in.Perturbations = []Perturbation{changed("slow", 1.6, 1.3, 1.9), changed("front", 0.1, -0.1, 0.3)}
+	v := Evaluate(in)
+	const says = "at 1,100 req/s, which was not sustained, slow used 80 % of its CPU share and was throttled in 96 % of scheduler periods"
+	if v.Status != Named || v.Component != "slow" || v.Agreement != "2/3" || !strings.Contains(v.Witnesses[1].Evidence, says) {
+		t.Errorf("with perturbation: got %s %s %s (%s), want 2/3, saying %q", v.Status, v.Component, v.Agreement, v.Witnesses[1].Evidence, says)
+	}
+}
+
 // One hot partition: the bound is that of the instance that has it, and what helps
 // is another balance.
 func TestOneHotInstance(t *testing.T) {

@@ -116,6 +116,18 @@ type Component struct {
 	CollectMS float64 `json:"collect_ms,omitempty"`
 	// Work is what parts of DemandMS go into, as the component counts them.
 	Work []Work `json:"work,omitempty"`
+	// Missed is how it did at a rate just above the capacity, which was not sustained; nil
+	// if none was tried.
+	Missed *Missed `json:"missed,omitempty"`
+}
+
+// Missed is the CPU of a component's hottest instance at a rate that was not sustained.
+type Missed struct {
+	Rate float64 `json:"rate"` // in iterations per second
+	// Busy, Throttled and RunDelay are those of Component, at that rate.
+	Busy      float64 `json:"busy"`
+	Throttled float64 `json:"throttled"`
+	RunDelay  float64 `json:"run_delay,omitempty"`
 }
 
 // Work is what a part of a component's CPU time goes into, such as serializing.

@@ -154,7 +154,9 @@ func (in Input) bounded(l limit) string {
 }
 
 // saturation names what was held back, if it is the only one or clearly the
-// busiest: throttled in many periods, all slots in use, work that piles up.
+// busiest: throttled in many periods, all slots in use, work that piles up. Where nothing
+// was at the capacity, it names whose CPU was at a rate just above, which was not sustained:
+// short bursts may cross an objective long before a share is used up.
 func saturation(in Input, limits []limit) Witness {
 	w := Witness{Name: Saturating}
 	saturated := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool { return !l.saturated })
@@ -162,6 +164,11 @@ func saturation(in Input, limits []limit) Witness {
 	switch {
 	case len(saturated) == 0:
 		w.Evidence = "no component was saturated" + coolest(limits)
+		above := saturatedAbove(limits)
+		for _, l := range above {
+			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), l.component.Missed.evidence(l.Component))
+		}
+		w.nameLimits(above)
 	case len(saturated) == 1:
 		w.Evidence = saturated[0].evidence
 		w.nameLimits(saturated)
@@ -182,6 +189,28 @@ func saturation(in Input, limits []limit) Witness {
 	}
 	w.Evidence += beside(in)
 	return w
+}
+
+// saturatedAbove are the limits whose CPU was saturated at a rate just above the capacity,
+// without those that clearly were so for less of the time than another.
+func saturatedAbove(limits []limit) []limit {
+	above := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
+		c := l.component
+		return l.Resource != CPU || !c.shared() || c.Missed == nil || !c.Missed.waitedForCPU()
+	})
+	most := 0.0
+	for _, l := range above {
+		most = max(most, l.component.Missed.Throttled)
+	}
+	return slices.DeleteFunc(above, func(l limit) bool { return l.component.Missed.Throttled < explains*most })
+}
+
+func (m *Missed) waitedForCPU() bool {
+	return Component{Busy: m.Busy, Throttled: m.Throttled, RunDelay: m.RunDelay}.waitedForCPU()
+}
+
+func (m *Missed) evidence(component string) string {
+	return evidenceOf(Component{Name: component, Busy: m.Busy, Throttled: m.Throttled, RunDelay: m.RunDelay})
 }
 
 // coolest says how hot the hottest was, where that was not enough.
