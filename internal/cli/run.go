@@ -172,7 +172,7 @@ func (a *app) conducted(ctx context.Context, exp *experiment.Experiment, f runFl
 	c.Events = p.events()
 	planned := c.Events.Planned
 	c.Events.Planned = func(dir string, trials []archive.Planned, load []time.Duration) {
-		for _, note := range exp.Notes() { // once it is known that nothing is wrong
+		for _, note := range exp.Notes(len(c.Variants)) { // once it is known that nothing is wrong
 			p.warning(note)
 		}
 		planned(dir, trials, load)

@@ -60,7 +60,7 @@ func (a *app) checkRun(ctx context.Context, exp *experiment.Experiment, f runFla
 	fmt.Fprintf(&b, "%s: %s\n", format.Plural(len(out.Trials), "trial"), strings.Join(order, " "))
 	fmt.Fprintf(&b, "time: %s under load, and what starting and stopping the system %s takes\n",
 		format.Duration(total), times(len(out.Trials)))
-	for _, note := range append(exp.Notes(), out.Warnings...) {
+	for _, note := range append(exp.Notes(len(c.Variants)), out.Warnings...) {
 		fmt.Fprintf(&b, "warning: %s\n", note)
 	}
 	b.WriteString("Nothing was started; everything that can be checked before is in order.\n")

@@ -50,6 +50,9 @@ func TestInitProposesAnExperimentThatCanRun(t *testing.T) {
 			t.Errorf("run --check: exit status %d, want %q in\n%s%s", checked.code, want, checked.stdout, checked.stderr)
 		}
 	}
+	if strings.Contains(checked.stdout+checked.stderr, "warning:") {
+		t.Errorf("run --check warns of what init proposes:\n%s%s", checked.stdout, checked.stderr)
+	}
 	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
 		t.Error("run --check made a run")
 	}

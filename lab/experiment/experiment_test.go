@@ -201,7 +201,8 @@ func TestNotes(t *testing.T) {
 	}
 	tests := []struct{ name, old, new, want string }{
 		{"nothing to say", "", "", ""},
-		{"few trials", "trials: 6", "trials: 5", "95 % interval"},
+		{"trials that can show a difference", "trials: 6", "trials: 4", ""},
+		{"too few trials to compare", "trials: 6", "trials: 3", "3 cannot show which of 2 variants has the higher capacity; that takes 4"},
 		{"failures are not judged", "  http_req_failed: [rate<0.001]\n", "", "http_req_failed"},
 		{"duration is not used", "      request", "      duration: 5s\n      request", "not used"},
 		{"rate is not offered", "      request", "      rate: 500/s\n      request", "500/s of scenario \"lookup\", only says where the search begins"},
@@ -216,10 +217,14 @@ func TestNotes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
-		got := strings.Join(e.Notes(), "\n")
+		got := strings.Join(e.Notes(len(e.Variants)), "\n")
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: Notes() = %q, want %q", tt.name, got, tt.want)
 		}
+	}
+	e, err := experiment.Parse("x.yaml", []byte(strings.Replace(string(base), "trials: 6", "trials: 1", 1)))
+	if err != nil || len(e.Notes(1)) > 0 {
+		t.Errorf("one variant is compared with nothing: %q, %v", e.Notes(1), err)
 	}
 }
 
@@ -292,7 +297,7 @@ func TestNotesOfSkippedMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(e.Notes(), "\n"); strings.Contains(got, "ws_msgs_skipped") != c.want {
+		if got := strings.Join(e.Notes(len(e.Variants)), "\n"); strings.Contains(got, "ws_msgs_skipped") != c.want {
 			t.Errorf("%s: got %q, want a note: %v", name, got, c.want)
 		}
 	}

@@ -65,7 +65,7 @@ func checkExperiment(t *testing.T, e *experiment.Experiment) {
 		t.Fatalf("Parse accepts an incomplete experiment: %+v", e)
 	}
 	checkPlan(t, e.Plan())
-	e.Notes()
+	e.Notes(len(e.Variants))
 	e.Position("variants", e.Variants[0].Name, "services")
 	if err := e.CheckServices([]string{e.Entry}); err != nil {
 		checkErrors(t, err)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"loadstone/lab/stats"
 	"loadstone/lab/threshold"
 )
 
@@ -30,16 +31,15 @@ func (e *Experiment) VariantNames() []string {
 	return names
 }
 
-// minTrials is the fewest from which a 95 % interval on a median follows: the
-// probability that all of n trials lie on one side of it is 2/2^n.
-const minTrials = 6
-
 // Notes returns what is allowed and may still not be meant, one sentence each,
-// to be shown before the run.
-func (e *Experiment) Notes() []string {
+// to be shown before a run of so many of the variants.
+//
+// That few trials give an interval of low confidence is no note: the report states the
+// confidence, and one variant may need no more. That a comparison cannot come to anything is.
+func (e *Experiment) Notes(variants int) []string {
 	var notes []string
-	if e.Measure == Capacity && e.Trials < minTrials {
-		notes = append(notes, fmt.Sprintf("trials: %d is too few for a 95 %% interval, which takes %d", e.Trials, minTrials))
+	if needed := stats.Needed(variants); e.Measure == Capacity && e.Trials < needed {
+		notes = append(notes, fmt.Sprintf("trials: %d cannot show which of %d variants has the higher capacity; that takes %d", e.Trials, variants, needed))
 	}
 	if e.Measure == Capacity && !slices.ContainsFunc(e.SLO, func(o Objective) bool { return o.Metric == threshold.HTTPReqFailed }) {
 		notes = append(notes, "the SLO says nothing about http_req_failed: a variant that answers with errors, fast, meets it")

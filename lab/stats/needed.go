@@ -2,6 +2,10 @@ package stats
 
 import "math"
 
+// Needed is the fewest trials of each variant with which an experiment of so many variants
+// can tell one from its baseline; see Variants. A single variant has none to be told from: it is 1.
+func Needed(variants int) int { return needed(variants-1, Interleaved) }
+
 // needed is the fewest trials of each sample in which one of so many rows of a
 // table can be told apart: with the lowest p that so many trials can give, after
 // Holm's correction for all rows.
