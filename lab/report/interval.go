@@ -10,12 +10,11 @@ func endsMean(r *result.Result) string {
 		intervals = intervals || v.HasInterval()
 		open = open || v.HasInterval() && v.Capacity.HighOpen
 	}
-	text := ""
-	if intervals {
-		text = " It runs from a rate that was sustained to one that was not."
+	switch {
+	case open:
+		return " It runs from a rate that was sustained to one that was not; \"or more\" stands where too many trials ended before the system did."
+	case intervals:
+		return " It runs from a rate that was sustained to one that was not."
 	}
-	if open {
-		text += " …: no upper end, too many trials ended before the system did."
-	}
-	return text
+	return ""
 }

@@ -28,15 +28,21 @@ func TestOpenInterval(t *testing.T) {
 		}
 		return at
 	}
-	if row := c.Rows[2]; !slices.Equal(arrows(row.Chart), []float64{v.Capacity.High}) || row.Interval != "[1,830, …)" || row.Value != "1,890 req/s" || !strings.Contains(row.Chart.Desc, "1,940 or more at 96.9 %") {
+	if row := c.Rows[2]; !slices.Equal(arrows(row.Chart), []float64{v.Capacity.High}) || row.Interval != "[1,830 or more]" || row.Value != "1,890 req/s" || !strings.Contains(row.Chart.Desc, "interval 1,830 or more at 96.9 %") {
 		t.Errorf("its row is %+v", row)
 	}
 	if row := c.Rows[1]; arrows(row.Chart) != nil || strings.Contains(row.Chart.Desc, "or more") {
 		t.Errorf("the row of another is %+v", row)
 	}
 	for what, text := range map[string]string{"note": c.Note, "cell": capacityCell(v).Note, "legend": endsMean(r)} {
-		if !strings.Contains(text, "no upper end") && !strings.Contains(text, "or more") {
+		if !strings.Contains(text, "or more") {
 			t.Errorf("the %s says nothing of the open end: %s", what, text)
 		}
+	}
+	// An interval from 0 on tells nothing, and is none.
+	v.Capacity.Low, v.Capacity.LowerBound = 0, true
+	value, interval := capacityCells(v, true)
+	if row := newCapacityChart(r).Rows[2]; value != "≥1,890" || interval != "req/s" || row.Interval != "6 trials, no interval" || capacityCell(v).Note != "6 trials, no interval" {
+		t.Errorf("without any end: got %q and %q, its row is %+v, its cell %+v", value, interval, row, capacityCell(v))
 	}
 }

@@ -95,12 +95,8 @@ func newCapacityRow(r *result.Result, i int, x chart.Axis) capacityRow {
 	}
 	desc := capacityText(v)
 	if v.HasInterval() {
-		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
 		row.Interval, row.Certainty = v.Capacity.Range(), format.Percent(v.Capacity.Confidence)
-		if v.Capacity.HighOpen {
-			high += " or more"
-		}
-		desc += fmt.Sprintf(", interval from %s to %s at %s", low, high, row.Certainty)
+		desc += fmt.Sprintf(", interval %s at %s", v.Capacity.InWords(), row.Certainty)
 	} else {
 		row.Interval = format.Plural(v.Trials, "trial") + ", no interval"
 		desc += ", " + row.Interval

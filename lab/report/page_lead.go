@@ -57,11 +57,7 @@ func leader(r *result.Result) *result.Variant {
 func capacityCell(v *result.Variant) leadCell {
 	c := leadCell{Name: "Capacity of " + v.Name, Value: capacityText(v), Weak: v.IsLowerBound()}
 	if v.HasInterval() {
-		_, low, high := format.Interval(v.Capacity.Value, v.Capacity.Low, v.Capacity.High)
-		if v.Capacity.HighOpen {
-			high += " or more"
-		}
-		c.Note = fmt.Sprintf("%s to %s at %s, over %s", low, high, format.Percent(v.Capacity.Confidence), format.Plural(v.Trials, "trial"))
+		c.Note = fmt.Sprintf("%s at %s, over %s", v.Capacity.InWords(), format.Percent(v.Capacity.Confidence), format.Plural(v.Trials, "trial"))
 		return c
 	}
 	c.Note, c.Weak = format.Plural(v.Trials, "trial")+", no interval", true

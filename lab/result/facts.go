@@ -43,7 +43,7 @@ func (v *Variant) HasCapacity() bool {
 // IsLowerBound says whether the measurement ended before the system did.
 func (v *Variant) IsLowerBound() bool { return v.Capacity != nil && v.Capacity.LowerBound }
 
-// HasInterval says whether the capacity has an interval: a single trial gives none.
+// HasInterval says whether the capacity has an interval; see Estimate.HasRange.
 func (v *Variant) HasInterval() bool { return v.Capacity != nil && v.Capacity.HasRange() }
 
 // HasRange says whether there is a ratio with an interval.

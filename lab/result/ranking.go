@@ -96,7 +96,7 @@ func (r *Result) compare(a, b *Variant, others float64) relation {
 		shown = c.stands(spent) && c.Ratio > 1
 	case a.Name == base && d.HasRange():
 		shown = d.stands(spent) && d.Ratio < 1
-	case !a.HasInterval() || !b.HasInterval(), others*apart >= stats.Alpha:
+	case !a.Capacity.Interval.HasRange() || !b.Capacity.Interval.HasRange(), others*apart >= stats.Alpha:
 		return tooFew
 	default:
 		shown = !b.Capacity.HighOpen && b.Capacity.High < a.Capacity.Low
