@@ -90,7 +90,11 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	}
 	switch {
 	case at == nil:
-		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: no rate was held")
+		why := "no component was perturbed: no rate was held"
+		if trials := m.Experiment.Trials; trials > 1 {
+			why = fmt.Sprintf("no component was perturbed: that is done in the last of the %d trials, and no rate was held in that one", trials)
+		}
+		m.trial.Warnings = append(m.trial.Warnings, why)
 		return nil
 	case found.LowerBound: // closed load would seek a limit that the search did not reach
 		return nil

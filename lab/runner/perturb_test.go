@@ -2,9 +2,11 @@ package runner
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
@@ -35,6 +37,22 @@ func TestPerturbingIsBoundedUnlessAskedFor(t *testing.T) {
 	f("asked for", experiment.Capacity, 1, experiment.Perturb{Asked: true}, 30*time.Second)
 	f("asked for so long", experiment.Capacity, 1, experiment.Perturb{Asked: true, Budget: time.Minute}, time.Minute)
 	f("off", experiment.Capacity, 20, experiment.Perturb{Off: true}, 0)
+}
+
+// Perturbing is one trial's, so what keeps it from being done is said of that trial alone.
+func TestWhichTrialWasToBePerturbedIsSaid(t *testing.T) {
+	t.Parallel()
+	for trials, want := range map[int]string{
+		1: "no component was perturbed: no rate was held",
+		3: "no component was perturbed: that is done in the last of the 3 trials, and no rate was held in that one",
+	} {
+		e := &experiment.Experiment{Measure: experiment.Capacity, Trials: trials, Search: experiment.DefaultSearch(), Perturb: experiment.Perturb{Asked: true}}
+		m := &trialRun{execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)}, trial: &archive.Trial{}}
+		m.trial.Round = trials
+		if err := m.perturb(t.Context(), load.Scenario{}); err != nil || !slices.Equal(m.trial.Warnings, []string{want}) {
+			t.Errorf("%d trials: got %q, %v; want %q", trials, m.trial.Warnings, err, want)
+		}
+	}
 }
 
 func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
