@@ -183,7 +183,6 @@ func capacityFound(v *result.Variant, in *verdict.Input, exp *experiment.Experim
 	v.Capacity.LowerBound = in.Capacity > 0 && (in.LowerBound != "" || in.MachineBusy >= verdict.MachineFull)
 	v.Warnings = append(v.Warnings, searchWarnings(trials, exp.Search)...)
 	v.Warnings = append(v.Warnings, warming(trials, float64(exp.Search.Tolerance))...)
-	v.Warnings = slices.Concat(v.Warnings, lasting(trials, exp.Search.Hold), judgedByFew(trials))
 	if in.LowerBound == fullMachine && in.MachineBusy >= verdict.MachineFull {
 		in.LowerBound = "" // the verdict says how full
 	}

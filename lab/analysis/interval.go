@@ -50,32 +50,34 @@ func (o *observed) held(exp *experiment.Experiment, t archive.Trial) {
 	}
 }
 
-// lasting warns of rates that a search found and that did not last.
-func lasting(trials []observed, hold time.Duration) []string {
-	var out []string
-	short, none, why := 0, 0, ""
+// lasting says in how many trials a lower rate lasted than the search found, and in how many
+// none was seen to last; each is empty if in none.
+func lasting(trials []observed, hold time.Duration) (lower, none string) {
+	var lowers, nones []string // why, as far as that is known
 	for _, t := range trials {
-		if t.short != "" {
-			short++
-			why = cmp.Or(why, t.short)
+		switch {
+		case t.capacity > 0 && !t.lasted:
+			nones = append(nones, t.short)
+		case t.short != "":
+			lowers = append(lowers, t.short)
 		}
-		if t.capacity > 0 && !t.lasted {
-			none++
+	}
+	if n := len(lowers); n > 0 {
+		lower = fmt.Sprintf("in %d of %d trials the rate that the search found did not last for %v (%s); the capacity is the highest that did", n, len(trials), hold, lowers[0])
+	}
+	if n := len(nones); n > 0 {
+		none = fmt.Sprintf("in %d of %d trials no rate was seen to last for %v, and the capacity is what short attempts sustained", n, len(trials), hold)
+		if why := cmp.Or(nones...); why != "" {
+			none += " (" + why + ")"
 		}
 	}
-	if short > 0 {
-		out = append(out, fmt.Sprintf("in %d of %d trials the rate that the search found did not last for %v (%s); the capacity is the highest that did", short, len(trials), hold, why))
-	}
-	if none > 0 {
-		out = append(out, fmt.Sprintf("in %d of %d trials no rate was seen to last for %v: the capacity is what short attempts sustained", none, len(trials), hold))
-	}
-	return out
+	return lower, none
 }
 
-// judgedByFew warns of objectives of which there was too little at the capacity.
-func judgedByFew(trials []observed) []string {
+// judgedByFew says of which objectives there was too little at the capacity, and how long
+// it takes at that rate until there is enough; empty if of none.
+func judgedByFew(trials []observed) (text string, takes time.Duration) {
 	n, what := 0, ""
-	var takes time.Duration
 	for _, t := range trials {
 		if t.few != "" {
 			n++
@@ -83,11 +85,9 @@ func judgedByFew(trials []observed) []string {
 		}
 	}
 	if n == 0 {
-		return nil
+		return "", 0
 	}
-	const round = 10 // seconds
-	hold := round * max(1, int(math.Ceil(takes.Seconds()/round)))
-	return []string{fmt.Sprintf("in %d of %d trials the capacity rests on few requests: %s; search: {hold: %ds} offers enough", n, len(trials), what, hold)}
+	return fmt.Sprintf("in %d of %d trials the capacity rests on few requests: %s", n, len(trials), what), takes
 }
 
 // bounded makes the trial's capacity a lower bound: what was rejected was not
@@ -201,17 +201,50 @@ func lowerBound(trials []observed) string {
 	return reason
 }
 
-// budgetTimes is how much longer a search should be that ended too early: its attempts have as many
-// times the requests.
-const budgetTimes = 3
+const (
+	// budgetTimes is how much longer a search should be that ended too early: its attempts have as many
+	// times the requests.
+	budgetTimes = 3
+	// budgetAttempts is how many times its longest attempt a search takes, at least.
+	budgetAttempts = 2
+)
 
 // searchWarnings say what the capacity leaves open: trials that ended before the
-// system did, and searches that ended before they had closed in on its edge.
+// system did, rates that did not last, and searches that had too little time. What to do
+// about these is one advice: a longer search, whose attempts are longer, or, where there
+// were only too few requests, to hold the rate for longer.
 func searchWarnings(trials []observed, search experiment.Search) []string {
 	var out []string
 	if n, reason := ended(trials); n > 0 {
 		out = append(out, fmt.Sprintf("%d of %d trials ended before the system did: %s", n, len(trials), reason))
 	}
+	lower, none := lasting(trials, search.Hold)
+	if lower != "" {
+		out = append(out, lower)
+	}
+	wide := early(trials, float64(search.Tolerance))
+	few, takes := judgedByFew(trials)
+	found := strings.Join(slices.DeleteFunc([]string{none, wide, few}, func(s string) bool { return s == "" }), "; ")
+	switch enough := inTens(takes); {
+	case found == "":
+		return out
+	case found == few && search.Hold < takes:
+		return append(out, fmt.Sprintf("%s; search: {hold: %ds} offers enough", few, enough))
+	default:
+		longer := max(budgetTimes*search.Budget.Seconds(), budgetAttempts*float64(enough))
+		return append(out, fmt.Sprintf("%s; a longer search, such as search: {budget: %.0fs}, tells more", found, longer))
+	}
+}
+
+// inTens is a time in seconds, rounded up to tens of them.
+func inTens(d time.Duration) int {
+	const round = 10
+	return round * int(math.Ceil(d.Seconds()/round))
+}
+
+// early says by what it shows that searches ended before they had closed in on the edge;
+// empty if they did not.
+func early(trials []observed, tolerance float64) string {
 	var wide []string
 	var apart []float64
 	found, once := 0, 0
@@ -227,16 +260,16 @@ func searchWarnings(trials []observed, search experiment.Search) []string {
 			apart = append(apart, t.rejected/t.capacity)
 		}
 	}
-	if m := median(apart); m > 1+2*float64(search.Tolerance) {
+	if m := median(apart); m > 1+2*tolerance {
 		wide = append(wide, fmt.Sprintf("in the median trial the lowest rate that did not hold is %s above the highest that did", format.Percent(m-1)))
 	}
 	if 2*once > found {
 		wide = append(wide, fmt.Sprintf("in %d of %d trials the highest rate that held was not measured again", once, found))
 	}
-	if len(wide) > 0 {
-		out = append(out, fmt.Sprintf("the search ended early: %s; a longer search, such as search: {budget: %.0fs}, tells more", strings.Join(wide, ", and "), budgetTimes*search.Budget.Seconds()))
+	if len(wide) == 0 {
+		return ""
 	}
-	return out
+	return "the search ended early: " + strings.Join(wide, ", and ")
 }
 
 // typical is the trial of median capacity.

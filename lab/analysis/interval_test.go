@@ -83,7 +83,7 @@ func TestIntervalsHoldTheEdge(t *testing.T) {
 func trialsOf(held, rejected []float64) []observed {
 	out := make([]observed, len(held))
 	for i := range held {
-		out[i] = observed{capacity: held[i], rejected: rejected[i], confirmed: true}
+		out[i] = observed{capacity: held[i], rejected: rejected[i], confirmed: true, lasted: true}
 		if rejected[i] == 0 {
 			out[i].lowerBound = "every rate that was tried held"
 		}
@@ -133,6 +133,45 @@ func TestSearchesThatEndedEarlyAreToldOf(t *testing.T) {
 	}
 	if got := searchWarnings(wide, experiment.Search{Tolerance: 0.2, Budget: 11 * time.Second}); len(got) != 1 || strings.Contains(got[0], "above") {
 		t.Errorf("warned %q, want nothing of 35 %% where 20 %% are tolerated", got)
+	}
+}
+
+// Whatever a search was too short for, one thing is advised, and it is enough of it.
+func TestOneAdviceToAShortSearch(t *testing.T) {
+	t.Parallel()
+	const seconds = time.Second
+	for name, c := range map[string]struct {
+		early  bool
+		few    bool
+		takes  time.Duration // until enough requests came; 0 if none did
+		hold   time.Duration
+		lasted bool
+		want   string
+	}{
+		"nothing":                          {false, false, 0, 0, true, ""},
+		"early":                            {true, false, 0, 0, true, "such as search: {budget: 33s}, tells more"},
+		"few requests":                     {false, true, 14 * seconds, 0, true, "search: {hold: 20s} offers enough"},
+		"few, and held for less":           {false, true, 14 * seconds, 5 * seconds, true, "search: {hold: 20s} offers enough"},
+		"few, and nothing lasted":          {false, true, 14 * seconds, 5 * seconds, false, "such as search: {budget: 40s}, tells more"},
+		"few, as nothing lasted":           {false, true, 14 * seconds, 60 * seconds, false, "such as search: {budget: 40s}, tells more"},
+		"few for a step that none came to": {false, true, 0, 0, true, "such as search: {budget: 33s}, tells more"},
+		"early and few":                    {true, true, 14 * seconds, 0, true, "such as search: {budget: 40s}, tells more"},
+		"nothing lasted":                   {false, false, 0, 60 * seconds, false, "such as search: {budget: 33s}, tells more"},
+		"all of it":                        {true, true, 120 * seconds, 60 * seconds, false, "such as search: {budget: 240s}, tells more"},
+	} {
+		trials := trialsOf([]float64{1000, 1000}, []float64{1050, 1050})
+		for i := range trials {
+			trials[i].confirmed, trials[i].lasted = !c.early, c.lasted
+			if c.few {
+				trials[i].few, trials[i].fewTakes = "p(95)<200 was judged by 30, and takes 100", c.takes
+			}
+		}
+		got := strings.Join(searchWarnings(trials, experiment.Search{Tolerance: 0.05, Budget: 11 * seconds, Hold: c.hold}), "\n")
+		if !strings.HasSuffix(got, c.want) || strings.Contains(got, "\n") || (got == "") != (c.want == "") || strings.Count(got, "search: {") > 1 ||
+			strings.Contains(got, "not measured again") != c.early || strings.Contains(got, "rests on few requests") != c.few ||
+			strings.Contains(got, "no rate was seen to last") == c.lasted {
+			t.Errorf("%s: warned %q, want %q", name, got, c.want)
+		}
 	}
 }
 
