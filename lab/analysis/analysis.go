@@ -169,7 +169,12 @@ func disturbed(v *result.Variant, c *result.Conditions) {
 		v.Warnings = append(v.Warnings, fmt.Sprintf("in %d of %d trials the load generator, or what it shares with the system, was the limit of what was measured: %s", n, v.Trials, c.Invalid[0]))
 	}
 	if c.Outside > outsideMuch {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("something other than this run used %.1f cores meanwhile: stop it and repeat", c.Outside))
+		who, process := c.MostOutside()
+		text := fmt.Sprintf("something other than this run used %.1f cores meanwhile%s", c.Outside, who)
+		if process {
+			text += ": stop it and repeat"
+		}
+		v.Warnings = append(v.Warnings, text)
 	}
 }
 

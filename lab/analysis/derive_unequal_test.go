@@ -147,6 +147,7 @@ func TestDisturbedAttemptsAreTold(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		r := write(t, map[string]planted{"one": v, "two": v})
 		for i := range r.Trials {
+			r.Trials[i].Outsiders = []host.Process{{PID: 4711, Name: "make", Cores: 0.8}}
 			for j := range r.Trials[i].Measures {
 				r.Trials[i].Measures[j].Held = false
 			}
@@ -159,7 +160,7 @@ func TestDisturbedAttemptsAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		one := res.Variants[0]
-		if told := slices.Contains(one.Warnings, "something other than this run used 0.9 cores meanwhile: stop it and repeat"); told != others || one.Conditions != nil {
+		if told := slices.Contains(one.Warnings, "something other than this run used 0.9 cores meanwhile, mostly make (process 4711): stop it and repeat"); told != others || one.Conditions != nil {
 			t.Errorf("others ran: %v, warnings %q, conditions %v; want none of capacity", others, one.Warnings, one.Conditions)
 		}
 	}

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -109,6 +110,7 @@ func targetNames(targets []perturb.Target) []string {
 func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.Conditions {
 	c := result.Conditions{
 		MachineBusy: span.MachineBusy, ProbeCPU: span.Self, Outside: max(0, span.Outside-r.Generator.Busy),
+		Interrupts: span.Interrupts, Stolen: span.Stolen,
 		Working: r.Generator.Working, Late: r.LateShare(), LateMS: r.Generator.Lateness.P99,
 	}
 	if why := r.Validity(); len(why) > 0 {
@@ -131,12 +133,32 @@ func conditions(samples []host.Sample, span probe.Span, r *load.Result) result.C
 func joinConditions(trials []observed) *result.Conditions {
 	joined := medians(trials, func(t *observed) []*float64 {
 		c := &t.conditions
-		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
+		return []*float64{&c.MachineBusy, &c.ProbeCPU, &c.Outside, &c.Interrupts, &c.Stolen, &c.Working, &c.Late, &c.LateMS, &c.SampleSeconds}
 	}).conditions
-	joined.Invalid = nil
+	joined.Invalid, joined.Outsiders = nil, joinOutsiders(trials)
 	for _, t := range trials {
 		joined.GapSeconds = max(joined.GapSeconds, t.conditions.GapSeconds)
 		joined.Invalid = append(joined.Invalid, t.conditions.Invalid...)
 	}
 	return &joined
+}
+
+// joinOutsiders are the processes outside the run with what each used on average over all
+// trials, also those in which it did nothing; the one that used most is the first.
+func joinOutsiders(trials []observed) []host.Process {
+	sums := map[host.Process]float64{} // by all but what it used
+	for _, t := range trials {
+		for _, p := range t.conditions.Outsiders {
+			used := p.Cores / float64(len(trials))
+			p.Cores = 0
+			sums[p] += used
+		}
+	}
+	var out []host.Process
+	for p, cores := range sums {
+		p.Cores = cores
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b host.Process) int { return cmp.Or(cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID)) })
+	return out
 }

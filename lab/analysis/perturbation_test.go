@@ -121,8 +121,8 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	r := &load.Result{From: began.Add(time.Second), To: began.Add(2 * time.Second), Offered: 1000, Late: 3}
 	r.Generator.Working, r.Generator.Lateness.P99, r.Generator.Busy = 0.3, 0.9, 0.25
 	// The gaps of 0.7 s lie outside, that of 0.4 s inside.
-	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02, Outside: 0.75}, r)
-	want := result.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
+	got := conditions(at(0.2, 0.9, 1.0, 1.1, 1.2, 1.6, 1.7, 1.8, 1.9, 2.0, 2.7), probe.Span{MachineBusy: 0.6, Self: 0.02, Outside: 0.75, Interrupts: 0.1, Stolen: 0.2}, r)
+	want := result.Conditions{MachineBusy: 0.6, ProbeCPU: 0.02, Outside: 0.5, Interrupts: 0.1, Stolen: 0.2, Working: 0.3, Late: 0.003, LateMS: 0.9, SampleSeconds: 0.1, GapSeconds: 0.4}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -134,7 +134,12 @@ func TestConditionsAreOfTheMeasuredPart(t *testing.T) {
 	calm := want
 	calm.Invalid = nil
 	calm.GapSeconds, calm.MachineBusy = 0.1, 0.4
+	calm.Outsiders = []host.Process{{PID: 7, Name: "top", Cores: 0.03}}
+	want.Outsiders = []host.Process{{PID: 9, Name: "make", Cores: 0.9}, {PID: 7, Name: "top", Cores: 0.03}}
 	joined := joinConditions([]observed{{conditions: calm}, {conditions: want}, {conditions: calm}})
+	if all := joined.Outsiders; len(all) != 2 || all[0].Name != "make" || !near(all[0].Cores, 0.3, 1e-9) || !near(all[1].Cores, 0.03, 1e-9) {
+		t.Errorf("got %+v, want what each used on average", all)
+	}
 	if joined.GapSeconds != 0.4 || joined.MachineBusy != 0.4 || len(joined.Invalid) != 1 {
 		t.Errorf("got %+v, want the longest gap and the median of the rest", joined)
 	}

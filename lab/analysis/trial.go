@@ -138,6 +138,7 @@ func longestAttempt(t archive.Trial, samples []host.Sample) (c result.Conditions
 			longest, c = length, conditions(samples, span, r)
 		}
 	}
+	c.Outsiders = t.Outsiders
 	return c
 }
 
@@ -228,6 +229,7 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	}
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
+	o.conditions.Outsiders = t.Outsiders
 	above := justAbove(t, o.capacity)
 	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
 	services, names := instancesByService(t, span)

@@ -132,6 +132,9 @@ type Trial struct {
 	Light *load.Result `json:"light,omitempty"`
 	// Unseen is why it was not seen how long requests wait between instances; empty if it was.
 	Unseen string `json:"unseen,omitempty"`
+	// Outsiders are the processes outside the run that used most CPU in the trial, where they
+	// can be seen.
+	Outsiders []host.Process `json:"outsiders,omitempty"`
 }
 
 // The kinds of measure beside the purposes of package capacity.

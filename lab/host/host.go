@@ -32,6 +32,10 @@ type Host interface {
 	// be slowed down. The error is ErrUnsupported where nothing can be changed,
 	// which a factor of 1 finds out without changing anything.
 	Limit(ctx context.Context, target string, factor float64) error
+	// Outsiders begins to look at the processes that are neither a target's nor this
+	// program's or started by it. The function that it returns says which of them used most
+	// CPU since; none where that is not seen.
+	Outsiders() (since func() []Process)
 	// Close restores all limits.
 	Close() error
 }
@@ -58,6 +62,10 @@ type Sample struct {
 	// in all. Time that the hypervisor gave to others counts as busy.
 	MachineBusy  time.Duration `json:"mb"`
 	MachineTotal time.Duration `json:"mt"`
+	// Interrupts and Stolen are parts of MachineBusy: what the kernel did for interrupts,
+	// where it counts that apart, and the time that the hypervisor gave to others.
+	Interrupts time.Duration `json:"irq,omitempty"`
+	Stolen     time.Duration `json:"st,omitempty"`
 	// Self is the CPU time of the process that watches.
 	Self time.Duration `json:"self"`
 	// Slow is nil in all samples but one a second.

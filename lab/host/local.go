@@ -117,10 +117,11 @@ func (w *watcher) sample() (*Sample, error) {
 			return nil, fmt.Errorf("watch %s: %w", t.Name, err)
 		}
 	}
-	var err error
-	if s.MachineBusy, s.MachineTotal, err = machineCPU(w.stat); err != nil {
+	machine, err := machineCPU(w.stat)
+	if err != nil {
 		return nil, fmt.Errorf("watch the machine: %w", err)
 	}
+	s.MachineBusy, s.MachineTotal, s.Interrupts, s.Stolen = machine.busy, machine.total, machine.interrupts, machine.stolen
 	if s.At.Sub(w.looked) >= slowInterval {
 		w.looked, s.Slow = s.At, w.slow(targets)
 	}

@@ -18,13 +18,17 @@ import (
 // that Go runs Linux on.
 const tick = 10 * time.Millisecond
 
+// cpuTimes are the CPU times of all cores: in use, in all, and of the former those of
+// interrupts and those that the hypervisor gave to others.
+type cpuTimes struct{ busy, total, interrupts, stolen time.Duration }
+
 // machineCPU reads the first line of /proc/stat from f: the CPU time of all
 // cores, by what it was spent on (proc(5)).
-func machineCPU(f *os.File) (busy, total time.Duration, err error) {
+func machineCPU(f *os.File) (cpuTimes, error) {
 	buf := make([]byte, 256)
 	n, err := f.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, 0, err
+		return cpuTimes{}, err
 	}
 	line, _, _ := bytes.Cut(buf[:n], []byte("\n"))
 	return parseMachine(string(line))
@@ -32,22 +36,29 @@ func machineCPU(f *os.File) (busy, total time.Duration, err error) {
 
 // parseMachine takes "cpu user nice system idle iowait irq softirq steal …".
 // Guest time is part of user time already.
-func parseMachine(line string) (busy, total time.Duration, err error) {
+func parseMachine(line string) (t cpuTimes, err error) {
 	fields := strings.Fields(line)
 	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, 0, fmt.Errorf("/proc/stat starts with %q; expected the line of all cores", line)
+		return t, fmt.Errorf("/proc/stat starts with %q; expected the line of all cores", line)
 	}
 	for i, f := range fields[1:9] {
 		v, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return 0, 0, fmt.Errorf("/proc/stat: %w", err)
+			return t, fmt.Errorf("/proc/stat: %w", err)
 		}
-		total += time.Duration(v) * tick
-		if idle := i == 3 || i == 4; !idle {
-			busy += time.Duration(v) * tick
+		spent := time.Duration(v) * tick
+		t.total += spent
+		switch i {
+		case 3, 4: // idle
+			continue
+		case 5, 6:
+			t.interrupts += spent
+		case 7:
+			t.stolen += spent
 		}
+		t.busy += spent
 	}
-	return busy, total, nil
+	return t, nil
 }
 
 // ReadProcess reads what a process used, where no control group tells.

@@ -7,12 +7,12 @@ import (
 
 func TestParseMachine(t *testing.T) {
 	t.Parallel()
-	busy, total, err := parseMachine("cpu  10 1 20 300 40 5 6 7 0 0")
-	if err != nil || busy != 490*time.Millisecond || total != 3890*time.Millisecond {
-		t.Errorf("got %v of %v, %v; want 490ms of 3.89s", busy, total, err)
+	got, err := parseMachine("cpu  10 1 20 300 40 5 6 7 0 0")
+	if want := (cpuTimes{490 * time.Millisecond, 3890 * time.Millisecond, 110 * time.Millisecond, 70 * time.Millisecond}); err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
 	for _, bad := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2", "cpu a b c d e f g h"} {
-		if _, _, err := parseMachine(bad); err == nil {
+		if _, err := parseMachine(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}
 	}

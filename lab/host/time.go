@@ -17,8 +17,8 @@ func MachineTime() (busy, total time.Duration, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	busy, total, err = machineCPU(f)
-	return busy, total, errors.Join(err, f.Close())
+	t, err := machineCPU(f)
+	return t.busy, t.total, errors.Join(err, f.Close())
 }
 
 // Periods counts a control group's scheduler periods with a CPU quota.

@@ -37,6 +37,10 @@ type Span struct {
 	// Outside is what the machine did for nobody in Instances, nor for watching, in
 	// cores: other processes, the load generator, and time given to other guests.
 	Outside float64
+	// Interrupts and Stolen are of it what the kernel did for interrupts, those of the load's
+	// own packets included, and what the hypervisor gave to others.
+	Interrupts float64
+	Stolen     float64
 	// Self is what watching cost, in cores.
 	Self float64
 	// ListenOverflows are of all instances together, in each second of the span.
@@ -72,6 +76,7 @@ func Over(samples []host.Sample, from, to time.Time) (Span, bool) {
 		busy -= u.CPU
 	}
 	span.Outside = max(0, float64(busy)/length-span.Self)
+	span.Interrupts, span.Stolen = float64(b.Interrupts-a.Interrupts)/length, float64(b.Stolen-a.Stolen)/length
 	span.slow(samples, from, to)
 	return span, true
 }
@@ -151,6 +156,8 @@ func between(a, b host.Sample, f float64) host.Sample {
 		At:           a.At.Add(lerp(0, b.At.Sub(a.At), f)),
 		MachineBusy:  lerp(a.MachineBusy, b.MachineBusy, f),
 		MachineTotal: lerp(a.MachineTotal, b.MachineTotal, f),
+		Interrupts:   lerp(a.Interrupts, b.Interrupts, f),
+		Stolen:       lerp(a.Stolen, b.Stolen, f),
 		Self:         lerp(a.Self, b.Self, f),
 		Instances:    make([]host.Instance, len(a.Instances)),
 	}

@@ -22,7 +22,7 @@ func steady() []host.Sample {
 		s := float64(i) / 10
 		out = append(out, host.Sample{
 			At: moment(s), MachineBusy: time.Duration(s * 1e9), MachineTotal: time.Duration(2 * s * 1e9),
-			Self: time.Duration(0.01 * s * 1e9),
+			Interrupts: time.Duration(0.1 * s * 1e9), Stolen: time.Duration(0.2 * s * 1e9), Self: time.Duration(0.01 * s * 1e9),
 			Instances: []host.Instance{{
 				Name: "api-1", CPU: time.Duration(0.25 * s * 1e9), Periods: uint64(50 * s), Throttled: uint64(25 * s),
 				Memory: uint64(1000 + i),
@@ -51,6 +51,9 @@ func TestOver(t *testing.T) {
 	}
 	if want := 1 - 0.25 - 0.01; math.Abs(span.Outside-want) > 1e-6 {
 		t.Errorf("outside %v, want %v: of one core that is busy, what neither the instance nor watching used", span.Outside, want)
+	}
+	if math.Abs(span.Interrupts-0.1) > 1e-6 || math.Abs(span.Stolen-0.2) > 1e-6 {
+		t.Errorf("interrupts %v, stolen %v; want 0.1, 0.2", span.Interrupts, span.Stolen)
 	}
 	if u.Memory != 1014 {
 		t.Errorf("memory %d, want 1014, the most within the span", u.Memory)

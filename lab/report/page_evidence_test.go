@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"loadstone/lab/host"
 	"loadstone/lab/loadpage/pagetest"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
@@ -46,6 +47,12 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 		if !strings.Contains(text, "▲ look at this") || !strings.Contains(text, "look at: "+strings.ToLower(name)) {
 			t.Errorf("%s was spoiled: the page does not say so in words", name)
 		}
+	}
+	r := good()
+	c := r.Variants[1].Conditions
+	c.Outside, c.Outsiders = 0.7, []host.Process{{PID: 4711, Name: "make", Cores: 0.6}}
+	if text := pagetest.Shown(pagetest.Parse(t, render(t, "make", r))); !strings.Contains(text, "35 % of the machine, mostly make (process 4711)") {
+		t.Error("the page does not say what else ran")
 	}
 	if got := newChecks(&result.Result{}); got != nil {
 		t.Errorf("a result without variants: got %v", got)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"loadstone/lab/format"
@@ -170,8 +171,12 @@ func machineChecks(r *result.Result) []check {
 	}
 	cores := float64(r.Environment.Cores)
 	if outside, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Outside }); ok && cores > 0 {
-		checks = append(checks, check{Name: "Other processes", Good: outside <= mostOutside*cores,
-			Value: "used " + format.Measured(outside) + " cores, " + format.Percent(outside/cores) + " of the machine" + ofVariant(r, name),
+		good, who := outside <= mostOutside*cores, ""
+		if i := slices.IndexFunc(r.Variants, func(v result.Variant) bool { return v.Name == name }); !good {
+			who, _ = r.Variants[i].Conditions.MostOutside()
+		}
+		checks = append(checks, check{Name: "Other processes", Good: good,
+			Value: "used " + format.Measured(outside) + " cores, " + format.Percent(outside/cores) + " of the machine" + who + ofVariant(r, name),
 			Why:   "Beyond " + format.Percent(mostOutside) + ", stop what else runs on the machine, or what shares it, and repeat."})
 	}
 	gap, name, ok := worst(r, func(v *result.Variant) (float64, bool) {

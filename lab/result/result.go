@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/host"
 	"loadstone/lab/load/roundtrip"
 	"loadstone/lab/stats"
 	"loadstone/lab/verdict"
@@ -120,6 +121,12 @@ type Conditions struct {
 	// generator, nor watching, in cores: other processes, other guests, and the
 	// kernel where it works for nobody in particular.
 	Outside float64 `json:"outside_cpu"`
+	// Interrupts and Stolen are parts of Outside: what the kernel did for interrupts, those of
+	// the load's own packets included, and what the hypervisor gave to other guests. Outsiders
+	// are the processes outside the run that used most CPU, on average over whole trials.
+	Interrupts float64        `json:"interrupts_cpu,omitempty"`
+	Stolen     float64        `json:"stolen_cpu,omitempty"`
+	Outsiders  []host.Process `json:"outsiders,omitempty"`
 	// Working is the share of the time that the generator's busiest event loop
 	// was at work, 0 to 1. Late is the share of arrivals that it sent more than
 	// 5 ms after their time although it could have sent them, and LateMS the 99th

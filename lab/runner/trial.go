@@ -119,6 +119,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		return err
 	}
 	defer closeAll(asked)
+	others := outsiders(up.Hosts())
 	var seen usage
 	var blind unseen
 	stopProbe, err := prober{dir, up, asked, &seen, &blind}.start(ctx)
@@ -126,6 +127,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		return err
 	}
 	defer func() {
+		t.Outsiders = others()
 		err = errors.Join(err, stopProbe())
 		t.Unseen = blind.why()
 		addResources(asked, t)

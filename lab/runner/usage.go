@@ -7,6 +7,20 @@ import (
 	"loadstone/lab/host"
 )
 
+// outsiders is Outsiders of all hosts.
+func outsiders(hosts []host.Host) (since func() []host.Process) {
+	var looks []func() []host.Process
+	for _, h := range hosts {
+		looks = append(looks, h.Outsiders())
+	}
+	return func() (all []host.Process) {
+		for _, look := range looks {
+			all = append(all, look()...)
+		}
+		return all
+	}
+}
+
 // usage is the CPU time that instances had used when they were sampled last.
 type usage struct {
 	mu  sync.Mutex

@@ -186,6 +186,11 @@ func (r *Remote) Limit(ctx context.Context, target string, factor float64) error
 	return nil
 }
 
+// Outsiders is that of host.Host: what else runs on another machine is not looked at.
+func (r *Remote) Outsiders() (since func() []host.Process) {
+	return func() []host.Process { return nil }
+}
+
 // Close ends the agent, which restores all limits, and waits for it.
 func (r *Remote) Close() error {
 	r.once.Do(func() { r.err = r.close() })
