@@ -130,7 +130,7 @@ func (a *app) initialise(ctx context.Context, file string, f initFlags) error {
 	if f.request == "" {
 		fmt.Fprintf(a.Stdout, "%s is a guess: if users ask for something else, write it as request: in %s\n", p.Request, experimentPath)
 	}
-	fmt.Fprintf(a.Stdout, "next:  loadstone run %s\n", experimentPath)
+	fmt.Fprintf(a.Stdout, "next:  loadstone run %s (with --check it only says what it would run, and for how long)\n", experimentPath)
 	return nil
 }
 
@@ -150,7 +150,11 @@ func (a *app) unstartable(ctx context.Context, system *topology.System) []string
 
 func overrideText(p *proposal.Proposal) string {
 	var parts []string
-	if len(p.Limited) > 0 {
+	switch len(p.Limited) {
+	case 0:
+	case 1:
+		parts = append(parts, fmt.Sprintf("%g CPU for %s", p.CPUs, p.Limited[0]))
+	default:
 		parts = append(parts, fmt.Sprintf("%g CPU each for %s", p.CPUs, strings.Join(p.Limited, ", ")))
 	}
 	if n := len(p.Starts); n > 0 {

@@ -44,27 +44,28 @@ func (a *app) runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "run EXPERIMENT.yaml",
 		GroupID: "lab",
-		Short:   "Run an experiment: all variants, interleaved trials, verdicts, report",
-		Long: `Run an experiment and report it. Each trial starts one variant afresh, loads it,
-monitors its components and stops it; the variants take turns. After the last trial,
-capacity, verdict and comparison are derived from the raw data, printed, and written
-to the run's directory as result.json and report.html.
+		Short:   "Run an experiment: load each variant, say what limits it, compare them",
+		Long: `Run an experiment and report it. A variant is the system as its Compose file has it,
+or with a change. A trial starts one variant afresh, loads it, monitors its services
+and stops it; variants take turns. After the last trial the capacity of each variant,
+what limits it, and what the changes bring are printed, and written to the run's
+directory as report.html and result.json.
 
 If the run is stopped (Ctrl-C) or a trial fails, the report covers the completed
 trials and is marked as partial.
 
 Exit status:
-   0  every SLO was met
+   0  every objective (slo) was met
    1  the run failed or was stopped
    2  an error in the arguments or in the experiment file
-  99  an SLO was crossed, or no rate met it`,
-		Example: `  loadstone run system/results/experiments/embedded.yaml
-
-  # a quick look: two variants, one trial each (without intervals)
-  loadstone run experiment.yaml --variants query,snapshot --trials 1
+  99  an objective was not met, or no rate met all of them`,
+		Example: `  loadstone run experiment.yaml   # loadstone init writes a first one
 
   # what would be run, and how long it takes; nothing is started
   loadstone run experiment.yaml --check
+
+  # a quick look: two of its variants, one trial each (without intervals)
+  loadstone run experiment.yaml --variants one,three --trials 1
 
   # a Compose file whose services have no CPU limits: a quarter of a core for each
   loadstone run experiment.yaml --cpus-each 0.25
@@ -107,14 +108,14 @@ Exit status:
 	}
 	fl := cmd.Flags()
 	fl.IntVar(&trials, "trials", 0, "trials of each variant, instead of the experiment's")
-	fl.Uint64Var(&seed, "seed", 0, "seed of schedules and feeds, instead of the experiment's")
-	fl.StringVar(&f.runs, "runs", "runs", "directory that gets the run's directory")
-	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory of named volumes, which are kept between runs (Docker keeps its own, called loadstone-run-…)")
+	fl.Uint64Var(&seed, "seed", 0, "seed of arrival times, feeds and the order of trials, instead of the experiment's")
+	fl.StringVar(&f.runs, "runs", "runs", "directory in which each run makes its own")
+	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory in which named volumes are kept between runs (Docker keeps them itself, as loadstone-run-…)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
 	fl.BoolVar(&f.check, "check", false, "start nothing: check all files and print what would be run, with times")
 	fl.Float64Var(&f.cpusEach, "cpus-each", 0, "CPU limit, in cores, of each service that states none, such as 0.25")
 	completing(cmd, "variants", completeVariants)
-	fl.StringVar(&f.junit, "junit", "", "write the objectives of each variant as JUnit XML to this file, for CI")
+	fl.StringVar(&f.junit, "junit", "", "write whether each variant met its objectives to this file, as JUnit XML for CI")
 	f.whereFlags(cmd)
 	return cmd
 }
@@ -122,8 +123,8 @@ Exit status:
 // whereFlags adds the flags that say where the system and the load run.
 func (f *runFlags) whereFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.sharers, "generators", nil, "load generators that share the load, each ssh://MACHINE or local, in place of one on this machine")
-	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "services that run already whose CPU limits may be changed under load, and are restored (--driver attach)")
+	fl.StringSliceVar(&f.sharers, "generators", nil, "where the load comes from, if not from this machine alone: a list of ssh://MACHINE and local")
+	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "with --driver attach, services whose CPU limits may be changed under load; they are restored")
 	driverFlag(cmd, &f.driver, runDrivers())
 }
 

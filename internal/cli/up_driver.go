@@ -123,6 +123,6 @@ func (a *app) removeDockerVolumes(ctx context.Context, name string) error {
 
 // driverFlag adds the flag --driver.
 func driverFlag(cmd *cobra.Command, name *string, known []string) {
-	cmd.Flags().StringVar(name, "driver", processDriver, "how to run the services: "+strings.Join(known, " or "))
+	cmd.Flags().StringVar(name, "driver", processDriver, "how to run the services: "+strings.Join(known, " or ")+"; process needs no Docker")
 	completing(cmd, "driver", cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -79,6 +79,17 @@ func limitedBy(v *result.Variant) string {
 	}
 }
 
+// agreement is how many methods name what the verdict names: "2 of 3 methods agree", and what
+// else the verdict says of that; empty if it names nothing.
+func agreement(d *verdict.Verdict) string {
+	counted, more, _ := strings.Cut(d.Agreement, " ")
+	in, of, ok := strings.Cut(counted, "/")
+	if !ok {
+		return d.Agreement
+	}
+	return strings.TrimSpace(in + " of " + of + " methods agree " + more)
+}
+
 // answer says in one sentence what the run found.
 func answer(r *result.Result) sentence {
 	switch {

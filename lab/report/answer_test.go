@@ -141,7 +141,7 @@ func TestATieIsSaid(t *testing.T) {
 	if err := Text(&b, &result.Result{Schema: result.Schema, Measure: "capacity", Variants: []result.Variant{v}}, Options{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"left = right", "agreement     2/2", "change        Change left and right together."} {
+	for _, want := range []string{"left = right", "agreement     2 of 2 methods agree", "change        Change left and right together."} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text does not say %q:\n%s", want, b.String())
 		}
@@ -157,5 +157,16 @@ func TestATieIsSaid(t *testing.T) {
 	}
 	if got := v.Verdict.Limiting(); len(got) != 1 || got[0] != "left" {
 		t.Errorf("one component: %v limits, want left alone", got)
+	}
+}
+
+func TestAgreementInWords(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[string]string{
+		"3/3": "3 of 3 methods agree", "2/3 (saturation: barely)": "2 of 3 methods agree (saturation: barely)", "": "",
+	} {
+		if got := agreement(&verdict.Verdict{Agreement: written}); got != want {
+			t.Errorf("%q: got %q, want %q", written, got, want)
+		}
 	}
 }

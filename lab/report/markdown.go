@@ -88,7 +88,7 @@ func markdownReasons(r *result.Result, b *strings.Builder) {
 			fmt.Fprintf(b, "- %s: %s\n", term.Escape(w.Name), term.Escape(w.Evidence))
 		}
 		if d.Agreement != "" {
-			fmt.Fprintf(b, "- agreement: %s\n", term.Escape(d.Agreement))
+			fmt.Fprintf(b, "- agreement: %s\n", term.Escape(agreement(d)))
 		}
 		if d.Advice != "" {
 			fmt.Fprintf(b, "- what to change first: %s\n", term.Escape(d.Advice))

@@ -66,11 +66,8 @@ func capacityCell(v *result.Variant) leadCell {
 
 func verdictCell(v *result.Variant) leadCell {
 	c := leadCell{Name: "What limits " + v.Name, Value: limitedBy(v), Link: "limits", Weak: !v.Verdict.Decided()}
-	if in, of, ok := strings.Cut(v.Verdict.Agreement, "/"); ok {
-		c.Note = in + " of " + of + " methods agree"
-		if len(v.Verdict.Dissent) > 0 {
-			c.Note += ", not " + joinNames(v.Verdict.Dissent)
-		}
+	if c.Note = agreement(&v.Verdict); c.Note != "" && len(v.Verdict.Dissent) > 0 {
+		c.Note += ", not " + joinNames(v.Verdict.Dissent)
 	}
 	return c
 }

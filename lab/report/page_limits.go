@@ -55,7 +55,7 @@ func newLimitCard(r *result.Result, i int) limitCard {
 	v := &r.Variants[i]
 	c := limitCard{
 		ID: fmt.Sprintf("limit-%d", i+1), Name: v.Name, LimitedBy: limitedBy(v), Decided: v.Verdict.Decided(), Summary: v.Verdict.Summary,
-		Agreement: v.Verdict.Agreement, Advice: v.Verdict.Advice,
+		Agreement: agreement(&v.Verdict), Advice: v.Verdict.Advice,
 	}
 	if v.HasCapacity() {
 		c.Capacity = capacityText(v)

@@ -64,7 +64,7 @@ func sampleResult() *result.Result {
 		Schema: result.Schema, Experiment: "results-embedded",
 		Question: "How should exam results be served on results day, when everybody looks at once?",
 		Seed:     7, Started: started, Finished: started.Add(5*time.Minute + 12*time.Second),
-		Environment: result.Environment{Environment: archive.Environment{Machine: host.Machine{CPU: "Intel(R) Xeon(R) Processor @ 2.60GHz", Cores: 2, MemoryBytes: 8331091968, Kernel: "Linux 6.1.0", LimitsEnforced: true, CgroupVersion: 2}, Driver: "process", Version: "0.1.0", Go: "go1.26.8"}, ProbeCPU: 0.0213},
+		Environment: result.Environment{Environment: archive.Environment{Machine: host.Machine{CPU: "Intel(R) Xeon(R) Processor @ 2.60GHz", Cores: 2, MemoryBytes: 8331091968, Kernel: "6.1.0", LimitsEnforced: true, CgroupVersion: 2}, Driver: "process", Version: "0.1.0", Go: "go1.26.8"}, ProbeCPU: 0.0213},
 		Measure:     "capacity",
 		SLO: []result.SLO{{Metric: "http_req_duration", Threshold: "p(95)<200"},
 			{Metric: "http_req_failed", Threshold: "rate<0.001"}},

@@ -88,7 +88,7 @@ func (s *summary) variant(v *result.Variant) {
 		s.prose("    "+term.Pad(term.Printable(w.Name), labelWidth), w.Evidence, term.Faint)
 	}
 	if v.Verdict.Agreement != "" {
-		s.prose("    "+term.Pad("agreement", labelWidth), v.Verdict.Agreement, term.Faint)
+		s.prose("    "+term.Pad("agreement", labelWidth), agreement(&v.Verdict), term.Faint)
 	}
 	if v.Verdict.Advice != "" {
 		s.prose("    "+term.Pad("change", labelWidth), v.Verdict.Advice, term.Plain)
@@ -178,7 +178,7 @@ func environmentFacts(r *result.Result) []string {
 	add(e.Cores > 0, format.Plural(e.Cores, "core"))
 	add(e.CPU != "", e.CPU)
 	add(e.MemoryBytes > 0, format.Bytes(e.MemoryBytes))
-	add(e.Kernel != "", e.Kernel)
+	add(e.Kernel != "", "Linux "+e.Kernel)
 	add(e.Driver != "", e.Driver+" driver")
 	add(true, limitsText(e))
 	add(true, coresText(e))
