@@ -67,6 +67,9 @@ func (k *attached) run(ctx context.Context) (err error) {
 		}
 	}
 	defer func() { err = errors.Join(err, k.ports.close()) }()
+	if err := k.ports.lend(k.target.system); err != nil {
+		return err
+	}
 	k.warn(k.target.system.Warnings)
 	k.warn(unscaled(k.target.system))
 	d := k.driver(k.flags.driver, k.flags.publishAll, false)
@@ -94,6 +97,9 @@ func (k *attached) run(ctx context.Context) (err error) {
 // of an instance that is not to be started again.
 func (k *attached) keep(ctx context.Context) error {
 	instances := k.running.Instances()
+	if err := k.ports.takeBack(ctx, k.target, instances); err != nil {
+		return err
+	}
 	if err := k.ports.run(ctx, instances); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ type openPort struct {
 	service string
 	port    int // of the service
 	*publish.Port
+	// lent says that it is free while the service starts, which may listen there itself,
+	// and own that the service does: then nothing is forwarded.
+	lent, own bool
 }
 
 // openPorts takes all ports before anything starts, so that one that is taken is
@@ -60,7 +63,44 @@ func (p *ports) open(ctx context.Context, service string, published topology.Pub
 			return err
 		}
 		number = port.Address().Port() // the same at all addresses if any will do
-		p.all = append(p.all, openPort{service, published.Port, port})
+		p.all = append(p.all, openPort{service: service, port: published.Port, Port: port})
+	}
+	return nil
+}
+
+// lend gives those ports back, until takeBack, at which a program may listen itself: it is
+// not told where to, so it may at every address, and could not if one of them was taken.
+func (p *ports) lend(s *topology.System) error {
+	var errs []error
+	for i := range p.all {
+		o := &p.all[i]
+		if service, _ := s.Service(o.service); service.Unbound && o.port == int(o.Address().Port()) {
+			o.lent = true
+			errs = append(errs, o.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeBack takes the ports again that were lent, but for those at which an instance listens.
+func (p *ports) takeBack(ctx context.Context, t *upTarget, instances []topology.Instance) error {
+	for i := range p.all {
+		o := &p.all[i]
+		if !o.lent {
+			continue
+		}
+		port, err := publish.Open(ctx, o.Address())
+		taken, ok := errors.AsType[*publish.TakenError](err)
+		switch {
+		case err == nil:
+			o.lent, o.Port = false, port
+		case ok && taken.Holder != nil && slices.ContainsFunc(instances, func(in topology.Instance) bool {
+			return in.Service == o.service && taken.Holder.DescendsFrom(in.PID)
+		}):
+			o.own = true
+		default:
+			return fmt.Errorf("service %s: %w", o.service, t.explainTaken(err))
+		}
 	}
 	return nil
 }
@@ -104,6 +144,9 @@ func (p *ports) run(ctx context.Context, instances []topology.Instance) error {
 	})
 	p.failed = make(chan error, len(p.all))
 	for _, o := range p.all {
+		if o.own {
+			continue
+		}
 		var to []string
 		for _, host := range targets[o.service] {
 			to = append(to, net.JoinHostPort(host, strconv.Itoa(o.port)))
@@ -124,7 +167,9 @@ func (p *ports) close() error {
 	if p.stop == nil {
 		var errs []error
 		for _, o := range p.all {
-			errs = append(errs, o.Close())
+			if !o.lent {
+				errs = append(errs, o.Close())
+			}
 		}
 		return errors.Join(errs...)
 	}

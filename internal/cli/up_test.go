@@ -285,6 +285,54 @@ func TestAPortThatIsTaken(t *testing.T) {
 	}
 }
 
+// A program that listens at every address has its published port itself.
+func TestUpOfAProgramThatListensEverywhere(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, `
+name: everywhere
+x-network: loopback
+services:
+  web:
+    x-process: [PROGRAM, internal, plant, '{"listen":"0.0.0.0:PORT","admin":"127.0.0.1:0","workers":1}']
+    ports: ["PORT:PORT"]
+`, "PROGRAM", program, "PORT", port)
+	s.want(0, "http://localhost:"+port+"/", "up", s.compose, "-d")
+	asked := func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/1", http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+	if err := asked(); err != nil {
+		t.Error(err)
+	}
+	s.want(0, "everywhere", "down", "everywhere")
+	if err := asked(); err == nil {
+		t.Error("it still answers")
+	}
+	// Somebody else who takes the port is named as before.
+	taken, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s.want(1, "is taken by cli.test", "up", s.compose, "-d")
+}
+
 // A port that ends while the system is up must not be dead in silence.
 func TestADeadPortEndsTheSystem(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type said struct {
 func (l *load) findHosts(s *System, raw map[string]any, used map[string]template.Variable) {
 	texts := s.texts(l.withProcesses(raw))
 	bare := l.bareNames(s, texts)
+	s.findUnbound(texts)
 	if s.Unaddressed = s.unaddressed(texts); s.Network == Loopback || s.Network == "" && len(s.Unaddressed) == 0 {
 		s.Warnings = append(s.Warnings, bare...)
 	} else {
@@ -60,6 +61,16 @@ func (s *System) unaddressed(texts []said) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// findUnbound finds the programs that are not told where to listen.
+func (s *System) findUnbound(texts []said) {
+	for i := range s.Services {
+		service := &s.Services[i]
+		service.Unbound = len(service.Command) > 0 && service.Command[0] != Self && !slices.ContainsFunc(texts, func(t said) bool {
+			return t.service == service.Name && strings.Contains(t.text, BindHost)
+		})
+	}
 }
 
 // hostVariables finds the variables in a text that may be those of an address.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -294,4 +295,23 @@ func TestHostsWithoutTheWildcard(t *testing.T) {
 	if _, err := Hosts("localhost", false); err == nil {
 		t.Error("a name is no address, but there was no error")
 	}
+}
+
+func TestWhoDescendsFromWhom(t *testing.T) {
+	t.Parallel()
+	self := &Holder{PID: os.Getpid()}
+	if !self.DescendsFrom(os.Getpid()) || !self.DescendsFrom(os.Getppid()) {
+		t.Error("this process does not descend from itself and its parent")
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if self.DescendsFrom(child.Process.Pid) || !(&Holder{PID: child.Process.Pid}).DescendsFrom(os.Getpid()) {
+		t.Error("this process and its child are taken for each other")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait() // it was killed
 }
