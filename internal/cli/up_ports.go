@@ -74,7 +74,7 @@ func (p *ports) lend(s *topology.System) error {
 	var errs []error
 	for i := range p.all {
 		o := &p.all[i]
-		if service, _ := s.Service(o.service); service.Unbound && o.port == int(o.Address().Port()) {
+		if slices.Contains(s.Unbound, o.service) && o.port == int(o.Address().Port()) {
 			o.lent = true
 			errs = append(errs, o.Close())
 		}

@@ -33,7 +33,7 @@ type said struct {
 func (l *load) findHosts(s *System, raw map[string]any, used map[string]template.Variable) {
 	texts := s.texts(l.withProcesses(raw))
 	bare := l.bareNames(s, texts)
-	s.findUnbound(texts)
+	s.Unbound = s.unbound(texts)
 	if s.Unaddressed = s.unaddressed(texts); s.Network == Loopback || s.Network == "" && len(s.Unaddressed) == 0 {
 		s.Warnings = append(s.Warnings, bare...)
 	} else {
@@ -63,14 +63,18 @@ func (s *System) unaddressed(texts []said) []string {
 	return all
 }
 
-// findUnbound finds the programs that are not told where to listen.
-func (s *System) findUnbound(texts []said) {
+// unbound are the programs that are not told where to listen.
+func (s *System) unbound(texts []said) []string {
+	var all []string
 	for i := range s.Services {
 		service := &s.Services[i]
-		service.Unbound = len(service.Command) > 0 && service.Command[0] != Self && !slices.ContainsFunc(texts, func(t said) bool {
-			return t.service == service.Name && strings.Contains(t.text, BindHost)
-		})
+		bound := func(t said) bool { return t.service == service.Name && strings.Contains(t.text, BindHost) }
+		if len(service.Command) > 0 && service.Command[0] != Self && !slices.ContainsFunc(texts, bound) {
+			all = append(all, service.Name)
+		}
 	}
+	slices.Sort(all)
+	return all
 }
 
 // hostVariables finds the variables in a text that may be those of an address.

@@ -71,6 +71,9 @@ type System struct {
 	// where others are, sorted: they run where each instance has a network of its own.
 	// Resolve does not find them.
 	Unaddressed []string
+	// Unbound are the programs that are not told where to listen, sorted: they may at every
+	// address of the machine. Resolve does not find them.
+	Unbound []string
 	// BareNames are warnings for where there are no such networks: services that are
 	// named as Docker knows them.
 	BareNames []string

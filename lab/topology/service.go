@@ -50,9 +50,6 @@ type Service struct {
 	Addresses []Address
 	// Link is x-link: what its instances' network is made worse by.
 	Link Link
-	// Unbound says of a program as a local process that no text tells it where to listen,
-	// so that it may at every address of the machine. Resolve does not find it.
-	Unbound bool
 	// Port is the first TCP port that the service publishes or exposes, as the
 	// service itself numbers it; 0 if there is none.
 	Port   int
