@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 
@@ -98,6 +99,9 @@ func (c *Conn) Do(ctx context.Context, r *Request, a *Answer) error {
 		// To be cut off ends some servers' answers before their time, as if they
 		// were whole. And what is whole too late is too late.
 		err = ctx.Err()
+	}
+	if err == nil && c.closed.Load() {
+		err = net.ErrClosed
 	}
 	if err != nil {
 		err = c.failed(ctx, r, err, c.wire.written.Load() == before)
