@@ -298,7 +298,7 @@ func components(trials []observed) []verdict.Component {
 		c := medians(seen, func(c *verdict.Component) []*float64 {
 			return []*float64{
 				&c.DemandMS, &c.UserMS, &c.SystemMS, &c.HottestMS, &c.Visits, &c.Busy, &c.Throttled,
-				&c.RunDelay, &c.ThreadBusy, &c.CollectMS, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes,
+				&c.RunDelay, &c.ThreadBusy, &c.CollectMS, &c.MemoryStall, &c.MemoryFails, &c.MajorFaults, &c.DiskBytes, &c.Stranded,
 			}
 		})
 		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))

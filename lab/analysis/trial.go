@@ -236,6 +236,9 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	for _, s := range services {
 		c := component(t, s, span, r)
 		c.Missed = missedAt(above, t, s, w.samples)
+		if c.Stranded = stranded(t, s, w.samples); c.Stranded > 0 {
+			c.Bound *= 1 - c.Stranded
+		}
 		counts, warnings := declared(&c, t, w.scrapes, r)
 		c.CollectMS = collecting(names[s], w.scrapes, r)
 		o.components, o.ratios, o.warnings = append(o.components, c), append(o.ratios, counts...), append(o.warnings, warnings...)

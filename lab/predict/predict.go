@@ -161,7 +161,7 @@ func skew(c verdict.Component) float64 {
 	if !(c.Bound > 0) || !(c.DemandMS > 0) {
 		return 1
 	}
-	return c.LimitCPUs / c.Bound * float64(c.Instances) / (c.DemandMS / 1000)
+	return (1 - c.Stranded) * c.LimitCPUs / c.Bound * float64(c.Instances) / (c.DemandMS / 1000)
 }
 
 // kernelPeriod is how often the kernel, and so Docker, renews a quota.

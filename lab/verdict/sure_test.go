@@ -137,6 +137,20 @@ func TestSaturationJustAboveTheCapacity(t *testing.T) {
 	}
 }
 
+// What could not use its whole share is bounded by what it could use.
+func TestAShareThatCouldNotBeUsed(t *testing.T) {
+	t.Parallel()
+	const x = 494
+	slow := component("slow", 600, 0.72, 0.13) // bound 833
+	slow.Bound *= 0.66
+	slow.Stranded = 0.2
+	v := Evaluate(Input{Capacity: x, Components: []Component{slow}, Perturbations: []Perturbation{changed("slow", 0.9, 0.7, 1.1)}})
+	const why, part = "its 0.25 CPU, of which it could use 80 %, allows at most", "and could use 80 % of its share, throttled in every scheduler period, which bounds"
+	if v.Status != Named || !strings.Contains(v.Summary, why) || !strings.Contains(v.Witnesses[0].Evidence, part) {
+		t.Errorf("got %s, %q, %q; want %q and %q", v.Status, v.Summary, v.Witnesses[0].Evidence, why, part)
+	}
+}
+
 // One hot partition: the bound is that of the instance that has it, and what helps
 // is another balance.
 func TestOneHotInstance(t *testing.T) {

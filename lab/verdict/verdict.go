@@ -116,6 +116,10 @@ type Component struct {
 	CollectMS float64 `json:"collect_ms,omitempty"`
 	// Work is what parts of DemandMS go into, as the component counts them.
 	Work []Work `json:"work,omitempty"`
+	// Stranded is the share of its limit that the hottest instance could not use although it
+	// was throttled in every scheduler period, 0 if none: what several threads leave of a
+	// quota that the kernel hands out to each core in slices. Bound is without it.
+	Stranded float64 `json:"stranded,omitempty"`
 	// Missed is how it did at a rate just above the capacity, which was not sustained; nil
 	// if none was tried.
 	Missed *Missed `json:"missed,omitempty"`

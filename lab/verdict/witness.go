@@ -131,7 +131,7 @@ func (l *limit) needs(in Input) string {
 		if c := l.component; c.UserMS > 0 && c.SystemMS > 0 {
 			text += fmt.Sprintf(" (%.0f %% in the kernel)", 100*c.SystemMS/(c.UserMS+c.SystemMS))
 		}
-		return text + l.component.spent() + l.component.skewed()
+		return text + l.component.spent() + l.component.skewed() + l.component.stranded()
 	case Thread:
 		return fmt.Sprintf("the busiest thread of %s works for %s in each %s", l.Component, format.Demand(1000*l.component.ThreadBusy/in.Capacity), in.one())
 	case Pool:
@@ -143,6 +143,14 @@ func (l *limit) needs(in Input) string {
 	default:
 		return fmt.Sprintf("%s holds its lock %s for %s in each %s", l.Component, l.Name, format.Demand(l.resource.DemandMS), in.one())
 	}
+}
+
+// stranded says, behind a demand, how much of its share it could use, where that was not all.
+func (c Component) stranded() string {
+	if c.Stranded <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and could use %.0f %% of its share, throttled in every scheduler period", 100*(1-c.Stranded))
 }
 
 // bounded is a bound with its interval, if it has one.

@@ -14,10 +14,14 @@ func share(c Component) string {
 	if c.Unenforced {
 		return fmt.Sprintf("the machine's %g cores", c.LimitCPUs)
 	}
+	text := fmt.Sprintf("its %d × %g CPU", c.Instances, c.LimitCPUs)
 	if c.Instances == 1 {
-		return fmt.Sprintf("its %g CPU", c.LimitCPUs)
+		text = fmt.Sprintf("its %g CPU", c.LimitCPUs)
 	}
-	return fmt.Sprintf("its %d × %g CPU", c.Instances, c.LimitCPUs)
+	if c.Stranded > 0 {
+		text += fmt.Sprintf(", of which it could use %.0f %%,", 100*(1-c.Stranded))
+	}
+	return text
 }
 
 func allow(c Component) string {
