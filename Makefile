@@ -179,9 +179,10 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve
 
 .PHONY: test-kubernetes
-test-kubernetes: build ## the Kubernetes driver in a real cluster of two nodes on this machine (root; Kubernetes is built once)
+test-kubernetes: setup build ## the Kubernetes driver and the charts in a real cluster of two nodes on this machine (root; Kubernetes is built once)
 	go test -c -o .tools/kubernetes.test ./lab/driver/kubernetes
-	scripts/kubernetes deploy/kubernetes/test $(CURDIR)/.tools/kubernetes.test
+	cd deploy/helm && go test -c -o ../../.tools/charts.test . && go build -ldflags '-s -w' -o ../../.tools/bin/helm helm.sh/helm/v3/cmd/helm
+	scripts/kubernetes deploy/kubernetes/test $(CURDIR)/.tools
 
 .PHONY: bench
 bench: build ## run the benchmarks and print their figures

@@ -60,6 +60,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"results", "api.autoscaling.cpuPercent=120", "at '/api/autoscaling/cpuPercent': maximum: got 120, want 100"},
 		{"results", "api.autoscaling.keda.prometheus=http://user:secret@p", "at '/api/autoscaling/keda/prometheus'"},
 		{"results", "api.env.results_cache=none", "at '/api/env': additional properties 'results_cache' not allowed"},
+		{"results", "api.podAnnotations.again=1", "at '/api/podAnnotations/again': got number, want string"}, // which the API server refuses
 		{"results", "access=closed", "at '/access': value must be one of 'code', 'open'"},
 		{"results", "proxies[0]=ingress", "at '/proxies/0': 'ingress' does not match pattern"},
 		{"results", "fill.publishAt=2126-07-20", "at '/fill/publishAt': '2126-07-20' does not match pattern"},
