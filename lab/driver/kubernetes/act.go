@@ -69,6 +69,11 @@ func (in *instance) Kill(ctx context.Context, l *driver.Life) error {
 // remove deletes what the instance has in the cluster and waits until it is gone. A grace
 // of 0 is for what has ended.
 func (in *instance) remove(ctx context.Context, grace int64) error {
+	select {
+	case <-in.run.watched: // the cluster is lost; the name space takes it along
+		return nil
+	default:
+	}
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{GracePeriodSeconds: &grace}
 	err := in.run.cluster.call(ctx, "delete it", func(ctx context.Context) error {

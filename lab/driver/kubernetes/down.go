@@ -27,15 +27,7 @@ func (r *Running) CleanUp(ctx context.Context) error {
 		errs = append(errs, r.machine.Local.Close()) //nolint:contextcheck // it restores whatever has ended
 	}
 	if r.guard != nil {
-		var err error
-		if r.made {
-			err = r.cluster.remove(ctx, r.name)
-		}
-		if err != nil {
-			errs = append(errs, err, r.guard.Leave()) // it may have more luck
-		} else {
-			errs = append(errs, r.guard.Done())
-		}
+		errs = append(errs, r.removeAll(ctx))
 	}
 	if r.watched != nil {
 		r.unwatch()
@@ -46,6 +38,21 @@ func (r *Running) CleanUp(ctx context.Context) error {
 		errs = append(errs, in.LeaveGroup())
 	}
 	return errors.Join(errs...)
+}
+
+// removeAll deletes the name space. Where that fails the guardian tries again, and may have more luck.
+func (r *Running) removeAll(ctx context.Context) error {
+	if !r.made {
+		return r.guard.Done()
+	}
+	err := r.cluster.remove(ctx, r.name)
+	if err == nil {
+		return r.guard.Done()
+	}
+	if r.guard.Leave() == nil {
+		return nil
+	}
+	return fmt.Errorf("the name space %s is left, since %w; the next run in this cluster deletes it, and so does `kubectl delete namespace %s`", r.name, err, r.name)
 }
 
 // Remove deletes the name space of a run with all in it. It is for the guardian, which

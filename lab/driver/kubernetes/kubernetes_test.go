@@ -193,25 +193,32 @@ func TestACrashIsReportedOnceWithTheLastLines(t *testing.T) {
 
 func TestAnAPIServerThatGoesAwayIsReported(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
-	r, err := w.up(t.Context(), system(t, shop))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.away.Store(true)
-	// What is watched ends with it.
-	namespace := r.(*Running).name
-	w.endWatches()
-	err = <-r.Failed()
-	if want := "the cluster is lost: the API server at https://cluster does not answer (connection refused);"; err == nil || !strings.HasPrefix(err.Error(), want) {
-		t.Errorf("got %v, want %q", err, want)
-	}
-	w.away.Store(false)
-	if err := r.Down(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if left := w.left(); slices.Contains(left, namespace) {
-		t.Errorf("there is left: %q", left)
+	for name, lose := range map[string]func(*world){
+		"it ends":         (*world).endWatches,
+		"it stands still": func(*world) {}, // and so do its watches
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+			r, err := w.up(t.Context(), system(t, shop))
+			if err != nil {
+				t.Fatal(err)
+			}
+			namespace := r.(*Running).name
+			w.away.Store(true)
+			lose(w)
+			err = <-r.Failed()
+			if want := "the cluster is lost: the API server at https://cluster does not answer (connection refused);"; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			w.away.Store(false)
+			if err := r.Down(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if left := w.left(); slices.Contains(left, namespace) {
+				t.Errorf("there is left: %q", left)
+			}
+		})
 	}
 }
 

@@ -122,8 +122,6 @@ func (m *machine) Close() error {
 // resize makes the pod's share of the CPU factor times that of the file, and returns when
 // the kernel has it.
 func (in *instance) resize(ctx context.Context, factor float64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, resizeWithin, fmt.Errorf("its node did not change its CPU within %v", resizeWithin))
-	defer cancel()
 	scaled := resources(in.Service.Limits, factor)
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": mainContainer, "resources": scaled}}}})
 	if err != nil {
@@ -136,6 +134,8 @@ func (in *instance) resize(ctx context.Context, factor float64) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, resizeWithin, fmt.Errorf("its node did not change its CPU within %v", resizeWithin))
+	defer cancel()
 	want := scaled.Limits[corev1.ResourceCPU]
 	if group := in.Place().Group; group != nil {
 		return in.awaitShare(ctx, group, float64(want.MilliValue())/1000)

@@ -20,6 +20,9 @@ const (
 	// lostAfter is how long the API server may not answer until the run is given up: what
 	// becomes of the pods meanwhile is not seen.
 	lostAfter = 15 * time.Second
+	// askEvery is how often it is asked whether it is there, while a watch has nothing to tell:
+	// one that stands still ends no watch.
+	askEvery = 5 * time.Second
 	// watchAgain is the pause before it is asked again.
 	watchAgain = 300 * time.Millisecond
 	// watchFor bounds one watch, after which all pods are listed again.
@@ -27,6 +30,9 @@ const (
 	// logWithin bounds the wait for the end of the log of a container that has ended.
 	logWithin = 5 * time.Second
 )
+
+// patience is how long the API server may not answer.
+func (r *Running) patience() time.Duration { return cmp.Or(r.config.lostAfter, lostAfter) }
 
 // watch follows the pods until Down ends it.
 func (r *Running) watch(ctx context.Context) {
@@ -40,7 +46,7 @@ func (r *Running) watch(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if err != nil && time.Since(answered) > cmp.Or(r.config.lostAfter, lostAfter) {
+			if err != nil && time.Since(answered) > r.patience() {
 				if !r.Stopping() {
 					r.Fail(fmt.Errorf("the cluster is lost: %w", err))
 				}
@@ -79,6 +85,8 @@ func (r *Running) follow(ctx context.Context, answered func()) error {
 		return r.cluster.explain("watch the pods", err)
 	}
 	defer w.Stop()
+	ask := time.NewTicker(min(askEvery, r.patience()))
+	defer ask.Stop()
 	for {
 		select {
 		case e, open := <-w.ResultChan():
@@ -88,6 +96,15 @@ func (r *Running) follow(ctx context.Context, answered func()) error {
 			}
 			answered()
 			r.see(ctx, pod, e.Type == "DELETED")
+		case <-ask.C:
+			err := r.cluster.call(ctx, "list the pods", func(ctx context.Context) error {
+				_, err := r.cluster.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{Limit: 1})
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			answered()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
