@@ -132,7 +132,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 	for _, t := range trials {
 		in.Missed = cmp.Or(in.Missed, t.missed)
 		in.Perturbations = append(in.Perturbations, t.perturbations...)
-		in.PerturbedRate = max(in.PerturbedRate, t.unperturbed)
+		in.PerturbedRate, in.Settling = max(in.PerturbedRate, t.unperturbed), max(in.Settling, t.settling)
 		if t.perturbed != nil {
 			v.Perturbation = t.perturbed // one trial of a variant has it
 		}

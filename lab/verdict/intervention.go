@@ -171,15 +171,28 @@ func (in Input) weight(named []Limit, limits []limit) int {
 
 // vetoed says whether changing the limit, alone or with others, clearly moved nothing:
 // the interval of its elasticity ends below what matters, or below a third of what the
-// most effective one did; and answers became no faster.
+// most effective one did; and answers became no faster. Of a component that is about at its
+// limit, no more is known than slots tell that are short for its queues: while another
+// works off what waits there, less from the one does not show.
 func (in Input) vetoed(l Limit) bool {
 	if !in.filled() || len(in.Perturbations) == 0 {
 		return false
 	}
 	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	shown := 1.0
+	if l.Resource == CPU && in.nearLimit(l.Component) {
+		shown -= min(in.Settling, 1)
+	}
 	return slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool {
-		little := p.High < moves || most.Low > 0 && len(p.Group) == 0 && p.High < most.Elasticity/3
+		little := p.High < shown*moves || most.Low > 0 && len(p.Group) == 0 && p.High < shown*most.Elasticity/3
 		return p.about(l) && little && !p.quickens()
+	})
+}
+
+// nearLimit says whether a component used about all of its CPU at the capacity.
+func (in Input) nearLimit(component string) bool {
+	return slices.ContainsFunc(in.Components, func(c Component) bool {
+		return c.Name == component && (c.Busy >= explains || c.waitedForCPU())
 	})
 }
 

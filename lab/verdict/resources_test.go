@@ -119,6 +119,17 @@ func TestTiesAreSaid(t *testing.T) {
 			t.Errorf("%s: got %s %s, want %s", name, v.Status, v.Component, c.want)
 		}
 	}
+	// In slots that are as short as a queue takes to move from one to the other, who comes
+	// first looks as if it did not matter.
+	in := Input{Capacity: x, Components: []Component{left, right}, Settling: 0.9, Perturbations: []Perturbation{changed("left", -0.03, -0.28, 0.23), changed("right", 0.86, 0.6, 1.11)}}
+	if v := Evaluate(in); v.Status != Tied || !strings.Contains(v.Summary, "But perturbation names only right of them.") {
+		t.Errorf("in short slots: got %s %s (%s), want a tie", v.Status, v.Component, v.Summary)
+	}
+	in.Components[0].Busy, in.Components[0].Throttled = 0.4, 0.1
+	in.Settling = 1
+	if v := Evaluate(in); v.Component != "right" {
+		t.Errorf("in short slots, one with time to spare: got %s %s, want right", v.Status, v.Component)
+	}
 	for _, w := range v.Witnesses {
 		if w.Component != "" || len(w.Tied) != 2 {
 			t.Errorf("%s: got %+v, want it to name both and neither alone", w.Name, w)

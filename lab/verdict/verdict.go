@@ -56,6 +56,10 @@ type Input struct {
 	// changed, in Unit; 0 if it is not known. Below the capacity it kept nothing at its
 	// limit, so that what moved nothing then may limit all the same.
 	PerturbedRate float64
+	// Settling is the share of a perturbation's slot, 0 to 1, that may pass until the queues
+	// before two components that are both at their limits have moved from one to the other,
+	// and throughput follows.
+	Settling float64
 	// Waits are where requests spend their time; empty if that was not seen.
 	Waits []Wait
 }
