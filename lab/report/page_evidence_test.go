@@ -91,7 +91,7 @@ func TestPageShowsTheEvidence(t *testing.T) {
 	text := pagetest.Shown(pagetest.Parse(t, render(t, "full", fullResult())))
 	for _, want := range []string{
 		"Capacity of snapshot", "4,180 to 4,420 at 96.9 %, over 6 trials", "3 of 3 methods agree", "11 of 12 checks good", "look at: machine",
-		"39 % in the kernel", "api connections", "0.847 ms", "[4,610, 4,830]", "size 4; full 31.7 % of the time; waited 1.37 ms", "grows by 0.830/s; consumed by worker", "after api.writes; does 4,170/s; blocked 17.3 % of the time; 2,130 left when the load ended; 2,040 done within 1.72 s after it", "39 % in the kernel; 2.97 visits", "4.25 s",
+		"39 % in the kernel", "api connections", "0.847 ms", "[4,610, 4,830]", "size 4; full 31.7 % of the time; waited 1.37 ms", "grows by 0.830/s; consumed by worker", "after api.writes; does 4,170/s; blocked 17.3 % of the time; 2,130 left when the load ended; 2,040 done within 1.72 s after it", "39 % in the kernel; 2.97 visits", "81 %",
 		"api cpu", "moves throughput", "lb cpu and postgres cpu", "does not matter", "0.94 (0.78 to 1.10)", "-1.13 (-1.71 to -0.55)", "0.8×", "1.25×",
 		"25 slots over 25.0 s of load; watching and perturbing took 1.16 % of the machine",
 		"Capacity by api replicas", "6 replicas of api, predicted from sizes 1, 2 and 3: 1,930 [1,850, 2,030]", "lb becomes the bottleneck at 4.7 replicas of api",

@@ -67,7 +67,7 @@ func capacityCell(v *result.Variant) leadCell {
 func verdictCell(v *result.Variant) leadCell {
 	c := leadCell{Name: "What limits " + v.Name, Value: limitedBy(v), Link: "limits", Weak: !v.Verdict.Decided()}
 	if c.Note = agreement(&v.Verdict); c.Note != "" && len(v.Verdict.Dissent) > 0 {
-		c.Note += ", not " + joinNames(v.Verdict.Dissent)
+		c.Note += "; contradicted by " + joinNames(v.Verdict.Dissent)
 	}
 	return c
 }

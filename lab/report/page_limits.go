@@ -47,7 +47,7 @@ type componentRow struct {
 	Limiting          bool
 	Busy, BusyBar     string
 	Throttled, ThrBar string
-	Delay             string // of threads that were ready to run
+	Waited            string // for a core, though ready to run
 	Memory, Trouble   string // trouble is what memory is short of; empty if of nothing
 }
 
@@ -79,7 +79,7 @@ func newLimitCard(r *result.Result, i int) limitCard {
 func newComponentRow(c *verdict.Component) componentRow {
 	row := componentRow{
 		Name: c.Name, Share: shareText(c), Busy: format.Missing, BusyBar: barLength(0),
-		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Delay: format.Missing, Memory: format.Missing,
+		Throttled: format.Percent(c.Throttled), ThrBar: barLength(c.Throttled), Waited: format.Missing, Memory: format.Missing,
 	}
 	if c.MemoryBytes > 0 {
 		row.Memory = format.Bytes(c.MemoryBytes)
@@ -88,7 +88,7 @@ func newComponentRow(c *verdict.Component) componentRow {
 		row.Busy, row.BusyBar = format.Percent(c.Busy), barLength(c.Busy)
 	}
 	if c.RunDelay > 0 && format.Finite(c.RunDelay) {
-		row.Delay = format.Measured(c.RunDelay) + " s"
+		row.Waited = format.Percent(c.Waited())
 	}
 	var trouble []string
 	if c.OOMKills > 0 {

@@ -39,11 +39,12 @@ const MachineFull = load.FullMachine
 //  6. Anything else is "undecided", with what each of them said: a wrong name sends
 //     somebody to change what does not matter.
 //
-// A witness that does not name the limit dissents, and is named. Perturbation does
-// so only if it names another: what it could not change, such as a lock, or only
-// together with others, it knows nothing of. One that names the limit and others with
-// it has a voice for it, but agrees only in part: the agreement and the summary say
-// what it cannot tell the limit from.
+// A witness that names something else dissents, and the summary says what it names.
+// One that names nothing is silent: that is less than agreement and no contradiction,
+// as perturbation knows nothing of a lock that it could not change, and demand nothing
+// of a queue that misses an objective long before a share is used up. The agreement says
+// who is silent. One that names the limit and others with it has a voice for it, but
+// agrees only in part: the agreement and the summary say what it cannot tell the limit from.
 //
 // Where the capacity lies more than a twentieth above the bound of what is named,
 // the evidence says that this cannot be, or that work piled up meanwhile.
@@ -105,9 +106,6 @@ func (in Input) noCapacity() string {
 func (v *Verdict) name(in Input, limits []limit, l Limit) {
 	v.Status, v.Component, v.Resource, v.ResourceName = Named, l.Component, l.Resource, l.Name
 	v.agreement([]Limit{l})
-	if unsure := v.unsure(l); len(unsure) > 0 {
-		v.Agreement += " (" + strings.Join(unsure, "; ") + ")"
-	}
 	v.Summary = l.Component + " is limited by its " + l.what() + "."
 	if found := find(limits, l); found != nil {
 		v.Summary = found.summary(in)
@@ -125,7 +123,8 @@ func (v *Verdict) tie(tied []Limit) {
 	v.addDissent(tied)
 }
 
-// agreement is how many witnesses name all of the limits, of those that were heard.
+// agreement is how many witnesses name all of the limits, of those that were heard, and
+// what kept the others from it.
 func (v *Verdict) agreement(limits []Limit) {
 	n := 0
 	for i := range v.Witnesses {
@@ -134,6 +133,35 @@ func (v *Verdict) agreement(limits []Limit) {
 		}
 	}
 	v.Agreement = fmt.Sprintf("%d/%d", n, len(v.Witnesses))
+	var why []string
+	if len(limits) == 1 {
+		why = v.unsure(limits[0])
+	}
+	if silent := v.silent(); len(silent) > 0 {
+		why = append(why, fmt.Sprintf("%s %s nothing", list(silent), namesVerb(len(silent))))
+	}
+	if len(why) > 0 {
+		v.Agreement += " (" + strings.Join(why, "; ") + ")"
+	}
+}
+
+// silent are the witnesses that name nothing at all.
+func (v *Verdict) silent() []string {
+	var names []string
+	for i := range v.Witnesses {
+		w := &v.Witnesses[i]
+		if len(w.named()) == 0 && (w.Name != Waiting || v.Located == nil) {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}
+
+func namesVerb(n int) string {
+	if n == 1 {
+		return "names"
+	}
+	return "name"
 }
 
 // namesAll says whether the witness has a voice for each of the limits.
@@ -168,7 +196,7 @@ func (v *Verdict) unsure(l Limit) []string {
 }
 
 // addDissent says of the witnesses that have no voice for what was named, or not
-// for that alone, whom they do name. Those without a voice dissent.
+// for that alone, whom they do name. Those that name only something else dissent.
 func (v *Verdict) addDissent(named []Limit) {
 	if len(named) == 1 {
 		for _, words := range v.unsure(named[0]) {
@@ -183,23 +211,32 @@ func (v *Verdict) addDissent(named []Limit) {
 				voices++
 			}
 		}
-		silent := w.Name == Perturbing && len(w.named()) == 0 || w.Name == Waiting
 		switch {
-		case voices == 0 && !silent:
+		case len(w.named()) == 0 || w.Name == Waiting: // requests may wait in front of what limits
+		case voices == 0:
 			v.Dissent = append(v.Dissent, w.Name)
-			v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, namedText(w))
+			v.Summary += fmt.Sprintf(" But %s names %s.", w.Name, list(limitNames(w.named())))
 		case voices > 0 && voices < len(named):
-			v.Summary += fmt.Sprintf(" But %s names only %s of them.", w.Name, namedText(w))
+			v.Summary += fmt.Sprintf(" But %s names only %s of them.", w.Name, list(limitNames(w.named())))
 		}
 	}
 }
 
+// allNamed says what each of the methods names that can name something by itself, those
+// that name nothing together.
 func allNamed(heard []Witness) string {
-	var words []string
+	var words, silent []string
 	for i := range heard {
-		if heard[i].Name != Waiting {
-			words = append(words, heard[i].Name+" names "+namedText(&heard[i]))
+		switch w := &heard[i]; {
+		case w.Name == Waiting:
+		case len(w.named()) == 0:
+			silent = append(silent, w.Name)
+		default:
+			words = append(words, w.Name+" names "+list(limitNames(w.named())))
 		}
 	}
-	return list(words)
+	if len(silent) > 0 {
+		words = append(words, fmt.Sprintf("%s %s nothing", list(silent), namesVerb(len(silent))))
+	}
+	return strings.Join(words, "; ")
 }

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -182,10 +181,19 @@ func (c Component) shortOfMemory() (short bool, how string) {
 func evidenceOf(c Component) string {
 	text := fmt.Sprintf("%s used %.0f %% of its CPU share and was throttled in %.0f %% of scheduler periods",
 		c.Name, 100*c.Busy, 100*c.Throttled)
-	if c.Throttled < throttledMuch && c.RunDelay >= delayedMuch {
-		text += fmt.Sprintf(", and its threads waited %.1f s for a core for each second that they ran", c.RunDelay)
+	if c.Throttled < throttledMuch && c.waitedForCPU() { // so this is why it counts as saturated
+		text += ", and its threads " + c.waited()
 	}
 	return text
+}
+
+// Waited is the share of the time in which its hottest instance's threads had something
+// to do and waited for a core, 0 to 1.
+func (c Component) Waited() float64 { return c.RunDelay / (1 + c.RunDelay) }
+
+// waited says so in words, behind whose threads they are.
+func (c Component) waited() string {
+	return fmt.Sprintf("waited for a core for %.0f %% of the time in which they had something to do", 100*c.Waited())
 }
 
 // skewMuch is how much more than an even part of the work an instance does that is
@@ -240,11 +248,6 @@ func limitNames(limits []Limit) []string {
 		}
 	}
 	return words
-}
-
-// namedText is what a method names.
-func namedText(w *Witness) string {
-	return cmp.Or(list(limitNames(w.named())), "no component")
 }
 
 // summary says why it limits.

@@ -116,7 +116,7 @@ func TestAPerturbedPoolIsNamedByItsName(t *testing.T) {
 	}
 	// What was not changed it knows nothing of.
 	v = Evaluate(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{moved("threads", 0.05)}})
-	if v.Agreement != "2/3" || len(v.Dissent) > 0 {
+	if v.Agreement != "2/3 (perturbation names nothing)" || len(v.Dissent) > 0 {
 		t.Errorf("another pool was changed: got %s, dissent %q", v.Agreement, v.Dissent)
 	}
 }

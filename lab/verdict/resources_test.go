@@ -161,7 +161,7 @@ func TestPerturbationHasAVoice(t *testing.T) {
 		"all three":         {[]Component{api, db}, []Perturbation{changed("api", 0.9, 0.7, 1.1), changed("db", 0.05, -0.1, 0.2)}, Named, "api", "3/3", nil},
 		"it names another":  {[]Component{api, db}, []Perturbation{changed("api", 0.1, 0, 0.2), changed("db", 0.8, 0.6, 1)}, Undecided, "", "", nil},
 		"it denies":         {[]Component{api, db}, []Perturbation{changed("api", 0.02, -0.1, 0.1)}, Undecided, "", "", nil},
-		"it did not try":    {[]Component{api, db}, []Perturbation{changed("db", 0.02, -0.1, 0.1)}, Named, "api", "2/3", nil},
+		"it did not try":    {[]Component{api, db}, []Perturbation{changed("db", 0.02, -0.1, 0.1)}, Named, "api", "2/3 (perturbation names nothing)", nil},
 		"it decides":        {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, 0.6, 1)}, Named, "db", "2/3", []string{Demanding}},
 		"it is not sure":    {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.8, -0.1, 1.7)}, Undecided, "", "", nil},
 		"it moves little":   {[]Component{silentAPI, heldDB}, []Perturbation{changed("db", 0.2, 0.1, 0.3)}, Undecided, "", "", nil},
@@ -223,7 +223,7 @@ func TestEvidenceBesideNamesNobody(t *testing.T) {
 	t.Parallel()
 	in := Input{Capacity: 10, ListenOverflows: 3, Components: []Component{{Name: "web", RunDelay: 2.5}}}
 	w := saturation(in, in.limits())
-	if w.Component != "" || !strings.Contains(w.Evidence, "web, which has no CPU share, waited 2.5 s") || !strings.Contains(w.Evidence, "3 connections a second") {
+	if w.Component != "" || !strings.Contains(w.Evidence, "the threads of web, which has no CPU share, waited for a core for 71 % of the time") || !strings.Contains(w.Evidence, "3 connections a second") {
 		t.Errorf("got %+v", w)
 	}
 	in.ListenOverflows, in.Components[0].RunDelay = 0.2, 0.4

@@ -91,8 +91,38 @@ func TestSaturationOfCPUNeedsMoreThanUse(t *testing.T) {
 	}
 	api := component("api", x, 0.98, 0)
 	v := Evaluate(Input{Capacity: x, Components: []Component{api}, Perturbations: []Perturbation{changed("api", 0.9, 0.7, 1.1)}})
-	if v.Status != Named || v.Agreement != "2/3" || !slices.Equal(v.Dissent, []string{Saturating}) {
-		t.Errorf("perturbation is a second witness: got %s %s, dissent %q", v.Status, v.Agreement, v.Dissent)
+	if v.Status != Named || v.Agreement != "2/3 (saturation names nothing)" {
+		t.Errorf("perturbation is a second witness: got %s %s", v.Status, v.Agreement)
+	}
+}
+
+// A method that names nothing is told once, and contradicts nobody.
+func TestSilenceIsNoDissent(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	spare, idle := component("api", x, 0.7, 0.1), component("db", x, 0.4, 0.05)
+	moved := []Perturbation{changed("api", 1.6, 1.3, 1.9), changed("db", 0, -0.2, 0.2)}
+	nowhere := []Wait{{Component: "api", LightMS: 5, MS: 6, Visits: 1}, {Component: "db", LightMS: 5, MS: 6, Visits: 1}}
+	elsewhere := []Wait{{Component: "api", LightMS: 5, MS: 6, Visits: 1}, {Component: "db", LightMS: 5, MS: 60, Visits: 1}}
+	for name, c := range map[string]struct {
+		components []Component
+		waits      []Wait
+		agreement  string
+		dissent    []string
+	}{
+		"perturbation alone":       {[]Component{spare, idle}, nil, "1/3 (demand and saturation name nothing)", nil},
+		"nor do requests wait":     {[]Component{spare, idle}, nowhere, "1/4 (demand, saturation and waiting name nothing)", nil},
+		"they wait elsewhere":      {[]Component{spare, idle}, elsewhere, "1/4 (demand and saturation name nothing)", nil},
+		"two name the other":       {[]Component{spare, component("db", x, 0.95, 0.8)}, nowhere, "1/4 (waiting names nothing)", []string{Demanding, Saturating}},
+		"one of them names nobody": {[]Component{component("api", x, 0.9, 0.1), idle}, nil, "2/3 (saturation names nothing)", nil},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: c.components, Perturbations: moved, Waits: c.waits})
+		if v.Status != Named || v.Component != "api" || v.Agreement != c.agreement || !slices.Equal(v.Dissent, c.dissent) {
+			t.Errorf("%s: got %s %s, agreement %q, dissent %q, want %q and %q", name, v.Status, v.Component, v.Agreement, v.Dissent, c.agreement, c.dissent)
+		}
+		if strings.Contains(v.Summary, "But") != (c.dissent != nil) || strings.Contains(v.Summary, "nothing") {
+			t.Errorf("%s: %q; want a contradiction where there is one: %q", name, v.Summary, c.dissent)
+		}
 	}
 }
 
@@ -132,7 +162,7 @@ func TestSaturationJustAboveTheCapacity(t *testing.T) {
 	in.Perturbations = []Perturbation{changed("slow", 1.6, 1.3, 1.9), changed("front", 0.1, -0.1, 0.3)}
 	v := Evaluate(in)
 	const says = "at 1,100 req/s, which was not sustained, slow used 80 % of its CPU share and was throttled in 96 % of scheduler periods"
-	if v.Status != Named || v.Component != "slow" || v.Agreement != "2/3" || !strings.Contains(v.Witnesses[1].Evidence, says) {
+	if v.Status != Named || v.Component != "slow" || v.Agreement != "2/3 (demand names nothing)" || !strings.Contains(v.Witnesses[1].Evidence, says) {
 		t.Errorf("with perturbation: got %s %s %s (%s), want 2/3, saying %q", v.Status, v.Component, v.Agreement, v.Witnesses[1].Evidence, says)
 	}
 }
@@ -229,5 +259,35 @@ func TestAGroupHasNoVoice(t *testing.T) {
 		if v.Status != want || len(v.Dissent) > 0 {
 			t.Errorf("the group moved it by %v: got %s %s %s, dissent %q, want %s", e, v.Status, v.Component, v.Agreement, v.Dissent, want)
 		}
+	}
+}
+
+// How long threads waited is told as a share, and only where it is why something counts as
+// saturated.
+func TestWaitingForACoreIsAShare(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	for name, c := range map[string]struct {
+		busy, throttled, delay float64
+		says                   string
+	}{
+		"it decides":             {0.9, 0.1, 3, ", and its threads waited for a core for 75 % of the time in which they had something to do"},
+		"throttling does":        {0.9, 0.8, 18.5, ""},
+		"it had share to spare":  {0.77, 0.1, 18.5, ""},
+		"it waited for a little": {0.9, 0.1, 0.5, ""},
+	} {
+		api := component("api", x, c.busy, c.throttled)
+		api.RunDelay = c.delay
+		in := Input{Capacity: x, Components: []Component{api}}
+		w := saturation(in, in.limits())
+		if strings.Contains(w.Evidence, "waited") != (c.says != "") || !strings.Contains(w.Evidence, c.says) {
+			t.Errorf("%s: %q, want %q", name, w.Evidence, c.says)
+		}
+	}
+	free := Component{Name: "web", Instances: 1, DemandMS: 1, RunDelay: 1}
+	in := Input{Capacity: x, Components: []Component{free}}
+	const says = "the threads of web, which has no CPU share, waited for a core for 50 % of the time in which they had something to do"
+	if w := saturation(in, in.limits()); !strings.Contains(w.Evidence, says) {
+		t.Errorf("%q, want %q", w.Evidence, says)
 	}
 }

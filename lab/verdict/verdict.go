@@ -253,10 +253,13 @@ type Verdict struct {
 	Witnesses    []Witness `json:"witnesses"`
 	// Tied are those that limit equally.
 	Tied []Limit `json:"tied,omitempty"`
-	// Agreement is how many of the witnesses that were heard name it, "2/3", and
-	// which of them cannot distinguish it from what: "2/3 (demand cannot distinguish it from b)".
+	// Agreement is how many of the witnesses that were heard name it, which of them
+	// cannot distinguish it from what, and which name nothing: "2/3", or
+	// "2/4 (demand cannot distinguish it from b; saturation and waiting name nothing)".
 	Agreement string `json:"agreement,omitempty"`
-	// Dissent are the witnesses that do not.
+	// Dissent are the witnesses that name something else instead. One that names nothing
+	// does not contradict, and is not among them; nor is that of where requests wait, as
+	// they may wait in front of what limits.
 	Dissent []string `json:"dissent,omitempty"`
 	// Located is where requests wait, where that was seen. It names no resource: of what is
 	// waited for there may be nothing known.

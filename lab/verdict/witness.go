@@ -236,7 +236,7 @@ func beside(in Input) string {
 	var text strings.Builder
 	for _, c := range in.Components {
 		if !c.shared() && c.RunDelay >= delayedMuch {
-			fmt.Fprintf(&text, "; %s, which %s, waited %.1f s for a core for each second that it ran", c.Name, c.unlimited(), c.RunDelay)
+			fmt.Fprintf(&text, "; the threads of %s, which %s, %s", c.Name, c.unlimited(), c.waited())
 		}
 		for _, r := range c.Resources {
 			text.WriteString(r.flush(in, c))
