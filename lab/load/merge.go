@@ -65,6 +65,12 @@ func (m *merger) add(p *Result) {
 	for status, n := range p.Status {
 		o.Status[status] += n
 	}
+	for status, said := range p.Refusals {
+		if o.Refusals == nil {
+			o.Refusals = map[int]string{}
+		}
+		o.Refusals[status] = said
+	}
 	for kind, e := range p.Errors {
 		if o.Errors == nil {
 			o.Errors = map[string]ErrorCount{}

@@ -84,6 +84,11 @@ type Plan struct {
 	Portion Portion   `json:"portion,omitzero"`
 	StartAt time.Time `json:"start_at,omitzero"`
 
+	// Explain keeps the beginning of an answer of each status that its step does not
+	// expect. Every body is then kept until it is read whole, which a measurement that
+	// need not explain itself is better without.
+	Explain bool `json:"explain,omitempty"`
+
 	// StopOnOverload ends the load early once the work in flight grows
 	// without doubt (see Trend), so that a search does not pay for a rate that
 	// has already lost.

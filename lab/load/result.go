@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"loadstone/lab/format"
 )
@@ -70,11 +71,14 @@ type Result struct {
 	// WebSocket is there if the plan has a WebSocket scenario.
 	WebSocket *WebSocketResult `json:"websocket,omitempty"`
 
-	Status   map[int]uint64        `json:"status"`
-	Errors   map[string]ErrorCount `json:"errors,omitempty"`
-	Response Latency               `json:"response"`
-	Service  Latency               `json:"service"`
-	InFlight Trend                 `json:"in_flight"`
+	Status map[int]uint64        `json:"status"`
+	Errors map[string]ErrorCount `json:"errors,omitempty"`
+	// Refusals has, by status, how one answer began that its step did not expect, of a plan
+	// that is to explain itself.
+	Refusals map[int]string `json:"refusals,omitempty"`
+	Response Latency        `json:"response"`
+	Service  Latency        `json:"service"`
+	InFlight Trend          `json:"in_flight"`
 	// MaxInFlight is the most arrivals that were waiting or under way at once.
 	// Those under way are counted exactly, those waiting each SampleEvery.
 	MaxInFlight int `json:"max_in_flight"`
@@ -263,6 +267,9 @@ func (r *Result) Failures() string {
 	var all, statuses []kind
 	for status, n := range r.Status {
 		k := kind{n, fmt.Sprintf("status %d", status)}
+		if said := r.Refusals[status]; said != "" {
+			k.text += " (" + said + ")"
+		}
 		statuses = append(statuses, k)
 		if status >= bad {
 			all = append(all, k)
@@ -286,6 +293,23 @@ func (r *Result) Failures() string {
 		texts = append(texts, fmt.Sprintf("%s × %s", format.Count(k.count), k.text))
 	}
 	return strings.Join(texts, ", ")
+}
+
+// Beginning is how an answer begins, as a line for people: what cannot be printed, or ends
+// a line, is a blank.
+func Beginning(body []byte) string {
+	const most, enough = 200, 4 << 10
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, string(body[:min(len(body), enough)]))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most-1]) + "…"
+	}
+	return text
 }
 
 // Generator is what the generator process itself used while it measured.

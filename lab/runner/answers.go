@@ -70,7 +70,7 @@ func (m *trialRun) asking() (p load.Plan, ok bool) {
 	if p.Setup != nil && m.Experiment.Measure != experiment.Capacity {
 		return p, false
 	}
-	p.Warmup, p.StopOnOverload, p.Scenarios = 0, false, nil
+	p.Warmup, p.StopOnOverload, p.Explain, p.Scenarios = 0, false, true, nil
 	for _, s := range m.base.Scenarios {
 		if len(s.Steps) == 0 || s.WebSocket != nil || m.Experiment.Measure != experiment.Capacity && !onlyReads(s.Steps) {
 			continue

@@ -35,7 +35,11 @@ func (f *front) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	if s.Executor == load.SharedIterations {
 		f.asked++
 		if time.Since(f.began) < f.starts {
-			return load.Result{Requests: 1, Failed: 1, Status: map[int]uint64{f.status: 1}}, nil
+			r := load.Result{Requests: 1, Failed: 1, Status: map[int]uint64{f.status: 1}}
+			if p.Explain {
+				r.Refusals = map[int]string{f.status: "no such host"}
+			}
+			return r, nil
 		}
 		time.Sleep(f.first)
 		return load.Result{Requests: 1, Status: map[int]uint64{200: 1}}, nil
@@ -79,7 +83,7 @@ func TestAnswersAreAwaited(t *testing.T) {
 	}{
 		"at once":                 {front{}, http.MethodGet, experiment.Capacity, "", time.Second, true},
 		"after four seconds":      {front{starts: 4 * time.Second, status: 502}, http.MethodGet, experiment.Capacity, "", 6 * time.Second, true},
-		"never":                   {front{starts: time.Hour, status: 502}, http.MethodGet, experiment.Capacity, "web does not answer as the load expects, 30 s after it was ready: 1 × status 502", 32 * time.Second, true},
+		"never":                   {front{starts: time.Hour, status: 502}, http.MethodGet, experiment.Capacity, "web does not answer as the load expects, 30 s after it was ready: 1 × status 502 (no such host); see its log", 32 * time.Second, true},
 		"the request is wrong":    {front{starts: time.Hour, status: 404}, http.MethodGet, experiment.Capacity, "s after it was ready: 1 × status 404", 7 * time.Second, true},
 		"as written":              {front{starts: time.Hour, status: 404}, http.MethodGet, experiment.AsWritten, "status 404", 7 * time.Second, true},
 		"as written, with effect": {front{starts: time.Hour, status: 404}, http.MethodPost, experiment.AsWritten, "", time.Second, false},

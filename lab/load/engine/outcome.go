@@ -27,6 +27,7 @@ func (r *run) result() (load.Result, error) {
 		Received:         t.got + all.got,
 		Status:           all.statuses(),
 		Errors:           map[string]load.ErrorCount{},
+		Refusals:         t.refusals,
 		MaxInFlight:      r.observer.most,
 		InFlight:         r.observer.fit.Trend(load.TrendConfidence),
 		Generator:        r.observer.usage,

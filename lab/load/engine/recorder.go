@@ -44,6 +44,7 @@ type outcome struct {
 
 	status     int          // 0 if failed
 	unexpected bool         // the status is one of a failed request
+	said       string       // how that answer begins, if it is to be explained
 	failed     failure.Kind // why there is no status, or no use in it
 	err        error        // the failure in words
 	open       bool         // its time is that of a schedule
@@ -84,6 +85,7 @@ type sums struct {
 	waited, late        uint64
 	wrote, got          uint64 // of no single request
 	failures            [failure.Kinds]load.ErrorCount
+	refusals            map[int]string // by status; nil for none
 
 	// Whenever they were intended: what was done in the measured part.
 	requestsInTime, iterationsInTime uint64
@@ -179,6 +181,9 @@ func (s *shard) addRequest(o *outcome) {
 		t.failed++
 	}
 	t.status[o.status]++
+	if o.said != "" {
+		sum.refused(o.status, o.said)
+	}
 	if t.response == nil {
 		t.response, t.service = load.NewHistogram(), load.NewHistogram()
 	}
@@ -196,6 +201,16 @@ func (s *shard) addRequest(o *outcome) {
 		if f.Count++; f.Count == 1 {
 			f.Example = o.err.Error()
 		}
+	}
+}
+
+// refused keeps how an answer begins, if it is the first of its status.
+func (s *sums) refused(status int, said string) {
+	if s.refusals == nil {
+		s.refusals = map[int]string{}
+	}
+	if _, known := s.refusals[status]; !known {
+		s.refusals[status] = said
 	}
 }
 
@@ -367,6 +382,9 @@ func (s *sums) merge(from *sums) {
 	s.onTime += from.onTime
 	if from.scheduled > 0 {
 		s.lateness.Merge(from.lateness)
+	}
+	for status, said := range from.refusals {
+		s.refused(status, said)
 	}
 	for i := range from.failures {
 		if s.failures[i].Count == 0 {

@@ -29,6 +29,7 @@ type script struct {
 	weighted    bool
 	replays     bool      // an access log: the steps are GET and HEAD
 	weights     []float64 // of a weighted script, summed up; the last is 1
+	explain     bool      // what is not expected is quoted
 	setsCookies bool      // answers may set cookies that later requests need
 	keepCookies bool
 	caches      bool // users have a cache
@@ -107,6 +108,7 @@ func compile(s *load.Scenario, r *run, feeds *feed.Set, base *url.URL, ids *step
 	c := &script{
 		feeds: feeds, weighted: s.Weighted, keepCookies: s.KeepCookies, caches: s.CacheBytes > 0,
 		setsCookies: s.KeepCookies || (len(s.Steps) > 1 || s.Flow != nil) && !s.Weighted,
+		explain:     r.plan.Explain,
 		base:        base,
 		key:         ids.key,
 		trip:        ids.trip,
@@ -265,7 +267,7 @@ func (c *script) step(from *load.Step, base *url.URL, ids *stepIDs, number int) 
 	for i := range from.Checks {
 		s.checks = append(s.checks, check{ids.checks[number][i], from.Checks[i]})
 	}
-	s.capture = s.newCapture(c.setsCookies)
+	s.capture = s.newCapture(c.setsCookies, c.explain)
 	s.wantsBody = s.capture != nil && s.capture.body
 	return s
 }
@@ -333,8 +335,8 @@ func (c *script) shareCaptures() {
 }
 
 // newCapture returns what of an answer has to be kept: nil for nothing.
-func (s *step) newCapture(cookies bool) *capture {
-	k := capture{cookies: cookies}
+func (s *step) newCapture(cookies, body bool) *capture {
+	k := capture{cookies: cookies, body: body}
 	for i := range s.extract {
 		k.body = k.body || s.extract[i].JSON != ""
 		if h := s.extract[i].Header; h != "" {

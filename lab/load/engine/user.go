@@ -256,6 +256,9 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 	o.unexpected = !u.step().expects(status)
 	if kind == failure.None && u.step().capture != nil {
 		u.extractFrom(&o)
+		if o.unexpected && u.script.explain {
+			o.said = load.Beginning(u.captured.body)
+		}
 	}
 	u.checkAnswer(status, kind)
 	u.loop.shard.addRequest(&o)
