@@ -21,13 +21,14 @@ import (
 	"loadstone/lab/load"
 	"loadstone/lab/load/engine"
 	"loadstone/lab/load/exchange"
+	"loadstone/lab/load/failure"
 	"loadstone/lab/load/httpclient"
 	"loadstone/lab/load/rpc"
 )
 
 // once makes one request of each step of a load, one after the other, and prints requests
 // and answers as they are on the wire. It is an error if one of them failed.
-func (a *app) once(ctx context.Context, j job) (err error) {
+func (a *app) once(ctx context.Context, j job) error {
 	log.SetOutput(io.Discard)
 	plan, err := oncePlan(&j)
 	if err != nil {
@@ -45,11 +46,17 @@ func (a *app) once(ctx context.Context, j job) (err error) {
 	if plan.Protocol == load.HTTP2 { // calls of gRPC
 		open, show = exchange.OpenHTTP2, a.showCalls(ctx, &plan, target, trust)
 	}
-	tap, err := open(ctx, exchange.Config{Target: target, TLS: trust, Timeout: plan.Timeout, Seen: show})
+	var unanswered []error
+	seen := func(e exchange.Exchange) {
+		if e.Err != nil {
+			unanswered = append(unanswered, e.Err)
+		}
+		show(e)
+	}
+	tap, err := open(ctx, exchange.Config{Target: target, TLS: trust, Timeout: plan.Timeout, Seen: seen})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tap.Close()) }()
 	plan.Targets, plan.TLS = []string{tap.URL()}, load.TLS{}
 	for _, s := range scenarios(&plan) {
 		for k := range s.Steps {
@@ -57,10 +64,21 @@ func (a *app) once(ctx context.Context, j job) (err error) {
 		}
 	}
 	r, err := engine.Run(ctx, plan, nil, nil)
-	if err != nil {
-		return asUsage(err)
+	if err = errors.Join(asUsage(err), tap.Close()); err != nil { // from here on nothing is seen
+		return err
 	}
+	explain(&r, unanswered)
 	return a.onceResult(&r)
+}
+
+// explain puts why the target gave no answer in the place of what the generator saw of it,
+// which is no more than that whoever stands between the two closed the connection.
+func explain(r *load.Result, unanswered []error) {
+	if len(unanswered) == 0 {
+		return
+	}
+	maps.DeleteFunc(r.Errors, func(kind string, _ load.ErrorCount) bool { return kind != failure.NoValue.String() })
+	r.Errors["no answer"] = load.ErrorCount{Count: uint64(len(unanswered)), Example: unanswered[0].Error()}
 }
 
 // oncePlan is a plan of one iteration of each scenario, in which each step is made.

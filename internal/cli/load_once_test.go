@@ -91,3 +91,20 @@ func TestLoadOnceOfCalls(t *testing.T) {
 		t.Errorf("nobody listens: exit status %d:\n%s%s", refused.code, refused.stdout, refused.stderr)
 	}
 }
+
+// What is summed up is why the target did not answer, and not what the generator saw of whoever
+// stands between the two.
+func TestLoadOnceSumsUpWhatItShows(t *testing.T) {
+	broken := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(broken.Close)
+	for target, why := range map[string]string{
+		"http://127.0.0.1:1": "dial tcp 127.0.0.1:1: connect: connection refused",
+		broken.URL:           "the connection was closed before an answer",
+	} {
+		got := loadstone(t, t.TempDir(), "load", target, "--once")
+		if got.code != exitFailed || !strings.Contains(got.stdout, "* no answer: "+why) ||
+			!strings.Contains(got.stderr, "1 of 1 request failed: 1 × no answer ("+why+")") {
+			t.Errorf("%s: exit status %d, want it to say twice %q:\n%s%s", target, got.code, why, got.stdout, got.stderr)
+		}
+	}
+}
