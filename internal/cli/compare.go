@@ -26,6 +26,8 @@ type compareFlags struct {
 	failWorse  string
 	failShare  float64
 	failAsked  bool
+	variants   []string
+	byVariant  map[string]string
 	scaling    string
 	scalingSet bool
 }
@@ -70,6 +72,7 @@ Exit status:
 	fl.BoolVar(&f.json, "json", false, "print JSON")
 	fl.BoolVar(&f.markdown, "markdown", false, "print Markdown, for a pull request")
 	fl.BoolVar(&f.relative, "relative", false, "compare relative to the first variant of each run, which both must have")
+	fl.StringSliceVar(&f.variants, "variants", nil, "compare these variants of two runs, which are called differently: BEFORE=AFTER, such as baseline=cached")
 	fl.StringVar(&f.failWorse, "fail-if-worse", "", "exit with status 99 if a capacity (with measure: load, a response time) or failures are worse by at least this much, such as 5%, and significantly")
 	fl.StringVar(&f.scaling, "scaling", "", "show how capacity grows over the variants that differ only in this, such as api.replicas")
 	return cmd
@@ -96,7 +99,10 @@ func (a *app) compare(args []string, f compareFlags) error {
 		a.warnOfParts(names[0], results[0])
 		return a.scaling(results[0], names[0], f)
 	}
-	d, err := differ(results, names, f.relative)
+	d, err := f.differ(results, names)
+	if errors.Is(err, compare.ErrVariants) && len(f.variants) > 0 {
+		return usageError{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -130,11 +136,11 @@ func (a *app) warnOfParts(name string, res *result.Result) {
 	}
 }
 
-func differ(results []*result.Result, names [2]string, relative bool) (*compare.Difference, error) {
+func (f *compareFlags) differ(results []*result.Result, names [2]string) (*compare.Difference, error) {
 	if len(results) == 1 {
 		return compare.Within(results[0], names[0])
 	}
-	return compare.Between(results[0], results[1], names, compare.Config{Relative: relative})
+	return compare.Between(results[0], results[1], names, compare.Config{Relative: f.relative, Variants: f.byVariant})
 }
 
 // scaling says how capacity grows over the run's variants.
@@ -167,7 +173,31 @@ func (f *compareFlags) check(args []string) error {
 	case f.failAsked:
 		f.failShare, err = parseShare(f.failWorse)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return f.pairVariants(args)
+}
+
+// pairVariants reads --variants.
+func (f *compareFlags) pairVariants(args []string) error {
+	switch {
+	case len(f.variants) == 0:
+		return nil
+	case len(args) == 1:
+		return usagef("--variants pairs those of two runs; name a second one, or leave it out")
+	case f.relative:
+		return usagef("--relative is about a first variant of the same name in both runs; leave it out, or --variants")
+	}
+	f.byVariant = map[string]string{}
+	for _, text := range f.variants {
+		before, after, ok := strings.Cut(text, "=")
+		if !ok || before == "" || after == "" || f.byVariant[before] != "" {
+			return usagef("--variants %s: write BEFORE=AFTER, such as baseline=cached, each variant once", spelling.Quote(text))
+		}
+		f.byVariant[before] = after
+	}
+	return nil
 }
 
 // parseShare reads a share of 1 as "5%" or "0.05".

@@ -14,12 +14,14 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"loadstone/block/spelling"
 	"loadstone/lab/result"
 	"loadstone/lab/stats"
 )
@@ -31,6 +33,9 @@ const Schema = "loadstone.difference/1"
 type Config struct {
 	// Relative divides by the baseline that both runs share: their first variant.
 	Relative bool
+	// Variants pairs variants that are called differently, the base's name by the
+	// sample's; nothing else is compared then. Without any those of the same name are.
+	Variants map[string]string
 }
 
 // Run is a run that takes part.
@@ -96,14 +101,16 @@ type pair struct {
 	base, sample *result.Variant
 }
 
+// ErrVariants marks runs in which nothing is known to belong together.
+var ErrVariants = errors.New("pair the variants")
+
 // Between compares two runs, variant by variant. It is an error if they have no
-// variant in common.
+// variant in common, unless each has only one.
 func Between(base, sample *result.Result, names [2]string, c Config) (*Difference, error) {
 	d := &Difference{Schema: Schema, Base: runOf(base, names[0]), Sample: runOf(sample, names[1])}
-	pairs := d.common(base, sample)
-	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s and %s have no variant in common: one has %s, the other %s",
-			names[0], names[1], strings.Join(variantNames(base), ", "), strings.Join(variantNames(sample), ", "))
+	pairs, err := d.pairs(base, sample, c.Variants)
+	if err != nil {
+		return nil, err
 	}
 	d.warnOfParts(base, d.Base.Name)
 	d.warnOfParts(sample, d.Sample.Name)
@@ -111,7 +118,7 @@ func Between(base, sample *result.Result, names [2]string, c Config) (*Differenc
 	d.Source = lineDifference(base.Source, sample.Source)
 	d.warnAboutQuestion(base, sample)
 	t := tabler{result: base, difference: d, design: stats.Separate}
-	if first := base.Variants[0].Name; c.Relative && len(pairs) > 1 && first == sample.Variants[0].Name {
+	if first := base.Variants[0].Name; c.Relative && len(c.Variants) == 0 && len(pairs) > 1 && first == sample.Variants[0].Name {
 		t.baseline, t.design = &pairs[0], stats.Referenced
 		pairs = pairs[1:]
 	}
@@ -122,6 +129,56 @@ func Between(base, sample *result.Result, names [2]string, c Config) (*Differenc
 		d.warnOfMachine()
 	}
 	return d.complete(), nil
+}
+
+// pairs are the variants to compare: those that by pairs, of the same name without it, or
+// the only one of each run.
+func (d *Difference) pairs(base, sample *result.Result, by map[string]string) ([]pair, error) {
+	if len(by) > 0 {
+		return d.paired(base, sample, by)
+	}
+	a, b := &base.Variants[0], &sample.Variants[0]
+	if len(base.Variants) == 1 && len(sample.Variants) == 1 && a.Name != b.Name {
+		d.warn(fmt.Sprintf("the variants have different names, %s in %s and %s in %s; each is the only one of its run, so they are compared",
+			a.Name, d.Base.Name, b.Name, d.Sample.Name))
+		return []pair{newPair(a, b)}, nil
+	}
+	pairs := d.common(base, sample)
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%w: %s and %s have none in common: one has %s, the other %s; say which belong together with --variants, such as --variants %s=%s",
+			ErrVariants, d.Base.Name, d.Sample.Name, strings.Join(variantNames(base), ", "), strings.Join(variantNames(sample), ", "), a.Name, b.Name)
+	}
+	return pairs, nil
+}
+
+// paired are the variants that by pairs, in the order of the first run.
+func (d *Difference) paired(base, sample *result.Result, by map[string]string) ([]pair, error) {
+	for a, b := range by {
+		for _, one := range []struct {
+			name, run string
+			of        *result.Result
+		}{{a, d.Base.Name, base}, {b, d.Sample.Name, sample}} {
+			if all := variantNames(one.of); !slices.Contains(all, one.name) {
+				return nil, fmt.Errorf("%w: %s has no variant %s; %s", ErrVariants, one.run, spelling.Quote(one.name), spelling.ChooseName(one.name, all))
+			}
+		}
+	}
+	var out []pair
+	for i := range base.Variants {
+		if name, ok := by[base.Variants[i].Name]; ok {
+			out = append(out, newPair(&base.Variants[i], &sample.Variants[slices.Index(variantNames(sample), name)]))
+		}
+	}
+	return out, nil
+}
+
+// newPair is two variants that need not be called the same.
+func newPair(base, sample *result.Variant) pair {
+	name := base.Name
+	if sample.Name != name {
+		name += " → " + sample.Name
+	}
+	return pair{name: name, base: base, sample: sample}
 }
 
 // warnOfMachine says that all variants changed alike, if they did: that is more often the
@@ -153,7 +210,7 @@ func Within(r *result.Result, name string) (*Difference, error) {
 	for i := range r.Variants {
 		for j := range r.Variants[:i] {
 			base, sample := &r.Variants[j], &r.Variants[i]
-			pairs = append(pairs, pair{name: base.Name + " → " + sample.Name, base: base, sample: sample})
+			pairs = append(pairs, newPair(base, sample))
 		}
 	}
 	t := tabler{result: r, difference: d, design: stats.Interleaved}

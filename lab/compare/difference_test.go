@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -294,7 +295,7 @@ func TestWhatElseDiffers(t *testing.T) {
 	if len(d.Source) != 4 {
 		t.Errorf("%+v, want two lines of either file", d.Source)
 	}
-	if _, err := Between(derive(t, planting(w.variant("x", 400, 2))), derive(t, a), [2]string{"a", "b"}, Config{}); err == nil || !strings.Contains(err.Error(), "no variant in common") {
+	if _, err := Between(derive(t, planting(w.variant("x", 400, 2))), derive(t, a), [2]string{"a", "b"}, Config{}); err == nil || !strings.Contains(err.Error(), "none in common") || !strings.Contains(err.Error(), "--variants x=") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -379,6 +380,48 @@ func TestForms(t *testing.T) {
 	for line := range strings.Lines(markdown.String()) {
 		if strings.HasPrefix(line, "|") && strings.Count(line, "|")-strings.Count(line, `\|`) != 5 && !strings.Contains(line, "what differs") && !strings.HasPrefix(line, "|---|---|---|\n") && strings.Count(line, "|") != 4 {
 			t.Errorf("a row of another width: %s", line)
+		}
+	}
+}
+
+// Variants are paired by name, or as they are told to be, or as the only ones of their runs.
+func TestVariantsOfOtherNamesArePaired(t *testing.T) {
+	t.Parallel()
+	w := newWorld(10, 1)
+	one, other := derive(t, planting(w.variant("baseline", 400, 6))), derive(t, planting(w.variant("cached", 600, 6)))
+	two := derive(t, planting(w.variant("cached", 600, 6), w.variant("bigger", 800, 6)))
+	for name, c := range map[string]struct {
+		base, sample *result.Result
+		by           map[string]string
+		rows         string // of the first table
+		warning      string
+		err          string
+	}{
+		"the only ones":             {one, other, nil, "baseline → cached", "the variants have different names, baseline in run-a and cached in run-b", ""},
+		"as told":                   {one, two, map[string]string{"baseline": "bigger"}, "baseline → bigger", "", ""},
+		"of the same name, as told": {two, two, map[string]string{"cached": "bigger", "bigger": "bigger"}, "cached → bigger bigger", "", ""},
+		"one and two":               {one, two, nil, "", "", "run-a and run-b have none in common: one has baseline, the other cached, bigger; say which belong together with --variants, such as --variants baseline=cached"},
+		"no such":                   {one, two, map[string]string{"baseline": "biger"}, "", "", `run-b has no variant "biger"; write "bigger"`},
+		"nor before":                {one, two, map[string]string{"base": "bigger"}, "", "", `run-a has no variant "base"`},
+	} {
+		d, err := Between(c.base, c.sample, [2]string{"run-a", "run-b"}, Config{Variants: c.by})
+		if c.err != "" {
+			if err == nil || !errors.Is(err, ErrVariants) || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: got %v, want %q", name, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var rows []string
+		for _, r := range d.table(t, "capacity").Rows {
+			rows = append(rows, r.Name)
+		}
+		all := strings.Join(d.Warnings, "\n")
+		if got := strings.Join(rows, " "); got != c.rows || !strings.Contains(all, c.warning) || strings.Contains(all, "not compared") {
+			t.Errorf("%s: got %q, warnings %q, want %q and %q", name, got, all, c.rows, c.warning)
 		}
 	}
 }
