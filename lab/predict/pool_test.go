@@ -60,7 +60,7 @@ func TestPoolThatSaturatesFirstIsTheLimit(t *testing.T) {
 		if c.limit != pool {
 			want += " CPU"
 		}
-		if !strings.Contains(text.String(), want+", at most ") || strings.Contains(text.String(), "4 slots") != c.pool && c.set != "api.replicas=4" {
+		if !strings.Contains(text.String(), want+", at about ") || strings.Contains(text.String(), "4 slots") != c.pool && c.set != "api.replicas=4" {
 			t.Errorf("%s, pool %v:\n%s", c.set, c.pool, text.String())
 		}
 	}

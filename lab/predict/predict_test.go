@@ -15,7 +15,9 @@ import (
 	"loadstone/lab/archive/archivetest"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
+	"loadstone/lab/model/queueing"
 	"loadstone/lab/result"
+	"loadstone/lab/stats"
 )
 
 var began = time.Date(2026, 6, 1, 8, 0, 0, 0, time.UTC)
@@ -387,6 +389,33 @@ func TestConnectionsAreNotPredicted(t *testing.T) {
 		res.Unit = unit
 		if _, err := Of(res, "run", ""); (err != nil) != refused || refused && !strings.Contains(err.Error(), unit+" are held") {
 			t.Errorf("%q: got %v, want it refused: %v", unit, err, refused)
+		}
+	}
+}
+
+// What limits and what limits next are told by the same figures, and the correction by what
+// the model says where something was measured.
+func TestTheNextLimitIsComparable(t *testing.T) {
+	t.Parallel()
+	a := &Answer{
+		Run: "r", Variant: "v", Unit: "req/s", Measured: &stats.Interval{Value: 494},
+		Prediction: queueing.Prediction{
+			Capacity: stats.Interval{Value: 641}, Factor: 0.741, Sure: 0.885,
+			Limit: queueing.Limit{Station: "gateway", Bound: 887, Capacity: 641}, Next: &queueing.Limit{Station: "planner", Bound: 1030, Capacity: 756},
+		},
+		Before: queueing.Limit{Station: "planner"}, system: &System{},
+	}
+	var text bytes.Buffer
+	if err := Text(&text, a); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"limit      gateway CPU, at about 641 req/s (its bound is 887), in 88.5 % of the draws from the demands' intervals; before it was planner CPU\n",
+		"next       planner CPU, at about 756 req/s (its bound is 1,030)\n",
+		"corrected  ×0.741, because the model says 667 req/s where that was measured\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
 }

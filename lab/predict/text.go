@@ -6,9 +6,9 @@ import (
 	"math"
 	"strings"
 
-	"loadstone/lab/stats"
-
 	"loadstone/lab/format"
+	"loadstone/lab/model/queueing"
+	"loadstone/lab/stats"
 	"loadstone/lab/term"
 )
 
@@ -43,20 +43,25 @@ func (a *Answer) capacity(b *strings.Builder) {
 	fmt.Fprintf(b, "predicted  %s %s\n", estimated(a.Capacity), a.Unit)
 	if a.Measured != nil {
 		fmt.Fprintf(b, "measured   %s %s without the changes, so ×%s\n", estimated(*a.Measured), a.Unit, format.Measured(a.Capacity.Value/a.Measured.Value))
-		fmt.Fprintf(b, "model      %s of what it says without the correction\n", format.Percent(a.Factor))
+		fmt.Fprintf(b, "corrected  ×%s, because the model says %s %s where that was measured\n", format.Measured(a.Factor), format.Measured(a.Measured.Value/a.Factor), a.Unit)
 	}
-	sure := ""
+	fmt.Fprintf(b, "limit      %s", a.limiting(&a.Limit))
 	if a.Sure < 0.995 {
-		sure = fmt.Sprintf(" (in %s of what the demands leave possible)", format.Percent(a.Sure))
+		fmt.Fprintf(b, ", in %s of the draws from the demands' intervals", format.Percent(a.Sure))
 	}
-	fmt.Fprintf(b, "limit      %s, at most %s %s%s", a.system.resource(a.Limit.Station), format.Measured(a.Limit.Bound), a.Unit, sure)
 	if a.Before.Station != a.Limit.Station {
 		fmt.Fprintf(b, "; before it was %s", a.system.resource(a.Before.Station))
 	}
 	b.WriteByte('\n')
 	if a.Next != nil {
-		fmt.Fprintf(b, "next       %s, at about %s %s\n", a.system.resource(a.Next.Station), format.Measured(a.Next.Capacity), a.Unit)
+		fmt.Fprintf(b, "next       %s\n", a.limiting(a.Next))
 	}
+}
+
+// limiting says at which rate a station limits, and its bound, which lies above that: only
+// the same one of both can be compared with another's.
+func (a *Answer) limiting(l *queueing.Limit) string {
+	return fmt.Sprintf("%s, at about %s %s (its bound is %s)", a.system.resource(l.Station), format.Measured(l.Capacity), a.Unit, format.Measured(l.Bound))
 }
 
 func (a *Answer) loads(b *strings.Builder) {
@@ -91,7 +96,7 @@ func (a *Answer) closed(b *strings.Builder) {
 	fmt.Fprintf(b, "  bounds %s to %s %s; queueing begins at about %s users\n",
 		format.Measured(c.Bounds.Low), format.Measured(c.Bounds.High), a.Unit, format.Measured(math.Ceil(c.Bounds.Knee)))
 	if a.Measured != nil && (a.Factor < 0.95 || a.Factor > 1.05) && c.Throughput > 0.7*a.Limit.Bound {
-		fmt.Fprintf(b, "  near the limit expect %s of that: so much of the model was measured\n", format.Percent(a.Factor))
+		fmt.Fprintf(b, "  near the limit expect ×%s of that, as where it was measured\n", format.Measured(a.Factor))
 	}
 }
 
