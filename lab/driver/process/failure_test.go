@@ -116,7 +116,11 @@ services:
 
 	f("no such program", `
 services: {api: {x-process: [./server]}}
-`, nil, "compose.yaml:2:18: service api: there is no program /", "/server; build it, or correct its path")
+`, nil, "compose.yaml:2:18: service api: there is no program /", "/server; build it, or correct its path: without Docker nothing is built, and a path that begins with ./")
+
+	f("a path within the image", `
+services: {api: {x-process: [/nonexistent/bin/fares, --port, "8080"]}}
+`, nil, "compose.yaml:2:18: service api: there is no program /nonexistent/bin/fares on this machine", "build it here, and write where it is, such as ./fares")
 
 	f("not on the path", `
 services: {api: {x-process: [no-such-program], environment: {PATH: /bin}}}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func (p *programs) check(ctx context.Context, s *topology.Service) error {
 	if program == topology.Self || !s.Optional && strings.Contains(program, "/") && made(s) {
 		return nil
 	}
-	err := missing(program, cmp.Or(s.Environment["PATH"], p.path))
+	err := missing(program, cmp.Or(s.Environment["PATH"], p.path), p.system.Dir)
 	if err == nil {
 		return nil
 	}
@@ -41,13 +42,17 @@ func (p *programs) check(ctx context.Context, s *topology.Service) error {
 	return fmt.Errorf("service %s: %w", s.Name, err)
 }
 
-// missing is why a program cannot be run, and what to do about it.
-func missing(program, path string) error {
+// missing is why a program cannot be run, and what to do about it. dir is the Compose
+// file's: a path outside it was written whole, and is mostly one within an image.
+func missing(program, path, dir string) error {
 	_, err := find(program, path)
-	if err != nil && strings.Contains(program, "/") {
-		return fmt.Errorf("%w; build it, or correct its path, which is relative to the Compose file", err)
+	if err == nil || !strings.Contains(program, "/") {
+		return err
 	}
-	return err
+	if below, relErr := filepath.Rel(dir, program); relErr == nil && filepath.IsLocal(below) {
+		return fmt.Errorf("%w; build it, or correct its path: without Docker nothing is built, and a path that begins with ./ is below the directory of build: or else below the Compose file's", err)
+	}
+	return fmt.Errorf("%w on this machine, where nothing is built or put into an image without Docker; build it here, and write where it is, such as ./%s below the Compose file's directory, or run with --driver docker", err, filepath.Base(program))
 }
 
 // made says whether the service waits for a job to complete.
