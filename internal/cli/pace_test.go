@@ -118,3 +118,27 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// The last trial of a variant says why it goes on: in a pipe by a line of its own, on a
+// terminal behind the bar.
+func TestProgressOfAPerturbation(t *testing.T) {
+	t.Parallel()
+	for name, terminal := range map[string]bool{"pipe": false, "terminal": true} {
+		var b bytes.Buffer
+		p := newProgress(&b, terminal)
+		trials, load := twoRounds()
+		p.planned("runs/x", trials, load)
+		p.trialStarted(trials[2])
+		events := p.events()
+		events.Doing("changing resources under load, for up to 30 s")
+		events.Perturbing(30 * time.Second)
+		const line = "trial 3/4  snapshot     its rate is found; now resources are changed under load, for up to 30 s, to see what moves it\n"
+		if got := p.current(); got != "snapshot: changing resources under load, for up to 30 s" {
+			t.Errorf("%s: behind the bar: %q", name, got)
+		}
+		p.close()
+		if strings.Contains(b.String(), line) == terminal {
+			t.Errorf("%s: want the line where there is no bar, got\n%s", name, b.String())
+		}
+	}
+}

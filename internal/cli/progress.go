@@ -42,7 +42,7 @@ func newProgress(w io.Writer, terminal bool) *progress {
 func (p *progress) events() runner.Events {
 	return runner.Events{
 		Planned: p.planned, TrialStarted: p.trialStarted, Doing: p.setDoing,
-		TrialEnded: p.trialEnded, Warning: p.warning,
+		TrialEnded: p.trialEnded, Perturbing: p.perturbing, Warning: p.warning,
 	}
 }
 
@@ -104,6 +104,19 @@ func (p *progress) setDoing(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doing = what
+}
+
+// perturbing says, where no bar does, why the last trial of a variant takes longer than
+// those before it.
+func (p *progress) perturbing(most time.Duration) {
+	if p.bars != nil {
+		return
+	}
+	p.mu.Lock()
+	line := fmt.Sprintf("trial %d/%d  %-12s its rate is found; now resources are changed under load, for up to %.0f s, to see what moves it",
+		p.now.Index, len(p.pace.trials), p.now.Variant, most.Seconds())
+	p.mu.Unlock()
+	p.printf("%s\n", line)
 }
 
 func (p *progress) trialEnded(t archive.Trial) {

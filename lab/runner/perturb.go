@@ -109,7 +109,7 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	if rate := at.Result.Throughput(); m.Experiment.Perturb.Budget == 0 && rate < float64(perturb.DefaultConfig().MinRequests) {
 		budget *= slowTakes
 	}
-	m.Events.doingf("perturbing for up to %.0f s", budget.Seconds())
+	m.Events.perturbing(budget)
 	c := perturb.DefaultConfig()
 	c.Budget = budget
 	m.offered++

@@ -62,7 +62,17 @@ type Events struct {
 	TrialStarted func(archive.Planned)
 	Doing        func(what string)
 	TrialEnded   func(archive.Trial)
-	Warning      func(text string)
+	// Perturbing is called where a trial goes on after its rate was found, because resources
+	// are now changed under load, for so long at most. Doing says so too.
+	Perturbing func(most time.Duration)
+	Warning    func(text string)
+}
+
+func (e Events) perturbing(most time.Duration) {
+	e.doingf("changing resources under load, for up to %.0f s", most.Seconds())
+	if e.Perturbing != nil {
+		e.Perturbing(most)
+	}
 }
 
 func (e Events) doingf(format string, args ...any) {
