@@ -15,6 +15,7 @@ import (
 	"loadstone/block/atomicfile"
 	"loadstone/internal/proposal"
 	"loadstone/lab/driver/process"
+	"loadstone/lab/driver/process/network"
 	"loadstone/lab/experiment"
 	"loadstone/lab/topology"
 )
@@ -37,7 +38,8 @@ directory. Two files are written beside it, with comments that say what to check
 
   compose.loadstone.yaml  merged over the Compose file: CPU limits for services without
                           one, how services start without Docker (from their
-                          Dockerfiles), and the addresses of other services
+                          Dockerfiles), and the addresses of other services or, where a
+                          name may be in a program, a network for each instance
   experiment.yaml         the service that takes the load, a first request, what is good
                           enough, and the search for the highest rate
 
@@ -97,6 +99,7 @@ func (a *app) initialise(ctx context.Context, file string, f initFlags) error {
 	}
 	p, err := proposal.New(proposal.Config{
 		ComposeFile: file, System: system, Without: a.unstartable(ctx, system), Entry: f.entry, Request: f.request, Cores: runtime.NumCPU(),
+		OwnNetworks: func() bool { return network.Available() == nil },
 	})
 	if err != nil {
 		return usageError{err}
@@ -127,11 +130,26 @@ func (a *app) initialise(ctx context.Context, file string, f initFlags) error {
 	for _, name := range p.Unknown {
 		fmt.Fprintf(a.Stdout, "how %s starts without Docker was not found: write its x-process into %s, or run with --driver docker\n", name, overridePath)
 	}
+	a.printUntold(p)
 	if f.request == "" {
 		fmt.Fprintf(a.Stdout, "%s is a guess: if users ask for something else, write it as request: in %s\n", p.Request, experimentPath)
 	}
 	fmt.Fprintf(a.Stdout, "next:  loadstone run %s (with --check it only says what it would run, and for how long)\n", experimentPath)
 	return nil
+}
+
+// printUntold says whose names may be in programs, and what is, or is to be, done about it.
+func (a *app) printUntold(p *proposal.Proposal) {
+	for _, text := range p.UntoldTexts() {
+		fmt.Fprintln(a.Stdout, text)
+	}
+	switch {
+	case len(p.Untold) == 0:
+	case p.OwnNetwork:
+		fmt.Fprintln(a.Stdout, "so each instance is given a network of its own, in which names are found (x-network: own); that takes root")
+	default:
+		fmt.Fprintln(a.Stdout, "such a name is not found here: run as root with x-network: own at the top of the file, run with --driver docker, or let the program read it from a variable, such as DB_HOST: ${DB_HOST:-db}")
+	}
 }
 
 // unstartable are the services that cannot start as local processes as they are.

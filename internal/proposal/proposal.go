@@ -30,6 +30,9 @@ type Config struct {
 	// of it first, such as GET /.
 	Entry, Request string
 	Cores          int // of the machine
+	// OwnNetworks says whether instances can have networks of their own here, in which
+	// services are found by name. It is asked only where that matters.
+	OwnNetworks func() bool
 }
 
 // Proposal is a first experiment.
@@ -46,6 +49,12 @@ type Proposal struct {
 	Unknown []string
 	// Environment are variables that name other services, with their addresses, by service.
 	Environment map[string]map[string]string
+	// Untold are dependencies of which no variable tells where they are, by service: their
+	// names may be in the program.
+	Untold map[string][]string
+	// OwnNetwork says that each instance is to have a network of its own, so that these are
+	// found. Environment is empty then, as all names are.
+	OwnNetwork bool
 
 	file string
 }
@@ -54,7 +63,7 @@ type Proposal struct {
 func New(c Config) (*Proposal, error) {
 	p := &Proposal{
 		Name: experimentName(c.System.Name), Request: cmp.Or(c.Request, "GET /"), file: filepath.Base(c.ComposeFile),
-		Starts: map[string][]string{}, Environment: map[string]map[string]string{},
+		Starts: map[string][]string{}, Environment: map[string]map[string]string{}, Untold: map[string][]string{},
 	}
 	if err := p.chooseEntry(c); err != nil {
 		return nil, err
@@ -71,16 +80,42 @@ func New(c Config) (*Proposal, error) {
 			p.Unknown = append(p.Unknown, name)
 		}
 	}
+	p.address(c, raw)
+	return p, nil
+}
+
+// address says how services find each other: by variables or, where a service depends on
+// another of which none tells, by names, in networks of their own. One way for all: with
+// variables for some, the names in the others' programs would be found nowhere.
+func (p *Proposal) address(c Config, raw map[string]service) {
 	for i := range c.System.Services {
 		s := &c.System.Services[i]
 		if p.Starts[s.Name] == nil && len(s.Command) == 0 {
 			continue // of a known image, whose recipe finds the others
 		}
-		if vars := addresses(raw[s.Name].environment(), c.System); len(vars) > 0 {
+		vars := addresses(raw[s.Name].environment(), c.System)
+		if len(vars) > 0 {
 			p.Environment[s.Name] = vars
 		}
+		for _, d := range s.DependsOn {
+			if d.Condition != topology.Completed && !tells(vars, d.Service) && !tells(raw[s.Name].environment(), d.Service) {
+				p.Untold[s.Name] = append(p.Untold[s.Name], d.Service)
+			}
+		}
 	}
-	return p, nil
+	if len(p.Untold) > 0 && c.System.Network == "" && c.OwnNetworks != nil && c.OwnNetworks() {
+		p.OwnNetwork, p.Environment = true, nil
+	}
+}
+
+// tells says whether a variable has the address of a service.
+func tells(vars map[string]string, service string) bool {
+	for _, value := range vars {
+		if strings.Contains(value, "${"+topology.HostVariable(service)) {
+			return true
+		}
+	}
+	return false
 }
 
 // experimentName is a name that an experiment may have.

@@ -56,6 +56,60 @@ func TestEntry(t *testing.T) {
 	}
 }
 
+// One way of finding others for all: where a name may be in a program, variables for the rest
+// would leave it found nowhere.
+func TestNamesInPrograms(t *testing.T) {
+	t.Parallel()
+	const own, told = "x-network: own\n", `PLANNER_URL: "http://${PLANNER_HOST:-planner}:8000"`
+	compose := func(more string) string {
+		return `services:
+  gateway:
+    build: .
+    ports: ["8080"]
+    environment: {PLANNER_URL: "http://planner:8000"}
+    depends_on: {planner: {condition: service_started}` + more + `}
+  planner: {build: .}
+  fares: {build: .}
+`
+	}
+	const fares = ", fares: {condition: service_started}"
+	for name, c := range map[string]struct {
+		compose  string
+		possible bool
+		has, not []string // in the override
+		untold   string
+	}{
+		"all are told":        {compose(""), true, []string{told}, []string{own}, ""},
+		"one is not":          {compose(fares), true, []string{own, "gateway depends on fares, and no variable says"}, []string{told, "PLANNER_HOST"}, "fares"},
+		"no networks":         {compose(fares), false, []string{told}, []string{own}, "fares"},
+		"it is to be done":    {compose(", fares: {condition: service_completed_successfully}"), true, []string{told}, []string{own}, ""},
+		"its own choice":      {"x-network: loopback\n" + compose(fares), true, []string{told}, []string{own}, "fares"},
+		"by its own variable": {strings.Replace(compose(fares), `"http://planner:8000"`, `"http://planner:8000", FARES: "$${FARES_HOST:-fares}"`, 1), true, []string{told}, []string{own}, ""},
+	} {
+		p, err := propose(t, Config{Cores: 2, Without: []string{"gateway", "planner", "fares"}, OwnNetworks: func() bool { return c.possible }}, map[string]string{
+			"compose.yaml": strings.ReplaceAll(c.compose, "$${", "${"), "Dockerfile": "FROM node\nCMD [\"node\", \"server.js\"]\n",
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := p.Override()
+		for _, want := range c.has {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(text, not) {
+				t.Errorf("%s: %q is in\n%s", name, not, text)
+			}
+		}
+		if got := strings.Join(p.Untold["gateway"], " "); got != c.untold {
+			t.Errorf("%s: untold are %q, want %q", name, got, c.untold)
+		}
+	}
+}
+
 // What is proposed leaves what a file has said, and finds what it has not.
 func TestWhatIsBuiltAndWhatIsLimited(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 
 // NeedsOverride says whether anything is to be merged over the Compose file.
 func (p *Proposal) NeedsOverride() bool {
-	return len(p.Limited)+len(p.Starts)+len(p.Unknown)+len(p.Environment) > 0
+	return len(p.Limited)+len(p.Starts)+len(p.Unknown)+len(p.Environment) > 0 || p.OwnNetwork
 }
 
 // Override is the text of a Compose file that is merged over the system's: what measuring
@@ -36,6 +36,13 @@ func (p *Proposal) Override() string {
 #   programs listen on ${BIND_HOST:-0.0.0.0}, or on every address if each has one instance.
 `)
 	}
+	if p.OwnNetwork {
+		fmt.Fprintf(&b, `# - x-network: each instance has a network of its own, in which services are found by name,
+#   as with Docker; that takes root. The reason:
+#   %s.
+x-network: own
+`, strings.Join(p.UntoldTexts(), ".\n#   "))
+	}
 	b.WriteString("services:\n")
 	for _, name := range p.services() {
 		fmt.Fprintf(&b, "  %s:\n", name)
@@ -56,6 +63,16 @@ func (p *Proposal) Override() string {
 		}
 	}
 	return b.String()
+}
+
+// UntoldTexts say of each service in Untold what may be in its program.
+func (p *Proposal) UntoldTexts() []string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(p.Untold)) {
+		all := p.Untold[name]
+		texts = append(texts, fmt.Sprintf("%s depends on %s, and no variable says where that is: its name may be in the program", name, strings.Join(all, ", ")))
+	}
+	return texts
 }
 
 // services are those that something is proposed for.
