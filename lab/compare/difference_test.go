@@ -399,7 +399,7 @@ func TestVariantsOfOtherNamesArePaired(t *testing.T) {
 	}{
 		"the only ones":             {one, other, nil, "baseline → cached", "the variants have different names, baseline in run-a and cached in run-b", ""},
 		"as told":                   {one, two, map[string]string{"baseline": "bigger"}, "baseline → bigger", "", ""},
-		"of the same name, as told": {two, two, map[string]string{"cached": "bigger", "bigger": "bigger"}, "cached → bigger bigger", "", ""},
+		"of the same name, as told": {two, two, map[string]string{"cached": "bigger", "bigger": "bigger"}, "cached → bigger, bigger", "", ""},
 		"one and two":               {one, two, nil, "", "", "run-a and run-b have none in common: one has baseline, the other cached, bigger; say which belong together with --variants, such as --variants baseline=cached"},
 		"no such":                   {one, two, map[string]string{"baseline": "biger"}, "", "", `run-b has no variant "biger"; write "bigger"`},
 		"nor before":                {one, two, map[string]string{"base": "bigger"}, "", "", `run-a has no variant "base"`},
@@ -420,7 +420,7 @@ func TestVariantsOfOtherNamesArePaired(t *testing.T) {
 			rows = append(rows, r.Name)
 		}
 		all := strings.Join(d.Warnings, "\n")
-		if got := strings.Join(rows, " "); got != c.rows || !strings.Contains(all, c.warning) || strings.Contains(all, "not compared") {
+		if got := strings.Join(rows, ", "); got != c.rows || !strings.Contains(all, c.warning) || strings.Contains(all, "not compared") {
 			t.Errorf("%s: got %q, warnings %q, want %q and %q", name, got, all, c.rows, c.warning)
 		}
 	}
