@@ -204,7 +204,13 @@ func checkResult(t *testing.T, r *result.Result) {
 	if r.Environment.Cores == 0 || r.Environment.Kernel == "" || r.Environment.Driver != "process" {
 		t.Errorf("environment %+v is not filled in", r.Environment)
 	}
+	if s := r.Environment.Speed; s == nil || s.Work == "" || s.Least.ComputingMS <= 0 || s.Least.MemoryMS <= 0 {
+		t.Errorf("nothing is known of how fast the machine was: %+v", s)
+	}
 	for _, v := range r.Variants {
+		if len(v.Figures) != 1 || v.Figures[0].Speed == nil {
+			t.Errorf("%s: figures %+v, want one trial's with the speed of the machine", v.Name, v.Figures)
+		}
 		if v.Capacity == nil || v.Capacity.Value <= 0 || v.Capacity.Unit != "req/s" {
 			t.Errorf("%s: capacity %+v", v.Name, v.Capacity)
 		}

@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/driver/attach"
 	"loadstone/lab/experiment"
+	"loadstone/lab/host/speed"
 	"loadstone/lab/load/generator"
 	"loadstone/lab/load/k6"
 	"loadstone/lab/report"
@@ -192,6 +193,9 @@ func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFl
 	c = runner.Config{
 		Experiment: exp, RunsDir: f.runs, Env: a.composeEnv(), CPUsEach: f.cpusEach,
 		Driver: a.runDriver(f), Generator: a.generator(), Version: version,
+	}
+	if f.driver == processDriver || f.driver == dockerDriver { // which run systems on this machine
+		c.Speed = speed.Read
 	}
 	if c.Generators, err = a.generators(f.sharers, f.driver); err != nil {
 		return c, err

@@ -49,6 +49,9 @@ func Derive(r *archive.Run) (*result.Result, error) {
 	res.Environment.ProbeCPU = median(costs)
 	res.Warnings = append(res.Warnings, costly(res.Environment.ProbeCPU, r.Environment.Cores)...)
 	res.Warnings = append(res.Warnings, mixedNetworks(r.Trials)...)
+	var unsteady []string
+	res.Environment.Speed, unsteady = machineSpeed(r.Trials)
+	res.Warnings = append(res.Warnings, unsteady...)
 	if res.Comparisons, err = comparisons(res.Variants); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Path, err)
 	}

@@ -13,7 +13,7 @@ func (o *observed) figure() result.Figure {
 	return result.Figure{
 		Trial: o.index, Round: o.round, Capacity: o.capacity, Rejected: o.rejected, LowerBound: o.lowerBound != "", Measured: o.measured,
 		Rate: o.rate, Throughput: o.throughput, Requests: o.requests, Failed: o.failed, Generator: o.generator,
-		Latency: o.latency, Components: o.components,
+		Latency: o.latency, Components: o.components, Speed: o.speed,
 	}
 }
 

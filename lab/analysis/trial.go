@@ -19,7 +19,8 @@ import (
 
 // observed is one trial, worked out.
 type observed struct {
-	index, round int // of the trial
+	index, round int           // of the trial
+	speed        *result.Speed // the machine's; nil if it is not known
 	// measured is false if no rate held: then only curve, warnings and conditions count.
 	measured   bool
 	capacity   float64       // iterations/s; 0 if no rate held
@@ -101,7 +102,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	if err != nil {
 		return observed{}, err
 	}
-	o := observed{index: t.Index, round: t.Round, attempts: attempts(t, w.samples), curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
+	o := observed{index: t.Index, round: t.Round, speed: speedOf(&t), attempts: attempts(t, w.samples), curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
 	out, point := t.Conclude()
 	o.edge(out)
 	if point == nil {

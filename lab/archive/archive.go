@@ -38,6 +38,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/fault"
 	"loadstone/lab/host"
+	"loadstone/lab/host/speed"
 	"loadstone/lab/load"
 	"loadstone/lab/perturb"
 	"loadstone/lab/topology"
@@ -130,6 +131,9 @@ type Trial struct {
 	// Light is what came of a little load, which one trial of each variant may have: how
 	// long requests take when they wait for nobody.
 	Light *load.Result `json:"light,omitempty"`
+	// Speeds is how fast the machine was before the trial and after it, while nothing of the
+	// system ran; nil where the system runs on another machine, and of earlier versions.
+	Speeds []speed.Reading `json:"speeds,omitempty"`
 	// Unseen is why it was not seen how long requests wait between instances; empty if it was.
 	Unseen string `json:"unseen,omitempty"`
 	// Outsiders are the processes outside the run that used most CPU in the trial, where they

@@ -128,6 +128,7 @@ func Between(base, sample *result.Result, names [2]string, c Config) (*Differenc
 	if !c.Relative {
 		d.warnOfMachine()
 	}
+	d.warnOfSpeed(&base.Environment, &sample.Environment)
 	return d.complete(), nil
 }
 
@@ -179,6 +180,22 @@ func newPair(base, sample *result.Variant) pair {
 		name += " → " + sample.Name
 	}
 	return pair{name: name, base: base, sample: sample}
+}
+
+// warnOfSpeed says that the machine was slower in one of two runs, if both know how fast it
+// was: the medians over their trials of what the same work took, compiled alike.
+func (d *Difference) warnOfSpeed(base, sample *result.Environment) {
+	a, b := base.Speed, sample.Speed
+	if a == nil || b == nil || a.Work != b.Work || base.Go != sample.Go {
+		return
+	}
+	say := func(run, more string) {
+		if more != "" {
+			d.warn("the machine was slower in " + run + ": " + more + ", and requests may have as well: a difference need not be the system's")
+		}
+	}
+	say("B", b.Slower(a))
+	say("A", a.Slower(b))
 }
 
 // warnOfMachine says that all variants changed alike, if they did: that is more often the

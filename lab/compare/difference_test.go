@@ -425,3 +425,40 @@ func TestVariantsOfOtherNamesArePaired(t *testing.T) {
 		}
 	}
 }
+
+// TestASlowerMachineIsSaid, if both runs know how fast theirs was.
+func TestASlowerMachineIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(9, 1)
+	run := func(slowness ...float64) *result.Result {
+		p := planting(w.variant("v", 400, 3))
+		p.Slowness = slowness
+		return derive(t, p)
+	}
+	other, elsewhere := run(1, 1, 1), run(1, 1, 1)
+	other.Environment.Speed.Work, elsewhere.Environment.Go = "other", "go1.99"
+	slow, full := run(1.3, 1.25, 1.2), run(1, 1, 1)
+	full.Environment.Speed.Median.MemoryMS *= 1.6
+	for name, c := range map[string]struct {
+		a, b *result.Result
+		want string
+	}{
+		"slower":           {run(1, 1.01, 1.02), slow, "the machine was slower in B: computing took 24 % more CPU time, and requests may have as well: a difference need not be the system's"},
+		"faster":           {slow, run(1, 1, 1), "the machine was slower in A: computing took 25 % more CPU time, and requests may have as well: a difference need not be the system's"},
+		"slower memory":    {run(1, 1, 1), full, "the machine was slower in B: reading memory took 60 % more CPU time, and requests may have as well: a difference need not be the system's"},
+		"as fast":          {run(1, 1.01, 1.02), run(1.04, 1.05, 1.06), ""},
+		"one does not say": {run(), slow, ""},
+		"other work":       {other, slow, ""},
+		"compiled anew":    {elsewhere, slow, ""},
+	} {
+		got := ""
+		for _, text := range between(t, c.a, c.b, Config{}).Warnings {
+			if strings.HasPrefix(text, "the machine was slower") {
+				got = text
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -30,6 +30,9 @@ func TestValidityChecksFindTheirFault(t *testing.T) {
 		"Load generator": func(_ *result.Result, v *result.Variant) {
 			v.Conditions.Invalid = []string{"an event loop was at work 93 % of the time"}
 		},
+		"Speed of the machine": func(r *result.Result, _ *result.Variant) {
+			r.Environment.Speed.Most.ComputingMS *= 1.2
+		},
 		"Lateness":           func(_ *result.Result, v *result.Variant) { v.Conditions.Late = 0.02 },
 		"Machine":            func(_ *result.Result, v *result.Variant) { v.Conditions.MachineBusy = 0.97 },
 		"Other processes":    func(_ *result.Result, v *result.Variant) { v.Conditions.Outside = 0.7 },
@@ -74,7 +77,7 @@ func TestChecksKeepToWhatIsKnown(t *testing.T) {
 	t.Parallel()
 	r := sampleResult()
 	for _, c := range newChecks(r) {
-		if slices.Contains([]string{"Lateness", "Machine", "Clock", "Cost of perturbing"}, c.Name) {
+		if slices.Contains([]string{"Lateness", "Machine", "Speed of the machine", "Clock", "Cost of perturbing"}, c.Name) {
 			t.Errorf("got a check %q of what the result does not hold: %s", c.Name, c.Value)
 		}
 	}
@@ -90,7 +93,7 @@ func TestPageShowsTheEvidence(t *testing.T) {
 	t.Parallel()
 	text := pagetest.Shown(pagetest.Parse(t, render(t, "full", fullResult())))
 	for _, want := range []string{
-		"Capacity of snapshot", "4,180 to 4,420 at 96.9 %, over 6 trials", "3 of 3 methods agree", "11 of 12 checks good", "look at: machine",
+		"Capacity of snapshot", "4,180 to 4,420 at 96.9 %, over 6 trials", "3 of 3 methods agree", "12 of 13 checks good", "look at: machine",
 		"39 % in the kernel", "api connections", "0.847 ms", "[4,610, 4,830]", "size 4; full 31.7 % of the time; waited 1.37 ms", "grows by 0.830/s; consumed by worker", "after api.writes; does 4,170/s; blocked 17.3 % of the time; 2,130 left when the load ended; 2,040 done within 1.72 s after it", "39 % in the kernel; 2.97 visits", "81 %",
 		"api cpu", "moves throughput", "lb cpu and postgres cpu", "does not matter", "0.94 (0.78 to 1.10)", "-1.13 (-1.71 to -0.55)", "0.8×", "1.25×",
 		"25 slots over 25.0 s of load; watching and perturbing took 1.16 % of the machine",

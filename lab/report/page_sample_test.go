@@ -13,6 +13,10 @@ import (
 // over replicas, with a pool and a queue, perturbed, with conditions and trials.
 func fullResult() *result.Result {
 	r := sampleResult()
+	r.Environment.Speed = &result.SpeedRange{
+		Work: "4b1d", Median: result.Speed{ComputingMS: 1.87, MemoryMS: 1.53}, Least: result.Speed{ComputingMS: 1.83, MemoryMS: 1.5},
+		Most: result.Speed{ComputingMS: 1.91, MemoryMS: 1.61, Waited: 0.013},
+	}
 	for i := range r.Variants {
 		v := &r.Variants[i]
 		for j, capacity := range v.PerTrial {

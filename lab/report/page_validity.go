@@ -169,6 +169,10 @@ func machineChecks(r *result.Result) []check {
 			Value: format.Percent(busy) + " of all cores busy" + ofVariant(r, name) + ", time given to other guests included",
 			Why:   "Beyond " + format.Percent(fullMachine) + ", what limits may be the machine that all components share."})
 	}
+	if s := r.Environment.Speed; s != nil {
+		checks = append(checks, check{Name: "Speed of the machine", Good: s.Most.Slower(s.Least, "") == "", Value: speedText(s) + ", from its fastest trial to its slowest",
+			Why: "How long the same work took before and after each trial. Where it takes more CPU time, requests may as well."})
+	}
 	cores := float64(r.Environment.Cores)
 	if outside, name, ok := worstCondition(r, func(c *result.Conditions) float64 { return c.Outside }); ok && cores > 0 {
 		good, who := outside <= mostOutside*cores, ""

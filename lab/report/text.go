@@ -187,12 +187,22 @@ func environmentFacts(r *result.Result) []string {
 	add(true, fmt.Sprintf("seed %d", r.Seed))
 	add(r.WarmupSeconds > 0, warmupText(r))
 	add(e.ProbeCPU > 0 && format.Finite(e.ProbeCPU), "watching cost "+format.Measured(e.ProbeCPU)+" cores")
+	add(speedText(e.Speed) != "", speedText(e.Speed))
 	add(r.Finished.After(r.Started), "took "+format.Duration(r.Finished.Sub(r.Started)))
 	return facts
 }
 
 func warmupText(r *result.Result) string {
 	return "each trial warmed up for " + format.Seconds(r.WarmupSeconds)
+}
+
+// speedText is by how much the machine's speed varied between trials; empty if that is not known.
+func speedText(s *result.SpeedRange) string {
+	if s == nil || s.Least.ComputingMS <= 0 || s.Least.MemoryMS <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("speed within %s (computing) and %s (memory)",
+		format.Percent(s.Most.ComputingMS/s.Least.ComputingMS-1), format.Percent(s.Most.MemoryMS/s.Least.MemoryMS-1))
 }
 
 func coresText(e result.Environment) string {

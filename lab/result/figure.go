@@ -15,6 +15,9 @@ type Figure struct {
 	Rejected float64 `json:"rejected,omitempty"`
 	// LowerBound says that the trial ended before the system did.
 	LowerBound bool `json:"lower_bound"`
+	// Speed is the machine's, before the trial and after it; nil where the system ran on
+	// another machine, and in results of earlier versions.
+	Speed *Speed `json:"speed,omitempty"`
 	// Measured is false if no rate held. Nothing that follows is known then.
 	Measured bool `json:"measured"`
 

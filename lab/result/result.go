@@ -59,6 +59,9 @@ type Environment struct {
 
 	// ProbeCPU is what watching cost, in cores, while load ran.
 	ProbeCPU float64 `json:"probe_cpu"`
+	// Speed is the machine's over the trials, whose own are Figure.Speed; nil if no trial has
+	// one.
+	Speed *SpeedRange `json:"speed,omitempty"`
 }
 
 // Variant is what was found about one variant over its trials.

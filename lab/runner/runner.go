@@ -17,6 +17,7 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
+	"loadstone/lab/host/speed"
 	"loadstone/lab/load/generator"
 	"loadstone/lab/topology"
 )
@@ -45,6 +46,10 @@ type Config struct {
 	// alone.
 	Generators []generator.Command
 	K6         string
+
+	// Speed reads how fast the machine is that the services run on; nil if that is not this
+	// one.
+	Speed func() speed.Reading
 
 	Version string // Loadstone's, for the record
 	Events  Events

@@ -36,9 +36,11 @@ func (k *execution) trial(ctx context.Context, d *archive.Dir, p archive.Planned
 		return err
 	}
 	t := archive.Trial{Planned: p, Started: time.Now()}
+	k.readSpeed(&t)
 	if err := k.runTrial(ctx, dir, &t); err != nil {
 		return err
 	}
+	k.readSpeed(&t)
 	t.Ended = time.Now()
 	if err := d.WriteTrial(t); err != nil {
 		return fmt.Errorf("keep the trial: %w", err)
@@ -47,6 +49,13 @@ func (k *execution) trial(ctx context.Context, d *archive.Dir, p archive.Planned
 		k.Events.TrialEnded(t)
 	}
 	return nil
+}
+
+// readSpeed keeps how fast the machine is, while nothing of the system runs.
+func (k *execution) readSpeed(t *archive.Trial) {
+	if k.Speed != nil {
+		t.Speeds = append(t.Speeds, k.Speed())
+	}
 }
 
 // runTrial has the system up for as long as the load runs. Down is on every

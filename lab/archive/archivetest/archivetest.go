@@ -14,6 +14,7 @@ import (
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
 	"loadstone/lab/host"
+	"loadstone/lab/host/speed"
 	"loadstone/lab/load"
 	"loadstone/lab/probe"
 	"loadstone/lab/topology"
@@ -31,6 +32,9 @@ type Run struct {
 	// capacity. What came of it is up to 3 % off, as a random schedule is.
 	Rate     float64
 	Variants []Variant
+	// Slowness is by how much the machine was slower than it can be in each trial, by its
+	// index, 1 where it was not; none if that is not known.
+	Slowness []float64
 }
 
 // Variant is one variant's truth.
@@ -126,6 +130,11 @@ func (p Run) trial(d *archive.Dir, planned archive.Planned, v Variant) error {
 				Service: c.Name, Index: i + 1, Name: instanceName(c, i), LimitCPUs: c.CPUs, Enforced: c.CPUs > 0,
 			})
 		}
+	}
+	if p.Slowness != nil {
+		took := time.Duration(p.Slowness[planned.Index-1] * float64(2*time.Millisecond))
+		reading := speed.Reading{At: began, Work: "the same", Computing: took, Memory: took, CPU: 16 * took, Wall: 20 * took}
+		t.Speeds = []speed.Reading{reading, reading}
 	}
 	at := v.Capacities[planned.Round-1]
 	tries := []capacity.Try{{Purpose: capacity.Search, Rate: 100, Reason: "too slow"}}
