@@ -167,7 +167,7 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test ./deploy/rails
 	LARGE=1 go test -run 'K6|TestResultsScript' ./lab/load/k6 ./internal/cli
 	LARGE=1 go test -timeout 20m -run 'TestThreeBrokersAreACluster|TestThreeNodesAreARing|TestFlinkIsACluster' ./lab/driver/process
-	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself' ./lab/probe/...
+	LARGE=1 go test -timeout 20m -run 'TestTheLagOfAClusterWithoutABroker|TestEachNodeOfARingTellsOfItself|TestEachSubtaskOfAClusterIsTold' ./lab/probe/...
 	LARGE=1 go test -p 1 -timeout 15m -run 'TestRingOfThree|TestSortedTablesOnThreeNodes' ./system/patterns/activity/cassandrastore ./system/menu/cqlstore
 	LARGE=1 go test -timeout 20m -run 'TestSerializers|TestStore' ./system/feed ./system/feed/sqlitestore ./system/feed/pgstore
 	cd bench/serializers && go test -bench . -benchtime 10x .
