@@ -130,8 +130,11 @@ func (o *observed) follow(spec *experiment.Watch, t archive.Trial, w watched, ev
 		spans[i] = series.Second{From: s.From, To: s.To}
 	}
 	figures, found := m.Seconds(w.scrapes, lives(t, spec.Service, events), spans)
-	if !found {
+	switch {
+	case !found:
 		o.warnings = append(o.warnings, fmt.Sprintf("watched metric %s: no instance of %s published %s", m.Name, m.Service, spec.Metric))
+	case !slices.ContainsFunc(figures, func(v float64) bool { return !math.IsNaN(v) }):
+		o.warnings = append(o.warnings, fmt.Sprintf("watched metric %s: in no second is %s known of all instances of %s that ran", m.Name, spec.Metric, m.Service))
 	}
 	shown := result.CourseMetric{Name: m.Name, As: m.As}
 	for _, v := range figures {

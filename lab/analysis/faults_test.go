@@ -189,3 +189,18 @@ func TestAMetricThatNobodyPublishesIsAWarning(t *testing.T) {
 		t.Errorf("got %v, warnings %q, %+v", err, o.warnings, o.slo)
 	}
 }
+
+// TestWhatOneOfThemNeverTellsIsAWarning has a third instance, of which nothing is known.
+func TestWhatOneOfThemNeverTellsIsAWarning(t *testing.T) {
+	t.Parallel()
+	exp, err := experiment.Parse("e.yaml", []byte(faultyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, trial, _ := plantFaults(t, 0, 0)
+	trial.Instances = append(trial.Instances, topology.Instance{Service: "api", Name: "api-3"})
+	o, err := observe(dir, exp, trial)
+	if want := "watched metric queries: in no second is q_total known of all instances of api that ran"; err != nil || len(o.warnings) != 1 || o.warnings[0] != want || o.slo[len(o.slo)-1].Met {
+		t.Errorf("got %v, warnings %q, %+v", err, o.warnings, o.slo)
+	}
+}

@@ -25,6 +25,9 @@ type Scrape struct {
 	// Took is, of a Source, for how long it was asked until At, in nanoseconds: the
 	// values are of a moment of that time.
 	Took time.Duration `json:"d,omitempty"`
+	// Whole says that the values are those of all instances of the service together: of a
+	// Source that knows of them all, the others tell nothing.
+	Whole bool `json:"w,omitempty"`
 	// Values are counters and gauges by their name with labels, as in the
 	// exposition format; of histograms and summaries the sum and count. NaN is what was
 	// told and is no number, such as a gauge of something that has not happened yet: it

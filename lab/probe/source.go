@@ -10,6 +10,8 @@ import (
 type Source struct {
 	// Instance is whose scrapes they become.
 	Instance string
+	// Whole says that they are those of all instances of its service, as of a cluster.
+	Whole bool
 	// Read asks once. Its values are as a Scrape's. An error is a gap: what is not known
 	// is never written as a zero.
 	Read func(ctx context.Context) (map[string]float64, error)
@@ -34,7 +36,7 @@ func ask(ctx context.Context, s Source, records chan<- any) error {
 		took := time.Since(began)
 		if err == nil {
 			select {
-			case records <- &Scrape{At: began.Add(took), Took: took, Instance: s.Instance, Values: values}:
+			case records <- &Scrape{At: began.Add(took), Took: took, Instance: s.Instance, Whole: s.Whole, Values: values}:
 			case <-ctx.Done():
 				return nil
 			}

@@ -12,7 +12,7 @@ func TestASourceThatFailsLeavesAGap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		s := Source{Instance: "log-1", Read: func(ctx context.Context) (map[string]float64, error) {
+		s := Source{Instance: "log-1", Whole: true, Read: func(ctx context.Context) (map[string]float64, error) {
 			asked++
 			switch asked {
 			case 1:
@@ -36,7 +36,7 @@ func TestASourceThatFailsLeavesAGap(t *testing.T) {
 			lag      float64
 		}{{0, 0, 5}, {26 * time.Second, 4 * time.Second, 7}, {30 * time.Second, 0, 7}, {31 * time.Second, 0, 7}} {
 			got := (<-records).(*Scrape)
-			if got.At.Sub(began) != want.at || got.Took != want.took || got.Instance != "log-1" || got.Values["lag"] != want.lag {
+			if got.At.Sub(began) != want.at || got.Took != want.took || got.Instance != "log-1" || !got.Whole || got.Values["lag"] != want.lag {
 				t.Errorf("got %+v after %v, want a lag of %v after %v", got, got.At.Sub(began), want.lag, want.at)
 			}
 		}

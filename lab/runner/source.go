@@ -30,6 +30,7 @@ type source struct {
 
 	service  string
 	instance string                // whose figures it reads
+	whole    bool                  // they are those of all instances of the service
 	answered atomic.Bool           // it answered once
 	last     atomic.Pointer[error] // what went wrong last; nil if nothing did
 }
@@ -62,14 +63,14 @@ func sources(system *topology.System, instances []topology.Instance) ([]*source,
 				closeAll(out)
 				return nil, err
 			}
-			out = append(out, &source{reader: reader, service: s.Name, instance: own[0].Name})
+			out = append(out, &source{reader: reader, service: s.Name, instance: own[0].Name, whole: true})
 		case "cassandra":
 			for i, address := range addresses(s, own, cassandra.DefaultPort) {
 				out = append(out, &source{reader: cassandra.Open(address), service: s.Name, instance: own[i].Name})
 			}
 		case "flink":
 			if manager, ok := jobManager(system, instances); ok && has(s, "taskmanager") {
-				out = append(out, &source{reader: flink.Open(s.Name, manager), service: s.Name, instance: own[0].Name})
+				out = append(out, &source{reader: flink.Open(s.Name, manager), service: s.Name, instance: own[0].Name, whole: true})
 			}
 		}
 	}
@@ -117,7 +118,7 @@ func closeAll(all []*source) {
 func probed(all []*source) []probe.Source {
 	var out []probe.Source
 	for _, s := range all {
-		out = append(out, probe.Source{Instance: s.instance, Read: s.ask})
+		out = append(out, probe.Source{Instance: s.instance, Whole: s.whole, Read: s.ask})
 	}
 	return out
 }

@@ -38,9 +38,13 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	defer closeAll(all)
 	var got []string
 	for _, s := range probed(all) {
-		got = append(got, s.Instance)
+		of := s.Instance
+		if s.Whole {
+			of += " for all"
+		}
+		got = append(got, of)
 	}
-	if want := []string{"log-1", "first-1", "store-1", "store-2", "workers-1"}; !slices.Equal(got, want) {
+	if want := []string{"log-1 for all", "first-1 for all", "store-1", "store-2", "workers-1 for all"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q: a cluster of brokers once, each node, and all task managers once", got, want)
 	}
 }

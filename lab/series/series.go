@@ -28,7 +28,7 @@ const (
 	// mostGap is the longest time between two scrapes of an instance over which
 	// a counter is taken to have grown evenly: a few times the probe's interval
 	// and one scrape that timed out. What grew over a longer one grew nobody
-	// knows when.
+	// knows when. Who takes long to answer is asked less often, so what it took is added.
 	mostGap = 2 * time.Second
 	// leastKnown is the part of a second that has to be known of an instance
 	// for the second to have a figure.
@@ -38,6 +38,7 @@ const (
 // Seconds works out a metric's figure for each second: NaN where it is a gap.
 // found is false if no instance of the service ever published the metric.
 func (m Metric) Seconds(scrapes []probe.Scrape, instances []Instance, seconds []Second) (figures []float64, found bool) {
+	scrapes, instances = m.whole(scrapes, instances)
 	figures = make([]float64, len(seconds))
 	ran := make([]bool, len(seconds))
 	for _, in := range instances {
@@ -64,6 +65,38 @@ func (m Metric) Seconds(scrapes []probe.Scrape, instances []Instance, seconds []
 		}
 	}
 	return figures, found
+}
+
+// whole are the scrapes and the one instance that tell the metric for all of the service, if one does:
+// it ran while any of them did. Else they are those in which each tells of itself.
+func (m Metric) whole(scrapes []probe.Scrape, instances []Instance) ([]probe.Scrape, []Instance) {
+	for _, in := range instances {
+		own := slices.DeleteFunc(slices.Clone(scrapes), func(s probe.Scrape) bool { return !s.Whole || s.Instance != in.Name })
+		if slices.ContainsFunc(own, func(s probe.Scrape) bool { return told(s.Values, m.Selector.Matches) }) {
+			return own, []Instance{{Name: in.Name, Lives: together(instances)}}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(scrapes), func(s probe.Scrape) bool { return s.Whole }), instances
+}
+
+// together are the times in which any of the instances ran. What is told of all of them does not
+// begin at 0 with one.
+func together(instances []Instance) []Life {
+	var all, out []Life
+	for _, in := range instances {
+		all = append(all, in.Lives...)
+	}
+	slices.SortFunc(all, func(a, b Life) int { return a.From.Compare(b.From) })
+	for _, l := range all {
+		if n := len(out); n > 0 && !l.From.After(out[n-1].To) {
+			if l.To.After(out[n-1].To) {
+				out[n-1].To = l.To
+			}
+			continue
+		}
+		out = append(out, Life{From: l.From, To: l.To})
+	}
+	return out
 }
 
 // figure is one instance's share of a second, of which known has what is known.
@@ -143,7 +176,7 @@ func (m Metric) segments(own []probe.Scrape, l Life) []segment {
 		if !has && c.last == nil {
 			c.begin() // what appears later began in between
 		}
-		if before != nil && after.At.Sub(before.At) <= mostGap && after.At.After(before.At) {
+		if before != nil && after.At.Sub(before.At) <= mostGap+before.Took+after.Took && after.At.After(before.At) {
 			seg.from = before.At
 			out = append(out, seg)
 		}

@@ -5,7 +5,7 @@
 // A metric is summed over the instances of its service. A counter begins again
 // at 0 when its process does, which is no fall; a second in which an instance
 // ran and was not heard of is a gap, and never a 0; an instance that did not run
-// counted nothing.
+// counted nothing. What one instance tells of all of its service is not summed, and known as long as that tells.
 //
 // A View is what the scrapes of one instance say of a span of time: how a gauge
 // stood, by how much a counter grew, and the hit ratios of caches.

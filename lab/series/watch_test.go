@@ -78,6 +78,70 @@ func TestRateIsSummedOverInstances(t *testing.T) {
 	wantFigures(t, got, 120, 120, 120)
 }
 
+// whole has api-1 tell of all of its service once a second: a counter that was 1,000 before and does 50 a second, and
+// two gauges, of 7 and 1.
+func whole(from, to float64, took time.Duration) []probe.Scrape {
+	var out []probe.Scrape
+	for s := from; s <= to; s += 1 + 2*took.Seconds() {
+		out = append(out, probe.Scrape{At: at(s), Took: took, Instance: "api-1", Whole: true, Values: map[string]float64{
+			`done_total{stage="judge"}`: 1000 + 50*(s-from), `depth{stage="judge",subtask="0"}`: 7, `depth{stage="judge",subtask="1"}`: 1,
+		}})
+	}
+	return out
+}
+
+// TestOneTellsOfAllInstances: a job manager tells of all task managers together, and what one of them does not
+// tell is no gap, nor is its end an end of what is told.
+func TestOneTellsOfAllInstances(t *testing.T) {
+	t.Parallel()
+	told := slices.Concat(whole(-2, 8, 10*time.Millisecond), scrapes("api-2", -1, 8, 20))
+	killed := Instance{"api-1", []Life{{From: at(-10), To: at(2.1)}, {From: at(4.5), To: at(1000), Began: true}}}
+	for name, instances := range map[string][]Instance{
+		"all of them run":       {alive("api-1"), alive("api-2"), alive("api-3")},
+		"who tells is killed":   {killed, alive("api-2")},
+		"another one is killed": {alive("api-1"), {"api-2", killed.Lives}},
+		"there is no other":     {alive("api-1")},
+		"one follows another":   {{"api-2", killed.Lives[:1]}, {"api-1", []Life{{From: at(2.1), To: at(1000), Began: true}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, found := metric(t, "depth", Value).Seconds(told, instances, seconds(6))
+			if !found {
+				t.Error("not found")
+			}
+			wantFigures(t, got, 8, 8, 8, 8, 8, 8)
+			got, _ = metric(t, `depth{stage="judge",subtask="0"}`, Value).Seconds(told, instances, seconds(1))
+			wantFigures(t, got, 7)
+			got, _ = metric(t, "done_total", Rate).Seconds(told, instances, seconds(6))
+			wantFigures(t, got, 50, 50, 50, 50, 50, 50)
+		})
+	}
+	// What each tells by itself is added up as ever, and lacks who tells nothing.
+	got, _ := metric(t, "q_total", Rate).Seconds(told, []Instance{alive("api-2")}, seconds(2))
+	wantFigures(t, got, 20, 20)
+	got, _ = metric(t, "q_total", Rate).Seconds(told, []Instance{alive("api-1"), alive("api-2")}, seconds(2))
+	wantFigures(t, got, gap, gap)
+	// None of them runs from 2.1 s to 4.5 s.
+	got, _ = metric(t, "depth", Value).Seconds(told, []Instance{killed}, seconds(6))
+	if !math.IsNaN(got[3]) || math.IsNaN(got[0]) || math.IsNaN(got[5]) {
+		t.Errorf("got %v, want nothing while nobody ran", got)
+	}
+}
+
+// TestWhoAnswersSlowlyLeavesNoGap: who takes 1.5 s to answer is asked each 4 s.
+func TestWhoAnswersSlowlyLeavesNoGap(t *testing.T) {
+	t.Parallel()
+	got, _ := metric(t, "depth", Value).Seconds(whole(-4, 12, 1500*time.Millisecond), []Instance{alive("api-1")}, seconds(6))
+	wantFigures(t, got, 8, 8, 8, 8, 8, 8)
+	// An answer that did not come is a gap.
+	got, _ = metric(t, "depth", Value).Seconds(slices.DeleteFunc(whole(-2, 12, 10*time.Millisecond), func(s probe.Scrape) bool {
+		return s.At.After(at(1.5)) && s.At.Before(at(5))
+	}), []Instance{alive("api-1")}, seconds(6))
+	if math.IsNaN(got[0]) || !math.IsNaN(got[3]) || math.IsNaN(got[5]) {
+		t.Errorf("got %v, want nothing while nobody answered", got)
+	}
+}
+
 // TestARestartIsNoFall kills an instance at 2.1 s and has it back at 4.5 s.
 func TestARestartIsNoFall(t *testing.T) {
 	t.Parallel()
