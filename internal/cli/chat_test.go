@@ -59,6 +59,7 @@ func TestChatCommands(t *testing.T) {
 	chatSaid(t, dir, 1, "nothing was acknowledged", "reconcile", "--url", url, "--for", "10ms", "--viewers", "1", "--senders", "1", "--rate", "0.0001", "--admin-listen", anyAdmin)
 	chatSaid(t, dir, 2, "write http://HOST:PORT", "reconcile", "--url", "127.0.0.1:1")
 	chatSaid(t, dir, 2, "streams [0] are checked", "reconcile", "--url", url, "--streams", "0")
+	chatSaid(t, dir, 2, `the cluster's address is "cassandra"`, "reconcile", "--url", url, "--store", "cassandra")
 	menuWant(t, "GET "+url+"/api/streams", 200, `"pages":1`)
 	menuWant(t, "GET "+url+"/ws", 426, "no_upgrade")
 }

@@ -129,14 +129,11 @@ func (r *reconciler) check(ctx context.Context, stream int64, due uint64) error 
 		}
 	}
 	slices.Reverse(pages)
-	r.books.Check(stream, ledger.Log{Epoch: epoch, From: from, Due: due, Analysed: r.cfg.Analysed, Messages: func(yield func(chat.Message) bool) {
-		for _, messages := range pages {
-			for i := range messages {
-				if messages[i].Offset >= from && !yield(messages[i]) {
-					return
-				}
-			}
-		}
-	}})
+	log := slices.Concat(pages...)
+	log = slices.DeleteFunc(log, func(m chat.Message) bool { return m.Offset < from })
+	r.books.Check(stream, ledger.Log{Epoch: epoch, From: from, Due: due, Analysed: r.cfg.Analysed, Messages: slices.Values(log)})
+	if r.cfg.Kept != nil {
+		return r.keeps(ctx, stream, log)
+	}
 	return nil
 }

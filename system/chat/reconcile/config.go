@@ -26,6 +26,9 @@ type Config struct {
 	MostSkipped int64
 	// Analysed is whether viewers are to be told what the analysis has made of the streams.
 	Analysed bool
+	// Kept has all messages for good, and is compared with the log, which may have them only for a while. It may
+	// be nil.
+	Kept Kept
 	// Stay is whether Run goes on serving the count until its context ends.
 	Stay bool
 	// AdminListen is the address for metrics, host:port.

@@ -19,6 +19,8 @@ func (r *reconciler) serve(ctx context.Context) (stop func() error, err error) {
 // register registers gauges:
 //
 //	reconcile_acked, reconcile_stored        messages; stored once they were looked for
+//	reconcile_logged, reconcile_kept         messages, whoever said them, once they were looked for
+//	reconcile_analysed, reconcile_dead       of whole logs, as viewers were told, once they were looked for
 //	reconcile_delivered, reconcile_skipped   messages to one viewer each
 //	reconcile_violations                     what is wrong
 //	reconcile_viewers                        viewers that are there
@@ -29,6 +31,10 @@ func (r *reconciler) register(registry prometheus.Registerer) {
 	for name, value := range map[string]func(Count) float64{
 		"acked":        func(c Count) float64 { return float64(c.Acked) },
 		"stored":       func(c Count) float64 { return float64(c.Stored) },
+		"logged":       func(c Count) float64 { return float64(c.Logged) },
+		"kept":         func(c Count) float64 { return float64(c.Kept) },
+		"analysed":     func(c Count) float64 { return float64(c.Analysed) },
+		"dead":         func(c Count) float64 { return float64(c.Dead) },
 		"delivered":    func(c Count) float64 { return float64(c.Delivered) },
 		"skipped":      func(c Count) float64 { return float64(c.Skipped) },
 		"violations":   func(c Count) float64 { return float64(c.Wrong) },

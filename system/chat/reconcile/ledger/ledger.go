@@ -2,6 +2,7 @@
 // viewer was shown, and what the log has. It says where they do not agree:
 //
 //	acked = stored = analysed + dead letters
+//	in the log = kept for good, where a store beside the log does that
 //	stored = delivered + announced as skipped, for each viewer, from where it began
 //
 // It is fed by who looks at the chat from outside, see package reconcile, and believes nothing
@@ -55,6 +56,9 @@ type Count struct {
 	// Analysed and Dead are what the analysis made of the whole logs: labels, or dead letters. Both
 	// are 0 where nobody is told of one.
 	Analysed, Dead int64
+	// Logged are all messages of the logs, whoever said them, and Kept those of them that the store beside it has.
+	// Both are 0 where it was not asked.
+	Logged, Kept int64
 	// Wrong is the number of violations.
 	Wrong int64
 }
@@ -70,8 +74,12 @@ func (c Count) String() string {
 		}
 		return "≠"
 	}
-	return fmt.Sprintf("acked %d %s stored %d; due to viewers %d %s delivered %d + skipped %d; analysed %d, dead letters %d; %d violations",
-		c.Acked, sign(c.Acked == c.Stored), c.Stored, c.Due, sign(c.Due == c.Delivered+c.Skipped), c.Delivered, c.Skipped, c.Analysed, c.Dead, c.Wrong)
+	kept := ""
+	if c.Logged > 0 {
+		kept = fmt.Sprintf("; in the log %d %s kept %d", c.Logged, sign(c.Logged == c.Kept), c.Kept)
+	}
+	return fmt.Sprintf("acked %d %s stored %d%s; due to viewers %d %s delivered %d + skipped %d; analysed %d, dead letters %d; %d violations",
+		c.Acked, sign(c.Acked == c.Stored), c.Stored, kept, c.Due, sign(c.Due == c.Delivered+c.Skipped), c.Delivered, c.Skipped, c.Analysed, c.Dead, c.Wrong)
 }
 
 // Ledger has the books of all rooms. It is safe for concurrent use.

@@ -279,3 +279,45 @@ func TestWhatWasPromisedWithoutAPlaceIsAwaited(t *testing.T) {
 	b.Accepted(1, &six)
 	wants(0)
 }
+
+// What is kept beside the log is compared with all of it, whoever said it.
+func TestWhatIsKeptIsTheLog(t *testing.T) {
+	t.Parallel()
+	row := func(n uint64) chat.Raw {
+		m := said(n)
+		m.At = int64(1000 + n)
+		return chat.Raw{Stream: 1, Message: m}
+	}
+	for name, c := range map[string]struct {
+		rows []chat.Raw
+		want string // violations by their kinds and texts, "" for none
+		kept int64
+	}{
+		"all":                             {[]chat.Raw{row(2), row(1), row(0)}, "", 3},
+		"read again, with an older one":   {[]chat.Raw{row(2), row(1), row(2), row(1), row(0), {Stream: 1, Message: chat.Message{Sender: "olga", ID: "x"}}}, "", 3},
+		"one is not there":                {[]chat.Raw{row(2), row(0)}, `lost: message "m1" of noor, 1 of stream 1, is in the log, and is not kept`, 2},
+		"one is there with another text":  {[]chat.Raw{row(2), row(0), {Stream: 1, Message: chat.Message{At: 1001, Sender: "noor", ID: "m1", Text: "other"}}}, `altered: message "m1" of noor, 1 of stream 1, is kept with another text`, 3},
+		"one is there twice":              {[]chat.Raw{row(2), row(1), row(0), {Stream: 1, Message: chat.Message{At: 5, Sender: "noor", ID: "m1", Text: "text 1"}}}, `doubled: message "m1" of noor, 1 of stream 1, is kept 2 times`, 3},
+		"one with the id of another user": {[]chat.Raw{row(2), row(0), {Stream: 1, Message: chat.Message{At: 1001, Sender: "olga", ID: "m1", Text: "text 1"}}}, `lost: message "m1" of noor, 1 of stream 1, is in the log, and is not kept`, 2},
+	} {
+		l, logged := New(), []chat.Message{row(0).Message, row(1).Message, row(2).Message}
+		k := NewKept(logged)
+		if from, missing := k.Missing(); from != 1000 || !missing {
+			t.Errorf("%s: got %d, %v, want that the oldest is missing", name, from, missing)
+		}
+		for i := range c.rows {
+			k.Read(&c.rows[i])
+		}
+		if _, missing := k.Missing(); missing != (c.kept < 3) {
+			t.Errorf("%s: missing is %v", name, missing)
+		}
+		l.CheckKept(1, k)
+		var got []string
+		for _, v := range l.Wrong() {
+			got = append(got, string(v.Kind)+": "+v.Text)
+		}
+		if text, count := strings.Join(got, "\n"), l.Count(); text != c.want || count.Logged != 3 || count.Kept != c.kept || !strings.Contains(count.String(), "; in the log 3 ") {
+			t.Errorf("%s: got %v and\n%s\nwant\n%s", name, count, text, c.want)
+		}
+	}
+}
