@@ -40,13 +40,16 @@ const AddressForm = "redis://[USER:PASSWORD@]HOST[:PORT], or redis-sentinel://[U
 type Config struct {
 	// Address is in the form of AddressForm. Password is that of the address if it has none.
 	Address, Password string
-	// Keep is how many messages of a room are kept.
+	// Keep is how many messages of a room are kept: older ones go when this client gives one its place.
 	Keep int
 	// Remember is how long the place of a message is known by its id.
 	Remember time.Duration
 	// Timeout bounds each call.
 	Timeout time.Duration
 }
+
+// MostKept is how many messages of a room can be kept.
+const MostKept = 100_000
 
 // DefaultConfig keeps a thousand messages, some four minutes of the busiest room and 200 KB, and
 // knows ids for an hour: 250 messages a second are 900,000 keys of 150 bytes.
@@ -58,8 +61,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	_, err := c.options()
 	errs := []error{err}
-	if c.Keep < 1 || c.Keep > 100_000 {
-		errs = append(errs, fmt.Errorf("%d messages of a room are kept: write 1 to 100000", c.Keep))
+	if c.Keep < 1 || c.Keep > MostKept {
+		errs = append(errs, fmt.Errorf("%d messages of a room are kept: write 1 to %d", c.Keep, MostKept))
 	}
 	if c.Remember < time.Minute {
 		errs = append(errs, fmt.Errorf("ids are known for %v: write 1m or more", c.Remember))

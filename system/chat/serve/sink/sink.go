@@ -50,8 +50,10 @@ type Config struct {
 
 // DefaultConfig leaves the addresses of the parts to the caller.
 func DefaultConfig() Config {
+	b := broadcast.DefaultConfig()
+	b.Keep = broadcast.MostKept // how much is kept is the servers' to say: who gives a place drops what is older
 	return Config{
-		Topics: topics.DefaultConfig(), Broadcast: broadcast.DefaultConfig(), Store: messagestore.DefaultConfig(),
+		Topics: topics.DefaultConfig(), Broadcast: b, Store: messagestore.DefaultConfig(),
 		Most: 1000, Linger: 200 * time.Millisecond, AdminListen: "127.0.0.1:9091",
 	}
 }

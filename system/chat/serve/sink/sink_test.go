@@ -11,6 +11,7 @@ import (
 	"loadstone/block/cql"
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
+	"loadstone/system/chat/broadcast"
 	"loadstone/system/chat/messagestore"
 	"loadstone/system/chat/topics"
 	"loadstone/system/chat/topics/topicstest"
@@ -140,6 +141,9 @@ func TestValidate(t *testing.T) {
 	c := DefaultConfig()
 	if c.Validate() == nil {
 		t.Error("no addresses are enough")
+	}
+	if c.Broadcast.Keep != broadcast.MostKept {
+		t.Errorf("a sink that gives a place keeps %d messages in Redis, and drops what the servers keep beyond", c.Broadcast.Keep)
 	}
 	c.Topics.Brokers, c.Broadcast.Address = []string{"a:1"}, "redis://b"
 	c.Store.Cluster = cql.Address{Hosts: []string{"c"}, Keyspace: "chat", Replication: 1}
