@@ -292,8 +292,8 @@ func (w workload) wrong(say func(string, ...any)) {
 	if s.HostNetwork || s.HostPID || s.HostIPC {
 		say("it is in a name space of the node")
 	}
-	if w.kind == "Deployment" && len(s.TopologySpreadConstraints) != 2 {
-		say("its pods may be on one node")
+	if w.kind == "Deployment" && (len(s.TopologySpreadConstraints) != 1 || s.Affinity == nil) {
+		say("its pods may be on one node, or in one zone")
 	}
 	volumes := map[string]bool{}
 	for _, v := range s.Volumes {

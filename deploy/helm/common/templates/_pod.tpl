@@ -54,21 +54,34 @@ spec:
   {{- if eq .part.kind "Deployment" }}
   # During an upgrade the new pods are spread among themselves.
   topologySpreadConstraints:
-    {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
-    - topologyKey: {{ $key }}
+    - topologyKey: kubernetes.io/hostname
       maxSkew: 1
-      whenUnsatisfiable: {{ $.root.Values.spread }}
+      whenUnsatisfiable: {{ .root.Values.spread }}
       matchLabelKeys: [pod-template-hash]
       labelSelector:
         matchLabels:
-          {{- include "common.selector" $ | nindent 10 }}
-    {{- end }}
+          {{- include "common.selector" . | nindent 10 }}
   {{- end }}
-  {{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+  {{- range $key := list "nodeSelector" "tolerations" }}
   {{- with get $v $key }}
   {{ $key }}:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- end }}
+  {{- if $v.affinity }}
+  affinity:
+    {{- toYaml $v.affinity | nindent 4 }}
+  {{- else if eq .part.kind "Deployment" }}
+  # Not another constraint: that would take all nodes without a zone out of the one above.
+  affinity:
+    podAntiAffinity:
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 50
+          podAffinityTerm:
+            topologyKey: topology.kubernetes.io/zone
+            labelSelector:
+              matchLabels:
+                {{- include "common.selector" . | nindent 16 }}
   {{- end }}
   {{- with $v.priorityClassName }}
   priorityClassName: {{ . }}
