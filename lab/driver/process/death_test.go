@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,7 +227,7 @@ func TestOwnerIsReadFromTheGroupsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, ok := owner(name)
+	p, ok := owner("/proc", name)
 	if !ok || p.PID != os.Getpid() || !p.Alive("/proc") {
 		t.Errorf("%s: got %+v, %v, want this process, alive", name, p, ok)
 	}
@@ -234,8 +235,16 @@ func TestOwnerIsReadFromTheGroupsName(t *testing.T) {
 	if p.Alive("/proc") {
 		t.Error("a process with another start time is taken for this one")
 	}
-	for _, other := range []string{"", "user.slice", "loadstone-", "loadstone-test-1-2-3", "loadstone-1-2", "loadstone-1-2-3-4", "loadstone-1-2-3 ", "loadstone-01-2-3"} {
-		if p, ok := owner(other); ok {
+	space := fmt.Sprint(pidSpace("/proc"))
+	if _, ok := owner("/proc", "loadstone-1-2-"+space+"-3"); !ok || space == "0" {
+		t.Errorf("a lab of the pid name space %s has no owner", space)
+	}
+	for _, other := range []string{
+		"", "user.slice", "loadstone-", "loadstone-test-1-2-3", "loadstone-1-2", "loadstone-1-2-" + space, "loadstone-1-2-3-" + space + "-4",
+		"loadstone-1-2-" + space + "-3 ", "loadstone-01-2-" + space + "-3",
+		"loadstone-1-2-" + space + "1-3", // of another name space
+	} {
+		if p, ok := owner("/proc", other); ok {
 			t.Errorf("%q: got %+v, want no owner", other, p)
 		}
 	}

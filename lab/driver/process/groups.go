@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"loadstone/lab/driver/guardian"
@@ -13,8 +14,9 @@ import (
 )
 
 // groupPrefix begins the name of every run's control group. The whole name is
-// loadstone-PID-START-NETWORK with the lab's pid and start time, so that a
-// later lab can tell whether its owner still lives.
+// loadstone-PID-START-SPACE-NETWORK with the lab's pid and start time, so that a
+// later lab can tell whether its owner still lives, and the pid name space that these are
+// of: labs of several may share control groups, and take each other for dead.
 const groupPrefix = topology.Self + "-"
 
 func runName(procRoot string, network int) (string, error) {
@@ -22,19 +24,32 @@ func runName(procRoot string, network int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("name the run: %w", err)
 	}
-	return fmt.Sprintf("%s%d-%d-%d", groupPrefix, self.PID, self.Start, network), nil
+	return fmt.Sprintf("%s%d-%d-%d-%d", groupPrefix, self.PID, self.Start, pidSpace(procRoot), network), nil
 }
 
-// owner is the lab that a run's control group belongs to.
-func owner(name string) (guardian.Process, bool) {
+// pidSpace is the number of this process's pid name space; 0 if it is not known.
+func pidSpace(procRoot string) (number uint64) {
+	link, err := os.Readlink(filepath.Join(procRoot, "self", "ns", "pid"))
+	if err != nil {
+		return 0
+	}
+	if _, err := fmt.Sscanf(link, "pid:[%d]", &number); err != nil {
+		return 0
+	}
+	return number
+}
+
+// owner is the lab of this pid name space that a run's control group belongs to.
+func owner(procRoot, name string) (guardian.Process, bool) {
 	var p guardian.Process
 	var network int
+	var space uint64
 	rest, ok := strings.CutPrefix(name, groupPrefix)
 	if !ok {
 		return p, false
 	}
-	n, err := fmt.Sscanf(rest, "%d-%d-%d", &p.PID, &p.Start, &network)
-	return p, err == nil && n == 3 && name == fmt.Sprintf("%s%d-%d-%d", groupPrefix, p.PID, p.Start, network)
+	n, err := fmt.Sscanf(rest, "%d-%d-%d-%d", &p.PID, &p.Start, &space, &network)
+	return p, err == nil && n == 4 && space == pidSpace(procRoot) && name == fmt.Sprintf("%s%d-%d-%d-%d", groupPrefix, p.PID, p.Start, space, network)
 }
 
 // prepareGroups finds out where groups can be made, removes those of labs that
@@ -70,7 +85,7 @@ func (r *Running) sweep(ctx context.Context) {
 		return
 	}
 	for _, name := range names {
-		if p, ok := owner(name); ok && !p.Alive(r.config.ProcRoot) {
+		if p, ok := owner(r.config.ProcRoot, name); ok && !p.Alive(r.config.ProcRoot) {
 			if err := cgroup.Destroy(ctx, r.tree.Paths(name)); err != nil {
 				r.Warnf("could not remove what an earlier run left: %v", err)
 			}

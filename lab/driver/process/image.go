@@ -131,13 +131,13 @@ func (r *Running) makeDir() error {
 // sweepDirs removes the directories of labs that are gone, and whose guardians
 // did not get to it.
 func (r *Running) sweepDirs(base string) {
-	dirs, err := filepath.Glob(filepath.Join(base, groupPrefix+"*-*-*-*"))
+	dirs, err := filepath.Glob(filepath.Join(base, groupPrefix+"*-*-*-*-*"))
 	if err != nil {
 		r.Warnf("could not look for what earlier runs left: %v", err)
 	}
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		p, ok := owner(name[:strings.LastIndexByte(name, '-')])
+		p, ok := owner(r.config.ProcRoot, name[:strings.LastIndexByte(name, '-')])
 		info, err := os.Lstat(dir)
 		if !ok || err != nil || p.Alive(r.config.ProcRoot) {
 			continue

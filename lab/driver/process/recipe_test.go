@@ -212,8 +212,8 @@ func TestDirectoriesThatALabAndItsGuardianLeftAreSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead := "loadstone-" + strconv.Itoa(1<<30) + "-1-1-123"
-	for _, name := range []string{dead, alive + "-123", "loadstone-a-b-c-d", "other-1-2-3-4"} {
+	dead := fmt.Sprintf("loadstone-%d-1-%d-1-123", 1<<30, pidSpace("/proc"))
+	for _, name := range []string{dead, alive + "-123", "loadstone-a-b-c-d-e", "other-1-2-3-4-5"} {
 		file(t, c, filepath.Join("tmp", name, "file"), "")
 	}
 	r := up(t, c)
