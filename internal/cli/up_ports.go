@@ -30,9 +30,9 @@ type openPort struct {
 	service string
 	port    int // of the service
 	*publish.Port
-	// lent says that it is free while the service starts, which may listen there itself,
-	// and own that the service does: then nothing is forwarded.
-	lent, own bool
+	// lent says that the port is the service's, which may listen there itself; after
+	// takeBack, that it does. Nothing is forwarded then.
+	lent bool
 }
 
 // openPorts takes all ports before anything starts, so that one that is taken is
@@ -97,7 +97,7 @@ func (p *ports) takeBack(ctx context.Context, t *upTarget, instances []topology.
 		case ok && taken.Holder != nil && slices.ContainsFunc(instances, func(in topology.Instance) bool {
 			return in.Service == o.service && taken.Holder.DescendsFrom(in.PID)
 		}):
-			o.own = true
+			// It stays lent.
 		default:
 			return fmt.Errorf("service %s: %w", o.service, t.explainTaken(err))
 		}
@@ -144,7 +144,7 @@ func (p *ports) run(ctx context.Context, instances []topology.Instance) error {
 	})
 	p.failed = make(chan error, len(p.all))
 	for _, o := range p.all {
-		if o.own {
+		if o.lent {
 			continue
 		}
 		var to []string

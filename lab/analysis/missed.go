@@ -41,34 +41,49 @@ const (
 	missedFor = 500 * time.Millisecond
 )
 
+// try is a measure with what was used meanwhile.
+type try struct {
+	*archive.Measure
+	span probe.Span
+}
+
+func (t try) long() time.Duration { return t.Result.To.Sub(t.Result.From) }
+
+// tries are the measures that took long enough to tell of CPU, and were watched.
+func tries(t archive.Trial, samples []host.Sample) (all []try) {
+	for i := range t.Measures {
+		seen := try{Measure: &t.Measures[i]}
+		var ok bool
+		if seen.span, ok = probe.Over(samples, seen.Result.From, seen.Result.To); ok && seen.long() >= missedFor {
+			all = append(all, seen)
+		}
+	}
+	return all
+}
+
 // justAbove is the longest of the tries that were not sustained just above the capacity; nil
 // if there is none.
-func justAbove(t archive.Trial, capacity float64) *archive.Measure {
-	var longest *archive.Measure
-	long := func(m *archive.Measure) time.Duration { return m.Result.To.Sub(m.Result.From) }
-	for i := range t.Measures {
-		m := &t.Measures[i]
+func justAbove(seen []try, capacity float64) *try {
+	var longest *try
+	for i := range seen {
+		m := &seen[i]
 		tried := m.Kind != archive.Sweep && m.Kind != archive.AsWritten && !m.Held
-		if !tried || m.Rate <= capacity || m.Rate > above*capacity || long(m) < missedFor {
+		if !tried || m.Rate <= capacity || m.Rate > above*capacity {
 			continue
 		}
-		if longest == nil || long(m) > long(longest) {
+		if longest == nil || m.long() > longest.long() {
 			longest = m
 		}
 	}
 	return longest
 }
 
-// missedAt is how a service did in a try that was not sustained; nil if that is not known.
-func missedAt(m *archive.Measure, t archive.Trial, service string, samples []host.Sample) *verdict.Missed {
+// missedAt is how a service did in a try that was not sustained; nil if there was none.
+func missedAt(m *try, t archive.Trial, service string) *verdict.Missed {
 	if m == nil {
 		return nil
 	}
-	span, ok := probe.Over(samples, m.Result.From, m.Result.To)
-	if !ok {
-		return nil
-	}
-	c := component(t, service, span, &m.Result)
+	c := component(t, service, m.span, &m.Result)
 	return &verdict.Missed{Rate: m.Rate, Busy: c.Busy, Throttled: c.Throttled, RunDelay: c.RunDelay}
 }
 

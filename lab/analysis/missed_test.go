@@ -6,6 +6,7 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/capacity"
+	"loadstone/lab/host"
 	"loadstone/lab/load"
 	"loadstone/lab/verdict"
 )
@@ -43,10 +44,12 @@ func TestTheTryJustAboveTheCapacity(t *testing.T) {
 		tried(archive.Sweep, 105, false, 7), tried("search", 100, true, 5), tried("search", 300, false, 9), tried("search", 95, false, 9),
 		tried("search", 120, false, 2), tried("confirm", 110, false, 3), tried("confirm", 105, true, 9), tried("search", 102, false, 0.3),
 	}
-	if m := justAbove(archive.Trial{Measures: measures}, 100); m == nil || m.Rate != 110 {
+	samples := []host.Sample{{At: began.Add(-time.Second)}, {At: began.Add(20 * time.Second), MachineTotal: 42 * time.Second}}
+	seen := tries(archive.Trial{Measures: measures}, samples)
+	if m := justAbove(seen, 100); m == nil || m.Rate != 110 {
 		t.Errorf("got %+v, want the one at 110", m)
 	}
-	if m := justAbove(archive.Trial{Measures: measures}, 150); m != nil {
+	if m := justAbove(seen, 150); m != nil {
 		t.Errorf("got %+v, want none between 150 and 195", m)
 	}
 }

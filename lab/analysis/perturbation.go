@@ -52,16 +52,21 @@ func perturbations(t archive.Trial) []verdict.Perturbation {
 // changed, in iterations a second, of which one was so many requests at the capacity; 0 if
 // that is not known.
 func unperturbedRate(slots []perturb.Slot, r *load.Result) float64 {
-	var rates []float64
-	for i := range slots {
-		if s := &slots[i]; len(s.Targets) == 0 && s.Seconds > 0 {
-			rates = append(rates, s.Throughput())
-		}
-	}
+	rates := ofUnperturbed(slots, (*perturb.Slot).Throughput)
 	if len(rates) == 0 || r.Requests == 0 {
 		return 0
 	}
 	return median(rates) * float64(r.Iterations) / float64(r.Requests)
+}
+
+// ofUnperturbed are the values of the slots in which nothing was changed.
+func ofUnperturbed(slots []perturb.Slot, value func(*perturb.Slot) float64) (all []float64) {
+	for i := range slots {
+		if s := &slots[i]; len(s.Targets) == 0 && s.Seconds > 0 {
+			all = append(all, value(s))
+		}
+	}
+	return all
 }
 
 // settleTimes is how many times the response time queues take to move: all that waits before
@@ -72,12 +77,7 @@ const settleTimes = 4
 
 // settling is the share of an unperturbed slot in which queues move, 0 to 1.
 func settling(slots []perturb.Slot) float64 {
-	var shares []float64
-	for i := range slots {
-		if s := &slots[i]; len(s.Targets) == 0 && s.Seconds > 0 {
-			shares = append(shares, min(1, settleTimes*s.P95/1000/s.Seconds))
-		}
-	}
+	shares := ofUnperturbed(slots, func(s *perturb.Slot) float64 { return min(1, settleTimes*s.P95/1000/s.Seconds) })
 	if len(shares) == 0 {
 		return 0
 	}

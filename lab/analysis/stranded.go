@@ -2,9 +2,7 @@ package analysis
 
 import (
 	"loadstone/lab/archive"
-	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
-	"loadstone/lab/probe"
 )
 
 const (
@@ -21,18 +19,14 @@ const (
 // kernel gives each core a slice of the quota, of 5 ms unless it was told otherwise, and what
 // is left of a slice when a thread sleeps is lost at the end of the period: two threads that
 // take turns get four fifths of 5 ms in 20.
-func stranded(t archive.Trial, service string, samples []host.Sample) float64 {
+func stranded(t archive.Trial, service string, seen []try) float64 {
 	most := 0.0
-	for i := range t.Measures {
-		r := &t.Measures[i].Result
-		span, ok := probe.Over(samples, r.From, r.To)
-		if !ok || r.To.Sub(r.From) < missedFor {
-			continue
-		}
-		c, periods := component(t, service, span, r), 0.0
+	for _, s := range seen {
+		r := &s.Result
+		c, periods := component(t, service, s.span, r), 0.0
 		for _, in := range t.Instances {
 			if in.Service == service {
-				periods = max(periods, span.Instances[in.Name].Periods)
+				periods = max(periods, s.span.Instances[in.Name].Periods)
 			}
 		}
 		// One that sleeps between bursts has fewer periods, and has enough.

@@ -232,13 +232,14 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	o.machineBusy, o.probeCPU, o.overflows = span.MachineBusy, span.Self, span.ListenOverflows
 	o.conditions = conditions(w.samples, span, r)
 	o.conditions.Outsiders = t.Outsiders
-	above := justAbove(t, o.capacity)
+	seen := tries(t, w.samples)
+	above := justAbove(seen, o.capacity)
 	o.warnings = append(o.warnings, idlers(t, span, r.To.Sub(r.From), o.scaled)...)
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
-		c.Missed = missedAt(above, t, s, w.samples)
-		if c.Stranded = stranded(t, s, w.samples); c.Stranded > 0 {
+		c.Missed = missedAt(above, t, s)
+		if c.Stranded = stranded(t, s, seen); c.Stranded > 0 {
 			c.Bound *= 1 - c.Stranded
 		}
 		counts, warnings := declared(&c, t, w.scrapes, r)

@@ -174,7 +174,7 @@ func saturation(in Input, limits []limit) Witness {
 		w.Evidence = "no component was saturated" + coolest(limits)
 		above := saturatedAbove(limits)
 		for _, l := range above {
-			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), l.component.Missed.evidence(l.Component))
+			w.Evidence += fmt.Sprintf("; at %s, which was not sustained, %s", in.rate(l.component.Missed.Rate), evidenceOf(l.component.atMissed()))
 		}
 		w.nameLimits(above)
 	case len(saturated) == 1:
@@ -204,7 +204,7 @@ func saturation(in Input, limits []limit) Witness {
 func saturatedAbove(limits []limit) []limit {
 	above := slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
 		c := l.component
-		return l.Resource != CPU || !c.shared() || c.Missed == nil || !c.Missed.waitedForCPU()
+		return l.Resource != CPU || !c.shared() || c.Missed == nil || !c.atMissed().waitedForCPU()
 	})
 	most := 0.0
 	for _, l := range above {
@@ -213,12 +213,9 @@ func saturatedAbove(limits []limit) []limit {
 	return slices.DeleteFunc(above, func(l limit) bool { return l.component.Missed.Throttled < explains*most })
 }
 
-func (m *Missed) waitedForCPU() bool {
-	return Component{Busy: m.Busy, Throttled: m.Throttled, RunDelay: m.RunDelay}.waitedForCPU()
-}
-
-func (m *Missed) evidence(component string) string {
-	return evidenceOf(Component{Name: component, Busy: m.Busy, Throttled: m.Throttled, RunDelay: m.RunDelay})
+// atMissed is the component as it was at the rate that was missed.
+func (c Component) atMissed() Component {
+	return Component{Name: c.Name, Busy: c.Missed.Busy, Throttled: c.Missed.Throttled, RunDelay: c.Missed.RunDelay}
 }
 
 // coolest says how hot the hottest was, where that was not enough.

@@ -159,6 +159,15 @@ func Identify(procRoot string, pid int) (Process, error) {
 	return s.Process, err
 }
 
+// Parent is the process that started one; 0 if that is not known.
+func Parent(procRoot string, pid int) int {
+	s, err := readStatus(procRoot, pid)
+	if err != nil {
+		return 0
+	}
+	return s.parent
+}
+
 // Alive says whether a process still runs. One that has ended and was not
 // waited for does not.
 func (p Process) Alive(procRoot string) bool {

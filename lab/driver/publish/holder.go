@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/sockets"
 )
 
@@ -31,30 +32,12 @@ type Holder struct {
 // DescendsFrom says whether the holder is a process or was started by it, if only through
 // others that still run.
 func (h *Holder) DescendsFrom(pid int) bool {
-	for at := h.PID; at > 1; at = parent(at) {
+	for at := h.PID; at > 1; at = guardian.Parent(procRoot, at) {
 		if at == pid {
 			return true
 		}
 	}
 	return false
-}
-
-// parent is the process that started one; 0 if that is not known.
-func parent(pid int) int {
-	stat, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0
-	}
-	// Its name, in brackets, may have blanks and brackets in it.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 {
-		return 0
-	}
-	ppid, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
-		return 0
-	}
-	return ppid
 }
 
 func (e *TakenError) Error() string {
