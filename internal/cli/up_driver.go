@@ -45,7 +45,7 @@ func (a *app) driver(name string, publishAll, anyPort bool) driver.Driver {
 	case dockerDriver:
 		return docker.Driver{Settings: a.driverSettings(), PublishAll: publishAll, AnyPort: anyPort}
 	case kubernetesDriver:
-		return kubernetes.Driver{Settings: a.driverSettings(), Remover: []string{a.Executable, internalName, removerName}}
+		return kubernetes.New(a.driverSettings(), []string{a.Executable, internalName, removerName})
 	}
 	return a.processes()
 }

@@ -73,8 +73,8 @@ type Guardian struct {
 	pipe *os.File // nil once closed
 }
 
-// message is one line of JSON on the pipe. It is far shorter than PIPE_BUF, so
-// it arrives whole or not at all.
+// message is one line of JSON on the pipe. All but a Command are far shorter than PIPE_BUF, so
+// they arrive whole or not at all; what is of a Command's that did not is no JSON, and of a lab that had not begun.
 type message struct {
 	Cgroup *cgroup.Paths `json:"cgroup,omitempty"`
 	Group  *Process      `json:"group,omitempty"`

@@ -239,6 +239,15 @@ func TestRunIgnoresTheEndOfItsContext(t *testing.T) {
 	wantKilled(t, ended)
 }
 
+// An environment is as long as it is.
+func TestALongCommandIsRead(t *testing.T) {
+	long := `{"remove":{"argv":["/bin/true"],"env":["A=` + strings.Repeat("x", 1<<20) + `"]}}` + "\n"
+	var l Left
+	if done, err := l.read(strings.NewReader(long + `{"mark":"m"}` + "\n" + `{"done":true}` + "\n")); !done || err != nil || len(l.Removals) != 1 || l.Mark != "m" {
+		t.Errorf("got %t, %v, %d removals and mark %q", done, err, len(l.Removals), l.Mark)
+	}
+}
+
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{"group":{"pid":12,"start":34}}` + "\n" + `{"mark":"m"}` + "\n"))
 	f.Add([]byte(`{"cgroup":{"version":1,"cpu":"/a","cpuacct":"/b","memory":"/c"}}` + "\n" + `{"done":true}`))

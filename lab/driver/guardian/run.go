@@ -14,6 +14,10 @@ import (
 // control group may take, and what a removal may.
 const cleanWithin = 30*time.Second + removeWithin
 
+// mostLine bounds a message, in bytes: a Command has an environment, which is a few megabytes at
+// most.
+const mostLine = 16 << 20
+
 // Run is the guardian's program: it reads from in what to guard until it is
 // told that all is done or in ends, and in the latter case cleans up. It says
 // on out that it listens.
@@ -43,6 +47,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 func (l *Left) read(in io.Reader) (done bool, err error) {
 	var errs []error
 	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, mostLine)
 	for lines.Scan() {
 		var m message
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {

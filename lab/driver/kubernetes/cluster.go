@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
 
@@ -32,6 +33,9 @@ const (
 	// ContextVariable names the context to use in place of the current one, of which a
 	// run may last longer than anybody has in mind.
 	ContextVariable = "LOADSTONE_KUBE_CONTEXT"
+	// pinnedVariable is the configuration itself, in place of the files that say it: that of a
+	// run, for the program that cleans up after it.
+	pinnedVariable = "LOADSTONE_KUBE_PINNED"
 )
 
 // cluster is the API server that a run talks to.
@@ -41,20 +45,17 @@ type cluster struct {
 	server  string       // its address, for people
 	context string       // of the file that says where it is; empty inside of a pod
 	config  *rest.Config // nil where no commands can be run
+	pinned  string       // the part of the files that was used; empty inside of a pod
 }
 
 // connect finds the cluster as kubectl does: by the files of KUBECONFIG, or by
 // .kube/config, or by the pod that this program runs in. Of several contexts it is the
 // current one, unless ContextVariable names another. It does not talk to it yet.
 func connect(env map[string]string) (*cluster, error) {
-	var rules clientcmd.ClientConfigLoadingRules
-	if files := env["KUBECONFIG"]; files != "" {
-		rules.Precedence = filepath.SplitList(files)
-	} else if home := env["HOME"]; home != "" {
-		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
+	loader, err := configuration(env)
+	if err != nil {
+		return nil, fmt.Errorf("read which cluster to use: %w", err)
 	}
-	overrides := clientcmd.ConfigOverrides{CurrentContext: env[ContextVariable]}
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &overrides)
 	config, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) || errors.Is(err, rest.ErrNotInCluster) {
 		return nil, errors.New("no cluster is configured; say with KUBECONFIG which file says where it is and who you are (kubectl uses the same), or write that to ~/.kube/config")
@@ -69,11 +70,52 @@ func connect(env map[string]string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read which cluster to use: %w", err)
 	}
-	found := &cluster{Interface: c, server: config.Host, context: overrides.CurrentContext, config: config}
-	if files, err := loader.RawConfig(); err == nil && found.context == "" {
+	found := &cluster{Interface: c, server: config.Host, context: env[ContextVariable], config: config}
+	files, err := loader.RawConfig()
+	if err != nil {
+		return found, nil //nolint:nilerr // there are none: this is a pod
+	}
+	if found.context == "" {
 		found.context = files.CurrentContext
 	}
-	return found, nil
+	found.pinned, err = pin(files, found.context)
+	return found, err
+}
+
+// configuration is what says where the cluster is.
+func configuration(env map[string]string) (clientcmd.ClientConfig, error) {
+	overrides := clientcmd.ConfigOverrides{CurrentContext: env[ContextVariable]}
+	if text := env[pinnedVariable]; text != "" {
+		pinned, err := clientcmd.Load([]byte(text))
+		if err != nil {
+			return nil, err
+		}
+		return clientcmd.NewDefaultClientConfig(*pinned, &overrides), nil
+	}
+	var rules clientcmd.ClientConfigLoadingRules
+	if files := env["KUBECONFIG"]; files != "" {
+		rules.Precedence = filepath.SplitList(files)
+	} else if home := env["HOME"]; home != "" {
+		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &overrides), nil
+}
+
+// pin is what files say of one context, with whole paths; empty for none. What it names may change,
+// as certificates and tokens do that are renewed; where the cluster is does not.
+func pin(files clientcmdapi.Config, context string) (string, error) {
+	if files.Contexts[context] == nil {
+		return "", nil
+	}
+	files.CurrentContext = context
+	if err := clientcmdapi.MinifyConfig(&files); err != nil {
+		return "", fmt.Errorf("read which cluster to use: %w", err)
+	}
+	text, err := clientcmd.Write(files)
+	if err != nil {
+		return "", fmt.Errorf("read which cluster to use: %w", err)
+	}
+	return string(text), nil
 }
 
 // version is the minor version of the API server, such as 36.

@@ -53,7 +53,8 @@ import (
 	"loadstone/lab/topology"
 )
 
-// Driver runs systems as pods.
+// Driver runs systems as pods. One of New has read once where the cluster is: what is edited in
+// the files of KUBECONFIG meanwhile changes neither where the next trial is nor what is deleted.
 type Driver struct {
 	// Settings.Env: KUBECONFIG, or HOME for .kube/config in it, and ContextVariable say where
 	// the cluster is.
@@ -62,6 +63,8 @@ type Driver struct {
 	// Remover is the argv prefix of a program that calls Remove with the name space that
 	// follows it.
 	Remover []string
+
+	once func() (*cluster, error) // nil to read it each time
 
 	// In tests: the cluster in place of the one that Env leads to, and how long it may not
 	// answer in place of lostAfter.
@@ -96,12 +99,23 @@ type Running struct {
 	unseen  atomic.Bool        // what pods use cannot be seen from here
 }
 
+// New returns a driver with these fields.
+func New(settings driver.Settings, remover []string) Driver {
+	return Driver{
+		Settings: settings, Remover: remover,
+		once: sync.OnceValues(func() (*cluster, error) { return connect(settings.Env) }),
+	}
+}
+
 // Name is kubernetes.
 func (d Driver) Name() string { return "kubernetes" }
 
 func (d Driver) connect() (*cluster, error) {
 	if d.cluster != nil {
 		return d.cluster, nil
+	}
+	if d.once != nil {
+		return d.once()
 	}
 	return connect(d.Env)
 }

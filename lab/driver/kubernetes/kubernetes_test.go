@@ -2,8 +2,13 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/driver/guardian"
 )
 
 const shop = `
@@ -275,13 +281,14 @@ func TestWithoutAClusterTheSentenceSaysWhereToNameOne(t *testing.T) {
 	}
 }
 
-// Two clusters are in one file, whose current one changes while a run goes on: what is
-// removed in the end is in the one where it was made.
+// The files of KUBECONFIG are edited while a run goes on, by the tools of people who work
+// with several clusters. The trials that follow, and what is removed in the end, are in the cluster of its
+// beginning.
 func TestTheClusterStaysTheSame(t *testing.T) {
 	const contexts = `apiVersion: v1
 kind: Config
 clusters:
-- {name: a, cluster: {server: "https://192.0.2.1:6443"}}
+- {name: a, cluster: {server: "https://192.0.2.1:6443", certificate-authority: ca.pem}}
 - {name: b, cluster: {server: "https://192.0.2.2:6443"}}
 contexts:
 - {name: staging, context: {cluster: a, user: u}}
@@ -291,14 +298,15 @@ users:
 current-context: `
 	dir := t.TempDir()
 	t.Chdir(dir)
-	write := func(current string) {
+	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile("config", []byte(contexts+current+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("staging")
-	d := Driver{Settings: driver.Settings{Env: map[string]string{"KUBECONFIG": "config", "CLOUD_PROFILE": "p"}}, Remover: []string{"/remover"}}
+	write("ca.pem", authority(t))
+	write("config", contexts+"staging\n")
+	d := New(driver.Settings{Env: map[string]string{"KUBECONFIG": "config", "CLOUD_PROFILE": "p"}}, []string{"/remover"})
 	if got := d.Where(); got != "staging at https://192.0.2.1:6443" {
 		t.Errorf("got %q", got)
 	}
@@ -307,11 +315,31 @@ current-context: `
 		t.Fatal(err)
 	}
 	command := d.removal(c, "loadstone-1-2-00000003")
-	write("production")
-	if got := d.Where(); !strings.HasPrefix(got, "production ") {
-		t.Errorf("got %q", got)
+	for _, edited := range []string{
+		contexts + "production\n",
+		strings.ReplaceAll(contexts, "192.0.2.1", "192.0.2.3") + "staging\n",
+		strings.ReplaceAll(contexts, "staging", "other") + "other\n",
+		"",
+	} {
+		write("config", edited)
+		if got := d.Where(); got != "staging at https://192.0.2.1:6443" {
+			t.Errorf("the next trial is at %q", got)
+		}
+		t.Chdir("/")
+		wantRemovedAt(t, command, "https://192.0.2.1:6443")
+		t.Chdir(dir)
 	}
-	t.Chdir("/")
+	another := Driver{Settings: d.Settings}
+	write("config", contexts+"production\n")
+	if got := another.Where(); !strings.HasPrefix(got, "production ") {
+		t.Errorf("the next run is at %q", got)
+	}
+}
+
+// wantRemovedAt wants a command to find a cluster from elsewhere, with all that is in its
+// environment.
+func wantRemovedAt(t *testing.T, command guardian.Command, server string) {
+	t.Helper()
 	env := map[string]string{}
 	for _, kv := range command.Env {
 		key, value, _ := strings.Cut(kv, "=")
@@ -321,9 +349,24 @@ current-context: `
 		t.Errorf("what credentials may need is missing: %q", command.Env)
 	}
 	then, err := connect(env)
-	if err != nil || then.server != c.server {
-		t.Errorf("it is removed at %+v, %v, and was made at %s", then, err, c.server)
+	if err != nil || then.server != server || then.config.BearerToken != "t" {
+		t.Errorf("it is removed at %+v, %v, and was made at %s", then, err, server)
 	}
+}
+
+// authority is a certificate.
+func authority(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func TestMachinesOfNodes(t *testing.T) {

@@ -80,10 +80,9 @@ func (r *Running) startGuardian(ctx context.Context) error {
 	return r.guard.Remove(r.config.removal(r.cluster, r.name))
 }
 
-// removal is the command that removes a name space. It finds the cluster as this program
-// does, and the same one: by the context of now, whatever is the current one when it runs,
-// and by whole paths, since it runs elsewhere. It has all of the environment, because the
-// program that fetches credentials may need any of it.
+// removal is the command that removes a name space. It finds the same cluster, whatever is
+// the current one when it runs, or is in the files of KUBECONFIG by then. It has all of the environment, because the
+// program that fetches credentials may need any of it, with whole paths, since it runs elsewhere.
 func (d Driver) removal(c *cluster, namespace string) guardian.Command {
 	env := map[string]string{}
 	maps.Copy(env, d.Env)
@@ -99,6 +98,9 @@ func (d Driver) removal(c *cluster, namespace string) guardian.Command {
 	}
 	if c.context != "" {
 		env[ContextVariable] = c.context
+	}
+	if c.pinned != "" {
+		env[pinnedVariable] = c.pinned
 	}
 	command := guardian.Command{Argv: slices.Concat(d.Remover, []string{namespace})}
 	for _, key := range slices.Sorted(maps.Keys(env)) {
