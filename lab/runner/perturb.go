@@ -99,11 +99,15 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	case found.LowerBound: // closed load would seek a limit that the search did not reach
 		return nil
 	}
-	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), m.limiter(ctx))
+	why := ": there are no control groups"
+	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), limiter(ctx, m.up.Hosts(), func(err error) {
+		why = ""
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("a CPU limit cannot be changed: %v", err))
+	}))
 	sized, warnings := pools(ctx, m.trial.Instances, m.systems[m.trial.Variant])
 	m.trial.Warnings = append(m.trial.Warnings, warnings...)
 	if len(limited) == 0 && len(sized) == 0 {
-		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: there are no control groups")
+		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed"+why)
 		return nil
 	}
 	if rate := at.Result.Throughput(); m.Experiment.Perturb.Budget == 0 && rate < float64(perturb.DefaultConfig().MinRequests) {
@@ -203,12 +207,17 @@ func components(instances []topology.Instance, runs map[string]int, limiter func
 	return out
 }
 
-// limiter is the machine that can change the CPU of an instance.
-func (m *trialRun) limiter(ctx context.Context) func(instance string) host.Host {
+// limiter is the machine that can change the CPU of an instance. Where that is possible and
+// fails all the same, as when another lab is at it, the reason is told.
+func limiter(ctx context.Context, hosts []host.Host, failed func(error)) func(instance string) host.Host {
 	return func(instance string) host.Host {
-		for _, h := range m.up.Hosts() {
-			if h.Limit(ctx, instance, 1) == nil {
+		for _, h := range hosts {
+			err := h.Limit(ctx, instance, 1)
+			if err == nil {
 				return h
+			}
+			if !errors.Is(err, host.ErrUnsupported) {
+				failed(err)
 			}
 		}
 		return nil

@@ -1,6 +1,9 @@
 package runner
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -135,13 +138,13 @@ func TestComponentsAreServicesThatRunAndCanBeLimited(t *testing.T) {
 		{Service: "db", Name: "db-1"},
 		{Service: "gone", Name: "gone-1"},
 	}
-	limiter := func(instance string) host.Host {
+	limits := func(instance string) host.Host {
 		if instance == "gone-1" {
 			return nil
 		}
 		return machine{cores: 4}
 	}
-	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, limiter)
+	out := components(instances, map[string]int{"api": 2, "db": 1, "gone": 1}, limits)
 	if len(out) != 2 || out[0].name != "api" || len(out[0].instances) != 2 || out[0].cores != 0.5 || out[1].name != "db" || out[1].cores != 0 {
 		t.Fatalf("got %+v", out)
 	}
@@ -151,6 +154,37 @@ func TestComponentsAreServicesThatRunAndCanBeLimited(t *testing.T) {
 	}
 	if k := out[1].knob(reading{cpu: 2 * time.Second, at: time.Time{}.Add(time.Second)}); !k.DownOnly || k.Utilisation != 0.5 {
 		t.Errorf("the knob of a component without a limit is %+v", k)
+	}
+}
+
+// refusing is a machine that changes no limit, for a reason.
+type refusing struct {
+	host.Host
+	why error
+}
+
+func (r refusing) Limit(context.Context, string, float64) error { return r.why }
+
+func TestWhyALimitCannotBeChangedIsTold(t *testing.T) {
+	t.Parallel()
+	free, elsewhere := refusing{}, refusing{why: fmt.Errorf("api-1: %w", host.ErrUnsupported)}
+	locked := refusing{why: errors.New("api-1: another lab is changing it")}
+	for name, c := range map[string]struct {
+		hosts []host.Host
+		want  host.Host
+		told  []string
+	}{
+		"it can be":                 {[]host.Host{elsewhere, free}, free, nil},
+		"it cannot be anywhere":     {[]host.Host{elsewhere, elsewhere}, nil, nil},
+		"somebody else is at it":    {[]host.Host{elsewhere, locked}, nil, []string{"api-1: another lab is changing it"}},
+		"there are no machines":     {nil, nil, nil},
+		"another machine can do it": {[]host.Host{locked, free}, free, []string{"api-1: another lab is changing it"}},
+	} {
+		var told []string
+		got := limiter(t.Context(), c.hosts, func(err error) { told = append(told, err.Error()) })("api-1")
+		if got != c.want || !slices.Equal(told, c.told) {
+			t.Errorf("%s: got %v, told %q", name, got, told)
+		}
 	}
 }
 
