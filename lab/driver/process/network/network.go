@@ -32,6 +32,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/vishvananda/netlink"
@@ -44,6 +46,8 @@ const (
 	MaxInstances = 250
 	nameServer   = 253
 	hostAddress  = 254
+	// measurements is how long the prefix of both halves is together: 198.18.0.0/15.
+	measurements = 15
 	bridgeName   = "bridge"
 	instanceLink = "eth0"
 )
@@ -51,6 +55,7 @@ const (
 // Network is that of one run.
 type Network struct {
 	number int
+	half   byte    // see halves
 	bridge *Thread // in the bridge's name space; nil once closed
 	names  *names
 
@@ -58,10 +63,14 @@ type Network struct {
 	spaces []*Space
 }
 
+// halves are those of the addresses set aside for measurements (RFC 2544). A network is
+// in the first unless something else is there: some VPNs give names addresses of it.
+var halves = [...]byte{18, 19}
+
 // Open makes the network with a number from 1 to 254, which nobody else may use. Its
-// addresses are 198.18.N.0/24, of those set aside for measurements (RFC 2544).
+// addresses are 198.18.N.0/24 or, where some of these are taken, 198.19.N.0/24.
 func Open(number int) (*Network, error) {
-	n := &Network{number: number, bridge: NewThread()}
+	n := &Network{number: number, half: halves[0], bridge: NewThread()}
 	if err := n.open(); err != nil {
 		return nil, fmt.Errorf("make a network: %w", errors.Join(err, n.Close()))
 	}
@@ -70,6 +79,13 @@ func Open(number int) (*Network, error) {
 
 func (n *Network) open() error {
 	if err := n.removeHostLink(); err != nil {
+		return err
+	}
+	taken, err := prefixes()
+	if err == nil {
+		err = n.settle(taken)
+	}
+	if err != nil {
 		return err
 	}
 	// The name space of this call's goroutine is that of the process.
@@ -140,7 +156,54 @@ func configure(name string, prefix netip.Prefix) error {
 func (n *Network) hostLink() string { return fmt.Sprintf("ls%d", n.number) }
 
 func (n *Network) address(i int) netip.Addr {
-	return netip.AddrFrom4([4]byte{198, 18, byte(n.number), byte(i)})
+	return netip.AddrFrom4([4]byte{198, n.half, byte(n.number), byte(i)})
+}
+
+// prefix is that of all its addresses.
+func (n *Network) prefix() netip.Prefix { return netip.PrefixFrom(n.address(0), 24) }
+
+// settle chooses the half in which nothing of the network is among what is taken.
+func (n *Network) settle(taken []netip.Prefix) error {
+	var in []string
+	for _, n.half = range halves {
+		i := slices.IndexFunc(taken, n.prefix().Overlaps)
+		if i < 0 {
+			return nil
+		}
+		in = append(in, fmt.Sprintf("%s has addresses of %s", taken[i], n.prefix()))
+	}
+	return fmt.Errorf("this machine already has a network where the instances' own would be (%s); remove it while this runs, or write x-network: loopback and let the services listen on ${BIND_HOST:-0.0.0.0}", strings.Join(in, ", "))
+}
+
+// prefixes are the networks of this machine: of its addresses, and to which it has routes. One
+// that has all addresses for measurements in it, and others, is none of them but the way to
+// everywhere, or to much.
+func prefixes() ([]netip.Prefix, error) {
+	var found []*net.IPNet
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	for _, a := range addresses {
+		found = append(found, a.IPNet)
+	}
+	routes, errRoutes := netlink.RouteList(nil, netlink.FAMILY_V4)
+	for _, err := range []error{err, errRoutes} {
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // another run's network came or went
+			return nil, fmt.Errorf("look which networks there are: %w", err)
+		}
+	}
+	for i := range routes {
+		found = append(found, routes[i].Dst)
+	}
+	var all []netip.Prefix
+	for _, f := range found {
+		if f == nil {
+			continue
+		}
+		address, ok := netip.AddrFromSlice(f.IP)
+		if bits, _ := f.Mask.Size(); ok && bits >= measurements {
+			all = append(all, netip.PrefixFrom(address.Unmap(), bits).Masked())
+		}
+	}
+	return all, nil
 }
 
 // Address is that of the i-th instance, from 0.

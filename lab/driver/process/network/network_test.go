@@ -256,7 +256,7 @@ func TestAnotherInterfaceOfTheNameStays(t *testing.T) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
-		n := &Network{number: testNumber}
+		n := &Network{number: testNumber, half: halves[0]}
 		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: n.hostLink()}}); err != nil {
 			return err
 		}
@@ -269,4 +269,73 @@ func TestAnotherInterfaceOfTheNameStays(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Where another network has the addresses, a run's own is elsewhere; where it has them all,
+// that is an error which says so. The way to everywhere is no such network.
+func TestOtherNetworksKeepTheirAddresses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make networks; CI is root")
+	}
+	thread := NewThread() // in a network name space of its own, so that nothing is left
+	defer thread.Close()
+	n := &Network{number: testNumber}
+	settle := func(want string) {
+		t.Helper()
+		taken, err := prefixes()
+		if err != nil {
+			t.Error(err)
+		}
+		switch err := n.settle(taken); {
+		case err != nil && !strings.HasPrefix(err.Error(), want):
+			t.Errorf("got %v, want %s", err, want)
+		case err == nil && n.Address(0).String() != want:
+			t.Errorf("got %s, want %s", n.Address(0), want)
+		}
+	}
+	err := thread.Do(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		settle("198.18.250.1")
+		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "vpn"}}); err != nil {
+			return err
+		}
+		if err := configure("vpn", netip.MustParsePrefix("192.0.2.1/24")); err != nil {
+			return err
+		}
+		route := func(to string) error {
+			link, err := netlink.LinkByName("vpn")
+			if err != nil {
+				return err
+			}
+			return netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(to)})
+		}
+		for _, wide := range []string{"0.0.0.0/0", "128.0.0.0/1", "198.16.0.0/12"} {
+			if err := route(wide); err != nil {
+				return err
+			}
+		}
+		if err := route("198.18.7.0/24"); err != nil { // of another number
+			return err
+		}
+		settle("198.18.250.1")
+		if err := configure("vpn", netip.MustParsePrefix("198.18.0.1/16")); err != nil {
+			return err
+		}
+		settle("198.19.250.1")
+		if err := route("198.19.250.128/25"); err != nil {
+			return err
+		}
+		settle("this machine already has a network where the instances' own would be (198.18.0.0/16 has addresses of 198.18.250.0/24, 198.19.250.128/25 has addresses of 198.19.250.0/24); remove it")
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func ipNet(text string) *net.IPNet {
+	p := netip.MustParsePrefix(text)
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
