@@ -10,6 +10,9 @@
 // on average, divided by how many ended each second, and that holds as well where a
 // stretch of time is shorter than most exchanges.
 //
+// Packets bear the time of day. A slice in which the clock is set is left out, and what is under way
+// then is not followed any further.
+//
 // Only IPv4 is followed, and only what passes the loopback interface of this network
 // namespace. Reading it takes CAP_NET_RAW.
 //
@@ -151,6 +154,9 @@ func (r *ring) glimpse(ctx context.Context, who *owners, emit func(*Slice) error
 	t.next, t.glimpse = ended.UnixNano(), true
 	for r.block(t.add) {
 	}
+	if r.isSet(began) {
+		return 0, time.Since(began), nil
+	}
 	s := t.cut(ended)
 	s.Lost = r.lost()
 	return s.Packets, time.Since(began), emit(s)
@@ -169,6 +175,9 @@ func (r *ring) stretch(ctx context.Context, who *owners, emit func(*Slice) error
 		r.until(ctx, cut, t.add)
 		if ctx.Err() != nil {
 			return read, time.Since(began), nil // the slice is not whole
+		}
+		if r.isSet(began) { // nobody can say what is of the slice, and what is to come would be of none
+			return read, time.Since(began), nil
 		}
 		s, lost := t.cut(cut), r.lost()
 		if s.Lost, before = lost+before, lost; s.Lost > 0 {

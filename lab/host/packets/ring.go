@@ -30,6 +30,7 @@ type ring struct {
 	memory []byte
 	next   int // block
 	pause  time.Duration
+	clock  func() time.Time // the time of day, by which packets are stamped
 }
 
 // open is a ring for the loopback interface, which receives nothing as yet.
@@ -70,7 +71,7 @@ func open() (r *ring, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("map the ring of packets: %w", err)
 	}
-	return &ring{fd: fd, lo: loopback.Index, memory: memory}, nil
+	return &ring{fd: fd, lo: loopback.Index, memory: memory, clock: time.Now}, nil
 }
 
 // receive has the kernel fill the ring from now on, and rest with nothing more, so that
@@ -93,6 +94,15 @@ func networkOrder(n uint16) uint16 {
 }
 
 func (r *ring) close() error { return errors.Join(unix.Munmap(r.memory), unix.Close(r.fd)) }
+
+// isSet says whether the clock was set since began, or has been slowed down or sped up by as much as
+// matters. Slices are told apart by time of day, as packets have it.
+func (r *ring) isSet(began time.Time) bool {
+	least := time.Since(began) // by a clock that nobody sets
+	day := r.clock().Sub(began.Round(0))
+	most := time.Since(began) // this may have had to wait for a core
+	return day < least-retire || day > most+retire
+}
 
 // lost is how many packets the ring had no room for since it was asked last.
 func (r *ring) lost() uint64 {

@@ -163,6 +163,35 @@ func TestAGlimpse(t *testing.T) {
 	}
 }
 
+// What is read while the clock is set is not believed, and not kept: packets of a time that
+// is to come would wait until then.
+func TestAClockThatIsSet(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		r, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.close() }()
+		emitted := 0
+		r.clock = func() time.Time { return time.Now().Add(time.Duration(emitted) * by) } // from the first slice on
+		emit := func(s *Slice) error {
+			emitted++
+			if s.Seconds <= 0 || s.Seconds > 1 {
+				t.Errorf("a slice of %g s", s.Seconds)
+			}
+			return nil
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if _, _, err := r.stretch(ctx, nobody(), emit); err != nil || emitted != 1 || ctx.Err() != nil {
+			t.Errorf("set by %v: %d slices, %v, want one and then the end", by, emitted, errors.Join(err, ctx.Err()))
+		}
+		if read, _, err := r.glimpse(ctx, nobody(), emit); err != nil || emitted != 1 || read != 0 {
+			t.Errorf("set by %v: a glimpse emits %d slices of %d packets, %v", by, emitted-1, read, err)
+		}
+	}
+}
+
 // users ask a server so many times each.
 func users(t *testing.T, url string, n, each int) {
 	t.Helper()
