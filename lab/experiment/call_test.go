@@ -48,7 +48,7 @@ func TestCallsAreDescribed(t *testing.T) {
 		{name: "service", load: [2]string{"a, grpc: shop.v1", "a, grpc: shop.v2"}, want: "load.yaml:12:27: there is no service shop.v2.Catalogue: "},
 		{name: "stream", load: [2]string{"a, grpc: shop.v1.Catalogue/Get", "a, grpc: shop.v1.Catalogue/Watch"}, want: "load.yaml:12:27: shop.v1.Catalogue/Watch is a stream, and a load makes unary calls"},
 		{name: "message", load: [2]string{`"first": 7`, `"frist": 7`}, want: "load.yaml:14:68: the message of Get is not a shop.v1.Query: "},
-		{name: "proto", proto: [2]string{"message Item {", "message Item"}, want: "load.yaml:4:10: the .proto files cannot be used: shop.proto:4:14: "},
+		{name: "proto", proto: [2]string{"message Item {", "message Item"}, want: "/shop.proto:4:14: syntax error: "},
 		{name: "no proto", load: [2]string{"shop.proto", "shap.proto"}, want: "load.yaml:4:10: there is no file "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,12 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/bufbuild/protocompile"
 	"google.golang.org/grpc"
 	codesOf "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -27,37 +24,28 @@ import (
 
 // Services are what .proto files describe, or a server.
 type Services struct {
-	find func(protoreflect.FullName) (protoreflect.Descriptor, error)
+	find func(protoreflect.FullName) (protoreflect.Descriptor, *types, error)
 }
 
 // Compile reads .proto files. A file imports others by their paths from its own directory or
 // from one above, since most are laid out by their packages; the well-known types are there. Its
 // error has file, line and column of what is wrong.
 func Compile(files []string) (*Services, error) {
-	var roots, names []string
-	for _, file := range files {
-		roots = append(roots, filepath.Dir(file))
-		names = append(names, filepath.Base(file))
-	}
-	for _, dir := range slices.Clone(roots) {
-		for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
-			if !slices.Contains(roots, above) {
-				roots = append(roots, above)
-			}
-		}
-	}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: roots})}
-	compiled, err := compiler.Compile(context.Background(), names...) // it waits for nobody
+	compiled, err := compile(files)
 	if err != nil {
 		return nil, err
 	}
-	return &Services{func(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	known := newTypes("add the .proto file that describes it under proto")
+	for _, f := range compiled {
+		known.add(f)
+	}
+	return &Services{func(name protoreflect.FullName) (protoreflect.Descriptor, *types, error) {
 		for _, f := range compiled {
 			if d := f.FindDescriptorByName(name); d != nil {
-				return d, nil
+				return d, known, nil
 			}
 		}
-		return nil, fmt.Errorf("%s has none of that name", strings.Join(files, ", "))
+		return nil, nil, fmt.Errorf("%s has none of that name", strings.Join(files, ", "))
 	}}, nil
 }
 
@@ -100,15 +88,20 @@ func Reflect(ctx context.Context, address string, trust *tls.Config, methods []s
 	}
 	defer conn.Close() //nolint:errcheck // nothing is under way
 	client := reflection.NewServerReflectionClient(conn)
-	services := Services{func(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	services := Services{func(name protoreflect.FullName) (protoreflect.Descriptor, *types, error) {
 		for {
 			found, err := describe(ctx, client, name)
 			if err == nil {
-				return found, nil
+				known := newTypes("write proto: with the .proto files, that of this message too")
+				known.add(found.ParentFile())
+				return found, known, nil
+			}
+			if ctx.Err() != nil {
+				err = ctx.Err() // of which a server may hear before this does
 			}
 			// It may have just started, or what stands before it has.
 			if status.Code(err) != codesOf.Unavailable || !pause.For(ctx, reflectPause) {
-				return nil, fmt.Errorf("%s does not describe it by server reflection (%s): write proto: with the .proto files", address, status.Convert(err).Message())
+				return nil, nil, fmt.Errorf("%s does not describe it by server reflection (%s): write proto: with the .proto files", address, status.Convert(err).Message())
 			}
 		}
 	}}

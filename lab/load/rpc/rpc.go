@@ -1,6 +1,6 @@
 // Package rpc turns the messages of gRPC's unary calls from JSON to what goes over the wire,
 // and back. What they are made of is in .proto files, or is what a server says by
-// reflection.
+// reflection. So are those within a google.protobuf.Any, which names its message ("@type").
 //
 // It makes no calls but those of reflection, before a load: a call is an HTTP/2 request with
 // a framed message, which the load generator sends like any other. JSON is protobuf's
@@ -29,12 +29,13 @@ const ContentType = "application/grpc"
 // Method is one unary method.
 type Method struct {
 	descriptor protoreflect.MethodDescriptor
+	known      *types
 }
 
 // Method returns the method of a path such as shop.v1.Catalogue/GetItem.
 func (s *Services) Method(path string) (*Method, error) {
 	service, name, _ := strings.Cut(path, "/")
-	found, err := s.find(protoreflect.FullName(service))
+	found, known, err := s.find(protoreflect.FullName(service))
 	if err != nil {
 		return nil, fmt.Errorf("there is no service %s: %w", service, err)
 	}
@@ -53,7 +54,7 @@ func (s *Services) Method(path string) (*Method, error) {
 	case m.IsStreamingClient() || m.IsStreamingServer():
 		return nil, fmt.Errorf("%s is a stream, and a load makes unary calls", path)
 	}
-	return &Method{m}, nil
+	return &Method{m, known}, nil
 }
 
 // prefix is how long the frame's head is: a flag, and the length.
@@ -64,7 +65,7 @@ const prefix = 5
 func (m *Method) Encode(dst, json []byte) ([]byte, error) {
 	message := dynamicpb.NewMessage(m.descriptor.Input())
 	if len(json) > 0 {
-		if err := protojson.Unmarshal(json, message); err != nil {
+		if err := (protojson.UnmarshalOptions{Resolver: m.known}).Unmarshal(json, message); err != nil {
 			return dst, MessageError{fmt.Errorf("the message of %s is not a %s: %w", m.descriptor.Name(), m.descriptor.Input().FullName(), err)}
 		}
 	}
@@ -113,7 +114,7 @@ func (m *Method) decode(dst, frame []byte, what string, of protoreflect.MessageD
 		return dst, MessageError{fmt.Errorf("the %s of %s is no %s: %w", what, m.descriptor.Name(), of.FullName(), err)}
 	}
 	// Fields without a value too: 0 is a value to extract.
-	out, err := protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend(dst, message)
+	out, err := protojson.MarshalOptions{EmitDefaultValues: true, Resolver: m.known}.MarshalAppend(dst, message)
 	if err != nil {
 		return dst, MessageError{fmt.Errorf("the %s of %s: %w", what, m.descriptor.Name(), err)}
 	}
