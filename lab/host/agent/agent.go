@@ -13,7 +13,8 @@
 // ends itself. It does so as well when it has heard nothing for silentFor: the input of a lab
 // that is stopped, or to which the connection is lost, may stay open for hours. Should the
 // agent be killed, too, its keeper does it: a process in a session of its own that hears of
-// each limit before it is changed, and restores what is still changed when the agent is gone.
+// each limit before it is changed, and restores what is still changed when the agent is gone, or
+// when it has heard nothing of it for keptFor: an agent may be stopped as well.
 // The keeper also holds a lock on each group that is changed, so that a second lab does not
 // take a changed limit for what it has to restore.
 //
@@ -42,6 +43,9 @@ const (
 	// long an agent bears to hear nothing: much longer, since both may wait for a core.
 	beatEvery = 3 * time.Second
 	silentFor = 30 * time.Second
+	// keptFor is how long a keeper bears to hear nothing of its agent, which would have ended
+	// by itself by then.
+	keptFor = 2 * silentFor
 )
 
 // mostWaiting bounds the samples that wait to be asked for: 20 s of them. A lab that is
@@ -90,7 +94,7 @@ type agent struct {
 
 	local *host.Local
 
-	limiting sync.Mutex      // held while a limit is changed; guards the two below
+	limiting sync.Mutex      // held while a limit is changed; guards the keeper and the two below
 	told     map[string]bool // which groups' limits the keeper knows, by directory
 	over     bool            // no limit is changed any more
 
@@ -127,19 +131,54 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string, be
 	defer silence.Stop()
 	go handOn(in, hear, func() { silence.Reset(bears) })
 	var ended error
+	beating := a.beatKeeper(func() { _ = hear.CloseWithError(errKeeper) })
 	// What is restored first is what others feel.
 	//nolint:contextcheck // limits are restored whatever has ended
 	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: heard, out: out, onEnd: func(err error) {
-		if errors.Is(err, errSilence) {
+		switch {
+		case errors.Is(err, errSilence):
 			ended = fmt.Errorf("agent: %w for %v; limits are restored", errSilence, bears)
+		case errors.Is(err, errKeeper):
+			ended = fmt.Errorf("agent: %w; limits are restored", errKeeper)
 		}
 		end()
 		_ = a.finish()
 	}}))
+	end()
+	<-beating
 	return errors.Join(ended, a.finish(), a.endWatch(), pipe.close()) //nolint:contextcheck // as above
 }
 
-var errSilence = errors.New("nothing was heard of the lab")
+var (
+	errSilence = errors.New("nothing was heard of the lab")
+	errKeeper  = errors.New("its keeper has ended")
+)
+
+// beatKeeper has the keeper hear of the agent, which does nothing without one. What it returns
+// is closed when that is over.
+func (a *agent) beatKeeper(failed func()) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-a.gone.Done():
+				return
+			case <-tick.C:
+			}
+			a.limiting.Lock()
+			err := a.keeper.beat()
+			a.limiting.Unlock()
+			if err != nil {
+				failed()
+				return
+			}
+		}
+	}()
+	return over
+}
 
 // handOn hands on what comes from in, until one of the two ends.
 func handOn(in io.Reader, to *io.PipeWriter, heard func()) {

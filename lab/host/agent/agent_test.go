@@ -48,8 +48,12 @@ var programs = map[string]func() error{
 		wire = "another"
 		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
 	},
-	"keeper": func() error { return Keep(os.Stdin, os.Stdout) },
-	"shim":   func() error { return cgroup.JoinAndExec(os.Args[2:], os.Environ()) },
+	"kept-shortly": func() error {
+		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "hasty-keeper"})
+	},
+	"keeper":       func() error { return Keep(os.Stdin, os.Stdout) },
+	"hasty-keeper": func() error { return keepFor(os.Stdin, os.Stdout, 3*beatEvery) },
+	"shim":         func() error { return cgroup.JoinAndExec(os.Args[2:], os.Environ()) },
 	"listen": func() error {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -199,6 +203,74 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	if err := r.Limit(t.Context(), "api-1", 0.5); err == nil {
 		t.Error("a killed agent has answered")
 	}
+}
+
+// An agent that is stopped is given up once, with a reason, and leaves no limit.
+func TestAStoppedAgentIsGivenUp(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	r := start(t)
+	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Limit(t.Context(), "api-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.25)
+	watched := make(chan error)
+	go func() { watched <- r.Watch(t.Context(), time.Hour, func(*host.Sample) error { return nil }) }()
+	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	const want = "it has not answered for 10s: it is stopped"
+	for range 100 { // of which the first waits
+		if err := r.Limit(t.Context(), "api-1", 0.5); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("got %v, want %s", err, want)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-watched; err == nil {
+		t.Error("watching a stopped agent has ended well")
+	}
+	wantCores(t, group, 0.5)
+}
+
+// Where nobody can kill a stopped agent, as on another machine, its keeper waits no longer for
+// it. When it goes on it ends.
+func TestAStoppedAgentIsReplacedByItsKeeper(t *testing.T) {
+	group := half(t)
+	address, _ := listen(t, group)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "kept-shortly")
+	in, errIn := cmd.StdinPipe()
+	out, errOut := cmd.StdoutPipe()
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	client := jsonrpc.NewClient(&pipes{out, in})
+	var found []Found
+	err := client.Call("Agent.Find", []Wanted{{Name: "api-1", Address: address, MayLimit: true}}, &found)
+	if err == nil {
+		err = client.Call("Agent.Limit", Change{"api-1", 0.5}, &struct{}{})
+	}
+	if err == nil {
+		err = cmd.Process.Signal(syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCores(t, group, 0.5)
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "nothing was heard of the agent for 9s") {
+		t.Errorf("it ended with %v and said %q", err, said.String())
+	}
+	wantCores(t, group, 0.5)
+	_ = client.Close() // it has ended
 }
 
 // The input of an agent stays open when its lab is stopped or the connection is lost.

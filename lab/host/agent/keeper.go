@@ -80,6 +80,12 @@ func (k *keeperPipe) tell(group cgroup.Paths) error {
 	return nil
 }
 
+// beat has the keeper hear that the agent is there. It answers nothing.
+func (k *keeperPipe) beat() error {
+	_, err := io.WriteString(k.pipe, "\n")
+	return err
+}
+
 // close lets the keeper restore what it knows of and waits for its end.
 func (k *keeperPipe) close() error {
 	err := k.pipe.Close()
@@ -89,13 +95,24 @@ func (k *keeperPipe) close() error {
 }
 
 // Keep is the keeper's program: it reads of which groups the limits are to be changed, and
-// answers on out that it knows what they are, until in ends; and then restores them. A group
-// that is gone needs nothing. Only the end of in ends it.
-func Keep(in io.Reader, out io.Writer) error {
+// answers on out that it knows what they are, until in ends, or nothing has come of it for keptFor; and then
+// restores them. A group that is gone needs nothing. It leaves a goroutine that reads in, where that does not end.
+func Keep(in io.Reader, out io.Writer) error { return keepFor(in, out, keptFor) }
+
+func keepFor(in io.Reader, out io.Writer, bears time.Duration) error {
 	signal.Ignore(syscall.SIGPIPE) // it must not end for an answer that nobody reads
 	var all []kept
-	lines := bufio.NewScanner(in)
+	heard, hear := io.Pipe()
+	silence := time.AfterFunc(bears, func() {
+		_ = hear.CloseWithError(fmt.Errorf("nothing was heard of the agent for %v; it is stopped", bears))
+	})
+	defer silence.Stop()
+	go handOn(in, hear, func() { silence.Reset(bears) })
+	lines := bufio.NewScanner(heard)
 	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue // it is there
+		}
 		answer := known
 		k, err := keep(lines.Bytes())
 		if err == nil {

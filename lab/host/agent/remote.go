@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,6 +34,7 @@ type Remote struct {
 	once   sync.Once
 	err    error         // of Close
 	closed chan struct{} // once it is
+	lost   atomic.Pointer[lostError]
 	hello  Hello
 	// offset is how far the agent's clock is ahead of ours, to within uncertain.
 	offset, uncertain time.Duration
@@ -94,15 +96,30 @@ func (p *pipes) Write(b []byte) (int, error) { return p.in.Write(b) }
 // Close ends the agent's input, which ends the agent.
 func (p *pipes) Close() error { return p.in.Close() }
 
+// lostError is an agent that has not answered in time. It is asked nothing any more: whoever
+// asks for many things would wait for each of them.
+type lostError struct{ after time.Duration }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("it has not answered for %v: it is stopped, or the connection to it is lost; what it has limited is restored by its keeper", e.after)
+}
+
 // call calls the agent and waits for its answer.
 func (r *Remote) call(ctx context.Context, within time.Duration, method string, args, reply any) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
+	if lost := r.lost.Load(); lost != nil {
+		return lost
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
 	call := r.client.Go(serviceName+"."+method, args, reply, make(chan *rpc.Call, 1))
 	select {
 	case <-call.Done:
+	case <-late.C:
+		lost := &lostError{within}
+		r.lost.Store(lost)
+		return lost
 	case <-ctx.Done():
-		return fmt.Errorf("it does not answer: %w", context.Cause(ctx))
+		return context.Cause(ctx)
 	}
 	switch {
 	case call.Error == nil:
@@ -191,7 +208,8 @@ func (r *Remote) Outsiders() (since func() []host.Process) {
 	return func() []host.Process { return nil }
 }
 
-// Close ends the agent, which restores all limits, and waits for it.
+// Close ends the agent, which restores all limits, and waits for it. One that is lost is
+// killed, and its keeper restores them.
 func (r *Remote) Close() error {
 	r.once.Do(func() { r.err = r.close() })
 	return r.err
@@ -200,9 +218,14 @@ func (r *Remote) Close() error {
 func (r *Remote) close() error {
 	close(r.closed)
 	err := r.client.Close()
-	kill := time.AfterFunc(answerWithin, func() { _ = r.cmd.Process.Kill() })
+	patience := answerWithin
+	lost := r.lost.Load() != nil
+	if lost {
+		patience = 0
+	}
+	kill := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
 	defer kill.Stop()
-	if errWait := r.cmd.Wait(); errWait != nil {
+	if errWait := r.cmd.Wait(); errWait != nil && !lost { // which was told
 		err = errors.Join(err, fmt.Errorf("the agent on %s: %w", r.name, errWait))
 	}
 	return err
