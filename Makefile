@@ -79,8 +79,8 @@ chat-job: deps ## build bin/chat-analysis.jar, the job that Flink runs for a cha
 chat: build ## the chat on this machine, in one process: http://localhost:8097/app
 	@bin/loadstone up chat embedded
 
-chat-full: build chat-job ## the chat with all parts: NGINX, two servers, Kafka, Flink, Redis, MariaDB, Cassandra, Prometheus
-	@COMPOSE_PROFILES=analysis,monitoring CHAT_JOB=$(CURDIR)/bin/chat-analysis.jar bin/loadstone up chat
+chat-full: build chat-job ## the chat with all parts: NGINX, two servers, Kafka, Flink, Spark, Redis, MariaDB, Cassandra, Prometheus
+	@COMPOSE_PROFILES=analysis,summaries,monitoring CHAT_JOB=$(CURDIR)/bin/chat-analysis.jar bin/loadstone up chat
 
 chat-original: build chat-job ## the predecessor's four periods, five minutes each, three times: an hour and a half
 	@sed -e 's/duration: 60s/duration: 5m/' -e 's|system: .*|system: [../system/chat/compose.yaml, ../system/chat/experiments/full-limits.yaml]|' \
@@ -157,7 +157,7 @@ containers:
 	scripts/test-docker
 
 .PHONY: deps
-deps: ## fetch Kafka, Cassandra and Flink into the user's cache (Java 17, Maven)
+deps: ## fetch Kafka, Cassandra, Flink and Spark into the user's cache (Java 17, Maven)
 	@scripts/deps
 
 .PHONY: test-large

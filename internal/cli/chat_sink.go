@@ -16,8 +16,8 @@ func (a *app) chatSinkCommand() *cobra.Command {
 		Short: "Store in Cassandra what several servers accepted",
 		Long: `Store in Cassandra what several servers of a chat accepted: it reads the topic raw-chats, and commits what is
 stored. Any number of sinks share the work, and one that is killed loses nothing and stores nothing twice. A
-record that is no message is put aside, to the topic raw-chats-dead, and a record of analysis-result that is no
-result to analysis-result-dead.
+record that is no message is put aside, to the topic raw-chats-dead, and a record of analysis-result or
+summary-results that is no result to analysis-result-dead or summary-results-dead.
 
 On the admin address are /metrics, /healthz, and /readyz, which says whether the last attempt to store succeeded.
 

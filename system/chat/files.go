@@ -10,6 +10,7 @@ import (
 //go:embed compose*.yaml
 //go:embed nginx/nginx.conf nginx/templates
 //go:embed prometheus
+//go:embed spark/*.py analysis/fold.tsv
 var shipped embed.FS
 
 // Files are the Compose files of the system and what they mount, as beside this source. compose.embedded.yaml is

@@ -291,3 +291,25 @@ func (c *Client) History(ctx context.Context, stream int64, which Range) (Histor
 	}
 	return h, nil
 }
+
+func summaryKey(stream int64) string { return "chat:" + strconv.FormatInt(stream, 10) + ":summary" }
+
+// KeepSummary keeps the newest summary of a stream.
+func (c *Client) KeepSummary(ctx context.Context, stream int64, summary []byte) error {
+	if err := c.client.Do(ctx, c.client.B().Set().Key(summaryKey(stream)).Value(string(summary)).Build()).Error(); err != nil {
+		return fmt.Errorf("keep the summary of stream %d: %w", stream, err)
+	}
+	return nil
+}
+
+// Summary is the newest of a stream, or nil if there is none.
+func (c *Client) Summary(ctx context.Context, stream int64) ([]byte, error) {
+	summary, err := c.client.Do(ctx, c.client.B().Get().Key(summaryKey(stream)).Build()).AsBytes()
+	if rueidis.IsRedisNil(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the summary of stream %d: %w", stream, err)
+	}
+	return summary, nil
+}

@@ -77,7 +77,7 @@ func slotsRate(b *testing.B, classes, run string, slots int, original bool) floa
 		Dir: dir, Log: filepath.Join(dir, "log"),
 	})
 	job.Start()
-	if err := client.Results(ctx, func(value []byte) {
+	if err := client.Results(ctx, func(_ string, value []byte) {
 		var t totals
 		if wrong = json.Unmarshal(value, &t); wrong != nil {
 			cancel()

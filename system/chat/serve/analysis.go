@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"context"
+	"encoding/json"
+
 	"github.com/valyala/fasthttp"
 
 	"loadstone/block/route"
@@ -68,9 +71,13 @@ const (
 )
 
 // showAnalysis answers GET /api/streams/{id}/analysis.
-func (s *server) showAnalysis(ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
+func (s *server) showAnalysis(c context.Context, ctx *fasthttp.RequestCtx, stream *chat.Stream) error {
 	if s.own == nil {
-		return answer(ctx, fasthttp.StatusOK, map[string]any{"totals": s.results.totals(stream.ID), "summary": nil})
+		summary, err := s.shared.Summary(c, stream.ID)
+		if err != nil {
+			return failure(err)
+		}
+		return answer(ctx, fasthttp.StatusOK, map[string]any{"totals": s.results.totals(stream.ID), "summary": json.RawMessage(summary)})
 	}
 	totals, err := analyst.LoadTotals(s.own, stream.ID)
 	if err != nil {

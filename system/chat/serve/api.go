@@ -198,7 +198,7 @@ func (s *server) detail(c context.Context, ctx *fasthttp.RequestCtx) error {
 	case part == "log":
 		return s.showLog(c, ctx, &stream)
 	case part == "analysis":
-		return s.showAnalysis(ctx, &stream)
+		return s.showAnalysis(c, ctx, &stream)
 	case part == "timeline":
 		return s.showTimeline(ctx, &stream)
 	case part == "replay":

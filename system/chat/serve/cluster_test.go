@@ -19,6 +19,7 @@ import (
 
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
+	"loadstone/system/chat/analysis"
 	"loadstone/system/chat/broadcast"
 	"loadstone/system/chat/reconcile"
 	"loadstone/system/chat/registry"
@@ -42,7 +43,7 @@ func startShared(t *testing.T) *sharedParts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streams, err := chat.InventStreams(3)
+	streams, err := chat.InventStreams(4)
 	if err := errors.Join(err, r.AddStreams(streams), r.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +102,7 @@ func TestServers(t *testing.T) {
 	one, two := parts.server(t), parts.server(t)
 	t.Run("the books are closed", func(t *testing.T) { closedBooks(t, one.in(t), two.in(t)) })
 	t.Run("what is found is told to viewers", func(t *testing.T) { toldResults(t, parts, one.in(t)) })
+	t.Run("summaries are asked for, and told", func(t *testing.T) { toldSummaries(t, parts, one.in(t), two.in(t)) })
 	t.Run("what was missed is shown once it can be read", func(t *testing.T) { missed(t, parts, one.in(t)) })
 	t.Run("they are one chat", func(t *testing.T) { oneChat(t, parts, one.in(t), two.in(t)) })
 }
@@ -269,6 +271,51 @@ func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
 			if wrote && t.Failed() {
 				return
 			}
+		}
+	}
+}
+
+// Every hundredth message one server asks for a summary of those that are there; what comes back viewers are told,
+// and who comes later is shown.
+func toldSummaries(t *testing.T, parts *sharedParts, one, two *fixture) {
+	t.Helper()
+	const stream = 4 // of which nobody speaks but here
+	for i := range analysis.SummaryEvery {
+		raw := chat.Raw{Stream: stream, Message: chat.Message{At: time.Now().UnixMilli(), Sender: "guest-much", Name: "Noor", ID: fmt.Sprint(i), Text: fmt.Sprint("<", i, ">")}}
+		topicstest.Write(t, parts.kafka.Addr, topics.Raw, raw.Append(nil))
+	}
+	var request struct {
+		Stream   int64          `json:"stream"`
+		Messages []chat.Message `json:"messages"`
+	}
+	asked := topicstest.Read(t, parts.kafka.Addr, topics.Requests, 1)
+	if err := json.Unmarshal(asked[0].Value, &request); err != nil || len(asked) != 1 || request.Stream != stream || len(request.Messages) != analysis.SummaryEvery {
+		t.Fatalf("%d were asked for; the first is %.2000s, %v", len(asked), asked[0].Value, err)
+	}
+	for i, m := range request.Messages {
+		if m.Offset != uint64(i) || m.Name != "Noor" || !strings.HasPrefix(m.Text, "<") {
+			t.Errorf("message %d is %+v", i, m)
+		}
+	}
+	noor := one.join("Noor", "stream", fmt.Sprint(stream))
+	for _, bad := range []string{"", "{}", `{"stream":4,"type":"totals"}`} {
+		topicstest.Write(t, parts.kafka.Addr, topics.Summaries, []byte(bad))
+	}
+	if status, form := two.ask("GET", two.api+"/api/streams/4/analysis", "", ""); status != http.StatusOK || form["summary"] != nil {
+		t.Errorf("before there is one: got %d %v", status, form)
+	}
+	heard := make(chan told, 1)
+	go func() { heard <- noor.next("summary") }()
+	for {
+		topicstest.Write(t, parts.kafka.Addr, topics.Summaries, []byte(`{"stream":4,"type":"summary","from":0,"next":100,"lines":[{"offset":7,"name":"Noor","text":"<7>"}],"text":""}`))
+		select {
+		case got := <-heard:
+			status, form := two.ask("GET", two.api+"/api/streams/4/analysis", "", "") // its own server keeps it before it tells
+			if summary, _ := form["summary"].(map[string]any); got.Next != 100 || status != http.StatusOK || summary["next"] != 100.0 {
+				t.Errorf("one hears %+v, and another is shown %d %v", got, status, form)
+			}
+			return
+		case <-time.After(100 * time.Millisecond): // it hears from when it has asked where the end of the topic is
 		}
 	}
 }

@@ -15,17 +15,19 @@ type results struct {
 	newest map[int64]json.RawMessage
 }
 
-// heardResult is told of each record of analysis-result: what viewers are to be told, with its stream.
-func (s *server) heardResult(value []byte) {
-	stream, err := topics.ParseResult(value)
+// heardResult is told of each record of a topic with results: what viewers are to be told, with its stream.
+func (s *server) heardResult(topic string, value []byte) {
+	stream, err := topics.ParseResult(topic, value)
 	if err == nil {
 		_, err = s.log.Stream(stream)
 	}
 	if err != nil {
-		s.failed(fmt.Errorf("a record of %s cannot be read: %w", topics.Analysis, err))
+		s.failed(fmt.Errorf("a record of %s cannot be read: %w", topic, err))
 		return
 	}
-	s.results.put(stream, value)
+	if topic == topics.Analysis {
+		s.results.put(stream, value)
+	}
 	s.hub.Announce(stream, value, false)
 }
 

@@ -345,6 +345,7 @@ type server struct {
 	cfg    Config
 	log    store
 	own    *logstore.Log // log, if it is this server's alone
+	shared *cluster.Log  // log, if it is not
 	hub    *hub.Hub
 	ready  func() bool
 	logger *slog.Logger

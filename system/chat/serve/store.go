@@ -61,7 +61,7 @@ func (s *server) openCluster(ctx context.Context, parts *service.Service) error 
 	if err != nil {
 		return err
 	}
-	s.log = log
+	s.log, s.shared = log, log
 	parts.Add(service.Component{Name: "log", Run: func(ctx context.Context) error { return log.Run(ctx, s.hub) }, Close: log.Close, Ready: log.Ready})
 	return nil
 }

@@ -29,7 +29,7 @@ type Record struct {
 
 // Reader reads a topic together with others of its group.
 type Reader struct {
-	// Topic is Raw or Analysis; empty for Raw.
+	// Topic is Raw, Analysis or Summaries; empty for Raw.
 	Topic string
 	// Group is its name.
 	Group string
@@ -144,10 +144,10 @@ func (r *Reader) take(ctx context.Context, group *kgo.Client, records []*kgo.Rec
 	batch := make([]Record, len(records))
 	for i, record := range records {
 		batch[i] = Record{Topic: r.Topic, Partition: record.Partition, Offset: record.Offset, Value: record.Value}
-		if r.Topic == Analysis {
-			_, batch[i].Err = ParseResult(record.Value)
-		} else {
+		if r.Topic == Raw {
 			batch[i].Message, batch[i].Err = chat.ParseRaw(record.Value)
+		} else {
+			_, batch[i].Err = ParseResult(r.Topic, record.Value)
 		}
 	}
 	for {
@@ -182,13 +182,16 @@ func (c *Client) PutAside(ctx context.Context, r *Record) error {
 	return nil
 }
 
-// maxResult bounds a record of analysis-result, in bytes.
+// maxResult bounds a record of results, in bytes.
 const maxResult = 8 << 10
 
 var errResult = errors.New("it is no result of an analysis")
 
-// ParseResult reads of a record of analysis-result which stream it is about. The whole of it is what viewers are told.
-func ParseResult(value []byte) (stream int64, err error) {
+// resultTypes are of what the records of topics with results are.
+var resultTypes = map[string]string{Analysis: "totals", Summaries: "summary"}
+
+// ParseResult reads of a record of a topic with results which stream it is about. The whole of it is what viewers are told.
+func ParseResult(topic string, value []byte) (stream int64, err error) {
 	var r struct {
 		Stream int64  `json:"stream"`
 		Type   string `json:"type"`
@@ -199,23 +202,23 @@ func ParseResult(value []byte) (stream int64, err error) {
 	if err := json.Unmarshal(value, &r); err != nil {
 		return 0, fmt.Errorf("%w: %w", errResult, err)
 	}
-	if r.Type != "totals" || r.Stream < 1 {
+	if r.Type != resultTypes[topic] || r.Stream < 1 {
 		return 0, fmt.Errorf("%w: type %q, stream %d", errResult, r.Type, r.Stream)
 	}
 	return r.Stream, nil
 }
 
-// Results hears what is written to analysis-result from now on, until ctx ends: each server all of it.
-func (c *Client) Results(ctx context.Context, heard func(value []byte), failed func(error)) error {
-	all, err := kgo.NewClient(kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumeTopics(Analysis),
+// Results hears what is written to the topics with results from now on, until ctx ends: each server all of it.
+func (c *Client) Results(ctx context.Context, heard func(topic string, value []byte), failed func(error)) error {
+	all, err := kgo.NewClient(kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumeTopics(Analysis, Summaries),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(againPause))
 	if err != nil {
-		return fmt.Errorf("read %s: %w", Analysis, err)
+		return fmt.Errorf("read results: %w", err)
 	}
 	defer all.Close()
 	for ctx.Err() == nil {
 		fetched := all.PollFetches(ctx)
-		fetched.EachRecord(func(r *kgo.Record) { heard(r.Value) })
+		fetched.EachRecord(func(r *kgo.Record) { heard(r.Topic, r.Value) })
 		if err := fetched.Err(); err != nil && ctx.Err() == nil {
 			failed(err)
 			pause.For(ctx, againPause)

@@ -2,9 +2,11 @@
 //
 //	raw-chats             messages that were accepted, see chat.Raw: their log. The key is the lane of
 //	                      the room, so that a hot room is on many partitions, and what one sender says is in order
-//	raw-chats-dead        records of it that are none, put aside with the reason
 //	analysis-result       what was found in them, by stream, see ParseResult
-//	analysis-result-dead  records of it that are none, put aside with the reason
+//	summary-requests      what a summary is to be of, see Client.Request
+//	summary-results       summaries, as analysis-result
+//
+// Of each, records that are none are put aside, with the reason, to the topic of its name and -dead.
 //
 // A record is accepted when all replicas in sync have it (acks=all, idempotent producer), two at
 // least where there are three brokers. Readers hand on what they read before they commit it: after a
@@ -13,8 +15,10 @@ package topics
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,12 +31,19 @@ import (
 
 // The topics.
 const (
-	Raw          = "raw-chats"
-	Dead         = Raw + deadSuffix
-	Analysis     = "analysis-result"
-	DeadAnalysis = Analysis + deadSuffix
+	Raw           = "raw-chats"
+	Dead          = Raw + deadSuffix
+	Analysis      = "analysis-result"
+	DeadAnalysis  = Analysis + deadSuffix
+	Requests      = "summary-requests"
+	DeadRequests  = Requests + deadSuffix
+	Summaries     = "summary-results"
+	DeadSummaries = Summaries + deadSuffix
 
 	deadSuffix = "-dead"
+
+	// summaryPartitions are those of the topics about summaries, of which there are few.
+	summaryPartitions = 4
 )
 
 // Config says where Kafka is. Start from DefaultConfig.
@@ -98,9 +109,13 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("connect to Kafka: %w", err)
 	}
 	t := kafka.Topics{Names: []string{Raw, Dead, Analysis, DeadAnalysis}, Partitions: cfg.Partitions, Replicas: kafka.ByBrokers, Brokers: cfg.Brokers}
-	if err := t.Make(ctx, kadm.NewClient(inner)); err != nil {
-		inner.Close()
-		return nil, err
+	few := t
+	few.Names, few.Partitions = []string{Requests, DeadRequests, Summaries, DeadSummaries}, summaryPartitions
+	for _, some := range []kafka.Topics{t, few} {
+		if err := some.Make(ctx, kadm.NewClient(inner)); err != nil {
+			inner.Close()
+			return nil, err
+		}
 	}
 	return &Client{cfg, inner}, nil
 }
@@ -130,5 +145,22 @@ func (c *Client) Say(r *chat.Raw, done func(error)) error {
 		}
 		done(err)
 	})
+	return nil
+}
+
+// Request asks for a summary of messages of a stream, which follow each other, as they are on the wire.
+func (c *Client) Request(ctx context.Context, stream int64, messages []chat.Encoded) error {
+	all := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		all[i] = m.Bytes
+	}
+	value, err := json.Marshal(map[string]any{"stream": stream, "messages": all})
+	if err != nil {
+		return fmt.Errorf("ask for a summary of stream %d: %w", stream, err)
+	}
+	record := &kgo.Record{Topic: Requests, Key: strconv.AppendInt(nil, stream, 10), Value: value} // a stream's are in order
+	if err := c.inner.ProduceSync(ctx, record).FirstErr(); err != nil {
+		return fmt.Errorf("ask for a summary of stream %d: %w", stream, err)
+	}
 	return nil
 }

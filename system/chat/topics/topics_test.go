@@ -168,7 +168,7 @@ func TestResultsAreHeardByAll(t *testing.T) {
 	heard, ended := make(chan string, 99), make(chan error, 2)
 	for range 2 {
 		go func() {
-			ended <- c.Results(ctx, func(value []byte) {
+			ended <- c.Results(ctx, func(_ string, value []byte) {
 				select {
 				case heard <- string(value):
 				default:

@@ -80,7 +80,8 @@ func (in *Instance) writeTexts() error {
 		if v.Name != "" || v.Source != "" {
 			continue
 		}
-		file := filepath.Join(in.Dir, "texts", strconv.Itoa(i))
+		// Its name stays: some programs go by it.
+		file := filepath.Join(in.Dir, "texts", strconv.Itoa(i), path.Base(v.Target))
 		if err := in.write(file, []byte(v.Text), 0o600); err != nil {
 			return err
 		}

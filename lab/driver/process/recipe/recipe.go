@@ -113,6 +113,10 @@ var recipes = []*Recipe{
 		Port: 6379, StopSignal: syscall.SIGTERM, versionParts: 1, start: startRedis,
 	},
 	{
+		Image: "spark", Build: fetch, Port: sparkPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startSpark,
+		Programs: []string{"spark-class", "spark-submit"}, dirs: []string{"loadstone/spark-*/bin"}, also: []string{"apache/spark"},
+	},
+	{
 		Image: "varnish", Programs: []string{"varnishd"}, Package: "varnish", Port: 80, StopSignal: syscall.SIGTERM,
 		versionParts: 1, start: startVarnish,
 	},

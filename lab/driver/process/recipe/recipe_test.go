@@ -148,7 +148,7 @@ func TestPathsInsideTheContainerAreTranslated(t *testing.T) {
 	f("/etc/conf/one", "/home/me/one")
 	f("/etc/conf/one.bak", "/home/me/conf/one.bak")
 	f("/host/proc", "/proc")
-	f("/run/secrets/s", in.Dir+"/texts/4")
+	f("/run/secrets/s", in.Dir+"/texts/4/s")
 	f("/../../etc/passwd", in.Dir+"/root/etc/passwd")
 	if text, err := os.ReadFile(in.path("/run/secrets/s")); err != nil || string(text) != "secret" {
 		t.Errorf("got %q, %v", text, err)

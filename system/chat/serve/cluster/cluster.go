@@ -4,6 +4,9 @@
 //	             │                         ▲                └─► those of the others
 //	             └─► the republisher ──────┘  what the server that had acked it did not place
 //
+// Who gives every hundredth message of a room its place asks for a summary of the last two hundred, on
+// summary-requests: so one server does. One that is killed before leaves that summary out.
+//
 // A message is accepted once Kafka has it, and shown once it has a place. Between the two the server may
 // die, or Redis: then whoever republishes, one server of all for each partition, has it placed. Who
 // places a message that has a place changes nothing, so both may.
@@ -54,7 +57,7 @@ type Config struct {
 	// Look is how often it is asked which epoch it is, and whether Kafka answers.
 	Look time.Duration
 	// Results is told what is found in messages, as it is on the topic.
-	Results func(value []byte)
+	Results func(topic string, value []byte)
 	// Failed is told of what goes wrong and is tried again.
 	Failed func(error)
 	// Registerer receives the metrics, see newMetrics.
@@ -65,7 +68,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Topics: topics.DefaultConfig(), Broadcast: broadcast.DefaultConfig(), Registry: registry.DefaultConfig(),
-		Waiting: 1024, Rewind: time.Minute, Look: time.Second, Results: func([]byte) {}, Failed: func(error) {},
+		Waiting: 1024, Rewind: time.Minute, Look: time.Second, Results: func(string, []byte) {}, Failed: func(error) {},
 	}
 }
 
@@ -92,6 +95,7 @@ type Log struct {
 	broadcast *broadcast.Client
 	metrics   *metrics
 	waiting   chan *chat.Raw
+	due       chan due
 	back      chan struct{} // for the republisher
 
 	epoch   atomic.Uint64
@@ -103,7 +107,7 @@ type Log struct {
 
 // Open opens all parts. It waits for each until ctx ends.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
-	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), back: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), due: make(chan due, dueMost), back: make(chan struct{}, 1)}
 	defer func() { //nolint:contextcheck // what was said outlives ctx
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -166,9 +170,10 @@ func (l *Log) Run(ctx context.Context, viewers Viewers) error {
 	all.Go(func() error { return l.Registry.Run(ctx) })
 	all.Go(func() error { l.place(ctx); return nil })
 	all.Go(func() error { l.republish(ctx); return nil })
+	all.Go(func() error { l.askForSummaries(ctx); return nil })
 	all.Go(func() error { l.listen(ctx, viewers); return nil })
 	all.Go(func() error { l.look(ctx, viewers); return nil })
-	all.Go(func() error { return l.topics.Results(ctx, l.cfg.Results, l.cfg.Failed) })
+	all.Go(func() error { return l.topics.Results(ctx, l.heardResult, l.cfg.Failed) })
 	return all.Wait()
 }
 

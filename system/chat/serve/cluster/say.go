@@ -63,12 +63,13 @@ func (l *Log) place(ctx context.Context) {
 
 // placeAll gives places, and returns how many messages had none before. The error is the first's.
 func (l *Log) placeAll(ctx context.Context, all []*chat.Raw) (placed int, err error) {
-	for _, p := range l.broadcast.Place(ctx, all) {
+	for i, p := range l.broadcast.Place(ctx, all) {
 		switch {
 		case p.Err != nil && err == nil:
 			err = fmt.Errorf("give a message its place: %w", p.Err)
 		case p.Err == nil && !p.Again:
 			placed++
+			l.summaryDue(all[i].Stream, p.Offset+1)
 		}
 	}
 	return placed, err

@@ -3,8 +3,8 @@
 //
 // It commits what it has stored, and not before: after a crash some of it comes again, and is the same row.
 // While Cassandra cannot be written it waits, and raw-chats grows. A
-// record that is no message is put aside, to raw-chats-dead, and stops nothing. It reads analysis-result, too,
-// only to put aside what is no result, to analysis-result-dead: the servers leave such a record out.
+// record that is no message is put aside, to raw-chats-dead, and stops nothing. It reads analysis-result and
+// summary-results, too, only to put aside what is no result: the servers leave such a record out.
 //
 // A message whose sender had no ack is in raw-chats twice. Who stores it asks Redis for its place, so that
 // both have the time of the one that has it, and are one row. Redis knows that for a while; what is older
@@ -115,9 +115,11 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	parts.Add(service.Component{Name: "reader", Run: func(ctx context.Context) error {
 		return s.topics.Read(ctx, topics.Reader{Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.take, Failed: s.notStored})
 	}})
-	parts.Add(service.Component{Name: "results", Run: func(ctx context.Context) error {
-		return s.topics.Read(ctx, topics.Reader{Topic: topics.Analysis, Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.putAside, Failed: s.failed})
-	}})
+	for _, topic := range []string{topics.Analysis, topics.Summaries} {
+		parts.Add(service.Component{Name: topic, Run: func(ctx context.Context) error {
+			return s.topics.Read(ctx, topics.Reader{Topic: topic, Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.putAside, Failed: s.failed})
+		}})
+	}
 	s.logger.Info("storing", "admin", admin.Addr().String(), "kafka", cfg.Topics.Brokers, "redis", cfg.Broadcast.Where(), "cassandra", cfg.Store.Cluster.Hosts,
 		"batch", cfg.Store.Batch, "in_flight", cfg.Store.InFlight, "durability", s.store.Durability().How)
 	if cfg.Listening != nil {

@@ -110,6 +110,10 @@ func TestWhatIsAcceptedIsStoredOnce(t *testing.T) {
 	if dead := topicstest.Read(t, p.kafka.Addr, topics.DeadAnalysis, 1)[0]; string(dead.Value) != `{"stream":1,"type":"guesses"}` {
 		t.Errorf("what is put aside is %q", dead.Value)
 	}
+	topicstest.Write(t, p.kafka.Addr, topics.Summaries, []byte(`{"stream":1,"type":"totals"}`))
+	if dead := topicstest.Read(t, p.kafka.Addr, topics.DeadSummaries, 1)[0]; string(dead.Value) != `{"stream":1,"type":"totals"}` {
+		t.Errorf("what is put aside is %q", dead.Value)
+	}
 	// A store that is away: what is accepted meanwhile is stored when it is back.
 	p.node.Kill()
 	p.write(t, "6", now)
