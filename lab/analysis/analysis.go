@@ -135,7 +135,10 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 	for _, t := range trials {
 		in.Missed = cmp.Or(in.Missed, t.missed)
 		in.Perturbations = append(in.Perturbations, t.perturbations...)
-		in.PerturbedRate, in.Settling = max(in.PerturbedRate, t.unperturbed), max(in.Settling, t.settling)
+		in.PerturbedRate = max(in.PerturbedRate, t.unperturbed)
+		if s := t.settling; s.share > in.Settling {
+			in.Settling, in.SettleSeconds, in.LongSlots = s.share, s.seconds, s.enough
+		}
 		if t.perturbed != nil {
 			v.Perturbation = t.perturbed // one trial of a variant has it
 		}
@@ -158,6 +161,7 @@ func summarise(exp *experiment.Experiment, name string, trials []observed, cores
 			in.LowerBound = "the load as written met every objective, and no more was offered"
 		}
 	}
+	in.Carried = medianOf(good, func(t observed) float64 { return t.throughput })
 	in.Components = v.Components
 	v.Hops, in.Waits = hopsOf(good)
 	v.Warnings = append(v.Warnings, stalls(v.Hops)...)

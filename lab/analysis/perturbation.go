@@ -69,19 +69,26 @@ func ofUnperturbed(slots []perturb.Slot, value func(*perturb.Slot) float64) (all
 	return all
 }
 
-// settleTimes is how many times the response time queues take to move: all that waits before
-// one component is worked off by a fifth of the throughput, which is the largest step, and
-// by Little's law is the response time's worth of it. Of closed load that waits in one place
-// the 95th percentile is about 1.25 times the mean.
-const settleTimes = 4
+// meanOfP95 is the mean of the response times of closed load that waits in one place, as a part
+// of their 95th percentile.
+const meanOfP95 = 0.8
 
-// settling is the share of an unperturbed slot in which queues move, 0 to 1.
-func settling(slots []perturb.Slot) float64 {
-	shares := ofUnperturbed(slots, func(s *perturb.Slot) float64 { return min(1, settleTimes*s.P95/1000/s.Seconds) })
+// settling is how long queues took to move after a step of a perturbation.
+type settling struct {
+	share   float64 // of an unperturbed slot that still passed meanwhile, 0 to 1
+	seconds float64
+	enough  float64 // seconds to perturb for, so that slots are long enough
+}
+
+func settlingOf(slots []perturb.Slot) (out settling) {
+	takes := func(s *perturb.Slot) float64 { return perturb.Settles * meanOfP95 * s.P95 / 1000 }
+	shares := ofUnperturbed(slots, func(s *perturb.Slot) float64 { return min(max(takes(s)-s.Settled, 0)/s.Seconds, 1) })
 	if len(shares) == 0 {
-		return 0
+		return out
 	}
-	return median(shares)
+	out.share, out.seconds = median(shares), median(ofUnperturbed(slots, takes))
+	out.enough = perturb.Enough(time.Duration(out.seconds / perturb.Settles * float64(time.Second))).Seconds()
+	return out
 }
 
 // perturbed is the perturbation experiment of a trial, for the report; nil if

@@ -51,7 +51,7 @@ type observed struct {
 
 	perturbations []verdict.Perturbation // nil in trials that were not perturbed
 	unperturbed   float64                // what the load meanwhile carried, in iterations/s
-	settling      float64                // share of a slot until queues have moved
+	settling      settling               // of their slots
 	perturbed     *result.Perturbation   // as perturbations
 	conditions    result.Conditions
 
@@ -112,7 +112,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	if o.held(exp, t); exp.Measure == experiment.Capacity && exp.Raised().What == "" {
 		o.few, o.fewTakes = capacity.TooFew(&point.Result, exp.SLOOf(t.Variant).Thresholds())
 	}
-	o.measured, o.unperturbed, o.settling = true, unperturbedRate(t.Perturbations, &point.Result), settling(t.Perturbations)
+	o.measured, o.unperturbed, o.settling = true, unperturbedRate(t.Perturbations, &point.Result), settlingOf(t.Perturbations)
 	if err := o.load(dir, exp, t.Variant, &point.Result); err != nil {
 		return o, err
 	}

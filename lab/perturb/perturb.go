@@ -20,6 +20,11 @@
 // together as one: if together they do not matter, none of them does. If they
 // do, each is perturbed by itself from then on.
 //
+// What waits before one component has to move before throughput follows another: until
+// the queue of the second of two that limit equally is worked off, less of the first does
+// not show, and the first alone looks as if it did not matter. So where responses are slow,
+// the first part of every slot is left out, for as long as queues take; see Config.lengths.
+//
 // The load is closed, with enough virtual users that the limit is never idle.
 // Open load below capacity would not do: its throughput is what is offered and
 // answers no step upwards. In closed load of N users the mean latency is
@@ -75,6 +80,9 @@ type Knob struct {
 type Slot struct {
 	Start   time.Time `json:"start"`
 	Seconds float64   `json:"seconds"`
+	// Settled is for how long before Start the setting was made already, in seconds: the
+	// part of the slot in which queues moved, and that nothing here counts.
+	Settled float64 `json:"settled,omitempty"`
 	// Set is how long after Start the setting was in force, in seconds.
 	Set     float64  `json:"set"`
 	Targets []Target `json:"targets,omitempty"` // none: unperturbed

@@ -11,34 +11,74 @@ import (
 // Steps are the factors that a resource is multiplied by, in the pairs that
 // make a block. The large ones tell 4.5 times as much as the small ones, which
 // are there to see whether small changes are answered alike; so they come less
-// often.
+// often, and not at all where queues have to settle, which takes twice as long after them.
 var (
 	large = [2]float64{0.8, 1.25}
 	small = [2]float64{0.9, 1.1}
 	down  = [2]float64{0.8, 0.9}
+	// lowered is down where queues have to settle.
+	lowered = [2]float64{0.8, 0.8}
 )
 
+// Settles is how many times the mean response time it takes until queues have moved: all that
+// waits before one component is worked off by what another gives it less, a fifth of the throughput
+// at the large steps, and by Little's law it is the response time's worth of it.
+const Settles = 5
+
+// lengths are those of a plan's slots, in windows (of a second): so many that count, after
+// so many in which queues settle.
+type lengths struct{ settle, count int }
+
+func (l lengths) windows() int { return l.settle + l.count }
+
+const (
+	// leastSlots are those of four blocks for each of two arms, and the first: with two blocks each
+	// an interval is 4.3 deviations of its mean to either side, with four 2.4.
+	leastSlots = 1 + 2*4*blockSlots
+	// fewestSlots are those of two blocks for each of three arms: two that may limit
+	// equally, and all others. With fewer it is not known whether they do.
+	fewestSlots = 1 + 3*2*blockSlots
+)
+
+// lengths are how long slots are where there are so many requests a second, and each takes so
+// long. Those that count have as many requests as the configuration asks for, and are
+// no more than leaves time for leastSlots, because short slots say something, and too few of
+// them nothing. Those before are until queues have moved, but for the part of a slot that may
+// pass before its setting is in force, and are no more than leaves time for fewestSlots.
+func (c Config) lengths(rate float64, response time.Duration) lengths {
+	seconds := int(c.Budget / time.Second)
+	need := math.Ceil(float64(c.MinRequests) / max(rate, 1e-6))
+	l := lengths{count: int(min(max(need, 1), float64(max(seconds/leastSlots, 1)), float64(max(c.MaxWindows, 1))))}
+	l.settle = max(min(c.settling(response), seconds/fewestSlots-l.count), 0)
+	return l
+}
+
+// settling is for how many windows queues move after a step.
+func (c Config) settling(response time.Duration) int {
+	return int(math.Ceil(max(Settles*response.Seconds()-lateSet, 0)))
+}
+
+// Enough is the least budget that has time for queues to settle in every slot, where a
+// request takes so long.
+func Enough(response time.Duration) time.Duration {
+	c := DefaultConfig()
+	return time.Duration(fewestSlots*(c.settling(response)+1)) * time.Second
+}
+
+// Slow says whether slots are longer than a second where there are so many requests a
+// second and each takes so long, if there is time for that.
+func (c Config) Slow(rate float64, response time.Duration) bool {
+	return rate < float64(c.MinRequests) || c.settling(response) > 0
+}
+
 // fitting is c with no more singles than the budget has time for if slots are so
-// many windows (of a second) long: two blocks for each of them and for the group of
+// many windows long: two blocks for each of them and for the group of
 // the others. With less there would be intervals of none.
 func (c Config) fitting(windows int) Config {
 	slots := int(c.Budget/time.Second) / max(windows, 1)
 	blocks := (slots - 1) / blockSlots
 	c.Singles = min(c.Singles, max(blocks/2-1, 1))
 	return c
-}
-
-// leastSlots are those of four blocks for each of two arms, and the first: with two blocks each
-// an interval is 4.3 deviations of its mean to either side, with four 2.4.
-const leastSlots = 1 + 2*4*blockSlots
-
-// windows is how long slots are, in windows (of a second), for as many requests in each as the
-// configuration asks for at this rate, in requests per second; and no longer than leaves
-// time for leastSlots, because short slots say something, and too few of them nothing.
-func (c Config) windows(rate float64) int {
-	need := math.Ceil(float64(c.MinRequests) / max(rate, 1e-6))
-	affordable := float64(max(int(c.Budget/time.Second)/leastSlots, 1))
-	return int(min(max(need, 1), affordable, float64(max(c.MaxWindows, 1))))
 }
 
 const smallEvery = 3 // blocks of a component
@@ -71,6 +111,7 @@ type arm struct {
 // same plan. It belongs to one goroutine.
 type planner struct {
 	config Config
+	slow   bool // queues have to settle
 	knobs  []Knob
 	random *rand.Rand
 	arms   []arm
@@ -157,18 +198,25 @@ func (p *planner) refill(found []Elasticity) {
 	for _, i := range open {
 		a := &p.arms[i]
 		a.blocks++
-		pair := large
-		switch {
-		case a.down:
-			pair = down
-		case a.blocks%smallEvery == 0:
-			pair = small
-		}
+		pair := p.pair(a)
 		if p.random.IntN(2) == 1 {
 			pair[0], pair[1] = pair[1], pair[0]
 		}
 		p.queue = append(p.queue, step{i, pair[0]}, step{i, pair[1]}, unperturbed)
 	}
+}
+
+// pair is the steps of an arm's block.
+func (p *planner) pair(a *arm) [2]float64 {
+	switch {
+	case a.down && p.slow:
+		return lowered
+	case a.down:
+		return down
+	case a.blocks%smallEvery == 0 && !p.slow:
+		return small
+	}
+	return large
 }
 
 // split has the members of a group that matters perturbed by themselves.

@@ -21,7 +21,7 @@ const restoreWithin = 10 * time.Second
 
 // Session carries out a plan under load that somebody else offers, whose
 // windows it is given. Windows of the load's warm-up are not used but for how
-// long slots have to be. It belongs to one goroutine; Close must be called
+// long slots have to be: the last of them says how fast requests are answered. It belongs to one goroutine; Close must be called
 // whatever happens, and restores every knob.
 type Session struct {
 	config  Config
@@ -29,9 +29,9 @@ type Session struct {
 	plan    *planner
 	slots   []Slot
 	now     func() time.Time
-	windows int   // in a slot
-	filled  int   // windows of the slot under way
-	under   *Slot // way
+	lengths lengths // of a slot
+	filled  int     // windows of the slot under way
+	under   *Slot   // way
 	latency *hdrhistogram.Histogram
 	turned  []bool // knobs that are not at 1
 	arm     int    // of the slot under way
@@ -42,7 +42,7 @@ type Session struct {
 // NewSession prepares a session. It changes nothing yet.
 func NewSession(c Config, knobs []Knob) *Session {
 	return &Session{
-		config: c, knobs: knobs, plan: newPlanner(c, knobs), now: time.Now, windows: 1,
+		config: c, knobs: knobs, plan: newPlanner(c, knobs), now: time.Now, lengths: lengths{count: 1},
 		turned: make([]bool, len(knobs)), arm: -1,
 	}
 }
@@ -58,9 +58,7 @@ func (s *Session) Window(ctx context.Context, w load.Window) (stop string, err e
 	case s.over || w.Drain:
 		return "", nil
 	case w.Warmup:
-		s.windows = s.config.windows(float64(w.Requests) / max(w.Seconds, 1e-6))
-		s.plan = newPlanner(s.config.fitting(s.windows), s.knobs)
-		return "", nil
+		return "", s.prepare(w)
 	}
 	if s.under == nil { // the first slot is unperturbed
 		s.begin(Slot{Start: w.Start, Factor: 1})
@@ -69,12 +67,12 @@ func (s *Session) Window(ctx context.Context, w load.Window) (stop string, err e
 		s.over = true
 		return Done, err
 	}
-	if s.filled < s.windows {
+	if s.filled < s.lengths.windows() {
 		return "", nil
 	}
 	s.under.P95 = float64(s.latency.ValueAtQuantile(95)) / 1000
 	s.slots = append(s.slots, *s.under)
-	s.spent += seconds(s.under.Seconds)
+	s.spent += seconds(s.under.Settled + s.under.Seconds)
 	next, ok := s.plan.next(s.slots, s.left())
 	if !ok {
 		s.over = true
@@ -87,9 +85,25 @@ func (s *Session) Window(ctx context.Context, w load.Window) (stop string, err e
 	return "", nil
 }
 
+// prepare has slots be as long as the warm-up shows that they have to be.
+func (s *Session) prepare(w load.Window) error {
+	response := time.Duration(0)
+	if w.Requests > 0 {
+		h, err := latencies(w)
+		if err != nil {
+			return err
+		}
+		response = time.Duration(h.Mean()) * time.Microsecond
+	}
+	s.lengths = s.config.lengths(float64(w.Requests)/max(w.Seconds, 1e-6), response)
+	s.plan = newPlanner(s.config.fitting(s.lengths.windows()), s.knobs)
+	s.plan.slow = s.lengths.settle > 0
+	return nil
+}
+
 // left is how many more slots the budget allows.
 func (s *Session) left() int {
-	each := time.Duration(s.windows) * time.Second
+	each := time.Duration(s.lengths.windows()) * time.Second
 	return int((s.config.Budget - s.spent) / each)
 }
 
@@ -97,17 +111,33 @@ func (s *Session) begin(slot Slot) {
 	s.under, s.filled, s.latency = &slot, 0, load.NewHistogram()
 }
 
+// fill takes a window into the slot, or leaves it out where queues still move.
 func (s *Session) fill(w load.Window) error {
-	h, err := hdrhistogram.Decode([]byte(w.Response))
+	s.filled++
+	if s.filled <= s.lengths.settle {
+		s.under.Settled += w.Seconds
+		s.under.Start = w.Start.Add(seconds(w.Seconds))
+		s.under.Set = max(0, s.under.Set-w.Seconds)
+		return nil
+	}
+	h, err := latencies(w)
 	if err != nil {
-		return fmt.Errorf("read the latencies of a window: %w", err)
+		return err
 	}
 	s.latency.Merge(h)
 	s.under.Seconds += w.Seconds
 	s.under.Requests += w.Requests
 	s.under.Failed += w.Failed
-	s.filled++
 	return nil
+}
+
+// latencies are the response times of a window, in microseconds.
+func latencies(w load.Window) (*hdrhistogram.Histogram, error) {
+	h, err := hdrhistogram.Decode([]byte(w.Response))
+	if err != nil {
+		return nil, fmt.Errorf("read the latencies of a window: %w", err)
+	}
+	return h, nil
 }
 
 // turn makes the settings those of the next slot, which began at began.

@@ -16,8 +16,13 @@ import (
 
 func window(t *testing.T, second int, requests uint64) load.Window {
 	t.Helper()
+	return slowWindow(t, second, requests, 2*time.Millisecond)
+}
+
+func slowWindow(t *testing.T, second int, requests uint64, takes time.Duration) load.Window {
+	t.Helper()
 	h := load.NewHistogram()
-	if err := h.RecordValues(2000, int64(requests)); err != nil {
+	if err := h.RecordValues(takes.Microseconds(), int64(requests)); err != nil {
 		t.Fatal(err)
 	}
 	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
@@ -146,6 +151,69 @@ func TestASessionEndsWithinItsBudget(t *testing.T) {
 		}
 	}
 	t.Error("it did not end")
+}
+
+// Slots are longer where few requests come, and begin to count later where these take long, as far
+// as the budget has time for enough of them.
+func TestSlotsAreAsLongAsQueuesNeed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		budget   time.Duration
+		rate     float64
+		response time.Duration
+		want     lengths
+	}{
+		{30 * time.Second, 1000, 5 * time.Millisecond, lengths{0, 1}},
+		{30 * time.Second, 1000, 40 * time.Millisecond, lengths{0, 1}}, // within what a setting may take
+		{40 * time.Second, 150, 100 * time.Millisecond, lengths{1, 1}},
+		{40 * time.Second, 150, 240 * time.Millisecond, lengths{1, 1}},
+		{60 * time.Second, 150, 400 * time.Millisecond, lengths{2, 1}},
+		{30 * time.Second, 150, 400 * time.Millisecond, lengths{0, 1}}, // too few slots are left
+		{60 * time.Second, 30, 100 * time.Millisecond, lengths{1, 2}},
+		{300 * time.Second, 30, time.Second, lengths{5, 4}},
+	} {
+		d := DefaultConfig()
+		d.Budget = c.budget
+		if got := d.lengths(c.rate, c.response); got != c.want {
+			t.Errorf("%v, %v a second that take %v: got %+v, want %+v", c.budget, c.rate, c.response, got, c.want)
+		}
+		d.Budget = Enough(c.response)
+		if got := d.lengths(c.rate, c.response).settle; c.rate >= 100 && got != d.settling(c.response) {
+			t.Errorf("%v is to be enough where requests take %v: %d windows to settle, want %d", d.Budget, c.response, got, d.settling(c.response))
+		}
+	}
+}
+
+// What comes of the time in which queues move is in no slot.
+func TestASlotBeginsToCountWhenQueuesHaveMoved(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	c.Budget = 60 * time.Second
+	s, _ := session(c, nil)
+	var clock time.Time
+	s.now = func() time.Time { return clock }
+	for second := range 30 {
+		w := slowWindow(t, second, 150, 250*time.Millisecond)
+		w.Warmup = second == 0
+		if second%3 != 0 { // it settles for two, and counts the third
+			w = slowWindow(t, second, 1500, time.Millisecond)
+		}
+		clock = w.Start.Add(time.Second + 300*time.Millisecond)
+		if stop, err := s.Window(t.Context(), w); stop != "" || err != nil {
+			t.Fatalf("it stopped: %q, %v", stop, err)
+		}
+	}
+	for i, slot := range s.Slots() {
+		if want := int64(3 * (i + 1)); slot.Requests != 150 || slot.Seconds != 1 || slot.Settled != 2 || slot.Set != 0 || slot.Start.Unix() != want || slot.P95 < 200 {
+			t.Errorf("slot %d: got %+v, want what came in second %d", i, slot, want)
+		}
+		if f := slot.Factor; f != 1 && f != 0.8 && f != 1.25 {
+			t.Errorf("slot %d: got a step of %v, after which queues take longer", i, f)
+		}
+	}
+	if len(s.Slots()) != 9 {
+		t.Errorf("got %d slots of three seconds in 29, want 9", len(s.Slots()))
+	}
 }
 
 func TestLongSlotsLeaveTimeForFewerSingles(t *testing.T) {

@@ -23,9 +23,10 @@ const (
 	// mostLonger is the part of a run's time that perturbing may add unasked.
 	mostLonger = 3 // a third
 
-	// slowTakes is how much longer perturbing takes unless told how long, where a second has so
-	// few requests that their number alone says little.
-	slowTakes = 2
+	// slowTakes is how much longer perturbing takes unless told how long, where a slot has to be
+	// longer than a second and there are fewer than slowRate requests in one: so few that their
+	// number alone says little, or that queues take long to move.
+	slowTakes, slowRate = 2, 500
 
 	// mostUsers is as many connections as there are ephemeral ports to one address, about,
 	// with some left for everybody else.
@@ -110,11 +111,11 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed"+why)
 		return nil
 	}
-	if rate := at.Result.Throughput(); m.Experiment.Perturb.Budget == 0 && rate < float64(perturb.DefaultConfig().MinRequests) {
+	c := perturb.DefaultConfig()
+	if m.Experiment.Perturb.Budget == 0 && slow(c, &at.Result) {
 		budget *= slowTakes
 	}
 	m.Events.perturbing(budget)
-	c := perturb.DefaultConfig()
 	c.Budget = budget
 	m.offered++
 	c.Seed = m.seed()
@@ -131,6 +132,15 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return fmt.Errorf("offer load (perturbation): %w", err)
 	}
 	return nil
+}
+
+// slow says whether perturbing takes longer than elsewhere of what did so at its capacity: with
+// as many more users that wait, a response takes as much longer, and as long as all of the
+// fewest take one after the other at least.
+func slow(c perturb.Config, at *load.Result) bool {
+	rate := at.Throughput()
+	response := max(usersPerBusy*at.Response.Mean/1000, leastUsers/max(rate, 1e-6))
+	return rate < slowRate && c.Slow(rate, time.Duration(response*float64(time.Second)))
 }
 
 // perturbUnder offers closed load, and more of it until the system is as busy as at its

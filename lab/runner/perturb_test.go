@@ -79,6 +79,21 @@ func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
 	}
 }
 
+// Perturbing takes longer of what is slow, and of nothing that is fast.
+func TestSlowSystemsArePerturbedForLonger(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, c := range []struct {
+		rate, response float64 // a second, ms
+		want           bool
+	}{{50, 5, true}, {150, 50, true}, {150, 5, true}, {450, 5, false}, {450, 30, true}, {600, 200, false}, {8000, 100, false}} {
+		r := &load.Result{From: now, To: now.Add(time.Second), CompletedInTime: uint64(c.rate), Response: load.Latency{Mean: c.response}}
+		if got := slow(perturb.DefaultConfig(), r); got != c.want {
+			t.Errorf("%v a second that take %v ms: got slow %v, want %v", c.rate, c.response, got, c.want)
+		}
+	}
+}
+
 // Load that does not reach the capacity says nothing of what limits it.
 func TestTooFewUsersPerturbNothing(t *testing.T) {
 	t.Parallel()

@@ -171,10 +171,11 @@ func (s service) dependsOn() []string {
 // What every planted system is measured with: a search that is short, because
 // there are many of them, three times, so that one trial in which the machine was
 // disturbed is outvoted; and an objective that a component meets until its CPU
-// share is nearly used up. Perturbing is as short as gives an interval.
+// share is nearly used up. Perturbing is as short as gives intervals where slots are two
+// seconds long, and ends earlier where they are not.
 const (
 	budget     = "6s"
-	perturbing = "20s"
+	perturbing = "40s"
 	trials     = 3
 	objective  = 250 // ms, of the 95th percentile
 )

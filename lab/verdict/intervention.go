@@ -20,6 +20,9 @@ const (
 	// for what moved nothing to be out. With less, nothing needs to be at its limit, and
 	// only what decides says something.
 	fills = 0.80
+	// unsettled is the share of a slot from which on nothing is out that was at its limit and
+	// moved nothing: for that long, what waits before another component hides what it does.
+	unsettled = 0.50
 )
 
 // Perturbation is what changing one resource, or several together, did to the whole
@@ -77,12 +80,16 @@ func perturbation(in Input, limits []limit) Witness {
 		slices.SortStableFunc(faster, func(a, b Perturbation) int { return cmp.Compare(b.Elasticity, a.Elasticity) })
 		moved, together = movedBy(faster, limits)
 	}
+	hidden := in.hidden(limits, moved)
+	w.Evidence += in.tooShort(hidden)
 	switch {
 	case len(together) > 0:
 		w.Evidence += fmt.Sprintf("; %s were changed only together, so which of them it is remains open", strings.Join(together, ", and "))
 		return w
 	case len(moved) == 0:
 		w.Evidence += "; nothing that was changed moves it enough"
+	default: // it cannot tell them apart
+		moved = append(moved, hidden...)
 	}
 	w.nameLimits(moved)
 	return w
@@ -148,9 +155,15 @@ func (p Perturbation) explained(all []Perturbation) bool {
 	})
 }
 
-// filled says whether the load of the perturbation carried about the capacity.
+// filled says whether the load of the perturbation carried about as much as was done at the
+// capacity. In short attempts that may be clearly less than what was offered: the rest
+// waited when they ended.
 func (in Input) filled() bool {
-	return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*in.Capacity
+	done := in.Capacity
+	if in.Carried > 0 {
+		done = min(done, in.Carried)
+	}
+	return in.PerturbedRate <= 0 || in.PerturbedRate >= fills*done
 }
 
 // weight is how many voices an intervention has for each of the limits that it names: as
@@ -178,15 +191,46 @@ func (in Input) vetoed(l Limit) bool {
 	if !in.filled() || len(in.Perturbations) == 0 {
 		return false
 	}
-	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
 	shown := 1.0
 	if l.Resource == CPU && in.nearLimit(l.Component) {
 		shown -= min(in.Settling, 1)
 	}
+	if shown <= 1-unsettled {
+		return false
+	}
+	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
 	return slices.ContainsFunc(in.Perturbations, func(p Perturbation) bool {
 		little := p.High < shown*moves || most.Low > 0 && len(p.Group) == 0 && p.High < shown*most.Elasticity/3
 		return p.about(l) && little && !p.quickens()
 	})
+}
+
+// hidden are the CPUs that were changed, about at their limits and not among those that moved
+// it, in slots that were too short to show that.
+func (in Input) hidden(limits, moved []limit) []limit {
+	if in.Settling < unsettled || !in.filled() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
+		return l.Resource != CPU || !in.nearLimit(l.Component) || !in.changed(l.Limit) || find(moved, l.Limit) != nil
+	})
+}
+
+// tooShort says that slots were, behind what they showed; empty if nothing was hidden.
+func (in Input) tooShort(hidden []limit) string {
+	if len(hidden) == 0 {
+		return ""
+	}
+	var names []string
+	for _, l := range hidden {
+		names = append(names, l.Component)
+	}
+	text := fmt.Sprintf("; but slots were too short for queues to move from one component to another, which takes %.1f s, so that %s may limit all the same",
+		in.SettleSeconds, list(names))
+	if in.LongSlots > 0 {
+		text += fmt.Sprintf(" (perturb: {budget: %.0fs} makes them long enough)", in.LongSlots)
+	}
+	return text
 }
 
 // nearLimit says whether a component used about all of its CPU at the capacity.

@@ -121,9 +121,16 @@ func TestTiesAreSaid(t *testing.T) {
 	}
 	// In slots that are as short as a queue takes to move from one to the other, who comes
 	// first looks as if it did not matter.
-	in := Input{Capacity: x, Components: []Component{left, right}, Settling: 0.9, Perturbations: []Perturbation{changed("left", -0.03, -0.28, 0.23), changed("right", 0.86, 0.6, 1.11)}}
-	if v := Evaluate(in); v.Status != Tied || !strings.Contains(v.Summary, "But perturbation names only right of them.") {
-		t.Errorf("in short slots: got %s %s (%s), want a tie", v.Status, v.Component, v.Summary)
+	in := Input{Capacity: x, Components: []Component{left, right}, Settling: 0.9, SettleSeconds: 0.9, LongSlots: 38, Perturbations: []Perturbation{changed("left", -0.03, -0.28, 0.23), changed("right", 0.86, 0.6, 1.11)}}
+	const short = "; but slots were too short for queues to move from one component to another, which takes 0.9 s, so that left may limit all the same (perturb: {budget: 38s} makes them long enough)"
+	if v := Evaluate(in); v.Status != Tied || len(v.Witnesses[2].Tied) != 2 || !strings.HasSuffix(v.Witnesses[2].Evidence, short) {
+		t.Errorf("in short slots: got %s %s (%s), want a tie, saying %q", v.Status, v.Component, v.Witnesses[2].Evidence, short)
+	}
+	if in.Components[1].Bound *= 0.85; Evaluate(in).Status != Tied { // as its demand was measured
+		t.Errorf("in short slots, and demand names right: got %s %s, want a tie", Evaluate(in).Status, Evaluate(in).Component)
+	}
+	if in.Settling = 0; Evaluate(in).Component != "right" {
+		t.Errorf("in long slots: got %s %s, want right", Evaluate(in).Status, Evaluate(in).Component)
 	}
 	in.Components[0].Busy, in.Components[0].Throttled = 0.4, 0.1
 	in.Settling = 1

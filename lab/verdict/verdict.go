@@ -56,10 +56,15 @@ type Input struct {
 	// changed, in Unit; 0 if it is not known. Below the capacity it kept nothing at its
 	// limit, so that what moved nothing then may limit all the same.
 	PerturbedRate float64
+	// Carried is what was completed each second at the capacity, in Unit; 0 if it is not known.
+	Carried float64
 	// Settling is the share of a perturbation's slot, 0 to 1, that may pass until the queues
 	// before two components that are both at their limits have moved from one to the other,
-	// and throughput follows.
-	Settling float64
+	// and throughput follows. SettleSeconds is how long they take, and LongSlots for how many
+	// seconds to perturb for slots that are long enough; both are 0 if that is not known.
+	Settling      float64
+	SettleSeconds float64
+	LongSlots     float64
 	// Waits are where requests spend their time; empty if that was not seen.
 	Waits []Wait
 }
