@@ -95,5 +95,5 @@ func unsteady(trials []paced, r *result.SpeedRange) []string {
 	case last-first == len(slow)-1:
 		which = fmt.Sprintf("trials %d to %d", first, last)
 	}
-	return []string{"the machine was slower in " + which + " than at its fastest: " + what + ", and requests may have as well" + advice}
+	return []string{"the machine was slower in " + which + " than at its fastest: " + what + ", and requests may have taken more, too" + advice}
 }

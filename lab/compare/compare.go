@@ -191,7 +191,7 @@ func (d *Difference) warnOfSpeed(base, sample *result.Environment) {
 	}
 	say := func(run, more string) {
 		if more != "" {
-			d.warn("the machine was slower in " + run + ": " + more + ", and requests may have as well: a difference need not be the system's")
+			d.warn("the machine was slower in " + run + ": " + more + ", and requests may have taken more, too: a difference need not be the system's")
 		}
 	}
 	say("B", b.Slower(a))

@@ -443,9 +443,9 @@ func TestASlowerMachineIsSaid(t *testing.T) {
 		a, b *result.Result
 		want string
 	}{
-		"slower":           {run(1, 1.01, 1.02), slow, "the machine was slower in B: computing took 24 % more CPU time, and requests may have as well: a difference need not be the system's"},
-		"faster":           {slow, run(1, 1, 1), "the machine was slower in A: computing took 25 % more CPU time, and requests may have as well: a difference need not be the system's"},
-		"slower memory":    {run(1, 1, 1), full, "the machine was slower in B: reading memory took 60 % more CPU time, and requests may have as well: a difference need not be the system's"},
+		"slower":           {run(1, 1.01, 1.02), slow, "the machine was slower in B: computing took 24 % more CPU time, and requests may have taken more, too: a difference need not be the system's"},
+		"faster":           {slow, run(1, 1, 1), "the machine was slower in A: computing took 25 % more CPU time, and requests may have taken more, too: a difference need not be the system's"},
+		"slower memory":    {run(1, 1, 1), full, "the machine was slower in B: reading memory took 60 % more CPU time, and requests may have taken more, too: a difference need not be the system's"},
 		"as fast":          {run(1, 1.01, 1.02), run(1.04, 1.05, 1.06), ""},
 		"one does not say": {run(), slow, ""},
 		"other work":       {other, slow, ""},

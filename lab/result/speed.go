@@ -42,8 +42,13 @@ func (s Speed) Slower(than Speed, upTo string) string {
 func (s Speed) slower(than Speed, upTo string, clearMemory float64) string {
 	var parts []string
 	add := func(what string, ms, thanMS, limit float64) {
-		if more := ms/thanMS - 1; thanMS > 0 && more > limit {
+		more := ms/thanMS - 1
+		switch {
+		case thanMS <= 0 || more <= limit:
+		case more < 1:
 			parts = append(parts, what+" took "+upTo+format.Percent(math.Round(100*more)/100)+" more CPU time")
+		default:
+			parts = append(parts, what+" took "+upTo+format.Digits(1+more, 2)+" times the CPU time")
 		}
 	}
 	add("computing", s.ComputingMS, than.ComputingMS, speed.ClearComputing)
