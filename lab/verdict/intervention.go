@@ -66,7 +66,7 @@ func perturbation(in Input, limits []limit) Witness {
 		if i > 0 {
 			w.Evidence += "; "
 		}
-		w.Evidence += p.evidence()
+		w.Evidence += p.evidence() + in.whyAboveOne(p)
 	}
 	if !in.filled() {
 		w.Evidence += fmt.Sprintf("; but the load meanwhile carried only %s, so that what moved nothing may limit above it", in.rate(in.PerturbedRate))
@@ -128,6 +128,26 @@ func (p Perturbation) evidence() string {
 		text += fmt.Sprintf(", and makes the 95th percentile of response times %.2f %% shorter (%.2f to %.2f)", p.Faster.Value, p.Faster.Low, p.Faster.High)
 	}
 	return text
+}
+
+// aboveOne is the elasticity from which on it is worth a word that a part of a share could not
+// be used.
+const aboveOne = 1.1
+
+// whyAboveOne says why a CPU moves throughput by more than it is changed by, where it does: what
+// is left for requests grows faster than the share if the rest of it does not grow.
+func (in Input) whyAboveOne(p Perturbation) string {
+	if len(p.Group) > 0 || p.Resource != CPU {
+		return ""
+	}
+	i := slices.IndexFunc(in.Components, func(c Component) bool { return c.Name == p.Component })
+	switch {
+	case i >= 0 && in.Components[i].Stranded > 0 && p.Elasticity >= aboveOne:
+		return fmt.Sprintf(", which is more than 1 %% because the part of its share that it could not use, %.0f %%, does not grow with the share", 100*in.Components[i].Stranded)
+	case p.Low > 1:
+		return ", which is more than 1 % as where a part of its CPU goes into work that does not grow with the load, so that what is left for requests grows faster than the share"
+	}
+	return ""
 }
 
 // quickens says whether more of it clearly made answers faster.

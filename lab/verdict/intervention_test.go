@@ -69,6 +69,32 @@ func TestResponseTimeCounts(t *testing.T) {
 	}
 }
 
+// More than 1 % for 1 % is explained, and what may be 1 % is not.
+func TestElasticitiesAboveOneAreExplained(t *testing.T) {
+	t.Parallel()
+	const stranded, fixed = "more than 1 % because the part of its share that it could not use, 20 %, does not grow with the share", "more than 1 % as where a part of its CPU goes into work that does not grow with the load"
+	for name, c := range map[string]struct {
+		stranded float64
+		moved    Perturbation
+		want     string
+	}{
+		"stranded":               {0.2, changed("api", 1.25, 0.9, 1.6), stranded},
+		"stranded, and about 1":  {0.2, changed("api", 1.05, 0.8, 1.3), ""},
+		"not known why":          {0, changed("api", 1.6, 1.3, 1.9), fixed},
+		"perhaps 1":              {0, changed("api", 1.25, 0.9, 1.6), ""},
+		"another that is not it": {0.2, changed("db", 1.25, 0.9, 1.6), ""},
+		"a pool":                 {0.2, Perturbation{Component: "api", Resource: Pool, Name: "p", Elasticity: 1.6, Low: 1.3, High: 1.9}, ""},
+		"together":               {0.2, Perturbation{Group: []Limit{{Component: "api", Resource: CPU}, {Component: "db", Resource: CPU}}, Elasticity: 1.6, Low: 1.3, High: 1.9}, ""},
+	} {
+		api, db := component("api", 1000, 0.7, 0.95), component("db", 1000, 0.4, 0)
+		api.Stranded = c.stranded
+		w := perturbation(Input{Capacity: 1000, Components: []Component{api, db}, Perturbations: []Perturbation{c.moved}}, nil)
+		if strings.Contains(w.Evidence, "more than 1 %") != (c.want != "") || !strings.Contains(w.Evidence, c.want) {
+			t.Errorf("%s: got %q, want %q", name, w.Evidence, c.want)
+		}
+	}
+}
+
 // What demand and saturation read from one counter is one voice.
 func TestOneCounterIsOneVoice(t *testing.T) {
 	t.Parallel()
