@@ -52,7 +52,7 @@ func Derive(r *archive.Run) (*result.Result, error) {
 	var unsteady []string
 	res.Environment.Speed, unsteady = machineSpeed(r.Trials)
 	res.Warnings = append(res.Warnings, unsteady...)
-	if res.Comparisons, err = comparisons(res.Variants); err != nil {
+	if res.Comparisons, res.Others, err = comparisons(res.Variants); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Path, err)
 	}
 	res.Scaling = growth(exp, res.Variants)

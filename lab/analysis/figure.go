@@ -17,46 +17,92 @@ func (o *observed) figure() result.Figure {
 	}
 }
 
-// comparisons divide every variant's capacity by the first one's, round by
-// round, and test the difference by ranks, corrected for their number. A trial that
+// comparisons divide every variant's capacity by the first one's, round by round, and
+// others each by those before it that are not the first. With rounds enough all of these are
+// tested jointly; with fewer, or where a trial held no rate, which only ranks can
+// take into account, by ranks, corrected for their number, and there are no others. A trial that
 // held no rate is below all that held one; see nothing.
-func comparisons(vs []result.Variant) ([]result.Comparison, error) {
+func comparisons(vs []result.Variant) (out, others []result.Comparison, err error) {
 	if len(vs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	least := nothing(vs)
 	base, ok := capacities(&vs[0], least)
 	if !ok {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var lines []stats.Line
+	samples := []stats.Sample{base}
 	for i := range vs[1:] {
 		if sample, ok := capacities(&vs[i+1], least); ok {
-			lines = append(lines, stats.Line{Metric: stats.Metric{Name: "capacity", HigherIsBetter: true}, Sample: sample, Base: base})
+			samples = append(samples, sample)
 		}
 	}
+	if !slices.ContainsFunc(samples, func(s stats.Sample) bool { return failed(vs, s.Name) }) {
+		all := linesOf(samples)
+		rows, joint, err := stats.Joint(all)
+		if err != nil {
+			return nil, nil, err
+		}
+		if joint {
+			return compared(vs, all, rows, len(samples)-1)
+		}
+	}
+	lines := linesOf(samples)[:len(samples)-1]
 	rows, err := stats.Variants(lines)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	return compared(vs, lines, rows, len(lines))
+}
+
+// linesOf compare all with the first, then each of the others with those before it.
+func linesOf(samples []stats.Sample) []stats.Line {
+	var out, others []stats.Line
+	for i, s := range samples[1:] {
+		for j, base := range samples[:i+1] {
+			l := stats.Line{Metric: stats.Metric{Name: "capacity", HigherIsBetter: true}, Sample: s, Base: base}
+			if j == 0 {
+				out = append(out, l)
+			} else {
+				others = append(others, l)
+			}
+		}
+	}
+	return append(out, others...)
+}
+
+// compared says what the rows of lines show, of which the first so many are against the baseline.
+func compared(vs []result.Variant, lines []stats.Line, rows []stats.Row, baseline int) (out, others []result.Comparison, err error) {
 	worst, err := stats.Variants(against(vs, lines, rows))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var out []result.Comparison
 	for i, r := range rows {
 		ratio := known(r.Result.Ratio, failed(vs, r.SampleName), failed(vs, r.BaseName))
 		few := 0
 		if !r.Decidable {
 			few = r.Result.Needed
 		}
+		stands := different(r, worst[i]) || r.Result.Test == stats.Range && r.Result.Outcome == stats.Different && !raised(vs, r)
 		out = append(out, result.Comparison{
 			Variant: r.SampleName, Baseline: r.BaseName, Ratio: ratio.Value, Low: ratio.Low, High: ratio.High, Confidence: ratio.Confidence,
-			P: r.Adjusted, Significant: different(r, worst[i]) && sided(vs, r),
+			P: r.Adjusted, Significant: stands && sided(vs, r), Joint: r.Result.Test == stats.Range,
 			Needed: few,
 		})
 	}
-	return out, nil
+	return out[:baseline:baseline], out[baseline:], nil
+}
+
+// raised says whether a trial of the lower of the two may be any amount higher than it was
+// measured.
+func raised(vs []result.Variant, r stats.Row) bool {
+	lower := r.SampleName
+	if r.Result.Ratio.Value > 1 {
+		lower = r.BaseName
+	}
+	return slices.ContainsFunc(vs, func(v result.Variant) bool {
+		return v.Name == lower && slices.ContainsFunc(v.Figures, func(f result.Figure) bool { return f.LowerBound })
+	})
 }
 
 // nothing stands for the capacity of a trial in which no rate held: below all others, as

@@ -281,7 +281,7 @@ func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 		{"the higher one's", []result.Variant{variant("a", 1000), variant("b", 1500, 1, 4)}, true},
 		{"the lower one's, which is not the baseline", []result.Variant{variant("a", 1500), variant("b", 1000, 1, 4)}, false},
 	} {
-		got, err := comparisons(c.vs)
+		got, _, err := comparisons(c.vs)
 		if err != nil || len(got) != 1 || got[0].Significant != c.want {
 			t.Errorf("%s: %+v, %v; want significant %v", c.name, got, err, c.want)
 		}

@@ -203,7 +203,7 @@ func (d *Difference) warnOfSpeed(base, sample *result.Environment) {
 func (d *Difference) warnOfMachine() {
 	for i := range d.Tables {
 		t := &d.Tables[i]
-		if t.Title != "capacity" || len(t.Rows) < 2 {
+		if t.Title != capacityTitle || len(t.Rows) < 2 {
 			continue
 		}
 		first := t.Rows[0].Change

@@ -23,6 +23,7 @@ type tabler struct {
 
 // The titles of tables that are told apart.
 const (
+	capacityTitle = "capacity"
 	baselineTitle = "capacity of the baseline"
 	rateTitle     = "response time at the same rate"
 	loadTitle     = "response time under the same load"
@@ -86,9 +87,9 @@ func (t *tabler) capacity(pairs []pair) error {
 		return out
 	}
 	if t.baseline == nil {
-		return t.add("capacity", t.design, func() ([]asked, []string) { return rows(pairs, nil), nil })
+		return t.add(capacityTitle, t.design, func() ([]asked, []string) { return rows(pairs, nil), nil })
 	}
-	if err := t.add("capacity", stats.Referenced, func() ([]asked, []string) { return rows(pairs, of), nil }); err != nil {
+	if err := t.add(capacityTitle, stats.Referenced, func() ([]asked, []string) { return rows(pairs, of), nil }); err != nil {
 		return err
 	}
 	err := t.add(baselineTitle, stats.Separate, func() ([]asked, []string) { return rows([]pair{*t.baseline}, nil), nil })
@@ -261,7 +262,7 @@ func (t *tabler) add(title string, design stats.Design, ask func() ([]asked, []s
 			lines = append(lines, a.line)
 		}
 	}
-	compared, err := stats.Table(lines, design)
+	compared, err := compareLines(title, lines, design)
 	if err != nil {
 		return err
 	}
@@ -278,10 +279,20 @@ func (t *tabler) add(title string, design stats.Design, ask func() ([]asked, []s
 	return nil
 }
 
+// compareLines compares capacities of one run's variants as its report does.
+func compareLines(title string, lines []stats.Line, design stats.Design) ([]stats.Row, error) {
+	if title == capacityTitle && design == stats.Interleaved {
+		if rows, joint, err := stats.Joint(lines); joint || err != nil {
+			return rows, err
+		}
+	}
+	return stats.Table(lines, design)
+}
+
 // judged says which tables decide whether a run is worse.
 func (t *tabler) judged(title string) bool {
 	switch title {
-	case "capacity", failedTitle, loadTitle:
+	case capacityTitle, failedTitle, loadTitle:
 		return true
 	default:
 		return false

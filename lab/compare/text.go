@@ -104,12 +104,13 @@ func (t *Table) AllNotes() []string {
 	for _, n := range t.Notes {
 		add(n)
 	}
-	counted, bounds := 0, false
+	counted, bounds, joint := 0, false, false
 	for _, r := range t.Rows {
 		bounds = bounds || r.BaseBound || r.SampleBound
 		if r.Result == nil {
 			continue
 		}
+		joint = joint || r.Result.Test == stats.Range
 		if r.Result.Outcome != stats.TooFew {
 			counted++
 		}
@@ -117,7 +118,10 @@ func (t *Table) AllNotes() []string {
 			add(w)
 		}
 	}
-	if counted > 1 {
+	switch {
+	case joint:
+		add("all pairs of variants were compared together, round by round (Tukey): p and intervals allow for that")
+	case counted > 1:
 		add(fmt.Sprintf("p is corrected for %d comparisons (Holm); the intervals are not", counted))
 	}
 	if bounds {

@@ -28,7 +28,10 @@ func fewTrials(r *result.Result) string {
 // tildeMeans says what "~" stands for in this run.
 func tildeMeans(r *result.Result) string {
 	test := "rank test"
-	if n := len(r.Comparisons); n > 1 {
+	switch n := len(r.Comparisons); {
+	case n > 0 && r.Comparisons[0].Joint:
+		test = "Tukey's test of all pairs of variants, by round"
+	case n > 1:
 		test += ", corrected for " + format.Plural(n, "comparison")
 	}
 	if n := r.TrialsNeeded(); n > 0 {

@@ -80,8 +80,12 @@ func (r *Result) others() float64 {
 // compare says whether a is above b, where each has so many others. Where one of the two
 // is the baseline the test decides, because it pairs trials, less what the others take of
 // its chance to be wrong. For those it takes that their intervals do not overlap, of whose
-// chance among equals package stats knows.
+// chance among equals package stats knows. Where all pairs were compared jointly, none of
+// them takes of another's chance.
 func (r *Result) compare(a, b *Variant, others float64) relation {
+	if j := r.joint(a.Name, b.Name); j != nil {
+		return shownAbove(a, b, j.Significant && (j.Ratio > 1) == (j.Variant == a.Name))
+	}
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
 	base := r.Baseline()
 	apart := stats.Apart(a.Trials, b.Trials)
@@ -101,10 +105,28 @@ func (r *Result) compare(a, b *Variant, others float64) relation {
 	default:
 		shown = !b.Capacity.HighOpen && b.Capacity.High < a.Capacity.Low
 	}
-	if shown && a.Capacity.Value > b.Capacity.Value { // the medians may contradict the pairs
+	return shownAbove(a, b, shown)
+}
+
+// shownAbove is the relation of two variants of which a was shown to be above b, or was not: the
+// medians may contradict the pairs.
+func shownAbove(a, b *Variant, shown bool) relation {
+	if shown && a.Capacity.Value > b.Capacity.Value {
 		return above
 	}
 	return notAbove
+}
+
+// joint is the comparison of two variants, if all pairs were compared jointly; nil if not.
+func (r *Result) joint(a, b string) *Comparison {
+	for _, all := range [][]Comparison{r.Comparisons, r.Others} {
+		for i := range all {
+			if c := &all[i]; c.Joint && (c.Variant == a && c.Baseline == b || c.Variant == b && c.Baseline == a) {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 // stands says whether a difference was shown, where so much of the chance to be wrong is

@@ -47,3 +47,31 @@ func TestTheHighestIsChosenFromAll(t *testing.T) {
 		}
 	}
 }
+
+// Where all pairs were compared jointly, the pair's own comparison decides, the baseline's
+// or not, and no other takes of its chance.
+func TestJointComparisonsRank(t *testing.T) {
+	t.Parallel()
+	variant := func(name string, value float64) Variant {
+		return Variant{Name: name, Trials: 6, Capacity: &Estimate{Interval: stats.Interval{Value: value, Low: value / 2, High: 2 * value, Confidence: 0.95}}}
+	}
+	pair := func(sample, base string, ratio float64, significant bool) Comparison {
+		return Comparison{Variant: sample, Baseline: base, Ratio: ratio, Low: ratio / 1.1, High: ratio * 1.1, Confidence: 0.95, P: 0.04, Significant: significant, Joint: true}
+	}
+	for _, shown := range []bool{true, false} {
+		for _, swapped := range []bool{true, false} {
+			r := &Result{
+				Variants:    []Variant{variant("base", 100), variant("a", 300), variant("b", 230)},
+				Comparisons: []Comparison{pair("a", "base", 3, true), pair("b", "base", 2.3, true)},
+				Others:      []Comparison{pair("b", "a", 0.77, shown)},
+			}
+			if swapped {
+				r.Others[0] = pair("a", "b", 1.3, shown)
+			}
+			k := r.Ranking()
+			if want := 1; shown && (len(k.Highest) != want || k.Highest[0].Name != "a") || !shown && len(k.Highest) != 2 || k.TooFew {
+				t.Errorf("a difference of a and b was shown: %v; got %d that may be the highest", shown, len(k.Highest))
+			}
+		}
+	}
+}

@@ -43,7 +43,10 @@ type Result struct {
 	WarmupSeconds float64      `json:"warmup_seconds,omitempty"`
 	Variants      []Variant    `json:"variants"`
 	Comparisons   []Comparison `json:"comparisons"`
-	Warnings      []string     `json:"warnings"`
+	// Others are those of variants that are not the baseline, each with those before it; only of
+	// a run whose variants were compared jointly.
+	Others   []Comparison `json:"others,omitempty"`
+	Warnings []string     `json:"warnings"`
 	// Partial says of a run that is not whole what there is of it and why, such
 	// as "7 of 24 trials; the run was stopped". Warnings has it too.
 	Partial string `json:"partial,omitempty"`
@@ -292,6 +295,9 @@ type Comparison struct {
 	// It is false too where one of the two is a lower bound, and may be on the
 	// other side of 1.
 	Significant bool `json:"significant"`
+	// Joint says that all pairs of the run's variants were compared together, round by round:
+	// the test agrees with the interval, and all of them hold at the confidence.
+	Joint bool `json:"joint,omitempty"`
 	// Needed is how many trials of each variant the test takes at least, corrected
 	// for the comparisons of the run, where this run has fewer: nothing that it could
 	// have measured would be Significant. It is 0 where there are enough.

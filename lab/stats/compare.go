@@ -9,11 +9,13 @@
 //
 // The figures are positive and their errors multiply rather than add, so all
 // work is done on logarithms. The trials are few and a disturbance only ever
-// makes one slower, so no test here assumes a normal distribution. The interval
+// makes one slower, so no test here but one assumes a normal distribution: Joint, for all
+// pairs of an experiment's variants, where ranks of six rounds could hardly tell
+// anything; it says why that is safe. The interval
 // and the test of a Result come from the same ranks and agree: without ties,
 // P is below Alpha exactly where the interval leaves out 1.
 //
-// Two tests are at hand. Trials of an experiment are interleaved in rounds, and
+// Two tests by ranks are at hand. Trials of an experiment are interleaved in rounds, and
 // the drift of the machine is nearly the same for all trials of one round: the
 // signed-rank test on the log ratios by round removes it. With fewer than six
 // rounds that test cannot reach 5 %, and for runs made at different times there
