@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"loadstone/block/forwarded"
 	"loadstone/block/lsm"
@@ -18,7 +19,7 @@ func (a *app) chatCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "chat",
 		GroupID: "system",
-		Short:   "The chat of live shows: seed, serve, sink, user, replay, reconcile, new-epoch",
+		Short:   "The chat of live shows: seed, serve, accounts, sink, user, replay, reconcile, new-epoch",
 		Long: `The chat of live shows, over WebSocket: what one says all who watch the stream see, in one
 order, and what was acknowledged is never lost.`,
 		Example: `  loadstone chat seed --data chat-data --streams 100
@@ -26,7 +27,7 @@ order, and what was acknowledged is never lost.`,
   loadstone chat serve --data chat-data --listen 127.0.0.1:8097`,
 	}
 	cmd.AddCommand(a.healthCommand("chat"), a.chatUserCommand())
-	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatSinkCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
+	cmd.AddCommand(a.withEnv("CHAT_", a.chatSeedCommand(), a.chatNewEpochCommand(), a.chatServeCommand(), a.chatAccountsCommand(), a.chatSinkCommand(), a.chatReplayCommand(), a.chatReconcileCommand())...)
 	cmd.RunE = needsCommand
 	return cmd
 }
@@ -132,7 +133,8 @@ frame and one write. A viewer that is too slow goes on with what is new, and is 
 messages it missed.
 
 With --kafka this is one of several servers, which share the log: what is said goes to Kafka, gets its place in
-Redis, and is told by all servers; streams are in a MariaDB. There is no log in a directory then, and all viewers are guests.
+Redis, and is told by all servers; streams are in a MariaDB. There is no log in a directory then, and 'loadstone chat accounts'
+serves the accounts.
 
 Every flag can be given as an environment variable as well: --admin-listen as
 CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it accepted.`,
@@ -158,23 +160,56 @@ CHAT_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing what it 
 	fl.IntVar(&c.Room.Bytes, "room-bytes", c.Room.Bytes, "what is kept in memory of each stream's messages, a power of two; who missed more is told so")
 	fl.IntVar(&c.Room.Resume, "history", c.Room.Resume, "messages that who joins is shown at most")
 	fl.DurationVar(&c.TokenTTL, "token-ttl", c.TokenTTL, "how long a guest's token is good")
-	fl.DurationVar(&c.AccessTTL, "access-ttl", c.AccessTTL, "how long the token of who has signed up is good, as long as its session is there")
-	fl.BoolVar(&c.Guests, "guests", c.Guests, "whether one may take part without having signed up")
-	fl.StringVar(&c.PublicURL, "public-url", "", "where browsers reach this server, such as https://chat.example.com; sign-ins at a provider come back there")
 	fl.StringVar(&c.Summaries.URL, "summary-url", "", "interface of a language model that summarises what is said, as OpenAI's, such as https://models.example.com/v1; it is sent messages; without one there are extracts alone")
 	fl.StringVar(&c.Summaries.Model, "summary-model", "", "name of the language model")
 	fl.DurationVar(&c.Summaries.Timeout, "summary-timeout", c.Summaries.Timeout, "how long the language model may take")
 	secretFlags(fl, "summary-key", &c.Summaries.Key, "what the language model is asked with")
+	fl.IntVar(&c.MessagesPerUser, "messages-per-user", c.MessagesPerUser, "messages of a user in a second, five times as many at once")
+	fl.IntVar(&c.MessagesPerNetwork, "messages-per-network", c.MessagesPerNetwork, "messages of an address, or IPv6 /64, in a second, five times as many at once")
+	fl.IntVar(&c.MessagesPerRoom, "messages-per-room", c.MessagesPerRoom, "messages of all viewers of a stream in a second, five times as many at once")
+	accountFlags(fl, &c, &proxies)
+	return cmd
+}
+
+// accountFlags are the flags of what is about accounts, guests among them.
+func accountFlags(fl *pflag.FlagSet, c *serve.Config, proxies *[]string) {
+	fl.DurationVar(&c.AccessTTL, "access-ttl", c.AccessTTL, "how long the token of who has signed up is good, as long as its session is there")
+	fl.BoolVar(&c.Guests, "guests", c.Guests, "whether one may take part without having signed up")
+	fl.StringVar(&c.PublicURL, "public-url", "", "where browsers reach this server, such as https://chat.example.com; sign-ins at a provider come back there")
 	fl.StringVar(&c.OIDC.Issuer, "oidc-issuer", "", "provider of OpenID Connect at which one may sign in, such as https://accounts.example.com; without one there is none")
 	fl.StringVar(&c.OIDC.ClientID, "oidc-client", "", "what the provider knows this server by")
 	secretFlags(fl, "oidc-secret", &c.OIDC.Secret, "what this server shows the provider")
 	fl.StringVar(&c.OIDC.Name, "oidc-name", c.OIDC.Name, "what the page calls the provider")
-	fl.IntVar(&c.MessagesPerUser, "messages-per-user", c.MessagesPerUser, "messages of a user in a second, five times as many at once")
-	fl.IntVar(&c.MessagesPerNetwork, "messages-per-network", c.MessagesPerNetwork, "messages of an address, or IPv6 /64, in a second, five times as many at once")
-	fl.IntVar(&c.MessagesPerRoom, "messages-per-room", c.MessagesPerRoom, "messages of all viewers of a stream in a second, five times as many at once")
-	fl.IntVar(&c.GuestsPerNetwork, "guests-per-network", c.GuestsPerNetwork, "new guests of an address, or IPv6 /64, in a second, five times as many at once")
+	fl.IntVar(&c.GuestsPerNetwork, "guests-per-network", c.GuestsPerNetwork, "new guests, or renewed tokens, of an address, or IPv6 /64, in a second, five times as many at once")
 	fl.StringSliceVar(&c.Pictures, "pictures", nil, "origin of which the page shows pictures of users, such as https://pictures.example.com, whose server learns who sees them; may be repeated")
 	fl.StringSliceVar(&c.Origins, "origin", nil, "page that may connect beside those of this host, such as https://example.com; may be repeated")
-	fl.StringSliceVar(&proxies, "trusted-proxy", nil, "address or prefix of a proxy whose X-Forwarded-For is believed; may be repeated")
+	fl.StringSliceVar(proxies, "trusted-proxy", nil, "address or prefix of a proxy whose X-Forwarded-For is believed; may be repeated")
+}
+
+func (a *app) chatAccountsCommand() *cobra.Command {
+	c := serve.Accounts{Config: serve.DefaultConfig()}
+	var proxies []string
+	cmd := &cobra.Command{
+		Use:   "accounts",
+		Short: "Serve the accounts of a chat of several servers",
+		Long: `Serve the accounts of a chat of several servers: /api/users, /api/session, /api/me, /api/ways, /api/oidc and /api/hosts, and no
+chat. The users are in the MariaDB that has the streams; 'loadstone chat user --database' adds and changes them. A
+proxy in front of all servers sends these paths here. Chat servers ask the database whether the session of a
+token is still there, and go on while neither it nor this server is.
+
+Every flag can be given as an environment variable as well: --admin-listen as
+CHAT_ADMIN_LISTEN. A flag wins.`,
+		Example: `  loadstone chat accounts --database mysql://chat@10.0.0.3/chat --database-password-file password`,
+		RunE: served(a, &c, serve.RunAccounts, func() (err error) {
+			if c.Proxies, err = forwarded.Parse(proxies...); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}),
+	}
+	fl := cmd.Flags()
+	serviceFlags(fl, &c.Config.Config, "profiles")
+	databaseFlags(fl, &c.Cluster.Registry)
+	accountFlags(fl, &c.Config, &proxies)
 	return cmd
 }

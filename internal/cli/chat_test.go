@@ -82,6 +82,7 @@ func TestChatUsers(t *testing.T) {
 	said(2, "write an e-mail address", password, "add", "ada")
 	said(2, "write member, host or admin", password, "add", "ada@example.com", "--role", "king")
 	said(1, "nobody has signed up in chat-data", "", "list")
+	said(2, "must be mysql://", "", "list", "--database", "postgres://a@b/c")
 	said(0, "ada@example.com, host, was added as user-", password+"\nmore\n", "add", "Ada@example.com", "--name", "Ada", "--role", "host")
 	said(1, "there is a user ada@example.com", password, "add", "ada@example.com")
 	foreign, err := sql.Open("sqlite", filepath.Join(dir, "chat-data", "users.db"))

@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"loadstone/block/account"
+	"loadstone/block/redact"
 	"loadstone/system/chat"
+	"loadstone/system/chat/registry"
 	"loadstone/system/chat/serve"
 	"loadstone/system/chat/users"
 )
@@ -22,21 +24,23 @@ import (
 type chatUsers struct {
 	*app
 
-	data string
+	data     string
+	database registry.Config
 }
 
 func (a *app) chatUserCommand() *cobra.Command {
-	c := &chatUsers{app: a}
+	c := &chatUsers{app: a, database: registry.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "user",
 		Short: "Who has signed up: add, list, role, disable, password",
 		Long: `Who has signed up: add, list, role, disable, password. A server on the same directory may run. A
 member follows hosts; a host starts streams as well, and ends its own; an admin ends anybody's.
-USER is an id or an e-mail address.`,
+USER is an id or an e-mail address. With --database they are those of several servers.`,
 		Example: c.example("list --data chat-data"),
 	}
 	fl := cmd.PersistentFlags()
 	fl.StringVar(&c.data, "data", serve.DefaultConfig().Data, "directory of the log, which has the users, too")
+	databaseFlags(fl, &c.database)
 	commands := []*cobra.Command{c.addCommand(), c.listCommand(), c.roleCommand(), c.disableCommand(), c.passwordCommand()}
 	cmd.AddCommand(a.withEnv("CHAT_", commands...)...)
 	cmd.RunE = needsCommand
@@ -48,7 +52,14 @@ func (c *chatUsers) example(command string) string { return "  loadstone chat us
 // with calls do with the users, which have to be there unless they are made.
 func (c *chatUsers) with(ctx context.Context, made bool, do func(s *users.Store) error) (err error) {
 	cfg := users.DefaultConfig(serve.UsersFile(c.data))
-	if _, err := os.Stat(cfg.Path); !made && errors.Is(err, fs.ErrNotExist) {
+	if c.database.Address != "" {
+		if err := c.database.Validate(); err != nil {
+			return usageError{err}
+		}
+		if cfg.Database, err = c.database.Connect(); err != nil {
+			return err
+		}
+	} else if _, err := os.Stat(cfg.Path); !made && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("nobody has signed up in %s: `loadstone chat user add`, or name another directory with --data", c.data)
 	}
 	s, err := users.Open(ctx, cfg)
@@ -64,7 +75,7 @@ func (c *chatUsers) one(ctx context.Context, name string, do func(s *users.Store
 	return c.with(ctx, false, func(s *users.Store) error {
 		u, err := s.Find(ctx, name)
 		if errors.Is(err, chat.ErrNoUser) {
-			return fmt.Errorf("there is no user %.100q in %s", name, c.data)
+			return fmt.Errorf("there is no user %.100q in %s", name, cmp.Or(redact.Address(c.database.Address), c.data))
 		}
 		if err != nil {
 			return err

@@ -48,5 +48,15 @@ func TestUpOfTheChatOfSeveralServers(t *testing.T) {
 		}
 	}
 	s.want(0, "", "chat", "reconcile", "--url", url, "--streams", "1,2", "--for", "5s")
+	const account = `{"email":"ada@example.com","password":"correct horse battery","name":"Ada"}`
+	for _, r := range []struct {
+		path   string
+		status int
+		want   string
+	}{{"/api/users", http.StatusAccepted, "sign in"}, {"/api/session", http.StatusCreated, `"name":"Ada"`}} {
+		if status, page, err := ask(t, http.MethodPost, url+r.path, account); err != nil || status != r.status || !strings.Contains(page, r.want) {
+			t.Errorf("POST %s: got status %d, %s and %v, want %d and %q", r.path, status, page, err, r.status, r.want)
+		}
+	}
 	s.want(0, "chat is stopped", "down")
 }

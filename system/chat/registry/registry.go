@@ -76,7 +76,24 @@ func (c Config) driver() (*mysql.Config, error) {
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.Timeout, c.Timeout, c.Timeout
 	// An update that changes nothing has found its row.
 	d.ClientFoundRows = true
+	d.Params = map[string]string{"sql_mode": "'ANSI_QUOTES,STRICT_ALL_TABLES'"} // as others write SQL
 	return d, nil
+}
+
+// Connect returns the database, to which it has not connected yet.
+func (c Config) Connect() (*sql.DB, error) {
+	d, err := c.driver()
+	if err = errors.Join(err, c.Validate()); err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(d)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
 }
 
 // Registry is safe for concurrent use.
@@ -108,17 +125,11 @@ const (
 // Open connects, makes the tables if they are not there, and reads all streams. It waits for the
 // database until ctx ends.
 func Open(ctx context.Context, cfg Config) (*Registry, error) {
-	d, err := cfg.driver()
-	if err = errors.Join(err, cfg.Validate()); err != nil {
+	db, err := cfg.Connect()
+	if err != nil {
 		return nil, err
 	}
-	connector, err := mysql.NewConnector(d)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the database: %w", err)
-	}
-	r := &Registry{cfg: cfg, db: sql.OpenDB(connector), streams: map[int64]chat.Stream{}}
-	r.db.SetMaxOpenConns(connections)
-	r.db.SetMaxIdleConns(connections)
+	r := &Registry{cfg: cfg, db: db, streams: map[int64]chat.Stream{}}
 	for {
 		err := r.open(ctx)
 		if err == nil {

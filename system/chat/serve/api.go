@@ -81,7 +81,6 @@ func (s *server) routes(parts *service.Service) *route.Routes {
 	r.Add(http.MethodGet, "/api/viewers", s.viewers)
 	r.Add(http.MethodGet, "/openapi.json", document)
 	s.accounts(r)
-	s.elsewhere(r)
 	s.hosting(r)
 	page := web.New(s.cfg.Pictures)
 	for _, method := range []string{http.MethodGet, http.MethodHead} {

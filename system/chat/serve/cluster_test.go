@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -103,6 +104,7 @@ func TestServers(t *testing.T) {
 	t.Run("the books are closed", func(t *testing.T) { closedBooks(t, one.in(t), two.in(t)) })
 	t.Run("what is found is told to viewers", func(t *testing.T) { toldResults(t, parts, one.in(t)) })
 	t.Run("summaries are asked for, and told", func(t *testing.T) { toldSummaries(t, parts, one.in(t), two.in(t)) })
+	t.Run("accounts are another server's", func(t *testing.T) { otherAccounts(t, parts, one.in(t), two.in(t)) })
 	t.Run("what was missed is shown once it can be read", func(t *testing.T) { missed(t, parts, one.in(t)) })
 	t.Run("they are one chat", func(t *testing.T) { oneChat(t, parts, one.in(t), two.in(t)) })
 }
@@ -272,6 +274,51 @@ func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
 				return
 			}
 		}
+	}
+}
+
+// Who signs up and in does so at a server of accounts, and is known at all chat servers, also while there is neither
+// that server nor the database.
+func otherAccounts(t *testing.T, parts *sharedParts, one, two *fixture) {
+	t.Helper()
+	accounts := startAs(t, "", func(ctx context.Context, c Config, logger *slog.Logger) error {
+		return RunAccounts(ctx, Accounts{c}, logger)
+	}, func(c *Config) {
+		c.Cluster.Registry.Address = parts.db.Address()
+	})
+	p := accounts.person()
+	p.want(202, "sign in", "POST /api/users", `{"email":"ada@show.example","password":"`+password+`","name":"Ada"}`)
+	p.take(p.want(201, `"role":"member"`, "POST /api/session", signInForm("Ada")))
+	p.want(404, "no_such_path", "POST /api/guest", `{"name":"Noor"}`)
+	p.want(200, `"provider":""`, "GET /api/ways", "")
+	at := func(f *fixture) *person {
+		return &person{f: f, token: p.token, user: p.user, cookies: map[string]string{}}
+	}
+	const stream = "4"
+	at(one).want(200, `"name":"Ada"`, "GET /api/me", "")
+	ada, olga := at(one).join(stream), two.join("Olga", "stream", stream)
+	if ada.joined.User != p.user {
+		t.Errorf("she joined as %+v", ada.joined)
+	}
+	ada.send("hello", "hello")
+	ada.next("ack")
+	for olga.see(len(olga.messages) + 1); olga.messages[len(olga.messages)-1].Sender != p.user; {
+		olga.see(len(olga.messages) + 1)
+	}
+	if m := olga.messages[len(olga.messages)-1]; m.Name != "Ada" || m.Text != "hello" {
+		t.Errorf("another server shows %+v", m)
+	}
+	parts.db.Kill()
+	late := at(two).join(stream)
+	p.want(503, "accounts", "POST /api/session", signInForm("Ada"))
+	parts.db.Start()
+	p.take(p.want(200, p.user, "POST /api/session/refresh", ""))
+	p.want(204, "", "DELETE /api/session", "")
+	ada.expired()
+	late.expired()
+	at(one).want(401, "bad_token", "GET /api/me", "")
+	if err := accounts.stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *server) enter(c context.Context, ctx *fasthttp.RequestCtx, who chat.Use
 	var relation chat.Relation
 	if who.Role != chat.Guest && stream.HostID != "" {
 		var err error
-		if relation, err = s.people.Relation(c, who.ID, stream.HostID); err != nil {
+		if relation, err = s.relation(c, who.ID, stream.HostID); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (s *server) host(c context.Context, ctx *fasthttp.RequestCtx) error {
 	id, part, _ := strings.Cut(strings.TrimPrefix(string(ctx.URI().PathOriginal()), "/api/hosts/"), "/")
 	subscriber, subscribers := strings.CutPrefix(part, "subscribers/")
 	switch {
-	case s.people == nil:
+	case s.accountsElsewhere():
 		return chat.ErrNotHere
 	case part == "" && ctx.IsGet():
 		return s.showHost(c, ctx, id)
@@ -205,11 +205,8 @@ func (s *server) subscribe(c context.Context, ctx *fasthttp.RequestCtx, host, us
 	return nil
 }
 
-// hosting adds what changes streams, and what is about hosts.
+// hosting adds what changes streams.
 func (s *server) hosting(r *route.Routes) {
 	r.Add(http.MethodPost, "/api/streams", timed(s.startStream))
 	r.Add(http.MethodPost, "/api/streams/", timed(s.change))
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		r.Add(method, "/api/hosts/", timed(s.host))
-	}
 }

@@ -194,14 +194,19 @@ func (c Config) Validate() error {
 	if c.TokenTTL < time.Minute {
 		errs = append(errs, fmt.Errorf("tokens are good for %v: write at least 1m", c.TokenTTL))
 	}
-	if c.AccessTTL < time.Minute {
-		errs = append(errs, fmt.Errorf("access tokens are good for %v: write at least 1m", c.AccessTTL))
-	}
-	provider := c.elsewhere()
 	for what, n := range map[string]int{"messages of a user": c.MessagesPerUser, "messages of a network": c.MessagesPerNetwork, "messages of a room": c.MessagesPerRoom, "new guests of a network": c.GuestsPerNetwork} {
 		if n < 1 {
 			errs = append(errs, fmt.Errorf("%d %s a second: write 1 or more", n, what))
 		}
+	}
+	return errors.Join(c.Config.Validate(), c.Summaries.Validate(), c.Room.Validate(), c.Hub.Validate(), c.validateAccounts(), errors.Join(errs...))
+}
+
+// validateAccounts returns what is wrong with what is said of accounts.
+func (c Config) validateAccounts() error {
+	var errs []error
+	if c.AccessTTL < time.Minute {
+		errs = append(errs, fmt.Errorf("access tokens are good for %v: write at least 1m", c.AccessTTL))
 	}
 	for _, origin := range c.Origins {
 		if !isOrigin(origin) {
@@ -213,14 +218,15 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("pictures are of %q: write https://HOST, such as https://pictures.example.com", origin))
 		}
 	}
-	return errors.Join(c.Config.Validate(), c.Summaries.Validate(), c.Room.Validate(), c.Hub.Validate(), provider.Validate(), errors.Join(errs...))
+	provider := c.elsewhere()
+	return errors.Join(provider.Validate(), errors.Join(errs...))
 }
 
 // validateLog returns what is wrong with where the log is.
 func (c Config) validateLog() error {
 	switch {
 	case c.shares() && c.OIDC.On():
-		return errors.Join(c.Cluster.Validate(), errors.New("users sign in elsewhere only where the log is the server's own: leave the provider out"))
+		return errors.Join(c.Cluster.Validate(), errors.New("a server of their own has the accounts where the log is shared, and signs in elsewhere: leave the provider out"))
 	case c.shares():
 		return c.Cluster.Validate()
 	case c.Cluster.Broadcast.Address != "" || c.Cluster.Registry.Address != "":
@@ -236,6 +242,13 @@ func (c Config) elsewhere() oidc.Config {
 	o := c.OIDC
 	o.Callback = strings.TrimSuffix(c.PublicURL, "/") + callbackPath
 	return o
+}
+
+// newServer has no parts yet.
+func newServer(cfg Config, logger *slog.Logger) *server {
+	return &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited), tries: ratelimit.New(maxLimited),
+		logger: logger, failures: route.NewErrorLog(logger, "something could not be done"), counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}},
+		rooms: ratelimit.New(maxLimited), actions: ratelimit.New(maxLimited), reactions: ratelimit.New(maxLimited)}
 }
 
 // UsersFile is the file of users in a directory of a log.
@@ -255,9 +268,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	if cfg.Hub.MaxConns < asked {
 		logger.Warn("fewer viewers: this process may not open more files (ulimit -n)", "asked", asked, "max_viewers", cfg.Hub.MaxConns)
 	}
-	s := &server{cfg: cfg, users: ratelimit.New(maxLimited), networks: ratelimit.New(maxLimited), guests: ratelimit.New(maxLimited), tries: ratelimit.New(maxLimited),
-		logger: logger, failures: route.NewErrorLog(logger, "something could not be done"), counters: newCounters(&cfg), presences: presences{rooms: map[int64]madeAt{}},
-		rooms: ratelimit.New(maxLimited), actions: ratelimit.New(maxLimited), reactions: ratelimit.New(maxLimited)}
+	s := newServer(cfg, logger)
 	// What comes here may be a viewer, and the hub counts it then.
 	seed := maphash.MakeSeed()
 	cfg.PerClient = &httpserver.PerClient{MaxConns: cfg.Hub.MaxPerAddress, Client: func(peer netip.Addr) (name uint64, others bool) {
@@ -278,11 +289,11 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		}
 		parts.Add(service.Component{Name: "hub", Run: s.hub.Run, Close: s.hub.Close})
 		s.tokens, s.access = chat.NewTokens(s.log.Key(), cfg.TokenTTL), chat.NewTokens(s.log.Key(), cfg.AccessTTL)
-		s.outcomes = newOutcomes(parts.Registry)
-		if s.own != nil {
-			if err := s.openUsers(ctx, parts); err != nil {
-				return service.Handler{}, err
-			}
+		if err := s.openUsers(ctx, parts); err != nil {
+			return service.Handler{}, err
+		}
+		if s.cfg.OIDC.On() {
+			s.provider = oidc.New(s.cfg.elsewhere(), s.log.Key())
 		}
 		if err := s.openDesk(parts); err != nil {
 			return service.Handler{}, err
@@ -298,11 +309,17 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	})
 }
 
-// openUsers opens the users, in the log's directory.
+// openUsers opens the users, in the log's directory or the database that several servers share.
 func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
+	s.outcomes = newOutcomes(parts.Registry)
 	c := users.DefaultConfig(UsersFile(s.cfg.Data))
 	c.PasswordCost = s.cfg.PasswordCost
 	var err error
+	if database := s.cfg.Cluster.Registry; database.Address != "" {
+		if c.Database, err = database.Connect(); err != nil {
+			return err
+		}
+	}
 	if s.people, err = users.Open(ctx, c); err != nil {
 		return err
 	}
@@ -310,9 +327,9 @@ func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 	if err != nil {
 		return errors.Join(err, s.people.Close())
 	}
-	parts.Add(service.Component{Name: "users", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }, Close: s.people.Close})
-	if s.cfg.OIDC.On() {
-		s.provider = oidc.New(s.cfg.elsewhere(), s.log.Key())
+	parts.Add(service.Component{Name: "users", Close: s.people.Close})
+	if s.hub != nil {
+		parts.Add(service.Component{Name: "sessions", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }})
 	}
 	return nil
 }
@@ -353,7 +370,7 @@ type server struct {
 	failures *route.ErrorLog
 
 	tokens, access *chat.Tokens // of guests, and of who has signed up
-	people         *users.Store // nil where the log is shared: all are guests
+	people         *users.Store
 	provider       *oidc.Client // nil if there is none
 	outcomes       outcomes
 	counters       *counters

@@ -39,6 +39,12 @@ type fixture struct {
 
 func start(t *testing.T, dir string, change func(*Config)) *fixture {
 	t.Helper()
+	return startAs(t, dir, Run, change)
+}
+
+// startAs is start of what run serves.
+func startAs(t *testing.T, dir string, run func(context.Context, Config, *slog.Logger) error, change func(*Config)) *fixture {
+	t.Helper()
 	c := DefaultConfig()
 	c.Data, c.Listen, c.AdminListen, c.AdminToken, c.Drain, c.Hub.Tick = dir, "127.0.0.1:0", "127.0.0.1:0", adminToken, 0, 0
 	c.MessagesPerUser, c.PasswordCost = 1000, account.MinCost // tests say more than anybody
@@ -49,7 +55,7 @@ func start(t *testing.T, dir string, change func(*Config)) *fixture {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, c, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- run(ctx, c, slog.New(slog.DiscardHandler)) }()
 	f := &fixture{t: t, dir: dir}
 	stopped := false
 	f.stop = func() error {

@@ -233,8 +233,12 @@ func (s *server) me(c context.Context, ctx *fasthttp.RequestCtx) error {
 
 // ways answers GET /api/ways: how one may come in, and of which origins pictures are shown.
 func (s *server) ways(ctx *fasthttp.RequestCtx) error {
+	provider := ""
+	if s.provider != nil {
+		provider = s.cfg.OIDC.Name
+	}
 	return answer(ctx, fasthttp.StatusOK, map[string]any{
-		"guests": s.cfg.Guests, "provider": s.cfg.OIDC.Name, "pictures": append([]string{}, s.cfg.Pictures...),
+		"guests": s.cfg.Guests, "provider": provider, "pictures": append([]string{}, s.cfg.Pictures...),
 	})
 }
 
@@ -259,10 +263,10 @@ func setCookie(ctx *fasthttp.RequestCtx, name, value, path string, keep time.Dur
 	ctx.Response.Header.SetCookie(c)
 }
 
-// accounts adds what is about oneself.
+// accounts adds what is about oneself and about hosts.
 func (s *server) accounts(r *route.Routes) {
 	signUp, signIn, signOut, refresh := timed(s.signUp), timed(s.signIn), timed(s.signOut), timed(s.refresh)
-	if s.people == nil {
+	if s.accountsElsewhere() {
 		none := func(*fasthttp.RequestCtx) error { return failure(chat.ErrNotHere) }
 		signUp, signIn, signOut = none, none, none
 		refresh = func(ctx *fasthttp.RequestCtx) error { ctx.SetStatusCode(fasthttp.StatusNoContent); return nil }
@@ -274,4 +278,11 @@ func (s *server) accounts(r *route.Routes) {
 	r.Add(http.MethodGet, "/api/me", timed(s.me))
 	r.Add(http.MethodPost, "/api/me", timed(s.me))
 	r.Add(http.MethodGet, "/api/ways", s.ways)
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+		r.Add(method, "/api/hosts/", timed(s.host))
+	}
+	s.elsewhere(r)
 }
+
+// accountsElsewhere reports whether a server of their own has the accounts, see RunAccounts.
+func (s *server) accountsElsewhere() bool { return s.own == nil && s.hub != nil }

@@ -62,7 +62,7 @@ func endAll(ctx context.Context, tx *sql.Tx, user string) error {
 }
 
 func (s *Store) change(ctx context.Context, statement string, args ...any) error {
-	return failed(one(s.db.Write.ExecContext(ctx, statement, args...)))
+	return failed(one(s.writes.ExecContext(ctx, statement, args...)))
 }
 
 // one is an error if a statement has not changed one user.
@@ -87,14 +87,17 @@ func (s *Store) Follow(ctx context.Context, user, host string) error {
 		if user == host || !to.Role.May(chat.Host) {
 			return chat.ErrNoUser
 		}
-		var followed int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM follows WHERE user = ?`, user).Scan(&followed); err != nil {
+		var followed, already int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*), count(CASE WHEN host = ? THEN 1 END) FROM follows WHERE user = ?`, host, user).Scan(&followed, &already); err != nil {
 			return err
 		}
-		if followed >= maxFollowed {
+		switch {
+		case already > 0:
+			return nil
+		case followed >= maxFollowed:
 			return chat.ErrTooMany
 		}
-		done, err := tx.ExecContext(ctx, `INSERT INTO follows (user, host, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, user, host, s.cfg.Now().Unix())
+		done, err := tx.ExecContext(ctx, `INSERT INTO follows (user, host, since) VALUES (?, ?, ?)`, user, host, s.cfg.Now().Unix())
 		return count(ctx, tx, one(done, err), host, 1)
 	})
 }
@@ -129,15 +132,14 @@ func (s *Store) Subscribe(ctx context.Context, user, host string, until time.Tim
 			_, err := tx.ExecContext(ctx, `DELETE FROM subscriptions WHERE user = ? AND host = ?`, user, host)
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO subscriptions (user, host, until) VALUES (?, ?, ?)
-			ON CONFLICT (user, host) DO UPDATE SET until = excluded.until`, user, host, until.Unix())
+		_, err := tx.ExecContext(ctx, `REPLACE INTO subscriptions (user, host, until) VALUES (?, ?, ?)`, user, host, until.Unix())
 		return err
 	})
 }
 
 // Relation is what a user is to a host now.
 func (s *Store) Relation(ctx context.Context, user, host string) (r chat.Relation, err error) {
-	err = s.db.Read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE user = ?1 AND host = ?2),
-		EXISTS (SELECT 1 FROM subscriptions WHERE user = ?1 AND host = ?2 AND until > ?3)`, user, host, s.cfg.Now().Unix()).Scan(&r.Follows, &r.Subscribes)
+	err = s.reads.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE user = ? AND host = ?),
+		EXISTS (SELECT 1 FROM subscriptions WHERE user = ? AND host = ? AND until > ?)`, user, host, user, host, s.cfg.Now().Unix()).Scan(&r.Follows, &r.Subscribes)
 	return r, failed(err)
 }

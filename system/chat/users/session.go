@@ -66,7 +66,7 @@ func (s *Store) Begin(ctx context.Context, u *User) (Session, error) {
 	until := s.until(now)
 	err := s.write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id IN
-			(SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT -1 OFFSET ?)`, u.ID, maxSessions-1); err != nil {
+			(SELECT id FROM (SELECT id FROM sessions WHERE user = ? ORDER BY until DESC LIMIT 1000000 OFFSET ?) AS old)`, u.ID, maxSessions-1); err != nil {
 			return err
 		}
 		err := one(tx.ExecContext(ctx, `INSERT INTO sessions (id, mark, user, secret, began, until)
@@ -94,7 +94,7 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 		var user string
 		var hash, before, salt []byte
 		var began, until, rotated int64
-		err := tx.QueryRowContext(ctx, `SELECT user, secret, before, salt, began, until, rotated FROM sessions WHERE id = ?`, id).Scan(
+		err := tx.QueryRowContext(ctx, `SELECT user, secret, "before", salt, began, until, rotated FROM sessions WHERE id = ?`, id).Scan(
 			&user, &hash, &before, &salt, &began, &until, &rotated)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -122,7 +122,7 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 		salt = []byte(rand.Text())
 		secret = nextSecret(salt, secret)
 		next = Session{id + "." + secret, s.until(time.Unix(began, 0))}
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET mark = ?, before = secret, secret = ?, salt = ?, rotated = ?, until = ? WHERE id = ?`,
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET mark = ?, "before" = secret, secret = ?, salt = ?, rotated = ?, until = ? WHERE id = ?`,
 			mark(id), secretHash(secret), salt, now.Unix(), next.Until.Unix(), id)
 		return err
 	})
@@ -141,8 +141,15 @@ func (s *Store) Refresh(ctx context.Context, token string) (u *User, next Sessio
 // End ends the session of a refresh token, which may have been good before: who has it signs out.
 func (s *Store) End(ctx context.Context, token string) error {
 	id, _, _ := strings.Cut(token, ".")
-	_, err := s.db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
-	return failed(err)
+	return s.end(ctx, `DELETE FROM sessions WHERE id = ?`, id)
+}
+
+// end does a statement that ends sessions.
+func (s *Store) end(ctx context.Context, statement string, args ...any) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	})
 }
 
 // InSession returns the user with an id that is in a session, as its access token names it, or chat.ErrNoUser.
@@ -153,7 +160,7 @@ func (s *Store) InSession(ctx context.Context, id, session string) (*User, error
 // Ended returns the sessions whose connections are to end, noted after a number, the newest 10,000, and the
 // number of the last: by whichever process. The first is 0.
 func (s *Store) Ended(ctx context.Context, after int64) (sessions []string, last int64, err error) {
-	rows, err := s.db.Read.QueryContext(ctx, `SELECT number, session FROM ended WHERE number > ? ORDER BY number`, after)
+	rows, err := s.reads.QueryContext(ctx, `SELECT number, session FROM ended WHERE number > ? ORDER BY number`, after)
 	if err != nil {
 		return nil, after, failed(err)
 	}
@@ -170,12 +177,21 @@ func (s *Store) Ended(ctx context.Context, after int64) (sessions []string, last
 
 // write does a transaction.
 func (s *Store) write(ctx context.Context, do func(tx *sql.Tx) error) error {
-	tx, err := s.db.Write.BeginTx(ctx, nil)
+	tx, err := s.writes.BeginTx(ctx, nil)
 	if err != nil {
 		return failed(err)
+	}
+	if s.file == nil {
+		// One after the other, as in a file: what has ended is numbered in the order in which it is seen.
+		if _, err := tx.ExecContext(ctx, `UPDATE users_turn SET number = number + 1`); err != nil {
+			return errors.Join(failed(err), tx.Rollback())
+		}
 	}
 	if err := do(tx); err != nil {
 		return errors.Join(failed(err), tx.Rollback())
 	}
-	return failed(s.db.Commit(ctx, tx))
+	if s.file == nil {
+		return failed(tx.Commit())
+	}
+	return failed(s.file.Commit(ctx, tx))
 }

@@ -1,6 +1,6 @@
-// Package users keeps the people who have signed up, in a SQLite database: their names, the
-// hashes of their passwords, who they are elsewhere (OpenID Connect), their sessions, and whom
-// they follow.
+// Package users keeps the people who have signed up, in a SQLite database, or in the MariaDB that several
+// servers share: their names, the hashes of their passwords, who they are elsewhere (OpenID Connect), their
+// sessions, and whom they follow.
 //
 // # Sessions
 //
@@ -53,6 +53,8 @@ import (
 type Config struct {
 	// Path is the file. It is made if there is none.
 	Path string
+	// Database is a MariaDB that several servers share, in place of a file, if there is one. Close closes it, too.
+	Database *sql.DB
 	// PasswordCost is that of new hashes, see account.Cost.
 	PasswordCost int
 	// Idle is how long a session lasts in which nothing is asked for, and Longest any.
@@ -131,44 +133,60 @@ func address(text string) (string, error) {
 // Store has the users. It is safe for concurrent use. Errors are *chat.Error, wrapped, where
 // callers tell them apart; chat.ErrAccounts is one of the database.
 type Store struct {
-	cfg       Config
-	db        *sqlite.DB
-	passwords *account.Passwords
-	byID      *sql.Stmt
-	inSession *sql.Stmt // each request with an access token asks it
+	cfg           Config
+	file          *sqlite.DB // nil where they are in a MariaDB
+	reads, writes *sql.DB
+	passwords     *account.Passwords
+	byID          *sql.Stmt
+	inSession     *sql.Stmt // each request with an access token asks it
 }
 
-// Open opens the file, or makes it, for its owner alone, and so the directory if there is none.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
-	passwords, err := account.NewPasswords(cfg.PasswordCost)
+// Open opens the file, or makes it, for its owner alone, and so the directory if there is none; or the tables of
+// the database.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	s := &Store{cfg: cfg}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open the users: %w", err), s.Close())
+		}
+	}()
+	if s.passwords, err = account.NewPasswords(cfg.PasswordCost); err != nil {
+		return nil, err
+	}
+	if cfg.Database == nil {
+		err = s.openFile(ctx)
+	} else {
+		s.reads, s.writes = cfg.Database, cfg.Database
+		err = s.makeTables(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
+	if s.byID, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`); err != nil {
+		return nil, err
+	}
+	if s.inSession, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ? AND EXISTS (SELECT 1 FROM sessions WHERE sessions.user = users.id AND mark = ?)`); err != nil {
+		return nil, err
+	}
+	return s, s.end(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix())
+}
+
+func (s *Store) openFile(ctx context.Context) (err error) {
 	const owner = 0o700
-	if err := os.MkdirAll(filepath.Dir(cfg.Path), owner); err != nil {
-		return nil, fmt.Errorf("open the users: %w", err)
+	if err := os.MkdirAll(filepath.Dir(s.cfg.Path), owner); err != nil {
+		return err
 	}
-	if err := private(cfg.Path); err != nil {
-		return nil, fmt.Errorf("open the users: %w", err)
+	if err := private(s.cfg.Path); err != nil {
+		return err
 	}
-	db, err := sqlite.Open(ctx, cfg.Path)
-	if err != nil {
-		return nil, fmt.Errorf("open the users in %s: %w", cfg.Path, err)
+	if s.file, err = sqlite.Open(ctx, s.cfg.Path); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.Path, err)
 	}
-	if err := db.Make(ctx, tables); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
+	s.reads, s.writes = s.file.Read, s.file.Write
+	if err := s.file.Make(ctx, tables); err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.Path, err)
 	}
-	s := &Store{cfg: cfg, db: db, passwords: passwords}
-	if s.byID, err = db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`); err == nil {
-		s.inSession, err = db.Read.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE user = ?1 AND mark = ?2)`)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the users in %s: %w", cfg.Path, err), db.Close())
-	}
-	if _, err := db.Write.ExecContext(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix()); err != nil {
-		return nil, errors.Join(fmt.Errorf("forget old sessions in %s: %w", cfg.Path, err), db.Close())
-	}
-	return s, nil
+	return nil
 }
 
 // private makes the file, or what there is of the database, one that only its owner reads: what
@@ -192,7 +210,21 @@ func private(path string) error {
 }
 
 // Close closes the database.
-func (s *Store) Close() error { return errors.Join(s.byID.Close(), s.inSession.Close(), s.db.Close()) }
+func (s *Store) Close() error {
+	var errs []error
+	for _, statement := range []*sql.Stmt{s.byID, s.inSession} {
+		if statement != nil {
+			errs = append(errs, statement.Close())
+		}
+	}
+	switch {
+	case s.file != nil:
+		errs = append(errs, s.file.Close())
+	case s.writes != nil:
+		errs = append(errs, s.writes.Close())
+	}
+	return errors.Join(errs...)
+}
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
@@ -251,14 +283,14 @@ func failed(err error) error {
 // Find returns the user with an id or, if there is an @ in it, an e-mail address.
 func (s *Store) Find(ctx context.Context, name string) (*User, error) {
 	if strings.Contains(name, "@") {
-		return scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(name)))
+		return scan(s.reads.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(name)))
 	}
 	return scan(s.byID.QueryRowContext(ctx, name))
 }
 
 // Each calls take with each user, in the order of ids.
 func (s *Store) Each(ctx context.Context, take func(u *User) error) error {
-	rows, err := s.db.Read.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
+	rows, err := s.reads.QueryContext(ctx, `SELECT `+columns+` FROM users ORDER BY id`)
 	if err != nil {
 		return failed(err)
 	}
@@ -306,8 +338,12 @@ func (s *Store) put(ctx context.Context, n New, vouched bool) (id string, err er
 		return "", overloaded(err)
 	}
 	id = chat.NewUserID()
-	_, err = s.db.Write.ExecContext(ctx, `INSERT INTO users (id, email, hash, name, role, created, vouched) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (email) DO UPDATE SET asked = asked + 1`, id, email, hash, n.Name, n.Role, s.cfg.Now().Unix(), vouched)
+	there := `ON CONFLICT (email) DO UPDATE SET`
+	if s.file == nil {
+		there = `ON DUPLICATE KEY UPDATE`
+	}
+	_, err = s.writes.ExecContext(ctx, `INSERT INTO users (id, email, hash, name, role, created, vouched) VALUES (?, ?, ?, ?, ?, ?, ?)
+		`+there+` asked = asked + 1`, id, email, hash, n.Name, n.Role, s.cfg.Now().Unix(), vouched)
 	return id, failed(err)
 }
 
@@ -321,7 +357,7 @@ func overloaded(err error) error {
 
 // SignIn returns the user with an e-mail address and password, or chat.ErrSignIn.
 func (s *Store) SignIn(ctx context.Context, email, password string) (*User, error) {
-	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(email)))
+	u, err := scan(s.reads.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE email = ?`, strings.ToLower(email)))
 	if errors.Is(err, chat.ErrNoUser) {
 		u, err = &User{}, nil // nobody's password
 	}
@@ -347,11 +383,21 @@ func (s *Store) FromElsewhere(ctx context.Context, e Elsewhere) (*User, error) {
 	if err := errors.Join(chat.CheckName(e.Name), chat.CheckPicture(e.Picture)); err != nil {
 		return nil, err
 	}
-	if _, err := s.db.Write.ExecContext(ctx, `INSERT INTO users (id, issuer, subject, name, picture, role, created) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (issuer, subject) DO NOTHING`, chat.NewUserID(), e.Issuer, e.Subject, e.Name, e.Picture, chat.Member, s.cfg.Now().Unix()); err != nil {
-		return nil, failed(err)
-	}
-	u, err := scan(s.db.Read.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE issuer = ? AND subject = ?`, e.Issuer, e.Subject))
+	var u *User
+	err := s.write(ctx, func(tx *sql.Tx) (err error) {
+		find := func() error {
+			u, err = scan(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM users WHERE issuer = ? AND subject = ?`, e.Issuer, e.Subject))
+			return err
+		}
+		if err := find(); !errors.Is(err, chat.ErrNoUser) {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO users (id, issuer, subject, name, picture, role, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			chat.NewUserID(), e.Issuer, e.Subject, e.Name, e.Picture, chat.Member, s.cfg.Now().Unix()); err != nil {
+			return err
+		}
+		return find()
+	})
 	if err == nil && u.Disabled {
 		return nil, chat.ErrSignIn
 	}

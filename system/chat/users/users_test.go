@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"loadstone/block/account"
+	"loadstone/block/servertest"
 	"loadstone/system/chat"
+	"loadstone/system/chat/registry"
 )
 
 const password = "correct horse battery"
@@ -37,7 +40,11 @@ func (c *clock) pass(d time.Duration) {
 
 func open(t *testing.T) (*Store, *clock) {
 	t.Helper()
-	cfg := DefaultConfig(filepath.Join(t.TempDir(), "users.db"))
+	return openAs(t, DefaultConfig(filepath.Join(t.TempDir(), "users.db")))
+}
+
+func openAs(t *testing.T, cfg Config) (*Store, *clock) {
+	t.Helper()
 	c := &clock{now: time.Unix(1_800_000_000, 0)}
 	cfg.PasswordCost, cfg.Now = account.MinCost, c.Now
 	s, err := Open(t.Context(), cfg)
@@ -70,10 +77,66 @@ func begin(t *testing.T, s *Store, u *User) Session {
 	return session
 }
 
-// Somebody who signs up twice has the first account, and hears the same.
-func TestSignUp(t *testing.T) {
+// everywhere are tests that hold of a file and of a database.
+var everywhere = map[string]func(t *testing.T, s *Store, c *clock){
+	"sign up":             testSignUp,
+	"who may not sign in": testWhoMayNotSignIn,
+	"a family ends when a token is used twice": testAFamilyEndsWhenATokenIsUsedTwice,
+	"a lost answer is given again":             testALostAnswerIsGivenAgain,
+	"an old token signs out":                   testAnOldTokenSignsOut,
+	"no session begins after a change":         testNoSessionBeginsAfterAChange,
+	"sessions end":                             testSessionsEnd,
+	"no token is stored":                       testNoTokenIsStored,
+	"ended":                                    testEnded,
+	"elsewhere":                                testElsewhere,
+	"followers":                                testFollowers,
+	"a user follows so many at most":           testAUserFollowsSoManyAtMost,
+	"users of an operator":                     testUsersOfAnOperator,
+}
+
+func TestInAFile(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t)
+	for name, test := range everywhere {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := open(t)
+			test(t, s, c)
+		})
+	}
+}
+
+// Each has a database of its own, in one server.
+func TestInMariaDB(t *testing.T) {
+	t.Parallel()
+	server := servertest.MariaDB(t)
+	root := registry.DefaultConfig()
+	root.Address = server.Address()
+	db, err := root.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for name, test := range everywhere {
+		t.Run(name, func(t *testing.T) {
+			own := strings.ReplaceAll(name, " ", "_")
+			if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+own); err != nil {
+				t.Fatal(err)
+			}
+			cfg, at := DefaultConfig(""), root
+			at.Address = strings.TrimSuffix(server.Address(), "test") + own
+			var err error
+			if cfg.Database, err = at.Connect(); err != nil {
+				t.Fatal(err)
+			}
+			s, c := openAs(t, cfg)
+			test(t, s, c)
+		})
+	}
+}
+
+// Somebody who signs up twice has the first account, and hears the same.
+func testSignUp(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	ctx := t.Context()
 	n := New{Email: "Noor@Show.example", Password: password, Name: "Noor", Role: chat.Member}
 	if err := s.SignUp(ctx, n); err != nil {
@@ -113,9 +176,8 @@ func TestSignUp(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotSignIn(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testWhoMayNotSignIn(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	elsewhere, err := s.FromElsewhere(ctx, Elsewhere{Issuer: "https://id.example", Subject: "1", Name: "Olga"})
@@ -146,9 +208,8 @@ func TestWhoMayNotSignIn(t *testing.T) {
 }
 
 // A refresh token is good once. Shown later a second time it ends its family, with the good one.
-func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
-	t.Parallel()
-	s, c := open(t)
+func testAFamilyEndsWhenATokenIsUsedTwice(t *testing.T, s *Store, c *clock) {
+	t.Helper()
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	first, other := begin(t, s, noor), begin(t, s, noor)
@@ -178,9 +239,8 @@ func TestAFamilyEndsWhenATokenIsUsedTwice(t *testing.T) {
 
 // Tabs that use a token at a time, or again after an answer was lost, have the same next one, and
 // that is good.
-func TestALostAnswerIsGivenAgain(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testALostAnswerIsGivenAgain(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	session := begin(t, s, add(t, s, "Noor", chat.Member))
 	results := make(chan Session, 8)
 	for range cap(results) {
@@ -211,9 +271,8 @@ func TestALostAnswerIsGivenAgain(t *testing.T) {
 }
 
 // Who signs out ends the session, whichever of its tokens the browser still has.
-func TestAnOldTokenSignsOut(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testAnOldTokenSignsOut(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	first := begin(t, s, add(t, s, "Noor", chat.Member))
 	_, second, err := s.Refresh(t.Context(), first.Refresh)
 	if err := errors.Join(err, s.End(t.Context(), first.Refresh)); err != nil {
@@ -225,9 +284,8 @@ func TestAnOldTokenSignsOut(t *testing.T) {
 }
 
 // A password that is changed, or a user that is disabled, while somebody signs in: no session is left.
-func TestNoSessionBeginsAfterAChange(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testNoSessionBeginsAfterAChange(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	ctx := t.Context()
 	noor, olga := add(t, s, "Noor", chat.Member), add(t, s, "Olga", chat.Member)
 	for name, c := range map[string]struct {
@@ -242,7 +300,7 @@ func TestNoSessionBeginsAfterAChange(t *testing.T) {
 		}
 	}
 	var left int
-	if err := s.db.Read.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&left); err != nil || left != 0 {
+	if err := s.reads.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d sessions, %v", left, err)
 	}
 }
@@ -288,11 +346,11 @@ func TestUpgrade(t *testing.T) {
 		`ALTER TABLE users DROP COLUMN vouched`, `DROP TRIGGER session_ended`, `DROP TABLE ended`, `ALTER TABLE sessions DROP COLUMN mark`,
 		`ALTER TABLE sessions DROP COLUMN before`, `ALTER TABLE sessions DROP COLUMN salt`, `ALTER TABLE sessions DROP COLUMN rotated`, `PRAGMA user_version = 1`,
 	} {
-		if _, err := s.db.Write.ExecContext(t.Context(), statement); err != nil {
+		if _, err := s.writes.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.db.Make(t.Context(), tables); err != nil {
+	if err := s.file.Make(t.Context(), tables); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Refresh(t.Context(), session.Refresh); err != nil {
@@ -300,9 +358,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-func TestSessionsEnd(t *testing.T) {
-	t.Parallel()
-	s, c := open(t)
+func testSessionsEnd(t *testing.T, s *Store, c *clock) {
+	t.Helper()
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	idle := begin(t, s, noor)
@@ -341,24 +398,45 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// Who has let somebody in hears of each end once, in order.
+func testEnded(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
+	ctx := t.Context()
+	noor, olga := add(t, s, "Noor", chat.Member), add(t, s, "Olga", chat.Member)
+	one, two, three := begin(t, s, noor), begin(t, s, noor), begin(t, s, olga)
+	if err := errors.Join(s.End(ctx, two.Refresh), s.SetRole(ctx, olga.ID, chat.Host), s.SetDisabled(ctx, noor.ID, true)); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, session := range []Session{two, three, one} {
+		id, _, _ := strings.Cut(session.Refresh, ".")
+		want = append(want, mark(id))
+	}
+	ended, last, err := s.Ended(ctx, 0)
+	if err != nil || !slices.Equal(ended, want) {
+		t.Errorf("got %q, %v, want %q", ended, err, want)
+	}
+	if more, again, err := s.Ended(ctx, last); err != nil || len(more) != 0 || again != last {
+		t.Errorf("after that: got %q, %d, %v", more, again, err)
+	}
+}
+
 // What is in the file lets nobody in.
-func TestNoTokenIsStored(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testNoTokenIsStored(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	session := begin(t, s, add(t, s, "Noor", chat.Member))
 	_, secret, _ := strings.Cut(session.Refresh, ".")
 	var found int
-	if err := s.db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, []byte(secret)).Scan(&found); err != nil || found != 0 {
+	if err := s.reads.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, []byte(secret)).Scan(&found); err != nil || found != 0 {
 		t.Errorf("got %d, %v", found, err)
 	}
-	if err := s.db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, secretHash(secret)).Scan(&found); err != nil || found != 1 {
+	if err := s.reads.QueryRowContext(t.Context(), `SELECT count(*) FROM sessions WHERE secret = ?`, secretHash(secret)).Scan(&found); err != nil || found != 1 {
 		t.Errorf("its hash: got %d, %v", found, err)
 	}
 }
 
-func TestElsewhere(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testElsewhere(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	ctx := t.Context()
 	add(t, s, "Noor", chat.Admin)
 	who := Elsewhere{Issuer: "https://id.example", Subject: "1", Name: "noor@show.example", Picture: "https://id.example/1.png"}
@@ -383,9 +461,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-func TestFollowers(t *testing.T) {
-	t.Parallel()
-	s, c := open(t)
+func testFollowers(t *testing.T, s *Store, c *clock) {
+	t.Helper()
 	ctx := t.Context()
 	host, noor, olga := add(t, s, "Ada", chat.Host), add(t, s, "Noor", chat.Member), add(t, s, "Olga", chat.Member)
 	check := func(user *User, want chat.Relation, followers int) {
@@ -424,11 +501,10 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-func TestAUserFollowsSoManyAtMost(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testAUserFollowsSoManyAtMost(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	noor, host := add(t, s, "Noor", chat.Member), add(t, s, "Ada", chat.Host)
-	tx, err := s.db.Write.BeginTx(t.Context(), nil)
+	tx, err := s.writes.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,9 +521,8 @@ func TestAUserFollowsSoManyAtMost(t *testing.T) {
 	}
 }
 
-func TestUsersOfAnOperator(t *testing.T) {
-	t.Parallel()
-	s, _ := open(t)
+func testUsersOfAnOperator(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	if _, there, err := s.Add(ctx, New{Email: noor.Email, Password: password, Name: "Noor", Role: chat.Host}); !there || err != nil {
@@ -478,7 +553,7 @@ func TestUsersOfAnOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	vouched(eve.Email, true)
-	if _, err := s.db.Write.ExecContext(ctx, `DELETE FROM users WHERE id = ?`, u.ID); err != nil {
+	if _, err := s.writes.ExecContext(ctx, `DELETE FROM users WHERE id = ?`, u.ID); err != nil {
 		t.Fatal(err)
 	}
 	var all []User
