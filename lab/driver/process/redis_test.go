@@ -44,6 +44,50 @@ volumes: {data: {}}
 	}
 }
 
+// Three sentinels find each other, and make a replica the primary.
+func TestRedisHasSentinels(t *testing.T) {
+	installed(t, "redis")
+	c := config(t, `
+services:
+  primary: {image: redis:7, healthcheck: {test: [CMD, redis-cli, ping], interval: 1s}}
+  replica:
+    image: redis:7
+    command: [redis-server, --replicaof, "${PRIMARY_HOST:-primary}", "6379", --repl-diskless-sync-delay, "0"]
+    depends_on: {primary: {condition: service_healthy}}
+  sentinel:
+    image: redis:7
+    command: [redis-server, /data/sentinel.conf, --sentinel]
+    configs: [{source: sentinel, target: /data/sentinel.conf}]
+    expose: ["26379"]
+    healthcheck: {test: [CMD, redis-cli, -p, "26379", ping], interval: 1s}
+    depends_on: {primary: {condition: service_healthy}}
+    deploy: {replicas: 3}
+configs:
+  sentinel:
+    content: |
+      sentinel monitor dishes ${PRIMARY_HOST:-primary} 6379 2
+      sentinel down-after-milliseconds dishes 500
+`)
+	r := up(t, c)
+	of := map[string]string{}
+	for _, i := range r.Instances() {
+		of[i.Name] = i.Host
+	}
+	cli := func(host string, args ...string) string {
+		out, _ := client(t, nil, append([]string{"redis-cli", "-h", host}, args...)...) // it may be away
+		return out
+	}
+	ask := func(about ...string) string {
+		return cli(of["sentinel-1"], append([]string{"-p", "26379", "SENTINEL"}, about...)...)
+	}
+	eventually(t, "the sentinels and the replica are known", func() bool {
+		return strings.Count(ask("SENTINELS", "dishes"), "runid") == 2 && strings.Contains(ask("REPLICAS", "dishes"), of["replica-1"])
+	})
+	cli(of["primary-1"], "CLIENT", "PAUSE", "6000", "ALL")
+	eventually(t, "the replica is the primary", func() bool { return strings.Contains(ask("GET-MASTER-ADDR-BY-NAME", "dishes"), of["replica-1"]) })
+	eventually(t, "the other one is its replica", func() bool { return strings.Contains(cli(of["primary-1"], "INFO", "replication"), "role:slave") })
+}
+
 func TestRedisHasReplicas(t *testing.T) {
 	installed(t, "redis")
 	c := config(t, `

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // startRedis has the official image's contract: the command `redis-server` with
 // a configuration file and options, data in /data, no protected mode, since the
 // network is the protection.
+//
+// With --sentinel behind its configuration file it is a sentinel, which writes its state there: the file has to be
+// a config of the Compose file, with a content, so that each instance has its own.
 //
 // A health check with redis-cli would ask 127.0.0.1, so the PATH begins with a
 // redis-cli that asks the instance's own address unless it is told another.
@@ -34,11 +38,16 @@ func startRedis(_ context.Context, in *Instance) (*Process, error) {
 		}
 		command, args = append(command, file), args[1:]
 	}
+	sentinel := slices.Contains(args, "--sentinel")
+	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "--sentinel" })
 	// A later option replaces an earlier one and those of the file.
 	// A replica is known by the address that it is at, and not by the one that it connects from.
 	command = append(command, "--dir", data, "--protected-mode", "no", "--replica-announce-ip", in.Host)
 	command = append(command, in.pathFlags(args)...)
 	command = append(command, "--daemonize", "no", "--bind", in.Host)
+	if sentinel {
+		command = append(command, "--sentinel", "announce-ip", in.Host) // else the one that it connects from
+	}
 	env := map[string]string{"PATH": filepath.Join(in.Dir, "bin") + ":" + in.Path}
 	return &Process{Command: command, Env: env}, in.redisClient(args)
 }
