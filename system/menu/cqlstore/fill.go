@@ -242,17 +242,21 @@ func (w chunkWriter) insert(ctx context.Context, rows []filledRow) error {
 	})
 }
 
-// attempts is how often a request is tried that is part of writing or reading all menus: nodes that
-// compact what came before may not answer in time. The pauses between them double, from firstPause on.
+// patience is for how long a request is tried that is part of writing or reading all menus: a node
+// that compacts what came before, on a machine that has much else to do, may not answer for a
+// while, and who fills a store for a quarter of an hour would rather wait. The pauses between
+// attempts double up to the longest.
 const (
-	attempts   = 4
-	firstPause = 250 * time.Millisecond
+	patience     = time.Minute
+	firstPause   = 250 * time.Millisecond
+	longestPause = 4 * time.Second
 )
 
 func (s *Store) patiently(ctx context.Context, do func(context.Context, *gocql.Session) error) error {
-	for attempt := 1; ; attempt++ {
+	end := time.Now().Add(patience)
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := s.session.Do(ctx, do)
-		if cql.KindOf(err) != cql.Unavailable || attempt == attempts || !pause.For(ctx, firstPause<<(attempt-1)) {
+		if cql.KindOf(err) != cql.Unavailable || time.Now().Add(wait).After(end) || !pause.For(ctx, wait) {
 			return err
 		}
 	}
