@@ -33,7 +33,7 @@ type Group struct {
 // member is one generator of a group.
 type member struct {
 	*Process
-	name string
+
 	// ahead is by how much its clock is ahead of ours, to within uncertain.
 	ahead, uncertain time.Duration
 }
@@ -52,10 +52,26 @@ func StartGroup(ctx context.Context, commands []Command, log io.Writer) (*Group,
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("generator %s: %w", c.Name, err), g.Close())
 		}
-		m := &member{Process: p, name: c.Name}
-		g.members = append(g.members, m)
+		p.Name = c.Name
+		g.members = append(g.members, &member{Process: p})
+	}
+	return g.begin(ctx)
+}
+
+// Join makes a group of generators that run, and compares their clocks with this one's.
+func Join(ctx context.Context, links []Link) (*Group, error) {
+	g := &Group{}
+	for _, l := range links {
+		g.members = append(g.members, &member{Process: overLink(l)})
+	}
+	return g.begin(ctx)
+}
+
+// begin compares the clocks, or ends all.
+func (g *Group) begin(ctx context.Context) (*Group, error) {
+	for _, m := range g.members {
 		if err := m.compareClocks(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("generator %s: compare clocks: %w", c.Name, err), g.Close())
+			return nil, errors.Join(fmt.Errorf("generator %s: compare clocks: %w", m.Name, err), g.Close())
 		}
 	}
 	return g, nil
@@ -81,7 +97,7 @@ func (m *member) compareClocks(ctx context.Context) error {
 func (g *Group) Clocks() []string {
 	var all []string
 	for _, m := range g.members {
-		all = append(all, fmt.Sprintf("the clock of generator %s is ahead by %v (±%v), which is taken off its times", m.name, m.ahead.Round(time.Microsecond), m.uncertain.Round(time.Microsecond)))
+		all = append(all, fmt.Sprintf("the clock of generator %s is ahead by %v (±%v), which is taken off its times", m.Name, m.ahead.Round(time.Microsecond), m.uncertain.Round(time.Microsecond)))
 	}
 	return all
 }
@@ -110,7 +126,7 @@ func (g *Group) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wind
 				return seconds.add(i, w)
 			})
 			if err != nil {
-				return fmt.Errorf("generator %s: %w", m.name, err)
+				return fmt.Errorf("generator %s: %w", m.Name, err)
 			}
 			if r.Aborted != "" {
 				seconds.stop(r.Aborted)

@@ -1,8 +1,11 @@
 package generator
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -95,6 +98,56 @@ func TestTwoGeneratorsOfferWhatOneDoes(t *testing.T) {
 	}
 	if !maps.Equal(one(), two()) || !maps.Equal(one(), three()) || len(one()) < 100 {
 		t.Errorf("one generator asks for %d paths, two for %d and three for %d: not the same ones", len(one()), len(two()), len(three()))
+	}
+}
+
+// link is a generator that somebody else has started: here, in this process.
+func link(name string) Link {
+	in, input := io.Pipe()
+	output, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		err := Serve(context.Background(), in, out)
+		_ = out.Close()
+		served <- err
+	}()
+	return Link{Name: name, In: input, Out: output, Kill: func() { _ = in.Close() }, Wait: func() error { return <-served }}
+}
+
+func TestGeneratorsOfOthersAreJoined(t *testing.T) {
+	t.Parallel()
+	url, asked := paths(t)
+	plan := loadtest.OpenPlan(url, 200, time.Second, 24)
+	numbered(&plan)
+	g, err := Join(t.Context(), []Link{link("node1"), link("node2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := g.Run(t.Context(), plan, nil)
+	if err != nil || r.Failed > 0 || len(r.Parts) != 2 || r.Parts[0].Offered == 0 || r.Parts[1].Offered == 0 {
+		t.Errorf("got %+v, %v", r.Parts, err)
+	}
+	if want := loadtest.Due(plan); uint64(len(asked())) != want {
+		t.Errorf("%d paths were asked for, want %d", len(asked()), want)
+	}
+	for path, n := range asked() {
+		if n != 1 {
+			t.Errorf("%s was asked for %d times", path, n)
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	// Why one has ended is told.
+	output, out := io.Pipe()
+	input, in := io.Pipe()
+	go func() {
+		_, _ = bufio.NewReader(input).ReadBytes('\n')
+		_ = out.CloseWithError(errors.New("its pod was evicted"))
+	}()
+	evicted := Link{Name: "node3", In: in, Out: output, Kill: func() { _ = input.Close() }, Wait: func() error { return nil }}
+	if _, err := Join(t.Context(), []Link{link("node1"), evicted}); err == nil || !strings.Contains(err.Error(), "generator node3: compare clocks: load generator: its pod was evicted") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -22,12 +22,33 @@ const closeWithin = 5 * time.Second
 // Process is a generator in a process of its own, which runs Serve on its
 // standard input and output. It is not safe for concurrent use.
 type Process struct {
-	command *exec.Cmd
-	input   io.WriteCloser
-	pipe    io.ReadCloser  // its standard output
-	output  *bufio.Scanner // of pipe
-	broken  error          // why no more plans can be run
-	closed  bool
+	Link
+
+	pid    int            // 0 if it is not on this machine
+	output *bufio.Scanner // of Out
+	broken error          // why no more plans can be run
+	closed bool
+}
+
+// Link is a generator that somebody else has started, who knows where it runs. It
+// belongs to the Process or the Group that is made of it.
+type Link struct {
+	// Name is what it is called, such as the machine.
+	Name string
+	// In and Out are its standard input and output. What ends it has Out end with an error that
+	// says why, if it is known.
+	In  io.WriteCloser
+	Out io.ReadCloser
+	// Kill ends it by force. Wait waits for its end, which closing In leads to, and is called
+	// once.
+	Kill func()
+	Wait func() error
+}
+
+func overLink(l Link) *Process {
+	output := bufio.NewScanner(l.Out)
+	output.Buffer(nil, mostLine)
+	return &Process{Link: l, output: output}
 }
 
 // Start starts command, which must run Serve on its standard input and output;
@@ -55,20 +76,20 @@ func Start(ctx context.Context, command []string, log io.Writer) (*Process, erro
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the load generator %q: %w", command[0], err)
 	}
-	output := bufio.NewScanner(pipe)
-	output.Buffer(nil, mostLine)
-	return &Process{command: cmd, input: input, pipe: pipe, output: output}, nil
+	p := overLink(Link{In: input, Out: pipe, Kill: func() { _ = cmd.Process.Kill() }, Wait: cmd.Wait}) // it may have ended already
+	p.pid = cmd.Process.Pid
+	return p, nil
 }
 
 // kill ends the process by force, and any read of what it writes: whatever it
 // has started could hold its end of the pipe open.
 func (p *Process) kill() {
-	_ = p.command.Process.Kill() // it may have ended already
-	_ = p.pipe.Close()
+	p.Kill()
+	_ = p.Out.Close()
 }
 
-// PID is the process's id, for whoever watches what it uses.
-func (p *Process) PID() int { return p.command.Process.Pid }
+// PID is the process's id, for whoever watches what it uses; 0 on another machine.
+func (p *Process) PID() int { return p.pid }
 
 // Run has the process carry out plan, and returns what came of it. onWindow is
 // called with each second as it arrives, on the caller's goroutine; it may be
@@ -88,7 +109,7 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	// The read below has no deadline of its own: a plan lasts as long as it
 	// lasts. Whatever ends ctx ends the process, and so the read.
 	defer p.killWhenDone(ctx)()
-	if _, err := p.input.Write(append(line, '\n')); err != nil {
+	if _, err := p.In.Write(append(line, '\n')); err != nil {
 		return load.Result{}, p.breakDown(ctx, fmt.Errorf("send the plan: %w", err))
 	}
 	for p.output.Scan() {
@@ -130,11 +151,15 @@ func (p *Process) now(ctx context.Context) (time.Time, error) {
 	defer p.killWhenDone(ctx)()
 	late := time.AfterFunc(closeWithin*2, p.kill)
 	defer late.Stop()
-	if _, err := p.input.Write([]byte("{\"clock\":true}\n")); err != nil {
+	if _, err := p.In.Write([]byte("{\"clock\":true}\n")); err != nil {
 		return time.Time{}, p.breakDown(ctx, err)
 	}
 	if !p.output.Scan() {
-		return time.Time{}, p.breakDown(ctx, errors.Join(errors.New("it does not answer; is loadstone on the PATH there?"), p.output.Err()))
+		err := p.output.Err()
+		if err == nil {
+			err = errors.New("it does not answer; is loadstone on the PATH there?")
+		}
+		return time.Time{}, p.breakDown(ctx, err)
 	}
 	var m message
 	if err := json.Unmarshal(p.output.Bytes(), &m); err != nil || m.Now == nil {
@@ -156,7 +181,7 @@ func (p *Process) tell(w *load.Window, onWindow func(load.Window) string) error 
 	if err != nil {
 		return fmt.Errorf("encode the word to stop: %w", err)
 	}
-	if _, err := p.input.Write(append(line, '\n')); err != nil {
+	if _, err := p.In.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("stop the load: %w", err)
 	}
 	return nil
@@ -181,13 +206,13 @@ func (p *Process) Close() error {
 		return nil
 	}
 	p.closed = true
-	_ = p.input.Close() // fails only if the process has closed it by ending
+	_ = p.In.Close() // fails only if the process has closed it by ending
 	kill := time.AfterFunc(closeWithin, p.kill)
 	defer kill.Stop()
 	for p.output.Scan() {
 		// Let it finish what it is writing; nobody wants it any more.
 	}
-	err := p.command.Wait()
+	err := p.Wait()
 	if err != nil && p.broken == nil {
 		return fmt.Errorf("load generator: %w", err)
 	}
