@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +39,30 @@ type runFlags struct {
 	check    bool
 }
 
+const runExamples = `  loadstone run experiment.yaml   # loadstone init writes a first one
+
+  # what would be run, and how long it takes; nothing is started
+  loadstone run experiment.yaml --check
+
+  # a quick look: two of its variants, one trial each (without intervals)
+  loadstone run experiment.yaml --variants one,three --trials 1
+
+  # a Compose file whose services have no CPU limits: a quarter of a core for each
+  loadstone run experiment.yaml --cpus-each 0.25
+
+  # in containers, as in production; missing images are pulled
+  loadstone run experiment.yaml --driver docker
+
+  # a system that runs already, at the x-addresses of its services; the CPU limit of api
+  # may be changed under load, and is restored
+  loadstone run experiment.yaml --driver attach --may-limit api
+
+  # load from two other machines, which have loadstone on the PATH
+  loadstone run experiment.yaml --driver attach --generators ssh://a,ssh://b
+
+  # as pods of a cluster, with load from two of its nodes
+  loadstone run experiment.yaml --driver kubernetes --generators kubernetes://2`
+
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	var trials int
@@ -60,26 +85,7 @@ Exit status:
    1  the run failed or was stopped
    2  an error in the arguments or in the experiment file
   99  an objective was not met, or no rate met all of them`,
-		Example: `  loadstone run experiment.yaml   # loadstone init writes a first one
-
-  # what would be run, and how long it takes; nothing is started
-  loadstone run experiment.yaml --check
-
-  # a quick look: two of its variants, one trial each (without intervals)
-  loadstone run experiment.yaml --variants one,three --trials 1
-
-  # a Compose file whose services have no CPU limits: a quarter of a core for each
-  loadstone run experiment.yaml --cpus-each 0.25
-
-  # in containers, as in production; missing images are pulled
-  loadstone run experiment.yaml --driver docker
-
-  # a system that runs already, at the x-addresses of its services; the CPU limit of api
-  # may be changed under load, and is restored
-  loadstone run experiment.yaml --driver attach --may-limit api
-
-  # load from two other machines, which have loadstone on the PATH
-  loadstone run experiment.yaml --driver attach --generators ssh://a,ssh://b`,
+		Example:           runExamples,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeExperiments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,7 +130,7 @@ Exit status:
 // whereFlags adds the flags that say where the system and the load run.
 func (f *runFlags) whereFlags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.sharers, "generators", nil, "where the load comes from, if not from this machine alone: a list of ssh://MACHINE and local")
+	fl.StringSliceVar(&f.sharers, "generators", nil, "where the load comes from, if not from this machine alone: a list of ssh://MACHINE and local, or kubernetes://N for N nodes of the cluster")
 	fl.StringSliceVar(&f.mayLimit, "may-limit", nil, "with --driver attach, services whose CPU limits may be changed under load; they are restored")
 	driverFlag(cmd, &f.driver, runDrivers())
 }
@@ -197,7 +203,7 @@ func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFl
 	if f.driver == processDriver || f.driver == dockerDriver { // which run systems on this machine
 		c.Speed = speed.Read
 	}
-	if c.Generators, err = a.generators(f.sharers, f.driver); err != nil {
+	if err := a.shareLoad(&c, f.sharers, f.driver); err != nil {
 		return c, err
 	}
 	// Of no system, so only whether there is what the driver itself needs.
@@ -207,7 +213,7 @@ func (a *app) runConfig(ctx context.Context, exp *experiment.Experiment, f runFl
 	if c.VolumesDir, err = filepath.Abs(f.volumes); err != nil {
 		return c, err
 	}
-	if exp.Load.K6 != nil && len(c.Generators) > 0 {
+	if exp.Load.K6 != nil && len(f.sharers) > 0 {
 		return c, usagef("--generators: a k6 script is not shared; leave one of the two out")
 	}
 	if exp.Load.K6 != nil {
@@ -260,26 +266,58 @@ func (a *app) composeEnv() map[string]string {
 	return env
 }
 
-// generators are the command lines of load generators that share the load: local, or
-// ssh://MACHINE.
-func (a *app) generators(names []string, driver string) ([]generator.Command, error) {
-	var all []generator.Command
+// clusterScheme begins the generators that are pods of the cluster that the system is in.
+const clusterScheme = "kubernetes://"
+
+// shareLoad says where the load comes from: local, ssh://MACHINE, or, alone, kubernetes://N.
+func (a *app) shareLoad(c *runner.Config, names []string, driver string) error {
 	for _, name := range names {
 		machine, remote := strings.CutPrefix(name, "ssh://")
 		switch {
 		case name == "local":
-			all = append(all, generator.Command{Name: name, Argv: a.generator()})
+			c.Generators = append(c.Generators, generator.Command{Name: name, Argv: a.generator()})
+		case strings.HasPrefix(name, clusterScheme):
+			if len(names) > 1 {
+				return usagef("--generators %s: generators in the cluster share the load with no others; write it alone", name)
+			}
+			return clusterGenerators(c, name, driver)
 		case !remote || machine == "" || strings.HasPrefix(machine, "-"):
-			return nil, usagef("--generators %s: write ssh://MACHINE, or local for this one", name)
+			return usagef("--generators %s: write ssh://MACHINE, local for this one, or kubernetes://N for N nodes of the cluster", name)
 		case driver == processDriver:
-			return nil, usagef("--generators %s: local processes have addresses of this machine alone; write --driver attach, for a system that other machines reach", name)
+			return usagef("--generators %s: local processes have addresses of this machine alone; write --driver attach, for a system that other machines reach", name)
 		default:
 			argv := append(attach.DefaultRemoteShell(), machine, "loadstone", internalName, generatorName)
-			all = append(all, generator.Command{Name: machine, Argv: argv})
+			c.Generators = append(c.Generators, generator.Command{Name: machine, Argv: argv})
 		}
 	}
-	return all, nil
+	return nil
 }
+
+// clusterGenerators reads kubernetes://N or kubernetes://N/IMAGE.
+func clusterGenerators(c *runner.Config, name, driver string) error {
+	count, image, named := strings.Cut(strings.TrimPrefix(name, clusterScheme), "/")
+	if !named {
+		image = topology.Self
+	}
+	n, err := strconv.Atoi(count)
+	switch {
+	case err != nil || n < 1 || n > mostClusterGenerators || image == "":
+		return usagef("--generators %s: write kubernetes://N for generators on N nodes of the cluster (1 to %d), or kubernetes://N/IMAGE if the image of this program is called otherwise there than %s", name, mostClusterGenerators, topology.Self)
+	case driver != kubernetesDriver:
+		return usagef("--generators %s: only with --driver %s is the system in a cluster", name, kubernetesDriver)
+	}
+	c.Cluster = runner.ClusterGenerators{Count: n, Image: image}
+	for _, variant := range c.Experiment.VariantNames() {
+		plan := c.Experiment.PlanOf(variant)
+		if files := plan.Files(); len(files) > 0 {
+			return usagef("--generators %s: the load is made with the file %s, which a pod does not have; use ssh://MACHINE with the file at the same place there, or leave --generators out", name, files[0])
+		}
+	}
+	return nil
+}
+
+// mostClusterGenerators bounds how many generators share a load: each is asked and heard every second.
+const mostClusterGenerators = 100
 
 // generator is the command line of the load generator.
 func (a *app) generator() []string { return []string{a.Executable, internalName, generatorName} }

@@ -45,7 +45,10 @@ type Config struct {
 	// Generators are those of several machines, which share the load; none for Generator
 	// alone.
 	Generators []generator.Command
-	K6         string
+	// Cluster is how many generators are in the cluster that the driver uses, each on a node
+	// of its own, and of which image; none for Generator or Generators.
+	Cluster ClusterGenerators
+	K6      string
 
 	// Speed reads how fast the machine is that the services run on; nil if that is not this
 	// one.
@@ -53,6 +56,12 @@ type Config struct {
 
 	Version string // Loadstone's, for the record
 	Events  Events
+}
+
+// ClusterGenerators are load generators in the cluster that the system is in.
+type ClusterGenerators struct {
+	Count int
+	Image string // of this program
 }
 
 // Events tell what happens while it happens. Any of them may be nil. They are

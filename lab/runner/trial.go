@@ -16,6 +16,7 @@ import (
 	"loadstone/lab/capacity"
 	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
+	"loadstone/lab/format"
 	"loadstone/lab/host"
 	"loadstone/lab/host/packets"
 	"loadstone/lab/load"
@@ -141,7 +142,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		t.Unseen = blind.why()
 		addResources(asked, t)
 	}()
-	process, err := k.startGenerator(ctx, t, generatorLog)
+	process, err := k.startGenerator(ctx, up, t, generatorLog)
 	if err != nil {
 		return err
 	}
@@ -161,12 +162,30 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 	return m.asWritten(ctx)
 }
 
+// generating is a running system that has load generators started where it is.
+type generating interface {
+	// Generators starts n of them, each on a machine of its own. They end with the system at
+	// the latest.
+	Generators(ctx context.Context, image string, n int, log io.Writer) ([]generator.Link, error)
+}
+
 // startGenerator starts the load generator, or all that share the load.
-func (k *execution) startGenerator(ctx context.Context, t *archive.Trial, log io.Writer) (closingOfferer, error) {
-	if len(k.Generators) == 0 {
+func (k *execution) startGenerator(ctx context.Context, up driver.Running, t *archive.Trial, log io.Writer) (_ closingOfferer, err error) {
+	var group *generator.Group
+	switch in, ok := up.(generating); {
+	case k.Cluster.Count > 0 && !ok:
+		return nil, errors.New("the driver cannot start load generators where the system is")
+	case k.Cluster.Count > 0:
+		k.Events.doingf("starting %s", format.Plural(k.Cluster.Count, "load generator"))
+		var links []generator.Link
+		if links, err = in.Generators(ctx, k.Cluster.Image, k.Cluster.Count, log); err == nil {
+			group, err = generator.Join(ctx, links)
+		}
+	case len(k.Generators) > 0:
+		group, err = generator.StartGroup(ctx, k.Generators, log)
+	default:
 		return generator.Start(ctx, k.Generator, log)
 	}
-	group, err := generator.StartGroup(ctx, k.Generators, log)
 	if err != nil {
 		return nil, err
 	}

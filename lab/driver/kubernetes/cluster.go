@@ -46,6 +46,9 @@ type cluster struct {
 	context string       // of the file that says where it is; empty inside of a pod
 	config  *rest.Config // nil where no commands can be run
 	pinned  string       // the part of the files that was used; empty inside of a pod
+
+	// In tests: what attaches to a pod.
+	attachTo func(ctx context.Context, namespace, pod string, s streams) error
 }
 
 // connect finds the cluster as kubectl does: by the files of KUBECONFIG, or by
@@ -169,16 +172,40 @@ func (e *exitError) Error() string { return fmt.Sprintf("exit status %d", e.stat
 // ExitCode is that status, as of exec.ExitError.
 func (e *exitError) ExitCode() int { return e.status }
 
+// streams are the standard input, output and error output of a program; in may be nil.
+type streams struct {
+	in       io.Reader
+	out, log io.Writer
+}
+
 // exec runs a command in a pod until it ends or ctx does.
 func (c *cluster) exec(ctx context.Context, namespace, pod string, argv []string, said io.Writer) error {
 	if c.config == nil {
 		return errors.New("no commands can be run in this cluster")
 	}
-	url := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: mainContainer, Command: argv, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
-	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	options := &corev1.PodExecOptions{Container: mainContainer, Command: argv, Stdout: true, Stderr: true}
+	return c.stream(ctx, c.of(namespace, pod, "exec").VersionedParams(options, scheme.ParameterCodec), streams{out: said, log: said})
+}
+
+// attach has the streams of a pod until it ends or ctx does, or the input has ended and it does
+// then.
+func (c *cluster) attach(ctx context.Context, namespace, pod string, s streams) error {
+	if c.attachTo != nil {
+		return c.attachTo(ctx, namespace, pod, s)
+	}
+	options := &corev1.PodAttachOptions{Container: mainContainer, Stdin: true, Stdout: true, Stderr: true}
+	return c.stream(ctx, c.of(namespace, pod, "attach").VersionedParams(options, scheme.ParameterCodec), s)
+}
+
+// of asks for something of a pod.
+func (c *cluster) of(namespace, pod, what string) *rest.Request {
+	return c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource(what)
+}
+
+func (c *cluster) stream(ctx context.Context, what *rest.Request, s streams) error {
+	executor, err := remotecommand.NewWebSocketExecutor(c.config, "GET", what.URL().String())
 	if err == nil {
-		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: said, Stderr: said})
+		err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: s.in, Stdout: s.out, Stderr: s.log})
 	}
 	if ended, ok := errors.AsType[exec.CodeExitError](err); ok {
 		return &exitError{ended.Code}

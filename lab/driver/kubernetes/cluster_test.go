@@ -108,7 +108,7 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := load(t, topology.Config{ComposeFiles: []string{"testdata/shop/compose.yaml"}})
+	s := loaded(t, topology.Config{ComposeFiles: []string{"testdata/shop/compose.yaml"}})
 	o, err := Map(t.Context(), s, "default", "")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 		_, err := c.CoreV1().Pods("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}
-	for _, x := range o.Jobs {
+	for _, x := range append(o.Jobs, generators("default", suiteImage, 2)) {
 		_, err := c.BatchV1().Jobs("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}

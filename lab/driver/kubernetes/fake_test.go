@@ -67,6 +67,8 @@ type world struct {
 	becomes map[string]corev1.PodStatus
 	// away is whether the API server does not answer.
 	away atomic.Bool
+	// attachTo is what is attached to pods; nil for nothing.
+	attachTo func(ctx context.Context, namespace, pod string, s streams) error
 
 	mu      sync.Mutex
 	serial  int
@@ -103,7 +105,7 @@ func newWorld(t *testing.T, becomes map[string]corev1.PodStatus) *world {
 	return w
 }
 
-// create makes an object, and the pod of a job.
+// create makes an object, and the pods of a job.
 func (w *world) create(a clienttesting.Action, o runtime.Object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,11 +119,19 @@ func (w *world) create(a clienttesting.Action, o runtime.Object) error {
 		w.begin(pod)
 	}
 	if job, ok := o.(*batchv1.Job); ok {
-		pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
-		pod.Name, pod.Namespace, pod.UID = job.Name+"-x1y2z", job.Namespace, types.UID("of "+job.Name)
-		w.begin(pod)
-		if err := w.Tracker().Add(pod); err != nil {
-			return err
+		n := int32(1)
+		if job.Spec.Parallelism != nil {
+			n = *job.Spec.Parallelism
+		}
+		for i := range n {
+			pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
+			pod.Name, pod.Namespace, pod.UID = fmt.Sprintf("%s-x%dy2z", job.Name, i+1), job.Namespace, types.UID(fmt.Sprintf("%d of %s", i, job.Name))
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}}
+			w.begin(pod)
+			pod.Spec.NodeName = fmt.Sprintf("node%d", i+1)
+			if err := w.Tracker().Add(pod); err != nil {
+				return err
+			}
 		}
 	}
 	return w.Tracker().Create(a.GetResource(), o, a.GetNamespace())
@@ -267,7 +277,7 @@ func waiting(reason, message string) corev1.PodStatus {
 // up brings a system up in the world.
 func (w *world) up(ctx context.Context, s *topology.System) (driver.Running, error) {
 	w.t.Helper()
-	d := Driver{Settings: driver.DefaultSettings(), Remover: []string{"/bin/true"}, cluster: &cluster{Interface: w, server: "https://cluster"}, lostAfter: 50 * time.Millisecond}
+	d := Driver{Settings: driver.DefaultSettings(), Remover: []string{"/bin/true"}, cluster: &cluster{Interface: w, server: "https://cluster", attachTo: w.attachTo}, lostAfter: 50 * time.Millisecond}
 	d.Guardian = []string{os.Args[0], "internal-guardian"}
 	return d.Up(ctx, driver.Config{System: s, LogDir: filepath.Join(w.t.TempDir(), "logs")})
 }

@@ -96,8 +96,11 @@ func (in *instance) Start(ctx context.Context) error {
 	var container corev1.ContainerStatus
 	var pod *corev1.Pod
 	err := in.await(ctx, startWithin, func(p *corev1.Pod) (ok bool, err error) {
+		if p == nil && in.job != nil {
+			return false, in.run.refused(ctx, in.job.Name)
+		}
 		if p == nil {
-			return false, in.refused(ctx)
+			return false, nil
 		}
 		pod = p
 		container, ok = started(p)
@@ -134,13 +137,10 @@ func started(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 }
 
 // refused says why a job's pod is not made; the controller tells that by events alone.
-func (in *instance) refused(ctx context.Context) error {
-	if in.job == nil {
-		return nil
-	}
+func (r *Running) refused(ctx context.Context, job string) error {
 	var events *corev1.EventList
-	err := in.run.cluster.call(ctx, "look why it does not start", func(ctx context.Context) (err error) {
-		events, err = in.run.cluster.CoreV1().Events(in.run.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Job,involvedObject.name=" + in.job.Name})
+	err := r.cluster.call(ctx, "look why it does not start", func(ctx context.Context) (err error) {
+		events, err = r.cluster.CoreV1().Events(r.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Job,involvedObject.name=" + job})
 		return err
 	})
 	if err != nil {
@@ -148,7 +148,7 @@ func (in *instance) refused(ctx context.Context) error {
 	}
 	for i := range events.Items {
 		e := &events.Items[i]
-		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != in.job.Name || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
+		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != job || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
 			continue
 		}
 		if strings.Contains(e.Message, "exceeded quota") {

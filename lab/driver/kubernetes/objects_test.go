@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden manifests again")
 
-func load(t *testing.T, c topology.Config) *topology.System {
+func loaded(t *testing.T, c topology.Config) *topology.System {
 	t.Helper()
 	s, err := topology.Load(t.Context(), c)
 	if err != nil {
@@ -35,7 +35,7 @@ func system(t *testing.T, compose string) *topology.System {
 	if err := os.WriteFile(file, []byte(compose), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return load(t, topology.Config{ComposeFiles: []string{file}})
+	return loaded(t, topology.Config{ComposeFiles: []string{file}})
 }
 
 // all are the objects in the order in which they are made.
@@ -95,7 +95,7 @@ func TestManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			golden := filepath.Join("testdata", name+".yaml")
-			got := manifest(t, load(t, c))
+			got := manifest(t, loaded(t, c))
 			wantValid(t, got)
 			if *update {
 				if err := os.WriteFile(golden, got, 0o600); err != nil {
