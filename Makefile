@@ -174,6 +174,7 @@ test-large: setup ## the tests of clusters of Java processes, and of k6
 	LARGE=1 go test -timeout 20m ./system/chat/flink
 	LARGE=1 go test -v -run TestServersAreKilled ./system/chat/reconcile
 	LARGE=1 go test -run TestUpOfTheChatOfSeveralServers ./internal/cli
+	LARGE=1 go test -v -timeout 30m -run 'TestAnAttachedSystemHasTheSameLimit|TestProgramsAsTheyAreHaveTheSameLimit' ./internal/cli
 	LARGE=1 go test -v -run TestPublishersAreKilled ./system/feed/snapshot
 	LARGE=1 go test -v -run TestSlowConnections ./system/results/nginx
 	LARGE=1 go test -timeout 20m -run TestTimesTellNobodyWhoExists ./system/results/serve
