@@ -42,6 +42,7 @@ Every flag can be given as an environment variable as well: --url as CHAT_URL. A
 	fl.DurationVar(&c.Settle, "settle", c.Settle, "how long the last message may take to the last viewer")
 	fl.Int64Var(&c.MostSkipped, "most-skipped", c.MostSkipped, "how many messages may be announced to viewers as skipped, in all; -1 for any number")
 	fl.BoolVar(&c.Analysed, "analysed", c.Analysed, "require that viewers are told what the analysis has made of the streams")
+	fl.BoolVar(&c.Turns, "turns", c.Turns, "allow that another epoch begins, as where a replica of Redis takes over: what was acknowledged is looked for in all of the log that there is then")
 	fl.StringVar(&store, "store", "", "Cassandra in which a sink stores the messages, "+cql.AddressForm+"; none if empty")
 	fl.BoolVar(&c.Stay, "stay", c.Stay, "keep serving the metrics until stopped")
 	fl.StringVar(&c.AdminListen, "admin-listen", c.AdminListen, "address for metrics; keep it private")

@@ -26,6 +26,8 @@ type Config struct {
 	MostSkipped int64
 	// Analysed is whether viewers are to be told what the analysis has made of the streams.
 	Analysed bool
+	// Turns is whether another epoch may begin, see ledger.MayTurn.
+	Turns bool
 	// Kept has all messages for good, and is compared with the log, which may have them only for a while. It may
 	// be nil.
 	Kept Kept

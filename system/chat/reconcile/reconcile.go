@@ -62,6 +62,9 @@ type reconciler struct {
 
 func newReconciler(cfg Config) *reconciler {
 	r := &reconciler{cfg: cfg, run: rand.Text()[:8], books: ledger.New(), client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
+	if cfg.Turns {
+		r.books.MayTurn()
+	}
 	for i := range cfg.Viewers {
 		stream := cfg.Streams[i%len(cfg.Streams)]
 		m := &member{

@@ -218,6 +218,66 @@ invented: viewer 2 of stream 1 was told of messages up to 6, and the log has 5`,
 	}
 }
 
+// Where another epoch may begin, messages may have other places in it. All that was acked is there, once, and viewers
+// begin anew.
+func TestAnotherEpochMayBegin(t *testing.T) {
+	t.Parallel()
+	const after = "fedcba9876543210"
+	moved := func(n, to uint64) chat.Message {
+		m := said(n)
+		m.Offset = to
+		return m
+	}
+	for name, c := range map[string]struct {
+		log  []chat.Message
+		back bool
+		want []Kind
+	}{
+		"all is there":          {[]chat.Message{said(0), said(1), said(2), said(3), moved(5, 4), moved(4, 5), said(6)}, true, nil},
+		"one is lost":           {[]chat.Message{said(0), said(1), said(2), said(3), moved(5, 4), moved(6, 5)}, true, []Kind{Invented, Invented, Lost, Invented, Invented}},
+		"one is there twice":    {[]chat.Message{said(0), said(1), said(2), said(3), moved(5, 4), moved(4, 5), said(6), moved(2, 7)}, true, []Kind{Doubled}},
+		"who did not come back": {[]chat.Message{said(0), said(1), said(2), said(3), moved(5, 4), moved(4, 5), said(6)}, false, []Kind{Withheld}},
+	} {
+		b := open()
+		l := New()
+		l.MayTurn()
+		one, two := l.Viewer(1, "viewer 1"), l.Viewer(1, "viewer 2")
+		for n := range uint64(6) {
+			m := said(n)
+			l.Accepted(1, &m)
+		}
+		one.Joined(epoch, 0, false)
+		two.Joined(epoch, 3, false)
+		b.sees(one, 0, 1, 2, 3, 4, 5)
+		b.sees(two, 3) // the rest it is shown anew
+		one.Joined(after, 4, false)
+		if _, known := two.Place(); known {
+			t.Errorf("%s: a place of another epoch is asked for", name)
+		}
+		if c.back {
+			two.Joined(after, 4, false)
+		}
+		for at, n := range []uint64{5, 4, 6} {
+			m := moved(n, uint64(4+at))
+			one.Saw(&m)
+			if c.back {
+				two.Saw(&m)
+			}
+		}
+		l.Check(1, Log{after, l.Begin(1), slices.Values(c.log), 7, false})
+		var got []Kind
+		for _, v := range l.Wrong() {
+			got = append(got, v.Kind)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, l.Wrong(), c.want)
+		}
+		if count := l.Count(); c.want == nil && (count.Due != count.Delivered || count.Stored != 6) {
+			t.Errorf("%s: got %v", name, count)
+		}
+	}
+}
+
 func TestTheCountSaysWhatIsEqual(t *testing.T) {
 	t.Parallel()
 	b := open()

@@ -13,6 +13,7 @@ type Viewer struct {
 	room   *room
 	name   string
 	joined bool
+	epoch  string // in which it was last
 	first  uint64 // where it began
 	next   uint64 // the offset of the next message
 	gaps   []span // before next, and neither shown nor announced
@@ -37,11 +38,11 @@ func (l *Ledger) Viewer(stream int64, name string) *Viewer {
 	return v
 }
 
-// Place is what a viewer that comes back asks for: known is false before it has joined.
+// Place is what a viewer that comes back asks for: known is false before it has joined in the epoch that there is.
 func (v *Viewer) Place() (next uint64, known bool) {
 	v.ledger.mu.Lock()
 	defer v.ledger.mu.Unlock()
-	return v.next, v.joined
+	return v.next, v.joined && v.epoch == v.ledger.epoch
 }
 
 // Joined notes how a connection begins: in which log, and at which message. recovered is what
@@ -50,6 +51,12 @@ func (v *Viewer) Joined(epoch string, next uint64, recovered bool) {
 	v.ledger.mu.Lock()
 	defer v.ledger.mu.Unlock()
 	v.ledger.inEpoch(epoch)
+	if v.joined && v.epoch != epoch && v.ledger.turns {
+		// What was due to it before is what it saw: what it did not, it is shown anew, or was said before it came.
+		v.ledger.count.Due += int64(v.next) - int64(v.first) - missing(v.gaps)
+		v.joined, v.gaps = false, nil
+	}
+	v.epoch = epoch
 	switch {
 	case !v.joined:
 		v.joined, v.first, v.next = true, next, next
@@ -77,10 +84,11 @@ func (v *Viewer) Saw(m *chat.Message) {
 func (v *Viewer) take(m *chat.Message) {
 	v.ledger.count.Delivered++
 	sum := v.ledger.sum(m)
-	first, ok := v.room.seen[m.Offset]
+	at := place{v.epoch, m.Offset}
+	first, ok := v.room.seen[at]
 	switch {
 	case !ok:
-		v.room.saw(m.Offset, sum)
+		v.room.saw(at, sum)
 	case !first.agree(sum):
 		v.violatef(Invented, "saw another message %d than others did", m.Offset)
 	}
@@ -111,10 +119,22 @@ func (v *Viewer) violatef(kind Kind, format string, args ...any) {
 	v.ledger.violatef(kind, "%s of stream %d %s", v.name, v.room.id, fmt.Sprintf(format, args...))
 }
 
+// missing is how many messages gaps are of.
+func missing(gaps []span) (n int64) {
+	for _, g := range gaps {
+		n += int64(g.to - g.from)
+	}
+	return n
+}
+
 // close compares the viewer with what was due to it and with the length of the log.
 func (v *Viewer) close(due, end uint64) {
 	if !v.joined {
 		v.violatef(Withheld, "has never joined")
+		return
+	}
+	if v.epoch != v.ledger.epoch && v.ledger.turns {
+		v.violatef(Withheld, "has not come back since another epoch began")
 		return
 	}
 	v.ledger.count.Due += int64(max(due, v.next)) - int64(v.first)

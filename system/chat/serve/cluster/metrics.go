@@ -11,6 +11,8 @@ var errTurning = errors.New("the epoch is another one, to which the server turns
 
 type metrics struct {
 	stored, placed, republished, left, lost, filled, gone, epochs prometheus.Counter
+
+	results *prometheus.CounterVec
 }
 
 // newMetrics registers
@@ -23,6 +25,7 @@ type metrics struct {
 //	chat_broadcast_filled_total      messages that it had missed and read from the history
 //	chat_broadcast_gone_total        messages that it had missed and that were in the history no more
 //	chat_epochs_total                times that it went on with another epoch
+//	chat_results_total{topic}        results of analyses and summaries that it heard
 func newMetrics(to prometheus.Registerer) *metrics {
 	auto := promauto.With(to)
 	counter := func(name, help string) prometheus.Counter {
@@ -38,5 +41,6 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		filled:      counter("chat_broadcast_filled_total", "Messages that were missed and read from the history."),
 		gone:        counter("chat_broadcast_gone_total", "Messages that were missed and are in the history no more."),
 		epochs:      counter("chat_epochs_total", "Times that another epoch began."),
+		results:     auto.NewCounterVec(prometheus.CounterOpts{Name: "chat_results_total", Help: "Results that were heard."}, []string{"topic"}),
 	}
 }

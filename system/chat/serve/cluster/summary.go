@@ -61,6 +61,7 @@ func (l *Log) heardResult(topic string, value []byte) {
 			l.cfg.Failed(err) // viewers are told all the same
 		}
 	}
+	l.metrics.results.WithLabelValues(topic).Inc()
 	l.cfg.Results(topic, value)
 }
 
