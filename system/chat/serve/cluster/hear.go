@@ -101,7 +101,8 @@ func (l *Log) Before(id int64, offset uint64, limit chat.Limit) (found []chat.En
 	if _, err := l.Stream(id); err != nil {
 		return nil, 0, err
 	}
-	h, err := l.read(id, broadcast.Range{To: offset, Most: limit.Messages, Newest: true})
+	const shortest = 64 // bytes of a message: Redis may keep many more than are wanted
+	h, err := l.read(id, broadcast.Range{To: offset, Most: min(limit.Messages, limit.Bytes/shortest+1), Newest: true})
 	if err != nil {
 		return nil, 0, err
 	}
