@@ -94,7 +94,7 @@ func TestAnAttachedSystemHasTheSameLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSite(t, limitsOfResults)
-	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { //nolint:gosec // PostgreSQL's user has to get there
+	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { // PostgreSQL's user has to get there
 		t.Fatal(err)
 	}
 	rest := strings.ReplaceAll(loadOfLookups, "PATH", "/student/{id}")
