@@ -37,22 +37,21 @@ func comparisons(vs []result.Variant) (out, others []result.Comparison, err erro
 			samples = append(samples, sample)
 		}
 	}
+	all, baseline := linesOf(samples), len(samples)-1
 	if !slices.ContainsFunc(samples, func(s stats.Sample) bool { return failed(vs, s.Name) }) {
-		all := linesOf(samples)
 		rows, joint, err := stats.Joint(all)
 		if err != nil {
 			return nil, nil, err
 		}
 		if joint {
-			return compared(vs, all, rows, len(samples)-1)
+			return compared(vs, all, rows, baseline)
 		}
 	}
-	lines := linesOf(samples)[:len(samples)-1]
-	rows, err := stats.Variants(lines)
+	rows, err := stats.Variants(all[:baseline])
 	if err != nil {
 		return nil, nil, err
 	}
-	return compared(vs, lines, rows, len(lines))
+	return compared(vs, all[:baseline], rows, baseline)
 }
 
 // linesOf compare all with the first, then each of the others with those before it.

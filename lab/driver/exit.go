@@ -81,3 +81,9 @@ func (t *Tail) Lines() []string {
 	all := strings.Split(text, "\n")
 	return all[max(0, len(all)-TailLines):]
 }
+
+// LastLine is that of what a program said: where it says why it gave up.
+func LastLine(said string) string {
+	said = strings.TrimSpace(said)
+	return strings.TrimSpace(said[strings.LastIndexByte(said, '\n')+1:])
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"loadstone/lab/driver"
 )
 
 // Error is a Docker command that failed.
@@ -50,19 +52,13 @@ func explain(what, said string, cause error) error {
 	}
 	switch {
 	case said != "":
-		e.text = fmt.Sprintf("%s failed: %s", what, lastLine(said))
+		e.text = fmt.Sprintf("%s failed: %s", what, driver.LastLine(said))
 	case cause != nil:
 		e.text = fmt.Sprintf("%s failed: %v", what, cause)
 	default:
 		e.text = what + " failed"
 	}
 	return e
-}
-
-// lastLine is where a command says why it gave up.
-func lastLine(text string) string {
-	lines := strings.Split(text, "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // isGone says whether an error is that what was asked for is not there any more.

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -178,7 +177,7 @@ func startDaemon(t *testing.T, server string) (host string) {
 		select {
 		case err := <-ended:
 			ended <- err
-			missing(t, fmt.Errorf("dockerd does not start here: %w: %s", err, lastLine(strings.TrimSpace(said.String()))))
+			missing(t, fmt.Errorf("dockerd does not start here: %w: %s", err, driver.LastLine(said.String())))
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,17 +180,12 @@ func ending(pod *corev1.Pod) string {
 		case t.Reason == "OOMKilled":
 			return text + ": its node had no memory left for it"
 		case t.Message != "":
-			return fmt.Sprintf("%s with status %d: %s", text, t.ExitCode, shortened(lastLine(t.Message)))
+			return fmt.Sprintf("%s with status %d: %s", text, t.ExitCode, shortened(driver.LastLine(t.Message)))
 		default:
 			return fmt.Sprintf("%s with status %d", text, t.ExitCode)
 		}
 	}
 	return text
-}
-
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // attach is the standard input and output of a generator's pod. Its end is that of ctx, of

@@ -1,13 +1,11 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -68,21 +66,7 @@ func TestTheJobOfGenerators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := append([]byte("---\n"), text...)
-	wantValid(t, got)
-	const golden = "testdata/generators.yaml"
-	if *update {
-		if err := os.WriteFile(golden, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not the job of generators; look at the difference after go test -update", golden)
-	}
+	wantGolden(t, "generators", append([]byte("---\n"), text...))
 }
 
 // Generators on two nodes offer each arrival of a plan once.

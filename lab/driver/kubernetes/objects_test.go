@@ -94,22 +94,27 @@ func TestManifests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden := filepath.Join("testdata", name+".yaml")
-			got := manifest(t, loaded(t, c))
-			wantValid(t, got)
-			if *update {
-				if err := os.WriteFile(golden, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s is not what the system becomes; look at the difference after go test -update", golden)
-			}
+			wantGolden(t, name, manifest(t, loaded(t, c)))
 		})
+	}
+}
+
+// wantGolden compares a manifest, which has to be valid, with that of testdata.
+func wantGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	wantValid(t, got)
+	golden := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(golden, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not what is made now; look at the difference after go test -update", golden)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/rpc"
 	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
@@ -237,29 +238,36 @@ func TestAStoppedAgentIsGivenUp(t *testing.T) {
 	wantCores(t, group, 0.5)
 }
 
-// Where nobody can kill a stopped agent, as on another machine, its keeper waits no longer for
-// it. When it goes on it ends.
-func TestAStoppedAgentIsReplacedByItsKeeper(t *testing.T) {
-	group := half(t)
+// limiting is an agent that this binary is, under a name, and that has halved a group's limit; with
+// what it says.
+func limiting(t *testing.T, program string) (cmd *exec.Cmd, client *rpc.Client, said *bytes.Buffer, group *cgroup.Group) {
+	t.Helper()
+	group = half(t)
 	address, _ := listen(t, group)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "kept-shortly")
+	cmd, said = exec.CommandContext(t.Context(), os.Args[0], program), &bytes.Buffer{}
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	cmd.Stderr = said
 	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	client := jsonrpc.NewClient(&pipes{out, in})
+	client = jsonrpc.NewClient(&pipes{out, in})
 	var found []Found
 	err := client.Call("Agent.Find", []Wanted{{Name: "api-1", Address: address, MayLimit: true}}, &found)
 	if err == nil {
 		err = client.Call("Agent.Limit", Change{"api-1", 0.5}, &struct{}{})
 	}
-	if err == nil {
-		err = cmd.Process.Signal(syscall.SIGSTOP)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, client, said, group
+}
+
+// Where nobody can kill a stopped agent, as on another machine, its keeper waits no longer for
+// it. When it goes on it ends.
+func TestAStoppedAgentIsReplacedByItsKeeper(t *testing.T) {
+	cmd, client, said, group := limiting(t, "kept-shortly")
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	wantCores(t, group, 0.5)
@@ -275,25 +283,7 @@ func TestAStoppedAgentIsReplacedByItsKeeper(t *testing.T) {
 
 // The input of an agent stays open when its lab is stopped or the connection is lost.
 func TestAnAgentThatHearsNothingLeavesNoLimit(t *testing.T) {
-	group := half(t)
-	address, _ := listen(t, group)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "impatient")
-	in, errIn := cmd.StdinPipe()
-	out, errOut := cmd.StdoutPipe()
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	client := jsonrpc.NewClient(&pipes{out, in})
-	var found []Found
-	err := client.Call("Agent.Find", []Wanted{{Name: "api-1", Address: address, MayLimit: true}}, &found)
-	if err == nil {
-		err = client.Call("Agent.Limit", Change{"api-1", 0.5}, &struct{}{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd, client, said, group := limiting(t, "impatient")
 	wantCores(t, group, 0.5)
 	if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "nothing was heard of the lab") {
 		t.Errorf("it ended with %v and said %q", err, said.String())

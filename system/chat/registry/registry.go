@@ -76,8 +76,10 @@ func (c Config) driver() (*mysql.Config, error) {
 	d.Timeout, d.ReadTimeout, d.WriteTimeout = c.Timeout, c.Timeout, c.Timeout
 	// An update that changes nothing has found its row.
 	d.ClientFoundRows = true
-	d.Logger = &mysql.NopLogger{}                                               // what goes wrong is an error of a call
-	d.Params = map[string]string{"sql_mode": "'ANSI_QUOTES,STRICT_ALL_TABLES'"} // as others write SQL
+	// What goes wrong is an error of a call.
+	d.Logger = &mysql.NopLogger{}
+	// SQL as others write it.
+	d.Params = map[string]string{"sql_mode": "'ANSI_QUOTES,STRICT_ALL_TABLES'"}
 	return d, nil
 }
 

@@ -15,13 +15,9 @@ type results struct {
 	newest map[int64]json.RawMessage
 }
 
-// heardResult is told of each record of a topic with results: what viewers are to be told, with its stream.
-func (s *server) heardResult(topic string, value []byte) {
-	stream, err := topics.ParseResult(topic, value)
-	if err == nil {
-		_, err = s.log.Stream(stream)
-	}
-	if err != nil {
+// heardResult is told of each result: what viewers of a stream are to be told.
+func (s *server) heardResult(topic string, stream int64, value []byte) {
+	if _, err := s.log.Stream(stream); err != nil {
 		s.failed(fmt.Errorf("a record of %s cannot be read: %w", topic, err))
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -95,10 +94,8 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 func flinkArguments(in *Instance, args []string) []string {
 	args = in.pathFlags(args)
 	for i := 1; i < len(args); i++ {
-		if host, port, err := net.SplitHostPort(args[i]); err == nil && (args[i-1] == "-m" || args[i-1] == "--jobmanager") {
-			if found, known := in.addresses(host); known {
-				args[i] = net.JoinHostPort(found[0], port)
-			}
+		if args[i-1] == "-m" || args[i-1] == "--jobmanager" {
+			args[i] = in.at(args[i])
 		}
 	}
 	return args

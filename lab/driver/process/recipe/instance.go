@@ -273,3 +273,12 @@ func (in *Instance) addresses(host string) ([]string, bool) {
 	}
 	return nil, false
 }
+
+// at is HOST:PORT with the first address of a service in the place of its name, or as it is.
+func (in *Instance) at(hostPort string) string {
+	host, port, err := net.SplitHostPort(hostPort)
+	if found, known := in.addresses(host); err == nil && known {
+		return net.JoinHostPort(found[0], port)
+	}
+	return hostPort
+}

@@ -3,7 +3,6 @@ package recipe
 import (
 	"context"
 	"fmt"
-	"net"
 	"path"
 	"path/filepath"
 	"slices"
@@ -40,11 +39,7 @@ func startSpark(_ context.Context, in *Instance) (*Process, error) {
 	args := in.pathFlags(given[1:])
 	for i, arg := range args {
 		if rest, ok := strings.CutPrefix(arg, "spark://"); ok {
-			if host, port, err := net.SplitHostPort(rest); err == nil {
-				if found, known := in.addresses(host); known {
-					args[i] = "spark://" + net.JoinHostPort(found[0], port)
-				}
-			}
+			args[i] = "spark://" + in.at(rest)
 		}
 	}
 	temporary, err := in.dataDir("/tmp")

@@ -56,8 +56,8 @@ type Config struct {
 	Rewind time.Duration
 	// Look is how often it is asked which epoch it is, and whether Kafka answers.
 	Look time.Duration
-	// Results is told what is found in messages, as it is on the topic.
-	Results func(topic string, value []byte)
+	// Results is told what is found in messages of a stream, as it is on the topic.
+	Results func(topic string, stream int64, value []byte)
 	// Failed is told of what goes wrong and is tried again.
 	Failed func(error)
 	// Registerer receives the metrics, see newMetrics.
@@ -68,7 +68,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Topics: topics.DefaultConfig(), Broadcast: broadcast.DefaultConfig(), Registry: registry.DefaultConfig(),
-		Waiting: 1024, Rewind: time.Minute, Look: time.Second, Results: func(string, []byte) {}, Failed: func(error) {},
+		Waiting: 1024, Rewind: time.Minute, Look: time.Second, Results: func(string, int64, []byte) {}, Failed: func(error) {},
 	}
 }
 

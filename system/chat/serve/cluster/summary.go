@@ -54,15 +54,20 @@ func (l *Log) askForSummary(ctx context.Context, d due) error {
 
 // heardResult keeps what is to be known after this server has ended, and hands it on.
 func (l *Log) heardResult(topic string, value []byte) {
-	if stream, err := topics.ParseResult(topic, value); topic == topics.Summaries && err == nil {
+	l.metrics.results.WithLabelValues(topic).Inc()
+	stream, err := topics.ParseResult(topic, value)
+	if err != nil {
+		l.cfg.Failed(fmt.Errorf("a record of %s cannot be read: %w", topic, err))
+		return
+	}
+	if topic == topics.Summaries {
 		ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
 		defer cancel()
 		if err := l.broadcast.KeepSummary(ctx, stream, value); err != nil {
 			l.cfg.Failed(err) // viewers are told all the same
 		}
 	}
-	l.metrics.results.WithLabelValues(topic).Inc()
-	l.cfg.Results(topic, value)
+	l.cfg.Results(topic, stream, value)
 }
 
 // Summary is the newest of a stream, as viewers are told it, or nil if there is none.
