@@ -15,6 +15,10 @@ import (
 	"loadstone/lab/driver"
 )
 
+// reasonWithin bounds the wait for the reason of an end: containerd tells it some milliseconds
+// before or after the end, on a busy machine some tenths of a second.
+const reasonWithin = 2 * time.Second
+
 // watch starts one `docker events` for the whole run and the goroutine that
 // reads the ends of containers from it. It goes on until Down ends it.
 func (r *Running) watch(ctx context.Context) error {
@@ -90,7 +94,7 @@ func (in *instance) ended(ctx context.Context, exitCode string) {
 	if err != nil {
 		in.run.Warnf("%s: %v", in.Name, err)
 	}
-	err = in.exitError(ctx, exitCode, lines)
+	err = in.exitError(ctx, exitCode, lines, l.Asked())
 	if errGroup := in.LeaveGroup(); errGroup != nil {
 		in.run.Warnf("%s: %v", in.Name, errGroup)
 	}
@@ -98,7 +102,7 @@ func (in *instance) ended(ctx context.Context, exitCode string) {
 }
 
 // exitError is the end of a container as an error, unless it is a job's good end.
-func (in *instance) exitError(ctx context.Context, exitCode string, lines []string) error {
+func (in *instance) exitError(ctx context.Context, exitCode string, lines []string, asked bool) error {
 	if in.Service.Job && exitCode == "0" {
 		return nil
 	}
@@ -110,10 +114,30 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 	if code, err := strconv.Atoi(exitCode); err == nil && code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
 		e.Status = "was killed by " + unix.SignalName(unix.Signal(code-128))
 	}
-	if limit := in.Service.Limits.Memory; limit != nil {
-		if i, err := in.inspect(ctx); err == nil && i.State.OOMKilled {
-			e.Memory = *limit
-		}
+	limit := in.Service.Limits.Memory
+	if limit == nil || e.Status != "was killed by SIGKILL" {
+		return e
+	}
+	switch {
+	case in.usedUpMemory(ctx, asked):
+		e.Memory = *limit
+	case !asked:
+		e.Why = fmt.Sprintf("Docker does not say by whom; if nobody killed it, it had used up its memory limit of %d MiB", *limit>>20)
 	}
 	return e
+}
+
+// usedUpMemory says whether Docker knows that this is why the container was killed. The news
+// of it may come after that of its end; if that was asked for, nobody waits.
+func (in *instance) usedUpMemory(ctx context.Context, asked bool) bool {
+	for late := time.Now().Add(reasonWithin); ; {
+		i, err := in.inspect(ctx)
+		if err != nil || i.State.OOMKilled || asked || time.Now().After(late) {
+			return err == nil && i.State.OOMKilled
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(reasonWithin / 20):
+		}
+	}
 }

@@ -32,7 +32,7 @@ var commands = map[string]func(args []string) int{
 	"burn":  burn,  // CPU NOTEFILE READY DONE: uses that much CPU time and notes how long it took, before and after it is ready
 	"await": await, // FILE: ends when it exists
 	"spin":  spin,  // uses all CPU that it gets
-	"fill":  fill,  // memory
+	"fill":  fill,  // FILE: memory, when it exists
 }
 
 // note appends a line to a file that several instances share.
@@ -174,7 +174,8 @@ func spin([]string) int {
 	}
 }
 
-func fill([]string) int {
+func fill(args []string) int {
+	await(args)
 	var held [][]byte
 	for range 512 {
 		b := make([]byte, 1<<20)
