@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string) error {
 	g.Go(func() error {
 		all, err := fetch(ctx, origin+path, count)
 		if err != nil {
+			_ = listener.Close() // a server that was shut down before it began to serve would serve on
 			return errors.Join(err, server.Shutdown())
 		}
 		ready.Store(&all)

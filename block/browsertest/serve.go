@@ -33,6 +33,7 @@ func Serve(tb testing.TB, handle fasthttp.RequestHandler) (url string) {
 		if err := server.ShutdownWithContext(ctx); err != nil {
 			tb.Errorf("stop the tests' server: %v", err)
 		}
+		_ = l.Close() // a server that was shut down before it began to serve would serve on
 		if err := <-done; err != nil {
 			tb.Error(err)
 		}

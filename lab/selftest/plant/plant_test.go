@@ -441,3 +441,17 @@ func TestGarbageIsCollected(t *testing.T) {
 		t.Errorf("the metrics do not say what collecting took:\n%s", s.metrics())
 	}
 }
+
+// A service may be stopped before its goroutines have run: then it must not begin.
+func TestStoppedBeforeItServes(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		s, err := Listen(t.Context(), Config{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start(ended)()
+	}
+}

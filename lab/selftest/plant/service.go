@@ -177,6 +177,10 @@ func (s *Service) Run(ctx context.Context) error {
 		if s.disk != nil {
 			err = errors.Join(err, s.disk.close())
 		}
+		// A server that was shut down before it began to serve would serve on.
+		if errClose := s.listener.Close(); !errors.Is(errClose, net.ErrClosed) {
+			err = errors.Join(err, errClose)
+		}
 		return errors.Join(err, admin.Close())
 	})
 	return g.Wait()
