@@ -319,7 +319,7 @@ func (c Config) search(rate float64, to reach, left time.Duration) (Step, bool) 
 		requests = c.MinRequests / 10
 	case near:
 	}
-	d = max(d, min(lasting(requests), c.Budget/2))
+	d = max(d, min(lasting(requests), c.Budget/4))
 	return Step{Purpose: Search, Rate: rate, Duration: d}, d+c.between() <= left
 }
 

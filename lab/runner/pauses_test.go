@@ -50,7 +50,8 @@ func TestTriesOfIterationsThatPause(t *testing.T) {
 				t.Cleanup(server.Close)
 				base := load.Plan{Targets: []string{server.URL}, Seed: 1, Timeout: time.Minute}
 				step := capacity.Step{Rate: 20, Duration: 2 * time.Second}
-				r, err := engine.Run(t.Context(), try(base, s, step, drain(slo, s, base.Timeout), think), nil, nil)
+				p, _ := try(base, s, step, drain(slo, s, base.Timeout), think)
+				r, err := engine.Run(t.Context(), p, nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,7 +24,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		return err
 	}
 	from := m.start(scenario, swept)
-	wait, takes := drain(m.slo(), scenario, m.base.Timeout), lasting(r)
+	wait, takes := drain(m.slo(), scenario, m.base.Timeout), m.takes(r)
 	var history []capacity.Try
 	over := false // the search
 	for {
@@ -36,10 +36,12 @@ func (m *trialRun) capacity(ctx context.Context) error {
 			return m.perturb(ctx, scenario)
 		}
 		m.Events.doingf("%s %.0f req/s", doing(step), step.Rate)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
+		p, slower := try(m.base, scenario, step, wait, takes)
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), p, m.slo())
 		if err != nil {
 			return err
 		}
+		began = began.Add(slower)
 		t := capacity.NewTry(step.Rate, r, outcomes)
 		if t.Purpose = step.Purpose; t.Held {
 			takes = lasting(r)
@@ -67,40 +69,67 @@ func (m *trialRun) start(s load.Scenario, swept float64) float64 {
 	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
 }
 
+// takes is about how long an iteration lasts at the rates that a search begins with, after
+// its sweep. Where requests queued in that, it is no more than one takes alone.
+func (m *trialRun) takes(swept *load.Result) time.Duration {
+	if m.alone > 0 && len(swept.Journeys) == 0 && !m.idle(swept) {
+		return min(m.alone, lasting(swept))
+	}
+	return lasting(swept)
+}
+
+// idle says whether a sweep kept no part of the system busy: its requests were answered as if
+// each were alone.
+func (m *trialRun) idle(swept *load.Result) bool {
+	return swept.Response.P50*float64(time.Millisecond) < idleBelow*float64(m.alone)
+}
+
 // sweep loads the system beyond its objectives, and says how many good iterations a second
 // came of it, and when the budget of the search began. What answers late for its time is
-// given more, up to a request's timeout.
+// given more, up to a request's timeout; what is no slower than alone, more virtual users.
 func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (r *load.Result, rate float64, began time.Time, err error) {
 	base, length := m.base, m.search.Budget/sweepShare
-	for {
+	vus, wait := sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
+	for fewer := (*load.Result)(nil); ; base.Warmup = 0 {
 		began = time.Now().Add(base.Warmup) // which the budget is not for
 		if w := base.Warmup; w > 0 {
-			m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, sweepVUs)
+			m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, vus)
 		} else {
-			m.Events.doingf("sweeping with %d virtual users", sweepVUs)
+			m.Events.doingf("sweeping with %d virtual users", vus)
 		}
-		r, _, err = m.offer(ctx, archive.Sweep, sweep(base, s, length), nil)
+		r, _, err = m.offer(ctx, archive.Sweep, sweep(base, s, vus, length, wait), nil)
 		if err != nil {
 			return nil, 0, began, err
 		}
-		if r.IterationsInTime > 0 {
-			break
+		answered := r.IterationsInTime > 0
+		switch {
+		case answered && vus < sweepVUs && m.idle(r):
+			fewer, vus = r, min(4*vus, sweepVUs)
+		case !answered && fewer != nil: // these are too many
+			r, vus = fewer, vus/4
+			fallthrough
+		case answered:
+			rate, err = m.guess(r, vus)
+			return r, rate, began, err
+		case length >= m.base.Timeout:
+			return nil, 0, began, fmt.Errorf("nothing was answered in a sweep of %.1f s with %d virtual users: %s", r.Seconds(), vus, cmp.Or(r.Failures(), "every request was still under way"))
+		default:
+			length = min(2*length, m.base.Timeout)
 		}
-		if length >= m.base.Timeout {
-			return nil, 0, began, fmt.Errorf("nothing was answered in a sweep of %.1f s with %d virtual users: %s", r.Seconds(), sweepVUs, cmp.Or(r.Failures(), "every request was still under way"))
-		}
-		base.Warmup = 0
-		length = min(2*length, m.base.Timeout)
 	}
+}
+
+// guess is how many good iterations a second came of a sweep.
+func (m *trialRun) guess(r *load.Result, vus int) (rate float64, err error) {
 	rate, reason := swept(r, m.slo())
 	m.record(archive.Sweep, capacity.Try{Rate: r.IterationRate(), Held: reason == "", Reason: reason}, r)
 	if rate == 0 && m.alone > 0 {
 		rate = 1 / m.alone.Seconds() // it answers one user at least
 	}
 	if rate == 0 {
-		return nil, 0, began, fmt.Errorf("every answer in a sweep of %.1f s with %d virtual users was a failure: %s", r.Seconds(), sweepVUs, r.Failures())
+		return 0, fmt.Errorf("every answer in a sweep of %.1f s with %d virtual users was a failure: %s", r.Seconds(), vus, r.Failures())
 	}
-	return r, rate, began, nil
+	return rate, nil
 }
 
 // swept is how many iterations a second of a sweep were good. If failures are within the

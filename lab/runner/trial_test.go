@@ -104,19 +104,27 @@ func TestDrainCoversTheObjectives(t *testing.T) {
 	}
 }
 
-// TestTriesWaitForTheFirstJourneys: an iteration of several requests is waited for before
-// work in flight is looked at, for as long as the try lasts at most.
-func TestTriesWaitForTheFirstJourneys(t *testing.T) {
+// TestTriesWaitForTheFirstAnswers: what is slow is waited for before work in flight is looked
+// at, which takes none of the search's budget, and not for ever.
+func TestTriesWaitForTheFirstAnswers(t *testing.T) {
 	t.Parallel()
-	r := &load.Result{}
-	if got := lasting(r); got != 0 {
-		t.Errorf("requests last %v, want no word of it", got)
-	}
-	r.Journeys = []load.JourneyResult{{Duration: load.Latency{P95: 700}}}
-	for length, want := range map[time.Duration]time.Duration{time.Second: 700 * time.Millisecond, 500 * time.Millisecond: 500 * time.Millisecond} {
-		p := try(load.Plan{}, load.Scenario{}, capacity.Step{Rate: 5, Duration: length}, time.Second, lasting(r))
-		if p.Warmup != want || p.Scenarios[0].Duration != want+length {
-			t.Errorf("a try of %v warms up for %v of %v, want %v", length, p.Warmup, p.Scenarios[0].Duration, want)
+	request := &load.Result{Response: load.Latency{P95: 700}}
+	journey := &load.Result{Response: load.Latency{P95: 1}, Journeys: []load.JourneyResult{{Duration: load.Latency{P95: 700}}}}
+	endless := &load.Result{Response: load.Latency{P95: 3e5}}
+	for _, c := range []struct {
+		r            *load.Result
+		length       time.Duration
+		want, slower time.Duration
+	}{
+		{&load.Result{}, 3 * time.Second, maxWarmup, 0},
+		{request, 3 * time.Second, 700 * time.Millisecond, 400 * time.Millisecond},
+		{journey, 600 * time.Millisecond, 700 * time.Millisecond, 700 * time.Millisecond},
+		{endless, 600 * time.Millisecond, mostWarmup, 2*mostWarmup - 700*time.Millisecond},
+	} {
+		p, slower := try(load.Plan{}, load.Scenario{}, capacity.Step{Rate: 5, Duration: c.length}, time.Second, lasting(c.r))
+		measured := p.Scenarios[0].Duration - p.Warmup
+		if p.Warmup != c.want || slower != c.slower || measured != max(c.length, min(lasting(c.r), mostWarmup)) {
+			t.Errorf("a try of %v warms up for %v and measures %v, %v of both for slow answers; want %v and %v", c.length, p.Warmup, measured, slower, c.want, c.slower)
 		}
 	}
 }

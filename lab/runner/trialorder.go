@@ -34,7 +34,16 @@ const (
 	sweepShare  = 7 // a seventh
 	warmupShare = 6 // of the try's own time, at most maxWarmup
 	maxWarmup   = 300 * time.Millisecond
-	sweepVUs    = 64
+	// The virtual users of a sweep: as many as keep a system busy that answers within a
+	// search's sweepShare/sweepVUs; of a slower one as many as it answers one after the other
+	// within a sweep, but leastVUs. More would only leave it a queue that outlasts the sweep.
+	sweepVUs, leastVUs = 64, 4
+	// idleBelow is how many times as long as alone an iteration takes where a sweep keeps no
+	// part of the system busy.
+	idleBelow = 1.5
+	// mostWarmup bounds how long a try waits for slow answers before it measures, and how much
+	// longer it measures for them.
+	mostWarmup  = 5 * time.Second
 	leastDrain  = time.Second
 	drainPerSLO = 2
 	mostDrain   = time.Minute // of iterations of which the objectives say nothing, without their pauses
@@ -44,31 +53,42 @@ const (
 // Its throughput is about what the system sustains, so the search starts there;
 // it also warms up what is to be measured, for a third of its time and for the
 // warm-up that the experiment asks for, which comes on top.
-func sweep(base load.Plan, s load.Scenario, d time.Duration) load.Plan {
-	s.Executor, s.VUs, s.Stages = load.ConstantVUs, sweepVUs, nil
-	s.Duration, s.StartTime, s.GracefulStop = base.Warmup+d, 0, leastDrain
+func sweep(base load.Plan, s load.Scenario, vus int, d, drain time.Duration) load.Plan {
+	s.Executor, s.VUs, s.Stages = load.ConstantVUs, vus, nil
+	s.Duration, s.StartTime, s.GracefulStop = base.Warmup+d, 0, drain
 	base.Scenarios, base.Warmup = []load.Scenario{s}, base.Warmup+d/3
 	return base
 }
 
-// try is open load at a constant rate. An iteration that is more than a request takes
-// lasting: until the first have ended, work in flight rises at any rate, and that is no
-// backlog. So the warm-up is as long, up to the length of the try.
-func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) load.Plan {
-	warmup := max(min(maxWarmup, step.Duration/warmupShare), min(lasting, step.Duration))
-	s.Executor, s.Rate, s.Stages = load.ConstantArrivalRate, step.Rate, nil
-	s.Duration, s.StartTime, s.GracefulStop = warmup+step.Duration, 0, drain
-	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
-	return base
+// sweepers is how many virtual users a sweep of such a length has, where an iteration takes
+// alone with nothing else under way; 0 if that is not known.
+func sweepers(alone, length time.Duration) int {
+	if alone <= 0 {
+		return sweepVUs
+	}
+	return int(min(max(length/alone, leastVUs), sweepVUs))
 }
 
-// lasting is how long nearly all iterations took that are more than a request; 0 if they
-// are not.
+// try is open load at a constant rate. An iteration takes lasting: until the first have
+// ended, work in flight rises at any rate, and that is no backlog; and of a system that works
+// on many at a time a backlog shows only after as long again. So the warm-up takes as long, and
+// the try no less. Slower is what comes of that: no search's budget is for it.
+func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) (p load.Plan, slower time.Duration) {
+	usual, lasting := min(maxWarmup, step.Duration/warmupShare), min(lasting, mostWarmup)
+	warmup, measured := max(usual, lasting), max(step.Duration, lasting)
+	s.Executor, s.Rate, s.Stages = load.ConstantArrivalRate, step.Rate, nil
+	s.Duration, s.StartTime, s.GracefulStop = warmup+measured, 0, drain
+	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
+	return base, warmup + measured - usual - step.Duration
+}
+
+// lasting is how long nearly all iterations took.
 func lasting(r *load.Result) time.Duration {
-	if len(r.Journeys) == 0 {
-		return 0
+	ms := r.Response.P95
+	if len(r.Journeys) > 0 {
+		ms = r.Journeys[0].Duration.P95
 	}
-	return time.Duration(r.Journeys[0].Duration.P95 * float64(time.Millisecond))
+	return time.Duration(ms * float64(time.Millisecond))
 }
 
 // drain is how long iterations under way at the end of a try may take: twice the largest

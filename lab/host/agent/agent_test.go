@@ -206,6 +206,36 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	}
 }
 
+// halt stops a process, and waits until all its threads stand still: those that run when the
+// signal comes may answer once more.
+func halt(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		moving := len(tasks) == 0
+		for _, task := range tasks {
+			text, err := os.ReadFile(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, state, _ := bytes.Cut(text, []byte(") "))
+			moving = moving || !bytes.HasPrefix(state, []byte("T"))
+		}
+		if !moving {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not stop")
+		}
+	}
+}
+
 // An agent that is stopped is given up once, with a reason, and leaves no limit.
 func TestAStoppedAgentIsGivenUp(t *testing.T) {
 	group := half(t)
@@ -220,9 +250,7 @@ func TestAStoppedAgentIsGivenUp(t *testing.T) {
 	wantCores(t, group, 0.25)
 	watched := make(chan error)
 	go func() { watched <- r.Watch(t.Context(), time.Hour, func(*host.Sample) error { return nil }) }()
-	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, r.cmd.Process)
 	const want = "it has not answered for 10s: it is stopped"
 	for range 100 { // of which the first waits
 		if err := r.Limit(t.Context(), "api-1", 0.5); err == nil || !strings.Contains(err.Error(), want) {
@@ -267,9 +295,7 @@ func limiting(t *testing.T, program string) (cmd *exec.Cmd, client *rpc.Client, 
 // it. When it goes on it ends.
 func TestAStoppedAgentIsReplacedByItsKeeper(t *testing.T) {
 	cmd, client, said, group := limiting(t, "kept-shortly")
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	halt(t, cmd.Process)
 	wantCores(t, group, 0.5)
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,157 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"loadstone/lab/archive"
+	"loadstone/lab/capacity"
+	"loadstone/lab/experiment"
+	"loadstone/lab/load"
+)
+
+// queue is a system that answers in order of arrival: a request takes service on average, and
+// so many at a time are worked on. Its time is that of the test's bubble.
+type queue struct {
+	servers int
+	service time.Duration
+	// exponential has requests take as long as chance wants; else all take the same.
+	exponential bool
+	random      *rand.Rand
+}
+
+// edge is how many requests are answered in a second at most.
+func (q *queue) edge() float64 { return float64(q.servers) / q.service.Seconds() }
+
+func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) (load.Result, error) {
+	s := p.Scenarios[0]
+	from, to := p.Warmup.Seconds(), s.Duration.Seconds()
+	r := load.Result{From: time.Now().Add(p.Warmup)}
+	times := load.NewHistogram()
+	free := make([]float64, q.servers) // when each server is
+	var underWay []float64             // until when
+	var fit load.TrendFit
+	sample, arrived, now := from, 0.0, 0.0
+	users := []float64(nil) // when each asks next
+	if s.Executor == load.ConstantVUs {
+		users = make([]float64, s.VUs)
+	}
+	for r.Aborted == "" {
+		user := 0
+		if users == nil {
+			now = arrived / s.Rate
+		} else {
+			user = slices.Index(users, slices.Min(users))
+			now = users[user]
+		}
+		for ; sample < min(now, to) && users == nil && r.Aborted == ""; sample += load.SampleEvery.Seconds() {
+			underWay = slices.DeleteFunc(underWay, func(until float64) bool { return until <= sample })
+			fit.Add(sample, float64(len(underWay)), math.Ceil(sample*s.Rate)-sample*s.Rate)
+			if fit.Overload(s.Rate) {
+				r.Aborted, to = "overload", sample
+			}
+		}
+		if now >= to {
+			break
+		}
+		arrived++
+		takes := q.service.Seconds()
+		if q.exponential {
+			takes *= q.random.ExpFloat64()
+		}
+		at := slices.Index(free, slices.Min(free))
+		free[at] = max(free[at], now) + takes
+		if users == nil {
+			underWay = append(underWay, free[at])
+		} else {
+			users[user] = free[at]
+		}
+		if free[at] >= from && free[at] < to {
+			r.CompletedInTime, r.IterationsInTime = r.CompletedInTime+1, r.IterationsInTime+1
+		}
+		if now < from {
+			continue
+		}
+		r.Offered, r.Requests, r.Iterations = r.Offered+1, r.Requests+1, r.Iterations+1
+		if err := times.RecordValue(int64((free[at] - now) * 1e6)); err != nil {
+			return r, err
+		}
+	}
+	r.To = r.From.Add(time.Duration((to - from) * 1e9))
+	r.InFlight = fit.Trend(load.TrendConfidence)
+	text, err := times.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	r.Response = load.Latency{Histogram: string(text), P50: float64(times.ValueAtQuantile(50)) / 1e3, P95: float64(times.ValueAtQuantile(95)) / 1e3}
+	r.Response.Mean = times.Mean() / 1e3
+	r.Service = r.Response
+	time.Sleep(time.Duration(to * 1e9))
+	return r, err
+}
+
+// TestCapacityOfSlowSystems: from five to a thousand requests a second, of which each takes a
+// millisecond to a second, what is found is the edge, and six trials reach across it. A backlog
+// may grow by 5 % of what is offered, so that what does not vary is found that far above.
+func TestCapacityOfSlowSystems(t *testing.T) {
+	t.Parallel()
+	const experiments, trialsEach, resolution = 10, 6, 1.1
+	for _, edge := range []float64{5, 20, 50, 200, 1000} {
+		for _, servers := range []int{1, int(edge)} {
+			for _, exponential := range []bool{false, true} {
+				q := &queue{
+					servers: servers, service: time.Duration(float64(servers) / edge * 1e9), exponential: exponential,
+					random: rand.New(rand.NewPCG(uint64(edge), uint64(servers))),
+				}
+				var all []float64
+				covered := 0
+				for experiment := range experiments {
+					var found, rejected []float64
+					for trial := range trialsEach {
+						out := q.search(t, experiment*trialsEach+trial+1)
+						found, rejected = append(found, out.Rate/edge), append(rejected, cmp.Or(out.Rejected, math.Inf(1))/edge)
+					}
+					if slices.Min(found) <= resolution && slices.Max(rejected) >= 1 {
+						covered++
+					}
+					all = append(all, found...)
+				}
+				slices.Sort(all)
+				n := len(all)
+				text := fmt.Sprintf("%.0f a second, %d at a time, exponential %v: %.2f of it (%.2f to %.2f), %d of %d experiments reach across",
+					edge, servers, exponential, all[n/2], all[n/10], all[n-1-n/10], covered, experiments)
+				t.Log(text)
+				if all[n/2] < 0.8 || all[n/2] > resolution || covered < experiments-2 {
+					t.Error(text)
+				}
+			}
+		}
+	}
+}
+
+// search searches the capacity once.
+func (q *queue) search(t *testing.T, trial int) (out capacity.Outcome) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e := &experiment.Experiment{
+			Measure: experiment.Capacity, Seed: 7, Trials: 1, Search: experiment.DefaultSearch(), SLO: experiment.SLO{parse(t, "http_req_failed", "rate<0.01")}, Perturb: experiment.Perturb{Off: true},
+			Load: experiment.Offer{Timeout: 10 * time.Second, Scenarios: []experiment.Scenario{{Name: "get"}}},
+		}
+		m := &trialRun{
+			execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},
+			trial:     &archive.Trial{Planned: archive.Planned{Index: trial, Round: 1}}, generator: q, base: e.Plan(),
+			unseen: &unseen{reason: "nothing is watched"}, alone: q.service,
+		}
+		if err := m.capacity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		out, _ = m.trial.Conclude()
+	})
+	return out
+}
