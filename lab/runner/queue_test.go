@@ -29,9 +29,6 @@ type queue struct {
 	random      *rand.Rand
 }
 
-// edge is how many requests are answered in a second at most.
-func (q *queue) edge() float64 { return float64(q.servers) / q.service.Seconds() }
-
 func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) (load.Result, error) {
 	s := p.Scenarios[0]
 	from, to := p.Warmup.Seconds(), s.Duration.Seconds()
