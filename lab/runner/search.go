@@ -89,7 +89,10 @@ func (m *trialRun) idle(swept *load.Result) bool {
 // given more, up to a request's timeout; what is no slower than alone, more virtual users.
 func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (r *load.Result, rate float64, began time.Time, err error) {
 	base, length := m.base, m.search.Budget/sweepShare
-	vus, wait := sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
+	vus, wait := sweepVUs, leastDrain
+	if s.OneRequest() { // of which none is left under way when the search begins; a journey may take minutes
+		vus, wait = sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
+	}
 	for fewer := (*load.Result)(nil); ; base.Warmup = 0 {
 		began = time.Now().Add(base.Warmup) // which the budget is not for
 		if w := base.Warmup; w > 0 {

@@ -193,3 +193,14 @@ func TestEachTrialStartsElsewhere(t *testing.T) {
 		t.Errorf("nothing was answered, and the search starts at %v", from)
 	}
 }
+
+// TestSweepers: a sweep has no more virtual users than one after the other are answered in it.
+func TestSweepers(t *testing.T) {
+	t.Parallel()
+	const length = 1570 * time.Millisecond
+	for alone, want := range map[time.Duration]int{0: sweepVUs, time.Millisecond: sweepVUs, 100 * time.Millisecond: 15, time.Minute: leastVUs} {
+		if got := sweepers(alone, length); got != want {
+			t.Errorf("where a request takes %v alone a sweep has %d virtual users, want %d", alone, got, want)
+		}
+	}
+}
