@@ -87,14 +87,15 @@ func (m *trialRun) idle(swept *load.Result) bool {
 // sweep loads the system beyond its objectives, and says how many good iterations a second
 // came of it, and when the budget of the search began. What answers late for its time is
 // given more, up to a request's timeout; what is no slower than alone, more virtual users.
+// The budget is for the length of one sweep, and not for what is still under way after it.
 func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (r *load.Result, rate float64, began time.Time, err error) {
 	base, length := m.base, m.search.Budget/sweepShare
 	vus, wait := sweepVUs, leastDrain
 	if s.OneRequest() { // of which none is left under way when the search begins; a journey may take minutes
 		vus, wait = sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
 	}
-	for fewer := (*load.Result)(nil); ; base.Warmup = 0 {
-		began = time.Now().Add(base.Warmup) // which the budget is not for
+	fewer, users := (*load.Result)(nil), 0 // the sweep before, and its virtual users
+	for ; ; base.Warmup = 0 {
 		if w := base.Warmup; w > 0 {
 			m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, vus)
 		} else {
@@ -104,12 +105,13 @@ func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (r *load.Result, 
 		if err != nil {
 			return nil, 0, began, err
 		}
+		began = time.Now().Add(-length)
 		answered := r.IterationsInTime > 0
 		switch {
 		case answered && vus < sweepVUs && m.idle(r):
-			fewer, vus = r, min(4*vus, sweepVUs)
+			fewer, users, vus = r, vus, min(4*vus, sweepVUs)
 		case !answered && fewer != nil: // these are too many
-			r, vus = fewer, vus/4
+			r, vus = fewer, users
 			fallthrough
 		case answered:
 			rate, err = m.guess(r, vus)
