@@ -154,6 +154,9 @@ func testSignUp(t *testing.T, s *Store, _ *clock) {
 	if err != nil || u.Name != "Noor" || u.Role != chat.Member || u.Email != "noor@show.example" {
 		t.Fatalf("got %+v, %v", u, err)
 	}
+	if _, err := s.SignIn(ctx, n.Email+" ", password); !errors.Is(err, chat.ErrSignIn) {
+		t.Errorf("with a space behind the address: got %v, want that it is another one", err)
+	}
 	for name, c := range map[string]struct {
 		change func(*New)
 		want   error
