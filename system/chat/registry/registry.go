@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +80,12 @@ func (c Config) driver() (*mysql.Config, error) {
 	// What goes wrong is an error of a call.
 	d.Logger = &mysql.NopLogger{}
 	// SQL as others write it.
-	d.Params = map[string]string{"sql_mode": "'ANSI_QUOTES,STRICT_ALL_TABLES'"}
+	d.Params = map[string]string{
+		"sql_mode": "'ANSI_QUOTES,STRICT_ALL_TABLES'",
+		// Whole seconds, of which one is the least. By default the database waits for a lock for 50, long after the
+		// caller has given up, and a connection of its own is taken by each who does.
+		"innodb_lock_wait_timeout": strconv.Itoa(max(1, int(c.Timeout.Seconds()/2))),
+	}
 	return d, nil
 }
 

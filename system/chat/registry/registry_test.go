@@ -52,6 +52,21 @@ func TestRegistry(t *testing.T) {
 	if len(a.Key()) != keyBytes || string(a.Key()) != string(b.Key()) {
 		t.Fatalf("the keys are %x and %x", a.Key(), b.Key())
 	}
+	t.Run("the database does not wait for a lock when the caller has given up", func(t *testing.T) {
+		for timeout, want := range map[time.Duration]int{time.Second: 1, 3 * time.Second: 1, 20 * time.Second: 10} {
+			c := DefaultConfig()
+			c.Address, c.Timeout = db.Address(), timeout
+			shared, err := c.Connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int
+			err = shared.QueryRowContext(t.Context(), `SELECT @@innodb_lock_wait_timeout`).Scan(&got)
+			if err := errors.Join(err, shared.Close()); err != nil || got != want {
+				t.Errorf("with %v a call: got %d s, %v, want %d s", timeout, got, err, want)
+			}
+		}
+	})
 	t.Run("what one starts and ends others see", func(t *testing.T) {
 		started := time.UnixMilli(1_800_000_000_123).UTC()
 		s, err := a.StartStream(chat.Stream{Title: "노래 🎤", Host: "민수", HostID: "u-1", Started: started})
