@@ -198,8 +198,14 @@ func (s *server) signOut(c context.Context, ctx *fasthttp.RequestCtx) error {
 	if err := s.ours(ctx); err != nil {
 		return err
 	}
-	if err := s.people.End(c, string(ctx.Request.Header.Cookie(cookie))); err != nil {
-		return err
+	// Each that has a cookie, whatever is in it, is a write for which all others that sign in wait.
+	if token := string(ctx.Request.Header.Cookie(cookie)); token != "" {
+		if !within(s.guests, "sign out "+s.network(ctx).String(), s.cfg.GuestsPerNetwork) {
+			return chat.ErrTooMany
+		}
+		if err := s.people.End(c, token); err != nil {
+			return err
+		}
 	}
 	setCookie(ctx, cookie, "", sessionPath, -1)
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

@@ -336,6 +336,21 @@ func TestLeavingIsBounded(t *testing.T) {
 	}
 }
 
+// Signing out is a write, and whoever comes with any cookie may ask for it.
+func TestSigningOutIsLimited(t *testing.T) {
+	t.Parallel()
+	p := start(t, seeded(t), func(c *Config) { c.GuestsPerNetwork = 1 }).signedIn("Noor", chat.Member)
+	refused := false
+	for i := 0; i < 1000 && !refused; i++ {
+		p.cookies[cookie] = "nobody's.secret"
+		status, _, _ := p.do("DELETE", sessionPath, "")
+		refused = status == 429
+	}
+	if !refused {
+		t.Error("one may sign out as often as one likes")
+	}
+}
+
 // Nobody but who has the right token does what is for its user.
 func TestTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
