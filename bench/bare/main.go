@@ -74,13 +74,13 @@ func run(ctx context.Context, args []string) error {
 	g.Go(func() error { return server.Serve(listener) })
 	g.Go(func() error {
 		all, err := fetch(ctx, origin+path, count)
-		if err != nil {
-			_ = listener.Close() // a server that was shut down before it began to serve would serve on
-			return errors.Join(err, server.Shutdown())
+		if err == nil {
+			ready.Store(&all)
+			<-ctx.Done()
 		}
-		ready.Store(&all)
-		<-ctx.Done()
-		return server.Shutdown()
+		err = errors.Join(err, server.Shutdown())
+		_ = listener.Close() // a server that was shut down before it began to serve would serve on
+		return err
 	})
 	return g.Wait()
 }

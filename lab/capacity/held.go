@@ -130,9 +130,8 @@ func underOffered(rate float64, r *load.Result) string {
 // not by chance. A short try has too few samples for the growth to be significant; but a search
 // is to err as often upwards as downwards, so that a growth that counts is taken for one where
 // it is more than its standard error, which is about half of what the interval reaches down.
-// Without an interval a Poisson count's chance is allowed for: with a hundred requests a third
-// may be missing, and systems of 20 to 50 requests a second came out at 1.2 to 1.7 times what
-// they do (see TestCapacityOfSlowSystems of lab/runner).
+// Without an interval a Poisson count's chance is allowed for: of a hundred requests a third may
+// be missing then (ADR 003).
 func backlogGrew(r *load.Result) bool {
 	growth, offered := r.InFlight.Slope*r.Seconds(), float64(r.Offered)
 	if growth <= backlogLimit*offered {

@@ -44,6 +44,9 @@ func (e *ExitError) Error() string {
 	return text + LastLines(e.Log, e.LogFile)
 }
 
+// Killed says whether SIGKILL ended it.
+func (e *ExitError) Killed() bool { return e.Status == "was killed by SIGKILL" }
+
 // LastLines are the last lines of a log as the end of an error.
 func LastLines(lines []string, file string) string {
 	if len(lines) == 0 {

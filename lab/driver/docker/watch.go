@@ -115,7 +115,7 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 		e.Status = "was killed by " + unix.SignalName(unix.Signal(code-128))
 	}
 	limit := in.Service.Limits.Memory
-	if limit == nil || e.Status != "was killed by SIGKILL" {
+	if limit == nil || !e.Killed() {
 		return e
 	}
 	switch {
@@ -129,15 +129,15 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 
 // usedUpMemory says whether Docker knows that this is why the container was killed. The news
 // of it may come after that of its end; if that was asked for, nobody waits.
-func (in *instance) usedUpMemory(ctx context.Context, asked bool) bool {
-	for late := time.Now().Add(reasonWithin); ; {
-		i, err := in.inspect(ctx)
-		if err != nil || i.State.OOMKilled || asked || time.Now().After(late) {
-			return err == nil && i.State.OOMKilled
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(reasonWithin / 20):
-		}
+func (in *instance) usedUpMemory(ctx context.Context, asked bool) (known bool) {
+	poll := driver.Poll{Within: reasonWithin, First: reasonWithin / 20, Last: reasonWithin / 20}
+	if asked {
+		poll.Within = 0
 	}
+	_, _ = poll.Until(ctx, nil, func(ctx context.Context) bool {
+		i, err := in.inspect(ctx)
+		known = err == nil && i.State.OOMKilled
+		return known || err != nil
+	})
+	return known
 }

@@ -234,6 +234,16 @@ func usedIn(t *testing.T, r driver.Running, d time.Duration) host.Instance {
 	return after
 }
 
+// failure is that of an instance that ends while it should run; nil if nobody notices any.
+func failure(r driver.Running) error {
+	select {
+	case err := <-r.Failed():
+		return err
+	case <-time.After(30 * time.Second):
+		return nil
+	}
+}
+
 // memory fills the memory only when the instance is up: of a container that uses its memory up
 // within milliseconds of its start, containerd does not learn why it ended.
 func (s suite) memory(t *testing.T) {
@@ -250,11 +260,7 @@ services:
 	if err := os.WriteFile(filepath.Join(dir, "shared", "now"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	select {
-	case err = <-r.Failed():
-	case <-time.After(30 * time.Second):
-	}
+	err := failure(r)
 	if want := "api-1 was killed by SIGKILL, because it had used up its memory limit of 32 MiB"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
@@ -273,11 +279,7 @@ services:
     deploy: {replicas: 2}
 `)
 	get(t, r.Instances()[1], "/crash")
-	var err error
-	select {
-	case err = <-r.Failed():
-	case <-time.After(30 * time.Second):
-	}
+	err := failure(r)
 	want := "api-2 exited with status 7 while it should run"
 	if err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "about to crash") {
 		t.Errorf("got %v, want %q and its last words", err, want)

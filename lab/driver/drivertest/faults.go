@@ -117,13 +117,8 @@ func (s suite) again(t *testing.T) {
 	}
 	// It is still watched.
 	get(t, h.Instances()[0], "/crash")
-	select {
-	case err := <-h.Failed():
-		if !strings.HasPrefix(err.Error(), "api-1 exited with status 7") {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("nobody noticed its end")
+	if err := failure(h); err == nil || !strings.HasPrefix(err.Error(), "api-1 exited with status 7") {
+		t.Errorf("got %v, want its end", err)
 	}
 }
 

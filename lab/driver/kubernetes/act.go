@@ -37,7 +37,7 @@ func (in *instance) Stop(ctx context.Context, l *driver.Life) error {
 	if !l.HasEnded() {
 		return nil // it never began
 	}
-	if e, ok := errors.AsType[*driver.ExitError](l.Err()); ok && e.Status == "was killed by SIGKILL" && e.Memory == 0 {
+	if e, ok := errors.AsType[*driver.ExitError](l.Err()); ok && e.Killed() && e.Memory == 0 {
 		in.run.Warnf("%s did not end within %v of its stop signal and was killed", in.Name, time.Duration(grace)*time.Second)
 	}
 	return nil
