@@ -151,11 +151,10 @@ func (c *Cache[K, V]) Find(ctx context.Context, key K) (Found[V], error) {
 		if e, now, ok := c.memory.get(key); ok && c.valid(key, e) {
 			return c.settle(ctx, key, e, at{now, FromMemory})
 		}
-		c.metrics.misses[FromMemory].Add(1)
 	}
-	found, err := c.board(ctx, key, false)
+	found, err := c.board(ctx, key, true)
 	if errors.Is(err, errOutdated) {
-		found, err = c.board(ctx, key, true) // a flight that began later
+		found, err = c.board(ctx, key, false) // a flight that began later
 	}
 	return found, err
 }
@@ -164,12 +163,18 @@ func (c *Cache[K, V]) Find(ctx context.Context, key K) (Found[V], error) {
 // not to be valid when it came.
 var errOutdated = errors.New("the load began too early")
 
-// board joins the flight for a key, or makes it. Without anything, it may fail with
+// board joins the flight for a key, or makes it. Only the first time may it fail with
 // errOutdated.
-func (c *Cache[K, V]) board(ctx context.Context, key K, anything bool) (Found[V], error) {
+func (c *Cache[K, V]) board(ctx context.Context, key K, first bool) (Found[V], error) {
 	f, leader, err := c.join(key, nil, FromLoader)
 	if err != nil {
 		return Found[V]{}, err
+	}
+	if f.landed {
+		return c.settle(ctx, key, f.entry, at{micros(time.Now()), FromMemory})
+	}
+	if first && c.memoryOn.Load() {
+		c.metrics.misses[FromMemory].Add(1)
 	}
 	switch {
 	case !leader && c.servable(key, f.old):
@@ -187,7 +192,7 @@ func (c *Cache[K, V]) board(ctx context.Context, key K, anything bool) (Found[V]
 	if err := f.wait(ctx); err != nil {
 		return Found[V]{}, err
 	}
-	if !leader && !anything && !c.valid(key, f.entry) {
+	if !leader && first && !c.valid(key, f.entry) {
 		return Found[V]{}, errOutdated
 	}
 	return c.settle(ctx, key, f.entry, at{micros(time.Now()), f.from})

@@ -194,6 +194,30 @@ func TestConcurrentMissesShareOneLoad(t *testing.T) {
 	}
 }
 
+// However fast loads are: a load that ended after a caller had missed its key is that caller's too.
+func TestMissesShareLoadsThatTakeNoTime(t *testing.T) {
+	t.Parallel()
+	var loads [500]atomic.Int32
+	k := open(t, config(func(_ context.Context, key int) (string, error) {
+		loads[key].Add(1)
+		return "v", nil
+	}))
+	for key := range loads {
+		var all sync.WaitGroup
+		for range 64 {
+			all.Go(func() {
+				if v, err := k.Get(t.Context(), key); v != "v" || err != nil {
+					t.Errorf("got %q and %v", v, err)
+				}
+			})
+		}
+		all.Wait()
+		if got := loads[key].Load(); got != 1 {
+			t.Fatalf("key %d was loaded %d times, want once", key, got)
+		}
+	}
+}
+
 func TestCancelledCallerDoesNotFailTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

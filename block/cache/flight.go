@@ -20,6 +20,8 @@ type flight[V any] struct {
 	// nil for a miss. They are there from the start.
 	old     *entry[V]
 	oldFrom Source
+	// landed: it ended, with an entry, between the caller's look into memory and its joining.
+	landed bool
 	// outdated: the cache was cleared meanwhile; the callers get the result and
 	// memory does not. late: a caller waited for SyncWait in vain;
 	// the next ones need not. Both under Cache.mu.
@@ -40,7 +42,8 @@ func (f *flight[V]) wait(ctx context.Context) error {
 var errGone = fmt.Errorf("%w: it ended its goroutine", ErrLoadPanicked)
 
 // join returns the flight of key; the leader has to run it. old is the entry that
-// the leader is to refresh, or nil.
+// the leader is to refresh, or nil. Without one, memory is looked into once more: a flight
+// may have landed since the caller did, and a second would load the same again.
 func (c *Cache[K, V]) join(key K, old *entry[V], from Source) (f *flight[V], leader bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,6 +52,11 @@ func (c *Cache[K, V]) join(key K, old *entry[V], from Source) (f *flight[V], lea
 	}
 	if f, ok := c.flights[key]; ok {
 		return f, false, nil
+	}
+	if old == nil && c.memoryOn.Load() {
+		if e, ok := c.memory.peek(key); ok && c.valid(key, e) {
+			return &flight[V]{entry: e, landed: true}, false, nil
+		}
 	}
 	f = &flight[V]{done: make(chan struct{}), from: FromLoader, err: errGone, old: old, oldFrom: from}
 	c.flights[key] = f
