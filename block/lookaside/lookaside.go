@@ -56,7 +56,8 @@
 // # When Redis is lost
 //
 // Reads go to the database, as many as the shedder lets; the others get a
-// *cache.OverloadError with the time to come back. A look-up that Redis does not answer in
+// *cache.OverloadError with the time to come back. With a Spare, what the process has found of late
+// is served before. A look-up that Redis does not answer in
 // time costs ReadTimeout; after a few, the breaker opens and none is asked until a probe is
 // answered. Writes fail closed: Changing returns an error, because a cache that is not
 // told would go on serving the old value when it is back.
@@ -69,6 +70,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +105,8 @@ type Config struct {
 	Usable func(Value) bool
 	// Shed bounds the loads at one time.
 	Shed cache.Shed
+	// Spare is for while Redis does not answer; nil: nothing.
+	Spare *Spare
 	// Life is how old an entry gets, AbsentLife one that says that there is no value. Each
 	// gets older or less old by up to the share Jitter, or what was filled together would
 	// expire together. From the age Fresh, counted in the same way, a look-up has the entry
@@ -151,6 +155,8 @@ func (c Config) Validate() error {
 	unless(c.Load != nil && c.LoadTimeout > 0, "the function to load or its timeout is missing")
 	unless(c.Shed.Concurrent >= 1 && c.Shed.Queue >= 0 && c.Shed.Wait > 0,
 		"%d loads at one time, %d more waiting for %v: write at least 1, 0 and a positive duration", c.Shed.Concurrent, c.Shed.Queue, c.Shed.Wait)
+	unless(c.Spare == nil || c.Spare.MaxBytes > 0 && c.Spare.MaxBytes <= math.MaxUint32 && c.Spare.Age >= 10*time.Millisecond,
+		"the spare is %+v: write from 1 byte to 4 GiB, and at least 10ms", c.Spare)
 	unless(c.Jitter >= 0 && c.Jitter < 1, "jitter is %v: write a share from 0 to less than 1", c.Jitter)
 	unless(c.Fresh >= 10*time.Millisecond && c.Fresh < c.Life && c.AbsentLife >= 10*time.Millisecond,
 		"entries are fresh for %v and live for %v, absent ones for %v: write at least 10ms, and more life than freshness", c.Fresh, c.Life, c.AbsentLife)
@@ -169,6 +175,7 @@ type Cache struct {
 	id      string // of this process, in markers; idBytes long
 	tier    *rediscache.Tier
 	flights *cache.Cache[string, Value]
+	spare   *spare
 	metrics *metrics
 	scripts scripts
 	off     atomic.Bool
@@ -193,7 +200,11 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 	c := &Cache{cfg: cfg, id: rand.Text()[:idBytes], scripts: newScripts(), slots: make(chan struct{}, cfg.Refreshes), owed: owed{keys: map[string]debt{}}}
 	c.metrics = newMetrics(cfg.Redis.Name, cfg.Redis.Registerer, c.owed.count)
 	var err error
+	if c.spare, err = newSpare(cfg.Spare); err != nil {
+		return nil, err
+	}
 	if c.tier, err = rediscache.New(ctx, cfg.Redis); err != nil {
+		c.spare.close()
 		return nil, err
 	}
 	c.flights, err = cache.New(cache.Config[string, Value]{
@@ -204,6 +215,7 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 		},
 	})
 	if err != nil {
+		c.spare.close()
 		return nil, errors.Join(err, c.tier.Close())
 	}
 	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -211,11 +223,12 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Get returns the value of a key, from Redis or the database.
+// Get returns the value of a key, from Redis or the database; while Redis does not answer, from the
+// spare before the database.
 //
 // Redis bounds its own time, and so do the lease, the shedder and the load, so a ctx
 // without a deadline waits for at most twice the sum, and one that cannot be cancelled costs less.
-// The value was true at some time since the call: what a load brings that was under way then
+// The value was true at some time since the call, but for the spare's: what a load brings that was under way then
 // may be older, so who has waited for that looks again.
 //
 // The error is a *cache.OverloadError if the database must not be asked now, cache.ErrClosed
@@ -230,28 +243,47 @@ func (c *Cache) Get(ctx context.Context, key string) (Value, error) {
 
 // get looks once. Current says that the value is not of a load that was under way before.
 func (c *Cache) get(ctx context.Context, key string) (v Value, current bool, err error) {
-	t := &ticket{past: true}
+	t, keep := &ticket{past: true}, false
 	if !c.off.Load() {
 		e, err := c.look(ctx, key)
 		if e.entry() {
 			c.metrics.gets[e.kind].Inc()
+			c.spare.keep(key, e.value)
 			if time.Now().UnixMilli() >= e.soft {
 				c.refresh(key, e.soft) //nolint:contextcheck // it outlives the caller
 			}
 			return e.value, true, nil
 		}
-		switch {
-		case err == nil:
+		if err != nil {
+			if v, ok := c.unanswered(key, err); ok {
+				return v, true, nil
+			}
+		} else {
 			c.metrics.gets[e.kind].Inc()
+			c.spare.drop(key)
 			t.past, t.foreign = e.kind == kindMarker, e.head
-		case errors.Is(err, cache.ErrDown):
-			c.metrics.down.Inc()
-		default:
-			c.metrics.failed.Inc()
 		}
+		keep = e.kind != kindMarker
 	}
 	v, err = c.flights.Get(context.WithValue(ctx, ticketKey{}, t), key)
+	if err == nil && keep {
+		c.spare.keep(key, v)
+	}
 	return v, err == nil && t.led, err
+}
+
+// unanswered is for a look-up that Redis did not answer: what the process found of late.
+func (c *Cache) unanswered(key string, err error) (Value, bool) {
+	if errors.Is(err, cache.ErrDown) {
+		c.metrics.down.Inc()
+	} else {
+		c.metrics.failed.Inc()
+	}
+	v, ok := c.spare.find(key)
+	if ok {
+		c.metrics.spared.Inc()
+	}
+	return v, ok
 }
 
 // look reads the state of a key.
@@ -280,5 +312,6 @@ func (c *Cache) Close() error {
 	c.end()
 	err := c.flights.Close()
 	c.running.Wait()
+	c.spare.close()
 	return errors.Join(err, c.tier.Close())
 }

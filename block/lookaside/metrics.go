@@ -43,7 +43,7 @@ const (
 //	cache_gets_total{tier,result}       look-ups in Redis, the tier shared as in block/cache:
 //	                                    hit, hit_absent (which says so), miss, lease (a miss
 //	                                    that another fills), changing, foreign, down (Redis was
-//	                                    not asked), failed
+//	                                    not asked), failed; in the tier spare, hit
 //	lookaside_leases_total{outcome}     granted, found (after waiting for another's), waited_out,
 //	                                    lost (another has the one waited for), changing, failed
 //	lookaside_fills_total{outcome}      done, refused (changed meanwhile), failed; refreshes too
@@ -54,6 +54,7 @@ const (
 type metrics struct {
 	gets         [kindMarker + 1]prometheus.Counter
 	down, failed prometheus.Counter
+	spared       prometheus.Counter
 	leases       [leaseFailed + 1]prometheus.Counter
 	fills        [fillFailed + 1]prometheus.Counter
 	refreshes    [refreshSkipped + 1]prometheus.Counter
@@ -77,6 +78,7 @@ func newMetrics(name string, to prometheus.Registerer, owed func() int) *metrics
 		m.gets[kind] = gets.WithLabelValues("shared", result)
 	}
 	m.down, m.failed = gets.WithLabelValues("shared", "down"), gets.WithLabelValues("shared", "failed")
+	m.spared = gets.WithLabelValues("spare", "hit")
 	copy(m.leases[:], counters("lookaside_leases_total", "Requests for a lease.", "granted", "found", "waited_out", "lost", "changing", "failed"))
 	copy(m.fills[:], counters("lookaside_fills_total", "Fills and refreshes of entries.", "done", "refused", "failed"))
 	copy(m.refreshes[:], counters("lookaside_refreshes_total", "Refreshes behind look-ups.", "done", "failed", "skipped"))

@@ -66,7 +66,9 @@ same menus. Paths of other services go where --route says. /healthz and /readyz 
 proxy's own; on the admin address there is /metrics for Prometheus.
 
 Menu servers with the same --redis tell the proxies of each change: it is seen through all
-of them at once. If Redis is lost, menu servers are asked, as many times as they can bear.
+of them at once. If Redis is lost, menu servers are asked, as many times as they can bear. With
+--stale-if-error a proxy then serves what it answered of late, which keeps most of that from the
+database, and may be a menu from before a change.
 
 Every flag can be given as an environment variable as well: --servers as MENU_SERVERS. A
 flag wins. SIGTERM stops the proxy without losing a request.`,
@@ -83,6 +85,7 @@ flag wins. SIGTERM stops the proxy without losing a request.`,
 	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringSliceVar(&c.Servers, "servers", nil, "the menu servers, as http://HOST:PORT, separated by commas")
 	fl.StringArrayVar(&c.Routes, "route", nil, "where paths of another service go: PATH=http://HOST:PORT[,...]; may be given several times")
+	fl.DurationVar(&c.StaleIfError, "stale-if-error", 0, "serve what was answered within this time while Redis does not answer; 0: ask a menu server")
 	redisFlags(fl, &c.Redis, "the Redis of all proxies; without one every look-up goes to a menu server")
 	menuDictionaryFlag(fl, &c.Dictionaries)
 	fl.Var(onOff(&c.Page), "page", "the guests' page at /restaurants/{id}: on or off")

@@ -116,11 +116,13 @@ type API struct {
 
 // metrics are those of menus, beside route.Requests.
 //
+//	menu_store_lookups_total    menus that the database was asked for
 //	menu_store_failures_total   look-ups and writes that the store did not do: not those
 //	                            for unknown ids, unmet conditions and overload
 //	menu_writes_total           by outcome: done, refused (status 4xx), failed
 //	menu_untold_total           by when: before (the write was refused), after (it stands)
 type metrics struct {
+	storeLookups  prometheus.Counter
 	storeFailures prometheus.Counter
 	writes        map[string]prometheus.Counter
 	untold        map[string]prometheus.Counter
@@ -137,6 +139,7 @@ const (
 func newMetrics(to prometheus.Registerer) metrics {
 	auto := promauto.With(to)
 	m := metrics{
+		storeLookups: auto.NewCounter(prometheus.CounterOpts{Name: "menu_store_lookups_total", Help: "Menus that the database was asked for."}),
 		storeFailures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "menu_store_failures_total", Help: "Look-ups and writes that the store of menus failed to do.",
 		}),

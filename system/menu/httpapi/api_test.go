@@ -333,6 +333,9 @@ func TestWhatTheStoreSaysBecomesAnAnswer(t *testing.T) {
 		if got := f.count(t, "menu_store_failures_total"); got != c.failed {
 			t.Errorf("%v: got %v counted, want %v", c.err, got, c.failed)
 		}
+		if got := f.count(t, "menu_store_lookups_total"); got < 3 {
+			t.Errorf("%v: got %v look-ups counted, want 3 and those of what a write did not find", c.err, got)
+		}
 		if logged := strings.Count(f.logs.String(), "the store of menus failed"); logged != min(1, int(c.failed)) {
 			t.Errorf("%v: got %d lines of log:\n%s", c.err, logged, f.logs)
 		}

@@ -117,7 +117,7 @@ func (a *API) now(ctx *fasthttp.RequestCtx, id int64) error {
 
 // menu looks a menu up and reads it.
 func (a *API) menu(within context.Context, id int64) (m menu.Menu, err error) {
-	page, err := a.cfg.Store.Lookup(within, id)
+	page, err := a.lookup(within, id)
 	if err != nil {
 		return m, a.failed(err)
 	}

@@ -117,11 +117,17 @@ func (a *API) metadata(ctx *fasthttp.RequestCtx, id int64) error {
 	})
 }
 
+// lookup is the store's.
+func (a *API) lookup(within context.Context, id int64) (menu.Page, error) {
+	a.metrics.storeLookups.Inc()
+	return a.cfg.Store.Lookup(within, id)
+}
+
 // page has show answer with a menu's page.
 func (a *API) page(ctx *fasthttp.RequestCtx, id int64, show func(*menu.Page) error) error {
 	within, cancel := a.bound()
 	defer cancel()
-	page, err := a.cfg.Store.Lookup(within, id)
+	page, err := a.lookup(within, id)
 	if err != nil {
 		if page.Version > 0 {
 			setVersion(ctx, page.Version) // of a menu that was deleted
@@ -191,7 +197,7 @@ func (a *API) many(ctx *fasthttp.RequestCtx) error {
 	group.SetLimit(sideBySide)
 	for i, id := range ids {
 		group.Go(func() (err error) {
-			if pages[i], err = a.cfg.Store.Lookup(within, id); errors.Is(err, menu.ErrNotFound) {
+			if pages[i], err = a.lookup(within, id); errors.Is(err, menu.ErrNotFound) {
 				return nil
 			}
 			found[i] = err == nil

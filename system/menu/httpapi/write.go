@@ -129,7 +129,7 @@ func (a *API) unwritten(ctx *fasthttp.RequestCtx, id int64, err error) error {
 	if errors.Is(err, menu.ErrChanged) {
 		within, cancel := a.bound()
 		defer cancel()
-		if page, err := a.cfg.Store.Lookup(within, id); err == nil {
+		if page, err := a.lookup(within, id); err == nil {
 			setVersion(ctx, page.Version)
 			ctx.Response.Header.Set(fasthttp.HeaderETag, etag(page.Tag))
 		}

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"loadstone/block/cache"
 	"loadstone/block/dictionary"
+	"loadstone/block/lookaside"
 	"loadstone/block/redact"
 	"loadstone/block/service"
 	"loadstone/system/menu"
@@ -29,6 +31,9 @@ type ProxyConfig struct {
 	// Redis is where all proxies have menus, see rediscache.AddressForm; empty if every
 	// look-up is to go to a menu server.
 	Redis string
+	// StaleIfError is how long after it was found a menu may be served while Redis does not answer, see
+	// lookaside.Spare; 0 if nobody may get one that has changed. The name is that of RFC 5861.
+	StaleIfError time.Duration
 	// Dictionaries are those of Config.
 	Dictionaries []string
 	// Page serves the guests' page, from the same menus.
@@ -49,6 +54,9 @@ func (c ProxyConfig) Validate() error {
 	if err == nil { // what is missing is Run's to add
 		p.Ready, p.Logger, p.Registerer = func() bool { return true }, slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 		err = p.Validate()
+	}
+	if c.StaleIfError != 0 && c.StaleIfError < time.Second {
+		err = errors.Join(err, fmt.Errorf("stale if error is %v: write 0, or at least 1s", c.StaleIfError))
 	}
 	return errors.Join(c.Config.Validate(), err, checkRedis(c.Redis))
 }
@@ -71,7 +79,7 @@ func RunProxy(ctx context.Context, cfg ProxyConfig, logger *slog.Logger) error {
 		return err
 	}
 	logger.Info("configuration", "component", cfg.Name, "listen", cfg.Listen, "admin_listen", cfg.AdminListen,
-		"servers", cfg.Servers, "routes", strings.Join(cfg.Routes, " "), "redis", redact.Address(cfg.Redis), "dictionaries", cfg.Dictionaries, "page", cfg.Page,
+		"servers", cfg.Servers, "routes", strings.Join(cfg.Routes, " "), "redis", redact.Address(cfg.Redis), "stale_if_error", cfg.StaleIfError, "dictionaries", cfg.Dictionaries, "page", cfg.Page,
 		"drain", cfg.Drain, "stop_timeout", cfg.StopTimeout)
 	return service.Run(ctx, cfg.Config, logger, func(ctx context.Context, s *service.Service) (service.Handler, error) {
 		c, err := cfg.proxy()
@@ -86,6 +94,10 @@ func RunProxy(ctx context.Context, cfg ProxyConfig, logger *slog.Logger) error {
 			shared, err := cacheConfig(cfg.Redis, s.Registry, s.Logger)
 			if err != nil {
 				return service.Handler{}, err
+			}
+			if cfg.StaleIfError > 0 {
+				// Tens of thousands of menus, of half a kilobyte each with a dictionary.
+				shared.Spare = &lookaside.Spare{MaxBytes: 32 << 20, Age: cfg.StaleIfError}
 			}
 			c.Cache = &shared
 		}
