@@ -61,5 +61,5 @@ var (
 	// ErrOverloaded: refused to be able to answer others; nothing was tried.
 	ErrOverloaded = &Error{"overloaded", "too many messages are under way"}
 	// ErrUnavailable: nothing can be stored, or read. What was acknowledged is stored.
-	ErrUnavailable = &Error{"unavailable", "the log of messages cannot be written"}
+	ErrUnavailable = &Error{"unavailable", "a part of the chat does not answer: try again in a moment"}
 )

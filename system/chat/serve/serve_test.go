@@ -163,9 +163,19 @@ type viewer struct {
 	refused  int
 }
 
-// dial tries to join; the status is that of the handshake.
-func (f *fixture) dial(query url.Values, header http.Header) (*viewer, int, error) {
+// dial tries to join; the status is that of the handshake. Where a part of the chat does not answer in
+// time, it tries again, as viewers do.
+func (f *fixture) dial(query url.Values, header http.Header) (v *viewer, status int, err error) {
 	f.t.Helper()
+	for deadline := time.Now().Add(long); ; time.Sleep(100 * time.Millisecond) {
+		v, status, err = f.dialOnce(query, header)
+		if !websocket.IsCloseError(err, websocket.CloseTryAgainLater) || time.Now().After(deadline) {
+			return v, status, err
+		}
+	}
+}
+
+func (f *fixture) dialOnce(query url.Values, header http.Header) (*viewer, int, error) {
 	conn, response, err := websocket.DefaultDialer.DialContext(f.t.Context(), "ws://"+f.api+"/ws?"+query.Encode(), header)
 	status := 0
 	if response != nil {
@@ -178,8 +188,8 @@ func (f *fixture) dial(query url.Values, header http.Header) (*viewer, int, erro
 	f.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetReadDeadline(time.Now().Add(long))
 	v := &viewer{t: f.t, Conn: conn}
-	v.joined = v.next("joined")
-	return v, status, nil
+	v.joined, err = v.read("joined")
+	return v, status, err
 }
 
 func (f *fixture) join(name string, more ...string) *viewer {
@@ -198,14 +208,22 @@ func (f *fixture) join(name string, more ...string) *viewer {
 // next reads until there is something of the type. Messages on the way are kept.
 func (v *viewer) next(kind string) told {
 	v.t.Helper()
+	s, err := v.read(kind)
+	if err != nil {
+		v.t.Fatalf("waiting for %s: %v", kind, err)
+	}
+	return s
+}
+
+func (v *viewer) read(kind string) (told, error) {
 	for {
 		var s told
 		if err := v.ReadJSON(&s); err != nil {
-			v.t.Fatalf("waiting for %s: %v", kind, err)
+			return told{}, err //nolint:wrapcheck // IsCloseError does not unwrap
 		}
 		v.messages = append(v.messages, s.Messages...)
 		if s.Type == kind {
-			return s
+			return s, nil
 		}
 	}
 }
