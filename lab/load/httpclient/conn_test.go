@@ -358,6 +358,48 @@ func TestStreamsAreWhatTheServerAllows(t *testing.T) {
 	}
 }
 
+// lateWrites is a connection whose writer is told late that it has written.
+type lateWrites struct{ net.Conn }
+
+func (l lateWrites) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	time.Sleep(200 * time.Millisecond)
+	return n, err
+}
+
+// On a machine without time to spare, net/http gives a connection up that nothing is wrong with. What
+// is asked for next is no failure of the server's: it was not sent.
+func TestAConnectionThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	t.Cleanup(plain.Close)
+	config := configFor(t, plain.URL, HTTP1, nil)
+	var all sync.WaitGroup
+	for range 200 { // the second request may come just as the connection is being given up
+		all.Go(func() {
+			socket, err := connect(long(t), config.LocalIP, config.Addresses)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conn, err := open(long(t), &wire{Conn: lateWrites{socket}, socket: socket, ended: make(chan struct{})}, &config)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			ask := func() error { return conn.Do(long(t), &Request{Method: "GET", Target: "/"}, &Answer{}) }
+			if err := ask(); err != nil {
+				t.Error(err)
+			}
+			if err := ask(); err != nil && !Unsent(err) {
+				t.Errorf("got %v (%v), want that it was not sent", err, Kind(err))
+			}
+		})
+	}
+	all.Wait()
+}
+
 func TestRequestsOverHTTP1WaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	var inside atomic.Int64
@@ -372,7 +414,7 @@ func TestRequestsOverHTTP1WaitForTheirTurn(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			if err := conn.Do(long(t), &Request{Method: "GET", Target: "/"}, &Answer{}); err != nil {
+			if err := conn.Do(long(t), &Request{Method: "GET", Target: "/"}, &Answer{}); err != nil && !Unsent(err) {
 				t.Error(err)
 			}
 		})

@@ -138,7 +138,7 @@ func TestDialAgainstServersThatDoNotPlayAlong(t *testing.T) {
 		kind                   failure.Kind
 		says                   string
 	}{
-		{"handshake that stalls", "https", HTTP1, nil, hold, short, failure.Timeout, "TLS handshake"},
+		{"handshake that stalls", "https", HTTP1, nil, hold, afterHandshake, failure.Timeout, "TLS handshake"},
 		{"handshake cut", "https", HTTP1, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 10)) }, long, failure.TLS, "TLS handshake"},
 		{"handshake without TLS", "https", HTTP1, nil, func(conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")

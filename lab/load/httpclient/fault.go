@@ -130,14 +130,16 @@ func codeName(code uint32) string {
 
 // The errors that net/http says in words only: those of an HTTP/2 connection that
 // was not given the request, of one that was closed under it, of an HTTP/1.1
-// connection that the server closed, and how those of a request begin that
-// cannot be sent.
+// connection that the server closed, or that was given up because a request was only
+// known to be written long after its answer had come, and how those of a request begin
+// that cannot be sent.
 const (
 	textUnusable = "http2: client conn not usable"
 	textClosed   = "http2: client conn is closed"
 	textUnborn   = "http2: client conn could not be established"
 	textForced   = "http2: client connection force closed via ClientConn.Close"
 	textIdle     = "http: server closed idle connection"
+	textGivenUp  = "http: persistConn.readLoop exiting"
 	// A stream beyond the last one that a GOAWAY without an error names.
 	textGraceful = "graceful shutdown GOAWAY"
 
@@ -162,6 +164,9 @@ func (c *Conn) faultOf(ctx context.Context, err error) *fault {
 		return f
 	case text == textForced:
 		return c.lost(err)
+	case text == textGivenUp: // net/http says more where anything of the request was written
+		c.spent.Store(true)
+		return &fault{kind: failure.EOF, unsent: true, err: fmt.Errorf("the connection was given up before: %w", err)}
 	case strings.HasPrefix(text, textBadHeader), strings.HasPrefix(text, textBadMethod):
 		return &fault{kind: failure.BadHTTP, unsent: true, err: fmt.Errorf("the request cannot be sent: %w", err)}
 	}
