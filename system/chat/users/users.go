@@ -383,6 +383,10 @@ type Elsewhere struct{ Issuer, Subject, Name, Picture string }
 // FromElsewhere returns the user who signed in there, and makes one the first time. The name
 // and the picture are taken then; from there on they are the user's to change.
 func (s *Store) FromElsewhere(ctx context.Context, e Elsewhere) (*User, error) {
+	// A database takes a text with spaces behind it for the one without: both would be one user.
+	if strings.HasSuffix(e.Issuer, " ") || strings.HasSuffix(e.Subject, " ") {
+		return nil, fmt.Errorf("%w: %q of %q ends with a space", chat.ErrSignIn, e.Subject, e.Issuer)
+	}
 	if err := errors.Join(chat.CheckName(e.Name), chat.CheckPicture(e.Picture)); err != nil {
 		return nil, err
 	}

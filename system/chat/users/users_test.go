@@ -454,6 +454,11 @@ func testElsewhere(t *testing.T, s *Store, _ *clock) {
 	if err != nil || again.ID != u.ID || again.Name != "Nour" {
 		t.Errorf("the second time: got %+v, %v", again, err)
 	}
+	spaced := who
+	spaced.Subject += " "
+	if other, err := s.FromElsewhere(ctx, spaced); !errors.Is(err, chat.ErrSignIn) {
+		t.Errorf("a subject with a space behind it: got %+v, %v, want that it is nobody's, of whom %s is", other, err, u.ID)
+	}
 	who.Issuer = "https://other.example"
 	if other, err := s.FromElsewhere(ctx, who); err != nil || other.ID == u.ID {
 		t.Errorf("the same subject of another issuer: got %+v, %v", other, err)
