@@ -233,7 +233,8 @@ func testAFamilyEndsWhenATokenIsUsedTwice(t *testing.T, s *Store, c *clock) {
 	if err := errors.Join(s.End(ctx, "x"), s.End(ctx, other.Refresh)); err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{other.Refresh, "", ".", "x", "x.y"} {
+	third := begin(t, s, noor)
+	for _, bad := range []string{other.Refresh, "", ".", "x", "x.y", strings.Replace(third.Refresh, ".", " .", 1)} {
 		if _, _, err := s.Refresh(ctx, bad); !errors.Is(err, chat.ErrToken) {
 			t.Errorf("%q: got %v", bad, err)
 		}
