@@ -67,6 +67,31 @@ func TestRegistry(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what a server that has vanished had locked is free again", func(t *testing.T) {
+		c := DefaultConfig()
+		c.Address = db.Address()
+		shared, err := c.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := shared.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		const locks = `UPDATE chat_meta SET value = value`
+		gone, err := shared.BeginTx(t.Context(), nil) // and it says nothing more
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gone.ExecContext(t.Context(), locks); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "another has the lock", func() bool { _, err := shared.ExecContext(t.Context(), locks); return err == nil })
+		if err := gone.Commit(); err == nil {
+			t.Error("who was taken for gone has committed")
+		}
+	})
 	t.Run("what one starts and ends others see", func(t *testing.T) {
 		started := time.UnixMilli(1_800_000_000_123).UTC()
 		s, err := a.StartStream(chat.Stream{Title: "노래 🎤", Host: "민수", HostID: "u-1", Started: started})
