@@ -17,7 +17,8 @@
 // # Another epoch
 //
 // Where a Redis takes over, or starts again, some of the last places may be lost and given again. So
-// the epoch is another one: the server lets nobody in, ends its connections, and goes on with the
+// the epoch is another one, which Redis itself is asked for every Config.Look: what is heard of another one may as well be of
+// the one before. Then the server lets nobody in, ends its connections, and goes on with the
 // new epoch once nobody is left. The viewers come back, and are shown the newest messages anew. The
 // republisher goes back by Config.Rewind, and places what has lost its place: it may have another one then.
 //
@@ -102,7 +103,7 @@ type Log struct {
 	hears   atomic.Bool // the subscription is there
 	turning atomic.Bool // to another epoch
 	kafka   atomic.Bool // it has answered lately
-	turn    sync.Mutex  // held by who turns
+	turn    sync.Mutex  // held by who turns, and by who tells viewers what is said
 }
 
 // Open opens all parts. It waits for each until ctx ends.
@@ -177,7 +178,7 @@ func (l *Log) Run(ctx context.Context, viewers Viewers) error {
 	return all.Wait()
 }
 
-// look asks now and then which epoch it is, and whether Kafka answers.
+// look asks now and then which epoch it is, and whether Kafka answers. Nobody else turns to an epoch.
 func (l *Log) look(ctx context.Context, viewers Viewers) {
 	for pause.For(ctx, l.cfg.Look) {
 		asked, cancel := context.WithTimeout(ctx, l.cfg.Broadcast.Timeout)

@@ -39,10 +39,14 @@ func (l *Log) listen(ctx context.Context, viewers Viewers) {
 	})
 }
 
-// heard publishes a message, after those that were missed before it.
+// heard publishes a message, after those that were missed before it. The epoch is the same until it is published: a
+// place in one is none in another.
 func (h *hearing) heard(ctx context.Context, t broadcast.Told) {
-	if t.Epoch != h.Epoch() { // it is in the history that is read when the room is opened again
-		h.turnTo(ctx, t.Epoch, h.viewers)
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	if t.Epoch != h.Epoch() {
+		// Of one that is over, of which messages may still wait here: what it had is in the history as far as it is
+		// known. Or of one that look finds soon: then it is in the history that is read when the room is opened again.
 		return
 	}
 	next, open := h.viewers.Next(t.Stream)
@@ -57,18 +61,27 @@ func (h *hearing) heard(ctx context.Context, t broadcast.Told) {
 // waits for all.
 func (h *hearing) catchUp(ctx context.Context) {
 	for room := range h.behind {
-		if next, open := h.viewers.Next(room); open && !h.fill(ctx, h.viewers, room, next, chat.MaxStream) {
+		if !h.catchUpWith(ctx, room) {
 			return
 		}
 		delete(h.behind, room)
 	}
 }
 
+// catchUpWith reports whether a room is not behind any more. The epoch is the same meanwhile.
+func (h *hearing) catchUpWith(ctx context.Context, room int64) bool {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	next, open := h.viewers.Next(room)
+	return !open || h.fill(ctx, h.viewers, room, next, chat.MaxStream)
+}
+
 // fillMost is how many messages are read at once.
 const fillMost = 200
 
 // fill publishes the messages of a room from one offset to before another, as far as they are in the
-// history, and has the others left out. It reports whether there is nothing before to that could be.
+// history, and has the others left out. It reports whether there is nothing before to that could be. It is called with
+// l.turn held.
 func (l *Log) fill(ctx context.Context, viewers Viewers, room int64, from, to uint64) bool {
 	for from < to {
 		h, err := l.broadcast.History(ctx, room, broadcast.Range{From: from, To: to, Most: fillMost})
