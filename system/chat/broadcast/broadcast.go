@@ -17,6 +17,7 @@ package broadcast
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -294,12 +295,22 @@ func (c *Client) History(ctx context.Context, stream int64, which Range) (Histor
 
 func summaryKey(stream int64) string { return "chat:" + strconv.FormatInt(stream, 10) + ":summary" }
 
-// KeepSummary keeps the newest summary of a stream.
-func (c *Client) KeepSummary(ctx context.Context, stream int64, summary []byte) error {
-	if err := c.client.Do(ctx, c.client.B().Set().Key(summaryKey(stream)).Value(string(summary)).Build()).Error(); err != nil {
-		return fmt.Errorf("keep the summary of stream %d: %w", stream, err)
+// KeepSummary keeps a summary of a stream, and reports whether it did: it is not older than the one that is kept, and of
+// messages that there are. Who makes summaries may make old ones again.
+func (c *Client) KeepSummary(ctx context.Context, stream int64, summary []byte) (kept bool, err error) {
+	var of struct {
+		Next uint64 `json:"next"`
 	}
-	return nil
+	if err := json.Unmarshal(summary, &of); err != nil {
+		return false, fmt.Errorf("a summary of stream %d cannot be read: %w", stream, err)
+	}
+	kept, err = keep.do(ctx, c.client, call{
+		[]string{lengthKey(stream), summaryKey(stream)}, []string{string(summary), strconv.FormatUint(of.Next, 10)},
+	})[0].AsBool()
+	if err != nil {
+		return false, fmt.Errorf("keep the summary of stream %d: %w", stream, err)
+	}
+	return kept, nil
 }
 
 // Summary is the newest of a stream, or nil if there is none.

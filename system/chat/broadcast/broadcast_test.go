@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,6 +106,36 @@ func TestHistoryIsWhatIsKept(t *testing.T) {
 		if err != nil || h.Next != 12 || !slices.Equal(offsets(h.Messages), k.want) {
 			t.Errorf("%+v: got %v of %d, %v, want %v", k.which, offsets(h.Messages), h.Next, err, k.want)
 		}
+	}
+}
+
+// Summaries that are made again come in any order, and may be of messages that Redis has forgotten.
+func TestTheNewestSummaryIsKept(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	c := open(t, redis, 2)
+	place1(t, c, said(1, "noor", "a"), said(1, "noor", "b"), said(1, "noor", "c"))
+	last := ""
+	for i, k := range []struct {
+		summary string
+		kept    bool
+	}{
+		{`{"next":4}`, false}, {`{"next":2}`, true}, {`{"next":3,"text":"first"}`, true}, {`{"next":2}`, false}, {`{}`, false}, {`{"next":4}`, false}, {`{"next":3,"text":"again"}`, true},
+	} {
+		kept, err := c.KeepSummary(t.Context(), 1, []byte(k.summary))
+		if k.kept {
+			last = k.summary
+		}
+		if got, err2 := c.Summary(t.Context(), 1); errors.Join(err, err2) != nil || kept != k.kept || string(got) != last {
+			t.Errorf("summary %d, %s: kept %v, %v; got %s, want %s", i, k.summary, kept, errors.Join(err, err2), got, last)
+		}
+	}
+	redis.Command("SET", summaryKey(1), "not ours")
+	if kept, err := c.KeepSummary(t.Context(), 1, []byte(`{"next":1}`)); !kept || err != nil {
+		t.Errorf("in the place of what is no summary: got %v, %v", kept, err)
+	}
+	if _, err := c.KeepSummary(t.Context(), 1, []byte(`{"next":-1}`)); err == nil {
+		t.Error("what is no summary was kept")
 	}
 }
 

@@ -56,6 +56,20 @@ if from < to then
 end
 return all`)
 
+// keep keeps a summary of a room, unless there is a newer one. One of more messages than the room has is of what Redis
+// has forgotten: no summary of what is there would be newer for long.
+//
+//	KEYS  the room's length; its summary
+//	ARGV  the summary; the offset behind its messages
+//	→     1 if it is kept
+var keep = newScript(`
+local next = tonumber(ARGV[2])
+if next > tonumber(redis.call('GET', KEYS[1]) or '0') then return 0 end
+local read, before = pcall(cjson.decode, redis.call('GET', KEYS[2]) or '{}')
+if read and type(before) == 'table' and type(before.next) == 'number' and before.next > next then return 0 end
+redis.call('SET', KEYS[2], ARGV[1])
+return 1`)
+
 // script is one that Redis knows by its digest once it was sent.
 type script struct{ text, digest string }
 

@@ -1,7 +1,8 @@
 """The job of Spark that answers summary-requests: what stands for the messages of each, to summary-results.
 
 A record that is no request goes to summary-requests-dead, with the reason, and stops nothing. What was
-answered, and not known to be when the job was killed, is answered again: the same.
+answered, and not known to be when the job was killed, is answered again: the same. Without its checkpoints the job
+answers all that Kafka still has; who hears it leaves out what is older than what is kept.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7 --py-files summary.py job.py \\
         --kafka HOST:PORT --folds fold.tsv --checkpoints DIRECTORY

@@ -63,8 +63,12 @@ func (l *Log) heardResult(topic string, value []byte) {
 	if topic == topics.Summaries {
 		ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
 		defer cancel()
-		if err := l.broadcast.KeepSummary(ctx, stream, value); err != nil {
+		kept, err := l.broadcast.KeepSummary(ctx, stream, value)
+		switch {
+		case err != nil:
 			l.cfg.Failed(err) // viewers are told all the same
+		case !kept:
+			return // they know a newer one
 		}
 	}
 	l.cfg.Results(topic, stream, value)
