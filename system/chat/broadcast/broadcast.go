@@ -45,7 +45,7 @@ type Config struct {
 	Keep int
 	// Remember is how long the place of a message is known by its id.
 	Remember time.Duration
-	// Timeout bounds each call.
+	// Timeout bounds each call, also where the caller would wait for longer: what only reads is tried again until then.
 	Timeout time.Duration
 }
 
@@ -53,7 +53,8 @@ type Config struct {
 const MostKept = 100_000
 
 // DefaultConfig keeps a thousand messages, some four minutes of the busiest room and 200 KB, and
-// knows ids for an hour: 250 messages a second are 900,000 keys of 150 bytes.
+// knows ids for an hour: 250 messages a second are 900,000 keys of 150 bytes. A call takes a millisecond; after two seconds a
+// Redis on a busy machine is as good as away, and those that wait behind the call have waited long enough.
 func DefaultConfig() Config {
 	return Config{Keep: 1000, Remember: time.Hour, Timeout: 2 * time.Second}
 }
@@ -304,6 +305,8 @@ func (c *Client) KeepSummary(ctx context.Context, stream int64, summary []byte) 
 	if err := json.Unmarshal(summary, &of); err != nil {
 		return false, fmt.Errorf("a summary of stream %d cannot be read: %w", stream, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
 	kept, err = keep.do(ctx, c.client, call{
 		[]string{lengthKey(stream), summaryKey(stream)}, []string{string(summary), strconv.FormatUint(of.Next, 10)},
 	})[0].AsBool()
@@ -315,6 +318,8 @@ func (c *Client) KeepSummary(ctx context.Context, stream int64, summary []byte) 
 
 // Summary is the newest of a stream, or nil if there is none.
 func (c *Client) Summary(ctx context.Context, stream int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
 	summary, err := c.client.Do(ctx, c.client.B().Get().Key(summaryKey(stream)).Build()).AsBytes()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil

@@ -139,6 +139,29 @@ func TestTheNewestSummaryIsKept(t *testing.T) {
 	}
 }
 
+// A Redis that takes connections and says nothing is waited for no longer than the configuration says, whoever asks.
+func TestEachCallHasATimeout(t *testing.T) {
+	t.Parallel()
+	redis := servertest.Redis(t)
+	c := open(t, redis, 10)
+	c.cfg.Timeout = 200 * time.Millisecond
+	for name, call := range map[string]func(ctx context.Context) error{
+		"place":        func(ctx context.Context) error { return c.Place(ctx, []*chat.Raw{said(1, "noor", "a")})[0].Err },
+		"history":      func(ctx context.Context) error { _, err := c.History(ctx, 1, Range{}); return err },
+		"keep summary": func(ctx context.Context) error { _, err := c.KeepSummary(ctx, 1, []byte("{}")); return err },
+		"summary":      func(ctx context.Context) error { _, err := c.Summary(ctx, 1); return err },
+	} {
+		ended := make(chan error, 1)
+		redis.Pause()
+		go func() { ended <- call(context.WithoutCancel(t.Context())) }()
+		err := wait(t, ended)
+		redis.Resume()
+		if err == nil {
+			t.Errorf("%s: a Redis that said nothing has answered", name)
+		}
+	}
+}
+
 func TestAnotherRedisIsAnotherEpoch(t *testing.T) {
 	t.Parallel()
 	redis := servertest.Redis(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -135,9 +135,7 @@ func (l *Log) Read(id int64, from uint64, most int) ([]chat.Encoded, error) {
 
 // read reads the history of the epoch that viewers have.
 func (l *Log) read(id int64, which broadcast.Range) (broadcast.History, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
-	defer cancel()
-	h, err := l.broadcast.History(ctx, id, which)
+	h, err := l.broadcast.History(context.Background(), id, which) // it has a timeout of its own
 	if err == nil && (h.Epoch != l.Epoch() || l.turning.Load()) {
 		err = errTurning
 	}

@@ -61,9 +61,7 @@ func (l *Log) heardResult(topic string, value []byte) {
 		return
 	}
 	if topic == topics.Summaries {
-		ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
-		defer cancel()
-		kept, err := l.broadcast.KeepSummary(ctx, stream, value)
+		kept, err := l.broadcast.KeepSummary(context.Background(), stream, value) // it has a timeout of its own
 		switch {
 		case err != nil:
 			l.cfg.Failed(err) // viewers are told all the same
