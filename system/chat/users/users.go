@@ -168,7 +168,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.inSession, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ? AND EXISTS (SELECT 1 FROM sessions WHERE sessions.user = users.id AND mark = ?)`); err != nil {
 		return nil, err
 	}
-	return s, s.end(ctx, `DELETE FROM sessions WHERE until <= ?`, cfg.Now().Unix())
+	return s, s.expire(ctx)
 }
 
 func (s *Store) openFile(ctx context.Context) (err error) {

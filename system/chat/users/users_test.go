@@ -86,6 +86,7 @@ var everywhere = map[string]func(t *testing.T, s *Store, c *clock){
 	"an old token signs out":                   testAnOldTokenSignsOut,
 	"no session begins after a change":         testNoSessionBeginsAfterAChange,
 	"sessions end":                             testSessionsEnd,
+	"what has expired goes bit by bit":         testExpired,
 	"no token is stored":                       testNoTokenIsStored,
 	"ended":                                    testEnded,
 	"elsewhere":                                testElsewhere,
@@ -399,6 +400,52 @@ func testSessionsEnd(t *testing.T, s *Store, c *clock) {
 	}
 	if _, _, err := s.Refresh(ctx, last.Refresh); !errors.Is(err, chat.ErrToken) {
 		t.Errorf("after another password: got %v", err)
+	}
+}
+
+// Sessions that have expired are gone once the users are opened. Others who begin or end sessions do not wait for
+// all of them.
+func testExpired(t *testing.T, s *Store, c *clock) {
+	t.Helper()
+	ctx := t.Context()
+	lasts := begin(t, s, add(t, s, "Noor", chat.Member))
+	tx, err := s.writes.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2*expiredAtOnce + 1 {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, mark, user, secret, began, until) VALUES (?, '', 'user-x', x'', 0, ?)`, fmt.Sprint(i), c.Now().Unix()-int64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	turns := func() (n int) {
+		t.Helper()
+		if s.file == nil {
+			if err := s.reads.QueryRowContext(ctx, `SELECT number FROM users_turn`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	before := turns()
+	again, err := Open(ctx, s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var left string
+	if err := s.reads.QueryRowContext(ctx, `SELECT id FROM sessions`).Scan(&left); err != nil || !strings.HasPrefix(lasts.Refresh, left+".") {
+		t.Errorf("left is %q, %v", left, err)
+	}
+	if n := turns() - before; s.file == nil && n < 3 {
+		t.Errorf("%d sessions ended in %d transactions, want no more than %d in each", 2*expiredAtOnce+1, n, expiredAtOnce)
 	}
 }
 
