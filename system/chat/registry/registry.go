@@ -151,15 +151,28 @@ func Open(ctx context.Context, cfg Config) (*Registry, error) {
 		return nil, err
 	}
 	r := &Registry{cfg: cfg, db: db, streams: map[int64]chat.Stream{}}
+	if err := Await(ctx, func() error { return r.open(ctx) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database %s: %w", redact.Address(cfg.Address), err), r.db.Close())
+	}
+	return r, nil
+}
+
+// Await does something of which the errors are the database's until it has answered, or ctx ends. That others have what it
+// would lock, as those that start at the same time, is no answer.
+func Await(ctx context.Context, do func() error) error {
 	for {
-		err := r.open(ctx)
-		if err == nil {
-			return r, nil
-		}
-		if _, answered := errors.AsType[*mysql.MySQLError](err); answered || !pause.For(ctx, openPause) {
-			return nil, errors.Join(fmt.Errorf("open the database %s: %w", redact.Address(cfg.Address), err), r.db.Close())
+		err := do()
+		if err == nil || answered(err) || !pause.For(ctx, openPause) {
+			return err
 		}
 	}
+}
+
+// answered reports whether an error is what the database says of a statement, and would say again.
+func answered(err error) bool {
+	const lockedForLong, deadlock = 1205, 1213
+	answer, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && answer.Number != lockedForLong && answer.Number != deadlock
 }
 
 func (r *Registry) open(ctx context.Context) error {

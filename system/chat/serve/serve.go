@@ -118,6 +118,7 @@ import (
 	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/moderation/desk"
 	"loadstone/system/chat/oidc"
+	"loadstone/system/chat/registry"
 	"loadstone/system/chat/serve/cluster"
 	"loadstone/system/chat/users"
 )
@@ -218,8 +219,9 @@ func (c Config) validateAccounts() error {
 			errs = append(errs, fmt.Errorf("pictures are of %q: write https://HOST, such as https://pictures.example.com", origin))
 		}
 	}
+	_, err := account.NewPasswords(c.PasswordCost) // or the users cannot be opened, for which a start might wait
 	provider := c.elsewhere()
-	return errors.Join(provider.Validate(), errors.Join(errs...))
+	return errors.Join(err, provider.Validate(), errors.Join(errs...))
 }
 
 // validateLog returns what is wrong with where the log is.
@@ -312,26 +314,42 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 // openUsers opens the users, in the log's directory or the database that several servers share.
 func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 	s.outcomes = newOutcomes(parts.Registry)
-	c := users.DefaultConfig(UsersFile(s.cfg.Data))
-	c.PasswordCost = s.cfg.PasswordCost
-	var err error
-	if database := s.cfg.Cluster.Registry; database.Address != "" {
-		if c.Database, err = database.Connect(); err != nil {
-			return err
-		}
-	}
-	if s.people, err = users.Open(ctx, c); err != nil {
-		return err
-	}
-	_, ended, err := s.people.Ended(ctx, 0)
+	ended, err := s.openPeople(ctx)
 	if err != nil {
-		return errors.Join(err, s.people.Close())
+		return err
 	}
 	parts.Add(service.Component{Name: "users", Close: s.people.Close})
 	if s.hub != nil {
 		parts.Add(service.Component{Name: "sessions", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }})
 	}
 	return nil
+}
+
+// openPeople returns the number of the session that ended last. It waits for a database until ctx ends, as for all that
+// servers share.
+func (s *server) openPeople(ctx context.Context) (ended int64, err error) {
+	c, database := users.DefaultConfig(UsersFile(s.cfg.Data)), s.cfg.Cluster.Registry
+	c.PasswordCost = s.cfg.PasswordCost
+	open := func() (err error) {
+		if database.Address != "" {
+			if c.Database, err = database.Connect(); err != nil { // the users close it where they cannot be opened
+				return err
+			}
+		}
+		if s.people, err = users.Open(ctx, c); err != nil {
+			return err
+		}
+		if _, ended, err = s.people.Ended(ctx, 0); err != nil {
+			err = errors.Join(err, s.people.Close())
+		}
+		return err
+	}
+	if database.Address != "" {
+		err = registry.Await(ctx, open)
+	} else {
+		err = open()
+	}
+	return ended, err
 }
 
 // otherFiles are the descriptors of all but connections: the log has a thousand tables open at most.

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"loadstone/block/account"
+	"loadstone/block/servertest"
+)
+
+// What servers that share a database do while it does not answer. One for all: it takes seconds to make.
+func TestTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	db := servertest.MariaDB(t)
+	cfg := DefaultConfig()
+	cfg.PasswordCost, cfg.Cluster.Registry.Address = account.MinCost, db.Address()
+	s := newServer(cfg, slog.New(slog.DiscardHandler))
+	// waits checks that a start waits until it is ended.
+	waits := func(what string, patience time.Duration) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if _, err := s.openPeople(ctx); err == nil || ctx.Err() == nil {
+			t.Fatalf("%s: it ended with %v, while its context had %v", what, err, ctx.Err())
+		}
+	}
+	opens := func(what string) {
+		t.Helper()
+		_, err := s.openPeople(t.Context())
+		if err == nil {
+			err = s.people.Close()
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	db.Kill()
+	waits("it is not there", time.Second)
+	db.Start()
+	opens("it is there")
+
+	patient := cfg.Cluster.Registry
+	patient.Timeout = long // for which what it has locked stays so
+	other, err := patient.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	begins, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := begins.ExecContext(t.Context(), `UPDATE users_turn SET number = number + 1`); err != nil {
+		t.Fatal(err)
+	}
+	waits("it is another's turn for longer than the database waits", 5*time.Second)
+	if err := begins.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	opens("it is nobody's turn")
+}
+
+// What would never pass is no reason to wait.
+func TestACostOfPasswordsIsChecked(t *testing.T) {
+	t.Parallel()
+	c := DefaultConfig()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if c.PasswordCost = 1; c.Validate() == nil {
+		t.Error("it is valid")
+	}
+}
