@@ -65,6 +65,7 @@ func (p *sharedParts) serverAt(t *testing.T, redis string) *fixture {
 		c.Cluster.Broadcast.Address = redis
 		c.Cluster.Registry.Address = p.db.Address()
 		c.Cluster.Look, c.Cluster.Registry.Look = 20*time.Millisecond, 20*time.Millisecond
+		c.Cluster.Registry.Timeout = long // a busy machine's database answers
 	})
 	f.ready()
 	return f

@@ -2,12 +2,14 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"loadstone/block/account"
 	"loadstone/block/servertest"
+	"loadstone/system/chat"
 )
 
 // What servers that share a database do while it does not answer. One for all: it takes seconds to make.
@@ -42,7 +44,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	opens("it is there")
 
 	patient := cfg.Cluster.Registry
-	patient.Timeout = long // for which what it has locked stays so
+	patient.Timeout = 3 * long // for which what it has locked stays so
 	other, err := patient.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +66,30 @@ func TestTheDatabaseIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	opens("it is nobody's turn")
+
+	// It takes what is asked and says nothing: the token's word counts, and the request has time left.
+	s.cfg.Cluster.Registry = patient
+	if _, err := s.openPeople(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.people.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	u := chat.User{ID: "user-noor", Name: "Noor", Role: chat.Member, Session: "ended"}
+	if got, err := s.now(t.Context(), u); !errors.Is(err, chat.ErrToken) {
+		t.Errorf("while it answers: got %+v, %v", got, err)
+	}
+	s.cfg.Cluster.Registry = cfg.Cluster.Registry // the connections wait for as long as before
+	request, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	db.Pause()
+	got, err := s.now(request, u)
+	db.Resume()
+	if got != u || err != nil || request.Err() != nil {
+		t.Errorf("while it says nothing: got %+v, %v, and the request has %v", got, err, request.Err())
+	}
 }
 
 // What would never pass is no reason to wait.

@@ -18,6 +18,11 @@ import (
 // storeTimeout bounds what a request waits for the users: a few syncs of a busy disk.
 const storeTimeout = 5 * time.Second
 
+// sessionPart is the part of a call of the database that several servers share, registry.Config.Timeout, for which it is
+// waited whether a session is still there: one second of three, in place of a millisecond. Where the database hangs, each request
+// of who has signed up waits for so long, and nobody who joins should take it for lost.
+const sessionPart = 3
+
 // timed is a handler with a deadline for what it asks others.
 func timed(h func(c context.Context, ctx *fasthttp.RequestCtx) error) route.Handler {
 	return func(ctx *fasthttp.RequestCtx) error {
@@ -42,13 +47,20 @@ func (s *server) who(c context.Context, token string) (chat.User, error) {
 	return s.now(c, u)
 }
 
-// now is the user of a token that is good, as it is now. A token is good no longer than its session.
+// now is the user of a token that is good, as it is now. A token is good no longer than its session: with a file it fails closed.
+// With a database it fails open, see sessionPart: who is disabled, or signs out, while that does not answer goes on until the
+// token ends, Config.AccessTTL, and so does everybody else who is in.
 func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 	if u.Role == chat.Guest {
 		if !s.cfg.Guests {
 			return chat.User{}, chat.ErrNoGuests
 		}
 		return u, nil
+	}
+	if s.own == nil {
+		var cancel context.CancelFunc
+		c, cancel = context.WithTimeout(c, s.cfg.Cluster.Registry.Timeout/sessionPart)
+		defer cancel()
 	}
 	known, err := s.people.InSession(c, u.ID, u.Session)
 	switch {
