@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"loadstone/system/chat"
 	"loadstone/system/chat/broadcast"
@@ -114,17 +115,30 @@ func (l *Log) Before(id int64, offset uint64, limit chat.Limit) (found []chat.En
 	if _, err := l.Stream(id); err != nil {
 		return nil, 0, err
 	}
-	const shortest = 64 // bytes of a message: Redis may keep many more than are wanted
-	h, err := l.read(id, broadcast.Range{To: offset, Most: min(limit.Messages, limit.Bytes/shortest+1), Newest: true})
-	if err != nil {
-		return nil, 0, err
+	return l.newest(id, offset, limit)
+}
+
+// newest reads fillMost messages at a time, the newest first: Redis may keep far more than the limit has bytes for.
+func (l *Log) newest(id int64, offset uint64, limit chat.Limit) (found []chat.Encoded, next uint64, err error) {
+	for size := 0; ; {
+		h, err := l.read(id, broadcast.Range{To: offset, Most: min(fillMost, limit.Messages-len(found)), Newest: true})
+		if err != nil {
+			return nil, 0, err
+		}
+		if found == nil {
+			next = h.Next
+		}
+		first := len(h.Messages)
+		for first > 0 && (size+len(h.Messages[first-1].Bytes) <= limit.Bytes || size == 0) {
+			first--
+			size += len(h.Messages[first].Bytes)
+		}
+		found = slices.Concat(h.Messages[first:], found)
+		if first > 0 || len(h.Messages) == 0 || len(found) >= limit.Messages {
+			return found, next, nil
+		}
+		offset = h.Messages[0].Offset
 	}
-	size, first := 0, len(h.Messages)
-	for first > 0 && (size+len(h.Messages[first-1].Bytes) <= limit.Bytes || first == len(h.Messages)) {
-		first--
-		size += len(h.Messages[first].Bytes)
-	}
-	return h.Messages[first:], h.Next, nil
 }
 
 // Read returns messages from an offset on that are kept.
