@@ -55,7 +55,8 @@ type wrong struct {
 	slow  bool              // it takes half a minute until it is known to be wrong
 }
 
-// goodFiles are what every wrong input is one mistake away from.
+// goodFiles are what every wrong input is one mistake away from. Its network is that of any
+// user: of those of instances' own, which root gets, other sentences are said.
 func goodFiles() map[string]string {
 	return map[string]string{
 		"compose.yaml": `services:
@@ -64,6 +65,7 @@ func goodFiles() map[string]string {
     x-process: [sleep, "60"]
     ports: ["8080"]
     deploy: {resources: {limits: {cpus: "0.5"}}}
+x-network: loopback
 `,
 		"experiment.yaml": `name: wrong
 system: compose.yaml
