@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 )
 
 const (
@@ -12,6 +13,9 @@ const (
 	TailBytes = 4 << 10
 	// TailLines of them go into an error message.
 	TailLines = 15
+	// ReasonWithin bounds the wait for the reason of an end: containerd tells it some
+	// milliseconds before or after the end, on a busy machine some tenths of a second.
+	ReasonWithin = 2 * time.Second
 )
 
 // ExitError is an instance that ended while it should run, or a job that ended
@@ -46,6 +50,12 @@ func (e *ExitError) Error() string {
 
 // Killed says whether SIGKILL ended it.
 func (e *ExitError) Killed() bool { return e.Status == "was killed by SIGKILL" }
+
+// Unexplained is Why where SIGKILL has ended what has a limit of its memory in bytes, and who
+// runs it does not say more.
+func Unexplained(who string, limit uint64) string {
+	return fmt.Sprintf("%s does not say by whom; if nobody killed it, it had used up its memory limit of %d MiB", who, limit>>20)
+}
 
 // LastLines are the last lines of a log as the end of an error.
 func LastLines(lines []string, file string) string {

@@ -15,10 +15,6 @@ import (
 	"loadstone/lab/driver"
 )
 
-// reasonWithin bounds the wait for the reason of an end: containerd tells it some milliseconds
-// before or after the end, on a busy machine some tenths of a second.
-const reasonWithin = 2 * time.Second
-
 // watch starts one `docker events` for the whole run and the goroutine that
 // reads the ends of containers from it. It goes on until Down ends it.
 func (r *Running) watch(ctx context.Context) error {
@@ -122,7 +118,7 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 	case in.usedUpMemory(ctx, asked):
 		e.Memory = *limit
 	case !asked:
-		e.Why = fmt.Sprintf("Docker does not say by whom; if nobody killed it, it had used up its memory limit of %d MiB", *limit>>20)
+		e.Why = driver.Unexplained("Docker", *limit)
 	}
 	return e
 }
@@ -130,7 +126,7 @@ func (in *instance) exitError(ctx context.Context, exitCode string, lines []stri
 // usedUpMemory says whether Docker knows that this is why the container was killed. The news
 // of it may come after that of its end; if that was asked for, nobody waits.
 func (in *instance) usedUpMemory(ctx context.Context, asked bool) (known bool) {
-	poll := driver.Poll{Within: reasonWithin, First: reasonWithin / 20, Last: reasonWithin / 20}
+	poll := driver.Poll{Within: driver.ReasonWithin, First: driver.ReasonWithin / 20, Last: driver.ReasonWithin / 20}
 	if asked {
 		poll.Within = 0
 	}

@@ -177,7 +177,7 @@ func ending(pod *corev1.Pod) string {
 		t := pod.Status.ContainerStatuses[i].State.Terminated
 		switch {
 		case t == nil:
-		case t.Reason == "OOMKilled":
+		case outOfMemory(pod):
 			return text + ": its node had no memory left for it"
 		case t.Message != "":
 			return fmt.Sprintf("%s with status %d: %s", text, t.ExitCode, shortened(driver.LastLine(t.Message)))
@@ -231,21 +231,25 @@ const endKnownWithin = 5 * time.Second
 func (r *Running) whyEnded(ctx context.Context, pod *corev1.Pod, err error) error {
 	p := driver.Poll{Within: endKnownWithin, First: 50 * time.Millisecond, Last: lookEvery}
 	var why error
-	ok, _ := p.Until(ctx, nil, func(ctx context.Context) bool { // why it is unknown, is unknown as well
+	_, _ = p.Until(ctx, nil, func(ctx context.Context) bool { // why it is unknown, is unknown as well
+		known := false
 		errGet := r.cluster.call(ctx, "look at its pod", func(ctx context.Context) error {
 			now, err := r.cluster.CoreV1().Pods(r.name).Get(ctx, pod.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				why = fmt.Errorf("the pod of the generator on node %s was deleted", pod.Spec.NodeName)
+			switch {
+			case apierrors.IsNotFound(err):
+				known = true
+				if why == nil {
+					why = fmt.Errorf("the pod of the generator on node %s was deleted", pod.Spec.NodeName)
+				}
 				return nil
-			}
-			if err == nil && over(now) {
-				why = errors.New(ending(now))
+			case err == nil && over(now): // by whom one was killed, may be told later
+				why, known = errors.New(ending(now)), !killed(now) || outOfMemory(now)
 			}
 			return err
 		})
-		return errGet != nil || why != nil
+		return errGet != nil || known
 	})
-	if ok && why != nil {
+	if why != nil {
 		return why
 	}
 	if err == nil {

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -194,6 +196,54 @@ func TestACrashIsReportedOnceWithTheLastLines(t *testing.T) {
 	}
 	if err, open := <-r.Failed(); open {
 		t.Errorf("got a second report: %v", err)
+	}
+}
+
+// The status may say why a container was killed after it has said that it was.
+func TestWhyAContainerWasKilledMayBeToldLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after time.Duration
+		gone  bool // what is told then is that there is no pod any more
+		asked bool
+		want  string
+		takes time.Duration
+	}{
+		"within its time":       {after: time.Second, want: "api-1 was killed by SIGKILL, because it had used up its memory limit of 32 MiB; ", takes: time.Second},
+		"too late":              {after: time.Minute, want: "api-1 was killed by SIGKILL: Kubernetes does not say by whom; if nobody killed it, it had used up its memory limit of 32 MiB; ", takes: driver.ReasonWithin},
+		"the pod is removed":    {after: time.Second, gone: true, want: "api-1 was killed by SIGKILL: Kubernetes does not say by whom; ", takes: time.Second},
+		"the end was asked for": {after: time.Second, asked: true, want: "api-1 was killed by SIGKILL while it should run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limit := uint64(32 << 20)
+				in := &instance{run: &Running{watched: make(chan struct{})}, changed: make(chan struct{})}
+				in.Name, in.Service.Limits.Memory = "api-1", &limit
+				first := &corev1.Pod{Status: exited(137)}
+				first.Status.ContainerStatuses[0].State.Terminated.Reason = "Error"
+				in.latest = first
+				var telling sync.WaitGroup
+				defer telling.Wait()
+				telling.Go(func() {
+					time.Sleep(c.after)
+					in.mu.Lock()
+					defer in.mu.Unlock()
+					in.latest = nil
+					if !c.gone {
+						in.latest = first.DeepCopy()
+						in.latest.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+					}
+					close(in.changed)
+					in.changed = make(chan struct{})
+				})
+				began := time.Now()
+				err := in.exitError(t.Context(), first, nil, c.asked)
+				if took := time.Since(began); err == nil || !strings.HasPrefix(err.Error(), c.want) || took != c.takes {
+					t.Errorf("got %v after %v, want %q after %v", err, took, c.want, c.takes)
+				}
+			})
+		})
 	}
 }
 

@@ -141,7 +141,7 @@ func (r *Running) see(ctx context.Context, pod *corev1.Pod, gone bool) {
 	}
 	in.mu.Unlock()
 	if ended {
-		r.ends.Go(func() { in.ended(l, pod) })
+		r.ends.Go(func() { in.ended(ctx, l, pod) })
 	}
 }
 
@@ -156,7 +156,7 @@ func over(pod *corev1.Pod) bool {
 }
 
 // ended handles the end of a life.
-func (in *instance) ended(l *driver.Life, pod *corev1.Pod) {
+func (in *instance) ended(ctx context.Context, l *driver.Life, pod *corev1.Pod) {
 	in.mu.Lock()
 	log := in.log
 	in.mu.Unlock()
@@ -168,11 +168,11 @@ func (in *instance) ended(l *driver.Life, pod *corev1.Pod) {
 	if err := in.LeaveGroup(); err != nil {
 		in.run.Warnf("%s: %v", in.Name, err)
 	}
-	in.End(l, in.exitError(pod, lines))
+	in.End(l, in.exitError(ctx, pod, lines, l.Asked()))
 }
 
 // exitError is the end of a pod as an error, unless it is a job's good end.
-func (in *instance) exitError(pod *corev1.Pod, lines []string) error {
+func (in *instance) exitError(ctx context.Context, pod *corev1.Pod, lines []string, asked bool) error {
 	e := &driver.ExitError{Instance: in.Name, Job: in.Service.Job, Log: lines, LogFile: in.logFile(), Status: "was removed from the cluster by somebody else"}
 	if reason := pod.Status.Reason; reason != "" { // evicted, or refused by its node
 		e.Status = fmt.Sprintf("was ended by Kubernetes (%s: %s)", reason, shortened(pod.Status.Message))
@@ -189,14 +189,57 @@ func (in *instance) exitError(pod *corev1.Pod, lines []string) error {
 		if name := unix.SignalName(unix.Signal(t.ExitCode - 128)); t.ExitCode > 128 && name != "" {
 			e.Status = "was killed by " + name
 		}
-		switch {
-		case t.Reason == "OOMKilled" && in.Service.Limits.Memory != nil:
-			e.Memory = *in.Service.Limits.Memory
-		case strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file or directory"):
+		if strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file or directory") {
 			e.Why = "there is no such program in the image (" + shortened(t.Message) + ")"
 		}
 	}
+	in.blameMemory(ctx, e, pod, asked)
 	return e
+}
+
+// blameMemory says of an end whether the limit of its memory is why.
+func (in *instance) blameMemory(ctx context.Context, e *driver.ExitError, pod *corev1.Pod, asked bool) {
+	limit := in.Service.Limits.Memory
+	switch {
+	case limit == nil:
+	case outOfMemory(pod):
+		e.Memory = *limit
+	case asked || !e.Killed():
+	case in.wasOutOfMemory(ctx):
+		e.Memory = *limit
+	default:
+		e.Why = driver.Unexplained("Kubernetes", *limit)
+	}
+}
+
+// outOfMemory says whether a pod's status says that this is why its container was killed.
+func outOfMemory(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.Reason == "OOMKilled" {
+			return true
+		}
+	}
+	return false
+}
+
+// killed says whether SIGKILL has ended the container of a pod.
+func killed(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.ExitCode == 128+int32(unix.SIGKILL) {
+			return true
+		}
+	}
+	return false
+}
+
+// wasOutOfMemory waits for that: the status may say it after the end.
+func (in *instance) wasOutOfMemory(ctx context.Context) bool {
+	known := false
+	err := in.await(ctx, driver.ReasonWithin, func(pod *corev1.Pod) (bool, error) {
+		known = pod != nil && outOfMemory(pod)
+		return known || pod == nil, nil
+	})
+	return err == nil && known
 }
 
 // lastLines waits for nothing: it is asked while the container runs.
