@@ -157,6 +157,9 @@ func (m *mapping) mapService(s *topology.Service) {
 		m.mistakef(s, "", "it has no image, and Kubernetes starts images alone; give it an `image` that the nodes have or can pull")
 		return
 	}
+	if s.Link != (topology.Link{}) {
+		m.mistakef(s, "x-link", "it has an x-link, which is for local processes; remove it, or run the system without a cluster")
+	}
 	template := m.template(s, &c)
 	if !s.Job {
 		m.Services = append(m.Services, m.service(s, &c))

@@ -150,6 +150,7 @@ func TestWhatHasNoCounterpartIsAMistakeWithItsPlace(t *testing.T) {
 	f("services:\n  my_api: {image: x}", "compose.yaml:2:3: service my_api: in Kubernetes a service's name has")
 	f("services:\n  api: {build: .}", "compose.yaml:2:3: service api: it has no image")
 	f("services:\n  api: {image: x, user: nobody}", `compose.yaml:2:19: service api: Kubernetes knows users and groups by number only; write that of "nobody"`)
+	f("services:\n  api: {image: x, x-link: {delay: 5ms}}", "compose.yaml:2:19: service api: it has an x-link, which is for local processes; remove it")
 	f("services:\n  api: {image: x, volumes: [{type: npipe, source: x, target: /x}]}", "service api: a volume of type npipe has no counterpart")
 	f("services:\n  api: {image: x, volumes: [__:/x]}\nvolumes: {__: {}}", "compose.yaml:3:11: volume __: there is no letter or digit in its name")
 }
