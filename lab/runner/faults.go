@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
 	"loadstone/lab/threshold"
@@ -19,28 +20,44 @@ type execChecker interface {
 	CheckExec(s *topology.System, service string, command []string) error
 }
 
+// faultChecker is a driver that knows before the system is up which faults it cannot carry
+// out.
+type faultChecker interface {
+	// CheckFault gets what is to be done to instances of a service, and whether these come back
+	// and have load offered to them directly.
+	CheckFault(ctx context.Context, s *topology.System, service, action string, reached bool) error
+}
+
 // checkFaults checks the faults against a variant's system, before anything
 // starts.
-func (k *execution) checkFaults(variant string, s *topology.System) error {
+func (k *execution) checkFaults(ctx context.Context, variant string, s *topology.System) error {
 	exp := k.Experiment
 	if err := exp.CheckFaults(variant, running(s)); err != nil {
 		return err
 	}
 	var errs []error
 	for i := range exp.Faults {
-		action, service := exp.Faults[i].Action()
-		if action != fault.Exec {
-			continue
-		}
-		checker, ok := k.Driver.(execChecker)
-		if !ok {
-			break // it shows when the command is run
-		}
-		if err := checker.CheckExec(s, service, exp.Faults[i].Exec); err != nil {
-			errs = append(errs, exp.ErrorAt(err.Error(), "faults", fmt.Sprint(i), "exec"))
+		if err := k.checkFault(ctx, s, &exp.Faults[i]); err != nil {
+			action, _ := exp.Faults[i].Action()
+			errs = append(errs, exp.ErrorAt(err.Error(), "faults", fmt.Sprint(i), action))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkFault asks the driver. What it does not know shows when the fault is carried out.
+func (k *execution) checkFault(ctx context.Context, s *topology.System, f *experiment.Fault) error {
+	action, service := f.Action()
+	if checker, ok := k.Driver.(faultChecker); ok {
+		reached := service == k.Experiment.Entry && f.For > 0 && (action == fault.Kill || action == fault.Stop)
+		if err := checker.CheckFault(ctx, s, service, action, reached); err != nil {
+			return err
+		}
+	}
+	if checker, ok := k.Driver.(execChecker); ok && action == fault.Exec {
+		return checker.CheckExec(s, service, f.Exec)
+	}
+	return nil
 }
 
 // running are the instances that each service has while load is offered: jobs

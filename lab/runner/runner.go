@@ -173,7 +173,7 @@ func (k *execution) check(ctx context.Context) error {
 			errs = append(errs, k.mistakes(err, "variants", v.Name)...)
 			continue
 		}
-		if err := k.checkFaults(v.Name, s); err != nil {
+		if err := k.checkFaults(ctx, v.Name, s); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -75,6 +75,11 @@ func (d Driver) Check(_ context.Context, s *topology.System) error {
 	return errors.Join(errs...)
 }
 
+// CheckFault refuses every fault.
+func (Driver) CheckFault(context.Context, *topology.System, string, string, bool) error {
+	return errors.New("attach neither stops nor starts what runs already; remove the fault, or use another driver")
+}
+
 // Running is a system that runs already.
 type Running struct {
 	instances []topology.Instance

@@ -29,7 +29,8 @@ func (in *instance) Stop(ctx context.Context, l *driver.Life) error {
 	grace := seconds(in.Service.StopGrace)
 	err := in.remove(ctx, grace)
 	if ctx.Err() != nil { // there is no time
-		return in.Kill(context.WithoutCancel(ctx), l)
+		_, err := in.kill(context.WithoutCancel(ctx), l)
+		return err
 	}
 	if err != nil {
 		return err
@@ -43,27 +44,37 @@ func (in *instance) Stop(ctx context.Context, l *driver.Life) error {
 	return nil
 }
 
-// Kill kills all processes of the pod where they can be seen. Elsewhere it deletes the
-// pod, whose node gives it a second after SIGTERM.
+// Kill kills all processes of the pod where that can be done. Elsewhere it deletes the
+// pod, whose node gives it a second after SIGTERM, and says so.
 func (in *instance) Kill(ctx context.Context, l *driver.Life) error {
-	ctx = context.WithoutCancel(ctx)
+	killed, err := in.kill(context.WithoutCancel(ctx), l)
+	if err == nil && !killed {
+		in.run.Warnf("%s was not killed at once, which cannot be done from here: its pod was deleted, and got SIGTERM a second before SIGKILL", in.Name)
+	}
+	return err
+}
+
+// kill says whether SIGKILL ended it at once.
+func (in *instance) kill(ctx context.Context, l *driver.Life) (killed bool, err error) {
 	if group := in.Place().Group; group != nil {
 		pids, err := group.Procs()
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // one that is gone has ended
+			if errors.Is(unix.Kill(pid, unix.SIGKILL), unix.EPERM) { // one that is gone has ended
+				err = unix.EPERM
+			}
 		}
 		if err == nil && len(pids) > 0 {
 			settled := time.NewTimer(removeWithin)
 			defer settled.Stop()
 			select {
 			case <-l.Exited():
-				return nil
+				return true, nil
 			case <-in.run.watched:
 			case <-settled.C:
 			}
 		}
 	}
-	return in.remove(ctx, 1)
+	return false, in.remove(ctx, 1)
 }
 
 // remove deletes what the instance has in the cluster and waits until it is gone. A grace

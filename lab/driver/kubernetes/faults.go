@@ -1,0 +1,67 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"loadstone/lab/topology"
+)
+
+// CheckFault says what keeps a fault from being carried out, before the system is up. reached
+// says that its instances come back, and that load is offered to them directly.
+//
+// A process is paused by a signal, which the API of Kubernetes cannot send, so it has to be on
+// this machine, wherever the scheduler puts it.
+func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, action string, reached bool) error {
+	if reached {
+		project, err := s.Project(ctx)
+		if err != nil {
+			return err
+		}
+		if project.Services[service].NetworkMode != "host" { // in which it has the address of its node
+			return fmt.Errorf("an instance of %s that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for", service)
+		}
+	}
+	if action != "pause" {
+		return nil
+	}
+	c, err := d.connect()
+	if err != nil {
+		return err
+	}
+	nodes, err := c.nodes(ctx)
+	if err != nil {
+		return fmt.Errorf("whether %s can be paused depends on where the nodes are: %w", service, err)
+	}
+	const instead = "write stop in place of pause"
+	for i := range nodes {
+		if n := &nodes[i]; takesPods(n) && n.Status.NodeInfo.BootID != bootID(d.ProcRoot) {
+			return fmt.Errorf("instances of %s may be on node %s, which is another machine than this one, and only what is on this one can be paused; %s", service, n.Name, instead)
+		}
+	}
+	if !mayKill(d.ProcRoot) {
+		return fmt.Errorf("this user may not pause what belongs to others; run as root, or %s", instead)
+	}
+	return nil
+}
+
+// mayKill says whether this program may send signals to whatever processes it sees.
+func mayKill(procRoot string) bool {
+	text, err := os.ReadFile(filepath.Join(procRoot, "self", "status"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		if set, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			bits, err := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return err == nil && bits&(1<<unix.CAP_KILL) != 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,116 @@
+package kubernetes
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
+
+	"loadstone/lab/driver"
+)
+
+// The nodes are other machines, where nothing has a signal from here.
+func TestFaultsInPodsOfAnotherMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]corev1.PodStatus{"seed": exited(0)})
+	up, err := w.up(t.Context(), system(t, shop))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := up.(*Running)
+	deletion := func() metav1.DeleteOptions {
+		t.Helper()
+		for _, a := range slices.Backward(w.Actions()) {
+			if d, ok := a.(clienttesting.DeleteActionImpl); ok && d.GetResource().Resource == "pods" {
+				return d.DeleteOptions
+			}
+		}
+		t.Fatal("no pod was deleted")
+		return metav1.DeleteOptions{}
+	}
+	f := func(end func(context.Context, string) error, instance string, grace int64) {
+		t.Helper()
+		before := w.pod(instance).UID
+		if err := end(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+		if d := deletion(); d.GracePeriodSeconds == nil || *d.GracePeriodSeconds != grace {
+			t.Errorf("%s was deleted with %+v, want a grace of %d s", instance, d, grace)
+		}
+		if launched, err := r.Start(t.Context(), instance); err != nil || launched.IsZero() {
+			t.Fatalf("launched %v, %v", launched, err)
+		}
+		if after := w.pod(instance).UID; after == before {
+			t.Errorf("%s is the same pod as before", instance)
+		}
+	}
+	f(r.Kill, "api-1", 1)
+	f(r.Stop, "api-2", 10)
+	if err := r.Pause(t.Context(), "db-1"); err == nil || !strings.Contains(err.Error(), "pause db-1: its processes cannot be seen from here") {
+		t.Errorf("got %v", err)
+	}
+	said := strings.Join(r.Warnings(), "\n")
+	if !strings.Contains(said, "api-1 was not killed at once, which cannot be done from here: its pod was deleted") || strings.Contains(said, "api-2 was not killed") {
+		t.Errorf("got warnings\n%s", said)
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err, open := <-r.Failed(); open {
+		t.Errorf("an end that was asked for was reported: %v", err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("there is left: %q", left)
+	}
+}
+
+// What cannot be done is known before anything starts.
+func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
+	t.Parallel()
+	const other, here = "another machine's", "this one's"
+	const root, user = "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"
+	f := func(boots []string, status, service, action string, reached bool, want string) {
+		t.Helper()
+		w := newWorld(t, nil)
+		if err := w.CoreV1().Nodes().Delete(t.Context(), "node1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for i, boot := range boots {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i))}}
+			node.Spec.Unschedulable = boot == ""
+			node.Status.NodeInfo.BootID = boot
+			if _, err := w.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		proc := t.TempDir()
+		for file, text := range map[string]string{"sys/kernel/random/boot_id": here + "\n", "self/status": "Name:\tlab\n" + status} {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(proc, file)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := Driver{Settings: driver.Settings{ProcRoot: proc}, cluster: &cluster{Interface: w}}
+		s := system(t, `services: {web: {image: x}, node: {image: x, network_mode: host}}`)
+		err := d.CheckFault(t.Context(), s, service, action, reached)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s of %s: got %v, want %q", action, service, err, want)
+		}
+	}
+	f([]string{here, other}, root, "web", "pause", false, "instances of web may be on node b, which is another machine than this one, and only what is on this one can be paused; write stop")
+	f([]string{here, here, ""}, root, "web", "pause", false, "")
+	f([]string{here}, user, "web", "pause", false, "this user may not pause what belongs to others; run as root, or write stop")
+	f([]string{other}, user, "web", "kill", false, "")
+	f([]string{other}, user, "web", "stop", false, "")
+	f([]string{other}, user, "web", "exec", false, "")
+	f([]string{here}, root, "web", "kill", true, "an instance of web that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for")
+	f([]string{here}, root, "node", "kill", true, "")
+}
