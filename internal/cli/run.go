@@ -17,6 +17,7 @@ import (
 	"loadstone/block/spelling"
 	"loadstone/lab/archive"
 	"loadstone/lab/driver/attach"
+	"loadstone/lab/driver/kubernetes"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host/speed"
 	"loadstone/lab/load/generator"
@@ -309,8 +310,12 @@ func clusterGenerators(c *runner.Config, name, driver string) error {
 	c.Cluster = runner.ClusterGenerators{Count: n, Image: image}
 	for _, variant := range c.Experiment.VariantNames() {
 		plan := c.Experiment.PlanOf(variant)
-		if files := plan.Files(); len(files) > 0 {
-			return usagef("--generators %s: the load is made with the file %s, which a pod does not have; use ssh://MACHINE with the file at the same place there, or leave --generators out", name, files[0])
+		files, err := generator.Files(&plan)
+		if err == nil {
+			err = kubernetes.CheckFiles(files)
+		}
+		if err != nil {
+			return usagef("--generators %s: %v", name, err)
 		}
 	}
 	return nil

@@ -99,6 +99,12 @@ func edited(file, old, with string) map[string]string {
 	return map[string]string{file: strings.Replace(text, old, with, 1)}
 }
 
+// with is files with one more.
+func with(files map[string]string, name, text string) map[string]string {
+	files[name] = text
+	return files
+}
+
 func server(how string) map[string]string {
 	self, err := os.Executable()
 	if err != nil {
@@ -193,7 +199,8 @@ func wrongInputs() []wrong {
 		flags("generators in the cluster of another driver", runIt+" --driver docker --generators kubernetes://2"),
 		flags("no generators in the cluster", runIt+" --driver kubernetes --generators kubernetes://0"),
 		flags("generators in the cluster and elsewhere", runIt+" --driver kubernetes --generators local,kubernetes://2"),
-		{name: "flags: generators in the cluster that read a file", args: runIt + " --driver kubernetes --generators kubernetes://2", files: edited("experiment.yaml", "{id}\n      feed: {id: {uniform: [1, 1000]}}", "{user.id}\n      feed: {user: {csv: users.csv}}")},
+		{name: "flags: generators in the cluster that read a large file", args: runIt + " --driver kubernetes --generators kubernetes://2", files: with(
+			edited("experiment.yaml", "{id}\n      feed: {id: {uniform: [1, 1000]}}", "{user.id}\n      feed: {user: {csv: users.csv}}"), "users.csv", "id\n"+strings.Repeat("1\n", 1<<20))},
 		flags("a misspelt command", "runn experiment.yaml"),
 		flags("two models at once", anyURL+"--rate 5/s --vus 3"),
 		flags("a stage of another form", anyURL+"--stages 30s-100"),

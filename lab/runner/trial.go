@@ -164,9 +164,9 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 
 // generating is a running system that has load generators started where it is.
 type generating interface {
-	// Generators starts n of them, each on a machine of its own. They end with the system at
-	// the latest.
-	Generators(ctx context.Context, image string, n int, log io.Writer) ([]generator.Link, error)
+	// Generators starts n of them, each on a machine of its own, which have files of this one.
+	// They end with the system at the latest.
+	Generators(ctx context.Context, image string, n int, files []string, log io.Writer) ([]generator.Link, error)
 }
 
 // startGenerator starts the load generator, or all that share the load.
@@ -177,10 +177,7 @@ func (k *execution) startGenerator(ctx context.Context, up driver.Running, t *ar
 		return nil, errors.New("the driver cannot start load generators where the system is")
 	case k.Cluster.Count > 0:
 		k.Events.doingf("starting %s", format.Plural(k.Cluster.Count, "load generator"))
-		var links []generator.Link
-		if links, err = in.Generators(ctx, k.Cluster.Image, k.Cluster.Count, log); err == nil {
-			group, err = generator.Join(ctx, links)
-		}
+		group, err = k.clusterGroup(ctx, in, t, log)
 	case len(k.Generators) > 0:
 		group, err = generator.StartGroup(ctx, k.Generators, log)
 	default:
@@ -191,6 +188,20 @@ func (k *execution) startGenerator(ctx context.Context, up driver.Running, t *ar
 	}
 	t.Warnings = append(t.Warnings, group.Clocks()...)
 	return group, nil
+}
+
+// clusterGroup starts generators where the system is, with what a variant's load is made with.
+func (k *execution) clusterGroup(ctx context.Context, in generating, t *archive.Trial, log io.Writer) (*generator.Group, error) {
+	plan := k.Experiment.PlanOf(t.Variant)
+	files, err := generator.Files(&plan)
+	if err != nil {
+		return nil, err
+	}
+	links, err := in.Generators(ctx, k.Cluster.Image, k.Cluster.Count, files, log)
+	if err != nil {
+		return nil, err
+	}
+	return generator.Join(ctx, links)
 }
 
 // targets are the base URLs of the entry service's instances.

@@ -140,7 +140,16 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 		_, err := c.CoreV1().Pods("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}
-	for _, x := range append(o.Jobs, generators("default", suiteImage, 2)) {
+	generating := generators("default", suiteImage, 2)
+	carried, err := carry(&generating.Spec.Template.Spec, "default", []string{"testdata/shop/shop.conf", "testdata/shop/pages/deep/logo.png"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range carried {
+		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), x, dry)
+		check(x.Name, err)
+	}
+	for _, x := range append(o.Jobs, generating) {
 		_, err := c.BatchV1().Jobs("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}

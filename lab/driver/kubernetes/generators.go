@@ -73,15 +73,22 @@ func generators(namespace, image string, n int) *batchv1.Job {
 }
 
 // Generators starts n load generators in the cluster, each on a node of its own, of an image
-// that is this program, and attaches to them; log gets what they have to say. They are in the
-// system's name space, so they end with it, and with this program.
-func (r *Running) Generators(ctx context.Context, image string, n int, log io.Writer) ([]generator.Link, error) {
+// that is this program, and attaches to them; they have files of this machine, and log gets what
+// they have to say. They are in the system's name space, so they end with it, and with this program.
+func (r *Running) Generators(ctx context.Context, image string, n int, files []string, log io.Writer) ([]generator.Link, error) {
 	if err := r.wantNodes(ctx, n); err != nil {
 		return nil, err
 	}
 	job := generators(r.name, image, n)
 	job.OwnerReferences = r.owners()
-	err := r.cluster.call(ctx, "make the job of the load generators", func(ctx context.Context) error {
+	carried, err := carry(&job.Spec.Template.Spec, r.name, files)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.makeFiles(ctx, carried); err != nil {
+		return nil, err
+	}
+	err = r.cluster.call(ctx, "make the job of the load generators", func(ctx context.Context) error {
 		_, err := r.cluster.BatchV1().Jobs(r.name).Create(ctx, job, metav1.CreateOptions{})
 		return err
 	})
@@ -205,7 +212,7 @@ func (r *Running) attach(ctx context.Context, pod *corev1.Pod, log io.Writer) ge
 		_ = in.CloseWithError(err)
 		_ = out.CloseWithError(err)
 	}()
-	return generator.Link{Name: pod.Spec.NodeName, In: asked, Out: output, Kill: cancel, Wait: func() error {
+	return generator.Link{Name: pod.Spec.NodeName, FilesBelow: filesDir, In: asked, Out: output, Kill: cancel, Wait: func() error {
 		<-done
 		cancel()
 		return nil // what it had to say, its output did

@@ -42,7 +42,7 @@ func (w *world) withNodes(n int) *world {
 }
 
 // generating has the world have a system, and asks for generators beside it.
-func (w *world) generating(ctx context.Context, n int) ([]generator.Link, error) {
+func (w *world) generating(ctx context.Context, n int, files ...string) ([]generator.Link, error) {
 	w.t.Helper()
 	r, err := w.up(w.t.Context(), system(w.t, one))
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *world) generating(ctx context.Context, n int) ([]generator.Link, error)
 			w.t.Errorf("there is left: %q", left)
 		}
 	})
-	return r.(*Running).Generators(ctx, "registry.example/loadstone:1", n, io.Discard)
+	return r.(*Running).Generators(ctx, "registry.example/loadstone:1", n, files, io.Discard)
 }
 
 func TestTheJobOfGenerators(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"loadstone/lab/topology"
 )
 
-// filesLimit bounds the files of one mount: an object of the API is at most a mebibyte,
+// filesLimit bounds the files of one mount, and each of a load: an object of the API is at most a mebibyte,
 // with some room for the names.
 const filesLimit = 1000 << 10
 

@@ -35,6 +35,9 @@ type Process struct {
 type Link struct {
 	// Name is what it is called, such as the machine.
 	Name string
+	// FilesBelow is the directory below which it has the files that are here at the same paths;
+	// empty if it has them where they are here.
+	FilesBelow string
 	// In and Out are its standard input and output. What ends it has Out end with an error that
 	// says why, if it is known.
 	In  io.WriteCloser
@@ -102,8 +105,12 @@ func (p *Process) Run(ctx context.Context, plan load.Plan, onWindow func(load.Wi
 	if err := ctx.Err(); err != nil {
 		return load.Result{}, fmt.Errorf("load generator: %w", context.Cause(ctx))
 	}
-	line, err := json.Marshal(plan)
-	if err != nil {
+	var err error
+	if p.FilesBelow != "" {
+		plan, err = plan.Below(p.FilesBelow)
+	}
+	line, errEncode := json.Marshal(plan)
+	if err = errors.Join(err, errEncode); err != nil {
 		return load.Result{}, fmt.Errorf("load generator: encode the plan: %w", err)
 	}
 	// The read below has no deadline of its own: a plan lasts as long as it

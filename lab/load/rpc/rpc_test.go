@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,11 @@ func TestImportsFromAbove(t *testing.T) {
 	}
 	if _, err := services.Method("shop.v1.S/Get"); err != nil {
 		t.Error(err)
+	}
+	read, err := Sources([]string{filepath.Join(dir, "shop/v1/shop.proto")})
+	want := []string{filepath.Join(dir, "shop/common/item.proto"), filepath.Join(dir, "shop/v1/beside.proto"), filepath.Join(dir, "shop/v1/shop.proto")}
+	if err != nil || !slices.Equal(read, want) {
+		t.Errorf("got %q, %v, want %q", read, err, want)
 	}
 }
 

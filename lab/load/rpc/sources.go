@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,21 +91,38 @@ var standard = protocompile.WithStandardImports(protocompile.ResolverFunc(func(s
 	return protocompile.SearchResult{}, protoregistry.NotFound
 }))
 
-// compile reads .proto files and compiles them.
-func compile(paths []string) (linker.Files, error) {
-	s := &sources{names: map[string]string{}, read: map[string]parser.Result{}}
+// Sources are the paths of .proto files and of all that they import, but what is there anyway.
+func Sources(paths []string) ([]string, error) {
+	s, _, err := readSources(paths)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(s.read)), nil
+}
+
+// readSources reads .proto files and all that they import, and returns the names of the former.
+func readSources(paths []string) (s *sources, names []string, err error) {
+	s = &sources{names: map[string]string{}, read: map[string]parser.Result{}}
 	for _, path := range paths {
 		s.given = append(s.given, filepath.Dir(path))
 	}
-	var names []string
 	for _, path := range paths {
 		name, err := s.add(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
+	}
+	return s, names, nil
+}
+
+// compile reads .proto files and compiles them.
+func compile(paths []string) (linker.Files, error) {
+	s, names, err := readSources(paths)
+	if err != nil {
+		return nil, err
 	}
 	compiler := protocompile.Compiler{Resolver: protocompile.CompositeResolver{s, standard}}
 	return compiler.Compile(context.Background(), names...) // it waits for nobody
