@@ -45,11 +45,11 @@ func (in *instance) Stop(ctx context.Context, l *driver.Life) error {
 }
 
 // Kill kills all processes of the pod where that can be done. Elsewhere it deletes the
-// pod, whose node gives it a second after SIGTERM, and says so.
+// pod, whose node gives it two seconds after SIGTERM, and says so: no node gives less.
 func (in *instance) Kill(ctx context.Context, l *driver.Life) error {
 	killed, err := in.kill(context.WithoutCancel(ctx), l)
 	if err == nil && !killed {
-		in.run.Warnf("%s was not killed at once, which cannot be done from here: its pod was deleted, and got SIGTERM a second before SIGKILL", in.Name)
+		in.run.Warnf("%s was not killed at once, which cannot be done from here: its pod was deleted, and got SIGTERM up to two seconds before SIGKILL", in.Name)
 	}
 	return err
 }
