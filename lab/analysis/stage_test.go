@@ -203,8 +203,8 @@ func TestAPlantedFrontVisitsItsStoreThreeTimes(t *testing.T) {
 	go func() {
 		watched <- probe.Run(ctx, probe.Config{
 			Endpoints: []probe.Endpoint{
-				{Instance: "front-1", URL: "http://" + front.AdminAddr().String() + "/metrics"},
-				{Instance: "store-1", URL: "http://" + store.AdminAddr().String() + "/metrics"},
+				{Instance: "front-1", URL: func() string { return "http://" + front.AdminAddr().String() + "/metrics" }},
+				{Instance: "store-1", URL: func() string { return "http://" + store.AdminAddr().String() + "/metrics" }},
 			},
 			Interval: time.Second, MetricsInterval: 50 * time.Millisecond,
 			Write: func(record any) error {

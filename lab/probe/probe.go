@@ -30,7 +30,8 @@ const (
 // Endpoint is where an instance publishes Prometheus metrics.
 type Endpoint struct {
 	Instance string
-	URL      string
+	// URL is asked for each time: an instance that is started again may have another address.
+	URL func() string
 }
 
 // Config says what to watch and how often.
@@ -149,7 +150,7 @@ func scrape(ctx context.Context, client *http.Client, e Endpoint, every time.Dur
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if values, err := Fetch(ctx, client, e.URL); err == nil {
+		if values, err := Fetch(ctx, client, e.URL()); err == nil {
 			select {
 			case records <- &Scrape{At: time.Now(), Instance: e.Instance, Values: values}:
 			case <-ctx.Done():

@@ -35,7 +35,7 @@ func TestRunWatches(t *testing.T) {
 	var samples []host.Sample
 	var scrapes []Scrape
 	err := Run(ctx, Config{
-		Hosts: []host.Host{self()}, Endpoints: []Endpoint{{Instance: "self-1", URL: srv.URL}},
+		Hosts: []host.Host{self()}, Endpoints: []Endpoint{{Instance: "self-1", URL: func() string { return srv.URL }}},
 		Interval: 10 * time.Millisecond, MetricsInterval: 10 * time.Millisecond,
 		Write: func(v any) error {
 			switch v := v.(type) {
