@@ -118,7 +118,7 @@ Exit status:
 	fl.IntVar(&trials, "trials", 0, "trials of each variant, instead of the experiment's")
 	fl.Uint64Var(&seed, "seed", 0, "seed of arrival times, feeds and the order of trials, instead of the experiment's")
 	fl.StringVar(&f.runs, "runs", "runs", "directory in which each run makes its own")
-	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory in which named volumes are kept between runs (Docker keeps them itself, as loadstone-run-…)")
+	fl.StringVar(&f.volumes, "volumes", ".loadstone/volumes", "directory in which named volumes are kept between runs (Docker keeps them itself, as loadstone-run-…; a cluster keeps none)")
 	fl.StringSliceVar(&f.variants, "variants", nil, "only these variants, comma separated")
 	fl.BoolVar(&f.check, "check", false, "start nothing: check all files and print what would be run, with times")
 	fl.Float64Var(&f.cpusEach, "cpus-each", 0, "CPU limit, in cores, of each service that states none, such as 0.25")

@@ -10,7 +10,7 @@
 // from beside the Compose file a ConfigMap or a Secret; see Map. There are no Deployments:
 // a controller would start an instance again by itself, under another name, and a trial that
 // lost one says nothing. Here as with the other drivers api-2 is one instance, which is
-// killed, started again and paused by name, and whose end is news.
+// killed and started again by name, and whose end is news.
 //
 // The driver makes a pod when what it depends on is there, and looks itself whether it is
 // healthy, with the file's health check, until it is; nobody looks after that, because a
@@ -26,7 +26,9 @@
 // limited over the nodes' period, which is 100 ms unless they are told otherwise.
 //
 // Figures of CPU and memory come from the pods' control groups, where the nodes are this
-// machine; otherwise there is no host, and a run has metrics alone. CPU limits are changed by
+// machine; otherwise there is no host, and a run has metrics alone. Signals reach no further
+// either: on other machines no instance is paused, and one is killed by deleting its pod. What
+// is started again is another pod, with another address. CPU limits are changed by
 // resizing pods in place, from the start of load on and for perturbation, for which the
 // cluster has to have Kubernetes 1.33.
 //
