@@ -42,7 +42,7 @@ func (f *front) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 			return r, nil
 		}
 		time.Sleep(f.first)
-		return load.Result{Requests: 1, Status: map[int]uint64{200: 1}}, nil
+		return load.Result{Requests: 1, Status: map[int]uint64{200: 1}, Response: load.Latency{P50: f.first.Seconds() * 1e3}}, nil
 	}
 	measured := s.Duration - p.Warmup
 	f.lengths = append(f.lengths, measured)
