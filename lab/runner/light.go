@@ -44,7 +44,7 @@ func (m *trialRun) light(ctx context.Context, scenario load.Scenario, at *load.R
 	}
 	m.Events.doingf("offering a tenth of the capacity")
 	step := capacity.Step{Rate: rate, Duration: max(min(wants, mostLight), takes)}
-	p, _ := try(m.base, scenario, step, drain(m.slo(), scenario, m.base.Timeout), takes)
+	p := try(m.base, scenario, step, drain(m.slo(), scenario, m.base.Timeout), takes)
 	r, _, err := m.offer(ctx, "a tenth of the capacity", p, nil)
 	if err != nil {
 		return fmt.Errorf("at a tenth of the capacity: %w", err)

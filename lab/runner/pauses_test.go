@@ -50,7 +50,7 @@ func TestTriesOfIterationsThatPause(t *testing.T) {
 				t.Cleanup(server.Close)
 				base := load.Plan{Targets: []string{server.URL}, Seed: 1, Timeout: time.Minute}
 				step := capacity.Step{Rate: 20, Duration: 2 * time.Second}
-				p, _ := try(base, s, step, drain(slo, s, base.Timeout), think)
+				p := try(base, s, step, drain(slo, s, base.Timeout), think)
 				r, err := engine.Run(t.Context(), p, nil, nil)
 				if err != nil {
 					t.Fatal(err)

@@ -36,12 +36,12 @@ func (m *trialRun) capacity(ctx context.Context) error {
 			return m.perturb(ctx, scenario)
 		}
 		m.Events.doingf("%s %.0f req/s", doing(step), step.Rate)
-		p, slower := try(m.base, scenario, step, wait, takes)
-		r, outcomes, err := m.offer(ctx, string(step.Purpose), p, m.slo())
+		asked := time.Now()
+		r, outcomes, err := m.offer(ctx, string(step.Purpose), try(m.base, scenario, step, wait, takes), m.slo())
 		if err != nil {
 			return err
 		}
-		began = began.Add(slower)
+		began = began.Add(slower(step, takes, r, time.Since(asked)))
 		t := capacity.NewTry(step.Rate, r, outcomes)
 		if t.Purpose = step.Purpose; t.Held {
 			takes = lasting(r)

@@ -112,19 +112,47 @@ func TestTriesWaitForTheFirstAnswers(t *testing.T) {
 	journey := &load.Result{Response: load.Latency{P95: 1}, Journeys: []load.JourneyResult{{Duration: load.Latency{P95: 700}}}}
 	endless := &load.Result{Response: load.Latency{P95: 3e5}}
 	for _, c := range []struct {
-		r            *load.Result
-		length       time.Duration
-		want, slower time.Duration
+		r      *load.Result
+		length time.Duration
+		want   time.Duration
 	}{
-		{&load.Result{}, 3 * time.Second, maxWarmup, 0},
-		{request, 3 * time.Second, 700 * time.Millisecond, 400 * time.Millisecond},
-		{journey, 600 * time.Millisecond, 700 * time.Millisecond, 700 * time.Millisecond},
-		{endless, 600 * time.Millisecond, mostWarmup, 2*mostWarmup - 700*time.Millisecond},
+		{&load.Result{}, 3 * time.Second, maxWarmup},
+		{request, 3 * time.Second, 700 * time.Millisecond},
+		{journey, 600 * time.Millisecond, 700 * time.Millisecond},
+		{endless, 600 * time.Millisecond, mostWarmup},
 	} {
-		p, slower := try(load.Plan{}, load.Scenario{}, capacity.Step{Rate: 5, Duration: c.length}, time.Second, lasting(c.r))
+		p := try(load.Plan{}, load.Scenario{}, capacity.Step{Rate: 5, Duration: c.length}, time.Second, lasting(c.r))
 		measured := p.Scenarios[0].Duration - p.Warmup
-		if p.Warmup != c.want || slower != c.slower || measured != max(c.length, min(lasting(c.r), mostWarmup)) {
-			t.Errorf("a try of %v warms up for %v and measures %v, %v of both for slow answers; want %v and %v", c.length, p.Warmup, measured, slower, c.want, c.slower)
+		if p.Warmup != c.want || measured != max(c.length, min(lasting(c.r), mostWarmup)) {
+			t.Errorf("a try of %v warms up for %v and measures %v; want %v", c.length, p.Warmup, measured, c.want)
+		}
+	}
+}
+
+// TestTheBudgetIsNotForSlowAnswers: what slow answers add to an attempt is not charged, and no
+// more than that: one that ends early has not measured for longer.
+func TestTheBudgetIsNotForSlowAnswers(t *testing.T) {
+	t.Parallel()
+	const ms, s = time.Millisecond, time.Second
+	for name, c := range map[string]struct {
+		length, takes          time.Duration // of the step, and of an iteration
+		warmup, measured, wait time.Duration // which it had
+		charged                time.Duration
+	}{
+		"quick":                       {600 * ms, 5 * ms, 100 * ms, 600 * ms, 5 * ms, 705 * ms},
+		"quick, and overloaded":       {600 * ms, 5 * ms, 100 * ms, 500 * ms, s, 1600 * ms},
+		"slow":                        {600 * ms, 3 * s, 3 * s, 3 * s, 3 * s, 700 * ms},
+		"slow, and ended early":       {600 * ms, 3 * s, 3 * s, 500 * ms, 3 * s, 600 * ms},
+		"slow, and overloaded":        {600 * ms, 3 * s, 3 * s, 500 * ms, 8 * s, 5600 * ms},
+		"slow, nothing waited for":    {600 * ms, 3 * s, 3 * s, 3 * s, 0, 700 * ms},
+		"a long step of slow answers": {6 * s, 3 * s, 3 * s, 6 * s, 3 * s, 6300 * ms},
+		"slower than is waited for":   {600 * ms, 9 * s, mostWarmup, mostWarmup, 9 * s, 4700 * ms},
+	} {
+		began := time.Unix(1_800_000_000, 0)
+		r := &load.Result{From: began.Add(c.warmup), To: began.Add(c.warmup + c.measured)}
+		took := c.warmup + c.measured + c.wait
+		if got := took - slower(capacity.Step{Duration: c.length}, c.takes, r, took); got != c.charged {
+			t.Errorf("%s: of %v the budget pays %v, want %v", name, took, got, c.charged)
 		}
 	}
 }

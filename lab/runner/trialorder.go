@@ -72,14 +72,28 @@ func sweepers(alone, length time.Duration) int {
 // try is open load at a constant rate. An iteration takes lasting: until the first have
 // ended, work in flight rises at any rate, and that is no backlog; and of a system that works
 // on many at a time a backlog shows only after as long again. So the warm-up takes as long, and
-// the try no less. Slower is what comes of that: no search's budget is for it.
-func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) (p load.Plan, slower time.Duration) {
-	usual, lasting := min(maxWarmup, step.Duration/warmupShare), min(lasting, mostWarmup)
-	warmup, measured := max(usual, lasting), max(step.Duration, lasting)
+// the try no less.
+func try(base load.Plan, s load.Scenario, step capacity.Step, drain, lasting time.Duration) load.Plan {
+	lasting = min(lasting, mostWarmup)
+	warmup, measured := max(usualWarmup(step), lasting), max(step.Duration, lasting)
 	s.Executor, s.Rate, s.Stages = load.ConstantArrivalRate, step.Rate, nil
 	s.Duration, s.StartTime, s.GracefulStop = warmup+measured, 0, drain
 	base.Scenarios, base.Warmup, base.StopOnOverload = []load.Scenario{s}, warmup, true
-	return base, warmup + measured - usual - step.Duration
+	return base
+}
+
+// usualWarmup is how long a try warms up where answers are quick.
+func usualWarmup(step capacity.Step) time.Duration { return min(maxWarmup, step.Duration/warmupShare) }
+
+// slower is how much of the time that a try took came of slow answers: of its warm-up, of what
+// it measured for longer, and of the wait for the last answers. No search's budget is for that.
+func slower(step capacity.Step, lasting time.Duration, r *load.Result, took time.Duration) time.Duration {
+	usual, lasting := usualWarmup(step), min(lasting, mostWarmup)
+	if lasting <= usual {
+		return 0
+	}
+	measured := r.To.Sub(r.From) // less than planned where it ended early
+	return lasting - usual + max(measured-step.Duration, 0) + min(max(took-lasting-measured, 0), lasting)
 }
 
 // lasting is how long nearly all iterations took.
