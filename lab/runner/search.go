@@ -19,12 +19,11 @@ func (m *trialRun) capacity(ctx context.Context) error {
 	if raised := m.Experiment.Raised(); raised.What != "" {
 		return m.raise(ctx, scenario, raised)
 	}
-	r, swept, began, err := m.sweep(ctx, scenario)
+	takes, swept, began, err := m.sweep(ctx, scenario)
 	if err != nil {
 		return err
 	}
-	from := m.start(scenario, swept)
-	wait, takes := drain(m.slo(), scenario, m.base.Timeout), m.takes(r)
+	from, wait := m.start(scenario, swept), drain(m.slo(), scenario, m.base.Timeout)
 	var history []capacity.Try
 	over := false // the search
 	for {
@@ -69,59 +68,80 @@ func (m *trialRun) start(s load.Scenario, swept float64) float64 {
 	return capacity.Start(guess, m.Experiment.Seed, m.trial.Index)
 }
 
+// idle says whether a sweep kept no part of the system busy: its requests were answered about
+// as if each were alone, and most of them well. What is turned away is so at once.
+func (m *trialRun) idle(swept *load.Result) bool {
+	return 2*swept.Failed <= swept.Requests && swept.Response.P50*float64(time.Millisecond) < idleBelow*float64(m.alone)
+}
+
 // takes is about how long an iteration lasts at the rates that a search begins with, after
-// its sweep. Where requests queued in that, it is no more than one takes alone.
-func (m *trialRun) takes(swept *load.Result) time.Duration {
-	if m.alone > 0 && len(swept.Journeys) == 0 && !m.idle(swept) {
+// its sweep and one with fewer users that kept the system idle; nil if there was none. Where
+// requests queued, it is no more than one takes alone.
+func (m *trialRun) takes(swept, fewer *load.Result) time.Duration {
+	switch {
+	case fewer != nil:
+		return min(lasting(fewer), lasting(swept))
+	case m.alone > 0 && len(swept.Journeys) == 0 && !m.idle(swept):
 		return min(m.alone, lasting(swept))
 	}
 	return lasting(swept)
 }
 
-// idle says whether a sweep kept no part of the system busy: its requests were answered as if
-// each were alone.
-func (m *trialRun) idle(swept *load.Result) bool {
-	return swept.Response.P50*float64(time.Millisecond) < idleBelow*float64(m.alone)
-}
-
 // sweep loads the system beyond its objectives, and says how many good iterations a second
-// came of it, and when the budget of the search began. What answers late for its time is
-// given more, up to a request's timeout; what is no slower than alone, more virtual users.
-// The budget is for the length of one sweep, and not for what is still under way after it.
-func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (r *load.Result, rate float64, began time.Time, err error) {
-	base, length := m.base, m.search.Budget/sweepShare
-	vus, wait := sweepVUs, leastDrain
-	if s.OneRequest() { // of which none is left under way when the search begins; a journey may take minutes
+// came of it, about how long each takes, and when the budget of the search began. What answers
+// late for its time is given more, up to a request's timeout; what is about as quick as before,
+// more virtual users. The budget is for the usual length of one sweep, and not for what slow
+// answers add: more and longer ones, and what is still under way after them.
+func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Duration, rate float64, began time.Time, err error) {
+	usual := m.search.Budget / sweepShare
+	vus, most, length, wait := sweepVUs, sweepVUs, usual, leastDrain
+	warmup, cold := m.base.Warmup, false // cold: the warm-up waits until it is known for how many users
+	if s.OneRequest() {                  // of which none is left under way when the search begins; a journey may take minutes
 		vus, wait = sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
 	}
+	if vus < sweepVUs {
+		most, length, wait = mostSweepVUs, max(length, min(sweepAnswers*m.alone, m.base.Timeout)), m.base.Timeout
+		warmup, cold = 0, warmup > 0
+	}
 	fewer, users := (*load.Result)(nil), 0 // the sweep before, and its virtual users
-	for ; ; base.Warmup = 0 {
-		if w := base.Warmup; w > 0 {
-			m.Events.doingf("warming up for %v, then sweeping, with %d virtual users", w, vus)
-		} else {
-			m.Events.doingf("sweeping with %d virtual users", vus)
-		}
-		r, _, err = m.offer(ctx, archive.Sweep, sweep(base, s, vus, length, wait), nil)
+	for base := m.base; ; {
+		base.Warmup, warmup = warmup, 0
+		m.Events.doingf("%s", sweeping(base.Warmup, vus))
+		r, _, err := m.offer(ctx, archive.Sweep, sweep(base, s, vus, length, wait), nil)
 		if err != nil {
-			return nil, 0, began, err
+			return 0, 0, began, err
 		}
-		began = time.Now().Add(-length)
+		began = time.Now().Add(-usual)
 		answered := r.IterationsInTime > 0
 		switch {
-		case answered && vus < sweepVUs && m.idle(r):
-			fewer, users, vus = r, vus, min(4*vus, sweepVUs)
+		case answered && vus < most && m.idle(r):
+			fewer, users, vus = r, vus, min(4*vus, most)
+			m.alone = time.Duration(r.Response.P50 * float64(time.Millisecond))
+			continue
 		case !answered && fewer != nil: // these are too many
 			r, vus = fewer, users
-			fallthrough
 		case answered:
-			rate, err = m.guess(r, vus)
-			return r, rate, began, err
 		case length >= m.base.Timeout:
-			return nil, 0, began, fmt.Errorf("nothing was answered in a sweep of %.1f s with %d virtual users: %s", r.Seconds(), vus, cmp.Or(r.Failures(), "every request was still under way"))
+			return 0, 0, began, fmt.Errorf("nothing was answered in a sweep of %.1f s with %d virtual users: %s", r.Seconds(), vus, cmp.Or(r.Failures(), "every request was still under way"))
 		default:
 			length = min(2*length, m.base.Timeout)
+			continue
 		}
+		if cold {
+			warmup, cold = m.base.Warmup, false
+			continue
+		}
+		rate, err = m.guess(r, vus)
+		return m.takes(r, fewer), rate, began, err
 	}
+}
+
+// sweeping is what a sweep is to whoever looks on.
+func sweeping(warmup time.Duration, vus int) string {
+	if warmup > 0 {
+		return fmt.Sprintf("warming up for %v, then sweeping, with %d virtual users", warmup, vus)
+	}
+	return fmt.Sprintf("sweeping with %d virtual users", vus)
 }
 
 // guess is how many good iterations a second came of a sweep.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,15 +12,27 @@ import (
 	"loadstone/lab/load"
 )
 
-// crowded answers one request of a sweep after the other, each in its service time, as long as
+// crowded answers so many requests of a sweep at a time, each in its service time, as long as
 // anybody waits for it.
-type crowded struct{ service time.Duration }
+type crowded struct {
+	service time.Duration
+	servers int
+	refuses bool // at once, who comes while all servers are busy
+	plans   []load.Plan
+}
 
-func (c crowded) Run(_ context.Context, p load.Plan, _ func(load.Window) string) (load.Result, error) {
+func (c *crowded) Run(_ context.Context, p load.Plan, _ func(load.Window) string) (load.Result, error) {
+	c.plans = append(c.plans, p)
 	s := &p.Scenarios[0]
 	r := load.Result{From: time.Now().Add(p.Warmup), To: time.Now().Add(s.Duration), Status: map[int]uint64{200: 1}}
-	n, queue := uint64(r.Seconds()/c.service.Seconds()), time.Duration(s.VUs)*c.service
+	n := uint64(r.Seconds() / c.service.Seconds() * float64(min(s.VUs, c.servers)))
+	queue := c.service * time.Duration(max(s.VUs, c.servers)) / time.Duration(c.servers)
 	r.Offered, r.Requests, r.Iterations, r.IterationsInTime, r.CompletedInTime = n, n, n, n, n
+	if c.refuses && s.VUs > c.servers {
+		r.Failed, queue = 100*n, time.Millisecond
+		n += r.Failed
+		r.Offered, r.Requests, r.Iterations, r.IterationsInTime, r.CompletedInTime = n, n, n, n, n
+	}
 	r.Response = load.Latency{P50: queue.Seconds() * 1e3, P95: queue.Seconds() * 1e3}
 	time.Sleep(s.Duration + min(queue, s.GracefulStop))
 	return r, nil
@@ -36,7 +49,7 @@ func TestTheBudgetIsNotForWhatASweepLeaves(t *testing.T) {
 		}
 		m := &trialRun{
 			execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},
-			trial:     &archive.Trial{Planned: archive.Planned{Index: 1}}, generator: crowded{200 * time.Millisecond}, base: e.Plan(),
+			trial:     &archive.Trial{Planned: archive.Planned{Index: 1}}, generator: &crowded{service: 200 * time.Millisecond, servers: 1}, base: e.Plan(),
 		}
 		_, rate, began, err := m.sweep(t.Context(), m.base.Scenarios[0])
 		if err != nil || rate < 4 || rate > 5 {
@@ -46,4 +59,58 @@ func TestTheBudgetIsNotForWhatASweepLeaves(t *testing.T) {
 			t.Errorf("the budget has paid %v for the sweep, want %v", got, want)
 		}
 	})
+}
+
+// A system that works on many slow requests at a time is swept with as many users as keep it
+// busy, and warmed up with as many, too. One that answers at once gets one sweep, as ever.
+func TestSweepsHaveAsManyUsersAsKeepASystemBusy(t *testing.T) {
+	t.Parallel()
+	const warmup = 30 * time.Second
+	for name, c := range map[string]struct {
+		system crowded
+		alone  time.Duration
+		warmup time.Duration
+		vus    []int // of each sweep, of which the last has the warm-up
+		rate   float64
+	}{
+		"quick":                 {crowded{service: 2 * time.Millisecond, servers: 1}, 2 * time.Millisecond, warmup, []int{64}, 500},
+		"quick, and many":       {crowded{service: 2 * time.Millisecond, servers: 1000}, 2 * time.Millisecond, 0, []int{64}, 32000},
+		"slow, many at a time":  {crowded{service: time.Second, servers: 300}, time.Second, warmup, []int{4, 16, 64, 256, 1024, 1024}, 300},
+		"slow, without warm-up": {crowded{service: time.Second, servers: 300}, time.Second, 0, []int{4, 16, 64, 256, 1024}, 300},
+		"slow, endless":         {crowded{service: time.Second, servers: 1e6}, time.Second, 0, []int{4, 16, 64, 256, 1024}, 1024},
+		"slow, one at a time":   {crowded{service: 200 * time.Millisecond, servers: 1}, 200 * time.Millisecond, warmup, []int{7, 7}, 5},
+		"slow, turns away":      {crowded{service: time.Second, servers: 2, refuses: true}, time.Second, 0, []int{4}, 2},
+		"thought to be slow":    {crowded{service: 50 * time.Millisecond, servers: 1}, 3 * time.Second, 0, []int{4, 16}, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e := &experiment.Experiment{
+					Measure: experiment.Capacity, Seed: 7, Search: experiment.DefaultSearch(), SLO: objectives(t),
+					Load: experiment.Offer{Timeout: time.Minute, Warmup: c.warmup, Scenarios: []experiment.Scenario{{Name: "get"}}},
+				}
+				m := &trialRun{
+					execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)},
+					trial:     &archive.Trial{Planned: archive.Planned{Index: 1}}, generator: &c.system, base: e.Plan(), alone: c.alone,
+				}
+				takes, rate, _, err := m.sweep(t.Context(), m.base.Scenarios[0])
+				if err != nil || rate < 0.95*c.rate || rate > 1.05*c.rate {
+					t.Errorf("got %v a second and %v, want %v", rate, err, c.rate)
+				}
+				if takes > max(c.system.service, 64*c.system.service/time.Duration(c.system.servers)) {
+					t.Errorf("a request is taken to last %v at the capacity, and lasts %v", takes, c.system.service)
+				}
+				var vus []int
+				for i, p := range c.system.plans {
+					vus = append(vus, p.Scenarios[0].VUs)
+					if warms := p.Warmup >= warmup; warms != (c.warmup > 0 && i == len(c.vus)-1) {
+						t.Errorf("sweep %d of %d users warms up for %v", i+1, p.Scenarios[0].VUs, p.Warmup)
+					}
+				}
+				if !slices.Equal(vus, c.vus) {
+					t.Errorf("swept with %v users, want %v", vus, c.vus)
+				}
+			})
+		})
+	}
 }

@@ -36,11 +36,17 @@ const (
 	maxWarmup   = 300 * time.Millisecond
 	// The virtual users of a sweep: as many as keep a system busy that answers within a
 	// search's sweepShare/sweepVUs; of a slower one as many as it answers one after the other
-	// within a sweep, but leastVUs. More would only leave it a queue that outlasts the sweep.
-	sweepVUs, leastVUs = 64, 4
-	// idleBelow is how many times as long as alone an iteration takes where a sweep keeps no
-	// part of the system busy.
-	idleBelow = 1.5
+	// within a sweep, but leastVUs. More would only leave it a queue that outlasts the sweep. It
+	// gets more, up to mostSweepVUs, while they keep it idle.
+	sweepVUs, leastVUs, mostSweepVUs = 64, 4, 1024
+	// sweepAnswers is how many times one after the other each of them is answered, so that how
+	// long an answer takes, and their number, rest on more than chance.
+	sweepAnswers = 3
+	// idleBelow is how many times as long as with fewer users an iteration takes where a sweep
+	// keeps no part of the system busy. A queue of four times the users takes four times as
+	// long. With so few users as leastVUs chance is large, and to take an idle system for a busy
+	// one is the worse mistake: the search starts far too low.
+	idleBelow = 3
 	// mostWarmup bounds how long a try waits for slow answers before it measures, and how much
 	// longer it measures for them.
 	mostWarmup  = 5 * time.Second
