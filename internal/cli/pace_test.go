@@ -80,7 +80,7 @@ func TestProgressInAPipe(t *testing.T) {
 	p.close()
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	want := []string{
-		"run runs/x: 4 trials, at least about 1 min 20 s: starting, seeding and stopping come on top",
+		"run runs/x: 4 trials, at least about 1 min 20 s: starting, seeding, stopping and slow answers come on top",
 		"(25.0 s)  about 2 min left", "(12.0 s)  about 1 min 20 s left", "(28.0 s)  about 45 s left", "(45.0 s)",
 	}
 	if len(lines) != len(want) {

@@ -66,7 +66,7 @@ func beforehand(p *pace) string {
 		count = "1 trial"
 	}
 	if load, _ := p.left(0); load > 0 {
-		return count + ", at least about " + format.Remaining(load) + ": starting, seeding and stopping come on top"
+		return count + ", at least about " + format.Remaining(load) + ": starting, seeding, stopping and slow answers come on top"
 	}
 	return count + "; how long is not known before the first has ended"
 }

@@ -45,7 +45,7 @@ func TestInitProposesAnExperimentThatCanRun(t *testing.T) {
 		}
 	}
 	checked := loadstone(t, dir, "run", "experiment.yaml", "--check")
-	for _, want := range []string{"entry       web, port 8117", "api 1 × ", "3 trials: baseline baseline baseline", "under load", "Nothing was started"} { //nolint:dupword // a variant for each trial
+	for _, want := range []string{"entry       web, port 8117", "api 1 × ", "3 trials: baseline baseline baseline", "time: at least ", " under load, and several times that where answers take a second", "Nothing was started"} { //nolint:dupword // a variant for each trial
 		if checked.code != exitOK || !strings.Contains(checked.stdout, want) {
 			t.Errorf("run --check: exit status %d, want %q in\n%s%s", checked.code, want, checked.stdout, checked.stderr)
 		}
