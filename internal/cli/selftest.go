@@ -54,10 +54,10 @@ Exit status:
    0  at least 11 of every 12 verdicts are right (with --quick, all four)
    1  fewer are right, or the self-test failed
    2  an error in the arguments`,
-		Example: `  # all systems, in about twenty minutes
+		Example: `  # all systems, in about 25 minutes
   loadstone selftest
 
-  # four of them, in less than two minutes
+  # four of them, in three to four minutes
   loadstone selftest --quick
 
   # one that had a wrong verdict, again with the same parameters
