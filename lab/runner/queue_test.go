@@ -42,21 +42,17 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	from, to := p.Warmup.Seconds(), s.Duration.Seconds()
 	r := load.Result{From: time.Now().Add(p.Warmup)}
 	times := load.NewHistogram()
-	free := make([]float64, q.servers) // when each server is
-	var underWay []float64             // until when
+	free := make(moments, q.servers) // when each server is
+	var underWay []float64           // until when
 	var fit load.TrendFit
 	sample, arrived, now, due, last := from, 0.0, 0.0, 0.0, 0.0
-	users := []float64(nil) // when each asks next
+	users := moments(nil) // when each asks next
 	if s.Executor == load.ConstantVUs {
-		users = make([]float64, s.VUs)
+		users = make(moments, s.VUs)
 	}
 	for r.Aborted == "" {
-		user := 0
-		if users == nil {
-			now = due
-		} else {
-			user = slices.Index(users, slices.Min(users))
-			now = users[user]
+		if now = due; users != nil {
+			now = users[0]
 		}
 		for ; sample < min(now, to) && users == nil && r.Aborted == ""; sample += load.SampleEvery.Seconds() {
 			underWay = slices.DeleteFunc(underWay, func(until float64) bool { return until <= sample })
@@ -69,22 +65,22 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 			break
 		}
 		arrived, due = arrived+1, due+q.random.ExpFloat64()/s.Rate
-		at := slices.Index(free, slices.Min(free))
-		free[at] = max(free[at], now) + q.takes()
-		last = max(last, free[at])
+		ends := max(free[0], now) + q.takes()
+		free.next(ends)
+		last = max(last, ends)
 		if users == nil {
-			underWay = append(underWay, free[at])
+			underWay = append(underWay, ends)
 		} else {
-			users[user] = free[at]
+			users.next(ends)
 		}
-		if free[at] >= from && free[at] < to {
+		if ends >= from && ends < to {
 			r.CompletedInTime, r.IterationsInTime = r.CompletedInTime+1, r.IterationsInTime+1
 		}
 		if now < from {
 			continue
 		}
 		r.Offered, r.Requests, r.Iterations = r.Offered+1, r.Requests+1, r.Iterations+1
-		if err := times.RecordValue(int64((free[at] - now) * 1e6)); err != nil {
+		if err := times.RecordValue(int64((ends - now) * 1e6)); err != nil {
 			return r, err
 		}
 	}
@@ -96,6 +92,24 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	r.Service = r.Response
 	time.Sleep(time.Duration(max(to, min(last, to+s.GracefulStop.Seconds())) * 1e9))
 	return r, err
+}
+
+// moments is a heap of them, in seconds: the earliest comes first.
+type moments []float64
+
+// next has the earliest be another one.
+func (m moments) next(at float64) {
+	i := 0
+	for child := 1; child < len(m); child = 2*i + 1 {
+		if child+1 < len(m) && m[child+1] < m[child] {
+			child++
+		}
+		if m[child] >= at {
+			break
+		}
+		m[i], i = m[child], child
+	}
+	m[i] = at
 }
 
 // takes is how long the next request takes, in seconds.
