@@ -266,7 +266,7 @@ func (c *Cache) get(ctx context.Context, key string) (v Value, current bool, err
 		keep = e.kind != kindMarker
 	}
 	v, err = c.flights.Get(context.WithValue(ctx, ticketKey{}, t), key)
-	if err == nil && keep {
+	if err == nil && keep && t.led {
 		c.spare.keep(key, v)
 	}
 	return v, err == nil && t.led, err

@@ -57,15 +57,21 @@ func (s *spare) find(key string) (Value, bool) {
 }
 
 // keep notes what was found. Of a key that is asked for all the time that costs a look-up: the same
-// version is only noted again once a quarter of its time is over.
+// version is only noted again once a quarter of its time is over. An older one takes no newer one's place.
 func (s *spare) keep(key string, v Value) {
 	if s == nil {
 		return
 	}
 	old, ok := s.entries.GetEntry(key)
-	if !ok || old.Value.Version != v.Version || old.Value.Tag != v.Tag || old.ExpiresAfter() < s.age/4*3 {
-		s.entries.Set(key, v)
+	if ok && (old.Value.Version > v.Version || old.Value.Version == v.Version && old.Value.Tag == v.Tag && old.ExpiresAfter() >= s.age/4*3) {
+		return
 	}
+	s.entries.Compute(key, func(now Value, found bool) (Value, otter.ComputeOp) {
+		if found && now.Version > v.Version {
+			return now, otter.CancelOp // somebody else was told of a change meanwhile
+		}
+		return v, otter.WriteOp
+	})
 }
 
 // drop forgets a key: Redis has nothing of it, or it is being changed.

@@ -79,5 +79,10 @@ func TestSpareIsBounded(t *testing.T) {
 		v, ok := s.find("key")
 		return ok && v.Version == 1
 	})
+	s.keep("key", Value{Version: 2})
+	s.keep("key", Value{Version: 1}) // a load that began before the change
+	if v, ok := s.find("key"); ok && v.Version != 2 {
+		t.Errorf("version %d has taken the place of 2", v.Version)
+	}
 	eventually(t, "it is forgotten", func() bool { _, ok := s.find("key"); return !ok })
 }

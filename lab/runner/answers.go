@@ -83,11 +83,11 @@ func (m *trialRun) askAgain(ctx context.Context, p load.Plan) error {
 	for range 3 {
 		p.Seed++
 		r, took, err := m.ask(ctx, p)
-		if err != nil {
+		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("ask %s before the load: %w", m.Experiment.Entry, err)
 		}
-		if !allRight(&r) {
-			return nil
+		if err != nil || !allRight(&r) {
+			return nil // the first answer stands
 		}
 		slowest = max(slowest, took)
 	}

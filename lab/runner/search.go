@@ -79,6 +79,8 @@ func (m *trialRun) idle(swept *load.Result) bool {
 // requests queued, it is no more than one takes alone.
 func (m *trialRun) takes(swept, fewer *load.Result) time.Duration {
 	switch {
+	case 2*swept.Failed > swept.Requests && m.alone > 0 && len(swept.Journeys) == 0:
+		return m.alone // most were turned away, which takes no time
 	case fewer != nil:
 		return min(lasting(fewer), lasting(swept))
 	case m.alone > 0 && len(swept.Journeys) == 0 && !m.idle(swept):
