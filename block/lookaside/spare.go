@@ -15,7 +15,7 @@ import (
 // changes, which may stay unseen for Age: one that took place within Age before Redis was lost, of
 // a key that this process has not looked up since; one that was under way; and one of a writer
 // that still reaches Redis when this process does not, which a machine without time to spare is enough
-// for.
+// for. Of a write that is not announced, as of a value that is new, nobody is told either.
 type Spare struct {
 	// MaxBytes bounds the memory: keys, values and spareOverhead.
 	MaxBytes int64
@@ -63,7 +63,7 @@ func (s *spare) keep(key string, v Value) {
 		return
 	}
 	old, ok := s.entries.GetEntry(key)
-	if ok && (old.Value.Version > v.Version || old.Value.Version == v.Version && old.Value.Tag == v.Tag && old.ExpiresAfter() >= s.age/4*3) {
+	if ok && old.Value.Version == v.Version && old.Value.Tag == v.Tag && old.ExpiresAfter() >= s.age/4*3 {
 		return
 	}
 	s.entries.Compute(key, func(now Value, found bool) (Value, otter.ComputeOp) {

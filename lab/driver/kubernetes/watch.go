@@ -214,18 +214,18 @@ func (in *instance) blameMemory(ctx context.Context, e *driver.ExitError, pod *c
 
 // outOfMemory says whether a pod's status says that this is why its container was killed.
 func outOfMemory(pod *corev1.Pod) bool {
-	for i := range pod.Status.ContainerStatuses {
-		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.Reason == "OOMKilled" {
-			return true
-		}
-	}
-	return false
+	return ended(pod, func(t *corev1.ContainerStateTerminated) bool { return t.Reason == "OOMKilled" })
 }
 
 // killed says whether SIGKILL has ended the container of a pod.
 func killed(pod *corev1.Pod) bool {
+	return ended(pod, func(t *corev1.ContainerStateTerminated) bool { return t.ExitCode == 128+int32(unix.SIGKILL) })
+}
+
+// ended says whether a container of a pod has ended in a way.
+func ended(pod *corev1.Pod, how func(*corev1.ContainerStateTerminated) bool) bool {
 	for i := range pod.Status.ContainerStatuses {
-		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && t.ExitCode == 128+int32(unix.SIGKILL) {
+		if t := pod.Status.ContainerStatuses[i].State.Terminated; t != nil && how(t) {
 			return true
 		}
 	}

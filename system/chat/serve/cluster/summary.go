@@ -66,7 +66,7 @@ func (l *Log) heardResult(topic string, value []byte) {
 		case err != nil:
 			l.cfg.Failed(err) // viewers are told all the same
 		case !kept:
-			return // they know a newer one
+			return // there is a newer one, or it is of what Redis has forgotten
 		}
 	}
 	l.cfg.Results(topic, stream, value)

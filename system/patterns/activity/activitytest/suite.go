@@ -68,7 +68,7 @@ func (s suite) store(t *testing.T) activity.Store {
 // Put stores or fails the test.
 func Put(tb testing.TB, store activity.Store, a activity.Activity) {
 	tb.Helper()
-	if err := again(func() error { return store.Put(tb.Context(), &a) }); err != nil {
+	if err := put(tb, store, a); err != nil {
 		tb.Fatalf("put: %v", err)
 	}
 }
@@ -76,8 +76,7 @@ func Put(tb testing.TB, store activity.Store, a activity.Activity) {
 // Want reads an activity and compares it.
 func Want(tb testing.TB, store activity.Store, want activity.Activity) {
 	tb.Helper()
-	var got activity.Activity
-	err := again(func() (err error) { got, err = store.Get(tb.Context(), want.ID); return err })
+	got, err := get(tb, store, want.ID)
 	if err != nil || got != want {
 		tb.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -123,12 +122,10 @@ func (s suite) many(t *testing.T) {
 		all.Go(func() {
 			for i := range each {
 				a := Example(fmt.Sprintf("many-%d-%d", w, i))
-				if err := again(func() error { return store.Put(t.Context(), &a) }); err != nil {
+				if err := put(t, store, a); err != nil {
 					t.Error(err)
 				}
-				var got activity.Activity
-				err := again(func() (err error) { got, err = store.Get(t.Context(), a.ID); return err })
-				if err != nil || got != a {
+				if got, err := get(t, store, a.ID); err != nil || got != a {
 					t.Errorf("what was just put: got %+v, %v", got, err)
 				}
 			}
@@ -140,6 +137,17 @@ func (s suite) many(t *testing.T) {
 			Want(t, store, Example(fmt.Sprintf("many-%d-%d", w, i)))
 		}
 	}
+}
+
+func put(tb testing.TB, store activity.Store, a activity.Activity) error {
+	tb.Helper()
+	return again(func() error { return store.Put(tb.Context(), &a) })
+}
+
+func get(tb testing.TB, store activity.Store, id string) (got activity.Activity, err error) {
+	tb.Helper()
+	err = again(func() (err error) { got, err = store.Get(tb.Context(), id); return err })
+	return got, err
 }
 
 // again does what may be done twice until the store answers: one on a busy machine may not, in
