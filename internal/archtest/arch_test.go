@@ -53,7 +53,7 @@ var technology = map[string][]string{
 	"github.com/jackc/pgx":                     {"block/postgres", "block/servertest", "internal/cli", "system", "lab/driver/process/recipe"},
 	"github.com/klauspost/compress":            {"block/compress", "block/dictionary", "block/websocket", "lab/load", "system/feed/snapshot", "system/menu"},
 	"github.com/mattn/go-isatty":               {"internal/cli"},
-	"github.com/maypok86/otter":                {"block/cache", "block/lookaside", "block/versioned"},
+	"github.com/maypok86/otter":                {"block/cache", "block/lookaside", "block/versioned", "system/menu/recordfile"},
 	"github.com/minio/minio-go":                {"block/objects"},
 	"github.com/nats-io/nats-server":           {"block/queue/nats"},
 	"github.com/nats-io/nats.go":               {"block/queue/nats"},

@@ -44,6 +44,7 @@ MENU_ADMIN_LISTEN. A flag wins. SIGTERM stops the server without losing a reques
 	fl := cmd.Flags()
 	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringVar(&c.Store, "store", c.Store, "what to serve: "+stores.Forms)
+	fl.Int64Var(&c.CacheBytes, "cache-bytes", c.CacheBytes, "size of the memory for menus of a record file, decompressed; 0 for none")
 	secretFlags(fl, "token", &c.Token, "what requests that change menus must send; without one they are refused")
 	redisFlags(fl, &c.Redis, "the Redis of proxies, to tell of changes")
 	menuDictionaryFlag(fl, &c.Dictionaries)

@@ -41,6 +41,7 @@ type contents struct {
 	mapped     []byte // of the file up to the end of the records
 	file       *os.File
 	readers    sync.Pool // of *record
+	kept       *kept
 }
 
 // load checks and maps an open file, which it owns from then on, also in case of an error.

@@ -67,8 +67,8 @@ func describe(path string) (header, error) {
 }
 
 // open checks the header, the dictionary and the index of the file, and maps the records. It
-// reads some 13 bytes per menu; verify reads all.
-func open(path string) (*contents, error) {
+// reads some 13 bytes per menu; verify reads all. At most so many bytes of menus are kept in memory.
+func open(path string, keep int64) (*contents, error) {
 	file, h, err := openFile(path)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,8 @@ func open(path string) (*contents, error) {
 	if err != nil {
 		return nil, refusal(path, err)
 	}
-	return c, nil
+	c.kept, err = newKept(keep)
+	return c, err
 }
 
 // openFile opens the file and reads its header. The errors say what to do.
@@ -109,6 +110,13 @@ func refusal(path string, err error) error {
 
 // page is the menu with the id, with dst before its body.
 func (c *contents) page(dst []byte, id int64) (menu.Page, error) {
+	if c == nil {
+		return menu.Page{Body: dst}, menu.ErrUnavailable
+	}
+	if page, ok := c.kept.find(id); ok {
+		page.Body = append(dst, page.Body...)
+		return page, nil
+	}
 	page := menu.Page{Body: dst}
 	err := c.lookup(id, func(r record) (err error) {
 		page.Body, err = c.body(dst, r)
@@ -118,6 +126,7 @@ func (c *contents) page(dst []byte, id int64) (menu.Page, error) {
 	if err != nil {
 		return menu.Page{Body: dst}, err
 	}
+	c.kept.add(id, page.Body[len(dst):], page.Tag)
 	return page, nil
 }
 

@@ -10,11 +10,19 @@ import (
 	"loadstone/system/menu"
 )
 
-// Config says how a Follower looks for new files.
-type Config = follow.Settings
+// Config says how a Follower looks for new files, and what of them it keeps.
+type Config struct {
+	follow.Settings
 
-// DefaultConfig looks every second.
-func DefaultConfig() Config { return follow.DefaultSettings() }
+	// CacheBytes bounds the memory for menus that were looked up, decompressed: such a look-up takes a third
+	// of the time, and reads nothing of the file. 0 is for none.
+	CacheBytes int64
+}
+
+// DefaultConfig looks every second, and has 32 MiB for some 25,000 menus.
+func DefaultConfig() Config {
+	return Config{Settings: follow.DefaultSettings(), CacheBytes: 32 << 20}
+}
 
 // Follower is a Store over whatever record file is at a path. An answer comes from one file,
 // the old or the new one, and there is no moment without a file.
@@ -23,8 +31,8 @@ type Follower struct{ files *follow.Follower[contents] }
 // Follow opens the file that is at path now. The error wraps menu.ErrMissing, ErrVersion or
 // ErrCorrupt. Newer files are noticed while Run runs.
 func Follow(path string, config Config) (*Follower, error) {
-	files, err := follow.DataSet(path, config, func(path string) (*contents, fs.FileInfo, error) {
-		c, err := open(path)
+	files, err := follow.DataSet(path, config.Settings, func(path string) (*contents, fs.FileInfo, error) {
+		c, err := open(path, config.CacheBytes)
 		if err != nil {
 			return nil, nil, err
 		}

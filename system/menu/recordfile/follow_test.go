@@ -35,7 +35,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 	}
 	build(t, path, menutest.Generator(t, 0, count))
 	var switches, lookups atomic.Int64
-	follower, err := Follow(path, Config{Interval: time.Millisecond, Events: follow.Events{
+	follower, err := Follow(path, Config{CacheBytes: 1 << 20, Settings: follow.Settings{Interval: time.Millisecond, Events: follow.Events{
 		Switched: func(from, to dataset.Meta) {
 			if from == to {
 				t.Errorf("switched from %q to itself", from.Origin)
@@ -43,7 +43,7 @@ func TestLookupsWhileFilesAreSwapped(t *testing.T) {
 			switches.Add(1)
 		},
 		Refused: func(err error) { t.Errorf("refused: %v", err) },
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

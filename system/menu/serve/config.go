@@ -9,6 +9,7 @@ import (
 	"loadstone/block/redact"
 	"loadstone/block/service"
 	"loadstone/system/menu/httpapi"
+	"loadstone/system/menu/recordfile"
 	"loadstone/system/menu/stores"
 )
 
@@ -18,6 +19,8 @@ type Config struct {
 
 	// Store is what to serve, see stores.Parse.
 	Store string
+	// CacheBytes is for menus of a record file, see recordfile.Config. Databases have memory of their own.
+	CacheBytes int64
 	// Token is what those send who change menus; empty if nobody may.
 	Token string
 	// Redis is where proxies have menus that are to be told of changes, see
@@ -43,7 +46,7 @@ type Config struct {
 // DefaultConfig returns a configuration for one machine: reachable from that machine only,
 // and without writes.
 func DefaultConfig() Config {
-	c := Config{Config: service.DefaultConfig("menu"), Store: "pebble:menus", Page: true}
+	c := Config{Config: service.DefaultConfig("menu"), Store: "pebble:menus", CacheBytes: recordfile.DefaultConfig().CacheBytes, Page: true}
 	c.MaxBodyBytes = maxBody
 	return c
 }
@@ -59,8 +62,12 @@ func (c Config) Validate() error {
 	if c.SearchIndex != "" && c.Accounts == "" {
 		index = errors.New("the search index is for editors, and there are none: name the file of their accounts, too")
 	}
+	var cache error
+	if c.CacheBytes < 0 {
+		cache = fmt.Errorf("the cache has %d bytes: write at least 0", c.CacheBytes)
+	}
 	_, webhooks := readWebhooks(c.Webhooks)
-	return errors.Join(c.Config.Validate(), store, token, c.Check(), checkRedis(c.Redis), webhooks, index)
+	return errors.Join(c.Config.Validate(), store, cache, token, c.Check(), checkRedis(c.Redis), webhooks, index)
 }
 
 func checkRedis(address string) error {
@@ -73,7 +80,7 @@ func checkRedis(address string) error {
 // attributes are the configuration for the log, without secrets.
 func (c Config) attributes() []any {
 	return []any{
-		"component", c.Name, "listen", c.Listen, "admin_listen", c.AdminListen, "store", stores.Redact(c.Store),
+		"component", c.Name, "listen", c.Listen, "admin_listen", c.AdminListen, "store", stores.Redact(c.Store), "cache_bytes", c.CacheBytes,
 		"writes", c.Token != "", "redis", redact.Address(c.Redis), "dictionaries", c.Dictionaries, "page", c.Page, "accounts", c.Accounts,
 		"search_index", c.SearchIndex,
 		"webhooks", c.Webhooks, "drain", c.Drain, "stop_timeout", c.StopTimeout,

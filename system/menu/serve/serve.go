@@ -80,6 +80,7 @@ func openStore(ctx context.Context, cfg Config, s *service.Service) (*stores.Ser
 	if err != nil {
 		return nil, err
 	}
+	name.CacheBytes = cfg.CacheBytes
 	store, err := name.Open(ctx, s.Logger, s.Registry)
 	if err != nil {
 		return nil, err

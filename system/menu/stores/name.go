@@ -36,6 +36,8 @@ type Name struct {
 	Target string
 	// SortedTables is how to fill a Cassandra.
 	SortedTables cqlstore.SortedTables
+	// CacheBytes is for menus of a record file that is served, see recordfile.Config.
+	CacheBytes int64
 }
 
 // Parse reads the name of a store: KIND:PATH for files, and the address of a database.

@@ -62,6 +62,7 @@ func (n Name) Open(ctx context.Context, logger *slog.Logger, registerer promethe
 		return &Served{Store: db}, nil
 	}
 	cfg := recordfile.DefaultConfig()
+	cfg.CacheBytes = n.CacheBytes
 	cfg.Events.Switched = func(from, to dataset.Meta) {
 		logger.Info("new menus are served", "origin", to.Origin, "menus", to.Count, "before", from.Origin)
 	}
