@@ -15,7 +15,8 @@ import (
 // changes, which may stay unseen for Age: one that took place within Age before Redis was lost, of
 // a key that this process has not looked up since; one that was under way; and one of a writer
 // that still reaches Redis when this process does not, which a machine without time to spare is enough
-// for. Of a write that is not announced, as of a value that is new, nobody is told either.
+// for. Of a write that is not announced nobody is told either; such is the first of a key, so that
+// there never was a value is not kept.
 type Spare struct {
 	// MaxBytes bounds the memory: keys, values and spareOverhead.
 	MaxBytes int64
@@ -60,6 +61,10 @@ func (s *spare) find(key string) (Value, bool) {
 // version is only noted again once a quarter of its time is over. An older one takes no newer one's place.
 func (s *spare) keep(key string, v Value) {
 	if s == nil {
+		return
+	}
+	if v.Absent && v.Version == 0 { // its first write is not announced
+		s.drop(key)
 		return
 	}
 	old, ok := s.entries.GetEntry(key)

@@ -9,7 +9,8 @@ import (
 )
 
 // While Redis is lost, what was found of late costs the database nothing, and what it answers then
-// is found once. What Redis had nothing of is not found in the spare.
+// is found once. What Redis had nothing of is not found in the spare, nor what
+// never was: nobody is told when it comes to be.
 func TestSpare(t *testing.T) {
 	t.Parallel()
 	s, d := servertest.Redis(t), newDatabase()
@@ -23,6 +24,7 @@ func TestSpare(t *testing.T) {
 	}
 	absent := d.set("none", true)
 	gets(t, c, "none", absent)
+	gets(t, c, "never", Value{Absent: true})
 
 	// A change that this process has seen is seen without Redis, too.
 	if err := writer.Changing(t.Context(), keys[0]); err != nil {
@@ -47,9 +49,10 @@ func TestSpare(t *testing.T) {
 			gets(t, c, key, want[i])
 		}
 		gets(t, c, "none", absent)
+		gets(t, c, "never", Value{Absent: true})
 	}
-	if got := d.loads.Load() - before; got != 1 {
-		t.Errorf("the database was asked %d times, want once, for what was being changed", got)
+	if got := d.loads.Load() - before; got != 1+3 {
+		t.Errorf("the database was asked %d times, want once for what was being changed, and each time for what never was", got)
 	}
 	if got := count(c.metrics.spared); got != 3*101-1 {
 		t.Errorf("the spare had %d of %d look-ups", got, 3*101-1)
