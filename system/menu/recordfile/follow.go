@@ -14,8 +14,8 @@ import (
 type Config struct {
 	follow.Settings
 
-	// CacheBytes bounds the memory for menus that were looked up, decompressed: such a look-up takes a third
-	// of the time, and reads nothing of the file. 0 is for none.
+	// CacheBytes bounds the memory for menus that were looked up, decompressed: such a look-up reads
+	// nothing of the file. 0 is for none.
 	CacheBytes int64
 }
 
