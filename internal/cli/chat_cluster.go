@@ -38,6 +38,7 @@ func (a *app) seedShared(ctx context.Context, c registry.Config, streams []chat.
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
+	c.Failed = func(err error) { fmt.Fprintln(a.Stderr, err) }
 	r, err := registry.Open(ctx, c)
 	if err != nil {
 		return err

@@ -41,21 +41,23 @@ type Config struct {
 	Look time.Duration
 	// Timeout bounds each call.
 	Timeout time.Duration
-	// Failed is told of what goes wrong in the background and is tried again.
+	// Patience is how long a start waits for a database that does not answer.
+	Patience time.Duration
+	// Failed is told of what goes wrong in the background and is tried again, and once of a start that has to wait.
 	Failed func(error)
 }
 
 // DefaultConfig leaves the address to the caller.
 func DefaultConfig() Config {
-	return Config{Look: 500 * time.Millisecond, Timeout: 3 * time.Second, Failed: func(error) {}}
+	return Config{Look: 500 * time.Millisecond, Timeout: 3 * time.Second, Patience: 2 * time.Minute, Failed: func(error) {}}
 }
 
 // Validate returns all problems, joined, or nil.
 func (c Config) Validate() error {
 	_, err := c.driver()
 	errs := []error{err}
-	if c.Look <= 0 || c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("the database is asked every %v and may take %v: write more than 0", c.Look, c.Timeout))
+	if c.Look <= 0 || c.Timeout <= 0 || c.Patience <= 0 {
+		errs = append(errs, fmt.Errorf("the database is asked every %v, may take %v, and is awaited for %v: write more than 0", c.Look, c.Timeout, c.Patience))
 	}
 	return errors.Join(errs...)
 }
@@ -144,28 +146,56 @@ const (
 )
 
 // Open connects, makes the tables if they are not there, and reads all streams. It waits for the
-// database until ctx ends.
+// database, see Await.
 func Open(ctx context.Context, cfg Config) (*Registry, error) {
 	db, err := cfg.Connect()
 	if err != nil {
 		return nil, err
 	}
 	r := &Registry{cfg: cfg, db: db, streams: map[int64]chat.Stream{}}
-	if err := Await(ctx, func() error { return r.open(ctx) }); err != nil {
+	if err := cfg.Await(ctx, r.open); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", redact.Address(cfg.Address), err), r.db.Close())
 	}
 	return r, nil
 }
 
-// Await does something of which the errors are the database's until it has answered, or ctx ends. That others have what it
-// would lock, as those that start at the same time, is no answer.
-func Await(ctx context.Context, do func() error) error {
+// Await does something of which the errors are the database's until it has answered, for Patience at most, or ctx ends. That
+// others have what it would lock, as those that start at the same time, is no answer. Failed is told, once, why it waits.
+func (c Config) Await(ctx context.Context, do func(ctx context.Context) error) error {
+	const quiet = 2 * time.Second // as long as others take that start at the same time
+	within, cancel := context.WithTimeout(ctx, c.Patience)
+	defer cancel()
+	began, told := time.Now(), false
+	var why error
 	for {
-		err := do()
-		if err == nil || answered(err) || !pause.For(ctx, openPause) {
+		err := do(within)
+		if err == nil || answered(err) {
 			return err
 		}
+		over := within.Err() != nil
+		if why == nil || !over { // else it is that the time is over
+			why = c.reason(err)
+		}
+		if !told && !over && time.Since(began) >= quiet {
+			told = true
+			c.Failed(fmt.Errorf("the database %s does not answer yet, and the start waits for it for %v at most: %w", redact.Address(c.Address), c.Patience, why))
+		}
+		switch {
+		case pause.For(within, openPause):
+		case ctx.Err() != nil:
+			return why
+		default:
+			return fmt.Errorf("it has not answered within %v: %w", c.Patience, why)
+		}
 	}
+}
+
+// reason is an error of a call as it is said: the driver has one for all that may become of a connection.
+func (c Config) reason(err error) error {
+	if errors.Is(err, mysql.ErrInvalidConn) {
+		return fmt.Errorf("it ended a connection, or said nothing on it for %v: %w", c.Timeout, err)
+	}
+	return err
 }
 
 // answered reports whether an error is what the database says of a statement, and would say again.

@@ -6,8 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
+	"loadstone/block/pause"
 	"loadstone/block/servertest"
 	"loadstone/system/chat"
 )
@@ -187,5 +191,64 @@ func TestAddresses(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), "%zz") || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%q: the error shows the password: %v", address, err)
 		}
+	}
+}
+
+// A start waits for the database, says so once, and does not wait for ever.
+func TestAStartWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
+	for name, k := range map[string]struct {
+		answers, ends, takes time.Duration // the database; who starts; each attempt
+		waits                time.Duration
+		said                 int
+		err                  string
+	}{
+		"it answers soon":       {answers: time.Second, waits: time.Second},
+		"it answers late":       {answers: time.Minute, waits: time.Minute, said: 1},
+		"it never answers":      {waits: 2 * time.Minute, said: 1, err: "it has not answered within 2m0s: it ended a connection, or said nothing on it for 3s"},
+		"nor does an attempt":   {takes: time.Hour, waits: 2 * time.Minute, err: "it has not answered within 2m0s: context deadline exceeded"},
+		"who starts ends first": {ends: 5 * time.Second, waits: 5 * time.Second, said: 1, err: "it ended a connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var said []string
+				c := DefaultConfig()
+				c.Address = "mysql://chat:secret@database/chat"
+				c.Failed = func(err error) {
+					if time.Since(began) < 2*time.Second {
+						t.Errorf("after %v it is said: %v", time.Since(began), err)
+					}
+					said = append(said, err.Error())
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if k.ends > 0 {
+					ctx, cancel = context.WithTimeout(ctx, k.ends)
+					defer cancel()
+				}
+				err := c.Await(ctx, func(ctx context.Context) error {
+					if k.takes > 0 && !pause.For(ctx, k.takes) {
+						return ctx.Err()
+					}
+					if k.answers > 0 && time.Since(began) >= k.answers {
+						return nil
+					}
+					return mysql.ErrInvalidConn
+				})
+				if waited := time.Since(began); waited != k.waits || len(said) != k.said {
+					t.Errorf("it waited for %v and said %q, want %v and %d times", waited, said, k.waits, k.said)
+				}
+				if (err == nil) != (k.err == "") || err != nil && !strings.HasPrefix(err.Error(), k.err) {
+					t.Errorf("got %v, want %q", err, k.err)
+				}
+				for _, sentence := range said {
+					if !strings.HasPrefix(sentence, "the database mysql://chat") || strings.Contains(sentence, "secret") || !strings.Contains(sentence, "does not answer yet, and the start waits for it for 2m0s at most: it ended a connection") {
+						t.Errorf("it is said: %s", sentence)
+					}
+				}
+			})
+		})
 	}
 }

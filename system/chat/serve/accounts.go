@@ -35,6 +35,7 @@ func RunAccounts(ctx context.Context, cfg Accounts, logger *slog.Logger) error {
 		c := cfg.Cluster.Registry
 		parts.Logger.Info("configuration", "listen", cfg.Listen, "admin_listen", cfg.AdminListen, "database", redact.Address(c.Address),
 			"access_ttl", cfg.AccessTTL, "guests", cfg.Guests, "oidc_issuer", cfg.OIDC.Issuer, "origins", cfg.Origins, "proxies", cfg.Proxies.String())
+		c.Failed = s.failed
 		r, err := registry.Open(ctx, c) // it has the key of tokens
 		if err != nil {
 			return service.Handler{}, err

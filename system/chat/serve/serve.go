@@ -118,7 +118,6 @@ import (
 	"loadstone/system/chat/logstore"
 	"loadstone/system/chat/moderation/desk"
 	"loadstone/system/chat/oidc"
-	"loadstone/system/chat/registry"
 	"loadstone/system/chat/serve/cluster"
 	"loadstone/system/chat/users"
 )
@@ -325,12 +324,11 @@ func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 	return nil
 }
 
-// openPeople returns the number of the session that ended last. It waits for a database until ctx ends, as for all that
-// servers share.
+// openPeople returns the number of the session that ended last. It waits for a database that servers share.
 func (s *server) openPeople(ctx context.Context) (ended int64, err error) {
 	c, database := users.DefaultConfig(UsersFile(s.cfg.Data)), s.cfg.Cluster.Registry
-	c.PasswordCost = s.cfg.PasswordCost
-	open := func() (err error) {
+	c.PasswordCost, database.Failed = s.cfg.PasswordCost, s.failed
+	open := func(ctx context.Context) (err error) {
 		if database.Address != "" {
 			if c.Database, err = database.Connect(); err != nil { // the users close it where they cannot be opened
 				return err
@@ -345,9 +343,9 @@ func (s *server) openPeople(ctx context.Context) (ended int64, err error) {
 		return err
 	}
 	if database.Address != "" {
-		err = registry.Await(ctx, open)
+		err = database.Await(ctx, open)
 	} else {
-		err = open()
+		err = open(ctx)
 	}
 	return ended, err
 }

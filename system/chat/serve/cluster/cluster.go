@@ -106,7 +106,7 @@ type Log struct {
 	turn    sync.Mutex  // held by who turns, and by who tells viewers what is said
 }
 
-// Open opens all parts. It waits for each until ctx ends.
+// Open opens all parts. It waits for the database for as long as that says, and for each other one until ctx ends.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), due: make(chan due, dueMost), back: make(chan struct{}, 1)}
 	defer func() { //nolint:contextcheck // what was said outlives ctx
