@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -42,7 +43,7 @@ func TestTheEndOfARoomIsReadAsFarAsItIsWanted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	l := &Log{broadcast: client}
+	l := &Log{cfg: Config{Broadcast: c}, broadcast: client}
 	epoch, err := client.Epoch(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -88,5 +89,9 @@ func TestTheEndOfARoomIsReadAsFarAsItIsWanted(t *testing.T) {
 		if most := size + fillMost*chat.MaxMessage + aside; read > most {
 			t.Errorf("before %d, %+v: %d bytes were read for %d, want %d at most", k.before, k.limit, read, size, most)
 		}
+	}
+	l.cfg.Broadcast.Timeout = time.Nanosecond // while each page of its own has a minute
+	if found, _, err := l.newest(1, chat.MaxStream, chat.Limit{Messages: 1 << 20, Bytes: 64 << 20}); !errors.Is(err, chat.ErrUnavailable) {
+		t.Errorf("when the time for all pages was over: got %d messages, %v", len(found), err)
 	}
 }

@@ -118,10 +118,13 @@ func (l *Log) Before(id int64, offset uint64, limit chat.Limit) (found []chat.En
 	return l.newest(id, offset, limit)
 }
 
-// newest reads fillMost messages at a time, the newest first: Redis may keep far more than the limit has bytes for.
+// newest reads fillMost messages at a time, the newest first: Redis may keep far more than the limit has bytes for. All
+// together take no longer than one call may: who waits is a viewer that joins, and all that join the room after it.
 func (l *Log) newest(id int64, offset uint64, limit chat.Limit) (found []chat.Encoded, next uint64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.Broadcast.Timeout)
+	defer cancel()
 	for size := 0; ; {
-		h, err := l.read(id, broadcast.Range{To: offset, Most: min(fillMost, limit.Messages-len(found)), Newest: true})
+		h, err := l.read(ctx, id, broadcast.Range{To: offset, Most: min(fillMost, limit.Messages-len(found)), Newest: true})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -143,13 +146,13 @@ func (l *Log) newest(id int64, offset uint64, limit chat.Limit) (found []chat.En
 
 // Read returns messages from an offset on that are kept.
 func (l *Log) Read(id int64, from uint64, most int) ([]chat.Encoded, error) {
-	h, err := l.read(id, broadcast.Range{From: from, To: chat.MaxStream, Most: most})
+	h, err := l.read(context.Background(), id, broadcast.Range{From: from, To: chat.MaxStream, Most: most})
 	return h.Messages, err
 }
 
-// read reads the history of the epoch that viewers have.
-func (l *Log) read(id int64, which broadcast.Range) (broadcast.History, error) {
-	h, err := l.broadcast.History(context.Background(), id, which) // it has a timeout of its own
+// read reads the history of the epoch that viewers have. It has a timeout of its own besides that of ctx.
+func (l *Log) read(ctx context.Context, id int64, which broadcast.Range) (broadcast.History, error) {
+	h, err := l.broadcast.History(ctx, id, which)
 	if err == nil && (h.Epoch != l.Epoch() || l.turning.Load()) {
 		err = errTurning
 	}
