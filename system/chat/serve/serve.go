@@ -317,7 +317,11 @@ func (s *server) openUsers(ctx context.Context, parts *service.Service) error {
 	if err != nil {
 		return err
 	}
-	parts.Add(service.Component{Name: "users", Close: s.people.Close})
+	people := service.Component{Name: "users", Close: s.people.Close}
+	if !s.accountsElsewhere() {
+		people.Run = func(ctx context.Context) error { s.people.Run(ctx, s.failed); return nil }
+	}
+	parts.Add(people)
 	if s.hub != nil {
 		parts.Add(service.Component{Name: "sessions", Run: func(ctx context.Context) error { s.endSessions(ctx, ended); return nil }})
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"loadstone/block/pause"
 	"loadstone/system/chat"
 )
 
@@ -153,28 +154,58 @@ func (s *Store) End(ctx context.Context, token string) error {
 // wait: a tenth of a second on a busy machine.
 const expiredAtOnce = 200
 
+// deleteExpired deletes some sessions by their ids, of those that have expired, for who has used one since it was read has it
+// still.
+var deleteExpired = `DELETE FROM sessions WHERE until <= ? AND id IN (?` + strings.Repeat(`, ?`, expiredAtOnce-1) + `)` //nolint:gosec // places for values, and none of them
+
+// Run deletes the sessions that have expired, every Config.Expire, until ctx ends. Failed is told of what is tried again then.
+func (s *Store) Run(ctx context.Context, failed func(error)) {
+	for pause.For(ctx, s.cfg.Expire) {
+		if err := s.expire(ctx); err != nil && ctx.Err() == nil {
+			failed(fmt.Errorf("delete the sessions that have expired: %w", err))
+		}
+	}
+}
+
 // expire deletes the sessions that have expired. It goes through the ids once: a database keeps what is deleted for a
-// while, and would look at it again each time.
+// while, and would look at it again each time. It looks for them outside of the transactions, which others wait for.
 func (s *Store) expire(ctx context.Context) error {
-	const last = "~" // behind all ids, of letters and digits
 	now := s.cfg.Now().Unix()
-	for from, to := "", ""; to != last; from = to {
-		err := s.write(ctx, func(tx *sql.Tx) error {
-			err := tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE id > ? AND until <= ? ORDER BY id LIMIT 1 OFFSET ?`,
-				from, now, expiredAtOnce-1).Scan(&to)
-			if errors.Is(err, sql.ErrNoRows) {
-				to, err = last, nil
-			}
-			if err == nil {
-				_, err = tx.ExecContext(ctx, `DELETE FROM sessions WHERE id > ? AND id <= ? AND until <= ?`, from, to, now)
-			}
+	for last := ""; ; {
+		ids, err := s.expired(ctx, last, now)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		last = ids[len(ids)-1]
+		which := []any{now}
+		for i := range expiredAtOnce {
+			which = append(which, ids[min(i, len(ids)-1)])
+		}
+		err = s.write(ctx, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, deleteExpired, which...)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+}
+
+// expired returns the next ids, after one, of sessions that have expired.
+func (s *Store) expired(ctx context.Context, after string, now int64) (ids []string, err error) {
+	rows, err := s.reads.QueryContext(ctx, `SELECT id FROM sessions WHERE id > ? AND until <= ? ORDER BY id LIMIT ?`, after, now, expiredAtOnce)
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer func() { _ = rows.Close() }() // it only read
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, failed(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, failed(rows.Err())
 }
 
 // InSession returns the user with an id that is in a session, as its access token names it, or chat.ErrNoUser.

@@ -59,6 +59,8 @@ type Config struct {
 	PasswordCost int
 	// Idle is how long a session lasts in which nothing is asked for, and Longest any.
 	Idle, Longest time.Duration
+	// Expire is how often Run deletes the sessions that have expired.
+	Expire time.Duration
 	// Now is the time.
 	Now func() time.Time
 }
@@ -66,7 +68,7 @@ type Config struct {
 // DefaultConfig has sessions of two weeks, from each visit on, and a quarter of a year in all.
 func DefaultConfig(path string) Config {
 	const day = 24 * time.Hour
-	return Config{Path: path, PasswordCost: account.Cost, Idle: 14 * day, Longest: 90 * day, Now: time.Now}
+	return Config{Path: path, PasswordCost: account.Cost, Idle: 14 * day, Longest: 90 * day, Expire: time.Hour, Now: time.Now}
 }
 
 // maxSessions bounds those of a user: one more ends the one that was not used for longest.

@@ -403,12 +403,82 @@ func testSessionsEnd(t *testing.T, s *Store, c *clock) {
 	}
 }
 
-// Sessions that have expired are gone once the users are opened. Others who begin or end sessions do not wait for
-// all of them.
+// Sessions that have expired are gone once the users are opened, and later while they are served. Others who begin or end
+// sessions do not wait for all of them.
 func testExpired(t *testing.T, s *Store, c *clock) {
 	t.Helper()
 	ctx := t.Context()
 	lasts := begin(t, s, add(t, s, "Noor", chat.Member))
+	turns := func() (n int) {
+		t.Helper()
+		if s.file == nil {
+			if err := s.reads.QueryRowContext(ctx, `SELECT number FROM users_turn`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	left := func() (ids []string) {
+		t.Helper()
+		rows, err := s.reads.QueryContext(ctx, `SELECT id FROM sessions`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = rows.Close() }() // it only read
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	check := func(before int) {
+		t.Helper()
+		if ids := left(); len(ids) != 1 || !strings.HasPrefix(lasts.Refresh, ids[0]+".") {
+			t.Errorf("left are %q", ids)
+		}
+		if n := turns() - before; s.file == nil && n < 3 {
+			t.Errorf("%d sessions ended in %d transactions, want no more than %d in each", 2*expiredAtOnce+1, n, expiredAtOnce)
+		}
+	}
+	addExpired(t, s, c)
+	before := turns()
+	again, err := Open(ctx, s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(before)
+
+	addExpired(t, s, c)
+	before = turns()
+	again.cfg.Expire = time.Millisecond
+	running, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		again.Run(running, func(err error) { t.Error(err) })
+	}()
+	for len(left()) > 1 && running.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	<-ended
+	check(before)
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// addExpired adds sessions that have expired, for more than two transactions.
+func addExpired(t *testing.T, s *Store, c *clock) {
+	t.Helper()
+	ctx := t.Context()
 	tx, err := s.writes.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -420,32 +490,6 @@ func testExpired(t *testing.T, s *Store, c *clock) {
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)
-	}
-	turns := func() (n int) {
-		t.Helper()
-		if s.file == nil {
-			if err := s.reads.QueryRowContext(ctx, `SELECT number FROM users_turn`).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return n
-	}
-	before := turns()
-	again, err := Open(ctx, s.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := again.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var left string
-	if err := s.reads.QueryRowContext(ctx, `SELECT id FROM sessions`).Scan(&left); err != nil || !strings.HasPrefix(lasts.Refresh, left+".") {
-		t.Errorf("left is %q, %v", left, err)
-	}
-	if n := turns() - before; s.file == nil && n < 3 {
-		t.Errorf("%d sessions ended in %d transactions, want no more than %d in each", 2*expiredAtOnce+1, n, expiredAtOnce)
 	}
 }
 
