@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -314,10 +315,20 @@ func otherAccounts(t *testing.T, parts *sharedParts, one, two *fixture) {
 	p.want(503, "accounts", "POST /api/session", signInForm("Ada"))
 	parts.db.Start()
 	p.take(p.want(200, p.user, "POST /api/session/refresh", ""))
+	entry := url.Values{"stream": {stream}, "token": {one.entry(stream, p.token)}}
 	p.want(204, "", "DELETE /api/session", "")
 	ada.expired()
 	late.expired()
 	at(one).want(401, "bad_token", "GET /api/me", "")
+	// What has ended does not begin again when the database cannot be asked, nor at a server that started since.
+	three := parts.server(t)
+	parts.db.Kill()
+	for name, f := range map[string]*fixture{"a server that saw it": one, "one that started later": three} {
+		if _, status, err := f.dialOnce(entry, nil); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: who had signed out before the database was away joins with %d, %v", name, status, err)
+		}
+	}
+	parts.db.Start()
 	if err := accounts.stop(); err != nil {
 		t.Error(err)
 	}

@@ -3,8 +3,10 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"loadstone/block/account"
@@ -102,4 +104,27 @@ func TestACostOfPasswordsIsChecked(t *testing.T) {
 	if c.PasswordCost = 1; c.Validate() == nil {
 		t.Error("it is valid")
 	}
+}
+
+// A session that has ended is remembered for a while, and so many of them are.
+func TestEndingsAreRemembered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var e endings
+		e.add([]string{"one"}, time.Minute)
+		time.Sleep(time.Minute)
+		e.add([]string{"two"}, time.Minute)
+		time.Sleep(time.Minute)
+		e.add([]string{"three"}, time.Minute)
+		time.Sleep(time.Minute)
+		if !e.has("one") || !e.has("two") || !e.has("three") || e.has("four") || e.has("") {
+			t.Errorf("within a minute of what is added next: got %v and %v", e.young, e.old)
+		}
+		for i := range 3 * mostEndings {
+			e.add([]string{fmt.Sprint(i)}, time.Hour)
+		}
+		if !e.has(fmt.Sprint(2*mostEndings)) || !e.has(fmt.Sprint(3*mostEndings-1)) || len(e.young)+len(e.old) > 2*mostEndings {
+			t.Errorf("of %d the last %d are not known, or %d are", 3*mostEndings, mostEndings, len(e.young)+len(e.old))
+		}
+	})
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"loadstone/system/chat"
@@ -12,6 +13,35 @@ import (
 // endedEvery is how often it is looked which sessions have ended, by this process or another:
 // then their connections end. Requests and what joins ask themselves.
 const endedEvery = 500 * time.Millisecond
+
+// endings remembers sessions that have ended, for when their tokens alone would let them in: each for a time, unless
+// mostEndings have ended since. Sessions whose users have had another role since are among them.
+type endings struct {
+	mu         sync.Mutex
+	young, old map[string]bool
+	since      time.Time // of young
+}
+
+// mostEndings is as many as the users keep, see users.Store.Ended.
+const mostEndings = 10_000
+
+// add notes sessions, to be remembered for so long.
+func (e *endings) add(sessions []string, long time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, session := range sessions {
+		if e.young == nil || len(e.young) == mostEndings || time.Since(e.since) > long {
+			e.young, e.old, e.since = map[string]bool{}, e.young, time.Now()
+		}
+		e.young[session] = true
+	}
+}
+
+func (e *endings) has(session string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.young[session] || e.old[session]
+}
 
 // endSessions ends the connections of sessions that end after a number, until ctx ends.
 func (s *server) endSessions(ctx context.Context, after int64) {
@@ -27,6 +57,7 @@ func (s *server) endSessions(ctx context.Context, after int64) {
 		if err != nil && ctx.Err() == nil {
 			s.failed(err)
 		}
+		s.ended.add(ended, s.cfg.AccessTTL)
 		s.disconnect(ended)
 		after = last
 	}

@@ -341,10 +341,12 @@ func (s *server) openPeople(ctx context.Context) (ended int64, err error) {
 		if s.people, err = users.Open(ctx, c); err != nil {
 			return err
 		}
-		if _, ended, err = s.people.Ended(ctx, 0); err != nil {
-			err = errors.Join(err, s.people.Close())
+		var before []string
+		if before, ended, err = s.people.Ended(ctx, 0); err != nil {
+			return errors.Join(err, s.people.Close())
 		}
-		return err
+		s.ended.add(before, s.cfg.AccessTTL) // one may have signed out while no server was here
+		return nil
 	}
 	if database.Address != "" {
 		err = database.Await(ctx, open)
@@ -395,6 +397,7 @@ type server struct {
 	outcomes       outcomes
 	counters       *counters
 	presences      presences
+	ended          endings
 	desk           *desk.Desk
 	analyst        *analyst.Analyst // nil where the log is shared
 	results        results          // of the analysis, where the log is shared

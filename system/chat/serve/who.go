@@ -48,8 +48,9 @@ func (s *server) who(c context.Context, token string) (chat.User, error) {
 }
 
 // now is the user of a token that is good, as it is now. A token is good no longer than its session: with a file it fails closed.
-// With a database it fails open, see sessionPart: who is disabled, or signs out, while that does not answer goes on until the
-// token ends, Config.AccessTTL, and so does everybody else who is in.
+// With a database it fails open, see sessionPart: while that does not answer, everybody who is in goes on until the token ends,
+// Config.AccessTTL, but for those whose session is known to have ended. Nobody can sign out or be disabled meanwhile; who was
+// within endedEvery before it goes on, too.
 func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 	if u.Role == chat.Guest {
 		if !s.cfg.Guests {
@@ -64,7 +65,7 @@ func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 	}
 	known, err := s.people.InSession(c, u.ID, u.Session)
 	switch {
-	case errors.Is(err, chat.ErrAccounts) && s.own == nil:
+	case errors.Is(err, chat.ErrAccounts) && s.own == nil && !s.ended.has(u.Session):
 		return u, nil // what the token says, for as long as it is good: viewers go on without the database
 	case errors.Is(err, chat.ErrNoUser) || err == nil && known.Disabled:
 		err = chat.ErrToken
