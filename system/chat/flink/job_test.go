@@ -95,14 +95,16 @@ type totals struct {
 	Labels map[string]uint64 `json:"labels"`
 }
 
-// The job counts each message once, as Go would, whichever way it goes.
+// The job counts each message once, as Go would, whichever way it goes, and also where all that runs it was killed and is
+// started again.
 func TestTheJobCountsEachMessageOnce(t *testing.T) {
 	servertest.Large(t)
 	classes, run := compiled(t)
 	for name, flags := range map[string][]string{"classified first": nil, "keyed first": {"--original"}} {
 		t.Run(name, func(t *testing.T) {
 			broker := servertest.Kafka(t)
-			want := fill(t, broker.Addr)
+			want := map[int64]analysis.Counts{}
+			fill(t, broker.Addr, want)
 			dir := t.TempDir()
 			job := servertest.New(t, servertest.Program{
 				Command: append([]string{
@@ -111,22 +113,60 @@ func TestTheJobCountsEachMessageOnce(t *testing.T) {
 				Env: append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+dir),
 				Dir: dir, Log: filepath.Join(dir, "log"),
 			})
-			job.Start()
-			got := map[int64]totals{}
-			for deadline := time.Now().Add(long); !equal(got, want); {
-				if time.Now().After(deadline) {
-					log, _ := os.ReadFile(filepath.Join(dir, "log"))
-					t.Fatalf("got %v, want %v\n%.4000s", got, want, log)
-				}
-				for _, r := range topicstest.Read(t, broker.Addr, topics.Analysis, 1) {
-					var one totals
-					if err := json.Unmarshal(r.Value, &one); err != nil || one.Type != "totals" {
-						t.Fatalf("a result is %s, %v", r.Value, err)
+			counted := func() {
+				t.Helper()
+				got := map[int64]totals{}
+				for deadline := time.Now().Add(long); !equal(got, want); {
+					if time.Now().After(deadline) {
+						log, _ := os.ReadFile(filepath.Join(dir, "log"))
+						t.Fatalf("got %v, want %v\n%.4000s", got, want, log)
 					}
-					got[one.Stream] = one
+					for _, r := range topicstest.Read(t, broker.Addr, topics.Analysis, 1) {
+						var one totals
+						if err := json.Unmarshal(r.Value, &one); err != nil || one.Type != "totals" {
+							t.Fatalf("a result is %s, %v", r.Value, err)
+						}
+						got[one.Stream] = one
+					}
 				}
 			}
+			job.Start()
+			counted()
+			for range 2 {
+				checkpoint(t, dir)
+				job.Kill()
+				fill(t, broker.Addr, want)
+				job.Start()
+				counted()
+			}
 		})
+	}
+}
+
+// checkpoint waits until the job has another one.
+func checkpoint(t *testing.T, dir string) {
+	t.Helper()
+	all := func() map[string]bool {
+		found, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*", "*", "chk-*", "_metadata"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		is := map[string]bool{}
+		for _, path := range found {
+			is[path] = true
+		}
+		return is
+	}
+	before := all()
+	for deadline := time.Now().Add(long); ; time.Sleep(10 * time.Millisecond) {
+		for path := range all() {
+			if !before[path] {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("there is no other checkpoint than %v", before)
+		}
 	}
 }
 
@@ -145,9 +185,9 @@ func equal(got map[int64]totals, want map[int64]analysis.Counts) bool {
 	return true
 }
 
-// fill has things said in two streams, some of them twice, with what is no message among them, and
-// returns what they are.
-func fill(t *testing.T, broker string) map[int64]analysis.Counts {
+// fill has things said in two streams, some of them twice and some once more of a call before, with what is no message among
+// them, and counts what they are.
+func fill(t *testing.T, broker string, counted map[int64]analysis.Counts) {
 	t.Helper()
 	c := topics.DefaultConfig()
 	c.Brokers = []string{broker}
@@ -156,9 +196,12 @@ func fill(t *testing.T, broker string) map[int64]analysis.Counts {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	want := map[int64]analysis.Counts{}
-	text := randomTexts(7)
-	const count = 400
+	from := 0
+	for _, counts := range counted {
+		from += int(counts.Sum())
+	}
+	text := randomTexts(uint64(7 + from))
+	const count, again = 400, 100
 	done := make(chan error, 2*count)
 	sent := 0
 	say := func(r chat.Raw) {
@@ -167,14 +210,16 @@ func fill(t *testing.T, broker string) map[int64]analysis.Counts {
 		}
 		sent++
 	}
-	for i := range count {
+	for i := max(0, from-again); i < from+count; i++ {
 		r := chat.Raw{Stream: int64(1 + i%2), Message: chat.Message{At: 1_800_000_000_000, Sender: fmt.Sprint("guest-", i%13), Name: "Noor", ID: fmt.Sprint(i), Text: "said: " + strings.ToValidUTF8(strings.Map(printable, text()), "")}}
 		if _, err := chat.ParseRaw(r.Append(nil)); err != nil {
 			r.Text = "what is this song called?"
 		}
-		counts := want[r.Stream]
-		counts[analysis.Classify(r.Text)]++
-		want[r.Stream] = counts
+		if i >= from {
+			counts := counted[r.Stream]
+			counts[analysis.Classify(r.Text)]++
+			counted[r.Stream] = counts
+		}
 		say(r)
 		if i%5 == 0 {
 			say(r) // its sender had no ack
@@ -187,7 +232,6 @@ func fill(t *testing.T, broker string) map[int64]analysis.Counts {
 	}
 	topicstest.Write(t, broker, topics.Raw, []byte("no message"))
 	topicstest.Write(t, broker, topics.Raw, []byte(`{"stream":1}`))
-	return want
 }
 
 // printable leaves out what no message has.

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,18 +22,26 @@ import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple3;
+import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.connector.base.DeliveryGuarantee;
 import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.flink.connector.kafka.source.KafkaSource;
 import org.apache.flink.connector.kafka.source.enumerator.initializer.OffsetsInitializer;
 import org.apache.flink.connector.kafka.source.reader.deserializer.KafkaRecordDeserializationSchema;
+import org.apache.flink.core.execution.RecoveryClaimMode;
+import org.apache.flink.core.fs.FileStatus;
+import org.apache.flink.core.fs.FileSystem;
+import org.apache.flink.core.fs.Path;
 import org.apache.flink.metrics.Counter;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
+import org.apache.flink.kafka.shaded.org.apache.kafka.clients.admin.Admin;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetResetStrategy;
 
@@ -48,8 +57,9 @@ import org.apache.flink.kafka.shaded.org.apache.kafka.clients.consumer.OffsetRes
  * round, as the predecessor had it: all messages of a stream go to one subtask, which does all.
  *
  * <p>A message counts once: who has it is known by its sender and id, for as long as its sender may send it again. Counts
- * and ids are in checkpoints together with the offsets of what was read, and the job begins at the offsets that its
- * group has committed, at first with the oldest record. Viewers are told five times a second at most.
+ * and ids are in checkpoints together with the offsets of what was read. Whoever starts the job, as a job manager that was
+ * killed, has it go on from its newest checkpoint. Where there is none it begins at the offsets that its group has
+ * committed, at first with the oldest record. Viewers are told five times a second at most.
  *
  * <p>A record that is no message is left out and counted (the metric malformed): the sink puts it aside.
  */
@@ -59,16 +69,22 @@ public final class Analysis {
   /** The shortest time between two updates of a stream, in milliseconds. */
   private static final long EVERY = 200;
 
+  private static final String TOPIC = "raw-chats";
+
   public static void main(String[] args) throws Exception {
     Map<String, String> given = flags(args);
     StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration(given));
     env.setParallelism(Integer.parseInt(given.get("parallelism")));
     env.enableCheckpointing(Long.parseLong(given.get("checkpoint-millis")));
     String brokers = given.get("kafka");
+    String checkpoints = env.getConfiguration().get(CheckpointingOptions.CHECKPOINTS_DIRECTORY);
+    if (checkpoints != null) {
+      env.configure(goOn(new Path(checkpoints, topicId(brokers) + (given.containsKey("original") ? "-original" : ""))));
+    }
     KafkaSource<byte[]> source =
         KafkaSource.<byte[]>builder()
             .setBootstrapServers(brokers)
-            .setTopics("raw-chats")
+            .setTopics(TOPIC)
             .setGroupId("analysis")
             .setStartingOffsets(OffsetsInitializer.committedOffsets(OffsetResetStrategy.EARLIEST))
             .setDeserializer(new Values())
@@ -102,6 +118,58 @@ public final class Analysis {
     }
     found.sinkTo(sink).name("analysis-result").uid("analysis-result");
     env.execute("chat analysis");
+  }
+
+  /**
+   * The id of the topic: one that was made anew has another, and what was read of the one before is not of it.
+   */
+  private static String topicId(String brokers) throws Exception {
+    try (Admin admin = Admin.create(Map.of("bootstrap.servers", brokers))) {
+      return admin.describeTopics(List.of(TOPIC)).allTopicNames().get().get(TOPIC).topicId().toString();
+    }
+  }
+
+  /** Has a job go on from the newest checkpoint in a directory, and keep its own there when it ends. */
+  private static Configuration goOn(Path directory) throws IOException {
+    Configuration c = new Configuration();
+    c.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, directory.toString());
+    c.set(CheckpointingOptions.EXTERNALIZED_CHECKPOINT_RETENTION, ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION);
+    Path newest = newest(directory);
+    if (newest != null) {
+      c.set(StateRecoveryOptions.SAVEPOINT_PATH, newest.toString());
+      c.set(StateRecoveryOptions.RESTORE_MODE, RecoveryClaimMode.CLAIM); // it deletes it when it has another
+    }
+    return c;
+  }
+
+  /**
+   * The newest checkpoint in a directory, which has one for each start of the job, or null. Those of a start are counted on
+   * from the one that it went on from. One that is not whole has no metadata.
+   */
+  private static Path newest(Path directory) throws IOException {
+    FileSystem files = directory.getFileSystem();
+    Path newest = null;
+    long most = -1;
+    for (Path start : in(files, directory)) {
+      for (Path checkpoint : in(files, start)) {
+        if (checkpoint.getName().matches("chk-\\d+") && files.exists(new Path(checkpoint, "_metadata"))) {
+          long number = Long.parseLong(checkpoint.getName().substring("chk-".length()));
+          if (number > most) {
+            most = number;
+            newest = checkpoint;
+          }
+        }
+      }
+    }
+    return newest;
+  }
+
+  /** What is in a directory; nothing if it is none. */
+  private static List<Path> in(FileSystem files, Path directory) throws IOException {
+    if (!files.exists(directory) || !files.getFileStatus(directory).isDir()) {
+      return List.of();
+    }
+    return Arrays.stream(files.listStatus(directory)).map(FileStatus::getPath).toList();
   }
 
   /** The flags with their defaults. */
@@ -350,7 +418,7 @@ public final class Analysis {
       while (told[to] != ',') {
         to++;
       }
-      return java.util.Arrays.copyOfRange(told, from, to);
+      return Arrays.copyOfRange(told, from, to);
     }
   }
 }
