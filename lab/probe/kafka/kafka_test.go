@@ -165,6 +165,38 @@ func TestWhatJustCameIsNotOverdue(t *testing.T) {
 	}
 }
 
+// A consumer that commits now and then has no queue while it keeps up, and has one when it falls behind or stands still.
+func TestWhatIsOverdueIsSeenAtCommits(t *testing.T) {
+	t.Parallel()
+	const readings, comes = 60, 100
+	for name, k := range map[string]struct {
+		every, does, until int // readings between commits; records that it does in one; when it stands still
+		least, most        func(i int) int64
+	}{
+		"each reading":      {1, comes, readings, func(int) int64 { return 0 }, func(int) int64 { return 0 }},
+		"each fifth":        {5, comes, readings, func(int) int64 { return 0 }, func(int) int64 { return 0 }},
+		"it falls behind":   {5, comes / 2, readings, func(i int) int64 { return int64(comes/2*i - 12*comes) }, func(i int) int64 { return int64(comes / 2 * i) }},
+		"it stands still":   {5, comes, 30, func(i int) int64 { return int64(max(0, (i-45)*comes)) }, func(i int) int64 { return int64(max(0, (i-25)*comes)) }},
+		"which is seen now": {1, comes, 30, func(i int) int64 { return int64(max(0, (i-32)*comes)) }, func(i int) int64 { return int64(max(0, (i-29)*comes)) }},
+	} {
+		p, done, before, committed := &progress{}, 0, 0, 0
+		for i := range readings {
+			end := i * comes
+			if i < k.until {
+				if i%k.every == 0 {
+					committed = done // a checkpoint takes until the next reading
+				}
+				done = min(end, done+k.does)
+			}
+			got := p.read(int64(committed), int64(end), int64(before))
+			if i > 3*k.every && (got < k.least(i) || got > k.most(i)) {
+				t.Errorf("%s, reading %d: %d are overdue, want %d to %d: %+v", name, i, got, k.least(i), k.most(i), *p)
+			}
+			before = end
+		}
+	}
+}
+
 func TestWhatIsNotKnownIsAGap(t *testing.T) {
 	t.Parallel()
 	cluster := fake(t, 1)
