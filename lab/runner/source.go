@@ -87,7 +87,7 @@ func jobManager(system *topology.System, instances []topology.Instance) (address
 	for i := range system.Services {
 		s := &system.Services[i]
 		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
-		if image, _ := topology.SplitImage(s.Image); image == "flink" && has(s, "jobmanager") && len(own) > 0 {
+		if image, _ := topology.SplitImage(s.Image); image == "flink" && (has(s, "jobmanager") || has(s, "standalone-job")) && len(own) > 0 {
 			return addresses(s, own[:1], flink.DefaultPort)[0], true
 		}
 	}

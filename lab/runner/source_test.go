@@ -31,21 +31,24 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 		service, _, _ := strings.Cut(name, "-")
 		instances = append(instances, topology.Instance{Service: service, Name: name, Host: "127.0.0.1", Port: 1})
 	}
-	all, err := sources(system, instances)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeAll(all)
-	var got []string
-	for _, s := range probed(all) {
-		of := s.Instance
-		if s.Whole {
-			of += " for all"
+	for _, manager := range []string{"jobmanager", "standalone-job"} {
+		system.Services[9].Arguments = []string{manager}
+		all, err := sources(system, instances)
+		if err != nil {
+			t.Fatal(err)
 		}
-		got = append(got, of)
-	}
-	if want := []string{"log-1 for all", "first-1 for all", "store-1", "store-2", "workers-1 for all"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q: a cluster of brokers once, each node, and all task managers once", got, want)
+		var got []string
+		for _, s := range probed(all) {
+			of := s.Instance
+			if s.Whole {
+				of += " for all"
+			}
+			got = append(got, of)
+		}
+		closeAll(all)
+		if want := []string{"log-1 for all", "first-1 for all", "store-1", "store-2", "workers-1 for all"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q: a cluster of brokers once, each node, and all task managers once", manager, got, want)
+		}
 	}
 }
 

@@ -36,8 +36,9 @@ const (
 // busy machine. Flink's setting pekko.startup-timeout goes to a path that Pekko does not read (Flink 2.3).
 const flinkPatience = "-Dpekko.remote.classic.startup-timeout=120s"
 
-// startFlink has the official image's contract for the commands jobmanager, taskmanager and flink: FLINK_PROPERTIES
-// has lines of config.yaml, and the job manager is at jobmanager.rpc.address, a service or a host.
+// startFlink has the official image's contract for the commands jobmanager, standalone-job, which is a job manager with the
+// one job that it runs, taskmanager and flink: FLINK_PROPERTIES has lines of config.yaml, and the job manager is at
+// jobmanager.rpc.address, a service or a host. The job of standalone-job is in the files of --jars; there is no usrlib.
 //
 // The image derives the sizes of a JVM from jobmanager.memory.process.size and
 // taskmanager.memory.process.size. So does this, by a simpler rule: what the metaspace, the overhead and direct
@@ -48,7 +49,7 @@ const flinkPatience = "-Dpekko.remote.classic.startup-timeout=120s"
 // connector with Kafka among it, is all.
 func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	if len(in.Service.Arguments) == 0 {
-		return nil, errors.New("it has no command; write jobmanager, taskmanager or flink with its arguments")
+		return nil, errors.New("it has no command; write jobmanager, standalone-job, taskmanager or flink with its arguments")
 	}
 	set, err := flinkProperties(in.Service.Environment["FLINK_PROPERTIES"])
 	if err != nil {
@@ -63,18 +64,20 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	standard("jobmanager.rpc.port", "6123")
 	standard("rest.port", strconv.Itoa(flinkPort))
 	standard("io.tmp.dirs", filepath.Join(in.Dir, "tmp"))
+	standard("user.artifacts.base-dir", filepath.Join(in.Dir, "artifacts"))
 	role, args := in.Service.Arguments[0], in.Service.Arguments[1:]
 	memory := ""
 	switch role {
-	case "jobmanager":
+	case "jobmanager", "standalone-job":
 		memory, err = flinkJobManager(in, set)
+		args = in.pathFlags(args)
 	case "taskmanager":
 		memory, err = flinkTaskManager(in, set)
 	case "flink":
 		memory = "-Xmx128m" // it reads the job's graph, and ends
 		args = flinkArguments(in, args)
 	default:
-		err = fmt.Errorf("its command begins with %q, but the recipe starts only jobmanager, taskmanager and flink; write one of those, or set x-process to the program to start", role)
+		err = fmt.Errorf("its command begins with %q, but the recipe starts only jobmanager, standalone-job, taskmanager and flink; write one of those, or set x-process to the program to start", role)
 	}
 	if err != nil {
 		return nil, err

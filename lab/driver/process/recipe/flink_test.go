@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"loadstone/lab/topology"
 )
 
 // flinkInstance is a task manager, or what else the command says.
@@ -16,7 +18,8 @@ func flinkInstance(t *testing.T, properties string, command ...string) *Instance
 	in.Service.Environment = map[string]string{"FLINK_PROPERTIES": properties, "JVM_ARGS": "-Dx=y"}
 	in.Host = "127.77.1.12"
 	in.Hosts = map[string][]string{"manager": {"127.77.1.11"}, "workers": {in.Host, "127.77.1.13"}}
-	in.Files = map[string]string{"flink-jobmanager": "/f/flink-jobmanager", "flink-taskmanager": "/f/flink-taskmanager", "flink": "/f/flink"}
+	in.Service.Volumes = []topology.Volume{{Source: "/host/job.jar", Target: "/job/job.jar"}}
+	in.Files = map[string]string{"flink-jobmanager": "/f/flink-jobmanager", "flink-standalone-job": "/f/flink-standalone-job", "flink-taskmanager": "/f/flink-taskmanager", "flink": "/f/flink"}
 	return in
 }
 
@@ -27,12 +30,16 @@ func TestFlink(t *testing.T) {
 		command    []string
 		config     []string // lines of config.yaml
 		jvm        string
-		runs       []string // without the directory of the configuration
+		runs       []string // how it begins; "" is the directory of the configuration
 	}{
 		"a job manager is at its own address": {
 			"jobmanager.rpc.address: manager\n# a remark\n\nheartbeat.timeout: 60000\n", []string{"jobmanager"},
 			[]string{`jobmanager.rpc.address: 127.77.1.12`, `rest.bind-address: 127.77.1.12`, `heartbeat.timeout: "60000"`, `blob.server.port: "6124"`},
 			"-Xmx176m -Xms176m -XX:MaxMetaspaceSize=112m", []string{"/f/flink-jobmanager", "--configDir"},
+		},
+		"a job manager with its job": {
+			"jobmanager.rpc.address: manager\n", []string{"standalone-job", "--jars", "/job/job.jar", "--job-classname", "X", "--kafka", "kafka:9092"},
+			[]string{`rest.address: 127.77.1.12`}, "-Xmx176m", []string{"/f/flink-standalone-job", "--configDir", "", "--jars", "/host/job.jar", "--job-classname", "X", "--kafka", "kafka:9092"},
 		},
 		"a task manager finds it, and says how much memory it has of each kind": {
 			"jobmanager.rpc.address: manager\ntaskmanager.memory.process.size: 1g\ntaskmanager.numberOfTaskSlots: 4\n", []string{"taskmanager"},
@@ -64,6 +71,9 @@ func TestFlink(t *testing.T) {
 		if jvm := p.Env["JVM_ARGS"]; !strings.HasPrefix(jvm, c.jvm) || !strings.HasSuffix(jvm, "-Dx=y") {
 			t.Errorf("%s: got %q, want %q", name, jvm, c.jvm)
 		}
+		if len(c.runs) > 2 && c.runs[2] == "" {
+			c.runs[2] = p.Env["FLINK_CONF_DIR"]
+		}
 		if len(p.Command) < len(c.runs) || !slices.Equal(p.Command[:len(c.runs)], c.runs) {
 			t.Errorf("%s: got %q, want %q", name, p.Command, c.runs)
 		}
@@ -78,7 +88,7 @@ func TestFlinkRefuses(t *testing.T) {
 		want       string
 	}{
 		"no command":             {"", nil, "it has no command"},
-		"another command":        {"", []string{"standalone-job"}, "starts only jobmanager, taskmanager and flink"},
+		"another command":        {"", []string{"history-server"}, "starts only jobmanager, standalone-job, taskmanager and flink"},
 		"a line that is none":    {"a b", []string{"jobmanager"}, `has the line "a b"; write NAME: VALUE`},
 		"another size of memory": {"taskmanager.memory.task.heap.size: 64m", []string{"taskmanager"}, "sizes a process by"},
 		"no job manager":         {"", []string{"taskmanager"}, "does not say where the job manager is"},

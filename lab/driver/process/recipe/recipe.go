@@ -73,7 +73,7 @@ var recipes = []*Recipe{
 	},
 	{
 		Image: "flink", Build: fetch, Port: flinkPort, StopSignal: syscall.SIGTERM, versionParts: 1, start: startFlink,
-		Programs: []string{"flink-jobmanager", "flink-taskmanager", "flink"}, dirs: []string{"loadstone/flink-*/bin"},
+		Programs: []string{"flink-jobmanager", "flink-standalone-job", "flink-taskmanager", "flink"}, dirs: []string{"loadstone/flink-*/bin"},
 	},
 	{
 		Image: "mariadb", Programs: []string{"mariadbd"}, Package: "mariadb-server", Port: mariadbPort, StopSignal: syscall.SIGTERM,
