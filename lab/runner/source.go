@@ -137,12 +137,21 @@ func (s *source) ask(ctx context.Context) (map[string]float64, error) {
 // service's, as what the Compose file declares is. What that declares under the
 // same name stays, so that a file can say who consumes a queue. The probe must
 // have ended.
+//
+// What waits in Kafka for a job of Flink is told by both. A stage knows more of it, so that the queue is left out: else
+// two would limit where one does.
 func addResources(all []*source, t *archive.Trial) {
+	pending := slices.ContainsFunc(all, func(s *source) bool {
+		return slices.ContainsFunc(s.Resources(), func(r topology.Resource) bool { return r.Kind == topology.Stage && r.Lag != "" })
+	})
 	for _, s := range all {
 		if err := s.last.Load(); err != nil && !s.answered.Load() {
 			t.Warnings = append(t.Warnings, fmt.Sprintf("what %s knows of its queues and pools was never read: %v", s.instance, *err))
 		}
 		for _, found := range s.Resources() {
+			if log, is := s.reader.(interface{ SelfAssigned(resource string) bool }); is && pending && log.SelfAssigned(found.Name) {
+				continue
+			}
 			for i := range t.Instances {
 				in := &t.Instances[i]
 				if in.Service != s.service || slices.ContainsFunc(in.Resources, func(r topology.Resource) bool { return r.Name == found.Name }) {

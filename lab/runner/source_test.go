@@ -52,6 +52,39 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	}
 }
 
+// assigned is a reader of a log, in which one queue is of a group that gives partitions to itself.
+type assigned struct {
+	told
+
+	queue string
+}
+
+func (a assigned) SelfAssigned(resource string) bool { return resource == a.queue }
+
+func TestAQueueOfWhichAStageTellsIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lag  string
+		want []string
+	}{
+		"the stage tells what waits": {"pending", []string{"orders/kitchen"}},
+		"the stage does not tell it": {"", []string{"orders/kitchen", "orders/analysis"}},
+	} {
+		trial := archive.Trial{Instances: []topology.Instance{{Service: "log", Name: "log-1"}, {Service: "workers", Name: "workers-1"}}}
+		addResources([]*source{
+			{reader: assigned{told{resources: []topology.Resource{{Name: "orders/kitchen", Kind: topology.Queue}, {Name: "orders/analysis", Kind: topology.Queue}}}, "orders/analysis"}, service: "log"},
+			{reader: told{resources: []topology.Resource{{Name: "judge", Kind: topology.Stage, Lag: c.lag}}}, service: "workers"},
+		}, &trial)
+		var got []string
+		for _, r := range trial.Instances[0].Resources {
+			got = append(got, r.Name)
+		}
+		if !slices.Equal(got, c.want) || len(trial.Instances[1].Resources) != 1 {
+			t.Errorf("%s: the log has %q, want %q, and the workers %+v", name, got, c.want, trial.Instances[1].Resources)
+		}
+	}
+}
+
 // told is a reader that found resources or fails.
 type told struct {
 	resources []topology.Resource

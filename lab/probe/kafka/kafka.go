@@ -67,6 +67,7 @@ type Reader struct {
 
 	mu     sync.Mutex // protects what follows
 	queues map[queue]bool
+	joined map[string]bool // groups that had members
 }
 
 type partition struct {
@@ -127,7 +128,7 @@ func Open(brokers ...string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the lag of Kafka at %v: %w", brokers, err)
 	}
-	return &Reader{client: client, admin: kadm.NewClient(client), ends: make(map[partition]int64), all: make(map[part]*progress), queues: make(map[queue]bool)}, nil
+	return &Reader{client: client, admin: kadm.NewClient(client), ends: make(map[partition]int64), all: make(map[part]*progress), queues: make(map[queue]bool), joined: make(map[string]bool)}, nil
 }
 
 // Close ends its connections. No Read may be under way.
@@ -147,6 +148,9 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 		if err := g.Error(); err != nil {
 			failed = append(failed, fmt.Errorf("group %s: %w", g.Group, err))
 			continue
+		}
+		if len(g.Members) > 0 {
+			r.join(g.Group)
 		}
 		for _, topic := range g.Lag.TotalByTopic().Sorted() {
 			q := queue{g.Group, topic.Topic}
@@ -212,6 +216,28 @@ func (r *Reader) admit(q queue) bool {
 	return true
 }
 
+func (r *Reader) join(group string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.joined[group] = true
+}
+
+// SelfAssigned says whether a resource is the queue of a group that never had a member when it was read: who commits for it has
+// given the partitions to itself, as Flink does, and may tell by itself what it has still to do.
+func (r *Reader) SelfAssigned(resource string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for q := range r.queues {
+		if q.name() == resource {
+			return !r.joined[q.group]
+		}
+	}
+	return false
+}
+
+// name is that of its resource.
+func (q queue) name() string { return q.topic + "/" + q.group }
+
 func (q queue) series(name string) string {
 	return fmt.Sprintf("%s{group=%q,topic=%q}", name, q.group, q.topic)
 }
@@ -224,7 +250,7 @@ func (r *Reader) Resources() []topology.Resource {
 	var out []topology.Resource
 	for q := range r.queues {
 		out = append(out, topology.Resource{
-			Name: q.topic + "/" + q.group, Kind: topology.Queue,
+			Name: q.name(), Kind: topology.Queue,
 			Depth: q.series(overdueSeries), Done: q.series(committedSeries),
 		})
 	}

@@ -165,6 +165,33 @@ func TestWhatJustCameIsNotOverdue(t *testing.T) {
 	}
 }
 
+// Who only commits, as Flink, has given the partitions to itself. Who was seen as a member has not, also when it is gone.
+func TestWhoHasGivenPartitionsToItself(t *testing.T) {
+	t.Parallel()
+	at := fake(t, 1).ListenAddrs()
+	produce(t, at, topic{"orders", 2, 1}, 10)
+	admin := kadm.NewClient(client(t, at))
+	var done kadm.Offsets
+	done.Add(kadm.Offset{Topic: "orders", Partition: 0, At: 3, LeaderEpoch: -1})
+	for _, group := range []string{"analysis", "kitchen"} {
+		if _, err := admin.CommitOffsets(t.Context(), group, done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := open(t, at...)
+	probetest.Read(t, r)
+	member := client(t, at, kgo.ConsumeTopics("orders"), kgo.ConsumerGroup("kitchen"), kgo.DisableAutoCommit())
+	if fetched := member.PollRecords(t.Context(), 1); fetched.Err() != nil {
+		t.Fatal(fetched.Err())
+	}
+	probetest.Read(t, r)
+	member.Close()
+	probetest.Read(t, r)
+	if !r.SelfAssigned("orders/analysis") || r.SelfAssigned("orders/kitchen") || r.SelfAssigned("nothing/nobody") {
+		t.Errorf("got %v, %v and %v", r.SelfAssigned("orders/analysis"), r.SelfAssigned("orders/kitchen"), r.SelfAssigned("nothing/nobody"))
+	}
+}
+
 // A consumer that commits now and then has no queue while it keeps up, and has one when it falls behind or stands still.
 func TestWhatIsOverdueIsSeenAtCommits(t *testing.T) {
 	t.Parallel()
