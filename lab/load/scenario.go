@@ -62,6 +62,14 @@ type Scenario struct {
 	// Closed model: a stage's Target is a number of virtual users.
 	VUs      int `json:"vus"`
 	StartVUs int `json:"start_vus"`
+	// MaxRate bounds how many iterations a second all users together begin, evenly; 0 is as
+	// many as they can.
+	MaxRate float64 `json:"max_rate,omitempty"`
+	// RetryAfter is how long after an iteration of which a request failed began its user begins
+	// the next at the earliest, and twice as long for each further one that fails, up to
+	// RetryMost: so a client tries again. 0 is at once.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	RetryMost  time.Duration `json:"retry_most,omitempty"`
 
 	Stages []Stage `json:"stages"`
 

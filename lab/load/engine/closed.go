@@ -27,14 +27,16 @@ type closedLane struct {
 	own     share
 	users   []*user
 	working []bool // by place in users: it is at work, or pausing between
+	rests   []bool // of them: it waits for the time when it may begin
 	cutBy   []time.Duration
 
-	wanted int           // users, of all loops' together
-	change time.Duration // when that changes next
-	endAt  time.Duration // when the offered load ends
-	cutAt  time.Duration // when what is under way is cut off
-	active int
-	begun  bool // its users have been started
+	wanted  int           // users, of all loops' together
+	change  time.Duration // when that changes next
+	endAt   time.Duration // when the offered load ends
+	cutAt   time.Duration // when what is under way is cut off
+	active  int
+	resting int
+	begun   bool // its users have been started
 }
 
 // newClosedLane prepares a loop's share of a scenario.
@@ -51,7 +53,7 @@ func newClosedLane(sc *scenario, l *loop, own share) *closedLane {
 // addUser makes a user.
 func (p *closedLane) addUser() {
 	p.users = append(p.users, newUser(p.own.number(len(p.users)), p.sc, p.loop, p))
-	p.working = append(p.working, false)
+	p.working, p.rests = append(p.working, false), append(p.rests, false)
 	p.cutBy = append(p.cutBy, never)
 }
 
@@ -67,6 +69,9 @@ func (p *closedLane) turn(now time.Duration) (next time.Duration, over bool) {
 		if then, ok := p.sc.ramp.Next(at); ok {
 			p.change = p.sc.spec.StartTime + then
 		}
+	}
+	if now >= p.endAt && p.resting > 0 {
+		p.dismiss()
 	}
 	if now >= p.cutAt && p.active > 0 {
 		p.cutAll()
@@ -112,14 +117,18 @@ func (p *closedLane) retire(k int, at time.Duration) {
 	})
 }
 
-// start has a user begin to work. Opening its first connection is no part of
-// its first request.
+// start has a user begin to work, after those before it where there is a MaxRate.
 func (p *closedLane) start(k int, u *user, now time.Duration) {
 	p.working[k] = true
 	p.active++
 	p.loop.active = true
 	p.sc.begun(now)
-	u.freeAt = now
+	u.freeAt, u.failures = now, 0
+	p.rest(u, now+p.spacing(u.index), p.open)
+}
+
+// open has a user make its first iteration. Opening its first connection is no part of it.
+func (p *closedLane) open(u *user) {
 	if u.slots != nil {
 		p.next(u)
 		return
@@ -164,14 +173,72 @@ func (p *closedLane) reserve(u *user) (number uint64, ok bool) {
 
 // released takes back a user whose iteration has ended.
 func (p *closedLane) released(u *user, failed failure.Kind) {
-	if !failed.ConnectFailed() {
-		p.next(u)
+	until := max(u.freeAt, u.began+p.spacing(p.wanted), u.began+p.retry(u))
+	if failed.ConnectFailed() {
+		until = max(until, u.freeAt+connectPause)
+	}
+	p.rest(u, until, p.next)
+}
+
+// spacing is the time in which so many iterations may begin.
+func (p *closedLane) spacing(n int) time.Duration {
+	if p.sc.spec.MaxRate <= 0 {
+		return 0
+	}
+	return time.Duration(float64(n) / p.sc.spec.MaxRate * float64(time.Second))
+}
+
+// retry is how long after the beginning of u's last iteration its next begins at the earliest,
+// because that one failed.
+func (p *closedLane) retry(u *user) time.Duration {
+	if !u.failed {
+		u.failures = 0
+		return 0
+	}
+	wait := p.sc.spec.RetryAfter
+	for n := u.failures; n > 0 && wait < p.sc.spec.RetryMost; n-- {
+		wait *= 2
+	}
+	u.failures++
+	return min(wait, p.sc.spec.RetryMost)
+}
+
+// rest has u do what is next at a time, and at once if that has come.
+func (p *closedLane) rest(u *user, until time.Duration, then func(*user)) {
+	if until <= u.freeAt {
+		then(u)
 		return
 	}
-	p.loop.timers.add(u.freeAt+connectPause, func(at time.Duration) {
-		u.freeAt = at
-		p.next(u)
+	k := u.index / p.own.of
+	p.rests[k] = true
+	p.resting++
+	u.addThinking(1)
+	u.turn++
+	turn := u.turn
+	p.loop.timers.add(until, func(at time.Duration) {
+		if p.rests[k] && u.turn == turn {
+			p.rested(k)
+			u.freeAt = at
+			then(u)
+		}
 	})
+}
+
+// rested ends the rest of the user at place k.
+func (p *closedLane) rested(k int) {
+	p.rests[k] = false
+	p.resting--
+	p.users[k].addThinking(-1)
+}
+
+// dismiss ends the work of those who rest: what they wait for is not to begin.
+func (p *closedLane) dismiss() {
+	for k, u := range p.users {
+		if p.rests[k] {
+			p.rested(k)
+			p.stopped(u)
+		}
+	}
 }
 
 // stopped takes note that u has stopped working.
@@ -186,6 +253,11 @@ func (p *closedLane) stopped(u *user) {
 
 // cut ends what u has under way.
 func (p *closedLane) cut(u *user) {
+	if k := u.index / p.own.of; p.rests[k] {
+		p.rested(k)
+		p.stopped(u)
+		return
+	}
 	if u.state == userFree && u.slots == nil {
 		u.link.abort(failure.CutOff, errCutOff) // it is opening its first connection
 		return

@@ -56,6 +56,8 @@ type user struct {
 	waited    bool          // nobody was free at the iteration's time
 	first     bool          // no request of it has ended
 	made      bool          // a request of it was made, or answered by the cache
+	failed    bool          // a request of it did
+	failures  int           // iterations in a row of which one did
 	due       time.Duration // when its first request is
 	at        int           // which step of the script
 	turn      uint64        // counts states, so that a late timer sees that it is too late
@@ -119,6 +121,7 @@ func newUser(index int, sc *scenario, l *loop, own owner) *user {
 func (u *user) begin(a load.Arrival, open, waited bool) {
 	u.number, u.open, u.waited, u.first = a.Number, open, waited, true
 	u.began, u.due, u.measured, u.made = a.At, a.At, a.At >= u.loop.run.from, false
+	u.failed = false
 	if u.jar != nil && !u.script.keepCookies {
 		u.jar = nil
 	}
@@ -262,6 +265,9 @@ func (u *user) answered(status int, kind failure.Kind, err error) {
 	}
 	u.checkAnswer(status, kind)
 	u.loop.shard.addRequest(&o)
+	if o.failed != failure.None || o.unexpected {
+		u.root().failed = true
+	}
 	u.forget()
 	if o.failed != failure.None {
 		u.end(o.failed, now)
