@@ -74,9 +74,10 @@ func (m *trialRun) ask(ctx context.Context, p load.Plan) (r load.Result, took ti
 
 // askAgain asks what answered slowly three times more, and takes the slowest of these for what it
 // takes alone: the first answer may have been slow because nothing was connected, compiled or
-// cached, and one alone may be quick by chance. What is quick is not asked again.
+// cached, and one alone may be quick by chance. What is quick is not asked again, nor is what
+// takes more than that request: a setup, or a journey, of which nothing depends on what it takes alone.
 func (m *trialRun) askAgain(ctx context.Context, p load.Plan) error {
-	if m.Experiment.Measure != experiment.Capacity || sweepers(m.alone, m.search.Budget/sweepShare) == sweepVUs {
+	if m.Experiment.Measure != experiment.Capacity || p.Setup != nil || !m.base.Scenarios[0].OneRequest() || sweepers(m.alone, m.search.Budget/sweepShare) == sweepVUs {
 		return nil
 	}
 	slowest := time.Duration(0)
