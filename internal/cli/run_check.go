@@ -69,9 +69,13 @@ func (a *app) checkRun(ctx context.Context, exp *experiment.Experiment, f runFla
 }
 
 // loadText is how long a run is under load. A search takes longer where answers are slow, and
-// how slow they are shows only then.
+// how slow they are shows only then; one with clients connects them for each attempt.
 func loadText(exp *experiment.Experiment, total time.Duration) string {
-	if exp.Measure == experiment.Capacity {
+	raised := exp.Raised()
+	switch {
+	case raised.What != "":
+		return fmt.Sprintf("about %s under load; connecting the clients of each attempt, and waiting for what is late, come on top", format.Duration(total))
+	case exp.Measure == experiment.Capacity:
 		return fmt.Sprintf("at least %s under load, and several times that where answers take a second", format.Duration(total))
 	}
 	return format.Duration(total) + " under load"
@@ -101,7 +105,11 @@ func scenarioText(exp *experiment.Experiment, s *load.Scenario) string {
 	if len(requests) > 0 {
 		text += ": " + strings.Join(requests, ", ")
 	}
-	if exp.Measure == experiment.Capacity {
+	raised := exp.Raised()
+	switch {
+	case raised.What != "":
+		return text + fmt.Sprintf("; the most %s that are held are searched for %s in each trial", raised.Unit(), format.Duration(exp.Search.Budget))
+	case exp.Measure == experiment.Capacity:
 		return text + fmt.Sprintf("; its highest rate is searched for %s in each trial", format.Duration(exp.Search.Budget))
 	}
 	one := load.Plan{Scenarios: []load.Scenario{*s}}
