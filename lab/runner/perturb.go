@@ -146,6 +146,7 @@ func slow(c perturb.Config, at *load.Result) bool {
 // perturbUnder offers closed load, and more of it until the system is as busy as at its
 // capacity; then w perturbs it for the rest of that load.
 func (m *trialRun) perturbUnder(ctx context.Context, w *perturber, scenario load.Scenario, at *load.Result) error {
+	scenario.MaxRate, scenario.RetryAfter, scenario.RetryMost = m.search.MaxRate, m.alone, m.alone
 	for times := float64(usersPerBusy); ; times *= usersMore {
 		p := steady(m.base, scenario, at, times, w.config.Budget)
 		p.Seed = w.config.Seed

@@ -27,6 +27,8 @@ import (
 type queue struct {
 	servers int
 	service time.Duration
+	// refuses has who comes while all are busy be turned away at once.
+	refuses bool
 	// exponential has requests take as long as chance wants; else all take the same.
 	exponential bool
 	random      *rand.Rand
@@ -46,13 +48,13 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	var underWay []float64           // until when
 	var fit load.TrendFit
 	sample, arrived, now, due, last := from, 0.0, 0.0, 0.0, 0.0
-	users := moments(nil) // when each asks next
+	users := moments(nil) // when each asks next, and how often in a row it was refused
 	if s.Executor == load.ConstantVUs {
 		users = make(moments, s.VUs)
 	}
 	for r.Aborted == "" {
 		if now = due; users != nil {
-			now = users[0]
+			now = users[0].at
 		}
 		for ; sample < min(now, to) && users == nil && r.Aborted == ""; sample += load.SampleEvery.Seconds() {
 			underWay = slices.DeleteFunc(underWay, func(until float64) bool { return until <= sample })
@@ -65,13 +67,19 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 			break
 		}
 		arrived, due = arrived+1, due+q.random.ExpFloat64()/s.Rate
-		ends := max(free[0], now) + q.takes()
-		free.next(ends)
+		ends, refused := now+turningAway, q.refuses && free[0].at > now
+		if !refused {
+			ends = max(free[0].at, now) + q.takes()
+			free.next(moment{at: ends})
+		}
 		last = max(last, ends)
-		if users == nil {
+		switch {
+		case users == nil:
 			underWay = append(underWay, ends)
-		} else {
-			users.next(ends)
+		case refused:
+			users.next(users[0].again(s, ends))
+		default:
+			users.next(moment{at: ends})
 		}
 		if ends >= from && ends < to {
 			r.CompletedInTime, r.IterationsInTime = r.CompletedInTime+1, r.IterationsInTime+1
@@ -80,6 +88,9 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 			continue
 		}
 		r.Offered, r.Requests, r.Iterations = r.Offered+1, r.Requests+1, r.Iterations+1
+		if refused {
+			r.Failed++
+		}
 		if err := times.RecordValue(int64((ends - now) * 1e6)); err != nil {
 			return r, err
 		}
@@ -94,22 +105,37 @@ func (q *queue) Run(_ context.Context, p load.Plan, _ func(load.Window) string) 
 	return r, err
 }
 
-// moments is a heap of them, in seconds: the earliest comes first.
-type moments []float64
+// turningAway is how long it takes to refuse a request, in seconds.
+const turningAway = 1e-3
+
+// moment is when a server is free, or when a user asks next, in seconds.
+type moment struct {
+	at      float64
+	refused int // times in a row
+}
+
+// again is when a user that was refused asks again, as the generator has it.
+func (m moment) again(s load.Scenario, ends float64) moment {
+	wait := min(s.RetryAfter<<min(m.refused, 16), s.RetryMost)
+	return moment{max(ends, m.at+wait.Seconds()), m.refused + 1}
+}
+
+// moments is a heap of them: the earliest comes first.
+type moments []moment
 
 // next has the earliest be another one.
-func (m moments) next(at float64) {
+func (m moments) next(to moment) {
 	i := 0
 	for child := 1; child < len(m); child = 2*i + 1 {
-		if child+1 < len(m) && m[child+1] < m[child] {
+		if child+1 < len(m) && m[child+1].at < m[child].at {
 			child++
 		}
-		if m[child] >= at {
+		if m[child].at >= to.at {
 			break
 		}
 		m[i], i = m[child], child
 	}
-	m[i] = at
+	m[i] = to
 }
 
 // takes is how long the next request takes, in seconds.
@@ -125,38 +151,76 @@ func (q *queue) takes() float64 {
 // may grow by 5 % of what is offered, so that what does not vary is found that far above.
 func TestCapacityOfSlowSystems(t *testing.T) {
 	t.Parallel()
-	const experiments, trialsEach, resolution = 10, 6, 1.1
-	const least, most, leastTenth = 0.8, 1.2, 0.3 // of medians, and of the lowest tenth of trials
 	for _, edge := range []float64{5, 20, 50, 200, 1000} {
 		for _, servers := range []int{1, int(edge)} {
 			for _, exponential := range []bool{false, true} {
-				q := &queue{
-					servers: servers, service: time.Duration(float64(servers) / edge * 1e9), exponential: exponential,
-					random: rand.New(rand.NewPCG(uint64(edge), uint64(servers))),
-				}
-				var all []float64
-				covered := 0
-				for experiment := range experiments {
-					var found, rejected []float64
-					for trial := range trialsEach {
-						out := q.search(t, experiment*trialsEach+trial+1)
-						found, rejected = append(found, out.Rate/edge), append(rejected, cmp.Or(out.Rejected, math.Inf(1))/edge)
-					}
-					if slices.Min(found) <= resolution && slices.Max(rejected) >= 1 {
-						covered++
-					}
-					all = append(all, found...)
-				}
-				slices.Sort(all)
-				n := len(all)
-				text := fmt.Sprintf("%.0f a second, %d at a time, exponential %v: %.2f of it (%.2f to %.2f), %d of %d experiments reach across",
-					edge, servers, exponential, all[n/2], all[n/10], all[n-1-n/10], covered, experiments)
-				t.Log(text)
-				if all[n/2] < least || all[n/2] > most || all[n/10] < leastTenth || covered < experiments-2 {
-					t.Error(text)
-				}
+				q := &queue{servers: servers, service: time.Duration(float64(servers) / edge * 1e9), exponential: exponential}
+				q.finds(t, edge, 10)
 			}
 		}
+	}
+}
+
+// TestCapacityOfSystemsThatShed: who turns away what it has no place for has as its edge the rate
+// at which the objectives allow no more of that.
+func TestCapacityOfSystemsThatShed(t *testing.T) {
+	t.Parallel()
+	const allowed = 0.01
+	for _, c := range []queue{
+		{servers: 50, service: time.Second}, {servers: 200, service: time.Second}, {servers: 1000, service: time.Second},
+		{servers: 10, service: 10 * time.Millisecond},
+	} {
+		for _, exponential := range []bool{false, true} {
+			q := &queue{servers: c.servers, service: c.service, exponential: exponential, refuses: true}
+			q.finds(t, busiest(c.servers, allowed)/c.service.Seconds(), 4)
+		}
+	}
+}
+
+// busiest is how many servers are asked for at a time where so large a share of the requests finds
+// none, by Erlang's loss formula, for which it does not matter how service times vary.
+func busiest(servers int, lost float64) float64 {
+	low, high := 0.0, float64(servers)
+	for range 50 {
+		middle, share := (low+high)/2, 1.0
+		for n := 1; n <= servers; n++ {
+			share = middle * share / (float64(n) + middle*share)
+		}
+		if share < lost {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
+// finds searches the capacity in so many experiments of six trials.
+func (q *queue) finds(t *testing.T, edge float64, experiments int) {
+	t.Helper()
+	const trialsEach, resolution = 6, 1.1
+	const least, most, leastTenth = 0.8, 1.2, 0.2 // of medians, and of the lowest tenth of trials
+	q.random = rand.New(rand.NewPCG(uint64(edge), uint64(q.servers)))
+	var all []float64
+	covered := 0
+	for experiment := range experiments {
+		var found, rejected []float64
+		for trial := range trialsEach {
+			out := q.search(t, experiment*trialsEach+trial+1)
+			found, rejected = append(found, out.Rate/edge), append(rejected, cmp.Or(out.Rejected, math.Inf(1))/edge)
+		}
+		if slices.Min(found) <= resolution && slices.Max(rejected) >= 1 {
+			covered++
+		}
+		all = append(all, found...)
+	}
+	slices.Sort(all)
+	n := len(all)
+	text := fmt.Sprintf("%.0f a second, %d at a time, exponential %v: %.2f of it (%.2f to %.2f), %d of %d experiments reach across",
+		edge, q.servers, q.exponential, all[n/2], all[n/10], all[n-1-n/10], covered, experiments)
+	t.Log(text)
+	if all[n/2] < least || all[n/2] > most || all[n/10] < leastTenth || covered < experiments-2 {
+		t.Error(text)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"loadstone/lab/archive"
@@ -69,20 +70,23 @@ func (m *trialRun) start(s load.Scenario, swept float64) float64 {
 }
 
 // idle says whether a sweep kept no part of the system busy: its requests were answered about
-// as if each were alone, and most of them well. What is turned away is so at once.
+// as if each were alone, and hardly any was turned away, which takes no time and says that there
+// are as many users as the system has places for.
 func (m *trialRun) idle(swept *load.Result) bool {
-	return 2*swept.Failed <= swept.Requests && swept.Response.P50*float64(time.Millisecond) < idleBelow*float64(m.alone)
+	return mostRefused*swept.Failed <= swept.Requests && swept.Response.P50*float64(time.Millisecond) < idleBelow*float64(m.alone)
 }
 
 // takes is about how long an iteration lasts at the rates that a search begins with, after
 // its sweep and one with fewer users that kept the system idle; nil if there was none. Where
 // requests queued, it is no more than one takes alone.
 func (m *trialRun) takes(swept, fewer *load.Result) time.Duration {
-	switch {
-	case 2*swept.Failed > swept.Requests && m.alone > 0 && len(swept.Journeys) == 0:
-		return m.alone // most were turned away, which takes no time
+	switch turnedAway := 2*swept.Failed > swept.Requests; { // which takes no time
+	case fewer != nil && turnedAway:
+		return lasting(fewer)
 	case fewer != nil:
 		return min(lasting(fewer), lasting(swept))
+	case turnedAway && m.alone > 0 && len(swept.Journeys) == 0:
+		return m.alone
 	case m.alone > 0 && len(swept.Journeys) == 0 && !m.idle(swept):
 		return min(m.alone, lasting(swept))
 	}
@@ -96,17 +100,18 @@ func (m *trialRun) takes(swept, fewer *load.Result) time.Duration {
 // answers add: more and longer ones, and what is still under way after them.
 func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Duration, rate float64, began time.Time, err error) {
 	usual := m.search.Budget / sweepShare
-	vus, most, length, wait := sweepVUs, sweepVUs, usual, leastDrain
+	vus, most, length, wait := sweepVUs, sweepVUs, m.sweepLength(0), leastDrain
 	warmup, cold := m.base.Warmup, false // cold: the warm-up waits until it is known for how many users
 	if s.OneRequest() {                  // of which none is left under way when the search begins; a journey may take minutes
-		vus, wait = sweepers(m.alone, length), drain(m.slo(), s, m.base.Timeout)
+		vus, wait = sweepers(m.alone, usual), drain(m.slo(), s, m.base.Timeout)
 	}
 	if vus < sweepVUs {
-		most, length, wait = mostSweepVUs, max(length, min(sweepAnswers*m.alone, m.base.Timeout)), m.base.Timeout
+		most, length, wait = mostSweepVUs, m.sweepLength(m.alone), m.base.Timeout
 		warmup, cold = 0, warmup > 0
 	}
 	fewer, users := (*load.Result)(nil), 0 // the sweep before, and its virtual users
 	for base := m.base; ; {
+		s.MaxRate, s.RetryAfter, s.RetryMost = m.search.MaxRate, m.alone, max(m.alone, length/sweepAnswers)
 		base.Warmup, warmup = warmup, 0
 		m.Events.doingf("%s", sweeping(base.Warmup, vus))
 		r, _, err := m.offer(ctx, archive.Sweep, sweep(base, s, vus, length, wait), nil)
@@ -116,9 +121,10 @@ func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Durat
 		began = time.Now().Add(-usual)
 		answered := r.IterationsInTime > 0
 		switch {
-		case answered && vus < most && m.idle(r):
-			fewer, users, vus = r, vus, min(4*vus, most)
-			m.alone = time.Duration(r.Response.P50 * float64(time.Millisecond))
+		case answered && vus < m.busy(most) && m.idle(r):
+			fewer, users, vus = r, vus, min(4*vus, m.busy(most))
+			m.alone = m.learned(r)
+			length = max(length, m.sweepLength(m.alone))
 			continue
 		case !answered && fewer != nil: // these are too many
 			r, vus = fewer, users
@@ -136,6 +142,27 @@ func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Durat
 		rate, err = m.guess(r, vus)
 		return m.takes(r, fewer), rate, began, err
 	}
+}
+
+// learned is what an iteration takes alone, after a sweep that kept the system idle.
+func (m *trialRun) learned(idle *load.Result) time.Duration {
+	took := time.Duration(idle.Response.P50 * float64(time.Millisecond))
+	if idle.Requests < tellingAnswers {
+		return max(took, m.alone)
+	}
+	return took
+}
+
+// sweepLength is how long a sweep lasts of what takes so long alone: enough for three answers of
+// each user, and for as many iterations as the search's highest rate allows.
+func (m *trialRun) sweepLength(takes time.Duration) time.Duration {
+	begin := time.Duration(sweepAnswers / m.search.MaxRate * float64(time.Second))
+	return max(m.search.Budget/sweepShare, begin, min(sweepAnswers*takes, m.base.Timeout))
+}
+
+// busy is how many users, up to most, the search's highest rate keeps busy, by Little's law.
+func (m *trialRun) busy(most int) int {
+	return int(min(math.Ceil(m.search.MaxRate*m.alone.Seconds()), float64(most)))
 }
 
 // sweeping is what a sweep is to whoever looks on.

@@ -47,6 +47,12 @@ const (
 	// long. With so few users as leastVUs chance is large, and to take an idle system for a busy
 	// one is the worse mistake: the search starts far too low.
 	idleBelow = 3
+	// tellingAnswers is of how many answers the median tells that one alone takes less than was
+	// thought: of four that vary it is a sixth of the mean by chance.
+	tellingAnswers = 20
+	// mostRefused is what share, one of so many, of a sweep's requests may have failed where it
+	// kept the system idle.
+	mostRefused = 10
 	// mostWarmup bounds how long a try waits for slow answers before it measures, and how much
 	// longer it measures for them.
 	mostWarmup  = 5 * time.Second
