@@ -85,8 +85,8 @@ type Instance struct {
 	OOMKills  uint64        `json:"o,omitempty"`
 }
 
-// add adds the counters of an earlier life.
-func (in *Instance) add(earlier *Instance) {
+// Add adds the counters of what it was before, or elsewhere.
+func (in *Instance) Add(earlier *Instance) {
 	in.CPU += earlier.CPU
 	in.User += earlier.User
 	in.System += earlier.System
@@ -94,4 +94,31 @@ func (in *Instance) add(earlier *Instance) {
 	in.Throttled += earlier.Throttled
 	in.Stalled += earlier.Stalled
 	in.OOMKills += earlier.OOMKills
+}
+
+// Between is a + f·(b−a) for every counter of two samples of the same instances; what is read once
+// a second is left out.
+func Between(a, b *Sample, f float64) Sample {
+	out := Sample{
+		At:           a.At.Add(lerp(0, b.At.Sub(a.At), f)),
+		MachineBusy:  lerp(a.MachineBusy, b.MachineBusy, f),
+		MachineTotal: lerp(a.MachineTotal, b.MachineTotal, f),
+		Interrupts:   lerp(a.Interrupts, b.Interrupts, f),
+		Stolen:       lerp(a.Stolen, b.Stolen, f),
+		Self:         lerp(a.Self, b.Self, f),
+		Instances:    make([]Instance, len(a.Instances)),
+	}
+	for i, x := range a.Instances {
+		y := b.Instances[i]
+		out.Instances[i] = Instance{
+			Name: x.Name, CPU: lerp(x.CPU, y.CPU, f), User: lerp(x.User, y.User, f), System: lerp(x.System, y.System, f),
+			Periods: lerp(x.Periods, y.Periods, f), Throttled: lerp(x.Throttled, y.Throttled, f), Stalled: lerp(x.Stalled, y.Stalled, f),
+			Memory: x.Memory, OOMKills: x.OOMKills,
+		}
+	}
+	return out
+}
+
+func lerp[T ~int64 | ~uint64](a, b T, f float64) T {
+	return a + T(f*float64(b-a))
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -21,6 +22,12 @@ type Machine struct {
 	// CoresAwake says whether idle cores were kept from halting, so that
 	// wake-ups cost the same at every load.
 	CoresAwake bool `json:"cores_awake"`
+}
+
+// Boot names one start of a machine's kernel. Whatever runs on the same machine, in whatever
+// name spaces, has the same one; it is empty if it is not known.
+func Boot(procRoot string) string {
+	return strings.TrimSpace(text(filepath.Join(procRoot, "sys/kernel/random/boot_id")))
 }
 
 // This describes this machine. What it cannot find out stays empty; that limits

@@ -36,7 +36,7 @@ func (r *reader) read(t Target, all func() []Target) (Instance, error) {
 	}
 	sum := r.latest
 	sum.Name = t.Name
-	sum.add(&r.earlier)
+	sum.Add(&r.earlier)
 	return sum, nil
 }
 
@@ -71,7 +71,7 @@ func (r *reader) follow(t Target) error {
 
 // begin keeps what was used until now.
 func (r *reader) begin() {
-	r.earlier.add(&r.latest)
+	r.earlier.Add(&r.latest)
 	r.latest = Instance{}
 }
 

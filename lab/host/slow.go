@@ -56,6 +56,21 @@ type SlowInstance struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
+// Add adds what it used elsewhere.
+func (s *SlowInstance) Add(elsewhere SlowInstance) {
+	s.RunDelay += elsewhere.RunDelay
+	s.Ran += elsewhere.Ran
+	s.Busiest += elsewhere.Busiest
+	s.MemoryStall += elsewhere.MemoryStall
+	s.MemoryFails += elsewhere.MemoryFails
+	s.MajorFaults += elsewhere.MajorFaults
+	s.DiskRead += elsewhere.DiskRead
+	s.DiskWritten += elsewhere.DiskWritten
+	s.Received += elsewhere.Received
+	s.Sent += elsewhere.Sent
+	s.Partial = s.Partial || elsewhere.Partial
+}
+
 // slowReader reads one target's.
 type slowReader struct {
 	delay, ran  growth

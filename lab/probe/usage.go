@@ -147,33 +147,7 @@ func at(samples []host.Sample, t time.Time) (host.Sample, bool) {
 	}
 	a, b := samples[i-1], samples[i]
 	f := float64(t.Sub(a.At)) / float64(b.At.Sub(a.At))
-	return between(a, b, f), true
-}
-
-// between is a + f·(b−a) for every counter.
-func between(a, b host.Sample, f float64) host.Sample {
-	out := host.Sample{
-		At:           a.At.Add(lerp(0, b.At.Sub(a.At), f)),
-		MachineBusy:  lerp(a.MachineBusy, b.MachineBusy, f),
-		MachineTotal: lerp(a.MachineTotal, b.MachineTotal, f),
-		Interrupts:   lerp(a.Interrupts, b.Interrupts, f),
-		Stolen:       lerp(a.Stolen, b.Stolen, f),
-		Self:         lerp(a.Self, b.Self, f),
-		Instances:    make([]host.Instance, len(a.Instances)),
-	}
-	for i, x := range a.Instances {
-		y := b.Instances[i]
-		out.Instances[i] = host.Instance{
-			Name: x.Name, CPU: lerp(x.CPU, y.CPU, f), User: lerp(x.User, y.User, f), System: lerp(x.System, y.System, f),
-			Periods: lerp(x.Periods, y.Periods, f), Throttled: lerp(x.Throttled, y.Throttled, f),
-			Memory: x.Memory, OOMKills: x.OOMKills,
-		}
-	}
-	return out
-}
-
-func lerp[T ~int64 | ~uint64](a, b T, f float64) T {
-	return a + T(f*float64(b-a))
+	return host.Between(&a, &b, f), true
 }
 
 func mostMemory(samples []host.Sample, name string, from, to time.Time) uint64 {

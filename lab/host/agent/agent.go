@@ -1,11 +1,12 @@
 // Package agent watches and limits a machine from another one. Serve is the agent's
 // side, `loadstone internal agent`: it answers calls on its standard input and output, one
 // line of JSON each (JSON-RPC 1.0), and opens no port. Remote is the other side: a
-// host.Host that starts such an agent, on this machine or over ssh, and asks it.
+// host.Host that starts such an agent, on this machine or over ssh, or is connected to one in a pod,
+// and asks it.
 //
-// An agent starts nothing and ends nothing. It finds the processes that listen on the
-// addresses it is given, reads them, and changes the CPU limits of those that it is
-// allowed to.
+// An agent starts nothing, and ends nothing that it was given an address of. It finds the
+// processes that listen on the addresses it is given, reads them, and changes the CPU limits of those
+// that it is allowed to. What it is given as a container of the lab's own it sends signals, too.
 //
 // # Limits are restored
 //
@@ -57,13 +58,16 @@ const mostWaiting = 200
 type Wanted struct {
 	Name    string // api-1
 	Address string // host:port, as a client reaches it
+	// Container is the id of its container, which it is found by in place of an address, and
+	// Groups where the control groups of its machine are mounted. In one call all have it or none.
+	Container, Groups string
 	// MayLimit says whether its CPU may be limited.
 	MayLimit bool
 }
 
 // Found is what was found of it.
 type Found struct {
-	PID int
+	PID int // of its first process
 	// Version is that of its control group; 0 if it has none of its own, and /proc is
 	// read.
 	Version int
@@ -76,8 +80,10 @@ type Found struct {
 // Hello is what an agent says of itself.
 type Hello struct {
 	// Wire is that of the agent; see wire.
-	Wire     string
-	Machine  host.Machine
+	Wire    string
+	Machine host.Machine
+	// Boot is the start of its machine's kernel, by which agents on one machine are told.
+	Boot     string
 	Warnings []string
 }
 
@@ -101,6 +107,7 @@ type agent struct {
 	mu      sync.Mutex // guards all below
 	targets []host.Target
 	allowed map[string]bool
+	signals map[string]bool // which of them may get signals
 	samples chan *host.Sample
 	stop    context.CancelFunc
 	watched chan error
@@ -120,7 +127,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string, be
 	}
 	gone, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	a := &agent{gone: gone, keeper: pipe, allowed: map[string]bool{}, told: map[string]bool{}}
+	a := &agent{gone: gone, keeper: pipe, allowed: map[string]bool{}, signals: map[string]bool{}, told: map[string]bool{}}
 	a.local = host.NewLocal(a.all)
 	server := rpc.NewServer()
 	if err := server.RegisterName(serviceName, &calls{a}); err != nil {
@@ -236,7 +243,7 @@ type calls struct{ a *agent }
 // Hello describes the machine.
 func (c *calls) Hello(_ struct{}, to *Hello) error {
 	to.Machine, to.Warnings = host.This()
-	to.Wire = wire
+	to.Wire, to.Boot = wire, host.Boot("/proc")
 	return nil
 }
 
@@ -262,7 +269,7 @@ func (c *calls) Find(wanted []Wanted, to *[]Found) error {
 	for i, t := range targets {
 		if found[i].Unseen == "" {
 			a.targets = append(a.targets, t)
-			a.allowed[t.Name] = wanted[i].MayLimit
+			a.allowed[t.Name], a.signals[t.Name] = wanted[i].MayLimit, wanted[i].Container != ""
 		}
 	}
 	*to = found

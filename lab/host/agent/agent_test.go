@@ -104,12 +104,23 @@ func half(t *testing.T) *cgroup.Group {
 
 func start(t *testing.T) *Remote {
 	t.Helper()
-	r, err := Start(t.Context(), "here", []string{os.Args[0], "agent"}, os.Stderr)
+	r, _ := startProcess(t)
+	return r
+}
+
+// startProcess starts an agent that is this process.
+func startProcess(t *testing.T) (*Remote, *os.Process) {
+	t.Helper()
+	link, cmd, err := command(t.Context(), []string{os.Args[0], "agent"}, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Connect(t.Context(), "here", link)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() }) // a test may have killed it
-	return r
+	return r, cmd.Process
 }
 
 func wantCores(t *testing.T, g *cgroup.Group, want float64) {
@@ -189,7 +200,7 @@ func TestOnlyWhatIsAllowedIsLimited(t *testing.T) {
 func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	group := half(t)
 	address, _ := listen(t, group)
-	r := start(t)
+	r, p := startProcess(t)
 	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +208,7 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCores(t, group, 0.25)
-	if err := r.cmd.Process.Kill(); err != nil {
+	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	wantCores(t, group, 0.5)
@@ -240,7 +251,7 @@ func halt(t *testing.T, p *os.Process) {
 func TestAStoppedAgentIsGivenUp(t *testing.T) {
 	group := half(t)
 	address, _ := listen(t, group)
-	r := start(t)
+	r, p := startProcess(t)
 	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +261,7 @@ func TestAStoppedAgentIsGivenUp(t *testing.T) {
 	wantCores(t, group, 0.25)
 	watched := make(chan error)
 	go func() { watched <- r.Watch(t.Context(), time.Hour, func(*host.Sample) error { return nil }) }()
-	halt(t, r.cmd.Process)
+	halt(t, p)
 	const want = "it has not answered for 10s: it is stopped"
 	for range 100 { // of which the first waits
 		if err := r.Limit(t.Context(), "api-1", 0.5); err == nil || !strings.Contains(err.Error(), want) {

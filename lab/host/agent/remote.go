@@ -29,7 +29,7 @@ const (
 // Remote is a machine that is watched by an agent.
 type Remote struct {
 	name   string
-	cmd    *exec.Cmd
+	link   Link
 	client *rpc.Client
 	once   sync.Once
 	err    error         // of Close
@@ -40,21 +40,47 @@ type Remote struct {
 	offset, uncertain time.Duration
 }
 
+// Link is the standard input and output of an agent that runs already. The end of its input
+// ends it; Kill ends it at once, and Wait returns when it has ended.
+type Link struct {
+	In   io.WriteCloser
+	Out  io.ReadCloser
+	Kill func()
+	Wait func() error
+}
+
 // Start starts an agent by its command and waits until it answers. What the command writes
 // to standard error goes to log. name is what the machine is called.
 func Start(ctx context.Context, name string, argv []string, log io.Writer) (*Remote, error) {
+	link, _, err := command(ctx, argv, log)
+	if err != nil {
+		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
+	}
+	r, err := Connect(ctx, name, link)
+	if err != nil {
+		return nil, fmt.Errorf("start the agent on %s (%s): %w", name, strings.Join(argv, " "), err)
+	}
+	return r, nil
+}
+
+// command starts an agent.
+func command(ctx context.Context, argv []string, log io.Writer) (Link, *exec.Cmd, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...) //nolint:gosec // this program, or the user's own ssh
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is the lab's
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut); err != nil {
-		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
+	err := errors.Join(errIn, errOut)
+	if err == nil {
+		err = cmd.Start()
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the agent on %s: %w", name, err)
-	}
-	r := &Remote{name: name, cmd: cmd, client: jsonrpc.NewClient(&pipes{out, in}), closed: make(chan struct{})}
+	return Link{In: in, Out: out, Kill: func() { _ = cmd.Process.Kill() }, Wait: cmd.Wait}, cmd, err
+}
+
+// Connect waits until an agent answers that runs already, and ends it if it does not. name is
+// what its machine is called.
+func Connect(ctx context.Context, name string, link Link) (*Remote, error) {
+	r := &Remote{name: name, link: link, client: jsonrpc.NewClient(&pipes{link.Out, link.In}), closed: make(chan struct{})}
 	err := r.call(ctx, startWithin, "Hello", struct{}{}, &r.hello)
 	if err == nil && r.hello.Wire != wire {
 		err = errors.New("it is of another version of this program; install the same there and here")
@@ -64,7 +90,7 @@ func Start(ctx context.Context, name string, argv []string, log io.Writer) (*Rem
 		err = r.compareClocks(ctx)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start the agent on %s (%s): %w", name, strings.Join(argv, " "), errors.Join(err, r.Close()))
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
@@ -165,6 +191,9 @@ func (r *Remote) Find(ctx context.Context, wanted []Wanted) ([]Found, error) {
 // Machine describes the machine.
 func (r *Remote) Machine() host.Machine { return r.hello.Machine }
 
+// Boot is that of host.Boot there.
+func (r *Remote) Boot() string { return r.hello.Boot }
+
 // Clock is how far the machine's clock is ahead of this one's, and how exactly that is
 // known.
 func (r *Remote) Clock() (ahead, uncertain time.Duration) { return r.offset, r.uncertain }
@@ -203,6 +232,23 @@ func (r *Remote) Limit(ctx context.Context, target string, factor float64) error
 	return nil
 }
 
+// Share is the share of the CPU that a target is held to, in cores; 0 for no limit.
+func (r *Remote) Share(ctx context.Context, target string) (cores float64, err error) {
+	if err := r.call(ctx, answerWithin, "Share", target, &cores); err != nil {
+		return 0, fmt.Errorf("%s on %s: %w", target, r.name, err)
+	}
+	return cores, nil
+}
+
+// Signal sends a signal to all processes of a target that was found as a container.
+func (r *Remote) Signal(ctx context.Context, target string, signal syscall.Signal) (Signalled, error) {
+	var s Signalled
+	if err := r.call(ctx, answerWithin, "Signal", Signal{target, int(signal)}, &s); err != nil {
+		return s, fmt.Errorf("%s on %s: %w", target, r.name, err)
+	}
+	return s, nil
+}
+
 // Outsiders is that of host.Host: what else runs on another machine is not looked at.
 func (r *Remote) Outsiders() (since func() []host.Process) {
 	return func() []host.Process { return nil }
@@ -223,9 +269,9 @@ func (r *Remote) close() error {
 	if lost {
 		patience = 0
 	}
-	kill := time.AfterFunc(patience, func() { _ = r.cmd.Process.Kill() })
+	kill := time.AfterFunc(patience, r.link.Kill)
 	defer kill.Stop()
-	if errWait := r.cmd.Wait(); errWait != nil && !lost { // which was told
+	if errWait := r.link.Wait(); errWait != nil && !lost { // which was told
 		err = errors.Join(err, fmt.Errorf("the agent on %s: %w", r.name, errWait))
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,4 +42,23 @@ func Group(tb testing.TB, limits cgroup.Limits) *cgroup.Group {
 		}
 	})
 	return group
+}
+
+// Container is a directory in which a group is found as that of the container with an id; see
+// cgroup.Containers.
+func Container(tb testing.TB, group *cgroup.Group) (root, id string) {
+	tb.Helper()
+	p := group.Paths()
+	name := filepath.Base(p.CPU)
+	id = name[strings.LastIndexByte(name, '-')+1:]
+	if p.Version == 2 {
+		return filepath.Dir(p.CPU), id
+	}
+	root = tb.TempDir()
+	for controller, dir := range map[string]string{"cpu": p.CPU, "cpuacct": p.CPUAcct, "memory": p.Memory} {
+		if err := os.Symlink(filepath.Dir(dir), filepath.Join(root, controller)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return root, id
 }

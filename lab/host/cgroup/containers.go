@@ -1,0 +1,69 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Containers finds the groups of containers by their ids, below the directory where the
+// control groups of their machine are mounted. It is for whoever is in a container itself, to
+// which /proc tells no path that leads there. Those that are not found are left out.
+//
+// Runtimes name a group after its container: ID where they make groups themselves, or
+// cri-containerd-ID.scope, crio-ID.scope and the like where systemd does.
+func Containers(root string, ids []string) (map[string]Paths, error) {
+	version, top := 2, root
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
+		version, top = 1, filepath.Join(root, "cpu")
+	}
+	top, err := filepath.EvalSymlinks(top) // to cpu,cpuacct
+	if err != nil {
+		return nil, fmt.Errorf("find the control groups of containers: %w", err)
+	}
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	found := make(map[string]Paths, len(ids))
+	err = filepath.WalkDir(top, func(dir string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // it has ended meanwhile
+			return nil
+		}
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		if id := containerID(e.Name()); wanted[id] {
+			found[id] = pathsAt(version, root, top, dir)
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find the control groups of containers: %w", err)
+	}
+	return found, nil
+}
+
+// containerID is the container that a group of this name is of; empty if it is of the monitor of
+// one, or nothing that looks like an id is in it.
+func containerID(name string) string {
+	name = strings.TrimSuffix(name, ".scope")
+	at := strings.LastIndexByte(name, '-') + 1
+	if strings.HasSuffix(name[:at], "conmon-") {
+		return ""
+	}
+	return name[at:]
+}
+
+// pathsAt are the directories of the group that is at dir below top.
+func pathsAt(version int, root, top, dir string) Paths {
+	if version == 2 {
+		return Paths{Version: 2, CPU: dir, CPUAcct: dir, Memory: dir}
+	}
+	below := strings.TrimPrefix(dir, top)
+	return Paths{Version: 1, CPU: dir, CPUAcct: filepath.Join(root, "cpuacct", below), Memory: filepath.Join(root, "memory", below)}
+}
