@@ -15,6 +15,7 @@ import (
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host"
+	"loadstone/lab/host/agent"
 )
 
 // removeWithin bounds the removal of a pod after its grace period, which the node has to
@@ -56,22 +57,14 @@ func (in *instance) Kill(ctx context.Context, l *driver.Life) error {
 
 // kill says whether SIGKILL ended it at once.
 func (in *instance) kill(ctx context.Context, l *driver.Life) (killed bool, err error) {
-	if group := in.Place().Group; group != nil {
-		pids, err := group.Procs()
-		for _, pid := range pids {
-			if errors.Is(unix.Kill(pid, unix.SIGKILL), unix.EPERM) { // one that is gone has ended
-				err = unix.EPERM
-			}
-		}
-		if err == nil && len(pids) > 0 {
-			settled := time.NewTimer(removeWithin)
-			defer settled.Stop()
-			select {
-			case <-l.Exited():
-				return true, nil
-			case <-in.run.watched:
-			case <-settled.C:
-			}
+	if s, err := in.signal(ctx, unix.SIGKILL); err == nil && s.Processes > 0 {
+		settled := time.NewTimer(removeWithin)
+		defer settled.Stop()
+		select {
+		case <-l.Exited():
+			return true, nil
+		case <-in.run.watched:
+		case <-settled.C:
 		}
 	}
 	return false, in.remove(ctx, 1)
@@ -129,10 +122,10 @@ func (in *instance) Pause(ctx context.Context, _ *driver.Life) error {
 	in.paused.Store(true)
 	p := driver.Poll{Within: pauseWithin, First: 2 * time.Millisecond, Last: 20 * time.Millisecond}
 	still, errSignal := 0, error(nil)
-	ok, err := p.Until(ctx, nil, func(context.Context) bool {
-		moving := false
-		errSignal = in.signal(unix.SIGSTOP, func(m guardian.Member) bool { moving = moving || !m.Stopped; return !m.Stopped })
-		if still++; moving {
+	ok, err := p.Until(ctx, nil, func(ctx context.Context) bool {
+		var s agent.Signalled
+		s, errSignal = in.signal(ctx, unix.SIGSTOP)
+		if still++; s.Moving > 0 {
 			still = 0
 		}
 		return errSignal != nil || still >= 2 // one that was just being started is seen the second time
@@ -144,26 +137,37 @@ func (in *instance) Pause(ctx context.Context, _ *driver.Life) error {
 }
 
 // Resume lets them go on, if they were paused.
-func (in *instance) Resume(context.Context, *driver.Life) error {
+func (in *instance) Resume(ctx context.Context, _ *driver.Life) error {
 	if !in.paused.Swap(false) {
 		return nil
 	}
-	return in.signal(unix.SIGCONT, func(guardian.Member) bool { return true })
+	_, err := in.signal(context.WithoutCancel(ctx), unix.SIGCONT)
+	return err
 }
 
-// signal sends to those processes of the pod that are to get it.
-func (in *instance) signal(s unix.Signal, to func(guardian.Member) bool) error {
+// signal sends to all processes of the pod; those that stand still are not stopped again.
+func (in *instance) signal(ctx context.Context, s unix.Signal) (to agent.Signalled, err error) {
+	if remote := in.byAgent(); remote != nil {
+		return remote.Signal(ctx, in.Name, s)
+	}
 	group := in.Place().Group
 	if group == nil {
-		return fmt.Errorf("its processes cannot be seen from here: %w", host.ErrUnsupported)
+		return to, fmt.Errorf("its processes cannot be seen from here: %w", host.ErrUnsupported)
 	}
 	pids, err := group.Procs()
 	for _, m := range guardian.Members(in.run.config.ProcRoot, pids) {
-		if to(m) {
-			_ = unix.Kill(m.PID, s) // one that is gone has ended
+		if s == unix.SIGSTOP && m.Stopped {
+			continue
+		}
+		to.Processes++
+		if !m.Stopped {
+			to.Moving++
+		}
+		if errors.Is(unix.Kill(m.PID, s), unix.EPERM) { // one that is gone has ended
+			err = unix.EPERM
 		}
 	}
-	return err
+	return to, err
 }
 
 // said is the end of what a command wrote, to either of its outputs.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"loadstone/lab/driver"
@@ -149,6 +150,9 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}
+	watching := agentSet("default", suiteImage, corev1.PullNever, []string{"node1", "node2"})
+	_, err = c.AppsV1().DaemonSets("default").Create(t.Context(), watching, dry)
+	check(watching.Name, err)
 	for _, x := range append(o.Jobs, generating) {
 		_, err := c.BatchV1().Jobs("default").Create(t.Context(), x, dry)
 		check(x.Name, err)

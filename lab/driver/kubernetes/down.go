@@ -26,6 +26,9 @@ func (r *Running) CleanUp(ctx context.Context) error {
 	if r.machine != nil {
 		errs = append(errs, r.machine.Local.Close()) //nolint:contextcheck // it restores whatever has ended
 	}
+	if r.agents != nil {
+		errs = append(errs, r.agents.end())
+	}
 	if r.guard != nil {
 		errs = append(errs, r.removeAll(ctx))
 	}

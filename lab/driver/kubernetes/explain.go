@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"loadstone/lab/driver"
 )
 
 // explain makes one sentence of an error of the API that says what to do.
@@ -104,6 +106,8 @@ func obstacle(pod *corev1.Pod, now time.Time) error {
 			return fmt.Errorf("the image %s is not on node %s and cannot be pulled (%s); correct its name, push it, or load it onto the nodes", image, pod.Spec.NodeName, shortened(w.Message))
 		case "InvalidImageName":
 			return fmt.Errorf("%q is no name of an image; correct it", image)
+		case "CrashLoopBackOff": // of what is started again
+			return fmt.Errorf("its container ends again and again (%s); is %s the image of this program?", shortened(lastWords(&pod.Status.ContainerStatuses[i], w.Message)), image)
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 			return fmt.Errorf("node %s cannot make its container: %s", pod.Spec.NodeName, shortened(w.Message))
 		}
@@ -114,6 +118,14 @@ func obstacle(pod *corev1.Pod, now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// lastWords are what a container that has ended before said last, or else what is said of it.
+func lastWords(c *corev1.ContainerStatus, otherwise string) string {
+	if t := c.LastTerminationState.Terminated; t != nil && t.Message != "" {
+		return driver.LastLine(t.Message)
+	}
+	return otherwise
 }
 
 // shortened is the first line of what Kubernetes says, without its last full stop.

@@ -95,7 +95,7 @@ func (r *Running) Generators(ctx context.Context, image string, n int, files []s
 	if err != nil {
 		return nil, err
 	}
-	pods, err := r.awaitGenerators(ctx, n)
+	pods, err := r.awaitPods(ctx, helpers{"Job", generatorsName, generatorsLabel, startWithin}, n)
 	if err != nil {
 		return nil, fmt.Errorf("start load generators: %w", err)
 	}
@@ -135,19 +135,26 @@ func takesPods(n *corev1.Node) bool {
 	return !n.Spec.Unschedulable
 }
 
-// awaitGenerators waits until all of them run.
-func (r *Running) awaitGenerators(ctx context.Context, n int) (pods []corev1.Pod, err error) {
-	p := driver.Poll{Within: startWithin, First: 50 * time.Millisecond, Last: lookEvery}
+// helpers are pods that are none of the system's.
+type helpers struct {
+	kind, name string // of what has them made
+	label      string // which they have
+	within     time.Duration
+}
+
+// awaitPods waits until all n of them run.
+func (r *Running) awaitPods(ctx context.Context, h helpers, n int) (pods []corev1.Pod, err error) {
+	p := driver.Poll{Within: h.within, First: 50 * time.Millisecond, Last: lookEvery}
 	ok, errEnd := p.Until(ctx, r.watched, func(ctx context.Context) bool {
-		err = r.cluster.call(ctx, "look for the load generators", func(ctx context.Context) error {
-			list, err := r.cluster.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{LabelSelector: generatorsLabel})
+		err = r.cluster.call(ctx, "look for the pods of "+h.name, func(ctx context.Context) error {
+			list, err := r.cluster.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{LabelSelector: h.label})
 			if err == nil {
 				pods = list.Items
 			}
 			return err
 		})
 		if err == nil && len(pods) < n {
-			err = r.refused(ctx, generatorsName)
+			err = r.refused(ctx, h.kind, h.name)
 		}
 		running := 0
 		for i := 0; i < len(pods) && err == nil; i++ {
@@ -171,12 +178,21 @@ func (r *Running) awaitGenerators(ctx context.Context, n int) (pods []corev1.Pod
 	case errEnd != nil:
 		return nil, errEnd
 	}
-	return nil, fmt.Errorf("they do not run within %v", startWithin)
+	return nil, fmt.Errorf("they do not run within %v", h.within)
 }
 
-// ending is how a generator's pod came to its end.
+// helper is what a pod is that is none of the system's, and where, for people.
+func helper(pod *corev1.Pod) string {
+	what := "generator"
+	if pod.Labels[agentsLabel] != "" {
+		what = "agent"
+	}
+	return fmt.Sprintf("the %s on node %s", what, pod.Spec.NodeName)
+}
+
+// ending is how the pod of a generator or an agent came to its end.
 func ending(pod *corev1.Pod) string {
-	text := fmt.Sprintf("the pod of the generator on node %s has ended", pod.Spec.NodeName)
+	text := fmt.Sprintf("the pod of %s has ended", helper(pod))
 	if pod.Status.Reason != "" { // evicted, or refused by its node
 		return fmt.Sprintf("%s (%s: %s)", text, pod.Status.Reason, shortened(pod.Status.Message))
 	}
@@ -195,7 +211,7 @@ func ending(pod *corev1.Pod) string {
 	return text
 }
 
-// attach is the standard input and output of a generator's pod. Its end is that of ctx, of
+// attach is the standard input and output of the pod of a generator or an agent. Its end is that of ctx, of
 // its input, or of the connection.
 func (r *Running) attach(ctx context.Context, pod *corev1.Pod, log io.Writer) generator.Link {
 	ctx, cancel := context.WithCancel(ctx)
@@ -219,7 +235,7 @@ func (r *Running) attach(ctx context.Context, pod *corev1.Pod, log io.Writer) ge
 	}}
 }
 
-// closing is the input of a generator that remembers whether it was closed.
+// closing is the input of a program that remembers whether it was closed.
 type closing struct {
 	*io.PipeWriter
 
@@ -234,7 +250,7 @@ func (c *closing) Close() error {
 // endKnownWithin is how long it takes at the most until the end of a pod is known.
 const endKnownWithin = 5 * time.Second
 
-// whyEnded is why a generator is not attached any more that was not asked to end.
+// whyEnded is why a generator or an agent is not attached any more that was not asked to end.
 func (r *Running) whyEnded(ctx context.Context, pod *corev1.Pod, err error) error {
 	p := driver.Poll{Within: endKnownWithin, First: 50 * time.Millisecond, Last: lookEvery}
 	var why error
@@ -246,7 +262,7 @@ func (r *Running) whyEnded(ctx context.Context, pod *corev1.Pod, err error) erro
 			case apierrors.IsNotFound(err):
 				known = true
 				if why == nil {
-					why = fmt.Errorf("the pod of the generator on node %s was deleted", pod.Spec.NodeName)
+					why = fmt.Errorf("the pod of %s was deleted", helper(pod))
 				}
 				return nil
 			case err == nil && over(now): // by whom one was killed, may be told later
@@ -262,7 +278,7 @@ func (r *Running) whyEnded(ctx context.Context, pod *corev1.Pod, err error) erro
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("the connection to the generator on node %s has ended: %w", pod.Spec.NodeName, err)
+	return fmt.Errorf("the connection to %s has ended: %w", helper(pod), err)
 }
 
 // oneWriter is a writer for several.

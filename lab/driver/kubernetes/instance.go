@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/host/agent"
 )
 
 const (
@@ -40,6 +41,7 @@ type instance struct {
 	paused  atomic.Bool
 
 	mu      sync.Mutex    // guards all below
+	watcher *agent.Remote // of its node, which has found it; nil for none
 	uid     types.UID     // of the pod that is the latest life; empty until it is known
 	past    types.UID     // of the pod before it
 	latest  *corev1.Pod   // as it was last seen; nil if it is gone
@@ -88,7 +90,7 @@ func (in *instance) Start(ctx context.Context) error {
 	if in.uid != "" {
 		in.past = in.uid
 	}
-	in.uid, in.latest, in.log = "", nil, nil
+	in.uid, in.latest, in.log, in.watcher = "", nil, nil, nil
 	in.mu.Unlock()
 	if err := in.create(ctx); err != nil {
 		return err
@@ -97,7 +99,7 @@ func (in *instance) Start(ctx context.Context) error {
 	var pod *corev1.Pod
 	err := in.await(ctx, startWithin, func(p *corev1.Pod) (ok bool, err error) {
 		if p == nil && in.job != nil {
-			return false, in.run.refused(ctx, in.job.Name)
+			return false, in.run.refused(ctx, "Job", in.job.Name)
 		}
 		if p == nil {
 			return false, nil
@@ -116,10 +118,9 @@ func (in *instance) Start(ctx context.Context) error {
 	if was != "" && was != place.Host {
 		in.run.Warnf("%s has another address since it was started again: %s, before %s; load that is offered to it directly does not reach it", in.Name, place.Host, was)
 	}
-	if in.job == nil { // nobody watches what a job uses
-		place.PID, place.Group = in.openGroup(ctx, l, pod.Spec.NodeName, container.ContainerID)
-	}
+	place.PID, place.Group = in.openGroup(ctx, l, pod.Spec.NodeName, container.ContainerID)
 	in.Begin(l, place, container.State.Running.StartedAt.Time)
+	in.run.agents.follow(ctx, in, pod.Spec.NodeName)
 	if l.HasEnded() {
 		return in.LeaveGroup() // which the watch has not seen
 	}
@@ -136,11 +137,12 @@ func started(pod *corev1.Pod) (corev1.ContainerStatus, bool) {
 	return corev1.ContainerStatus{}, false
 }
 
-// refused says why a job's pod is not made; the controller tells that by events alone.
-func (r *Running) refused(ctx context.Context, job string) error {
+// refused says why no pods are made of a job, or of another object that has pods made; controllers
+// tell that by events alone.
+func (r *Running) refused(ctx context.Context, kind, name string) error {
 	var events *corev1.EventList
 	err := r.cluster.call(ctx, "look why it does not start", func(ctx context.Context) (err error) {
-		events, err = r.cluster.CoreV1().Events(r.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Job,involvedObject.name=" + job})
+		events, err = r.cluster.CoreV1().Events(r.name).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name})
 		return err
 	})
 	if err != nil {
@@ -148,11 +150,14 @@ func (r *Running) refused(ctx context.Context, job string) error {
 	}
 	for i := range events.Items {
 		e := &events.Items[i]
-		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != job || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
+		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != name || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
 			continue
 		}
 		if strings.Contains(e.Message, "exceeded quota") {
 			return fmt.Errorf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", after(e.Message, "exceeded quota: "))
+		}
+		if _, why, found := strings.Cut(e.Message, "violates PodSecurity "); found {
+			return fmt.Errorf("the cluster's pod security refuses it (%s); it needs the level privileged", shortened(why))
 		}
 		return fmt.Errorf("the cluster does not make its pod: %s", shortened(e.Message))
 	}

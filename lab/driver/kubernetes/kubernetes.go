@@ -25,9 +25,10 @@
 // as long as the name space, that is the run. CPU is counted in thousandths of a core, and
 // limited over the nodes' period, which is 100 ms unless they are told otherwise.
 //
-// Figures of CPU and memory come from the pods' control groups, where the nodes are this
-// machine; otherwise there is no host, and a run has metrics alone. Signals reach no further
-// either: on other machines no instance is paused, and one is killed by deleting its pod. What
+// Figures of CPU and memory come from the pods' control groups: here, where the nodes are this
+// machine, and otherwise from agents (package agent) that a DaemonSet puts on the nodes that the pods
+// are on. Where neither can be had, there is no host, and a run has metrics alone; nothing is paused
+// then, and a pod is killed by deleting it. What
 // is started again is another pod, with another address. CPU limits are changed by
 // resizing pods in place, from the start of load on and for perturbation, for which the
 // cluster has to have Kubernetes 1.33.
@@ -72,6 +73,8 @@ type Driver struct {
 	// answer in place of lostAfter.
 	cluster   *cluster
 	lostAfter time.Duration
+	// groupsDir is where agents have the control groups of their nodes.
+	groupsDir string
 }
 
 // setup is all that one Up is given.
@@ -98,7 +101,9 @@ type Running struct {
 	watched chan struct{}      // closed when the watch is over; nil before
 	unwatch context.CancelFunc // ends it
 	ends    sync.WaitGroup     // of what follows logs and handles ends
-	unseen  atomic.Bool        // what pods use cannot be seen from here
+	isUp    atomic.Bool
+	unseen  atomic.Pointer[error] // why what pods use cannot be seen from here; nil if it can
+	agents  *agents               // that watch them, then; nil for none
 }
 
 // New returns a driver with these fields.
@@ -168,12 +173,18 @@ func (d Driver) Up(ctx context.Context, c driver.Config) (driver.Running, error)
 	if err := r.Up(ctx, r, &d.Settings, c.Progress); err != nil {
 		return nil, err
 	}
+	if err := r.watchByAgents(ctx); err != nil {
+		return nil, errors.Join(err, r.Down(context.WithoutCancel(ctx)))
+	}
 	return r, nil
 }
 
-// Hosts is the machine that the pods run on, unless they cannot be seen from here.
+// Hosts is the machine that the pods run on, or their nodes as one; none if they cannot be seen.
 func (r *Running) Hosts() []host.Host {
-	if r.unseen.Load() {
+	switch {
+	case r.agents != nil:
+		return []host.Host{r.agents}
+	case r.unseen.Load() != nil:
 		return nil
 	}
 	return []host.Host{r.machine}

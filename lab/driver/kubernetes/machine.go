@@ -26,15 +26,8 @@ import (
 // resizeWithin bounds one resizing: a few tenths of a second, if the node has room.
 const resizeWithin = 10 * time.Second
 
-// bootID names one start of one machine's kernel. Nodes that are this machine, in
-// whatever name spaces, have the same one.
-func bootID(procRoot string) string {
-	text, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
+// bootID is of this machine what nodes say of theirs.
+func bootID(procRoot string) string { return host.Boot(procRoot) }
 
 // machineOf describes this machine if a node is in it, or else all nodes as one machine.
 // Nodes that share a machine count once.
@@ -85,10 +78,16 @@ func newMachine(r *Running, resizes bool) *machine {
 // Limit resizes the pod; one without a limit is slowed down as any process is.
 func (m *machine) Limit(ctx context.Context, target string, factor float64) error {
 	in := m.run.byName[target]
-	if in == nil || in.Service.Limits.CPUs == nil {
+	if in == nil {
 		return m.Local.Limit(ctx, target, factor)
 	}
-	if !m.resizes || in.Place().Group == nil {
+	if remote := in.byAgent(); in.Service.Limits.CPUs == nil && remote != nil {
+		return remote.Limit(ctx, target, factor)
+	}
+	if in.Service.Limits.CPUs == nil {
+		return m.Local.Limit(ctx, target, factor)
+	}
+	if !m.resizes || in.share() == nil {
 		return fmt.Errorf("%s: %w", target, host.ErrUnsupported)
 	}
 	m.mu.Lock()
@@ -137,8 +136,8 @@ func (in *instance) resize(ctx context.Context, factor float64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, resizeWithin, fmt.Errorf("its node did not change its CPU within %v", resizeWithin))
 	defer cancel()
 	want := scaled.Limits[corev1.ResourceCPU]
-	if group := in.Place().Group; group != nil {
-		return in.awaitShare(ctx, group, float64(want.MilliValue())/1000)
+	if share := in.share(); share != nil {
+		return in.awaitShare(ctx, share, float64(want.MilliValue())/1000)
 	}
 	return in.await(ctx, resizeWithin, func(pod *corev1.Pod) (bool, error) {
 		if pod == nil || over(pod) {
@@ -153,17 +152,36 @@ func (in *instance) resize(ctx context.Context, factor float64) error {
 	})
 }
 
+// share reads the share of the CPU that the kernel holds the instance to, in cores, 0 for no
+// limit; it is nil where that is not seen.
+func (in *instance) share() func(context.Context) (float64, error) {
+	group, remote := in.Place().Group, in.byAgent()
+	switch {
+	case group != nil:
+		return func(context.Context) (float64, error) {
+			share, err := group.CPU()
+			if err != nil || share == nil {
+				return 0, err
+			}
+			return share.Cores, nil
+		}
+	case remote != nil:
+		return func(ctx context.Context) (float64, error) { return remote.Share(ctx, in.Name) }
+	}
+	return nil
+}
+
 // awaitShare looks at the control group until it has the share: the status is told later.
-func (in *instance) awaitShare(ctx context.Context, group *cgroup.Group, cores float64) error {
+func (in *instance) awaitShare(ctx context.Context, share func(context.Context) (float64, error), cores float64) error {
 	const thousandth = 1e-3 // of a core, in which Kubernetes counts
 	var refused error
 	p := driver.Poll{Within: resizeWithin, First: 5 * time.Millisecond, Last: 40 * time.Millisecond}
-	ok, err := p.Until(ctx, in.Life().Exited(), func(context.Context) bool {
+	ok, err := p.Until(ctx, in.Life().Exited(), func(ctx context.Context) bool {
 		if pod, _ := in.seen(); pod != nil {
 			refused = infeasible(pod)
 		}
-		share, err := group.CPU()
-		return err == nil && share != nil && math.Abs(share.Cores-cores) < thousandth || refused != nil
+		now, err := share(ctx)
+		return err == nil && math.Abs(now-cores) < thousandth || refused != nil
 	})
 	if ok || err != nil || in.Life().HasEnded() {
 		return errors.Join(refused, err)
@@ -181,24 +199,34 @@ func infeasible(pod *corev1.Pod) error {
 	return nil
 }
 
-// openGroup opens the control group of a container, where its node is this machine.
+// openGroup opens the control group of a container, where its node is this machine, unless agents
+// watch it. Nobody watches what a job uses.
 func (in *instance) openGroup(ctx context.Context, l *driver.Life, node, containerID string) (int, *cgroup.Group) {
+	if in.job != nil || in.run.agents != nil {
+		return 0, nil
+	}
 	c := &in.run.config
 	pid, err := in.run.findContainer(ctx, node, containerID)
 	var group *cgroup.Group
 	if err == nil {
 		group, err = cgroup.Of(c.ProcRoot, c.SysRoot, pid)
 	}
-	if err != nil && in.hasEnded(l) {
-		return 0, nil
+	if _, elsewhere := errors.AsType[*elsewhereError](err); err != nil && (elsewhere || !in.hasEnded(l)) {
+		// Agents are for what cannot be seen when the system is up.
+		if in.run.unseen.CompareAndSwap(nil, &err) && in.run.isUp.Load() {
+			in.run.warnUnseen(err)
+		}
 	}
 	if err != nil {
-		in.run.unseen.Store(true)
-		in.run.Warnf("what pods use cannot be seen from here, so no bottleneck is named by its CPU: %v", err)
 		return 0, nil
 	}
 	return pid, group
 }
+
+// elsewhereError is why the processes of a pod are not seen, whether it has ended or not.
+type elsewhereError struct{ text string }
+
+func (e *elsewhereError) Error() string { return e.text }
 
 // hasEnded waits a moment for the news of an end.
 func (in *instance) hasEnded(l *driver.Life) bool {
@@ -215,13 +243,16 @@ func (in *instance) hasEnded(l *driver.Life) bool {
 
 // findContainer is the first process of a container on a node.
 func (r *Running) findContainer(ctx context.Context, node, containerID string) (int, error) {
+	if _, asked := r.config.agentImage(); asked {
+		return 0, &elsewhereError{AgentVariable + " asks for agents"}
+	}
 	nodes, err := r.cluster.nodes(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for i := range nodes {
 		if n := &nodes[i]; n.Name == node && n.Status.NodeInfo.BootID != bootID(r.config.ProcRoot) {
-			return 0, fmt.Errorf("node %s is another machine than this one", node)
+			return 0, &elsewhereError{fmt.Sprintf("node %s is another machine than this one", node)}
 		}
 	}
 	_, id, _ := strings.Cut(containerID, "://")

@@ -241,6 +241,9 @@ func (in *instance) createOnce(ctx context.Context) error {
 	}
 	pod := in.pod.DeepCopy()
 	pod.OwnerReferences = in.run.owners()
+	if in.run.agents != nil { // to where it can be seen
+		pod.Spec.Affinity = on(in.run.agents.names())
+	}
 	if in.run.machine.resizes && !in.limited.Load() { // until the system is up
 		delete(pod.Spec.Containers[0].Resources.Limits, corev1.ResourceCPU)
 	}

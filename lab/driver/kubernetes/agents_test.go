@@ -1,0 +1,296 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"loadstone/lab/driver/guardian"
+	"loadstone/lab/host"
+	"loadstone/lab/host/agent"
+	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/cgroup/cgrouptest"
+)
+
+func TestTheDaemonSetOfAgents(t *testing.T) {
+	t.Parallel()
+	text, err := yaml.Marshal(agentSet("loadstone-1-2-abcdef01", "registry.example/loadstone:1", corev1.PullIfNotPresent, []string{"node1", "node2"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGolden(t, "agents", append([]byte("---\n"), text...))
+}
+
+// watching has the world have an agent wherever a pod of one is.
+func (w *world) watching(groupsDir string) (serving *atomic.Int32) {
+	w.agent, w.groupsDir, serving = "", groupsDir, &atomic.Int32{}
+	w.attachTo = func(ctx context.Context, _, _ string, s streams) error {
+		serving.Add(1)
+		defer serving.Add(-1)
+		return agent.Serve(ctx, s.in, s.out, []string{os.Args[0], "keeper"})
+	}
+	return serving
+}
+
+// sleeper is a process in a control group.
+func sleeper(t *testing.T) (*cgroup.Group, guardian.Process) {
+	t.Helper()
+	group := cgrouptest.Group(t, cgroup.Limits{})
+	cmd := exec.CommandContext(t.Context(), "sleep", "1h")
+	if err := group.Enter(cmd, []string{os.Args[0], "shim"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if pids, err := group.Procs(); err == nil && slices.Contains(pids, cmd.Process.Pid) {
+			break
+		}
+	}
+	p, err := guardian.Identify("/proc", cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return group, p
+}
+
+// sampled is one sample of a host.
+func sampled(t *testing.T, h host.Host) *host.Sample {
+	t.Helper()
+	var sample *host.Sample
+	enough := errors.New("enough")
+	err := h.Watch(t.Context(), time.Millisecond, func(s *host.Sample) error {
+		sample = s
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	return sample
+}
+
+// An agent reads a pod's control group and pauses the pod, and finds it again when it was started again.
+func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
+	t.Parallel()
+	group, process := sleeper(t)
+	root, id := cgrouptest.Container(t, group)
+	api := running()
+	api.ContainerStatuses[0].ContainerID = "containerd://" + id
+	w := newWorld(t, map[string]corev1.PodStatus{"api": api})
+	serving := w.watching(root)
+	up, err := w.up(t.Context(), system(t, `services: {api: {image: shop}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := up.(*Running)
+	if said := r.Warnings(); len(said) != 1 || !strings.HasPrefix(said[0], "the clock of node node1 is ahead by ") {
+		t.Errorf("got warnings %q", said)
+	}
+	if hosts := r.Hosts(); len(hosts) != 1 || hosts[0].Machine().Cores < 1 {
+		t.Fatalf("got hosts %v", hosts)
+	}
+	wantRead := func() {
+		t.Helper()
+		var before, after cgroup.Stat
+		errBefore := group.Read(&before)
+		s := sampled(t, r.Hosts()[0])
+		errAfter := group.Read(&after)
+		if err := errors.Join(errBefore, errAfter); err != nil {
+			t.Fatal(err)
+		}
+		if in := s.Instances[0]; len(s.Instances) != 1 || in.Name != "api-1" || in.CPU < before.CPU || in.CPU > after.CPU || in.Memory == 0 || s.MachineTotal == 0 || s.Slow == nil {
+			t.Errorf("got %+v between %v and %v of the control group", s, before.CPU, after.CPU)
+		}
+	}
+	wantRead()
+	set, err := w.AppsV1().DaemonSets(r.name).Get(t.Context(), agentsName, metav1.GetOptions{})
+	if err != nil || len(set.OwnerReferences) != 1 || set.Spec.Template.Spec.Containers[0].ImagePullPolicy != corev1.PullNever {
+		t.Errorf("got %+v, %v, want an image that is not pulled, and an owner", set, err)
+	}
+	stopped := func() bool {
+		all := guardian.Members("/proc", []int{process.PID})
+		return len(all) == 1 && all[0].Stopped
+	}
+	if err := r.Pause(t.Context(), "api-1"); err != nil || !stopped() {
+		t.Errorf("pause: %v, and it stands still: %v", err, stopped())
+	}
+	if err := r.Resume(t.Context(), "api-1"); err != nil || stopped() {
+		t.Errorf("resume: %v, and it stands still: %v", err, stopped())
+	}
+	for _, factor := range []float64{0.5, 1} { // it has no limit, so that it is slowed down
+		if err := r.Hosts()[0].Limit(t.Context(), "api-1", factor); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.Stop(t.Context(), "api-1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Start(t.Context(), "api-1"); err != nil {
+		t.Fatal(err)
+	}
+	wantRead()
+	if err := errors.Join(r.Pause(t.Context(), "api-1"), r.Resume(t.Context(), "api-1")); err != nil {
+		t.Errorf("started again: %v", err)
+	}
+	if a := w.pod("api-1").Spec.Affinity; a == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0].Values[0] != "node1" {
+		t.Errorf("it may be started again where no agent is: %+v", a)
+	}
+	if err := r.Down(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("there is left: %q", left)
+	}
+	if n := serving.Load(); n != 0 {
+		t.Errorf("%d agents still run", n)
+	}
+}
+
+// Where no agents are to be had, the run goes on with metrics alone and says so in one sentence.
+func TestAgentsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	event := func(message string) func(*world) {
+		return func(w *world) {
+			w.PrependReactor("create", "daemonsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				e := &corev1.Event{
+					ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: a.GetNamespace()}, Reason: "FailedCreate",
+					InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Name: agentsName}, Message: message,
+				}
+				return true, nil, w.Tracker().Add(e)
+			})
+		}
+	}
+	for name, c := range map[string]struct {
+		becomes corev1.PodStatus
+		prepare func(*world)
+		want    string
+	}{
+		"pod security": {
+			prepare: event(`Error creating: pods "loadstone-agents-x" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true), hostPath volumes (volume "cgroup")`),
+			want:    `the cluster's pod security refuses it ("baseline:latest": host namespaces (hostPID=true), hostPath volumes (volume "cgroup")); it needs the level privileged`,
+		},
+		"quota": {
+			prepare: event(`Error creating: pods "loadstone-agents-x" is forbidden: exceeded quota: few, requested: pods=1`),
+			want:    "a quota of the name space refuses it (few, requested: pods=1)",
+		},
+		"rights": {
+			prepare: func(w *world) {
+				w.PrependReactor("create", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
+					return true, nil, apierrors.NewForbidden(corev1.Resource("daemonsets"), agentsName, errors.New("no"))
+				})
+			},
+			want: "this user may not make the agents on nodes: no",
+		},
+		"image":           {becomes: waiting("ErrImageNeverPull", "never"), want: "the image loadstone is not on node node1 and cannot be pulled"},
+		"another program": {becomes: waiting("CrashLoopBackOff", "back-off 10s"), want: "its container ends again and again (back-off 10s); is loadstone the image of this program?"},
+		"another version": {becomes: running(), prepare: func(w *world) {
+			w.attachTo = func(context.Context, string, string, streams) error { return errors.New("what is there says no word") }
+		}, want: "the connection to the agent on node node1 has ended: what is there says no word"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]corev1.PodStatus{"": c.becomes})
+			w.agent = ""
+			if c.prepare != nil {
+				c.prepare(w)
+			}
+			r, err := w.up(t.Context(), system(t, `services: {api: {image: shop}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "what pods use cannot be seen from here, so no bottleneck is named by its CPU: node node1 is another machine than this one; and no agent there tells it (LOADSTONE_KUBE_AGENT names its image): " + c.want
+			if said := r.Warnings(); len(said) != 1 || !strings.HasPrefix(said[0], want) || strings.Contains(said[0], "\n") {
+				t.Errorf("got %q, want %q", said, want)
+			}
+			if hosts := r.Hosts(); len(hosts) > 0 {
+				t.Errorf("got hosts %v", hosts)
+			}
+			sets, err := w.AppsV1().DaemonSets(r.(*Running).name).List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(sets.Items) > 0 {
+				t.Errorf("there is left: %v, %v", sets.Items, err)
+			}
+			if err := r.Down(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What is counted on several nodes is one sample of one moment, in which nothing that an instance has used is
+// lost when it goes to another node, and a machine counts once.
+func TestSamplesOfNodesAreOne(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	at := func(ms int, total time.Duration, all ...host.Instance) *host.Sample {
+		s := &host.Sample{At: began.Add(time.Duration(ms) * time.Millisecond), Instances: all, MachineTotal: total, MachineBusy: total / 2, Self: time.Second}
+		if ms == 0 || ms == 300 {
+			s.Slow = &host.Slow{Instances: make([]host.SlowInstance, len(all)), ListenOverflows: 1}
+			for i := range all {
+				s.Slow.Instances[i].RunDelay = all[i].CPU
+			}
+		}
+		return s
+	}
+	used := func(name string, cpu time.Duration, memory uint64) host.Instance {
+		return host.Instance{Name: name, CPU: cpu, Memory: memory}
+	}
+	node := func(machine bool, samples ...*host.Sample) *reading {
+		c := make(chan *host.Sample, len(samples))
+		for _, s := range samples {
+			c <- s
+		}
+		close(c)
+		return &reading{samples: c, names: []string{"api-1", "api-2", "db-1"}, machine: machine, lives: map[string]host.Instance{}, slow: map[string]host.SlowInstance{}}
+	}
+	all := []*reading{
+		node(true, at(0, 10, used("api-1", 100, 5), used("db-1", 10, 1)), at(100, 30, used("api-1", 300, 6), used("db-1", 30, 1)), at(300, 50, used("db-1", 50, 2))),
+		node(false, at(0, 10, used("api-2", 0, 7)), at(200, 90, used("api-2", 200, 7)), at(400, 90, used("api-2", 400, 7), used("api-1", 40, 3))),
+	}
+	var got []*host.Sample
+	for all[0].next() {
+		s, ok := together(all)
+		if !ok {
+			t.Fatal("a node has ended")
+		}
+		got = append(got, s)
+	}
+	for i, want := range [][]host.Instance{
+		{used("api-1", 100, 5), used("api-2", 0, 7), used("db-1", 10, 1)},
+		{used("api-1", 300, 6), used("api-2", 100, 7), used("db-1", 30, 1)},
+		{used("api-1", 320, 0), used("api-2", 300, 7), used("db-1", 50, 2)}, // half-way, it was not on the other yet
+	} {
+		if !slices.Equal(got[i].Instances, want) {
+			t.Errorf("sample %d: got %+v, want %+v", i, got[i].Instances, want)
+		}
+	}
+	if last := got[2]; last.MachineTotal != 50 || last.MachineBusy != 25 || last.Self != 2*time.Second || last.Slow == nil || last.Slow.Instances[1].RunDelay != 0 || last.Slow.Instances[2].RunDelay != 50 || last.Slow.ListenOverflows != 2 || got[1].Slow != nil {
+		t.Errorf("got %+v with %+v", last, last.Slow)
+	}
+	ended := []*reading{node(true, at(0, 10), at(100, 20)), node(false, at(50, 10))}
+	for _, want := range []bool{true, false} {
+		if !ended[0].next() {
+			t.Fatal("the first node has ended")
+		}
+		if _, ok := together(ended); ok != want {
+			t.Errorf("got %v of a node that ends, want %v", ok, want)
+		}
+	}
+}
