@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host"
 	"loadstone/lab/host/agent"
@@ -291,6 +292,22 @@ func TestSamplesOfNodesAreOne(t *testing.T) {
 		}
 		if _, ok := together(ended); ok != want {
 			t.Errorf("got %v of a node that ends, want %v", ok, want)
+		}
+	}
+}
+
+// Agents that are asked for pause what is on other machines; those that may be had are not relied on.
+func TestAgentsThatAreAskedForPause(t *testing.T) {
+	t.Parallel()
+	for image, want := range map[string]string{
+		"registry.example/loadstone:1": "",
+		"":                             "or name the image of an agent that does it in LOADSTONE_KUBE_AGENT",
+		noAgents:                       "or name the image of an agent that does it in LOADSTONE_KUBE_AGENT",
+	} {
+		d := Driver{Settings: driver.Settings{ProcRoot: "/proc", Env: map[string]string{AgentVariable: image}}, cluster: &cluster{Interface: newWorld(t, nil)}}
+		err := d.CheckFault(t.Context(), system(t, `services: {web: {image: x}}`), "web", "pause", false)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", image, err, want)
 		}
 	}
 }

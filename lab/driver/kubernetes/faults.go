@@ -16,8 +16,9 @@ import (
 // CheckFault says what keeps a fault from being carried out, before the system is up. reached
 // says that its instances come back, and that load is offered to them directly.
 //
-// A process is paused by a signal, which the API of Kubernetes cannot send, so it has to be on
-// this machine, wherever the scheduler puts it.
+// A process is paused by a signal, which the API of Kubernetes cannot send. So it has to be on
+// this machine, wherever the scheduler puts it, or agents are asked for. Whether these are to be had shows when
+// the system is up, and is not relied on otherwise.
 func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, action string, reached bool) error {
 	if reached {
 		project, err := s.Project(ctx)
@@ -28,7 +29,7 @@ func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, act
 			return fmt.Errorf("an instance of %s that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for", service)
 		}
 	}
-	if action != "pause" {
+	if _, asked := d.agentImage(); asked || action != "pause" {
 		return nil
 	}
 	c, err := d.connect()
@@ -39,7 +40,7 @@ func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, act
 	if err != nil {
 		return fmt.Errorf("whether %s can be paused depends on where the nodes are: %w", service, err)
 	}
-	const instead = "write stop in place of pause"
+	const instead = "write stop in place of pause, or name the image of an agent that does it in " + AgentVariable
 	for i := range nodes {
 		if n := &nodes[i]; takesPods(n) && n.Status.NodeInfo.BootID != bootID(d.ProcRoot) {
 			return fmt.Errorf("instances of %s may be on node %s, which is another machine than this one, and only what is on this one can be paused; %s", service, n.Name, instead)
