@@ -147,7 +147,7 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range carried {
-		_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), x, dry)
+		_, err := c.CoreV1().Secrets("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}
 	watching := agentSet("default", suiteImage, corev1.PullNever, []string{"node1", "node2"})

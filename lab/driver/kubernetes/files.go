@@ -35,16 +35,17 @@ func tooLarge(path string, size int64) error {
 	if size <= filesLimit {
 		return nil
 	}
-	return fmt.Errorf("the load is made with the file %s of %d KiB, and what is taken along to pods is in a ConfigMap, which holds %d KiB; take a part of it, or have it at the same place on the machines of --generators ssh://MACHINE", path, (size+1023)>>10, filesLimit>>10)
+	return fmt.Errorf("the load is made with the file %s of %d KiB, and what is taken along to pods is in a Secret, which holds %d KiB; take a part of it, or have it at the same place on the machines of --generators ssh://MACHINE", path, (size+1023)>>10, filesLimit>>10)
 }
 
-// carry takes files along to a pod: it returns the ConfigMaps that they are in, as few as
-// there can be in their order, and gives the pod a volume with all of them.
-func carry(pod *corev1.PodSpec, namespace string, paths []string) ([]*corev1.ConfigMap, error) {
+// carry takes files along to a pod: it returns the Secrets that they are in, as few as there
+// can be in their order, and gives the pod a volume with all of them. Secrets, because the users
+// of a feed have passwords: who may look into ConfigMaps is not to see them.
+func carry(pod *corev1.PodSpec, namespace string, paths []string) ([]*corev1.Secret, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	var all []*corev1.ConfigMap
+	var all []*corev1.Secret
 	var sources []corev1.VolumeProjection
 	room := 0
 	there := map[string]bool{} // of what has two paths here, once
@@ -66,19 +67,19 @@ func carry(pod *corev1.PodSpec, namespace string, paths []string) ([]*corev1.Con
 		}
 		if room -= len(text); len(all) == 0 || room < 0 {
 			room = filesLimit - len(text)
-			all = append(all, &corev1.ConfigMap{
-				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			all = append(all, &corev1.Secret{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 				ObjectMeta: metav1.ObjectMeta{
 					Name: fmt.Sprintf("%s-files-%d", generatorsName, len(all)+1), Namespace: namespace, Labels: map[string]string{managerLabel: topology.Self},
 				},
-				BinaryData: map[string][]byte{},
+				Data: map[string][]byte{},
 			})
 			name := corev1.LocalObjectReference{Name: all[len(all)-1].Name}
-			sources = append(sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: name}})
+			sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: name}})
 		}
 		key := fmt.Sprintf("file-%d", i+1)
-		all[len(all)-1].BinaryData[key] = text // as JSON, text may take three times as much as it is
-		into := sources[len(sources)-1].ConfigMap
+		all[len(all)-1].Data[key] = text
+		into := sources[len(sources)-1].Secret
 		into.Items = append(into.Items, corev1.KeyToPath{Key: key, Path: strings.TrimPrefix(whole, "/")})
 	}
 	const volume = "files"
@@ -87,12 +88,12 @@ func carry(pod *corev1.PodSpec, namespace string, paths []string) ([]*corev1.Con
 	return all, nil
 }
 
-// makeFiles makes the ConfigMaps in the cluster.
-func (r *Running) makeFiles(ctx context.Context, all []*corev1.ConfigMap) error {
+// makeFiles makes the Secrets in the cluster.
+func (r *Running) makeFiles(ctx context.Context, all []*corev1.Secret) error {
 	for _, x := range all {
 		x.OwnerReferences = r.owners()
 		err := r.cluster.call(ctx, "take the files of the load along", func(ctx context.Context) error {
-			_, err := r.cluster.CoreV1().ConfigMaps(r.name).Create(ctx, x, metav1.CreateOptions{})
+			_, err := r.cluster.CoreV1().Secrets(r.name).Create(ctx, x, metav1.CreateOptions{})
 			return err
 		})
 		if err != nil {

@@ -35,16 +35,16 @@ func (w *world) mounted(namespace, name string) (string, error) {
 		w.t.Errorf("got mounts %+v", mounts)
 	}
 	for _, source := range pod.Spec.Volumes[0].Projected.Sources {
-		object, err := w.CoreV1().ConfigMaps(namespace).Get(context.Background(), source.ConfigMap.Name, metav1.GetOptions{})
+		object, err := w.CoreV1().Secrets(namespace).Get(context.Background(), source.Secret.Name, metav1.GetOptions{})
 		if err != nil {
 			return "", err
 		}
-		for _, item := range source.ConfigMap.Items {
+		for _, item := range source.Secret.Items {
 			file := filepath.Join(dir, item.Path)
 			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 				return "", err
 			}
-			if err := os.WriteFile(file, object.BinaryData[item.Key], 0o600); err != nil {
+			if err := os.WriteFile(file, object.Data[item.Key], 0o600); err != nil {
 				return "", err
 			}
 		}
@@ -139,8 +139,8 @@ func TestGeneratorsOfAClusterHaveTheFilesOfTheLoad(t *testing.T) {
 	}
 }
 
-// As few ConfigMaps as there can be hold files, none more than the API takes.
-func TestFilesAreSpreadOverConfigMaps(t *testing.T) {
+// As few Secrets as there can be hold files, none more than the API takes.
+func TestFilesAreSpreadOverSecrets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sized := func(name string, size int) string {
@@ -163,12 +163,12 @@ func TestFilesAreSpreadOverConfigMaps(t *testing.T) {
 	var manifest bytes.Buffer
 	for i, object := range all {
 		size, keys := 0, []string{}
-		for _, item := range job.Spec.Template.Spec.Volumes[0].Projected.Sources[i].ConfigMap.Items {
-			size += len(object.BinaryData[item.Key])
+		for _, item := range job.Spec.Template.Spec.Volumes[0].Projected.Sources[i].Secret.Items {
+			size += len(object.Data[item.Key])
 			keys = append(keys, filepath.Base(item.Path))
 		}
-		if size > filesLimit || len(keys) != len(object.BinaryData) {
-			t.Errorf("%s has %d bytes in %d files, of which %d are mounted", object.Name, size, len(object.BinaryData), len(keys))
+		if size > filesLimit || len(keys) != len(object.Data) {
+			t.Errorf("%s has %d bytes in %d files, of which %d are mounted", object.Name, size, len(object.Data), len(keys))
 		}
 		got = append(got, strings.Join(keys, " "))
 		text, err := yaml.Marshal(object)
@@ -187,7 +187,7 @@ func TestFilesAreSpreadOverConfigMaps(t *testing.T) {
 	wantValid(t, append(manifest.Bytes(), "---\n"+string(text)...))
 
 	large := sized("large.csv", filesLimit+1)
-	want := "the load is made with the file " + large + " of 1001 KiB, and what is taken along to pods is in a ConfigMap, which holds 1000 KiB; take a part of it"
+	want := "the load is made with the file " + large + " of 1001 KiB, and what is taken along to pods is in a Secret, which holds 1000 KiB; take a part of it"
 	_, errCarry := carry(&corev1.PodSpec{Containers: make([]corev1.Container, 1)}, "", []string{large})
 	for _, err := range []error{CheckFiles([]string{large}), errCarry} {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
