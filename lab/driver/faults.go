@@ -164,10 +164,22 @@ func ExecCommand(s *topology.System, service string, argv []string, env map[stri
 	return command, known, err
 }
 
-// CheckExec says whether Exec could run a command for a service of a system that is not up
-// yet: whether its variables are well written. What programs an image has is not known
-// before; the driver of local processes, which looks for them, has a CheckExec of its own.
-func (s Settings) CheckExec(system *topology.System, service string, argv []string) error {
-	_, _, err := ExecCommand(system, service, argv, s.Env)
+// Fault is what an experiment wants to be done to instances of a service. A driver says in
+// CheckFault what keeps it from that, before the system is up.
+type Fault struct {
+	Service string
+	Action  string   // kill, stop, pause or exec
+	Command []string // of exec; nil for the others
+	// Reached says that its instances come back, and that load is offered to them directly.
+	Reached bool
+}
+
+// CheckFault says of a command whether its variables are well written. What programs an image has
+// is not known before; the driver of local processes, which looks for them, has a CheckFault of its own.
+func (s Settings) CheckFault(_ context.Context, system *topology.System, f Fault) error {
+	if f.Command == nil {
+		return nil
+	}
+	_, _, err := ExecCommand(system, f.Service, f.Command, s.Env)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"loadstone/lab/archive"
+	"loadstone/lab/driver"
 	"loadstone/lab/experiment"
 	"loadstone/lab/fault"
 	"loadstone/lab/load"
@@ -14,18 +15,10 @@ import (
 	"loadstone/lab/topology"
 )
 
-// execChecker is a driver that can check a command of an exec fault before the
-// system is up.
-type execChecker interface {
-	CheckExec(s *topology.System, service string, command []string) error
-}
-
 // faultChecker is a driver that knows before the system is up which faults it cannot carry
 // out.
 type faultChecker interface {
-	// CheckFault gets what is to be done to instances of a service, and whether these come back
-	// and have load offered to them directly.
-	CheckFault(ctx context.Context, s *topology.System, service, action string, reached bool) error
+	CheckFault(ctx context.Context, s *topology.System, f driver.Fault) error
 }
 
 // checkFaults checks the faults against a variant's system, before anything
@@ -47,17 +40,13 @@ func (k *execution) checkFaults(ctx context.Context, variant string, s *topology
 
 // checkFault asks the driver. What it does not know shows when the fault is carried out.
 func (k *execution) checkFault(ctx context.Context, s *topology.System, f *experiment.Fault) error {
+	checker, ok := k.Driver.(faultChecker)
+	if !ok {
+		return nil
+	}
 	action, service := f.Action()
-	if checker, ok := k.Driver.(faultChecker); ok {
-		reached := service == k.Experiment.Entry && f.For > 0 && (action == fault.Kill || action == fault.Stop)
-		if err := checker.CheckFault(ctx, s, service, action, reached); err != nil {
-			return err
-		}
-	}
-	if checker, ok := k.Driver.(execChecker); ok && action == fault.Exec {
-		return checker.CheckExec(s, service, f.Exec)
-	}
-	return nil
+	reached := service == k.Experiment.Entry && f.For > 0 && (action == fault.Kill || action == fault.Stop)
+	return checker.CheckFault(ctx, s, driver.Fault{Service: service, Action: action, Command: f.Exec, Reached: reached})
 }
 
 // running are the instances that each service has while load is offered: jobs

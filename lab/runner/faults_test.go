@@ -19,12 +19,12 @@ type unable struct{ driver.Driver }
 
 func (unable) Check(context.Context, *topology.System) error { return nil }
 
-func (unable) CheckFault(_ context.Context, s *topology.System, service, action string, reached bool) error {
-	if _, ok := s.Service(service); !ok {
-		return fmt.Errorf("there is no %s", service)
+func (unable) CheckFault(_ context.Context, s *topology.System, f driver.Fault) error {
+	if _, ok := s.Service(f.Service); !ok {
+		return fmt.Errorf("there is no %s", f.Service)
 	}
-	if action == "pause" || reached {
-		return fmt.Errorf("no %s of %s, reached: %v", action, service, reached)
+	if f.Action == "pause" || f.Reached || f.Command != nil {
+		return fmt.Errorf("no %s of %s, command: %q, reached: %v", f.Action, f.Service, f.Command, f.Reached)
 	}
 	return nil
 }
@@ -48,6 +48,7 @@ faults:
   - {at: 10s, pause: db, for: 1s}
   - {at: 15s, kill: web, for: 1s}
   - {at: 20s, pause: web, for: 1s}
+  - {at: 24s, exec: [sync, now], service: db}
   - {at: 25s, stop: web}
 `,
 	} {
@@ -60,9 +61,10 @@ faults:
 		t.Fatal(err)
 	}
 	k := &execution{Config: Config{Experiment: exp, Variants: []string{"one"}, Driver: unable{}}}
-	const want = `experiment.yaml:11:22: no pause of db, reached: false
-experiment.yaml:12:21: no kill of web, reached: true
-experiment.yaml:13:22: no pause of web, reached: false`
+	const want = `experiment.yaml:11:22: no pause of db, command: [], reached: false
+experiment.yaml:12:21: no kill of web, command: [], reached: true
+experiment.yaml:13:22: no pause of web, command: [], reached: false
+experiment.yaml:14:15: no exec of db, command: ["sync" "now"], reached: false`
 	if err := k.check(t.Context()); err == nil || strings.ReplaceAll(err.Error(), dir+"/", "") != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

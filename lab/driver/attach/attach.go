@@ -76,7 +76,7 @@ func (d Driver) Check(_ context.Context, s *topology.System) error {
 }
 
 // CheckFault refuses every fault.
-func (Driver) CheckFault(context.Context, *topology.System, string, string, bool) error {
+func (Driver) CheckFault(context.Context, *topology.System, driver.Fault) error {
 	return errors.New("attach neither stops nor starts what runs already; remove the fault, or use another driver")
 }
 

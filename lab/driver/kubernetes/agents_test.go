@@ -305,7 +305,7 @@ func TestAgentsThatAreAskedForPause(t *testing.T) {
 		noAgents:                       "or name the image of an agent that does it in LOADSTONE_KUBE_AGENT",
 	} {
 		d := Driver{Settings: driver.Settings{ProcRoot: "/proc", Env: map[string]string{AgentVariable: image}}, cluster: &cluster{Interface: newWorld(t, nil)}}
-		err := d.CheckFault(t.Context(), system(t, `services: {web: {image: x}}`), "web", "pause", false)
+		err := d.CheckFault(t.Context(), system(t, `services: {web: {image: x}}`), driver.Fault{Service: "web", Action: "pause"})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", image, err, want)
 		}

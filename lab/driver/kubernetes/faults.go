@@ -10,26 +10,28 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/topology"
 )
 
-// CheckFault says what keeps a fault from being carried out, before the system is up. reached
-// says that its instances come back, and that load is offered to them directly.
+// CheckFault says what keeps a fault from being carried out, before the system is up.
 //
-// A process is paused by a signal, which the API of Kubernetes cannot send. So it has to be on
-// this machine, wherever the scheduler puts it, or agents are asked for. Whether these are to be had shows when
-// the system is up, and is not relied on otherwise.
-func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, action string, reached bool) error {
-	if reached {
+// A process is paused by a signal, which the API of Kubernetes cannot send, so it has to be on
+// this machine, wherever the scheduler puts it.
+func (d Driver) CheckFault(ctx context.Context, s *topology.System, f driver.Fault) error {
+	if err := d.Settings.CheckFault(ctx, s, f); err != nil {
+		return err
+	}
+	if f.Reached {
 		project, err := s.Project(ctx)
 		if err != nil {
 			return err
 		}
-		if project.Services[service].NetworkMode != "host" { // in which it has the address of its node
-			return fmt.Errorf("an instance of %s that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for", service)
+		if project.Services[f.Service].NetworkMode != "host" { // in which it has the address of its node
+			return fmt.Errorf("an instance of %s that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for", f.Service)
 		}
 	}
-	if _, asked := d.agentImage(); asked || action != "pause" {
+	if _, asked := d.agentImage(); asked || f.Action != "pause" {
 		return nil
 	}
 	c, err := d.connect()
@@ -38,12 +40,12 @@ func (d Driver) CheckFault(ctx context.Context, s *topology.System, service, act
 	}
 	nodes, err := c.nodes(ctx)
 	if err != nil {
-		return fmt.Errorf("whether %s can be paused depends on where the nodes are: %w", service, err)
+		return fmt.Errorf("whether %s can be paused depends on where the nodes are: %w", f.Service, err)
 	}
 	const instead = "write stop in place of pause, or name the image of an agent that does it in " + AgentVariable
 	for i := range nodes {
 		if n := &nodes[i]; takesPods(n) && n.Status.NodeInfo.BootID != bootID(d.ProcRoot) {
-			return fmt.Errorf("instances of %s may be on node %s, which is another machine than this one, and only what is on this one can be paused; %s", service, n.Name, instead)
+			return fmt.Errorf("instances of %s may be on node %s, which is another machine than this one, and only what is on this one can be paused; %s", f.Service, n.Name, instead)
 		}
 	}
 	if !mayKill(d.ProcRoot) {

@@ -100,7 +100,11 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 		}
 		d := Driver{Settings: driver.Settings{ProcRoot: proc}, cluster: &cluster{Interface: w}}
 		s := system(t, `services: {web: {image: x}, node: {image: x, network_mode: host}}`)
-		err := d.CheckFault(t.Context(), s, service, action, reached)
+		var command []string
+		if program, word, ok := strings.Cut(action, " "); ok {
+			action, command = "exec", []string{program, word}
+		}
+		err := d.CheckFault(t.Context(), s, driver.Fault{Service: service, Action: action, Command: command, Reached: reached})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s of %s: got %v, want %q", action, service, err, want)
 		}
@@ -110,7 +114,8 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	f([]string{here}, user, "web", "pause", false, "this user may not pause what belongs to others; run as root, or write stop")
 	f([]string{other}, user, "web", "kill", false, "")
 	f([]string{other}, user, "web", "stop", false, "")
-	f([]string{other}, user, "web", "exec", false, "")
+	f([]string{other}, user, "web", "echo ${NAME:-web}", false, "")
+	f([]string{other}, user, "web", "echo ${", false, `fill in "${"`)
 	f([]string{here}, root, "web", "kill", true, "an instance of web that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for")
 	f([]string{here}, root, "node", "kill", true, "")
 }

@@ -150,11 +150,13 @@ func (in *instance) Run(ctx context.Context, argv []string, within time.Duration
 	return out.String(), err
 }
 
-// CheckExec says whether Exec could run a command for a service of a system
-// that is not up yet: whether its variables are well written and its program is
-// there.
-func (d Driver) CheckExec(s *topology.System, service string, argv []string) error {
-	command, known, err := driver.ExecCommand(s, service, argv, d.Env)
+// CheckFault says of a command, for a system that is not up yet, whether its variables are well
+// written and its program is there.
+func (d Driver) CheckFault(_ context.Context, s *topology.System, f driver.Fault) error {
+	if f.Command == nil {
+		return nil
+	}
+	command, known, err := driver.ExecCommand(s, f.Service, f.Command, d.Env)
 	if err != nil {
 		return err
 	}

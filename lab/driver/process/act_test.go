@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"loadstone/lab/driver"
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/cgroup/cgrouptest"
 )
@@ -235,11 +236,11 @@ func TestExecRunsACommandInPlaceOfAnInstance(t *testing.T) {
 		t.Errorf("got %v, want it to have taken too long", err)
 	}
 	for name, argv := range map[string][]string{"no program": {"there-is-no-such-program"}, "a bad variable": {"echo", "${"}, "nothing": {}} {
-		if err := c.CheckExec(c.System, "api", argv); err == nil {
+		if err := c.CheckFault(t.Context(), c.System, driver.Fault{Service: "api", Action: "exec", Command: argv}); err == nil {
 			t.Errorf("%s: found in order", name)
 		}
 	}
-	if err := c.CheckExec(c.System, "api", []string{"echo", "${API_HOST:-api}"}); err != nil {
+	if err := c.CheckFault(t.Context(), c.System, driver.Fault{Service: "api", Action: "exec", Command: []string{"echo", "${API_HOST:-api}"}}); err != nil {
 		t.Error(err)
 	}
 }
