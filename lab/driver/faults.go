@@ -170,8 +170,9 @@ type Fault struct {
 	Service string
 	Action  string   // kill, stop, pause or exec
 	Command []string // of exec; nil for the others
-	// Reached says that its instances come back, and that load is offered to them directly.
-	Reached bool
+	// Renewed says that load is offered to the service directly, and that of its instances which
+	// run after this fault none is left that no fault has ended.
+	Renewed bool
 }
 
 // CheckFault says of a command whether its variables are well written. What programs an image has

@@ -24,13 +24,18 @@ type faultChecker interface {
 // checkFaults checks the faults against a variant's system, before anything
 // starts.
 func (k *execution) checkFaults(ctx context.Context, variant string, s *topology.System) error {
-	exp := k.Experiment
-	if err := exp.CheckFaults(variant, running(s)); err != nil {
+	exp, instances := k.Experiment, running(s)
+	if err := exp.CheckFaults(variant, instances); err != nil {
 		return err
 	}
+	checker, ok := k.Driver.(faultChecker)
+	if !ok {
+		return nil // what it cannot do shows when the fault is carried out
+	}
 	var errs []error
+	entry := entryFaults{name: exp.Entry, instances: instances[exp.Entry], ended: map[string]bool{}}
 	for i := range exp.Faults {
-		if err := k.checkFault(ctx, s, &exp.Faults[i]); err != nil {
+		if err := checker.CheckFault(ctx, s, entry.with(&exp.Faults[i], instances)); err != nil {
 			action, _ := exp.Faults[i].Action()
 			errs = append(errs, exp.ErrorAt(err.Error(), "faults", fmt.Sprint(i), action))
 		}
@@ -38,15 +43,27 @@ func (k *execution) checkFaults(ctx context.Context, variant string, s *topology
 	return errors.Join(errs...)
 }
 
-// checkFault asks the driver. What it does not know shows when the fault is carried out.
-func (k *execution) checkFault(ctx context.Context, s *topology.System, f *experiment.Fault) error {
-	checker, ok := k.Driver.(faultChecker)
-	if !ok {
-		return nil
-	}
+// entryFaults is what faults have done to the entry service so far.
+type entryFaults struct {
+	name      string
+	instances int
+	ended     map[string]bool // its instances that were killed or stopped
+}
+
+// with is a fault as a driver is asked about it, after those before.
+func (e *entryFaults) with(f *experiment.Fault, instances map[string]int) driver.Fault {
 	action, service := f.Action()
-	reached := service == k.Experiment.Entry && f.For > 0 && (action == fault.Kill || action == fault.Stop)
-	return checker.CheckFault(ctx, s, driver.Fault{Service: service, Action: action, Command: f.Exec, Reached: reached})
+	asked := driver.Fault{Service: service, Action: action, Command: f.Exec}
+	if service != e.name || action != fault.Kill && action != fault.Stop {
+		return asked
+	}
+	plan := f.Plan(instances)
+	for _, name := range plan.Targets {
+		e.ended[name] = true
+	}
+	someRun := plan.Ends || len(plan.Targets) < e.instances // when the fault is over
+	asked.Renewed = someRun && len(e.ended) == e.instances
+	return asked
 }
 
 // running are the instances that each service has while load is offered: jobs

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"loadstone/lab/driver"
 	"loadstone/lab/driver/attach"
@@ -23,8 +25,8 @@ func (unable) CheckFault(_ context.Context, s *topology.System, f driver.Fault) 
 	if _, ok := s.Service(f.Service); !ok {
 		return fmt.Errorf("there is no %s", f.Service)
 	}
-	if f.Action == "pause" || f.Reached || f.Command != nil {
-		return fmt.Errorf("no %s of %s, command: %q, reached: %v", f.Action, f.Service, f.Command, f.Reached)
+	if f.Action == "pause" || f.Renewed || f.Command != nil {
+		return fmt.Errorf("no %s of %s, command: %q, renewed: %v", f.Action, f.Service, f.Command, f.Renewed)
 	}
 	return nil
 }
@@ -61,15 +63,46 @@ faults:
 		t.Fatal(err)
 	}
 	k := &execution{Config: Config{Experiment: exp, Variants: []string{"one"}, Driver: unable{}}}
-	const want = `experiment.yaml:11:22: no pause of db, command: [], reached: false
-experiment.yaml:12:21: no kill of web, command: [], reached: true
-experiment.yaml:13:22: no pause of web, command: [], reached: false
-experiment.yaml:14:15: no exec of db, command: ["sync" "now"], reached: false`
+	const want = `experiment.yaml:11:22: no pause of db, command: [], renewed: false
+experiment.yaml:12:21: no kill of web, command: [], renewed: true
+experiment.yaml:13:22: no pause of web, command: [], renewed: false
+experiment.yaml:14:15: no exec of db, command: ["sync" "now"], renewed: false`
 	if err := k.check(t.Context()); err == nil || strings.ReplaceAll(err.Error(), dir+"/", "") != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 	k = &execution{Config: Config{Experiment: exp, Variants: []string{"one"}, Driver: attach.Driver{}}}
 	if err := k.check(t.Context()); err == nil || !strings.Contains(err.Error(), "experiment.yaml:10:20: attach neither stops nor starts what runs already; remove the fault") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An entry of which an instance is left that no fault has ended is reached by the load.
+func TestAnEntryIsRenewedWhenNoInstanceOfItIsLeft(t *testing.T) {
+	t.Parallel()
+	const f = time.Second
+	for name, c := range map[string]struct {
+		replicas int
+		faults   []experiment.Fault
+		want     []bool
+	}{
+		"the only one":                  {1, []experiment.Fault{{Kill: "web", For: f}}, []bool{true}},
+		"all at once":                   {3, []experiment.Fault{{Stop: "web", For: f}}, []bool{true}},
+		"one of three":                  {3, []experiment.Fault{{Kill: "web", Instance: 2, For: f}}, []bool{false}},
+		"the same one again":            {2, []experiment.Fault{{Kill: "web", Instance: 2, For: f}, {Stop: "web", Instance: 2, For: f}}, []bool{false, false}},
+		"one after the other":           {2, []experiment.Fault{{Kill: "web", Instance: 1, For: f}, {Stop: "web", Instance: 2, For: f}}, []bool{false, true}},
+		"the other stays away":          {2, []experiment.Fault{{Kill: "web", Instance: 1, For: f}, {Kill: "web", Instance: 2}}, []bool{false, true}},
+		"all stay away":                 {2, []experiment.Fault{{Kill: "web", Instance: 1, For: f}, {Kill: "web"}}, []bool{false, false}},
+		"they stand still":              {1, []experiment.Fault{{Pause: "web", For: f}}, []bool{false}},
+		"another service":               {1, []experiment.Fault{{Kill: "db", For: f}}, []bool{false}},
+		"one command and no other harm": {1, []experiment.Fault{{Exec: []string{"sync"}, Service: "web"}}, []bool{false}},
+	} {
+		e := entryFaults{name: "web", instances: c.replicas, ended: map[string]bool{}}
+		var got []bool
+		for i := range c.faults {
+			got = append(got, e.with(&c.faults[i], map[string]int{"web": c.replicas, "db": 1}).Renewed)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
 	}
 }

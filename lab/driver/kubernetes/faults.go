@@ -22,13 +22,13 @@ func (d Driver) CheckFault(ctx context.Context, s *topology.System, f driver.Fau
 	if err := d.Settings.CheckFault(ctx, s, f); err != nil {
 		return err
 	}
-	if f.Reached {
+	if f.Renewed {
 		project, err := s.Project(ctx)
 		if err != nil {
 			return err
 		}
 		if project.Services[f.Service].NetworkMode != "host" { // in which it has the address of its node
-			return fmt.Errorf("an instance of %s that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for", f.Service)
+			return fmt.Errorf("what is started again has another address in Kubernetes, which the load does not reach, and no other instance of %s is left; give it one that no fault ends, make a service in front of it the entry, or remove for", f.Service)
 		}
 	}
 	if _, asked := d.agentImage(); asked || f.Action != "pause" {

@@ -75,7 +75,7 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	t.Parallel()
 	const other, here = "another machine's", "this one's"
 	const root, user = "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"
-	f := func(boots []string, status, service, action string, reached bool, want string) {
+	f := func(boots []string, status, service, action string, renewed bool, want string) {
 		t.Helper()
 		w := newWorld(t, nil)
 		if err := w.CoreV1().Nodes().Delete(t.Context(), "node1", metav1.DeleteOptions{}); err != nil {
@@ -104,7 +104,7 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 		if program, word, ok := strings.Cut(action, " "); ok {
 			action, command = "exec", []string{program, word}
 		}
-		err := d.CheckFault(t.Context(), s, driver.Fault{Service: service, Action: action, Command: command, Reached: reached})
+		err := d.CheckFault(t.Context(), s, driver.Fault{Service: service, Action: action, Command: command, Renewed: renewed})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s of %s: got %v, want %q", action, service, err, want)
 		}
@@ -116,6 +116,6 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	f([]string{other}, user, "web", "stop", false, "")
 	f([]string{other}, user, "web", "echo ${NAME:-web}", false, "")
 	f([]string{other}, user, "web", "echo ${", false, `fill in "${"`)
-	f([]string{here}, root, "web", "kill", true, "an instance of web that is started again has another address in Kubernetes, which the load does not reach; make a service in front of it the entry, or remove for")
+	f([]string{here}, root, "web", "kill", true, "what is started again has another address in Kubernetes, which the load does not reach, and no other instance of web is left; give it one that no fault ends, make a service in front of it the entry, or remove for")
 	f([]string{here}, root, "node", "kill", true, "")
 }
