@@ -49,15 +49,16 @@ func (in *instance) Stop(ctx context.Context, l *driver.Life) error {
 // pod, whose node gives it two seconds after SIGTERM, and says so: no node gives less.
 func (in *instance) Kill(ctx context.Context, l *driver.Life) error {
 	killed, err := in.kill(context.WithoutCancel(ctx), l)
-	if err == nil && !killed {
+	if err == nil && !killed && !in.run.lost() { // else nothing was deleted
 		in.run.Warnf("%s was not killed at once, which cannot be done from here: its pod was deleted, and got SIGTERM up to two seconds before SIGKILL", in.Name)
 	}
 	return err
 }
 
-// kill says whether SIGKILL ended it at once.
+// kill says whether SIGKILL was sent to all of it.
 func (in *instance) kill(ctx context.Context, l *driver.Life) (killed bool, err error) {
-	if s, err := in.signal(ctx, unix.SIGKILL); err == nil && s.Processes > 0 {
+	s, err := in.signal(ctx, unix.SIGKILL)
+	if killed = err == nil && s.Processes > 0; killed {
 		settled := time.NewTimer(removeWithin)
 		defer settled.Stop()
 		select {
@@ -67,16 +68,24 @@ func (in *instance) kill(ctx context.Context, l *driver.Life) (killed bool, err 
 		case <-settled.C:
 		}
 	}
-	return false, in.remove(ctx, 1)
+	return killed, in.remove(ctx, 1)
+}
+
+// lost says whether nothing more is heard of the cluster.
+func (r *Running) lost() bool {
+	select {
+	case <-r.watched:
+		return true
+	default:
+		return false
+	}
 }
 
 // remove deletes what the instance has in the cluster and waits until it is gone. A grace
 // of 0 is for what has ended.
 func (in *instance) remove(ctx context.Context, grace int64) error {
-	select {
-	case <-in.run.watched: // the cluster is lost; the name space takes it along
-		return nil
-	default:
+	if in.run.lost() {
+		return nil // the name space takes it along
 	}
 	background := metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{GracePeriodSeconds: &grace}

@@ -3,16 +3,20 @@ package kubernetes
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/host/cgroup"
 )
 
 // The nodes are other machines, where nothing has a signal from here.
@@ -118,4 +122,60 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	f([]string{other}, user, "web", "echo ${", false, `fill in "${"`)
 	f([]string{here}, root, "web", "kill", true, "what is started again has another address in Kubernetes, which the load does not reach, and no other instance of web is left; give it one that no fault ends, make a service in front of it the entry, or remove for")
 	f([]string{here}, root, "node", "kill", true, "")
+}
+
+// groupOf is a control group as files, which has one process.
+func groupOf(t *testing.T, pid int) *cgroup.Group {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"cgroup.procs": strconv.Itoa(pid) + "\n", "cpu.stat": "usage_usec 1\n", "memory.current": "4096\n", "memory.events": "oom_kill 0\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	group, err := cgroup.Open(cgroup.Paths{Version: 2, CPU: dir, CPUAcct: dir, Memory: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = group.Close() }) // read only
+	return group
+}
+
+// A cluster may be lost while an instance is killed. It got SIGKILL where it is seen from here, and
+// nothing at all elsewhere: no SIGTERM is told of.
+func TestAKillWhoseEndIsNotSeenTellsOfNoOtherSignal(t *testing.T) {
+	t.Parallel()
+	for name, here := range map[string]bool{"on this machine": true, "on another": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Running{watched: make(chan struct{})}
+			close(r.watched)
+			in := &instance{run: r, changed: make(chan struct{})}
+			in.Name = "api-1"
+			process := exec.CommandContext(t.Context(), "sleep", "600")
+			var place driver.Place
+			if here {
+				if err := process.Start(); err != nil {
+					t.Fatal(err)
+				}
+				place.Group = groupOf(t, process.Process.Pid)
+			}
+			l := driver.NewLife()
+			in.Begin(l, place, time.Time{})
+			if err := in.Kill(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+			if said := r.Warnings(); len(said) > 0 {
+				t.Errorf("got warnings %q", said)
+			}
+			if !here {
+				return
+			}
+			if err := process.Wait(); err == nil || err.Error() != "signal: killed" {
+				t.Errorf("the process ended with %v", err)
+			}
+		})
+	}
 }
