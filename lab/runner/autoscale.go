@@ -96,6 +96,9 @@ func (m *trialRun) whileScaled(offer offerFunc) offerFunc {
 		return offer
 	}
 	return func(ctx context.Context) (_ *load.Result, _ []threshold.Outcome, err error) {
+		if len(m.up.Hosts()) == 0 {
+			return nil, nil, fmt.Errorf("x-autoscale of %s follows what its instances use of their CPU, which is not seen from here; run loadstone on the machine that they are on, or write deploy.replicas in its place", services[0].Name)
+		}
 		running, ok := m.up.(fault.System)
 		if !ok {
 			return nil, nil, fmt.Errorf("the driver %s starts and stops no instances; take x-autoscale out of the variant, or use another driver", m.Driver.Name())

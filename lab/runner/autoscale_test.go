@@ -12,8 +12,11 @@ import (
 
 	"loadstone/lab/archive"
 	"loadstone/lab/autoscale"
+	"loadstone/lab/driver"
 	"loadstone/lab/fault"
 	"loadstone/lab/host"
+	"loadstone/lab/load"
+	"loadstone/lab/threshold"
 	"loadstone/lab/topology"
 )
 
@@ -74,6 +77,25 @@ func (r *replicas) work(ctx context.Context, seen *usage, share func() float64) 
 		r.mu.Unlock()
 		seen.add(s)
 		time.Sleep(every)
+	}
+}
+
+// remote is a system whose instances are where nothing of them is seen.
+type remote struct{ driver.Running }
+
+func (remote) Hosts() []host.Host { return nil }
+
+// Replicas whose CPU is not seen would stay as many as they are, for no reason that anybody is told.
+func TestWhatIsNotSeenIsNotScaled(t *testing.T) {
+	t.Parallel()
+	system := &topology.System{Services: []topology.Service{{Name: "api", Autoscale: &autoscale.Policy{MinReplicas: 1, MaxReplicas: 2}}}}
+	m := &trialRun{execution: &execution{systems: map[string]*topology.System{"one": system}}, up: remote{}, trial: &archive.Trial{Planned: archive.Planned{Variant: "one"}}}
+	_, _, err := m.whileScaled(func(context.Context) (*load.Result, []threshold.Outcome, error) {
+		t.Error("load is offered")
+		return nil, nil, nil
+	})(t.Context())
+	if want := "x-autoscale of api follows what its instances use of their CPU, which is not seen from here; run loadstone on the machine that they are on"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

@@ -74,35 +74,43 @@ func TestFaultsInPodsOfAnotherMachine(t *testing.T) {
 	}
 }
 
+// Nodes are named a, b and so on, and are on another machine, on this one, or, if it is empty, take no pods.
+const other, here = "another machine's", "this one's"
+
+// driverOn is a driver whose cluster has such nodes, run by a user of whom the kernel says this.
+func driverOn(t *testing.T, nodes []string, status string) Driver {
+	t.Helper()
+	w := newWorld(t, nil)
+	if err := w.CoreV1().Nodes().Delete(t.Context(), "node1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, boot := range nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i))}}
+		node.Spec.Unschedulable = boot == ""
+		node.Status.NodeInfo.BootID = boot
+		if _, err := w.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proc := t.TempDir()
+	for file, text := range map[string]string{"sys/kernel/random/boot_id": here + "\n", "self/status": "Name:\tlab\n" + status} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(proc, file)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Driver{Settings: driver.Settings{ProcRoot: proc}, cluster: &cluster{Interface: w}}
+}
+
 // What cannot be done is known before anything starts.
 func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	t.Parallel()
-	const other, here = "another machine's", "this one's"
 	const root, user = "CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n"
-	f := func(boots []string, status, service, action string, renewed bool, want string) {
+	f := func(nodes []string, status, service, action string, renewed bool, want string) {
 		t.Helper()
-		w := newWorld(t, nil)
-		if err := w.CoreV1().Nodes().Delete(t.Context(), "node1", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		for i, boot := range boots {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i))}}
-			node.Spec.Unschedulable = boot == ""
-			node.Status.NodeInfo.BootID = boot
-			if _, err := w.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		proc := t.TempDir()
-		for file, text := range map[string]string{"sys/kernel/random/boot_id": here + "\n", "self/status": "Name:\tlab\n" + status} {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(proc, file)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		d := Driver{Settings: driver.Settings{ProcRoot: proc}, cluster: &cluster{Interface: w}}
+		d := driverOn(t, nodes, status)
 		s := system(t, `services: {web: {image: x}, node: {image: x, network_mode: host}}`)
 		var command []string
 		if program, word, ok := strings.Cut(action, " "); ok {
@@ -122,6 +130,26 @@ func TestFaultsThatCannotBeCarriedOut(t *testing.T) {
 	f([]string{other}, user, "web", "echo ${", false, `fill in "${"`)
 	f([]string{here}, root, "web", "kill", true, "what is started again has another address in Kubernetes, which the load does not reach, and no other instance of web is left; give it one that no fault ends, make a service in front of it the entry, or remove for")
 	f([]string{here}, root, "node", "kill", true, "")
+}
+
+// What is scaled by its CPU has to be seen.
+func TestWhatIsScaledIsOnThisMachine(t *testing.T) {
+	t.Parallel()
+	f := func(nodes []string, agents, compose, want string) {
+		t.Helper()
+		d := driverOn(t, nodes, "")
+		d.Env = map[string]string{AgentVariable: agents}
+		err := d.Check(t.Context(), system(t, compose))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("nodes %q: got %v, want %q", nodes, err, want)
+		}
+	}
+	const fixed = `services: {web: {image: x, deploy: {resources: {limits: {cpus: "1"}}}}}`
+	const scaled = `services: {web: {image: x, deploy: {resources: {limits: {cpus: "1"}}}, x-autoscale: {maxReplicas: 2, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]}}}`
+	f([]string{here, ""}, noAgents, scaled, "")
+	f([]string{other}, noAgents, fixed, "")
+	f([]string{here, other}, "", scaled, "")
+	f([]string{here, other}, noAgents, scaled, "service web: its instances may be on node b, which is another machine than this one, and without agents only what is on this one is scaled by its CPU; remove LOADSTONE_KUBE_AGENT=none, or write deploy.replicas in place of x-autoscale")
 }
 
 // groupOf is a control group as files, which has one process.

@@ -152,8 +152,8 @@ func (d Driver) Machine(ctx context.Context) (host.Machine, []string) {
 	return machineOf(nodes, bootID(d.ProcRoot))
 }
 
-// Check says whether the system can be run here: the cluster answers, and everything that
-// the file says has a counterpart. Whether an image can be pulled, and whether there is
+// Check says whether the system can be run here: the cluster answers, everything that
+// the file says has a counterpart, and what is scaled by its CPU is seen. Whether an image can be pulled, and whether there is
 // room, shows only when Up does it.
 func (d Driver) Check(ctx context.Context, s *topology.System) error {
 	c, err := d.connect()
@@ -164,6 +164,9 @@ func (d Driver) Check(ctx context.Context, s *topology.System) error {
 		return err
 	}
 	_, errMap := Map(ctx, s, "check", "")
+	if err == nil {
+		err = d.checkScaled(ctx, s)
+	}
 	return errors.Join(err, errMap)
 }
 
