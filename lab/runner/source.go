@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -37,8 +38,10 @@ type source struct {
 
 // sources are the readers of images whose program tells of its
 // queues, pools or stages in its own protocol: one for a Kafka cluster, one for each
-// Cassandra node, one for the task managers of Flink. None of them has connected yet.
-func sources(system *topology.System, instances []topology.Instance) ([]*source, error) {
+// Cassandra node, one for the task managers of Flink. None of them has connected yet. They are
+// asked where the instances are by then.
+func sources(system *topology.System, now func() []topology.Instance) ([]*source, error) {
+	instances := now()
 	var out []*source
 	clusters := make(map[string]bool) // of Kafka, by who votes in them
 	for i := range system.Services {
@@ -58,18 +61,18 @@ func sources(system *topology.System, instances []topology.Instance) ([]*source,
 				}
 				clusters[voters] = true
 			}
-			reader, err := kafka.Open(addresses(s, own, kafka.DefaultPort)...)
+			reader, err := kafka.Open(addresses(s, now, own, kafka.DefaultPort))
 			if err != nil {
 				closeAll(out)
 				return nil, err
 			}
 			out = append(out, &source{reader: reader, service: s.Name, instance: own[0].Name, whole: true})
 		case "cassandra":
-			for i, address := range addresses(s, own, cassandra.DefaultPort) {
-				out = append(out, &source{reader: cassandra.Open(address), service: s.Name, instance: own[i].Name})
+			for _, in := range own {
+				out = append(out, &source{reader: cassandra.Open(address(s, now, in.Name, cassandra.DefaultPort)), service: s.Name, instance: in.Name})
 			}
 		case "flink":
-			if manager, ok := jobManager(system, instances); ok && has(s, "taskmanager") {
+			if manager, ok := jobManager(system, now); ok && has(s, "taskmanager") {
 				out = append(out, &source{reader: flink.Open(s.Name, manager), service: s.Name, instance: own[0].Name, whole: true})
 			}
 		}
@@ -83,29 +86,51 @@ func has(s *topology.Service, role string) bool {
 }
 
 // jobManager is the address of the one that knows of all task managers of a system.
-func jobManager(system *topology.System, instances []topology.Instance) (address string, ok bool) {
+func jobManager(system *topology.System, now func() []topology.Instance) (at func() string, ok bool) {
+	instances := now()
 	for i := range system.Services {
 		s := &system.Services[i]
-		own := slices.DeleteFunc(slices.Clone(instances), func(in topology.Instance) bool { return in.Service != s.Name })
-		if image, _ := topology.SplitImage(s.Image); image == "flink" && (has(s, "jobmanager") || has(s, "standalone-job")) && len(own) > 0 {
-			return addresses(s, own[:1], flink.DefaultPort)[0], true
+		first := slices.IndexFunc(instances, func(in topology.Instance) bool { return in.Service == s.Name })
+		if image, _ := topology.SplitImage(s.Image); image == "flink" && (has(s, "jobmanager") || has(s, "standalone-job")) && first >= 0 {
+			return address(s, now, instances[first].Name, flink.DefaultPort), true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
-// addresses are where a service's instances are asked: at the port that the file
-// states, which an image need not list first, or else at the usual one.
-func addresses(s *topology.Service, instances []topology.Instance, usual int) []string {
-	port := s.Port
-	if port == 0 {
-		port = usual
+// address is where an instance is asked: at the port that the file states, which an image
+// need not list first, or else at the usual one. It is empty while the instance is nowhere.
+func address(s *topology.Service, now func() []topology.Instance, instance string, usual int) func() string {
+	port := strconv.Itoa(cmp.Or(s.Port, usual))
+	return func() string {
+		host := found(now(), instance).Host
+		if host == "" {
+			return ""
+		}
+		return net.JoinHostPort(host, port)
 	}
-	var out []string
-	for _, in := range instances {
-		out = append(out, net.JoinHostPort(in.Host, strconv.Itoa(port)))
+}
+
+// addresses are those of several instances, of those that are somewhere.
+func addresses(s *topology.Service, now func() []topology.Instance, instances []topology.Instance, usual int) func() []string {
+	return func() (all []string) {
+		for _, in := range instances {
+			if at := address(s, now, in.Name, usual)(); at != "" {
+				all = append(all, at)
+			}
+		}
+		return all
 	}
-	return out
+}
+
+// found is an instance by its name; one of no name if there is none.
+func found(instances []topology.Instance, name string) topology.Instance {
+	for i := range instances {
+		if instances[i].Name == name {
+			return instances[i]
+		}
+	}
+	return topology.Instance{}
 }
 
 func closeAll(all []*source) {

@@ -3,9 +3,14 @@ package runner
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"loadstone/lab/archive"
 	"loadstone/lab/topology"
@@ -33,7 +38,7 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	}
 	for _, manager := range []string{"jobmanager", "standalone-job"} {
 		system.Services[9].Arguments = []string{manager}
-		all, err := sources(system, instances)
+		all, err := sources(system, func() []topology.Instance { return instances })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +87,99 @@ func TestAQueueOfWhichAStageTellsIsLeftOut(t *testing.T) {
 		if !slices.Equal(got, c.want) || len(trial.Instances[1].Resources) != 1 {
 			t.Errorf("%s: the log has %q, want %q, and the workers %+v", name, got, c.want, trial.Instances[1].Resources)
 		}
+	}
+}
+
+// listenTwice listens at one port of two addresses, and tells of each connection to them. It says nothing to who connects.
+func listenTwice(t *testing.T) (port int, connected map[string]chan struct{}) {
+	t.Helper()
+	for range 100 {
+		connected = map[string]chan struct{}{}
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port = first.Addr().(*net.TCPAddr).Port
+		second, err := net.Listen("tcp", net.JoinHostPort("127.0.0.2", strconv.Itoa(port)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			_ = first.Close() // another port
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []net.Listener{first, second} {
+			t.Cleanup(func() { _ = l.Close() })
+			told := make(chan struct{}, 1)
+			connected[l.Addr().(*net.TCPAddr).IP.String()] = told
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					_ = c.Close() // it has nothing to say
+					select {
+					case told <- struct{}{}:
+					default:
+					}
+				}
+			}()
+		}
+		return port, connected
+	}
+	t.Fatal("no port is free at two addresses")
+	return 0, nil
+}
+
+// What comes back at another address is asked there.
+func TestWhatIsAskedIsWhereItIsNow(t *testing.T) {
+	t.Parallel()
+	for image, services := range map[string][]topology.Service{
+		"apache/kafka": {{Name: "one"}},
+		"cassandra":    {{Name: "one"}},
+		"flink":        {{Name: "one", Arguments: []string{"jobmanager"}}, {Name: "workers", Arguments: []string{"taskmanager"}}},
+	} {
+		t.Run(image, func(t *testing.T) {
+			t.Parallel()
+			port, connected := listenTwice(t)
+			var host atomic.Value // of one-1
+			host.Store("127.0.0.1")
+			for i := range services {
+				services[i].Image, services[i].Port = image, port
+			}
+			all, err := sources(&topology.System{Services: services}, func() []topology.Instance {
+				return []topology.Instance{{Service: "one", Name: "one-1", Host: host.Load().(string)}, {Service: "workers", Name: "workers-1", Host: "127.0.0.3"}}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(all)
+			read := func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if got, err := all[0].ask(ctx); err == nil {
+					t.Fatalf("got %v of who says nothing", got)
+				}
+			}
+			for _, at := range []string{"127.0.0.1", "127.0.0.2"} {
+				host.Store("")
+				read()
+				host.Store(at)
+				deadline := time.Now().Add(time.Minute)
+				for there := false; !there; {
+					read()
+					select {
+					case <-connected[at]:
+						there = true
+					default:
+						if time.Now().After(deadline) {
+							t.Fatalf("nobody asks at %s", at)
+						}
+					}
+				}
+			}
+		})
 	}
 }
 

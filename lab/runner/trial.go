@@ -124,7 +124,7 @@ func (k *execution) measure(ctx context.Context, dir string, up driver.Running, 
 		return err
 	}
 	defer func() { err = errors.Join(err, windows.Close()) }()
-	asked, err := sources(k.systems[t.Variant], t.Instances)
+	asked, err := sources(k.systems[t.Variant], up.Instances)
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (p prober) start(ctx context.Context) (stop func() error, err error) {
 	c.Unseen = p.blind.say
 	for _, in := range p.up.Instances() {
 		if in.MetricsURL != "" {
-			c.Endpoints = append(c.Endpoints, probe.Endpoint{Instance: in.Name, URL: func() string { return metricsURL(p.up, in.Name) }})
+			c.Endpoints = append(c.Endpoints, probe.Endpoint{Instance: in.Name, URL: func() string { return found(p.up.Instances(), in.Name).MetricsURL }})
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -267,16 +267,6 @@ func (p prober) start(ctx context.Context) (stop func() error, err error) {
 		cancel()
 		return errors.Join(<-done, samples.Close(), metrics.Close(), hops.Close())
 	}, nil
-}
-
-// metricsURL is where an instance publishes its metrics now.
-func metricsURL(up driver.Running, instance string) string {
-	for _, in := range up.Instances() {
-		if in.Name == instance {
-			return in.MetricsURL
-		}
-	}
-	return ""
 }
 
 // offerer is the load generator: it carries out one plan at a time.

@@ -430,3 +430,14 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What is being started again may have no address for a while. This machine's is not meant then.
+func TestWhatIsNowhereHasNoMetrics(t *testing.T) {
+	t.Parallel()
+	s := Service{Labels: map[string]string{"prometheus.io/port": "9100"}}
+	for host, want := range map[string]string{"192.0.2.1": "http://192.0.2.1:9100/metrics", "": ""} {
+		if got := s.MetricsURL(host); got != want {
+			t.Errorf("at %q: got %q, want %q", host, got, want)
+		}
+	}
+}

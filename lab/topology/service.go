@@ -131,10 +131,10 @@ type Volume struct {
 }
 
 // MetricsURL is the Prometheus endpoint that its labels name, of an instance at host; empty
-// if there are none.
+// if there are none, or it is nowhere: without a host the address would be one of this machine.
 func (s *Service) MetricsURL(host string) string {
 	port := s.Labels["prometheus.io/port"]
-	if port == "" {
+	if port == "" || host == "" {
 		return ""
 	}
 	return "http://" + net.JoinHostPort(host, port) + cmp.Or(s.Labels["prometheus.io/path"], "/metrics")

@@ -65,7 +65,8 @@ const answerWithin = 10 * time.Second
 
 // Reader reads one node. It is for one goroutine at a time, but for Resources.
 type Reader struct {
-	address string         // HOST:PORT
+	address func() string
+	at      string         // the address that the rest is of
 	session *gocql.Session // nil while there is no connection
 	opening chan opened    // nil while none is made
 	own     *dialer
@@ -79,9 +80,10 @@ type opened struct {
 	err     error
 }
 
-// Open makes a reader of the node at address, HOST:PORT. It connects when it is
-// first asked, so that the node may start later.
-func Open(address string) *Reader {
+// Open makes a reader of the node at address, HOST:PORT or empty while it is nowhere, which is asked for each time: a
+// node that is started again may have another one. It connects when it is first asked, so that
+// the node may start later.
+func Open(address func() string) *Reader {
 	return &Reader{address: address, seen: make(map[string]bool)}
 }
 
@@ -103,7 +105,7 @@ func (r *Reader) Close() {
 // it connects again when it is next asked: the node may have been started again.
 func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 	if err := r.connect(ctx); err != nil {
-		return nil, fmt.Errorf("connect to Cassandra at %s: %w", r.address, err)
+		return nil, fmt.Errorf("connect to Cassandra at %s: %w", r.at, err)
 	}
 	out := make(map[string]float64)
 	for _, part := range []func(context.Context, map[string]float64) error{r.pools, r.clients, r.compactions, r.dropped} {
@@ -111,7 +113,7 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 			if ctx.Err() == nil {
 				r.Close()
 			}
-			return nil, fmt.Errorf("read system_views of Cassandra at %s: %w", r.address, err)
+			return nil, fmt.Errorf("read system_views of Cassandra at %s: %w", r.at, err)
 		}
 	}
 	return out, nil
@@ -120,12 +122,19 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 // connect opens a session with this node alone, which is not told of others or of
 // changes: a node that is asked of itself is asked over one connection.
 func (r *Reader) connect(ctx context.Context) error {
+	if at := r.address(); at != r.at {
+		r.Close() // nobody is there any more, or somebody else
+		r.at = at
+	}
+	if r.at == "" {
+		return errors.New("it has no address")
+	}
 	if r.session != nil {
 		return nil
 	}
 	if r.opening == nil {
 		r.own = &dialer{conns: make(map[int]net.Conn)}
-		c := gocql.NewCluster(r.address)
+		c := gocql.NewCluster(r.at)
 		c.NumConns, c.Consistency, c.Dialer, c.Logger = 1, gocql.One, r.own, silent{}
 		c.Timeout, c.ConnectTimeout, c.MaxWaitSchemaAgreement = answerWithin, answerWithin, answerWithin
 		c.DisableInitialHostLookup = true

@@ -33,7 +33,7 @@ services:
 
 func open(t *testing.T, in topology.Instance) *Reader {
 	t.Helper()
-	r := Open(net.JoinHostPort(in.Host, "9042"))
+	r := Open(func() string { return net.JoinHostPort(in.Host, "9042") })
 	t.Cleanup(r.Close)
 	return r
 }
@@ -203,7 +203,7 @@ func passOn(client net.Conn, node string) {
 // readSlow reads a slow node, twice begun with less time than it takes to connect.
 func readSlow(ctx context.Context, address string) error {
 	for _, last := range []bool{false, true} {
-		r := Open(address)
+		r := Open(func() string { return address })
 		defer r.Close() // also while it connects
 		short, cancel := context.WithTimeout(ctx, delay)
 		_, err := r.Read(short)

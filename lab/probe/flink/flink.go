@@ -55,7 +55,7 @@ const (
 
 // Reader reads one cluster. It is for one goroutine at a time, but for Resources.
 type Reader struct {
-	base    string
+	manager func() string
 	service string
 	client  http.Client
 
@@ -69,10 +69,10 @@ type stage struct {
 	pending bool   // it tells of records to be read
 }
 
-// Open makes a reader of the cluster whose job manager is at an address, HOST:PORT. Its stages are those of a
-// service. It connects when it is first asked.
-func Open(service, address string) *Reader {
-	return &Reader{base: "http://" + address, service: service, stages: make(map[string]stage)}
+// Open makes a reader of the cluster whose job manager is at an address, HOST:PORT or empty while it is nowhere, which is asked
+// for each time: one that is started again may have another. Its stages are those of a service. It connects when it is first asked.
+func Open(service string, manager func() string) *Reader {
+	return &Reader{manager: manager, service: service, stages: make(map[string]stage)}
 }
 
 // Close ends its connections.
@@ -268,7 +268,11 @@ func (r *Reader) admit(name string) bool {
 
 // get reads one answer.
 func (r *Reader) get(ctx context.Context, path string, to any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, http.NoBody)
+	at := r.manager()
+	if at == "" {
+		return errors.New("ask Flink: its job manager has no address")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at+path, http.NoBody)
 	if err != nil {
 		return err
 	}

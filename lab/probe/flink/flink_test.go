@@ -53,9 +53,11 @@ func manager(t *testing.T, parallelism int) *httptest.Server {
 	return s
 }
 
+func at(address string) func() string { return func() string { return address } }
+
 func TestSubtasksAreTold(t *testing.T) {
 	t.Parallel()
-	r := Open("taskmanager", strings.TrimPrefix(manager(t, 2).URL, "http://"))
+	r := Open("taskmanager", at(strings.TrimPrefix(manager(t, 2).URL, "http://")))
 	defer r.Close()
 	got, err := r.Read(t.Context())
 	if err != nil {
@@ -86,7 +88,7 @@ func TestSubtasksAreTold(t *testing.T) {
 func TestManySubtasksAreTold(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	r := Open("taskmanager", strings.TrimPrefix(manager(t, many).URL, "http://"))
+	r := Open("taskmanager", at(strings.TrimPrefix(manager(t, many).URL, "http://")))
 	defer r.Close()
 	got, err := r.Read(t.Context())
 	if err != nil {
@@ -112,7 +114,7 @@ func TestWhoDoesNotTellIsAnError(t *testing.T) {
 	} {
 		s := httptest.NewServer(answer)
 		t.Cleanup(s.Close)
-		r := Open("taskmanager", strings.TrimPrefix(s.URL, "http://"))
+		r := Open("taskmanager", at(strings.TrimPrefix(s.URL, "http://")))
 		if got, err := r.Read(t.Context()); err == nil {
 			t.Errorf("%s: got %v and no error", name, got)
 		}

@@ -74,7 +74,7 @@ func TestEachSubtaskOfAClusterIsTold(t *testing.T) {
 			manager, pid = net.JoinHostPort(in.Host, "8081"), in.PID
 		}
 	}
-	r := Open("taskmanager", manager)
+	r := Open("taskmanager", at(manager))
 	defer r.Close()
 	var want []string
 	for subtask := range 3 {

@@ -59,8 +59,10 @@ const dialTimeout = 500 * time.Millisecond
 // Reader reads one cluster's lags. It is for one goroutine at a time, but for
 // Resources.
 type Reader struct {
-	client *kgo.Client
-	admin  *kadm.Client
+	brokers func() []string
+	at      []string // the brokers that the client knows of
+	client  *kgo.Client
+	admin   *kadm.Client
 
 	ends map[partition]int64 // at the reading before
 	all  map[part]*progress
@@ -112,11 +114,13 @@ func (p *progress) read(committed, end, before int64) int64 {
 // mostBetween bounds the readings, a second each, for which a group may be taken to be about to commit.
 const mostBetween = 30
 
-// Open makes a reader of the cluster that the brokers, HOST:PORT, belong to. It
-// connects when it is first asked, so that brokers may start later.
-func Open(brokers ...string) (*Reader, error) {
+// Open makes a reader of the cluster that the brokers, HOST:PORT, belong to. They are asked for
+// each time, because those that are started again may have other addresses. It connects when it
+// is first asked, so that brokers may start later.
+func Open(brokers func() []string) (*Reader, error) {
+	at := brokers()
 	client, err := kgo.NewClient(
-		kgo.SeedBrokers(brokers...),
+		kgo.SeedBrokers(at...),
 		kgo.ClientID("loadstone-probe"),
 		kgo.DialTimeout(dialTimeout),
 		// Read is given a second in all: what fails is asked again a second later,
@@ -126,9 +130,9 @@ func Open(brokers ...string) (*Reader, error) {
 		kgo.MetadataMinAge(time.Second), kgo.MetadataMaxAge(10*time.Second),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("read the lag of Kafka at %v: %w", brokers, err)
+		return nil, fmt.Errorf("read the lag of Kafka at %v: %w", at, err)
 	}
-	return &Reader{client: client, admin: kadm.NewClient(client), ends: make(map[partition]int64), all: make(map[part]*progress), queues: make(map[queue]bool), joined: make(map[string]bool)}, nil
+	return &Reader{brokers: brokers, at: at, client: client, admin: kadm.NewClient(client), ends: make(map[partition]int64), all: make(map[part]*progress), queues: make(map[queue]bool), joined: make(map[string]bool)}, nil
 }
 
 // Close ends its connections. No Read may be under way.
@@ -137,6 +141,12 @@ func (r *Reader) Close() { r.client.Close() }
 // Read tells of each group and topic that could be read, until ctx ends. A
 // cluster without groups is an error, too: there is nothing to tell.
 func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
+	if at := r.brokers(); !slices.Equal(at, r.at) {
+		if err := r.client.UpdateSeedBrokers(at...); err != nil {
+			return nil, fmt.Errorf("ask the brokers at %v: %w", at, err)
+		}
+		r.at = at
+	}
 	groups, err := r.admin.Lag(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the lag of its groups: %w", err)

@@ -115,7 +115,12 @@ func fake(t *testing.T, brokers int) *kfake.Cluster {
 
 func open(t *testing.T, brokers ...string) *Reader {
 	t.Helper()
-	r, err := Open(brokers...)
+	return openNow(t, func() []string { return brokers })
+}
+
+func openNow(t *testing.T, brokers func() []string) *Reader {
+	t.Helper()
+	r, err := Open(brokers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +259,28 @@ func TestWhatIsNotKnownIsAGap(t *testing.T) {
 	if got, err := r.Read(ctx); err == nil {
 		t.Errorf("got %v of a broker that is gone, want an error", got)
 	}
+}
+
+// A broker that comes back elsewhere is asked there, and what was found before stays found.
+func TestABrokerIsAskedWhereItIs(t *testing.T) {
+	t.Parallel()
+	first, second := fake(t, 1), fake(t, 1)
+	at := first.ListenAddrs()
+	r := openNow(t, func() []string { return at })
+	produce(t, at, topic{"orders", 2, 1}, 10)
+	consume(t, at, "orders", "kitchen", 4)
+	wantQueue(t, r, "orders/kitchen", state{6, 4})
+	first.Close()
+	at = nil // it is being started
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if got, err := r.Read(ctx); err == nil {
+		t.Errorf("got %v of a broker that is gone, want an error", got)
+	}
+	at = second.ListenAddrs()
+	produce(t, at, topic{"orders", 2, 1}, 20)
+	consume(t, at, "orders", "kitchen", 12)
+	wantQueue(t, r, "orders/kitchen", state{8, 12})
 }
 
 // withholding answers as if each partition but the second of orders had 0 to 40.
