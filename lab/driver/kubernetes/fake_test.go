@@ -74,6 +74,8 @@ type world struct {
 	becomes map[string]corev1.PodStatus
 	// away is whether the API server does not answer.
 	away atomic.Bool
+	// early is what the next question about a pod is answered with; nil for what there is.
+	early atomic.Pointer[corev1.Pod]
 	// attachTo is what is attached to pods; nil for nothing.
 	attachTo func(ctx context.Context, namespace, pod string, s streams) error
 	// agent is the value of AgentVariable, and groupsDir where agents have control groups.
@@ -94,6 +96,10 @@ func newWorld(t *testing.T, becomes map[string]corev1.PodStatus) *world {
 	w.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		o := a.(clienttesting.CreateAction).GetObject()
 		return true, o, w.create(a, o)
+	})
+	w.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		early := w.early.Swap(nil)
+		return early != nil, early, nil
 	})
 	w.PrependReactor("delete", "namespaces", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return false, nil, w.empty(a.(clienttesting.DeleteAction).GetName())

@@ -185,13 +185,8 @@ func TestAGeneratorThatEnds(t *testing.T) {
 		}, "generator node1: load generator: the pod of the generator on node node1 has ended: its node had no memory left for it"},
 		"out of memory, of which the status tells later": {func(w *world, pod *corev1.Pod) error {
 			pod.Status = exited(137)
-			early := pod.DeepCopy()
+			w.early.Store(pod.DeepCopy())
 			pod.Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
-			var once sync.Once
-			w.PrependReactor("get", "pods", func(clienttesting.Action) (told bool, _ runtime.Object, _ error) {
-				once.Do(func() { told = true })
-				return told, early, nil
-			})
 			return w.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace)
 		}, "has ended: its node had no memory left for it"},
 		"evicted": {func(w *world, pod *corev1.Pod) error {
