@@ -179,6 +179,7 @@ func TestAKillWhoseEndIsNotSeenTellsOfNoOtherSignal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &Running{watched: make(chan struct{})}
+			r.config.ProcRoot = "/proc"
 			close(r.watched)
 			in := &instance{run: r, changed: make(chan struct{})}
 			in.Name = "api-1"

@@ -52,7 +52,14 @@ func users(t *testing.T, replicas int, instances ...topology.Instance) *gocql.Se
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { // the driver may never return from it, see block/cql
+		closed := make(chan struct{})
+		go func() { defer close(closed); s.Close() }()
+		select {
+		case <-closed:
+		case <-time.After(5 * time.Second):
+		}
+	})
 	for _, statement := range []string{
 		fmt.Sprintf("CREATE KEYSPACE lab WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': %d}", replicas),
 		"CREATE TABLE lab.orders (id int PRIMARY KEY, dish text)",
