@@ -309,9 +309,6 @@ func components(trials []observed) []verdict.Component {
 			}
 		})
 		c.OOMKills = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.OOMKills) }))
-		for _, one := range seen {
-			c.LightDemandMS = max(c.LightDemandMS, one.LightDemandMS)
-		}
 		c.MemoryBytes = uint64(medianOf(seen, func(c verdict.Component) float64 { return float64(c.MemoryBytes) }))
 		c.Bound, c.BoundLow, c.BoundHigh, c.BoundTrials = bounded(seen, func(c verdict.Component) float64 { return c.Bound })
 		c.Resources, c.Work, c.Missed = joinResources(seen), joinWork(seen), joinMissed(seen)

@@ -238,7 +238,6 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 	services, names := instancesByService(t, span)
 	for _, s := range services {
 		c := component(t, s, span, r)
-		c.LightDemandMS = lightDemand(w.samples, t, s)
 		c.Missed = missedAt(above, t, s)
 		if c.Stranded = stranded(t, s, seen); c.Stranded > 0 {
 			c.Bound *= 1 - c.Stranded
@@ -253,19 +252,6 @@ func (o *observed) watched(w watched, t archive.Trial, r *load.Result) error {
 		}
 	}
 	return nil
-}
-
-// lightDemand is what an iteration costs a service at a tenth of the capacity; 0 if the trial
-// did not offer that.
-func lightDemand(samples []host.Sample, t archive.Trial, service string) float64 {
-	if t.Light == nil {
-		return 0
-	}
-	span, ok := probe.Over(samples, t.Light.From, t.Light.To)
-	if !ok {
-		return 0
-	}
-	return component(t, service, span, t.Light).DemandMS
 }
 
 // component works out demand, bound and saturation of one service. The

@@ -12,7 +12,11 @@ import (
 // relatives are the variants of a run that differ from v in nothing but the
 // replicas and CPU shares of services, v first. One with the same overlay is the
 // same system again, and is left out.
-func relatives(r *result.Result, exp *experiment.Experiment, v *result.Variant, name string) ([]*result.Variant, error) {
+func relatives(r *result.Result, v *result.Variant, name string) ([]*result.Variant, error) {
+	exp, err := experiment.Parse(name, []byte(r.Source))
+	if err != nil {
+		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
+	}
 	out := []*result.Variant{v}
 	own, err := variantOf(exp, v.Name)
 	if err != nil {

@@ -90,14 +90,8 @@ func (s *System) Ask(q Question) (*Answer, error) {
 		return nil, err
 	}
 	a.Before, a.system = before.Limit, s
-	changes := s.changes(q.Changes)
-	scaled, err := s.regathered(changes)
-	if err != nil {
-		return nil, err
-	}
-	changes = append(changes, scaled...)
 	p, err := queueing.Predict(s.Model, queueing.Question{
-		Changes: changes, Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
+		Changes: s.changes(q.Changes), Objective: s.Objective, Measured: s.Measured, Seed: q.Seed,
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +99,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	a.Prediction = *p
 	a.clamp(s.Model)
 	a.Warnings = append(slices.Clone(s.Warnings), p.Warnings...)
-	changed, err := s.Model.Apply(changes)
+	changed, err := s.Model.Apply(s.changes(q.Changes))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +111,7 @@ func (s *System) Ask(q Question) (*Answer, error) {
 	}
 	s.machine(a, changed)
 	s.unsure(a)
-	s.assume(a, q.Changes, scaled)
+	s.assume(a, q.Changes)
 	s.threads(a, q.Changes)
 	return a, nil
 }
@@ -225,13 +219,9 @@ func (s *System) unsure(a *Answer) {
 }
 
 // assume says what the prediction rests on.
-func (s *System) assume(a *Answer, cs []Change, scaled []queueing.Change) {
+func (s *System) assume(a *Answer, cs []Change) {
 	add := func(format string, args ...any) { a.Assumptions = append(a.Assumptions, fmt.Sprintf(format, args...)) }
-	if text := gathering(s.Model, scaled); text != "" {
-		add("%s", text)
-	} else {
-		add("CPU per request stays what it was where it was measured, whatever the share of CPU")
-	}
+	add("CPU per request stays what it was where it was measured, whatever the share of CPU")
 	var more, fewer []string
 	for _, c := range cs {
 		if c.Replicas == nil {

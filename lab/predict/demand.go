@@ -89,7 +89,7 @@ func (s *System) demand(name string, family []*result.Variant) (each stats.Inter
 			nearest = u
 		}
 	}
-	s.busiest[name], s.from[name] = nearest.busy, nearest.variant
+	s.busiest[name] = nearest.busy
 	if d, ok := line(full); ok {
 		var from []string
 		widest := own.each

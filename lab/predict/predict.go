@@ -13,8 +13,6 @@
 //     carried over from one share to another. That is not quite so: a component
 //     that is throttled batches. Where the run has it at its limit in two sizes,
 //     what it uses whatever the rate is kept apart.
-//   - A component that finds fewer requests at a time needs more for each. Where the
-//     run tells how they gather, package batching says by what factor.
 //   - A component's pools are stations beside its CPU: slots, and how long a
 //     request holds one.
 //   - The hottest instance stays as much hotter as it was.
@@ -61,8 +59,6 @@ type System struct {
 	elsewhere             []string           // whose demands are from other variants
 	component             map[string]string  // by station of a pool
 	oneThread             map[string]float64 // by component: the share of its CPU that one thread used
-	from                  map[string]string  // by component: the variant that its demand is from
-	batches               *batches           // nil if it is not known how requests gather
 }
 
 // Of makes a model of one of a run's variants, of the first if variant is
@@ -75,16 +71,12 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	if unit := r.RateUnit(); unit == experiment.Connections || unit == experiment.Rooms {
 		return nil, fmt.Errorf("run %s measured how many %s are held at a time, and the model is of work that arrives at a rate; predict from a search that raises messages, or measure the changed system", name, unit)
 	}
-	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string), oneThread: make(map[string]float64), from: make(map[string]string)}
+	s := &System{Run: name, Variant: v.Name, Unit: r.RateUnit(), Cores: max(1, r.Environment.Cores), busiest: make(map[string]float64), component: make(map[string]string), oneThread: make(map[string]float64)}
 	measured := slices.DeleteFunc(slices.Clone(v.Figures), func(f result.Figure) bool { return !f.Measured })
 	if len(measured) == 0 {
 		return nil, fmt.Errorf("%s held no rate in any trial of run %s, so nothing is known of what it needs", v.Name, name)
 	}
-	exp, err := experiment.Parse(name, []byte(r.Source))
-	if err != nil {
-		return nil, fmt.Errorf("the experiment of run %s: %w", name, err)
-	}
-	family, err := relatives(r, exp, v, name)
+	family, err := relatives(r, v, name)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +85,6 @@ func Of(r *result.Result, name, variant string) (*System, error) {
 	}
 	s.addCapacity(r, v)
 	s.setObjective(v)
-	s.batches = batchesOf(r, family, mostInHand(exp, v.Name))
 	var other []float64
 	for _, f := range measured {
 		if f.Throughput > 0 {

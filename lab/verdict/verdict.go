@@ -97,9 +97,6 @@ type Component struct {
 	// UserMS and SystemMS are the parts of DemandMS, where the kernel tells.
 	UserMS   float64 `json:"user_ms,omitempty"`
 	SystemMS float64 `json:"system_ms,omitempty"`
-	// LightDemandMS is DemandMS at a tenth of the capacity, where hardly a request finds
-	// another; 0 where that was not offered, which it is in one trial of a variant.
-	LightDemandMS float64 `json:"light_demand_ms,omitempty"`
 	// HottestMS is the part of DemandMS that falls on the hottest instance.
 	HottestMS float64 `json:"hottest_ms,omitempty"`
 	// Unenforced says that nothing held its instances to LimitCPUs.

@@ -15,8 +15,7 @@
 // share of it twice, and Closed and Bounds do); demands that do not depend on load. The last is the one
 // that is wrong most often: CPU per request falls under load, because wake-ups
 // and system calls are shared. Take demands measured at capacity, or let
-// FitDemand split them into a part per request and a part that is always there. Package
-// batching says what they are in a system of other sizes.
+// FitDemand split them into a part per request and a part that is always there.
 //
 // A component with a CPU quota (CFS bandwidth control) is taken as servers that
 // are slower by its share. In truth it runs at full speed until the quota of a

@@ -23,7 +23,6 @@ type Change struct {
 	Station   string
 	Instances *int
 	CPUs      *float64 // of a component: its share of CPUs per instance
-	Demand    *float64 // what its demand is multiplied by
 }
 
 // Apply returns the model after the changes.
@@ -41,9 +40,6 @@ func (m Model) Apply(changes []Change) (Model, error) {
 		}
 		if c.CPUs != nil {
 			s.Servers, s.Speed = servers(*c.CPUs)
-		}
-		if c.Demand != nil {
-			s.Demand.Value, s.Demand.Low, s.Demand.High = *c.Demand*s.Demand.Value, *c.Demand*s.Demand.Low, *c.Demand*s.Demand.High
 		}
 	}
 	return out, out.Validate()
