@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,8 @@ const (
 	// perturbed then is not at its limit, and looks as if it did not matter.
 	usersMore, usersMost = 3, 18
 	enoughLoad           = 0.9
+	// roomAbove is how far above its capacity a system is to be offered load: as far as more of a limit can move it.
+	roomAbove = 1.25
 	// full is the utilisation of a component's CPU from which on it is at its limit.
 	full = 0.9
 )
@@ -99,6 +102,9 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return nil
 	case found.LowerBound: // closed load would seek a limit that the search did not reach
 		return nil
+	case m.search.MaxRate > 0 && m.search.MaxRate < roomAbove*at.Result.Throughput(): // what limits would move nothing, either
+		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("no component was perturbed: that takes room above the capacity, and maxRate allows %.4g req/s", m.search.MaxRate))
+		return nil
 	}
 	why := ": there are no control groups"
 	limited := components(m.trial.Instances, running(m.systems[m.trial.Variant]), limiter(ctx, m.up.Hosts(), func(err error) {
@@ -146,7 +152,8 @@ func slow(c perturb.Config, at *load.Result) bool {
 // perturbUnder offers closed load, and more of it until the system is as busy as at its
 // capacity; then w perturbs it for the rest of that load.
 func (m *trialRun) perturbUnder(ctx context.Context, w *perturber, scenario load.Scenario, at *load.Result) error {
-	scenario.MaxRate, scenario.RetryAfter, scenario.RetryMost = m.search.MaxRate, m.alone, m.alone
+	scenario.MaxRate, scenario.RetryAfter = m.search.MaxRate, cmp.Or(m.alone, retryAfter)
+	scenario.RetryMost = scenario.RetryAfter
 	for times := float64(usersPerBusy); ; times *= usersMore {
 		p := steady(m.base, scenario, at, times, w.config.Budget)
 		p.Seed = w.config.Seed

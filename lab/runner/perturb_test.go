@@ -58,6 +58,21 @@ func TestWhichTrialWasToBePerturbedIsSaid(t *testing.T) {
 	}
 }
 
+// Closed load that may not become more than the capacity moves with nothing.
+func TestNothingIsPerturbedBelowARateThatIsBounded(t *testing.T) {
+	t.Parallel()
+	e := &experiment.Experiment{Measure: experiment.Capacity, Trials: 1, Search: experiment.DefaultSearch(), Perturb: experiment.Perturb{Asked: true}}
+	e.Search.MaxRate = 100
+	m := &trialRun{execution: &execution{Config: Config{Experiment: e}, search: searchConfig(e)}, trial: &archive.Trial{}, unseen: &unseen{reason: "x"}}
+	m.trial.Round = 1
+	now := time.Now()
+	m.trial.Measures = []archive.Measure{{Kind: archive.AsWritten, Result: load.Result{From: now, To: now.Add(time.Second), CompletedInTime: 95}}}
+	const want = "no component was perturbed: that takes room above the capacity, and maxRate allows 100 req/s"
+	if err := m.perturb(t.Context(), load.Scenario{}); err != nil || !slices.Equal(m.trial.Warnings, []string{want}) {
+		t.Errorf("95 a second were held of 100 that are allowed: got %q, %v; want %q", m.trial.Warnings, err, want)
+	}
+}
+
 func TestSteadyLoadHasTwiceTheUsersThatWereBusy(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

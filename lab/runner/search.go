@@ -14,6 +14,9 @@ import (
 	"loadstone/lab/threshold"
 )
 
+// retryAfter is how long who was refused waits where it is not known what an answer takes.
+const retryAfter = 10 * time.Millisecond
+
 // capacity searches the highest rate that is held.
 func (m *trialRun) capacity(ctx context.Context) error {
 	scenario := m.base.Scenarios[0]
@@ -111,7 +114,8 @@ func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Durat
 	}
 	fewer, users := (*load.Result)(nil), 0 // the sweep before, and its virtual users
 	for base := m.base; ; {
-		s.MaxRate, s.RetryAfter, s.RetryMost = m.search.MaxRate, m.alone, max(m.alone, length/sweepAnswers)
+		s.MaxRate, s.RetryAfter = m.search.MaxRate, cmp.Or(m.alone, retryAfter)
+		s.RetryMost = max(s.RetryAfter, length/sweepAnswers)
 		base.Warmup, warmup = warmup, 0
 		m.Events.doingf("%s", sweeping(base.Warmup, vus))
 		r, _, err := m.offer(ctx, archive.Sweep, sweep(base, s, vus, length, wait), nil)

@@ -99,6 +99,7 @@ func TestSweepsHaveAsManyUsersAsKeepASystemBusy(t *testing.T) {
 		rate    float64
 	}{
 		"quick":                 {crowded{service: 2 * time.Millisecond, servers: 1}, 2 * time.Millisecond, warmup, 0, []int{64}, 500},
+		"quick, and unknown":    {crowded{service: 2 * time.Millisecond, servers: 1}, 0, 0, 0, []int{64}, 500},
 		"quick, and many":       {crowded{service: 2 * time.Millisecond, servers: 1000}, 2 * time.Millisecond, 0, 0, []int{64}, 32000},
 		"quick, and bounded":    {crowded{service: 2 * time.Millisecond, servers: 1000}, 2 * time.Millisecond, 0, 100, []int{64}, 100},
 		"quick, and one in 2 s": {crowded{service: 2 * time.Millisecond, servers: 1000}, 2 * time.Millisecond, 0, 0.5, []int{64}, 0.5},
@@ -136,7 +137,7 @@ func TestSweepsHaveAsManyUsersAsKeepASystemBusy(t *testing.T) {
 				for i, p := range c.system.plans {
 					s := p.Scenarios[0]
 					vus = append(vus, s.VUs)
-					if s.RetryAfter < min(c.alone, c.system.service) || s.RetryMost < s.RetryAfter || s.MaxRate != float64(e.Search.MaxRate) {
+					if s.RetryAfter <= 0 || s.RetryAfter < min(c.alone, c.system.service) || s.RetryMost < s.RetryAfter || s.MaxRate != float64(e.Search.MaxRate) {
 						t.Errorf("sweep %d: users begin %v a second, and ask again after %v to %v", i+1, s.MaxRate, s.RetryAfter, s.RetryMost)
 					}
 					if i > 0 && c.system.slows > 0 && s.Duration < sweepAnswers*c.system.takes(vus[i-1]) {

@@ -158,23 +158,37 @@ func (s *source) ask(ctx context.Context) (map[string]float64, error) {
 	return values, err
 }
 
+// selfAssigned says whether a resource is the queue of a group that gives partitions to itself.
+func selfAssigned(s *source, resource string) bool {
+	log, is := s.reader.(interface{ SelfAssigned(resource string) bool })
+	return is && log.SelfAssigned(resource)
+}
+
 // addResources adds what the sources found to the trial's instances: to all of a
 // service's, as what the Compose file declares is. What that declares under the
 // same name stays, so that a file can say who consumes a queue. The probe must
 // have ended.
 //
 // What waits in Kafka for a job of Flink is told by both. A stage knows more of it, so that the queue is left out: else
-// two would limit where one does.
+// two would limit where one does. Which queue is which stage's is not known, so all stay where there are more of them.
 func addResources(all []*source, t *archive.Trial) {
-	pending := slices.ContainsFunc(all, func(s *source) bool {
-		return slices.ContainsFunc(s.Resources(), func(r topology.Resource) bool { return r.Kind == topology.Stage && r.Lag != "" })
-	})
+	stages, queues := 0, 0
+	for _, s := range all {
+		for _, r := range s.Resources() {
+			if r.Kind == topology.Stage && r.Lag != "" {
+				stages++
+			}
+			if selfAssigned(s, r.Name) {
+				queues++
+			}
+		}
+	}
 	for _, s := range all {
 		if err := s.last.Load(); err != nil && !s.answered.Load() {
 			t.Warnings = append(t.Warnings, fmt.Sprintf("what %s knows of its queues and pools was never read: %v", s.instance, *err))
 		}
 		for _, found := range s.Resources() {
-			if log, is := s.reader.(interface{ SelfAssigned(resource string) bool }); is && pending && log.SelfAssigned(found.Name) {
+			if queues <= stages && selfAssigned(s, found.Name) {
 				continue
 			}
 			for i := range t.Instances {

@@ -57,27 +57,29 @@ func TestWhatIsAskedInItsOwnProtocol(t *testing.T) {
 	}
 }
 
-// assigned is a reader of a log, in which one queue is of a group that gives partitions to itself.
+// assigned is a reader of a log, in which these queues are of groups that give partitions to themselves.
 type assigned struct {
 	told
 
-	queue string
+	queues []string
 }
 
-func (a assigned) SelfAssigned(resource string) bool { return resource == a.queue }
+func (a assigned) SelfAssigned(resource string) bool { return slices.Contains(a.queues, resource) }
 
 func TestAQueueOfWhichAStageTellsIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		lag  string
-		want []string
+		lag    string
+		queues []string // that nobody is a member for
+		want   []string
 	}{
-		"the stage tells what waits": {"pending", []string{"orders/kitchen"}},
-		"the stage does not tell it": {"", []string{"orders/kitchen", "orders/analysis"}},
+		"the stage tells what waits":     {"pending", []string{"orders/analysis"}, []string{"orders/kitchen"}},
+		"the stage does not tell it":     {"", []string{"orders/analysis"}, []string{"orders/kitchen", "orders/analysis"}},
+		"it is not known which is whose": {"pending", []string{"orders/analysis", "orders/kitchen"}, []string{"orders/kitchen", "orders/analysis"}},
 	} {
 		trial := archive.Trial{Instances: []topology.Instance{{Service: "log", Name: "log-1"}, {Service: "workers", Name: "workers-1"}}}
 		addResources([]*source{
-			{reader: assigned{told{resources: []topology.Resource{{Name: "orders/kitchen", Kind: topology.Queue}, {Name: "orders/analysis", Kind: topology.Queue}}}, "orders/analysis"}, service: "log"},
+			{reader: assigned{told{resources: []topology.Resource{{Name: "orders/kitchen", Kind: topology.Queue}, {Name: "orders/analysis", Kind: topology.Queue}}}, c.queues}, service: "log"},
 			{reader: told{resources: []topology.Resource{{Name: "judge", Kind: topology.Stage, Lag: c.lag}}}, service: "workers"},
 		}, &trial)
 		var got []string

@@ -137,9 +137,12 @@ func (r *Remote) call(ctx context.Context, within time.Duration, method string, 
 	}
 	late := time.NewTimer(within)
 	defer late.Stop()
-	call := r.client.Go(serviceName+"."+method, args, reply, make(chan *rpc.Call, 1))
+	// What sends a request may stand still, too: the way to the agent may take nothing.
+	answered := make(chan error, 1)
+	go func() { answered <- r.client.Call(serviceName+"."+method, args, reply) }()
+	var err error
 	select {
-	case <-call.Done:
+	case err = <-answered:
 	case <-late.C:
 		lost := &lostError{within}
 		r.lost.Store(lost)
@@ -148,14 +151,14 @@ func (r *Remote) call(ctx context.Context, within time.Duration, method string, 
 		return context.Cause(ctx)
 	}
 	switch {
-	case call.Error == nil:
+	case err == nil:
 		return nil
-	case errors.Is(call.Error, rpc.ErrShutdown), errors.Is(call.Error, io.ErrUnexpectedEOF), errors.Is(call.Error, io.EOF):
+	case errors.Is(err, rpc.ErrShutdown), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("it has ended, or the connection to it has")
-	case call.Error.Error() == host.ErrUnsupported.Error():
+	case err.Error() == host.ErrUnsupported.Error():
 		return host.ErrUnsupported // errors are texts on the way
 	default:
-		return call.Error
+		return err
 	}
 }
 

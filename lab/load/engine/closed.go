@@ -196,6 +196,9 @@ func (p *closedLane) retry(u *user) time.Duration {
 		return 0
 	}
 	wait := p.sc.spec.RetryAfter
+	if wait <= 0 { // which doubling does not change
+		return 0
+	}
 	for n := u.failures; n > 0 && wait < p.sc.spec.RetryMost; n-- {
 		wait *= 2
 	}

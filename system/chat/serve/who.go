@@ -49,8 +49,8 @@ func (s *server) who(c context.Context, token string) (chat.User, error) {
 
 // now is the user of a token that is good, as it is now. A token is good no longer than its session: with a file it fails closed.
 // With a database it fails open, see sessionPart: while that does not answer, everybody who is in goes on until the token ends,
-// Config.AccessTTL, but for those whose session is known to have ended. Nobody can sign out or be disabled meanwhile; who was
-// within endedEvery before it goes on, too.
+// Config.AccessTTL, but for those whose session is known to have ended. Who was
+// signed out or disabled within endedEvery before it goes on, too, and who is meanwhile where others reach the database.
 func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 	if u.Role == chat.Guest {
 		if !s.cfg.Guests {
