@@ -165,9 +165,10 @@ func (a *app) downOne(ctx context.Context, store project.Store, name string, vol
 				return err
 			}
 		}
-		for was := r.Owner; ok && r.Owner == was; {
+		was := r
+		for ok && r.Owner == was.Owner || was.Ending() {
 			if err := pause(ctx); err != nil {
-				return fmt.Errorf("%s is still being stopped by process %s: %w", name, strconv.Itoa(was.PID), err)
+				return fmt.Errorf("%s is still being stopped by process %s: %w", name, strconv.Itoa(was.Owner.PID), err)
 			}
 			if r, ok, err = store.Find(name); err != nil {
 				return err

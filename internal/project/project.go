@@ -160,6 +160,10 @@ func (r *Record) Signal(signal os.Signal) error {
 	return nil
 }
 
+// Ending says whether the process that kept the system up still runs. It does for some milliseconds
+// after it has given up the record.
+func (r *Record) Ending() bool { return r.Owner.Alive(procRoot) }
+
 // UpError is a project that another process keeps up.
 type UpError struct{ Record Record }
 
