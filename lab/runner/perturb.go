@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"loadstone/lab/archive"
 	"loadstone/lab/experiment"
 	"loadstone/lab/host"
 	"loadstone/lab/load"
@@ -92,18 +93,11 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 	if budget == 0 {
 		return nil
 	}
-	switch {
-	case at == nil:
-		why := "no component was perturbed: no rate was held"
-		if trials := m.Experiment.Trials; trials > 1 {
-			why = fmt.Sprintf("no component was perturbed: that is done in the last of the %d trials, and no rate was held in that one", trials)
-		}
-		m.trial.Warnings = append(m.trial.Warnings, why)
+	if at != nil && found.LowerBound { // closed load would seek a limit that the search did not reach
 		return nil
-	case found.LowerBound: // closed load would seek a limit that the search did not reach
-		return nil
-	case m.search.MaxRate > 0 && m.search.MaxRate < roomAbove*at.Result.Throughput(): // what limits would move nothing, either
-		m.trial.Warnings = append(m.trial.Warnings, fmt.Sprintf("no component was perturbed: that takes room above the capacity, and maxRate allows %.4g req/s", m.search.MaxRate))
+	}
+	if why := m.unfit(at); why != "" {
+		m.trial.Warnings = append(m.trial.Warnings, "no component was perturbed: "+why)
 		return nil
 	}
 	why := ": there are no control groups"
@@ -138,6 +132,20 @@ func (m *trialRun) perturb(ctx context.Context, scenario load.Scenario) error {
 		return fmt.Errorf("offer load (perturbation): %w", err)
 	}
 	return nil
+}
+
+// unfit is why nothing can be perturbed at a capacity; empty if it can.
+func (m *trialRun) unfit(at *archive.Measure) string {
+	most := m.search.MaxRate
+	switch trials := m.Experiment.Trials; {
+	case at == nil && trials > 1:
+		return fmt.Sprintf("that is done in the last of the %d trials, and no rate was held in that one", trials)
+	case at == nil:
+		return "no rate was held"
+	case most > 0 && most < roomAbove*at.Result.Throughput(): // what limits would move nothing, either
+		return fmt.Sprintf("that takes room above the capacity, and maxRate allows %.4g req/s", most)
+	}
+	return ""
 }
 
 // slow says whether perturbing takes longer than elsewhere of what did so at its capacity: with
