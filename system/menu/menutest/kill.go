@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"loadstone/block/servertest"
 	"loadstone/system/menu"
@@ -124,18 +125,10 @@ func (a acknowledged) check(t *testing.T, db menu.Database) {
 // there are no others; and that what was acknowledged has its revision, if it still is kept.
 func traces(t *testing.T, desk menu.Desk, all []acknowledged) {
 	t.Helper()
-	versions, sum := map[int64]int64{}, int64(0)
-	for id := range int64(writers) {
-		page, err := desk.Lookup(t.Context(), 1+id)
-		if err != nil && !errors.Is(err, menu.ErrNotFound) {
-			t.Fatal(err)
-		}
-		versions[1+id] = page.Version
-		sum += page.Version
-	}
+	versions, changes := settled(t, desk)
 	logged := map[[2]int64]menu.Change{}
 	next := map[int64]int64{}
-	for _, c := range readLog(t, desk, "", int(sum)) {
+	for _, c := range changes {
 		if next[c.ID]++; c.Version != next[c.ID] {
 			t.Errorf("the log has version %d of menu %d, want %d", c.Version, c.ID, next[c.ID])
 		}
@@ -157,6 +150,52 @@ func traces(t *testing.T, desk menu.Desk, all []acknowledged) {
 			continue
 		}
 		wantChange(t, revision[0].Change, want)
+	}
+}
+
+// settled returns the version of each menu, and as many changes. A database may still be carrying out what
+// the process had asked for last.
+func settled(t *testing.T, desk menu.Desk) (versions map[int64]int64, changes []menu.Change) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		versions = map[int64]int64{}
+		sum := int64(0)
+		for id := range int64(writers) {
+			page, err := desk.Lookup(t.Context(), 1+id)
+			if err != nil && !errors.Is(err, menu.ErrNotFound) {
+				t.Fatal(err)
+			}
+			versions[1+id] = page.Version
+			sum += page.Version
+		}
+		changes = logOf(t, desk)
+		if int64(len(changes)) == sum {
+			return versions, changes
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %d changes of %d versions", len(changes), sum)
+		}
+	}
+}
+
+// logOf is what is in the log now.
+func logOf(t *testing.T, desk menu.Desk) (all []menu.Change) {
+	t.Helper()
+	for after := menu.Cursor(""); ; {
+		part, err := desk.Changes(t.Context(), after, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(part) == 0 {
+			return all
+		}
+		for _, c := range part {
+			if c.Cursor <= after {
+				t.Fatalf("the cursor %q comes after %q", c.Cursor, after)
+			}
+			after = c.Cursor
+		}
+		all = append(all, part...)
 	}
 }
 
