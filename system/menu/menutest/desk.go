@@ -148,6 +148,22 @@ func history(t *testing.T, desk menu.Desk) {
 	readLog(t, desk, "", len(were)+1) // what was refused is not there
 }
 
+// changesAfter reads a part of the log, moves the cursor behind it, and checks the order of the cursors.
+func changesAfter(t *testing.T, desk menu.Desk, after *menu.Cursor, most int) []menu.Change {
+	t.Helper()
+	part, err := desk.Changes(t.Context(), *after, most)
+	if err != nil || len(part) > most {
+		t.Fatalf("changes after %q: got %d of at most %d and %v", *after, len(part), most, err)
+	}
+	for _, c := range part {
+		if c.Cursor <= *after {
+			t.Fatalf("the cursor %q comes after %q", c.Cursor, *after)
+		}
+		*after = c.Cursor
+	}
+	return part
+}
+
 // readLog reads the log behind a cursor until it has as many entries, in parts of some size,
 // and checks the order of the cursors. Nothing comes behind them.
 func readLog(t *testing.T, desk menu.Desk, after menu.Cursor, want int) []menu.Change {
@@ -156,16 +172,7 @@ func readLog(t *testing.T, desk menu.Desk, after menu.Cursor, want int) []menu.C
 	deadline := time.Now().Add(limit)
 	for parts := 0; len(got) < want || parts == 0; parts++ {
 		size := 1 + parts%9
-		part, err := desk.Changes(t.Context(), after, size)
-		if err != nil || len(part) > size {
-			t.Fatalf("changes after %q: got %d of at most %d and %v", after, len(part), size, err)
-		}
-		for _, c := range part {
-			if c.Cursor <= after {
-				t.Fatalf("the cursor %q comes after %q", c.Cursor, after)
-			}
-			after = c.Cursor
-		}
+		part := changesAfter(t, desk, &after, size)
 		if got = append(got, part...); len(part) > 0 {
 			continue
 		}
