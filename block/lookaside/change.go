@@ -62,7 +62,7 @@ func (c *Cache) ended(ctx context.Context, key string, version int64, entry stri
 
 func (c *Cache) write(ctx context.Context, key string, script *rueidis.Lua, args ...string) (n int64, err error) {
 	err = c.tier.Write(ctx, func(ctx context.Context, client rueidis.Client) (err error) {
-		n, err = script.Exec(ctx, client, []string{c.cfg.Redis.Prefix + key}, args).AsInt64()
+		n, err = script.Exec(ctx, client, []string{c.cfg.Redis.Prefix + key, c.cfg.Redis.Prefix + journal}, args).AsInt64()
 		return err
 	})
 	return n, err

@@ -7,7 +7,7 @@
 //	               ▼
 //	       flight, one per key ─► lease, one per key of all processes ─► shedder ─► Load ─► fill
 //
-// Redis holds one string per key, which is one of
+// Redis holds one string per key, and a journal of what was written of late, see Spare. The string is one of
 //
 //	an entry   a value, or that there is none, with the version
 //	a lease    somebody loads the value and will fill it in
@@ -57,8 +57,8 @@
 //
 // Reads go to the database, as many as the shedder lets; the others get a
 // *cache.OverloadError with the time to come back. With a Spare, what the process has found of late
-// is served before. A look-up that Redis does not answer in
-// time costs ReadTimeout; after a few, the breaker opens and none is asked until a probe is
+// is served before, also for a while when Redis is back with nothing in it. A look-up that Redis does not
+// answer in time costs ReadTimeout; after a few, the breaker opens and none is asked until a probe is
 // answered. Writes fail closed: Changing returns an error, because a cache that is not
 // told would go on serving the old value when it is back.
 //
@@ -105,7 +105,7 @@ type Config struct {
 	Usable func(Value) bool
 	// Shed bounds the loads at one time.
 	Shed cache.Shed
-	// Spare is for while Redis does not answer; nil: nothing.
+	// Spare is for while Redis does not answer, and just after that; nil: nothing.
 	Spare *Spare
 	// Life is how old an entry gets, AbsentLife one that says that there is no value. Each
 	// gets older or less old by up to the share Jitter, or what was filled together would
@@ -181,6 +181,8 @@ type Cache struct {
 	off     atomic.Bool
 	slots   chan struct{} // one for each refresh
 	owed    owed
+	losses  atomic.Int64            // of Redis
+	renewed atomic.Pointer[renewal] // after the last of them, once somebody has asked
 
 	life    context.Context //nolint:containedctx // it ends with Close, and refreshes with it
 	end     context.CancelFunc
@@ -203,6 +205,7 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 	if c.spare, err = newSpare(cfg.Spare); err != nil {
 		return nil, err
 	}
+	cfg.Redis.Switched = c.switched(cfg.Redis.Switched)
 	if c.tier, err = rediscache.New(ctx, cfg.Redis); err != nil {
 		c.spare.close()
 		return nil, err
@@ -223,8 +226,8 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Get returns the value of a key, from Redis or the database; while Redis does not answer, from the
-// spare before the database.
+// Get returns the value of a key, from Redis or the database; while Redis does not answer, or has nothing
+// because it is new, from the spare before the database.
 //
 // Redis bounds its own time, and so do the lease, the shedder and the load, so a ctx
 // without a deadline waits for at most twice the sum, and one that cannot be cancelled costs less.
@@ -260,6 +263,11 @@ func (c *Cache) get(ctx context.Context, key string) (v Value, current bool, err
 			}
 		} else {
 			c.metrics.gets[e.kind].Inc()
+			if e.kind == kindNone {
+				if v, ok := c.instead(ctx, key); ok {
+					return v, true, nil
+				}
+			}
 			c.spare.drop(key)
 			t.past, t.foreign = e.kind == kindMarker, e.head
 		}

@@ -2,7 +2,8 @@ package lookaside
 
 import "github.com/redis/rueidis"
 
-// Each script moves one key, KEYS[1], from one state to another, see entry.go.
+// Each script moves one key, KEYS[1], from one state to another, see entry.go. Those of writers note
+// it in the journal, KEYS[2], too, and grant is about the journal alone, see spare.go.
 
 // prelude reads the state: v is what is there, and kind its letter, both empty where there
 // is nothing or what is there is foreign. Versions are compared in two halves, as Lua's
@@ -22,12 +23,25 @@ local function newer(a, b)
 end
 `
 
+// noting adds a member to the journal. If something else is there nothing is added, and no process finds
+// itself in it.
+func noting() string {
+	return `
+local function note(journal, member)
+  redis.pcall('SADD', journal, member)
+  if redis.call('PTTL', journal) ~= -1 then return end
+  redis.call('PEXPIRE', journal, ` + ms(journalLife) + `)
+end
+`
+}
+
 type scripts struct {
-	claim, fill, release, touch, refresh, changing, changed, forget *rueidis.Lua
+	claim, fill, release, touch, refresh, changing, changed, forget, grant *rueidis.Lua
 }
 
 func newScripts() scripts {
 	script := func(text string) *rueidis.Lua { return rueidis.NewLuaScript(prelude + text) }
+	noted := func(text string) *rueidis.Lua { return script(noting() + "note(KEYS[2], KEYS[1])" + text) }
 	return scripts{
 		// claim takes the lease ARGV[1] for ARGV[2] ms where there is nothing, or what begins
 		// as the damaged entry ARGV[3], and returns nil. Else it returns what is there.
@@ -58,7 +72,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`),
 		// changing adds the writer ARGV[1] to the marker, for ARGV[2] ms from now. The oldest of
 		// too many writers is forgotten: what it says later is then as if its marker were lost.
-		changing: script(`
+		changing: noted(`
 local floor, writers = string.rep('\0', 8), ''
 if marker then floor, writers = v:sub(3, 10), v:sub(11) end
 if entry then floor = v:sub(19, 26) end
@@ -68,7 +82,7 @@ return 1`),
 		// changed takes the writer ARGV[1] from the marker, whose write made the version
 		// ARGV[2]. The last writer puts the entry ARGV[3] there for ARGV[4] ms if no other
 		// was newer; '' for a write that did not take place.
-		changed: script(`
+		changed: noted(`
 if not marker then
   if entry and not newer(ARGV[2], v:sub(19, 26)) then return 0 end
   redis.call('DEL', KEYS[1])
@@ -95,12 +109,18 @@ redis.call('DEL', KEYS[1])
 return 0`),
 		// forget removes what may be from before a write. A marker stays, and refuses the values
 		// of its writers, which may be older: who ends last leaves a miss.
-		forget: script(`
+		forget: noted(`
 if marker then
   redis.call('SET', KEYS[1], '\1m' .. string.rep('\255', 8) .. v:sub(11), 'KEEPTTL')
   return 1
 end
 if not entry and kind ~= 'l' then return 0 end
 return redis.call('DEL', KEYS[1])`),
+		// grant notes the process ARGV[1] in the journal, which is KEYS[1] here, of a Redis that is up for
+		// less than ARGV[2] ms. It returns how many seconds that are.
+		grant: rueidis.NewLuaScript(noting() + `
+local up = tonumber(redis.call('INFO', 'server'):match('uptime_in_seconds:(%d+)'))
+if up * 1000 < tonumber(ARGV[2]) then note(KEYS[1], ARGV[1]) end
+return up`),
 	}
 }

@@ -123,6 +123,7 @@ func (c *Cache) warm(ctx context.Context, key string) (kind kind, filled bool, e
 	if err != nil || e.entry() {
 		return e.kind, false, err
 	}
+	c.spare.drop(key) // what is found there Redis does not get
 	if _, err := c.Get(ctx, key); err != nil {
 		return e.kind, false, err
 	}

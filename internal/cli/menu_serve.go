@@ -68,8 +68,9 @@ proxy's own; on the admin address there is /metrics for Prometheus.
 
 Menu servers with the same --redis tell the proxies of each change: it is seen through all
 of them at once. If Redis is lost, menu servers are asked, as many times as they can bear. With
---stale-if-error a proxy then serves what it answered of late, which keeps most of that from the
-database, and may be a menu from before a change.
+--stale-if-error a proxy then serves what it answered of late, and for up to two minutes longer
+if Redis is back with nothing in it. That keeps most of it from the database, and may be a menu
+from before a change; of changes made after Redis is back every proxy knows.
 
 Every flag can be given as an environment variable as well: --servers as MENU_SERVERS. A
 flag wins. SIGTERM stops the proxy without losing a request.`,
@@ -86,7 +87,7 @@ flag wins. SIGTERM stops the proxy without losing a request.`,
 	serviceFlags(fl, &c.Config, "profiles")
 	fl.StringSliceVar(&c.Servers, "servers", nil, "the menu servers, as http://HOST:PORT, separated by commas")
 	fl.StringArrayVar(&c.Routes, "route", nil, "where paths of another service go: PATH=http://HOST:PORT[,...]; may be given several times")
-	fl.DurationVar(&c.StaleIfError, "stale-if-error", 0, "serve what was answered within this time while Redis does not answer; 0: ask a menu server")
+	fl.DurationVar(&c.StaleIfError, "stale-if-error", 0, "serve what was answered within this time while Redis does not answer, and just after; 0: ask a menu server")
 	redisFlags(fl, &c.Redis, "the Redis of all proxies; without one every look-up goes to a menu server")
 	menuDictionaryFlag(fl, &c.Dictionaries)
 	fl.Var(onOff(&c.Page), "page", "the guests' page at /restaurants/{id}: on or off")

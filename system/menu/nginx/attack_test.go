@@ -313,6 +313,9 @@ func flood(t *testing.T, s *system) {
 	}
 	all.Wait()
 	for key := range strings.SplitSeq(s.redis.Command("KEYS", "*"), "\n") {
+		if key == "menus:\x00written" {
+			continue // the journal of writes, see lookaside.Spare
+		}
 		id, err := strconv.Atoi(strings.TrimPrefix(key, "menus:"))
 		if err != nil || strconv.Itoa(id) != strings.TrimPrefix(key, "menus:") {
 			t.Errorf("Redis has %q", key)

@@ -31,8 +31,8 @@ type ProxyConfig struct {
 	// Redis is where all proxies have menus, see rediscache.AddressForm; empty if every
 	// look-up is to go to a menu server.
 	Redis string
-	// StaleIfError is how long after it was found a menu may be served while Redis does not answer, see
-	// lookaside.Spare; 0 if nobody may get one that has changed. The name is that of RFC 5861.
+	// StaleIfError is how long after it was found a menu may be served while Redis does not answer, and just
+	// after, see lookaside.Spare; 0 if nobody may get one that has changed. The name is that of RFC 5861.
 	StaleIfError time.Duration
 	// Dictionaries are those of Config.
 	Dictionaries []string
