@@ -29,8 +29,12 @@ var sharedTables = []string{
 	`CREATE TABLE IF NOT EXISTS ended (number BIGINT PRIMARY KEY AUTO_INCREMENT, session VARCHAR(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`,
 	`CREATE TABLE IF NOT EXISTS users_turn (id INT PRIMARY KEY, number BIGINT NOT NULL)`,
 	`INSERT IGNORE INTO users_turn VALUES (1, 0)`,
-	`CREATE TRIGGER IF NOT EXISTS session_ended AFTER DELETE ON sessions FOR EACH ROW BEGIN
-		INSERT INTO ended (session) VALUES (OLD.mark);
-		DELETE FROM ended WHERE number <= CAST(LAST_INSERT_ID() AS SIGNED) - 10000;
+	// Sessions that end are noted, see endedTrigger. The trigger before noted those that had expired, too.
+	`CREATE TRIGGER IF NOT EXISTS session_ended_early AFTER DELETE ON sessions FOR EACH ROW BEGIN
+		IF OLD.mark <> '' THEN
+			INSERT INTO ended (session) VALUES (OLD.mark);
+			DELETE FROM ended WHERE number <= CAST(LAST_INSERT_ID() AS SIGNED) - 10000;
+		END IF;
 	END`,
+	`DROP TRIGGER IF EXISTS session_ended`,
 }

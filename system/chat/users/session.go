@@ -155,14 +155,19 @@ func (s *Store) End(ctx context.Context, token string) error {
 const expiredAtOnce = 200
 
 // deleteExpired deletes some sessions by their ids, of those that have expired, for who has used one since it was read has it
-// still.
-var deleteExpired = `DELETE FROM sessions WHERE until <= ? AND id IN (?` + strings.Repeat(`, ?`, expiredAtOnce-1) + `)` //nolint:gosec // places for values, and none of them
+// still. They are no ends that anybody has to hear of, and many at once would be all that is kept: without a mark none is noted.
+var deleteExpired = []string{`UPDATE sessions SET mark = ''` + these, `DELETE FROM sessions` + these} //nolint:gosec // places for values, and none of them
 
-// Run deletes the sessions that have expired, every Config.Expire, until ctx ends. Failed is told of what is tried again then.
+var these = ` WHERE until <= ? AND id IN (?` + strings.Repeat(`, ?`, expiredAtOnce-1) + `)`
+
+// Run deletes the sessions that have expired, now and every Config.Expire, until ctx ends. Failed is told of what is tried again then.
 func (s *Store) Run(ctx context.Context, failed func(error)) {
-	for pause.For(ctx, s.cfg.Expire) {
+	for {
 		if err := s.expire(ctx); err != nil && ctx.Err() == nil {
 			failed(fmt.Errorf("delete the sessions that have expired: %w", err))
+		}
+		if !pause.For(ctx, s.cfg.Expire) {
+			return
 		}
 	}
 }
@@ -182,8 +187,12 @@ func (s *Store) expire(ctx context.Context) error {
 			which = append(which, ids[min(i, len(ids)-1)])
 		}
 		err = s.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, deleteExpired, which...)
-			return err
+			for _, statement := range deleteExpired {
+				if _, err := tx.ExecContext(ctx, statement, which...); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return err
@@ -208,9 +217,10 @@ func (s *Store) expired(ctx context.Context, after string, now int64) (ids []str
 	return ids, failed(rows.Err())
 }
 
-// InSession returns the user with an id that is in a session, as its access token names it, or chat.ErrNoUser.
+// InSession returns the user with an id that is in a session, as its access token names it, or chat.ErrNoUser: also if it has
+// expired, and was not deleted yet.
 func (s *Store) InSession(ctx context.Context, id, session string) (*User, error) {
-	return scan(s.inSession.QueryRowContext(ctx, id, session))
+	return scan(s.inSession.QueryRowContext(ctx, id, session, s.cfg.Now().Unix()))
 }
 
 // Ended returns the sessions whose connections are to end, noted after a number, the newest 10,000, and the

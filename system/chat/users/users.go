@@ -14,7 +14,8 @@
 // before and a salt in the database, so that neither of both alone tells it.
 //
 // Sessions end when their users sign out, are disabled or have another password, and when a token
-// is used twice. Who has let a user in by a session finds it in Ended then, whichever process did it.
+// is used twice. Who has let a user in by a session finds it in Ended then, whichever process did it. One that has expired is no longer
+// good from then on, and is not in Ended: who has let its user in has done so for the time of an access token.
 //
 // # What an answer tells
 //
@@ -167,10 +168,10 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.byID, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ?`); err != nil {
 		return nil, err
 	}
-	if s.inSession, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ? AND EXISTS (SELECT 1 FROM sessions WHERE sessions.user = users.id AND mark = ?)`); err != nil {
+	if s.inSession, err = s.reads.PrepareContext(ctx, `SELECT `+columns+` FROM users WHERE id = ? AND EXISTS (SELECT 1 FROM sessions WHERE sessions.user = users.id AND mark = ? AND until > ?)`); err != nil {
 		return nil, err
 	}
-	return s, s.expire(ctx)
+	return s, nil
 }
 
 func (s *Store) openFile(ctx context.Context) (err error) {
@@ -230,7 +231,7 @@ func (s *Store) Close() error {
 
 var tables = sqlite.Schema{
 	ApplicationID: 0x63686174, // "chat"
-	Version:       4,
+	Version:       5,
 	Statements: []string{
 		`CREATE TABLE users (
 			id TEXT PRIMARY KEY, email TEXT UNIQUE, hash TEXT NOT NULL DEFAULT '', vouched INTEGER NOT NULL DEFAULT 0, issuer TEXT, subject TEXT,
@@ -245,16 +246,17 @@ var tables = sqlite.Schema{
 		`CREATE TABLE subscriptions (user TEXT NOT NULL, host TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (user, host)) STRICT, WITHOUT ROWID`,
 		endedTable, endedTrigger,
 	},
-	Upgrades: map[int][]string{3: {`ALTER TABLE users ADD COLUMN vouched INTEGER NOT NULL DEFAULT 0`}, 2: {`ALTER TABLE sessions ADD COLUMN mark TEXT NOT NULL DEFAULT ''`, endedTable, endedTrigger}, 1: {
+	Upgrades: map[int][]string{4: {`DROP TRIGGER session_ended`, endedTrigger}, 3: {`ALTER TABLE users ADD COLUMN vouched INTEGER NOT NULL DEFAULT 0`}, 2: {`ALTER TABLE sessions ADD COLUMN mark TEXT NOT NULL DEFAULT ''`, endedTable, endedTrigger}, 1: {
 		`ALTER TABLE sessions ADD COLUMN before BLOB`, `ALTER TABLE sessions ADD COLUMN salt BLOB`,
 		`ALTER TABLE sessions ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0`,
 	}},
 }
 
-// Sessions are noted here however they end, for those who have let their users in.
+// Sessions are noted here however they end, for those who have let their users in, but for those that have expired: these
+// have no mark any more, see deleteExpired.
 const (
 	endedTable   = `CREATE TABLE ended (number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL) STRICT`
-	endedTrigger = `CREATE TRIGGER session_ended AFTER DELETE ON sessions BEGIN
+	endedTrigger = `CREATE TRIGGER session_ended AFTER DELETE ON sessions WHEN OLD.mark <> '' BEGIN
 		INSERT INTO ended (session) VALUES (OLD.mark);
 		DELETE FROM ended WHERE number <= (SELECT max(number) FROM ended) - 10000;
 	END`

@@ -87,6 +87,7 @@ var everywhere = map[string]func(t *testing.T, s *Store, c *clock){
 	"no session begins after a change":         testNoSessionBeginsAfterAChange,
 	"sessions end":                             testSessionsEnd,
 	"what has expired goes bit by bit":         testExpired,
+	"an older trigger":                         testAnOlderTrigger,
 	"no token is stored":                       testNoTokenIsStored,
 	"ended":                                    testEnded,
 	"elsewhere":                                testElsewhere,
@@ -368,7 +369,14 @@ func testSessionsEnd(t *testing.T, s *Store, c *clock) {
 	ctx := t.Context()
 	noor := add(t, s, "Noor", chat.Member)
 	idle := begin(t, s, noor)
-	c.pass(s.cfg.Idle)
+	c.pass(s.cfg.Idle - time.Second)
+	if _, err := s.InSession(ctx, noor.ID, noor.session); err != nil {
+		t.Errorf("one that is about to expire: got %v", err)
+	}
+	c.pass(time.Second)
+	if _, err := s.InSession(ctx, noor.ID, noor.session); !errors.Is(err, chat.ErrNoUser) {
+		t.Errorf("one that has expired lets somebody in: got %v", err)
+	}
 	if _, _, err := s.Refresh(ctx, idle.Refresh); !errors.Is(err, chat.ErrToken) {
 		t.Errorf("one that was not used: got %v", err)
 	}
@@ -403,8 +411,8 @@ func testSessionsEnd(t *testing.T, s *Store, c *clock) {
 	}
 }
 
-// Sessions that have expired are gone once the users are opened, and later while they are served. Others who begin or end
-// sessions do not wait for all of them.
+// Sessions that have expired go while the users are served, from the start on, which does not wait for it. Others who begin or
+// end sessions do not wait for all of them, and nobody hears of them.
 func testExpired(t *testing.T, s *Store, c *clock) {
 	t.Helper()
 	ctx := t.Context()
@@ -446,30 +454,75 @@ func testExpired(t *testing.T, s *Store, c *clock) {
 			t.Errorf("%d sessions ended in %d transactions, want no more than %d in each", 2*expiredAtOnce+1, n, expiredAtOnce)
 		}
 	}
+	out := begin(t, s, add(t, s, "Olga", chat.Member))
+	if err := s.End(ctx, out.Refresh); err != nil {
+		t.Fatal(err)
+	}
 	addExpired(t, s, c)
-	before := turns()
+	was := left()
 	again, err := Open(ctx, s.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(before)
-
-	addExpired(t, s, c)
-	before = turns()
-	again.cfg.Expire = time.Millisecond
-	running, stop := context.WithTimeout(ctx, time.Minute)
-	defer stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		again.Run(running, func(err error) { t.Error(err) })
-	}()
-	for len(left()) > 1 && running.Err() == nil {
-		time.Sleep(time.Millisecond)
+	if ids := left(); len(ids) != len(was) {
+		t.Errorf("the start ended %d sessions of %d", len(was)-len(ids), len(was))
 	}
-	stop()
-	<-ended
-	check(before)
+	for _, every := range []time.Duration{time.Hour, time.Millisecond} { // the first time is at once, and of the second more come later
+		again.cfg.Expire = every
+		before := turns()
+		running, stop := context.WithTimeout(ctx, time.Minute)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			again.Run(running, func(err error) { t.Error(err) })
+		}()
+		if every == time.Millisecond {
+			addExpired(t, s, c)
+		}
+		for len(left()) > 1 && running.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+		<-ended
+		check(before)
+	}
+	id, _, _ := strings.Cut(out.Refresh, ".")
+	if heard, _, err := s.Ended(ctx, 0); err != nil || !slices.Equal(heard, []string{mark(id)}) {
+		t.Errorf("of %d sessions that ended, of which one had not expired, %d are heard of, %v", 2*len(was)-1, len(heard), err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What was made before sessions that expired were left out notes them no longer.
+func testAnOlderTrigger(t *testing.T, s *Store, c *clock) {
+	t.Helper()
+	ctx := t.Context()
+	older := []string{
+		`DROP TRIGGER session_ended`, strings.Replace(endedTrigger, `WHEN OLD.mark <> '' `, "", 1), `PRAGMA user_version = 4`,
+	}
+	if s.file == nil {
+		older = []string{`DROP TRIGGER session_ended_early`, `CREATE TRIGGER session_ended AFTER DELETE ON sessions FOR EACH ROW INSERT INTO ended (session) VALUES (OLD.mark)`}
+	}
+	for _, statement := range older {
+		if _, err := s.writes.ExecContext(ctx, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := Open(ctx, s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addExpired(t, s, c)
+	out := begin(t, s, add(t, s, "Noor", chat.Member))
+	if err := errors.Join(again.expire(ctx), again.End(ctx, out.Refresh)); err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := strings.Cut(out.Refresh, ".")
+	if heard, _, err := again.Ended(ctx, 0); err != nil || !slices.Equal(heard, []string{mark(id)}) {
+		t.Errorf("%d sessions are heard of, %v, want the one that did not expire", len(heard), err)
+	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
@@ -484,7 +537,7 @@ func addExpired(t *testing.T, s *Store, c *clock) {
 		t.Fatal(err)
 	}
 	for i := range 2*expiredAtOnce + 1 {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, mark, user, secret, began, until) VALUES (?, '', 'user-x', x'', 0, ?)`, fmt.Sprint(i), c.Now().Unix()-int64(i)); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, mark, user, secret, began, until) VALUES (?, ?, 'user-x', x'', 0, ?)`, fmt.Sprint(i), mark(fmt.Sprint(i)), c.Now().Unix()-int64(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
