@@ -9,7 +9,20 @@ func (s *Store) makeTables(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	// To make a trigger, whether it is there or not, is to wait for all who use the table, as a backup does, while others wait, too.
+	var there bool
+	if err := s.writes.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM information_schema.triggers
+		WHERE trigger_schema = DATABASE() AND trigger_name = 'session_ended_early')`).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		if _, err := s.writes.ExecContext(ctx, sharedTrigger); err != nil {
+			return err
+		}
+	}
+	// The one of earlier versions noted those that had expired, too.
+	_, err := s.writes.ExecContext(ctx, `DROP TRIGGER IF EXISTS session_ended`)
+	return err
 }
 
 // sharedTables are tables, in MariaDB, and what has to be there besides. users_turn has one row, which whoever ends
@@ -29,12 +42,12 @@ var sharedTables = []string{
 	`CREATE TABLE IF NOT EXISTS ended (number BIGINT PRIMARY KEY AUTO_INCREMENT, session VARCHAR(64) NOT NULL) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin`,
 	`CREATE TABLE IF NOT EXISTS users_turn (id INT PRIMARY KEY, number BIGINT NOT NULL)`,
 	`INSERT IGNORE INTO users_turn VALUES (1, 0)`,
-	// Sessions that end are noted, see endedTrigger. The trigger before noted those that had expired, too.
-	`CREATE TRIGGER IF NOT EXISTS session_ended_early AFTER DELETE ON sessions FOR EACH ROW BEGIN
-		IF OLD.mark <> '' THEN
-			INSERT INTO ended (session) VALUES (OLD.mark);
-			DELETE FROM ended WHERE number <= CAST(LAST_INSERT_ID() AS SIGNED) - 10000;
-		END IF;
-	END`,
-	`DROP TRIGGER IF EXISTS session_ended`,
 }
+
+// sharedTrigger notes sessions that end, see endedTrigger.
+const sharedTrigger = `CREATE TRIGGER IF NOT EXISTS session_ended_early AFTER DELETE ON sessions FOR EACH ROW BEGIN
+	IF OLD.mark <> '' THEN
+		INSERT INTO ended (session) VALUES (OLD.mark);
+		DELETE FROM ended WHERE number <= CAST(LAST_INSERT_ID() AS SIGNED) - 10000;
+	END IF;
+END`

@@ -87,6 +87,7 @@ var everywhere = map[string]func(t *testing.T, s *Store, c *clock){
 	"no session begins after a change":         testNoSessionBeginsAfterAChange,
 	"sessions end":                             testSessionsEnd,
 	"what has expired goes bit by bit":         testExpired,
+	"a start waits for no reader":              testAStartWaitsForNoReader,
 	"an older trigger":                         testAnOlderTrigger,
 	"no token is stored":                       testNoTokenIsStored,
 	"ended":                                    testEnded,
@@ -491,6 +492,32 @@ func testExpired(t *testing.T, s *Store, c *clock) {
 		t.Errorf("of %d sessions that ended, of which one had not expired, %d are heard of, %v", 2*len(was)-1, len(heard), err)
 	}
 	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A start waits for nobody who reads, as a backup does.
+func testAStartWaitsForNoReader(t *testing.T, s *Store, _ *clock) {
+	t.Helper()
+	ctx := t.Context()
+	begin(t, s, add(t, s, "Noor", chat.Member))
+	backup, err := s.reads.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = backup.Rollback() }() // it only read
+	var n int
+	if err := backup.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&n); err != nil || n != 1 {
+		t.Fatalf("got %d sessions, %v", n, err)
+	}
+	again, err := Open(ctx, s.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.file != nil {
+		err = again.Close()
+	}
+	if err != nil {
 		t.Error(err)
 	}
 }
