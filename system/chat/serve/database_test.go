@@ -69,7 +69,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	}
 	opens("it is nobody's turn")
 
-	// It takes what is asked and says nothing: the token's word counts, and the request has time left.
+	// It takes what is asked and says nothing: the token's word counts, nobody is anything to a host, and the request has time left.
 	s.cfg.Cluster.Registry = patient
 	if _, err := s.openPeople(t.Context()); err != nil {
 		t.Fatal(err)
@@ -88,9 +88,10 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	defer cancel()
 	db.Pause()
 	got, err := s.now(request, u)
+	relation, unknown := s.relation(request, u.ID, "user-olga")
 	db.Resume()
-	if got != u || err != nil || request.Err() != nil {
-		t.Errorf("while it says nothing: got %+v, %v, and the request has %v", got, err, request.Err())
+	if got != u || err != nil || relation != (chat.Relation{}) || unknown != nil || request.Err() != nil {
+		t.Errorf("while it says nothing: got %+v, %v, %+v, %v, and the request has %v", got, err, relation, unknown, request.Err())
 	}
 }
 

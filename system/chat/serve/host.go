@@ -176,6 +176,8 @@ func (s *server) relate(said *session, host string) error {
 
 // relation is what a user is to a host: nothing where several servers have no database to ask, and no rules either.
 func (s *server) relation(c context.Context, user, host string) (chat.Relation, error) {
+	c, cancel := s.goingOn(c)
+	defer cancel()
 	r, err := s.people.Relation(c, user, host)
 	if errors.Is(err, chat.ErrAccounts) && s.own == nil {
 		err = nil

@@ -18,10 +18,18 @@ import (
 // storeTimeout bounds what a request waits for the users: a few syncs of a busy disk.
 const storeTimeout = 5 * time.Second
 
-// sessionPart is the part of a call of the database that several servers share, registry.Config.Timeout, for which it is
-// waited whether a session is still there: one second of three, in place of a millisecond. Where the database hangs, each request
+// goOnPart is the part of a call of the database that several servers share, registry.Config.Timeout, for which is
+// waited what a server goes on without: one second of three, in place of a millisecond. Where the database hangs, each request
 // of who has signed up waits for so long, and nobody who joins should take it for lost.
-const sessionPart = 3
+const goOnPart = 3
+
+// goingOn is a context for what a server that shares its database goes on without.
+func (s *server) goingOn(c context.Context) (context.Context, context.CancelFunc) {
+	if s.own != nil {
+		return c, func() {}
+	}
+	return context.WithTimeout(c, s.cfg.Cluster.Registry.Timeout/goOnPart)
+}
 
 // timed is a handler with a deadline for what it asks others.
 func timed(h func(c context.Context, ctx *fasthttp.RequestCtx) error) route.Handler {
@@ -48,7 +56,7 @@ func (s *server) who(c context.Context, token string) (chat.User, error) {
 }
 
 // now is the user of a token that is good, as it is now. A token is good no longer than its session: with a file it fails closed.
-// With a database it fails open, see sessionPart: while that does not answer, everybody who is in goes on until the token ends,
+// With a database it fails open, see goOnPart: while that does not answer, everybody who is in goes on until the token ends,
 // Config.AccessTTL, but for those whose session is known to have ended. Who was
 // signed out or disabled within endedEvery before it goes on, too, and who is meanwhile where others reach the database.
 func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
@@ -58,11 +66,8 @@ func (s *server) now(c context.Context, u chat.User) (chat.User, error) {
 		}
 		return u, nil
 	}
-	if s.own == nil {
-		var cancel context.CancelFunc
-		c, cancel = context.WithTimeout(c, s.cfg.Cluster.Registry.Timeout/sessionPart)
-		defer cancel()
-	}
+	c, cancel := s.goingOn(c)
+	defer cancel()
 	known, err := s.people.InSession(c, u.ID, u.Session)
 	switch {
 	case errors.Is(err, chat.ErrAccounts) && s.own == nil && !s.ended.has(u.Session):
