@@ -56,17 +56,15 @@ services:
     depends_on: {primary: {condition: service_healthy}}
   sentinel:
     image: redis:7
-    command: [redis-server, /data/sentinel.conf, --sentinel]
-    configs: [{source: sentinel, target: /data/sentinel.conf}]
+    command: [sh, -c, 'test -s "$$1" || echo "$$CONF" >"$$1"; exec redis-server "$$@"', sh, /data/sentinel.conf, --sentinel]
+    environment:
+      CONF: |
+        sentinel monitor dishes ${PRIMARY_HOST:-primary} 6379 2
+        sentinel down-after-milliseconds dishes 500
     expose: ["26379"]
     healthcheck: {test: [CMD, redis-cli, -p, "26379", ping], interval: 1s}
     depends_on: {primary: {condition: service_healthy}}
     deploy: {replicas: 3}
-configs:
-  sentinel:
-    content: |
-      sentinel monitor dishes ${PRIMARY_HOST:-primary} 6379 2
-      sentinel down-after-milliseconds dishes 500
 `)
 	r := up(t, c)
 	of := map[string]string{}
