@@ -32,6 +32,16 @@ const (
 	flinkNetwork   = 16
 )
 
+// flinkSizes are all of a process's memory, in MiB, but for its heap, by Flink's names.
+var flinkSizes = map[string]int{
+	"jobmanager.memory.off-heap.size": flinkDirect, "jobmanager.memory.jvm-metaspace.size": flinkMetaspace,
+	"jobmanager.memory.jvm-overhead.min": flinkOverhead, "jobmanager.memory.jvm-overhead.max": flinkOverhead,
+	"taskmanager.memory.framework.off-heap.size": flinkDirect - 2*flinkNetwork, "taskmanager.memory.task.off-heap.size": flinkNetwork,
+	"taskmanager.memory.network.min": flinkNetwork, "taskmanager.memory.network.max": flinkNetwork, "taskmanager.memory.managed.size": 0,
+	"taskmanager.memory.jvm-metaspace.size": flinkMetaspace,
+	"taskmanager.memory.jvm-overhead.min":   flinkOverhead, "taskmanager.memory.jvm-overhead.max": flinkOverhead,
+}
+
 // flinkPatience is how long a process waits for its own network to start: 10 s by default, which are too few on a
 // busy machine. Flink's setting pekko.startup-timeout goes to a path that Pekko does not read (Flink 2.3).
 const flinkPatience = "-Dpekko.remote.classic.startup-timeout=120s"
@@ -42,8 +52,8 @@ const flinkPatience = "-Dpekko.remote.classic.startup-timeout=120s"
 //
 // The image derives the sizes of a JVM from jobmanager.memory.process.size and
 // taskmanager.memory.process.size. So does this, by a simpler rule: what the metaspace, the overhead and direct
-// memory leave is the heap. There is no managed memory: state is on the heap. The other sizes of memory are not to
-// be set.
+// memory leave is the heap. There is no managed memory: state is on the heap. The other sizes of memory are as
+// flinkSizes has them: a file that says so has the image take the same, which refuses so small a process else.
 //
 // Files of the configuration directory are not read, and no library is added: what is in the distribution, the
 // connector with Kafka among it, is all.
@@ -118,10 +128,18 @@ func flinkProperties(text string) (map[string]string, error) {
 		}
 		set[name] = strings.Trim(strings.TrimSpace(value), `"'`)
 	}
-	for name := range set {
-		if strings.Contains(name, ".memory.") && !strings.HasSuffix(name, ".memory.process.size") {
+	for name, text := range set {
+		if !strings.Contains(name, ".memory.") || strings.HasSuffix(name, ".memory.process.size") {
+			continue
+		}
+		own, known := flinkSizes[name]
+		if !known {
 			return nil, fmt.Errorf("FLINK_PROPERTIES sets %s, but the recipe sizes a process by jobmanager.memory.process.size and taskmanager.memory.process.size alone; set those", name)
 		}
+		if size, err := flinkMebibytes(name, text); err != nil || size != own {
+			return nil, errors.Join(err, fmt.Errorf("FLINK_PROPERTIES sets %s to %s, but the recipe has %dm for it; write that, or leave it out", name, text, own))
+		}
+		delete(set, name)
 	}
 	return set, nil
 }
@@ -141,20 +159,28 @@ func flinkConfig(set map[string]string) []byte {
 
 var flinkSize = regexp.MustCompile(`^(\d{1,6})([mMgG])[bB]?$`)
 
+// flinkMebibytes reads a size.
+func flinkMebibytes(name, text string) (int, error) {
+	found := flinkSize.FindStringSubmatch(text)
+	if found == nil {
+		return 0, fmt.Errorf("%s is %q; write mebibytes or gibibytes, such as 512m or 1g", name, text)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q: %w", name, text, err)
+	}
+	if strings.EqualFold(found[2], "g") {
+		n <<= 10
+	}
+	return n, nil
+}
+
 // flinkHeap is what of a process is left for its heap, in MiB.
-func flinkHeap(in *Instance, set map[string]string, name string, own int) (int, error) {
-	size := own
+func flinkHeap(in *Instance, set map[string]string, name string, own int) (size int, err error) {
+	size = own
 	if text := set[name]; text != "" {
-		found := flinkSize.FindStringSubmatch(text)
-		if found == nil {
-			return 0, fmt.Errorf("%s is %q; write mebibytes or gibibytes, such as 512m or 1g", name, text)
-		}
-		n, err := strconv.Atoi(found[1])
-		if err != nil {
-			return 0, fmt.Errorf("%s is %q: %w", name, text, err)
-		}
-		if size = n; strings.EqualFold(found[2], "g") {
-			size = n << 10
+		if size, err = flinkMebibytes(name, text); err != nil {
+			return 0, err
 		}
 	} else if limit := in.Service.Limits.Memory; limit != nil {
 		size = min(size, int(*limit>>20))
@@ -191,12 +217,12 @@ func flinkTaskManager(in *Instance, set map[string]string) (memory string, err e
 	set["taskmanager.rpc.port"] = cmp.Or(set["taskmanager.rpc.port"], flinkWorkerPort)
 	set["taskmanager.resource-id"] = cmp.Or(set["taskmanager.resource-id"], in.Service.Name+"-"+in.Host)
 	set["taskmanager.cpu.cores"] = cmp.Or(set["taskmanager.cpu.cores"], "1")
-	for name, mebibytes := range map[string]int{
-		"framework.heap.size": heap / 2, "task.heap.size": heap - heap/2, "framework.off-heap.size": flinkDirect - 2*flinkNetwork, "task.off-heap.size": flinkNetwork,
-		"network.min": flinkNetwork, "network.max": flinkNetwork, "managed.size": 0, "jvm-metaspace.size": flinkMetaspace,
-		"jvm-overhead.min": flinkOverhead, "jvm-overhead.max": flinkOverhead,
-	} {
-		set["taskmanager.memory."+name] = strconv.Itoa(mebibytes) + "m"
+	sizes := maps.Clone(flinkSizes)
+	sizes["taskmanager.memory.framework.heap.size"], sizes["taskmanager.memory.task.heap.size"] = heap/2, heap-heap/2
+	for name, mebibytes := range sizes {
+		if strings.HasPrefix(name, "taskmanager.") {
+			set[name] = strconv.Itoa(mebibytes) + "m"
+		}
 	}
 	return fmt.Sprintf("-Xmx%dm -Xms%dm -XX:MaxDirectMemorySize=%dm -XX:MaxMetaspaceSize=%dm", heap, heap, flinkDirect, flinkMetaspace), nil
 }

@@ -46,6 +46,9 @@ func TestFlink(t *testing.T) {
 			[]string{`jobmanager.rpc.address: 127.77.1.11`, `taskmanager.host: 127.77.1.12`, `taskmanager.numberOfTaskSlots: "4"`, `taskmanager.memory.task.heap.size: 376m`, `taskmanager.memory.managed.size: 0m`, `taskmanager.memory.network.max: 16m`},
 			"-Xmx752m -Xms752m -XX:MaxDirectMemorySize=96m", []string{"/f/flink-taskmanager", "--configDir"},
 		},
+		"the sizes that it has may be said, for the image": {
+			"jobmanager.memory.jvm-metaspace.size: 112m\ntaskmanager.memory.managed.size: 0m\n", []string{"jobmanager"}, nil, "-Xmx176m", []string{"/f/flink-jobmanager"},
+		},
 		"the command line finds it too": {
 			"", []string{"flink", "run", "-d", "-m", "manager:8081", "-c", "X"}, nil, "-Xmx128m", []string{"/f/flink", "run", "-d", "-m", "127.77.1.11:8081", "-c", "X"},
 		},
@@ -91,6 +94,7 @@ func TestFlinkRefuses(t *testing.T) {
 		"another command":        {"", []string{"history-server"}, "starts only jobmanager, standalone-job, taskmanager and flink"},
 		"a line that is none":    {"a b", []string{"jobmanager"}, `has the line "a b"; write NAME: VALUE`},
 		"another size of memory": {"taskmanager.memory.task.heap.size: 64m", []string{"taskmanager"}, "sizes a process by"},
+		"another metaspace":      {"jobmanager.memory.jvm-metaspace.size: 256m", []string{"jobmanager"}, "to 256m, but the recipe has 112m for it; write that"},
 		"no job manager":         {"", []string{"taskmanager"}, "does not say where the job manager is"},
 		"too small a process":    {"jobmanager.rpc.address: manager\ntaskmanager.memory.process.size: 300m", []string{"taskmanager"}, "set it to 336m or more"},
 		"a size that is none":    {"jobmanager.memory.process.size: much", []string{"jobmanager"}, "write mebibytes or gibibytes"},
