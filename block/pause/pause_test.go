@@ -2,6 +2,7 @@ package pause
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,4 +21,23 @@ func TestFor(t *testing.T) {
 			t.Errorf("got true or %v, want false when the context ends, after 3s", time.Since(began))
 		}
 	})
+}
+
+func TestAtMost(t *testing.T) {
+	t.Parallel()
+	for takes, want := range map[time.Duration]struct{ told, over bool }{time.Second: {}, 3 * time.Second: {true, false}, time.Hour: {true, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			var told atomic.Bool
+			began := time.Now()
+			err := AtMost(t.Context(), time.Minute, 2*time.Second, func() { told.Store(true) }, func(ctx context.Context) error {
+				if !For(ctx, takes) {
+					return ctx.Err()
+				}
+				return nil
+			})
+			if waited := time.Since(began); told.Load() != want.told || (err != nil) != want.over || waited != min(takes, time.Minute) {
+				t.Errorf("what takes %v: got %v, %v after %v, want %+v", takes, told.Load(), err, waited, want)
+			}
+		})
+	}
 }

@@ -106,7 +106,7 @@ type Log struct {
 	turn    sync.Mutex  // held by who turns, and by who tells viewers what is said
 }
 
-// Open opens all parts. It waits for the database for as long as that says, and for each other one until ctx ends.
+// Open opens all parts. It waits for each for as long as the database says, and says so, see registry.Config.Await.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), due: make(chan due, dueMost), back: make(chan struct{}, 1)}
 	defer func() { //nolint:contextcheck // what was said outlives ctx
@@ -118,25 +118,42 @@ func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 	if l.Registry, err = registry.Open(ctx, cfg.Registry); err != nil {
 		return nil, err
 	}
-	if l.broadcast, err = broadcast.Open(ctx, cfg.Broadcast); err != nil {
+	if err = cfg.await(ctx, fmt.Sprintf("Redis at %v", cfg.Broadcast.Where()), l.openBroadcast); err != nil {
 		return nil, err
+	}
+	cfg.Topics.Registerer = cfg.Registerer
+	open := func(ctx context.Context) (err error) { l.topics, err = topics.Open(ctx, cfg.Topics); return err }
+	if err = cfg.await(ctx, fmt.Sprintf("Kafka at %v", cfg.Topics.Brokers), open); err != nil {
+		return nil, err
+	}
+	l.kafka.Store(true)
+	return l, nil
+}
+
+// await opens what a start waits for.
+func (c Config) await(ctx context.Context, what string, open func(ctx context.Context) error) error {
+	const quiet = 2 * time.Second // as long as others take that start at the same time
+	most := c.Registry.Patience
+	return pause.AtMost(ctx, most, quiet, func() {
+		c.Failed(fmt.Errorf("%s does not answer yet, and the start waits for it for %v at most", what, most))
+	}, open)
+}
+
+// openBroadcast connects to Redis, and has its epoch.
+func (l *Log) openBroadcast(ctx context.Context) (err error) {
+	if l.broadcast, err = broadcast.Open(ctx, l.cfg.Broadcast); err != nil {
+		return err
 	}
 	for {
 		epoch, err := l.broadcast.Epoch(ctx)
 		if err == nil {
 			l.epoch.Store(uint64(epoch))
-			break
+			return nil
 		}
-		if !pause.For(ctx, cfg.Look) {
-			return nil, fmt.Errorf("ask Redis for its epoch: %w", err)
+		if !pause.For(ctx, l.cfg.Look) {
+			return fmt.Errorf("ask Redis for its epoch: %w", err)
 		}
 	}
-	cfg.Topics.Registerer = cfg.Registerer
-	if l.topics, err = topics.Open(ctx, cfg.Topics); err != nil {
-		return nil, err
-	}
-	l.kafka.Store(true)
-	return l, nil
 }
 
 // Close closes all parts, once what was said is accepted, or known not to be.

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"loadstone/block/pause"
 	"loadstone/block/route"
 	"loadstone/block/service"
 	"loadstone/system/chat"
@@ -150,11 +151,23 @@ func (s *sink) open(ctx context.Context, parts *service.Group) (err error) {
 		return err
 	}
 	closes("store", s.store.Close)
-	if s.broadcast, err = broadcast.Open(ctx, s.cfg.Broadcast); err != nil {
+	await := func(what string, open func(ctx context.Context) error) error {
+		const patience, quiet = 2 * time.Minute, 2 * time.Second // as the servers have it
+		return pause.AtMost(ctx, patience, quiet, func() {
+			s.failed(fmt.Errorf("%s does not answer yet, and the start waits for it for %v at most", what, patience))
+		}, open)
+	}
+	if err := await(fmt.Sprintf("Redis at %v", s.cfg.Broadcast.Where()), func(ctx context.Context) (err error) {
+		s.broadcast, err = broadcast.Open(ctx, s.cfg.Broadcast)
+		return err
+	}); err != nil {
 		return err
 	}
 	closes("broadcast", s.broadcast.Close)
-	if s.topics, err = topics.Open(ctx, s.cfg.Topics); err != nil {
+	if err := await(fmt.Sprintf("Kafka at %v", s.cfg.Topics.Brokers), func(ctx context.Context) (err error) {
+		s.topics, err = topics.Open(ctx, s.cfg.Topics)
+		return err
+	}); err != nil {
 		return err
 	}
 	closes("topics", s.topics.Close)
