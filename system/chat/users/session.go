@@ -156,7 +156,7 @@ const expiredAtOnce = 200
 
 // deleteExpired deletes some sessions by their ids, of those that have expired, for who has used one since it was read has it
 // still. They are no ends that anybody has to hear of, and many at once would be all that is kept: without a mark none is noted.
-var deleteExpired = []string{`UPDATE sessions SET mark = ''` + these, `DELETE FROM sessions` + these} //nolint:gosec // places for values, and none of them
+var deleteExpired = []string{`UPDATE sessions SET mark = ''` + these, `DELETE FROM sessions` + these}
 
 var these = ` WHERE until <= ? AND id IN (?` + strings.Repeat(`, ?`, expiredAtOnce-1) + `)`
 

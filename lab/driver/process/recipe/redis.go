@@ -66,11 +66,12 @@ func startRedis(_ context.Context, in *Instance) (*Process, error) {
 
 // redisScript is a script with the arguments of a command, which is what it finds as redis-server.
 func (in *Instance) redisScript(shell, command []string) ([]string, error) {
-	text := "#!/bin/sh\nexec"
-	for _, word := range command {
-		text += " " + shellQuote(word)
+	quoted := make([]string, len(command))
+	for i, word := range command {
+		quoted[i] = shellQuote(word)
 	}
-	err := in.write(filepath.Join(in.Dir, "bin", "redis-server"), []byte(text+"\n"), 0o755)
+	text := "#!/bin/sh\nexec " + strings.Join(quoted, " ") + "\n"
+	err := in.write(filepath.Join(in.Dir, "bin", "redis-server"), []byte(text), 0o755)
 	return slices.Concat(shell, command[1:]), err
 }
 
