@@ -231,7 +231,7 @@ func state(dir string) (all []string) {
 		}
 	}
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && ours.MatchString(d.Name()) && empty(path) {
+		if err == nil && d.IsDir() && ours.MatchString(d.Name()) && empty(path) && !anothers(d.Name()) {
 			all = append(all, "the control group "+path)
 		}
 		return nil // what cannot be read is another's
@@ -264,6 +264,20 @@ const labLabel = "loadstone.lab"
 
 // ours are the names of control groups that tests and runs make.
 var ours = regexp.MustCompile(`^(loadstone-|perturb-test-|lsdocker)`)
+
+// made are the names of control groups of tests, with the pid of the program that made them.
+var made = regexp.MustCompile(`^loadstone-test-(?:[a-z]\w*-)?(\d+)`)
+
+// anothers says whether who made a control group still runs: another suite beside this one, for of ours
+// no program of tests does.
+func anothers(group string) bool {
+	m := made.FindStringSubmatch(group)
+	if m == nil {
+		return false
+	}
+	_, err := os.Stat("/proc/" + m[1])
+	return err == nil
+}
 
 // empty says whether no process is in a control group or below it: others are another's
 // that goes on, or their processes are what is left.

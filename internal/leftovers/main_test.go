@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -93,5 +94,22 @@ func TestWhatIsLeftOnTheMachineIsFound(t *testing.T) {
 				t.Errorf("got %q, want %q in it", &said, c.want)
 			}
 		})
+	}
+}
+
+func TestGroupsOfAnotherSuite(t *testing.T) {
+	t.Parallel()
+	here, gone := os.Getpid(), 1<<30 // no process has as high a pid
+	for name, want := range map[string]bool{
+		fmt.Sprintf("loadstone-test-%d-testx", here):  true,
+		fmt.Sprintf("loadstone-test-v2-%d", here):     true,
+		fmt.Sprintf("loadstone-test-limits-%d", here): true,
+		fmt.Sprintf("loadstone-test-%d-testx", gone):  false,
+		fmt.Sprintf("loadstone-%d-testx", here):       false, // of a run
+		fmt.Sprintf("perturb-test-%d", here):          false,
+	} {
+		if got := anothers(name); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
 	}
 }
