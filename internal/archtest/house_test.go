@@ -22,7 +22,7 @@ var floors = []string{
 	"lab/stats", "lab/format", "lab/term", "lab/chart", "lab/junit",
 	// what runs
 	"lab/autoscale", "lab/topology",
-	"lab/host/cgroup", "lab/host/sockets", "lab/host/packets", "lab/host",
+	"lab/host/procstat", "lab/host/cgroup", "lab/host/sockets", "lab/host/packets", "lab/host",
 	"lab/driver/guardian", "lab/driver/publish", "lab/driver",
 	// what is offered
 	"lab/load/failure", "lab/load/seed", "lab/load/feed", "lab/load/accesslog", "lab/load/httpclient", "lab/load/exchange",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,7 +94,7 @@ func (c *cpuLimit) restore() error {
 const stallPeriod = cgroup.DefaultPeriod
 
 // stall slows a target down that has no quota to change: for a
-// factor of 0.8, all processes of the group stand still (SIGSTOP) for a fifth of
+// factor of 0.8, all processes of the group and of those below it stand still (SIGSTOP) for a fifth of
 // every 20 ms, as if their processors were a fifth slower. It cannot make them faster.
 //
 // What that does to latency: a request that meets a standstill of d waits for what
@@ -141,27 +140,16 @@ func (c *cpuLimit) standstills(ctx context.Context, still time.Duration) error {
 			return nil
 		case <-tick.C:
 		}
-		pids, err := c.group.Procs()
+		all, err := c.group.Members()
 		if err == nil {
-			err = signal(pids, unix.SIGSTOP)
+			err = all.Signal(unix.SIGSTOP)
 		}
 		if err == nil {
 			pause.For(ctx, still)
 		}
-		if err = errors.Join(err, signal(pids, unix.SIGCONT)); err != nil {
+		err = errors.Join(err, all.Signal(unix.SIGCONT))
+		if all.Close(); err != nil {
 			return err
 		}
 	}
-}
-
-// signal sends to processes. They are signalled within microseconds of having been
-// listed, so that an id cannot have passed on to another process.
-func signal(pids []int, signal unix.Signal) error {
-	var errs []error
-	for _, pid := range pids {
-		if err := unix.Kill(pid, signal); err != nil && !errors.Is(err, unix.ESRCH) {
-			errs = append(errs, os.NewSyscallError("kill", err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/host/cgroup/cgrouptest"
+	"loadstone/lab/host/procstat"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -161,9 +163,8 @@ func TestLimitsAreChangedAndRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := func() bool {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(other) + "/stat")
-		_, after, _ := strings.Cut(string(text), ") ")
-		return err == nil && strings.HasPrefix(after, "T")
+		s, err := procstat.Read("/proc", other)
+		return err == nil && s.Stopped()
 	}
 	seen := false
 	for deadline := time.Now().Add(2 * time.Minute); !seen && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -177,5 +178,41 @@ func TestLimitsAreChangedAndRestored(t *testing.T) {
 	}
 	if share, err := limited.CPU(); err != nil || share.Cores != 0.5 || stopped() {
 		t.Errorf("after Close: got %+v, %v, stopped %v", share, err, stopped())
+	}
+}
+
+// What has groups below its own is slowed down whole.
+func TestWhatIsInGroupsBelowIsSlowedDown(t *testing.T) {
+	group := cgrouptest.Group(t, cgroup.Limits{})
+	below := filepath.Join(group.Paths().CPU, "below")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "1h")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	l := NewLocal(func() []Target { return []Target{{Name: "a-1", PID: cmd.Process.Pid, Cgroup: group.Paths()}} })
+	if err := l.Limit(t.Context(), "a-1", 0.5); err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() bool {
+		s, err := procstat.Read("/proc", cmd.Process.Pid)
+		return err == nil && s.Stopped()
+	}
+	for deadline := time.Now().Add(2 * time.Minute); !stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it never stood still")
+		}
+	}
+	if err := l.Close(); err != nil || stopped() {
+		t.Errorf("after Close: %v, stopped %v", err, stopped())
 	}
 }

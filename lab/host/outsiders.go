@@ -5,10 +5,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"loadstone/lab/host/procstat"
 )
 
 // Process is one that is no part of the run, with the CPU that it used meanwhile.
@@ -50,23 +51,23 @@ func (l *Local) Outsiders() (since func() []Process) {
 
 // outsiders are the processes that used most between two looks, the first of them the most.
 // own are left out, with all that they started.
-func outsiders(before, after map[int]process, own map[int]bool, passed time.Duration) []Process {
+func outsiders(before, after map[int]procstat.Stat, own map[int]bool, passed time.Duration) []Process {
 	used := make(map[int]time.Duration, len(after))
 	for id, p := range after {
-		used[id] = p.cpu + p.ended
-		if was, ok := before[id]; ok && was.started == p.started {
-			used[id] -= was.cpu + was.ended
+		used[id] = spent(p)
+		if was, ok := before[id]; ok && was.Start == p.Start {
+			used[id] -= spent(was)
 		}
 	}
 	for id, was := range before { // what it had used before is its parent's now, if that waited for it
-		if now, ok := after[id]; !ok || now.started != was.started {
-			used[was.parent] -= was.cpu + was.ended
+		if now, ok := after[id]; !ok || now.Start != was.Start {
+			used[was.Parent] -= spent(was)
 		}
 	}
 	var out []Process
 	for id, p := range after {
 		if cores := used[id].Seconds() / passed.Seconds(); cores >= leastOutside && !started(after, own, id) {
-			out = append(out, Process{PID: id, Name: p.name, Cores: cores, Kernel: p.kernel})
+			out = append(out, Process{PID: id, Name: p.Name, Cores: cores, Kernel: p.Kernel})
 		}
 	}
 	slices.SortFunc(out, func(a, b Process) int { return cmp.Or(cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID)) })
@@ -74,68 +75,35 @@ func outsiders(before, after map[int]process, own map[int]bool, passed time.Dura
 }
 
 // started says whether a process is one of own, or one of them started it.
-func started(all map[int]process, own map[int]bool, id int) bool {
+func started(all map[int]procstat.Stat, own map[int]bool, id int) bool {
 	for range len(all) + 1 { // no further than there are processes, should ids have been used again
 		if own[id] || id == 0 {
 			return own[id]
 		}
-		id = all[id].parent
+		id = all[id].Parent
 	}
 	return false
 }
 
-// process is what a line of /proc/PID/stat says.
-type process struct {
-	name    string
-	parent  int
-	started uint64 // tells it from another one of the same id
-	kernel  bool
-	cpu     time.Duration
-	ended   time.Duration // CPU time of children that it waited for
-}
+// spent is the CPU time of a process and of what it waited for.
+func spent(p procstat.Stat) time.Duration { return p.User + p.System + p.Ended }
 
 // processes are all that /proc shows, by id. Those that end meanwhile are left out.
-func processes() map[int]process {
+func processes() map[int]procstat.Stat {
 	ids := numbers(names("/proc"))
-	all := make(map[int]process, len(ids))
+	all := make(map[int]procstat.Stat, len(ids))
 	buf := make([]byte, 1<<10) // a line has some 300 bytes
 	for _, id := range ids {
-		// os.ReadFile would make three more system calls for each.
+		// procstat.Read would make three more system calls for each.
 		fd, err := unix.Open("/proc/"+strconv.Itoa(id)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
 		}
 		n, err := unix.Read(fd, buf)
 		_ = unix.Close(fd)
-		if p, ok := parseStat(string(buf[:max(n, 0)])); err == nil && ok {
+		if p, errParse := procstat.Parse(string(buf[:max(n, 0)])); err == nil && errParse == nil {
 			all[id] = p
 		}
 	}
 	return all
-}
-
-// parseStat takes the text of /proc/PID/stat (proc(5)); see parseProcess for the name in it.
-func parseStat(text string) (p process, ok bool) {
-	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	if open < 0 || end < open {
-		return process{}, false
-	}
-	fields := strings.Fields(text[end+1:])
-	const first, parent, flags, utime, cutime, starttime = 3, 4, 9, 14, 16, 22 // fields as proc(5) counts them
-	if len(fields) <= starttime-first {
-		return process{}, false
-	}
-	number := func(at int) uint64 {
-		n, err := strconv.ParseUint(fields[at-first], 10, 64)
-		ok = ok && err == nil
-		return n
-	}
-	spent := func(at int) time.Duration { return time.Duration(number(at)+number(at+1)) * tick } // as a user and in the kernel
-	const kernelThread = 0x00200000                                                              // PF_KTHREAD
-	ok = true
-	p = process{
-		name: text[open+1 : end], parent: int(number(parent)), started: number(starttime),
-		kernel: number(flags)&kernelThread != 0, cpu: spent(utime), ended: spent(cutime),
-	}
-	return p, ok
 }

@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// tick is the unit of CPU time in /proc: USER_HZ is 100 on every architecture
-// that Go runs Linux on.
-const tick = 10 * time.Millisecond
+	"loadstone/lab/host/procstat"
+)
 
 // cpuTimes are the CPU times of all cores: in use, in all, and of the former those of
 // interrupts and those that the hypervisor gave to others.
@@ -46,7 +44,7 @@ func parseMachine(line string) (t cpuTimes, err error) {
 		if err != nil {
 			return t, fmt.Errorf("/proc/stat: %w", err)
 		}
-		spent := time.Duration(v) * tick
+		spent := time.Duration(v) * procstat.Tick
 		t.total += spent
 		switch i {
 		case 3, 4: // idle
@@ -63,36 +61,15 @@ func parseMachine(line string) (t cpuTimes, err error) {
 
 // ReadProcess reads what a process used, where no control group tells.
 func ReadProcess(pid int) (Instance, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := procstat.Read("/proc", pid)
 	if err != nil {
 		return Instance{}, err
 	}
-	return parseProcess(string(text))
+	return Instance{CPU: s.User + s.System, User: s.User, System: s.System, Memory: uint64(max(s.Resident, 0)) * uint64(os.Getpagesize())}, nil
 }
 
 // gone says whether a process or a control group could not be read because it is
 // no more.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
-}
-
-// parseProcess takes the text of /proc/PID/stat. The command's name, in
-// parentheses, may hold anything, so fields are counted from the last one.
-func parseProcess(text string) (Instance, error) {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	const utime, stime, rss = 14 - 3, 15 - 3, 24 - 3 // fields as proc(5) counts them
-	if len(fields) <= rss {
-		return Instance{}, fmt.Errorf("unexpected text in /proc/PID/stat: %q", text)
-	}
-	var v [3]int64
-	for i, at := range []int{utime, stime, rss} {
-		var err error
-		if v[i], err = strconv.ParseInt(fields[at], 10, 64); err != nil {
-			return Instance{}, fmt.Errorf("/proc/PID/stat: %w", err)
-		}
-	}
-	in := Instance{User: time.Duration(v[0]) * tick, System: time.Duration(v[1]) * tick}
-	in.CPU = in.User + in.System
-	in.Memory = uint64(max(v[2], 0)) * uint64(os.Getpagesize())
-	return in, nil
 }

@@ -17,16 +17,3 @@ func TestParseMachine(t *testing.T) {
 		}
 	}
 }
-
-func TestParseProcess(t *testing.T) {
-	t.Parallel()
-	in, err := parseProcess("42 (a) b) S 1 42 42 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 8 0 100 9999 10 18446744073709551615")
-	if err != nil || in.User != 1500*time.Millisecond || in.System != 500*time.Millisecond || in.CPU != 2*time.Second {
-		t.Errorf("got %+v, %v; want 1.5 s user, 0.5 s system", in, err)
-	}
-	for _, bad := range []string{"", "42 (a) S 1", "42 (a) S 1 42 42 0 -1 4194560 1 2 3 4 x 50 0 0 20 0 8 0 100 9999 10 1"} {
-		if _, err := parseProcess(bad); err == nil {
-			t.Errorf("%q: no error", bad)
-		}
-	}
-}

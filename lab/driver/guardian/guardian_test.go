@@ -261,25 +261,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-func FuzzStatus(f *testing.F) {
-	f.Add("1234 (a) b) (c) S 1 1234 1234 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 1")
-	f.Add("1 () Z")
-	f.Add("x (y) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20")
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := parseStatus(text)
-		if err == nil && s.state == 0 {
-			t.Errorf("%q: no state", text)
-		}
-	})
-}
-
-func TestStatusOfAProcessWithAnOddName(t *testing.T) {
+func TestIdentify(t *testing.T) {
 	t.Parallel()
-	s, err := parseStatus("1234 (a) b) (c) Z 1 77 1234 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1000 1\n")
-	want := status{Process: Process{PID: 1234, Start: 98765}, state: 'Z', parent: 1, group: 77}
-	if err != nil || s != want || !s.dead() {
-		t.Errorf("got %+v, %v, want %+v, dead", s, err, want)
-	}
 	if _, err := Identify("/proc", 1<<30); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such process: got %v, want fs.ErrNotExist", err)
 	}

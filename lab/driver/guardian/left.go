@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"loadstone/block/pause"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/procstat"
 )
 
 // MarkVariable is the environment variable that carries the mark of a run.
@@ -107,8 +107,9 @@ func (l *Left) killFound() ([]int, error) {
 		return nil, err
 	}
 	var found []int
-	for _, s := range all {
-		if s.dead() || s.PID <= 1 || s.PID == os.Getpid() || !l.inGroup(s, all) && !l.marked(s.PID) {
+	for i := range all {
+		s := &all[i]
+		if s.Over() || s.PID <= 1 || s.PID == os.Getpid() || !l.inGroup(s, all) && !l.marked(s.PID) {
 			continue
 		}
 		found = append(found, s.PID)
@@ -123,12 +124,12 @@ func (l *Left) killFound() ([]int, error) {
 // has members its number is not given to a new process, so a member that is
 // younger than the leader belongs to it, unless the leader's pid is now that
 // of another process.
-func (l *Left) inGroup(s status, all []status) bool {
+func (l *Left) inGroup(s *procstat.Stat, all []procstat.Stat) bool {
 	return slices.ContainsFunc(l.Groups, func(g Process) bool {
-		if g.PID <= 1 || s.group != g.PID || s.Start < g.Start {
+		if g.PID <= 1 || s.Group != g.PID || s.Start < g.Start {
 			return false
 		}
-		i := slices.IndexFunc(all, func(o status) bool { return o.PID == g.PID })
+		i := slices.IndexFunc(all, func(o procstat.Stat) bool { return o.PID == g.PID })
 		return i < 0 || all[i].Start == g.Start
 	})
 }
@@ -155,90 +156,39 @@ func (l *Left) marked(pid int) bool {
 // Identify names the process that has a pid now. Its error is fs.ErrNotExist
 // if there is none.
 func Identify(procRoot string, pid int) (Process, error) {
-	s, err := readStatus(procRoot, pid)
-	return s.Process, err
+	s, err := procstat.Read(procRoot, pid)
+	return identity(&s), err
 }
 
 // Parent is the process that started one; 0 if that is not known.
 func Parent(procRoot string, pid int) int {
-	s, err := readStatus(procRoot, pid)
-	if err != nil {
-		return 0
-	}
-	return s.parent
+	s, _ := procstat.Read(procRoot, pid) // empty then
+	return s.Parent
 }
 
 // Alive says whether a process still runs. One that has ended and was not
 // waited for does not.
 func (p Process) Alive(procRoot string) bool {
-	s, err := readStatus(procRoot, p.PID)
-	return err == nil && s.Start == p.Start && !s.dead()
+	s, err := procstat.Read(procRoot, p.PID)
+	return err == nil && s.Start == p.Start && !s.Over()
 }
 
-// status is what /proc/PID/stat says, as far as it matters here.
-type status struct {
-	Process
-	state  byte
-	parent int
-	group  int
-}
-
-func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
-
-func processes(procRoot string) ([]status, error) {
+func processes(procRoot string) ([]procstat.Stat, error) {
 	entries, err := os.ReadDir(procRoot)
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var all []status
+	var all []procstat.Stat
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if s, err := readStatus(procRoot, pid); err == nil { // else it has just ended
+		if s, err := procstat.Read(procRoot, pid); err == nil { // else it has just ended
 			all = append(all, s)
 		}
 	}
 	return all, nil
 }
 
-func readStatus(procRoot string, pid int) (status, error) {
-	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
-	if errors.Is(err, unix.ESRCH) {
-		err = fs.ErrNotExist // it ended between open and read
-	}
-	if err != nil {
-		return status{}, fmt.Errorf("look at process %d: %w", pid, err)
-	}
-	s, err := parseStatus(string(text))
-	if err != nil {
-		return status{}, fmt.Errorf("look at process %d: %w", pid, err)
-	}
-	return s, nil
-}
-
-// parseStatus reads a /proc/PID/stat text: pid (name) state ppid pgrp ... with
-// the start time as field 22. The name may hold anything, brackets included.
-func parseStatus(text string) (status, error) {
-	pid, rest, ok := strings.Cut(text, " (")
-	end := strings.LastIndexByte(rest, ')')
-	if !ok || end < 0 {
-		return status{}, errors.New("its stat has no name")
-	}
-	fields := strings.Fields(rest[end+1:])
-	const fromState = 3 // the number of the first field after the name
-	if len(fields) <= 22-fromState || len(fields[0]) != 1 {
-		return status{}, errors.New("its stat has too few fields")
-	}
-	s := status{state: fields[0][0]}
-	var errs [4]error
-	s.PID, errs[0] = strconv.Atoi(pid)
-	s.group, errs[1] = strconv.Atoi(fields[5-fromState])
-	s.parent, errs[3] = strconv.Atoi(fields[4-fromState])
-	s.Start, errs[2] = strconv.ParseUint(fields[22-fromState], 10, 64)
-	if err := errors.Join(errs[:]...); err != nil {
-		return status{}, fmt.Errorf("its stat: %w", err)
-	}
-	return s, nil
-}
+func identity(s *procstat.Stat) Process { return Process{PID: s.PID, Start: s.Start} }

@@ -1,6 +1,10 @@
 package guardian
 
-import "slices"
+import (
+	"slices"
+
+	"loadstone/lab/host/procstat"
+)
 
 // Member is one of the processes of an instance.
 type Member struct {
@@ -13,8 +17,8 @@ type Member struct {
 func Members(procRoot string, pids []int) []Member {
 	var out []Member
 	for _, pid := range pids {
-		if s, err := readStatus(procRoot, pid); err == nil && !s.dead() {
-			out = append(out, s.member())
+		if s, err := procstat.Read(procRoot, pid); err == nil && !s.Over() {
+			out = append(out, member(&s))
 		}
 	}
 	return out
@@ -30,20 +34,20 @@ func Descendants(procRoot string, root Process) ([]Member, error) {
 	}
 	var known, toLook []int // all that are found, and those whose children are not
 	var out []Member
-	add := func(s status) {
+	add := func(s *procstat.Stat) {
 		known, toLook = append(known, s.PID), append(toLook, s.PID)
-		if !s.dead() {
-			out = append(out, s.member())
+		if !s.Over() {
+			out = append(out, member(s))
 		}
 	}
-	if i := slices.IndexFunc(all, func(s status) bool { return s.Process == root }); i >= 0 {
-		add(all[i])
+	if i := slices.IndexFunc(all, func(s procstat.Stat) bool { return identity(&s) == root }); i >= 0 {
+		add(&all[i])
 	}
 	for len(toLook) > 0 {
 		parent := toLook[0]
 		toLook = toLook[1:]
-		for _, s := range all {
-			if s.parent == parent && !slices.Contains(known, s.PID) {
+		for i := range all {
+			if s := &all[i]; s.Parent == parent && !slices.Contains(known, s.PID) {
 				add(s)
 			}
 		}
@@ -51,4 +55,4 @@ func Descendants(procRoot string, root Process) ([]Member, error) {
 	return out, nil
 }
 
-func (s status) member() Member { return Member{Process: s.Process, Stopped: s.state == 'T'} }
+func member(s *procstat.Stat) Member { return Member{Process: identity(s), Stopped: s.Stopped()} }

@@ -13,9 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"loadstone/lab/driver"
-	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host"
-	"loadstone/lab/host/agent"
+	"loadstone/lab/host/cgroup"
 )
 
 // removeWithin bounds the removal of a pod after its grace period, which the node has to
@@ -132,7 +131,7 @@ func (in *instance) Pause(ctx context.Context, _ *driver.Life) error {
 	p := driver.Poll{Within: pauseWithin, First: 2 * time.Millisecond, Last: 20 * time.Millisecond}
 	still, errSignal := 0, error(nil)
 	ok, err := p.Until(ctx, nil, func(ctx context.Context) bool {
-		var s agent.Signalled
+		var s cgroup.Signalled
 		s, errSignal = in.signal(ctx, unix.SIGSTOP)
 		if still++; s.Moving > 0 {
 			still = 0
@@ -155,7 +154,7 @@ func (in *instance) Resume(ctx context.Context, _ *driver.Life) error {
 }
 
 // signal sends to all processes of the pod; those that stand still are not stopped again.
-func (in *instance) signal(ctx context.Context, s unix.Signal) (to agent.Signalled, err error) {
+func (in *instance) signal(ctx context.Context, s unix.Signal) (to cgroup.Signalled, err error) {
 	if remote := in.byAgent(); remote != nil {
 		return remote.Signal(ctx, in.Name, s)
 	}
@@ -163,20 +162,7 @@ func (in *instance) signal(ctx context.Context, s unix.Signal) (to agent.Signall
 	if group == nil {
 		return to, fmt.Errorf("its processes cannot be seen from here: %w", host.ErrUnsupported)
 	}
-	pids, err := group.Procs()
-	for _, m := range guardian.Members(in.run.config.ProcRoot, pids) {
-		if s == unix.SIGSTOP && m.Stopped {
-			continue
-		}
-		to.Processes++
-		if !m.Stopped {
-			to.Moving++
-		}
-		if errors.Is(unix.Kill(m.PID, s), unix.EPERM) { // one that is gone has ended
-			err = unix.EPERM
-		}
-	}
-	return to, err
+	return group.Signal(s)
 }
 
 // said is the end of what a command wrote, to either of its outputs.

@@ -1,14 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -33,10 +29,7 @@ func findContainers(wanted []Wanted) ([]host.Target, []Found, error) {
 			found[i].Unseen = fmt.Sprintf("no control group of its container %.12s is below %s", w.Container, w.Groups)
 			continue
 		}
-		pids, err := processes(p)
-		if err == nil {
-			err = found[i].describe(p)
-		}
+		pids, err := found[i].describe(p)
 		switch {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), err == nil && len(pids) == 0:
 			found[i].Unseen = fmt.Sprintf("no process of its container %.12s can be seen", w.Container)
@@ -50,17 +43,6 @@ func findContainers(wanted []Wanted) ([]host.Target, []Found, error) {
 	return targets, found, nil
 }
 
-// processes are those of a group and of the groups below it.
-func processes(p cgroup.Paths) ([]int, error) {
-	group, err := cgroup.Open(p)
-	if err != nil {
-		return nil, err
-	}
-	pids, err := group.Procs()
-	below, errBelow := group.ProcsBelow()
-	return append(pids, below...), errors.Join(err, errBelow, group.Close())
-}
-
 // Share is the share of the CPU that the kernel holds a target to, in cores; 0 for no limit.
 func (c *calls) Share(target string, to *float64) error {
 	t, ok := c.a.target(target)
@@ -68,7 +50,7 @@ func (c *calls) Share(target string, to *float64) error {
 		return host.ErrUnsupported
 	}
 	var f Found
-	err := f.describe(t.Cgroup)
+	_, err := f.describe(t.Cgroup)
 	*to = f.CPUs
 	return err
 }
@@ -79,36 +61,21 @@ type Signal struct {
 	Signal int
 }
 
-// Signalled says how many processes got a signal, and how many of them did not stand still before.
-type Signalled struct{ Processes, Moving int }
-
 // Signal sends to all processes of a container.
-func (c *calls) Signal(s Signal, to *Signalled) error {
+func (c *calls) Signal(s Signal, to *cgroup.Signalled) error {
 	t, ok := c.a.target(s.Target)
 	if !ok || !c.a.maySignal(s.Target) {
 		return host.ErrUnsupported
 	}
-	pids, err := processes(t.Cgroup)
+	group, err := cgroup.Open(t.Cgroup)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil // they have ended
 	}
 	if err != nil {
 		return err
 	}
-	for _, pid := range pids {
-		state := stateOf(pid)
-		if state == "" || state == "Z" || state == "X" || unix.Signal(s.Signal) == unix.SIGSTOP && state == "T" {
-			continue
-		}
-		to.Processes++
-		if state != "T" {
-			to.Moving++
-		}
-		if err := unix.Kill(pid, unix.Signal(s.Signal)); err != nil && !errors.Is(err, unix.ESRCH) {
-			return os.NewSyscallError("kill", err)
-		}
-	}
-	return nil
+	*to, err = group.Signal(unix.Signal(s.Signal))
+	return errors.Join(err, group.Close())
 }
 
 func (a *agent) maySignal(name string) bool {
@@ -124,18 +91,4 @@ func (a *agent) target(name string) (host.Target, bool) {
 		return host.Target{}, false
 	}
 	return all[i], true
-}
-
-// stateOf is the letter of a process's state; empty if it has ended.
-func stateOf(pid int) string {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return ""
-	}
-	// The name, in brackets, may hold anything.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) == 0 {
-		return ""
-	}
-	return fields[0]
 }

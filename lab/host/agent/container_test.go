@@ -11,7 +11,14 @@ import (
 	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
 	"loadstone/lab/host/cgroup/cgrouptest"
+	"loadstone/lab/host/procstat"
 )
+
+// stateOf is the state of a process; 0 if it has ended.
+func stateOf(pid int) byte {
+	s, _ := procstat.Read("/proc", pid) // empty then
+	return s.State
+}
 
 func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 	group := half(t)
@@ -49,23 +56,23 @@ func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 	if cores, err := r.Share(t.Context(), "api-1"); err != nil || cores != 0.5 {
 		t.Errorf("got %g cores, %v", cores, err)
 	}
-	wantSignalled := func(s syscall.Signal, want Signalled) {
+	wantSignalled := func(s syscall.Signal, want cgroup.Signalled) {
 		t.Helper()
 		if got, err := r.Signal(t.Context(), "api-1", s); err != nil || got != want {
 			t.Errorf("%v: got %+v, %v, want %+v", s, got, err, want)
 		}
 	}
-	wantSignalled(syscall.SIGSTOP, Signalled{1, 1})
-	for deadline := time.Now().Add(time.Minute); stateOf(pid) != "T" && time.Now().Before(deadline); {
+	wantSignalled(syscall.SIGSTOP, cgroup.Signalled{1, 1})
+	for deadline := time.Now().Add(time.Minute); stateOf(pid) != 'T' && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	wantSignalled(syscall.SIGSTOP, Signalled{}) // it stands still
-	wantSignalled(syscall.SIGCONT, Signalled{1, 0})
-	wantSignalled(syscall.SIGKILL, Signalled{1, 1})
-	for deadline := time.Now().Add(time.Minute); stateOf(pid) != "Z" && time.Now().Before(deadline); {
+	wantSignalled(syscall.SIGSTOP, cgroup.Signalled{}) // it stands still
+	wantSignalled(syscall.SIGCONT, cgroup.Signalled{1, 0})
+	wantSignalled(syscall.SIGKILL, cgroup.Signalled{1, 1})
+	for deadline := time.Now().Add(time.Minute); stateOf(pid) != 'Z' && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	wantSignalled(syscall.SIGCONT, Signalled{}) // it has ended
+	wantSignalled(syscall.SIGCONT, cgroup.Signalled{}) // it has ended
 }
 
 // What somebody else has started gets no signal, whatever a lab asks for.
@@ -80,8 +87,8 @@ func TestOnlyContainersAreSignalled(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if state := stateOf(pid); state == "" || state == "Z" {
-		t.Errorf("it is in state %q", state)
+	if state := stateOf(pid); state == 0 || state == 'Z' {
+		t.Errorf("it is in state %c", state)
 	}
 }
 

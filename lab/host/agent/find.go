@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"loadstone/lab/host"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/procstat"
 	"loadstone/lab/host/sockets"
 )
 
@@ -55,7 +55,7 @@ func find(procRoot, sysRoot string, wanted []Wanted) ([]host.Target, []Found, er
 	}
 	for i := range wanted {
 		if found[i].Unseen == "" {
-			if err := found[i].describe(targets[i].Cgroup); err != nil {
+			if _, err := found[i].describe(targets[i].Cgroup); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -66,19 +66,21 @@ func find(procRoot, sysRoot string, wanted []Wanted) ([]host.Target, []Found, er
 // shared is the note of an instance whose control group has others in it.
 const shared = "it shares its control group with others: only the CPU time of its own process is read, in steps of 10 ms, and neither throttled nor limited"
 
-func (f *Found) describe(p cgroup.Paths) error {
+// describe describes a control group, and says which processes are in it and below it.
+func (f *Found) describe(p cgroup.Paths) (pids []int, err error) {
 	if f.Version = p.Version; p.Version == 0 {
-		return nil
+		return nil, nil
 	}
 	group, err := cgroup.Open(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	share, err := group.CPU()
 	if share != nil {
 		f.CPUs = share.Cores
 	}
-	return errors.Join(err, group.Close())
+	pids, errPIDs := group.AllProcs()
+	return pids, errors.Join(err, errPIDs, group.Close())
 }
 
 // machine is what was seen of the processes of a machine.
@@ -105,7 +107,7 @@ func look(procRoot string) (*machine, error) {
 			continue
 		}
 		m.pids = append(m.pids, pid)
-		m.parents[pid] = m.parent(pid)
+		m.parents[pid] = parentOf(procRoot, pid)
 		if space, err := os.Readlink(m.file(pid, "ns/net")); err == nil && m.spaces[space] == 0 {
 			m.spaces[space] = pid
 		}
@@ -118,19 +120,10 @@ func (m *machine) file(pid int, name string) string {
 	return filepath.Join(m.procRoot, strconv.Itoa(pid), name)
 }
 
-// parent is the process's parent; 0 if it has ended.
-func (m *machine) parent(pid int) int {
-	text, err := os.ReadFile(m.file(pid, "stat"))
-	if err != nil {
-		return 0
-	}
-	// The name, in brackets, may hold anything.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	n, _ := strconv.Atoi(fields[1]) // 0 for what is no number
-	return n
+// parentOf is a process's parent; 0 if it has ended.
+func parentOf(procRoot string, pid int) int {
+	s, _ := procstat.Read(procRoot, pid) // empty then
+	return s.Parent
 }
 
 // listener is the process that a connection to an address comes to, or why none can be
@@ -266,7 +259,7 @@ func (m *machine) ownGroup(sysRoot string, pid int) (cgroup.Paths, string, error
 	for _, member := range append(members, below...) {
 		if _, known := m.parents[member]; !known {
 			// It started meanwhile, and may have ended again.
-			if m.parents[member] = m.parent(member); m.parents[member] == 0 {
+			if m.parents[member] = parentOf(m.procRoot, member); m.parents[member] == 0 {
 				continue
 			}
 		}

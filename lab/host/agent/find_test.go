@@ -46,7 +46,7 @@ func fakeProc(t *testing.T, processes map[int]seen) *machine {
 	tables := map[string]map[string]*strings.Builder{} // of sockets, by name space and file
 	for pid, p := range processes {
 		id := fmt.Sprint(pid)
-		put(id+" (x) S 1 "+id, id, "stat")
+		put(id+" (x) S 1 "+id+strings.Repeat(" 0", 20), id, "stat")
 		put("x\n", id, "comm")
 		link("net "+p.space, id, "ns", "net")
 		if p.container != "" {

@@ -169,13 +169,8 @@ func (k kept) restore() error {
 		}
 		errs = append(errs, err)
 	} else {
-		pids, err := k.group.Procs()
+		_, err := k.group.Signal(unix.SIGCONT)
 		errs = append(errs, err)
-		for _, pid := range pids {
-			if err := unix.Kill(pid, unix.SIGCONT); !errors.Is(err, unix.ESRCH) {
-				errs = append(errs, os.NewSyscallError("kill", err))
-			}
-		}
 	}
 	return errors.Join(append(errs, k.group.Close(), k.lock.Close())...)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"loadstone/lab/host"
+	"loadstone/lab/host/cgroup"
 )
 
 const (
@@ -244,8 +245,8 @@ func (r *Remote) Share(ctx context.Context, target string) (cores float64, err e
 }
 
 // Signal sends a signal to all processes of a target that was found as a container.
-func (r *Remote) Signal(ctx context.Context, target string, signal syscall.Signal) (Signalled, error) {
-	var s Signalled
+func (r *Remote) Signal(ctx context.Context, target string, signal syscall.Signal) (cgroup.Signalled, error) {
+	var s cgroup.Signalled
 	if err := r.call(ctx, answerWithin, "Signal", Signal{target, int(signal)}, &s); err != nil {
 		return s, fmt.Errorf("%s on %s: %w", target, r.name, err)
 	}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"loadstone/lab/host"
+	"loadstone/lab/host/cgroup"
 )
 
 // wire stands for the form of calls and answers. Of another one fields would be missing,
 // which in JSON are as good as 0, and a lab would believe that.
-var wire = wireOf(Hello{}, Wanted{}, Found{}, Change{}, Signal{}, Signalled{}, host.Sample{}, time.Time{})
+var wire = wireOf(Hello{}, Wanted{}, Found{}, Change{}, Signal{}, cgroup.Signalled{}, host.Sample{}, time.Time{})
 
 func wireOf(all ...any) string {
 	var b strings.Builder

@@ -255,6 +255,12 @@ func (g *Group) Procs() ([]int, error) {
 func (g *Group) ProcsBelow() ([]int, error) {
 	var all []int
 	for _, dir := range g.paths.Dirs() {
+		// Nearly always there are none, which the links of its directory tell: two of its own, and
+		// one of each directory in it. A file system that does not count them says one.
+		var st unix.Stat_t
+		if err := unix.Stat(dir, &st); err == nil && st.Nlink == 2 {
+			continue
+		}
 		err := filepath.WalkDir(dir, func(below string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // it is gone meanwhile

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/driver/process"
 	"loadstone/lab/host/cgroup"
+	"loadstone/lab/host/procstat"
 	"loadstone/lab/topology"
 )
 
@@ -145,18 +145,9 @@ func LogCost(t *testing.T, pid int, question func()) {
 // cpu is the CPU time of a process, in steps of 10 ms.
 func cpu(t *testing.T, pid int) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := procstat.Read("/proc", pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(text), ") ") // what comes before is its name
-	var ticks int
-	for _, f := range strings.Fields(after)[11:13] { // utime and stime
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * 10 * time.Millisecond
+	return s.User + s.System
 }
