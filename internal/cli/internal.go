@@ -45,13 +45,7 @@ func (a *app) internalCommand() *cobra.Command {
 				return guardian.Run(cmd.Context(), a.Stdin, a.Stdout)
 			},
 		},
-		&cobra.Command{
-			Use: agentName, Short: "Watch this machine for a lab on another one, as lines of JSON on standard input and output",
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				ignoreSignals()
-				return agent.Serve(cmd.Context(), a.Stdin, a.Stdout, []string{a.Executable, internalName, keeperName})
-			},
-		},
+		a.agentCommand(),
 		&cobra.Command{
 			Use: keeperName, Short: "Restore the limits that a killed agent has changed",
 			RunE: func(*cobra.Command, []string) error {
@@ -70,6 +64,20 @@ func (a *app) internalCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error { return a.plant(cmd.Context(), args[0]) },
 		},
 	)
+	return cmd
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	c := agent.Config{Keeper: []string{a.Executable, internalName, keeperName}}
+	cmd := &cobra.Command{
+		Use: agentName, Short: "Watch this machine for a lab on another one, as lines of JSON on standard input and output",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ignoreSignals()
+			return agent.Serve(cmd.Context(), a.Stdin, a.Stdout, c)
+		},
+	}
+	cmd.Flags().StringVar(&c.Containers, agent.ContainersFlag, "", "find containers, whose control groups are mounted in this directory")
+	cmd.Flags().BytesHexVar((*[]byte)(&c.Lab), agent.LabFlag, nil, "the public key of the lab that names the containers, in hexadecimal digits")
 	return cmd
 }
 

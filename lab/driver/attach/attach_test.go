@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch role {
 	case "agent", "shell":
-		err = agent.Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
+		err = agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Config{Keeper: []string{os.Args[0], "keeper"}})
 	case "keeper":
 		err = agent.Keep(os.Stdin, os.Stdout)
 	default:

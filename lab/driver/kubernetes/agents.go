@@ -1,8 +1,9 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
+	"crypto/ed25519"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,9 +30,6 @@ const (
 	AgentVariable = "LOADSTONE_KUBE_AGENT"
 	noAgents      = "none"
 
-	// agentsName is that of the DaemonSet of the agents. No service has it: that of a service ends
-	// with an index.
-	agentsName  = topology.Self + "-agents"
 	agentsLabel = "loadstone/agent"
 	// groupsDir is where an agent has the control groups of its node.
 	groupsDir = "/host/cgroup"
@@ -40,19 +37,25 @@ const (
 	agentsWithin = 5 * time.Minute
 )
 
-// agentSet is the DaemonSet of an agent on each of some nodes. An agent does what comes on its
-// standard input, and ends when whoever is attached to that goes.
+// agentPod is the n-th agent, of an image and on a node, for a lab that has a key. It does what comes on its standard input, and ends when whoever
+// is attached to that goes. No service has its name: that of a service ends with an index.
+//
+// It is not started again, whatever ends it, so that none is left to itself where the lab's machine is lost and
+// nobody deletes the name space: it ends when it has heard nothing for a while (package agent), and a
+// DaemonSet would begin again for ever. How long a run takes nobody knows before, so there is no deadline.
 //
 // It sees all processes of its node, because how long threads wait for a core is told of processes
 // and not of control groups, and may send them signals, by which what has no limit is slowed down, and
-// pods are paused and killed. It can write nothing.
-func agentSet(namespace, image string, pull corev1.PullPolicy, nodes []string) *appsv1.DaemonSet {
+// pods are paused and killed. It does so to containers that this lab has signed. It writes nothing: the mount is
+// read-only, and where that holds at the top alone, since version 1 mounts each controller below and the
+// runtime is too old for more, the agent says so.
+func agentPod(namespace string, main corev1.Container, node string, n int, lab ed25519.PublicKey) *corev1.Pod {
 	yes, no, root := true, false, int64(0)
-	labels := map[string]string{managerLabel: topology.Self, agentsLabel: "yes"}
-	alone := corev1.RecursiveReadOnlyIfPossible // version 1 mounts each controller below
-	main := corev1.Container{
-		Name: mainContainer, Image: image, ImagePullPolicy: pull,
-		Args: []string{"internal", "agent"}, Stdin: true, StdinOnce: true,
+	alone := corev1.RecursiveReadOnlyIfPossible
+	main = corev1.Container{
+		Name: mainContainer, Image: main.Image, ImagePullPolicy: main.ImagePullPolicy,
+		Args:  []string{"internal", "agent", "--" + agent.ContainersFlag, groupsDir, "--" + agent.LabFlag, hex.EncodeToString(lab)},
+		Stdin: true, StdinOnce: true,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		// Not limited: a sample that comes late is of another moment. What is requested is a place.
 		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -64,22 +67,22 @@ func agentSet(namespace, image string, pull corev1.PullPolicy, nodes []string) *
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"KILL"}},
 		},
 	}
-	return &appsv1.DaemonSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: metav1.ObjectMeta{Name: agentsName, Namespace: namespace, Labels: labels},
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{agentsLabel: "yes"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				TerminationGracePeriodSeconds: new(int64(1)), HostPID: true,
-				AutomountServiceAccountToken: &no, EnableServiceLinks: &no, Containers: []corev1.Container{main},
-				SecurityContext: &corev1.PodSecurityContext{
-					RunAsUser: &root, RunAsGroup: &root, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-				},
-				Volumes: []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
-					HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: new(corev1.HostPathDirectory)},
-				}}},
-				Affinity: on(nodes),
-			}},
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d-agent", topology.Self, n), Namespace: namespace,
+			Labels: map[string]string{managerLabel: topology.Self, agentsLabel: "yes"},
+		},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(1)), HostPID: true,
+			AutomountServiceAccountToken: &no, EnableServiceLinks: &no, Containers: []corev1.Container{main},
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsUser: &root, RunAsGroup: &root, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Volumes: []corev1.Volume{{Name: "cgroup", VolumeSource: corev1.VolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/sys/fs/cgroup", Type: new(corev1.HostPathDirectory)},
+			}}},
+			Affinity: on([]string{node}),
 		},
 	}
 }
@@ -98,6 +101,7 @@ func on(nodes []string) *corev1.Affinity {
 // agents are the nodes that the pods run on as one machine, with an agent on each of them.
 type agents struct {
 	run *Running
+	key ed25519.PrivateKey // by which they know what is asked by this lab
 	log *os.File
 	all []*node // most instances first
 
@@ -161,16 +165,12 @@ func (r *Running) startAgents(ctx context.Context, image string, pull corev1.Pul
 	if len(nodes) == 0 {
 		return errors.New("there is no pod")
 	}
-	set := agentSet(r.name, image, pull, nodes)
-	set.OwnerReferences = r.owners()
-	err = r.cluster.call(ctx, "make the agents on nodes", func(ctx context.Context) error {
-		_, err := r.cluster.AppsV1().DaemonSets(r.name).Create(ctx, set, metav1.CreateOptions{})
-		return err
-	})
+	lab, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return err
 	}
-	a := &agents{run: r}
+	a := &agents{run: r, key: key}
+	var made []string
 	defer func() {
 		if err == nil {
 			r.agents = a
@@ -178,11 +178,24 @@ func (r *Running) startAgents(ctx context.Context, image string, pull corev1.Pul
 		}
 		_ = a.end() // why they cannot be had is known
 		// Those that come later would watch nothing. What is left of them the name space takes along.
-		_ = r.cluster.call(context.WithoutCancel(ctx), "delete the agents on nodes", func(ctx context.Context) error {
-			return r.cluster.AppsV1().DaemonSets(r.name).Delete(ctx, agentsName, metav1.DeleteOptions{})
-		})
+		for _, name := range made {
+			_ = r.cluster.call(context.WithoutCancel(ctx), "delete the agents on nodes", func(ctx context.Context) error {
+				return r.cluster.CoreV1().Pods(r.name).Delete(ctx, name, metav1.DeleteOptions{})
+			})
+		}
 	}()
-	pods, err := r.awaitPods(ctx, helpers{"DaemonSet", agentsName, agentsLabel, agentsWithin}, len(nodes))
+	for i, node := range nodes {
+		pod := agentPod(r.name, corev1.Container{Image: image, ImagePullPolicy: pull}, node, i+1, lab)
+		pod.OwnerReferences, made = r.owners(), append(made, pod.Name)
+		err = r.cluster.call(ctx, "make the agents on nodes", func(ctx context.Context) error {
+			_, err := r.cluster.CoreV1().Pods(r.name).Create(ctx, pod, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	pods, err := r.awaitPods(ctx, helpers{"", "", agentsLabel, agentsWithin}, len(nodes))
 	if err != nil {
 		return err
 	}
@@ -199,6 +212,9 @@ func (r *Running) startAgents(ctx context.Context, image string, pull corev1.Pul
 	}
 	for _, n := range a.all {
 		ahead, uncertain := n.remote.Clock()
+		if n.remote.Writable() {
+			r.Warnf("the agent on node %s could write the control groups of its node, which it only reads: its container runtime mounts those of version 1 read-only at the top alone", n.name)
+		}
 		r.Warnf("the clock of node %s is ahead by %v (±%v), which is taken off its times", n.name, ahead.Round(time.Microsecond), uncertain.Round(time.Microsecond))
 	}
 	return nil
@@ -226,7 +242,7 @@ func (a *agents) connect(ctx context.Context, pods []corev1.Pod, nodes []string)
 	slices.SortFunc(pods, func(x, y corev1.Pod) int {
 		return slices.Index(nodes, x.Spec.NodeName) - slices.Index(nodes, y.Spec.NodeName)
 	})
-	log := &oneWriter{to: a.log}
+	log := a.run.oneLog(a.log)
 	a.all = make([]*node, len(pods))
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range pods {
@@ -254,10 +270,8 @@ func (a *agents) find(ctx context.Context, n *node) error {
 		}
 		if c, ok := started(pod); ok {
 			_, id, _ := strings.Cut(c.ContainerID, "://")
-			wanted = append(wanted, agent.Wanted{
-				Name: in.Name, Container: id, Groups: cmp.Or(a.run.config.groupsDir, groupsDir),
-				MayLimit: in.Service.Limits.CPUs == nil, // others are resized
-			})
+			w := agent.Wanted{Name: in.Name, Container: id, MayLimit: in.Service.Limits.CPUs == nil} // others are resized
+			wanted = append(wanted, w.Sealed(a.key))
 			there = append(there, in)
 		}
 	}

@@ -87,7 +87,7 @@ func TestClusterAgentsReadWhatIsSeenHere(t *testing.T) {
 	inCluster(t)
 	r := byAgents(t)
 	for _, w := range r.Warnings() {
-		if !strings.HasPrefix(w, "the clock of node ") {
+		if !strings.HasPrefix(w, "the clock of node ") && !strings.Contains(w, " could write the control groups of its node") { // of version 1
 			t.Errorf("got warning %q", w)
 		}
 	}

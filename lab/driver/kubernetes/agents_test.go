@@ -1,7 +1,10 @@
 package kubernetes
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
@@ -26,30 +29,43 @@ import (
 	"loadstone/lab/host/cgroup/cgrouptest"
 )
 
-func TestTheDaemonSetOfAgents(t *testing.T) {
+func TestThePodOfAnAgent(t *testing.T) {
 	t.Parallel()
-	text, err := yaml.Marshal(agentSet("loadstone-1-2-abcdef01", "registry.example/loadstone:1", corev1.PullIfNotPresent, []string{"node1", "node2"}))
+	text, err := yaml.Marshal(agentPod("loadstone-1-2-abcdef01", corev1.Container{Image: "registry.example/loadstone:1", ImagePullPolicy: corev1.PullIfNotPresent}, "node1", 1, bytes.Repeat([]byte{1}, ed25519.PublicKeySize)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantGolden(t, "agents", append([]byte("---\n"), text...))
 }
 
-// watching has the world have an agent wherever a pod of one is.
+// watching has the world have an agent wherever a pod of one is, which it starts as the pod says, but for where
+// control groups are.
 func (w *world) watching(groupsDir string) (serving *atomic.Int32) {
-	w.agent, w.groupsDir, serving = "", groupsDir, &atomic.Int32{}
-	w.attachTo = func(ctx context.Context, _, _ string, s streams) error {
+	w.agent, serving = "", &atomic.Int32{}
+	w.attachTo = func(ctx context.Context, namespace, name string, s streams) error {
 		serving.Add(1)
 		defer serving.Add(-1)
-		return agent.Serve(ctx, s.in, s.out, []string{os.Args[0], "keeper"})
+		pod, err := w.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		args := pod.Spec.Containers[0].Args
+		if want := []string{"internal", "agent", "--containers", "/host/cgroup", "--lab"}; !slices.Equal(args[:len(args)-1], want) {
+			w.t.Errorf("got %q, want %q and a key", args, want)
+		}
+		lab, err := hex.DecodeString(args[len(args)-1])
+		if err != nil {
+			return err
+		}
+		return agent.Serve(ctx, s.in, s.out, agent.Config{Keeper: []string{os.Args[0], "keeper"}, Containers: groupsDir, Lab: lab})
 	}
 	return serving
 }
 
-// sleeper is a process in a control group.
-func sleeper(t *testing.T) (*cgroup.Group, guardian.Process) {
+// sleeper is a process in the control group of a container.
+func sleeper(t *testing.T) (group *cgroup.Group, pid int, root, id string) {
 	t.Helper()
-	group := cgrouptest.Group(t, cgroup.Limits{})
+	group, root, id = cgrouptest.Container(t, cgroup.Limits{})
 	cmd := exec.CommandContext(t.Context(), "sleep", "1h")
 	if err := group.Enter(cmd, []string{os.Args[0], "shim"}); err != nil {
 		t.Fatal(err)
@@ -66,11 +82,7 @@ func sleeper(t *testing.T) (*cgroup.Group, guardian.Process) {
 			break
 		}
 	}
-	p, err := guardian.Identify("/proc", cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return group, p
+	return group, cmd.Process.Pid, root, id
 }
 
 // sampled is one sample of a host.
@@ -91,8 +103,7 @@ func sampled(t *testing.T, h host.Host) *host.Sample {
 // An agent reads a pod's control group and pauses the pod, and finds it again when it was started again.
 func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
 	t.Parallel()
-	group, process := sleeper(t)
-	root, id := cgrouptest.Container(t, group)
+	group, pid, root, id := sleeper(t)
 	api := running()
 	api.ContainerStatuses[0].ContainerID = "containerd://" + id
 	w := newWorld(t, map[string]corev1.PodStatus{"api": api})
@@ -102,7 +113,7 @@ func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := up.(*Running)
-	if said := r.Warnings(); len(said) != 1 || !strings.HasPrefix(said[0], "the clock of node node1 is ahead by ") {
+	if said := r.Warnings(); len(said) != 2 || !strings.HasPrefix(said[0], "the agent on node node1 could write the control groups") || !strings.HasPrefix(said[1], "the clock of node node1 is ahead by ") {
 		t.Errorf("got warnings %q", said)
 	}
 	if hosts := r.Hosts(); len(hosts) != 1 || hosts[0].Machine().Cores < 1 {
@@ -122,12 +133,12 @@ func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
 		}
 	}
 	wantRead()
-	set, err := w.AppsV1().DaemonSets(r.name).Get(t.Context(), agentsName, metav1.GetOptions{})
-	if err != nil || len(set.OwnerReferences) != 1 || set.Spec.Template.Spec.Containers[0].ImagePullPolicy != corev1.PullNever {
-		t.Errorf("got %+v, %v, want an image that is not pulled, and an owner", set, err)
+	pod, err := w.CoreV1().Pods(r.name).Get(t.Context(), "loadstone-1-agent", metav1.GetOptions{})
+	if err != nil || len(pod.OwnerReferences) != 1 || pod.Spec.Containers[0].ImagePullPolicy != corev1.PullNever {
+		t.Errorf("got %+v, %v, want an image that is not pulled, and an owner", pod, err)
 	}
 	stopped := func() bool {
-		all := guardian.Members("/proc", []int{process.PID})
+		all := guardian.Members("/proc", []int{pid})
 		return len(all) == 1 && all[0].Stopped
 	}
 	if err := r.Pause(t.Context(), "api-1"); err != nil || !stopped() {
@@ -168,14 +179,14 @@ func TestAgentsWatchPodsOfOtherMachines(t *testing.T) {
 // Where no agents are to be had, the run goes on with metrics alone and says so in one sentence.
 func TestAgentsThatAreRefused(t *testing.T) {
 	t.Parallel()
-	event := func(message string) func(*world) {
+	refusing := func(why string) func(*world) {
 		return func(w *world) {
-			w.PrependReactor("create", "daemonsets", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				e := &corev1.Event{
-					ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: a.GetNamespace()}, Reason: "FailedCreate",
-					InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Name: agentsName}, Message: message,
+			w.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+				if pod.Labels[agentsLabel] == "" {
+					return false, nil, nil
 				}
-				return true, nil, w.Tracker().Add(e)
+				return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(why))
 			})
 		}
 	}
@@ -185,23 +196,19 @@ func TestAgentsThatAreRefused(t *testing.T) {
 		want    string
 	}{
 		"pod security": {
-			prepare: event(`Error creating: pods "loadstone-agents-x" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true), hostPath volumes (volume "cgroup")`),
+			prepare: refusing(`violates PodSecurity "baseline:latest": host namespaces (hostPID=true), hostPath volumes (volume "cgroup")`),
 			want:    `the cluster's pod security refuses it ("baseline:latest": host namespaces (hostPID=true), hostPath volumes (volume "cgroup")); it needs the level privileged`,
 		},
 		"quota": {
-			prepare: event(`Error creating: pods "loadstone-agents-x" is forbidden: exceeded quota: few, requested: pods=1`),
+			prepare: refusing(`exceeded quota: few, requested: pods=1`),
 			want:    "a quota of the name space refuses it (few, requested: pods=1)",
 		},
 		"rights": {
-			prepare: func(w *world) {
-				w.PrependReactor("create", "daemonsets", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(corev1.Resource("daemonsets"), agentsName, errors.New("no"))
-				})
-			},
-			want: "this user may not make the agents on nodes: no",
+			prepare: refusing("no"),
+			want:    "this user may not make the agents on nodes: no",
 		},
 		"image":           {becomes: waiting("ErrImageNeverPull", "never"), want: "the image loadstone is not on node node1 and cannot be pulled"},
-		"another program": {becomes: waiting("CrashLoopBackOff", "back-off 10s"), want: "its container ends again and again (back-off 10s); is loadstone the image of this program?"},
+		"another program": {becomes: exited(1), want: "the pod of the agent on node node1 has ended with status 1"},
 		"another version": {becomes: running(), prepare: func(w *world) {
 			w.attachTo = func(context.Context, string, string, streams) error { return errors.New("what is there says no word") }
 		}, want: "the connection to the agent on node node1 has ended: what is there says no word"},
@@ -224,9 +231,9 @@ func TestAgentsThatAreRefused(t *testing.T) {
 			if hosts := r.Hosts(); len(hosts) > 0 {
 				t.Errorf("got hosts %v", hosts)
 			}
-			sets, err := w.AppsV1().DaemonSets(r.(*Running).name).List(t.Context(), metav1.ListOptions{})
-			if err != nil || len(sets.Items) > 0 {
-				t.Errorf("there is left: %v, %v", sets.Items, err)
+			pods, err := w.CoreV1().Pods(r.(*Running).name).List(t.Context(), metav1.ListOptions{LabelSelector: agentsLabel})
+			if err != nil || len(pods.Items) > 0 {
+				t.Errorf("there is left: %v, %v", pods.Items, err)
 			}
 			if err := r.Down(context.Background()); err != nil {
 				t.Error(err)

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -150,8 +151,8 @@ func TestClusterTakesEveryManifest(t *testing.T) {
 		_, err := c.CoreV1().Secrets("default").Create(t.Context(), x, dry)
 		check(x.Name, err)
 	}
-	watching := agentSet("default", suiteImage, corev1.PullNever, []string{"node1", "node2"})
-	_, err = c.AppsV1().DaemonSets("default").Create(t.Context(), watching, dry)
+	watching := agentPod("default", corev1.Container{Image: suiteImage, ImagePullPolicy: corev1.PullNever}, "node1", 1, make([]byte, ed25519.PublicKeySize))
+	_, err = c.CoreV1().Pods("default").Create(t.Context(), watching, dry)
 	check(watching.Name, err)
 	for _, x := range append(o.Jobs, generating) {
 		_, err := c.BatchV1().Jobs("default").Create(t.Context(), x, dry)

@@ -23,8 +23,8 @@ func (c *cluster) explain(what string, err error) error {
 	}
 	said := err.Error()
 	switch {
-	case apierrors.IsForbidden(err) && strings.Contains(said, "exceeded quota"):
-		return &refusedError{fmt.Sprintf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", after(said, "exceeded quota: ")), err}
+	case apierrors.IsForbidden(err) && admission(said) != "":
+		return &refusedError{admission(said), err}
 	case apierrors.IsUnauthorized(err):
 		return &refusedError{fmt.Sprintf("the cluster at %s does not know this user; look at the credentials in the file of KUBECONFIG", c.server), err}
 	case apierrors.IsForbidden(err):
@@ -33,6 +33,17 @@ func (c *cluster) explain(what string, err error) error {
 		return &unreachableError{fmt.Sprintf("the API server at %s does not answer (%v); look whether the cluster is up and can be reached from here, and that KUBECONFIG is of the one you mean", c.server, root(err)), err}
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// admission says what to do where a quota or pod security refuses a pod; empty for anything else.
+func admission(said string) string {
+	if _, why, found := strings.Cut(said, "exceeded quota: "); found {
+		return fmt.Sprintf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", why)
+	}
+	if _, why, found := strings.Cut(said, "violates PodSecurity "); found {
+		return fmt.Sprintf("the cluster's pod security refuses it (%s); it needs the level privileged", shortened(why))
+	}
+	return ""
 }
 
 // refusedError is what the cluster does not let this user do.

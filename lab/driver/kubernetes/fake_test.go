@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -78,8 +77,8 @@ type world struct {
 	early atomic.Pointer[corev1.Pod]
 	// attachTo is what is attached to pods; nil for nothing.
 	attachTo func(ctx context.Context, namespace, pod string, s streams) error
-	// agent is the value of AgentVariable, and groupsDir where agents have control groups.
-	agent, groupsDir string
+	// agent is the value of AgentVariable.
+	agent string
 
 	mu      sync.Mutex
 	serial  int
@@ -144,19 +143,6 @@ func (w *world) create(a clienttesting.Action, o runtime.Object) error {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}}
 			w.begin(pod)
 			pod.Spec.NodeName = fmt.Sprintf("node%d", i+1)
-			if err := w.Tracker().Add(pod); err != nil {
-				return err
-			}
-		}
-	}
-	if set, ok := o.(*appsv1.DaemonSet); ok {
-		for _, term := range set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-			pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
-			name := term.MatchFields[0].Values[0]
-			pod.Name, pod.Namespace, pod.UID = set.Name+"-"+name, set.Namespace, types.UID("agent of "+name)
-			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: set.Name, UID: set.UID}}
-			w.begin(pod)
-			pod.Spec.NodeName = name
 			if err := w.Tracker().Add(pod); err != nil {
 				return err
 			}
@@ -238,7 +224,7 @@ func (w *world) begin(pod *corev1.Pod) {
 func (w *world) empty(namespace string) error {
 	for _, kind := range []struct{ group, version, resource, kind string }{
 		{"", "v1", "pods", "Pod"}, {"", "v1", "configmaps", "ConfigMap"}, {"", "v1", "secrets", "Secret"},
-		{"", "v1", "services", "Service"}, {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"}, {"batch", "v1", "jobs", "Job"}, {"apps", "v1", "daemonsets", "DaemonSet"},
+		{"", "v1", "services", "Service"}, {"", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"}, {"batch", "v1", "jobs", "Job"},
 	} {
 		gvr := schema.GroupVersionResource{Group: kind.group, Version: kind.version, Resource: kind.resource}
 		list, err := w.Tracker().List(gvr, schema.GroupVersionKind{Group: kind.group, Version: kind.version, Kind: kind.kind}, namespace)
@@ -307,7 +293,7 @@ func (w *world) up(ctx context.Context, s *topology.System) (driver.Running, err
 	w.t.Helper()
 	d := Driver{Settings: driver.DefaultSettings(), Remover: []string{"/bin/true"}, cluster: &cluster{Interface: w, server: "https://cluster", attachTo: w.attachTo}, lostAfter: 50 * time.Millisecond}
 	d.Guardian = []string{os.Args[0], "internal-guardian"}
-	d.Env, d.groupsDir = map[string]string{AgentVariable: w.agent}, w.groupsDir
+	d.Env = map[string]string{AgentVariable: w.agent}
 	return d.Up(ctx, driver.Config{System: s, LogDir: filepath.Join(w.t.TempDir(), "logs")})
 }
 

@@ -100,7 +100,7 @@ func (r *Running) Generators(ctx context.Context, image string, n int, files []s
 		return nil, fmt.Errorf("start load generators: %w", err)
 	}
 	links := make([]generator.Link, 0, n)
-	shared := &oneWriter{to: log}
+	shared := r.oneLog(log)
 	for i := range pods {
 		links = append(links, r.attach(ctx, &pods[i], shared))
 	}
@@ -137,7 +137,7 @@ func takesPods(n *corev1.Node) bool {
 
 // helpers are pods that are none of the system's.
 type helpers struct {
-	kind, name string // of what has them made
+	kind, name string // of what has them made; empty for this program
 	label      string // which they have
 	within     time.Duration
 }
@@ -146,14 +146,14 @@ type helpers struct {
 func (r *Running) awaitPods(ctx context.Context, h helpers, n int) (pods []corev1.Pod, err error) {
 	p := driver.Poll{Within: h.within, First: 50 * time.Millisecond, Last: lookEvery}
 	ok, errEnd := p.Until(ctx, r.watched, func(ctx context.Context) bool {
-		err = r.cluster.call(ctx, "look for the pods of "+h.name, func(ctx context.Context) error {
+		err = r.cluster.call(ctx, "look for pods", func(ctx context.Context) error {
 			list, err := r.cluster.CoreV1().Pods(r.name).List(ctx, metav1.ListOptions{LabelSelector: h.label})
 			if err == nil {
 				pods = list.Items
 			}
 			return err
 		})
-		if err == nil && len(pods) < n {
+		if err == nil && len(pods) < n && h.kind != "" {
 			err = r.refused(ctx, h.kind, h.name)
 		}
 		running := 0
@@ -281,10 +281,14 @@ func (r *Running) whyEnded(ctx context.Context, pod *corev1.Pod, err error) erro
 	return fmt.Errorf("the connection to %s has ended: %w", helper(pod), err)
 }
 
-// oneWriter is a writer for several.
+// oneWriter is a log for several, of which as much is kept as of an instance's.
 type oneWriter struct {
 	mu sync.Mutex
-	to io.Writer
+	to driver.BoundedLog
+}
+
+func (r *Running) oneLog(to io.Writer) *oneWriter {
+	return &oneWriter{to: driver.BoundedLog{To: to, Room: r.config.LogBytes}}
 }
 
 func (w *oneWriter) Write(p []byte) (int, error) {

@@ -153,11 +153,8 @@ func (r *Running) refused(ctx context.Context, kind, name string) error {
 		if e.Reason != "FailedCreate" || e.InvolvedObject.Name != name || strings.Contains(e.Message, "error looking up service account") || strings.Contains(e.Message, "status unknown for quota") {
 			continue
 		}
-		if strings.Contains(e.Message, "exceeded quota") {
-			return fmt.Errorf("a quota of the name space refuses it (%s); raise the quota, or lower the limits or the replicas", after(e.Message, "exceeded quota: "))
-		}
-		if _, why, found := strings.Cut(e.Message, "violates PodSecurity "); found {
-			return fmt.Errorf("the cluster's pod security refuses it (%s); it needs the level privileged", shortened(why))
+		if why := admission(e.Message); why != "" {
+			return errors.New(why)
 		}
 		return fmt.Errorf("the cluster does not make its pod: %s", shortened(e.Message))
 	}

@@ -26,7 +26,7 @@
 // limited over the nodes' period, which is 100 ms unless they are told otherwise.
 //
 // Figures of CPU and memory come from the pods' control groups: here, where the nodes are this
-// machine, and otherwise from agents (package agent) that a DaemonSet puts on the nodes that the pods
+// machine, and otherwise from agents (package agent) in pods on the nodes that the others
 // are on. Where neither can be had, there is no host, and a run has metrics alone; nothing is paused
 // then, and a pod is killed by deleting it. What
 // is started again is another pod, with another address. CPU limits are changed by
@@ -73,8 +73,6 @@ type Driver struct {
 	// answer in place of lostAfter.
 	cluster   *cluster
 	lostAfter time.Duration
-	// groupsDir is where agents have the control groups of their nodes.
-	groupsDir string
 }
 
 // setup is all that one Up is given.

@@ -109,7 +109,7 @@ func (r *reading) next() (ok bool) {
 	}
 	for i, in := range s.Instances {
 		r.lives[in.Name] = in
-		if s.Slow != nil && i < len(s.Slow.Instances) {
+		if s.Slow != nil {
 			r.slow[in.Name] = s.Slow.Instances[i]
 		}
 	}
@@ -126,14 +126,15 @@ func (r *reading) next() (ok bool) {
 	return true
 }
 
-// at is what had been used at a moment, for which it waits.
+// at is what had been used at a moment, for which it waits. Each sample is of a later moment than the
+// one before: an agent's times do not go back when its node's clock is set.
 func (r *reading) at(t time.Time) (s host.Sample, ok bool) {
 	for r.latest == nil || r.latest.At.Before(t) {
 		if !r.next() {
 			return s, false
 		}
 	}
-	if r.before == nil || r.latest.At.Equal(t) || !r.latest.At.After(r.before.At) { // a clock that was set back
+	if r.before == nil || r.latest.At.Equal(t) {
 		return *r.latest, true
 	}
 	f := float64(t.Sub(r.before.At)) / float64(r.latest.At.Sub(r.before.At))

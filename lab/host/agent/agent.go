@@ -6,7 +6,18 @@
 //
 // An agent starts nothing, and ends nothing that it was given an address of. It finds the
 // processes that listen on the addresses it is given, reads them, and changes the CPU limits of those
-// that it is allowed to. What it is given as a container of the lab's own it sends signals, too.
+// that it is allowed to. One in a pod finds containers instead, and sends them signals, too; it changes
+// no control group.
+//
+// # Who is believed
+//
+// Over ssh whoever writes to the agent is who started it. The input of a pod is that of everybody
+// who may attach to it, and the agent in it is root on its node. So an agent that finds containers is told
+// when it is started where their control groups are, and the public key of its lab; it does nothing to
+// a container that the lab has not signed. Others who attach can name none, and ask for no more than the lab has:
+// they can have the instances of the run signalled. What is not checked is the name space of a container's
+// pod, which a node does not tell without the API; whoever has the lab's key, which leaves its memory nowhere,
+// names what they like. Who may run a command in the pod, or make another one like it, needs no agent.
 //
 // # Limits are restored
 //
@@ -24,6 +35,7 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +46,7 @@ import (
 	"time"
 
 	"loadstone/lab/host"
+	"loadstone/lab/host/cgroup"
 )
 
 // serviceName is what calls name the agent.
@@ -44,6 +57,9 @@ const (
 	// long an agent bears to hear nothing: much longer, since both may wait for a core.
 	beatEvery = 3 * time.Second
 	silentFor = 30 * time.Second
+	// firstWithin is how long it waits for the first word, before which it has done nothing: the lab turns to
+	// the agents in a cluster when all of them run, for which some nodes have to pull an image.
+	firstWithin = 10 * time.Minute
 	// keptFor is how long a keeper bears to hear nothing of its agent, which would have ended
 	// by itself by then.
 	keptFor = 2 * silentFor
@@ -58,11 +74,24 @@ const mostWaiting = 200
 type Wanted struct {
 	Name    string // api-1
 	Address string // host:port, as a client reaches it
-	// Container is the id of its container, which it is found by in place of an address, and
-	// Groups where the control groups of its machine are mounted. In one call all have it or none.
-	Container, Groups string
+	// Container is the id of its container, which it is found by in place of an address where that is
+	// what an agent does.
+	Container string
 	// MayLimit says whether its CPU may be limited.
 	MayLimit bool
+	// Seal is the lab's signature of all that; see Sealed.
+	Seal []byte
+}
+
+// Sealed is the same with the signature of a lab.
+func (w Wanted) Sealed(by ed25519.PrivateKey) Wanted {
+	w.Seal = ed25519.Sign(by, w.text())
+	return w
+}
+
+// text is what is signed.
+func (w Wanted) text() []byte {
+	return fmt.Appendf(nil, "loadstone agent: %q %q %v", w.Name, w.Container, w.MayLimit)
 }
 
 // Found is what was found of it.
@@ -85,6 +114,9 @@ type Hello struct {
 	// Boot is the start of its machine's kernel, by which agents on one machine are told.
 	Boot     string
 	Warnings []string
+	// Writable says whether the control groups of containers, which it only reads, could be written: one
+	// that is taken over could do it.
+	Writable bool
 }
 
 // Change is a change of a limit; see host.Host.
@@ -93,8 +125,36 @@ type Change struct {
 	Factor float64
 }
 
+// Config is what an agent is started with. Nothing that it is asked for changes it.
+type Config struct {
+	Keeper []string // the argv of a program that runs Keep
+	// Containers is where the control groups of its machine are mounted, for an agent that finds
+	// containers; empty for one that finds who listens on addresses.
+	Containers string
+	// Lab is the key of the lab that names the containers.
+	Lab ed25519.PublicKey
+}
+
+// Flags of the command that an agent is, by which a pod tells them.
+const (
+	ContainersFlag = "containers"
+	LabFlag        = "lab" // in hexadecimal digits
+)
+
+func (c Config) validate() error {
+	if c.Containers != "" && len(c.Lab) != ed25519.PublicKeySize {
+		return fmt.Errorf("agent: one that finds containers has to be told the key of its lab, of %d bytes", ed25519.PublicKeySize)
+	}
+	return nil
+}
+
+// patience is how long an agent bears to hear nothing.
+type patience struct{ first, later time.Duration }
+
 // agent is what is called. Exported methods are the calls.
 type agent struct {
+	config Config
+	began  time.Time       // by which it tells times; see at
 	gone   context.Context //nolint:containedctx // its lifetime: until the input ends
 	keeper *keeperPipe
 
@@ -106,47 +166,47 @@ type agent struct {
 
 	mu      sync.Mutex // guards all below
 	targets []host.Target
-	allowed map[string]bool
-	signals map[string]bool // which of them may get signals
+	allowed map[string]bool // which of them may be limited
+	names   map[string]bool // of all that were ever targets
 	samples chan *host.Sample
 	stop    context.CancelFunc
 	watched chan error
 }
 
 // Serve answers calls until in ends, or nothing comes of it for silentFor, and then restores
-// all limits. keeper is the argv of a program that runs Keep. It leaves a goroutine that
-// reads in, where that does not end.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string) error {
-	return serve(ctx, in, out, keeper, silentFor)
+// all limits. It leaves a goroutine that reads in, where that does not end.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, c Config) error {
+	return serve(ctx, in, out, c, patience{firstWithin, silentFor})
 }
 
-func serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string, bears time.Duration) error {
-	pipe, err := startKeeper(ctx, keeper)
+func serve(ctx context.Context, in io.Reader, out io.Writer, c Config, bears patience) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	pipe, err := startKeeper(ctx, c.Keeper)
 	if err != nil {
 		return err
 	}
 	gone, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	a := &agent{gone: gone, keeper: pipe, allowed: map[string]bool{}, signals: map[string]bool{}, told: map[string]bool{}}
+	a := &agent{config: c, began: time.Now(), gone: gone, keeper: pipe, names: map[string]bool{}, told: map[string]bool{}}
 	a.local = host.NewLocal(a.all)
 	server := rpc.NewServer()
 	if err := server.RegisterName(serviceName, &calls{a}); err != nil {
 		return fmt.Errorf("agent: %w", errors.Join(err, pipe.close()))
 	}
 	heard, hear := io.Pipe()
-	silence := time.AfterFunc(bears, func() { _ = hear.CloseWithError(errSilence) })
+	silence := time.AfterFunc(bears.first, func() { _ = hear.CloseWithError(errSilence) })
 	defer silence.Stop()
-	go handOn(in, hear, func() { silence.Reset(bears) })
+	go handOn(in, hear, func() { silence.Reset(bears.later) })
 	var ended error
 	beating := a.beatKeeper(func() { _ = hear.CloseWithError(errKeeper) })
 	// What is restored first is what others feel.
 	//nolint:contextcheck // limits are restored whatever has ended
-	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: heard, out: out, onEnd: func(err error) {
+	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: newLines(heard), out: out, onEnd: func(err error) {
 		switch {
-		case errors.Is(err, errSilence):
-			ended = fmt.Errorf("agent: %w for %v; limits are restored", errSilence, bears)
-		case errors.Is(err, errKeeper):
-			ended = fmt.Errorf("agent: %w; limits are restored", errKeeper)
+		case errors.Is(err, errSilence), errors.Is(err, errKeeper), errors.Is(err, errLine):
+			ended = fmt.Errorf("agent: %w; limits are restored", err)
 		}
 		end()
 		_ = a.finish()
@@ -157,7 +217,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, keeper []string, be
 }
 
 var (
-	errSilence = errors.New("nothing was heard of the lab")
+	errSilence = errors.New("nothing was heard of the lab for too long")
 	errKeeper  = errors.New("its keeper has ended")
 )
 
@@ -244,6 +304,7 @@ type calls struct{ a *agent }
 func (c *calls) Hello(_ struct{}, to *Hello) error {
 	to.Machine, to.Warnings = host.This()
 	to.Wire, to.Boot = wire, host.Boot("/proc")
+	to.Writable = c.a.config.Containers != "" && cgroup.Writable(c.a.config.Containers)
 	return nil
 }
 
@@ -252,27 +313,59 @@ func (c *calls) Beat(struct{}, *struct{}) error { return nil }
 
 // Now is the agent's clock.
 func (c *calls) Now(_ struct{}, to *time.Time) error {
-	*to = time.Now()
+	*to = c.a.at(time.Now())
 	return nil
 }
+
+// at is a time as it is told: on a clock that was right when the agent began, and has not been set since. On the
+// wire a time is what a clock on the wall shows, and those of nodes are set while they run.
+func (a *agent) at(t time.Time) time.Time { return a.began.Add(t.Sub(a.began)) }
 
 // Find finds instances, which are the targets from now on.
 func (c *calls) Find(wanted []Wanted, to *[]Found) error {
 	a := c.a
-	targets, found, err := find("/proc", "/", wanted)
+	if err := a.know(wanted); err != nil {
+		return err
+	}
+	targets, found, err := a.find(wanted)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.targets = nil
+	a.targets, a.allowed = nil, map[string]bool{}
 	for i, t := range targets {
 		if found[i].Unseen == "" {
 			a.targets = append(a.targets, t)
-			a.allowed[t.Name], a.signals[t.Name] = wanted[i].MayLimit, wanted[i].Container != ""
+			// A container's limit is the cluster's to change.
+			a.allowed[t.Name] = wanted[i].MayLimit && (a.config.Containers == "" || found[i].CPUs == 0)
 		}
 	}
 	*to = found
+	return nil
+}
+
+func (a *agent) find(wanted []Wanted) ([]host.Target, []Found, error) {
+	if a.config.Containers != "" {
+		return a.config.findContainers(wanted)
+	}
+	return find("/proc", "/", wanted)
+}
+
+// mostNames bounds how many instances an agent is asked for, by their names: of each it has
+// files open, for as long as it is there. A node has some hundred pods.
+const mostNames = 1000
+
+// know counts the names of what is asked for.
+func (a *agent) know(wanted []Wanted) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range wanted {
+		if a.names[w.Name] = true; len(a.names) > mostNames {
+			delete(a.names, w.Name)
+			return fmt.Errorf("an agent watches %d instances at the most", mostNames)
+		}
+	}
 	return nil
 }
 
@@ -312,6 +405,7 @@ func (c *calls) Next(_ struct{}, to *host.Sample) error {
 	}
 	if s := <-samples; s != nil {
 		*to = *s
+		to.At = a.at(s.At)
 		return nil
 	}
 	if err := a.endWatch(); err != nil {
@@ -362,6 +456,9 @@ func (c *calls) Limit(change Change, _ *struct{}) error {
 func (a *agent) tellKeeper(t host.Target) error {
 	if t.Cgroup.Version == 0 || a.told[t.Cgroup.CPU] {
 		return nil
+	}
+	if len(a.told) == mostNames { // the keeper has files of each open, too
+		return fmt.Errorf("an agent changes the limits of %d instances at the most", mostNames)
 	}
 	if err := a.keeper.tell(t.Cgroup); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -38,19 +39,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// byAddress is an agent that finds who listens.
+var byAddress = Config{Keeper: []string{os.Args[0], "keeper"}}
+
 var programs = map[string]func() error{
-	"agent": func() error {
-		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
-	},
+	"agent": func() error { return Serve(context.Background(), os.Stdin, os.Stdout, byAddress) },
 	"impatient": func() error {
-		return serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"}, 5*time.Second)
+		return serve(context.Background(), os.Stdin, os.Stdout, byAddress, patience{time.Hour, 5 * time.Second})
+	},
+	"unheard": func() error {
+		return serve(context.Background(), os.Stdin, os.Stdout, byAddress, patience{time.Millisecond, time.Hour})
+	},
+	"of-a-pod": func() error {
+		key, err := hex.DecodeString(os.Args[3])
+		if err != nil {
+			return err
+		}
+		return Serve(context.Background(), os.Stdin, os.Stdout, Config{Keeper: byAddress.Keeper, Containers: os.Args[2], Lab: key})
 	},
 	"other": func() error {
 		wire = "another"
-		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "keeper"})
+		return Serve(context.Background(), os.Stdin, os.Stdout, byAddress)
 	},
 	"kept-shortly": func() error {
-		return Serve(context.Background(), os.Stdin, os.Stdout, []string{os.Args[0], "hasty-keeper"})
+		return Serve(context.Background(), os.Stdin, os.Stdout, Config{Keeper: []string{os.Args[0], "hasty-keeper"}})
 	},
 	"keeper":       func() error { return Keep(os.Stdin, os.Stdout) },
 	"hasty-keeper": func() error { return keepFor(os.Stdin, os.Stdout, 3*beatEvery) },
@@ -108,10 +120,13 @@ func start(t *testing.T) *Remote {
 	return r
 }
 
-// startProcess starts an agent that is this process.
-func startProcess(t *testing.T) (*Remote, *os.Process) {
+// startProcess starts an agent that is this program, under a name that it has as one.
+func startProcess(t *testing.T, program ...string) (*Remote, *os.Process) {
 	t.Helper()
-	link, cmd, err := command(t.Context(), []string{os.Args[0], "agent"}, os.Stderr)
+	if len(program) == 0 {
+		program = []string{"agent"}
+	}
+	link, cmd, err := command(t.Context(), append([]string{os.Args[0]}, program...), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,6 +341,44 @@ func TestAnAgentThatHearsNothingLeavesNoLimit(t *testing.T) {
 		t.Errorf("it ended with %v and said %q", err, said.String())
 	}
 	_ = client.Close() // it has ended
+}
+
+// Who is never attached to, since its lab is lost before, ends by itself. Nobody starts it again.
+func TestAnAgentThatIsNeverAttachedToEnds(t *testing.T) {
+	cmd, said := exec.CommandContext(t.Context(), os.Args[0], "unheard"), &bytes.Buffer{}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = said
+	if err := cmd.Run(); err == nil || !strings.Contains(said.String(), "nothing was heard of the lab") {
+		t.Errorf("it ended with %v and said %q", err, said.String())
+	}
+	_ = in.Close() // it has ended
+}
+
+// Whoever is attached to a pod may write what they like; what is no line of JSON is not waited for.
+func TestWhatIsNoLineOfJSONEndsTheAgent(t *testing.T) {
+	for name, text := range map[string]string{
+		"no end":   strings.Repeat("[", 2*mostInLine),
+		"no JSON":  "hello\n",
+		"no value": "{\"method\":\n\"Agent.Hello\"}\n",
+	} {
+		cmd, said := exec.CommandContext(t.Context(), os.Args[0], "agent"), &bytes.Buffer{}
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(in, text) // it may end before all is written
+		if err := cmd.Wait(); err == nil || !strings.Contains(said.String(), "what comes is no line of JSON") {
+			t.Errorf("%s: it ended with %v and said %q", name, err, said.String())
+		}
+		_ = in.Close() // it has ended
+	}
 }
 
 // What a second lab takes for a limit must not be what the first has made of it.

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -12,13 +14,22 @@ import (
 	"loadstone/lab/host/cgroup"
 )
 
-// findContainers finds the control groups of containers.
-func findContainers(wanted []Wanted) ([]host.Target, []Found, error) {
+// isID is what all runtimes of Kubernetes call containers.
+var isID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// findContainers finds the control groups of containers that the lab has named.
+func (c Config) findContainers(wanted []Wanted) ([]host.Target, []Found, error) {
 	ids := make([]string, 0, len(wanted))
 	for _, w := range wanted {
+		if !isID.MatchString(w.Container) {
+			return nil, nil, fmt.Errorf("%.80q is no id of a container", w.Container)
+		}
+		if !ed25519.Verify(c.Lab, w.text(), w.Seal) {
+			return nil, nil, fmt.Errorf("container %.12s is not one that the lab of this agent has named", w.Container)
+		}
 		ids = append(ids, w.Container)
 	}
-	groups, err := cgroup.Containers(wanted[0].Groups, ids)
+	groups, err := cgroup.Containers(c.Containers, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -26,7 +37,7 @@ func findContainers(wanted []Wanted) ([]host.Target, []Found, error) {
 	for i, w := range wanted {
 		p, ok := groups[w.Container]
 		if !ok {
-			found[i].Unseen = fmt.Sprintf("no control group of its container %.12s is below %s", w.Container, w.Groups)
+			found[i].Unseen = fmt.Sprintf("no control group of its container %.12s is below %s", w.Container, c.Containers)
 			continue
 		}
 		pids, err := found[i].describe(p)
@@ -64,7 +75,7 @@ type Signal struct {
 // Signal sends to all processes of a container.
 func (c *calls) Signal(s Signal, to *cgroup.Signalled) error {
 	t, ok := c.a.target(s.Target)
-	if !ok || !c.a.maySignal(s.Target) {
+	if !ok || c.a.config.Containers == "" {
 		return host.ErrUnsupported
 	}
 	group, err := cgroup.Open(t.Cgroup)
@@ -76,12 +87,6 @@ func (c *calls) Signal(s Signal, to *cgroup.Signalled) error {
 	}
 	*to, err = group.Signal(unix.Signal(s.Signal))
 	return errors.Join(err, group.Close())
-}
-
-func (a *agent) maySignal(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.signals[name]
 }
 
 func (a *agent) target(name string) (host.Target, bool) {

@@ -2,7 +2,11 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,19 +24,32 @@ func stateOf(pid int) byte {
 	return s.State
 }
 
+// watching is an agent in a pod, where the control groups of a machine are at root, and its lab's key.
+func watching(t *testing.T, root string) (r *Remote, lab ed25519.PrivateKey) {
+	t.Helper()
+	public, lab, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ = startProcess(t, "of-a-pod", root, hex.EncodeToString(public))
+	return r, lab
+}
+
+// gone is the id of a container that is not there.
+var gone = strings.Repeat("0", 64)
+
 func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
-	group := half(t)
+	group, root, id := cgrouptest.Container(t, cgroup.Limits{CPU: cgroup.Cores(0.5)})
 	_, pid := listen(t, group)
-	root, id := cgrouptest.Container(t, group)
-	r := start(t)
-	found, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Container: id, Groups: root}, {Name: "gone-1", Container: "gone", Groups: root}})
+	r, lab := watching(t, root)
+	found, err := r.Find(t.Context(), []Wanted{Wanted{Name: "api-1", Container: id, MayLimit: true}.Sealed(lab), Wanted{Name: "gone-1", Container: gone}.Sealed(lab)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f := found[0]; f.PID != pid || f.CPUs != 0.5 || f.Unseen != "" {
 		t.Errorf("got %+v, want process %d with half a core", f, pid)
 	}
-	if f := found[1]; !strings.HasPrefix(f.Unseen, "no control group of its container gone is below") {
+	if f := found[1]; !strings.HasPrefix(f.Unseen, "no control group of its container 000000000000 is below") {
 		t.Errorf("got %+v", f)
 	}
 	if r.Boot() == "" || r.Boot() != host.Boot("/proc") {
@@ -56,26 +73,29 @@ func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 	if cores, err := r.Share(t.Context(), "api-1"); err != nil || cores != 0.5 {
 		t.Errorf("got %g cores, %v", cores, err)
 	}
+	if err := r.Limit(t.Context(), "api-1", 0.5); !errors.Is(err, host.ErrUnsupported) {
+		t.Errorf("a limit that is the cluster's to change: got %v", err)
+	}
 	wantSignalled := func(s syscall.Signal, want cgroup.Signalled) {
 		t.Helper()
 		if got, err := r.Signal(t.Context(), "api-1", s); err != nil || got != want {
 			t.Errorf("%v: got %+v, %v, want %+v", s, got, err, want)
 		}
 	}
-	wantSignalled(syscall.SIGSTOP, cgroup.Signalled{1, 1})
+	wantSignalled(syscall.SIGSTOP, cgroup.Signalled{Processes: 1, Moving: 1})
 	for deadline := time.Now().Add(time.Minute); stateOf(pid) != 'T' && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	wantSignalled(syscall.SIGSTOP, cgroup.Signalled{}) // it stands still
-	wantSignalled(syscall.SIGCONT, cgroup.Signalled{1, 0})
-	wantSignalled(syscall.SIGKILL, cgroup.Signalled{1, 1})
+	wantSignalled(syscall.SIGCONT, cgroup.Signalled{Processes: 1})
+	wantSignalled(syscall.SIGKILL, cgroup.Signalled{Processes: 1, Moving: 1})
 	for deadline := time.Now().Add(time.Minute); stateOf(pid) != 'Z' && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	wantSignalled(syscall.SIGCONT, cgroup.Signalled{}) // it has ended
 }
 
-// What somebody else has started gets no signal, whatever a lab asks for.
+// What is found by who listens gets no signal, whatever is asked for.
 func TestOnlyContainersAreSignalled(t *testing.T) {
 	address, pid := listen(t, nil)
 	r := start(t)
@@ -92,8 +112,81 @@ func TestOnlyContainersAreSignalled(t *testing.T) {
 	}
 }
 
+// Everybody who may attach to a pod can ask its agent, which is root on its node; so it does nothing to what its lab
+// has not named.
+func TestOnlyWhatTheLabHasNamedIsFound(t *testing.T) {
+	group, root, id := cgrouptest.Container(t, cgroup.Limits{})
+	address, pid := listen(t, group)
+	r, lab := watching(t, root)
+	_, other, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := Wanted{Name: "api-1", Container: id}
+	changed := api.Sealed(lab)
+	changed.MayLimit = true
+	const named = "is not one that the lab of this agent has named"
+	for name, c := range map[string]struct {
+		wanted Wanted
+		want   string
+	}{
+		"not signed":    {api, named},
+		"of another":    {api.Sealed(other), named},
+		"changed":       {changed, named},
+		"a short id":    {Wanted{Name: "api-1", Container: id[:12]}.Sealed(lab), "is no id of a container"},
+		"a path":        {Wanted{Name: "api-1", Container: "../" + id}.Sealed(lab), "is no id of a container"},
+		"by an address": {Wanted{Name: "api-1", Address: address, MayLimit: true}.Sealed(lab), "is no id of a container"},
+	} {
+		if _, err := r.Find(t.Context(), []Wanted{c.wanted}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if _, err := r.Signal(t.Context(), "api-1", syscall.SIGKILL); !errors.Is(err, host.ErrUnsupported) {
+			t.Errorf("%s: signal: got %v", name, err)
+		}
+		if err := r.Limit(t.Context(), "api-1", 0.5); !errors.Is(err, host.ErrUnsupported) {
+			t.Errorf("%s: limit: got %v", name, err)
+		}
+	}
+	if state := stateOf(pid); state == 0 || state == 'Z' {
+		t.Errorf("it is in state %c", state)
+	}
+	if _, err := r.Find(t.Context(), []Wanted{api.Sealed(lab)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAgentOfAPodIsToldItsLab(t *testing.T) {
+	t.Parallel()
+	err := Serve(t.Context(), strings.NewReader(""), io.Discard, Config{Keeper: byAddress.Keeper, Containers: "/host/cgroup"})
+	if err == nil || !strings.Contains(err.Error(), "has to be told the key of its lab") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Of each name that it was asked for an agent keeps something.
+func TestNamesAreBounded(t *testing.T) {
+	r := start(t)
+	for n := 0; ; n += 100 {
+		var wanted []Wanted
+		for i := range 100 {
+			wanted = append(wanted, Wanted{Name: fmt.Sprintf("x-%d", n+i), Address: "192.0.2.1:80"})
+		}
+		_, err := r.Find(t.Context(), wanted)
+		if n < mostNames && err != nil {
+			t.Fatalf("%d names: %v", n, err)
+		}
+		if n >= mostNames {
+			if err == nil || !strings.Contains(err.Error(), "watches 1000 instances at the most") {
+				t.Errorf("%d names: got %v", n, err)
+			}
+			return
+		}
+	}
+}
+
 func TestContainersAreNotFoundWithoutControlGroups(t *testing.T) {
-	_, err := start(t).Find(t.Context(), []Wanted{{Name: "api-1", Container: "a", Groups: t.TempDir()}})
+	r, lab := watching(t, t.TempDir())
+	_, err := r.Find(t.Context(), []Wanted{Wanted{Name: "api-1", Container: gone}.Sealed(lab)})
 	if err == nil || !strings.Contains(err.Error(), "find instances on here: find the control groups of containers: ") {
 		t.Errorf("got %v", err)
 	}

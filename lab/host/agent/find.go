@@ -21,9 +21,6 @@ import (
 // find finds who listens on the addresses of instances, in all network name spaces of this
 // machine that can be looked into.
 func find(procRoot, sysRoot string, wanted []Wanted) ([]host.Target, []Found, error) {
-	if len(wanted) > 0 && wanted[0].Container != "" {
-		return findContainers(wanted)
-	}
 	m, err := look(procRoot)
 	if err != nil {
 		return nil, nil, err

@@ -43,7 +43,7 @@ func startKeeper(ctx context.Context, argv []string) (*keeperPipe, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("agent: no program is given for its keeper")
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...) //nolint:gosec // it is this program
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", []string{}, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	pipe, err := cmd.StdinPipe()

@@ -37,8 +37,12 @@ type Remote struct {
 	closed chan struct{} // once it is
 	lost   atomic.Pointer[lostError]
 	hello  Hello
-	// offset is how far the agent's clock is ahead of ours, to within uncertain.
-	offset, uncertain time.Duration
+	// there is what the agent's clock said at here, to within uncertain.
+	here, there time.Time
+	uncertain   time.Duration
+
+	mu    sync.Mutex
+	asked map[string]bool // the names of all instances that it was asked for
 }
 
 // Link is the standard input and output of an agent that runs already. The end of its input
@@ -81,7 +85,7 @@ func command(ctx context.Context, argv []string, log io.Writer) (Link, *exec.Cmd
 // Connect waits until an agent answers that runs already, and ends it if it does not. name is
 // what its machine is called.
 func Connect(ctx context.Context, name string, link Link) (*Remote, error) {
-	r := &Remote{name: name, link: link, client: jsonrpc.NewClient(&pipes{link.Out, link.In}), closed: make(chan struct{})}
+	r := &Remote{name: name, link: link, client: jsonrpc.NewClient(&pipes{newLines(link.Out), link.In}), closed: make(chan struct{}), asked: map[string]bool{}}
 	err := r.call(ctx, startWithin, "Hello", struct{}{}, &r.hello)
 	if err == nil && r.hello.Wire != wire {
 		err = errors.New("it is of another version of this program; install the same there and here")
@@ -114,7 +118,7 @@ func (r *Remote) beat(ctx context.Context) {
 
 // pipes are the two of a process as one.
 type pipes struct {
-	io.ReadCloser
+	io.Reader
 	in io.WriteCloser
 }
 
@@ -163,7 +167,7 @@ func (r *Remote) call(ctx context.Context, within time.Duration, method string, 
 	}
 }
 
-// compareClocks takes the offset from the fastest answer: it was given between the call
+// compareClocks compares them by the fastest answer: it was given between the call
 // and the answer, so half of that time is what it is uncertain by.
 func (r *Remote) compareClocks(ctx context.Context) error {
 	for i := range clockRounds {
@@ -174,7 +178,7 @@ func (r *Remote) compareClocks(ctx context.Context) error {
 		}
 		half := time.Since(asked) / 2
 		if i == 0 || half < r.uncertain {
-			r.offset, r.uncertain = there.Sub(asked.Add(half)), half
+			r.here, r.there, r.uncertain = asked.Add(half), there, half
 		}
 	}
 	return nil
@@ -182,6 +186,11 @@ func (r *Remote) compareClocks(ctx context.Context) error {
 
 // Find finds instances, which are what the host watches from now on.
 func (r *Remote) Find(ctx context.Context, wanted []Wanted) ([]Found, error) {
+	r.mu.Lock()
+	for _, w := range wanted {
+		r.asked[w.Name] = true
+	}
+	r.mu.Unlock()
 	var found []Found
 	if err := r.call(ctx, answerWithin, "Find", wanted, &found); err != nil {
 		return nil, fmt.Errorf("find instances on %s: %w", r.name, err)
@@ -200,7 +209,10 @@ func (r *Remote) Boot() string { return r.hello.Boot }
 
 // Clock is how far the machine's clock is ahead of this one's, and how exactly that is
 // known.
-func (r *Remote) Clock() (ahead, uncertain time.Duration) { return r.offset, r.uncertain }
+func (r *Remote) Clock() (ahead, uncertain time.Duration) { return r.there.Sub(r.here), r.uncertain }
+
+// Writable says whether the agent could write control groups of containers, which it only reads.
+func (r *Remote) Writable() bool { return r.hello.Writable }
 
 // Watch is that of host.Host. Times are those of this machine's clock.
 func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host.Sample) error) (err error) {
@@ -208,6 +220,7 @@ func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host
 	if err := r.call(ctx, answerWithin, "Watch", every, &struct{}{}); err != nil {
 		return wrap(err)
 	}
+	var last time.Time
 	for {
 		var s host.Sample
 		err := r.call(ctx, every+answerWithin, "Next", struct{}{}, &s)
@@ -220,11 +233,38 @@ func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host
 		if err != nil {
 			return wrap(err)
 		}
-		s.At = s.At.Add(-r.offset)
+		// Counted from one moment, so that neither side's clock matters when it is set.
+		s.At = r.here.Add(s.At.Sub(r.there))
+		if err := r.check(&s, last); err != nil {
+			return wrap(err)
+		}
+		last = s.At
 		if err := emit(&s); err != nil {
 			return err
 		}
 	}
+}
+
+// check says what is wrong with a sample, that follows one of some moment: names that come from
+// the other side would be kept for as long as a run takes.
+func (r *Remote) check(s *host.Sample, last time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := map[string]bool{}
+	for i := range s.Instances {
+		name := s.Instances[i].Name
+		if !r.asked[name] || seen[name] {
+			return fmt.Errorf("it tells of %.80q, for which it was not asked, or twice", name)
+		}
+		seen[name] = true
+	}
+	if s.Slow != nil && len(s.Slow.Instances) != len(s.Instances) {
+		return fmt.Errorf("it tells of %d instances, and once a second of %d", len(s.Instances), len(s.Slow.Instances))
+	}
+	if !s.At.After(last) {
+		return fmt.Errorf("a sample is of %v before the one before it", last.Sub(s.At))
+	}
+	return nil
 }
 
 // Limit is that of host.Host.

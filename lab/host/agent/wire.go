@@ -1,8 +1,13 @@
 package agent
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"time"
@@ -14,6 +19,45 @@ import (
 // wire stands for the form of calls and answers. Of another one fields would be missing,
 // which in JSON are as good as 0, and a lab would believe that.
 var wire = wireOf(Hello{}, Wanted{}, Found{}, Change{}, Signal{}, cgroup.Signalled{}, host.Sample{}, time.Time{})
+
+// mostInLine bounds what is sent at once: a thousand instances are half of it.
+const mostInLine = 1 << 20
+
+// errLine is something on the wire that is no call and no answer.
+var errLine = errors.New("what comes is no line of JSON")
+
+// lines hands on whole lines of JSON, each of which is a value. Whoever decodes values from a
+// stream holds as much of one as comes, which is for the other side to say; and the other side is a node, or
+// whoever is attached to a pod.
+type lines struct {
+	from *bufio.Scanner
+	rest []byte // of the present one
+}
+
+func newLines(from io.Reader) *lines {
+	s := bufio.NewScanner(from)
+	s.Buffer(nil, mostInLine)
+	return &lines{from: s}
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.rest) == 0 {
+		switch ok := l.from.Scan(); {
+		case errors.Is(l.from.Err(), bufio.ErrTooLong):
+			return 0, fmt.Errorf("%w of at most %d bytes", errLine, mostInLine)
+		case !ok && l.from.Err() != nil:
+			return 0, l.from.Err()
+		case !ok:
+			return 0, io.EOF
+		case !json.Valid(l.from.Bytes()):
+			return 0, fmt.Errorf("%w: %.80q", errLine, l.from.Bytes())
+		}
+		l.rest = append(append(l.rest[:0], l.from.Bytes()...), '\n')
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
 
 func wireOf(all ...any) string {
 	var b strings.Builder

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Containers finds the groups of containers by their ids, below the directory where the
@@ -16,10 +18,7 @@ import (
 // Runtimes name a group after its container: ID where they make groups themselves, or
 // cri-containerd-ID.scope, crio-ID.scope and the like where systemd does.
 func Containers(root string, ids []string) (map[string]Paths, error) {
-	version, top := 2, root
-	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-		version, top = 1, filepath.Join(root, "cpu")
-	}
+	version, top := hierarchy(root)
 	top, err := filepath.EvalSymlinks(top) // to cpu,cpuacct
 	if err != nil {
 		return nil, fmt.Errorf("find the control groups of containers: %w", err)
@@ -46,6 +45,22 @@ func Containers(root string, ids []string) (map[string]Paths, error) {
 		return nil, fmt.Errorf("find the control groups of containers: %w", err)
 	}
 	return found, nil
+}
+
+// hierarchy is the version of the control groups that are mounted at root, and where one of the
+// hierarchies is.
+func hierarchy(root string) (version int, top string) {
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
+		return 1, filepath.Join(root, "cpu")
+	}
+	return 2, root
+}
+
+// Writable says whether this process may change the groups that are mounted at root. What is mounted
+// read-only may have other mounts below it that are not: in version 1 each controller is one.
+func Writable(root string) bool {
+	_, top := hierarchy(root)
+	return unix.Access(filepath.Join(top, "cgroup.procs"), unix.W_OK) == nil
 }
 
 // containerID is the container that a group of this name is of; empty if it is of the monitor of

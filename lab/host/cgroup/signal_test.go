@@ -1,11 +1,13 @@
 package cgroup
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,11 +113,11 @@ func TestSignalsToMoreProcessesThanAreHeldAtATime(t *testing.T) {
 	t.Parallel()
 	g := fakeGroup(t)
 	one := sleeping(t)
-	text := ""
+	var text strings.Builder
 	for pid := range 4 * mostOpen { // nearly none of which is there
-		text += strconv.Itoa(1<<22+pid) + "\n"
+		fmt.Fprintln(&text, 1<<22+pid)
 	}
-	put(t, filepath.Join(g.paths.CPU, "cgroup.procs"), text+strconv.Itoa(one.Process.Pid)+"\n")
+	put(t, filepath.Join(g.paths.CPU, "cgroup.procs"), text.String()+strconv.Itoa(one.Process.Pid)+"\n")
 	if got, err := g.Signal(unix.SIGSTOP); err != nil || got != (Signalled{1, 1}) {
 		t.Errorf("got %+v, %v", got, err)
 	}

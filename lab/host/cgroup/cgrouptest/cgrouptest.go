@@ -3,6 +3,8 @@ package cgrouptest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -30,8 +32,13 @@ func Tree(tb testing.TB) *cgroup.Tree {
 // Group is a control group with limits. All that is in it ends with the test.
 func Group(tb testing.TB, limits cgroup.Limits) *cgroup.Group {
 	tb.Helper()
+	return group(tb, limits, strings.ToLower(strings.ReplaceAll(tb.Name(), "/", "-")))
+}
+
+func group(tb testing.TB, limits cgroup.Limits, name string) *cgroup.Group {
+	tb.Helper()
 	tree := Tree(tb)
-	name := fmt.Sprintf("loadstone-test-%d-%s", os.Getpid(), strings.ToLower(strings.ReplaceAll(tb.Name(), "/", "-")))
+	name = fmt.Sprintf("loadstone-test-%d-%s", os.Getpid(), name)
 	group, err := tree.Create(name, limits)
 	if err != nil {
 		tb.Fatal(err)
@@ -44,15 +51,16 @@ func Group(tb testing.TB, limits cgroup.Limits) *cgroup.Group {
 	return group
 }
 
-// Container is a directory in which a group is found as that of the container with an id; see
-// cgroup.Containers.
-func Container(tb testing.TB, group *cgroup.Group) (root, id string) {
+// Container is a control group that is called like that of a container with an id, and a directory
+// in which it is found as such; see cgroup.Containers.
+func Container(tb testing.TB, limits cgroup.Limits) (g *cgroup.Group, root, id string) {
 	tb.Helper()
-	p := group.Paths()
-	name := filepath.Base(p.CPU)
-	id = name[strings.LastIndexByte(name, '-')+1:]
+	sum := sha256.Sum256([]byte(tb.Name()))
+	id = hex.EncodeToString(sum[:])
+	g = group(tb, limits, id)
+	p := g.Paths()
 	if p.Version == 2 {
-		return filepath.Dir(p.CPU), id
+		return g, filepath.Dir(p.CPU), id
 	}
 	root = tb.TempDir()
 	for controller, dir := range map[string]string{"cpu": p.CPU, "cpuacct": p.CPUAcct, "memory": p.Memory} {
@@ -60,5 +68,5 @@ func Container(tb testing.TB, group *cgroup.Group) (root, id string) {
 			tb.Fatal(err)
 		}
 	}
-	return root, id
+	return g, root, id
 }
