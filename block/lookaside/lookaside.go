@@ -181,8 +181,8 @@ type Cache struct {
 	off     atomic.Bool
 	slots   chan struct{} // one for each refresh
 	owed    owed
-	losses  atomic.Int64            // of Redis
-	renewed atomic.Pointer[renewal] // after the last of them, once somebody has asked
+	losses  atomic.Int64              // of Redis
+	began   atomic.Pointer[time.Time] // when Redis began that is back after the last of them; nil if that is not known
 
 	life    context.Context //nolint:containedctx // it ends with Close, and refreshes with it
 	end     context.CancelFunc
@@ -206,6 +206,9 @@ func New(ctx context.Context, cfg Config) (*Cache, error) {
 		return nil, err
 	}
 	cfg.Redis.Switched = c.switched(cfg.Redis.Switched)
+	if c.spare != nil {
+		cfg.Redis.Returning = c.returning
+	}
 	if c.tier, err = rediscache.New(ctx, cfg.Redis); err != nil {
 		c.spare.close()
 		return nil, err

@@ -19,7 +19,7 @@ import (
 func sparing(t *testing.T, s *servertest.RedisServer, d *database, change ...func(*Config)) *Cache {
 	t.Helper()
 	c := process(t, s.Addr(), d, append(change, func(cfg *Config) { cfg.Spare = &Spare{MaxBytes: 1 << 20, Age: time.Hour} })...)
-	c.spare.window = time.Hour
+	c.spare.window.Store(int64(time.Hour))
 	return c
 }
 
@@ -97,9 +97,8 @@ func TestRedisIsBackWithNothing(t *testing.T) {
 	}
 	keys, before = keys[1:], d.loads.Load()
 
-	r := *a.renewed.Load()
-	r.since = r.since.Add(-time.Hour) // all turns have come
-	a.renewed.Store(&r)
+	began := a.began.Load().Add(-time.Hour) // all turns have come
+	a.began.Store(&began)
 	for _, key := range keys {
 		fresh := d.set(key, false) // nobody was told
 		gets(t, a, key, fresh)
@@ -128,16 +127,19 @@ func TestRedisThatIsNotNew(t *testing.T) {
 	s.Flush()
 	loaded("it was emptied")
 	renew(t, s, c)
+	s.Flush()
+	loaded("it was emptied while it was new, before anything was looked for")
+	renew(t, s, c)
 	gets(t, c, key, d.get(key))
 	s.Flush()
 	loaded("it was emptied while it was new")
-	c.spare.window = 0
+	c.spare.window.Store(0)
 	renew(t, s, c)
 	loaded("it is there for longer")
 	if got := s.Command("EXISTS", "menus:"+journal); got != "0" {
 		t.Error("it was taken for new")
 	}
-	c.spare.window = time.Hour
+	c.spare.window.Store(int64(time.Hour))
 	renew(t, s, c)
 	s.Command("SET", "menus:"+journal, "foreign")
 	loaded("there is something else in place of the journal")

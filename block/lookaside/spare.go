@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -26,14 +27,15 @@ import (
 // A Redis that this process has lost, and that began less than two minutes ago, is new. What a new one has
 // nothing of is served from the spare until it is the key's turn, some time in those two minutes; from
 // then on it is loaded and filled in as ever. So nothing from a spare gets into Redis, and the database is
-// asked for a few keys after the other. A Redis that comes back with its data is not new, nor is one that
-// was emptied while it answered: whoever does that wants what is true.
+// asked for a few keys after the other. A Redis that went on while this process did not reach it is not new, nor is one
+// that was emptied while it answered: whoever does that wants what is true. One that was started again with its data is new,
+// and what it has is served.
 //
 // There is nothing of a key, too, because it was written: writers that overlap leave nothing, nor does a
 // marker that expires, or an entry, or one that is evicted. So Redis has a journal, a set in which writers
-// note the key before they write and after. A process that finds Redis new notes itself there as well, and
-// serves what it finds no note of, as long as it finds its own: who is in a journal that was lost or
-// evicted is not in the next. The journal lives for twice as long as Redis is new, counted from its first note,
+// note the key before they write and after. A process that finds Redis new notes itself there as well, before it
+// asks for anything, and serves what it finds no note of, as long as it finds its own: who is in a journal that was
+// lost or evicted is not in the next. The journal lives for twice as long as Redis is new, counted from its first note,
 // so a process that finds Redis new late finds all that was written to it.
 type Spare struct {
 	// MaxBytes bounds the memory: keys, values and spareOverhead.
@@ -42,17 +44,17 @@ type Spare struct {
 	Age time.Duration
 }
 
-// returning is for how long Redis is new: long enough for a database that bears twice the look-ups that the
+// renewing is for how long Redis is new: long enough for a database that bears twice the look-ups that the
 // cache leaves over in the steady state. It gets these, and each key that is asked for once more. With a thousand
 // look-ups a second in three processes, Zipf's distribution over 100,000 keys and a seventh left over, that was
 // up to 1.9 times as many, and 3.9 times without; a simulation has 2.0 for one minute and 2.5 for half of one.
-const returning = 2 * time.Minute
+const renewing = 2 * time.Minute
 
 const (
 	// journal is its key, behind the prefix. Keys of the cache do not begin with a zero byte.
 	journal = "\x00written"
 	// journalLife bounds it to the keys that are written in that time.
-	journalLife = 2 * returning
+	journalLife = 2 * renewing
 )
 
 // spareOverhead is what an entry takes beside its key and bytes: otter's node, its places in the hash
@@ -62,7 +64,7 @@ const spareOverhead = 256
 // spare is the memory; nil, it keeps nothing.
 type spare struct {
 	age     time.Duration
-	window  time.Duration // returning
+	window  atomic.Int64 // renewing
 	entries *otter.Cache[string, Value]
 }
 
@@ -78,7 +80,9 @@ func newSpare(cfg *Spare) (*spare, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the spare of the look-aside cache: %w", err)
 	}
-	return &spare{cfg.Age, returning, entries}, nil
+	s := &spare{age: cfg.Age, entries: entries}
+	s.window.Store(int64(renewing))
+	return s, nil
 }
 
 // find returns what was found of late.
@@ -118,12 +122,6 @@ func (s *spare) drop(key string) {
 	}
 }
 
-// renewal is what a process knows of the Redis that answers again.
-type renewal struct {
-	losses int64     // before it
-	since  time.Time // when it began; zero if it is not new
-}
-
 // switched counts the losses of Redis, and tells next.
 func (c *Cache) switched(next func(error)) func(error) {
 	return func(why error) {
@@ -138,38 +136,36 @@ func (c *Cache) switched(next func(error)) func(error) {
 
 // instead returns what is to be served of a key of which a new Redis has nothing.
 func (c *Cache) instead(ctx context.Context, key string) (Value, bool) {
-	losses := c.losses.Load()
-	if losses == 0 {
-		return Value{}, false
-	}
 	v, ok := c.spare.find(key)
-	if !ok || !c.early(ctx, losses, key) || !c.unwritten(ctx, key) {
+	if !ok || !c.early(key) || !c.unwritten(ctx, key) {
 		return Value{}, false
 	}
 	c.metrics.spared.Inc()
 	return v, true
 }
 
-// early reports whether Redis is new, and it is not this key's turn yet. Whoever asks
-// first after a loss asks Redis how new it is.
-func (c *Cache) early(ctx context.Context, losses int64, key string) bool {
-	r, window := c.renewed.Load(), c.spare.window
-	if r == nil || r.losses != losses {
-		var up int64
-		err := c.tier.Read(ctx, func(ctx context.Context, client rueidis.Client) (err error) {
-			up, err = c.scripts.grant.Exec(ctx, client, []string{c.cfg.Redis.Prefix + journal}, []string{c.id, ms(window)}).AsInt64()
-			return err
-		})
-		if _, answered := errors.AsType[*rueidis.RedisError](err); err != nil && !answered {
-			return false // the next look-up asks
-		}
-		r = &renewal{losses: losses}
-		if err == nil {
-			r.since = time.Now().Add(-time.Duration(up) * time.Second)
-		}
-		c.renewed.Store(r)
+// returning notes this process in the journal of a new Redis, before it asks that for anything: what is written
+// from then on is in the same journal, and what was before is a write of when this process did not reach Redis.
+func (c *Cache) returning(ctx context.Context, client rueidis.Client) error {
+	if c.losses.Load() == 0 {
+		return nil // it has just begun
 	}
-	return time.Since(r.since) < turn(key, window)
+	up, err := c.scripts.grant.Exec(ctx, client, []string{c.cfg.Redis.Prefix + journal}, []string{c.id, ms(time.Duration(c.spare.window.Load()))}).AsInt64()
+	if _, refused := errors.AsType[*rueidis.RedisError](err); refused {
+		c.began.Store(nil)
+		return nil
+	}
+	if err == nil {
+		began := time.Now().Add(-time.Duration(up) * time.Second)
+		c.began.Store(&began)
+	}
+	return err
+}
+
+// early reports whether Redis is new, and it is not this key's turn yet.
+func (c *Cache) early(key string) bool {
+	began := c.began.Load()
+	return began != nil && time.Since(*began) < turn(key, time.Duration(c.spare.window.Load()))
 }
 
 // turn is how old Redis is when a key is loaded, evenly distributed and the same in all processes: what one

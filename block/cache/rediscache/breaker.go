@@ -87,6 +87,9 @@ func (t *Tier) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.ReadTimeout)
 	defer cancel()
 	err := (*client).Do(ctx, (*client).B().Ping().Build()).Error()
+	if err == nil && t.cfg.Returning != nil && t.breaker.isOpen() {
+		err = t.cfg.Returning(ctx, *client)
+	}
 	if err == nil && t.breaker.reset() {
 		t.switched(nil)
 	}

@@ -54,6 +54,9 @@ type Config struct {
 	// Switched is told why Redis is not asked any more, and nil when it answers, the first time
 	// as well. It must not block. Nil if nobody wants to know.
 	Switched func(why error)
+	// Returning gets a Redis that answers again, the first time as well, before it is asked for anything: as
+	// long as that fails it is not. ctx ends after ReadTimeout. Nil if nobody has anything to do first.
+	Returning func(ctx context.Context, client rueidis.Client) error
 	// Lease, if not nil, makes one process load a key for all.
 	Lease *Lease
 	// Registerer receives the metrics.
