@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -107,29 +106,7 @@ func (r *Running) prepareRecipes(ctx context.Context) error {
 			r.Warnf("service %s: %s", service.Name, f.Warning)
 		}
 	}
-	return r.checkMounts(ctx)
-}
-
-// checkMounts says which files and directories of this machine are to be in a service's
-// image, and are not there. Those in the directory of a named volume may come later.
-func (r *Running) checkMounts(ctx context.Context) error {
-	placed, err := (&programs{system: r.config.System}).place(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, service := range placed.Services {
-		for _, v := range service.Volumes {
-			if r.recipes[service.Name] == nil || v.Source == "" || strings.HasPrefix(v.Source, noVolume) {
-				continue
-			}
-			if _, err := os.Stat(v.Source); errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("service %s: %s, which is mounted as %s, does not exist; make it first, or correct the path", service.Name, v.Source, v.Target)
-				errs = append(errs, r.config.System.Mistake(err, "services", service.Name, "volumes"))
-			}
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // makeDir makes the directory in which the instances of recipes keep what does

@@ -60,9 +60,6 @@ func made(s *topology.Service) bool {
 	return slices.ContainsFunc(s.DependsOn, func(d topology.Dependency) bool { return d.Condition == topology.Completed })
 }
 
-// noVolume stands for the directory of a named volume before there is one.
-const noVolume = "/nonexistent/volume"
-
 // place resolves the system with variables that no file has by itself.
 func (p *programs) place(ctx context.Context) (*topology.System, error) {
 	if p.placed != nil {
@@ -73,7 +70,7 @@ func (p *programs) place(ctx context.Context) (*topology.System, error) {
 		hosts[p.system.Services[i].Name] = []string{"host.invalid"}
 	}
 	for _, name := range p.system.Volumes {
-		volumes[name] = noVolume
+		volumes[name] = "/nonexistent/volume"
 	}
 	vars := topology.Variables(hosts, volumes)
 	vars[topology.BindHost] = "host.invalid"

@@ -395,26 +395,6 @@ services:
 	}
 }
 
-func TestAMountThatIsNotThereIsSaidBeforeAnythingStarts(t *testing.T) {
-	c := config(t, `
-services:
-  first: {image: loadstone, command: [serve, "${BIND_HOST}:8080", $DIR/notes]}
-  cache:
-    image: redis:7
-    command: [redis-server, /etc/own/redis.conf]
-    volumes: ["./made/redis.conf:/etc/own/redis.conf:ro", "data:/data", "${DATA_VOLUME:-/data}/later:/later"]
-volumes: {data: {}}
-`)
-	_, err := bringUp(t.Context(), c)
-	want := "service cache: " + filepath.Join(c.System.Dir, "made/redis.conf") + ", which is mounted as /etc/own/redis.conf, does not exist; make it first, or correct the path"
-	if text := fmt.Sprint(err); !strings.HasSuffix(text, want) || !strings.Contains(text, ".yaml:7:") {
-		t.Errorf("got %v, want %s, and where", err, want)
-	}
-	if _, err := os.Stat(filepath.Join(c.System.Dir, "notes")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("something was started: %v", err)
-	}
-}
-
 func TestWhatCannotStartIsSaidBeforeAnythingStarts(t *testing.T) {
 	c := config(t, `
 services:

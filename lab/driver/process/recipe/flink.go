@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -81,6 +83,7 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 	case "jobmanager", "standalone-job":
 		memory, err = flinkJobManager(in, set)
 		args = in.pathFlags(args)
+		err = errors.Join(err, flinkJars(args))
 	case "taskmanager":
 		memory, err = flinkTaskManager(in, set)
 	case "flink":
@@ -101,6 +104,21 @@ func startFlink(_ context.Context, in *Instance) (*Process, error) {
 		return &Process{Command: append([]string{in.Files["flink"]}, args...), Env: env}, nil
 	}
 	return &Process{Command: append([]string{in.Files["flink-"+role], "--configDir", dir}, args...), Env: env}, nil
+}
+
+// flinkJars says which file of --jars is not there; Flink says so half a minute later, with a stack trace.
+func flinkJars(args []string) error {
+	for i := 1; i < len(args); i++ {
+		if args[i-1] != "--jars" {
+			continue
+		}
+		for _, file := range strings.Split(args[i], ",") {
+			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && !strings.Contains(file, ":") {
+				return fmt.Errorf("the file %s of --jars does not exist; build it first, or correct what is mounted", file)
+			}
+		}
+	}
+	return nil
 }
 
 // flinkArguments are those of the command line, with its files and the job manager where they are here.

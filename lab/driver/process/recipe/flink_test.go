@@ -18,7 +18,7 @@ func flinkInstance(t *testing.T, properties string, command ...string) *Instance
 	in.Service.Environment = map[string]string{"FLINK_PROPERTIES": properties, "JVM_ARGS": "-Dx=y"}
 	in.Host = "127.77.1.12"
 	in.Hosts = map[string][]string{"manager": {"127.77.1.11"}, "workers": {in.Host, "127.77.1.13"}}
-	in.Service.Volumes = []topology.Volume{{Source: "/host/job.jar", Target: "/job/job.jar"}}
+	in.Service.Volumes = []topology.Volume{{Source: "/dev/null", Target: "/job/job.jar"}}
 	in.Files = map[string]string{"flink-jobmanager": "/f/flink-jobmanager", "flink-standalone-job": "/f/flink-standalone-job", "flink-taskmanager": "/f/flink-taskmanager", "flink": "/f/flink"}
 	return in
 }
@@ -39,7 +39,7 @@ func TestFlink(t *testing.T) {
 		},
 		"a job manager with its job": {
 			"jobmanager.rpc.address: manager\n", []string{"standalone-job", "--jars", "/job/job.jar", "--job-classname", "X", "--kafka", "kafka:9092"},
-			[]string{`rest.address: 127.77.1.12`}, "-Xmx176m", []string{"/f/flink-standalone-job", "--configDir", "", "--jars", "/host/job.jar", "--job-classname", "X", "--kafka", "kafka:9092"},
+			[]string{`rest.address: 127.77.1.12`}, "-Xmx176m", []string{"/f/flink-standalone-job", "--configDir", "", "--jars", "/dev/null", "--job-classname", "X", "--kafka", "kafka:9092"},
 		},
 		"a task manager finds it, and says how much memory it has of each kind": {
 			"jobmanager.rpc.address: manager\ntaskmanager.memory.process.size: 1g\ntaskmanager.numberOfTaskSlots: 4\n", []string{"taskmanager"},
@@ -90,14 +90,15 @@ func TestFlinkRefuses(t *testing.T) {
 		command    []string
 		want       string
 	}{
-		"no command":             {"", nil, "it has no command"},
-		"another command":        {"", []string{"history-server"}, "starts only jobmanager, standalone-job, taskmanager and flink"},
-		"a line that is none":    {"a b", []string{"jobmanager"}, `has the line "a b"; write NAME: VALUE`},
-		"another size of memory": {"taskmanager.memory.task.heap.size: 64m", []string{"taskmanager"}, "sizes a process by"},
-		"another metaspace":      {"jobmanager.memory.jvm-metaspace.size: 256m", []string{"jobmanager"}, "to 256m, but the recipe has 112m for it; write that"},
-		"no job manager":         {"", []string{"taskmanager"}, "does not say where the job manager is"},
-		"too small a process":    {"jobmanager.rpc.address: manager\ntaskmanager.memory.process.size: 300m", []string{"taskmanager"}, "set it to 336m or more"},
-		"a size that is none":    {"jobmanager.memory.process.size: much", []string{"jobmanager"}, "write mebibytes or gibibytes"},
+		"no command":              {"", nil, "it has no command"},
+		"a job that is not there": {"jobmanager.rpc.address: manager\n", []string{"standalone-job", "--jars", "/nowhere/job.jar"}, "/nowhere/job.jar of --jars does not exist; build it first"},
+		"another command":         {"", []string{"history-server"}, "starts only jobmanager, standalone-job, taskmanager and flink"},
+		"a line that is none":     {"a b", []string{"jobmanager"}, `has the line "a b"; write NAME: VALUE`},
+		"another size of memory":  {"taskmanager.memory.task.heap.size: 64m", []string{"taskmanager"}, "sizes a process by"},
+		"another metaspace":       {"jobmanager.memory.jvm-metaspace.size: 256m", []string{"jobmanager"}, "to 256m, but the recipe has 112m for it; write that"},
+		"no job manager":          {"", []string{"taskmanager"}, "does not say where the job manager is"},
+		"too small a process":     {"jobmanager.rpc.address: manager\ntaskmanager.memory.process.size: 300m", []string{"taskmanager"}, "set it to 336m or more"},
+		"a size that is none":     {"jobmanager.memory.process.size: much", []string{"jobmanager"}, "write mebibytes or gibibytes"},
 	} {
 		_, err := startFlink(t.Context(), flinkInstance(t, c.properties, c.command...))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
