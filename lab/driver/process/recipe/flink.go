@@ -112,7 +112,7 @@ func flinkJars(args []string) error {
 		if args[i-1] != "--jars" {
 			continue
 		}
-		for _, file := range strings.Split(args[i], ",") {
+		for file := range strings.SplitSeq(args[i], ",") {
 			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) && !strings.Contains(file, ":") {
 				return fmt.Errorf("the file %s of --jars does not exist; build it first, or correct what is mounted", file)
 			}
