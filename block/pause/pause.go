@@ -3,6 +3,7 @@ package pause
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -19,12 +20,15 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// AtMost does what may wait for others until its ctx ends, which it does after most, and calls tell, once, if it has
-// waited for quiet: from another goroutine.
-func AtMost(ctx context.Context, most, quiet time.Duration, tell func(), do func(ctx context.Context) error) error {
+// AtStart opens what a start waits for, until its ctx ends, which it does after most. It tells failed, once and from another
+// goroutine, if it has waited for longer than others take that start at the same time.
+func AtStart(ctx context.Context, what string, most time.Duration, failed func(error), open func(ctx context.Context) error) error {
+	const quiet = 2 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	told := time.AfterFunc(quiet, tell)
+	told := time.AfterFunc(quiet, func() {
+		failed(fmt.Errorf("%s does not answer yet, and the start waits for it for %v at most", what, most))
+	})
 	defer told.Stop()
-	return do(ctx)
+	return open(ctx)
 }

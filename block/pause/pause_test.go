@@ -23,13 +23,13 @@ func TestFor(t *testing.T) {
 	})
 }
 
-func TestAtMost(t *testing.T) {
+func TestAtStart(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[time.Duration]struct{ told, over bool }{time.Second: {}, 3 * time.Second: {true, false}, time.Hour: {true, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			var told atomic.Bool
 			began := time.Now()
-			err := AtMost(t.Context(), time.Minute, 2*time.Second, func() { told.Store(true) }, func(ctx context.Context) error {
+			err := AtStart(t.Context(), "it", time.Minute, func(error) { told.Store(true) }, func(ctx context.Context) error {
 				if !For(ctx, takes) {
 					return ctx.Err()
 				}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,8 +159,7 @@ func slow(c perturb.Config, at *load.Result) bool {
 // perturbUnder offers closed load, and more of it until the system is as busy as at its
 // capacity; then w perturbs it for the rest of that load.
 func (m *trialRun) perturbUnder(ctx context.Context, w *perturber, scenario load.Scenario, at *load.Result) error {
-	scenario.MaxRate, scenario.RetryAfter = m.search.MaxRate, cmp.Or(m.alone, retryAfter)
-	scenario.RetryMost = scenario.RetryAfter
+	m.pace(&scenario)
 	for times := float64(usersPerBusy); ; times *= usersMore {
 		p := steady(m.base, scenario, at, times, w.config.Budget)
 		p.Seed = w.config.Seed

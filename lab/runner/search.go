@@ -17,6 +17,12 @@ import (
 // retryAfter is how long who was refused waits where it is not known what an answer takes.
 const retryAfter = 10 * time.Millisecond
 
+// pace has virtual users keep to the search's maxRate, and ask again as soon as those that are served.
+func (m *trialRun) pace(s *load.Scenario) {
+	s.MaxRate, s.RetryAfter = m.search.MaxRate, cmp.Or(m.alone, retryAfter)
+	s.RetryMost = s.RetryAfter
+}
+
 // capacity searches the highest rate that is held.
 func (m *trialRun) capacity(ctx context.Context) error {
 	scenario := m.base.Scenarios[0]
@@ -114,7 +120,7 @@ func (m *trialRun) sweep(ctx context.Context, s load.Scenario) (takes time.Durat
 	}
 	fewer, users := (*load.Result)(nil), 0 // the sweep before, and its virtual users
 	for base := m.base; ; {
-		s.MaxRate, s.RetryAfter = m.search.MaxRate, cmp.Or(m.alone, retryAfter)
+		m.pace(&s)
 		s.RetryMost = max(s.RetryAfter, length/sweepAnswers)
 		base.Warmup, warmup = warmup, 0
 		m.Events.doingf("%s", sweeping(base.Warmup, vus))

@@ -118,25 +118,16 @@ func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
 	if l.Registry, err = registry.Open(ctx, cfg.Registry); err != nil {
 		return nil, err
 	}
-	if err = cfg.await(ctx, fmt.Sprintf("Redis at %v", cfg.Broadcast.Where()), l.openBroadcast); err != nil {
+	if err = pause.AtStart(ctx, fmt.Sprintf("Redis at %v", cfg.Broadcast.Where()), cfg.Registry.Patience, cfg.Failed, l.openBroadcast); err != nil {
 		return nil, err
 	}
 	cfg.Topics.Registerer = cfg.Registerer
 	open := func(ctx context.Context) (err error) { l.topics, err = topics.Open(ctx, cfg.Topics); return err }
-	if err = cfg.await(ctx, fmt.Sprintf("Kafka at %v", cfg.Topics.Brokers), open); err != nil {
+	if err = pause.AtStart(ctx, fmt.Sprintf("Kafka at %v", cfg.Topics.Brokers), cfg.Registry.Patience, cfg.Failed, open); err != nil {
 		return nil, err
 	}
 	l.kafka.Store(true)
 	return l, nil
-}
-
-// await opens what a start waits for.
-func (c Config) await(ctx context.Context, what string, open func(ctx context.Context) error) error {
-	const quiet = 2 * time.Second // as long as others take that start at the same time
-	most := c.Registry.Patience
-	return pause.AtMost(ctx, most, quiet, func() {
-		c.Failed(fmt.Errorf("%s does not answer yet, and the start waits for it for %v at most", what, most))
-	}, open)
 }
 
 // openBroadcast connects to Redis, and has its epoch.

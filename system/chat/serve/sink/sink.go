@@ -151,20 +151,15 @@ func (s *sink) open(ctx context.Context, parts *service.Group) (err error) {
 		return err
 	}
 	closes("store", s.store.Close)
-	await := func(what string, open func(ctx context.Context) error) error {
-		const patience, quiet = 2 * time.Minute, 2 * time.Second // as the servers have it
-		return pause.AtMost(ctx, patience, quiet, func() {
-			s.failed(fmt.Errorf("%s does not answer yet, and the start waits for it for %v at most", what, patience))
-		}, open)
-	}
-	if err := await(fmt.Sprintf("Redis at %v", s.cfg.Broadcast.Where()), func(ctx context.Context) (err error) {
+	const patience = 2 * time.Minute // as the servers have it
+	if err := pause.AtStart(ctx, fmt.Sprintf("Redis at %v", s.cfg.Broadcast.Where()), patience, s.failed, func(ctx context.Context) (err error) {
 		s.broadcast, err = broadcast.Open(ctx, s.cfg.Broadcast)
 		return err
 	}); err != nil {
 		return err
 	}
 	closes("broadcast", s.broadcast.Close)
-	if err := await(fmt.Sprintf("Kafka at %v", s.cfg.Topics.Brokers), func(ctx context.Context) (err error) {
+	if err := pause.AtStart(ctx, fmt.Sprintf("Kafka at %v", s.cfg.Topics.Brokers), patience, s.failed, func(ctx context.Context) (err error) {
 		s.topics, err = topics.Open(ctx, s.cfg.Topics)
 		return err
 	}); err != nil {
