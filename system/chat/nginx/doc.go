@@ -1,0 +1,3 @@
+// Package nginx has the configuration of the NGINX in front of the chat servers, and tests of
+// it. It has no code.
+package nginx
