@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,29 @@ func TestRawRecordsAgreeWithTheContract(t *testing.T) {
 		if lines[i] != want {
 			t.Errorf("%s: Java has %q, want %q", r.Name, lines[i], want)
 		}
+	}
+}
+
+// A message costs no more in a stream in which much was said before.
+func TestAHotStreamCostsNoMore(t *testing.T) {
+	t.Parallel()
+	classes, run := compiled(t)
+	const messages, most = "40000", 5 // in one as much as in a thousand; 7 times as much with a time to live of each id
+	cmd := exec.CommandContext(t.Context(), run, "loadstone.chat.CountingCheck", messages, "1000", messages, "1")
+	cmd.Env = append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Djava.io.tmpdir="+t.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := regexp.MustCompile(`(?m)^\d+$`).FindAllString(string(out), -1) // among what Flink logs
+	if len(used) != 2 {
+		t.Fatalf("it says %q", used)
+	}
+	spread, _ := strconv.ParseFloat(used[0], 64)
+	hot, _ := strconv.ParseFloat(used[1], 64)
+	t.Logf("%s messages took %.2f s of CPU in a thousand streams, and %.2f s in one", messages, spread/1e9, hot/1e9)
+	if hot > most*spread {
+		t.Errorf("in one stream they took %.1f times as much", hot/spread)
 	}
 }
 

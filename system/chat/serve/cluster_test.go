@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +47,7 @@ func startShared(t *testing.T) *sharedParts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	streams, err := chat.InventStreams(4)
+	streams, err := chat.InventStreams(5)
 	if err := errors.Join(err, r.AddStreams(streams), r.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +256,7 @@ func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
 	for _, bad := range []string{"", "{}", `{"stream":99,"type":"totals"}`, `{"stream":1,"type":"joined"}`} {
 		topicstest.Write(t, parts.kafka.Addr, topics.Analysis, []byte(bad))
 	}
+	lagging(t, parts, one)
 	result := `{"stream":1,"type":"totals","next":3,"labels":{"praise":1,"criticism":0,"laughter":2,"question":0,"advice":0},"deleted":0,"dead":0}`
 	// The server hears from when it has asked where the end of the topic is.
 	told := make(chan told, 1)
@@ -274,6 +277,32 @@ func toldResults(t *testing.T, parts *sharedParts, one *fixture) {
 		case <-time.After(100 * time.Millisecond):
 			if wrote && t.Failed() {
 				return
+			}
+		}
+	}
+}
+
+// How far the analysis is behind is by what viewers are told of it, wherever the others wait.
+func lagging(t *testing.T, parts *sharedParts, one *fixture) {
+	t.Helper()
+	noor := one.join("Noor", "stream", "5")
+	for i := range 3 {
+		noor.send(fmt.Sprint(i), "something")
+	}
+	noor.see(3)
+	for next := 1; next <= 4; next++ {
+		for found := ""; found != fmt.Sprint(max(0, 3-next)); {
+			topicstest.Write(t, parts.kafka.Addr, topics.Analysis, fmt.Appendf(nil, `{"stream":5,"type":"totals","next":%d}`, next))
+			response, err := http.Get("http://" + one.admin + "/metrics")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(response.Body)
+			if err := errors.Join(err, response.Body.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if m := regexp.MustCompile(`(?m)^chat_analysis_lag_messages (.*)$`).FindSubmatch(text); m != nil {
+				found = string(m[1])
 			}
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"loadstone/system/chat/topics"
 )
 
@@ -13,6 +16,24 @@ import (
 type results struct {
 	mu     sync.Mutex
 	newest map[int64]json.RawMessage
+}
+
+// countLag registers the metric that the analyst has where a server analyses by itself. It says what viewers see: a message
+// waits in Kafka, or anywhere on its way through the analysis. Streams count in which somebody is, and whose totals were heard.
+func (s *server) countLag(to prometheus.Registerer) {
+	promauto.With(to).NewGaugeFunc(prometheus.GaugeOpts{Name: "chat_analysis_lag_messages", Help: "Messages that are published and not analysed."}, func() float64 {
+		var lag uint64
+		for _, room := range s.hub.Rooms() {
+			var of struct {
+				Next uint64 `json:"next"`
+			}
+			next, open := s.hub.Next(room)
+			if open && json.Unmarshal(s.results.totals(room), &of) == nil && of.Next > 0 {
+				lag += max(next, of.Next) - of.Next // it may have counted what Redis has lost
+			}
+		}
+		return float64(lag)
+	})
 }
 
 // heardResult is told of each result: what viewers of a stream are to be told.

@@ -301,6 +301,8 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 		}
 		if s.own != nil {
 			s.openAnalyst(parts)
+		} else {
+			s.countLag(parts.Registry)
 		}
 		s.ready = parts.Ready
 		parts.Logger.Info("log opened", "epoch", s.log.Epoch().String(), "streams", len(s.log.Streams()))

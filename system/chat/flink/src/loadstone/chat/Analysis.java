@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.OpenContext;
@@ -15,7 +16,6 @@ import org.apache.flink.api.common.functions.RichFlatMapFunction;
 import org.apache.flink.api.common.serialization.SerializationSchema;
 import org.apache.flink.api.common.state.MapState;
 import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
@@ -280,33 +280,66 @@ public final class Analysis {
     }
   }
 
-  /** Counts the messages of a stream, and tells now and then. */
+  /**
+   * Counts the messages of a stream, and tells now and then.
+   *
+   * <p>Who came is known for remember at least and for twice that at most: of this span and the one before, each in a map of
+   * its own, which is emptied at once. With a time to live of each id Flink would look through all of a stream's ids with every
+   * message, for it cleans up by keys, and a stream is one.
+   */
   abstract static class Counting<T> extends KeyedProcessFunction<Long, T, byte[]> {
-    private final Duration remember;
-    private transient MapState<String, Boolean> known;
+    private final long remember;
+    private transient List<MapState<String, Boolean>> known; // of even and of odd spans
+    private transient ValueState<Long> span; // the newest of which somebody is known, in spans of remember
     private transient ValueState<long[]> counts;
-    private transient ValueState<Boolean> due;
+    private transient ValueState<Long> due; // when it is told
 
     Counting(Duration remember) {
-      this.remember = remember;
+      this.remember = remember.toMillis();
     }
 
     @Override
     public void open(OpenContext context) throws Exception {
-      MapStateDescriptor<String, Boolean> ids = new MapStateDescriptor<>("known", Types.STRING, Types.BOOLEAN);
-      ids.enableTimeToLive(StateTtlConfig.newBuilder(remember).cleanupIncrementally(10, true).build());
-      known = getRuntimeContext().getMapState(ids);
+      known = List.of(ids("even"), ids("odd"));
+      span = getRuntimeContext().getState(new ValueStateDescriptor<>("span", Types.LONG));
       counts = getRuntimeContext().getState(new ValueStateDescriptor<>("counts", PrimitiveArrayTypeInfo.LONG_PRIMITIVE_ARRAY_TYPE_INFO));
-      due = getRuntimeContext().getState(new ValueStateDescriptor<>("due", Types.BOOLEAN));
+      due = getRuntimeContext().getState(new ValueStateDescriptor<>("due", Types.LONG));
+    }
+
+    private MapState<String, Boolean> ids(String spans) {
+      return getRuntimeContext().getMapState(new MapStateDescriptor<>("known in " + spans + " spans", Types.STRING, Types.BOOLEAN));
     }
 
     /** Whether a message came before; from now on it has. */
-    boolean again(String who) throws Exception {
-      if (known.contains(who)) {
+    boolean again(String who, Context context) throws Exception {
+      long now = context.timerService().currentProcessingTime() / remember;
+      Long last = span.value();
+      if (last == null || last < now) {
+        forget(now);
+        span.update(now);
+        context.timerService().registerProcessingTimeTimer((now + 2) * remember);
+      } else {
+        now = last; // also where the clock was set back
+      }
+      MapState<String, Boolean> here = known.get((int) (now % 2));
+      if (here.contains(who) || known.get((int) ((now + 1) % 2)).contains(who)) {
         return true;
       }
-      known.put(who, true);
+      here.put(who, true);
       return false;
+    }
+
+    /** Forgets who came before the span before a span. */
+    private void forget(long now) throws Exception {
+      Long last = span.value();
+      if (last == null || now <= last) {
+        return;
+      }
+      known.get((int) (now % 2)).clear();
+      if (now > last + 1) {
+        known.get((int) ((now + 1) % 2)).clear();
+        span.clear();
+      }
     }
 
     void count(int label, Context context) throws Exception {
@@ -315,13 +348,18 @@ public final class Analysis {
       all[label]++;
       counts.update(all);
       if (due.value() == null) {
-        due.update(true);
-        context.timerService().registerProcessingTimeTimer(context.timerService().currentProcessingTime() + EVERY);
+        long at = context.timerService().currentProcessingTime() + EVERY;
+        due.update(at);
+        context.timerService().registerProcessingTimeTimer(at);
       }
     }
 
     @Override
     public void onTimer(long at, OnTimerContext context, Collector<byte[]> out) throws Exception {
+      forget(at / remember); // nobody has come since
+      if (!Objects.equals(due.value(), at)) {
+        return;
+      }
       due.clear();
       long[] all = counts.value();
       long next = 0;
@@ -344,7 +382,7 @@ public final class Analysis {
 
     @Override
     public void processElement(Tuple3<Long, String, Integer> m, Context context, Collector<byte[]> out) throws Exception {
-      if (!again(m.f1)) {
+      if (!again(m.f1, context)) {
         count(m.f2, context);
       }
     }
@@ -368,7 +406,7 @@ public final class Analysis {
 
     @Override
     public void processElement(Tuple3<Long, String, String> m, Context context, Collector<byte[]> out) throws Exception {
-      if (!again(m.f1)) {
+      if (!again(m.f1, context)) {
         weight.bear();
         count(labels.classify(m.f2), context);
       }
