@@ -147,7 +147,7 @@ func flinkProperties(text string) (map[string]string, error) {
 		set[name] = strings.Trim(strings.TrimSpace(value), `"'`)
 	}
 	for name, text := range set {
-		if !strings.Contains(name, ".memory.") || strings.HasSuffix(name, ".memory.process.size") {
+		if !strings.Contains(name, ".memory.") || strings.HasSuffix(name, ".memory.process.size") || strings.Contains(name, ".buffer-debloat.") {
 			continue
 		}
 		own, known := flinkSizes[name]

@@ -49,6 +49,10 @@ func TestFlink(t *testing.T) {
 		"the sizes that it has may be said, for the image": {
 			"jobmanager.memory.jvm-metaspace.size: 112m\ntaskmanager.memory.managed.size: 0m\n", []string{"jobmanager"}, nil, "-Xmx176m", []string{"/f/flink-jobmanager"},
 		},
+		"what is no size may be said": {
+			"taskmanager.network.memory.buffer-debloat.enabled: true\n", []string{"jobmanager"},
+			[]string{`taskmanager.network.memory.buffer-debloat.enabled: "true"`}, "-Xmx176m", []string{"/f/flink-jobmanager"},
+		},
 		"the command line finds it too": {
 			"", []string{"flink", "run", "-d", "-m", "manager:8081", "-c", "X"}, nil, "-Xmx128m", []string{"/f/flink", "run", "-d", "-m", "127.77.1.11:8081", "-c", "X"},
 		},
