@@ -3,6 +3,7 @@
 package procstat
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,18 +46,38 @@ func (s *Stat) Stopped() bool { return s.State == 'T' }
 // Read reads that of a process. procRoot is where proc is mounted. The error is fs.ErrNotExist
 // if there is none.
 func Read(procRoot string, pid int) (Stat, error) {
-	text, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "stat"))
-	if errors.Is(err, unix.ESRCH) {
-		err = fs.ErrNotExist // it ended between open and read
-	}
-	var s Stat
-	if err == nil {
-		s, err = Parse(string(text))
-	}
+	dir := filepath.Join(procRoot, strconv.Itoa(pid))
+	s, err := read(dir)
 	if err != nil {
 		return Stat{}, fmt.Errorf("look at process %d: %w", pid, err)
 	}
+	if s.Over() {
+		s.State = cmp.Or(goingOn(dir), s.State)
+	}
 	return s, nil
+}
+
+func read(dir string) (Stat, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	if errors.Is(err, unix.ESRCH) {
+		err = fs.ErrNotExist // it ended between open and read
+	}
+	if err != nil {
+		return Stat{}, err
+	}
+	return Parse(string(text))
+}
+
+// goingOn is the state of a thread that has not ended; 0 if all have. A process whose first thread has ended is a
+// zombie to its stat for as long as others go on.
+func goingOn(dir string) byte {
+	threads, _ := filepath.Glob(filepath.Join(dir, "task", "*")) // the pattern is good
+	for _, thread := range threads {
+		if s, err := read(thread); err == nil && !s.Over() {
+			return s.State
+		}
+	}
+	return 0
 }
 
 // Fields as proc(5) counts them, and what is in them.

@@ -2,11 +2,33 @@ package procstat
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// goesOn is the argument by which this binary is a process whose first thread ends, and another one does not.
+const goesOn = "goes-on"
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == goesOn {
+		runtime.LockOSThread() // the first thread is that of init and of TestMain
+	}
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == goesOn {
+		go func() { time.Sleep(time.Hour) }()
+		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of this thread
+	}
+	os.Exit(m.Run())
+}
 
 func TestParse(t *testing.T) {
 	t.Parallel()
@@ -36,6 +58,50 @@ func TestRead(t *testing.T) {
 	if _, err := Read("/proc", 1<<30); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such process: got %v, want fs.ErrNotExist", err)
 	}
+}
+
+// A program is not over with its first thread, and stops with the others.
+func TestReadWhatGoesOn(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], goesOn)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	wait := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("it is not %s", what)
+			}
+		}
+	}
+	file := fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid)
+	wait("without its first thread", func() bool {
+		text, err := os.ReadFile(file)
+		s, errParse := Parse(string(text))
+		return err == nil && errParse == nil && s.State == 'Z'
+	})
+	if s, err := Read("/proc", cmd.Process.Pid); err != nil || s.Over() || s.Stopped() || s.PID != cmd.Process.Pid {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	wait("stopped", func() bool {
+		s, err := Read("/proc", cmd.Process.Pid)
+		return err == nil && s.Stopped()
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wait("over", func() bool {
+		s, err := Read("/proc", cmd.Process.Pid)
+		return err == nil && s.Over()
+	})
 }
 
 func FuzzParse(f *testing.F) {
