@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -118,14 +119,13 @@ func signalAll(dir string) (int, error) {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return 0, err
 	}
-	for _, pid := range pids {
-		// 0 stands for a process of another pid namespace, and would signal
-		// our own process group. 1 is never in a group of ours.
-		if pid <= 1 || pid == os.Getpid() {
-			continue
+	for part := range slices.Chunk(pids, mostOpen) {
+		m, err := hold(part, func() ([]int, error) { return procs(dir) })
+		if err == nil {
+			err = m.Signal(unix.SIGKILL)
 		}
-		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return 0, fmt.Errorf("kill process %d: %w", pid, err)
+		if m.Close(); err != nil {
+			return 0, err
 		}
 	}
 	return len(pids), nil

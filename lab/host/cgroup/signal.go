@@ -33,16 +33,19 @@ func (g *Group) Members() (Members, error) {
 }
 
 // members are those of the processes with some pids that are in the group or below it.
+func (g *Group) members(pids []int) (Members, error) { return hold(pids, g.AllProcs) }
+
+// hold opens those of the processes with some pids that are still named when all are listed once more.
 //
 // A pid is only a number once it has been read: the process may have ended, and another one may
-// have it. So all are opened first, and then those are left out that the group, asked once more, does
+// have it. So all are opened first, and then those are left out that the list does
 // not name: what was open before and is named after is in the group, or has ended since. A
 // kernel before 5.3 cannot open processes; there a pid that passes on just then is not noticed.
-func (g *Group) members(pids []int) (Members, error) {
+func hold(pids []int, list func() ([]int, error)) (Members, error) {
 	m, err := openAll(pids)
 	var there []int
 	if err == nil && len(m) > 0 {
-		there, err = g.AllProcs()
+		there, err = list()
 	}
 	if err != nil {
 		m.Close()
@@ -112,10 +115,13 @@ func (p member) signal(s unix.Signal) (bool, error) {
 	} else {
 		name, err = "kill", unix.Kill(p.pid, s)
 	}
-	if errors.Is(err, unix.ESRCH) {
+	switch {
+	case errors.Is(err, unix.ESRCH):
 		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("signal process %d: %w", p.pid, os.NewSyscallError(name, err))
 	}
-	return err == nil, os.NewSyscallError(name, err)
+	return true, nil
 }
 
 func (p member) close() {

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -80,6 +81,36 @@ func TestWhoHasLeftGetsNoSignal(t *testing.T) {
 		t.Errorf("it has ended: got %v", err)
 	}
 	m.Close()
+}
+
+// The same of those that are killed where the kernel does not kill a whole group.
+func TestWhoHasLeftIsNotKilled(t *testing.T) {
+	t.Parallel()
+	dir, left := t.TempDir(), sleeping(t)
+	listed, after := filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, "after")
+	put(t, after, "")
+	if err := unix.Mkfifo(listed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	was := make(chan error)
+	go func() {
+		first, err := os.OpenFile(listed, os.O_WRONLY, 0) // waits for who lists
+		if err == nil {
+			err = os.Rename(after, listed) // for the next
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(first, left.Process.Pid)
+		}
+		was <- errors.Join(err, first.Close())
+	}()
+	n, err := signalAll(dir)
+	if err := errors.Join(err, <-was); err != nil || n != 1 {
+		t.Fatalf("got %d, %v", n, err)
+	}
+	if err := left.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	wantStopped(t, left, true)
 }
 
 func TestSignalsReachTheGroupsBelow(t *testing.T) {
