@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 // Containers finds the groups of containers by their ids, below the directory where the
 // control groups of their machine are mounted. It is for whoever is in a container itself, to
-// which /proc tells no path that leads there. Those that are not found are left out.
+// which /proc tells no path that leads there. Those that are not found are left out, and so are those of which
+// several groups have the name: anybody may call one like that who may make groups at all.
 //
 // Runtimes name a group after its container: ID where they make groups themselves, or
 // cri-containerd-ID.scope, crio-ID.scope and the like where systemd does.
@@ -27,23 +29,35 @@ func Containers(root string, ids []string) (map[string]Paths, error) {
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	found := make(map[string]Paths, len(ids))
+	found, seen, twice := make(map[string]Paths, len(ids)), map[string]fs.FileInfo{}, map[string]bool{}
 	err = filepath.WalkDir(top, func(dir string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // it has ended meanwhile
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
 			return nil
-		}
-		if err != nil || !e.IsDir() {
+		case errors.Is(err, fs.ErrPermission) && dir != top: // its owner, who need not be root, lets nobody in
+			return nil
+		case err != nil || !e.IsDir():
 			return err
 		}
-		if id := containerID(e.Name()); wanted[id] {
-			found[id] = pathsAt(version, root, top, dir)
-			return filepath.SkipDir
+		id := containerID(e.Name())
+		if !wanted[id] {
+			return nil
 		}
-		return nil
+		info, err := e.Info()
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		// Where a node is itself a container, its groups may be mounted a second time below themselves.
+		if seen[id] != nil && !os.SameFile(seen[id], info) {
+			twice[id] = true
+		}
+		found[id], seen[id] = pathsAt(version, root, top, dir), info
+		return filepath.SkipDir
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the control groups of containers: %w", err)
 	}
+	maps.DeleteFunc(found, func(id string, _ Paths) bool { return twice[id] })
 	return found, nil
 }
 

@@ -1,9 +1,13 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The layouts of nodes: both versions, of runtimes that make groups themselves and of those that have
@@ -64,6 +68,81 @@ func TestContainersAreFoundInEveryLayout(t *testing.T) {
 			wants(joint, Paths{1, filepath.Join(joint, "cpu,cpuacct", dir), filepath.Join(joint, "cpuacct", dir), filepath.Join(joint, "memory", dir)})
 		})
 	}
+}
+
+// Whoever may make groups may call one like that of a container. Which is meant cannot be told then.
+func TestContainersOfSeveralGroupsAreNotFound(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	put(t, filepath.Join(root, "cgroup.controllers"), "cpu memory\n")
+	for _, dir := range []string{"kubepods/api", "user.slice/docker-api.scope", "kubepods/db"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := Containers(root, []string{"api", "db"}); err != nil || len(found) != 1 || found["db"].CPU != filepath.Join(root, "kubepods/db") {
+		t.Errorf("got %+v, %v, want db alone", found, err)
+	}
+}
+
+// A node that is a container itself has its groups a second time below themselves.
+func TestAGroupThatIsMountedTwiceIsOne(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	put(t, filepath.Join(root, "cgroup.controllers"), "cpu memory\n")
+	for _, dir := range []string{"kubelet/api", "docker/node/kubelet"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("mounted", func(t *testing.T) {
+		t.Parallel()
+		runtime.LockOSThread() // for good: the mount ends with the thread
+		err := unix.Unshare(unix.CLONE_NEWNS)
+		if errors.Is(err, unix.EPERM) && os.Getenv("CI") != "true" {
+			t.Skip("this user may mount nothing")
+		}
+		if err == nil {
+			err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+				unix.Mount(filepath.Join(root, "kubelet"), filepath.Join(root, "docker/node/kubelet"), "", unix.MS_BIND, ""))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := Containers(root, []string{"api"}); err != nil || len(found) != 1 {
+			t.Errorf("got %+v, %v", found, err)
+		}
+	})
+}
+
+// An agent is root without the right to look into what others have closed, which anybody may who has
+// groups of their own.
+func TestAGroupThatIsClosedIsPassedBy(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	put(t, filepath.Join(root, "cgroup.controllers"), "cpu memory\n")
+	for _, dir := range []string{"kubepods/api", "closed"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(root, "closed"), 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("without rights", func(t *testing.T) {
+		t.Parallel()
+		runtime.LockOSThread() // for good: the thread has no rights any more
+		all := make([]unix.CapUserData, 2)
+		if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &all[0]); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := Containers(root, []string{"api"}); err != nil || len(found) != 1 {
+			t.Errorf("got %+v, %v", found, err)
+		}
+		if found, err := Containers(filepath.Join(root, "closed"), []string{"api"}); err == nil {
+			t.Errorf("got %+v of a node that is closed", found)
+		}
+	})
 }
 
 func TestContainersAreNotFoundWhereNothingIsMounted(t *testing.T) {
