@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +129,33 @@ func TestAGroupThatWasMadeAgainCountsOn(t *testing.T) {
 	// The process is another one in a group that lives on.
 	if same := read(Target{Name: "a-1", PID: os.Getpid(), Cgroup: g.Paths()}); same.CPU > first.CPU+2*stat.CPU+time.Second {
 		t.Errorf("another process in the same group: got %v after %v: what the group had counted was added again", same.CPU, before.CPU)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An instance that is started again may have a control group of its own with a pid that the one before had.
+func TestAnotherGroupWithTheSamePID(t *testing.T) {
+	var r reader
+	read := func(seconds int) Instance {
+		t.Helper()
+		dir := t.TempDir()
+		for file, text := range map[string]string{
+			"cpu.stat": fmt.Sprintf("usage_usec %d\nuser_usec 0\nsystem_usec 0\n", 1_000_000*seconds), "memory.current": "1\n", "memory.events": "oom_kill 0\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in, err := r.read(Target{Name: "a-1", PID: 7, Cgroup: cgroup.Paths{Version: 2, CPU: dir, CPUAcct: dir, Memory: dir}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	if first, again := read(5), read(1); first.CPU != 5*time.Second || again.CPU != 6*time.Second {
+		t.Errorf("got %v and %v, want 5 s and 1 s more", first.CPU, again.CPU)
 	}
 	if err := r.close(); err != nil {
 		t.Error(err)

@@ -49,7 +49,8 @@ func (r *reader) follow(t Target) error {
 		r.pid = t.PID
 		return r.close()
 	}
-	if r.group != nil && t.PID == r.pid {
+	// A pid may be used again as well.
+	if r.group != nil && t.PID == r.pid && t.Cgroup == r.group.Paths() {
 		return nil
 	}
 	inode, err := inodeOf(t.Cgroup.CPUAcct)
