@@ -250,8 +250,10 @@ func (m *machine) ownGroup(sysRoot string, pid int) (cgroup.Paths, string, error
 		return cgroup.Paths{}, "", err
 	}
 	first := pid
-	for parent := m.parents[first]; parent > 1 && slices.Contains(members, parent); parent = m.parents[first] {
-		first = parent
+	for range members { // no further, should ids have been used again while they were read
+		if parent := m.parents[first]; parent > 1 && slices.Contains(members, parent) {
+			first = parent
+		}
 	}
 	for _, member := range append(members, below...) {
 		if _, known := m.parents[member]; !known {
@@ -283,10 +285,11 @@ func (m *machine) together(pid, other int) bool {
 }
 
 func (m *machine) descends(pid, from int) bool {
-	for ; pid > 1; pid = m.parents[pid] {
-		if pid == from {
-			return true
+	for range len(m.parents) { // as above
+		if pid == from || pid <= 1 {
+			break
 		}
+		pid = m.parents[pid]
 	}
 	return pid == from
 }

@@ -133,6 +133,17 @@ func TestWhoListensIsNoGuess(t *testing.T) {
 	}
 }
 
+// A pid that was used again while they were read may make a circle of parents.
+func TestACircleOfParentsEnds(t *testing.T) {
+	t.Parallel()
+	m := &machine{parents: map[int]int{1: 0, 10: 11, 11: 10, 12: 11, 20: 1, 21: 20}}
+	for pair, want := range map[[2]int]bool{{12, 10}: true, {10, 11}: true, {12, 20}: false, {21, 20}: true, {21, 1}: true, {20, 21}: false, {99, 20}: false} {
+		if got := m.descends(pair[0], pair[1]); got != want {
+			t.Errorf("%v: got %v, want %v", pair, got, want)
+		}
+	}
+}
+
 func TestWhatIsInOneContainerIsTogether(t *testing.T) {
 	t.Parallel()
 	m := fakeProc(t, map[int]seen{
