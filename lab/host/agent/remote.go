@@ -220,8 +220,8 @@ func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host
 	if err := r.call(ctx, answerWithin, "Watch", every, &struct{}{}); err != nil {
 		return wrap(err)
 	}
-	var last time.Time
-	for {
+	var first, last time.Time
+	for n := 0; ; n++ {
 		var s host.Sample
 		err := r.call(ctx, every+answerWithin, "Next", struct{}{}, &s)
 		if ctx.Err() != nil {
@@ -237,6 +237,13 @@ func (r *Remote) Watch(ctx context.Context, every time.Duration, emit func(*host
 		s.At = r.here.Add(s.At.Sub(r.there))
 		if err := r.check(&s, last); err != nil {
 			return wrap(err)
+		}
+		if n == 0 {
+			first = s.At
+		}
+		// The first may have been late. Whoever tells more fills the disk.
+		if in := s.At.Sub(first); in+answerWithin < time.Duration(n)*every {
+			return wrap(fmt.Errorf("it tells %d samples of %v, and was asked for one every %v", n+1, in, every))
 		}
 		last = s.At
 		if err := emit(&s); err != nil {
@@ -263,6 +270,10 @@ func (r *Remote) check(s *host.Sample, last time.Time) error {
 	}
 	if !s.At.After(last) {
 		return fmt.Errorf("a sample is of %v before the one before it", last.Sub(s.At))
+	}
+	// Others would wait for that moment.
+	if ahead := time.Until(s.At); ahead > answerWithin {
+		return fmt.Errorf("a sample is of %v from now; was this machine suspended, or the clock of the other corrected?", ahead.Round(time.Millisecond))
 	}
 	return nil
 }

@@ -83,6 +83,10 @@ func TestSamplesThatCannotBe(t *testing.T) {
 	}
 	short := at(1, "api-1")
 	short.Slow = &host.Slow{}
+	var many []host.Sample
+	for i := range 12 {
+		many = append(many, at(i, "api-1"))
+	}
 	for name, c := range map[string]struct {
 		samples []host.Sample
 		want    string
@@ -91,12 +95,14 @@ func TestSamplesThatCannotBe(t *testing.T) {
 		"a name twice":       {[]host.Sample{at(0, "api-1", "api-1")}, `it tells of "api-1", for which it was not asked, or twice`},
 		"too few":            {[]host.Sample{at(0, "api-1"), short}, "it tells of 1 instances, and once a second of 0"},
 		"a clock set back":   {[]host.Sample{at(0, "api-1"), at(100, "api-1"), at(-3600_000, "api-1")}, "a sample is of 1h0m0.1s before the one before it"},
+		"another moment":     {[]host.Sample{at(0, "api-1"), at(3600_000, "api-1")}, "from now; was this machine suspended"},
+		"too many":           {many, "it tells 12 samples of 11ms, and was asked for one every 1s"},
 		"the same once more": {[]host.Sample{at(0, "api-1"), at(0, "api-1")}, "a sample is of 0s before the one before it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := 0
-			err := connected(t, &lying{samples: c.samples}).Watch(t.Context(), time.Millisecond, func(*host.Sample) error { n++; return nil })
+			err := connected(t, &lying{samples: c.samples}).Watch(t.Context(), time.Second, func(*host.Sample) error { n++; return nil })
 			if err == nil || !strings.Contains(err.Error(), c.want) || n != len(c.samples)-1 {
 				t.Errorf("got %v after %d samples, want %q", err, n, c.want)
 			}
