@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"loadstone/lab/driver"
+	"loadstone/lab/host"
 	"loadstone/lab/topology"
 )
 
@@ -59,7 +60,7 @@ func (d Driver) elsewhere(ctx context.Context) (node string, err error) {
 	}
 	nodes, err := c.nodes(ctx)
 	for i := range nodes {
-		if n := &nodes[i]; takesPods(n) && n.Status.NodeInfo.BootID != bootID(d.ProcRoot) {
+		if n := &nodes[i]; takesPods(n) && n.Status.NodeInfo.BootID != host.Boot(d.ProcRoot) {
 			return n.Name, nil
 		}
 	}

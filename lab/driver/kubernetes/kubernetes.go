@@ -147,7 +147,7 @@ func (d Driver) Machine(ctx context.Context) (host.Machine, []string) {
 	if err != nil {
 		return host.Machine{}, []string{err.Error()}
 	}
-	return machineOf(nodes, bootID(d.ProcRoot))
+	return machineOf(nodes, host.Boot(d.ProcRoot))
 }
 
 // Check says whether the system can be run here: the cluster answers, everything that

@@ -26,9 +26,6 @@ import (
 // resizeWithin bounds one resizing: a few tenths of a second, if the node has room.
 const resizeWithin = 10 * time.Second
 
-// bootID is of this machine what nodes say of theirs.
-func bootID(procRoot string) string { return host.Boot(procRoot) }
-
 // machineOf describes this machine if a node is in it, or else all nodes as one machine.
 // Nodes that share a machine count once.
 func machineOf(nodes []corev1.Node, boot string) (host.Machine, []string) {
@@ -251,7 +248,7 @@ func (r *Running) findContainer(ctx context.Context, node, containerID string) (
 		return 0, err
 	}
 	for i := range nodes {
-		if n := &nodes[i]; n.Name == node && n.Status.NodeInfo.BootID != bootID(r.config.ProcRoot) {
+		if n := &nodes[i]; n.Name == node && n.Status.NodeInfo.BootID != host.Boot(r.config.ProcRoot) {
 			return 0, &elsewhereError{fmt.Sprintf("node %s is another machine than this one", node)}
 		}
 	}
