@@ -37,15 +37,15 @@ func (c Config) findContainers(wanted []Wanted) ([]host.Target, []Found, error) 
 	for i, w := range wanted {
 		p, ok := groups[w.Container]
 		if !ok {
-			found[i].Unseen = fmt.Sprintf("no control group of its container %.12s is below %s", w.Container, c.Containers)
+			found[i].Unseen = fmt.Sprintf("there is not one control group of its container %.12s below %s", w.Container, c.Containers)
 			continue
 		}
 		pids, err := found[i].describe(p)
 		switch {
 		case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ENODEV), err == nil && len(pids) == 0:
 			found[i].Unseen = fmt.Sprintf("no process of its container %.12s can be seen", w.Container)
-		case err != nil:
-			return nil, nil, err
+		case err != nil: // the others are seen
+			found[i].Unseen = err.Error()
 		default:
 			found[i].PID = slices.Min(pids)
 			targets[i] = host.Target{Name: w.Name, PID: found[i].PID, Cgroup: p}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,7 +51,7 @@ func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 	if f := found[0]; f.PID != pid || f.CPUs != 0.5 || f.Unseen != "" {
 		t.Errorf("got %+v, want process %d with half a core", f, pid)
 	}
-	if f := found[1]; !strings.HasPrefix(f.Unseen, "no control group of its container 000000000000 is below") {
+	if f := found[1]; !strings.HasPrefix(f.Unseen, "there is not one control group of its container 000000000000 below") {
 		t.Errorf("got %+v", f)
 	}
 	if r.Boot() == "" || r.Boot() != host.Boot("/proc") {
@@ -160,6 +162,45 @@ func TestAnAgentOfAPodIsToldItsLab(t *testing.T) {
 	err := Serve(t.Context(), strings.NewReader(""), io.Discard, Config{Keeper: byAddress.Keeper, Containers: "/host/cgroup"})
 	if err == nil || !strings.Contains(err.Error(), "has to be told the key of its lab") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// node is where the control groups of a node are, which has groups with some files in them.
+func node(t *testing.T, groups map[string]map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	put := func(text string, path ...string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(append([]string{root}, path...)...), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("cpu memory\n", "cgroup.controllers")
+	for name, files := range groups {
+		if err := os.Mkdir(filepath.Join(root, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range files {
+			put(text, name, file)
+		}
+	}
+	return root
+}
+
+// A container whose control group cannot be read keeps nobody from the others of its node.
+func TestAContainerThatCannotBeRead(t *testing.T) {
+	id := strings.Repeat("1", 64)
+	r, lab := watching(t, node(t, map[string]map[string]string{id: {
+		"cpu.stat": "usage_usec 1\nuser_usec 1\nsystem_usec 0\n", "memory.current": "1\n", "memory.events": "oom_kill 0\n", "cgroup.procs": "2\n", "cpu.max": "much\n",
+	}}))
+	found, err := r.Find(t.Context(), []Wanted{Wanted{Name: "api-1", Container: id}.Sealed(lab), Wanted{Name: "db-1", Container: gone}.Sealed(lab)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"read the CPU share of control group", "there is not one control group"} {
+		if !strings.Contains(found[i].Unseen, want) {
+			t.Errorf("got %+v, want %q", found[i], want)
+		}
 	}
 }
 
