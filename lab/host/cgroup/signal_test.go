@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +138,49 @@ func TestSignalsReachTheGroupsBelow(t *testing.T) {
 	wantSignalled(unix.SIGCONT, Signalled{2, 0})
 	wantStopped(t, own, false)
 	wantStopped(t, other, false)
+}
+
+const goesOn = "test-goes-on"
+
+func init() { //nolint:gochecknoinits // the first thread calls nothing else of a test
+	if len(os.Args) > 1 && os.Args[1] == goesOn {
+		go func() { time.Sleep(time.Hour) }()
+		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of this thread
+	}
+}
+
+// A process whose first thread has ended goes on with the others, and hears of signals like any other.
+func TestSignalsReachWhatGoesOnWithoutItsFirstThread(t *testing.T) {
+	t.Parallel()
+	g := fakeGroup(t)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], goesOn)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	put(t, filepath.Join(g.paths.CPU, "cgroup.procs"), strconv.Itoa(cmd.Process.Pid))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("its first thread does not end: %q, %v", text, err)
+		}
+		if strings.Contains(string(text), ") Z ") {
+			break
+		}
+	}
+	if got, err := g.Signal(unix.SIGSTOP); err != nil || got != (Signalled{1, 1}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	wantStopped(t, cmd, true)
+	if got, err := g.Signal(unix.SIGKILL); err != nil || got != (Signalled{1, 0}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 // A container may have more processes than this one may have files open.
