@@ -232,6 +232,31 @@ func TestAKilledAgentLeavesNoLimit(t *testing.T) {
 	}
 }
 
+// What has no limit stands still for a part of the time, in which an agent may be killed as well.
+func TestAKilledAgentLeavesNothingStanding(t *testing.T) {
+	address, pid := listen(t, cgrouptest.Group(t, cgroup.Limits{}))
+	r, p := startProcess(t)
+	if _, err := r.Find(t.Context(), []Wanted{{Name: "api-1", Address: address, MayLimit: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Limit(t.Context(), "api-1", 0.1); err != nil {
+		t.Fatal(err)
+	}
+	wantState := func(stopped bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); (stateOf(pid) == 'T') != stopped; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("it is in state %c", stateOf(pid))
+			}
+		}
+	}
+	wantState(true)
+	if err := errors.Join(p.Kill(), r.Close()); err == nil || !strings.Contains(err.Error(), "signal: killed") {
+		t.Fatalf("got %v", err)
+	}
+	wantState(false)
+}
+
 // halt stops a process, and waits until all its threads stand still: those that run when the
 // signal comes may answer once more.
 func halt(t *testing.T, p *os.Process) {
