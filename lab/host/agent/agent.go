@@ -65,11 +65,6 @@ const (
 	keptFor = 2 * silentFor
 )
 
-// mostWaiting bounds the samples that wait to be asked for: 20 s of them. A lab that is
-// further behind has lost the connection, or the machine is overloaded; watching ends then,
-// because what would be missing is the time that matters.
-const mostWaiting = 200
-
 // Wanted is an instance to be found.
 type Wanted struct {
 	Name    string // api-1
@@ -168,9 +163,7 @@ type agent struct {
 	targets []host.Target
 	allowed map[string]bool // which of them may be limited
 	names   map[string]bool // of all that were ever targets
-	samples chan *host.Sample
-	stop    context.CancelFunc
-	watched chan error
+	watch   *watch          // nil while nothing is watched
 }
 
 // Serve answers calls until in ends, or nothing comes of it for silentFor, and then restores
@@ -187,8 +180,8 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, c Config, bears pat
 	if err != nil {
 		return err
 	}
-	gone, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
+	gone, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
 	a := &agent{config: c, began: time.Now(), gone: gone, keeper: pipe, names: map[string]bool{}, told: map[string]bool{}}
 	a.local = host.NewLocal(a.all)
 	server := rpc.NewServer()
@@ -196,24 +189,28 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, c Config, bears pat
 		return fmt.Errorf("agent: %w", errors.Join(err, pipe.close()))
 	}
 	heard, hear := io.Pipe()
-	silence := time.AfterFunc(bears.first, func() { _ = hear.CloseWithError(errSilence) })
+	over := func(why error) { //nolint:contextcheck // limits are restored whatever has ended
+		end(why)
+		_ = a.finish() // first of all: others feel it
+		_ = hear.CloseWithError(why)
+	}
+	silence := time.AfterFunc(bears.first, func() { over(errSilence) })
 	defer silence.Stop()
 	go handOn(in, hear, func() { silence.Reset(bears.later) })
-	var ended error
-	beating := a.beatKeeper(func() { _ = hear.CloseWithError(errKeeper) })
-	// What is restored first is what others feel.
-	//nolint:contextcheck // limits are restored whatever has ended
-	server.ServeCodec(jsonrpc.NewServerCodec(&connection{in: newLines(heard), out: out, onEnd: func(err error) {
-		switch {
-		case errors.Is(err, errSilence), errors.Is(err, errKeeper), errors.Is(err, errLine):
-			ended = fmt.Errorf("agent: %w; limits are restored", err)
-		}
-		end()
-		_ = a.finish()
-	}}))
-	end()
+	beating := a.beatKeeper(func() { over(errKeeper) })
+	codec := jsonrpc.NewServerCodec(&connection{in: newLines(heard), out: out, onEnd: over})
+	server.ServeCodec(codec)
+	end(nil)
 	<-beating
-	return errors.Join(ended, a.finish(), a.endWatch(), pipe.close()) //nolint:contextcheck // as above
+	_ = a.turnTo(nil) // nobody asks for its samples any more
+	err = context.Cause(gone)
+	switch {
+	case errors.Is(err, errSilence), errors.Is(err, errKeeper), errors.Is(err, errLine):
+		err = fmt.Errorf("agent: %w; limits are restored", err)
+	default:
+		err = nil
+	}
+	return errors.Join(err, a.finish(), pipe.close()) //nolint:contextcheck // as above
 }
 
 var (
@@ -367,66 +364,6 @@ func (a *agent) know(wanted []Wanted) error {
 		}
 	}
 	return nil
-}
-
-// Watch begins to take samples, each of them after so many nanoseconds.
-func (c *calls) Watch(every time.Duration, _ *struct{}) error {
-	a := c.a
-	if err := a.endWatch(); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(a.gone)
-	samples, watched := make(chan *host.Sample, mostWaiting), make(chan error, 1)
-	a.mu.Lock()
-	a.samples, a.stop, a.watched = samples, stop, watched
-	a.mu.Unlock()
-	go func() {
-		defer close(samples)
-		watched <- a.local.Watch(ctx, every, func(s *host.Sample) error {
-			select {
-			case samples <- s:
-				return nil
-			default:
-				return fmt.Errorf("nobody has asked for %d samples", mostWaiting)
-			}
-		})
-	}()
-	return nil
-}
-
-// Next waits for the next sample.
-func (c *calls) Next(_ struct{}, to *host.Sample) error {
-	a := c.a
-	a.mu.Lock()
-	samples := a.samples
-	a.mu.Unlock()
-	if samples == nil {
-		return errors.New("nothing is watched")
-	}
-	if s := <-samples; s != nil {
-		*to = *s
-		to.At = a.at(s.At)
-		return nil
-	}
-	if err := a.endWatch(); err != nil {
-		return err
-	}
-	return errors.New("watching has ended")
-}
-
-// Stop ends the samples.
-func (c *calls) Stop(struct{}, *struct{}) error { return c.a.endWatch() }
-
-func (a *agent) endWatch() error {
-	a.mu.Lock()
-	stop, watched := a.stop, a.watched
-	a.stop, a.watched = nil, nil
-	a.mu.Unlock()
-	if stop == nil {
-		return nil
-	}
-	stop()
-	return <-watched
 }
 
 // Limit changes a limit, if that is allowed. The keeper knows before.
