@@ -137,8 +137,11 @@ const (
 )
 
 func (c Config) validate() error {
-	if c.Containers != "" && len(c.Lab) != ed25519.PublicKeySize {
+	switch {
+	case c.Containers != "" && len(c.Lab) != ed25519.PublicKeySize:
 		return fmt.Errorf("agent: one that finds containers has to be told the key of its lab, of %d bytes", ed25519.PublicKeySize)
+	case c.Containers == "" && len(c.Lab) > 0: // it would believe everybody
+		return errors.New("agent: one that is told the key of its lab finds containers, and has to be told where their control groups are")
 	}
 	return nil
 }
@@ -199,7 +202,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, c Config, bears pat
 	go handOn(in, hear, func() { silence.Reset(bears.later) })
 	beating := a.beatKeeper(func() { over(errKeeper) })
 	codec := jsonrpc.NewServerCodec(&connection{in: newLines(heard), out: out, onEnd: over})
-	server.ServeCodec(codec)
+	server.ServeCodec(&bounded{codec, make(chan struct{}, mostCalls), gone.Done()})
 	end(nil)
 	<-beating
 	_ = a.turnTo(nil) // nobody asks for its samples any more
@@ -321,6 +324,9 @@ func (a *agent) at(t time.Time) time.Time { return a.began.Add(t.Sub(a.began)) }
 // Find finds instances, which are the targets from now on.
 func (c *calls) Find(wanted []Wanted, to *[]Found) error {
 	a := c.a
+	if err := a.config.believe(wanted); err != nil {
+		return err
+	}
 	if err := a.know(wanted); err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,5 +107,35 @@ func TestOneWatchAtATime(t *testing.T) {
 		if after := looks.Load(); after != before {
 			t.Errorf("%d samples were taken after the end of all", after-before)
 		}
+	})
+}
+
+// What is asked for waits to be read while as much is under way as a lab ever has, and ends with the agent.
+func TestCallsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in, input := io.Pipe()
+		output, out := io.Pipe()
+		ended := make(chan error)
+		go func() { ended <- Serve(t.Context(), in, out, byAddress) }()
+		go func() { _, _ = io.Copy(io.Discard, output) }()
+		const many = 10_000
+		var written atomic.Int64
+		go func() {
+			_, err := fmt.Fprintf(input, `{"method":"Agent.Watch","params":[%d],"id":1}`+"\n", time.Hour)
+			for id := 2; id < many && err == nil; id++ {
+				_, err = fmt.Fprintf(input, `{"method":"Agent.Next","params":[{}],"id":%d}`+"\n", id)
+				written.Add(1)
+			}
+		}()
+		synctest.Wait()
+		if n := written.Load(); n > many/10 {
+			t.Errorf("%d calls were read that wait for a sample", n)
+		}
+		// Nothing of that is heard, so it ends as where nothing comes.
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "nothing was heard of the lab") {
+			t.Errorf("it ended with %v", err)
+		}
+		_ = errors.Join(in.Close(), out.Close()) // nobody reads the one, or writes to the other
 	})
 }

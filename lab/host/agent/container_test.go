@@ -159,9 +159,13 @@ func TestOnlyWhatTheLabHasNamedIsFound(t *testing.T) {
 
 func TestAnAgentOfAPodIsToldItsLab(t *testing.T) {
 	t.Parallel()
-	err := Serve(t.Context(), strings.NewReader(""), io.Discard, Config{Keeper: byAddress.Keeper, Containers: "/host/cgroup"})
-	if err == nil || !strings.Contains(err.Error(), "has to be told the key of its lab") {
-		t.Errorf("got %v", err)
+	for want, c := range map[string]Config{
+		"has to be told the key of its lab":             {Keeper: byAddress.Keeper, Containers: "/host/cgroup"},
+		"has to be told where their control groups are": {Keeper: byAddress.Keeper, Lab: make(ed25519.PublicKey, ed25519.PublicKeySize)},
+	} {
+		if err := Serve(t.Context(), strings.NewReader(""), io.Discard, c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
 
@@ -201,6 +205,23 @@ func TestAContainerThatCannotBeRead(t *testing.T) {
 		if !strings.Contains(found[i].Unseen, want) {
 			t.Errorf("got %+v, want %q", found[i], want)
 		}
+	}
+}
+
+// What others ask for is kept nowhere, and takes no place of what the lab does.
+func TestNamesOfOthersAreNotKept(t *testing.T) {
+	r, lab := watching(t, node(t, nil))
+	for n := 0; n <= mostNames; n += 100 {
+		var wanted []Wanted
+		for i := range 100 {
+			wanted = append(wanted, Wanted{Name: fmt.Sprintf("x-%d", n+i), Container: gone})
+		}
+		if _, err := r.Find(t.Context(), wanted); err == nil || !strings.Contains(err.Error(), "is not one that the lab") {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if _, err := r.Find(t.Context(), []Wanted{Wanted{Name: "api-1", Container: gone}.Sealed(lab)}); err != nil {
+		t.Error(err)
 	}
 }
 

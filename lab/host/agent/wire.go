@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"reflect"
 	"strings"
 	"time"
@@ -57,6 +58,35 @@ func (l *lines) Read(p []byte) (int, error) {
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
+}
+
+// mostCalls bounds the calls that are under way. A lab waits for the next sample, beats, and asks of a few
+// instances at a time; who writes more has to wait.
+const mostCalls = 16
+
+// bounded reads no more calls while mostCalls are under way: each of them takes memory, of which the pod
+// of an agent has no limit.
+type bounded struct {
+	rpc.ServerCodec
+
+	underWay chan struct{}
+	over     <-chan struct{} // closed when no call is read any more
+}
+
+// ReadRequestHeader begins a call, to which there is one answer.
+func (b *bounded) ReadRequestHeader(r *rpc.Request) error {
+	select {
+	case b.underWay <- struct{}{}:
+		return b.ServerCodec.ReadRequestHeader(r)
+	case <-b.over:
+		return io.EOF
+	}
+}
+
+// WriteResponse ends a call.
+func (b *bounded) WriteResponse(r *rpc.Response, body any) error {
+	defer func() { <-b.underWay }()
+	return b.ServerCodec.WriteResponse(r, body)
 }
 
 func wireOf(all ...any) string {
