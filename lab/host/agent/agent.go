@@ -107,8 +107,7 @@ type Hello struct {
 	Wire    string
 	Machine host.Machine
 	// Boot is the start of its machine's kernel, by which agents on one machine are told.
-	Boot     string
-	Warnings []string
+	Boot string
 	// Writable says whether the control groups of containers, which it only reads, could be written: one
 	// that is taken over could do it.
 	Writable bool
@@ -302,7 +301,7 @@ type calls struct{ a *agent }
 
 // Hello describes the machine.
 func (c *calls) Hello(_ struct{}, to *Hello) error {
-	to.Machine, to.Warnings = host.This()
+	to.Machine, _ = host.This() // what limits it could set is not asked
 	to.Wire, to.Boot = wire, host.Boot("/proc")
 	to.Writable = c.a.config.Containers != "" && cgroup.Writable(c.a.config.Containers)
 	return nil
