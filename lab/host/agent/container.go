@@ -47,7 +47,7 @@ func (c Config) findContainers(wanted []Wanted) ([]host.Target, []Found, error) 
 	for i, w := range wanted {
 		p, ok := groups[w.Container]
 		if !ok {
-			found[i].Unseen = fmt.Sprintf("there is not one control group of its container %.12s below %s", w.Container, c.Containers)
+			found[i].Unseen = fmt.Sprintf("its container %.12s has no control group below %s, or several have its name", w.Container, c.Containers)
 			continue
 		}
 		pids, err := found[i].describe(p)

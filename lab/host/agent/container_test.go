@@ -51,7 +51,7 @@ func TestAnAgentFindsContainersAndSignalsThem(t *testing.T) {
 	if f := found[0]; f.PID != pid || f.CPUs != 0.5 || f.Unseen != "" {
 		t.Errorf("got %+v, want process %d with half a core", f, pid)
 	}
-	if f := found[1]; !strings.HasPrefix(f.Unseen, "there is not one control group of its container 000000000000 below") {
+	if f := found[1]; !strings.HasPrefix(f.Unseen, "its container 000000000000 has no control group below ") {
 		t.Errorf("got %+v", f)
 	}
 	if r.Boot() == "" || r.Boot() != host.Boot("/proc") {
@@ -201,7 +201,7 @@ func TestAContainerThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"read the CPU share of control group", "there is not one control group"} {
+	for i, want := range []string{"read the CPU share of control group", "has no control group below"} {
 		if !strings.Contains(found[i].Unseen, want) {
 			t.Errorf("got %+v, want %q", found[i], want)
 		}
