@@ -6,11 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"loadstone/block/queue"
@@ -216,6 +219,50 @@ func TestTooFewReplicas(t *testing.T) {
 	cfg.Name = "weak"
 	if _, err := open(t, cfg); !errors.Is(err, ErrReplicas) || !strings.Contains(err.Error(), minInSync) {
 		t.Errorf("three replicas of which one is enough: got %v, want %v and %s", err, ErrReplicas, minInSync)
+	}
+}
+
+// A topic that somebody else has just made, and of which a broker has not heard yet, is there at the next look.
+func TestABrokerHearsOfATopicLater(t *testing.T) {
+	t.Parallel()
+	cluster := imitation(t, 3)
+	topics := Topics{Names: []string{"said"}, Partitions: 1, Replicas: ByBrokers, Brokers: cluster.ListenAddrs()}
+	makes := func() {
+		t.Helper()
+		client, err := kgo.NewClient(kgo.SeedBrokers(topics.Brokers...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if err := topics.Make(ctx, kadm.NewClient(client)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	makes()
+	var looks atomic.Int64
+	cluster.ControlKey(int16(kmsg.CreateTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
+		looks.Add(1)
+		return nil, nil, false
+	})
+	cluster.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		asked, ok := r.(*kmsg.MetadataRequest)
+		if !ok || len(asked.Topics) == 0 {
+			return nil, nil, false // who asks for the brokers
+		}
+		answer := kmsg.NewPtrMetadataResponse()
+		answer.Version = asked.Version
+		for _, one := range asked.Topics {
+			topic := kmsg.NewMetadataResponseTopic()
+			topic.Topic, topic.ErrorCode = one.Topic, kerr.UnknownTopicOrPartition.Code
+			answer.Topics = append(answer.Topics, topic)
+		}
+		return answer, nil, true // once
+	})
+	makes()
+	if n := looks.Load(); n < 2 || n > 5 { // two, unless a request takes seconds
+		t.Errorf("it looked %d times: who was told that there is no topic yet asks again at the next look", n)
 	}
 }
 

@@ -131,7 +131,9 @@ func check(ctx context.Context, admin *kadm.Client, topic string, want int16) er
 	if want == 1 {
 		return nil // every topic has one
 	}
-	m, err := admin.Metadata(ctx, topic)
+	// A broker hears of a topic later than the one that made it, and the client would keep its answer for five seconds. What
+	// is asked with the rights to it always goes to a broker.
+	m, err := admin.Metadata(kadm.WithAuthorizedOps(ctx), topic)
 	if err == nil {
 		err = m.Topics[topic].Err
 	}
