@@ -207,6 +207,24 @@ func TestEndOfSearch(t *testing.T) {
 	}
 }
 
+func TestSlowSystemsGetLongerSearches(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	for rate, want := range map[float64]time.Duration{1000: cfg.Budget, 20: cfg.Budget, 5: 40 * time.Second, 1: 200 * time.Second, 0.1: mostBudget} {
+		if got := cfg.For(rate).Budget; got != want {
+			t.Errorf("%v a second: got %v, want %v", rate, got, want)
+		}
+	}
+	cfg.Budget /= 2
+	if quick, usual := cfg.For(5).Budget, cfg.For(20).Budget; quick != 20*time.Second || usual != cfg.Budget {
+		t.Errorf("of half a budget: got %v at 5 a second, and %v at 20", quick, usual)
+	}
+	cfg.Budget = time.Hour
+	if got := cfg.For(0.1).Budget; got != time.Hour {
+		t.Errorf("got %v of an hour", got)
+	}
+}
+
 func TestSlowSystemsGetLongerTries(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()

@@ -161,6 +161,18 @@ func TestCapacityOfSlowSystems(t *testing.T) {
 	}
 }
 
+// TestCapacityOfServicesOfSeconds: of a half to five requests a second, of which each takes seconds, what is
+// found is the edge as well. In 11 s there are a few of them, and it was up to 1.5 times the edge.
+func TestCapacityOfServicesOfSeconds(t *testing.T) {
+	t.Parallel()
+	for _, q := range []queue{
+		{servers: 2, service: 4 * time.Second}, {servers: 1, service: time.Second}, {servers: 4, service: 2 * time.Second},
+		{servers: 4, service: 2 * time.Second, exponential: true}, {servers: 10, service: 2 * time.Second},
+	} {
+		q.finds(t, float64(q.servers)/q.service.Seconds(), 10)
+	}
+}
+
 // TestCapacityOfSystemsThatShed: who turns away what it has no place for has as its edge the rate
 // at which the objectives allow no more of that.
 func TestCapacityOfSystemsThatShed(t *testing.T) {
@@ -216,7 +228,7 @@ func (q *queue) finds(t *testing.T, edge float64, experiments int) {
 	}
 	slices.Sort(all)
 	n := len(all)
-	text := fmt.Sprintf("%.0f a second, %d at a time, exponential %v: %.2f of it (%.2f to %.2f), %d of %d experiments reach across",
+	text := fmt.Sprintf("%.3g a second, %d at a time, exponential %v: %.2f of it (%.2f to %.2f), %d of %d experiments reach across",
 		edge, q.servers, q.exponential, all[n/2], all[n/10], all[n-1-n/10], covered, experiments)
 	t.Log(text)
 	if all[n/2] < least || all[n/2] > most || all[n/10] < leastTenth || covered < experiments-2 {

@@ -34,10 +34,11 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		return err
 	}
 	from, wait := m.start(scenario, swept), drain(m.slo(), scenario, m.base.Timeout)
+	search := m.search.For(from)
 	var history []capacity.Try
 	over := false // the search
 	for {
-		step, ok := m.search.Next(history, time.Since(began), from)
+		step, ok := search.Next(history, time.Since(began), from)
 		if over = over || !ok; over {
 			step, ok = capacity.NextHold(history, m.Experiment.Search.Hold)
 		}
