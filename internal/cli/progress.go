@@ -151,7 +151,7 @@ func outcome(t archive.Trial) string {
 	}
 	switch {
 	case m != nil && m.Kind == archive.AsWritten && m.Held:
-		return format.Measured(m.Result.Throughput()) + " req/s, objectives met"
+		return format.Measured(m.Result.Throughput()) + " req/s, the load's objectives met"
 	case m != nil && m.Kind == archive.AsWritten:
 		return fmt.Sprintf("%s req/s, %s", format.Measured(m.Result.Throughput()), m.Reason)
 	case out.Rate == 0:
