@@ -36,8 +36,13 @@ func advice(in Input, limits []limit, first limit) string {
 	return fmt.Sprintf("%s → %s +%.0f %%; %s would limit at %s.", change, about, 100*(factor-1), who, in.rate(next.bound))
 }
 
-// uneven says whether one instance limits because it does more than its part.
-func (l *limit) uneven() bool { return l.Resource == CPU && l.component.skew() > skewMuch }
+// uneven says whether one instance limits because it does more than its part, or some workers of a stage.
+func (l *limit) uneven() bool {
+	return l.Resource == CPU && l.component.skew() > skewMuch || l.Resource == Stage && l.resource.uneven()
+}
+
+// uneven says whether some workers are busy and others have time.
+func (r Resource) uneven() bool { return r.BusyWorkers > 0 && r.BusyWorkers < r.Workers }
 
 // change is the smallest step that is worth a try, and by what it multiplies the
 // bound.
@@ -69,6 +74,9 @@ func (l *limit) change(in Input) (words string, factor float64) {
 	case Queue:
 		return fmt.Sprintf("%s %s: twice as many consumers", c.Name, r.Name), 2
 	case Stage:
+		if r.uneven() {
+			return fmt.Sprintf("%s %s: spread its work evenly over its %.3g workers; more of them do nothing for what comes to one", c.Name, r.Name, r.Workers), r.Workers / r.BusyWorkers
+		}
 		return fmt.Sprintf("%s %s: twice as many workers", c.Name, r.Name), 2
 	default:
 		return c.Name + ": more memory", 1
