@@ -94,13 +94,8 @@ func TestAHotStreamCostsNoMore(t *testing.T) {
 	t.Parallel()
 	classes, run := compiled(t)
 	const messages, most = "40000", 5 // in one as much as in a thousand; 7 times as much with a time to live of each id
-	cmd := exec.CommandContext(t.Context(), run, "loadstone.chat.CountingCheck", messages, "1000", messages, "1")
-	cmd.Env = append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Djava.io.tmpdir="+t.TempDir())
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	used := regexp.MustCompile(`(?m)^\d+$`).FindAllString(string(out), -1) // among what Flink logs
+	out := countingCheck(t, classes, run, messages, "1000", messages, "1")
+	used := regexp.MustCompile(`(?m)^\d+$`).FindAllString(out, -1) // among what Flink logs
 	if len(used) != 2 {
 		t.Fatalf("it says %q", used)
 	}
@@ -110,6 +105,30 @@ func TestAHotStreamCostsNoMore(t *testing.T) {
 	if hot > most*spread {
 		t.Errorf("in one stream they took %.1f times as much", hot/spread)
 	}
+}
+
+// A message that comes again counts once, for as long as it is known; it is forgotten after twice that.
+func TestMessagesAreForgotten(t *testing.T) {
+	t.Parallel()
+	classes, run := compiled(t)
+	const seconds = "12" // known for 4 to 8
+	told := regexp.MustCompile(`(?m)"stream":0,.*"next":(\d+)`).FindAllStringSubmatch(countingCheck(t, classes, run, seconds), -1)
+	if len(told) != 2 || told[0][1] != "1" || told[1][1] != "2" {
+		t.Errorf("it is told %q, want 1 and then 2", told)
+	}
+}
+
+// countingCheck returns what CountingCheck prints.
+func countingCheck(t *testing.T, classes, run string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), run, append([]string{"loadstone.chat.CountingCheck"}, args...)...)
+	var failed bytes.Buffer
+	cmd.Env, cmd.Stderr = append(os.Environ(), "FLINK_EXTRA_CLASSPATH="+classes, "JVM_ARGS=-Xmx512m -Djava.io.tmpdir="+t.TempDir()), &failed
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &failed)
+	}
+	return string(out)
 }
 
 // totals are those of a stream as the job tells them.

@@ -158,11 +158,11 @@ func TestAllComeBackAtOnce(t *testing.T) {
 	}
 }
 
-// Nobody notices a server that is away: who is sent to it is sent on.
-func TestAServerThatIsAway(t *testing.T) {
+// Nobody notices servers that are away: who is sent to one is sent on.
+func TestServersThatAreAway(t *testing.T) {
 	t.Parallel()
 	there := startServer(t)
-	address := start(t, "127.0.0.1:1", there.address)
+	address := start(t, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", there.address)
 	const viewers = 20
 	for i := range viewers {
 		if status := open(t, address, "/ws"); status != http.StatusSwitchingProtocols {

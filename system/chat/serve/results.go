@@ -21,7 +21,7 @@ type results struct {
 // countLag registers the metric that the analyst has where a server analyses by itself. It says what viewers see: a message
 // waits in Kafka, or anywhere on its way through the analysis. Streams count in which somebody is, and whose totals were heard.
 func (s *server) countLag(to prometheus.Registerer) {
-	promauto.With(to).NewGaugeFunc(prometheus.GaugeOpts{Name: "chat_analysis_lag_messages", Help: "Messages that are published and not analysed."}, func() float64 {
+	promauto.With(to).NewGaugeFunc(prometheus.GaugeOpts{Name: "chat_analysis_lag_messages", Help: "Messages of streams whose totals were heard that are published and not analysed."}, func() float64 {
 		var lag uint64
 		for _, room := range s.hub.Rooms() {
 			var of struct {

@@ -190,6 +190,9 @@ public final class Analysis {
     if (given.get("kafka").isEmpty()) {
       throw new IllegalArgumentException("--kafka is missing: write the brokers, HOST:PORT");
     }
+    if (Long.parseLong(given.get("remember-seconds")) < 1) {
+      throw new IllegalArgumentException("--remember-seconds is " + given.get("remember-seconds") + ": write 1 or more");
+    }
     if (!given.get("weight").equals("wait") && !given.get("weight").equals("cpu")) {
       throw new IllegalArgumentException("--weight is " + given.get("weight") + ": write wait or cpu");
     }
@@ -303,7 +306,7 @@ public final class Analysis {
       known = List.of(ids("even"), ids("odd"));
       span = getRuntimeContext().getState(new ValueStateDescriptor<>("span", Types.LONG));
       counts = getRuntimeContext().getState(new ValueStateDescriptor<>("counts", PrimitiveArrayTypeInfo.LONG_PRIMITIVE_ARRAY_TYPE_INFO));
-      due = getRuntimeContext().getState(new ValueStateDescriptor<>("due", Types.LONG));
+      due = getRuntimeContext().getState(new ValueStateDescriptor<>("due at", Types.LONG));
     }
 
     private MapState<String, Boolean> ids(String spans) {
@@ -314,12 +317,16 @@ public final class Analysis {
     boolean again(String who, Context context) throws Exception {
       long now = context.timerService().currentProcessingTime() / remember;
       Long last = span.value();
+      if (last != null && last > now + 1) { // the clock was far ahead, or spans were shorter
+        forget(last + 2);
+        last = null;
+      }
       if (last == null || last < now) {
         forget(now);
         span.update(now);
         context.timerService().registerProcessingTimeTimer((now + 2) * remember);
       } else {
-        now = last; // also where the clock was set back
+        now = last; // also where the clock was set back a little
       }
       MapState<String, Boolean> here = known.get((int) (now % 2));
       if (here.contains(who) || known.get((int) ((now + 1) % 2)).contains(who)) {
@@ -347,8 +354,8 @@ public final class Analysis {
       all = all == null ? new long[Labels.NAMES.length] : all.clone();
       all[label]++;
       counts.update(all);
-      if (due.value() == null) {
-        long at = context.timerService().currentProcessingTime() + EVERY;
+      long at = context.timerService().currentProcessingTime() + EVERY;
+      if (due.value() == null || due.value() > at) { // the clock was set back
         due.update(at);
         context.timerService().registerProcessingTimeTimer(at);
       }

@@ -12,11 +12,17 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 /**
  * Says what counting costs, for who compares: of as many messages in as many streams as its arguments say, one line of CPU
  * nanoseconds for each pair of them. The first pair is counted twice, and the first time, in which Java is compiled, is left out.
+ * With a single argument it says what is told of a message that comes twice at once and again after so many seconds, where
+ * messages are known for a third of that.
  */
 public final class CountingCheck {
   private CountingCheck() {}
 
   public static void main(String[] args) throws Exception {
+    if (args.length == 1) {
+      again(Long.parseLong(args[0]));
+      return;
+    }
     OperatingSystemMXBean used = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     count(Long.parseLong(args[0]), Long.parseLong(args[1]));
     for (int i = 0; i < args.length; i += 2) {
@@ -33,6 +39,20 @@ public final class CountingCheck {
         .keyBy(m -> m.f0)
         .process(new Analysis.Totals(Duration.ofMinutes(10))).returns(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO)
         .sinkTo(new DiscardingSink<>());
+    env.execute();
+  }
+
+  private static void again(long seconds) throws Exception {
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1);
+    env.fromSequence(0, 3)
+        .map(n -> {
+          Thread.sleep(n < 2 ? 0 : n == 2 ? seconds * 1000 : 2000); // the last one is there for what is told meanwhile
+          return Tuple3.of(n / 3, "guest/1", 0);
+        }).returns(Types.TUPLE(Types.LONG, Types.STRING, Types.INT))
+        .keyBy(m -> m.f0)
+        .process(new Analysis.Totals(Duration.ofMillis(seconds * 1000 / 3))).returns(PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO)
+        .map(told -> new String(told, java.nio.charset.StandardCharsets.UTF_8)).returns(Types.STRING)
+        .print();
     env.execute();
   }
 }
