@@ -260,8 +260,7 @@ const neverEmpty = 0.95
 
 // queue reads a queue. How much its consumer can do is what it did in the tries
 // in which the queue was never empty, if there was one; else the share of time
-// with work in the queue stands for the consumer's utilisation. A consumer that falls
-// behind has no pause, also while nothing of what waits is old enough to be in the queue.
+// with work in the queue stands for the consumer's utilisation.
 func (m *meter) queue(name string, out *verdict.Resource) bool {
 	d := m.resource
 	depth, ok := m.gauge(name, d.Depth)
@@ -295,11 +294,6 @@ func (m *meter) queue(name string, out *verdict.Resource) bool {
 	}
 	if most > 0 {
 		out.Busy, out.Counted = min(1, done/most), true
-	}
-	if d.Lag != "" {
-		if left, behind := m.view(name).Behind(m.match[d.Lag], m.match[d.Done]); behind {
-			out.Depth, out.Slope, out.NotEmpty, out.Busy = max(depth.Mean, left.Mean), left.Slope, 1, 1
-		}
 	}
 	return true
 }

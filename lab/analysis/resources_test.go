@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -66,29 +65,6 @@ func TestDeriveNamesDeclaredResources(t *testing.T) {
 	r := derive(t, map[string]planted{"one": idle(pool, slots(3.8)), "two": idle(pool, slots(4))}).Variants[1].Components[0].Resources[0]
 	if r.Capacity != 4 || r.Full != 1 || r.Waiting != 2 || !near(r.WaitMS, 30, 0.01) {
 		t.Errorf("got %+v, want 4 slots, always full, 2 waiting, 30 ms each", r)
-	}
-}
-
-// A consumer whose commits leave more and more undone has no pause, also while nothing is in its queue for long
-// enough to be told; one whose commits leave now more and now less has.
-func TestAConsumerThatFallsBehind(t *testing.T) {
-	t.Parallel()
-	queue := topology.Resource{Name: "orders/kitchen", Kind: topology.Queue, Depth: "overdue", Lag: "left", Done: "done"}
-	left := func(left func(s float64) float64) planted {
-		return idle(queue, func(s float64) map[string]float64 {
-			return map[string]float64{"overdue": 0, "left": left(s), "done": 70 * s}
-		})
-	}
-	res := derive(t, map[string]planted{
-		"one": left(func(s float64) float64 { return 20 + 30*s }),
-		"two": left(func(s float64) float64 { return 20 + 15*math.Sin(20*s) }),
-	})
-	behind, keepsUp := res.Variants[0].Components[0].Resources[0], res.Variants[1].Components[0].Resources[0]
-	if behind.NotEmpty != 1 || behind.Busy != 1 || !near(behind.Slope, 30, 0.01) || behind.Depth <= 20 {
-		t.Errorf("got %+v, want a queue that is never empty and grows by 30 a second", behind)
-	}
-	if keepsUp.NotEmpty != 0 || keepsUp.Busy != 0 || keepsUp.Slope != 0 {
-		t.Errorf("got %+v, want an empty queue", keepsUp)
 	}
 }
 

@@ -38,7 +38,7 @@ type Endpoint struct {
 type Config struct {
 	Hosts     []host.Host
 	Endpoints []Endpoint
-	// Sources are asked about once a second each, and less often if they are slow.
+	// Sources are asked once a second each, and less often if they are slow.
 	Sources []Source
 	// Interval is the time between samples of CPU and memory; MetricsInterval
 	// that between scrapes of one endpoint, if there are no more than a few: of more

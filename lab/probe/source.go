@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 )
 
@@ -19,7 +18,7 @@ type Source struct {
 }
 
 const (
-	// sourceInterval is the time between two questions, on average. One costs several round
+	// sourceInterval is the time between two questions. One costs several round
 	// trips and what is asked has to add up over all its clients, so there are
 	// fewer than scrapes.
 	sourceInterval = time.Second
@@ -28,12 +27,9 @@ const (
 	sourceTimeout = 10 * time.Second
 )
 
-// ask asks one source until ctx ends, at intervals from half to one and a half of sourceInterval: questions
-// in step with what a system does every so often would see it at one moment of that all the time or, worse, at
-// one that creeps, which looks like growth. There is never more than one question under way,
-// and one that takes more than half its interval is followed by a pause as long.
+// ask asks one source until ctx ends. There is never more than one question under way,
+// and one that takes more than half the interval is followed by a pause as long.
 func ask(ctx context.Context, s Source, records chan<- any) error {
-	random := rand.New(rand.NewPCG(1, 2)) // that it is the same each time does not matter
 	for {
 		began := time.Now()
 		values, err := s.within(ctx, sourceTimeout)
@@ -45,9 +41,8 @@ func ask(ctx context.Context, s Source, records chan<- any) error {
 				return nil
 			}
 		}
-		interval := time.Duration((0.5 + random.Float64()) * float64(sourceInterval))
 		select {
-		case <-time.After(max(interval-took, took)):
+		case <-time.After(max(sourceInterval-took, took)):
 		case <-ctx.Done():
 			return nil
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"loadstone/lab/probe"
-	"loadstone/lab/stats"
 )
 
 // View is what the scrapes of one instance say of a span.
@@ -35,9 +34,10 @@ type Gauge struct {
 	Scrapes int
 }
 
-// points are the scrapes in the span that have a gauge, by their seconds from its begin. match
-// picks its series, which are added up. A scrape in which one of them is no number does not have it.
-func (v *View) points(match func(series string) bool) (seconds, values []float64) {
+// Gauge works out a gauge; match picks its series, which are added up. A scrape in which
+// one of them is no number does not have it. ok is false if no scrape in the span has it.
+func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
+	var seconds, values []float64
 	for i := range v.Scrapes {
 		s := &v.Scrapes[i]
 		if !v.has(s) {
@@ -47,53 +47,30 @@ func (v *View) points(match func(series string) bool) (seconds, values []float64
 			seconds, values = append(seconds, s.At.Sub(v.From).Seconds()), append(values, n)
 		}
 	}
-	return seconds, values
-}
-
-// Gauge works out a gauge; ok is false if no scrape in the span has it.
-func (v *View) Gauge(match func(series string) bool) (g Gauge, ok bool) {
-	seconds, values := v.points(match)
 	if len(values) == 0 {
 		return Gauge{}, false
 	}
 	n := float64(len(values))
-	for _, y := range values {
+	meanT := 0.0
+	for i, y := range values {
 		g.Mean += y
+		meanT += seconds[i]
 		g.Most = max(g.Most, y)
 		if y > 0 {
 			g.Above++
 		}
 	}
-	g.Mean, g.Above = g.Mean/n, g.Above/n
+	g.Mean, meanT, g.Above = g.Mean/n, meanT/n, g.Above/n
 	g.Scrapes, g.First, g.Last = len(values), values[0], values[len(values)-1]
-	g.Slope, _ = stats.Slope(seconds, values, 0, 0)
-	return g, true
-}
-
-// growsMuch is the share of what comes by which what is left grows that matters, as it is of the
-// work in flight: see load.Trend.
-const growsMuch = 0.02
-
-// Behind says whether whoever takes from a queue falls behind: whether what it leaves undone at
-// its commits grows, without doubt and by more than matters. left is a gauge of that, told once for
-// each commit, and done a counter of what is committed. It returns what is left as a gauge.
-//
-// A commit is seen at the next scrape, and what came meanwhile is left as well. How long that is has a
-// known variance, however few commits there are: scrapes of a probe.Source are from a half to one and a
-// half of their mean interval apart, evenly, which makes it an eighth of the interval squared. Beside that, arrivals
-// vary, by their number (Poisson), and who is busy for most of the time works off what came by chance only slowly.
-func (v *View) Behind(left, done func(series string) bool) (g Gauge, behind bool) {
-	rate, told := v.Growth(done)
-	seconds, values := v.points(left)
-	scraped, _ := v.points(done)
-	if !told || len(values) < 3 || len(scraped) < 2 {
-		return Gauge{}, false
+	var square, product float64
+	for i, y := range values {
+		square += (seconds[i] - meanT) * (seconds[i] - meanT)
+		product += (seconds[i] - meanT) * (y - g.Mean)
 	}
-	between := (scraped[len(scraped)-1] - scraped[0]) / float64(len(scraped)-1)
-	g, _ = v.Gauge(left)
-	meanwhile := (rate + g.Slope) * between
-	_, least := stats.Slope(seconds, values, meanwhile*meanwhile/8, rate)
-	return g, least > 0 && g.Slope > growsMuch*(rate+g.Slope)
+	if square > 0 {
+		g.Slope = product / square
+	}
+	return g, true
 }
 
 // ShareAtLeast is the share of scrapes in which one gauge was at least as high

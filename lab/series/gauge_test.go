@@ -245,38 +245,3 @@ func TestAPartOfASumIsNotTheWhole(t *testing.T) {
 		t.Errorf("got %g, %v: a counter that is no number is passed over", n, ok)
 	}
 }
-
-// TestBehindIsNoGrowthThatMayBeAWait: what is left grows by as much as comes between two scrapes, by
-// chance, and by more than that only if it is behind.
-func TestBehindIsNoGrowthThatMayBeAWait(t *testing.T) {
-	t.Parallel()
-	is := func(name string) func(string) bool { return func(series string) bool { return series == name } }
-	for name, c := range map[string]struct {
-		left   []float64 // told each fifth second
-		behind bool
-	}{
-		"nothing is left":        {[]float64{0, 0, 0, 0, 0}, false},
-		"a wait that grows":      {[]float64{0, 25, 50, 75, 100}, false},
-		"a tenth stays":          {[]float64{0, 50, 100, 150, 200}, true},
-		"a hundredth":            {[]float64{100, 105, 110, 115, 120}, false},
-		"two say nothing":        {[]float64{0, 400}, false},
-		"much at a time":         {[]float64{500, 0, 500, 100, 600}, false},
-		"it is worked off":       {[]float64{400, 300, 200, 100, 0}, false},
-		"behind and never empty": {[]float64{5000, 5060, 5090, 5160, 5200}, true},
-	} {
-		v := View{Instance: "log-1", From: t0, To: moment(60)}
-		for i := range 5*len(c.left) + 1 {
-			values := map[string]float64{"done": 100 * float64(i)}
-			if i%5 == 4 {
-				values["left"] = c.left[i/5]
-			}
-			v.Scrapes = append(v.Scrapes, probe.Scrape{At: moment(float64(i)), Instance: "log-1", Values: values})
-		}
-		if g, behind := v.Behind(is("left"), is("done")); behind != c.behind || behind && g.Scrapes != len(c.left) {
-			t.Errorf("%s: got %v, %+v", name, behind, g)
-		}
-	}
-	if _, behind := (&View{}).Behind(is("left"), is("done")); behind {
-		t.Error("nobody is behind with nothing")
-	}
-}

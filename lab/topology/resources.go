@@ -77,8 +77,7 @@ type Resource struct {
 	Done     string `json:"done,omitempty"`
 	// Of a stage: a counter of the seconds in which a worker could not hand on
 	// what was done, because what comes after took no more; and a gauge of what
-	// waits for the stage. Of a queue Lag is what its consumer's commits left undone, told once
-	// for each; only a probe can tell that.
+	// waits for the stage.
 	BackpressuredSeconds string `json:"backpressured_seconds,omitempty"`
 	Lag                  string `json:"lag,omitempty"`
 	// BusyMS and BackpressuredMS tell the same as the counters, as gauges of

@@ -14,10 +14,6 @@
 // checkpoints, it is what was there at the commit before already, see progress.
 // Records of a transaction count as soon as they are in the log.
 //
-// Of a consumer that falls behind slowly nothing is overdue for long: until it is
-// behind by all that comes between two commits. What its commits leave undone grows
-// from the first one on, which series.View.Behind looks at.
-//
 // A question costs 1.3 ms of CPU here and 6.2 ms in a broker whose Java compiles
 // quickly rather than well, so a second of watching takes under 1 % of a core:
 //
@@ -47,7 +43,6 @@ const DefaultPort = 9092
 const (
 	lagSeries       = "kafka_group_lag"       // gauge: in the log and not committed
 	overdueSeries   = "kafka_group_overdue"   // gauge: the part of it that is older than a reading, or than a commit
-	leftSeries      = "kafka_group_left"      // gauge: what commits left undone; told when all partitions have one since it was told last
 	committedSeries = "kafka_group_committed" // counter: done
 	endSeries       = "kafka_topic_end"       // counter: what came in
 )
@@ -96,9 +91,7 @@ type part struct {
 type progress struct {
 	committed, end  int64 // at the last commit that was seen
 	overdue         int64
-	left            int64 // not committed, at that reading
-	told            bool  // there was none since left was told
-	waited, between int   // readings with something to do: since that commit, and before it
+	waited, between int // readings with something to do: since that commit, and before it
 }
 
 // read is how many records are overdue, as a partition is now. before is its end at the reading before.
@@ -108,12 +101,10 @@ func (p *progress) read(committed, end, before int64) int64 {
 		p.overdue = max(0, p.end-committed)
 		p.between, p.waited = p.waited, 0
 		p.committed, p.end = committed, end
-		p.left, p.told = end-committed, false
 	case committed == end:
 		p.overdue, p.waited, p.end = 0, 0, end
-		p.left, p.told = 0, false
-	default: // readings are uneven: who commits once a second may not have between two of them
-		if p.waited++; p.waited > 1+2*min(p.between, mostBetween) {
+	default:
+		if p.waited++; p.waited > 2*min(p.between, mostBetween) {
 			p.overdue = max(0, before-committed)
 		}
 	}
@@ -178,7 +169,11 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 			case err != nil:
 				failed = append(failed, fmt.Errorf("group %s, topic %s: %w", q.group, q.topic, err))
 			case r.admit(q):
-				sum.tell(q, out)
+				out[q.series(lagSeries)], out[q.series(committedSeries)] = sum.lag, sum.end-sum.lag
+				out[fmt.Sprintf("%s{topic=%q}", endSeries, q.topic)] = sum.end
+				if !sum.first {
+					out[q.series(overdueSeries)] = sum.overdue
+				}
 			}
 		}
 	}
@@ -192,27 +187,13 @@ func (r *Reader) Read(ctx context.Context) (map[string]float64, error) {
 var errNoGroups = errors.New("no consumer group has committed anything yet")
 
 type sum struct {
-	lag, end, overdue, left float64
-	first                   bool // a partition was not read before
-	whole                   bool // left is of commits that it was not told of yet, in all partitions
-}
-
-// tell adds what is known of a queue.
-func (s sum) tell(q queue, out map[string]float64) {
-	out[q.series(lagSeries)], out[q.series(committedSeries)] = s.lag, s.end-s.lag
-	out[fmt.Sprintf("%s{topic=%q}", endSeries, q.topic)] = s.end
-	if !s.first {
-		out[q.series(overdueSeries)] = s.overdue
-	}
-	if s.whole {
-		out[q.series(leftSeries)] = s.left
-	}
+	lag, end, overdue float64
+	first             bool // a partition was not read before
 }
 
 // total adds up a topic's partitions and notes their ends; one that is unknown
 // is an error.
 func (r *Reader) total(q queue, partitions map[int32]kadm.GroupMemberLag, ends map[partition]int64) (s sum, err error) {
-	s.whole = true
 	for n, p := range partitions {
 		if p.Err != nil {
 			return sum{}, fmt.Errorf("partition %d: %w", n, p.Err)
@@ -226,16 +207,10 @@ func (r *Reader) total(q queue, partitions map[int32]kadm.GroupMemberLag, ends m
 		committed := p.End.Offset - p.Lag
 		has := r.all[part{q.group, at}]
 		if has == nil {
-			has = &progress{committed: committed, end: p.End.Offset, told: true}
+			has = &progress{committed: committed, end: p.End.Offset}
 			r.all[part{q.group, at}] = has
 		}
 		s.overdue += float64(has.read(committed, p.End.Offset, before))
-		s.left += float64(has.left)
-		s.whole = s.whole && !has.told
-	}
-	for n := range partitions {
-		has := r.all[part{q.group, partition{q.topic, n}}]
-		has.told = has.told || s.whole
 	}
 	return s, nil
 }
@@ -286,7 +261,7 @@ func (r *Reader) Resources() []topology.Resource {
 	for q := range r.queues {
 		out = append(out, topology.Resource{
 			Name: q.name(), Kind: topology.Queue,
-			Depth: q.series(overdueSeries), Lag: q.series(leftSeries), Done: q.series(committedSeries),
+			Depth: q.series(overdueSeries), Done: q.series(committedSeries),
 		})
 	}
 	slices.SortFunc(out, func(a, b topology.Resource) int { return cmp.Compare(a.Name, b.Name) })
