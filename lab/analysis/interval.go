@@ -231,9 +231,21 @@ func searchWarnings(trials []observed, search experiment.Search) []string {
 	case found == few && search.Hold < takes:
 		return append(out, fmt.Sprintf("%s; search: {hold: %ds} offers enough", few, enough))
 	default:
-		longer := max(budgetTimes*search.Budget.Seconds(), budgetAttempts*float64(enough))
+		took := capacity.Config{Budget: search.Budget}.For(slowest(trials)).Budget
+		longer := max(budgetTimes*took.Seconds(), budgetAttempts*float64(enough))
 		return append(out, fmt.Sprintf("%s; a longer search, such as search: {budget: %.0fs}, tells more", found, longer))
 	}
+}
+
+// slowest is the lowest capacity that a trial found, or infinite if none did.
+func slowest(trials []observed) float64 {
+	low := math.Inf(1)
+	for i := range trials {
+		if trials[i].measured {
+			low = min(low, trials[i].capacity)
+		}
+	}
+	return low
 }
 
 // inTens is a time in seconds, rounded up to tens of them.

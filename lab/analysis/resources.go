@@ -321,7 +321,7 @@ func joinResources(component []verdict.Component) []verdict.Resource {
 		r := medians(rs, func(r *verdict.Resource) []*float64 {
 			return []*float64{
 				&r.Capacity, &r.DemandMS, &r.Busy, &r.NotEmpty, &r.Full, &r.Waiting, &r.WaitMS,
-				&r.Depth, &r.Slope, &r.Rate, &r.Left, &r.Flushed, &r.FlushSeconds, &r.Workers, &r.BusyWorkers,
+				&r.Depth, &r.Slope, &r.Rate, &r.Left, &r.Flushed, &r.FlushSeconds, &r.Workers, &r.BusyWorkers, &r.Skew,
 			}
 		})
 		r.Backpressured = joinBackpressure(rs)

@@ -20,12 +20,14 @@ import (
 func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 	d := m.resource
 	out = verdict.Resource{Name: d.Name, Kind: d.Kind, After: d.After}
+	all := 0.0 // how busy its workers are, together
 	for _, name := range instances {
 		if !m.handled(name, &out) {
 			continue
 		}
 		for _, w := range m.workers(name) {
 			out.Workers++
+			all += min(1, w.busy)
 			if w.busy >= verdict.BusyMuch {
 				out.BusyWorkers++
 			}
@@ -37,6 +39,9 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 	}
 	if m.lacks != "" {
 		return out, false
+	}
+	if all > 0 {
+		out.Skew = out.Workers * out.Busy / all
 	}
 	behind := out.Behind()
 	if behind && d.BusySeconds == "" && d.BusyMS == "" {

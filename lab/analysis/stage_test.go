@@ -114,7 +114,7 @@ func TestASkewedStageIsAsSlowAsItsHottestWorker(t *testing.T) {
 	if v := one.Verdict; v.ResourceName != "join" || v.Status != verdict.Named || !strings.Contains(fmt.Sprint(v.Witnesses), "1 of its 4 workers was busy") {
 		t.Errorf("got %s %q, want join named", v.Status, v.Summary)
 	}
-	if want := "spread its work evenly over its 4 workers; more of them do nothing for what comes to one → up to +300 %"; !strings.Contains(one.Verdict.Advice, want) {
+	if want := "spread its work evenly over its 4 workers; more of them do nothing for what comes to one → up to +126 %"; !strings.Contains(one.Verdict.Advice, want) {
 		t.Errorf("the advice is %q, want %q", one.Verdict.Advice, want)
 	}
 }

@@ -42,7 +42,7 @@ func DefaultConfig() Config {
 }
 
 const (
-	// enoughInAll is how many requests a search has time for, at the rate that it starts from. With
+	// enoughInAll is how many requests a search has time for. With
 	// fewer, an attempt has so few that a backlog of someWaiting is a large part of them, and less of one is
 	// no reason to reject a rate: at a request a second the median search came out 1.3 times too high.
 	enoughInAll = 200
@@ -50,11 +50,12 @@ const (
 	mostBudget = 5 * time.Minute
 )
 
-// For is the search of a system that does about rate requests per second: of a slow one it takes longer. A
-// smaller budget than the usual is for a quick look, and grows to that part of what would be enough.
+// For is the search of a system that does about rate requests per second: of a slow one it takes longer, unless somebody
+// said how long it may take.
 func (c Config) For(rate float64) Config {
-	part := min(1, c.Budget.Seconds()/DefaultConfig().Budget.Seconds())
-	c.Budget = max(c.Budget, time.Duration(part*min(enoughInAll/rate, mostBudget.Seconds())*1e9))
+	if usual := DefaultConfig().Budget; c.Budget == usual {
+		c.Budget = max(usual, time.Duration(min(enoughInAll/rate, mostBudget.Seconds())*float64(time.Second)))
+	}
 	return c
 }
 

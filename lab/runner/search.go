@@ -34,7 +34,7 @@ func (m *trialRun) capacity(ctx context.Context) error {
 		return err
 	}
 	from, wait := m.start(scenario, swept), drain(m.slo(), scenario, m.base.Timeout)
-	search := m.search.For(from)
+	search := m.search.For(cmp.Or(swept, from)) // where it starts may be a guess of somebody's
 	var history []capacity.Try
 	over := false // the search
 	for {

@@ -41,8 +41,8 @@ func (l *limit) uneven() bool {
 	return l.Resource == CPU && l.component.skew() > skewMuch || l.Resource == Stage && l.resource.uneven()
 }
 
-// uneven says whether some workers are busy and others have time.
-func (r Resource) uneven() bool { return r.BusyWorkers > 0 && r.BusyWorkers < r.Workers }
+// uneven says whether one worker limits because it does more than its part.
+func (r Resource) uneven() bool { return r.Skew > skewMuch }
 
 // change is the smallest step that is worth a try, and by what it multiplies the
 // bound.
@@ -75,7 +75,7 @@ func (l *limit) change(in Input) (words string, factor float64) {
 		return fmt.Sprintf("%s %s: twice as many consumers", c.Name, r.Name), 2
 	case Stage:
 		if r.uneven() {
-			return fmt.Sprintf("%s %s: spread its work evenly over its %.3g workers; more of them do nothing for what comes to one", c.Name, r.Name, r.Workers), r.Workers / r.BusyWorkers
+			return fmt.Sprintf("%s %s: spread its work evenly over its %.3g workers; more of them do nothing for what comes to one", c.Name, r.Name, r.Workers), r.Skew
 		}
 		return fmt.Sprintf("%s %s: twice as many workers", c.Name, r.Name), 2
 	default:

@@ -110,7 +110,7 @@ func withoutFollowers(limits []limit) []limit {
 
 func (r Resource) stageEvidence(c Component) string {
 	text := fmt.Sprintf("%s worked in its stage %s for %.0f %% of the time and did %s/s", c.Name, r.Name, 100*r.Busy, format.Rounded(r.Rate))
-	if r.uneven() {
+	if r.Workers > 1 && r.BusyWorkers > 0 && r.BusyWorkers < r.Workers {
 		are := "were"
 		if r.BusyWorkers <= 1 {
 			are = "was"

@@ -198,6 +198,8 @@ type Resource struct {
 	// most of the time: as much as a stage does that limits.
 	Workers     float64 `json:"workers,omitempty"`
 	BusyWorkers float64 `json:"busy_workers,omitempty"`
+	// Skew is how many times an even part of the work the hottest worker of a stage does.
+	Skew float64 `json:"skew,omitempty"`
 	// Rate is what a stage or a queue's consumer did each second.
 	Rate float64 `json:"rate,omitempty"`
 	// Left is by how much more waited when the load ended than when it began,
