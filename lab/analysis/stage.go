@@ -20,28 +20,16 @@ import (
 func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 	d := m.resource
 	out = verdict.Resource{Name: d.Name, Kind: d.Kind, After: d.After}
-	all := 0.0 // how busy its workers are, together
+	var all []worker
 	for _, name := range instances {
-		if !m.handled(name, &out) {
-			continue
-		}
-		for _, w := range m.workers(name) {
-			out.Workers++
-			all += min(1, w.busy)
-			if w.busy >= verdict.BusyMuch {
-				out.BusyWorkers++
-			}
-			if !ok || w.busy > out.Busy {
-				out.Busy, out.Backpressured = min(1, w.busy), w.held
-			}
-			ok = true
+		if m.handled(name, &out) {
+			all = append(all, m.workers(name)...)
 		}
 	}
+	ok = len(all) > 0
+	hottest(all, &out)
 	if m.lacks != "" {
 		return out, false
-	}
-	if all > 0 {
-		out.Skew = out.Workers * out.Busy / all
 	}
 	behind := out.Behind()
 	if behind && d.BusySeconds == "" && d.BusyMS == "" {
@@ -55,6 +43,24 @@ func (m *meter) stage(instances []string) (out verdict.Resource, ok bool) {
 		out.DemandMS = 1000 / max(out.Bound, 1e-9)
 	}
 	return out, ok
+}
+
+// hottest is how busy the hottest worker is, and how many others are.
+func hottest(all []worker, out *verdict.Resource) {
+	sum := 0.0
+	for i, w := range all {
+		out.Workers++
+		if w.busy >= verdict.BusyMuch {
+			out.BusyWorkers++
+		}
+		if i == 0 || w.busy > out.Busy {
+			out.Busy, out.Backpressured = min(1, w.busy), w.held
+		}
+		sum += min(1, w.busy)
+	}
+	if sum > 0 {
+		out.Skew = out.Workers * out.Busy / sum
+	}
 }
 
 // handled adds what an instance did and what waited for it. It is false if it tells
