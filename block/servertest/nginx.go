@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +38,19 @@ func NGINXHere(dir string, more ...string) *strings.Replacer {
 	}
 	return strings.NewReplacer(append(more, "user nginx;", user, "/run/nginx.pid", dir+"/nginx.pid", "http {", "http {"+temps.String(),
 		"/dev/stderr", "stderr", "/dev/stdout", dir+"/access.log", "/etc/nginx/", dir+"/etc/", "/var/cache/nginx", dir+"/cache")...)
+}
+
+// NGINXServers has a configuration that names a server, HOST:PORT, in an upstream name each of some others there
+// in its place, with the same parameters.
+func NGINXServers(config, server string, others ...string) string {
+	line := regexp.MustCompile(`server ` + regexp.QuoteMeta(server) + `[^;]*;`)
+	return line.ReplaceAllStringFunc(config, func(found string) string {
+		var all strings.Builder
+		for _, other := range others {
+			all.WriteString(strings.Replace(found, server, other, 1))
+		}
+		return all.String()
+	})
 }
 
 // NGINX starts one with etc/nginx.conf in dir and waits until it takes connections at the

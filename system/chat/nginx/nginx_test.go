@@ -20,10 +20,7 @@ import (
 // deadline bounds every wait.
 const deadline = 60 * time.Second
 
-var (
-	listens = regexp.MustCompile(`listen \d+`)
-	chats   = regexp.MustCompile(`(?m)^ *server chat:8097.*\n`)
-)
+var listens = regexp.MustCompile(`listen \d+`)
 
 // start starts NGINX in front of servers, and returns its address.
 func start(t *testing.T, servers ...string) string {
@@ -35,13 +32,7 @@ func start(t *testing.T, servers ...string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rendered := chats.ReplaceAllStringFunc(string(text), func(line string) string {
-			var all strings.Builder
-			for _, server := range servers {
-				all.WriteString(strings.Replace(line, "chat:8097", server, 1))
-			}
-			return all.String()
-		})
+		rendered := servertest.NGINXServers(string(text), "chat:8097", servers...)
 		rendered = strings.Replace(rendered, "accounts:8097", servers[0], 1)
 		rendered = servertest.NGINXHere(dir).Replace(listens.ReplaceAllString(rendered, "listen "+to[1]))
 		path := filepath.Join(dir, "etc", to[0])

@@ -55,7 +55,6 @@ type layout struct {
 
 var (
 	listens = regexp.MustCompile(`listen \d+`)
-	apis    = regexp.MustCompile(`(?m)^ *server api:8080.*\n`)
 	// second has the names of a second configuration in one process.
 	second = strings.NewReplacer("apis", "nobody", "default_server", "", "$feed_", "$gone_", "=feed:", "=gone:", "proxy_cache feed", "proxy_cache gone",
 		"nginx/feed", "nginx/gone", "upstream edge", "upstream nowhere", "zone edge", "zone nowhere", "http://edge", "http://nowhere", "published.inc", "gone.inc", "editing", "going")
@@ -67,13 +66,7 @@ func (l layout) write(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rendered := apis.ReplaceAllStringFunc(string(text), func(line string) string {
-		var all strings.Builder
-		for _, server := range l.servers {
-			all.WriteString(strings.Replace(line, "api:8080", server, 1))
-		}
-		return all.String()
-	})
+	rendered := servertest.NGINXServers(string(text), "api:8080", l.servers...)
 	rendered = strings.NewReplacer("${FEED_HTTP2}", "", "${FEED_LOG}", "/dev/stdout requests", "edge:8080", l.edge).Replace(rendered)
 	if l.again {
 		rendered = second.Replace(rendered)

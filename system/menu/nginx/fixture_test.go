@@ -90,13 +90,7 @@ func start(t *testing.T) *system {
 		}
 		rendered := shared.ReplaceAllString(string(text), "${1}"+suffix)
 		for name, addresses := range servers {
-			rendered = regexp.MustCompile(`server `+name+`:8080[^;]*;`).ReplaceAllStringFunc(rendered, func(line string) string {
-				var all strings.Builder
-				for _, a := range addresses {
-					all.WriteString(strings.Replace(line, name+":8080", a, 1))
-				}
-				return all.String()
-			})
+			rendered = servertest.NGINXServers(rendered, name+":8080", addresses...)
 			rendered = strings.ReplaceAll(rendered, "http://"+name+":8080", "http://"+addresses[0])
 		}
 		rendered = regexp.MustCompile(`listen \d+`).ReplaceAllString(rendered, "listen "+listen)
