@@ -87,6 +87,9 @@ public final class Analysis {
             .setTopics(TOPIC)
             .setGroupId("analysis")
             .setStartingOffsets(OffsetsInitializer.committedOffsets(OffsetResetStrategy.EARLIEST))
+            // A question for each message would cost a broker more than all else. A busy room fills an answer at once.
+            .setProperty("fetch.min.bytes", "32768")
+            .setProperty("fetch.max.wait.ms", "100")
             .setDeserializer(new Values())
             .build();
     KafkaSink<byte[]> sink =
