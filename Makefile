@@ -48,7 +48,7 @@ demo: build ## run the main job: four variants of the results system, compared
 patterns: build ## six patterns for high load, each off and on, in about seven minutes
 	@scripts/patterns
 
-patterns-full: build deps ## the same on NGINX, Redis, Kafka, PostgreSQL and Cassandra
+patterns-full: build deps ## four of them on NGINX, Redis, Kafka, PostgreSQL and Cassandra
 	@scripts/patterns full
 
 .PHONY: menu-10m
