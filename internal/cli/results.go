@@ -72,8 +72,8 @@ with other students is an error instead; an interrupted seed of PostgreSQL resum
 when it is run again.
 
 With --publish-at no moment passes in which results are out too early. A store that
-has a time already keeps it if it is later, and results that came out at theirs stay out: see
-'loadstone results embargo' for changing it.
+has a time already keeps it if it is later, or has passed: see 'loadstone results
+embargo' for changing it.
 
 The access codes are derived from the seed, so they are not secret. Use synthetic
 students for trials and measurements only, never beside real ones.`,

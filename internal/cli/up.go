@@ -41,8 +41,8 @@ the .env beside the Compose file, as with docker compose. For an experiment only
 Published ports are opened on 127.0.0.1, or on the address that the Compose file
 gives; with --publish-all, on all addresses. Without Docker, Loadstone forwards the
 connections itself, so services see every client as 127.0.0.1. The system results
-then counts all clients as one in its limit of 200 requests a second per address; for
-students on many machines use --driver docker --publish-all.
+then counts all clients as one in its limits per address; for students on many
+machines use --driver docker --publish-all.
 
 Exit status:
    0  stopped on request, or already running

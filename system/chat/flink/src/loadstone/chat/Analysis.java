@@ -87,7 +87,7 @@ public final class Analysis {
             .setTopics(TOPIC)
             .setGroupId("analysis")
             .setStartingOffsets(OffsetsInitializer.committedOffsets(OffsetResetStrategy.EARLIEST))
-            // A question for each message would cost a broker more than all else. A busy room fills an answer at once.
+            // By default brokers are asked anew for each message. What a busy room says fills an answer at once.
             .setProperty("fetch.min.bytes", "32768")
             .setProperty("fetch.max.wait.ms", "100")
             .setDeserializer(new Values())
