@@ -49,7 +49,7 @@ type Result struct {
 	IterationsInTime uint64 `json:"iterations_in_time"`
 	// CompletedInTime counts requests that were done between From and To: the
 	// throughput of the measured part. It has those that the warm-up left under
-	// way, which count nowhere else, and not the tail that drained after To.
+	// way or unsent, which count nowhere else, and not the tail that drained after To.
 	CompletedInTime uint64 `json:"completed_in_time"`
 
 	// Sent and Received are bytes on the wire, as the protocol's messages: no

@@ -135,6 +135,9 @@ func (c *Cached) lookup(ctx context.Context, id int64) (results.Page, error) {
 	if over, ok := errors.AsType[*cache.OverloadError](err); ok {
 		return results.Page{}, &results.BusyError{RetryAfter: over.RetryAfter, Err: err}
 	}
+	if errors.Is(err, cache.ErrClosed) { // meanwhile
+		return results.Page{}, fmt.Errorf("%w: %w", results.ErrUnavailable, err)
+	}
 	return page.Page, err // the store's error, which says what was tried
 }
 

@@ -58,6 +58,18 @@ func TestCachedStore(t *testing.T) {
 	})
 }
 
+// What is looked up while the store closes is unavailable, as it is afterwards.
+func TestLookupWhileClosing(t *testing.T) {
+	t.Parallel()
+	c := openCached(t, memory{}, 0)
+	if err := c.pages.Close(); err != nil { // as Close does after the look-up has begun
+		t.Fatal(err)
+	}
+	if _, err := c.Lookup(t.Context(), 7); !errors.Is(err, results.ErrUnavailable) {
+		t.Errorf("got %v, want %v", err, results.ErrUnavailable)
+	}
+}
+
 func TestCachedPagesOwnTheirBytes(t *testing.T) {
 	t.Parallel()
 	store := memory{7: {Body: []byte("body"), Code: []byte("code"), Tag: 9, Owner: t}}
