@@ -22,7 +22,7 @@ const deadline = 60 * time.Second
 // defaults are the variables as compose.yaml has them, but for RESULTS_TLS: most tests
 // ask without it.
 var defaults = map[string]string{
-	"RESULTS_ACCESS": "code", "RESULTS_LIMITS": "", "RESULTS_GZIP": "on", "RESULTS_TLS": "off", "RESULTS_HTTPS_PORT": "8443", "EDGE_CACHE": "off", "LB_ACCESS_LOG": "off", "LB_BIND": "off",
+	"RESULTS_ACCESS": "code", "RESULTS_LIMITS": "", "RESULTS_GZIP": "on", "RESULTS_TLS": "off", "RESULTS_HTTPS_PORT": "8443", "RESULTS_BALANCER": "255.255.255.255", "EDGE_CACHE": "off", "LB_ACCESS_LOG": "off", "LB_BIND": "off",
 }
 
 // ports counts up: every server of this test binary has its own. The address
