@@ -43,6 +43,10 @@ where requests wait: slots, pools and locks that nobody declares, a disk, a serv
 outside the file. Each is measured as by 'loadstone run', and the verdict and the
 result of each of its methods are compared with the known bottleneck.
 
+Two more are measured if --only names them: same compares a variant with itself, and
+tenth one with another that has 10 % more of the CPU that limits it. Each seed takes
+three minutes; how often the variants were called different is printed.
+
 The parameters of the systems depend on the seed, which is new for every self-test
 unless it is given. The files of the systems, their runs and score.json are kept, so
 that a wrong verdict can be investigated.
@@ -51,7 +55,8 @@ Nothing else should load the machine during the self-test; where that cannot be
 helped, --busy tells wrong verdicts from disturbed ones.
 
 Exit status:
-   0  at least 11 of every 12 verdicts are right (with --quick, all four)
+   0  at least 11 of every 12 verdicts are right (with --quick, all four), and of
+      the differences of 10 % 4 of every 5 are found
    1  fewer are right, or the self-test failed
    2  an error in the arguments`,
 		Example: `  # all systems, in about 25 minutes
@@ -62,6 +67,9 @@ Exit status:
 
   # one that had a wrong verdict, again with the same parameters
   loadstone selftest --only pool --seed 42
+
+  # how often two variants are called different that are not, and that are
+  loadstone selftest --only same,tenth --seeds 10
 
   # as JSON
   loadstone selftest --json`,

@@ -41,6 +41,9 @@ type project struct {
 	// users each think for a second after each request, and are all of the load: their number
 	// bounds it. 0 where its capacity is measured.
 	users int
+	// apart is how many times the CPU of limit a second variant has; 0 for one variant alone.
+	apart float64
+	limit string
 }
 
 // truth is what limits it, with what the seed gives.
@@ -207,6 +210,14 @@ func (p project) executor() string {
 	return "constant-arrival-rate"
 }
 
+// trials is how often each variant is measured.
+func (p project) trials() int {
+	if p.apart > 0 {
+		return pairTrials
+	}
+	return trials
+}
+
 // experiment is the experiment file.
 func (p project) experiment(of Planted, seed uint64) []byte {
 	var b strings.Builder
@@ -214,9 +225,9 @@ func (p project) experiment(of Planted, seed uint64) []byte {
 question: "Planted: %s. Is it found?"
 system: compose.yaml
 entry: %s
-variants: {planted: {}}
+variants: %s
 load:
-`, of.Name, of.What, p.services[0].name)
+`, of.Name, of.What, p.services[0].name, p.variants())
 	if p.checks > 0 {
 		b.WriteString("  threads: 1\n")
 	}
@@ -233,9 +244,13 @@ load:
   http_req_failed: [rate<0.01]
 trials: %d
 seed: %d
-`, cmp.Or(p.objective, objective), trials, seed)
+`, cmp.Or(p.objective, objective), p.trials(), seed)
 	if p.users > 0 {
 		b.WriteString("measure: load\n")
+		return []byte(b.String())
+	}
+	if p.apart > 0 {
+		b.WriteString("measure: capacity\nperturb: false\n")
 		return []byte(b.String())
 	}
 	fmt.Fprintf(&b, "measure: capacity\nperturb: {budget: %s}\nsearch: {budget: %s", perturbing, budget)

@@ -34,6 +34,9 @@ type Truth struct {
 	AtOnce  float64 `json:"at_once,omitempty"`
 	// Advised is a part of what must be advised.
 	Advised string `json:"advised,omitempty"`
+	// Apart is how many times as much the second of two variants can do: 1 of the same variant
+	// twice; 0 where a verdict is what counts.
+	Apart float64 `json:"apart,omitempty"`
 }
 
 func named(component, resource string) Truth { return Truth{Component: component, Resource: resource} }
@@ -58,6 +61,10 @@ func lowerBound() Truth                  { return Truth{} }
 
 func (t Truth) String() string {
 	switch {
+	case t.Apart == 1:
+		return "no difference"
+	case t.Apart > 0:
+		return fmt.Sprintf("×%g", t.Apart)
 	case t.Component != "":
 		return t.Component + " " + t.Resource
 	case len(t.Equally) > 0:
@@ -170,6 +177,8 @@ type Row struct {
 	// Misleads: the verdict names what does not limit, or advises what does not help, which
 	// is worse than to name nothing.
 	Misleads bool `json:"misleads,omitempty"`
+	// Different: two variants were called different.
+	Different bool `json:"different,omitempty"`
 
 	silent bool // the verdict names nothing
 }
@@ -206,6 +215,9 @@ func rowOf(p Planted, truth Truth, res *result.Result, failed error) Row {
 	switch {
 	case failed != nil:
 		row.Error = failed.Error()
+		return row
+	case truth.Apart > 0:
+		row.compare(res)
 		return row
 	case len(res.Variants) != 1:
 		row.Error = fmt.Sprintf("the result has %d variants, want 1", len(res.Variants))
@@ -256,22 +268,28 @@ type Score struct {
 }
 
 // conclude counts. At least eleven of every twelve must be right: of four all,
-// of fourteen thirteen.
+// of fourteen thirteen. Of differences that have to be found it is four of every five.
 func (s *Score) conclude() {
 	s.Seconds = time.Since(s.Started).Seconds()
 	s.Right, s.Misled = 0, 0
-	counted := 0
+	var counted, right [2]int // differences that have to be found are the second
 	for i := range s.Rows {
 		if s.Rows[i].Misleads {
 			s.Misled++
 		}
+		group := 0
+		if s.Rows[i].Truth.Apart > 1 {
+			group = 1
+		}
 		if s.Rows[i].Right() {
 			s.Right++
+			right[group]++
 		}
 		if !s.Rows[i].LeftOut {
-			counted++
+			counted[group]++
 		}
 	}
-	s.Needed = (11*counted + 11) / 12
-	s.Passed = len(s.Rows) > 0 && s.Right >= s.Needed
+	needed := [2]int{(rightOf12*counted[0] + 11) / 12, (foundOf5*counted[1] + 4) / 5}
+	s.Needed = needed[0] + needed[1]
+	s.Passed = len(s.Rows) > 0 && right[0] >= needed[0] && right[1] >= needed[1]
 }

@@ -66,12 +66,12 @@ type Config struct {
 	Ended   func(number int, r Row)
 }
 
-// Choose returns the systems of those names, in the order of [Systems]. An
+// Choose returns the systems of those names, in the order of [Systems] and [Pairs]. An
 // unknown name is an error that lists the known ones.
 func Choose(names []string) ([]Planted, error) {
 	var known []string
 	var out []Planted
-	for _, p := range Systems() {
+	for _, p := range append(Systems(), Pairs()...) {
 		known = append(known, p.Name)
 		if slices.Contains(names, p.Name) {
 			out = append(out, p)

@@ -27,7 +27,7 @@ import (
 // Compose project whose plants are valid.
 func TestSystemsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, p := range Systems() {
+	for _, p := range append(Systems(), Pairs()...) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(3) {
@@ -177,7 +177,7 @@ func hottestOf(n int, feed string) float64 {
 // thirds of what anything else sustains, and what limits equally is equal.
 func TestTruthIsClearForEverySeed(t *testing.T) {
 	t.Parallel()
-	for _, p := range Systems() {
+	for _, p := range append(Systems(), Pairs()...) {
 		for seed := range uint64(200) {
 			made := p.build(newDraw(seed, p.Name))
 			if made.checks > 0 || made.users > 0 || p.Unlimited || slices.ContainsFunc(made.services, func(s service) bool { return s.plant.Disk != nil }) {
@@ -196,6 +196,9 @@ func clearly(t *testing.T, p Planted, seed uint64, all map[string]float64, maxRa
 	limit := maxRate
 	var planted []string
 	switch {
+	case p.Truth.Apart > 0:
+		limit := p.build(newDraw(seed, p.Name)).limit
+		planted = []string{limit + " " + verdict.CPU}
 	case p.Truth.Component != "":
 		planted = []string{p.Truth.String()}
 	case len(p.Truth.Equally) > 0:
@@ -240,7 +243,7 @@ func TestParametersVaryWithTheSeedAndOnlyWithIt(t *testing.T) {
 		}
 		return string(compose) + regexp.MustCompile(`seed: \d+`).ReplaceAllString(string(made.experiment(p, seed)), "")
 	}
-	for _, p := range Systems() {
+	for _, p := range append(Systems(), Pairs()...) {
 		first := text(p, 7)
 		if first != text(p, 7) {
 			t.Errorf("%s: the same seed plants two systems", p.Name)

@@ -44,17 +44,41 @@ func WriteText(w io.Writer, s *Score) error {
 		word = "FAILED"
 	}
 	fmt.Fprintf(&b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, len(s.Rows), s.Needed, s.Seed, s.Seconds)
-	if n := len(s.Rows); n > 0 {
-		right, misled := stats.Share(s.Right, n), stats.Share(s.Misled, n)
-		fmt.Fprintf(&b, "  right %.0f %% [%.0f, %.0f], naming what does not limit %.0f %% [%.0f, %.0f]; 95 %% intervals of Clopper and Pearson\n",
-			100*right.Value, 100*right.Low, 100*right.High, 100*misled.Value, 100*misled.Low, 100*misled.High)
-	}
-	for _, name := range methods() {
-		right, applied := s.count(name)
-		fmt.Fprintf(&b, "  %-12s right about %d of the %d that it was applied to\n", name, right, applied)
-	}
+	s.writeShares(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeShares writes how often verdicts and methods were right, and how often the variants of
+// pairs were called different.
+func (s *Score) writeShares(b *strings.Builder) {
+	for _, line := range s.differences() {
+		fmt.Fprintf(b, "  %s; 95 %% interval of Clopper and Pearson\n", line)
+	}
+	n, right, misled := 0, 0, 0
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		if r.Truth.Apart > 0 {
+			continue
+		}
+		n++
+		if r.Right() {
+			right++
+		}
+		if r.Misleads {
+			misled++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	good, bad := stats.Share(right, n), stats.Share(misled, n)
+	fmt.Fprintf(b, "  right %.0f %% [%.0f, %.0f], naming what does not limit %.0f %% [%.0f, %.0f]; 95 %% intervals of Clopper and Pearson\n",
+		100*good.Value, 100*good.Low, 100*good.High, 100*bad.Value, 100*bad.Low, 100*bad.High)
+	for _, name := range methods() {
+		right, applied := s.count(name)
+		fmt.Fprintf(b, "  %-12s right about %d of the %d that it was applied to\n", name, right, applied)
+	}
 }
 
 // count is how often a method was right, and how often it was applied.
