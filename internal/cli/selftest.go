@@ -55,8 +55,8 @@ Nothing else should load the machine during the self-test; where that cannot be
 helped, --busy tells wrong verdicts from disturbed ones.
 
 Exit status:
-   0  at least 11 of every 12 verdicts are right (with --quick, all four), and of
-      the differences of 10 % 4 of every 5 are found
+   0  at least 11 of every 12 verdicts are right (with --quick, all four), and pairs
+      leave it open that 5 % of equals are called different, and 80 % of the others
    1  fewer are right, or the self-test failed
    2  an error in the arguments`,
 		Example: `  # all systems, in about 25 minutes

@@ -7,12 +7,8 @@ import (
 	"loadstone/lab/stats"
 )
 
-// The shares of the pairs that have to be told right: of a difference of a tenth, where six
-// trials find it, and of everything else that is planted, in twelfths and in fifths.
-const (
-	foundOf5  = 4
-	rightOf12 = 11
-)
+// foundShare is how often a difference of a tenth has to be found at least.
+const foundShare = 0.8
 
 // pairTrials is how often each variant of a pair is measured: the fewest of which the
 // comparison can call two variants different.
@@ -64,44 +60,105 @@ func (t Truth) tells(c *result.Comparison) bool {
 // compare fills in the row of a pair. What is called different though it is not, or the
 // other way round, misleads; what is there and not found does not.
 func (r *Row) compare(res *result.Result) {
-	c := res.Comparison("again")
-	if c == nil || c.TooFew() {
-		r.Error = fmt.Sprintf("the two variants were not compared; the run has %d variants", len(res.Variants))
-		return
-	}
 	for i := range res.Variants {
-		if v := &res.Variants[i]; v.IsLowerBound() { // which nothing is different from
-			r.Error = fmt.Sprintf("of %s only a lower bound is known: %s", v.Name, v.Verdict.Summary)
-			return
+		if c := res.Variants[i].Conditions; c != nil {
+			r.Outside = max(r.Outside, c.Outside)
 		}
 	}
+	c := res.Comparison("again")
+	switch {
+	case c == nil || c.TooFew() || !c.HasRange():
+		r.Error = fmt.Sprintf("the two variants were not compared; the run has %d variants", len(res.Variants))
+		return
+	case !c.Significant: // which it could not be then
+		for i := range res.Variants {
+			if v := &res.Variants[i]; v.IsLowerBound() {
+				r.Error = fmt.Sprintf("of %s only a lower bound is known: %s", v.Name, v.Verdict.Summary)
+				return
+			}
+		}
+	}
+	r.Compared = c
 	r.Verdict = Finding{Text: fmt.Sprintf("×%.3f [%.3f, %.3f]", c.Ratio, c.Low, c.High), Right: r.Truth.tells(c)}
-	r.Different = c.Significant
-	r.Misleads = !r.Verdict.Right && c.Significant
-	r.silent = !c.Significant
-	r.Summary = "again does " + r.Verdict.Text + " of planted, and no difference was shown."
+	r.Misleads, r.silent = !r.Verdict.Right && c.Significant, !c.Significant
+	said := "no difference was shown"
 	if c.Significant {
-		r.Summary = "again does " + r.Verdict.Text + " of planted, and they are called different."
+		said = "they are called different"
+	}
+	r.Summary = fmt.Sprintf("again does %s of planted, and %s.", r.Verdict.Text, said)
+}
+
+// PairScore is what came of the pairs of one kind.
+type PairScore struct {
+	Name string `json:"name"`
+	// Compared pairs count. NotMeasured ones failed, or only had lower bounds.
+	Compared    int `json:"compared"`
+	NotMeasured int `json:"not_measured"`
+	// Different were called different, Right of all were told as they are, and Covered had the
+	// true factor in the interval.
+	Different int  `json:"different"`
+	Right     int  `json:"right"`
+	Covered   int  `json:"covered"`
+	Passed    bool `json:"passed"`
+}
+
+// mostNotMeasured is the share of pairs that may have no comparison: what disturbs the machine
+// may be why, and those that are left would only tell of quiet ones.
+const mostNotMeasured = 1.0 / 6
+
+// pairs are the scores of the pairs, by kind; nothing of kinds that were not measured.
+func (s *Score) pairs() (scores []PairScore) {
+	for _, p := range Pairs() {
+		k := PairScore{Name: p.Name}
+		for i := range s.Rows {
+			switch r := &s.Rows[i]; {
+			case r.Name != p.Name:
+			case r.Compared == nil:
+				k.NotMeasured++
+			default:
+				k.add(r)
+			}
+		}
+		if k.Compared+k.NotMeasured > 0 {
+			k.Passed = k.passes(p.Truth.Apart)
+			scores = append(scores, k)
+		}
+	}
+	return scores
+}
+
+func (k *PairScore) add(r *Row) {
+	k.Compared++
+	if r.Compared.Significant {
+		k.Different++
+	}
+	if r.Right() {
+		k.Right++
+	}
+	if r.Compared.Low <= r.Truth.Apart && r.Truth.Apart <= r.Compared.High {
+		k.Covered++
 	}
 }
 
-// differences says for each kind of pair how many were called different; nothing if there
-// are none.
-func (s *Score) differences() (lines []string) {
-	for _, p := range Pairs() {
-		n, different := 0, 0
-		for i := range s.Rows {
-			if r := &s.Rows[i]; r.Name == p.Name && r.Error == "" {
-				n++
-				if r.Different {
-					different++
-				}
-			}
-		}
-		if n > 0 {
-			share := stats.Share(different, n)
-			lines = append(lines, fmt.Sprintf("%s: called different in %d of %d, %.0f %% [%.0f, %.0f]", p.Name, different, n, 100*share.Value, 100*share.Low, 100*share.High))
-		}
+// passes says whether the pairs leave it open that equals are called different as rarely as is
+// said, or that a difference is found as often as it has to be: few pairs show little.
+func (k *PairScore) passes(apart float64) bool {
+	if float64(k.NotMeasured) > mostNotMeasured*float64(k.Compared+k.NotMeasured) {
+		return false
 	}
-	return lines
+	if apart == 1 {
+		return stats.Share(k.Different, k.Compared).Low <= stats.Alpha
+	}
+	return stats.Share(k.Right, k.Compared).High >= foundShare
+}
+
+// text is a line for people.
+func (k *PairScore) text() string {
+	share := stats.Share(k.Different, k.Compared)
+	word := "passed"
+	if !k.Passed {
+		word = "FAILED"
+	}
+	return fmt.Sprintf("%s: %s called different in %d of %d, %.0f %% [%.0f, %.0f]; %d intervals hold the truth; %d could not be measured",
+		word, k.Name, k.Different, k.Compared, 100*share.Value, 100*share.Low, 100*share.High, k.Covered, k.NotMeasured)
 }

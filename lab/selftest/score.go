@@ -177,8 +177,9 @@ type Row struct {
 	// Misleads: the verdict names what does not limit, or advises what does not help, which
 	// is worse than to name nothing.
 	Misleads bool `json:"misleads,omitempty"`
-	// Different: two variants were called different.
-	Different bool `json:"different,omitempty"`
+	// Compared is what the run says of two variants; nil where that is not what was planted, or
+	// they could not be compared.
+	Compared *result.Comparison `json:"compared,omitempty"`
 
 	silent bool // the verdict names nothing
 }
@@ -259,37 +260,39 @@ type Score struct {
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
 	Rows    []Row     `json:"systems"`
-	// Right is how many verdicts were right, Needed how many must be, and Misled how many
-	// named what does not limit.
-	Right  int  `json:"right"`
-	Misled int  `json:"misled"`
-	Needed int  `json:"needed"`
-	Passed bool `json:"passed"`
+	// Verdicts is how many there are, Right how many were right, Needed how many must be, and
+	// Misled how many named what does not limit.
+	Verdicts int         `json:"verdicts"`
+	Right    int         `json:"right"`
+	Misled   int         `json:"misled"`
+	Needed   int         `json:"needed"`
+	Pairs    []PairScore `json:"pairs,omitempty"`
+	Passed   bool        `json:"passed"`
 }
 
-// conclude counts. At least eleven of every twelve must be right: of four all,
-// of fourteen thirteen. Of differences that have to be found it is four of every five.
+// conclude counts. At least eleven of every twelve verdicts must be right: of four all,
+// of fourteen thirteen. Pairs have a rule of their own.
 func (s *Score) conclude() {
 	s.Seconds = time.Since(s.Started).Seconds()
-	s.Right, s.Misled = 0, 0
-	var counted, right [2]int // differences that have to be found are the second
+	s.Right, s.Misled, s.Verdicts = 0, 0, 0
+	counted := 0
 	for i := range s.Rows {
-		if s.Rows[i].Misleads {
+		r := &s.Rows[i]
+		if r.Truth.Apart > 0 {
+			continue
+		}
+		s.Verdicts++
+		if r.Misleads {
 			s.Misled++
 		}
-		group := 0
-		if s.Rows[i].Truth.Apart > 1 {
-			group = 1
-		}
-		if s.Rows[i].Right() {
+		if r.Right() {
 			s.Right++
-			right[group]++
 		}
-		if !s.Rows[i].LeftOut {
-			counted[group]++
+		if !r.LeftOut {
+			counted++
 		}
 	}
-	needed := [2]int{(rightOf12*counted[0] + 11) / 12, (foundOf5*counted[1] + 4) / 5}
-	s.Needed = needed[0] + needed[1]
-	s.Passed = len(s.Rows) > 0 && right[0] >= needed[0] && right[1] >= needed[1]
+	s.Needed = (11*counted + 11) / 12
+	s.Pairs = s.pairs()
+	s.Passed = len(s.Rows) > 0 && s.Right >= s.Needed && !slices.ContainsFunc(s.Pairs, func(k PairScore) bool { return !k.Passed })
 }

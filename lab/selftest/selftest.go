@@ -54,7 +54,7 @@ type Config struct {
 	Seeds uint64
 	// Busy: other programs may use the machine meanwhile. A wrong verdict is then
 	// measured again, twice at most and with other seeds, and left out of the score
-	// if even the last measurement was disturbed and named nothing.
+	// if even the last measurement was disturbed and named nothing. A pair is measured once.
 	Busy bool
 	// Measure runs the experiment in the file at path, keeps its raw data below
 	// dir, and returns what it found and where that data is.
@@ -118,10 +118,11 @@ func Run(ctx context.Context, c Config) (*Score, error) {
 func (c *Config) row(ctx context.Context, p Planted, seed uint64) (Row, error) {
 	const again = 1_000_000 // seeds that nobody else has
 	row, err := c.measure(ctx, p, seed)
-	for n := uint64(1); err == nil && c.Busy && !row.Right() && n <= 2; n++ {
+	busy := c.Busy && p.Truth.Apart == 0
+	for n := uint64(1); err == nil && busy && !row.Right() && n <= 2; n++ {
 		row, err = c.measure(ctx, p, seed+n*again)
 	}
-	row.LeftOut = c.Busy && row.disturbed()
+	row.LeftOut = busy && row.disturbed()
 	return row, err
 }
 

@@ -39,11 +39,6 @@ func WriteText(w io.Writer, s *Score) error {
 	for i := range s.Rows {
 		s.Rows[i].explain(&b)
 	}
-	word := "passed"
-	if !s.Passed {
-		word = "FAILED"
-	}
-	fmt.Fprintf(&b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, len(s.Rows), s.Needed, s.Seed, s.Seconds)
 	s.writeShares(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -52,29 +47,22 @@ func WriteText(w io.Writer, s *Score) error {
 // writeShares writes how often verdicts and methods were right, and how often the variants of
 // pairs were called different.
 func (s *Score) writeShares(b *strings.Builder) {
-	for _, line := range s.differences() {
-		fmt.Fprintf(b, "  %s; 95 %% interval of Clopper and Pearson\n", line)
+	for i := range s.Pairs {
+		fmt.Fprintf(b, "%s; seed %d, %.0f s\n", s.Pairs[i].text(), s.Seed, s.Seconds)
 	}
-	n, right, misled := 0, 0, 0
-	for i := range s.Rows {
-		r := &s.Rows[i]
-		if r.Truth.Apart > 0 {
-			continue
-		}
-		n++
-		if r.Right() {
-			right++
-		}
-		if r.Misleads {
-			misled++
-		}
-	}
-	if n == 0 {
+	if s.Verdicts == 0 && len(s.Rows) > 0 {
 		return
 	}
-	good, bad := stats.Share(right, n), stats.Share(misled, n)
-	fmt.Fprintf(b, "  right %.0f %% [%.0f, %.0f], naming what does not limit %.0f %% [%.0f, %.0f]; 95 %% intervals of Clopper and Pearson\n",
-		100*good.Value, 100*good.Low, 100*good.High, 100*bad.Value, 100*bad.Low, 100*bad.High)
+	word := "passed"
+	if len(s.Rows) == 0 || s.Right < s.Needed {
+		word = "FAILED"
+	}
+	fmt.Fprintf(b, "%s: %d of %d verdicts are right, %d needed; seed %d, %.0f s\n", word, s.Right, s.Verdicts, s.Needed, s.Seed, s.Seconds)
+	if n := s.Verdicts; n > 0 {
+		right, misled := stats.Share(s.Right, n), stats.Share(s.Misled, n)
+		fmt.Fprintf(b, "  right %.0f %% [%.0f, %.0f], naming what does not limit %.0f %% [%.0f, %.0f]; 95 %% intervals of Clopper and Pearson\n",
+			100*right.Value, 100*right.Low, 100*right.High, 100*misled.Value, 100*misled.Low, 100*misled.High)
+	}
 	for _, name := range methods() {
 		right, applied := s.count(name)
 		fmt.Fprintf(b, "  %-12s right about %d of the %d that it was applied to\n", name, right, applied)

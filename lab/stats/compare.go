@@ -1,7 +1,7 @@
 // Package stats tells a real difference between two variants, or two runs,
 // from the noise of the machine. Its input is one figure per trial (a capacity,
 // a latency, a demand); its output is the factor between the two with an
-// interval, an exact test, and an Outcome that says "~" where the test found
+// interval, a test, and an Outcome that says "~" where the test found
 // nothing.
 //
 // It is arithmetic and nothing else: it reads no runs and prints no tables.
@@ -9,9 +9,9 @@
 //
 // The figures are positive and their errors multiply rather than add, so all
 // work is done on logarithms. The trials are few and a disturbance only ever
-// makes one slower, so no test here but one assumes a normal distribution: Joint, for all
-// pairs of an experiment's variants, where ranks of six rounds could hardly tell
-// anything; it says why that is safe. The interval
+// makes one slower, so the tests here are exact ones by ranks, which assume no
+// distribution, but for Joint, for all pairs of an experiment's variants, where ranks of six
+// rounds could hardly tell anything; it says why that is safe. The interval
 // and the test of a Result come from the same ranks and agree: without ties,
 // P is below Alpha exactly where the interval leaves out 1.
 //

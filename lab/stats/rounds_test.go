@@ -136,13 +136,15 @@ func ones(k int) []float64 {
 func TestEqualsAreToldApartInOneOfTwentyAtMost(t *testing.T) {
 	t.Parallel()
 	usual := correlated(0.05)
-	disturbed, heavy, steps, first, last := usual, usual, usual, usual, usual
+	disturbed, heavy, steps, first, last, quiet, coarse := usual, usual, usual, usual, usual, correlated(0.004), correlated(0.02)
 	disturbed.name, disturbed.slow = "one trial of ten disturbed", 0.1
 	heavy.name, heavy.heavy = "heavy tails", true
 	steps.name, steps.step = "steps of 5 %", 0.05
 	first.name, first.trial = "the first varies three times as much", []float64{0.10, 0.033}
 	last.name, last.trial = "the others vary three times as much", []float64{0.033, 0.033, 0.10}
-	for _, s := range []spread{usual, disturbed, heavy, steps, first, last} {
+	quiet.name, quiet.step = "steps of 5 %, and hardly anything else", 0.05
+	coarse.name, coarse.step = "steps of 20 %", 0.2
+	for _, s := range []spread{usual, disturbed, heavy, steps, first, last, quiet, coarse} {
 		for _, k := range []int{2, 4, 6} {
 			for _, n := range []int{6, 10} {
 				wrong, _, missed := s.simulated(19, n, ones(k)...)
