@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,10 +45,13 @@ type Reader struct {
 	// Rewind has each partition that this reader is given read again from so long ago on; 0 has it go on where the
 	// group was.
 	Rewind time.Duration
-	// Back, if it is there, has the partitions that it has read again in the same way.
-	Back <-chan struct{}
+	// Back, if it is there, has the partitions that it has read again, too, from Rewind before the time that it says. What
+	// is further behind stays there.
+	Back <-chan time.Time
 	// Failed is told of what goes wrong and is tried again.
 	Failed func(error)
+	// Recovered, if it is there, is called where that is over, though nothing has come since.
+	Recovered func()
 }
 
 const (
@@ -63,10 +67,11 @@ const (
 // Read reads until ctx ends. It begins where the group is, at first with the oldest record.
 func (c *Client) Read(ctx context.Context, r Reader) error {
 	r.Topic = cmp.Or(r.Topic, Raw)
+	var back atomic.Pointer[time.Time] // nil if it is not to go back
 	group, err := kgo.NewClient(
 		kgo.SeedBrokers(c.cfg.Brokers...), kgo.ClientID("chat"), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic),
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, given map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-			return c.earlier(ctx, given, r.Topic, r.Rewind)
+			return c.earlier(ctx, given, &r, back.Load())
 		}),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.FetchMinBytes(lingerBytes), kgo.FetchMaxWait(r.Linger), kgo.SessionTimeout(sessionTimeout), kgo.HeartbeatInterval(heartbeat),
@@ -77,11 +82,17 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	defer group.CloseAllowingRebalance()
 	for ctx.Err() == nil {
 		select {
-		case <-r.Back:
-			if err := c.back(ctx, group, r.Topic, r.Rewind); err != nil && ctx.Err() == nil {
-				r.Failed(fmt.Errorf("go back by %v: %w", r.Rewind, err))
-			}
+		case t := <-r.Back:
+			back.Store(&t)
 		default:
+		}
+		if to := back.Load(); to != nil {
+			switch gone, err := c.back(ctx, group, r.Topic, to.Add(-r.Rewind)); {
+			case gone:
+				back.Store(nil)
+			case err != nil && ctx.Err() == nil: // it is tried again
+				r.Failed(fmt.Errorf("go back to %v before %v: %w", r.Rewind, to, err))
+			}
 		}
 		polling, cancel := context.WithTimeout(ctx, pollTimeout) // then it is looked whether to go back
 		fetched := group.PollRecords(polling, r.Most)
@@ -91,49 +102,70 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 		} else if err := fetched.Err(); err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			r.Failed(err)
 			pause.For(ctx, againPause)
+		} else if r.Recovered != nil && c.answers(ctx) { // without brokers there is nothing new either
+			r.Recovered()
 		}
 		group.AllowRebalance()
 	}
 	return nil
 }
 
-// since lists the first offsets of so long ago on.
-func (c *Client) since(ctx context.Context, topic string, rewind time.Duration) (kadm.ListedOffsets, error) {
+// answers reports whether Kafka answers.
+func (c *Client) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	return c.Ready(ctx) == nil
+}
+
+// since lists the first offsets of a time on.
+func (c *Client) since(ctx context.Context, topic string, from time.Time) (kadm.ListedOffsets, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	listed, err := kadm.NewClient(c.inner).ListOffsetsAfterMilli(ctx, time.Now().Add(-rewind).UnixMilli(), topic)
+	listed, err := kadm.NewClient(c.inner).ListOffsetsAfterMilli(ctx, from.UnixMilli(), topic)
 	if err == nil {
 		err = listed.Error()
 	}
 	return listed, err
 }
 
-// back has a group read again the partitions that it has read of.
-func (c *Client) back(ctx context.Context, group *kgo.Client, topic string, rewind time.Duration) error {
-	listed, err := c.since(ctx, topic, rewind)
+// back has a group read again from a time on what it has read of its partitions. gone is
+// false as long as it has none.
+func (c *Client) back(ctx context.Context, group *kgo.Client, topic string, from time.Time) (gone bool, err error) {
+	read := group.CommittedOffsets()[topic]
+	if len(read) == 0 {
+		return false, nil
+	}
+	listed, err := c.since(ctx, topic, from)
 	if err != nil {
-		return err
+		return false, err
 	}
 	to := map[string]map[int32]kgo.EpochOffset{topic: {}}
-	listed.Each(func(o kadm.ListedOffset) {
-		to[topic][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
-	})
-	group.SetOffsets(to) // which leaves out those that it has read nothing of
-	return nil
+	for partition, at := range read {
+		if o, ok := listed.Lookup(topic, partition); ok && o.Offset < at.Offset {
+			to[topic][partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.Offset}
+		}
+	}
+	group.SetOffsets(to)
+	return true, nil
 }
 
-// earlier is where partitions that are given to a reader begin.
-func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Offset, topic string, rewind time.Duration) (map[string]map[int32]kgo.Offset, error) {
-	if rewind == 0 {
+// earlier is where partitions that are given to a reader begin. back is when it is to go back
+// to; nil for not at all.
+func (c *Client) earlier(ctx context.Context, given map[string]map[int32]kgo.Offset, r *Reader, back *time.Time) (map[string]map[int32]kgo.Offset, error) {
+	from := time.Now()
+	switch {
+	case back != nil:
+		from = *back
+	case r.Rewind == 0:
 		return given, nil
 	}
-	listed, err := c.since(ctx, topic, rewind)
+	listed, err := c.since(ctx, r.Topic, from.Add(-r.Rewind))
 	if err != nil {
 		return nil, err
 	}
-	for partition, offset := range given[topic] {
-		if o, ok := listed.Lookup(topic, partition); ok && o.Offset < offset.EpochOffset().Offset {
-			given[topic][partition] = offset.At(o.Offset)
+	for partition, offset := range given[r.Topic] {
+		if o, ok := listed.Lookup(r.Topic, partition); ok && o.Offset < offset.EpochOffset().Offset {
+			given[r.Topic][partition] = offset.At(o.Offset)
 		}
 	}
 	return given, nil

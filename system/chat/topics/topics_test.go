@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,6 +162,90 @@ func TestTopics(t *testing.T) {
 	again := read(t, c, "one", 0, func(came []string) bool { return slices.Contains(came, "ada/a") })
 	if slices.Contains(again, "noor/0") {
 		t.Errorf("what was committed came again: %v", again)
+	}
+}
+
+// Who goes back reads again what came since, as soon as that can be found out, and never
+// leaves out what it has not read yet.
+func TestGoingBack(t *testing.T) {
+	t.Parallel()
+	broker := servertest.Kafka(t)
+	c := open(t, broker.Addr)
+	const said = 6
+	before := time.Now()
+	for i := range said {
+		say(t, c, "noor", fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	back, came := make(chan time.Time, 1), []string{}
+	reader := Reader{Group: "one", Most: 1, Linger: 10 * time.Millisecond, Back: back}
+	reader.Failed = func(err error) {
+		if strings.Contains(err.Error(), "go back") {
+			broker.Start()
+		}
+	}
+	again := map[string]bool{}
+	reader.Take = func(_ context.Context, batch []Record) error {
+		came = append(came, batch[0].Message.ID)
+		switch {
+		case len(came) == 1:
+			back <- time.Now() // of which there is nothing yet
+		case len(came) == said:
+			broker.Kill() // where to go cannot be found out for a while
+			back <- before
+		case len(came) > said:
+			if again[batch[0].Message.ID] = true; len(again) == said {
+				cancel()
+			}
+		}
+		return nil
+	}
+	if err := c.Read(ctx, reader); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"0", "1", "2", "3", "4", "5"}; len(came) < said || !slices.Equal(came[:said], want) || len(again) != said {
+		t.Errorf("%v came, want %v, and then all of them again", came, want)
+	}
+}
+
+// That nothing comes is no sign that all is well again: Kafka has to answer.
+func TestRecovered(t *testing.T) {
+	t.Parallel()
+	broker := servertest.Kafka(t)
+	c := open(t, broker.Addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	recovered, ended := make(chan struct{}, 99), make(chan error, 1)
+	go func() {
+		ended <- c.Read(ctx, Reader{Group: "one", Most: 1, Linger: 10 * time.Millisecond, Failed: func(error) {}, Take: func(context.Context, []Record) error { return nil }, Recovered: func() {
+			select {
+			case recovered <- struct{}{}:
+			default:
+			}
+		}})
+	}()
+	wait := func() {
+		t.Helper()
+		select {
+		case <-recovered:
+		case <-time.After(long):
+			t.Fatal("it was not told that all is well")
+		}
+	}
+	wait()
+	broker.Kill()
+	for len(recovered) > 0 {
+		<-recovered
+	}
+	time.Sleep(3 * time.Second)     // more than two polls
+	if n := len(recovered); n > 1 { // one may have been on its way
+		t.Errorf("all is well, as was said %d times without a broker", n)
+	}
+	broker.Start()
+	wait()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -97,9 +97,10 @@ type Log struct {
 	metrics   *metrics
 	waiting   chan *chat.Raw
 	due       chan due
-	back      chan struct{} // for the republisher
+	back      chan time.Time // for the republisher: until when places were surely kept
 
 	epoch   atomic.Uint64
+	kept    time.Time   // when Redis last said that it is this epoch; only look uses it
 	hears   atomic.Bool // the subscription is there
 	turning atomic.Bool // to another epoch
 	kafka   atomic.Bool // it has answered lately
@@ -108,7 +109,7 @@ type Log struct {
 
 // Open opens all parts. It waits for each for as long as the database says, and says so, see registry.Config.Await.
 func Open(ctx context.Context, cfg Config) (_ *Log, err error) {
-	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), due: make(chan due, dueMost), back: make(chan struct{}, 1)}
+	l := &Log{cfg: cfg, metrics: newMetrics(cfg.Registerer), waiting: make(chan *chat.Raw, cfg.Waiting), due: make(chan due, dueMost), back: make(chan time.Time, 1)}
 	defer func() { //nolint:contextcheck // what was said outlives ctx
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -188,6 +189,7 @@ func (l *Log) Run(ctx context.Context, viewers Viewers) error {
 
 // look asks now and then which epoch it is, and whether Kafka answers. Nobody else turns to an epoch.
 func (l *Log) look(ctx context.Context, viewers Viewers) {
+	l.kept = time.Now() // it is that of the start
 	for pause.For(ctx, l.cfg.Look) {
 		asked, cancel := context.WithTimeout(ctx, l.cfg.Broadcast.Timeout)
 		err := l.topics.Ready(asked)
@@ -199,6 +201,9 @@ func (l *Log) look(ctx context.Context, viewers Viewers) {
 		switch epoch, err := l.broadcast.Epoch(ctx); {
 		case err == nil:
 			l.turnTo(ctx, epoch, viewers)
+			if epoch == l.Epoch() {
+				l.kept = time.Now()
+			}
 		case ctx.Err() == nil:
 			l.cfg.Failed(err)
 		}
@@ -218,7 +223,7 @@ func (l *Log) turnTo(ctx context.Context, epoch chat.Epoch, viewers Viewers) {
 		l.epoch.Store(uint64(epoch))
 		l.metrics.epochs.Inc()
 		select {
-		case l.back <- struct{}{}:
+		case l.back <- l.kept:
 		default: // it is about to go back
 		}
 	}

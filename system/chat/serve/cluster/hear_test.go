@@ -33,7 +33,7 @@ const before, now chat.Epoch = 1, 2
 
 // listening is a server that hears, in an epoch.
 func listening(w *watched, epoch chat.Epoch) *hearing {
-	h := &hearing{&Log{metrics: newMetrics(prometheus.NewRegistry()), back: make(chan struct{}, 1)}, w, map[int64]bool{}}
+	h := &hearing{&Log{metrics: newMetrics(prometheus.NewRegistry()), back: make(chan time.Time, 1)}, w, map[int64]bool{}}
 	h.epoch.Store(uint64(epoch))
 	return h
 }

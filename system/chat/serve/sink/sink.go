@@ -114,7 +114,7 @@ func Run(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	admin.Handle(route.ReadyPath, probe(func() bool { return !s.failing.Load() }))
 	parts.Add(service.Component{Name: "admin", Run: admin.Run, Close: admin.Close})
 	parts.Add(service.Component{Name: "reader", Run: func(ctx context.Context) error {
-		return s.topics.Read(ctx, topics.Reader{Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.take, Failed: s.notStored})
+		return s.topics.Read(ctx, topics.Reader{Group: group, Most: cfg.Most, Linger: cfg.Linger, Take: s.take, Failed: s.notStored, Recovered: func() { s.failing.Store(false) }})
 	}})
 	for _, topic := range []string{topics.Analysis, topics.Summaries} {
 		parts.Add(service.Component{Name: topic, Run: func(ctx context.Context) error {

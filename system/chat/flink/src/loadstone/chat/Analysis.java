@@ -87,7 +87,7 @@ public final class Analysis {
             .setTopics(TOPIC)
             .setGroupId("analysis")
             .setStartingOffsets(OffsetsInitializer.committedOffsets(OffsetResetStrategy.EARLIEST))
-            // By default brokers are asked anew for each message. What a busy room says fills an answer at once.
+            // By default brokers are asked anew for each message. So one may wait for a tenth of a second.
             .setProperty("fetch.min.bytes", "32768")
             .setProperty("fetch.max.wait.ms", "100")
             .setDeserializer(new Values())
