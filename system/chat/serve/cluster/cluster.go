@@ -168,7 +168,8 @@ func (l *Log) Close() error {
 // Epoch is that of the places that viewers have.
 func (l *Log) Epoch() chat.Epoch { return chat.Epoch(l.epoch.Load()) }
 
-// Ready reports whether messages are accepted and heard of.
+// Ready reports whether a broker of Kafka answers, without which no message is accepted, and whether messages are
+// heard of.
 func (l *Log) Ready() bool { return l.hears.Load() && l.kafka.Load() && !l.turning.Load() }
 
 // Time is what the time is in all shows: that of this machine.
