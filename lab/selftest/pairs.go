@@ -80,7 +80,7 @@ func (r *Row) compare(res *result.Result) {
 	}
 	r.Compared = c
 	r.Verdict = Finding{Text: fmt.Sprintf("×%.3f [%.3f, %.3f]", c.Ratio, c.Low, c.High), Right: r.Truth.tells(c)}
-	r.Misleads, r.silent = !r.Verdict.Right && c.Significant, !c.Significant
+	r.Misleads = !r.Verdict.Right && c.Significant
 	said := "no difference was shown"
 	if c.Significant {
 		said = "they are called different"
@@ -154,11 +154,14 @@ func (k *PairScore) passes(apart float64) bool {
 
 // text is a line for people.
 func (k *PairScore) text() string {
-	share := stats.Share(k.Different, k.Compared)
-	word := "passed"
+	word, percent := "passed", ""
 	if !k.Passed {
 		word = "FAILED"
 	}
-	return fmt.Sprintf("%s: %s called different in %d of %d, %.0f %% [%.0f, %.0f]; %d intervals hold the truth; %d could not be measured",
-		word, k.Name, k.Different, k.Compared, 100*share.Value, 100*share.Low, 100*share.High, k.Covered, k.NotMeasured)
+	if k.Compared > 0 {
+		share := stats.Share(k.Different, k.Compared)
+		percent = fmt.Sprintf(", %.0f %% [%.0f, %.0f]", 100*share.Value, 100*share.Low, 100*share.High)
+	}
+	return fmt.Sprintf("%s: %s called different in %d of %d%s; %d intervals hold the truth; %d could not be measured",
+		word, k.Name, k.Different, k.Compared, percent, k.Covered, k.NotMeasured)
 }

@@ -118,7 +118,7 @@ func TestSharesOfPairs(t *testing.T) {
 		"found too rarely":       {1, 20, 10, 0, false, "FAILED: tenth called different in 10 of 20"},
 		"a few failed":           {0, 10, 0, 2, true, "same called different in 0 of 10, 0 % [0, 31]; 10 intervals hold the truth; 2 could not be measured"},
 		"many failed":            {0, 10, 0, 3, false, "3 could not be measured"},
-		"none could be measured": {0, 0, 0, 2, false, "same called different in 0 of 0"},
+		"none could be measured": {0, 0, 0, 2, false, "same called different in 0 of 0; 0 intervals"},
 	} {
 		p := Pairs()[c.pair]
 		s := &Score{}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +84,9 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	for ctx.Err() == nil {
 		select {
 		case t := <-r.Back:
-			back.Store(&t)
+			if to := back.Load(); to == nil || t.Before(*to) { // else it goes further back as it is
+				back.Store(&t)
+			}
 		default:
 		}
 		if to := back.Load(); to != nil {
@@ -91,7 +94,7 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 			case gone:
 				back.Store(nil)
 			case err != nil && ctx.Err() == nil: // it is tried again
-				r.Failed(fmt.Errorf("go back to %v before %v: %w", r.Rewind, to, err))
+				r.Failed(fmt.Errorf("go back to %v before %s: %w", r.Rewind, to.Format(time.TimeOnly), err))
 			}
 		}
 		polling, cancel := context.WithTimeout(ctx, pollTimeout) // then it is looked whether to go back
@@ -102,7 +105,7 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 		} else if err := fetched.Err(); err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			r.Failed(err)
 			pause.For(ctx, againPause)
-		} else if r.Recovered != nil && c.answers(ctx) { // without brokers there is nothing new either
+		} else if r.Recovered != nil && c.answers(ctx, r.Group) { // without brokers there is nothing new either
 			r.Recovered()
 		}
 		group.AllowRebalance()
@@ -110,11 +113,12 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	return nil
 }
 
-// answers reports whether Kafka answers.
-func (c *Client) answers(ctx context.Context) bool {
+// answers reports whether Kafka knows where a group is.
+func (c *Client) answers(ctx context.Context, group string) bool {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	return c.Ready(ctx) == nil
+	at, err := kadm.NewClient(c.inner).FetchOffsets(ctx, group)
+	return err == nil && at.Error() == nil
 }
 
 // since lists the first offsets of a time on.
@@ -131,7 +135,9 @@ func (c *Client) since(ctx context.Context, topic string, from time.Time) (kadm.
 // back has a group read again from a time on what it has read of its partitions. gone is
 // false as long as it has none.
 func (c *Client) back(ctx context.Context, group *kgo.Client, topic string, from time.Time) (gone bool, err error) {
-	read := group.CommittedOffsets()[topic]
+	read := map[int32]kgo.EpochOffset{}
+	maps.Copy(read, group.CommittedOffsets()[topic])
+	maps.Copy(read, group.UncommittedOffsets()[topic]) // those of a commit that failed
 	if len(read) == 0 {
 		return false, nil
 	}

@@ -17,7 +17,7 @@ import (
 	"loadstone/system/chat/topics/topicstest"
 )
 
-const long = time.Minute // more than anything takes that does not hang
+const long = 5 * time.Minute // more than anything takes that does not hang, a broker that starts beside other work among it
 
 func open(t *testing.T, broker string) *Client {
 	t.Helper()

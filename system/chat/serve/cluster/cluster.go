@@ -100,7 +100,7 @@ type Log struct {
 	back      chan time.Time // for the republisher: until when places were surely kept
 
 	epoch   atomic.Uint64
-	kept    time.Time   // when Redis last said that it is this epoch; only look uses it
+	kept    time.Time   // Redis said after it that it is this epoch; once open, only look uses it
 	hears   atomic.Bool // the subscription is there
 	turning atomic.Bool // to another epoch
 	kafka   atomic.Bool // it has answered lately
@@ -137,8 +137,10 @@ func (l *Log) openBroadcast(ctx context.Context) (err error) {
 		return err
 	}
 	for {
+		before := time.Now()
 		epoch, err := l.broadcast.Epoch(ctx)
 		if err == nil {
+			l.kept = before
 			l.epoch.Store(uint64(epoch))
 			return nil
 		}
@@ -190,7 +192,6 @@ func (l *Log) Run(ctx context.Context, viewers Viewers) error {
 
 // look asks now and then which epoch it is, and whether Kafka answers. Nobody else turns to an epoch.
 func (l *Log) look(ctx context.Context, viewers Viewers) {
-	l.kept = time.Now() // it is that of the start
 	for pause.For(ctx, l.cfg.Look) {
 		asked, cancel := context.WithTimeout(ctx, l.cfg.Broadcast.Timeout)
 		err := l.topics.Ready(asked)
@@ -199,11 +200,12 @@ func (l *Log) look(ctx context.Context, viewers Viewers) {
 		if err != nil && ctx.Err() == nil {
 			l.cfg.Failed(fmt.Errorf("ask Kafka: %w", err))
 		}
+		before := time.Now()
 		switch epoch, err := l.broadcast.Epoch(ctx); {
 		case err == nil:
 			l.turnTo(ctx, epoch, viewers)
 			if epoch == l.Epoch() {
-				l.kept = time.Now()
+				l.kept = before
 			}
 		case ctx.Err() == nil:
 			l.cfg.Failed(err)
