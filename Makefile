@@ -24,7 +24,7 @@ WATCHED := -race $(UNWATCHED:%=-gcflags=%=-race=false) -tags=pebblegozstd
 RACE := CGO_ENABLED=1 GORACE=atexit_sleep_ms=10 go test $(WATCHED) -ldflags=-linkmode=internal
 # Three packages at once: many tests wait for others' processes. Nothing may be left of
 # one.
-TEST := -vet=off -timeout 20m -p 3 -exec $(CURDIR)/.tools/bin/leftovers
+TEST := -vet=off -timeout 30m -p 3 -exec $(CURDIR)/.tools/bin/leftovers
 # Each benchmark is run once, so that none rots. Told of it itself, go would run one
 # package after the other.
 ONCE := -args -test.bench . -test.benchtime 1x

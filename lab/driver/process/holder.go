@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -160,17 +159,9 @@ func orOwnNetwork() string {
 
 // processWith names the process that has a socket open, as far as it can be seen.
 func processWith(procRoot, inode string) string {
-	dirs, err := filepath.Glob(filepath.Join(procRoot, "[0-9]*"))
-	if err != nil {
-		return "another process"
+	by, ok := sockets.Holder(procRoot, func(one string) bool { return one == inode })
+	if !ok {
+		return "a process of another user"
 	}
-	slices.Sort(dirs)
-	for _, dir := range dirs {
-		if !sockets.Open(filepath.Join(dir, "fd"))[inode] {
-			continue
-		}
-		name, _ := os.ReadFile(filepath.Join(dir, "comm")) // it may have ended
-		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(dir))
-	}
-	return "a process of another user"
+	return fmt.Sprintf("%s (process %d)", by.Name, by.PID)
 }

@@ -1,13 +1,10 @@
 package publish
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"strconv"
 
 	"loadstone/lab/driver/guardian"
 	"loadstone/lab/host/sockets"
@@ -60,25 +57,12 @@ func WhoHolds(address netip.AddrPort) *Holder {
 		same := local.Addr() == address.Addr() || local.Addr().IsUnspecified() || address.Addr().IsUnspecified()
 		return local.Port() != address.Port() || !same
 	})
-	processes, err := os.ReadDir(procRoot)
-	if err != nil || len(taken) == 0 {
+	if len(taken) == 0 {
 		return nil
 	}
-	for _, p := range processes {
-		pid, err := strconv.Atoi(p.Name())
-		if err != nil {
-			continue
-		}
-		for inode := range sockets.Open(filepath.Join(procRoot, p.Name(), "fd")) {
-			if !taken[inode].IsValid() {
-				continue
-			}
-			name, err := os.ReadFile(filepath.Join(procRoot, p.Name(), "comm"))
-			if err != nil {
-				return nil // it has just ended
-			}
-			return &Holder{PID: pid, Program: string(bytes.TrimSpace(name))}
-		}
+	by, ok := sockets.Holder(procRoot, func(inode string) bool { return taken[inode].IsValid() })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &Holder{PID: by.PID, Program: by.Name}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"loadstone/lab/host/procstat"
 )
 
 // The states of a socket in /proc/net/tcp, of the kernel's include/net/tcp_states.h.
@@ -76,6 +78,32 @@ func Open(dir string) map[string]bool {
 		}
 	}
 	return inodes
+}
+
+// Holder is the process that has one of those sockets open; false if it cannot be seen, as one
+// of another user. Of several it is the one that began first: who starts a program has a child
+// for a moment that has all that it has.
+func Holder(procRoot string, one func(inode string) bool) (first procstat.Stat, ok bool) {
+	dirs, err := os.ReadDir(procRoot)
+	if err != nil {
+		return first, false
+	}
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil {
+			continue
+		}
+		for inode := range Open(filepath.Join(procRoot, dir.Name(), "fd")) {
+			if !one(inode) {
+				continue
+			}
+			if s, err := procstat.Read(procRoot, pid); err == nil && (!ok || s.Start < first.Start || s.Start == first.Start && s.PID < first.PID) {
+				first, ok = s, true
+			}
+			break
+		}
+	}
+	return first, ok
 }
 
 // parse reads an address as the kernel prints it, such as 0100007F:1F90: 32-bit

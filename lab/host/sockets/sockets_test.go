@@ -1,6 +1,7 @@
 package sockets
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -47,6 +48,31 @@ func TestConnected(t *testing.T) {
 	_, connected := Tables(dir)
 	if got, want := fmt.Sprint(connected), "map[43:{127.77.1.2:8080 127.0.0.1:49152}]"; got != want {
 		t.Errorf("got %s, want %s: neither who waits for the end nor who listens", got, want)
+	}
+}
+
+// Of a process and the child that it has while it starts a program the first holds what both
+// have open.
+func TestHolder(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	process := func(pid int, start uint64, open string) {
+		dir := filepath.Join(root, fmt.Sprint(pid))
+		stat := fmt.Sprintf("%d (shop %d) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0", pid, pid, start)
+		err := errors.Join(os.MkdirAll(filepath.Join(dir, "fd"), 0o755), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o600),
+			os.Symlink("socket:["+open+"]", filepath.Join(dir, "fd", "3")))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	process(13646, 900, "41") // in the order of a directory it comes first
+	process(8019, 100, "41")
+	process(77, 50, "42")
+	if by, ok := Holder(root, func(inode string) bool { return inode == "41" }); !ok || by.PID != 8019 || by.Name != "shop 8019" {
+		t.Errorf("got %+v, %v, want process 8019", by, ok)
+	}
+	if by, ok := Holder(root, func(inode string) bool { return inode == "43" }); ok {
+		t.Errorf("got %+v of a socket that nobody has", by)
 	}
 }
 

@@ -256,7 +256,13 @@ func TestJourneysMakeTheirCalls(t *testing.T) {
 				if len(s.seen) != len(v.want) {
 					t.Errorf("the server saw %v, want %v", s.seen, v.want)
 				}
-				if want := users * over.conns; over.conns > 0 && len(s.conns) != want {
+				// net/http gives a connection up if a request was answered and its goroutine does
+				// not say within 50 ms that it was sent, as on a machine that stands still.
+				want, most := users*over.conns, users*over.conns
+				if s.TLS != nil {
+					most = int(r.Requests) / 4
+				}
+				if over.conns > 0 && (len(s.conns) < want || len(s.conns) > max(most, want)) {
 					t.Errorf("%d connections, want %d: each user's own", len(s.conns), want)
 				}
 				if s.most > users*6 {
