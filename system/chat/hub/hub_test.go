@@ -220,7 +220,6 @@ func (f *fixture) join(who Viewer) (*client, error) {
 		_ = closeFD(fd)
 		return nil, err
 	}
-	_ = near.SetDeadline(time.Now().Add(long))
 	return &client{t: f.t, Conn: near, in: bufio.NewReader(near)}, nil
 }
 
@@ -233,8 +232,9 @@ func (f *fixture) mustJoin(who Viewer) *client {
 	return c
 }
 
-// frame reads a frame.
+// frame reads a frame, which may take long.
 func (c *client) frame() (websocket.Op, string, error) {
+	_ = c.Conn.SetDeadline(time.Now().Add(long))
 	var head [2]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return 0, "", err
