@@ -234,7 +234,7 @@ func (f *fixture) mustJoin(who Viewer) *client {
 
 // frame reads a frame, which may take long.
 func (c *client) frame() (websocket.Op, string, error) {
-	_ = c.Conn.SetDeadline(time.Now().Add(long))
+	_ = c.SetDeadline(time.Now().Add(long))
 	var head [2]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
 		return 0, "", err

@@ -82,21 +82,7 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 	}
 	defer group.CloseAllowingRebalance()
 	for ctx.Err() == nil {
-		select {
-		case t := <-r.Back:
-			if to := back.Load(); to == nil || t.Before(*to) { // else it goes further back as it is
-				back.Store(&t)
-			}
-		default:
-		}
-		if to := back.Load(); to != nil {
-			switch gone, err := c.back(ctx, group, r.Topic, to.Add(-r.Rewind)); {
-			case gone:
-				back.Store(nil)
-			case err != nil && ctx.Err() == nil: // it is tried again
-				r.Failed(fmt.Errorf("go back to %v before %s: %w", r.Rewind, to.Format(time.TimeOnly), err))
-			}
-		}
+		c.goBack(ctx, group, &r, &back)
 		polling, cancel := context.WithTimeout(ctx, pollTimeout) // then it is looked whether to go back
 		fetched := group.PollRecords(polling, r.Most)
 		cancel()
@@ -111,6 +97,27 @@ func (c *Client) Read(ctx context.Context, r Reader) error {
 		group.AllowRebalance()
 	}
 	return nil
+}
+
+// goBack goes back if the reader is told to, or was and could not. to is where; nil for nowhere.
+func (c *Client) goBack(ctx context.Context, group *kgo.Client, r *Reader, to *atomic.Pointer[time.Time]) {
+	select {
+	case t := <-r.Back:
+		if before := to.Load(); before == nil || t.Before(*before) { // else it goes further back as it is
+			to.Store(&t)
+		}
+	default:
+	}
+	at := to.Load()
+	if at == nil {
+		return
+	}
+	switch gone, err := c.back(ctx, group, r.Topic, at.Add(-r.Rewind)); {
+	case gone:
+		to.Store(nil)
+	case err != nil && ctx.Err() == nil: // it is tried again
+		r.Failed(fmt.Errorf("go back to %v before %s: %w", r.Rewind, at.Format(time.TimeOnly), err))
+	}
 }
 
 // answers reports whether Kafka knows where a group is.
