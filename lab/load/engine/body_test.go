@@ -86,7 +86,7 @@ func TestBodiesArriveAsTheyAreMeant(t *testing.T) {
 		r, _ := mustRun(t, load.Plan{
 			Targets: []string{s.URL}, Seed: 1, Timeout: 5 * time.Second, Protocol: protocol,
 			Scenarios: []load.Scenario{{
-				Name: "bodies", Executor: load.SharedIterations, VUs: 1, Iterations: 2, Duration: 10 * time.Second, GracefulStop: time.Second,
+				Name: "bodies", Executor: load.SharedIterations, VUs: 1, Iterations: 2, Duration: 2 * time.Minute, GracefulStop: time.Second,
 				Feed: map[string]feed.Feed{"name": {CSV: &feed.File{Path: csv}}},
 				Steps: []load.Step{
 					post("json", load.Request{Body: `{"name": "{name}"}`}),

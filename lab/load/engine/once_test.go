@@ -59,7 +59,7 @@ func openAccount(t *testing.T) *account {
 // onceOf is a scenario of one iteration.
 func onceOf(name string, steps ...load.Step) *load.Scenario {
 	return &load.Scenario{
-		Name: name, Executor: load.PerVUIterations, VUs: 1, Iterations: 1, Duration: 10 * time.Second, Arrivals: load.Poisson, Steps: steps,
+		Name: name, Executor: load.PerVUIterations, VUs: 1, Iterations: 1, Duration: 2 * time.Minute, Arrivals: load.Poisson, Steps: steps,
 	}
 }
 

@@ -77,7 +77,7 @@ func shopping(url string) load.Plan {
 	return load.Plan{
 		Targets: []string{url}, Seed: 1, Timeout: 5 * time.Second,
 		Scenarios: []load.Scenario{{
-			Name: "shop", Executor: load.SharedIterations, VUs: 3, Iterations: 20, Duration: 10 * time.Second, GracefulStop: time.Second,
+			Name: "shop", Executor: load.SharedIterations, VUs: 3, Iterations: 20, Duration: 2 * time.Minute, GracefulStop: time.Second,
 			Feed: map[string]feed.Feed{"pin": {Sequential: &[2]int64{1, 1000}}},
 			Steps: []load.Step{
 				{
