@@ -1,7 +1,6 @@
 package nginx_test
 
 import (
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -24,10 +23,6 @@ func TestBehindALoadBalancer(t *testing.T) {
 	})
 	behind := map[string]string{"RESULTS_BALANCER": "127.0.0.7"}
 	b := run(t, []string{upstream.address}, settings{env: behind})
-	from := func(source string) *http.Client {
-		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-		return &http.Client{Timeout: deadline, Transport: &http.Transport{DialContext: dialer.DialContext}}
-	}
 	for name, c := range map[string]struct {
 		source, forwarded, proto string
 		want                     string

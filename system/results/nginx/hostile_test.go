@@ -2,7 +2,6 @@ package nginx_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -227,13 +226,6 @@ func TestRequestsOfOneAddress(t *testing.T) {
 		b := run(t, []string{upstream.address}, settings{
 			env: map[string]string{"RESULTS_LIMITS": limits}, replace: []string{"limit_conn under_way 500", "limit_conn under_way 6"},
 		})
-		from := func(source string) *http.Client {
-			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
-			return &http.Client{Timeout: deadline, Transport: &http.Transport{
-				DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
-				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-			}}
-		}
 		attacker, before := from("127.0.0.7"), held.Load()
 		var waiting sync.WaitGroup
 		for i := range 6 {
