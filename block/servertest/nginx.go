@@ -1,9 +1,12 @@
 package servertest
 
 import (
+	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -53,13 +56,43 @@ func NGINXServers(config, server string, others ...string) string {
 	})
 }
 
-// NGINX starts one with etc/nginx.conf in dir and waits until it takes connections at the
-// address. It is gone when the test ends.
-func NGINX(tb testing.TB, dir, address string) *Process {
+// listens finds HOST:PORT of each listen directive.
+var listens = regexp.MustCompile(`(?m)^\s*listen (\S+:\d+)`)
+
+// NGINX starts one with etc/nginx.conf in dir and waits until it takes connections wherever
+// a file below etc says that it listens: it opens one after the other. It is gone when the
+// test ends.
+func NGINX(tb testing.TB, dir string) *Process {
 	tb.Helper()
+	var all []func(context.Context) error
+	config := os.DirFS(filepath.Join(dir, "etc"))
+	err := fs.WalkDir(config, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(config, path)
+		for _, found := range listens.FindAllSubmatch(text, -1) {
+			all = append(all, Dials(string(found[1])))
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if all == nil {
+		tb.Fatalf("no file below %s says where NGINX listens", filepath.Join(dir, "etc"))
+	}
 	p := New(tb, Program{
 		Command: []string{NGINXProgram(tb), "-p", dir + "/", "-c", dir + "/etc/nginx.conf", "-g", "daemon off;"},
-		Log:     dir + "/stderr", Crash: syscall.SIGTERM, Ready: Dials(address),
+		Log:     dir + "/stderr", Crash: syscall.SIGTERM,
+		Ready: func(ctx context.Context) error {
+			for _, dials := range all {
+				if err := dials(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
 	})
 	p.Start()
 	return p

@@ -43,7 +43,7 @@ func start(t *testing.T, servers ...string) string {
 			t.Fatal(err)
 		}
 	}
-	servertest.NGINX(t, dir, address)
+	servertest.NGINX(t, dir)
 	return address
 }
 

@@ -97,7 +97,7 @@ func startNGINX(t *testing.T, edge string, servers ...string) system {
 	layout{from: "templates/published.inc.template", to: "conf.d/published.inc"}.write(t, dir)
 	layout{from: "templates/published.inc.template", to: "conf.d/gone.inc", again: true}.write(t, dir)
 	layout{from: "templates/feed.conf.template", to: "conf.d/down.conf", listen: down, servers: []string{nobody}, edge: nobody, again: true}.write(t, dir)
-	servertest.NGINX(t, dir, address)
+	servertest.NGINX(t, dir)
 	return system{url: "http://" + address, down: "http://" + down, log: filepath.Join(dir, "access.log")}
 }
 

@@ -110,7 +110,7 @@ func start(t *testing.T) *system {
 	together := []string{three(t)}
 	lay(lb, "_open", s.lbOpen, map[string][]string{"proxy": together, "menulb": together}, "limit_conn under_way_open 500", "limit_conn under_way_open 1", "${MENU_LIMITS}", "off")
 	lay(lb, "_down", s.lbDown, map[string][]string{"proxy": dead, "menulb": dead})
-	s.nginx = servertest.NGINX(t, dir, s.lb)
+	s.nginx = servertest.NGINX(t, dir)
 	return s
 }
 

@@ -115,7 +115,7 @@ func write(tb testing.TB, path, text string) {
 func run(tb testing.TB, replicas []string, s settings) *balancer {
 	tb.Helper()
 	b := render(tb, replicas, s)
-	b.master = servertest.NGINX(tb, b.dir, b.http)
+	b.master = servertest.NGINX(tb, b.dir)
 	return b
 }
 
