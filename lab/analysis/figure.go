@@ -11,7 +11,7 @@ import (
 // figure is the trial by itself, for the result.
 func (o *observed) figure() result.Figure {
 	return result.Figure{
-		Trial: o.index, Round: o.round, Capacity: o.capacity, Rejected: o.rejected, LowerBound: o.lowerBound != "", Measured: o.measured,
+		Trial: o.index, Round: o.round, Capacity: o.capacity, Rejected: o.rejected, Edge: o.edge, LowerBound: o.lowerBound != "", Measured: o.measured,
 		Rate: o.rate, Throughput: o.throughput, Requests: o.requests, Failed: o.failed, Generator: o.generator,
 		Latency: o.latency, Components: o.components, Speed: o.speed,
 	}
@@ -111,7 +111,7 @@ func nothing(vs []result.Variant) float64 {
 	for i := range vs {
 		for _, f := range vs[i].Figures {
 			if f.Capacity > 0 {
-				least = min(least, f.Capacity)
+				least = min(least, f.Compared())
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func against(vs []result.Variant, lines []stats.Line, rows []stats.Row) []stats.
 		bounded[v.Name] = make(map[int]bool)
 		for _, f := range v.Figures {
 			bounded[v.Name][f.Round] = f.LowerBound
-			highest = max(highest, f.Capacity)
+			highest = max(highest, f.Compared())
 		}
 	}
 	raised := func(s stats.Sample) stats.Sample {
@@ -193,7 +193,7 @@ func sided(vs []result.Variant, r stats.Row) bool {
 	return true
 }
 
-// capacities are those of a variant's trials, of the first stats.MaxTrials if
+// capacities are those by which a variant's trials are compared, of the first stats.MaxTrials if
 // there are more, and least of those that held no rate. ok is false if those are a quarter
 // of them or more: more than half of the averages of two, of which the ratio is the median,
 // may be of such trials then.
@@ -201,7 +201,7 @@ func capacities(v *result.Variant, least float64) (s stats.Sample, ok bool) {
 	s.Name = v.Name
 	none := 0
 	for _, f := range v.Figures[:min(len(v.Figures), stats.MaxTrials)] {
-		value := f.Capacity
+		value := f.Compared()
 		if !(value > 0) {
 			none++
 			value = least

@@ -35,7 +35,7 @@ func TestWhatDoesNotLastIsTold(t *testing.T) {
 		trial := archive.Trial{Measures: slices.Concat(base, c.measures)}
 		var o observed
 		out, _ := trial.Conclude()
-		o.edge(out)
+		o.search(out)
 		o.held(exp, trial)
 		lower, none := lasting([]observed{o}, exp.Search.Hold)
 		got := slices.DeleteFunc([]string{lower, none}, func(s string) bool { return s == "" })

@@ -27,10 +27,10 @@ const fullMachine = "the machine was full, load generator included, so its cores
 // ticks in which it counts come to less than 0.2.
 const outsideMuch = 0.3
 
-// edge takes over what the search found, and between which rates it left the
+// search takes over what the search found, and between which rates it left the
 // system's edge.
-func (o *observed) edge(out capacity.Outcome) {
-	o.capacity, o.rejected, o.confirmed = out.Rate, out.Rejected, out.Confirmed
+func (o *observed) search(out capacity.Outcome) {
+	o.capacity, o.rejected, o.edge, o.confirmed = out.Rate, out.Rejected, out.Edge, out.Confirmed
 	if out.LowerBound {
 		o.bounded(out.Reason)
 	}
@@ -92,7 +92,7 @@ func judgedByFew(trials []observed) (text string, takes time.Duration) {
 
 // bounded makes the trial's capacity a lower bound: what was rejected was not
 // rejected by the system.
-func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
+func (o *observed) bounded(why string) { o.lowerBound, o.rejected, o.edge = why, 0, o.capacity }
 
 // filled makes a capacity a lower bound if the machine was full at it, or where
 // the search was rejected above it: neither tells the system's own edge.

@@ -35,7 +35,7 @@ func search(r *rand.Rand, edge, noise, start float64) observed {
 		spent += step.Duration
 	}
 	o := observed{}
-	o.edge(capacity.Conclude(history))
+	o.search(capacity.Conclude(history))
 	return o
 }
 

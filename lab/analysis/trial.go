@@ -25,6 +25,7 @@ type observed struct {
 	measured   bool
 	capacity   float64       // iterations/s; 0 if no rate held
 	rejected   float64       // the lowest that the system did not sustain; 0 if it is not known
+	edge       float64       // where all attempts put it; capacity itself where that is a lower bound
 	confirmed  bool          // capacity was measured again
 	few        string        // of which objective there was too little at the capacity; empty if of none
 	fewTakes   time.Duration // until there would have been enough of it
@@ -104,7 +105,7 @@ func observe(dir string, exp *experiment.Experiment, t archive.Trial) (observed,
 	}
 	o := observed{index: t.Index, round: t.Round, speed: speedOf(&t), attempts: attempts(t, w.samples), curve: curve(t), timeline: timeline(t, w.samples), warnings: slices.Clone(t.Warnings), perturbations: perturbations(t), perturbed: perturbed(t, w.samples)}
 	out, point := t.Conclude()
-	o.edge(out)
+	o.search(out)
 	if point == nil {
 		o.missed, o.conditions = missedBy(t), longestAttempt(t, w.samples)
 		return o, nil

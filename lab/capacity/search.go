@@ -107,6 +107,11 @@ type Outcome struct {
 	// measured again, and nothing above it was rejected. It is 0 if there is no
 	// such rate: if every rate held.
 	Rejected float64
+	// Edge is where all tries together put the system's edge. A rate that wavers, or a search that
+	// ended before it came back up, moves it less than it moves Rate, and it is no more too low than
+	// too high: it is for comparing trials, not for promising what holds. It is Rate itself where
+	// that is a lower bound.
+	Edge float64
 	// Confirmed is true if Rate was measured again, for longer, and held. If not,
 	// one short try is all that speaks for it.
 	Confirmed bool
@@ -122,6 +127,17 @@ func (o Outcome) open() bool { return o.Rejected <= o.Rate }
 // Conclude reads a history. Where a rate was tried more than once the last try
 // counts; where a rate was rejected, higher rates that held do not.
 func Conclude(history []Try) Outcome {
+	out := conclude(history)
+	switch {
+	case out.LowerBound:
+		out.Edge = out.Rate
+	case out.Rate > 0:
+		out.Edge = edgeOf(history)
+	}
+	return out
+}
+
+func conclude(history []Try) Outcome {
 	out := Outcome{Try: -1}
 	for _, i := range latest(history) {
 		t := &history[i]
@@ -179,7 +195,7 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	if len(history) == 0 {
 		return c.search(min(c.within(start, 0, math.Inf(1)), c.MaxRate), first, left)
 	}
-	out := Conclude(history)
+	out := conclude(history)
 	last := history[len(history)-1]
 	switch {
 	case last.GeneratorLimited && out.Rate > 0:
@@ -194,6 +210,9 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
 		by := stride(history, false)
+		if slices.ContainsFunc(history, func(t Try) bool { return t.Held }) {
+			by = firstStride // something held before: the edge is near
+		}
 		return c.search(c.within(out.Rejected/by, 0, out.Rejected), reachOf(by), left+c.Budget/2)
 	case last.Purpose == Confirm && !last.Held:
 		// An overturned winner leaves one that was only searched.
@@ -220,7 +239,7 @@ const mostHolds = 3
 // highest that held, until one has held for that long. ok is false if one has, if the last
 // of mostHolds has not, or if none is left.
 func NextHold(history []Try, length time.Duration) (step Step, ok bool) {
-	out := Conclude(history)
+	out := conclude(history)
 	holds := 0
 	for _, t := range history {
 		if t.Purpose == Hold {
@@ -349,7 +368,7 @@ func (c Config) confirm(history []Try, rate float64, left time.Duration) (Step, 
 		return Step{}, false
 	}
 	d := c.confirmTime()
-	if out := Conclude(history); rate == out.Rate {
+	if out := conclude(history); rate == out.Rate {
 		// What the neighbour does not need.
 		enough := time.Duration(float64(c.Enough) / rate * float64(time.Second))
 		d = max(d, min(enough, left-2*c.between()-d))

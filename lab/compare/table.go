@@ -75,13 +75,21 @@ func (t *tabler) separately() stats.Design {
 
 func (t *tabler) capacity(pairs []pair) error {
 	metric := stats.Metric{Name: "capacity", Unit: t.result.RateUnit(), HigherIsBetter: true}
-	of := func(v *result.Variant) []stats.Trial {
+	found := func(v *result.Variant) []stats.Trial {
 		return trials(v, func(f result.Figure) float64 { return f.Capacity })
 	}
+	of := found
+	if t.haveEdges(pairs) {
+		of = func(v *result.Variant) []stats.Trial {
+			return trials(v, func(f result.Figure) float64 { return f.Compared() })
+		}
+	}
+	shown := func(v *result.Variant) stats.Interval { return stats.Median(stats.Sample{Trials: found(v)}.Values()) }
 	rows := func(pairs []pair, reference values) (out []asked) {
 		for _, p := range pairs {
 			a := asked{Row: Row{Name: p.name, Metric: metric, BaseBound: bound(p.base), SampleBound: bound(p.sample)}}
 			t.ask(&a, p, of, reference)
+			a.Base, a.Sample = shown(p.base), shown(p.sample)
 			out = append(out, a)
 		}
 		return out
@@ -102,6 +110,17 @@ func (t *tabler) capacity(pairs []pair) error {
 			t.baseline.name, format.Measured(r.Result.Ratio.Value)))
 	}
 	return nil
+}
+
+// haveEdges says whether all trials say where the system's edge is: those of earlier versions do
+// not, and the highest rate that held is somewhat lower.
+func (t *tabler) haveEdges(pairs []pair) bool {
+	if t.baseline != nil {
+		pairs = append(slices.Clone(pairs), *t.baseline)
+	}
+	return !slices.ContainsFunc(pairs, func(p pair) bool {
+		return slices.ContainsFunc(slices.Concat(p.base.Figures, p.sample.Figures), func(f result.Figure) bool { return f.Capacity > 0 && f.Edge == 0 })
+	})
 }
 
 func bound(v *result.Variant) bool { return v.Capacity != nil && v.Capacity.LowerBound }

@@ -1,6 +1,10 @@
 package result
 
-import "loadstone/lab/verdict"
+import (
+	"cmp"
+
+	"loadstone/lab/verdict"
+)
 
 // Figure is what one trial of a variant found by itself. The variant's own
 // figures are medians of these. Whoever compares variants or runs, or predicts
@@ -13,6 +17,9 @@ type Figure struct {
 	// Rejected is the lowest rate that the system did not sustain: its edge lies
 	// between the two. It is 0 if it sustained every rate, or ended before it did not.
 	Rejected float64 `json:"rejected,omitempty"`
+	// Edge is where all attempts of the trial together put the system's edge, by which trials are
+	// compared: see capacity.Outcome. It is 0 if no rate held, and in results of earlier versions.
+	Edge float64 `json:"edge,omitempty"`
 	// LowerBound says that the trial ended before the system did.
 	LowerBound bool `json:"lower_bound"`
 	// Speed is the machine's, before the trial and after it; nil where the system ran on
@@ -30,3 +37,7 @@ type Figure struct {
 	Latency    LatencyPair         `json:"latency"`
 	Components []verdict.Component `json:"components"`
 }
+
+// Compared is the figure by which the trial is compared with others: Edge, or Capacity where it
+// is not known.
+func (f *Figure) Compared() float64 { return cmp.Or(f.Edge, f.Capacity) }

@@ -1,0 +1,113 @@
+package capacity
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"loadstone/lab/stats"
+)
+
+func TestEdge(t *testing.T) {
+	t.Parallel()
+	held := func(r float64) Try { return Try{Purpose: Search, Rate: r, Held: true} }
+	lost := func(r float64) Try { return Try{Purpose: Search, Rate: r} }
+	as := func(p Purpose, t Try) Try { t.Purpose = p; return t }
+	for name, c := range map[string]struct {
+		history   []Try
+		low, high float64
+	}{
+		"nothing tried":         {nil, 0, 0},
+		"nothing held":          {[]Try{lost(1000), lost(500)}, 0, 0},
+		"a lower bound":         {[]Try{held(1000), held(1100)}, 1100, 1100},
+		"the generator's":       {[]Try{held(1000), {Purpose: Search, Rate: 1100, GeneratorLimited: true}}, 1000, 1000},
+		"a bracket":             {[]Try{held(1000), lost(1100), as(Confirm, held(1000)), as(Confirm, lost(1100))}, 1045, 1055},
+		"a wide one":            {[]Try{held(1000), lost(2000)}, 1400, 1450},
+		"it wavers":             {[]Try{held(1000), as(Confirm, lost(1000)), held(900), lost(1100)}, 970, 1000},
+		"two of three":          {[]Try{held(1000), as(Confirm, lost(1000)), held(1000), held(900), lost(1100)}, 985, 1015},
+		"it did not come back":  {[]Try{held(1000), lost(1100), as(Confirm, lost(1000)), lost(950), held(800)}, 930, 985},
+		"a machine stood still": {[]Try{held(1000), held(1100), lost(500), held(450), lost(1210)}, 1080, 1180},
+		"it did not last":       {[]Try{held(1000), lost(1050), as(Confirm, held(1000)), as(Hold, lost(1000)), as(Hold, held(950))}, 970, 1000},
+	} {
+		if got := Conclude(c.history).Edge; got < c.low || got > c.high || math.IsNaN(got) {
+			t.Errorf("%s: got %.1f, want from %g to %g", name, got, c.low, c.high)
+		}
+	}
+	last := []Try{held(1000), lost(1050), as(Confirm, held(1000))}
+	if short, long := Conclude(append(last, as(Search, lost(1000)), held(950))).Edge, Conclude(append(last, as(Hold, lost(1000)), held(950))).Edge; long >= short {
+		t.Errorf("what did not last for a minute puts the edge at %.1f, a short attempt at %.1f; want it lower", long, short)
+	}
+}
+
+// TestATenthIsFound has experiments of six rounds, whose second variant does a tenth more,
+// compared as Loadstone does it: of two variants that is Student's test. By the highest rates
+// that held, the difference is missed too often where attempts waver.
+func TestATenthIsFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ noise, least float64 }{{0.001, 0.99}, {0.02, 0.98}, {0.03, 0.95}, {0.04, 0.87}, {0.06, 0.55}} {
+		e := &edge{noise: c.noise, rng: rand.New(rand.NewPCG(3, 4))}
+		edges, rates := compared{name: "edges"}, compared{name: "rates that held"}
+		for range compareExperiments {
+			var found, held [3][]float64 // by variant; two of equals, and one that does a tenth more
+			for variant := range found {
+				for range trialsEach {
+					history, _ := e.trial(DefaultConfig(), trueEdge*math.Exp(0.05*e.rng.NormFloat64()))
+					out := Conclude(history)
+					found[variant], held[variant] = append(found[variant], math.Log(out.Edge/trueEdge)), append(held[variant], math.Log(out.Rate/trueEdge))
+				}
+			}
+			edges.add(found)
+			rates.add(held)
+		}
+		t.Logf("noise %g %%: %s; %s", 100*c.noise, edges.text(), rates.text())
+		if edges.found < c.least*compareExperiments {
+			t.Errorf("noise %g %%: by edges a tenth is found in %.3f of experiments, want %g", 100*c.noise, edges.found/compareExperiments, c.least)
+		}
+		if least := stats.Share(int(edges.falsely), compareExperiments).Low; least > stats.Alpha {
+			t.Errorf("noise %g %%: equals are called different in %g of %d, want 5 %%", 100*c.noise, edges.falsely, compareExperiments)
+		}
+		if c.noise > 0.03 && rates.found > edges.found-compareExperiments/20 {
+			t.Errorf("noise %g %%: by rates that held a tenth is found in %g, by edges in %g: this test could not tell them apart", 100*c.noise, rates.found, edges.found)
+		}
+	}
+}
+
+const compareExperiments = 200
+
+// compared is what experiments said by one figure of their trials.
+type compared struct {
+	name                 string
+	found, falsely, bias float64
+}
+
+// add has logarithms of what the trials of each variant found.
+func (c *compared) add(logs [3][]float64) {
+	if differ(logs[0], logs[1], 0) {
+		c.falsely++
+	}
+	if differ(logs[0], logs[2], math.Log(1.1)) {
+		c.found++
+	}
+	for _, xs := range logs {
+		c.bias += stats.Mean(xs) / float64(len(logs)*compareExperiments)
+	}
+}
+
+func (c *compared) text() string {
+	return fmt.Sprintf("by %s a tenth is found in %.3f, equals are called different in %.3f, and the mean is off by %+.1f %%",
+		c.name, c.found/compareExperiments, c.falsely/compareExperiments, 100*(math.Exp(c.bias)-1))
+}
+
+// differ is Student's test of six pairs, of which the second are higher by more.
+func differ(a, b []float64, more float64) bool {
+	const quantile = 2.571 // of five degrees of freedom, at 97.5 %
+	n, mean, squares := float64(len(a)), 0.0, 0.0
+	for i := range a {
+		mean += (b[i] + more - a[i]) / n
+	}
+	for i := range a {
+		squares += (b[i] + more - a[i] - mean) * (b[i] + more - a[i] - mean)
+	}
+	return math.Abs(mean) > quantile*math.Sqrt(squares/(n-1)/n)
+}
