@@ -13,13 +13,17 @@ type counted struct {
 	vetoed []Limit
 	// single are those that demand and saturation name by the same counter.
 	single []Limit
-	// byElimination is true if no CPU mattered when all of them were changed.
+	// together are those of which an intervention showed that each of them limits.
+	together []Limit
+	// byElimination is true if no CPU mattered when all of them were changed, and left are those
+	// with a voice for that.
 	byElimination bool
+	left          []Limit
 }
 
 // count counts the voices: see Evaluate.
 func count(in Input, heard []Witness, limits []limit) *counted {
-	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated()}
+	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated(), together: in.movers()}
 	for i := range heard {
 		w := &heard[i]
 		if w.Name == Waiting {
@@ -45,6 +49,7 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 		for _, l := range c.order {
 			if !in.changed(l) {
 				c.voices[l]++
+				c.left = append(c.left, l)
 			}
 		}
 	}
@@ -74,6 +79,9 @@ func (c *counted) add(l Limit, voices int) {
 
 // most are the limits with most voices, and how many these are.
 func (c *counted) most(heard []Witness) (first []Limit, most int) {
+	if len(c.together) > 1 {
+		return c.together, 2 // two voices each for clearly moving it
+	}
 	for i := range heard {
 		same := heard[i].Tied
 		if len(same) < 2 || slices.ContainsFunc(same, func(l Limit) bool { return c.voices[l] == 0 }) {
@@ -89,6 +97,14 @@ func (c *counted) most(heard []Witness) (first []Limit, most int) {
 	return slices.DeleteFunc(slices.Clone(c.order), func(l Limit) bool { return c.voices[l] < most }), most
 }
 
+// whyTied says why limits are tied.
+func (c *counted) whyTied() string {
+	if len(c.together) > 1 {
+		return "changed one at a time, each of them moves it, and by as much"
+	}
+	return "their bounds are too close to distinguish"
+}
+
 // tiedBy counts the witnesses that name these very limits, in whatever order.
 func tiedBy(heard []Witness, limits []Limit) int {
 	n := 0
@@ -102,7 +118,7 @@ func tiedBy(heard []Witness, limits []Limit) int {
 
 // eliminated says, behind a summary, that a limit was named by elimination.
 func (c *counted) eliminated(l Limit) string {
-	if !c.byElimination || l.Resource == CPU || c.voices[l] < 2 {
+	if !slices.Contains(c.left, l) {
 		return ""
 	}
 	return " Changing the CPU of every component moved nothing, which leaves this."

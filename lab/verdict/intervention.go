@@ -202,6 +202,22 @@ func (in Input) weight(named []Limit, limits []limit) int {
 	return 2
 }
 
+// movers are the limits that were changed one by one and of which each clearly moved
+// throughput, about as much as any other did. One that limits alone has an elasticity of 1 and
+// leaves 0 for the others.
+func (in Input) movers() (limits []Limit) {
+	if !in.filled() || len(in.Perturbations) == 0 {
+		return nil
+	}
+	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
+	for _, p := range in.Perturbations {
+		if len(p.Group) == 0 && p.Low >= moves && p.High >= most.Low {
+			limits = append(limits, p.changed())
+		}
+	}
+	return limits
+}
+
 // vetoed says whether changing the limit, alone or with others, clearly moved nothing:
 // the interval of its elasticity ends below what matters, or below a third of what the
 // most effective one did; and answers became no faster. Of a component that is about at its

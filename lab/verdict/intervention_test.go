@@ -39,6 +39,32 @@ func TestInterventionDecides(t *testing.T) {
 	}
 }
 
+// What moved throughput as much as another did is not named alone, however many of the other
+// methods name it: each of the two limits.
+func TestWhatMovedAlikeIsNotNamedAlone(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	api, db := component("api", x, 0.95, 0.8), component("db", x, 0.7, 0.1)
+	for name, c := range map[string]struct {
+		api, db Perturbation
+		status  string
+	}{
+		"alike":                    {changed("api", 0.61, 0.56, 0.67), changed("db", 0.6, 0.54, 0.65), Tied},
+		"the other one less":       {changed("api", 0.61, 0.56, 0.67), changed("db", 0.4, 0.33, 0.47), Named},
+		"the other one not surely": {changed("api", 0.61, 0.56, 0.67), changed("db", 0.5, 0.2, 0.8), Named},
+		"neither surely":           {changed("api", 0.5, 0.2, 0.8), changed("db", 0.5, 0.2, 0.8), Named},
+	} {
+		in := Input{Capacity: x, Components: []Component{api, db}, Perturbations: []Perturbation{c.api, c.db}}
+		v := Evaluate(in)
+		if v.Status != c.status || c.status == Named && v.Component != "api" || c.status == Tied && len(v.Tied) != 2 {
+			t.Errorf("%s: got %s %s %v (%s), want %s", name, v.Status, v.Component, v.Tied, v.Summary, c.status)
+		}
+		if in.PerturbedRate = 0.5 * x; Evaluate(in).Status == Tied {
+			t.Errorf("%s: tied, although the load meanwhile was half of the capacity", name)
+		}
+	}
+}
+
 // More CPU may make answers faster where closed load hides it in the throughput.
 func TestResponseTimeCounts(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,8 @@ const MachineFull = load.FullMachine
 //     nothing by itself: they may wait in front of what limits. It breaks no tie: of what
 //     another method names together with something elsewhere, it says nothing.
 //  4. The limit with most voices is "named" if these are at least two.
-//  5. Several limits with as many voices, two or more, are "tied". So are those of
+//  5. Several limits with as many voices, two or more, are "tied". So are those that were
+//     changed one by one and of which each clearly moved throughput, and those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
 //     if the third names one of them: more of that one alone gives next to nothing.
 //     Of a pipeline's stages the witnesses have a voice only for the first busy one
@@ -79,7 +80,7 @@ func Evaluate(in Input) Verdict {
 		v.name(in, limits, first[0])
 		v.Summary += c.eliminated(first[0])
 	case voices >= 2:
-		v.tie(first)
+		v.tie(first, c.whyTied())
 	default:
 		v.Status = Undecided
 		v.Summary = c.undecided(in, heard) + located.sentence()
@@ -114,11 +115,12 @@ func (v *Verdict) name(in Input, limits []limit, l Limit) {
 	v.addDissent([]Limit{l})
 }
 
-func (v *Verdict) tie(tied []Limit) {
+// tie says that the limits are tied, and why.
+func (v *Verdict) tie(tied []Limit, why string) {
 	v.Status, v.Tied = Tied, tied
 	v.agreement(tied)
 	names := limitNames(tied)
-	v.Summary = list(names) + " are equally limiting: their bounds are too close to distinguish."
+	v.Summary = list(names) + " are equally limiting: " + why + "."
 	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives next to nothing.", list(names))
 	v.addDissent(tied)
 }
