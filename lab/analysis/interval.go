@@ -92,7 +92,7 @@ func judgedByFew(trials []observed) (text string, takes time.Duration) {
 
 // bounded makes the trial's capacity a lower bound: what was rejected was not
 // rejected by the system.
-func (o *observed) bounded(why string) { o.lowerBound, o.rejected, o.edge = why, 0, o.capacity }
+func (o *observed) bounded(why string) { o.lowerBound, o.rejected = why, 0 }
 
 // filled makes a capacity a lower bound if the machine was full at it, or where
 // the search was rejected above it: neither tells the system's own edge.

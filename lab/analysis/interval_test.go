@@ -288,6 +288,22 @@ func TestBoundsAmongTrialsMayTurnADifferenceRound(t *testing.T) {
 	}
 }
 
+// Trials are compared by where all attempts put the edge, and not by the highest rate that held.
+func TestTrialsAreComparedByTheirEdges(t *testing.T) {
+	t.Parallel()
+	variant := func(name string, capacity, edge float64) result.Variant {
+		v := result.Variant{Name: name}
+		for i := range 6 {
+			v.Figures = append(v.Figures, result.Figure{Round: i + 1, Capacity: capacity - float64(i), Edge: edge + float64(i*i%5)})
+		}
+		return v
+	}
+	got, _, err := comparisons([]result.Variant{variant("a", 990, 1000), variant("b", 980, 1100)})
+	if err != nil || len(got) != 1 || !got[0].Significant || got[0].Ratio < 1.09 || got[0].Ratio > 1.11 {
+		t.Errorf("got %+v, %v; want 1.1", got, err)
+	}
+}
+
 // The size that may carry a rate may have no upper end.
 func TestRequiredSizeOfAnOpenInterval(t *testing.T) {
 	t.Parallel()

@@ -2,80 +2,50 @@ package capacity
 
 import (
 	"math"
+	"slices"
+	"time"
 )
 
-// Tries waver: the same rate holds once and does not another time. These are how far, as a
-// share of the rate and as a standard deviation, the edge seems to be from where it is, in a
-// try of each purpose: 3 % in a fifth of the budget, and more in a shorter try by the root of
-// the time. They need not be right: of an edge that wavers from 0.1 to 6 %, Outcome.Edge is
-// better than Outcome.Rate (TestATenthIsFound).
+// Tries waver: the same rate holds once and does not another time. What is assumed of how
+// far the edge seems to be from where it is, as a share and a standard deviation, need not be
+// right: see TestATenthIsFound.
 const (
-	searchWavers  = 0.05
-	confirmWavers = 0.035
-	holdWavers    = 0.02
+	// wavers is that of a try of waverTime, from one moment of the machine to the next. Of others
+	// it goes with the root of the time.
+	wavers    = 0.03
+	waverTime = 2200 * time.Millisecond
+	// byChance is the variance of a try of one request, by how long each takes. Of others it
+	// goes with the number of requests.
+	byChance = 0.2
 	// lapse is the share of tries whose judgement has nothing to do with the edge: a machine
 	// that stood still.
 	lapse = 0.01
 )
 
-func (p Purpose) wavers() float64 {
-	switch p {
-	case Confirm:
-		return confirmWavers
-	case Hold:
-		return holdWavers
-	case Search:
-	}
-	return searchWavers
-}
-
-// edgeSteps is of how many rates the likelihood is computed: a thousandth apart, where all
-// tries are within a factor of 1.1.
-const edgeSteps = 400
-
-// edgeOf is the mean, of logarithms, of where the edge may be after what each try said: its
-// posterior mean with a flat prior from a fifth below the lowest to a fifth above the
-// highest rate that was tried. Each try is weighed: where a rate held three times and once did
-// not, it is most likely below the edge. That is a psychometric function with a known slope
-// and a lapse rate (Wichmann and Hill, The psychometric function I, 2001).
-func edgeOf(history []Try) float64 {
-	low, high := math.Inf(1), 0.0
-	for _, t := range history {
-		if !t.GeneratorLimited {
-			low, high = min(low, t.Rate), max(high, t.Rate)
+// wavers is what is assumed of the try; where nothing is known of it, of one of its purpose at
+// the default budget.
+func (t *Try) wavers() float64 {
+	lasted := t.Lasted
+	if lasted <= 0 {
+		switch t.Purpose {
+		case Hold:
+			lasted = time.Minute
+		case Confirm:
+			lasted = DefaultConfig().confirmTime()
+		case Search:
+			lasted = DefaultConfig().searchTime()
 		}
 	}
-	if !(low > 0) || high == 0 {
-		return 0
+	sd := wavers * math.Sqrt(waverTime.Seconds()/lasted.Seconds())
+	if t.Offered > 0 {
+		sd = math.Hypot(sd, math.Sqrt(byChance/float64(t.Offered)))
 	}
-	const beyond = 1.2
-	low, high = math.Log(low/beyond), math.Log(high*beyond)
-	logs := make([]float64, edgeSteps) // of the likelihood
-	most := math.Inf(-1)
-	for i := range logs {
-		for _, t := range history {
-			if !t.GeneratorLimited {
-				logs[i] += math.Log(t.likelihood(math.Exp(edgeAt(low, high, i))))
-			}
-		}
-		most = max(most, logs[i])
-	}
-	sum, weights := 0.0, 0.0
-	for i, l := range logs {
-		w := math.Exp(l - most)
-		sum, weights = sum+w*edgeAt(low, high, i), weights+w
-	}
-	return math.Exp(sum / weights)
-}
-
-// edgeAt is the i-th logarithm of a rate from low to high.
-func edgeAt(low, high float64, i int) float64 {
-	return low + (high-low)*(float64(i)+0.5)/edgeSteps
+	return sd
 }
 
 // likelihood is that of the try's judgement if the edge is there.
 func (t *Try) likelihood(edge float64) float64 {
-	holds := lapse/2 + (1-lapse)*normal((edge/t.Rate-1)/t.Purpose.wavers())
+	holds := lapse/2 + (1-lapse)*normal((edge/t.Rate-1)/t.wavers())
 	if t.Held {
 		return holds
 	}
@@ -84,3 +54,74 @@ func (t *Try) likelihood(edge float64) float64 {
 
 // normal is the normal distribution.
 func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+
+// edgeOf is where the edge is after what each try said. An amount of which there is none
+// between the highest that held and the lowest that did not is the edge itself. Where both
+// were measured again and nothing contradicts them, the edge lies between.
+func edgeOf(out Outcome, history []Try) float64 {
+	whole := out.Rate == math.Trunc(out.Rate) && out.Rejected == math.Trunc(out.Rejected)
+	if whole && out.Rejected-out.Rate <= 1 {
+		return out.Rate
+	}
+	said := telling(history)
+	edge := posterior(said)
+	if out.Confirmed && agree(out, said) {
+		edge = min(max(edge, out.Rate), out.Rejected)
+	}
+	return edge
+}
+
+// telling are the tries that say something of the edge: not those that the generator limited,
+// nor short ones that held a rate which did not last.
+func telling(history []Try) []Try {
+	lasts := math.Inf(1)
+	for _, t := range history {
+		if t.Purpose == Hold && !t.Held {
+			lasts = min(lasts, t.Rate)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(history), func(t Try) bool {
+		return t.GeneratorLimited || t.Held && t.Purpose != Hold && t.Rate >= lasts
+	})
+}
+
+// agree says whether the rejected rate was measured again, and no try contradicts another.
+func agree(out Outcome, said []Try) bool {
+	again := func(t Try) bool { return t.Rate == out.Rejected && t.Purpose != Search }
+	contradicts := func(t Try) bool { return t.Held != (t.Rate <= out.Rate) }
+	return slices.ContainsFunc(said, again) && !slices.ContainsFunc(said, contradicts)
+}
+
+// edgeSteps is of how many rates the likelihood is computed: a thousandth apart, where all
+// tries are within a factor of 1.1.
+const edgeSteps = 400
+
+// posterior is the mean of the logarithm of the edge, with a flat prior from a fifth below the
+// lowest to a fifth above the highest rate that was tried. Each try is weighed: where a rate
+// held three times and once did not, it is most likely below the edge. That is a psychometric
+// function with a known slope and a lapse rate (Wichmann and Hill, The psychometric function I,
+// 2001).
+func posterior(said []Try) float64 {
+	low, high := math.Inf(1), 0.0
+	for _, t := range said {
+		low, high = min(low, t.Rate), max(high, t.Rate)
+	}
+	if !(low > 0) || high == 0 {
+		return 0
+	}
+	const beyond = 1.2
+	low, high = math.Log(low/beyond), math.Log(high*beyond)
+	at := func(i int) float64 { return low + (high-low)*(float64(i)+0.5)/edgeSteps }
+	logs := make([]float64, edgeSteps) // of the likelihood
+	for i := range logs {
+		for j := range said {
+			logs[i] += math.Log(said[j].likelihood(math.Exp(at(i))))
+		}
+	}
+	most, sum, weights := slices.Max(logs), 0.0, 0.0
+	for i, l := range logs {
+		w := math.Exp(l - most)
+		sum, weights = sum+w*at(i), weights+w
+	}
+	return math.Exp(sum / weights)
+}

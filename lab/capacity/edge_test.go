@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"loadstone/lab/stats"
 )
@@ -28,6 +29,9 @@ func TestEdge(t *testing.T) {
 		"two of three":          {[]Try{held(1000), as(Confirm, lost(1000)), held(1000), held(900), lost(1100)}, 985, 1015},
 		"it did not come back":  {[]Try{held(1000), lost(1100), as(Confirm, lost(1000)), lost(950), held(800)}, 930, 985},
 		"a machine stood still": {[]Try{held(1000), held(1100), lost(500), held(450), lost(1210)}, 1080, 1180},
+		"none lasts":            {[]Try{held(70), held(80), held(90), held(100), lost(110), as(Hold, lost(100)), as(Hold, lost(90)), as(Hold, lost(80))}, 73, 79},
+		"far less lasts":        {[]Try{held(500), held(1000), lost(1050), as(Confirm, held(1000)), as(Confirm, lost(1050)), as(Hold, lost(1000)), as(Hold, held(500))}, 600, 800},
+		"whole amounts":         {[]Try{held(1), lost(2)}, 1, 1},
 		"it did not last":       {[]Try{held(1000), lost(1050), as(Confirm, held(1000)), as(Hold, lost(1000)), as(Hold, held(950))}, 970, 1000},
 	} {
 		if got := Conclude(c.history).Edge; got < c.low || got > c.high || math.IsNaN(got) {
@@ -45,7 +49,7 @@ func TestEdge(t *testing.T) {
 // that held, the difference is missed too often where attempts waver.
 func TestATenthIsFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ noise, least float64 }{{0.001, 0.99}, {0.02, 0.98}, {0.03, 0.95}, {0.04, 0.87}, {0.06, 0.55}} {
+	for _, c := range []struct{ noise, least float64 }{{0.001, 0.99}, {0.02, 0.98}, {0.03, 0.95}, {0.04, 0.85}, {0.06, 0.55}} {
 		e := &edge{noise: c.noise, rng: rand.New(rand.NewPCG(3, 4))}
 		edges, rates := compared{name: "edges"}, compared{name: "rates that held"}
 		for range compareExperiments {
@@ -66,6 +70,9 @@ func TestATenthIsFound(t *testing.T) {
 		}
 		if least := stats.Share(int(edges.falsely), compareExperiments).Low; least > stats.Alpha {
 			t.Errorf("noise %g %%: equals are called different in %g of %d, want 5 %%", 100*c.noise, edges.falsely, compareExperiments)
+		}
+		if off := math.Exp(edges.bias) - 1; math.Abs(off) > 0.015 {
+			t.Errorf("noise %g %%: edges are off by %+.1f %% in the mean", 100*c.noise, 100*off)
 		}
 		if c.noise > 0.03 && rates.found > edges.found-compareExperiments/20 {
 			t.Errorf("noise %g %%: by rates that held a tenth is found in %g, by edges in %g: this test could not tell them apart", 100*c.noise, rates.found, edges.found)
@@ -110,4 +117,43 @@ func differ(a, b []float64, more float64) bool {
 		squares += (b[i] + more - a[i] - mean) * (b[i] + more - a[i] - mean)
 	}
 	return math.Abs(mean) > quantile*math.Sqrt(squares/(n-1)/n)
+}
+
+// A rate whose confirmation the generator could not offer stays as the try before it left it.
+func TestWhatTheGeneratorLimitedSaysNothing(t *testing.T) {
+	t.Parallel()
+	history := []Try{
+		{Purpose: Search, Rate: 1000, Held: true}, {Purpose: Search, Rate: 1100}, {Purpose: Confirm, Rate: 1000, Held: true},
+		{Purpose: Confirm, Rate: 1100, GeneratorLimited: true, Reason: "late"},
+	}
+	if out := Conclude(history); out.LowerBound || out.Rate != 1000 || out.Rejected != 1100 || !out.Confirmed {
+		t.Errorf("the neighbour: got %+v", out)
+	}
+	history[2], history[3].Rate = history[3], 1000
+	history[2].Rate = 1000
+	if out := Conclude(history); out.LowerBound || out.Rate != 1000 || out.Rejected != 1100 || out.Confirmed {
+		t.Errorf("the winner: got %+v", out)
+	}
+}
+
+// What lives on what it saved holds a first short try far above what it does for long.
+func TestASearchComesDownFromWhatHeldOnce(t *testing.T) {
+	t.Parallel()
+	const lasting, once = 60, 300
+	s := newSystem(lasting, 0)
+	var history []Try
+	var spent time.Duration
+	for {
+		step, ok := DefaultConfig().Next(history, spent, once)
+		if !ok {
+			break
+		}
+		spent += step.Duration + 300*time.Millisecond
+		try := s.try(step)
+		try.Held = try.Held || len(history) == 0
+		history = append(history, try)
+	}
+	if out := Conclude(history); out.Rate < lasting/4 || out.Rate > lasting {
+		t.Errorf("got %+v, want about %d; tries %+v", out, lasting, history)
+	}
 }

@@ -94,6 +94,10 @@ type Try struct {
 	// GeneratorLimited is true if the try failed for the generator's sake, or had too few
 	// messages to be judged: it says nothing about the system.
 	GeneratorLimited bool `json:"generator_limited,omitempty"`
+	// Lasted is how long was measured, and Offered how many requests began in it; 0 where that is
+	// not known. Who keeps a try keeps what was measured beside it.
+	Lasted  time.Duration `json:"-"`
+	Offered uint64        `json:"-"`
 }
 
 // Outcome is what a history of tries amounts to.
@@ -125,14 +129,14 @@ type Outcome struct {
 func (o Outcome) open() bool { return o.Rejected <= o.Rate }
 
 // Conclude reads a history. Where a rate was tried more than once the last try
-// counts; where a rate was rejected, higher rates that held do not.
+// counts that the generator did not limit; where a rate was rejected, higher rates that held do not.
 func Conclude(history []Try) Outcome {
 	out := conclude(history)
 	switch {
 	case out.LowerBound:
 		out.Edge = out.Rate
 	case out.Rate > 0:
-		out.Edge = edgeOf(history)
+		out.Edge = edgeOf(out, history)
 	}
 	return out
 }
@@ -164,11 +168,14 @@ func conclude(history []Try) Outcome {
 	return out
 }
 
-// latest returns the index of the last try at each rate, by rising rate.
+// latest returns the index of the last try at each rate, by rising rate. One that the generator
+// limited says nothing, and leaves it at the one before.
 func latest(history []Try) []int {
 	byRate := make(map[float64]int)
 	for i, t := range history {
-		byRate[t.Rate] = i
+		if _, known := byRate[t.Rate]; !known || !t.GeneratorLimited {
+			byRate[t.Rate] = i
+		}
 	}
 	out := make([]int, 0, len(byRate))
 	for _, i := range byRate {
@@ -183,7 +190,8 @@ func latest(history []Try) []int {
 // such as the throughput of a closed sweep (see Start).
 //
 // From start it climbs, or descends, by growing steps until a rate that held
-// lies below one that did not; then it halves the bracket (geometrically) until
+// lies below one that did not (by the first step again, near below what held once and does
+// not any more); then it halves the bracket (geometrically) until
 // the ends are within the tolerance, or what is left of the budget is needed to
 // measure them again: the winner, for longer, and then its rejected neighbour.
 // Either of them may overturn its first result. A winner that is overturned
@@ -210,8 +218,8 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 	case out.Rate == 0:
 		// A search without any answer is worth nothing: it may overrun.
 		by := stride(history, false)
-		if slices.ContainsFunc(history, func(t Try) bool { return t.Held }) {
-			by = firstStride // something held before: the edge is near
+		if out.Rejected*wide > leastHeld(history) {
+			by = firstStride // something held not far above: the edge is near
 		}
 		return c.search(c.within(out.Rejected/by, 0, out.Rejected), reachOf(by), left+c.Budget/2)
 	case last.Purpose == Confirm && !last.Held:
@@ -229,6 +237,17 @@ func (c Config) Next(history []Try, spent time.Duration, start float64) (step St
 		return step, true
 	}
 	return c.confirm(history, out.Rejected, left)
+}
+
+// leastHeld is the lowest rate that ever held, infinite if none did.
+func leastHeld(history []Try) float64 {
+	least := math.Inf(1)
+	for _, t := range history {
+		if t.Held {
+			least = min(least, t.Rate)
+		}
+	}
+	return least
 }
 
 // mostHolds is how many rates a trial tries to hold: what does not last for a minute is

@@ -35,8 +35,9 @@ func (e *edge) try(c Config, step Step) (Try, time.Duration) {
 	if step.Rate > 1.1*seems {
 		took = min(took, 700*time.Millisecond) // an overload ends a try
 	}
+	t := Try{Purpose: step.Purpose, Rate: step.Rate, Held: step.Rate <= seems, Lasted: took, Offered: uint64(step.Rate * took.Seconds())}
 	took += min(300*time.Millisecond, step.Duration/6) + time.Duration((0.06+0.1*e.rng.ExpFloat64())*1e9)
-	return Try{Purpose: step.Purpose, Rate: step.Rate, Held: step.Rate <= seems}, took
+	return t, took
 }
 
 // trial searches from start. A closed sweep has come before.

@@ -141,6 +141,30 @@ func TestRealDifferenceIsFound(t *testing.T) {
 	}
 }
 
+// What is compared is where all attempts put the edge, and what is shown is what held. Where one
+// of the runs does not know its edges, what held is compared.
+func TestCapacitiesAreComparedByTheirEdges(t *testing.T) {
+	t.Parallel()
+	one, same := newWorld(1, 1), newWorld(1, 1)
+	a, b := derive(t, planting(one.variant("plain", 400, 6))), derive(t, planting(same.variant("plain", 400, 6)))
+	edges := func(r *result.Result, times float64) {
+		for i := range r.Variants[0].Figures {
+			r.Variants[0].Figures[i].Edge = times * r.Variants[0].Figures[i].Capacity
+		}
+	}
+	for name, c := range map[string]struct {
+		before float64
+		want   stats.Change
+	}{"both know": {1, stats.Better}, "one does not": {0, stats.Unclear}} {
+		edges(a, c.before)
+		edges(b, 1.3)
+		r := between(t, a, b, Config{}).table(t, "capacity").Rows[0]
+		if r.Change != c.want || math.Abs(r.Base.Value-400) > 30 || math.Abs(r.Sample.Value-400) > 30 {
+			t.Errorf("%s: got %s, %+v and %+v, want %s, and 400 shown twice", name, r.Change, r.Base, r.Sample, c.want)
+		}
+	}
+}
+
 func TestWithinARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(3, 1)

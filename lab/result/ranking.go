@@ -84,7 +84,10 @@ func (r *Result) others() float64 {
 // them takes of another's chance.
 func (r *Result) compare(a, b *Variant, others float64) relation {
 	if j := r.joint(a.Name, b.Name); j != nil {
-		return shownAbove(a, b, j.Significant && (j.Ratio > 1) == (j.Variant == a.Name))
+		if j.Significant && (j.Ratio > 1) == (j.Variant == a.Name) {
+			return above
+		}
+		return notAbove
 	}
 	c, d := r.Comparison(a.Name), r.Comparison(b.Name)
 	base := r.Baseline()

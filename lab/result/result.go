@@ -279,7 +279,8 @@ type SLO struct {
 	Crossed int `json:"crossed,omitempty"`
 }
 
-// Comparison is a variant's capacity divided by the baseline's. P is that of an
+// Comparison is a variant's capacity divided by the baseline's, by where all attempts of each trial
+// put it (see Figure.Compared), so that it need not be the quotient of the two capacities. P is that of an
 // exact rank test (package compare), corrected for the number of comparisons of
 // the run (Holm). The intervals of a run are simultaneous: all of them together hold the
 // true ratios at Confidence.

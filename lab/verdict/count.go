@@ -23,7 +23,7 @@ type counted struct {
 
 // count counts the voices: see Evaluate.
 func count(in Input, heard []Witness, limits []limit) *counted {
-	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated(), together: in.movers()}
+	c := &counted{voices: make(map[Limit]int), byElimination: in.eliminated(), together: in.movers(limits)}
 	for i := range heard {
 		w := &heard[i]
 		if w.Name == Waiting {
@@ -42,6 +42,11 @@ func count(in Input, heard []Witness, limits []limit) *counted {
 			default:
 				c.add(l, 1)
 			}
+		}
+	}
+	for l, voices := range c.voices {
+		if voices >= 2 && !in.changed(l) {
+			c.together = nil // what holds them up was not changed
 		}
 	}
 	c.waited(in.located(), heard)
@@ -80,7 +85,7 @@ func (c *counted) add(l Limit, voices int) {
 // most are the limits with most voices, and how many these are.
 func (c *counted) most(heard []Witness) (first []Limit, most int) {
 	if len(c.together) > 1 {
-		return c.together, 2 // two voices each for clearly moving it
+		return c.together, 2 // as an intervention names them, whatever was observed
 	}
 	for i := range heard {
 		same := heard[i].Tied
@@ -103,6 +108,14 @@ func (c *counted) whyTied() string {
 		return "changed one at a time, each of them moves it, and by as much"
 	}
 	return "their bounds are too close to distinguish"
+}
+
+// aloneGives is what more of one of those that are tied gives.
+func (c *counted) aloneGives() string {
+	if len(c.together) > 1 {
+		return "a part of it"
+	}
+	return "next to nothing"
 }
 
 // tiedBy counts the witnesses that name these very limits, in whatever order.

@@ -3,6 +3,7 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -203,19 +204,33 @@ func (in Input) weight(named []Limit, limits []limit) int {
 }
 
 // movers are the limits that were changed one by one and of which each clearly moved
-// throughput, about as much as any other did. One that limits alone has an elasticity of 1 and
-// leaves 0 for the others.
-func (in Input) movers() (limits []Limit) {
+// throughput, not clearly less than any other did. A limit alone would leave nothing for the
+// others. None whose own bound lies far above the capacity is one of them, and there are none
+// where a group may have moved as much: which of it did is not known.
+func (in Input) movers(limits []limit) (movers []Limit) {
 	if !in.filled() || len(in.Perturbations) == 0 {
 		return nil
 	}
 	most := slices.MaxFunc(in.Perturbations, func(a, b Perturbation) int { return cmp.Compare(a.Elasticity, b.Elasticity) })
 	for _, p := range in.Perturbations {
-		if len(p.Group) == 0 && p.Low >= moves && p.High >= most.Low {
-			limits = append(limits, p.changed())
+		found := find(limits, p.changed())
+		switch {
+		case len(p.Group) > 0 && p.asMuchAs(most) && !p.explained(in.Perturbations):
+			return nil
+		case len(p.Group) > 0 || p.Low < moves || p.lessThan(most):
+		case found != nil && found.bound > 0 && in.Capacity < within*found.bound:
+		default:
+			movers = append(movers, p.changed())
 		}
 	}
-	return limits
+	return movers
+}
+
+// lessThan says whether p clearly moved throughput less than most did: the interval of the
+// difference leaves out 0.
+func (p Perturbation) lessThan(most Perturbation) bool {
+	apart := math.Hypot(p.Elasticity-p.Low, most.Elasticity-most.Low)
+	return p.Elasticity+apart < most.Elasticity
 }
 
 // vetoed says whether changing the limit, alone or with others, clearly moved nothing:

@@ -65,6 +65,33 @@ func TestWhatMovedAlikeIsNotNamedAlone(t *testing.T) {
 	}
 }
 
+// Of limits that moved throughput alike none is tied before what was not changed and both
+// observations name, nor where a group moved it as much.
+func TestWhatMovedAlikeMayNotBeAll(t *testing.T) {
+	t.Parallel()
+	const x = 1000
+	alike := []Perturbation{changed("api", 0.45, 0.37, 0.53), changed("db", 0.42, 0.34, 0.5)}
+	api, db := component("api", x, 0.7, 0.1), component("db", x, 0.7, 0.1)
+	held := api
+	held.Resources = []Resource{{Name: "connections", Kind: Pool, Capacity: 4, Busy: 0.97, Full: 0.9, Waiting: 8, WaitMS: 20, DemandMS: 4 / 1.03, Bound: 1.03 * x}}
+	group := Perturbation{Group: []Limit{{"one", CPU, ""}, {"two", CPU, ""}}, Elasticity: 0.5, Low: 0.38, High: 0.62}
+	for name, c := range map[string]struct {
+		components []Component
+		moved      []Perturbation
+		tied       bool
+	}{
+		"they are all":         {[]Component{api, db}, alike, true},
+		"a pool above them":    {[]Component{held, db}, alike, false},
+		"a group, too":         {[]Component{api, db}, append(alike, group), false},
+		"their bounds are far": {[]Component{component("api", x, 0.5, 0), component("db", x, 0.5, 0)}, alike, false},
+	} {
+		v := Evaluate(Input{Capacity: x, Components: c.components, Perturbations: c.moved})
+		if tied := v.Status == Tied && strings.Contains(v.Summary, "changed one at a time"); tied != c.tied {
+			t.Errorf("%s: got %s %v (%s)", name, v.Status, v.Tied, v.Summary)
+		}
+	}
+}
+
 // More CPU may make answers faster where closed load hides it in the throughput.
 func TestResponseTimeCounts(t *testing.T) {
 	t.Parallel()

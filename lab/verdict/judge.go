@@ -32,7 +32,8 @@ const MachineFull = load.FullMachine
 //     another method names together with something elsewhere, it says nothing.
 //  4. The limit with most voices is "named" if these are at least two.
 //  5. Several limits with as many voices, two or more, are "tied". So are those that were
-//     changed one by one and of which each clearly moved throughput, and those of
+//     changed one by one and of which each clearly moved throughput, whoever else is observed
+//     (but for what was not changed and both observations name), and those of
 //     which two witnesses say that they cannot be told apart, the very same ones, even
 //     if the third names one of them: more of that one alone gives next to nothing.
 //     Of a pipeline's stages the witnesses have a voice only for the first busy one
@@ -80,7 +81,7 @@ func Evaluate(in Input) Verdict {
 		v.name(in, limits, first[0])
 		v.Summary += c.eliminated(first[0])
 	case voices >= 2:
-		v.tie(first, c.whyTied())
+		v.tie(first, c)
 	default:
 		v.Status = Undecided
 		v.Summary = c.undecided(in, heard) + located.sentence()
@@ -116,12 +117,12 @@ func (v *Verdict) name(in Input, limits []limit, l Limit) {
 }
 
 // tie says that the limits are tied, and why.
-func (v *Verdict) tie(tied []Limit, why string) {
+func (v *Verdict) tie(tied []Limit, c *counted) {
 	v.Status, v.Tied = Tied, tied
 	v.agreement(tied)
 	names := limitNames(tied)
-	v.Summary = list(names) + " are equally limiting: " + why + "."
-	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives next to nothing.", list(names))
+	v.Summary = list(names) + " are equally limiting: " + c.whyTied() + "."
+	v.Advice = fmt.Sprintf("Change %s together: more of one alone gives %s.", list(names), c.aloneGives())
 	v.addDissent(tied)
 }
 

@@ -37,8 +37,11 @@ type Driver struct {
 	MayLimit []string
 }
 
-// DefaultRemoteShell asks for no password: nobody would answer.
-func DefaultRemoteShell() []string { return []string{"ssh", "-T", "-o", "BatchMode=yes"} }
+// DefaultRemoteShell asks for no password: nobody would answer. It gives up a machine that
+// cannot be reached after 15 s, and one that is gone after 30: TCP alone would wait for hours.
+func DefaultRemoteShell() []string {
+	return []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"}
+}
 
 // connectWithin bounds one attempt to connect to an instance, which runs already.
 const connectWithin = 5 * time.Second

@@ -164,7 +164,7 @@ func (p *Process) now(ctx context.Context) (time.Time, error) {
 	if !p.output.Scan() {
 		err := p.output.Err()
 		if err == nil {
-			err = errors.New("it does not answer; is loadstone on the PATH there?")
+			err = errors.New("it does not answer: generator.log has what was said there; does it let you in without a password, and is loadstone on the PATH there?")
 		}
 		return time.Time{}, p.breakDown(ctx, err)
 	}

@@ -72,11 +72,24 @@ func TestTwoViewersInABrowser(t *testing.T) {
 	}
 	noor.Until("the loss", `document.querySelector("#state").textContent !== "live"`)
 	speak(noor, "while it was away")
-	start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
+	f = start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
 	want += "|Noorwhile it was away"
 	for name, tab := range map[string]*browsertest.Tab{"Noor": noor, "Olga": olga} {
 		tab.Until(name+" is back", fmt.Sprintf("%s === %q", said, want))
 	}
+
+	// More was said than a connection may send in a second.
+	if err := f.stop(); err != nil {
+		t.Fatal(err)
+	}
+	noor.Until("the next loss", `document.querySelector("#state").textContent !== "live"`)
+	for i := range 2 * DefaultConfig().Hub.MaxFrames {
+		text := fmt.Sprintf("%d while it was away", i)
+		speak(noor, text)
+		want += "|Noor" + text
+	}
+	start(t, dir, func(c *Config) { c.Listen = "127.0.0.1:" + port })
+	olga.Until("all of it", fmt.Sprintf("%s === %q", said, want))
 }
 
 // A guest's connection that ends with its token is made again with another one, by the page itself; frames

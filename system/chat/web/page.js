@@ -39,7 +39,8 @@ const hear = {
     ({ epoch, next, user } = m);
     tries = 0;
     say("live");
-    for (const [id, own] of waiting) if (!own.acked) send(id);
+    due.clear();
+    for (const [id, own] of waiting) if (!own.acked) due.add(id);
   },
   messages(m) {
     for (const said of m.messages) {
@@ -61,7 +62,7 @@ const hear = {
   },
   error(m) {
     if (["overloaded", "unavailable", "too_many"].includes(m.code)) {
-      setTimeout(() => send(m.id), 1000 + 1000 * Math.random());
+      setTimeout(() => due.add(m.id), 1000 + 1000 * Math.random());
       return;
     }
     answered(m.id);
@@ -83,6 +84,14 @@ function send(id) {
   const own = waiting.get(id);
   if (own) tell({ type: "send", id, text: own.text });
 }
+
+// due are the ids that are to be sent again, 20 a second: who sends more than 50 is sent away, and
+// would come back with as many.
+const due = new Set();
+setInterval(() => {
+  const [id] = due;
+  if (due.delete(id)) send(id);
+}, 50);
 
 const unique = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
